@@ -1,0 +1,25 @@
+// What a chip family gives the application. Implemented in firmware_templates/families/<family>.
+#ifndef SH_BOARD_H
+#define SH_BOARD_H
+
+#include <stdint.h>
+
+// Clocks, caches, console and tick counter; called once, first.
+void sh_board_init(void);
+
+// The next byte from the console, or -1 when none has arrived.
+int32_t sh_board_getc(void);
+
+// Sends one byte, waiting for room.
+void sh_board_putc(uint8_t byte);
+
+// Ticks of the benchmark clock since boot, at SH_BOARD_TICK_HZ (board_config.h). Never wraps.
+uint64_t sh_board_ticks(void);
+
+// The stack as the linker script reserves it, lowest address and size in bytes.
+// Start-up fills it with SH_BOARD_STACK_PAINT before main.
+uint8_t *sh_board_stack(uint32_t *size);
+
+#define SH_BOARD_STACK_PAINT 0xA5u
+
+#endif

@@ -1,0 +1,106 @@
+"""What a tensor is: element type, shape, quantisation, and how it divides into rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.generic]
+
+
+class DType(Enum):
+    """Element types, by their numpy names."""
+
+    INT8 = "int8"
+    UINT8 = "uint8"
+    INT16 = "int16"
+    INT32 = "int32"
+    INT64 = "int64"
+    FLOAT32 = "float32"
+    BOOL = "bool"
+
+    @property
+    def numpy(self) -> np.dtype[np.generic]:
+        return np.dtype(self.value)
+
+    @property
+    def bytes(self) -> int:
+        return self.numpy.itemsize
+
+
+@dataclass(frozen=True)
+class Quant:
+    """Affine quantisation, real = scale * (stored - zero_point), per tensor or along one axis.
+
+    Scales are float32 values (TFLite stores float32) held as Python floats.
+    """
+
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    axis: int | None = None  # None: one scale for the whole tensor
+
+    @property
+    def scale(self) -> float:
+        """The one scale of a per-tensor quantisation."""
+        (scale,) = self.scales
+        return scale
+
+    @property
+    def zero_point(self) -> int:
+        """The one zero point of a per-tensor quantisation."""
+        (zero_point,) = self.zero_points
+        return zero_point
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Shape, element type and quantisation of a tensor.
+
+    Rows: a shape is padded on the left with ones to NHWC; row y of N*H rows is W*C contiguous elements.
+    """
+
+    shape: tuple[int, ...]
+    dtype: DType
+    quant: Quant | None = None
+
+    @property
+    def nhwc(self) -> tuple[int, int, int, int]:
+        """The shape as four dimensions; ranks above four are refused by the importers."""
+        n, h, w, c = (1,) * (4 - len(self.shape)) + self.shape
+        return n, h, w, c
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * self.dtype.bytes
+
+    @property
+    def rows(self) -> int:
+        """Number of rows, N * H."""
+        return self.nhwc[0] * self.nhwc[1]
+
+    @property
+    def row_elements(self) -> int:
+        """Elements of one row, W * C."""
+        return self.nhwc[2] * self.nhwc[3]
+
+    @property
+    def row_bytes(self) -> int:
+        return self.row_elements * self.dtype.bytes
+
+    @property
+    def quantised(self) -> Quant:
+        """The quantisation, which the caller knows to be there."""
+        if self.quant is None:
+            raise ValueError(f"tensor type {self} has no quantisation")
+        return self.quant
+
+    def __str__(self) -> str:
+        return f"{self.dtype.value}[{'x'.join(map(str, self.shape))}]"

@@ -1,0 +1,47 @@
+"""A row of the kernel catalogue: one C function that can run one op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from generator.ir import Array, Node, Op
+from generator.targets import Isa
+
+Value = int | float | Array | None
+"""A member of a parameters struct: a number, a constant array, or a null pointer."""
+
+
+def _any(node: Node) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """`sh_<name>_<suffix>` in `runtime_c/kernels/<name>/<name>_<suffix>.c`, contract in `<name>.h`."""
+
+    op: type[Op]
+    name: str
+    params: Callable[[Node], Mapping[str, Value]]  # members of struct sh_<name>
+    isa: Isa = Isa.C
+    suffix: str = "ref"
+    accepts: Callable[[Node], bool] = _any
+    scratch_bytes: Callable[[Node], int] | None = None  # None: the contract takes no scratch
+
+    @property
+    def struct(self) -> str:
+        return f"sh_{self.name}"
+
+    @property
+    def function(self) -> str:
+        return f"sh_{self.name}_{self.suffix}"
+
+    @property
+    def header(self) -> str:
+        """Path below runtime_c."""
+        return f"kernels/{self.name}/{self.name}.h"
+
+    @property
+    def source(self) -> str:
+        """Path below runtime_c."""
+        return f"kernels/{self.name}/{self.name}_{self.suffix}.c"

@@ -1,0 +1,17 @@
+"""Where the data folders lie: beside the package in a checkout, inside it in an installed wheel."""
+
+from pathlib import Path
+
+_HERE = Path(__file__).resolve().parent
+
+
+def _data(name: str) -> Path:
+    """The folder `name`, from the wheel's `generator/_data` or from the checkout's root."""
+    installed = _HERE / "_data" / name
+    return installed if installed.is_dir() else _HERE.parent / name
+
+
+RUNTIME_C = _data("runtime_c")
+FIRMWARE_TEMPLATES = _data("firmware_templates")
+BOARDS = _data("boards")
+MODELS = _HERE / "models"

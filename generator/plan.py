@@ -1,0 +1,74 @@
+"""What a planner decides, as plain data: which rows of which op when, and where every byte lies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+@dataclass(frozen=True)
+class Ring:
+    """A tensor's place in the arena: `rows` slots of `row_bytes`; row y lies in slot y % rows.
+
+    rows == height is the ordinary whole tensor.
+    """
+
+    tensor: str
+    address: int  # bytes from the arena's start
+    rows: int
+    height: int  # rows of the whole tensor
+    row_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        return self.rows * self.row_bytes
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Working memory of one op's kernel, alive during each of its steps only."""
+
+    op: str
+    address: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """Computes rows [rows[0], rows[1]) and channels [channels[0], channels[1]) of one op's output."""
+
+    op: str
+    rows: tuple[int, int]
+    channels: tuple[int, int]
+
+
+class Status(Enum):
+    """How far a plan is proven."""
+
+    OPTIMAL = "optimal"  # arena_bytes equals the bound
+    FEASIBLE = "feasible"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How good a plan is: `bound_bytes` is a lower bound on the arena for the plan space searched."""
+
+    status: Status
+    bound_bytes: int
+    whole_tensor_bytes: int  # the arena with every tensor whole, one step per op
+    peak_step: int  # index of the step with most bytes alive
+    solve_seconds: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The whole decision; `arena_bytes` is everything an inference needs beside constants and stack."""
+
+    steps: tuple[Step, ...]
+    rings: tuple[Ring, ...]
+    scratch: tuple[Scratch, ...]
+    arena_bytes: int
+    outcome: Outcome
+
+    def ring(self, tensor: str) -> Ring:
+        return next(r for r in self.rings if r.tensor == tensor)

@@ -1,0 +1,155 @@
+"""The machines: instruction sets, cores, and boards read from `boards/*.json`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Literal
+
+import pydantic
+
+from generator.errors import ShoehornError
+from generator.paths import BOARDS
+
+
+class BoardError(ShoehornError):
+    """An unknown board, or a manifest that breaks the schema."""
+
+
+class Isa(Enum):
+    """Instruction sets that kernels are written for."""
+
+    C = "c"  # any
+    SIMD32 = "simd32"  # Armv6 SIMD and the Cortex-M DSP extension
+    MVE = "mve"  # Helium
+    NEON = "neon"
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """A core: the instruction sets it runs, best first, and the compiler's names for it."""
+
+    isas: tuple[Isa, ...]
+    target: str  # `zig cc -target`; empty for the machine we run on
+    flags: tuple[str, ...] = ()
+
+
+CPUS: dict[str, Cpu] = {
+    "host": Cpu((Isa.C,), ""),
+    "cortex-m0": Cpu((Isa.C,), "thumb-freestanding-eabi", ("-mcpu=cortex_m0",)),
+    "cortex-m3": Cpu((Isa.C,), "thumb-freestanding-eabi", ("-mcpu=cortex_m3",)),
+    "cortex-m4f": Cpu((Isa.SIMD32, Isa.C), "thumb-freestanding-eabihf", ("-mcpu=cortex_m4",)),
+    "cortex-m7": Cpu((Isa.SIMD32, Isa.C), "thumb-freestanding-eabihf", ("-mcpu=cortex_m7",)),
+    "cortex-m33": Cpu((Isa.SIMD32, Isa.C), "thumb-freestanding-eabihf", ("-mcpu=cortex_m33",)),
+    "cortex-m55": Cpu((Isa.MVE, Isa.SIMD32, Isa.C), "thumb-freestanding-eabihf", ("-mcpu=cortex_m55",)),
+    "arm1176": Cpu((Isa.SIMD32, Isa.C), "arm-freestanding-eabihf", ("-mcpu=arm1176jzf_s",)),
+    "cortex-a53": Cpu((Isa.NEON, Isa.C), "aarch64-freestanding-none", ("-mcpu=cortex_a53",)),
+}
+
+
+class _Strict(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+
+class Memory(_Strict):
+    """One memory region of the board, as the linker script sees it."""
+
+    name: str
+    kind: Literal["ram", "flash"]
+    origin: int
+    bytes: int
+
+
+class Emulator(_Strict):
+    """How QEMU (or, for `native`, the machine itself) runs the image."""
+
+    program: Literal["qemu-system-arm", "qemu-system-aarch64", "native"]
+    machine: str = ""
+    arguments: tuple[str, ...] = ()
+
+
+class Shoehorn(_Strict):
+    """The block `shoehorn` of a board manifest: what PlatformIO's own keys do not say."""
+
+    family: str  # folder in firmware_templates/families
+    cpu: str  # key of CPUS
+    memory: tuple[Memory, ...]
+    sram_bytes: int  # what rings, statics and stack share
+    flash_bytes: int  # what code and constants share
+    firmware_ram_bytes: int  # the application's own statics, an upper bound checked after the build
+    stack_bytes: int  # reserved by the linker script
+    tick_hz: int  # the benchmark clock
+    clock_name: str
+    frame_bytes: int = 240  # largest payload of a serial frame
+    defines: dict[str, int] = {}  # register addresses and the like, for the family's drivers
+    emulator: Emulator | None = None
+    flash_tool: Literal["pyocd", "uf2-drive", "boot-partition", "emulator"]
+    pyocd_target: str = ""
+    verified: tuple[Literal["build", "emulator", "hardware"], ...]
+
+
+class Manifest(_Strict):
+    """A PlatformIO board manifest, with the keys that Shoehorn's boards use."""
+
+    name: str
+    vendor: str
+    url: str
+    platforms: tuple[str, ...]
+    frameworks: tuple[str, ...] = ()
+    build: dict[str, str]
+    upload: dict[str, str | int] = {}
+    shoehorn: Shoehorn
+
+
+@dataclass(frozen=True)
+class Board:
+    """A board by its id (the manifest's file name)."""
+
+    id: str
+    path: Path
+    name: str
+    spec: Shoehorn
+
+    @property
+    def cpu(self) -> Cpu:
+        return CPUS[self.spec.cpu]
+
+    @property
+    def isa(self) -> Isa:
+        """The best instruction set of the core."""
+        return self.cpu.isas[0]
+
+    @property
+    def arena_limit_bytes(self) -> int:
+        """What is left of the SRAM for a model's arena."""
+        return self.spec.sram_bytes - self.spec.firmware_ram_bytes - self.spec.stack_bytes
+
+
+def load_board(path: Path) -> Board:
+    """The board of one manifest; BoardError names the file and the key that is wrong."""
+    try:
+        manifest = Manifest.model_validate(json.loads(path.read_text()))
+    except json.JSONDecodeError as error:
+        raise BoardError(f"{path}: not JSON: {error}") from error
+    except pydantic.ValidationError as error:
+        faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise BoardError(f"{path}: {faults}") from error
+    if manifest.shoehorn.cpu not in CPUS:
+        raise BoardError(f"{path}: unknown cpu '{manifest.shoehorn.cpu}'; known: {', '.join(CPUS)}")
+    return Board(path.stem, path, manifest.name, manifest.shoehorn)
+
+
+def boards() -> list[Board]:
+    """Every board, by id."""
+    return [load_board(path) for path in sorted(BOARDS.glob("*.json"))]
+
+
+def board(board_id: str) -> Board:
+    """The board with this id; BoardError lists the known ones."""
+    path = BOARDS / f"{board_id}.json"
+    if not path.is_file():
+        known = ", ".join(p.stem for p in sorted(BOARDS.glob("*.json")))
+        raise BoardError(f"unknown board '{board_id}'; known boards: {known}")
+    return load_board(path)

@@ -1,0 +1,1 @@
+"""Builds, flashes, talks to and checks a written project folder. Never imports the generator."""

@@ -1,0 +1,15 @@
+// Hooks around each step of a model built with SH_TRACE; the application implements them.
+#ifndef SH_TRACE_H
+#define SH_TRACE_H
+
+#include <stdint.h>
+
+#include "sh_ring.h"
+
+// Before a step of op number `op` (order of plan.json).
+void sh_trace_begin(int32_t op);
+
+// After the step: rows [y0, y1) of `ring` have just been written.
+void sh_trace_end(int32_t op, const sh_ring *ring, int32_t y0, int32_t y1);
+
+#endif
