@@ -39,7 +39,10 @@ class Conv2d(Op):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DepthwiseConv2d(Op):
-    """inputs (x NHWC, weights [1, kh, kw, C * multiplier], bias int32); output channel c reads input channel c // multiplier."""
+    """inputs (x NHWC, weights [1, kh, kw, C * multiplier], bias int32).
+
+    Output channel c reads input channel c // multiplier.
+    """
 
     row_inputs: ClassVar[int | None] = 1
     stride: tuple[int, int] = (1, 1)

@@ -10,7 +10,10 @@ from generator.ops.conv import Clamp
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Binary(Op):
-    """inputs (a, b), NumPy broadcasting up to four dimensions; either may be a constant (and is then read by rows from flash)."""
+    """inputs (a, b), NumPy broadcasting up to four dimensions.
+
+    Either may be a constant, which is then read by rows from flash.
+    """
 
     clamp: Clamp = Clamp()
 
