@@ -26,6 +26,7 @@ class Kernel:
     isa: Isa = Isa.C
     suffix: str = "ref"
     accepts: Callable[[Node], bool] = _any
+    takes_row: bool = False  # the contract takes the number of the output row (before scratch)
     scratch_bytes: Callable[[Node], int] | None = None  # None: the contract takes no scratch
 
     @property
