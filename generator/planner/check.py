@@ -1,0 +1,141 @@
+"""Replays a plan on an arena whose bytes remember what wrote them; shares nothing with what made the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from generator.plan import Plan, Ring, Scratch
+from generator.planner.problem import OpSpec, Problem
+
+_NOTHING = -1
+_SCRATCH = -2
+_SHIFT = 40  # a tag is (number of the tensor << _SHIFT) + byte within that tensor
+_MOST_FAULTS = 20
+
+
+def check(problem: Problem, plan: Plan) -> list[str]:
+    """Sentences, one per fault; empty when every byte that is read is the one that is meant."""
+    faults = [*_places(problem, plan)]
+    return faults or _Replay(problem, plan).run()
+
+
+def _places(problem: Problem, plan: Plan) -> Iterator[str]:
+    """Faults that need no replay: sizes, alignment, range, and places that are missing."""
+    rings = {ring.tensor: ring for ring in plan.rings}
+    scratch = {s.op: s for s in plan.scratch}
+    ops = {op.name: op for op in problem.ops}
+    if problem.capacity_bytes is not None and plan.arena_bytes > problem.capacity_bytes:
+        yield f"the arena takes {plan.arena_bytes} bytes of {problem.capacity_bytes}"
+    if len(rings) != len(plan.rings) or len(scratch) != len(plan.scratch):
+        yield "a tensor or a scratch has two places"
+    yield from (f"step {i}: no op is called '{s.op}'" for i, s in enumerate(plan.steps) if s.op not in ops)
+    places: tuple[Ring | Scratch, ...] = (*plan.rings, *plan.scratch)
+    for place in places:
+        name = f"ring '{place.tensor}'" if isinstance(place, Ring) else f"scratch of '{place.op}'"
+        if place.address % 4:
+            yield f"{name}: address {place.address} is not a multiple of 4"
+        if place.address < 0 or place.address + place.bytes > plan.arena_bytes:
+            yield f"{name}: bytes {place.address}..{place.address + place.bytes} leave the arena of {plan.arena_bytes}"
+    for spec in problem.tensors:
+        ring = rings.get(spec.name)
+        if ring is None:
+            yield f"tensor '{spec.name}' has no ring"
+        elif (ring.height, ring.row_bytes) != (spec.rows, spec.row_bytes) or not 1 <= ring.rows <= ring.height:
+            yield f"ring '{spec.name}': {ring.rows} of {ring.height} rows of {ring.row_bytes} bytes do not suit it"
+        elif spec.view_of is not None:
+            base = rings.get(spec.view_of)
+            if base is None or base.address != ring.address or base.bytes != ring.bytes or base.rows != base.height:
+                yield f"ring '{spec.name}' does not lie where '{spec.view_of}' lies, whose bytes it shares"
+    for op in problem.ops:
+        if op.scratch_bytes and (op.name not in scratch or scratch[op.name].bytes < op.scratch_bytes):
+            yield f"op '{op.name}' lacks its {op.scratch_bytes} bytes of scratch"
+
+
+class _Replay:
+    """The arena as tags. A row is written and then read back at each use."""
+
+    def __init__(self, problem: Problem, plan: Plan) -> None:
+        self._problem = problem
+        self._plan = plan
+        self._rings = {ring.tensor: ring for ring in plan.rings}
+        self._scratch = {s.op: s for s in plan.scratch}
+        self._ops = {op.name: op for op in problem.ops}
+        self._arena: NDArray[np.int64] = np.full(plan.arena_bytes, _NOTHING, np.int64)
+        self._count = np.arange(max((r.row_bytes for r in plan.rings), default=0), dtype=np.int64)
+        owners = {t.name: t.view_of for t in problem.tensors}
+        numbers = {t.name: i for i, t in enumerate(problem.tensors)}
+        self._number: dict[str, int] = {}
+        for name in owners:
+            owner = name
+            while (base := owners[owner]) is not None:
+                owner = base
+            self._number[name] = numbers[owner]
+        self._faults: list[str] = []
+
+    def run(self) -> list[str]:
+        for name in self._problem.inputs:
+            for y in range(self._rings[name].height):
+                self._write(name, y)
+        for name in self._problem.inputs:
+            self._read_all("before the first step", name)
+        for i, step in enumerate(self._plan.steps):
+            op = self._ops[step.op]
+            if step.channels != (0, op.channels):
+                self._faults.append(f"step {i} ({op.name}): channels {step.channels} are not the whole row")
+            y0, y1 = step.rows
+            if not 0 <= y0 < y1 <= self._rings[op.writes].height:
+                self._faults.append(f"step {i} ({op.name}): rows {y0}..{y1} are outside '{op.writes}'")
+                continue
+            for y in range(y0, y1):
+                self._row(f"step {i} ({op.name}, row {y})", op, y)
+            if len(self._faults) >= _MOST_FAULTS:
+                return self._faults
+        for name in self._problem.outputs:
+            self._read_all("after the last step", name)
+        return self._faults
+
+    def _row(self, where: str, op: OpSpec, y: int) -> None:
+        """One kernel call: everything that it writes is written before its reads are looked at."""
+        scratch = self._scratch.get(op.name)
+        if scratch is not None:
+            self._bytes(scratch)[:] = _SCRATCH
+        self._write(op.writes, y)
+        for read in op.reads:
+            for row in read.rows[y]:
+                self._read(where, read.tensor, row)
+        if scratch is not None and (self._bytes(scratch) != _SCRATCH).any():
+            self._faults.append(f"{where}: writes '{op.writes}' over its own scratch")
+
+    def _bytes(self, scratch: Scratch) -> NDArray[np.int64]:
+        return self._arena[scratch.address : scratch.address + scratch.bytes]
+
+    def _slot(self, name: str, y: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The tags at row y's place, and what they have to be."""
+        ring = self._rings[name]
+        at = ring.address + (y % ring.rows) * ring.row_bytes
+        tag = (self._number[name] << _SHIFT) + y * ring.row_bytes
+        return self._arena[at : at + ring.row_bytes], self._count[: ring.row_bytes] + tag
+
+    def _write(self, name: str, y: int) -> None:
+        place, tags = self._slot(name, y)
+        place[:] = tags
+
+    def _read_all(self, where: str, name: str) -> None:
+        for y in range(self._rings[name].height):
+            self._read(where, name, y)
+
+    def _read(self, where: str, name: str, y: int) -> None:
+        place, tags = self._slot(name, y)
+        wrong = place != tags
+        if wrong.any() and len(self._faults) < _MOST_FAULTS:
+            found = self._say(int(place[int(wrong.argmax())]))
+            self._faults.append(f"{where}: row {y} of '{name}' is read, but {found} lies there")
+
+    def _say(self, tag: int) -> str:
+        if tag < 0:
+            return {_NOTHING: "nothing", _SCRATCH: "scratch"}[tag]
+        owner = self._problem.tensors[tag >> _SHIFT]
+        return f"row {(tag & ((1 << _SHIFT) - 1)) // owner.row_bytes} of '{owner.name}'"

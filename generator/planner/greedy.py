@@ -1,0 +1,143 @@
+"""Whole tensors, one step per op, as given: lifetimes, and addresses by best fit in several orders."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+from generator.plan import Outcome, Plan, Ring, Scratch, Status, Step
+from generator.planner.problem import ALIGNMENT, Problem
+
+_WORK = 4_000_000  # pairs of blocks compared at most by the search over orders; about two seconds
+_TRIES = 200
+
+
+@dataclass(frozen=True)
+class Block:
+    """Bytes alive from step `first` to step `last`, both inclusive."""
+
+    name: str  # of the tensor, or of the op for scratch
+    scratch: bool
+    first: int
+    last: int
+    bytes: int  # rounded up to the alignment
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def blocks(problem: Problem) -> list[Block]:
+    """One block per tensor that is no view (its views prolong it) and one per scratch."""
+    first = dict.fromkeys(map(problem.root, problem.inputs), 0)
+    last = dict(first)
+    for step, op in enumerate(problem.ops):
+        first.setdefault(problem.root(op.writes), step)
+        for tensor in (op.writes, *(read.tensor for read in op.reads)):
+            last[problem.root(tensor)] = step
+    last.update(dict.fromkeys(map(problem.root, problem.outputs), max(0, len(problem.ops) - 1)))
+    found = [
+        Block(t.name, False, first[t.name], last[t.name], _aligned(t.bytes)) for t in problem.tensors if t.name in first
+    ]
+    found += [
+        Block(op.name, True, step, step, _aligned(op.scratch_bytes))
+        for step, op in enumerate(problem.ops)
+        if op.scratch_bytes
+    ]
+    return found
+
+
+def alive(found: Sequence[Block], step: int) -> list[Block]:
+    """The blocks that hold something during `step`, largest first."""
+    return sorted((b for b in found if b.first <= step <= b.last), key=lambda b: (-b.bytes, b.name))
+
+
+def _gap(block: Block, near: list[tuple[int, int]], best: bool) -> int:
+    """The address of a gap between `near` (start, end), sorted: the tightest one if `best`, else the lowest."""
+    at, waste, cursor = -1, 0, 0
+    for start, end in near:
+        room = start - cursor
+        if room >= block.bytes and (at < 0 or (best and room < waste)):
+            at, waste = cursor, room
+        cursor = max(cursor, end)
+    return cursor if at < 0 else at
+
+
+def _place(order: Sequence[Block], best: bool) -> tuple[int, dict[Block, int]]:
+    """Height and address of each block, placed one after the other."""
+    placed: dict[Block, int] = {}
+    for block in order:
+        near = sorted(
+            (at, at + other.bytes)
+            for other, at in placed.items()
+            if other.first <= block.last and block.first <= other.last
+        )
+        placed[block] = _gap(block, near, best)
+    return max((at + b.bytes for b, at in placed.items()), default=0), placed
+
+
+def _orders(found: Sequence[Block], bound: int) -> Iterator[list[Block]]:
+    """Orders worth trying: some by rule, then random exchanges (fixed seed) of the largest-first one."""
+    by_size = sorted(found, key=lambda b: (-b.bytes, b.first, b.name))
+    yield by_size
+    yield sorted(found, key=lambda b: (-b.bytes * (b.last - b.first + 1), b.first, b.name))
+    yield sorted(found, key=lambda b: (b.first - b.last, -b.bytes, b.name))
+    yield sorted(found, key=lambda b: (b.first, -b.bytes, b.name))
+    yield sorted(found, key=lambda b: (-b.last, -b.bytes, b.name))
+    heavy = [
+        s for s in range(max((b.last for b in found), default=0) + 1) if sum(b.bytes for b in alive(found, s)) == bound
+    ]
+    at_peak = {b for s in heavy for b in alive(found, s)}
+    yield sorted(found, key=lambda b: (b not in at_peak, -b.bytes, b.first, b.name))
+    chance = random.Random(0)
+    for _ in range(min(_TRIES, _WORK // max(1, len(found) ** 2))):
+        order = list(by_size)
+        for _ in range(1 + len(order) // 8):
+            i, j = chance.randrange(len(order)), chance.randrange(len(order))
+            order[i], order[j] = order[j], order[i]
+        yield order
+
+
+def _addresses(found: Sequence[Block], bound: int) -> tuple[int, dict[Block, int]]:
+    """The lowest arena that the tried orders give; stops at the bound."""
+    lowest: tuple[int, dict[Block, int]] | None = None
+    for order in _orders(found, bound):
+        for best in (True, False):
+            tried = _place(order, best)
+            if lowest is None or tried[0] < lowest[0]:
+                lowest = tried
+            if lowest[0] == bound:
+                return lowest
+    assert lowest is not None
+    return lowest
+
+
+def solve(problem: Problem) -> Plan:
+    """A plan of whole tensors; it may exceed the capacity (the caller compares)."""
+    started = perf_counter()
+    found = blocks(problem)
+    loads = [sum(b.bytes for b in alive(found, s)) for s in range(max(1, len(problem.ops)))]
+    bound = max(loads)
+    arena_bytes, placed = _addresses(found, bound)
+    tensors = {b.name: at for b, at in placed.items() if not b.scratch}
+    scratch = {b.name: at for b, at in placed.items() if b.scratch}
+    specs = problem.by_name
+    return Plan(
+        steps=tuple(Step(op.name, (0, specs[op.writes].rows), (0, op.channels)) for op in problem.ops),
+        rings=tuple(
+            Ring(t.name, tensors[problem.root(t.name)], t.rows, t.rows, t.row_bytes)
+            for t in problem.tensors
+            if problem.root(t.name) in tensors
+        ),
+        scratch=tuple(Scratch(op.name, scratch[op.name], op.scratch_bytes) for op in problem.ops if op.scratch_bytes),
+        arena_bytes=arena_bytes,
+        outcome=Outcome(
+            status=Status.OPTIMAL if arena_bytes == bound else Status.FEASIBLE,
+            bound_bytes=bound,
+            whole_tensor_bytes=arena_bytes,
+            peak_step=loads.index(bound),
+            solve_seconds=perf_counter() - started,
+        ),
+    )

@@ -1,0 +1,62 @@
+"""What a planner is given, as plain data: bytes, rows and steps; nothing about ops or C."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+ALIGNMENT = 4  # bytes; every ring and every scratch starts at a multiple
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor as a stack of rows. `view_of` names a tensor whose bytes it shares, in the same order."""
+
+    name: str
+    rows: int
+    row_bytes: int
+    view_of: str | None = None
+
+    @property
+    def bytes(self) -> int:
+        return self.rows * self.row_bytes
+
+
+@dataclass(frozen=True)
+class Read:
+    """Which rows of `tensor` each output row needs: `rows[y]` for output row y, without repeats."""
+
+    tensor: str
+    rows: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class OpSpec:
+    """One op: what it reads and writes by rows, and the working memory that its kernel wants."""
+
+    name: str
+    reads: tuple[Read, ...]
+    writes: str
+    channels: int  # of the output
+    scratch_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Ops in an order that runs. Inputs are there before the first step, outputs after the last one."""
+
+    tensors: tuple[TensorSpec, ...]
+    ops: tuple[OpSpec, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    capacity_bytes: int | None = None  # None: as much as it takes
+
+    @cached_property
+    def by_name(self) -> dict[str, TensorSpec]:
+        return {t.name: t for t in self.tensors}
+
+    def root(self, tensor: str) -> str:
+        """The tensor whose bytes `tensor` shares: itself unless it is a view."""
+        while (base := self.by_name[tensor].view_of) is not None:
+            tensor = base
+        return tensor

@@ -1,0 +1,209 @@
+"""The planner finds addresses that the independent check accepts, and the check finds what is planted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from generator.plan import Plan, Status
+from generator.planner import DoesNotFit, OpSpec, Problem, Read, TensorSpec, check, make_plan
+
+
+def _window(tensor: str, out_rows: int, in_rows: int, height: int = 1) -> Read:
+    """Output row y reads rows y .. y + height - 1, as far as they are there."""
+    return Read(tensor, tuple(tuple(r for r in range(y, y + height) if r < in_rows) for y in range(out_rows)))
+
+
+def _chain(capacity: int | None = None) -> Problem:
+    """A 3-row window, a pointwise op with scratch, and an add of both."""
+    return Problem(
+        tensors=(TensorSpec("x", 8, 16), TensorSpec("a", 6, 33), TensorSpec("b", 6, 33), TensorSpec("y", 6, 33)),
+        ops=(
+            OpSpec("conv", (_window("x", 6, 8, 3),), "a", 3),
+            OpSpec("dw", (_window("a", 6, 6),), "b", 3, scratch_bytes=50),
+            OpSpec("add", (_window("a", 6, 6), _window("b", 6, 6)), "y", 3),
+        ),
+        inputs=("x",),
+        outputs=("y",),
+        capacity_bytes=capacity,
+    )
+
+
+def _viewed() -> Problem:
+    """The view `flat` of `a` outlives `a` itself."""
+    return Problem(
+        tensors=(
+            TensorSpec("x", 4, 8),
+            TensorSpec("a", 4, 8),
+            TensorSpec("flat", 1, 32, view_of="a"),
+            TensorSpec("b", 4, 8),
+            TensorSpec("y", 1, 5),
+        ),
+        ops=(
+            OpSpec("one", (_window("x", 4, 4),), "a", 8),
+            OpSpec("two", (_window("x", 4, 4),), "b", 8),
+            OpSpec("dense", (Read("flat", ((0,),)), Read("b", ((0, 1, 2, 3),))), "y", 5),
+        ),
+        inputs=("x",),
+        outputs=("y", "flat"),
+    )
+
+
+def _move(plan: Plan, tensor: str, by: int) -> Plan:
+    """The same plan with one ring elsewhere."""
+    rings = tuple(replace(r, address=r.address + by) if r.tensor == tensor else r for r in plan.rings)
+    return replace(plan, rings=rings)
+
+
+def test_a_plan_reaches_the_bound_and_passes_the_check():
+    plan = make_plan(_chain())
+
+    assert check(_chain(), plan) == []
+    assert plan.outcome.status is Status.OPTIMAL
+    assert plan.arena_bytes == plan.outcome.bound_bytes == 200 + 200 + 200  # a, b, y in the last step
+
+
+def test_a_view_lies_in_the_bytes_of_its_tensor_and_prolongs_it():
+    plan = make_plan(_viewed())
+
+    assert plan.ring("flat").address == plan.ring("a").address
+    assert check(_viewed(), plan) == []
+
+
+def test_what_does_not_fit_names_the_peak_and_who_is_alive_there():
+    with pytest.raises(DoesNotFit) as refused:
+        make_plan(_chain(capacity=599))
+
+    assert refused.value.needed_bytes == 600
+    for part in ("at least 600", "599", "step 2 ('add')", "'a' 200", "'b' 200", "'y' 200"):
+        assert part in str(refused.value)
+    assert make_plan(_chain(capacity=600)).arena_bytes == 600
+
+
+def test_an_output_that_is_an_input_and_a_graph_without_ops_are_planned():
+    problem = Problem((TensorSpec("x", 2, 3),), (), ("x",), ("x",))
+
+    plan = make_plan(problem)
+
+    assert plan.arena_bytes == 8
+    assert check(problem, plan) == []
+
+
+@pytest.mark.parametrize("tensor", ["a", "b", "y"])
+@pytest.mark.parametrize("by", [-4, 4])
+def test_the_check_sees_a_ring_that_is_one_word_off(tensor: str, by: int):
+    assert check(_chain(), _move(make_plan(_chain()), tensor, by)) != []
+
+
+@pytest.mark.parametrize(("by", "word"), [(1, "multiple of 4"), (-4000, "leave the arena"), (4000, "leave the arena")])
+def test_the_check_sees_addresses_that_are_unaligned_or_outside(by: int, word: str):
+    assert any(word in fault for fault in check(_chain(), _move(make_plan(_chain()), "a", by)))
+
+
+@pytest.mark.parametrize(("slots", "clean"), [(6, True), (4, True), (3, True), (2, False), (1, False)])
+def test_the_check_sees_a_ring_with_fewer_slots_than_the_window_needs(slots: int, clean: bool):
+    plan = _interleaved()
+    rings = tuple(replace(r, rows=slots) if r.tensor == "a" else r for r in plan.rings)
+
+    assert (check(_streamed(), replace(plan, rings=rings)) == []) is clean
+
+
+def _streamed() -> Problem:
+    """conv feeds a three-row window, so a ring of three rows of `a` is just enough."""
+    return Problem(
+        tensors=(TensorSpec("x", 8, 16), TensorSpec("a", 6, 33), TensorSpec("b", 4, 33), TensorSpec("y", 4, 33)),
+        ops=(
+            OpSpec("conv", (_window("x", 6, 8, 3),), "a", 3),
+            OpSpec("dw", (_window("a", 4, 6, 3),), "b", 3, scratch_bytes=50),
+            OpSpec("add", (_window("b", 4, 4),), "y", 3),
+        ),
+        inputs=("x",),
+        outputs=("y", "x"),  # x stays whole, so that interleaved steps may read it late
+    )
+
+
+def _interleaved() -> Plan:
+    """Rows of conv and dw by turns: a plan of the kind that streams, by hand."""
+    whole = make_plan(_streamed())
+    conv, dw, add = whole.steps
+    steps = [replace(conv, rows=(0, 2))]
+    for y in range(4):
+        steps += [replace(conv, rows=(y + 2, y + 3)), replace(dw, rows=(y, y + 1))]
+    return replace(whole, steps=(*steps, add))
+
+
+def test_the_check_sees_steps_out_of_order_missing_or_short():
+    problem = _chain()
+    plan = make_plan(problem)
+    conv, dw, add = plan.steps
+
+    for steps in ((dw, conv, add), (conv, add, dw), (conv, add), (conv, dw), (conv, dw, replace(add, rows=(0, 5)))):
+        assert check(problem, replace(plan, steps=steps)) != [], steps
+    assert "no op is called" in check(problem, replace(plan, steps=(replace(conv, op="zap"),)))[0]
+    assert "outside" in check(problem, replace(plan, steps=(replace(conv, rows=(0, 7)), dw, add)))[0]
+    assert "channels" in check(problem, replace(plan, steps=(conv, dw, replace(add, channels=(0, 2)))))[0]
+
+
+def test_the_check_sees_scratch_on_top_of_what_is_alive():
+    problem = _chain()
+    plan = make_plan(problem)
+
+    for tensor in ("a", "b"):
+        on_top = replace(plan.scratch[0], address=plan.ring(tensor).address)
+        assert check(problem, replace(plan, scratch=(on_top,))) != []
+    assert "lacks its 50 bytes" in check(problem, replace(plan, scratch=()))[0]
+
+
+def test_the_check_sees_a_view_that_lies_elsewhere_and_rings_that_are_missing_or_misshapen():
+    plan = make_plan(_viewed())
+    for wrong, word in (
+        (_move(plan, "flat", 4), "does not lie where"),
+        (replace(plan, rings=plan.rings[1:]), "has no ring"),
+        (replace(plan, rings=(replace(plan.rings[0], row_bytes=7), *plan.rings[1:])), "do not suit"),
+        (replace(plan, rings=(replace(plan.rings[0], rows=5), *plan.rings[1:])), "do not suit"),
+        (replace(plan, rings=(*plan.rings, plan.rings[0])), "two places"),
+    ):
+        assert any(word in fault for fault in check(_viewed(), wrong)), word
+
+
+@st.composite
+def _problems(draw: st.DrawFn) -> Problem:
+    """Random graphs whose ops read any earlier tensors, some of them views, some with scratch."""
+    tensors = [TensorSpec("t0", draw(st.integers(1, 4)), draw(st.integers(1, 40)))]
+    ops: list[OpSpec] = []
+    for i in range(draw(st.integers(1, 9))):
+        name = f"t{i + 1}"
+        rows, row_bytes = draw(st.integers(1, 4)), draw(st.integers(1, 40))
+        if draw(st.integers(0, 4)) == 0:
+            base = draw(st.sampled_from(tensors))
+            tensors.append(TensorSpec(name, 1, base.bytes, view_of=base.name))
+            continue
+        sources = draw(st.lists(st.sampled_from(tensors), min_size=1, max_size=3, unique_by=lambda t: t.name))
+        reads = tuple(
+            Read(s.name, tuple(tuple(sorted(draw(st.sets(st.integers(0, s.rows - 1))))) for _ in range(rows)))
+            for s in sources
+        )
+        tensors.append(TensorSpec(name, rows, row_bytes))
+        ops.append(OpSpec(f"op{i}", reads, name, row_bytes, draw(st.sampled_from([0, 0, 7]))))
+    outputs = draw(st.lists(st.sampled_from(tensors), min_size=1, max_size=2, unique_by=lambda t: t.name))
+    return Problem(tuple(tensors), tuple(ops), ("t0",), tuple(t.name for t in outputs))
+
+
+@settings(max_examples=60, deadline=None)
+@given(_problems())
+def test_every_plan_passes_the_check_and_is_no_lower_than_its_bound(problem: Problem):
+    plan = make_plan(problem)  # raises PlanFault where the check refuses it
+
+    assert plan.outcome.bound_bytes <= plan.arena_bytes
+    assert (plan.outcome.status is Status.OPTIMAL) == (plan.outcome.bound_bytes == plan.arena_bytes)
+
+
+@settings(max_examples=60, deadline=None)
+@given(_problems())
+def test_equal_problems_give_equal_plans(problem: Problem):
+    first, second = make_plan(problem), make_plan(problem)
+
+    assert (first.steps, first.rings, first.scratch) == (second.steps, second.rings, second.scratch)
