@@ -1,4 +1,4 @@
-"""Models and data that lie beside the checkout and are no part of it; tests that want them skip where they are absent."""
+"""Models and data that lie beside the checkout and are no part of it; tests that want them skip where they are not."""
 
 from pathlib import Path
 

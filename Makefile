@@ -1,0 +1,87 @@
+# `make demo` and `make test` do all of their own set-up: a .venv with pinned packages and, run by root on Debian,
+# the distribution packages that are missing. Nothing is written outside this folder but those and the users' caches.
+
+.PHONY: demo test test-all lint format clean setup-run setup-dev
+.NOTPARALLEL:
+
+PYTHON = $(shell for p in python3.11 python3 python3.12 python3.13; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $$p && break; done)
+BIN := .venv/bin
+RUN := .venv/run.stamp
+DEV := .venv/dev.stamp
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check install
+C_FILES = $(shell find runtime_c firmware_templates tests -name '*.[ch]' | sort)
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
+
+# $(call distribution,TEST,PACKAGES,WITHOUT): where TEST fails, root installs PACKAGES and others read what to install;
+# succeeds in any case.
+define distribution
+@present() { $(1); }; present >/dev/null 2>&1 || { \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "make: installing $(2)" >&2; \
+		{ apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=300 \
+			install --no-install-recommends $(2); } </dev/null >/dev/null 2>&1; \
+	fi; \
+	present >/dev/null 2>&1 || \
+		echo "make: $(2) not found: \`sudo apt-get install $(2)\` installs it; without it $(3)" >&2; \
+}
+endef
+
+define qemu
+$(call distribution,command -v qemu-system-arm && command -v qemu-system-aarch64,qemu-system-arm,only the board \`native\` can run here)
+endef
+
+demo: setup-run
+	$(qemu)
+	@rm -rf build/demo
+	@board=rpi-zero; command -v qemu-system-arm >/dev/null || board=native; set -e; \
+	$(BIN)/gen firmware --board $$board --out build/demo; \
+	$(BIN)/gen validate build/demo --emulate --count 100 --seed 1; \
+	$(BIN)/gen bench build/demo --emulate
+
+test: lint test-packages
+	$(PYTEST)
+
+test-all: lint test-packages
+	$(PYTEST) -m "long or not long"
+
+# AddressSanitizer comes with gcc, Python.h with python3-dev; tests that want them skip, in words, where they are absent.
+.PHONY: test-packages
+test-packages: setup-dev
+	$(qemu)
+	$(call distribution,echo '#include <Python.h>' | gcc -I"$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')" -fsyntax-only -xc -,gcc libc6-dev python3-dev,the sanitizer tests are skipped)
+
+lint: setup-dev
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/mypy --no-error-summary
+	@$(if $(C_FILES),$(BIN)/clang-format --dry-run -Werror $(C_FILES))
+
+format: setup-dev
+	@$(BIN)/ruff check --quiet --fix .
+	@$(BIN)/ruff format --quiet .
+	@$(if $(C_FILES),$(BIN)/clang-format -i $(C_FILES))
+
+clean:
+	rm -rf .venv build dist
+
+setup-run: $(RUN)
+setup-dev: $(DEV)
+
+.venv/bin/python:
+	$(if $(PYTHON),,$(error no Python >= 3.11 found: install one, on Debian 12 with `apt-get install python3`))
+	$(call distribution,$(PYTHON) -c 'import ensurepip; import venv',python3-venv,no .venv can be made)
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null
+	@echo "make: setting up .venv" >&2
+	@$(PYTHON) -m venv .venv
+
+$(RUN): requirements.txt pyproject.toml | .venv/bin/python
+	@echo "make: installing the pinned packages of requirements.txt" >&2
+	@$(PIP) --requirement requirements.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DEV): requirements-dev.txt $(RUN)
+	@echo "make: installing the pinned packages of requirements-dev.txt" >&2
+	@$(PIP) --requirement requirements-dev.txt
+	@touch $@
