@@ -2,27 +2,22 @@
 
 from generator.ir import Op
 from generator.ops.conv import Clamp, Conv2d, Dense, DepthwiseConv2d, Padding, TransposeConv2d
-from generator.ops.elementwise import (
-    Add,
-    Binary,
+from generator.ops.elementwise import Add, Binary, Maximum, Minimum, Mul, Prelu, Sub
+from generator.ops.layout import Concat, Pad, Reshape, Slice, Transpose
+from generator.ops.pool import AveragePool2d, MaxPool2d, Mean, Pool2d, Softmax
+from generator.ops.resize import Resize, ResizeBilinear, ResizeNearest
+from generator.ops.unary import (
     Dequantize,
     HardSwish,
     LeakyRelu,
     Logistic,
-    Maximum,
-    Minimum,
-    Mul,
-    Prelu,
     Quantize,
     Relu,
     Relu6,
     Requantize,
-    Sub,
     Tanh,
     Unary,
 )
-from generator.ops.layout import Concat, Pad, Reshape, Slice, Transpose
-from generator.ops.pool import AveragePool2d, MaxPool2d, Mean, Pool2d, Resize, ResizeBilinear, ResizeNearest, Softmax
 
 OPS: tuple[type[Op], ...] = (
     Conv2d,

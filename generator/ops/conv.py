@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from generator.ir import Op
+import numpy as np
+from numpy.typing import NDArray
+
+from generator.ir import Array, Op, Signature, TensorType
+from generator.ops.fixed_point import Floats, quantize_multipliers, rescale
+from generator.ops.rules import refuse, want, want_rank, window_count, window_rows
 
 
 @dataclass(frozen=True)
@@ -26,9 +32,63 @@ class Clamp:
     high: int = 127
 
 
+def conv_scales(sig: Signature) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+    """Multipliers and shifts per output channel, x scale * weight scale / y scale in double precision.
+
+    For Conv2d, DepthwiseConv2d and TransposeConv2d (TFLite's PopulateConvolutionQuantizationParams);
+    a per-tensor weight scale is repeated. Both arrays have one element per output channel.
+    """
+    weight_scales = _per_channel(sig)
+    x_scale, y_scale = sig.inputs[0].quantised.scale, sig.output.quantised.scale
+    return quantize_multipliers(x_scale * weight_scales / y_scale)
+
+
+def dense_scales(sig: Signature) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+    """Multipliers and shifts per output of Dense.
+
+    With one weight scale, TFLite multiplies x scale and weight scale in single precision first;
+    with a scale per output it computes as for convolutions.
+    """
+    weights = sig.inputs[1].quantised
+    if len(weights.scales) > 1:
+        return conv_scales(sig)
+    product = float(np.float32(sig.inputs[0].quantised.scale) * np.float32(weights.scale))
+    return quantize_multipliers(np.full(sig.output.nhwc[3], product / sig.output.quantised.scale))
+
+
+def folded_bias(weights: Array, bias: Array, x_zero: int, channel_axis: int = 0) -> NDArray[np.int32]:
+    """bias[o] - x_zero * sum(w[o]): the sum over stored x is then the sum over x - x_zero.
+
+    `channel_axis` is the output channel's axis in `weights`: 0 for Conv2d, TransposeConv2d and Dense,
+    3 for DepthwiseConv2d. A tap on padding must read x_zero.
+    """
+    others = tuple(axis for axis in range(weights.ndim) if axis != channel_axis)
+    sums = weights.astype(np.int64).sum(axis=others)
+    folded: NDArray[np.int32] = (bias.astype(np.int64) - x_zero * sums).astype(np.int32)
+    return folded
+
+
+def _per_channel(sig: Signature) -> Floats:
+    scales = np.array(sig.inputs[1].quantised.scales, np.float64)
+    return np.full(sig.output.nhwc[3], scales)
+
+
+def _centred(x: Array, sig: Signature) -> Floats:
+    """x - x_zero; float64 products and sums of int8 values are exact, and fast in BLAS."""
+    return x.astype(np.float64) - sig.inputs[0].quantised.zero_point
+
+
+def _finish(
+    acc: Floats, bias: Array, scales: tuple[NDArray[np.int32], NDArray[np.int8]], clamp: Clamp, output: TensorType
+) -> Array:
+    """The sums plus bias, rescaled per last axis, moved to the output's zero point and clamped."""
+    scaled = rescale(acc.astype(np.int64) + bias.astype(np.int64), *scales)
+    return np.clip(scaled + output.quantised.zero_point, clamp.low, clamp.high).astype(output.dtype.numpy)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Conv2d(Op):
-    """inputs (x NHWC, weights OHWI, bias int32 [O]); groups follow from C / I."""
+class _Window(Op):
+    """What Conv2d and DepthwiseConv2d share: a kernel that slides over rows and columns."""
 
     row_inputs: ClassVar[int | None] = 1
     stride: tuple[int, int] = (1, 1)  # down, across
@@ -36,19 +96,93 @@ class Conv2d(Op):
     padding: Padding = Padding()
     clamp: Clamp = Clamp()
 
+    def _channels(self, x: TensorType, weights: TensorType) -> int:
+        """Number of output channels; raises GraphError where x and weights do not fit."""
+        raise NotImplementedError
+
+    def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
+        want(self, inputs, 3)
+        x, weights, bias = inputs
+        want_rank(self, "x", x.shape, 4)
+        want_rank(self, "weights", weights.shape, 4)
+        channels = self._channels(x, weights)
+        if bias.shape != (channels,):
+            raise refuse(self, f"bias has shape {bias.shape}, takes ({channels},)")
+        pad, (kh, kw) = self.padding, weights.shape[1:3]
+        h = window_count(x.shape[1], pad.top, pad.bottom, kh, self.stride[0], self.dilation[0])
+        w = window_count(x.shape[2], pad.left, pad.right, kw, self.stride[1], self.dilation[1])
+        if h < 1 or w < 1:
+            raise refuse(self, f"a kernel of {kh}x{kw} does not fit into {x.shape[1]}x{x.shape[2]}")
+        return x.shape[0], h, w, channels
+
+    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
+        return window_rows(y, sig, self.padding.top, sig.inputs[1].shape[1], self.stride[0], self.dilation[0])
+
+    def _taps(self, x: Floats, sig: Signature) -> list[tuple[int, int, Floats]]:
+        """(ky, kx, the elements of padded x under that tap for every output position)."""
+        pad = self.padding
+        padded = np.pad(x, ((0, 0), (pad.top, pad.bottom), (pad.left, pad.right), (0, 0)))
+        _, out_h, out_w, _ = sig.output.nhwc
+        _, kh, kw, _ = sig.inputs[1].shape
+        (down, across), (dil_y, dil_x) = self.stride, self.dilation
+        return [
+            (ky, kx, padded[:, ky * dil_y :: down, kx * dil_x :: across][:, :out_h, :out_w])
+            for ky in range(kh)
+            for kx in range(kw)
+        ]
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class DepthwiseConv2d(Op):
+class Conv2d(_Window):
+    """inputs (x NHWC, weights OHWI, bias int32 [O]); groups follow from C / I."""
+
+    def _channels(self, x: TensorType, weights: TensorType) -> int:
+        groups, rest = divmod(x.shape[3], weights.shape[3])
+        if rest or weights.shape[0] % max(groups, 1):
+            raise refuse(self, f"weights {weights} do not divide the channels of x {x} into groups")
+        return weights.shape[0]
+
+    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        x, weights, bias = arrays
+        acc = np.zeros(sig.output.shape)
+        per_group = weights.shape[3]
+        groups = x.shape[3] // per_group
+        outputs = weights.shape[0] // groups
+        for ky, kx, below in self._taps(_centred(x, sig), sig):
+            w = weights[:, ky, kx].astype(np.float64)
+            for g in range(groups):
+                out = slice(g * outputs, (g + 1) * outputs)
+                acc[..., out] += below[..., g * per_group : (g + 1) * per_group] @ w[out].T
+        return _finish(acc, bias, conv_scales(sig), self.clamp, sig.output)
+
+    def macs(self, sig: Signature) -> int:
+        _, kh, kw, i = sig.inputs[1].shape
+        return sig.output.elements * kh * kw * i
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DepthwiseConv2d(_Window):
     """inputs (x NHWC, weights [1, kh, kw, C * multiplier], bias int32).
 
     Output channel c reads input channel c // multiplier.
     """
 
-    row_inputs: ClassVar[int | None] = 1
-    stride: tuple[int, int] = (1, 1)
-    dilation: tuple[int, int] = (1, 1)
-    padding: Padding = Padding()
-    clamp: Clamp = Clamp()
+    def _channels(self, x: TensorType, weights: TensorType) -> int:
+        if weights.shape[0] != 1 or weights.shape[3] % x.shape[3]:
+            raise refuse(self, f"weights {weights} do not fit x {x}: takes 1 x height x width x a multiple of C")
+        return weights.shape[3]
+
+    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        x, weights, bias = arrays
+        acc = np.zeros(sig.output.shape)
+        centred = np.repeat(_centred(x, sig), weights.shape[3] // x.shape[3], axis=3)
+        for ky, kx, below in self._taps(centred, sig):
+            acc += below * weights[0, ky, kx]
+        return _finish(acc, bias, conv_scales(sig), self.clamp, sig.output)
+
+    def macs(self, sig: Signature) -> int:
+        _, kh, kw, _ = sig.inputs[1].shape
+        return sig.output.elements * kh * kw
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,6 +198,44 @@ class TransposeConv2d(Op):
     padding: Padding = Padding()
     clamp: Clamp = Clamp()
 
+    def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
+        want(self, inputs, 3)
+        x, weights, bias = inputs
+        want_rank(self, "x", x.shape, 4)
+        want_rank(self, "weights", weights.shape, 4)
+        want_rank(self, "output", self.output_shape, 4)
+        if weights.shape[3] != x.shape[3]:
+            raise refuse(self, f"weights {weights} do not fit the {x.shape[3]} channels of x {x}")
+        if bias.shape != weights.shape[:1]:
+            raise refuse(self, f"bias has shape {bias.shape}, takes {weights.shape[:1]}")
+        if (self.output_shape[0], self.output_shape[3]) != (x.shape[0], weights.shape[0]):
+            raise refuse(self, f"output shape {self.output_shape} does not fit x {x} and weights {weights}")
+        return self.output_shape
+
+    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
+        image, out_y = divmod(y, sig.output.nhwc[1])
+        height, kernel = sig.inputs[0].nhwc[1], sig.inputs[1].shape[1]
+        places = (divmod(out_y + self.padding.top - ky, self.stride[0]) for ky in range(kernel))
+        return (tuple(image * height + row if not rest and 0 <= row < height else None for row, rest in places),)
+
+    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        x, weights, bias = arrays
+        centred, (down, across), pad = _centred(x, sig), self.stride, self.padding
+        n, h, w, _ = x.shape
+        _, out_h, out_w, outputs = sig.output.nhwc
+        _, kh, kw, _ = weights.shape
+        canvas = np.zeros((n, max(h * down + kh, pad.top + out_h), max(w * across + kw, pad.left + out_w), outputs))
+        for ky in range(kh):
+            for kx in range(kw):
+                part = centred @ weights[:, ky, kx].astype(np.float64).T
+                canvas[:, ky : ky + h * down : down, kx : kx + w * across : across] += part
+        acc = canvas[:, pad.top : pad.top + out_h, pad.left : pad.left + out_w]
+        return _finish(acc, bias, conv_scales(sig), self.clamp, sig.output)
+
+    def macs(self, sig: Signature) -> int:
+        outputs, kh, kw, _ = sig.inputs[1].shape
+        return sig.inputs[0].elements * kh * kw * outputs
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Dense(Op):
@@ -71,3 +243,24 @@ class Dense(Op):
 
     row_inputs: ClassVar[int | None] = 1
     clamp: Clamp = Clamp()
+
+    def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
+        want(self, inputs, 3)
+        x, weights, bias = inputs
+        want_rank(self, "weights", weights.shape, 2)
+        if x.shape[-1:] != weights.shape[1:]:
+            raise refuse(self, f"weights {weights} do not fit the last dimension of x {x}")
+        if bias.shape != weights.shape[:1]:
+            raise refuse(self, f"bias has shape {bias.shape}, takes {weights.shape[:1]}")
+        return (*x.shape[:-1], weights.shape[0])
+
+    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
+        return ((y,),)
+
+    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        x, weights, bias = arrays
+        acc = _centred(x, sig) @ weights.astype(np.float64).T
+        return _finish(acc, bias, dense_scales(sig), self.clamp, sig.output)
+
+    def macs(self, sig: Signature) -> int:
+        return sig.output.elements * sig.inputs[1].shape[1]

@@ -1,11 +1,61 @@
-"""Windows without weights: pools, means, resizes and softmax."""
+"""Windows without weights: pools, means and softmax."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from generator.ir import Op
+import numpy as np
+from numpy.typing import NDArray
+
+from generator.ir import Array, Op, Signature, TensorType
+from generator.ops import fixed_point
 from generator.ops.conv import Clamp, Padding
+from generator.ops.fixed_point import Ints, Scale, divide_by_pot, quantize_multiplier, rescale
+from generator.ops.rules import as_4d, refuse, want, want_rank, window_count, window_rows
+
+
+class SoftmaxParams(NamedTuple):
+    """exp is taken of rescale(d, scale) in Q5.26, for differences d = x - maximum of the row, d >= diff_min."""
+
+    scale: Scale
+    diff_min: int
+
+
+def softmax_params(op: Softmax, sig: Signature) -> SoftmaxParams:
+    """The scale of the differences and the smallest difference that counts (PreprocessSoftmaxScaling)."""
+    real = min(float(np.float32(op.beta)) * sig.inputs[0].quantised.scale * (1 << 26), (1 << 31) - 1.0)
+    scale = quantize_multiplier(real)
+    return SoftmaxParams(scale, -fixed_point.input_radius(5, scale.shift))
+
+
+def softmax_exps(op: Softmax, sig: Signature) -> NDArray[np.int32]:
+    """256 values of exp(beta * scale * -d) in Q0.31 for d = 0..255, d = maximum of the row - x; 0 below diff_min.
+
+    A zero adds nothing to the sum and gives the lowest output, as TFLite Micro gives where it skips a difference.
+    """
+    (multiplier, shift), diff_min = softmax_params(op, sig)
+    diff = -np.arange(256, dtype=np.int64)
+    x = rescale(np.maximum(diff, diff_min), multiplier, shift)
+    return np.where(diff >= diff_min, fixed_point.exp_on_negative_values(x, 5), 0).astype(np.int32)
+
+
+class MeanParams(NamedTuple):
+    """y = rescale(sum(x) - elements * x_zero, scale) + y_zero; the scale holds 1 / elements."""
+
+    elements: int  # that one mean is taken of
+    scale: Scale
+
+
+def mean_params(op: Mean, sig: Signature) -> MeanParams:
+    """The scale of Mean: that of x scale / y scale, its multiplier divided by the number of elements and cut."""
+    x = sig.inputs[0]
+    count = math.prod(x.shape[axis] for axis in op.axes)
+    multiplier, shift = quantize_multiplier(x.quantised.scale / sig.output.quantised.scale)
+    more = min(count.bit_length() - 1, 32, 31 + shift)
+    return MeanParams(count, Scale((multiplier << more) // count, shift - more))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -17,42 +67,113 @@ class Pool2d(Op):
     padding: Padding = Padding()
     clamp: Clamp = Clamp()
 
+    def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
+        want(self, inputs, 1)
+        (x,) = inputs
+        want_rank(self, "x", x.shape, 4)
+        n, height, width, c = x.shape
+        pad, (kh, kw) = self.padding, self.kernel
+        h = window_count(height, pad.top, pad.bottom, kh, self.stride[0])
+        w = window_count(width, pad.left, pad.right, kw, self.stride[1])
+        if h < 1 or w < 1:
+            raise refuse(self, f"a kernel of {kh}x{kw} does not fit into {height}x{width}")
+        return n, h, w, c
+
+    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
+        return window_rows(y, sig, self.padding.top, self.kernel[0], self.stride[0])
+
+    def _taps(self, x: Ints, outside: int, sig: Signature) -> list[Ints]:
+        """For each place of the kernel, the element below it for every output position; `outside` in the padding."""
+        pad, (down, across) = self.padding, self.stride
+        padded = np.pad(x, ((0, 0), (pad.top, pad.bottom), (pad.left, pad.right), (0, 0)), constant_values=outside)
+        _, h, w, _ = sig.output.nhwc
+        return [
+            padded[:, ky::down, kx::across][:, :h, :w] for ky in range(self.kernel[0]) for kx in range(self.kernel[1])
+        ]
+
+    def _clamped(self, y: Ints, sig: Signature) -> Array:
+        return np.clip(y, self.clamp.low, self.clamp.high).astype(sig.output.dtype.numpy)
+
 
 class AveragePool2d(Pool2d):
     """Mean over the elements of the window that lie inside, rounded half away from zero."""
+
+    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        x = arrays[0].astype(np.int64)
+        total: Ints = np.sum(self._taps(x, 0, sig), axis=0, dtype=np.int64)
+        count: Ints = np.sum(self._taps(np.ones_like(x), 0, sig), axis=0, dtype=np.int64)
+        y = np.sign(total) * ((np.abs(total) + count // 2) // count)
+        return self._clamped(y, sig)
 
 
 class MaxPool2d(Pool2d):
     """Largest element of the window."""
 
+    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        return self._clamped(np.max(self._taps(arrays[0].astype(np.int64), -128, sig), axis=0), sig)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mean(Op):
-    """Mean over `axes` (non-negative, of x's own rank, ascending)."""
+    """Mean over `axes` (non-negative, of x's own rank, ascending).
+
+    rows(): where every output row is a row of the kept dimensions, the input rows of its mean (all H rows of its
+    image if H is reduced, else one); where dropped dimensions move elements to other rows, all rows.
+    """
 
     axes: tuple[int, ...]
     keep_dims: bool
 
+    def kept(self, x: TensorType) -> tuple[int, int, int, int]:
+        """x's NHWC with every reduced dimension 1."""
+        shape = tuple(1 if axis in self.axes else size for axis, size in enumerate(x.shape))
+        return as_4d(shape, 1)
+
+    def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
+        want(self, inputs, 1)
+        rank = len(inputs[0].shape)
+        if list(self.axes) != sorted(set(self.axes) & set(range(rank))):
+            raise refuse(self, f"axes {self.axes} are not ascending axes of x {inputs[0]}")
+        if self.keep_dims:
+            return tuple(1 if axis in self.axes else size for axis, size in enumerate(inputs[0].shape))
+        return tuple(size for axis, size in enumerate(inputs[0].shape) if axis not in self.axes)
+
+    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
+        x = sig.inputs[0]
+        n, h, _, _ = x.nhwc
+        kept_n, kept_h, kept_w, kept_c = self.kept(x)
+        if (kept_n * kept_h, kept_w * kept_c) != (sig.output.rows, sig.output.row_elements):
+            return (tuple(range(x.rows)),)
+        image, row = divmod(y, kept_h)
+        images = range(n) if kept_n < n else [image]
+        heights = range(h) if kept_h < h else [row]
+        return (tuple(i * h + j for i in images for j in heights),)
+
+    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        total = arrays[0].astype(np.int64).sum(axis=self.axes, keepdims=self.keep_dims)
+        count, scale = mean_params(self, sig)
+        y = rescale(total - count * sig.inputs[0].quantised.zero_point, *scale)
+        return np.clip(y + sig.output.quantised.zero_point, -128, 127).astype(sig.output.dtype.numpy)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Softmax(Op):
-    """exp(beta * x) over its sum along the last axis."""
+    """exp(beta * x) over its sum along the last axis; int8 with scale 1/256 and zero point -128."""
 
     beta: float
 
+    def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
+        want(self, inputs, 1)
+        return inputs[0].shape
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Resize(Op):
-    """To `size` = (height, width)."""
+    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
+        return ((y,),)
 
-    size: tuple[int, int]
-    align_corners: bool
-    half_pixel_centers: bool
-
-
-class ResizeNearest(Resize):
-    """Nearest neighbour."""
-
-
-class ResizeBilinear(Resize):
-    """Bilinear, in TFLite's 10-bit fixed point."""
+    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        x = arrays[0].astype(np.int64)
+        exps = softmax_exps(self, sig).astype(np.int64)[x.max(axis=-1, keepdims=True) - x]
+        total = divide_by_pot(exps, 12).sum(axis=-1, keepdims=True)  # Q12.19
+        headroom = 32 - np.frexp(total.astype(np.float64))[1].astype(np.int64)  # leading zeros of 32 bits
+        reciprocal = fixed_point.reciprocal_of_one_plus((total << headroom) - (1 << 31))
+        y = divide_by_pot(fixed_point.high_mul(reciprocal, exps), 12 - headroom + 31 - 8) - 128
+        return np.clip(y, -128, 127).astype(sig.output.dtype.numpy)

@@ -1,0 +1,62 @@
+"""Shape arithmetic that several ops share: windows, broadcasting and the errors about them."""
+
+from __future__ import annotations
+
+from generator.ir import GraphError, Op, Signature, TensorType
+
+
+def refuse(op: Op, why: str) -> GraphError:
+    """The error for inputs that do not fit an op."""
+    return GraphError(f"op '{op.name}' ({type(op).__name__}): {why}")
+
+
+def want(op: Op, inputs: tuple[TensorType, ...], count: int) -> None:
+    """Raises GraphError unless the op has `count` inputs."""
+    if len(inputs) != count:
+        raise refuse(op, f"has {len(inputs)} inputs, takes {count}")
+
+
+def want_rank(op: Op, what: str, shape: tuple[int, ...], rank: int) -> None:
+    """Raises GraphError unless the shape has `rank` dimensions."""
+    if len(shape) != rank:
+        raise refuse(op, f"{what} has shape {shape}, takes {rank} dimensions")
+
+
+def window_count(size: int, before: int, after: int, kernel: int, stride: int, dilation: int = 1) -> int:
+    """How many windows fit into one padded dimension; 0 or less where none does."""
+    return (size + before + after - (kernel - 1) * dilation - 1) // stride + 1
+
+
+def window_rows(
+    y: int, sig: Signature, top: int, kernel: int, stride: int, dilation: int = 1
+) -> tuple[tuple[int | None, ...], ...]:
+    """The `kernel` input rows below output row y of a window op, None where the window leaves the image."""
+    image, out_y = divmod(y, sig.output.nhwc[1])
+    height = sig.inputs[0].nhwc[1]
+    first = out_y * stride - top
+    places = (first + tap * dilation for tap in range(kernel))
+    return (tuple(image * height + row if 0 <= row < height else None for row in places),)
+
+
+def broadcast_shape(op: Op, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
+    """The shape that two inputs broadcast to, as NumPy does it."""
+    a, b = (t.shape for t in inputs)
+    rank = max(len(a), len(b))
+    pairs = list(zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True))
+    if any(i != j and 1 not in (i, j) for i, j in pairs):
+        raise refuse(op, f"shapes {a} and {b} do not broadcast")
+    return tuple(j if i == 1 else i for i, j in pairs)
+
+
+def broadcast_rows(y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
+    """The one row of each operand that output row y reads."""
+    image, out_y = divmod(y, sig.output.nhwc[1])
+    return tuple(
+        ((0 if n == 1 else image) * h + (0 if h == 1 else out_y),) for n, h, _, _ in (t.nhwc for t in sig.inputs)
+    )
+
+
+def as_4d(values: tuple[int, ...], fill: int) -> tuple[int, int, int, int]:
+    """One value per NHWC dimension, from one per dimension of a lower rank."""
+    n, h, w, c = (fill,) * (4 - len(values)) + values
+    return n, h, w, c

@@ -1,0 +1,189 @@
+"""Ops of one operand, element by element: tables of 256 results, and the ends of a model in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from generator.ir import Array, DType, Op, Signature, TensorType
+from generator.ops import fixed_point
+from generator.ops.fixed_point import Ints, Scale, divide_by_pot, input_radius, quantize_multiplier, rescale
+from generator.ops.rules import want
+
+
+def dtype_bounds(dtype: DType) -> tuple[int, int]:
+    """Smallest and largest value of an integer element type."""
+    info = np.iinfo(dtype.value)
+    return int(info.min), int(info.max)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Elementwise(Op):
+    """One input, an output of the same shape, row for row."""
+
+    def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
+        want(self, inputs, 1)
+        return inputs[0].shape
+
+    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
+        return ((y,),)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Unary(_Elementwise):
+    """A map of 8-bit values to 8-bit values: `table(sig)` gives all 256 results, in order of the stored input."""
+
+    def table(self, sig: Signature) -> Array:
+        """256 results of the output's type; entry i is that of stored value i + lowest value of the input's type.
+
+        For int8 input the entry of x is table[x + 128], for uint8 input table[x].
+        """
+        low, high = dtype_bounds(sig.inputs[0].dtype)
+        y = self._map(np.arange(low, high + 1, dtype=np.int64), sig)
+        return np.clip(y, *dtype_bounds(sig.output.dtype)).astype(sig.output.dtype.numpy)
+
+    def _map(self, stored: Ints, sig: Signature) -> Ints:
+        """The stored results before saturation, for stored inputs."""
+        raise NotImplementedError
+
+    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        (x,) = arrays
+        low, _ = dtype_bounds(sig.inputs[0].dtype)
+        result: Array = self.table(sig)[x.astype(np.int64) - low]
+        return result
+
+
+def _input_q4(stored: Ints, sig: Signature) -> tuple[Ints, Ints, int]:
+    """(x - x_zero, the same in Q4.27, the radius beyond which Q4.27 would overflow)."""
+    quant = sig.inputs[0].quantised
+    multiplier, shift = quantize_multiplier(quant.scale * (1 << 27))
+    centred = stored - quant.zero_point
+    radius = input_radius(4, shift)
+    return centred, rescale(np.clip(centred, -radius, radius), multiplier, shift), radius
+
+
+def _saturated_outside(y: Ints, centred: Ints, radius: int) -> Ints:
+    """y, but the extremes of int8 where |x| reaches the radius."""
+    return np.where(centred <= -radius, -128, np.where(centred >= radius, 127, y))
+
+
+class Logistic(Unary):
+    """1 / (1 + exp(-x)), int8 with scale 1/256 and zero point -128."""
+
+    def _map(self, stored: Ints, sig: Signature) -> Ints:
+        centred, x, radius = _input_q4(stored, sig)
+        y = divide_by_pot(fixed_point.logistic(x, 4), 31 - 8) - 128
+        return _saturated_outside(y, centred, radius)
+
+
+class Tanh(Unary):
+    """tanh(x), int8 with scale 1/128 and zero point 0."""
+
+    def _map(self, stored: Ints, sig: Signature) -> Ints:
+        centred, x, radius = _input_q4(stored, sig)
+        y = divide_by_pot(fixed_point.tanh(x, 4), 31 - 7)
+        return _saturated_outside(y, centred, radius)
+
+
+class HardSwish(Unary):
+    """x * relu6(x + 3) / 6, in TFLite's 16-bit fixed point and single-precision scales."""
+
+    def _map(self, stored: Ints, sig: Signature) -> Ints:
+        x_quant, y_quant = sig.inputs[0].quantised, sig.output.quantised
+        hires_scale = np.float32(1.0 / 128.0) * np.float32(x_quant.scale)
+        output = quantize_multiplier(float(hires_scale / np.float32(y_quant.scale)))
+        relu = quantize_multiplier(float(hires_scale / np.float32(3.0 / 32768.0)))
+        hires = (stored - x_quant.zero_point) << 7
+        on_output_scale = fixed_point.high_mul16(hires, fixed_point.multiplier16(output.multiplier))
+        gate = (_relu_ish(hires, relu) + (1 << 15)) >> 1  # relu6(x + 3) / 6 in Q0.15
+        y = divide_by_pot(fixed_point.high_mul16_to_zero(gate, on_output_scale), -output.shift)
+        return y + y_quant.zero_point
+
+
+def _relu_ish(hires: Ints, scale: Scale) -> Ints:
+    """x / 3 saturated to [-1, 1) in Q0.15; the last bit of a left shift comes after the product."""
+    multiplier = fixed_point.multiplier16(scale.multiplier)
+    if scale.shift > 0:
+        shifted = fixed_point.saturate16(hires << (scale.shift - 1))
+        return fixed_point.saturate16(fixed_point.high_mul16(shifted, multiplier) << 1)
+    return divide_by_pot(fixed_point.high_mul16(hires, multiplier), -scale.shift)
+
+
+class Relu(Unary):
+    """max(x, 0), rescaled to the output's quantisation."""
+
+    def _map(self, stored: Ints, sig: Signature) -> Ints:
+        x, y = sig.inputs[0].quantised, sig.output.quantised
+        scaled = rescale(stored - x.zero_point, *quantize_multiplier(x.scale / y.scale))
+        return np.maximum(scaled + y.zero_point, y.zero_point)
+
+
+class Relu6(Unary):
+    """min(max(x, 0), 6), clamped in stored values.
+
+    TFLite Micro does not rescale here, so input and output share one quantisation.
+    """
+
+    def _map(self, stored: Ints, sig: Signature) -> Ints:
+        quant = sig.inputs[0].quantised
+        six = int(_round_away(np.float32(6.0) / np.float32(quant.scale))) + quant.zero_point
+        return np.clip(stored, quant.zero_point, min(six, 127))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LeakyRelu(Unary):
+    """x where x >= 0, alpha * x elsewhere."""
+
+    alpha: float
+
+    def _map(self, stored: Ints, sig: Signature) -> Ints:
+        x, y = sig.inputs[0].quantised, sig.output.quantised
+        x_scale, y_scale = np.float32(x.scale), np.float32(y.scale)
+        identity = quantize_multiplier(float(x_scale / y_scale))
+        alpha = quantize_multiplier(float(x_scale * np.float32(self.alpha) / y_scale))
+        centred = stored - x.zero_point
+        return np.where(centred >= 0, rescale(centred, *identity), rescale(centred, *alpha)) + y.zero_point
+
+
+class Requantize(Unary):
+    """QUANTIZE from one 8-bit type to another (int8 or uint8 at either end)."""
+
+    def _map(self, stored: Ints, sig: Signature) -> Ints:
+        x, y = sig.inputs[0].quantised, sig.output.quantised
+        return rescale(stored - x.zero_point, *quantize_multiplier(x.scale / y.scale)) + y.zero_point
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Quantize(_Elementwise):
+    """float32 to int8 or uint8.
+
+    x / scale in single precision, rounded half away from zero, plus the zero point, saturated.
+    NaN gives the lowest value.
+    """
+
+    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        (x,) = arrays
+        quant, (low, high) = sig.output.quantised, dtype_bounds(sig.output.dtype)
+        with np.errstate(over="ignore"):
+            quotient = x.astype(np.float32) / np.float32(quant.scale)
+        moved = np.nan_to_num(_round_away(quotient), nan=-np.inf) + quant.zero_point
+        return np.clip(moved, low, high).astype(sig.output.dtype.numpy)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Dequantize(_Elementwise):
+    """int8 or uint8 to float32: scale * (x - zero point) in single precision."""
+
+    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        (x,) = arrays
+        quant = sig.inputs[0].quantised
+        centred = (x.astype(np.int32) - quant.zero_point).astype(np.float32)
+        return centred * np.float32(quant.scale)
+
+
+def _round_away(x: Array | np.float32) -> fixed_point.Floats:
+    """Nearest integer, halves away from zero; in double precision, where adding the half is exact."""
+    wide = np.asarray(x, np.float64)
+    return np.trunc(wide + np.copysign(0.5, wide))
