@@ -1,0 +1,11 @@
+// The two library functions that kernels call. Declared here because a freestanding compiler has no
+// <string.h>; the program must have them anyway, since compilers call them on their own.
+#ifndef SH_BYTES_H
+#define SH_BYTES_H
+
+#include <stddef.h>
+
+void *memcpy(void *restrict to, const void *restrict from, size_t count);
+void *memset(void *to, int value, size_t count);
+
+#endif

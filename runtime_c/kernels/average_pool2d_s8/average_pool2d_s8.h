@@ -1,0 +1,26 @@
+// Average pooling, int8, one row of output.
+//
+// y[ox][c] = clamp(mean of x[ky][ox * stride + kx - pad_left][c] over the taps inside), rounded
+// half away from zero. Taps outside the row, or in a null row, do not count; every window has one
+// inside.
+#ifndef SH_AVERAGE_POOL2D_S8_H
+#define SH_AVERAGE_POOL2D_S8_H
+
+#include <stdint.h>
+
+typedef struct {
+    int32_t in_width;
+    int32_t channels;
+    int32_t out_width;
+    int32_t kernel_height; // number of rows in x
+    int32_t kernel_width;
+    int32_t stride; // across
+    int32_t pad_left;
+    int32_t y_min;
+    int32_t y_max;
+} sh_average_pool2d_s8;
+
+typedef void sh_average_pool2d_s8_fn(const sh_average_pool2d_s8 *op, const int8_t *const x[],
+                                     int8_t *y);
+
+#endif

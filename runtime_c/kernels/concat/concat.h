@@ -1,0 +1,18 @@
+// Concatenation of one row, elements of any size.
+//
+// y = for each of `pieces`: the next part_bytes[i] bytes of x[0], of x[1], ...
+// A null x[i] has no part in this row (concatenation along the height gives each row one input).
+#ifndef SH_CONCAT_H
+#define SH_CONCAT_H
+
+#include <stdint.h>
+
+typedef struct {
+    int32_t pieces; // the width when channels are joined, else 1
+    int32_t inputs;
+    const int32_t *part_bytes; // [inputs], of one piece
+} sh_concat;
+
+typedef void sh_concat_fn(const sh_concat *op, const int8_t *const x[], int8_t *y);
+
+#endif

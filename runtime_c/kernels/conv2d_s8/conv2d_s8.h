@@ -1,0 +1,37 @@
+// Convolution, int8, one row of output.
+//
+// y[ox][o] = clamp(y_zero + rescale(bias[o] + sum_{ky,kx,i} tap(ky, kx, i) *
+// weights[o][ky][kx][i])) tap(ky, kx, i) = x[ky][ox * stride + kx * dilation - pad_left][group(o) *
+// group_inputs + i], or x_zero where that lies in the padding (outside the row, or x[ky] is null).
+//
+// The generator folds the input's zero point into bias, so taps are taken as stored.
+#ifndef SH_CONV2D_S8_H
+#define SH_CONV2D_S8_H
+
+#include <stdint.h>
+
+typedef struct {
+    int32_t in_width;
+    int32_t in_channels;
+    int32_t out_width;
+    int32_t kernel_height; // number of rows in x
+    int32_t kernel_width;
+    int32_t stride;   // across
+    int32_t dilation; // across
+    int32_t pad_left;
+    int32_t groups;
+    int32_t group_inputs;  // input channels of a group
+    int32_t group_outputs; // output channels of a group
+    int32_t x_zero;
+    int32_t y_zero;
+    int32_t y_min;
+    int32_t y_max;
+    const int8_t *weights; // [groups * group_outputs][kernel_height][kernel_width][group_inputs]
+    const int32_t *bias;   // per output channel
+    const int32_t *multipliers; // per output channel
+    const int8_t *shifts;       // per output channel
+} sh_conv2d_s8;
+
+typedef void sh_conv2d_s8_fn(const sh_conv2d_s8 *op, const int8_t *const x[], int8_t *y);
+
+#endif

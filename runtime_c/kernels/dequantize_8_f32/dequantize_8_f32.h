@@ -1,0 +1,23 @@
+// int8 or uint8 to float32.
+//
+// y[i] = scale * (level(x[i]) - zero)
+//
+// y is a row of float32. A level counts from the lowest value of x's type, so that one kernel
+// serves both: level = (uint8_t)x[i] ^ flip, with flip 0x80 and zero = zero point + 128 for int8,
+// else 0 and the zero point.
+#ifndef SH_DEQUANTIZE_8_F32_H
+#define SH_DEQUANTIZE_8_F32_H
+
+#include <stdint.h>
+
+typedef struct {
+    int32_t elements;
+    float scale;
+    int32_t zero;
+    int32_t flip;
+} sh_dequantize_8_f32;
+
+typedef void sh_dequantize_8_f32_fn(const sh_dequantize_8_f32 *op, const int8_t *const x[],
+                                    int8_t *y);
+
+#endif

@@ -1,0 +1,16 @@
+// Any map of 8-bit values to 8-bit values, int8 or uint8 at either end, by table.
+//
+// y[i] = table[x[0][i] as an unsigned byte]
+#ifndef SH_LUT_8_H
+#define SH_LUT_8_H
+
+#include <stdint.h>
+
+typedef struct {
+    int32_t elements;
+    const uint8_t *table; // [256], indexed by the stored byte
+} sh_lut_8;
+
+typedef void sh_lut_8_fn(const sh_lut_8 *op, const int8_t *const x[], int8_t *y);
+
+#endif

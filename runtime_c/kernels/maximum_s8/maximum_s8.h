@@ -1,0 +1,25 @@
+// The larger of two rows, int8, with broadcasting; all quantised alike.
+//
+// y = clamp(maximum(a, b))
+//
+// Element (w, c) of a is x[0][w * a_width_step + c * a_channel_step], of b likewise in x[1]; a step
+// of 0 repeats.
+#ifndef SH_MAXIMUM_S8_H
+#define SH_MAXIMUM_S8_H
+
+#include <stdint.h>
+
+typedef struct {
+    int32_t width;
+    int32_t channels;
+    int32_t a_width_step;
+    int32_t a_channel_step;
+    int32_t b_width_step;
+    int32_t b_channel_step;
+    int32_t y_min;
+    int32_t y_max;
+} sh_maximum_s8;
+
+typedef void sh_maximum_s8_fn(const sh_maximum_s8 *op, const int8_t *const x[], int8_t *y);
+
+#endif

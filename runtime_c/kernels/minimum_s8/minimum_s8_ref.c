@@ -1,0 +1,19 @@
+#include "minimum_s8.h"
+
+#include "../../include/sh_quant.h"
+
+sh_minimum_s8_fn sh_minimum_s8_ref;
+
+void sh_minimum_s8_ref(const sh_minimum_s8 *op, const int8_t *const x[], int8_t *y)
+{
+    for (int32_t w = 0; w < op->width; w++) {
+        const int8_t *a = x[0] + w * op->a_width_step;
+        const int8_t *b = x[1] + w * op->b_width_step;
+        for (int32_t c = 0; c < op->channels; c++) {
+            int32_t smaller = *a < *b ? *a : *b;
+            *y++ = (int8_t)sh_clamp(smaller, op->y_min, op->y_max);
+            a += op->a_channel_step;
+            b += op->b_channel_step;
+        }
+    }
+}

@@ -1,0 +1,21 @@
+// float32 to int8 or uint8.
+//
+// y[i] = clamp(zero + round(x[i] / scale)), halves away from zero; NaN gives y_min.
+//
+// x[0] is a row of float32. The bounds say which type y is: -128..127 or 0..255.
+#ifndef SH_QUANTIZE_F32_8_H
+#define SH_QUANTIZE_F32_8_H
+
+#include <stdint.h>
+
+typedef struct {
+    int32_t elements;
+    float scale;
+    int32_t zero;
+    int32_t y_min;
+    int32_t y_max;
+} sh_quantize_f32_8;
+
+typedef void sh_quantize_f32_8_fn(const sh_quantize_f32_8 *op, const int8_t *const x[], int8_t *y);
+
+#endif
