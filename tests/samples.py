@@ -1,0 +1,378 @@
+"""Small random graphs of one op each, for every op in OPS; all of them can be said as a .tflite (see oracle.py)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from generator import ops
+from generator.ir import Array, DType, Graph, Op, Quant, Tensor, TensorType, verify
+
+Rng = np.random.Generator
+
+SOFTMAX_QUANT = Quant((1 / 256,), (-128,))
+
+
+def sample(op_class: type[Op], rng: Rng) -> Graph:
+    """A graph of one op of that class, with random shapes, attributes, quantisation and constants."""
+    return verify(_MAKERS[op_class](rng))
+
+
+def random_inputs(graph: Graph, rng: Rng) -> dict[str, Array]:
+    """An array for every input of the graph: any stored value, float32 a little beyond the quantised range."""
+    return {name: _values(graph.tensors[name].type, rng, graph) for name in graph.inputs}
+
+
+def _values(kind: TensorType, rng: Rng, graph: Graph) -> Array:
+    if kind.dtype is not DType.FLOAT32:
+        info = np.iinfo(kind.dtype.value)
+        return rng.integers(info.min, info.max, kind.shape, kind.dtype.numpy, endpoint=True)
+    output = graph.tensors[graph.outputs[0]].type.quant
+    scale = output.scale if output else 1.0
+    # Multiples of a quarter step hit the halves that rounding is about.
+    return (rng.integers(-900, 900, kind.shape) * np.float32(scale / 4)).astype(np.float32)
+
+
+def graph_of(
+    op_class: type[Op],
+    inputs: Sequence[TensorType | tuple[TensorType, Array]],
+    output: DType | TensorType,
+    **attributes: object,
+) -> Graph:
+    """A graph of one op; inputs with an array are constants, the output's shape is inferred if only its type is given."""
+    tensors = []
+    for index, item in enumerate(inputs):
+        kind, data = item if isinstance(item, tuple) else (item, None)
+        tensors.append(Tensor(f"x{index}", kind, data))
+    names = tuple(t.name for t in tensors)
+    op = op_class(name="op", inputs=names, output="y", **attributes)  # type: ignore[arg-type]
+    if isinstance(output, DType):
+        output = TensorType((), output)
+    shape = op.infer(tuple(t.type for t in tensors))
+    tensors.append(Tensor("y", TensorType(shape, output.dtype, output.quant)))
+    variables = tuple(t.name for t in tensors[:-1] if t.data is None)
+    return Graph("sample", {t.name: t for t in tensors}, (op,), variables, ("y",))
+
+
+def float32(x: float) -> float:
+    """x as TFLite stores it."""
+    return float(np.float32(x))
+
+
+def quant(rng: Rng, low: float = 0.002, high: float = 0.5, dtype: DType = DType.INT8) -> Quant:
+    """A per-tensor quantisation with a log-uniform scale and any zero point, the extremes often."""
+    info = np.iinfo(dtype.value)
+    zero = int(rng.choice([info.min, info.max, *rng.integers(info.min, info.max, 4)]))
+    return Quant((float32(math.exp(rng.uniform(math.log(low), math.log(high)))),), (zero,))
+
+
+def int8(shape: tuple[int, ...], quantisation: Quant) -> TensorType:
+    return TensorType(shape, DType.INT8, quantisation)
+
+
+def dims(rng: Rng, rank: int, most: int = 7) -> tuple[int, ...]:
+    """A shape of that rank; the first of four dimensions is a batch of 1 or 2."""
+    shape = [int(d) for d in rng.integers(1, most, rank, endpoint=True)]
+    if rank == 4:
+        shape[0] = int(rng.integers(1, 2, endpoint=True))
+    return tuple(shape)
+
+
+def pick(rng: Rng, *choices: int) -> int:
+    return int(rng.choice(choices))
+
+
+def clamp(rng: Rng, output: Quant) -> ops.Clamp:
+    """No activation, ReLU or ReLU6 as stored bounds."""
+    zero, six = output.zero_point, math.floor(np.float32(6) / np.float32(output.scale) + 0.5)
+    return (ops.Clamp(), ops.Clamp(max(-128, zero), 127), ops.Clamp(max(-128, zero), min(127, zero + six)))[
+        pick(rng, 0, 1, 2)
+    ]
+
+
+def same_padding(size: int, kernel: int, stride: int, dilation: int = 1) -> tuple[int, int]:
+    """TFLite's SAME padding of one dimension: (before, after)."""
+    total = max((math.ceil(size / stride) - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
+    return total // 2, total - total // 2
+
+
+def window(
+    rng: Rng,
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    dilation: tuple[int, int] = (1, 1),
+) -> ops.Padding:
+    """SAME or, where the kernel fits, VALID padding."""
+    fits = all((k - 1) * d < s for s, k, d in zip(size, kernel, dilation, strict=True))
+    if fits and rng.random() < 0.5:
+        return ops.Padding()
+    top, bottom = same_padding(size[0], kernel[0], stride[0], dilation[0])
+    left, right = same_padding(size[1], kernel[1], stride[1], dilation[1])
+    return ops.Padding(top, bottom, left, right)
+
+
+def weights(rng: Rng, shape: tuple[int, ...], axis: int, dtype_bits: int = 8) -> tuple[TensorType, Array]:
+    """int8 weights with a scale per tensor or along `axis`, zero points 0."""
+    per_channel = rng.random() < 0.5
+    count = shape[axis] if per_channel else 1
+    scales = tuple(float32(s) for s in np.exp(rng.uniform(math.log(0.002), math.log(0.05), count)))
+    quantisation = Quant(scales, (0,) * count, axis if count > 1 else None)
+    data = rng.integers(-127, 127, shape, np.int8, endpoint=True)
+    return TensorType(shape, DType.INT8, quantisation), data
+
+
+def bias(rng: Rng, count: int, x: Quant, w: Quant) -> tuple[TensorType, Array]:
+    """int32 bias with the scales x scale * weight scale."""
+    scales = tuple(float32(np.float32(x.scale) * np.float32(s)) for s in w.scales)
+    kind = TensorType((count,), DType.INT32, Quant(scales, (0,) * len(scales), 0 if len(scales) > 1 else None))
+    return kind, rng.integers(-20000, 20000, count, np.int32)
+
+
+def _linear_output(rng: Rng, x: Quant, w: Quant, taps: int) -> Quant:
+    """An output scale under which most results are not saturated."""
+    scale = x.scale * float(np.mean(w.scales)) * math.sqrt(taps) * 73 * 73 * rng.uniform(0.005, 0.05)
+    return Quant((float32(scale),), (int(rng.integers(-128, 127, endpoint=True)),))
+
+
+def _conv(op_class: type[Op], rng: Rng) -> Graph:
+    groups = pick(rng, 1, 1, 1, 2, 3) if op_class is ops.Conv2d else 1
+    inputs = groups * pick(rng, 1, 2, 3, 4, 5, 8, 17)
+    n, h, w, _ = dims(rng, 4, 9)
+    kernel = (pick(rng, 1, 1, 2, 3, 3, 5), pick(rng, 1, 1, 2, 3, 3, 5))
+    if op_class is ops.Conv2d:
+        outputs = groups * pick(rng, 1, 2, 3, 4, 9)
+        shape, axis = (outputs, *kernel, inputs // groups), 0
+    else:
+        outputs = inputs * pick(rng, 1, 1, 2, 3)
+        shape, axis = (1, *kernel, outputs), 3
+    stride = (pick(rng, 1, 1, 2, 3), pick(rng, 1, 1, 2, 3))
+    dilation = (pick(rng, 1, 1, 2), pick(rng, 1, 1, 2))
+    x, weight = quant(rng), weights(rng, shape, axis)
+    scale = weight[0].quantised
+    y = _linear_output(rng, x, scale, math.prod(shape) // outputs)
+    return graph_of(
+        op_class,
+        [int8((n, h, w, inputs), x), weight, bias(rng, outputs, x, scale)],
+        int8((), y),
+        stride=stride,
+        dilation=dilation,
+        padding=window(rng, (h, w), kernel, stride, dilation),
+        clamp=clamp(rng, y),
+    )
+
+
+def _transpose_conv(rng: Rng) -> Graph:
+    n, h, w, inputs = dims(rng, 4, 5)
+    outputs, stride = pick(rng, 1, 2, 5), (pick(rng, 1, 2, 3), pick(rng, 1, 2, 3))
+    kernel = (pick(rng, 1, 2, 3, 4), pick(rng, 1, 2, 3, 4))
+    padding, size = ops.Padding(), ((h - 1) * stride[0] + kernel[0], (w - 1) * stride[1] + kernel[1])
+    if rng.random() < 0.5:  # SAME: the padding of the convolution that goes the other way
+        size = (h * stride[0], w * stride[1])
+        (top, bottom), (left, right) = (same_padding(size[i], kernel[i], stride[i]) for i in (0, 1))
+        padding = ops.Padding(top, bottom, left, right)
+    x, weight = quant(rng), weights(rng, (outputs, *kernel, inputs), 0)
+    scale = weight[0].quantised
+    y = _linear_output(rng, x, scale, max(1, math.prod(kernel) * inputs // math.prod(stride)))
+    return graph_of(
+        ops.TransposeConv2d,
+        [int8((n, h, w, inputs), x), weight, bias(rng, outputs, x, scale)],
+        int8((), y),
+        output_shape=(n, *size, outputs),
+        stride=stride,
+        padding=padding,
+        clamp=clamp(rng, y),
+    )
+
+
+def _dense(rng: Rng) -> Graph:
+    inputs, outputs = pick(rng, 1, 3, 8, 17, 64), pick(rng, 1, 2, 7, 10)
+    x, weight = quant(rng), weights(rng, (outputs, inputs), 0)
+    scale = weight[0].quantised
+    y = _linear_output(rng, x, scale, inputs)
+    shape = (*dims(rng, pick(rng, 1, 1, 2, 3)), inputs)
+    return graph_of(ops.Dense, [int8(shape, x), weight, bias(rng, outputs, x, scale)], int8((), y), clamp=clamp(rng, y))
+
+
+def _broadcast_pair(rng: Rng) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Two shapes that broadcast: equal, or dimensions of 1 and lower ranks in either."""
+    shape = dims(rng, pick(rng, 1, 2, 3, 4, 4))
+    if rng.random() < 0.3:
+        return shape, shape
+    thin = tuple(d if rng.random() < 0.6 else 1 for d in shape)[pick(rng, 0, 0, len(shape) - 1) :]
+    return (shape, thin) if rng.random() < 0.5 else (thin, shape)
+
+
+def _binary(op_class: type[Op], rng: Rng) -> Graph:
+    shapes = _broadcast_pair(rng)
+    a, b, y = quant(rng, 0.01), quant(rng, 0.01), quant(rng, 0.01)
+    if op_class is ops.Mul:
+        y = Quant((float32(a.scale * b.scale * rng.uniform(20, 200)),), y.zero_points)
+    if op_class in (ops.Maximum, ops.Minimum):
+        a = b = y
+    operands: list[TensorType | tuple[TensorType, Array]] = [int8(shapes[0], a), int8(shapes[1], b)]
+    constant = pick(rng, 0, 1, 2, 2)
+    if constant < 2:
+        kind = int8(shapes[constant], (a, b)[constant])
+        operands[constant] = (kind, rng.integers(-128, 127, kind.shape, np.int8, endpoint=True))
+    fused = op_class not in (ops.Maximum, ops.Minimum)
+    return graph_of(op_class, operands, int8((), y), clamp=clamp(rng, y) if fused else ops.Clamp())
+
+
+def _prelu(rng: Rng) -> Graph:
+    shape, a = dims(rng, 4), quant(rng)
+    thin = tuple(d if rng.random() < 0.5 else 1 for d in shape)[pick(rng, 0, 1, 3) :]
+    alpha = int8(thin, quant(rng, 0.001, 0.01))
+    data = rng.integers(-128, 127, thin, np.int8, endpoint=True)
+    return graph_of(ops.Prelu, [int8(shape, a), (alpha, data)], int8((), quant(rng)))
+
+
+_FIXED_OUTPUTS = {ops.Logistic: SOFTMAX_QUANT, ops.Tanh: Quant((1 / 128,), (0,))}
+
+
+def _unary(op_class: type[Op], rng: Rng) -> Graph:
+    x = quant(rng, 0.001, 0.3)
+    y = _FIXED_OUTPUTS.get(op_class) or quant(rng, x.scale / 3, x.scale * 3)
+    if op_class is ops.Relu6:
+        x = y = quant(rng, 0.02, 0.06)
+    attributes = {"alpha": float32(rng.uniform(0.01, 1.5))} if op_class is ops.LeakyRelu else {}
+    # 256 columns, so that random inputs cover most of the table
+    shape = (*dims(rng, pick(rng, 1, 2)), 256)
+    return graph_of(op_class, [int8(shape, x)], int8((), y), **attributes)
+
+
+def _requantize(rng: Rng) -> Graph:
+    source, target = (
+        (DType.INT8, DType.INT8),
+        (DType.INT8, DType.UINT8),
+        (DType.UINT8, DType.INT8),
+    )[pick(rng, 0, 1, 2)]
+    x = quant(rng, dtype=source)
+    y = quant(rng, x.scale / 3, x.scale * 3, target)
+    if rng.random() < 0.3:  # the common case: the same scale, the zero point 128 away
+        y = Quant(x.scales, (x.zero_point + np.iinfo(target.value).min - np.iinfo(source.value).min,))
+    return graph_of(ops.Requantize, [TensorType((2, 256), source, x)], TensorType((), target, y))
+
+
+def _quantize(rng: Rng) -> Graph:
+    shape = (*dims(rng, pick(rng, 1, 2, 3)), 16)
+    return graph_of(ops.Quantize, [TensorType(shape, DType.FLOAT32)], int8((), quant(rng)))
+
+
+def _dequantize(rng: Rng) -> Graph:
+    dtype = (DType.INT8, DType.UINT8)[pick(rng, 0, 1)]
+    x = TensorType((*dims(rng, pick(rng, 1, 2, 3)), 16), dtype, quant(rng, dtype=dtype))
+    return graph_of(ops.Dequantize, [x], DType.FLOAT32)
+
+
+def _pool(op_class: type[Op], rng: Rng) -> Graph:
+    n, h, w, c = dims(rng, 4, 9)
+    kernel, stride = (pick(rng, 1, 2, 3, 5), pick(rng, 1, 2, 3, 5)), (pick(rng, 1, 2, 3), pick(rng, 1, 2, 3))
+    x = quant(rng)
+    return graph_of(
+        op_class,
+        [int8((n, h, w, c), x)],
+        int8((), x),
+        kernel=kernel,
+        stride=stride,
+        padding=window(rng, (h, w), kernel, stride),
+        clamp=clamp(rng, x),
+    )
+
+
+def _mean(rng: Rng) -> Graph:
+    shape, x = dims(rng, pick(rng, 2, 3, 4, 4)), quant(rng)
+    y = x if rng.random() < 0.3 else quant(rng, x.scale / 4, x.scale)
+    count = pick(rng, 1, 2)
+    axes = tuple(sorted(int(a) for a in rng.choice(len(shape), count, replace=False)))
+    if len(shape) == 4 and rng.random() < 0.5:
+        axes = (1, 2)
+    return graph_of(ops.Mean, [int8(shape, x)], int8((), y), axes=axes, keep_dims=bool(rng.random() < 0.5))
+
+
+def _softmax(rng: Rng) -> Graph:
+    x = int8((*dims(rng, pick(rng, 0, 1, 2, 3), 4), pick(rng, 1, 2, 10, 100)), quant(rng))
+    return graph_of(ops.Softmax, [x], int8((), SOFTMAX_QUANT), beta=float32(rng.choice([1.0, 1.0, 0.5, 2.3])))
+
+
+def _resize(op_class: type[Op], rng: Rng) -> Graph:
+    x = quant(rng)
+    align, half = ((False, False), (True, False), (False, True))[pick(rng, 0, 1, 2)]
+    return graph_of(
+        op_class,
+        [int8(dims(rng, 4), x)],
+        int8((), x),
+        size=(pick(rng, *range(1, 15)), pick(rng, *range(1, 15))),
+        align_corners=align,
+        half_pixel_centers=half,
+    )
+
+
+def _reshape(rng: Rng) -> Graph:
+    shape, x = dims(rng, pick(rng, 1, 2, 3, 4)), quant(rng)
+    total, parts = math.prod(shape), []
+    for _ in range(pick(rng, 0, 1, 2, 3)):
+        parts.append(pick(rng, *(d for d in range(1, total + 1) if total % d == 0)))
+        total //= parts[-1]
+    return graph_of(ops.Reshape, [int8(shape, x)], int8((), x), shape=(*parts, total))
+
+
+def _pad(rng: Rng) -> Graph:
+    shape, x = dims(rng, pick(rng, 1, 2, 3, 4, 4)), quant(rng)
+    before, after = (tuple(int(v) for v in rng.integers(0, 2, len(shape), endpoint=True)) for _ in "ab")
+    value = x.zero_point if rng.random() < 0.7 else int(rng.integers(-128, 127))
+    return graph_of(ops.Pad, [int8(shape, x)], int8((), x), before=before, after=after, value=value)
+
+
+def _concat(rng: Rng) -> Graph:
+    shape, x = dims(rng, pick(rng, 1, 2, 3, 4, 4)), quant(rng)
+    axis = pick(rng, *range(len(shape)))
+    sizes = [pick(rng, 1, 2, 5) for _ in range(pick(rng, 1, 2, 3))]
+    parts = [int8((*shape[:axis], size, *shape[axis + 1 :]), x) for size in sizes]
+    return graph_of(ops.Concat, parts, int8((), x), axis=axis)
+
+
+def _slice(rng: Rng) -> Graph:
+    shape, x = dims(rng, pick(rng, 1, 2, 3, 4, 4)), quant(rng)
+    begin, size, step = [], [], []
+    for limit in shape:
+        stride, first = pick(rng, 1, 1, 1, 2, 3, -1, -2), pick(rng, *range(limit))
+        most = (first // -stride if stride < 0 else (limit - 1 - first) // stride) + 1
+        begin.append(first)
+        step.append(stride)
+        size.append(pick(rng, *range(1, most + 1)))
+    return graph_of(ops.Slice, [int8(shape, x)], int8((), x), begin=tuple(begin), size=tuple(size), step=tuple(step))
+
+
+def _transpose(rng: Rng) -> Graph:
+    shape, x = dims(rng, pick(rng, 2, 3, 4, 4)), quant(rng)
+    perm = tuple(int(p) for p in rng.permutation(len(shape)))
+    return graph_of(ops.Transpose, [int8(shape, x)], int8((), x), perm=perm)
+
+
+def _of(maker: Callable[[type[Op], Rng], Graph], op_class: type[Op]) -> Callable[[Rng], Graph]:
+    return lambda rng: maker(op_class, rng)
+
+
+_MAKERS: dict[type[Op], Callable[[Rng], Graph]] = {
+    **{c: _of(_conv, c) for c in (ops.Conv2d, ops.DepthwiseConv2d)},
+    ops.TransposeConv2d: _transpose_conv,
+    ops.Dense: _dense,
+    **{c: _of(_binary, c) for c in (ops.Add, ops.Sub, ops.Mul, ops.Maximum, ops.Minimum)},
+    ops.Prelu: _prelu,
+    **{c: _of(_unary, c) for c in (ops.Logistic, ops.Tanh, ops.HardSwish, ops.Relu, ops.Relu6, ops.LeakyRelu)},
+    ops.Requantize: _requantize,
+    ops.Quantize: _quantize,
+    ops.Dequantize: _dequantize,
+    **{c: _of(_pool, c) for c in (ops.AveragePool2d, ops.MaxPool2d)},
+    ops.Mean: _mean,
+    ops.Softmax: _softmax,
+    **{c: _of(_resize, c) for c in (ops.ResizeNearest, ops.ResizeBilinear)},
+    ops.Reshape: _reshape,
+    ops.Pad: _pad,
+    ops.Concat: _concat,
+    ops.Slice: _slice,
+    ops.Transpose: _transpose,
+}
