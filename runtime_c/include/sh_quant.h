@@ -29,7 +29,7 @@ static inline int32_t sh_shift_right(int32_t value, int32_t exponent)
     return (value >> exponent) + (remainder > threshold ? 1 : 0);
 }
 
-// value * multiplier / 2^31 * 2^shift, rounded twice when shift is negative; -31 <= shift <= 30.
+// value * multiplier / 2^31 * 2^shift, rounded twice when shift is negative; -31 <= shift <= 31.
 static inline int32_t sh_rescale(int32_t value, int32_t multiplier, int32_t shift)
 {
     uint32_t left = shift > 0 ? (uint32_t)shift : 0u;

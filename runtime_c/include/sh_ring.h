@@ -2,6 +2,7 @@
 #ifndef SH_RING_H
 #define SH_RING_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct {
@@ -16,6 +17,12 @@ static inline void *sh_ring_row(const sh_ring *ring, int32_t y)
 {
     int32_t slot = ring->rows == ring->height ? y : y % ring->rows;
     return ring->base + slot * ring->row_bytes;
+}
+
+// Row y, or a null pointer where y is outside the tensor: a row of padding.
+static inline void *sh_ring_row_or_null(const sh_ring *ring, int32_t y)
+{
+    return y >= 0 && y < ring->height ? sh_ring_row(ring, y) : NULL;
 }
 
 #endif

@@ -1,7 +1,7 @@
 // Sum or difference, int8, of two rows with broadcasting.
 //
-// y = clamp(y_zero + rescale_y(rescale_a((a - a_zero) << left_shift) + b_sign * rescale_b((b -
-// b_zero) << left_shift)))
+// y = clamp(y_zero + rescale_y(scaled_a + b_sign * scaled_b))
+// scaled_a = rescale_a((a - a_zero) << left_shift), scaled_b likewise
 //
 // Element (w, c) of a is x[0][w * a_width_step + c * a_channel_step], of b likewise in x[1]; a step
 // of 0 repeats.

@@ -2,7 +2,8 @@
 //
 // y[ox][o] = clamp(y_zero + rescale(bias[o] + sum_{ky,kx,i} tap(ky, kx, i) *
 // weights[o][ky][kx][i])) tap(ky, kx, i) = x[ky][ox * stride + kx * dilation - pad_left][group(o) *
-// group_inputs + i], or x_zero where that lies in the padding (outside the row, or x[ky] is null).
+// group_inputs + i],
+//                  or x_zero in the padding: outside the row, or where x[ky] is null
 //
 // The generator folds the input's zero point into bias, so taps are taken as stored.
 #ifndef SH_CONV2D_S8_H

@@ -1,8 +1,8 @@
 // Depthwise convolution, int8, one row of output.
 //
 // y[ox][o] = clamp(y_zero + rescale(bias[o] + sum_{ky,kx} tap(ky, kx) * weights[ky][kx][o]))
-// tap(ky, kx) = x[ky][ox * stride + kx * dilation - pad_left][o / channel_multiplier], or x_zero
-// where that lies in the padding (outside the row, or x[ky] is null).
+// tap(ky, kx) = x[ky][ox * stride + kx * dilation - pad_left][o / channel_multiplier],
+//               or x_zero in the padding: outside the row, or where x[ky] is null
 //
 // The generator folds the input's zero point into bias, so taps are taken as stored.
 #ifndef SH_DEPTHWISE_CONV2D_S8_H

@@ -4,7 +4,7 @@
 //
 // y is a row of float32. A level counts from the lowest value of x's type, so that one kernel
 // serves both: level = (uint8_t)x[i] ^ flip, with flip 0x80 and zero = zero point + 128 for int8,
-// else 0 and the zero point.
+// flip 0 and the zero point for uint8.
 #ifndef SH_DEQUANTIZE_8_F32_H
 #define SH_DEQUANTIZE_8_F32_H
 

@@ -1,15 +1,18 @@
 // Mean over any dimensions, int8, one row of output.
 //
-// y[kept] = clamp(y_zero + rescale(sum over the reduced dimensions - x_zero_sum))
+// y[i] = clamp(y_zero + rescale(sum over the reduced dimensions - x_zero_sum))
 //
-// x holds batches * height rows of width * channels. The division is in the multiplier. The output
-// row holds the kept dimensions in their order.
+// x holds batches * height rows of width * channels. Output row `row` holds `elements` results, of
+// which the first is number row * row_step of all the kept elements of x, in their order. The
+// division is in the multiplier.
 #ifndef SH_MEAN_S8_H
 #define SH_MEAN_S8_H
 
 #include <stdint.h>
 
 typedef struct {
+    int32_t elements; // of the output row
+    int32_t row_step; // 0 where x holds the rows of this output row alone
     int32_t batches;
     int32_t height;
     int32_t width;
@@ -24,6 +27,6 @@ typedef struct {
     int32_t shift;
 } sh_mean_s8;
 
-typedef void sh_mean_s8_fn(const sh_mean_s8 *op, const int8_t *const x[], int8_t *y);
+typedef void sh_mean_s8_fn(const sh_mean_s8 *op, const int8_t *const x[], int8_t *y, int32_t row);
 
 #endif

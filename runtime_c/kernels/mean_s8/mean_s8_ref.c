@@ -38,21 +38,17 @@ static int32_t sum(const sh_mean_s8 *op, const int8_t *const x[], int32_t n, int
     return total;
 }
 
-void sh_mean_s8_ref(const sh_mean_s8 *op, const int8_t *const x[], int8_t *y)
+void sh_mean_s8_ref(const sh_mean_s8 *op, const int8_t *const x[], int8_t *y, int32_t row)
 {
-    const int32_t batches = kept(op->batches, op->reduce_batches);
     const int32_t height = kept(op->height, op->reduce_height);
     const int32_t width = kept(op->width, op->reduce_width);
     const int32_t channels = kept(op->channels, op->reduce_channels);
-    for (int32_t n = 0; n < batches; n++) {
-        for (int32_t h = 0; h < height; h++) {
-            for (int32_t w = 0; w < width; w++) {
-                for (int32_t c = 0; c < channels; c++) {
-                    int32_t acc = sum(op, x, n, h, w, c) - op->x_zero_sum;
-                    *y++ = sh_requantise(acc, op->multiplier, op->shift, op->y_zero, INT8_MIN,
-                                         INT8_MAX);
-                }
-            }
-        }
+    for (int32_t i = 0; i < op->elements; i++) {
+        const int32_t element = row * op->row_step + i;
+        const int32_t pixel = element / channels;
+        const int32_t line = pixel / width;
+        int32_t acc = sum(op, x, line / height, line % height, pixel % width, element % channels);
+        y[i] = sh_requantise(acc - op->x_zero_sum, op->multiplier, op->shift, op->y_zero, INT8_MIN,
+                             INT8_MAX);
     }
 }

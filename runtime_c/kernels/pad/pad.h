@@ -1,7 +1,7 @@
 // Padding of one row with a constant, elements of any size.
 //
-// y = row_before fills, then per pixel: before fills, pixel_bytes of x, after fills; then row_after
-// fills. A null x[0] is a row of fills alone. Counts of fills are in elements.
+// y = row_before fills, then per pixel: `before` fills, pixel_bytes of x, `after` fills; then
+// row_after fills. A null x[0] is a row of fills alone. Fills are counted in elements.
 #ifndef SH_PAD_H
 #define SH_PAD_H
 

@@ -1,7 +1,7 @@
 // Parametric ReLU, int8; alpha is broadcast.
 //
-// y = clamp(y_zero + rescale_positive(x - x_zero))                                 where x >=
-// x_zero y = clamp(y_zero + rescale_negative((x - x_zero) * (alpha - alpha_zero)))        elsewhere
+// y = clamp(y_zero + rescale_positive(x - x_zero)), where x >= x_zero, elsewhere
+// y = clamp(y_zero + rescale_negative((x - x_zero) * (alpha - alpha_zero)))
 //
 // x is row x[0]; element (w, c) of alpha is x[1][w * alpha_width_step + c * alpha_channel_step].
 #ifndef SH_PRELU_S8_H

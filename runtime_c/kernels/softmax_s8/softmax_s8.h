@@ -2,8 +2,8 @@
 //
 // y[p][i] = exp(beta * (x[p][i] - max(x[p]))) / sum_j exp(beta * (x[p][j] - max(x[p])))
 //
-// In TFLite's fixed point: differences scaled to Q5.26, exponentials in Q0.31, their sum in Q12.19.
-// The output's scale is 1/256 and its zero point -128.
+// In TFLite's fixed point: differences are rescaled to Q5.26, exponentials are Q0.31, their sum is
+// Q12.19. The output's scale is 1/256 and its zero point -128.
 #ifndef SH_SOFTMAX_S8_H
 #define SH_SOFTMAX_S8_H
 

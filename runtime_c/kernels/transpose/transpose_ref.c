@@ -8,12 +8,11 @@ void sh_transpose_ref(const sh_transpose *op, const int8_t *const x[], int8_t *y
 {
     const int32_t n = row / op->out_height;
     const int32_t h = row % op->out_height;
-    const int32_t first_row = n * op->row_step_n + h * op->row_step_h;
-    const int32_t first = n * op->step_n + h * op->step_h;
+    const int32_t first = n * op->n_step + h * op->h_step;
     for (int32_t w = 0; w < op->out_width; w++) {
         for (int32_t c = 0; c < op->out_channels; c++) {
-            const int8_t *in = x[first_row + w * op->row_step_w + c * op->row_step_c];
-            memcpy(y, in + first + w * op->step_w + c * op->step_c, (size_t)op->element_bytes);
+            const int8_t *in = x[w * op->w_rows + c * op->c_rows];
+            memcpy(y, in + first + w * op->w_step + c * op->c_step, (size_t)op->element_bytes);
             y += op->element_bytes;
         }
     }

@@ -1,8 +1,9 @@
 // Transpose convolution, int8, one row of output.
 //
-// y[ox][o] = clamp(y_zero + rescale(bias[o] + sum_{ky,kx,i} (x[ky][ix][i] - x_zero) *
-// weights[o][ky][kx][i])) over the taps with ox + pad_left - kx == ix * stride for a column ix of
-// the row, and x[ky] not null.
+// y[ox][o] = clamp(y_zero + rescale(bias[o] + sum_{ky,kx,i} tap(ky, kx, i) *
+// weights[o][ky][kx][i])) tap(ky, kx, i) = x[ky][ix][i] - x_zero, with ix * stride == ox + pad_left
+// - kx,
+//                  or 0 where there is no such column, or x[ky] is null
 //
 // x[ky] is the input row that kernel row ky reads for this output row, null where there is none.
 // Most taps read nothing, so the zero point is not folded into bias.
