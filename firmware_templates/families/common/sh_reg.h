@@ -1,0 +1,23 @@
+// Registers and cycles of waiting, for the drivers of every bare-metal family.
+#ifndef SH_REG_H
+#define SH_REG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// The 32-bit register at an address that the chip's manual gives.
+#define SH_REG(address) (*(volatile uint32_t *)(uintptr_t)(address))
+
+// Waits until a bit of `mask` is set, at most `tries` reads; false when it never came.
+// Every wait at start-up is bounded: a crystal that does not start must not hang the board.
+static inline bool sh_wait_for(uintptr_t address, uint32_t mask, uint32_t tries)
+{
+    while (tries-- > 0) {
+        if ((SH_REG(address) & mask) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+#endif
