@@ -1,1 +1,35 @@
-""""""
+"""Model file in, verified Graph out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from generator.importers.fault import ImportFault, Unsupported
+from generator.importers.tflite import import_tflite
+from generator.ir import Graph
+
+__all__ = ["IMPORTERS", "ImportFault", "Unsupported", "load"]
+
+IMPORTERS: dict[str, Callable[[bytes, str], Graph]] = {".tflite": import_tflite}
+"""By file suffix: a function of the file's bytes and its name without suffix."""
+
+FILE_LIMIT_BYTES = 1 << 31  # offsets in a flatbuffer are 32 bits; also what we are ready to hold
+
+
+def load(path: Path) -> Graph:
+    """The verified graph of a model file, named after the file; ImportFault says what is wrong, in one line."""
+    importer = IMPORTERS.get(path.suffix.lower())
+    if importer is None:
+        known = ", ".join(IMPORTERS)
+        raise ImportFault(f"{path.name}: unknown kind of model '{path.suffix}'; known: {known}")
+    try:
+        if path.stat().st_size >= FILE_LIMIT_BYTES:
+            raise ImportFault(f"{path.name}: larger than {FILE_LIMIT_BYTES} bytes")
+        data = path.read_bytes()
+    except OSError as error:
+        raise ImportFault(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        return importer(data, path.stem)
+    except ImportFault as fault:
+        raise ImportFault(f"{path.name}: {fault}") from fault

@@ -1,0 +1,220 @@
+"""A .tflite file as a Graph: which TFLite op becomes what, and one message for all that cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from generator.importers import bounds
+from generator.importers import tflite_elements as elements
+from generator.importers import tflite_layout as layout
+from generator.importers import tflite_linear as linear
+from generator.importers.fault import ImportFault, Unsupported
+from generator.importers.tflite_file import RawModel, RawOp, read
+from generator.importers.tflite_site import Part, Site
+from generator.importers.tflite_tensors import convert, unique_names
+from generator.ir import Graph, GraphError, Op, Tensor, verify
+from generator.ops import (
+    Add,
+    AveragePool2d,
+    HardSwish,
+    Logistic,
+    Maximum,
+    MaxPool2d,
+    Minimum,
+    Mul,
+    Relu,
+    Relu6,
+    ResizeBilinear,
+    ResizeNearest,
+    Sub,
+    Tanh,
+)
+
+
+@dataclass(frozen=True)
+class Converter:
+    """How one TFLite op is converted, and how many operands it may have."""
+
+    convert: Callable[[Site], Part]
+    inputs: tuple[int, int]  # least and most
+    outputs: int | None = 1  # None: any number
+
+
+MANY = 1 << 16
+
+CONVERTERS: dict[str, Converter] = {
+    "CONV_2D": Converter(linear.conv_2d, (2, 3)),
+    "DEPTHWISE_CONV_2D": Converter(linear.depthwise_conv_2d, (2, 3)),
+    "TRANSPOSE_CONV": Converter(linear.transpose_conv, (3, 4)),
+    "FULLY_CONNECTED": Converter(linear.fully_connected, (2, 3)),
+    "ADD": Converter(elements.binary(Add), (2, 2)),
+    "SUB": Converter(elements.binary(Sub), (2, 2)),
+    "MUL": Converter(elements.binary(Mul), (2, 2)),
+    "MAXIMUM": Converter(elements.extremum(Maximum), (2, 2)),
+    "MINIMUM": Converter(elements.extremum(Minimum), (2, 2)),
+    "AVERAGE_POOL_2D": Converter(elements.pool(AveragePool2d), (1, 1)),
+    "MAX_POOL_2D": Converter(elements.pool(MaxPool2d), (1, 1)),
+    "MEAN": Converter(elements.mean, (2, 2)),
+    "SOFTMAX": Converter(elements.softmax, (1, 1)),
+    "LOGISTIC": Converter(elements.unary(Logistic, elements.SOFTMAX_QUANT), (1, 1)),
+    "TANH": Converter(elements.unary(Tanh, elements.TANH_QUANT), (1, 1)),
+    "HARD_SWISH": Converter(elements.unary(HardSwish), (1, 1)),
+    "RELU": Converter(elements.unary(Relu), (1, 1)),
+    "RELU6": Converter(elements.unary(Relu6), (1, 1)),
+    "LEAKY_RELU": Converter(elements.leaky_relu, (1, 1)),
+    "PRELU": Converter(elements.prelu, (2, 2)),
+    "QUANTIZE": Converter(elements.quantize, (1, 1)),
+    "DEQUANTIZE": Converter(elements.dequantize, (1, 1)),
+    "RESIZE_NEAREST_NEIGHBOR": Converter(elements.resize(ResizeNearest), (2, 2)),
+    "RESIZE_BILINEAR": Converter(elements.resize(ResizeBilinear), (2, 2)),
+    "PAD": Converter(layout.pad, (2, 2)),
+    "PADV2": Converter(layout.pad, (3, 3)),
+    "RESHAPE": Converter(layout.reshape, (1, 2)),
+    "SQUEEZE": Converter(layout.reshape, (1, 1)),
+    "EXPAND_DIMS": Converter(layout.reshape, (2, 2)),
+    "CONCATENATION": Converter(layout.concatenation, (1, MANY)),
+    "SPLIT": Converter(layout.split, (2, 2), None),
+    "STRIDED_SLICE": Converter(layout.strided_slice, (4, 4)),
+    "SLICE": Converter(layout.slice_, (3, 3)),
+    "TRANSPOSE": Converter(layout.transpose, (2, 2)),
+}
+"""By the schema's name of the op."""
+
+
+def import_tflite(data: bytes, name: str) -> Graph:
+    """The verified graph in a .tflite file's bytes.
+
+    Raises ImportFault, without the file's name: where the file is damaged, where an int32 could overflow,
+    and once for all ops that no kernel runs, each by index, kind and output tensor.
+    """
+    raw = read(data)
+    try:
+        graph = verify(_Import(raw).graph(name))
+    except GraphError as error:
+        raise ImportFault(f"{error}; convert it again") from error
+    bounds.check(graph)
+    return graph
+
+
+def tensor_names(data: bytes) -> tuple[str, ...]:
+    """The graph's name of each TFLite tensor, by TFLite's number (`unique_names` says how they are made)."""
+    return unique_names(t.name for t in read(data).tensors)
+
+
+@dataclass
+class _Import:
+    """The state of one import: the tensors and ops made so far."""
+
+    raw: RawModel
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    ops: list[Op] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.names = unique_names(t.name for t in self.raw.tensors)
+        self.writers = _writers(self.raw)
+        self.written = set(self.raw.inputs)
+
+    def graph(self, name: str) -> Graph:
+        if self.raw.subgraphs > 1:
+            self.refused.append(f"the model has {self.raw.subgraphs} subgraphs, one is supported")
+        for index, op in enumerate(self.raw.ops):
+            self._op(index, op)
+        inputs = tuple(self._boundary(i, "input") for i in self.raw.inputs)
+        outputs = tuple(self._boundary(i, "output") for i in self.raw.outputs)
+        if self.refused:
+            raise Unsupported(f"not supported (`gen ops` lists what is): {'; '.join(self.refused)}")
+        for place in self.raw.outputs:
+            if place not in self.writers:
+                raise ImportFault(f"output '{self.names[place]}' is not computed by any op; remove it")
+        return Graph(name, self.tensors, tuple(self.ops), inputs, outputs)
+
+    def _op(self, index: int, raw: RawOp) -> None:
+        """Converts one op, or notes why it is refused."""
+        writes = ", ".join(f"'{self.names[i]}'" for i in raw.outputs) or "nothing"
+        where = f"op {index} {raw.code}{f' {raw.custom!r}' if raw.custom else ''} writing {writes}"
+        try:
+            part = self._convert(index, raw)
+        except Unsupported as fault:
+            self.refused.append(f"{where}: {fault}" if str(fault) else where)
+        except ImportFault as fault:
+            raise ImportFault(f"{where}: {fault}") from fault
+        else:
+            self.ops += part.ops
+            self.tensors |= {t.name: t for t in part.tensors}
+        self.written |= set(raw.outputs)
+
+    def _convert(self, index: int, raw: RawOp) -> Part:
+        converter = CONVERTERS.get(raw.code)
+        if converter is None:
+            raise Unsupported
+        least, most = converter.inputs
+        if not least <= len(raw.inputs) <= most or len(raw.outputs) != (converter.outputs or len(raw.outputs)):
+            raise ImportFault(f"it has {len(raw.inputs)} inputs and {len(raw.outputs)} outputs; convert it again")
+        inputs = tuple(None if i < 0 else self._operand(i) for i in raw.inputs)
+        outputs = tuple(self._tensor(i) for i in raw.outputs)
+        return converter.convert(Site(index, raw.code, raw.options, inputs, outputs, self._fresh(raw)))
+
+    def _operand(self, place: int) -> Tensor:
+        """A tensor that is read; ImportFault where nothing has written it yet."""
+        tensor = self._tensor(place)
+        if tensor.data is None and place not in self.written:
+            writer = self.writers.get(place)
+            if writer is None:
+                raise ImportFault(f"it reads '{tensor.name}', which nothing writes and which has no data")
+            raise ImportFault(f"it reads '{tensor.name}', which op {writer} writes only later (a cycle?)")
+        return tensor
+
+    def _tensor(self, place: int) -> Tensor:
+        name = self.names[place]
+        if name not in self.tensors:
+            tensor = convert(self.raw.tensors[place], name)
+            if tensor.data is not None and (place in self.writers or place in self.raw.inputs):
+                raise ImportFault(f"tensor '{name}' has constant data but is computed or given; convert it again")
+            self.tensors[name] = tensor
+        return self.tensors[name]
+
+    def _boundary(self, place: int, role: str) -> str:
+        """The name of a graph input or output."""
+        try:
+            return self._tensor(place).name
+        except Unsupported as fault:
+            self.refused.append(f"{role} {fault}")
+            return self.names[place]
+        except ImportFault as fault:
+            raise ImportFault(f"{role} {fault}") from fault
+
+    def _fresh(self, raw: RawOp) -> Iterator[str]:
+        """Names for tensors that an op needs and the file does not have."""
+        base, number = self.names[raw.outputs[0]], 0
+        taken = set(self.names)
+        while True:
+            number += 1
+            if (name := f"{base}_shoehorn_{number}") not in taken and name not in self.tensors:
+                yield name
+
+
+def _writers(raw: RawModel) -> dict[int, int]:
+    """Which op writes each tensor; ImportFault where numbers are out of range or anything is written twice."""
+    count, writers = len(raw.tensors), {}
+    for index, op in enumerate(raw.ops):
+        where = f"op {index} {op.code}"
+        if not op.outputs and op.code in CONVERTERS:  # CALL_ONCE and its like have none, and are refused by name
+            raise ImportFault(f"{where} has no outputs; convert it again")
+        _in_range(op.inputs, -1, count, f"{where} reads")
+        _in_range(op.outputs, 0, count, f"{where} writes")
+        for place in op.outputs:
+            if place in writers or place in raw.inputs:
+                raise ImportFault(f"{where} writes tensor {place}, which is written already; convert it again")
+            writers[place] = index
+    for role, places in (("input", raw.inputs), ("output", raw.outputs)):
+        _in_range(places, 0, count, f"the {role}s name")
+        if not places or len(set(places)) != len(places):
+            raise ImportFault(f"the model has no {role}s, or one of them twice; convert it again")
+    return writers
+
+
+def _in_range(places: Sequence[int], first: int, count: int, what: str) -> None:
+    if wrong := [i for i in places if not first <= i < count]:
+        raise ImportFault(f"{what} tensor {wrong[0]} of {count}; convert it again")

@@ -1,0 +1,193 @@
+"""The bytes of a .tflite file as plain values: the only module that touches the flatbuffer.
+
+The schema package reads offsets as it finds them, so a damaged file makes it raise whatever Python raises
+(struct.error, ValueError, ...). All of it is turned into ImportFault here, and lengths are checked
+against the file's before anything is copied: no file makes the reader hold much more than itself.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from generator.importers.fault import ImportFault
+from generator.importers.tflite_options import READERS, Options
+
+_DAMAGE = (struct.error, ValueError, TypeError, IndexError, KeyError, OverflowError, AssertionError)
+"""What the schema package raises on offsets, lengths and enum values that make no sense."""
+
+IDENTIFIER = b"TFL3"
+SHARING = 8  # how often a file may point to the same bytes; converters share little
+
+
+@dataclass(frozen=True)
+class RawTensor:
+    """A tensor as the file has it, nothing checked but that it lies inside the file."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str  # the schema's name, such as INT8
+    data: memoryview | None  # constants only
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    axis: int
+    variable: bool
+    sparse: bool
+
+
+@dataclass(frozen=True)
+class RawOp:
+    """An operator as the file has it; operands are tensor numbers, -1 for one left out."""
+
+    code: str  # the schema's name, such as CONV_2D
+    custom: str  # the name of a CUSTOM op, else empty
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: Options
+
+
+@dataclass(frozen=True)
+class RawModel:
+    """The first subgraph of a file, and how many there are."""
+
+    tensors: tuple[RawTensor, ...]
+    ops: tuple[RawOp, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    subgraphs: int
+
+
+def read(data: bytes) -> RawModel:
+    """The model in a file's bytes; ImportFault where they are no flatbuffer or a damaged one."""
+    if data[4:8] != IDENTIFIER:
+        raise ImportFault("not a TFLite model: the mark TFL3 is not at byte 4")
+    reader = _Reader(data)
+    try:
+        return reader.model()
+    except _DAMAGE as error:
+        detail = " ".join(str(error).split()) or type(error).__name__
+        raise ImportFault(f"damaged: {reader.place} cannot be read ({detail}); copy or convert it again") from error
+
+
+def _names(enum: type) -> dict[int, str]:
+    """The names of one of the schema's enums, by number."""
+    return {value: name for name, value in vars(enum).items() if isinstance(value, int)}
+
+
+class _Reader:
+    """Walks the tables; `place` is what it is reading, for the error."""
+
+    def __init__(self, data: bytes) -> None:
+        import tflite
+
+        self.data = data
+        self.place = "the root table"
+        self._schema: Any = tflite
+        self._budget = SHARING * len(data)
+        self._codes = _names(tflite.BuiltinOperator)
+        self._dtypes = _names(tflite.TensorType)
+        self._option_tables = _names(tflite.BuiltinOptions)
+
+    def model(self) -> RawModel:
+        model = self._schema.Model.GetRootAs(self.data, 0)
+        subgraphs = model.SubgraphsLength()
+        if not subgraphs:
+            raise ImportFault("damaged: there is no subgraph; convert it again")
+        graph = model.Subgraphs(0)
+        codes = [self._code(c) for c in self._each(model, "OperatorCodes", "operator code")]
+        buffers = [self._buffer(b) for b in self._each(model, "Buffers", "buffer")]
+        tensors = tuple(self._tensor(t, buffers) for t in self._each(graph, "Tensors", "tensor"))
+        ops = tuple(self._op(o, codes) for o in self._each(graph, "Operators", "op"))
+        self.place = "the list of inputs and outputs"
+        return RawModel(tensors, ops, self._ints(graph, "Inputs"), self._ints(graph, "Outputs"), subgraphs)
+
+    def _each(self, table: Any, field: str, what: str) -> Iterator[Any]:
+        """The tables of a vector; an entry behind the file's end raises on its own."""
+        self.place = f"the list of {what}s"
+        count: int = getattr(table, f"{field}Length")()
+        self._spend(4 * count)
+        for index in range(count):
+            self.place = f"{what} {index}"
+            yield getattr(table, field)(index)
+
+    def _spend(self, count_bytes: int) -> None:
+        """Counts bytes that are copied; a file whose vectors overlap could otherwise ask for any amount."""
+        self._budget -= count_bytes
+        if self._budget < 0:
+            raise ValueError("lists longer than the file")
+
+    def _vector(self, table: Any, field: str, item_bytes: int) -> Sequence[Any]:
+        count: int = getattr(table, f"{field}Length")()
+        if not count:
+            return ()
+        self._spend(count * item_bytes)
+        values: Sequence[Any] = getattr(table, f"{field}AsNumpy")().tolist()
+        return values
+
+    def _ints(self, table: Any, field: str, item_bytes: int = 4) -> tuple[int, ...]:
+        return tuple(self._vector(table, field, item_bytes))
+
+    def _text(self, raw: bytes | None) -> str:
+        """A name, with what does not print in one line replaced."""
+        raw = raw or b""
+        self._spend(len(raw))
+        return "".join(c if c.isprintable() else "?" for c in raw.decode("utf-8", "replace"))
+
+    def _code(self, table: Any) -> tuple[str, str]:
+        # Files written before 2020 only have the 8-bit field, newer ones put 127 there for larger codes.
+        number = max(table.BuiltinCode(), table.DeprecatedBuiltinCode())
+        return self._codes.get(number, f"BUILTIN_{number}"), self._text(table.CustomCode())
+
+    def _buffer(self, table: Any) -> memoryview | None:
+        if table.Offset() > 1 or table.Size() > 1:
+            raise ImportFault(f"{self.place} lies outside the flatbuffer, which is not supported; convert it without")
+        if not table.DataLength():
+            return None
+        return memoryview(table.DataAsNumpy()).cast("B")
+
+    def _tensor(self, table: Any, buffers: Sequence[memoryview | None]) -> RawTensor:
+        quant = table.Quantization()
+        number = table.Buffer()
+        if number >= len(buffers):
+            raise ImportFault(f"damaged: {self.place} is in buffer {number} of {len(buffers)}; convert it again")
+        return RawTensor(
+            name=self._text(table.Name()),
+            shape=self._ints(table, "Shape"),
+            dtype=self._dtypes.get(table.Type(), f"type {table.Type()}"),
+            data=buffers[number],
+            scales=tuple(self._vector(quant, "Scale", 4)) if quant else (),
+            zero_points=self._ints(quant, "ZeroPoint", 8) if quant else (),
+            axis=quant.QuantizedDimension() if quant else 0,
+            variable=bool(table.IsVariable()),
+            sparse=table.Sparsity() is not None,
+        )
+
+    def _op(self, table: Any, codes: Sequence[tuple[str, str]]) -> RawOp:
+        number = table.OpcodeIndex()
+        if number >= len(codes):
+            raise ImportFault(f"damaged: {self.place} is of kind {number} of {len(codes)}; convert it again")
+        code, custom = codes[number]
+        return RawOp(
+            code,
+            custom if code == "CUSTOM" else "",
+            self._ints(table, "Inputs"),
+            self._ints(table, "Outputs"),
+            self._options(table, code),
+        )
+
+    def _options(self, table: Any, code: str) -> Options:
+        """The options of an op that has some and that we read; the schema's defaults where the table is absent."""
+        if code not in READERS:
+            return Options()
+        name, absent, reader = READERS[code]
+        found = self._option_tables.get(table.BuiltinOptionsType(), "unknown options")
+        union = table.BuiltinOptions()
+        if found == "NONE" or union is None:
+            return absent
+        if found != name:
+            raise ValueError(f"{code} with {found}")
+        options = getattr(self._schema, name)()
+        options.Init(union.Bytes, union.Pos)
+        return reader(options)

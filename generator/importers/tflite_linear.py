@@ -1,0 +1,160 @@
+"""Converters of TFLite's linear ops: convolutions and dense layers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from generator.importers.fault import ImportFault, Unsupported
+from generator.importers.tflite_options import DenseOptions, Scheme, WindowOptions
+from generator.importers.tflite_site import Part, Site, clamp, int8, plain, positive, weights
+from generator.ir import DType, Op, Tensor, TensorType
+from generator.ops import Conv2d, Dense, DepthwiseConv2d, Padding, Reshape, TransposeConv2d
+
+
+def same_padding(size: int, kernel: int, stride: int, dilation: int = 1) -> tuple[int, int]:
+    """Elements before and after one dimension under SAME: half each, the odd one after (TFLite's ComputePadding)."""
+    count = -(-size // stride)
+    total = max(0, (count - 1) * stride + (kernel - 1) * dilation + 1 - size)
+    return total // 2, total - total // 2
+
+
+def padding(
+    scheme: Scheme,
+    size: tuple[int, ...],
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...] = (1, 1),
+) -> Padding:
+    """A scheme made explicit; every pair is (down, across)."""
+    if scheme is Scheme.VALID:
+        return Padding()
+    top, bottom = same_padding(size[0], kernel[0], stride[0], dilation[0])
+    left, right = same_padding(size[1], kernel[1], stride[1], dilation[1])
+    return Padding(top, bottom, left, right)
+
+
+def image(x: TensorType) -> TensorType:
+    """The type itself, once it is NHWC."""
+    if len(x.shape) != 4:
+        raise Unsupported(f"its input has {len(x.shape)} dimensions, 4 are needed")
+    return x
+
+
+def conv_2d(site: Site) -> Part:
+    """CONV_2D; the schema's weights are OHWI, as ours."""
+    options, x, w = site.want(WindowOptions), site.input(0, "input"), site.input(1, "weights")
+    weights(w, 4, channel_axis=0)
+    b, made = _bias(site, 2, w.type.shape[0])
+    stride, dilation = positive(options.stride, "stride"), positive(options.dilation, "dilation")
+    size, kernel = image(int8(x, "input")).shape[1:3], positive(w.type.shape[1:3], "kernel")
+    op = Conv2d(
+        name=site.name,
+        inputs=(x.name, w.name, b.name),
+        output=site.output.name,
+        stride=(stride[0], stride[1]),
+        dilation=(dilation[0], dilation[1]),
+        padding=padding(options.scheme, size, kernel, stride, dilation),
+        clamp=clamp(options.activation, int8(site.output, "output")),
+    )
+    return Part((op,), made)
+
+
+def depthwise_conv_2d(site: Site) -> Part:
+    """DEPTHWISE_CONV_2D; weights are 1HW(C * multiplier), as ours."""
+    options, x, w = site.want(WindowOptions), site.input(0, "input"), site.input(1, "weights")
+    weights(w, 4, channel_axis=3)
+    channels, outputs = image(int8(x, "input")).shape[3], w.type.shape[3]
+    if channels * options.multiplier != outputs:
+        raise ImportFault(
+            f"a multiplier of {options.multiplier} for {channels} to {outputs} channels; convert it again"
+        )
+    b, made = _bias(site, 2, outputs)
+    stride, dilation = positive(options.stride, "stride"), positive(options.dilation, "dilation")
+    kernel = positive(w.type.shape[1:3], "kernel")
+    op = DepthwiseConv2d(
+        name=site.name,
+        inputs=(x.name, w.name, b.name),
+        output=site.output.name,
+        stride=(stride[0], stride[1]),
+        dilation=(dilation[0], dilation[1]),
+        padding=padding(options.scheme, x.type.shape[1:3], kernel, stride, dilation),
+        clamp=clamp(options.activation, int8(site.output, "output")),
+    )
+    return Part((op,), made)
+
+
+def transpose_conv(site: Site) -> Part:
+    """TRANSPOSE_CONV (output shape, weights OHWI, x, bias): padded as the forward convolution of its output is.
+
+    Fused activations are refused: TFLite Micro ignores them, TFLite does not.
+    """
+    options, w, x = site.want(WindowOptions), site.input(1, "weights"), site.input(2, "input")
+    weights(w, 4, channel_axis=0)
+    plain(options.activation)
+    output, stride = image(int8(site.output, "output")), positive(options.stride, "stride")
+    if (asked := site.integers(0, "output shape")) != output.shape:
+        raise ImportFault(f"its output shape is {asked}, but '{site.output.name}' is {output}; convert it again")
+    image(int8(x, "input"))
+    kernel = positive(w.type.shape[1:3], "kernel")
+    b, made = _bias(site, 3, w.type.shape[0])
+    op = TransposeConv2d(
+        name=site.name,
+        inputs=(x.name, w.name, b.name),
+        output=site.output.name,
+        output_shape=output.shape,
+        stride=(stride[0], stride[1]),
+        padding=padding(options.scheme, output.shape[1:3], kernel, stride),
+    )
+    return Part((op,), made)
+
+
+def fully_connected(site: Site) -> Part:
+    """FULLY_CONNECTED: x is flattened to [batch, inputs], the result reshaped, each only where it is not that already."""
+    options, x, w = site.want(DenseOptions), site.input(0, "input"), site.input(1, "weights")
+    if options.shuffled:
+        raise Unsupported("its weights are shuffled")
+    weights(w, 2, channel_axis=0)
+    outputs, inputs = w.type.shape
+    b, made = _bias(site, 2, outputs)
+    x_type, y_type = int8(x, "input"), int8(site.output, "output")
+    if x_type.elements % inputs:
+        raise ImportFault(f"its input {x_type} does not divide into rows of {inputs}; convert it again")
+    flat_in, flat_out = (x_type.elements // inputs, inputs), (x_type.elements // inputs, outputs)
+    direct = x_type.shape[-1:] == (inputs,) and (*x_type.shape[:-1], outputs) == y_type.shape
+    source = x if direct or x_type.shape == flat_in else _like(site, x_type, flat_in)
+    target = site.output if direct or y_type.shape == flat_out else _like(site, y_type, flat_out)
+    dense = Dense(
+        name=site.name,
+        inputs=(source.name, w.name, b.name),
+        output=target.name,
+        clamp=clamp(options.activation, y_type),
+    )
+    ops: list[Op] = [dense]
+    if source is not x:
+        ops.insert(0, _reshape(f"{site.name}_flatten", x, source))
+    if target is not site.output:
+        ops.append(_reshape(f"{site.name}_shape", target, site.output))
+    return Part(tuple(ops), (*made, *(t for t in (source, target) if t not in (x, site.output))))
+
+
+def _like(site: Site, of: TensorType, shape: tuple[int, ...]) -> Tensor:
+    return Tensor(next(site.fresh), TensorType(shape, of.dtype, of.quant))
+
+
+def _reshape(name: str, x: Tensor, y: Tensor) -> Reshape:
+    return Reshape(name=name, inputs=(x.name,), output=y.name, shape=y.type.shape)
+
+
+def _bias(site: Site, place: int, outputs: int) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """The bias, and what had to be made for it: zeros where the file has none."""
+    bias = site.optional(place)
+    if bias is None:
+        zeros = Tensor(next(site.fresh), TensorType((outputs,), DType.INT32), np.zeros(outputs, np.int32))
+        return zeros, (zeros,)
+    if bias.data is None:
+        raise Unsupported(f"its bias '{bias.name}' is computed, it must be constant")
+    if bias.type.dtype is not DType.INT32:
+        raise Unsupported(f"its bias '{bias.name}' is {bias.type.dtype.value}, int32 is needed")
+    if bias.type.shape != (outputs,):
+        raise ImportFault(f"its bias '{bias.name}' has shape {bias.type.shape}, not ({outputs},); convert it again")
+    return bias, ()

@@ -1,0 +1,165 @@
+"""One TFLite op with its operands looked up: what a converter sees, and the checks that converters share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar, cast
+
+import numpy as np
+
+from generator.importers.fault import ImportFault, Unsupported
+from generator.importers.tflite_options import Activation, Options
+from generator.ir import Array, DType, Op, Quant, Tensor, TensorType
+from generator.ops import Clamp
+
+T = TypeVar("T", bound=Options)
+
+WINDOW_LIMIT = 1 << 15  # of strides, dilations and kernels: far above any use, and safe in int32 arithmetic
+
+
+@dataclass(frozen=True)
+class Site:
+    """An op of the file. `fresh` gives names that nothing else in the model has."""
+
+    index: int  # in the file's order
+    code: str  # the schema's name
+    options: Options
+    inputs: tuple[Tensor | None, ...]
+    outputs: tuple[Tensor, ...]
+    fresh: Iterator[str] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The name of the op made of it: kind and number, such as conv_2d_12."""
+        return f"{self.code.lower()}_{self.index}"
+
+    @property
+    def output(self) -> Tensor:
+        return self.outputs[0]
+
+    def input(self, place: int, role: str) -> Tensor:
+        """The operand that must be there."""
+        tensor = self.optional(place)
+        if tensor is None:
+            raise ImportFault(f"it lacks its {role}; convert it again")
+        return tensor
+
+    def optional(self, place: int) -> Tensor | None:
+        """The operand, or None where the file leaves it out."""
+        return self.inputs[place] if place < len(self.inputs) else None
+
+    def want(self, kind: type[T]) -> T:
+        """The options, of the kind that the reader has made for this op."""
+        return cast(T, self.options)
+
+    def integers(self, place: int, role: str) -> tuple[int, ...]:
+        """A constant operand of int32 or int64, flattened, such as the axes of MEAN."""
+        tensor = self.input(place, role)
+        if tensor.data is None:
+            raise Unsupported(f"its {role} '{tensor.name}' is computed, it must be constant")
+        if tensor.type.dtype not in (DType.INT32, DType.INT64) or len(tensor.type.shape) > 2:
+            raise Unsupported(f"its {role} '{tensor.name}' is {tensor.type}, not a list of integers")
+        return tuple(int(v) for v in tensor.data.reshape(-1).tolist())
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a converter makes of one site: ops in order, and the tensors that the file does not have."""
+
+    ops: tuple[Op, ...]
+    tensors: tuple[Tensor, ...] = ()
+
+
+def int8(tensor: Tensor, role: str) -> TensorType:
+    """The type of an int8 tensor with one scale; Unsupported for any other."""
+    return quantised(tensor, role, (DType.INT8,))
+
+
+def quantised(tensor: Tensor, role: str, dtypes: tuple[DType, ...] = (DType.INT8, DType.UINT8)) -> TensorType:
+    """The type of a tensor of one of these element types, with one scale."""
+    names = " or ".join(d.value for d in dtypes)
+    if tensor.type.dtype not in dtypes:
+        raise Unsupported(f"its {role} '{tensor.name}' is {tensor.type.dtype.value}, {names} is needed")
+    if tensor.type.quant is None:
+        raise Unsupported(f"its {role} '{tensor.name}' has no scale")
+    if tensor.type.quant.axis is not None:
+        raise Unsupported(f"its {role} '{tensor.name}' has a scale per channel, one scale is needed")
+    return tensor.type
+
+
+def weights(tensor: Tensor, rank: int, channel_axis: int) -> Array:
+    """Constant int8 weights with zero point 0, one scale or one per output channel."""
+    if tensor.data is None:
+        raise Unsupported(f"its weights '{tensor.name}' are computed, they must be constant")
+    if tensor.type.dtype is not DType.INT8:
+        raise Unsupported(f"its weights '{tensor.name}' are {tensor.type.dtype.value}, int8 is needed")
+    if len(tensor.type.shape) != rank:
+        raise Unsupported(f"its weights '{tensor.name}' have {len(tensor.type.shape)} dimensions, {rank} are needed")
+    quant = tensor.type.quant
+    if quant is None or any(quant.zero_points):
+        raise Unsupported(f"its weights '{tensor.name}' need a scale and a zero point of 0")
+    if quant.axis not in (None, channel_axis):
+        raise Unsupported(
+            f"its weights '{tensor.name}' have a scale per index of axis {quant.axis}, not {channel_axis}"
+        )
+    return tensor.data
+
+
+def same_quant(a: Tensor, b: Tensor) -> None:
+    """Refuses an op that moves or compares stored values between two quantisations."""
+    if a.type.dtype is not b.type.dtype:
+        raise Unsupported(f"'{a.name}' is {a.type.dtype.value}, '{b.name}' is {b.type.dtype.value}")
+    if a.type.quant != b.type.quant:
+        raise Unsupported(f"'{a.name}' and '{b.name}' have different scales, which it takes for equal")
+
+
+def positive(values: tuple[int, ...], what: str) -> tuple[int, ...]:
+    """The values themselves, once each is at least 1 and of a sensible size."""
+    if not all(1 <= v <= WINDOW_LIMIT for v in values):
+        raise ImportFault(f"{what} of {values}; it must lie in 1..{WINDOW_LIMIT}: convert it again")
+    return values
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """A possibly negative axis as 0..rank-1."""
+    if not -rank <= axis < rank:
+        raise ImportFault(f"axis {axis} of a tensor with {rank} dimensions; convert it again")
+    return axis % rank
+
+
+def plain(activation: Activation) -> None:
+    """Refuses a fused activation on an op whose kernels have none."""
+    if activation is not Activation.NONE:
+        raise Unsupported(f"fused activation {activation.name}")
+
+
+_BOUNDS: dict[Activation, tuple[float | None, float | None]] = {
+    Activation.NONE: (None, None),
+    Activation.RELU: (0.0, None),
+    Activation.RELU_N1_TO_1: (-1.0, 1.0),
+    Activation.RELU6: (0.0, 6.0),
+}
+
+
+def clamp(activation: Activation, output: TensorType) -> Clamp:
+    """A fused activation as bounds on stored int8 values (TFLite's CalculateActivationRangeQuantized).
+
+    Division and rounding are single precision, halves away from zero, as there.
+    """
+    if activation not in _BOUNDS:
+        raise Unsupported(f"fused activation {activation.name}")
+    low, high = _BOUNDS[activation]
+    lowest = -128 if low is None else max(-128, stored(low, output.quantised))
+    highest = 127 if high is None else min(127, stored(high, output.quantised))
+    return Clamp(lowest, highest)
+
+
+def stored(real: float, quant: Quant) -> int:
+    """The stored value of a real one, unbounded."""
+    with np.errstate(over="ignore"):  # judged right below
+        steps = float(np.float32(real) / np.float32(quant.scale))
+    if not abs(steps) < 2**31 - 256:
+        raise ImportFault(f"an activation's bound of {real} does not fit into int32 at a scale of {quant.scale}")
+    # steps holds a single-precision value, so adding a half is exact in double precision
+    return quant.zero_point + int(np.copysign(np.floor(abs(steps) + 0.5), steps))

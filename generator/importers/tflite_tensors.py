@@ -1,0 +1,105 @@
+"""TFLite's tensors as tensors of the IR: unique names, checked shapes, scales and constants."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from generator.importers.fault import ImportFault, Unsupported
+from generator.importers.tflite_file import RawTensor
+from generator.ir import Array, DType, Quant, Tensor, TensorType
+
+DTYPES = {d.name: d for d in DType}
+"""The schema happens to use our names in capitals."""
+
+QUANTISED = {DType.INT8: (-128, 127), DType.UINT8: (0, 255), DType.INT16: (-32768, 32767)}
+"""Types whose scale matters, and the range of their zero points. A bias (int32) has the scale of x times weights."""
+
+TENSOR_LIMIT_BYTES = (1 << 31) - 1  # rows and offsets are int32 in the C
+RANK_LIMIT = 4
+_SMALLEST_NORMAL = struct.unpack("<f", struct.pack("<I", 0x00800000))[0]
+
+
+def unique_names(names: Iterable[str]) -> tuple[str, ...]:
+    """A non-empty name for each place, no two alike: the file's own wherever that can be.
+
+    The first tensor of a name keeps it; a later one gets `_<its number>` behind it, and one without a name
+    is `tensor_<its number>`. Place i of the result is TFLite's tensor number i.
+    """
+    wanted = list(names)
+    taken = set(wanted)  # a made name must not take one that the file uses further down
+    given: set[str] = set()
+    result = []
+    for index, name in enumerate(wanted):
+        unique = name or f"tensor_{index}"
+        while unique in given or (unique != name and unique in taken):
+            unique = f"{unique}_{index}"
+        given.add(unique)
+        result.append(unique)
+    return tuple(result)
+
+
+def convert(raw: RawTensor, name: str) -> Tensor:
+    """The tensor, constants as read-only views of the file.
+
+    Raises ImportFault where it is damaged, Unsupported where it is nothing that we run.
+    """
+    where = f"tensor '{name}'"
+    if any(d < 1 for d in raw.shape):
+        raise ImportFault(f"{where} has shape {raw.shape}; every dimension must be positive: convert with fixed shapes")
+    if raw.dtype not in DTYPES:
+        raise Unsupported(f"{where} is {raw.dtype}")
+    if raw.sparse or raw.variable:
+        raise Unsupported(f"{where} is {'sparse' if raw.sparse else 'a variable'}")
+    if len(raw.shape) > RANK_LIMIT:
+        raise Unsupported(f"{where} has {len(raw.shape)} dimensions, at most {RANK_LIMIT} are supported")
+    dtype = DTYPES[raw.dtype]
+    size = math.prod(raw.shape) * dtype.bytes
+    if size > TENSOR_LIMIT_BYTES:
+        raise Unsupported(f"{where} needs {size} bytes")
+    tensor_type = TensorType(raw.shape, dtype, _quant(raw, dtype, where))
+    return Tensor(name, tensor_type, _constant(raw.data, tensor_type, where))
+
+
+def _constant(data: memoryview | None, tensor_type: TensorType, where: str) -> Array | None:
+    if data is None:
+        return None
+    if len(data) != tensor_type.bytes:
+        raise ImportFault(
+            f"{where} is {tensor_type}, {tensor_type.bytes} bytes, but its buffer holds {len(data)}; convert it again"
+        )
+    return np.frombuffer(data, tensor_type.dtype.numpy.newbyteorder("<")).reshape(tensor_type.shape)
+
+
+def _quant(raw: RawTensor, dtype: DType, where: str) -> Quant | None:
+    """The quantisation of an 8 or 16-bit tensor, None where it has none."""
+    if dtype not in QUANTISED or not raw.scales:
+        return None
+    for scale in raw.scales:
+        if not math.isfinite(scale) or scale < _SMALLEST_NORMAL:
+            raise ImportFault(f"{where} has a scale of {scale}; a scale must be positive and finite: quantise it again")
+    zero_points = raw.zero_points or (0,) * len(raw.scales)
+    if len(zero_points) != len(raw.scales):
+        raise ImportFault(f"{where} has {len(raw.scales)} scales but {len(zero_points)} zero points; convert it again")
+    low, high = QUANTISED[dtype]
+    if outside := [z for z in zero_points if not low <= z <= high]:
+        raise ImportFault(f"{where} has a zero point of {outside[0]}, outside {low}..{high}; quantise it again")
+    return Quant(raw.scales, zero_points, _axis(raw, where))
+
+
+def _axis(raw: RawTensor, where: str) -> int | None:
+    """The axis that has a scale per index, None for one scale."""
+    count = len(raw.scales)
+    if count == 1:
+        return None
+    if not 0 <= raw.axis < len(raw.shape) or raw.shape[raw.axis] != count:
+        raise ImportFault(f"{where} has {count} scales along axis {raw.axis} of {raw.shape}; quantise it again")
+    return raw.axis
+
+
+def describe(shape: Sequence[int]) -> str:
+    """A shape for a message, such as 1x8x8x3."""
+    return "x".join(map(str, shape)) or "scalar"
