@@ -41,7 +41,7 @@ def graph_of(
     output: DType | TensorType,
     **attributes: object,
 ) -> Graph:
-    """A graph of one op; inputs with an array are constants, the output's shape is inferred if only its type is given."""
+    """A graph of one op; inputs with an array are constants, the shape of the output is inferred."""
     tensors = []
     for index, item in enumerate(inputs):
         kind, data = item if isinstance(item, tuple) else (item, None)
