@@ -1,0 +1,32 @@
+"""Fixtures that several test modules share; session-wide ones are made once per worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from generator.cli import main
+
+Gen = Callable[..., Result]
+
+
+@pytest.fixture(scope="session")
+def gen() -> Gen:
+    """Runs the command line in this process: `gen("boards", "--json")` -> exit_code, stdout, stderr."""
+
+    def run(*arguments: str | Path) -> Result:
+        return CliRunner().invoke(main, [str(each) for each in arguments], catch_exceptions=False)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def digits_project(gen: Gen, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shipped model's project folder for the board `native`, not built; copy it before changing it."""
+    folder = tmp_path_factory.mktemp("projects") / "digits-native"
+    result = gen("firmware", "--board", "native", "--out", folder)
+    assert result.exit_code == 0, result.output
+    return folder

@@ -1,0 +1,176 @@
+"""What is shipped: the wheel, the pins, the documents and the model."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+
+import generator.cli
+from generator.paths import MODELS
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA_FOLDERS = ("runtime_c", "firmware_templates", "boards")
+GENERATED = {".git", ".venv", "build", "dist", ".pio", "__pycache__"}
+LARGEST_FILE_BYTES = 100_000
+README = (ROOT / "README.md").read_text()
+
+
+def tracked() -> list[Path]:
+    """The project's files: git's list, or in an unpacked archive all that are not made by tools."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True) if shutil.which("git") else None
+    if listed and listed.returncode == 0 and listed.stdout:
+        return [ROOT / name for name in listed.stdout.decode().split("\0") if name and (ROOT / name).is_file()]
+    files = (each for each in ROOT.rglob("*") if each.is_file())
+    return [f for f in files if not any(p in GENERATED or p.endswith("_cache") for p in f.relative_to(ROOT).parts)]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def installed_gen(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command line from the wheel's files at `site`, away from the checkout."""
+    code = f"import generator.cli as c; assert c.__file__.startswith({str(site)!r}), c.__file__; c.main()"
+    command = [sys.executable, "-c", code, *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    return subprocess.run(command, cwd=site, env=environment, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    zipfile.ZipFile(wheel).extractall(folder)  # what pip does with a wheel of Python files
+    return folder
+
+
+def test_the_wheel_holds_every_data_file(wheel: Path):
+    held = set(zipfile.ZipFile(wheel).namelist())
+    wanted = {
+        f"generator/_data/{path.relative_to(ROOT).as_posix()}"
+        for path in tracked()
+        if path.relative_to(ROOT).parts[0] in DATA_FOLDERS
+    }
+
+    assert wanted
+    assert wanted - held == set()
+    assert {"generator/models/digits.tflite", "generator/cli.py", "host_tools/__init__.py"} <= held
+
+
+def test_the_wheel_holds_nothing_that_tools_made(wheel: Path):
+    held = zipfile.ZipFile(wheel).namelist()
+
+    assert [name for name in held if GENERATED & set(Path(name).parts) or name.endswith((".o", ".elf", ".pyc"))] == []
+    assert {name.split("/")[0] for name in held if ".dist-info" not in name} == {"generator", "host_tools"}
+
+
+def test_an_installed_wheel_lists_its_boards(site: Path):
+    version = installed_gen(site, "--version")
+    boards = installed_gen(site, "boards", "--json")
+
+    assert (version.returncode, version.stdout.split()[0]) == (0, "gen,"), version.stderr
+    assert boards.returncode == 0, boards.stderr
+    assert "rpi-zero" in json.dumps(json.loads(boards.stdout))
+
+
+def test_an_installed_wheel_writes_the_same_project_as_the_checkout(site: Path, digits_project: Path, tmp_path: Path):
+    result = installed_gen(site, "firmware", "--board", "native", "--out", str(tmp_path / "project"))
+
+    assert result.returncode == 0, result.stderr
+    assert read_tree(tmp_path / "project") == read_tree(digits_project)
+
+
+def read_tree(folder: Path) -> dict[str, bytes]:
+    return {str(each.relative_to(folder)): each.read_bytes() for each in sorted(folder.rglob("*")) if each.is_file()}
+
+
+def names(lines: list[str]) -> dict[str, str]:
+    """Distribution names as PyPI compares them -> their version specifier."""
+    found = (re.match(r"([A-Za-z0-9._-]+)(?:\[.*?\])?(.*)", line) for line in lines)
+    return {re.sub(r"[-_.]+", "-", m[1]).lower(): m[2] for m in found if m}
+
+
+def test_every_dependency_is_pinned():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    run = names((ROOT / "requirements.txt").read_text().splitlines())
+    dev = names((ROOT / "requirements-dev.txt").read_text().splitlines())
+
+    assert set(names(project["dependencies"])) - set(run) == set()
+    assert set(names(project["optional-dependencies"]["test"])) - set(dev) == set()
+    assert {name: pin for name, pin in {**run, **dev}.items() if not pin.startswith("==")} == {}
+
+
+def test_the_shipped_model_is_as_accurate_as_its_page_says():
+    from tflite_micro import runtime
+
+    claim = re.search(r"(\d+) of (\d+) held-back samples \(([\d.]+) %\)", (MODELS / "README.md").read_text())
+    assert claim
+    samples = np.load(MODELS / "digits_test.npz")
+    interpreter = runtime.Interpreter.from_file(str(MODELS / "digits.tflite"))
+    right = 0
+    for x, y in zip(samples["x"], samples["y"], strict=True):
+        interpreter.set_input(x[None], 0)
+        interpreter.invoke()
+        right += int(interpreter.get_output(0).argmax() == y)
+
+    assert (right, len(samples["y"])) == (int(claim[1]), int(claim[2]))
+    assert f"{100 * right / len(samples['y']):.1f}" == claim[3]
+    assert f"{claim[1]} of {claim[2]}" in README
+
+
+def test_no_file_names_a_place_on_somebodys_machine():
+    place = re.compile(rb"(?<![\w.$}])/(?:work|home|root|Users|opt)/\w")
+    found = {
+        f"{path.relative_to(ROOT)}: {match[0].decode()}"
+        for path in tracked()
+        if path != Path(__file__).resolve() and (match := place.search(path.read_bytes()))
+    }
+
+    assert found == set()
+
+
+def test_no_file_is_large():
+    assert {p.name: p.stat().st_size for p in tracked() if p.stat().st_size > LARGEST_FILE_BYTES} == {}
+
+
+def readme_commands() -> list[tuple[str, str]]:
+    """Each (`gen` command, its line) that the README shows in a code block or between backticks."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```", README, re.S | re.M)
+    lines = [line for block in blocks for line in block.splitlines()] + re.findall(r"`([^`\n]+)`", README)
+    return [(m[1], line.split("#")[0]) for line in lines if (m := re.match(r"(?:\$ )?(?:\S*/)?gen ([a-z]+)\b", line))]
+
+
+def test_the_readme_shows_every_command_and_only_real_options():
+    shown = readme_commands()
+    group = generator.cli.main
+    context = click.Context(group)
+    unknown = []
+    for name, line in shown:
+        command = group.get_command(context, name)
+        assert command, f"README: no command `gen {name}`"
+        options = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+        unknown += [f"gen {name}: {option}" for option in re.findall(r"--[a-z-]+", line) if option not in options]
+
+    assert unknown == []
+    assert {name for name, _ in shown} == set(group.list_commands(context))
+
+
+def test_the_readme_names_only_real_make_targets():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+
+    assert {"demo", "test"} <= set(re.findall(r"\bmake ([a-z-]+)`", README)) <= targets
