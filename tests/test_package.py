@@ -174,3 +174,16 @@ def test_the_readme_names_only_real_make_targets():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
 
     assert {"demo", "test"} <= set(re.findall(r"\bmake ([a-z-]+)`", README)) <= targets
+
+
+def test_the_readme_lists_every_board_as_its_manifest_has_it():
+    rows = re.findall(r"^\| `([\w-]+)` \| (.*?) \| (.*?) \| (\d+) (KB|MB) \| (.*?) \|$", README, re.M)
+    units = {"KB": 1024, "MB": 1024 * 1024}
+    listed = {row[0]: (row[1], row[2], int(row[3]) * units[row[4]], row[5]) for row in rows}
+    boards = {path.stem: json.loads(path.read_text()) for path in (ROOT / "boards").glob("*.json")}
+    specs = {name: (each["name"], each["shoehorn"]) for name, each in boards.items()}
+
+    assert listed == {
+        name: (title, spec["cpu"], spec["sram_bytes"], ", ".join(spec["verified"]))
+        for name, (title, spec) in specs.items()
+    }
