@@ -1,0 +1,14 @@
+// Consistent overhead byte stuffing: frames without zero bytes, between zero bytes.
+#ifndef SH_COBS_H
+#define SH_COBS_H
+
+#include <stdint.h>
+
+// Decodes in place what lies between two zeros; 0 when it is not well formed, else the bytes
+// decoded.
+uint32_t sh_cobs_decode(uint8_t *data, uint32_t bytes);
+
+// Sends `bytes` of data as one frame, zeros around it included.
+void sh_cobs_send(const uint8_t *data, uint32_t bytes);
+
+#endif

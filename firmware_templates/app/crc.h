@@ -1,0 +1,10 @@
+// CRC-32 as zlib computes it (polynomial 0x04C11DB7 reflected, ends inverted).
+#ifndef SH_CRC_H
+#define SH_CRC_H
+
+#include <stdint.h>
+
+// The CRC of all before (0 at first) followed by `bytes` more.
+uint32_t sh_crc32(uint32_t crc, const void *data, uint32_t bytes);
+
+#endif

@@ -1,0 +1,145 @@
+#include "db.h"
+
+#include <stddef.h>
+
+#include "app_config.h"
+#include "fmt.h"
+#include "sh_app.h"
+
+_Static_assert(SH_APP_INPUT_TRANSFORM != 2 || SH_APP_DB_BUFFER,
+               "float32 input is quantised out of the db buffer");
+_Static_assert(SH_APP_DB_BYTES <= (0u SH_APP_INPUT_TABLE(SH_APP_PLUS_BYTES)) *
+                                      (SH_APP_INPUT_TRANSFORM == 2 ? 4u : 1u),
+               "db load takes more bytes than the inputs hold");
+
+// uint8 minus 128 and int8 plus 128 are the same flip of the top bit.
+#define FLIP (SH_APP_INPUT_TRANSFORM == 1 ? 0x80u : 0u)
+#define FLIP_AT_ONCE (SH_APP_DB_BUFFER ? 0u : FLIP)
+
+static uint8_t buffer[SH_APP_DB_BUFFER ? SH_APP_DB_BYTES : 1];
+static uint32_t size;
+static uint32_t position;
+
+// Byte i of all inputs laid end to end.
+static uint8_t *input_byte(uint32_t i)
+{
+    const sh_app_tensor *tensor = sh_app_inputs;
+    while (i >= tensor->bytes) {
+        i -= tensor->bytes;
+        tensor++;
+    }
+    return (uint8_t *)tensor->data() + i;
+}
+
+static uint8_t *place(uint32_t i)
+{
+    return SH_APP_DB_BUFFER ? &buffer[i] : input_byte(i);
+}
+
+static void expect(uint32_t bytes)
+{
+    size = bytes;
+    position = 0;
+}
+
+void sh_db_close(void)
+{
+    expect(0);
+}
+
+bool sh_db_load(const char *count)
+{
+    expect(0); // after any refusal nothing is waited for
+    if (count == NULL) {
+        sh_print("e-[Command 'db load' requires the # of bytes]\r\n");
+        return false;
+    }
+    int32_t bytes = sh_to_number(count);
+    if (bytes <= 0) {
+        sh_print("e-[Command 'db load' must be >0 bytes]\r\n");
+        return false;
+    }
+    if ((uint32_t)bytes > SH_APP_DB_BYTES) {
+        sh_print_with("Supplied buffer size ", bytes, " exceeds maximum of ");
+        sh_print_with("", SH_APP_DB_BYTES, "\n");
+        return false;
+    }
+    expect((uint32_t)bytes);
+    sh_print_with("m-[Expecting ", bytes, " bytes]\r\n");
+    return true;
+}
+
+static int32_t hex_digit(char digit)
+{
+    if (digit >= '0' && digit <= '9') {
+        return digit - '0';
+    }
+    char lower = (char)(digit | 0x20);
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+void sh_db_hex(const char *digits)
+{
+    uint32_t count = 0;
+    while (digits[count] != '\0') {
+        count++;
+    }
+    if (count % 2u != 0) {
+        sh_print("e-[Insufficent number of hex digits]\r\n");
+        return;
+    }
+    for (; *digits != '\0' && (size == 0 || position < size); digits += 2) {
+        int32_t high = hex_digit(digits[0]);
+        int32_t low = hex_digit(digits[1]);
+        if (high < 0 || low < 0) {
+            const char pair[] = {digits[0], digits[1], '\0'};
+            sh_print("e-[Invalid hex digit '");
+            sh_print(pair);
+            sh_print("']\r\n");
+            return;
+        }
+        if (size == 0) {
+            continue;
+        }
+        *place(position++) = (uint8_t)((uint32_t)(high * 16 + low) ^ FLIP_AT_ONCE);
+        if (position == size) {
+            sh_print("m-load-done\r\n");
+        }
+    }
+}
+
+void sh_db_print(void)
+{
+    for (uint32_t i = 0; i < size; i++) {
+        sh_print(i % 8u == 0 ? "m-buffer-" : "-");
+        sh_print_hex((uint8_t)(*place(i) ^ FLIP_AT_ONCE));
+        if (i % 8u == 7u || i + 1 == size) {
+            sh_print("\r\n");
+        }
+    }
+}
+
+float sh_db_float(uint32_t i)
+{
+    union {
+        uint8_t bytes[4];
+        float real;
+    } view;
+    for (uint32_t k = 0; k < 4; k++) {
+        view.bytes[k] = *place(4u * i + k);
+    }
+    return view.real;
+}
+
+void sh_db_to_inputs(void)
+{
+    if (SH_APP_INPUT_TRANSFORM == 2) {
+        for (uint32_t i = 0; i < SH_APP_DB_BYTES / 4u; i++) {
+            sh_app_store(&sh_app_inputs[0], i, sh_db_float(i));
+        }
+    } else if (SH_APP_DB_BUFFER) {
+        for (uint32_t i = 0; i < SH_APP_DB_BYTES; i++) {
+            *input_byte(i) = (uint8_t)(buffer[i] ^ FLIP);
+        }
+    }
+}

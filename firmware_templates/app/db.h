@@ -1,0 +1,24 @@
+// The byte buffer of the text protocol's `db` commands, and its way into the model's inputs.
+#ifndef SH_DB_H
+#define SH_DB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// `db load N`, `db HEX` and `db print`, with their answers. N is null where the host gave none.
+// Loading is true when the buffer waits for bytes; bytes that it does not wait for are ignored.
+bool sh_db_load(const char *count);
+void sh_db_hex(const char *digits);
+void sh_db_print(void);
+
+// Waits for nothing and holds nothing: an inference has overwritten the bytes.
+void sh_db_close(void);
+
+// Float i of the buffer; only with SH_APP_INPUT_TRANSFORM 2.
+float sh_db_float(uint32_t i);
+
+// Fills the model's inputs from the buffer. Without a buffer of its own they hold the bytes
+// already.
+void sh_db_to_inputs(void);
+
+#endif

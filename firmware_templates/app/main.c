@@ -1,0 +1,24 @@
+// The application: a model behind a serial port. Text first (mlperf.h), frames on request
+// (frames.h).
+#include "frames.h"
+#include "mlperf.h"
+#include "sh_board.h"
+
+int main(void)
+{
+    bool frames = false;
+    sh_board_init();
+    sh_mlperf_banner();
+    for (;;) {
+        int32_t byte = sh_board_getc();
+        if (byte < 0) {
+            continue;
+        }
+        if (frames) {
+            frames = sh_frames_byte((uint8_t)byte);
+        } else if (sh_mlperf_byte((uint8_t)byte)) {
+            sh_frames_start();
+            frames = true;
+        }
+    }
+}

@@ -1,0 +1,222 @@
+#include "mlperf.h"
+
+#include <stddef.h>
+
+#include "app_config.h"
+#include "board_config.h"
+#include "db.h"
+#include "fmt.h"
+#include "results.h"
+#include "sh_board.h"
+
+#define LINE_BYTES 80
+#define WORDS 4 // "db load N" and "infer N W" need three
+
+typedef struct {
+    const char *word;
+    void (*run)(char *const words[WORDS]); // words that are not there are null
+    bool bare;                             // needs no further word
+} command;
+
+static char line[LINE_BYTES + 1];
+static uint32_t length;
+static bool wants_frames;
+
+static uint64_t microseconds(uint64_t ticks)
+{
+    // In two parts, so that no product overflows.
+    uint64_t rest = ticks % SH_BOARD_TICK_HZ;
+    return ticks / SH_BOARD_TICK_HZ * 1000000u + rest * 1000000u / SH_BOARD_TICK_HZ;
+}
+
+// A lap line holds the time before it is sent, so sending the first one counts as inference: 2 ms,
+// once.
+static void lap(uint64_t ticks)
+{
+    sh_print_with("m-lap-us-", (int64_t)microseconds(ticks), "\r\n");
+}
+
+static void name(char *const words[WORDS])
+{
+    (void)words;
+    sh_print("m-name-dut-[shoehorn]\r\n");
+}
+
+static void timestamp(char *const words[WORDS])
+{
+    (void)words;
+    lap(sh_board_ticks());
+}
+
+static void profile(char *const words[WORDS])
+{
+    (void)words;
+    sh_print("m-profile-[ULPMark for tinyML Firmware V0.0.1]\r\n");
+    sh_print("m-model-[" SH_APP_MLPERF "]\r\n");
+}
+
+static void help(char *const words[WORDS])
+{
+    (void)words;
+    sh_print("ULPMark for tinyML Firmware V0.0.1\r\n"
+             "name, profile, timestamp, help\r\n"
+             "db load N : expect N bytes\r\n"
+             "db HH...  : the next bytes, two hex digits each\r\n"
+             "db print  : the bytes as hex\r\n"
+             "infer N W : W warm-up runs (default 10), then N timed runs (default 1)\r\n"
+             "results   : the results of the last infer\r\n"
+             "shoehorn  : switch to binary frames\r\n");
+}
+
+static void db(char *const words[WORDS])
+{
+    if (words[1] == NULL) {
+        sh_print("e-[Command 'db' requires a subcommand]\r\n");
+    } else if (sh_same(words[1], "load")) {
+        if (sh_db_load(words[2])) {
+            sh_results_forget();
+        }
+    } else if (sh_same(words[1], "print")) {
+        sh_db_print();
+    } else {
+        sh_db_hex(words[1]);
+    }
+}
+
+static void infer(char *const words[WORDS])
+{
+    int32_t runs = words[1] == NULL ? 1 : sh_to_number(words[1]);
+    int32_t warmups = words[1] == NULL || words[2] == NULL ? 10 : sh_to_number(words[2]);
+    if (runs <= 0) {
+        sh_print("e-[Inference iterations must be >0]\r\n");
+        return;
+    }
+    if (warmups < 0) {
+        sh_print("e-[Inference warmup must be >=0]\r\n");
+        return;
+    }
+    sh_results_load();
+    sh_print_with("m-warmup-start-", warmups, "\r\n");
+    for (; warmups > 0; warmups--) {
+        sh_results_infer();
+    }
+    sh_print("m-warmup-done\r\n");
+    sh_print_with("m-infer-start-", runs, "\r\n");
+    lap(sh_board_ticks());
+    for (; runs > 0; runs--) {
+        sh_results_infer();
+    }
+    lap(sh_board_ticks());
+    sh_print("m-infer-done\r\n");
+    sh_results_print();
+}
+
+static void results(char *const words[WORDS])
+{
+    (void)words;
+    sh_results_print();
+}
+
+static void frames(char *const words[WORDS])
+{
+    (void)words;
+    sh_print("m-shoehorn-[1]\r\n");
+    sh_results_forget(); // frames use the model and the memory of the results
+    wants_frames = true;
+}
+
+static const command COMMANDS[] = {
+    {"name", name, true}, {"timestamp", timestamp, true}, {"profile", profile, true},
+    {"help", help, true}, {"results", results, true},     {"shoehorn", frames, true},
+    {"db", db, false},    {"infer", infer, false},
+};
+#define COMMAND_COUNT (sizeof COMMANDS / sizeof COMMANDS[0])
+
+static void refuse(const char *word)
+{
+    sh_print("e-[Unknown command: ");
+    for (; *word != '\0'; word++) {
+        sh_board_putc(*word > ' ' && *word <= '~' ? (uint8_t)*word : '?');
+    }
+    sh_print("]\r\n");
+}
+
+// Cuts the line at its spaces; words beyond WORDS are ignored.
+static void split(char *words[WORDS])
+{
+    uint32_t count = 0;
+    bool inside = false;
+    for (char *at = line; *at != '\0'; at++) {
+        if (*at == ' ') {
+            *at = '\0';
+            inside = false;
+        } else if (!inside) {
+            inside = true;
+            if (count < WORDS) {
+                words[count++] = at;
+            }
+        }
+    }
+}
+
+static void run_line(void)
+{
+    char *words[WORDS] = {0};
+    split(words);
+    const char *word = words[0] == NULL ? "" : words[0];
+    for (uint32_t i = 0; i < COMMAND_COUNT; i++) {
+        if (sh_same(word, COMMANDS[i].word)) {
+            COMMANDS[i].run(words);
+            return;
+        }
+    }
+    refuse(word);
+}
+
+void sh_mlperf_banner(void)
+{
+    sh_print("m-timestamp-mode-performance\r\n");
+    lap(sh_board_ticks());
+    sh_print("m-init-done\r\n");
+    sh_print("m-ready\r\n");
+}
+
+bool sh_mlperf_byte(uint8_t byte)
+{
+    if (byte == 0) { // the host starts afresh
+        length = 0;
+    } else if (byte == '%') {
+        wants_frames = false;
+        if (length > LINE_BYTES) {
+            sh_print("e-[Command longer than 80 characters]\r\n");
+        } else {
+            line[length] = '\0';
+            run_line();
+        }
+        length = 0;
+        sh_print("m-ready\r\n");
+        return wants_frames;
+    } else if (byte == '\r' || byte == '\n') {
+        return false; // from a person's terminal
+    } else if (length < LINE_BYTES) {
+        line[length++] = (char)byte;
+    } else {
+        length = LINE_BYTES + 1; // too long, whatever follows
+    }
+    return false;
+}
+
+bool sh_mlperf_is_bare_word(const uint8_t *bytes, uint32_t count)
+{
+    for (uint32_t i = 0; i < COMMAND_COUNT; i++) {
+        const char *word = COMMANDS[i].word;
+        uint32_t k = 0;
+        while (k < count && word[k] != '\0' && (uint8_t)word[k] == bytes[k]) {
+            k++;
+        }
+        if (COMMANDS[i].bare && k == count && word[k] == '\0') {
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,210 @@
+#include "requests.h"
+
+#include <stddef.h>
+
+#include "app_config.h"
+#include "board_config.h"
+#include "crc.h"
+#include "sh_app.h"
+#include "sh_board.h"
+#include "trace.h"
+
+#define LINK_VERSION 1u
+#define HELLO_BYTES 19u // without the name
+
+typedef sh_request_error handler(uint8_t *payload, uint32_t *bytes, bool repeated);
+
+static uint64_t run_ticks;
+static bool run_done; // by the request that was done last, if that was RUN
+
+// Little endian, `size` bytes.
+static uint64_t get(const uint8_t *from, uint32_t size)
+{
+    uint64_t value = 0;
+    while (size-- > 0) {
+        value = value << 8 | from[size];
+    }
+    return value;
+}
+
+static void put(uint8_t *to, uint64_t value, uint32_t size)
+{
+    for (uint32_t i = 0; i < size; i++) {
+        to[i] = (uint8_t)(value >> (8u * i));
+    }
+}
+
+static sh_request_error hello(uint8_t *payload, uint32_t *bytes, bool repeated)
+{
+    static const uint8_t identity[8] = SH_APP_IDENTITY;
+    static const char name[] = SH_APP_NAME;
+    (void)repeated;
+    if (*bytes != 0) {
+        return SH_REQUEST_BAD_FRAME;
+    }
+    put(payload, LINK_VERSION, 1);
+    put(payload + 1, SH_APP_FRAME_BYTES, 2);
+    for (uint32_t i = 0; i < 8; i++) {
+        payload[3 + i] = identity[i];
+    }
+    put(payload + 11, sh_app_input_count, 1);
+    put(payload + 12, sh_app_output_count, 1);
+    put(payload + 13, SH_APP_OPS, 2);
+    put(payload + 15, SH_BOARD_TICK_HZ, 4);
+    uint32_t length = 0;
+    while (name[length] != '\0' && HELLO_BYTES + length < SH_APP_FRAME_BYTES) {
+        payload[HELLO_BYTES + length] = (uint8_t)name[length];
+        length++;
+    }
+    *bytes = HELLO_BYTES + length;
+    return SH_REQUEST_DONE;
+}
+
+// The bytes of a tensor that start at `offset`, or null where they leave it.
+static uint8_t *part(const sh_app_tensor tensors[], uint32_t count, uint32_t index, uint64_t offset,
+                     uint32_t bytes)
+{
+    if (index >= count || offset > tensors[index].bytes || bytes > tensors[index].bytes - offset) {
+        return NULL;
+    }
+    return (uint8_t *)tensors[index].data() + offset;
+}
+
+static sh_request_error write_input(uint8_t *payload, uint32_t *bytes, bool repeated)
+{
+    (void)repeated;
+    if (*bytes < 5) {
+        return SH_REQUEST_BAD_FRAME;
+    }
+    uint32_t size = *bytes - 5u;
+    uint8_t *to = part(sh_app_inputs, sh_app_input_count, payload[0], get(payload + 1, 4), size);
+    if (to == NULL) {
+        return SH_REQUEST_OUT_OF_RANGE;
+    }
+    for (uint32_t i = 0; i < size; i++) {
+        to[i] = payload[5 + i];
+    }
+    *bytes = 0;
+    return SH_REQUEST_DONE;
+}
+
+static uint32_t inputs_crc(void)
+{
+    uint32_t crc = 0;
+    for (uint32_t i = 0; i < sh_app_input_count; i++) {
+        crc = sh_crc32(crc, sh_app_inputs[i].data(), sh_app_inputs[i].bytes);
+    }
+    return crc;
+}
+
+static sh_request_error run(uint8_t *payload, uint32_t *bytes, bool repeated)
+{
+    if (*bytes != 1 && *bytes != 5) {
+        return SH_REQUEST_BAD_FRAME;
+    }
+    if (!(repeated && run_done)) {
+        run_done = false;
+        if (payload[0] > SH_TRACE_CRC) {
+            return SH_REQUEST_OUT_OF_RANGE;
+        }
+        if (*bytes == 5 && get(payload + 1, 4) != inputs_crc()) {
+            return SH_REQUEST_NOT_NOW;
+        }
+        sh_trace_start((sh_trace_mode)payload[0]);
+        uint64_t begun = sh_board_ticks();
+        SH_APP_RUN();
+        run_ticks = sh_board_ticks() - begun;
+        sh_trace_stop();
+        run_done = true;
+    }
+    put(payload, run_ticks, 8);
+    *bytes = 8;
+    return SH_REQUEST_DONE;
+}
+
+static sh_request_error read_output(uint8_t *payload, uint32_t *bytes, bool repeated)
+{
+    (void)repeated;
+    if (*bytes != 7) {
+        return SH_REQUEST_BAD_FRAME;
+    }
+    uint32_t size = (uint32_t)get(payload + 5, 2);
+    const uint8_t *from =
+        part(sh_app_outputs, sh_app_output_count, payload[0], get(payload + 1, 4), size);
+    if (from == NULL || size > SH_APP_FRAME_BYTES) {
+        return SH_REQUEST_OUT_OF_RANGE;
+    }
+    for (uint32_t i = 0; i < size; i++) {
+        payload[i] = from[i];
+    }
+    *bytes = size;
+    return SH_REQUEST_DONE;
+}
+
+static sh_request_error read_trace(uint8_t *payload, uint32_t *bytes, bool repeated)
+{
+    (void)repeated;
+    if (*bytes != 4) {
+        return SH_REQUEST_BAD_FRAME;
+    }
+    uint32_t first = (uint32_t)get(payload, 2);
+    uint32_t count = (uint32_t)get(payload + 2, 2);
+    if (first + count > SH_APP_OPS || 4u * count > SH_APP_FRAME_BYTES) {
+        return SH_REQUEST_OUT_OF_RANGE;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        put(payload + 4u * i, sh_trace_value(first + i), 4);
+    }
+    *bytes = 4u * count;
+    return SH_REQUEST_DONE;
+}
+
+static sh_request_error read_stack(uint8_t *payload, uint32_t *bytes, bool repeated)
+{
+    (void)repeated;
+    uint32_t size = 0;
+    const uint8_t *lowest = sh_board_stack(&size);
+    uint32_t untouched = 0;
+    while (untouched < size && lowest[untouched] == SH_BOARD_STACK_PAINT) {
+        untouched++;
+    }
+    put(payload, size - untouched, 4);
+    put(payload + 4, size, 4);
+    *bytes = 8;
+    return SH_REQUEST_DONE;
+}
+
+static sh_request_error read_crc(uint8_t *payload, uint32_t *bytes, bool repeated)
+{
+    (void)repeated;
+    if (*bytes != 2) {
+        return SH_REQUEST_BAD_FRAME;
+    }
+    bool input = payload[0] == 0;
+    uint32_t index = payload[1];
+    if (payload[0] > 1 || index >= (input ? sh_app_input_count : sh_app_output_count)) {
+        return SH_REQUEST_OUT_OF_RANGE;
+    }
+    const sh_app_tensor *tensor = input ? &sh_app_inputs[index] : &sh_app_outputs[index];
+    put(payload, sh_crc32(0, tensor->data(), tensor->bytes), 4);
+    *bytes = 4;
+    return SH_REQUEST_DONE;
+}
+
+static sh_request_error bye(uint8_t *payload, uint32_t *bytes, bool repeated)
+{
+    (void)payload;
+    (void)repeated;
+    *bytes = 0;
+    return SH_REQUEST_DONE;
+}
+
+sh_request_error sh_request(uint8_t type, uint8_t *payload, uint32_t *bytes, bool repeated)
+{
+    static handler *const handlers[] = {hello,      write_input, run,      read_output,
+                                        read_trace, read_stack,  read_crc, bye};
+    if (type < SH_REQUEST_HELLO || type > SH_REQUEST_BYE) {
+        return SH_REQUEST_UNKNOWN;
+    }
+    return handlers[type - SH_REQUEST_HELLO](payload, bytes, repeated);
+}

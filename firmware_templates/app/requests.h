@@ -1,0 +1,24 @@
+// What a frame asks for: ARCHITECTURE.md, "Serial", has the table.
+#ifndef SH_REQUESTS_H
+#define SH_REQUESTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SH_REQUEST_HELLO 0x01u
+#define SH_REQUEST_BYE 0x08u
+
+typedef enum {
+    SH_REQUEST_DONE,
+    SH_REQUEST_BAD_FRAME,
+    SH_REQUEST_UNKNOWN,
+    SH_REQUEST_OUT_OF_RANGE,
+    SH_REQUEST_NOT_NOW,
+} sh_request_error;
+
+// Does the request of this type. `payload` holds *bytes and receives the answer, *bytes becomes its
+// size, at most SH_APP_FRAME_BYTES. `repeated`: the very same request was done last, so nothing may
+// be done twice.
+sh_request_error sh_request(uint8_t type, uint8_t *payload, uint32_t *bytes, bool repeated);
+
+#endif

@@ -1,0 +1,118 @@
+#include "results.h"
+
+#include "app_config.h"
+#include "db.h"
+#include "fmt.h"
+#include "frames.h"
+#include "sh_app.h"
+#include "sh_board.h"
+
+_Static_assert(SH_APP_RESULTS == 0 || SH_APP_INPUT_TRANSFORM == 2,
+               "the mean squared error is taken against float32 input");
+
+static uint32_t runs; // since the input was loaded; 2 stands for more
+static bool kept;     // the outputs of the first of them lie in the frames' memory
+
+// Where a copy of output `index` lies in the frames' memory, and (past the last one) the bytes of
+// all copies.
+static uint32_t copy_offset(uint32_t index)
+{
+    uint32_t offset = 0;
+    for (uint32_t i = 0; i < index; i++) {
+        offset += (sh_app_outputs[i].bytes + 3u) & ~3u;
+    }
+    return offset;
+}
+
+static void keep(void)
+{
+    kept = copy_offset(sh_app_output_count) <= SH_FRAMES_MEMORY_BYTES;
+    for (uint32_t i = 0; kept && i < sh_app_output_count; i++) {
+        const uint8_t *from = sh_app_outputs[i].data();
+        uint8_t *to = sh_frames_memory() + copy_offset(i);
+        for (uint32_t k = 0; k < sh_app_outputs[i].bytes; k++) {
+            to[k] = from[k];
+        }
+    }
+}
+
+void sh_results_forget(void)
+{
+    runs = 0;
+    kept = false;
+}
+
+void sh_results_load(void)
+{
+    if (SH_APP_DB_BUFFER) {
+        sh_db_to_inputs();
+        sh_results_forget();
+    } else {
+        sh_db_close();
+    }
+}
+
+// The copy counts as inference time where there is no warm-up: a few bytes, and to the board's
+// disadvantage.
+void sh_results_infer(void)
+{
+    SH_APP_RUN();
+    if (runs == 0) {
+        keep();
+    }
+    runs = runs == 0 ? 1 : 2;
+}
+
+static const void *output(uint32_t index)
+{
+    return kept ? sh_frames_memory() + copy_offset(index) : sh_app_outputs[index].data();
+}
+
+static float mean_squared_error(void)
+{
+    uint32_t count = sh_app_elements(&sh_app_outputs[0]);
+    float sum = 0.0f;
+    for (uint32_t i = 0; i < count; i++) {
+        float difference = sh_app_real(&sh_app_outputs[0], output(0), i) - sh_db_float(i);
+        float square = difference * difference;
+        sum += square;
+    }
+    return sum / (float)count;
+}
+
+static void print_outputs(void)
+{
+    for (uint32_t index = 0; index < sh_app_output_count; index++) {
+        const sh_app_tensor *tensor = &sh_app_outputs[index];
+        for (uint32_t i = 0; i < sh_app_elements(tensor); i++) {
+            if (index + i > 0) {
+                sh_board_putc(',');
+            }
+            sh_print_float(sh_app_real(tensor, output(index), i));
+        }
+    }
+}
+
+void sh_results_print(void)
+{
+    if (runs == 0) {
+        sh_print("e-[No results: use infer first]\r\n");
+        return;
+    }
+    if (runs > 1 && !kept) {
+        if (!SH_APP_DB_BUFFER) {
+            sh_print("e-[Results are overwritten: load again and use 'infer 1 0']\r\n");
+            return;
+        }
+        sh_db_to_inputs(); // too many bytes to keep: compute them once more, untimed
+        SH_APP_RUN();
+        runs = 1;
+    }
+    sh_print("m-results-[");
+    if (SH_APP_RESULTS == 1) {
+        sh_print_float(mean_squared_error());
+    } else {
+        print_outputs();
+    }
+    sh_print("]\r\n");
+}

@@ -1,0 +1,20 @@
+// Time or CRC-32 per op, collected by the hooks of sh_trace.h while the model runs.
+#ifndef SH_TRACE_APP_H
+#define SH_TRACE_APP_H
+
+#include <stdint.h>
+
+typedef enum {
+    SH_TRACE_OFF,
+    SH_TRACE_TIME, // board ticks, saturated at UINT32_MAX
+    SH_TRACE_CRC,  // CRC-32 over the rows of each step, in plan order
+} sh_trace_mode;
+
+// Forgets what was collected and collects anew.
+void sh_trace_start(sh_trace_mode mode);
+void sh_trace_stop(void);
+
+// What was collected for op `op`, numbered as in plan.json.
+uint32_t sh_trace_value(uint32_t op);
+
+#endif

@@ -1,0 +1,62 @@
+// A model for tests, in the shape of a generated library: two ops in three steps. The first one
+// overwrites the input, so a second inference without loading gives other results.
+#define _GNU_SOURCE
+#include "toy.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "sh/include/sh_trace.h"
+
+static int8_t rows[TOY_ROWS * TOY_ROW_BYTES];
+static int8_t output[TOY_OUTPUTS];
+
+static const sh_ring hidden = {(uint8_t *)rows, TOY_ROWS, TOY_ROWS, TOY_ROW_BYTES};
+static const sh_ring result = {(uint8_t *)output, 1, 1, TOY_OUTPUTS};
+
+int8_t *toy_input(void)
+{
+    return rows;
+}
+
+const int8_t *toy_output(void)
+{
+    return output;
+}
+
+static void triple(int32_t y0, int32_t y1)
+{
+    for (int32_t i = y0 * TOY_ROW_BYTES; i < y1 * TOY_ROW_BYTES; i++) {
+        rows[i] = (int8_t)(uint8_t)(3 * rows[i] + 1);
+    }
+}
+
+static void sum(void)
+{
+    for (int32_t o = 0; o < TOY_OUTPUTS; o++) {
+        int32_t acc = 0;
+        for (int32_t i = 0; i < TOY_ROWS * TOY_ROW_BYTES; i++) {
+            acc += rows[i] * ((i + o) % 7 - 3);
+        }
+        output[o] = (int8_t)(uint8_t)(acc >> 2);
+    }
+}
+
+void toy_run(void)
+{
+    const char *pause = getenv("TOY_MILLISECONDS");
+    if (pause != NULL) {
+        long ms = atol(pause);
+        (void)nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000},
+                        NULL);
+    }
+    sh_trace_begin(0);
+    triple(0, 2);
+    sh_trace_end(0, &hidden, 0, 2);
+    sh_trace_begin(0);
+    triple(2, TOY_ROWS);
+    sh_trace_end(0, &hidden, 2, TOY_ROWS);
+    sh_trace_begin(1);
+    sum();
+    sh_trace_end(1, &result, 0, 1);
+}
