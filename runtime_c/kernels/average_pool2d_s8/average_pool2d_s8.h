@@ -1,8 +1,9 @@
 // Average pooling, int8, one row of output.
 //
-// y[ox][c] = clamp(mean of x[ky][ox * stride + kx - pad_left][c] over the taps inside), rounded
-// half away from zero. Taps outside the row, or in a null row, do not count; every window has one
-// inside.
+// y[ox][c] = clamp(mean of x[ky][ox * stride + kx - pad_left][c])
+//
+// over the taps inside, rounded half away from zero. Taps outside the row, or in a null row, do not
+// count; every window has one inside.
 #ifndef SH_AVERAGE_POOL2D_S8_H
 #define SH_AVERAGE_POOL2D_S8_H
 

@@ -1,11 +1,11 @@
 // Convolution, int8, one row of output.
 //
-// y[ox][o] = clamp(y_zero + rescale(bias[o] + sum_{ky,kx,i} tap(ky, kx, i) *
-// weights[o][ky][kx][i])) tap(ky, kx, i) = x[ky][ox * stride + kx * dilation - pad_left][group(o) *
-// group_inputs + i],
-//                  or x_zero in the padding: outside the row, or where x[ky] is null
+// y[ox][o] = clamp(y_zero + rescale(acc))
+// acc = bias[o] + sum_{ky,kx,i} tap(ky, kx, i) * weights[o][ky][kx][i]
+// tap(ky, kx, i) = x[ky][ox * stride + kx * dilation - pad_left][group(o) * group_inputs + i]
 //
-// The generator folds the input's zero point into bias, so taps are taken as stored.
+// In the padding (outside the row, or where x[ky] is null) a tap is x_zero. The generator folds the
+// input's zero point into bias, so taps are taken as stored.
 #ifndef SH_CONV2D_S8_H
 #define SH_CONV2D_S8_H
 

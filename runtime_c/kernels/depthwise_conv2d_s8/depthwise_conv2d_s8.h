@@ -1,10 +1,11 @@
 // Depthwise convolution, int8, one row of output.
 //
-// y[ox][o] = clamp(y_zero + rescale(bias[o] + sum_{ky,kx} tap(ky, kx) * weights[ky][kx][o]))
-// tap(ky, kx) = x[ky][ox * stride + kx * dilation - pad_left][o / channel_multiplier],
-//               or x_zero in the padding: outside the row, or where x[ky] is null
+// y[ox][o] = clamp(y_zero + rescale(acc))
+// acc = bias[o] + sum_{ky,kx} tap(ky, kx) * weights[ky][kx][o]
+// tap(ky, kx) = x[ky][ox * stride + kx * dilation - pad_left][o / channel_multiplier]
 //
-// The generator folds the input's zero point into bias, so taps are taken as stored.
+// In the padding (outside the row, or where x[ky] is null) a tap is x_zero. The generator folds the
+// input's zero point into bias, so taps are taken as stored.
 #ifndef SH_DEPTHWISE_CONV2D_S8_H
 #define SH_DEPTHWISE_CONV2D_S8_H
 

@@ -1,12 +1,11 @@
 // Transpose convolution, int8, one row of output.
 //
-// y[ox][o] = clamp(y_zero + rescale(bias[o] + sum_{ky,kx,i} tap(ky, kx, i) *
-// weights[o][ky][kx][i])) tap(ky, kx, i) = x[ky][ix][i] - x_zero, with ix * stride == ox + pad_left
-// - kx,
-//                  or 0 where there is no such column, or x[ky] is null
+// y[ox][o] = clamp(y_zero + rescale(acc))
+// acc = bias[o] + sum_{ky,kx,i} (x[ky][ix][i] - x_zero) * weights[o][ky][kx][i]
 //
-// x[ky] is the input row that kernel row ky reads for this output row, null where there is none.
-// Most taps read nothing, so the zero point is not folded into bias.
+// over the taps with ix * stride == ox + pad_left - kx for a column ix of the row. x[ky] is the row
+// that kernel row ky reads for this output row, null where there is none. Most taps read nothing,
+// so the zero point is not folded into bias.
 #ifndef SH_TRANSPOSE_CONV2D_S8_H
 #define SH_TRANSPOSE_CONV2D_S8_H
 

@@ -1,0 +1,71 @@
+"""Kernels of the ops of two operands."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from generator.ir import Node
+from generator.kernels.base import Kernel, Value
+from generator.kernels.operands import all_s8, broadcast
+from generator.ops import Add, Binary, Maximum, Minimum, Mul, Prelu, Sub
+from generator.ops.elementwise import add_params, mul_scale, prelu_scales, sub_params
+
+
+def _binary(node: Node) -> dict[str, Value]:
+    """What all binary ops share."""
+    clamp = cast(Binary, node.op).clamp
+    return {**broadcast(node, ("a", "b")), "y_min": clamp.low, "y_max": clamp.high}
+
+
+def _zeros(node: Node) -> dict[str, Value]:
+    named = zip(("a_zero", "b_zero", "y_zero"), (*node.inputs, node.output), strict=True)
+    return {member: tensor.type.quantised.zero_point for member, tensor in named}
+
+
+def _add(node: Node) -> dict[str, Value]:
+    subtract = isinstance(node.op, Sub)
+    left_shift, a, b, y = sub_params(node.sig) if subtract else add_params(node.sig)
+    return {
+        **_binary(node),
+        **_zeros(node),
+        "b_sign": -1 if subtract else 1,
+        "left_shift": left_shift,
+        "a_multiplier": a.multiplier,
+        "a_shift": a.shift,
+        "b_multiplier": b.multiplier,
+        "b_shift": b.shift,
+        "y_multiplier": y.multiplier,
+        "y_shift": y.shift,
+    }
+
+
+def _mul(node: Node) -> dict[str, Value]:
+    scale = mul_scale(node.sig)
+    return {**_binary(node), **_zeros(node), "multiplier": scale.multiplier, "shift": scale.shift}
+
+
+def _prelu(node: Node) -> dict[str, Value]:
+    x, alpha = node.inputs
+    # x has the shape of y, so only alpha's steps are of interest.
+    placed = broadcast(node, ("x", "alpha"))
+    positive, negative = prelu_scales(node.sig)
+    return {
+        **{member: value for member, value in placed.items() if not member.startswith("x_")},
+        "x_zero": x.type.quantised.zero_point,
+        "alpha_zero": alpha.type.quantised.zero_point,
+        "y_zero": node.output.type.quantised.zero_point,
+        "positive_multiplier": positive.multiplier,
+        "positive_shift": positive.shift,
+        "negative_multiplier": negative.multiplier,
+        "negative_shift": negative.shift,
+    }
+
+
+KERNELS = (
+    Kernel(op=Add, name="add_s8", params=_add, accepts=all_s8),
+    Kernel(op=Sub, name="add_s8", params=_add, accepts=all_s8),
+    Kernel(op=Mul, name="mul_s8", params=_mul, accepts=all_s8),
+    Kernel(op=Maximum, name="maximum_s8", params=_binary, accepts=all_s8),
+    Kernel(op=Minimum, name="minimum_s8", params=_binary, accepts=all_s8),
+    Kernel(op=Prelu, name="prelu_s8", params=_prelu, accepts=all_s8),
+)

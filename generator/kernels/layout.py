@@ -1,0 +1,94 @@
+"""Kernels that move elements of any size and compute nothing. Reshape has none: its output is its input."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from generator.ir import Node
+from generator.kernels.base import Kernel, Value
+from generator.kernels.operands import element_bytes, same_dtype
+from generator.ops import Concat, Pad, Slice, Transpose
+from generator.ops.rules import as_4d
+
+
+def _pad(node: Node) -> dict[str, Value]:
+    op, size = cast(Pad, node.op), element_bytes(node)
+    _, _, width, channels = node.inputs[0].type.nhwc
+    before, after = as_4d(op.before, 0), as_4d(op.after, 0)
+    out_channels = node.output.type.nhwc[3]
+    whole_row = out_channels == channels  # all its pixels then lie in one piece
+    return {
+        "pixels": 1 if whole_row else width,
+        "pixel_bytes": (width if whole_row else 1) * channels * size,
+        "before": before[3],
+        "after": after[3],
+        "row_before": before[2] * out_channels,
+        "row_after": after[2] * out_channels,
+        "row_elements": node.output.type.row_elements,
+        "element_bytes": size,
+        "fill": np.array([op.value], node.output.type.dtype.numpy).view(np.uint8),
+    }
+
+
+def _concat(node: Node) -> dict[str, Value]:
+    op, shape = cast(Concat, node.op), node.output.type
+    joins_channels = op.axis == len(shape.shape) - 1
+    pieces = shape.nhwc[2] if joins_channels else 1
+    return {
+        "pieces": pieces,
+        "inputs": len(node.inputs),
+        "part_bytes": np.array([t.type.row_bytes // pieces for t in node.inputs], np.int32),
+    }
+
+
+def _slice(node: Node) -> dict[str, Value]:
+    op, size = cast(Slice, node.op), element_bytes(node)
+    begin, step = as_4d(op.begin, 0), as_4d(op.step, 1)
+    in_channels = node.inputs[0].type.nhwc[3]
+    _, _, pixels, runs = node.output.type.nhwc
+    run_bytes, pixel_step, run_step = size, step[2] * in_channels * size, step[3] * size
+    if step[3] == 1:  # neighbouring channels in one run
+        runs, run_bytes = 1, runs * size
+    if pixel_step == run_bytes and runs == 1:  # whole neighbouring pixels too
+        pixels, run_bytes = 1, pixels * run_bytes
+    return {
+        "pixels": pixels,
+        "runs": runs,
+        "run_bytes": run_bytes,
+        "begin": (begin[2] * in_channels + begin[3]) * size,
+        "pixel_step": pixel_step,
+        "run_step": run_step,
+    }
+
+
+def _transpose(node: Node) -> dict[str, Value]:
+    op, size = cast(Transpose, node.op), element_bytes(node)
+    _, height, _, channels = node.inputs[0].type.nhwc
+    _, out_height, out_width, out_channels = node.output.type.nhwc
+    perm = op.perm_4d
+    # Transpose.rows picks the rows by those of N and H that give the output row, and lists the others'.
+    heights = 1 if 1 in perm[:2] else height
+    rows = {0: heights, 1: 1, 2: 0, 3: 0}
+    steps = {0: 0, 1: 0, 2: channels * size, 3: size}
+    return {
+        "out_height": out_height,
+        "out_width": out_width,
+        "out_channels": out_channels,
+        "element_bytes": size,
+        "w_rows": rows[perm[2]],
+        "c_rows": rows[perm[3]],
+        "n_step": steps[perm[0]],
+        "h_step": steps[perm[1]],
+        "w_step": steps[perm[2]],
+        "c_step": steps[perm[3]],
+    }
+
+
+KERNELS = (
+    Kernel(op=Pad, name="pad", params=_pad, accepts=same_dtype),
+    Kernel(op=Concat, name="concat", params=_concat, accepts=same_dtype),
+    Kernel(op=Slice, name="slice", params=_slice, accepts=same_dtype),
+    Kernel(op=Transpose, name="transpose", params=_transpose, accepts=same_dtype, takes_row=True),
+)

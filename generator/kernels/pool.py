@@ -1,0 +1,72 @@
+"""Kernels of the windows without weights: pools, means and softmax."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from generator.ir import Node
+from generator.kernels.base import Kernel, Value
+from generator.kernels.operands import all_s8
+from generator.ops import AveragePool2d, MaxPool2d, Mean, Pool2d, Softmax
+from generator.ops.pool import mean_params, softmax_params
+
+
+def _pool2d(node: Node) -> dict[str, Value]:
+    op = cast(Pool2d, node.op)
+    _, _, in_width, channels = node.inputs[0].type.nhwc
+    return {
+        "in_width": in_width,
+        "channels": channels,
+        "out_width": node.output.type.nhwc[2],
+        "kernel_height": op.kernel[0],
+        "kernel_width": op.kernel[1],
+        "stride": op.stride[1],
+        "pad_left": op.padding.left,
+        "y_min": op.clamp.low,
+        "y_max": op.clamp.high,
+    }
+
+
+def _mean(node: Node) -> dict[str, Value]:
+    op, x, y = cast(Mean, node.op), node.inputs[0].type, node.output.type
+    reduced = {axis + 4 - len(x.shape) for axis in op.axes}
+    _, in_height, width, channels = x.nhwc
+    # The rows that one output row reads, as images and heights (see Mean.rows).
+    read = [row for row in op.rows(0, node.sig)[0] if row is not None]
+    elements, scale = mean_params(op, node.sig)
+    return {
+        "elements": y.row_elements,
+        "row_step": y.row_elements if len(read) == x.rows else 0,
+        "batches": len({row // in_height for row in read}),
+        "height": len({row % in_height for row in read}),
+        "width": width,
+        "channels": channels,
+        "reduce_batches": int(0 in reduced),
+        "reduce_height": int(1 in reduced),
+        "reduce_width": int(2 in reduced),
+        "reduce_channels": int(3 in reduced),
+        "x_zero_sum": x.quantised.zero_point * elements,
+        "y_zero": y.quantised.zero_point,
+        "multiplier": scale.multiplier,
+        "shift": scale.shift,
+    }
+
+
+def _softmax(node: Node) -> dict[str, Value]:
+    scale, diff_min = softmax_params(cast(Softmax, node.op), node.sig)
+    _, _, positions, channels = node.output.type.nhwc
+    return {
+        "positions": positions,
+        "channels": channels,
+        "multiplier": scale.multiplier,
+        "shift": scale.shift,
+        "diff_min": diff_min,
+    }
+
+
+KERNELS = (
+    Kernel(op=AveragePool2d, name="average_pool2d_s8", params=_pool2d, accepts=all_s8),
+    Kernel(op=MaxPool2d, name="max_pool2d_s8", params=_pool2d, accepts=all_s8),
+    Kernel(op=Mean, name="mean_s8", params=_mean, accepts=all_s8, takes_row=True),
+    Kernel(op=Softmax, name="softmax_s8", params=_softmax, accepts=all_s8),
+)

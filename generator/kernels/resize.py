@@ -1,0 +1,51 @@
+"""Kernels of the resizes."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from generator.ir import Array, Node
+from generator.kernels.base import Kernel, Value
+from generator.kernels.operands import all_s8, element_bytes, same_dtype
+from generator.ops import ResizeBilinear, ResizeNearest
+from generator.ops.resize import BilinearTaps, bilinear_taps, nearest_taps
+
+
+def _nearest(node: Node) -> dict[str, Value]:
+    _, _, in_width, channels = node.inputs[0].type.nhwc
+    out_width = node.output.type.nhwc[2]
+    return {
+        "out_width": out_width,
+        "pixel_bytes": channels * element_bytes(node),
+        "columns": nearest_taps(cast(ResizeNearest, node.op), in_width, out_width).astype(np.int16),
+    }
+
+
+def _weights(taps: BilinearTaps) -> Array:
+    """The weight of the upper neighbour; where both are one element it changes nothing and may not fit 16 bits."""
+    return np.where(taps.lower == taps.upper, 0, taps.weight).astype(np.int16)
+
+
+def _bilinear(node: Node) -> dict[str, Value]:
+    op = cast(ResizeBilinear, node.op)
+    _, in_height, in_width, channels = node.inputs[0].type.nhwc
+    _, out_height, out_width, _ = node.output.type.nhwc
+    down = bilinear_taps(op, in_height, out_height)
+    across = bilinear_taps(op, in_width, out_width)
+    return {
+        "channels": channels,
+        "out_height": out_height,
+        "out_width": out_width,
+        "row_weights": _weights(down),
+        "column_weights": _weights(across),
+        "left": across.lower.astype(np.int16),
+        "right": across.upper.astype(np.int16),
+    }
+
+
+KERNELS = (
+    Kernel(op=ResizeNearest, name="resize_nearest", params=_nearest, accepts=same_dtype),
+    Kernel(op=ResizeBilinear, name="resize_bilinear_s8", params=_bilinear, accepts=all_s8, takes_row=True),
+)

@@ -1,0 +1,82 @@
+"""Kernels of the ops of one operand, element by element: tables, and float32 at the model's ends."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from generator.ir import DType, Node
+from generator.kernels.base import Kernel, Value
+from generator.kernels.operands import are
+from generator.ops import (
+    Dequantize,
+    HardSwish,
+    LeakyRelu,
+    Logistic,
+    Quantize,
+    Relu,
+    Relu6,
+    Requantize,
+    Tanh,
+    Unary,
+)
+from generator.ops.unary import dtype_bounds
+
+_EIGHT_BITS = (DType.INT8, DType.UINT8)
+
+
+def _maps_8(node: Node) -> bool:
+    return all(t.type.dtype in _EIGHT_BITS for t in (*node.inputs, node.output))
+
+
+def _lut_8(node: Node) -> dict[str, Value]:
+    table = cast(Unary, node.op).table(node.sig)
+    low, _ = dtype_bounds(node.inputs[0].type.dtype)
+    # The table counts from the lowest stored value; the kernel's index is the stored byte, unsigned.
+    by_byte = np.roll(table.view(np.uint8), low)
+    return {"elements": node.output.type.row_elements, "table": by_byte}
+
+
+def _quantizes(node: Node) -> bool:
+    return are(DType.FLOAT32, *node.inputs) and node.output.type.dtype in _EIGHT_BITS
+
+
+def _quantize(node: Node) -> dict[str, Value]:
+    quant = node.output.type.quantised
+    low, high = dtype_bounds(node.output.type.dtype)
+    return {
+        "elements": node.output.type.row_elements,
+        "scale": quant.scale,
+        "zero": quant.zero_point,
+        "y_min": low,
+        "y_max": high,
+    }
+
+
+def _dequantizes(node: Node) -> bool:
+    return node.inputs[0].type.dtype in _EIGHT_BITS and are(DType.FLOAT32, node.output)
+
+
+def _dequantize(node: Node) -> dict[str, Value]:
+    x = node.inputs[0].type
+    low, _ = dtype_bounds(x.dtype)
+    return {
+        "elements": x.row_elements,
+        "scale": x.quantised.scale,
+        "zero": x.quantised.zero_point - low,
+        "flip": -low,
+    }
+
+
+KERNELS = (
+    Kernel(op=Logistic, name="lut_8", params=_lut_8, accepts=_maps_8),
+    Kernel(op=Tanh, name="lut_8", params=_lut_8, accepts=_maps_8),
+    Kernel(op=HardSwish, name="lut_8", params=_lut_8, accepts=_maps_8),
+    Kernel(op=Relu, name="lut_8", params=_lut_8, accepts=_maps_8),
+    Kernel(op=Relu6, name="lut_8", params=_lut_8, accepts=_maps_8),
+    Kernel(op=LeakyRelu, name="lut_8", params=_lut_8, accepts=_maps_8),
+    Kernel(op=Requantize, name="lut_8", params=_lut_8, accepts=_maps_8),
+    Kernel(op=Quantize, name="quantize_f32_8", params=_quantize, accepts=_quantizes),
+    Kernel(op=Dequantize, name="dequantize_8_f32", params=_dequantize, accepts=_dequantizes),
+)
