@@ -12,8 +12,8 @@ from generator.importers import tflite_linear as linear
 from generator.importers.fault import ImportFault, Unsupported
 from generator.importers.tflite_file import RawModel, RawOp, read
 from generator.importers.tflite_site import Part, Site
-from generator.importers.tflite_tensors import convert, unique_names
-from generator.ir import Graph, GraphError, Op, Tensor, verify
+from generator.importers.tflite_tensors import convert, quoted, unique_names
+from generator.ir import DType, Graph, GraphError, Op, Tensor, verify
 from generator.ops import (
     Add,
     AveragePool2d,
@@ -24,7 +24,6 @@ from generator.ops import (
     Minimum,
     Mul,
     Relu,
-    Relu6,
     ResizeBilinear,
     ResizeNearest,
     Sub,
@@ -42,6 +41,7 @@ class Converter:
 
 
 MANY = 1 << 16
+BOUNDARY = (DType.INT8, DType.UINT8, DType.FLOAT32)  # element types of a model's inputs and outputs
 
 CONVERTERS: dict[str, Converter] = {
     "CONV_2D": Converter(linear.conv_2d, (2, 3)),
@@ -61,7 +61,7 @@ CONVERTERS: dict[str, Converter] = {
     "TANH": Converter(elements.unary(Tanh, elements.TANH_QUANT), (1, 1)),
     "HARD_SWISH": Converter(elements.unary(HardSwish), (1, 1)),
     "RELU": Converter(elements.unary(Relu), (1, 1)),
-    "RELU6": Converter(elements.unary(Relu6), (1, 1)),
+    "RELU6": Converter(elements.relu6, (1, 1)),
     "LEAKY_RELU": Converter(elements.leaky_relu, (1, 1)),
     "PRELU": Converter(elements.prelu, (2, 2)),
     "QUANTIZE": Converter(elements.quantize, (1, 1)),
@@ -113,6 +113,7 @@ class _Import:
 
     def __post_init__(self) -> None:
         self.names = unique_names(t.name for t in self.raw.tensors)
+        self.taken = set(self.names)
         self.writers = _writers(self.raw)
         self.written = set(self.raw.inputs)
 
@@ -127,12 +128,14 @@ class _Import:
             raise Unsupported(f"not supported (`gen ops` lists what is): {'; '.join(self.refused)}")
         for place in self.raw.outputs:
             if place not in self.writers:
-                raise ImportFault(f"output '{self.names[place]}' is not computed by any op; remove it")
-        return Graph(name, self.tensors, tuple(self.ops), inputs, outputs)
+                raise ImportFault(f"output {quoted(self.names[place])} is not computed by any op; remove it")
+        used = {*inputs, *outputs, *(n for op in self.ops for n in (*op.inputs, op.output))}
+        tensors = {n: t for n, t in self.tensors.items() if n in used}  # axes, shapes and the like are in attributes
+        return Graph(name, tensors, tuple(self.ops), inputs, outputs)
 
     def _op(self, index: int, raw: RawOp) -> None:
         """Converts one op, or notes why it is refused."""
-        writes = ", ".join(f"'{self.names[i]}'" for i in raw.outputs) or "nothing"
+        writes = ", ".join(f"{quoted(self.names[i])}" for i in raw.outputs) or "nothing"
         where = f"op {index} {raw.code}{f' {raw.custom!r}' if raw.custom else ''} writing {writes}"
         try:
             part = self._convert(index, raw)
@@ -162,8 +165,8 @@ class _Import:
         if tensor.data is None and place not in self.written:
             writer = self.writers.get(place)
             if writer is None:
-                raise ImportFault(f"it reads '{tensor.name}', which nothing writes and which has no data")
-            raise ImportFault(f"it reads '{tensor.name}', which op {writer} writes only later (a cycle?)")
+                raise ImportFault(f"it reads {quoted(tensor.name)}, which nothing writes and which has no data")
+            raise ImportFault(f"it reads {quoted(tensor.name)}, which op {writer} writes only later (a cycle?)")
         return tensor
 
     def _tensor(self, place: int) -> Tensor:
@@ -178,20 +181,21 @@ class _Import:
     def _boundary(self, place: int, role: str) -> str:
         """The name of a graph input or output."""
         try:
-            return self._tensor(place).name
+            tensor = self._tensor(place)
+            if tensor.type.dtype not in BOUNDARY:
+                raise Unsupported(f"tensor {quoted(tensor.name)} is {tensor.type.dtype.value}")
         except Unsupported as fault:
             self.refused.append(f"{role} {fault}")
-            return self.names[place]
         except ImportFault as fault:
             raise ImportFault(f"{role} {fault}") from fault
+        return self.names[place]
 
     def _fresh(self, raw: RawOp) -> Iterator[str]:
         """Names for tensors that an op needs and the file does not have."""
         base, number = self.names[raw.outputs[0]], 0
-        taken = set(self.names)
         while True:
             number += 1
-            if (name := f"{base}_shoehorn_{number}") not in taken and name not in self.tensors:
+            if (name := f"{base}_shoehorn_{number}") not in self.taken and name not in self.tensors:
                 yield name
 
 

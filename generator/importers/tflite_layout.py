@@ -7,6 +7,7 @@ from dataclasses import replace
 from generator.importers.fault import ImportFault, Unsupported
 from generator.importers.tflite_options import ConcatOptions, SplitOptions, StridedSliceOptions
 from generator.importers.tflite_site import Part, Site, axis_of, plain, quantised, same_quant
+from generator.importers.tflite_tensors import quoted
 from generator.ir import DType, Tensor
 from generator.ops import Concat, Pad, Reshape, Slice, Transpose
 
@@ -17,7 +18,7 @@ def _moved(site: Site, place: int = 0) -> Tensor:
     """The operand whose elements go to every output unchanged."""
     x = site.input(place, "input")
     if x.type.dtype not in MOVABLE:
-        raise Unsupported(f"its input '{x.name}' is {x.type.dtype.value}")
+        raise Unsupported(f"its input {quoted(x.name)} is {x.type.dtype.value}")
     if x.type.dtype is not DType.FLOAT32:
         quantised(x, "input")
     for output in site.outputs:
@@ -58,12 +59,12 @@ def pad(site: Site) -> Part:
     if len(amounts) != 2 * rank or min(amounts, default=0) < 0:
         raise ImportFault(f"a padding of {amounts} for {rank} dimensions; it takes two per dimension, none below 0")
     if x.type.quant is None:
-        raise Unsupported(f"its input '{x.name}' is {x.type.dtype.value}")
+        raise Unsupported(f"its input {quoted(x.name)} is {x.type.dtype.value}")
     value = x.type.quant.zero_point
     if (given := site.optional(2)) is not None:
         same_quant(given, x)
         if given.data is None or given.data.size != 1:
-            raise Unsupported(f"its value '{given.name}' is not one constant")
+            raise Unsupported(f"its value {quoted(given.name)} is not one constant")
         value = int(given.data.reshape(-1)[0])
     op = Pad(
         name=site.name,

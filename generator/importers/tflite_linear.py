@@ -7,6 +7,7 @@ import numpy as np
 from generator.importers.fault import ImportFault, Unsupported
 from generator.importers.tflite_options import DenseOptions, Scheme, WindowOptions
 from generator.importers.tflite_site import Part, Site, clamp, int8, plain, positive, weights
+from generator.importers.tflite_tensors import quoted
 from generator.ir import DType, Op, Tensor, TensorType
 from generator.ops import Conv2d, Dense, DepthwiseConv2d, Padding, Reshape, TransposeConv2d
 
@@ -93,7 +94,7 @@ def transpose_conv(site: Site) -> Part:
     plain(options.activation)
     output, stride = image(int8(site.output, "output")), positive(options.stride, "stride")
     if (asked := site.integers(0, "output shape")) != output.shape:
-        raise ImportFault(f"its output shape is {asked}, but '{site.output.name}' is {output}; convert it again")
+        raise ImportFault(f"its output shape is {asked}, but {quoted(site.output.name)} is {output}; convert it again")
     image(int8(x, "input"))
     kernel = positive(w.type.shape[1:3], "kernel")
     b, made = _bias(site, 3, w.type.shape[0])
@@ -109,7 +110,7 @@ def transpose_conv(site: Site) -> Part:
 
 
 def fully_connected(site: Site) -> Part:
-    """FULLY_CONNECTED: x is flattened to [batch, inputs], the result reshaped, each only where it is not that already."""
+    """FULLY_CONNECTED: x is flattened to [batch, inputs] and the result reshaped, where they are not that already."""
     options, x, w = site.want(DenseOptions), site.input(0, "input"), site.input(1, "weights")
     if options.shuffled:
         raise Unsupported("its weights are shuffled")
@@ -152,9 +153,9 @@ def _bias(site: Site, place: int, outputs: int) -> tuple[Tensor, tuple[Tensor, .
         zeros = Tensor(next(site.fresh), TensorType((outputs,), DType.INT32), np.zeros(outputs, np.int32))
         return zeros, (zeros,)
     if bias.data is None:
-        raise Unsupported(f"its bias '{bias.name}' is computed, it must be constant")
+        raise Unsupported(f"its bias {quoted(bias.name)} is computed, it must be constant")
     if bias.type.dtype is not DType.INT32:
-        raise Unsupported(f"its bias '{bias.name}' is {bias.type.dtype.value}, int32 is needed")
+        raise Unsupported(f"its bias {quoted(bias.name)} is {bias.type.dtype.value}, int32 is needed")
     if bias.type.shape != (outputs,):
-        raise ImportFault(f"its bias '{bias.name}' has shape {bias.type.shape}, not ({outputs},); convert it again")
+        raise ImportFault(f"its bias {quoted(bias.name)} has shape {bias.type.shape}, not ({outputs},); convert again")
     return bias, ()

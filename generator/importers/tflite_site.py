@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import numpy as np
 
 from generator.importers.fault import ImportFault, Unsupported
 from generator.importers.tflite_options import Activation, Options
+from generator.importers.tflite_tensors import quoted
 from generator.ir import Array, DType, Op, Quant, Tensor, TensorType
 from generator.ops import Clamp
 
@@ -51,15 +52,17 @@ class Site:
 
     def want(self, kind: type[T]) -> T:
         """The options, of the kind that the reader has made for this op."""
-        return cast(T, self.options)
+        if not isinstance(self.options, kind):
+            raise TypeError(f"{self.code} is read with {type(self.options).__name__}, converted with {kind.__name__}")
+        return self.options
 
     def integers(self, place: int, role: str) -> tuple[int, ...]:
         """A constant operand of int32 or int64, flattened, such as the axes of MEAN."""
         tensor = self.input(place, role)
         if tensor.data is None:
-            raise Unsupported(f"its {role} '{tensor.name}' is computed, it must be constant")
+            raise Unsupported(f"its {role} {quoted(tensor.name)} is computed, it must be constant")
         if tensor.type.dtype not in (DType.INT32, DType.INT64) or len(tensor.type.shape) > 2:
-            raise Unsupported(f"its {role} '{tensor.name}' is {tensor.type}, not a list of integers")
+            raise Unsupported(f"its {role} {quoted(tensor.name)} is {tensor.type}, not a list of integers")
         return tuple(int(v) for v in tensor.data.reshape(-1).tolist())
 
 
@@ -80,28 +83,28 @@ def quantised(tensor: Tensor, role: str, dtypes: tuple[DType, ...] = (DType.INT8
     """The type of a tensor of one of these element types, with one scale."""
     names = " or ".join(d.value for d in dtypes)
     if tensor.type.dtype not in dtypes:
-        raise Unsupported(f"its {role} '{tensor.name}' is {tensor.type.dtype.value}, {names} is needed")
+        raise Unsupported(f"its {role} {quoted(tensor.name)} is {tensor.type.dtype.value}, {names} is needed")
     if tensor.type.quant is None:
-        raise Unsupported(f"its {role} '{tensor.name}' has no scale")
+        raise Unsupported(f"its {role} {quoted(tensor.name)} has no scale")
     if tensor.type.quant.axis is not None:
-        raise Unsupported(f"its {role} '{tensor.name}' has a scale per channel, one scale is needed")
+        raise Unsupported(f"its {role} {quoted(tensor.name)} has a scale per channel, one scale is needed")
     return tensor.type
 
 
 def weights(tensor: Tensor, rank: int, channel_axis: int) -> Array:
     """Constant int8 weights with zero point 0, one scale or one per output channel."""
     if tensor.data is None:
-        raise Unsupported(f"its weights '{tensor.name}' are computed, they must be constant")
+        raise Unsupported(f"its weights {quoted(tensor.name)} are computed, they must be constant")
     if tensor.type.dtype is not DType.INT8:
-        raise Unsupported(f"its weights '{tensor.name}' are {tensor.type.dtype.value}, int8 is needed")
+        raise Unsupported(f"its weights {quoted(tensor.name)} are {tensor.type.dtype.value}, int8 is needed")
     if len(tensor.type.shape) != rank:
-        raise Unsupported(f"its weights '{tensor.name}' have {len(tensor.type.shape)} dimensions, {rank} are needed")
+        raise Unsupported(f"its weights {quoted(tensor.name)} are {tensor.type}, {rank} dimensions are needed")
     quant = tensor.type.quant
     if quant is None or any(quant.zero_points):
-        raise Unsupported(f"its weights '{tensor.name}' need a scale and a zero point of 0")
+        raise Unsupported(f"its weights {quoted(tensor.name)} need a scale and a zero point of 0")
     if quant.axis not in (None, channel_axis):
         raise Unsupported(
-            f"its weights '{tensor.name}' have a scale per index of axis {quant.axis}, not {channel_axis}"
+            f"its weights {quoted(tensor.name)} have a scale per index of axis {quant.axis}, not {channel_axis}"
         )
     return tensor.data
 
@@ -109,9 +112,9 @@ def weights(tensor: Tensor, rank: int, channel_axis: int) -> Array:
 def same_quant(a: Tensor, b: Tensor) -> None:
     """Refuses an op that moves or compares stored values between two quantisations."""
     if a.type.dtype is not b.type.dtype:
-        raise Unsupported(f"'{a.name}' is {a.type.dtype.value}, '{b.name}' is {b.type.dtype.value}")
+        raise Unsupported(f"{quoted(a.name)} is {a.type.dtype.value}, {quoted(b.name)} is {b.type.dtype.value}")
     if a.type.quant != b.type.quant:
-        raise Unsupported(f"'{a.name}' and '{b.name}' have different scales, which it takes for equal")
+        raise Unsupported(f"{quoted(a.name)} and {quoted(b.name)} have different scales, which it takes for equal")
 
 
 def positive(values: tuple[int, ...], what: str) -> tuple[int, ...]:

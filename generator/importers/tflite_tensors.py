@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -20,6 +20,7 @@ QUANTISED = {DType.INT8: (-128, 127), DType.UINT8: (0, 255), DType.INT16: (-3276
 
 TENSOR_LIMIT_BYTES = (1 << 31) - 1  # rows and offsets are int32 in the C
 RANK_LIMIT = 4
+NAME_SHOWN = 80
 _SMALLEST_NORMAL = struct.unpack("<f", struct.pack("<I", 0x00800000))[0]
 
 
@@ -47,7 +48,7 @@ def convert(raw: RawTensor, name: str) -> Tensor:
 
     Raises ImportFault where it is damaged, Unsupported where it is nothing that we run.
     """
-    where = f"tensor '{name}'"
+    where = f"tensor {quoted(name)}"
     if any(d < 1 for d in raw.shape):
         raise ImportFault(f"{where} has shape {raw.shape}; every dimension must be positive: convert with fixed shapes")
     if raw.dtype not in DTYPES:
@@ -100,6 +101,6 @@ def _axis(raw: RawTensor, where: str) -> int | None:
     return raw.axis
 
 
-def describe(shape: Sequence[int]) -> str:
-    """A shape for a message, such as 1x8x8x3."""
-    return "x".join(map(str, shape)) or "scalar"
+def quoted(name: str) -> str:
+    """A tensor's name for a message; converters chain names of fused ops to hundreds of characters."""
+    return f"'{name}'" if len(name) <= NAME_SHOWN else f"'{name[: NAME_SHOWN - 3]}...'"

@@ -1,1 +1,80 @@
-""""""
+"""Graph to graph, exactly: every pass keeps every output bit, and its docstring shows before (>) and after (<)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from generator.errors import ShoehornError
+from generator.ir import Graph, verify
+from generator.passes.drop_dead import drop_dead
+from generator.passes.drop_views import drop_views
+from generator.passes.fold_pad import fold_pad
+from generator.passes.fuse_clamp import fuse_clamp
+
+__all__ = ["PIPELINE", "Pass", "PassError", "PassRecord", "run"]
+
+
+class PassError(ShoehornError):
+    """A pass or tensor that the user names does not exist."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A graph rewrite and the name that `--disable` takes."""
+
+    name: str
+    rewrite: Callable[[Graph], Graph]
+
+
+@dataclass(frozen=True)
+class PassRecord:
+    """What a pass did, as report.json tells it."""
+
+    name: str
+    ops_before: int
+    ops_after: int
+    macs_before: int
+    macs_after: int
+
+
+PIPELINE: tuple[Pass, ...] = (
+    Pass("drop-dead", drop_dead),  # first: a reader that nothing needs would stop the others
+    Pass("drop-views", drop_views),
+    Pass("fold-pad", fold_pad),
+    Pass("fuse-clamp", fuse_clamp),
+)
+
+
+def run(
+    graph: Graph, disabled: frozenset[str] = frozenset(), preserve: tuple[str, ...] = ()
+) -> tuple[Graph, list[PassRecord]]:
+    """The graph after every pass that is not disabled, verified after each, and what each did.
+
+    Tensors named in `preserve` become outputs, behind the model's own. Raises PassError for unknown names.
+    """
+    names = [p.name for p in PIPELINE]
+    if unknown := sorted(disabled - set(names)):
+        raise PassError(f"no pass is called {', '.join(unknown)}; passes: {', '.join(names)}")
+    graph = verify(_preserved(graph, preserve))
+    records = []
+    for each in PIPELINE:
+        if each.name in disabled:
+            continue
+        after = verify(each.rewrite(graph))
+        records.append(PassRecord(each.name, len(graph.ops), len(after.ops), graph.macs, after.macs))
+        graph = after
+    return graph, records
+
+
+def _preserved(graph: Graph, preserve: tuple[str, ...]) -> Graph:
+    """The graph with these tensors as further outputs."""
+    written = [op.output for op in graph.ops]
+    for name in preserve:
+        if name not in written:
+            close = difflib.get_close_matches(name, written, n=3, cutoff=0.4)
+            hint = f"did you mean {', '.join(repr(c) for c in close)}?" if close else f"the last is {written[-1]!r}"
+            raise PassError(f"{graph.name}: no op writes a tensor called '{name}'; {hint}")
+    added = dict.fromkeys(n for n in preserve if n not in graph.outputs)
+    return replace(graph, outputs=(*graph.outputs, *added))

@@ -1,0 +1,21 @@
+"""The pass `drop-dead`."""
+
+from __future__ import annotations
+
+from generator.ir import Graph, Op
+from generator.passes.edit import with_ops
+
+
+def drop_dead(graph: Graph) -> Graph:
+    """Drops what no output needs; the graph's inputs stay.
+
+    >   a = Relu(x); b = Tanh(x)    output a
+    <   a = Relu(x)                 output a
+    """
+    needed = set(graph.outputs)
+    kept: list[Op] = []
+    for op in reversed(graph.ops):
+        if op.output in needed:
+            kept.append(op)
+            needed.update(op.inputs)
+    return with_ops(graph, reversed(kept))

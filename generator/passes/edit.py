@@ -1,0 +1,31 @@
+"""What passes share: who reads a tensor, and a graph with other ops."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from generator.ir import Graph, Op
+
+
+def readers(graph: Graph) -> Mapping[str, tuple[Op, ...]]:
+    """The ops that read each tensor, once per place; tensors that nothing reads are absent."""
+    found: defaultdict[str, list[Op]] = defaultdict(list)
+    for op in graph.ops:
+        for name in op.inputs:
+            found[name].append(op)
+    return {name: tuple(ops) for name, ops in found.items()}
+
+
+def only_reader(graph: Graph, readers_of: Mapping[str, tuple[Op, ...]], tensor: str) -> Op | None:
+    """The single op that reads a tensor which is no output of the graph, else None."""
+    ops = readers_of.get(tensor, ())
+    return ops[0] if len(ops) == 1 and tensor not in graph.outputs else None
+
+
+def with_ops(graph: Graph, ops: Iterable[Op]) -> Graph:
+    """The graph with these ops, and without the tensors that nothing names any more."""
+    kept = tuple(ops)
+    used = {*graph.inputs, *graph.outputs, *(n for op in kept for n in (*op.inputs, op.output))}
+    return replace(graph, ops=kept, tensors={n: t for n, t in graph.tensors.items() if n in used})

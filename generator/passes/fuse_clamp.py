@@ -1,0 +1,48 @@
+"""The pass `fuse-clamp`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from generator.ir import DType, Graph, Node, Op
+from generator.ops import Binary, Clamp, Conv2d, Dense, DepthwiseConv2d, Pool2d, TransposeConv2d, Unary
+from generator.passes.edit import only_reader, readers, with_ops
+
+Clamped = Conv2d | DepthwiseConv2d | TransposeConv2d | Dense | Binary | Pool2d
+
+
+def fuse_clamp(graph: Graph) -> Graph:
+    """Moves a Relu (or any unary op that only bounds stored values) into the op that alone it reads from.
+
+    >   a = Add(x, y) clamp=-128..127; b = Relu(a)      a and b have one quantisation, nothing else reads a
+    <   b = Add(x, y) clamp=0..127
+
+    Exact: the producer clamps last, so two bounds after each other are their intersection.
+    """
+    readers_of = readers(graph)
+    writers = {node.op.output: node for node in graph.nodes()}
+    fused: dict[str, Op] = {}  # clamped tensor's first name -> the producer with the bounds
+    dropped: set[str] = set()
+    for node in graph.nodes():
+        producer = writers.get(node.op.inputs[0])
+        if producer is None or only_reader(graph, readers_of, producer.op.output) is not node.op:
+            continue
+        op, bounds = fused.get(producer.op.name, producer.op), _bounds(node)
+        if isinstance(op, Clamped) and bounds is not None and node.inputs[0].type == node.output.type:
+            both = Clamp(max(op.clamp.low, bounds.low), min(op.clamp.high, bounds.high))
+            if both.low <= both.high:
+                fused[producer.op.name] = replace(op, output=node.op.output, clamp=both)
+                dropped.add(node.op.name)
+                writers[node.op.output] = producer  # a second bound in a row goes the same way
+    return with_ops(graph, (fused.get(op.name, op) for op in graph.ops if op.name not in dropped))
+
+
+def _bounds(node: Node) -> Clamp | None:
+    """The bounds that an int8 unary op applies, where that is all it does: its table of 256 results says so."""
+    if not isinstance(node.op, Unary) or not node.inputs[0].type.dtype is node.output.type.dtype is DType.INT8:
+        return None
+    table = np.asarray(node.op.table(node.sig)).astype(np.int64)
+    low, high = int(table.min()), int(table.max())
+    return Clamp(low, high) if np.array_equal(table, np.clip(np.arange(-128, 128), low, high)) else None
