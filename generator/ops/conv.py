@@ -44,16 +44,12 @@ def conv_scales(sig: Signature) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
 
 
 def dense_scales(sig: Signature) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-    """Multipliers and shifts per output of Dense.
+    """Multipliers and shifts per output of Dense: the same arithmetic as `conv_scales`.
 
-    With one weight scale, TFLite multiplies x scale and weight scale in single precision first;
-    with a scale per output it computes as for convolutions.
+    Published sources of FULLY_CONNECTED multiply x scale and weight scale in single precision where there is one
+    weight scale. The tflite_micro package does not: sums next to a half (tests/test_ops_oracle.py) tell the two apart.
     """
-    weights = sig.inputs[1].quantised
-    if len(weights.scales) > 1:
-        return conv_scales(sig)
-    product = float(np.float32(sig.inputs[0].quantised.scale) * np.float32(weights.scale))
-    return quantize_multipliers(np.full(sig.output.nhwc[3], product / sig.output.quantised.scale))
+    return conv_scales(sig)
 
 
 def folded_bias(weights: Array, bias: Array, x_zero: int, channel_axis: int = 0) -> NDArray[np.int32]:

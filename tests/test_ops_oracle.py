@@ -1,0 +1,151 @@
+"""Every op's numpy reference against PyPI's tflite_micro, byte for byte."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import oracle
+import pytest
+import samples
+from numpy.typing import NDArray
+
+from generator import ops
+from generator.ir import Array, DType, Graph, Op, Quant, TensorType
+
+CASES = 60  # random graphs of each op
+ALL_INT8 = np.arange(-128, 128, dtype=np.int8)
+
+
+def seeded(name: str, case: int = 0) -> np.random.Generator:
+    """A generator of its own for each test case, the same in every run."""
+    return np.random.default_rng([zlib.crc32(name.encode()), case])
+
+
+def assert_same_bytes(graph: Graph, inputs: dict[str, Array], hint: object = "") -> None:
+    (node,) = graph.nodes()
+    arrays = [t.data if t.data is not None else inputs[t.name] for t in node.inputs]
+    ours = node.op.reference(arrays, node.sig)
+    theirs = oracle.run_graph(graph, inputs)
+
+    assert ours.dtype == theirs.dtype
+    assert ours.tobytes() == theirs.tobytes(), f"{hint}: {np.count_nonzero(ours != theirs)} of {ours.size} differ"
+
+
+@pytest.mark.parametrize("op_class", ops.OPS, ids=lambda c: c.__name__)
+def test_a_random_graph_gives_the_bytes_of_tflite_micro(op_class: type[Op]) -> None:
+    for case in range(CASES):
+        rng = seeded(op_class.__name__, case)
+        graph = samples.sample(op_class, rng)
+        for _ in range(2):
+            assert_same_bytes(graph, samples.random_inputs(graph, rng), f"case {case}")
+
+
+@pytest.mark.parametrize("op_class", [ops.Add, ops.Sub, ops.Mul, ops.Maximum, ops.Minimum], ids=lambda c: c.__name__)
+def test_all_pairs_of_int8_values_give_the_bytes_of_tflite_micro(op_class: type[Op]) -> None:
+    for case in range(40):
+        rng = seeded(op_class.__name__, case)
+        a, b = samples.quant(rng, 0.01, 0.3), samples.quant(rng, 0.01, 0.3)
+        y = Quant((samples.float32(256 * (a.scale * b.scale if op_class is ops.Mul else 0.01)),), (case - 20,))
+        if op_class in (ops.Maximum, ops.Minimum):
+            a = b = y
+        operands = [samples.int8((256, 1), a), samples.int8((256,), b)]
+        graph = samples.graph_of(op_class, operands, samples.int8((), y))
+        assert_same_bytes(graph, {"x0": ALL_INT8.reshape(256, 1), "x1": ALL_INT8}, f"case {case}")
+
+
+def test_prelu_of_all_values_and_slopes_gives_the_bytes_of_tflite_micro() -> None:
+    for case in range(20):
+        rng = seeded("prelu", case)
+        x, slope = samples.quant(rng), samples.quant(rng, 0.001, 0.02)
+        y = samples.quant(rng, x.scale / 2, x.scale * 2)
+        operands = [samples.int8((256, 256), x), (samples.int8((256,), slope), ALL_INT8)]
+        graph = samples.graph_of(ops.Prelu, operands, samples.int8((), y))
+        assert_same_bytes(graph, {"x0": np.repeat(ALL_INT8, 256).reshape(256, 256)}, f"case {case}")
+
+
+def near_halves(factor: float) -> NDArray[np.int32]:
+    """The sums whose product with `factor` lies next to a half, where the last bit of a multiplier shows."""
+    halves = (np.arange(-128, 128) + 0.5) / factor
+    return np.add.outer(np.round(halves), np.arange(-3, 4)).reshape(-1).astype(np.int32)
+
+
+@pytest.mark.parametrize("op_class", [ops.Conv2d, ops.Dense, ops.TransposeConv2d], ids=lambda c: c.__name__)
+@pytest.mark.parametrize("per_channel", [False, True], ids=["per-tensor", "per-channel"])
+def test_sums_next_to_a_half_round_as_in_tflite_micro(op_class: type[Op], per_channel: bool) -> None:
+    for case in range(25):
+        rng = seeded(f"{op_class.__name__} {per_channel}", case)
+        x = samples.quant(rng)
+        scale = samples.float32(rng.uniform(0.001, 0.05))
+        # Sums of up to 2^30: they resolve a multiplier's lowest bits, that small ones never show.
+        y = Quant((samples.float32(x.scale * scale * rng.uniform(1e5, 6e6)),), (0,))
+        sums = near_halves(x.scale * scale / y.scale)
+        w = Quant((scale,) * sums.size, (0,) * sums.size, 0) if per_channel else Quant((scale,), (0,))
+        shape = {ops.Dense: (sums.size, 1)}.get(op_class, (sums.size, 1, 1, 1))
+        weights = (TensorType(shape, DType.INT8, w), np.zeros(shape, np.int8))
+        bias = (TensorType(sums.shape, DType.INT32, Quant((x.scale * scale,), (0,))), sums)
+        attributes = {"output_shape": (1, 1, 1, sums.size)} if op_class is ops.TransposeConv2d else {}
+        x_shape = (1, 1) if op_class is ops.Dense else (1, 1, 1, 1)
+        graph = samples.graph_of(op_class, [samples.int8(x_shape, x), weights, bias], samples.int8((), y), **attributes)
+        assert_same_bytes(graph, samples.random_inputs(graph, rng), f"case {case}")
+
+
+@pytest.mark.parametrize(
+    "op_class",
+    [ops.Logistic, ops.Tanh, ops.HardSwish, ops.Relu, ops.LeakyRelu, ops.Requantize],
+    ids=lambda c: c.__name__,
+)
+def test_whole_tables_agree_at_many_scales(op_class: type[Op]) -> None:
+    fixed = {ops.Logistic: samples.SOFTMAX_QUANT, ops.Tanh: Quant((1 / 128,), (0,))}
+    attributes = {"alpha": 0.125} if op_class is ops.LeakyRelu else {}
+    for case in range(400):
+        rng = seeded(op_class.__name__, case)
+        x = samples.quant(rng, 0.005, 0.12)
+        y = fixed.get(op_class) or samples.quant(rng, x.scale, 1.5 * x.scale)
+        graph = samples.graph_of(op_class, [samples.int8((256,), x)], samples.int8((), y), **attributes)
+        assert_same_bytes(graph, {"x0": ALL_INT8}, f"case {case}")
+
+
+def test_softmax_of_all_triples_of_differences_gives_the_bytes_of_tflite_micro() -> None:
+    first, second = np.meshgrid(ALL_INT8, ALL_INT8)
+    x = np.stack([np.full_like(first, 127), first, second], axis=-1).reshape(-1, 3)
+    for case in range(6):
+        rng = seeded("softmax", case)
+        kind = samples.int8(x.shape, samples.quant(rng, 0.01, 0.4))
+        graph = samples.graph_of(ops.Softmax, [kind], samples.int8((), samples.SOFTMAX_QUANT), beta=1.0)
+        assert_same_bytes(graph, {"x0": x}, f"case {case}")
+
+
+@pytest.mark.parametrize("same_quantisation", [False, True])
+@pytest.mark.parametrize("keep_dims", [False, True])
+def test_many_means_round_as_in_tflite_micro(same_quantisation: bool, keep_dims: bool) -> None:
+    for case in range(25):
+        rng = seeded(f"mean {same_quantisation} {keep_dims}", case)
+        x = samples.quant(rng)
+        y = x if same_quantisation else samples.quant(rng, x.scale / 20, x.scale / 3)
+        kind = samples.int8((1, *(int(d) for d in rng.integers(1, 9, 2)), 500), x)
+        graph = samples.graph_of(ops.Mean, [kind], samples.int8((), y), axes=(1, 2), keep_dims=keep_dims)
+        assert_same_bytes(graph, samples.random_inputs(graph, rng), f"case {case}")
+
+
+@pytest.mark.parametrize("op_class", [ops.ResizeNearest, ops.ResizeBilinear], ids=lambda c: c.__name__)
+@pytest.mark.parametrize("align_corners, half_pixel", [(False, False), (True, False), (False, True)])
+def test_every_small_resize_gives_the_bytes_of_tflite_micro(
+    op_class: type[Op], align_corners: bool, half_pixel: bool
+) -> None:
+    rng = seeded(op_class.__name__)
+    for size in range(1, 20):
+        x = samples.int8((1, size, 20 - size, 3), samples.quant(rng))
+        for target in range(1, 40, 3):
+            attributes = {"align_corners": align_corners, "half_pixel_centers": half_pixel}
+            graph = samples.graph_of(op_class, [x], x, size=(target, 41 - target), **attributes)
+            assert_same_bytes(graph, samples.random_inputs(graph, rng), f"{size} to {target}")
+
+
+@pytest.mark.parametrize("kernel", [(1, 1), (2, 2), (3, 5), (7, 7)])
+def test_average_pools_of_many_channels_round_as_in_tflite_micro(kernel: tuple[int, int]) -> None:
+    rng = seeded("average", kernel[0])
+    x = samples.int8((2, 9, 11, 40), samples.quant(rng))
+    padding = samples.window(rng, (9, 11), kernel, (2, 1))
+    graph = samples.graph_of(ops.AveragePool2d, [x], x, kernel=kernel, stride=(2, 1), padding=padding)
+    assert_same_bytes(graph, samples.random_inputs(graph, rng))
