@@ -1,0 +1,93 @@
+"""The whole road: a model and a board in, a plan and a folder's files out. Nothing here prints or writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from generator import importers, passes, targets
+from generator.emit.bundle import Bundle
+from generator.emit.names import library_name
+from generator.emit.project import project
+from generator.emit.unit import Unit
+from generator.emit.weights import Constants, constants
+from generator.ir import Graph
+from generator.lower import lower
+from generator.planner import DoesNotFit, make_plan
+from generator.report import Json, report, timeless
+from generator.stage import stages
+from generator.targets import Board, Isa
+
+# Code of the largest firmware tried (every kernel, application, start-up; -O2, Cortex-M0) is below this.
+CODE_BYTES = 48 * 1024
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for."""
+
+    sram_bytes: int | None = None  # for the arena; None: all that the board has left
+    disabled: frozenset[str] = frozenset()
+    preserve: tuple[str, ...] = ()
+    mlperf: str = "auto"
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """A model with its kernels, plan and constants, and the report about it."""
+
+    unit: Unit
+    constants: Constants
+    report: Json
+
+
+def plan_model(model: Path, board: Board | None, options: Options) -> Planned:
+    """Import, passes, kernels, problem, plan.
+
+    Without a board: portable kernels, and only `options.sram_bytes` limits the arena.
+    """
+    source = importers.load(model)
+    graph, records = passes.run(source, options.disabled, options.preserve)
+    chosen = stages(graph, board.cpu.isas if board else (Isa.C,))
+    limits = [n for n in (board and board.arena_limit_bytes, options.sram_bytes) if n is not None]
+    problem = lower(graph, chosen, min(limits, default=None))
+    try:
+        plan = make_plan(problem)
+    except DoesNotFit as refusal:
+        raise _with_advice(refusal, graph, board) from refusal
+    unit = Unit(library_name(graph.name), graph, chosen, plan)
+    found = constants(unit)
+    if board is not None:
+        _refuse_flash(graph, found, board)
+    return Planned(unit, found, report(source, board, records, plan, chosen))
+
+
+def firmware(model: Path, board: Board, options: Options) -> tuple[Planned, Bundle]:
+    """The plan and every file of the project folder."""
+    planned = plan_model(model, board, options)
+    return planned, project(planned.unit, planned.constants, board, options.mlperf, timeless(planned.report))
+
+
+def _with_advice(refusal: DoesNotFit, graph: Graph, board: Board | None) -> DoesNotFit:
+    """The refusal, with the place before it and what would help after it."""
+    where = f"{graph.name} on {board.id}" if board else graph.name
+    enough = [b.id for b in targets.boards() if b.arena_limit_bytes >= refusal.needed_bytes]
+    cure = f"boards with room for it: {', '.join(enough)}" if enough else "no board of ours has room for it"
+    if board is None or (board.id in enough):
+        cure = f"--sram {refusal.needed_bytes} would do; {cure}"
+    message = f"{where}: {refusal}; {cure}; a smaller input makes every map smaller"
+    return DoesNotFit(message, refusal.needed_bytes, refusal.available_bytes)
+
+
+def _refuse_flash(graph: Graph, found: Constants, board: Board) -> None:
+    """DoesNotFit where constants and a cautious estimate of the code exceed the flash; the linker has the last word."""
+    needed = found.bytes + CODE_BYTES
+    if needed <= board.spec.flash_bytes:
+        return
+    enough = [b.id for b in targets.boards() if b.spec.flash_bytes >= needed]
+    raise DoesNotFit(
+        f"{graph.name} on {board.id}: needs {found.bytes:,} bytes of flash for constants and about {CODE_BYTES:,} for "
+        f"code, the board has {board.spec.flash_bytes:,}; boards with room for it: {', '.join(enough) or 'none of ours'}",
+        needed,
+        board.spec.flash_bytes,
+    )

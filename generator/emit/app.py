@@ -1,0 +1,111 @@
+"""What the application and the board's drivers are told: app_config.h and board_config.h."""
+
+from __future__ import annotations
+
+from generator.emit import c
+from generator.emit.mlperf import Results, Task, Transform
+from generator.emit.unit import Unit
+from generator.ir import DType
+from generator.targets import Board
+
+_TYPES = {DType.INT8: "SH_APP_INT8", DType.UINT8: "SH_APP_UINT8", DType.FLOAT32: "SH_APP_FLOAT32"}
+
+
+def _table(unit: Unit, kind: str) -> str:
+    """`X(digits_input, 64u, SH_APP_INT8, 0.0625f, -128)` for each input (or output)."""
+    rows = []
+    for suffix, tensor in unit.ends():
+        if suffix.partition("_")[0] == kind:
+            type_ = unit.type(tensor)
+            scale, zero = (type_.quant.scale, type_.quant.zero_point) if type_.quant else (0.0, 0)
+            if type_.dtype is DType.FLOAT32:
+                scale, zero = 0.0, 0
+            arguments = (
+                f"{unit.name}_{suffix}",
+                f"{type_.bytes}u",
+                _TYPES[type_.dtype],
+                c.number(float(scale)),
+                c.number(zero),
+            )
+            rows.append(c.call("X", arguments))
+    return " ".join(rows)
+
+
+def db_bytes(unit: Unit, task: Task | None) -> int:
+    """What `db load` takes."""
+    inputs = [unit.type(t) for t in unit.graph.inputs]
+    return sum(t.elements * 4 if task and task.transform is Transform.FLOAT32 else t.bytes for t in inputs)
+
+
+def app_config_h(unit: Unit, board: Board, task: Task | None, identity: str) -> str:
+    """The macros of ARCHITECTURE.md's table, and the promise to the board as assertions.
+
+    `identity` is 16 hexadecimal digits. `db load` gets a buffer of its own where the board has room for it.
+    """
+    spec = board.spec
+    size = db_bytes(unit, task)
+    buffer = int(unit.plan.arena_bytes + size <= board.arena_limit_bytes)
+    if task and task.transform is Transform.FLOAT32 and not buffer:
+        task, size = None, db_bytes(unit, None)  # quantising on the board needs the buffer
+    octets = ", ".join(f"0x{identity[i : i + 2]}" for i in range(0, 16, 2))
+    macros = {
+        "SH_APP_NAME": c.string(unit.name),
+        "SH_APP_IDENTITY": f"{{{octets}}}",
+        "SH_APP_INPUT_TABLE(X)": _table(unit, "input"),
+        "SH_APP_OUTPUT_TABLE(X)": _table(unit, "output"),
+        "SH_APP_OPS": str(len(unit.stages)),
+        "SH_APP_RUN()": f"{unit.name}_run()",
+        "SH_APP_MLPERF": c.string(task.id if task else unit.name),
+        "SH_APP_DB_BYTES": f"{size}u",
+        "SH_APP_DB_BUFFER": str(buffer),
+        "SH_APP_INPUT_TRANSFORM": str(int(task.transform if task else Transform.RAW)),
+        "SH_APP_RESULTS": str(int(task.results if task else Results.OUTPUTS)),
+        "SH_APP_FRAME_BYTES": str(spec.frame_bytes),
+        "SH_BOARD_SRAM_BYTES": str(spec.sram_bytes),
+        "SH_BOARD_FIRMWARE_RAM_BYTES": str(spec.firmware_ram_bytes),
+        "SH_BOARD_FLASH_BYTES": str(spec.flash_bytes),
+    }
+    model = f"{unit.upper}_ARENA_BYTES + SH_APP_DB_BUFFER * SH_APP_DB_BYTES"
+    rest = "SH_BOARD_FIRMWARE_RAM_BYTES + SH_BOARD_STACK_BYTES"
+    return "\n".join(
+        (
+            f"// {unit.name} on {board.id}: what the application needs to know. ARCHITECTURE.md of Shoehorn, section",
+            "// app_config.h, says what each of these is. Generated; do not edit.",
+            "#ifndef APP_CONFIG_H",
+            "#define APP_CONFIG_H",
+            "",
+            f'#include "{unit.name}.h"',
+            '#include "board_config.h"',
+            "",
+            *(f"#define {name} {value}" for name, value in macros.items()),
+            "",
+            f"_Static_assert({model} + {rest} <= SH_BOARD_SRAM_BYTES,",
+            '               "the model does not fit into the SRAM of the board");',
+            "",
+            "#endif",
+            "",
+        )
+    )
+
+
+def _number(value: int) -> str:
+    """Decimal, but what needs 32 bits in hexadecimal, where C takes it as unsigned."""
+    return str(value) if value < 2**31 else f"0x{value:X}"
+
+
+def board_config_h(board: Board) -> str:
+    """The board's numbers for its drivers: clock, stack, and the manifest's own `defines`."""
+    spec = board.spec
+    numbers = {"SH_BOARD_TICK_HZ": spec.tick_hz, "SH_BOARD_STACK_BYTES": spec.stack_bytes, **spec.defines}
+    return "\n".join(
+        (
+            f"// {board.id}: numbers from its manifest. Generated; do not edit.",
+            "#ifndef BOARD_CONFIG_H",
+            "#define BOARD_CONFIG_H",
+            "",
+            *(f"#define {name} {_number(value)}" for name, value in sorted(numbers.items())),
+            "",
+            "#endif",
+            "",
+        )
+    )

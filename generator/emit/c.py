@@ -1,0 +1,106 @@
+"""C as text: the one module that knows commas, braces and literals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from generator.ir import Array
+
+TYPES: Mapping[str, str] = {
+    "int8": "int8_t",
+    "uint8": "uint8_t",
+    "int16": "int16_t",
+    "int32": "int32_t",
+    "int64": "int64_t",
+    "uint16": "uint16_t",
+    "uint32": "uint32_t",
+    "float32": "float",
+    "float64": "double",
+    "bool": "uint8_t",
+}
+_LOWEST = {-(2**31): "-2147483647 - 1", -(2**63): "-9223372036854775807 - 1"}
+_WIDTH = 100
+
+
+def comment(text: str) -> str:
+    """One `//` line; whatever a model calls its tensors cannot end it or go on after it."""
+    shown = "".join(ch if " " <= ch <= "~" and ch != "\\" else "?" for ch in text)
+    return f"// {shown}".replace("??/", "?? /").rstrip()
+
+
+def number(value: float | np.generic) -> str:
+    """A literal; a float that float32 holds exactly gets nine digits and an `f`."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, float):
+        if not math.isfinite(plain):
+            raise ValueError(f"{plain} has no C literal")
+        single = float(np.float32(plain)) == plain
+        digits = f"{plain:.9g}" if single else repr(plain)
+        digits += "" if any(ch in digits for ch in ".e") else ".0"
+        return digits + ("f" if single else "")
+    whole = int(plain)
+    return _LOWEST.get(whole) or str(whole)
+
+
+def array(name: str, data: Array, qualifiers: str) -> str:
+    """A one-dimensional array definition, its elements wrapped."""
+    flat = data.ravel()
+    if flat.dtype.kind == "f":
+        texts = [number(v) for v in flat]
+    elif flat.dtype.itemsize == 1:
+        texts = list(map(str, flat.astype(np.int16).tolist()))
+    else:
+        texts = list(map(number, flat.tolist()))
+    head = f"{qualifiers} {TYPES[data.dtype.name]} {name}[{flat.size}] = {{"
+    return "\n".join((head, *_wrapped(texts), "};"))
+
+
+def _wrapped(texts: Sequence[str]) -> list[str]:
+    """Lines of elements; all of one array have equally many, so that columns line up in meaning."""
+    per_line = max(1, (_WIDTH - 4) // (max(map(len, texts), default=1) + 2))
+    return ["    " + ", ".join(texts[i : i + per_line]) + "," for i in range(0, len(texts), per_line)]
+
+
+def table(name: str, ctype: str, rows: Sequence[Sequence[int]]) -> str:
+    """A constant table of integers, one line a row."""
+    body = (f"    {{{', '.join(map(str, row))}}}," for row in rows)
+    return "\n".join((f"static const {ctype} {name}[{len(rows)}][{len(rows[0])}] = {{", *body, "};"))
+
+
+def struct(ctype: str, name: str, members: Mapping[str, str]) -> str:
+    """A static constant with designated initialisers, on one line where it fits; values are C texts."""
+    short = ", ".join(f".{member} = {value}" for member, value in members.items())
+    line = f"static const {ctype} {name} = {{{short}}};"
+    if members and len(line) <= _WIDTH:
+        return line
+    body = [f"    .{member} = {value}," for member, value in members.items()] or ["    0,"]
+    return "\n".join((f"static const {ctype} {name} = {{", *body, "};"))
+
+
+def function(head: str, body: Iterable[str]) -> str:
+    """A definition; the body's lines are indented by one level here."""
+    return "\n".join((head, "{", *(f"    {line}" if line else "" for line in body), "}"))
+
+
+def block(head: str, body: Iterable[str]) -> list[str]:
+    """The lines of a braced statement."""
+    return [f"{head} {{", *(f"    {line}" for line in body), "}"]
+
+
+def call(name: str, arguments: Iterable[str]) -> str:
+    """A call as an expression."""
+    return f"{name}({', '.join(arguments)})"
+
+
+def pointers(name: str, values: Sequence[str]) -> list[str]:
+    """A local array of row pointers, one line each."""
+    return [f"const int8_t *const {name}[] = {{", *(f"    {value}," for value in values), "};"]
+
+
+def string(text: str) -> str:
+    """A string literal of printable ASCII; anything else becomes a question mark."""
+    shown = "".join(ch if " " <= ch <= "~" else "?" for ch in text)
+    return '"' + shown.replace("\\", "\\\\").replace('"', '\\"').replace("?", "\\?") + '"'

@@ -1,0 +1,90 @@
+"""The model as a plain C library that drops into PlatformIO, Arduino, Zephyr and CMake projects."""
+
+from __future__ import annotations
+
+import json
+
+from generator import __version__
+from generator.emit.bundle import Bundle
+from generator.emit.model import model_c, model_h
+from generator.emit.unit import Unit
+from generator.emit.weights import Constants, weights_c, weights_h
+from generator.paths import RUNTIME_C
+
+
+def runtime(unit: Unit) -> Bundle:
+    """The kernels in use and the headers that they share, laid out as in runtime_c."""
+    paths = {path for stage in unit.stages for path in (stage.kernel.header, stage.kernel.source)}
+    paths |= {f"include/{p.name}" for p in (RUNTIME_C / "include").glob("*.h")}
+    return {f"src/sh/{path}": (RUNTIME_C / path).read_bytes() for path in sorted(paths)}
+
+
+def _description(unit: Unit) -> str:
+    return f"The model {unit.name} as static C: no heap, no interpreter, an arena of {unit.plan.arena_bytes} bytes."
+
+
+def _library_json(unit: Unit) -> str:
+    """PlatformIO's manifest."""
+    manifest = {
+        "name": unit.name,
+        "version": __version__,
+        "description": _description(unit),
+        "headers": f"{unit.name}.h",
+        "frameworks": "*",
+        "platforms": "*",
+        "build": {"srcDir": "src", "includeDir": "src"},
+    }
+    return json.dumps(manifest, indent=2) + "\n"
+
+
+def _library_properties(unit: Unit) -> str:
+    """Arduino's manifest."""
+    return (
+        f"name={unit.name}\n"
+        f"version={__version__}\n"
+        "author=Shoehorn\n"
+        "maintainer=Shoehorn\n"
+        f"sentence={_description(unit)}\n"
+        f"paragraph=Write the input, call {unit.name}_run, read the output.\n"
+        "category=Data Processing\n"
+        "url=\n"
+        "architectures=*\n"
+        f"includes={unit.name}.h\n"
+    )
+
+
+def _cmake(unit: Unit, sources: list[str]) -> str:
+    """For `add_subdirectory`, and for Zephyr as a module."""
+    listed = "\n".join(f"    {path}" for path in sources)
+    return (
+        "# add_subdirectory() this folder and link against the target; in Zephyr, list it in ZEPHYR_EXTRA_MODULES.\n"
+        "cmake_minimum_required(VERSION 3.13)\n"
+        f"project({unit.name} C)\n"
+        f"set({unit.upper}_SOURCES\n{listed}\n)\n"
+        "if(COMMAND zephyr_library_named)\n"
+        f"    zephyr_library_named({unit.name})\n"
+        f"    zephyr_library_sources(${{{unit.upper}_SOURCES}})\n"
+        "    zephyr_include_directories(src)\n"
+        "else()\n"
+        f"    add_library({unit.name} STATIC ${{{unit.upper}_SOURCES}})\n"
+        f"    target_include_directories({unit.name} PUBLIC src)\n"
+        f"    target_compile_features({unit.name} PUBLIC c_std_11)\n"
+        "endif()\n"
+    )
+
+
+def library(unit: Unit, found: Constants) -> Bundle:
+    """Every file of `lib/<model>`, by path below that folder."""
+    texts = {
+        f"src/{unit.name}.h": model_h(unit),
+        f"src/{unit.name}.c": model_c(unit, found),
+        f"src/{unit.name}_weights.h": weights_h(unit, found),
+        f"src/{unit.name}_weights.c": weights_c(unit, found),
+    }
+    files = {path: text.encode() for path, text in texts.items()} | dict(runtime(unit))
+    sources = sorted(path for path in files if path.endswith(".c"))
+    files["library.json"] = _library_json(unit).encode()
+    files["library.properties"] = _library_properties(unit).encode()
+    files["CMakeLists.txt"] = _cmake(unit, sources).encode()
+    files["zephyr/module.yml"] = f"name: {unit.name}\nbuild:\n  cmake: .\n".encode()
+    return files

@@ -1,0 +1,156 @@
+"""`<model>.h` and `<model>.c`: the interface, the rings in their arena, and the steps."""
+
+from __future__ import annotations
+
+from generator.emit import c, ops
+from generator.emit.unit import Unit
+from generator.emit.weights import Constants
+from generator.ir import TensorType
+
+ARENA_ALIGNMENT = 16  # bytes; rings lie at multiples of 4 in it
+
+
+def _quantisation(type_: TensorType) -> str:
+    if type_.quant is None:
+        return ""
+    return f", scale {type_.quant.scale:.9g}, zero point {type_.quant.zero_point}"
+
+
+def _ends(unit: Unit, prototype: bool) -> list[str]:
+    """The accessors of inputs and outputs: prototypes, or definitions."""
+    lines: list[str] = []
+    for suffix, tensor in unit.ends():
+        type_ = unit.type(tensor)
+        const = "" if suffix.startswith("input") else "const "
+        head = f"{const}{c.TYPES[type_.dtype.value]} *{unit.name}_{suffix}(void)"
+        if prototype:
+            shown = f"{suffix.replace('_', ' ')}: '{tensor}' {type_}{_quantisation(type_)}"
+            lines += [c.comment(shown), f"{head};"]
+        else:
+            address = unit.rings[tensor].address
+            lines += [c.function(head, [f"void *first = arena + {address};", "return first;"]), ""]
+    return lines
+
+
+def model_h(unit: Unit) -> str:
+    """The interface; C++ may include it."""
+    guard = f"SHOEHORN_{unit.upper}_H"
+    sizes = [f"#define {unit.upper}_{s.upper()}_BYTES {unit.type(t).bytes}" for s, t in unit.ends()]
+    return "\n".join(
+        (
+            c.comment(f"{unit.graph.name}, made static by Shoehorn. Write the inputs, call {unit.name}_run, read the"),
+            "// outputs. Nothing is allocated, nothing can fail; one arena, so one inference at a time.",
+            f"#ifndef {guard}",
+            f"#define {guard}",
+            "",
+            "#include <stdint.h>",
+            "",
+            f"#define {unit.upper}_ARENA_BYTES {unit.plan.arena_bytes}",
+            *sizes,
+            "",
+            "#ifdef __cplusplus",
+            'extern "C" {',
+            "#endif",
+            "",
+            f"// Inputs may be written until {unit.name}_run, which uses their bytes for other things.",
+            "// Outputs stay until an input is written.",
+            *_ends(unit, prototype=True),
+            "",
+            "// One inference.",
+            f"void {unit.name}_run(void);",
+            "",
+            "#ifdef __cplusplus",
+            "}",
+            "#endif",
+            "",
+            "#endif",
+            "",
+        )
+    )
+
+
+def _includes(unit: Unit) -> list[str]:
+    headers = sorted({stage.kernel.header for stage in unit.stages})
+    functions = sorted({(stage.kernel.struct, stage.kernel.function) for stage in unit.stages})
+    return [
+        f'#include "{unit.name}.h"',
+        "",
+        "#include <stddef.h>",
+        "",
+        f'#include "{unit.name}_weights.h"',
+        '#include "sh/include/sh_ring.h"',
+        *(f'#include "sh/{header}"' for header in headers),
+        "",
+        *(f"{struct}_fn {function};" for struct, function in functions),
+    ]
+
+
+def _trace(unit: Unit) -> list[str]:
+    """How a step is called, with hooks and without."""
+    return [
+        "#ifdef SH_TRACE",
+        '#include "sh/include/sh_trace.h"',
+        "#define STEP(n, ring, y0, y1) \\",
+        "    (sh_trace_begin(n), op##n(y0, y1), sh_trace_end(n, &(ring), y0, y1))",
+        "#else",
+        "#define STEP(n, ring, y0, y1) op##n(y0, y1)",
+        "#endif",
+    ]
+
+
+def _rings(unit: Unit) -> list[str]:
+    """The arena and the rings that steps touch."""
+    used = {t.name for stage in unit.stages for t in (*stage.row_inputs, stage.node.output)}
+    lines = [
+        f"static _Alignas({ARENA_ALIGNMENT}) uint8_t arena[{unit.upper}_ARENA_BYTES];",
+        f'_Static_assert({unit.upper}_ARENA_BYTES <= INT32_MAX, "rows are counted in int32_t");',
+        "",
+    ]
+    for ring in unit.plan.rings:
+        if ring.tensor not in used:
+            continue
+        name = f"t{unit.number[ring.tensor]}"
+        members = {
+            "base": f"arena + {ring.address}",
+            "rows": str(ring.rows),
+            "height": str(ring.height),
+            "row_bytes": str(ring.row_bytes),
+        }
+        end = f"{ring.address} + {ring.rows} * {ring.row_bytes}"
+        lines += [
+            c.comment(f"'{ring.tensor}' {unit.type(ring.tensor)}"),
+            c.struct("sh_ring", name, members),
+            f'_Static_assert({ring.address} % 4 == 0 && {end} <= sizeof arena, "{name} leaves the arena");',
+            "",
+        ]
+    return lines
+
+
+def _run(unit: Unit) -> str:
+    index = {stage.name: stage for stage in unit.stages}
+    steps = []
+    for step in unit.plan.steps:
+        stage = index[step.op]
+        ring = unit.number[stage.node.output.name]
+        steps.append(f"STEP({stage.index}, t{ring}, {step.rows[0]}, {step.rows[1]});")
+    return c.function(f"void {unit.name}_run(void)", steps)
+
+
+def model_c(unit: Unit, found: Constants) -> str:
+    """The implementation."""
+    functions = [line for stage in unit.stages for line in (ops.function(unit, stage, found), "")]
+    outcome = unit.plan.outcome
+    lines = [
+        c.comment(f"{unit.graph.name}: {len(unit.stages)} ops, {len(unit.plan.steps)} steps, an arena of"),
+        c.comment(f"{unit.plan.arena_bytes} bytes (lower bound {outcome.bound_bytes}). Written by Shoehorn."),
+        *_includes(unit),
+        "",
+        *_trace(unit),
+        "",
+        *_rings(unit),
+        *functions,
+        *_ends(unit, prototype=False),
+        _run(unit),
+        "",
+    ]
+    return "\n".join(lines)

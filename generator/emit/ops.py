@@ -1,0 +1,114 @@
+"""The C text of one op: its parameters, its table of rows, and the function that steps it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from generator.emit import c
+from generator.emit.rows import Affine, Null, Place, Window, windows
+from generator.emit.unit import Unit
+from generator.emit.weights import Constants
+from generator.kernels.base import Value
+from generator.stage import Stage
+
+_LOOP_FROM = 9  # places of one input; fewer are spelt out
+
+
+def remark(stage: Stage) -> str:
+    """What the op is, for eyes."""
+    operands = ", ".join(f"{'const ' if t.data is not None else ''}'{t.name}' {t.type}" for t in stage.row_inputs)
+    output = stage.node.output
+    kind = type(stage.node.op).__name__
+    return "\n".join(
+        (
+            c.comment(f"op {stage.index}: {kind} '{stage.name}'"),
+            c.comment(f"{operands} -> '{output.name}' {output.type}"),
+        )
+    )
+
+
+def params(stage: Stage, found: Constants) -> str:
+    """The parameters struct, its pointers into the constants."""
+
+    def text(member: str, value: Value) -> str:
+        if value is None or (isinstance(value, np.ndarray) and not value.size):
+            return "NULL"
+        return found.names[stage.index, member] if isinstance(value, np.ndarray) else c.number(value)
+
+    members = {member: text(member, value) for member, value in stage.params.items()}
+    return c.struct(stage.kernel.struct, f"op{stage.index}_params", members)
+
+
+class _Rows:
+    """Spells row pointers of one op."""
+
+    def __init__(self, unit: Unit, stage: Stage, found: Constants) -> None:
+        self._unit, self._stage, self._found = unit, stage, found
+        heights = [t.type.rows for t in stage.row_inputs]
+        self.windows, self.table = windows(stage.rows, heights)
+
+    def table_text(self) -> str | None:
+        """The table of the rows that follow no rule."""
+        if not self.table:
+            return None
+        largest = max(max(line) for line in self.table)
+        return c.table(f"op{self._stage.index}_rows", "int16_t" if largest < 2**15 else "int32_t", self.table)
+
+    def pointer(self, place: int, rule: Place, offset: str = "") -> str:
+        """One row pointer; `offset` (" + 3 * k") is added to an affine row, and to the column of a listed one."""
+        if isinstance(rule, Null):
+            return "NULL"
+        if isinstance(rule, Affine):
+            row = f"{rule.text()}{offset}"
+        else:
+            row = f"op{self._stage.index}_rows[y][{rule.column}{offset}]"
+        tensor = self._stage.row_inputs[place]
+        if tensor.data is None:
+            ring = f"&t{self._unit.number[tensor.name]}"
+            return c.call("sh_ring_row_or_null" if rule.guarded else "sh_ring_row", (ring, row))
+        name = self._found.names[self._stage.index, f"x{place}"]
+        at = f"(const int8_t *){name} + ({row}) * {tensor.type.row_bytes}"
+        inside = f"{row} >= 0 && {row} < {tensor.type.rows}"
+        return f"{inside} ? {at} : NULL" if rule.guarded else at
+
+    def declare(self) -> list[str]:
+        """Lines that make `x`."""
+        loops = [len(w.places) >= _LOOP_FROM and w.stride is not None for w in self.windows]
+        if not any(loops):
+            flat = [self.pointer(i, rule) for i, w in enumerate(self.windows) for rule in w.places]
+            return c.pointers("x", flat)
+        lines = [f"const int8_t *x[{sum(len(w.places) for w in self.windows)}];"]
+        base = 0
+        for i, (window, loop) in enumerate(zip(self.windows, loops, strict=True)):
+            lines += self._loop(i, window, base) if loop else self._single(i, window, base)
+            base += len(window.places)
+        return lines
+
+    def _loop(self, i: int, window: Window, base: int) -> Iterator[str]:
+        """`stride` is a number here (see declare)."""
+        count, stride = len(window.places), window.stride
+        offset = " + k" if stride == 1 else f" + {stride} * k" if stride else ""
+        target = f"x[{base} + k]" if base else "x[k]"
+        body = [f"{target} = {self.pointer(i, window.places[0], offset)};"]
+        yield from c.block(f"for (int32_t k = 0; k < {count}; k++)", body)
+
+    def _single(self, i: int, window: Window, base: int) -> list[str]:
+        return [f"x[{base + k}] = {self.pointer(i, rule)};" for k, rule in enumerate(window.places)]
+
+
+def function(unit: Unit, stage: Stage, found: Constants) -> str:
+    """`static void opN(int32_t y0, int32_t y1)` with everything that it needs above it."""
+    rows = _Rows(unit, stage, found)
+    kernel = stage.kernel
+    output = f"t{unit.number[stage.node.output.name]}"
+    arguments = [f"&op{stage.index}_params", "x", f"sh_ring_row(&{output}, y)"]
+    arguments += ["y"] if kernel.takes_row else []
+    if kernel.scratch_bytes is not None:
+        places = {s.op: s.address for s in unit.plan.scratch}
+        arguments.append(f"arena + {places[stage.name]}" if stage.name in places else "NULL")
+    loop = c.block("for (int32_t y = y0; y < y1; y++)", [*rows.declare(), c.call(kernel.function, arguments) + ";"])
+    body = c.function(f"static void op{stage.index}(int32_t y0, int32_t y1)", loop)
+    parts = [remark(stage), params(stage, found), rows.table_text(), "", body]
+    return "\n".join(part for part in parts if part is not None)

@@ -1,0 +1,50 @@
+"""plan.json: the plan for the host tools and for eyes; ARCHITECTURE.md has its schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from generator.emit.unit import Unit
+
+
+def _ends(unit: Unit, tensors: Sequence[str]) -> list[Mapping[str, object]]:
+    found: list[Mapping[str, object]] = []
+    for name in tensors:
+        type_ = unit.type(name)
+        found.append(
+            {
+                "name": name,
+                "shape": list(type_.shape),
+                "dtype": type_.dtype.value,
+                "bytes": type_.bytes,
+                "scale": type_.quant.scale if type_.quant else 0.0,
+                "zero_point": type_.quant.zero_point if type_.quant else 0,
+            }
+        )
+    return found
+
+
+def plan_json(unit: Unit, identity: str) -> Mapping[str, object]:
+    """Everything of the plan that is the same in each run of the generator."""
+    plan = unit.plan
+    index = {stage.name: stage.index for stage in unit.stages}
+    return {
+        "model": unit.name,
+        "identity": identity,
+        "arena_bytes": plan.arena_bytes,
+        "inputs": _ends(unit, unit.graph.inputs),
+        "outputs": _ends(unit, unit.graph.outputs),
+        "ops": [{"name": s.name, "kernel": s.kernel.function, "output": s.node.output.name} for s in unit.stages],
+        "steps": [{"op": index[s.op], "rows": list(s.rows), "channels": list(s.channels)} for s in plan.steps],
+        "rings": [
+            {
+                "tensor": r.tensor,
+                "address": r.address,
+                "rows": r.rows,
+                "height": r.height,
+                "row_bytes": r.row_bytes,
+            }
+            for r in plan.rings
+        ],
+        "scratch": [{"op": s.op, "address": s.address, "bytes": s.bytes} for s in plan.scratch],
+    }

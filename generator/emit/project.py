@@ -1,0 +1,109 @@
+"""The whole project folder: the library, the application, the board, the reference and what describes them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from generator.emit import app, mlperf
+from generator.emit.bundle import Bundle, digest
+from generator.emit.library import library
+from generator.emit.plan_json import plan_json
+from generator.emit.readme import readme
+from generator.emit.reference import reference_files
+from generator.emit.unit import Unit
+from generator.emit.weights import Constants
+from generator.errors import ShoehornError
+from generator.paths import FIRMWARE_TEMPLATES, RUNTIME_C
+from generator.targets import Board
+
+_FAMILIES = FIRMWARE_TEMPLATES / "families"
+_SKIPPED = {"__pycache__"}
+
+
+class TemplateError(ShoehornError):
+    """A template asks for what the board's manifest does not say."""
+
+
+def fill(template: Path, values: Mapping[str, object]) -> bytes:
+    """The template with each @NAME@ replaced; TemplateError names a placeholder that has no value."""
+    text = template.read_text()
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] not in values:
+            raise TemplateError(f"{template}: @{found[1]}@ has no value; known are {', '.join(sorted(values))}")
+        return str(values[found[1]])
+
+    return re.sub(r"@([A-Z][A-Z0-9_]*)@", value, text).encode()
+
+
+def _tree(folder: Path, prefix: str, files: Iterable[Path] | None = None) -> Bundle:
+    """Files of a template folder, verbatim."""
+    found = sorted(folder.rglob("*") if files is None else files)
+    return {
+        f"{prefix}{path.relative_to(folder).as_posix()}": path.read_bytes()
+        for path in found
+        if path.is_file() and not _SKIPPED & set(path.parts)
+    }
+
+
+def _places(board: Board) -> Mapping[str, object]:
+    """Values for a linker script: origin and size of each memory region, and the stack."""
+    values: dict[str, object] = {"STACK_BYTES": board.spec.stack_bytes}
+    for memory in board.spec.memory:
+        values[f"{memory.name.upper()}_ORIGIN"] = f"0x{memory.origin:08X}"
+        values[f"{memory.name.upper()}_BYTES"] = memory.bytes
+    return values
+
+
+def board_files(board: Board) -> Bundle:
+    """`lib/board`: the files that families.json lists, side by side; `.in` files filled from the manifest."""
+    families = json.loads((_FAMILIES / "families.json").read_text())
+    if board.spec.family not in families:
+        raise TemplateError(f"{board.path}: unknown family '{board.spec.family}'; known: {', '.join(families)}")
+    files: dict[str, bytes] = {"lib/board/board_config.h": app.board_config_h(board).encode()}
+    for name in families[board.spec.family]:
+        path = _FAMILIES / name
+        filled = path.suffix == ".in"
+        place = path.name.removesuffix(".in")
+        files[f"lib/board/{place}"] = fill(path, _places(board)) if filled else path.read_bytes()
+    return files
+
+
+def _reference(unit: Unit) -> Bundle:
+    """`reference/`: the model for the reference runtime, and that runtime's C."""
+    files = {f"reference/{path}": _bytes(data) for path, data in reference_files(unit.graph, unit.name).items()}
+    sources = [*RUNTIME_C.glob("include/*.h"), *RUNTIME_C.glob("kernels/*/*.h"), *RUNTIME_C.glob("kernels/*/*_ref.c")]
+    return files | dict(_tree(RUNTIME_C, "reference/runtime/", sources))
+
+
+def _bytes(data: bytes | str) -> bytes:
+    return data.encode() if isinstance(data, str) else data
+
+
+def project(unit: Unit, found: Constants, board: Board, choice: str, report: Mapping[str, object]) -> Bundle:
+    """Every file of the folder, by path. `choice` is one of mlperf.CHOICES; equal arguments give equal bytes."""
+    task = mlperf.task_of(unit.graph, choice)
+    model = library(unit, found)
+    identity = digest(model)[:16]
+    templates = FIRMWARE_TEMPLATES / "platformio.ini.in"
+    files: dict[str, bytes] = {
+        "platformio.ini": fill(templates, {"BOARD": board.id, "MODEL": unit.name}),
+        "report.json": _json(report),
+        "plan.json": _json(plan_json(unit, identity)),
+        "README.md": readme(unit, board).encode(),
+        "src/app_config.h": app.app_config_h(unit, board, task, identity).encode(),
+        f"boards/{board.id}.json": board.path.read_bytes(),
+    }
+    files |= {f"lib/{unit.name}/{path}": data for path, data in model.items()}
+    files |= _tree(FIRMWARE_TEMPLATES / "app", "src/")
+    files |= board_files(board)
+    files |= _tree(FIRMWARE_TEMPLATES / "platform", "platform/")
+    files |= _reference(unit)
+    return dict(sorted(files.items()))
+
+
+def _json(value: Mapping[str, object]) -> bytes:
+    return (json.dumps(value, indent=2) + "\n").encode()

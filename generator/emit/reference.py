@@ -1,0 +1,117 @@
+"""What the reference runtime needs to run a graph: `graph.json` and `constants.bin`.
+
+The format is said in host_tools/reference.py, which reads it. Kernels are the portable ones whatever the
+board is: the reference computes each op whole, the board computes it by plan, and the bytes must agree.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from generator.ir import Array, Graph, Node, Tensor
+from generator.kernels import Value, choose
+from generator.ops import Reshape
+from generator.targets import Isa
+
+FORMAT = 1
+_ALIGNMENT = 16  # of each constant in constants.bin, bytes
+
+
+@dataclass
+class _Constants:
+    """Arrays laid one after the other, little endian; equal ones share a place."""
+
+    blob: bytearray = field(default_factory=bytearray)
+    entries: list[dict[str, object]] = field(default_factory=list)
+    places: dict[tuple[str, bytes], int] = field(default_factory=dict)
+
+    def place(self, array: Array) -> int:
+        """The number of the constant that holds this array."""
+        key = (array.dtype.name, array.astype(array.dtype.newbyteorder("<")).tobytes())
+        if key not in self.places:
+            self.blob += bytes(-len(self.blob) % _ALIGNMENT)
+            self.places[key] = len(self.entries)
+            self.entries.append({"offset": len(self.blob), "dtype": key[0], "count": array.size})
+            self.blob += key[1]
+        return self.places[key]
+
+
+def reference_files(graph: Graph, name: str) -> dict[str, bytes | str]:
+    """The files of the folder `reference/` but for `runtime/`, by path in it. `name` is the model's."""
+    constants = _Constants()
+    used = {operand.name: operand for node in graph.nodes() for operand in (*node.row_inputs, node.output)}
+    for end in (*graph.inputs, *graph.outputs):
+        used.setdefault(end, graph.tensors[end])
+    tensors = {tensor.name: _tensor(tensor, constants) for tensor in used.values()}
+    ops = [_view(node) if isinstance(node.op, Reshape) else _op(node, constants) for node in graph.nodes()]
+    sections = {
+        "format": FORMAT,
+        "name": name,
+        "inputs": list(graph.inputs),
+        "outputs": list(graph.outputs),
+        "tensors": tensors,
+        "ops": ops,
+        "constants": constants.entries,
+    }
+    return {"graph.json": _text(sections), "constants.bin": bytes(constants.blob)}
+
+
+def _tensor(tensor: Tensor, constants: _Constants) -> dict[str, object]:
+    kind, quant = tensor.type, tensor.type.quant
+    return {
+        "shape": list(kind.shape),
+        "dtype": kind.dtype.value,
+        "rows": kind.rows,
+        "row_bytes": kind.row_bytes,
+        "scales": list(quant.scales) if quant else None,
+        "zero_points": list(quant.zero_points) if quant else None,
+        "const": None if tensor.data is None else constants.place(tensor.data),
+    }
+
+
+def _view(node: Node) -> dict[str, object]:
+    return {
+        "name": node.op.name,
+        "type": type(node.op).__name__,
+        "view": node.inputs[0].name,
+        "output": node.output.name,
+    }
+
+
+def _op(node: Node, constants: _Constants) -> dict[str, object]:
+    kernel = choose(node, (Isa.C,))
+    by_row = [node.op.rows(y, node.sig) for y in range(node.output.type.rows)]
+    return {
+        "name": node.op.name,
+        "type": type(node.op).__name__,
+        "function": kernel.function,
+        "struct": kernel.struct,
+        "takes_row": kernel.takes_row,
+        "scratch_bytes": kernel.scratch_bytes(node) if kernel.scratch_bytes else None,
+        "params": {member: _param(value, constants) for member, value in kernel.params(node).items()},
+        "inputs": [
+            {"tensor": tensor.name, "rows": [[-1 if r is None else r for r in rows[i]] for rows in by_row]}
+            for i, tensor in enumerate(node.row_inputs)
+        ],
+        "output": node.output.name,
+    }
+
+
+def _param(value: Value, constants: _Constants) -> object:
+    return {"const": constants.place(value)} if isinstance(value, np.ndarray) else value
+
+
+def _text(sections: dict[str, object]) -> str:
+    """JSON with a line for each op, tensor and constant, for eyes and for diffs."""
+    return "{\n" + ",\n".join(f"{json.dumps(key)}: {_section(value)}" for key, value in sections.items()) + "\n}\n"
+
+
+def _section(value: object) -> str:
+    if isinstance(value, dict):
+        return "{\n" + ",\n".join(f" {json.dumps(k)}: {json.dumps(v)}" for k, v in value.items()) + "\n}"
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return "[\n" + ",\n".join(f" {json.dumps(item)}" for item in value) + "\n]"
+    return json.dumps(value)

@@ -1,0 +1,42 @@
+"""What is emitted: a graph with its kernels and its plan, under a C name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from generator.ir import Graph, TensorType
+from generator.plan import Plan, Ring
+from generator.stage import Stage
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """One model, decided: nothing is left open but its spelling."""
+
+    name: str  # names.library_name of the model
+    graph: Graph
+    stages: tuple[Stage, ...]
+    plan: Plan
+
+    @property
+    def upper(self) -> str:
+        return self.name.upper()
+
+    @cached_property
+    def rings(self) -> Mapping[str, Ring]:
+        return {ring.tensor: ring for ring in self.plan.rings}
+
+    @cached_property
+    def number(self) -> Mapping[str, int]:
+        """Ring of tensor -> its number in the C text (`t3`)."""
+        return {ring.tensor: i for i, ring in enumerate(self.plan.rings)}
+
+    def type(self, tensor: str) -> TensorType:
+        return self.graph.tensors[tensor].type
+
+    def ends(self) -> list[tuple[str, str]]:
+        """(suffix of the C name, tensor) of every input, then of every output: `input`, `input_1`, ..., `output`."""
+        named = [("input", t) for t in self.graph.inputs], [("output", t) for t in self.graph.outputs]
+        return [(f"{kind}_{i}" if i else kind, t) for group in named for i, (kind, t) in enumerate(group)]

@@ -1,0 +1,81 @@
+"""The constants of a model: which arrays there are, what they are called, and their file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from generator.emit import c
+from generator.emit.unit import Unit
+from generator.ir import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Constants:
+    """Arrays by C name, and the C name for each use: (op number, member of its struct or `x<input>`)."""
+
+    arrays: Mapping[str, Array]
+    names: Mapping[tuple[int, str], str]
+
+    @property
+    def bytes(self) -> int:
+        return sum(data.nbytes for data in self.arrays.values())
+
+
+def _uses(unit: Unit) -> Iterator[tuple[int, str, Array]]:
+    """Every constant that is read: op number, member, data. `x1` is the second input, read by rows."""
+    for stage in unit.stages:
+        for member, value in stage.params.items():
+            if isinstance(value, np.ndarray) and value.size:
+                yield stage.index, member, value
+        for place, tensor in enumerate(stage.row_inputs):
+            if tensor.data is not None:
+                yield stage.index, f"x{place}", tensor.data
+
+
+def constants(unit: Unit) -> Constants:
+    """Equal arrays of equal type are kept once, under the name of their first use."""
+    arrays: dict[str, Array] = {}
+    names: dict[tuple[int, str], str] = {}
+    known: dict[tuple[str, bytes], str] = {}
+    for index, member, data in _uses(unit):
+        key = (data.dtype.name, data.tobytes())
+        name = known.setdefault(key, f"{unit.name}_op{index}_{member}")
+        arrays.setdefault(name, data)
+        names[index, member] = name
+    return Constants(arrays, names)
+
+
+def weights_h(unit: Unit, found: Constants) -> str:
+    """Declarations of the constants."""
+    guard = f"SHOEHORN_{unit.upper}_WEIGHTS_H"
+    declared = (f"extern const {c.TYPES[d.dtype.name]} {name}[{d.size}];" for name, d in found.arrays.items())
+    return "\n".join(
+        (
+            f"// Constants of {unit.name}: weights, biases, multipliers and tables, as the kernels read them.",
+            f"#ifndef {guard}",
+            f"#define {guard}",
+            "",
+            "#include <stdint.h>",
+            "",
+            *declared,
+            "",
+            "#endif",
+            "",
+        )
+    )
+
+
+def weights_c(unit: Unit, found: Constants) -> str:
+    """Definitions of the constants; 4-byte aligned, so that variants may load words."""
+    parts = [f'#include "{unit.name}_weights.h"']
+    remarks = {name: unit.stages[index] for (index, _), name in reversed(found.names.items())}
+    for name, data in found.arrays.items():
+        stage = remarks[name]
+        remark = c.comment(f"op {stage.index} {type(stage.node.op).__name__} '{stage.name}'")
+        parts.append(f"{remark}\n{c.array(name, data, '_Alignas(4) const')}")
+    if not found.arrays:
+        parts.append("typedef int32_t sh_no_constants; // a C file must not be empty")
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,98 @@
+"""The report of a run: what `report.json` holds and `--json` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from generator.ir import Graph
+from generator.passes import PassRecord
+from generator.plan import Plan, Status
+from generator.stage import Stage
+from generator.targets import Board
+
+Json = Mapping[str, object]
+
+
+def _ends(graph: Graph, names: Sequence[str]) -> list[Json]:
+    types = ((name, graph.tensors[name].type) for name in names)
+    return [{"name": name, "shape": list(type_.shape), "dtype": type_.dtype.value} for name, type_ in types]
+
+
+def _model(graph: Graph) -> Json:
+    """The model as it came in, before the passes."""
+    used = {name for op in graph.ops for name in op.inputs}
+    return {
+        "name": graph.name,
+        "ops": len(graph.ops),
+        "macs": graph.macs,
+        "weight_bytes": sum(graph.tensors[n].type.bytes for n in used if graph.tensors[n].data is not None),
+        "inputs": _ends(graph, graph.inputs),
+        "outputs": _ends(graph, graph.outputs),
+    }
+
+
+def _board(board: Board | None) -> Json | None:
+    if board is None:
+        return None
+    return {
+        "id": board.id,
+        "cpu": board.spec.cpu,
+        "isa": board.isa.value,
+        "sram_bytes": board.spec.sram_bytes,
+        "flash_bytes": board.spec.flash_bytes,
+    }
+
+
+def _plan(plan: Plan, stages: Sequence[Stage]) -> Json:
+    macs = {stage.name: stage.macs for stage in stages}
+    rows = {stage.name: stage.node.output.type.rows for stage in stages}
+    done = sum(macs[s.op] * (s.rows[1] - s.rows[0]) // rows[s.op] for s in plan.steps)
+    needed = sum(macs.values())
+    return {
+        "arena_bytes": plan.arena_bytes,
+        "arena_bound_bytes": plan.outcome.bound_bytes,
+        "proven_optimal": plan.outcome.status is Status.OPTIMAL,
+        "whole_tensor_bytes": plan.outcome.whole_tensor_bytes,
+        "macs": done,
+        "recomputed_macs": done - needed,
+        "steps": len(plan.steps),
+        "status": plan.outcome.status.value,
+        "solve_seconds": round(plan.outcome.solve_seconds, 3),
+    }
+
+
+def report(
+    source: Graph,
+    board: Board | None,
+    passes: Sequence[PassRecord],
+    plan: Plan,
+    stages: Sequence[Stage],
+) -> Json:
+    """The contract's object; `firmware` is null in each field until the folder has been built."""
+    return {
+        "model": _model(source),
+        "board": _board(board),
+        "passes": [
+            {
+                "name": p.name,
+                "ops_before": p.ops_before,
+                "ops_after": p.ops_after,
+                "macs_before": p.macs_before,
+                "macs_after": p.macs_after,
+            }
+            for p in passes
+        ],
+        "plan": _plan(plan, stages),
+        "ops": [
+            {"name": s.name, "kernel": s.kernel.function, "macs": s.macs, "weight_bytes": s.weight_bytes}
+            for s in stages
+        ],
+        "firmware": {"ram_bytes": None, "flash_bytes": None, "stack_bytes": None},
+    }
+
+
+def timeless(whole: Mapping[str, object]) -> Json:
+    """The report without how long the planner took: what a folder holds, so that equal inputs give equal bytes."""
+    plan = whole["plan"]
+    assert isinstance(plan, Mapping)
+    return {**whole, "plan": {**plan, "solve_seconds": None}}

@@ -1,0 +1,98 @@
+"""Builds a generated library for this machine and runs it: stdin takes inputs, stdout gives outputs."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from generator.emit.bundle import Bundle
+from generator.emit.library import library
+from generator.emit.names import library_name
+from generator.emit.unit import Unit
+from generator.emit.weights import constants
+from generator.ir import Array, Graph
+from generator.lower import lower
+from generator.planner import make_plan
+from generator.stage import stages
+from generator.targets import Isa
+
+WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wmissing-prototypes", "-Werror")
+ZIG = (sys.executable, "-m", "ziglang", "cc")
+GCC = ("gcc",) if shutil.which("gcc") else ZIG
+SANITIZERS = (
+    ("-fsanitize=address,undefined", "-fno-sanitize-recover=all") if GCC[0] == "gcc" else ("-fsanitize=undefined",)
+)
+
+
+def unit_of(graph: Graph) -> Unit:
+    """The graph with portable kernels and a plan, without passes."""
+    chosen = stages(graph, (Isa.C,))
+    return Unit(library_name(graph.name), graph, chosen, make_plan(lower(graph, chosen, None)))
+
+
+def library_of(unit: Unit) -> Bundle:
+    return library(unit, constants(unit))
+
+
+def put(bundle: Bundle, folder: Path) -> Path:
+    """Writes the files below `folder`."""
+    for path, data in bundle.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)
+    return folder
+
+
+def _driver(unit: Unit) -> str:
+    """A program that runs vector after vector."""
+    reads = [f"fread({unit.name}_{s}(), {unit.type(t).bytes}, 1, stdin) == 1" for s, t in unit.ends() if "input" in s]
+    writes = [f"fwrite({unit.name}_{s}(), {unit.type(t).bytes}, 1, stdout);" for s, t in unit.ends() if "output" in s]
+    return (
+        f'#include <stdio.h>\n#include "{unit.name}.h"\n'
+        f"int main(void)\n{{\n    while ({' && '.join(reads)}) {{\n"
+        f"        {unit.name}_run();\n        {' '.join(writes)}\n    }}\n    return 0;\n}}\n"
+    )
+
+
+def compile_library(unit: Unit, folder: Path, compiler: Sequence[str] = GCC, flags: Sequence[str] = ("-O1",)) -> Path:
+    """The program of the unit's library, built below `folder`; a compiler's word fails the test."""
+    put(library_of(unit), folder)
+    (folder / "driver.c").write_text(_driver(unit))
+    sources = [str(p) for p in sorted(folder.rglob("*.c"))]
+    program = folder / "program"
+    command = [*compiler, *WARNINGS, *flags, f"-I{folder / 'src'}", *sources, "-o", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return program
+
+
+def run(unit: Unit, program: Path, vectors: Sequence[Mapping[str, Array]]) -> list[dict[str, Array]]:
+    """The outputs, by tensor name, of each vector of inputs."""
+    data = b"".join(np.ascontiguousarray(v[name]).tobytes() for v in vectors for name in unit.graph.inputs)
+    done = subprocess.run([str(program)], input=data, capture_output=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr.decode(errors="replace")[-4000:]
+    found: list[dict[str, Array]] = []
+    at = 0
+    for _ in vectors:
+        outputs: dict[str, Array] = {}
+        for name in unit.graph.outputs:
+            type_ = unit.type(name)
+            part = done.stdout[at : at + type_.bytes]
+            outputs[name] = np.frombuffer(part, type_.dtype.numpy).reshape(type_.shape)
+            at += type_.bytes
+        found.append(outputs)
+    assert at == len(done.stdout)
+    return found
+
+
+def expected(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """What numpy says: every op's reference, in order."""
+    values: dict[str, Array] = {n: t.data for n, t in graph.tensors.items() if t.data is not None}
+    values.update(inputs)
+    for node in graph.nodes():
+        values[node.op.output] = node.op.reference([values[n] for n in node.op.inputs], node.sig)
+    return {name: values[name] for name in graph.outputs}
