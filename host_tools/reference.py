@@ -1,0 +1,212 @@
+"""The reference runtime: a written folder's graph run op by op, every tensor whole, with the portable kernels.
+
+It knows nothing of plans, rings and boards, and shares the kernels' sources with the firmware and nothing else; what a
+board computes must equal this byte for byte. It reads `DIR/reference/`:
+
+runtime/        `runtime_c` as it is: include/, kernels/<name>/<name>.h and <name>_ref.c
+constants.bin   arrays, little endian
+graph.json      {
+  "format": 1,
+  "name":       the model's name,
+  "inputs":     [tensor names], "outputs": [tensor names],
+  "tensors":    {name: {"shape": [..], "dtype": numpy's name, "rows": N*H, "row_bytes": bytes of a row,
+                        "scales": [..] or null, "zero_points": [..] or null, "const": number of its constant or null}}
+                the inputs, and all that an op reads by rows or writes
+  "ops":        in order; an op with a kernel is
+                {"name", "type": the op's class, "function": C function, "struct": its parameters' C type,
+                 "takes_row": bool, "scratch_bytes": bytes or null,
+                 "params": {member: number, null or {"const": number of a constant}}, every member of the struct
+                 "inputs": [{"tensor": name, "rows": for each output row the rows it reads, -1: a null pointer}],
+                 "output": tensor}
+                and one whose output is its input's bytes is {"name", "type", "view": tensor, "output": tensor}
+  "constants":  [{"offset": bytes into constants.bin, "dtype", "count"}]
+}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from host_tools.errors import HostError
+from host_tools.reference_build import Kernels, build
+
+Array = NDArray[np.generic]
+Bytes = NDArray[np.uint8]
+
+FORMAT = 1
+_ALIGNMENT = 16  # of every tensor and of constants.bin, bytes
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """A tensor's type as graph.json has it."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+    rows: int
+    row_bytes: int
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    const: int | None
+
+    @property
+    def bytes(self) -> int:
+        return self.rows * self.row_bytes
+
+
+@dataclass(frozen=True)
+class OpInfo:
+    """An op's name and what it writes; `function` is empty for a view."""
+
+    name: str
+    type: str
+    function: str
+    output: str
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One output row: the C function and its arguments, kept alive here."""
+
+    function: Any
+    arguments: tuple[Any, ...]
+
+
+class Reference:
+    """A model that is ready to run on this machine. Not for use from two threads at once."""
+
+    def __init__(self, graph: dict[str, Any], constants: bytes, kernels: Kernels) -> None:
+        self.name: str = graph["name"]
+        self.inputs: tuple[str, ...] = tuple(graph["inputs"])
+        self.outputs: tuple[str, ...] = tuple(graph["outputs"])
+        self.tensors: dict[str, TensorInfo] = {n: _tensor_info(t) for n, t in graph["tensors"].items()}
+        self.ops: tuple[OpInfo, ...] = tuple(
+            OpInfo(op["name"], op["type"], op.get("function", ""), op["output"]) for op in graph["ops"]
+        )
+        self._ffi, self._lib = kernels.ffi, kernels.lib
+        self._constants = _aligned(len(constants))
+        self._constants[:] = np.frombuffer(constants, np.uint8)
+        self._places: list[dict[str, Any]] = graph["constants"]
+        self._buffers = self._allocate(graph["ops"])
+        self._calls = [call for op in graph["ops"] if "view" not in op for call in self._prepare(op)]
+
+    @classmethod
+    def load(cls, folder: Path) -> Reference:
+        """The reference of a written folder; HostError where it is missing, damaged or cannot be compiled here."""
+        place = folder / "reference"
+        try:
+            graph = json.loads((place / "graph.json").read_text())
+            constants = (place / "constants.bin").read_bytes()
+        except (OSError, ValueError) as error:
+            raise HostError(
+                f"{place}: cannot read the reference ({error}); write the folder with `gen firmware`"
+            ) from error
+        if not isinstance(graph, dict) or graph.get("format") != FORMAT:
+            raise HostError(f"{place / 'graph.json'}: not format {FORMAT}; write the folder again with `gen firmware`")
+        kernels = build(place / "runtime")
+        try:
+            return cls(graph, constants, kernels)
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise HostError(
+                f"{place / 'graph.json'}: damaged ({type(error).__name__}: {error}); "
+                "write the folder again with `gen firmware`"
+            ) from error
+
+    def run(self, inputs: Sequence[Array]) -> dict[str, Array]:
+        """Every tensor that is not constant, by name, for one array per model input (its shape and type).
+
+        HostError: another number of inputs, or an input of another shape or type.
+        """
+        if len(inputs) != len(self.inputs):
+            raise HostError(f"{self.name}: takes {len(self.inputs)} inputs, not {len(inputs)}")
+        for name, array in zip(self.inputs, inputs, strict=True):
+            info = self.tensors[name]
+            given = f"{array.dtype}{list(array.shape)}"
+            if (array.shape, array.dtype) != (info.shape, info.dtype):
+                raise HostError(f"{self.name}: input '{name}' is {info.dtype}{list(info.shape)}, not {given}")
+            self._buffers[name][:] = np.frombuffer(array.tobytes(), np.uint8)
+        for call in self._calls:
+            call.function(*call.arguments)
+        results = ((name, info) for name, info in self.tensors.items() if info.const is None)
+        return {name: self._buffers[name].view(info.dtype).reshape(info.shape).copy() for name, info in results}
+
+    def _allocate(self, ops: list[dict[str, Any]]) -> dict[str, Bytes]:
+        """A place for every tensor; views share their input's, constants lie where they are."""
+        views = {op["output"]: op["view"] for op in ops if "view" in op}
+        buffers: dict[str, Bytes] = {}
+        for name, info in self.tensors.items():
+            if info.const is not None:
+                buffers[name] = self._constant(info.const)
+            elif name not in views:
+                buffers[name] = _aligned(info.bytes)
+        for name, source in views.items():  # in the graph's order, so a view of a view finds its source
+            buffers[name] = buffers[source]
+        return buffers
+
+    def _constant(self, number: int) -> Bytes:
+        place = self._places[number]
+        size = place["count"] * np.dtype(place["dtype"]).itemsize
+        found = self._constants[place["offset"] : place["offset"] + size]
+        if found.size != size:
+            raise ValueError(f"constant {number} lies beyond constants.bin")
+        return found
+
+    def _prepare(self, op: dict[str, Any]) -> Iterator[_Call]:
+        """The calls that compute an op, row by row."""
+        ffi, output = self._ffi, self.tensors[op["output"]]
+        function, struct = getattr(self._lib, op["function"]), self._struct(op)
+        scratch = ffi.new("int8_t[]", op["scratch_bytes"]) if op["scratch_bytes"] is not None else None
+        for row in range(output.rows):
+            pointers = [self._row(i["tensor"], r) for i in op["inputs"] for r in i["rows"][row]]
+            x = ffi.new("int8_t *[]", pointers)
+            extra = ([row] if op["takes_row"] else []) + ([scratch] if scratch is not None else [])
+            yield _Call(function, (struct, x, self._row(op["output"], row), *extra))
+
+    def _struct(self, op: dict[str, Any]) -> Any:
+        """The op's parameters, every member from graph.json."""
+        struct = self._ffi.new(f"{op['struct']} *")
+        members = dict(self._ffi.typeof(struct).item.fields)
+        if members.keys() != op["params"].keys():
+            raise ValueError(f"op '{op['name']}': members {sorted(members.keys() ^ op['params'].keys())} do not agree")
+        for member, value in op["params"].items():
+            if isinstance(value, dict):
+                value = self._ffi.cast(members[member].type, self._constant(value["const"]).ctypes.data)
+            setattr(struct, member, self._ffi.NULL if value is None else value)
+        return struct
+
+    def _row(self, tensor: str, row: int) -> Any:
+        """Where a row lies; null for row -1."""
+        info = self.tensors[tensor]
+        if not -1 <= row < info.rows:
+            raise ValueError(f"'{tensor}' has no row {row}")
+        base = self._buffers[tensor].ctypes.data
+        return self._ffi.cast("int8_t *", 0 if row < 0 else base + row * info.row_bytes)
+
+
+def _tensor_info(entry: dict[str, Any]) -> TensorInfo:
+    info = TensorInfo(
+        shape=tuple(entry["shape"]),
+        dtype=np.dtype(entry["dtype"]),
+        rows=entry["rows"],
+        row_bytes=entry["row_bytes"],
+        scales=tuple(entry["scales"] or ()),
+        zero_points=tuple(entry["zero_points"] or ()),
+        const=entry["const"],
+    )
+    if info.bytes != int(np.prod(info.shape, dtype=np.int64)) * info.dtype.itemsize:
+        raise ValueError(f"a tensor of shape {info.shape} does not have {info.bytes} bytes")
+    return info
+
+
+def _aligned(size: int) -> Bytes:
+    """`size` bytes of zeros at a multiple of the alignment."""
+    room = np.zeros(size + _ALIGNMENT, np.uint8)
+    first = -room.ctypes.data % _ALIGNMENT
+    return room[first : first + size]
