@@ -1,0 +1,92 @@
+"""Frames of the binary link as bytes: COBS, CRC-32, and cutting a stream at its zeros. Knows no port and no meaning."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from enum import IntEnum
+
+ANSWER = 0x80
+ERROR_TYPE = 0xFF
+_HEADER = struct.Struct("<BBH")
+_CRC = struct.Struct("<I")
+_RUN = 254  # longest COBS block without its code
+
+
+class Kind(IntEnum):
+    """What a frame asks for; ARCHITECTURE.md, section Serial, has payloads and answers."""
+
+    HELLO = 1
+    WRITE = 2
+    RUN = 3
+    READ = 4
+    TRACE = 5
+    STACK = 6
+    CRC = 7
+    BYE = 8
+
+
+class Refusal(IntEnum):
+    """The one byte of an error frame."""
+
+    BAD_FRAME = 1
+    UNKNOWN = 2
+    OUT_OF_RANGE = 3
+    NOT_NOW = 4
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A frame that came through whole."""
+
+    seq: int
+    type: int
+    payload: bytes
+
+
+def stuff(data: bytes) -> bytes:
+    """COBS: the same bytes without zeros."""
+    out = bytearray()
+    blocks = data.split(b"\0")
+    for place, block in enumerate(blocks):
+        while len(block) > _RUN or (len(block) == _RUN and place < len(blocks) - 1):
+            out += bytes([_RUN + 1]) + block[:_RUN]
+            block = block[_RUN:]
+        out += bytes([len(block) + 1]) + block
+    return bytes(out)
+
+
+def unstuff(data: bytes) -> bytes | None:
+    """The bytes that `stuff` was given, or None where these are none of its results."""
+    out = bytearray()
+    at = 0
+    while at < len(data):
+        code = data[at]
+        block = data[at + 1 : at + code]
+        if code == 0 or len(block) != code - 1:
+            return None
+        out += block
+        at += code
+        if code <= _RUN and at < len(data):
+            out.append(0)
+    return bytes(out)
+
+
+def pack(seq: int, type_: int, payload: bytes) -> bytes:
+    """A frame as it goes over the wire, zeros around it included."""
+    raw = _HEADER.pack(seq, type_, len(payload)) + payload
+    return b"\0" + stuff(raw + _CRC.pack(zlib.crc32(raw))) + b"\0"
+
+
+def unpack(chunk: bytes) -> Frame | None:
+    """The frame between two zeros, or None where it is damaged or none at all."""
+    raw = unstuff(chunk)
+    if raw is None or len(raw) < _HEADER.size + _CRC.size:
+        return None
+    seq, type_, length = _HEADER.unpack_from(raw)
+    (crc,) = _CRC.unpack(raw[-_CRC.size :])
+    payload = raw[_HEADER.size : -_CRC.size]
+    if length != len(payload) or zlib.crc32(raw[: -_CRC.size]) != crc:
+        return None
+    return Frame(seq, type_, payload)

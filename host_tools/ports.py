@@ -1,0 +1,102 @@
+"""Serial ports: which one to take, and every fault of one in a line. The only module that knows pyserial."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+
+import serial
+from serial.tools import list_ports
+
+from host_tools.errors import HostError
+
+BAUD = 115200
+POLL_SECONDS = 0.02  # how long `Port.read` waits for a first byte
+_WRITE_SECONDS = 10.0
+_REASONS = {
+    errno.ENOENT: "no such port; plugged in and powered?",
+    errno.EACCES: "no permission to open it; on Linux add yourself to the group dialout",
+    errno.EBUSY: "busy; another program has it open",
+    errno.EAGAIN: "busy; another program has it open",
+}
+
+
+def candidates() -> list[tuple[str, str]]:
+    """Ports that a board may be behind, with a description; USB first, and built-in ones only where there is no USB."""
+    found = sorted(list_ports.comports(), key=lambda port: str(port.device))
+    usb = [port for port in found if port.vid is not None]
+    built_in = [port for port in found if port.hwid != "n/a"]
+    return [(port.device, port.description) for port in usb or built_in]
+
+
+def find(port: str | None) -> str:
+    """`port` itself, or the only one there is; HostError lists them where there are several."""
+    if port:
+        return port
+    found = candidates()
+    if not found:
+        raise HostError("no serial port found; plug the board in, or name one with --port, or use --emulate")
+    if len(found) > 1:
+        listed = ", ".join(f"{device} ({what})" for device, what in found)
+        raise HostError(f"several serial ports, choose one with --port: {listed}")
+    return found[0][0]
+
+
+class Port:
+    """An open port: a device, a pty's path, or any URL of pyserial such as socket://localhost:3333.
+
+    Opening, reading and writing raise HostError, one line that names the port.
+    """
+
+    def __init__(self, name: str):
+        self.name = name
+        try:
+            self._serial = serial.serial_for_url(
+                name, baudrate=BAUD, timeout=POLL_SECONDS, write_timeout=_WRITE_SECONDS, exclusive=True
+            )
+        except (OSError, ValueError) as error:  # SerialException is an OSError
+            raise HostError(f"{name}: {_reason(error)}") from error
+
+    def write(self, data: bytes) -> None:
+        with self._faults():
+            self._serial.write(data)
+
+    def read(self) -> bytes:
+        """What has arrived; empty where nothing comes within POLL_SECONDS."""
+        with self._faults():
+            first: bytes = self._serial.read(1)
+            waiting = self._serial.in_waiting if first else 0
+            return first + (self._serial.read(waiting) if waiting else b"")
+
+    def close(self) -> None:
+        self._serial.close()
+
+    def __enter__(self) -> Port:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        try:
+            yield
+        except serial.SerialTimeoutException as error:
+            raise HostError(f"{self.name}: the port takes no more bytes; is it the board's port?") from error
+        except (OSError, TypeError, ValueError) as error:
+            # pyserial stumbles over its own closed handle (TypeError) where a port goes away while it reads.
+            raise HostError(f"{self.name}: the port vanished; was the board unplugged?") from error
+
+
+def _reason(error: Exception) -> str:
+    number = getattr(error, "errno", None)
+    if number in _REASONS:
+        return _REASONS[number]
+    text = str(error)
+    if "refused" in text:
+        return "nothing answers there; is the emulator running?"
+    return f"cannot be opened: {text}"
