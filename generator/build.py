@@ -29,7 +29,6 @@ class Options:
     sram_bytes: int | None = None  # for the arena; None: all that the board has left
     disabled: frozenset[str] = frozenset()
     preserve: tuple[str, ...] = ()
-    mlperf: str = "auto"
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +48,7 @@ def plan_model(model: Path, board: Board | None, options: Options) -> Planned:
     source = importers.load(model)
     graph, records = passes.run(source, options.disabled, options.preserve)
     chosen = stages(graph, board.cpu.isas if board else (Isa.C,))
-    limits = [n for n in (board and board.arena_limit_bytes, options.sram_bytes) if n is not None]
-    problem = lower(graph, chosen, min(limits, default=None))
+    problem = lower(graph, chosen, _capacity(board, options))
     try:
         plan = make_plan(problem)
     except DoesNotFit as refusal:
@@ -62,10 +60,16 @@ def plan_model(model: Path, board: Board | None, options: Options) -> Planned:
     return Planned(unit, found, report(source, board, records, plan, chosen))
 
 
-def firmware(model: Path, board: Board, options: Options) -> tuple[Planned, Bundle]:
-    """The plan and every file of the project folder."""
+def firmware(model: Path, board: Board, options: Options, task: str = "auto") -> tuple[Planned, Bundle]:
+    """The plan and every file of the project folder. `task` is one of emit.mlperf.CHOICES."""
     planned = plan_model(model, board, options)
-    return planned, project(planned.unit, planned.constants, board, options.mlperf, timeless(planned.report))
+    return planned, project(planned.unit, planned.constants, board, task, timeless(planned.report))
+
+
+def _capacity(board: Board | None, options: Options) -> int | None:
+    """Bytes that the arena may take: the user's, but never more than the board has left."""
+    limits = (board.arena_limit_bytes if board else None, options.sram_bytes)
+    return min((n for n in limits if n is not None), default=None)
 
 
 def _with_advice(refusal: DoesNotFit, graph: Graph, board: Board | None) -> DoesNotFit:
@@ -87,7 +91,7 @@ def _refuse_flash(graph: Graph, found: Constants, board: Board) -> None:
     enough = [b.id for b in targets.boards() if b.spec.flash_bytes >= needed]
     raise DoesNotFit(
         f"{graph.name} on {board.id}: needs {found.bytes:,} bytes of flash for constants and about {CODE_BYTES:,} for "
-        f"code, the board has {board.spec.flash_bytes:,}; boards with room for it: {', '.join(enough) or 'none of ours'}",
+        f"code, the board has {board.spec.flash_bytes:,}; boards with room: {', '.join(enough) or 'none of ours'}",
         needed,
         board.spec.flash_bytes,
     )

@@ -88,9 +88,9 @@ def project(unit: Unit, found: Constants, board: Board, choice: str, report: Map
     task = mlperf.task_of(unit.graph, choice)
     model = library(unit, found)
     identity = digest(model)[:16]
-    templates = FIRMWARE_TEMPLATES / "platformio.ini.in"
+    settings = FIRMWARE_TEMPLATES / "platformio.ini.in"
     files: dict[str, bytes] = {
-        "platformio.ini": fill(templates, {"BOARD": board.id, "MODEL": unit.name}),
+        "platformio.ini": fill(settings, {"BOARD": board.id, "MODEL": unit.name}),
         "report.json": _json(report),
         "plan.json": _json(plan_json(unit, identity)),
         "README.md": readme(unit, board).encode(),

@@ -96,11 +96,10 @@ def windows(
         columns = list(zip(*(line[i] for line in by_row), strict=True))
         places: list[Place] = []
         for column in columns:
-            place = fit(column, height)
-            if place is None:
-                place = Listed(len(listed), None in column)
+            rule = fit(column, height)
+            places.append(rule or Listed(len(listed), None in column))
+            if rule is None:
                 listed.append(column)
-            places.append(place)
         found.append(Window(tuple(places)))
     table = [[-1 if r is None else r for r in line] for line in zip(*listed, strict=True)]
     return tuple(found), table

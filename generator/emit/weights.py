@@ -71,9 +71,11 @@ def weights_h(unit: Unit, found: Constants) -> str:
 def weights_c(unit: Unit, found: Constants) -> str:
     """Definitions of the constants; 4-byte aligned, so that variants may load words."""
     parts = [f'#include "{unit.name}_weights.h"']
-    remarks = {name: unit.stages[index] for (index, _), name in reversed(found.names.items())}
+    first: dict[str, int] = {}
+    for (index, _), name in found.names.items():
+        first.setdefault(name, index)
     for name, data in found.arrays.items():
-        stage = remarks[name]
+        stage = unit.stages[first[name]]
         remark = c.comment(f"op {stage.index} {type(stage.node.op).__name__} '{stage.name}'")
         parts.append(f"{remark}\n{c.array(name, data, '_Alignas(4) const')}")
     if not found.arrays:

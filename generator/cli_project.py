@@ -1,0 +1,204 @@
+"""`gen firmware`, `plan`, `boards` and `ops`: reads arguments, calls the road, prints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich import box
+from rich.table import Table
+
+from generator import build, targets
+from generator.console import emit_json, err, json_option, out
+from generator.emit import bundle, mlperf
+from generator.errors import ShoehornError
+from generator.paths import MODELS
+
+_UNITS = {"": 1, "k": 1024, "m": 1024**2}
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def size(text: str) -> int:
+    """Bytes: 16384, 64k, 1M."""
+    found = re.fullmatch(r"(\d{1,12})([kKmM]?)", text.strip())
+    if not found or int(found[1]) == 0:
+        raise click.BadParameter(f"'{text}' is no size; write bytes, 64k or 1M")
+    return int(found[1]) * _UNITS[found[2].lower()]
+
+
+def _planning(command: _Command) -> _Command:
+    """The options that `firmware` and `plan` share."""
+    options = (
+        click.option(
+            "--sram",
+            type=size,
+            metavar="SIZE",
+            help="Bytes that the arena may take: 16384, 64k, 1M. Default: all there is.",
+        ),
+        click.option(
+            "--minimize",
+            type=click.Choice(["time", "sram"]),
+            default="time",
+            show_default=True,
+            help="What to make small within --sram. Whole tensors leave no choice yet: both give the same plan.",
+        ),
+        click.option(
+            "--stream-input", is_flag=True, help="Take the input row by row. Not supported yet: refused with a message."
+        ),
+        click.option("--disable", multiple=True, metavar="PASS", help="Leave out this pass; repeatable."),
+        click.option("--preserve", multiple=True, metavar="TENSOR", help="Give out this tensor as well; repeatable."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _options(sram: int | None, stream: bool, disable: Sequence[str], preserve: Sequence[str]) -> build.Options:
+    if stream:
+        raise ShoehornError("--stream-input is not supported yet: plans hold the whole input; leave the option out")
+    return build.Options(sram_bytes=sram, disabled=frozenset(disable), preserve=tuple(preserve))
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--board", "board_id", required=True, metavar="BOARD", help="Where it is to run; `gen boards` lists them."
+)
+@click.option(
+    "--out", "folder", type=click.Path(path_type=Path), help="The folder to write. Default: ./<model>-<board>."
+)
+@click.option(
+    "--mlperf",
+    "task",
+    type=click.Choice(mlperf.CHOICES),
+    default="auto",
+    show_default=True,
+    help="The MLPerf Tiny task that the text protocol speaks; auto: by the model's shapes.",
+)
+@_planning
+@json_option
+def firmware(
+    model: Path | None,
+    board_id: str,
+    folder: Path | None,
+    task: str,
+    sram: int | None,
+    minimize: str,
+    stream_input: bool,
+    disable: tuple[str, ...],
+    preserve: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Plans MODEL (default: handwritten digits) for a board and writes a PlatformIO project."""
+    board = targets.board(board_id)
+    options = _options(sram, stream_input, disable, preserve)
+    planned, files = build.firmware(model or MODELS / "digits.tflite", board, options, task)
+    folder = folder or Path(f"{planned.unit.name}-{board.id}")
+    bundle.write(files, folder)
+    if as_json:
+        emit_json(planned.report)
+        return
+    _print_plan(planned, board)
+    emulate = " --emulate" if board.spec.emulator else ""
+    out.print(f"wrote {folder}: {len(files)} files; next: gen validate {folder}{emulate}", soft_wrap=True)
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--board", "board_id", metavar="BOARD", help="Plan with this board's kernels and within its SRAM.")
+@_planning
+@json_option
+def plan(
+    model: Path,
+    board_id: str | None,
+    sram: int | None,
+    minimize: str,
+    stream_input: bool,
+    disable: tuple[str, ...],
+    preserve: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Plans MODEL and writes nothing; without a board, with the portable kernels."""
+    board = targets.board(board_id) if board_id else None
+    planned = build.plan_model(model, board, _options(sram, stream_input, disable, preserve))
+    if as_json:
+        emit_json(planned.report)
+    else:
+        _print_plan(planned, board)
+
+
+def _table(*columns: str, title: str | None = None, right: Sequence[int] = ()) -> Table:
+    """An empty table; long cells are folded, not cut."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="right" if i in right else "left", overflow="fold")
+    return table
+
+
+def _print_plan(planned: build.Planned, board: targets.Board | None) -> None:
+    """The ops as a table, then what the plan takes."""
+    table = _table("op", "kernel", "MACs", "weights", "output", title=_title(planned, board), right=(2, 3))
+    for stage in planned.unit.stages:
+        output = stage.node.output.type
+        table.add_row(stage.name, stage.kernel.function, f"{stage.macs:,}", f"{stage.weight_bytes:,}", str(output))
+    out.print(table)
+    chosen = planned.unit.plan
+    bound = chosen.outcome.bound_bytes
+    proof = "no plan of whole tensors takes less" if chosen.arena_bytes == bound else f"lower bound {bound:,}"
+    out.print(f"arena {chosen.arena_bytes:,} bytes ({proof}), constants {planned.constants.bytes:,} bytes")
+
+
+def _title(planned: build.Planned, board: targets.Board | None) -> str:
+    return f"{planned.unit.name} on {board.name}" if board else planned.unit.name
+
+
+def _board_row(board: targets.Board) -> Mapping[str, Any]:
+    spec = board.spec
+    return {
+        "id": board.id,
+        "name": board.name,
+        "cpu": spec.cpu,
+        "isa": board.isa.value,
+        "sram_bytes": spec.sram_bytes,
+        "flash_bytes": spec.flash_bytes,
+        "arena_limit_bytes": board.arena_limit_bytes,
+        "clock": {"name": spec.clock_name, "hz": spec.tick_hz},
+        "verified": list(spec.verified),
+    }
+
+
+@click.command()
+@json_option
+def boards(as_json: bool) -> None:
+    """Lists the boards, and how far each is verified: build, emulator, hardware."""
+    rows = [_board_row(board) for board in targets.boards()]
+    if as_json:
+        emit_json({"boards": rows})
+        return
+    table = _table("board", "name", "cpu", "ISA", "SRAM", "flash", "clock", "verified", right=(4, 5, 6))
+    for row in rows:
+        sizes = (_kilobytes(row["sram_bytes"]), _kilobytes(row["flash_bytes"]), f"{row['clock']['hz'] / 1e6:g} MHz")
+        table.add_row(row["id"], row["name"], row["cpu"], row["isa"], *sizes, ", ".join(row["verified"]))
+    out.print(table)
+
+
+def _kilobytes(size_bytes: int) -> str:
+    return f"{size_bytes / 1024:g}K" if size_bytes < 1024**2 else f"{size_bytes / 1024**2:g}M"
+
+
+@click.command()
+@json_option
+def ops(as_json: bool) -> None:
+    """Lists the ops that each importer takes, by the names of its format."""
+    from generator.importers import tflite
+
+    supported = {"tflite": sorted(tflite.CONVERTERS)}
+    if as_json:
+        emit_json({"importers": supported})
+        return
+    for name, names in supported.items():
+        out.print(f"{name}: {', '.join(names)}")
+    err.print("kernels are for int8; uint8 and float32 may stand at a model's ends")
