@@ -80,13 +80,13 @@ class Shoehorn(_Strict):
     flash_bytes: int  # what code and constants share
     firmware_ram_bytes: int  # the application's own statics, an upper bound checked after the build
     stack_bytes: int  # reserved by the linker script
-    arena_max_bytes: int | None = None  # the largest one block, where the SRAM is several regions
     tick_hz: int  # the benchmark clock
     clock_name: str
     frame_bytes: int = 240  # largest payload of a serial frame
     defines: dict[str, int] = {}  # register addresses and the like, for the family's drivers
     emulator: Emulator | None = None
     flash_tool: Literal["pyocd", "drive", "boot-partition", "emulator"]
+    image: str = ""  # what is flashed; empty: firmware.elf
     pyocd_target: str = ""
     verified: tuple[Literal["build", "emulator", "hardware"], ...]
 
@@ -125,8 +125,7 @@ class Board:
     @property
     def arena_limit_bytes(self) -> int:
         """What is left of the SRAM for a model's arena."""
-        rest = self.spec.sram_bytes - self.spec.firmware_ram_bytes - self.spec.stack_bytes
-        return rest if self.spec.arena_max_bytes is None else min(rest, self.spec.arena_max_bytes)
+        return self.spec.sram_bytes - self.spec.firmware_ram_bytes - self.spec.stack_bytes
 
 
 def load_board(path: Path) -> Board:

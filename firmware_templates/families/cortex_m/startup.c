@@ -10,7 +10,7 @@ extern uint32_t sh_bss_start[], sh_bss_end[];
 extern uint32_t sh_stack_low[], sh_stack_high[];
 
 int main(void);
-_Noreturn void sh_reset(void);
+_Noreturn void sh_start(void);
 void sh_fault_entry(void);
 _Noreturn void sh_fault_report(const uint32_t *frame, uint32_t exception);
 
@@ -32,7 +32,7 @@ typedef void (*sh_vector)(void);
 
 typedef struct {
     uint32_t *stack;
-    _Noreturn void (*reset)(void);
+    sh_vector reset;
     sh_vector faults[13];
     sh_vector systick;
     sh_vector external[SH_BOARD_IRQS];
@@ -40,14 +40,14 @@ typedef struct {
 
 __attribute__((section(".vectors"), used)) static const sh_vector_table vectors = {
     .stack = sh_stack_high,
-    .reset = sh_reset,
+    .reset = sh_start,
     .faults = {[0 ... 12] = sh_fault_entry},
     .systick = sh_isr_systick,
     .external = {[0 ... SH_BOARD_IRQS - 1] = sh_isr_external},
 };
 
 // Leaves the stack alone until the FPU is on, and paints only below its own frame.
-void sh_reset(void)
+void sh_start(void)
 {
     if (SH_BOARD_FPU != 0) {
         SH_REG(CPACR) |= 0xFu << 20;

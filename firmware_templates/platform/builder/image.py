@@ -1,0 +1,58 @@
+"""firmware.elf -> the image that the board takes."""
+
+import shutil
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+
+
+def segments(elf_path: Path) -> list[tuple[int, bytes]]:
+    """What is loaded, as (address, bytes), lowest first."""
+    with elf_path.open("rb") as file:
+        loaded = [s for s in ELFFile(file).iter_segments("PT_LOAD") if s["p_filesz"] > 0]
+        return sorted((s["p_paddr"], s.data()) for s in loaded)
+
+
+def binary(parts: list[tuple[int, bytes]]) -> bytes:
+    """The bytes from the lowest address on, gaps as zeros."""
+    origin = parts[0][0]
+    whole = bytearray(parts[-1][0] + len(parts[-1][1]) - origin)
+    for address, data in parts:
+        whole[address - origin : address - origin + len(data)] = data
+    return bytes(whole)
+
+
+def _record(kind: int, address: int, data: bytes) -> str:
+    body = bytes((len(data), address >> 8 & 255, address & 255, kind)) + data
+    return ":" + (body + bytes((-sum(body) & 255,))).hex().upper() + "\n"
+
+
+def intel_hex(parts: list[tuple[int, bytes]]) -> str:
+    """Intel HEX: 16 bytes a line, an address record where the upper half changes."""
+    lines = []
+    upper = -1
+    for start, data in parts:
+        at = start
+        while at < start + len(data):
+            if at >> 16 != upper:
+                upper = at >> 16
+                lines.append(_record(4, 0, upper.to_bytes(2, "big")))
+            count = min(16 - at % 16, start + len(data) - at)
+            lines.append(_record(0, at & 0xFFFF, data[at - start : at - start + count]))
+            at += count
+    return "".join(lines) + _record(1, 0, b"")
+
+
+def write(elf_path: Path, spec: dict, board_folder: Path) -> None:
+    """Writes spec["image"] (none: the ELF is the image) and, for a Pi, config.txt beside the ELF."""
+    name = spec.get("image", "")
+    if not name:
+        return
+    parts = segments(elf_path)
+    target = elf_path.with_name(name)
+    if target.suffix == ".hex":
+        target.write_text(intel_hex(parts))
+    else:
+        target.write_bytes(binary(parts))
+    if (board_folder / "config.txt").is_file():
+        shutil.copy(board_folder / "config.txt", target.with_name("config.txt"))

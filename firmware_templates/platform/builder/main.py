@@ -1,0 +1,71 @@
+"""Builds firmware.elf and the image that the board takes, with the Clang and the linker of PyPI's ziglang."""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from SCons.Script import COMMAND_LINE_TARGETS, AlwaysBuild, Default, DefaultEnvironment
+
+env = DefaultEnvironment()
+board = env.BoardConfig().manifest
+project = Path(env.subst("$PROJECT_DIR"))
+platform = Path(env.PioPlatform().get_dir())
+sys.path.insert(0, str(platform / "builder"))
+
+import image  # noqa: E402
+import toolchain  # noqa: E402
+import upload  # noqa: E402
+
+
+def fail(message):
+    sys.stderr.write(f"Error: {message}\n")
+    env.Exit(1)
+
+
+if platform.resolve() != (project / "platform").resolve():
+    fail(f"PlatformIO took the platform of {platform.parent}; unset PLATFORMIO_CORE_DIR, each folder has its own")
+if find_spec("ziglang") is None:
+    fail(f"no compiler: {env.subst('$PYTHONEXE')} -m pip install ziglang")
+
+tools = toolchain.tools(board["shoehorn"]["cpu"])
+python = '"' + env.subst("$PYTHONEXE") + '"'
+env.Replace(
+    AR=f"{python} -m ziglang ar",
+    RANLIB=f"{python} -m ziglang ranlib",
+    CC=f"{python} -m ziglang {tools.compiler}",
+    AS=f"{python} -m ziglang {tools.compiler}",
+    LINK=f"{python} -m ziglang cc",
+    ASPPCOM="$CC $CCFLAGS $CPPFLAGS $_CPPDEFFLAGS $_CPPINCFLAGS -c -o $TARGET $SOURCES",
+    PROGNAME="firmware",
+    PROGSUFFIX=".elf",
+)
+env.Append(
+    CCFLAGS=[*tools.target_flags, *toolchain.OPTIMISE],
+    CFLAGS=["-std=c11", *toolchain.WARNINGS],
+    CPPDEFINES=["SH_TRACE"],
+    LINKFLAGS=[*tools.link_flags, "-Wl,--gc-sections", "-Wl,-S"],
+)
+if tools.freestanding:
+    script = project / "lib" / "board" / "link.ld"
+    env.Append(LINKFLAGS=["-nostartfiles", "-Wl,-e,sh_start", "-T", str(script)])
+
+program = env.File("$BUILD_DIR/firmware.elf") if "nobuild" in COMMAND_LINE_TARGETS else env.BuildProgram()
+
+
+def write_images(target, source, env):
+    image.write(Path(str(target[0])), board["shoehorn"], project / "lib" / "board")
+
+
+env.AddPostAction(program, env.VerboseAction(write_images, "Writing the image"))
+
+
+def flash(target, source, env):
+    try:
+        upload.run(board["shoehorn"], Path(env.subst("$BUILD_DIR")), env.subst("$UPLOAD_PORT"))
+    except upload.UploadError as error:
+        fail(str(error))
+
+
+AlwaysBuild(env.Alias("upload", program, [env.VerboseAction(flash, "Uploading $SOURCE")]))
+AlwaysBuild(env.Alias("buildprog", program, program))
+Default(program)

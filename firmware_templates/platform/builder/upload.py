@@ -1,0 +1,143 @@
+"""Puts the image onto the board: a debug probe, a USB drive, a boot partition, or an emulator that boots it."""
+
+import os
+import select
+import shutil
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+BOOT_SECONDS = 30.0
+KEPT = ".before-shoehorn"
+
+
+class UploadError(Exception):
+    """A refusal in one line."""
+
+
+def emulator_command(emulator: dict, elf: Path, serial: list[str]) -> list[str]:
+    """What boots the image; `serial` are QEMU's arguments for its serial port. One instruction is one nanosecond."""
+    if emulator["program"] == "native":
+        return [str(elf)]
+    quiet = ["-display", "none", "-monitor", "none"]
+    fixed = [emulator["program"], "-machine", emulator["machine"], *quiet, "-icount", "shift=0"]
+    return [*fixed, *emulator.get("arguments", []), *serial, "-kernel", str(elf)]
+
+
+def commands(spec: dict, build: Path, port: str) -> list[list[str]]:
+    """The exact commands of an upload, in order; UploadError when they cannot work here."""
+    return _COMMANDS[spec["flash_tool"]](spec, build, port)
+
+
+def _pyocd(spec: dict, build: Path, port: str) -> list[list[str]]:
+    probe = ["--uid", port] if port else []
+    target = spec["pyocd_target"]
+    return [[sys.executable, "-m", "pyocd", "flash", "-t", target, *probe, str(build / spec["image"])]]
+
+
+def _drive(spec: dict, build: Path, port: str) -> list[list[str]]:
+    drive = Path(port) if port else _find_drive("MICROBIT.HTM")
+    if not drive.is_dir() or not any((drive / name).exists() for name in ("MICROBIT.HTM", "DETAILS.TXT")):
+        raise UploadError(f"{drive}: not the board's USB drive (no MICROBIT.HTM, no DETAILS.TXT); give its mount point")
+    return [["cp", str(build / spec["image"]), str(drive / spec["image"])]]
+
+
+def _find_drive(mark: str) -> Path:
+    """The one mounted drive with the file `mark`."""
+    mounts = Path("/proc/mounts")
+    lines = mounts.read_text().splitlines() if mounts.exists() else []
+    points = [Path(line.split()[1].replace("\\040", " ")) for line in lines]
+    found = [p for p in [*points, *Path("/Volumes").glob("*")] if (p / mark).exists()]
+    if len(found) != 1:
+        several = ": " + ", ".join(map(str, found)) if found else ""
+        raise UploadError(f"{len(found)} mounted drives with {mark}{several}; give the mount point")
+    return found[0]
+
+
+def _boot_partition(spec: dict, build: Path, port: str) -> list[list[str]]:
+    if not port:
+        raise UploadError("the SD card's boot partition is needed: give its mount point")
+    card = Path(port)
+    if not card.is_dir() or not any(card.glob("start*.elf")):
+        raise UploadError(f"{card}: not a Raspberry Pi boot partition (no start.elf there); give its mount point")
+    steps = []
+    for name in (spec["image"], "config.txt"):
+        if (card / name).exists() and not (card / (name + KEPT)).exists():
+            steps.append(["mv", str(card / name), str(card / (name + KEPT))])
+        steps.append(["cp", str(build / name), str(card / name)])
+    return steps
+
+
+def _emulator(spec: dict, build: Path, port: str) -> list[list[str]]:
+    return [emulator_command(spec["emulator"], build / "firmware.elf", ["-serial", "stdio"])]
+
+
+_COMMANDS = {"pyocd": _pyocd, "drive": _drive, "boot-partition": _boot_partition, "emulator": _emulator}
+
+
+def run(spec: dict, build: Path, port: str) -> None:
+    """Does the upload; UploadError says in one line what is missing."""
+    for command in commands(spec, build, port):
+        print(" ".join(command), flush=True)
+        if spec["flash_tool"] == "emulator":
+            _boot(command)
+        elif command[0] == "mv":
+            os.replace(command[1], command[2])
+        elif command[0] == "cp":
+            _copy(command[1], command[2])
+        else:
+            _probe(command, spec["pyocd_target"])
+
+
+def _copy(source: str, target: str) -> None:
+    """Copies and waits until the card has it."""
+    try:
+        shutil.copyfile(source, target)
+        with open(target, "rb") as file:
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise UploadError(f"{target}: {error.strerror}") from error
+
+
+def _probe(command: list[str], target: str) -> None:
+    if find_spec("pyocd") is None:
+        raise UploadError(f"pyOCD is not installed: {sys.executable} -m pip install pyocd")
+    if subprocess.run(command, check=False).returncode != 0:
+        cure = f"{sys.executable} -m pyocd pack install {target}"
+        raise UploadError(f"pyOCD failed; is the probe connected? If it does not know {target}: {cure}")
+
+
+def _boot(command: list[str]) -> None:
+    """Boots the emulator until the firmware says m-ready on its console, then ends it."""
+    if shutil.which(command[0]) is None:
+        raise UploadError(f"{command[0]} is not installed")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True) as machine:
+        try:
+            heard = _listen(machine, native=len(command) == 1)
+        finally:
+            machine.kill()
+    print(heard.decode("ascii", "replace").strip())
+    if b"m-ready" not in heard:
+        raise UploadError(f"the firmware did not report m-ready within {BOOT_SECONDS:.0f} s")
+    print("Booted. To talk to it: gen emulate, gen validate --emulate, gen bench --emulate")
+
+
+def _listen(machine: subprocess.Popen, native: bool) -> bytes:
+    """The console's bytes up to m-ready, the end, or the time limit."""
+    port = machine.stdout.fileno()
+    if native:  # its first line is the pty that is its console
+        port = os.open(machine.stdout.readline().decode().strip(), os.O_RDWR | os.O_NOCTTY)
+    heard = b""
+    deadline = time.monotonic() + BOOT_SECONDS
+    while b"m-ready" not in heard and time.monotonic() < deadline:
+        if select.select([port], [], [], 0.2)[0]:
+            some = os.read(port, 4096)
+            if not some:
+                break
+            heard += some
+    if native:
+        os.close(port)
+    return heard

@@ -1,0 +1,54 @@
+"""A project folder without a model: the real templates around the test firmware in tests/c/hello."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from generator.paths import FIRMWARE_TEMPLATES
+from generator.targets import Board, board
+
+HELLO = Path(__file__).parent / "c" / "hello"
+
+
+def _fill(text: str, values: dict[str, str]) -> str:
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", value)
+    return text
+
+
+def _values(target: Board) -> dict[str, str]:
+    values = {"BOARD": target.id, "MODEL": "hello", "STACK_BYTES": str(target.spec.stack_bytes)}
+    for region in target.spec.memory:
+        values[f"{region.name.upper()}_ORIGIN"] = hex(region.origin)
+        values[f"{region.name.upper()}_BYTES"] = str(region.bytes)
+    return values
+
+
+def _config(target: Board) -> str:
+    fixed = {"SH_BOARD_TICK_HZ": target.spec.tick_hz, "SH_BOARD_STACK_BYTES": target.spec.stack_bytes}
+    lines = [f"#define {name} 0x{value:x}u" for name, value in {**fixed, **target.spec.defines}.items()]
+    return "\n".join(["#pragma once", *lines, ""])
+
+
+def write_hello(folder: Path, board_id: str) -> Path:
+    """Writes the folder for one board, laid out as ARCHITECTURE.md says."""
+    target = board(board_id)
+    families = FIRMWARE_TEMPLATES / "families"
+    values = _values(target)
+    shutil.copytree(FIRMWARE_TEMPLATES / "platform", folder / "platform", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(HELLO, folder / "src")
+    shutil.copy(FIRMWARE_TEMPLATES / "app" / "sh_board.h", folder / "src")
+    for name in ("boards", "lib/board"):
+        (folder / name).mkdir(parents=True)
+    shutil.copy(target.path, folder / "boards")
+    (folder / "lib/board/board_config.h").write_text(_config(target))
+    for entry in json.loads((families / "families.json").read_text())[target.spec.family]:
+        text = (families / entry).read_text()
+        name = Path(entry).name
+        (folder / "lib/board" / name.removesuffix(".in")).write_text(_fill(text, values) if name.endswith(".in") else text)
+    (folder / "platformio.ini").write_text(_fill((FIRMWARE_TEMPLATES / "platformio.ini.in").read_text(), values))
+    (folder / "plan.json").write_text("{}")
+    (folder / "report.json").write_text(json.dumps({"model": {"name": "hello"}, "board": {"id": board_id}}))
+    return folder
