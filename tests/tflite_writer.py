@@ -116,7 +116,7 @@ def _offsets(b: flatbuffers.Builder, items: Sequence[int]) -> int:
 def _tensor(b: flatbuffers.Builder, t: TensorSpec, buffer: int) -> int:
     fields: dict[str, Any] = {
         "Shape": b.CreateNumpyVector(np.array(t.shape, np.int32)),
-        "Name": b.CreateString(t.name),
+        "Name": b.CreateSharedString(t.name),
     }
     if t.scales:
         zeros = t.zero_points if t.zero_points is not None else (0,) * len(t.scales)
@@ -165,7 +165,8 @@ def int8(name: str, shape: tuple[int, ...], seed: int | None = None, zero: int =
 
 
 def bias(name: str, count: int, value: int = 7) -> TensorSpec:
-    return TensorSpec(name, (count,), "INT32", data=np.full(count, value, np.int32).tobytes())
+    scale = (SCALE[0] * SCALE[0],)  # tflite_micro insists
+    return TensorSpec(name, (count,), "INT32", scale, data=np.full(count, value, np.int32).tobytes())
 
 
 def single(code: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], **options: Any) -> ModelSpec:

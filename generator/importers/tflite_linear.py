@@ -6,7 +6,7 @@ import numpy as np
 
 from generator.importers.fault import ImportFault, Unsupported
 from generator.importers.tflite_options import DenseOptions, Scheme, WindowOptions
-from generator.importers.tflite_site import Part, Site, clamp, int8, plain, positive, weights
+from generator.importers.tflite_site import Part, Site, clamp, int8, positive, weights
 from generator.importers.tflite_tensors import quoted
 from generator.ir import DType, Op, Tensor, TensorType
 from generator.ops import Conv2d, Dense, DepthwiseConv2d, Padding, Reshape, TransposeConv2d
@@ -85,13 +85,9 @@ def depthwise_conv_2d(site: Site) -> Part:
 
 
 def transpose_conv(site: Site) -> Part:
-    """TRANSPOSE_CONV (output shape, weights OHWI, x, bias): padded as the forward convolution of its output is.
-
-    Fused activations are refused: TFLite Micro ignores them, TFLite does not.
-    """
+    """TRANSPOSE_CONV (output shape, weights OHWI, x, bias): padded as the forward convolution of its output is."""
     options, w, x = site.want(WindowOptions), site.input(1, "weights"), site.input(2, "input")
     weights(w, 4, channel_axis=0)
-    plain(options.activation)
     output, stride = image(int8(site.output, "output")), positive(options.stride, "stride")
     if (asked := site.integers(0, "output shape")) != output.shape:
         raise ImportFault(f"its output shape is {asked}, but {quoted(site.output.name)} is {output}; convert it again")
@@ -105,6 +101,7 @@ def transpose_conv(site: Site) -> Part:
         output_shape=output.shape,
         stride=(stride[0], stride[1]),
         padding=padding(options.scheme, output.shape[1:3], kernel, stride),
+        clamp=clamp(options.activation, output),
     )
     return Part((op,), made)
 
