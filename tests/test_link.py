@@ -1,0 +1,382 @@
+"""The framed link: host_tools/link.py against the real application in C, with a toy model, over a faulty wire."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from host_tools.errors import HostError
+from host_tools.frames import Kind, pack, stuff, unpack, unstuff
+from host_tools.link import Link, Mode, Timing
+from host_tools.ports import Port
+from toy import GCC, ZIG, Bench, Int8, Toy
+
+FAST = Timing(answer=0.2, inference=10.0)
+
+
+@pytest.fixture(scope="module")
+def toy() -> Toy:
+    return Toy()
+
+
+@pytest.fixture(scope="module")
+def program(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return toy.build(tmp_path_factory.mktemp("toy") / "build", GCC, "-fsanitize=address,undefined")
+
+
+@pytest.fixture
+def bench(program: Path) -> Iterator[Bench]:
+    with Bench(program) as bench:
+        yield bench
+
+
+def vector(toy: Toy, seed: int) -> Int8:
+    return np.random.default_rng(seed).integers(-128, 128, toy.inputs, np.int8)
+
+
+def connect(path: str, timing: Timing = FAST) -> Link:
+    return Link(Port(path), timing)
+
+
+def test_stuffing_is_undone_and_holds_no_zeros():
+    rng = random.Random(1)
+    for length in (0, 1, 2, 253, 254, 255, 256, 507, 508, 509, 510, 700):
+        for zeros in (0.0, 0.01, 0.5, 1.0):
+            data = bytes(0 if rng.random() < zeros else rng.randrange(1, 256) for _ in range(length))
+
+            assert unstuff(stuff(data)) == data
+            assert 0 not in stuff(data)
+
+
+def test_a_damaged_frame_is_no_frame():
+    frame = pack(7, Kind.WRITE, bytes(range(50)))[1:-1]
+    assert unpack(frame) is not None
+    for at in range(len(frame)):
+        for flip in (1, 0x80):
+            broken = frame[:at] + bytes([frame[at] ^ flip]) + frame[at + 1 :]
+            for chunk in filter(None, broken.split(b"\0")):
+                assert unpack(chunk) is None
+        assert unpack(frame[:at]) is None
+
+
+@pytest.mark.parametrize("compiler", [GCC, ZIG], ids=["gcc", "zig"])
+@pytest.mark.parametrize(
+    "toy",
+    [Toy(), Toy(buffer=0, transform=1), Toy(transform=2, results=1, outputs=305, frame_bytes=1024)],
+    ids=["plain", "unbuffered", "ad01-like"],
+)
+def test_the_application_compiles_without_a_warning(toy: Toy, compiler: tuple[str, ...], tmp_path: Path):
+    toy.build(tmp_path / "build", compiler)
+
+
+def test_the_application_takes_little_memory(tmp_path: Path):
+    toy = Toy(frame_bytes=240, buffer=0)
+    toy.build(tmp_path / "build", GCC, "-fno-pie", "-no-pie")  # else constants with pointers count as data
+    symbols = subprocess.run(["nm", "-S", tmp_path / "build" / "board"], capture_output=True, text=True, check=True)
+    rows = (line.split() for line in symbols.stdout.splitlines())
+    others = {"rows", "output", "stack", "sent", "waiting"}  # the toy's and the fake board's
+    sizes = {row[3]: int(row[1], 16) for row in rows if len(row) == 4 and row[2] in "bdBD" and row[3] not in others}
+
+    assert 240 < sum(sizes.values()) < 240 + 4 * 2 + 400, sizes
+
+
+@pytest.mark.parametrize("frame_bytes", [32, 240, 246, 247, 600])
+def test_every_frame_size_carries_an_inference(frame_bytes: int, tmp_path: Path):
+    toy = Toy(rows=9, row_bytes=77, outputs=700, frame_bytes=frame_bytes)
+    with Bench(toy.build(tmp_path / "build")) as bench, connect(bench.path) as link:
+        for x in (vector(toy, 2), np.zeros(toy.inputs, np.int8), np.full(toy.inputs, 37, np.int8)):
+            found = link.infer([x.tobytes()], [toy.outputs])
+
+            assert found.outputs == (toy.reference(x).tobytes(),)
+        assert link.retries == 0
+
+
+def test_the_board_says_what_it_is(toy: Toy, bench: Bench):
+    with connect(bench.path) as link:
+        hello = link.hello
+
+    assert (hello.name, hello.identity) == ("toy", toy.identity.hex())
+    assert (hello.inputs, hello.outputs, hello.ops) == (1, 1, 2)
+    assert (hello.max_payload, hello.tick_hz) == (toy.frame_bytes, 1_000_000_000)
+
+
+def test_crc_per_op_chains_over_steps(toy: Toy, bench: Bench):
+    x = vector(toy, 3)
+    with connect(bench.path) as link:
+        found = link.infer([x.tobytes()], [toy.outputs], Mode.CRC)
+
+    assert found.trace == (zlib.crc32(toy.hidden(x)), zlib.crc32(toy.reference(x)))
+
+
+def test_time_per_op_is_within_the_time_of_the_whole(toy: Toy, bench: Bench):
+    with connect(bench.path) as link:
+        found = link.infer([vector(toy, 4).tobytes()], [toy.outputs], Mode.TIME)
+
+    assert len(found.trace) == 2
+    assert all(found.trace)
+    assert sum(found.trace) <= found.ticks
+
+
+def test_the_painted_stack_is_measured(bench: Bench):
+    with connect(bench.path) as link:
+        assert link.stack() == (300, 1000)
+
+
+def test_a_firmware_of_another_model_is_refused(toy: Toy, bench: Bench):
+    with connect(bench.path) as link:
+        link.expect(toy.identity.hex(), "toy")
+        with pytest.raises(HostError, match=r"another firmware \('toy', 746f796d6f64656c\); this folder is 'digits'"):
+            link.expect("00" * 8, "digits")
+
+
+def test_a_busy_port_is_refused_in_a_line(bench: Bench):
+    with connect(bench.path), pytest.raises(HostError, match=rf"^{bench.path}: busy; another program has it open$"):
+        connect(bench.path)
+
+
+def test_a_port_that_is_not_there_is_refused_in_a_line():
+    with pytest.raises(HostError, match=r"^/dev/ttyNONE7: no such port; plugged in and powered\?$"):
+        connect("/dev/ttyNONE7")
+    with pytest.raises(HostError, match=r"^socket://localhost:1: nothing answers there; is the emulator running\?$"):
+        connect("socket://localhost:1")
+    with pytest.raises(HostError, match=r"^nonsense://x: cannot be opened"):
+        connect("nonsense://x")
+
+
+def test_a_silent_port_is_given_up(tmp_path: Path):
+    script = tmp_path / "silent"
+    script.write_text("#!/bin/sh\nexec sleep 60\n")
+    script.chmod(0o755)
+    with Bench(script) as bench, pytest.raises(HostError, match="does not answer; is it the right port"):
+        connect(bench.path, Timing(answer=0.05, wake=3))
+
+
+def test_a_board_without_our_firmware_is_told_apart(tmp_path: Path):
+    script = tmp_path / "other"
+    script.write_text(
+        "#!/bin/sh\nhead -c 11 >/dev/null; printf 'e-[Unknown command: shoehorn]\\r\\nm-ready\\r\\n'; sleep 9\n"
+    )
+    script.chmod(0o755)
+    with Bench(script) as bench, pytest.raises(HostError, match="its firmware is not Shoehorn's"):
+        connect(bench.path)
+
+
+def test_a_port_that_vanishes_in_mid_run_is_one_line(toy: Toy, program: Path):
+    with Bench(program, TOY_MILLISECONDS="3000") as bench:
+        link = connect(bench.path, Timing(answer=0.5))
+        threading.Timer(0.4, bench.unplug).start()
+        with pytest.raises(HostError, match=rf"^{bench.path}: the port vanished; was the board unplugged\?$"):
+            link.infer([vector(toy, 5).tobytes()], [toy.outputs])
+        link.close()
+
+
+def test_a_board_that_resets_in_mid_run_is_one_line(toy: Toy, program: Path):
+    with Bench(program, TOY_MILLISECONDS="3000") as bench, connect(bench.path, Timing(answer=0.5)) as link:
+        threading.Timer(0.4, bench.reset).start()
+        with pytest.raises(HostError, match=rf"^{bench.path}: the board restarted during an inference; check"):
+            link.infer([vector(toy, 6).tobytes()], [toy.outputs])
+
+
+def test_a_crash_is_told_in_the_boards_words(toy: Toy, program: Path):
+    def crash(chunk: bytes) -> list[bytes]:
+        frame = unpack(chunk.strip(b"\0"))
+        run = frame is not None and frame.type == Kind.RUN | 0x80
+        return [b"e-[fault 3 at 0x08001234]\r\n"] if run else [chunk]
+
+    with (
+        Bench(program, to_host=crash) as bench,
+        connect(bench.path) as link,
+        pytest.raises(HostError, match=r"crashed during an inference: e-\[fault 3 at 0x08001234\]"),
+    ):
+        link.infer([vector(toy, 7).tobytes()], [toy.outputs])
+
+
+def test_a_long_inference_is_waited_for_and_run_once(toy: Toy, program: Path):
+    x = vector(toy, 8)
+    with Bench(program, TOY_MILLISECONDS="700") as bench, connect(bench.path, Timing(answer=0.1)) as link:
+        found = link.infer([x.tobytes()], [toy.outputs])
+
+        # Asked again and again meanwhile; a second run would have computed on an overwritten input.
+        assert link.retries > 0
+        assert found.outputs == (toy.reference(x).tobytes(),)
+
+
+def test_a_host_that_died_leaves_a_board_that_listens(toy: Toy, bench: Bench):
+    x = vector(toy, 9)
+    leftovers = (b"\0\x05\x01half a fra", b"db 0123456", b"shoehorn%\0\x40\x02\x02", b"\0" + b"x" * 500, b"infer 1 0")
+    for junk in leftovers:
+        bench.to_board(junk)
+        with connect(bench.path) as link:
+            assert link.infer([x.tobytes()], [toy.outputs]).outputs == (toy.reference(x).tobytes(),)
+
+
+def test_text_words_end_frame_mode(bench: Bench):
+    link = connect(bench.path)
+    link._port.write(b"name%")
+    heard = b""
+    while b"m-ready\r\n" not in heard:
+        heard += link._port.read()
+    link._port.write(b"infer 0%")
+    while b"iterations" not in heard:
+        heard += link._port.read()
+
+    assert heard.startswith(b"m-name-dut-[shoehorn]\r\nm-ready\r\n")
+    link.close()
+
+
+class Exchange:
+    """Raw frames against a woken board."""
+
+    def __init__(self, path: str):
+        self.link = connect(path)
+
+    def ask(self, frame: bytes) -> list[tuple[int, int, bytes]]:
+        """What the board says to these bytes within a moment."""
+        self.link._port.write(frame)
+        deadline, heard = time.monotonic() + 0.15, b""
+        while time.monotonic() < deadline:
+            heard += self.link._port.read()
+        frames = [unpack(chunk) for chunk in heard.split(b"\0") if chunk]
+        assert None not in frames
+        return [(f.seq, f.type, f.payload) for f in frames if f]
+
+
+def test_the_board_answers_every_bad_request(toy: Toy, bench: Bench):
+    e = Exchange(bench.path)
+    seq = e.link._seq
+    bad_frame, unknown, out_of_range, not_now = (bytes([n]) for n in (1, 2, 3, 4))
+    requests = (
+        (0x77, b"", unknown),
+        (0x00, b"", unknown),
+        (0xFF, b"", unknown),
+        (Kind.HELLO, b"x", bad_frame),
+        (Kind.WRITE, b"\0\0\0\0", bad_frame),
+        (Kind.WRITE, b"\1" + bytes(4) + b"x", out_of_range),
+        (Kind.WRITE, b"\0" + (toy.inputs).to_bytes(4, "little") + b"x", out_of_range),
+        (Kind.WRITE, b"\0\xff\xff\xff\xffxx", out_of_range),
+        (Kind.RUN, b"", bad_frame),
+        (Kind.RUN, b"\3", out_of_range),
+        (Kind.RUN, b"\0" + bytes(4), not_now),
+        (Kind.READ, b"\0\0\0\0\0\0", bad_frame),
+        (Kind.READ, b"\0\x0c\0\0\0\1\0", out_of_range),
+        (Kind.READ, b"\1\0\0\0\0\1\0", out_of_range),
+        (Kind.READ, b"\0\xff\xff\xff\xff\2\0", out_of_range),
+        (Kind.TRACE, b"\0\0\3\0", out_of_range),
+        (Kind.TRACE, b"\xff\xff\xff\xff", out_of_range),
+        (Kind.CRC, b"\2\0", out_of_range),
+        (Kind.CRC, b"\0\1", out_of_range),
+    )
+    for kind, payload, error in requests:
+        seq = seq % 255 + 1
+
+        assert e.ask(pack(seq, kind, payload)) == [(seq, 0xFF, error)]
+    assert e.ask(b"\0garbage\0") == [(0, 0xFF, bad_frame)]
+    assert e.ask(pack(0, Kind.STACK, b"")) == [(0, 0xFF, not_now)]
+    assert e.ask(pack(seq, Kind.STACK, b"")) == [(seq, 0xFF, not_now)]  # another request with the last seq
+    assert e.ask(pack((seq + 1) % 255 + 1, Kind.STACK, b"")) == [((seq + 1) % 255 + 1, 0xFF, not_now)]
+    e.link.close()
+
+
+def test_the_longest_payload_fits_and_one_byte_more_does_not(toy: Toy, bench: Bench):
+    e = Exchange(bench.path)
+    write = b"\0" + bytes(4) + b"\0" * (toy.frame_bytes - 5)
+
+    assert e.ask(pack(e.link._seq + 1, Kind.WRITE, write)) == [(e.link._seq + 1, 0x82, b"")]
+    for extra in (1, 2, 50, 1000):
+        assert set(e.ask(pack(e.link._seq + 2, Kind.WRITE, write + b"\1" * extra))) == {(0, 0xFF, b"\1")}
+    e.link.close()
+
+
+class Faults:
+    """Harm to frames: each kind to one frame in a hundred, whichever way it goes."""
+
+    KINDS = ("flip", "drop", "twice", "cut", "late", "noise")
+
+    def __init__(self, seed: int):
+        self._rng = random.Random(seed)
+        self._held: bytes | None = None
+        self.frames = 0
+        self.done = dict.fromkeys(self.KINDS, 0)
+
+    def __call__(self, chunk: bytes) -> list[bytes]:
+        if not chunk.startswith(b"\0"):
+            return [chunk]
+        self.frames += 1
+        held, self._held = self._held, None
+        place = self._rng.randrange(100)
+        if place >= len(self.KINDS):
+            return [chunk, held] if held else [chunk]
+        kind = self.KINDS[place]
+        self.done[kind] += 1
+        return [*self._harm(kind, chunk), *([held] if held else [])]
+
+    def _harm(self, kind: str, chunk: bytes) -> list[bytes]:
+        at = self._rng.randrange(len(chunk))
+        if kind == "flip":
+            return [chunk[:at] + bytes([chunk[at] ^ 1 << self._rng.randrange(8)]) + chunk[at + 1 :]]
+        if kind == "twice":
+            return [chunk, chunk]
+        if kind == "cut":
+            return [chunk[:at]]
+        if kind == "late":  # behind the next one
+            self._held = chunk
+        if kind == "noise":
+            return [self._rng.randbytes(9), chunk]
+        return []
+
+
+def _survive(frames: int, toy: Toy, program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    to_board, to_host = Faults(10), Faults(11)
+    wrong = vectors = 0
+    with (
+        Bench(program, to_board, to_host) as bench,
+        connect(bench.path, Timing(answer=0.05, inference=60.0, tries=40)) as link,
+    ):
+        while to_board.frames + to_host.frames < frames:
+            x = vector(toy, vectors)
+            mode = Mode(vectors % 3)
+            found = link.infer([x.tobytes()], [toy.outputs], mode)
+            wrong += found.outputs != (toy.reference(x).tobytes(),)
+            wrong += mode is Mode.CRC and found.trace != (zlib.crc32(toy.hidden(x)), zlib.crc32(toy.reference(x)))
+            vectors += 1
+        total = to_board.frames + to_host.frames
+        harmed = {kind: to_board.done[kind] + to_host.done[kind] for kind in Faults.KINDS}
+        with capsys.disabled():
+            print(f"\n{total} frames, {vectors} inferences, harmed {harmed}: {link.retries} retries, {wrong} wrong")
+
+        assert wrong == 0
+        assert link.retries > 0
+        assert all(harmed.values())
+
+
+def test_a_faulty_wire_never_changes_a_result(toy: Toy, program: Path, capsys: pytest.CaptureFixture[str]):
+    _survive(1_000, toy, program, capsys)
+
+
+@pytest.mark.long
+def test_a_faulty_wire_never_changes_a_result_in_10000_frames(
+    toy: Toy, program: Path, capsys: pytest.CaptureFixture[str]
+):
+    _survive(10_000, toy, program, capsys)
+
+
+def test_random_bytes_never_crash_the_board(toy: Toy, bench: Bench):
+    rng = random.Random(12)
+    for _ in range(200):
+        noise = rng.randbytes(rng.randrange(1, 200))
+        for word in (b"infer", b"%"):
+            noise = noise.replace(word, b"")  # no endless inference by chance
+        bench.to_board(noise)
+        if rng.random() < 0.2:
+            bench.to_board(b"\0shoehorn%\0")
+    x = vector(toy, 13)
+    with connect(bench.path) as link:
+        assert link.infer([x.tobytes()], [toy.outputs]).outputs == (toy.reference(x).tobytes(),)

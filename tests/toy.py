@@ -1,0 +1,214 @@
+"""A board on the desk's other side: the application with a toy model, run as a process, behind a pty."""
+
+from __future__ import annotations
+
+import os
+import pty
+import shutil
+import subprocess
+import sys
+import threading
+import tty
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+ROOT = Path(__file__).resolve().parents[1]
+APP = ROOT / "firmware_templates" / "app"
+C = ROOT / "tests" / "c"
+WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wmissing-prototypes", "-Werror")
+GCC = ("gcc",)
+ZIG = (sys.executable, "-m", "ziglang", "cc")
+SCALE, ZERO = 0.125, 3  # of the output
+
+Int8 = NDArray[np.int8]
+
+
+@dataclass(frozen=True)
+class Toy:
+    """One build of the toy: its tensors, and the macros that app_config.h would hold."""
+
+    rows: int = 5
+    row_bytes: int = 61
+    outputs: int = 12
+    identity: bytes = b"toymodel"
+    mlperf: str = "toy"
+    buffer: int = 1
+    transform: int = 0
+    results: int = 0
+    frame_bytes: int = 64
+
+    @property
+    def inputs(self) -> int:
+        return self.rows * self.row_bytes
+
+    @property
+    def db_bytes(self) -> int:
+        return self.inputs * (4 if self.transform == 2 else 1)
+
+    def hidden(self, x: Int8) -> Int8:
+        """Op 0."""
+        return (3 * x.astype(np.int32) + 1).astype(np.uint8).view(np.int8)
+
+    def reference(self, x: Int8) -> Int8:
+        """The output of one inference on fresh input."""
+        hidden = self.hidden(x).astype(np.int64)
+        taps = (np.arange(self.inputs)[None, :] + np.arange(self.outputs)[:, None]) % 7 - 3
+        return ((taps @ hidden) >> 2).astype(np.uint8).view(np.int8)
+
+    def app_config(self) -> str:
+        octets = ", ".join(str(b) for b in self.identity)
+        return f"""#ifndef APP_CONFIG_H
+#define APP_CONFIG_H
+#include "toy.h"
+#include "board_config.h"
+#define SH_APP_NAME "toy"
+#define SH_APP_IDENTITY {{{octets}}}
+#define SH_APP_INPUT_TABLE(X) X(toy_input, {self.inputs}u, SH_APP_INT8, 0.0625f, -5)
+#define SH_APP_OUTPUT_TABLE(X) X(toy_output, {self.outputs}u, SH_APP_INT8, {SCALE}f, {ZERO})
+#define SH_APP_OPS 2
+#define SH_APP_RUN() toy_run()
+#define SH_APP_MLPERF "{self.mlperf}"
+#define SH_APP_DB_BYTES {self.db_bytes}u
+#define SH_APP_DB_BUFFER {self.buffer}
+#define SH_APP_INPUT_TRANSFORM {self.transform}
+#define SH_APP_RESULTS {self.results}
+#define SH_APP_FRAME_BYTES {self.frame_bytes}
+#endif
+"""
+
+    def build(self, folder: Path, compiler: tuple[str, ...] = GCC, *flags: str) -> Path:
+        """Compiles application, toy and fake board into `folder`; the path of the program."""
+        (folder / "sh").mkdir(parents=True)
+        shutil.copytree(ROOT / "runtime_c" / "include", folder / "sh" / "include")
+        (folder / "app_config.h").write_text(self.app_config())
+        (folder / "board_config.h").write_text("#define SH_BOARD_TICK_HZ 1000000000\n")
+        numbers = {"TOY_ROWS": self.rows, "TOY_ROW_BYTES": self.row_bytes, "TOY_OUTPUTS": self.outputs}
+        sizes = "".join(f"#define {name} {value}\n" for name, value in numbers.items())
+        prototypes = "int8_t *toy_input(void);\nconst int8_t *toy_output(void);\nvoid toy_run(void);\n"
+        (folder / "toy.h").write_text(f"#pragma once\n#include <stdint.h>\n{sizes}{prototypes}")
+        sources = [*sorted(APP.glob("*.c")), C / "toy.c", C / "fake_board.c"]
+        compile_c(sources, folder / "board", compiler, f"-I{folder}", f"-I{APP}", *flags)
+        return folder / "board"
+
+
+def compile_c(sources: list[Path], program: Path, compiler: tuple[str, ...], *flags: str) -> None:
+    """Compiles without a warning, or the test fails with what the compiler says."""
+    command = [*compiler, *WARNINGS, "-O1", "-g", *flags, *map(str, sources), "-o", str(program)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+
+
+Fault = Callable[[bytes], list[bytes]]
+
+
+def no_fault(chunk: bytes) -> list[bytes]:
+    return [chunk]
+
+
+class Bench:
+    """The board's process and the wire to it: a pty whose `path` is the serial port.
+
+    `to_board` and `to_host` may change what passes, frame by frame (everything between two 0x00, these included) or,
+    where there are no frames, as it comes.
+    """
+
+    def __init__(self, program: Path, to_board: Fault = no_fault, to_host: Fault = no_fault, **environment: str):
+        self._program, self._environment = program, {**os.environ, **environment}
+        self._master, self._slave = pty.openpty()
+        tty.setraw(self._slave)
+        self.path = os.ttyname(self._slave)
+        self._faults = to_board, to_host
+        self._lock = threading.Lock()
+        self._closed = False
+        self.process = self._start()
+        threading.Thread(target=self._host_to_board, daemon=True).start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            [str(self._program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self._environment
+        )
+        threading.Thread(target=self._board_to_host, args=(process,), daemon=True).start()
+        return process
+
+    def _host_to_board(self) -> None:
+        cutter = Cutter()
+        while not self._closed:
+            try:
+                data = os.read(self._master, 4096)
+            except OSError:
+                return
+            for chunk in cutter.feed(data):
+                for piece in self._faults[0](chunk):
+                    self.to_board(piece)
+
+    def to_board(self, data: bytes) -> None:
+        """Puts bytes on the board's receive line."""
+        with self._lock:
+            try:
+                assert self.process.stdin is not None
+                self.process.stdin.write(data)
+                self.process.stdin.flush()
+            except (BrokenPipeError, ValueError):
+                pass  # the board has just died; so do the bytes
+
+    def _board_to_host(self, process: subprocess.Popen[bytes]) -> None:
+        cutter = Cutter()
+        assert process.stdout is not None
+        while data := os.read(process.stdout.fileno(), 4096):
+            for chunk in cutter.feed(data):
+                for piece in self._faults[1](chunk):
+                    try:
+                        os.write(self._master, piece)
+                    except OSError:
+                        return
+
+    def reset(self) -> None:
+        """The board loses power and wakes up again."""
+        with self._lock:
+            self.process.kill()
+            self.process.wait()
+            self.process = self._start()
+
+    def unplug(self) -> None:
+        """The port vanishes."""
+        self._closed = True
+        os.close(self._slave)
+        os.close(self._master)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        if not self._closed:
+            self.unplug()
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Cutter:
+    """Cuts a stream into frames with their zeros; text (no frame open) passes at once."""
+
+    def __init__(self) -> None:
+        self._open = b""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        chunks = []
+        self._open += data
+        while self._open:
+            if self._open[0] != 0:
+                text, zero, rest = self._open.partition(b"\0")
+                chunks.append(text)
+                self._open = zero + rest
+            elif (end := self._open.find(b"\0", 1)) > 0:
+                chunks.append(self._open[: end + 1])
+                self._open = self._open[end + 1 :]
+            else:
+                break
+        return chunks
