@@ -116,7 +116,15 @@ class Bench:
     where there are no frames, as it comes.
     """
 
-    def __init__(self, program: Path, to_board: Fault = no_fault, to_host: Fault = no_fault, **environment: str):
+    def __init__(
+        self,
+        program: Path,
+        to_board: Fault = no_fault,
+        to_host: Fault = no_fault,
+        *,
+        powered: bool = True,
+        **environment: str,
+    ):
         self._program, self._environment = program, {**os.environ, **environment}
         self._master, self._slave = pty.openpty()
         tty.setraw(self._slave)
@@ -124,15 +132,22 @@ class Bench:
         self._faults = to_board, to_host
         self._lock = threading.Lock()
         self._closed = False
-        self.process = self._start()
+        self.process: subprocess.Popen[bytes] | None = None
+        if powered:
+            self.power_on()
         threading.Thread(target=self._host_to_board, daemon=True).start()
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
+    def power_on(self) -> None:
+        """The board wakes up; what it says before the port is open is lost."""
+        self.process = subprocess.Popen(
             [str(self._program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self._environment
         )
-        threading.Thread(target=self._board_to_host, args=(process,), daemon=True).start()
-        return process
+        threading.Thread(target=self._board_to_host, args=(self.process,), daemon=True).start()
+
+    def _power_off(self) -> None:
+        if self.process:
+            self.process.kill()
+            self.process.wait()
 
     def _host_to_board(self) -> None:
         cutter = Cutter()
@@ -149,7 +164,7 @@ class Bench:
         """Puts bytes on the board's receive line."""
         with self._lock:
             try:
-                assert self.process.stdin is not None
+                assert self.process and self.process.stdin
                 self.process.stdin.write(data)
                 self.process.stdin.flush()
             except (BrokenPipeError, ValueError):
@@ -169,9 +184,8 @@ class Bench:
     def reset(self) -> None:
         """The board loses power and wakes up again."""
         with self._lock:
-            self.process.kill()
-            self.process.wait()
-            self.process = self._start()
+            self._power_off()
+            self.power_on()
 
     def unplug(self) -> None:
         """The port vanishes."""
@@ -180,8 +194,7 @@ class Bench:
         os.close(self._master)
 
     def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
+        self._power_off()
         if not self._closed:
             self.unplug()
 

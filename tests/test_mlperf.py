@@ -1,0 +1,307 @@
+"""The text protocol of MLPerf Tiny, word by word, spoken with the real application in C and a toy model."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toy import APP, SCALE, ZERO, Bench, C, Int8, Toy, compile_c
+
+from host_tools.ports import Port
+
+READY = "m-ready\r\n"
+
+
+class Runner:
+    """Sends commands and reads answers as the public runner does: text, ended by m-ready."""
+
+    def __init__(self, bench: Bench):
+        self.port = Port(bench.path)
+        bench.power_on()
+        self.banner = self._until_ready()
+
+    def _until_ready(self) -> str:
+        heard, deadline = "", time.monotonic() + 10
+        while not heard.endswith(READY):
+            assert time.monotonic() < deadline, f"no m-ready after {heard!r}"
+            heard += self.port.read().decode()
+        return heard
+
+    def raw(self, command: str | bytes) -> str:
+        """The whole answer, to the byte."""
+        self.port.write(command if isinstance(command, bytes) else command.encode())
+        return self._until_ready()
+
+    def ask(self, command: str) -> list[str]:
+        """The lines before m-ready; each of them ends in CR LF."""
+        answer = self.raw(command + "%")
+        assert answer.count("\n") == answer.count("\r\n")
+        return answer.split("\r\n")[:-2]
+
+    def load(self, data: bytes) -> list[str]:
+        """In pieces of 31 bytes; the last answer."""
+        assert self.ask(f"db load {len(data)}") == [f"m-[Expecting {len(data)} bytes]"]
+        answers = [self.ask(f"db {data[at : at + 31].hex()}") for at in range(0, len(data), 31)]
+        assert not any(answers[:-1])
+        return answers[-1]
+
+
+def start(toy: Toy, folder: Path) -> Bench:
+    return Bench(toy.build(folder / "build", ("gcc",), "-fsanitize=address,undefined"), powered=False)
+
+
+@pytest.fixture(scope="module")
+def toy() -> Toy:
+    return Toy(rows=49, row_bytes=10, outputs=12, mlperf="kws01")
+
+
+@pytest.fixture(scope="module")
+def runner(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
+    with start(toy, tmp_path_factory.mktemp("kws")) as bench:
+        yield Runner(bench)
+
+
+def vector(toy: Toy, seed: int) -> Int8:
+    return np.random.default_rng(seed).integers(-128, 128, toy.inputs, np.int8)
+
+
+def results(values: Int8) -> str:
+    reals = np.float32(SCALE) * (values.astype(np.float32) - ZERO)
+    return f"m-results-[{','.join(f'{v:.3f}' for v in reals)}]"
+
+
+def test_the_banner_comes_in_order(runner: Runner):
+    assert re.fullmatch(
+        r"m-timestamp-mode-performance\r\nm-lap-us-\d+\r\nm-init-done\r\nm-ready\r\n",
+        runner.banner,
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("name", ["m-name-dut-[shoehorn]"]),
+        ("profile", ["m-profile-[ULPMark for tinyML Firmware V0.0.1]", "m-model-[kws01]"]),
+        ("nonsense", ["e-[Unknown command: nonsense]"]),
+        ("Name", ["e-[Unknown command: Name]"]),
+        ("names of all", ["e-[Unknown command: names]"]),
+        ("", ["e-[Unknown command: ]"]),
+        ("   ", ["e-[Unknown command: ]"]),
+        ("infer 0", ["e-[Inference iterations must be >0]"]),
+        ("infer -1", ["e-[Inference iterations must be >0]"]),
+        ("infer many", ["e-[Inference iterations must be >0]"]),
+        ("infer 1 -1", ["e-[Inference warmup must be >=0]"]),
+        ("db", ["e-[Command 'db' requires a subcommand]"]),
+        ("db load", ["e-[Command 'db load' requires the # of bytes]"]),
+        ("db load 0", ["e-[Command 'db load' must be >0 bytes]"]),
+        ("db load -3", ["e-[Command 'db load' must be >0 bytes]"]),
+        ("db load x", ["e-[Command 'db load' must be >0 bytes]"]),
+        ("db abc", ["e-[Insufficent number of hex digits]"]),
+        ("db 0g", ["e-[Invalid hex digit '0g']"]),
+        ("db 00 11", []),
+        ("x" * 80, [f"e-[Unknown command: {'x' * 80}]"]),
+        ("x" * 81, ["e-[Command longer than 80 characters]"]),
+        ("x" * 5000, ["e-[Command longer than 80 characters]"]),
+        ("na\r\nme", ["m-name-dut-[shoehorn]"]),
+        ("a\x01\x7f", ["e-[Unknown command: a??]"]),
+    ],
+)
+def test_each_command_has_its_answer(runner: Runner, command: str, answer: list[str]):
+    assert runner.ask(command) == answer
+
+
+def test_the_oversize_answer_has_no_prefix_and_a_bare_newline(runner: Runner):
+    assert runner.raw("db load 491%") == f"Supplied buffer size 491 exceeds maximum of 490\n{READY}"
+    assert runner.raw("db load 99999999999%") == f"Supplied buffer size 2147483647 exceeds maximum of 490\n{READY}"
+    assert runner.ask("db " + "ff" * 31) == []  # bytes that nothing waits for go nowhere
+    assert runner.ask("db print") == []
+
+
+def test_timestamps_count_microseconds(runner: Runner):
+    def now() -> int:
+        (line,) = runner.ask("timestamp")
+        match = re.match(r"^m-lap-us-([0-9]+)$", line)
+        assert match
+        return int(match[1])
+
+    begun, first = time.monotonic(), now()
+    time.sleep(0.05)
+    passed = now() - first
+
+    assert 50_000 <= passed <= (time.monotonic() - begun) * 1e6
+
+
+def test_help_names_every_command(runner: Runner):
+    lines = runner.ask("help")
+
+    assert lines[0] == "ULPMark for tinyML Firmware V0.0.1"
+    for word in ("name", "profile", "timestamp", "db load", "db print", "infer", "results"):
+        assert any(word in line for line in lines)
+
+
+def test_the_buffer_prints_eight_bytes_a_line(runner: Runner):
+    assert runner.load(bytes(range(10, 21))) == ["m-load-done"]
+
+    assert runner.ask("db print") == ["m-buffer-0a-0b-0c-0d-0e-0f-10-11", "m-buffer-12-13-14"]
+
+
+def test_hex_digits_may_be_of_either_case_and_surplus_ones_are_ignored(runner: Runner):
+    runner.ask("db load 3")
+
+    assert runner.ask("db aB") == []
+    assert runner.ask("db CDef0011zz") == ["m-load-done"]
+    assert runner.ask("db 77") == []
+    assert runner.ask("db print") == ["m-buffer-ab-cd-ef"]
+
+
+def test_a_bad_digit_leaves_the_bytes_before_it(runner: Runner):
+    runner.ask("db load 2")
+
+    assert runner.ask("db 01q2") == ["e-[Invalid hex digit 'q2']"]
+    assert runner.ask("db 02") == ["m-load-done"]
+    assert runner.ask("db print") == ["m-buffer-01-02"]
+
+
+def test_an_inference_says_its_lines_in_order(toy: Toy, runner: Runner):
+    x = vector(toy, 1)
+    assert runner.load(x.tobytes()) == ["m-load-done"]
+    lines = runner.ask("infer 3 2")
+    laps = [int(line.removeprefix("m-lap-us-")) for line in lines if line.startswith("m-lap-us-")]
+
+    assert len(laps) == 2 and laps[0] <= laps[1]
+    assert lines == [
+        "m-warmup-start-2",
+        "m-warmup-done",
+        "m-infer-start-3",
+        f"m-lap-us-{laps[0]}",
+        f"m-lap-us-{laps[1]}",
+        "m-infer-done",
+        results(toy.reference(x)),
+    ]
+    assert runner.ask("results") == [results(toy.reference(x))]
+
+
+def test_the_defaults_are_one_run_after_ten(toy: Toy, runner: Runner):
+    lines = runner.ask("infer")
+
+    assert lines[0] == "m-warmup-start-10"
+    assert lines[2] == "m-infer-start-1"
+    assert runner.ask("infer 2")[:3] == ["m-warmup-start-10", "m-warmup-done", "m-infer-start-2"]
+
+
+def test_a_runner_in_the_public_ones_manner_gets_every_result_right(toy: Toy, runner: Runner):
+    profile = [re.match(r"^m-(model|profile)-\[([^]]+)]$", line) for line in runner.ask("profile")]
+    assert [m and m[2] for m in profile] == ["ULPMark for tinyML Firmware V0.0.1", "kws01"]
+    for seed in range(5):
+        x = vector(toy, 100 + seed)
+        runner.load(x.tobytes())
+        for command in ("infer 1 0", "infer 4 3", "infer 1 0"):
+            found = [m for m in (re.match(r"^m-results-\[([^]]+)\]$", s) for s in runner.ask(command)) if m]
+
+            assert [f"m-results-[{m[1]}]" for m in found] == [results(toy.reference(x))]
+
+
+@pytest.mark.parametrize("transform", [0, 1])
+@pytest.mark.parametrize("outputs", [12, 700])
+def test_results_are_right_without_a_buffer_or_are_refused(transform: int, outputs: int, tmp_path: Path):
+    toy = Toy(buffer=0, transform=transform, outputs=outputs)
+    x = vector(toy, 2)
+    sent = x.tobytes() if transform == 0 else (x.astype(np.int16) + 128).astype(np.uint8).tobytes()
+    with start(toy, tmp_path) as bench:
+        runner = Runner(bench)
+        assert runner.ask("results") == ["e-[No results: use infer first]"]
+        runner.load(sent)
+        assert runner.ask("db print")[0] == "m-buffer-" + sent[:8].hex("-")
+        assert runner.ask("infer 1 0")[-1] == results(toy.reference(x))
+        assert runner.ask("db 00") == runner.ask("db print") == []  # the inference took the bytes away
+        lost = "e-[Results are overwritten: load again and use 'infer 1 0']"
+        kept = results(toy.reference(x)) if outputs == 12 else lost
+        assert runner.ask("infer 2 1")[-1] == kept
+        runner.load(sent)
+        assert runner.ask("infer 2 1")[-1] == kept
+        assert runner.ask("results") == [kept]
+
+
+def test_results_too_large_to_keep_are_right_with_a_buffer(tmp_path: Path):
+    toy = Toy(outputs=700)
+    x = vector(toy, 3)
+    with start(toy, tmp_path) as bench:
+        runner = Runner(bench)
+        runner.load(x.tobytes())
+        for command in ("infer 3 2", "results", "infer 1 0", "results"):
+            assert runner.ask(command)[-1] == results(toy.reference(x))
+
+
+def test_pixels_lose_128(tmp_path: Path):
+    toy = Toy(transform=1, mlperf="vww01")
+    x = vector(toy, 4)
+    sent = (x.astype(np.int16) + 128).astype(np.uint8).tobytes()
+    with start(toy, tmp_path) as bench:
+        runner = Runner(bench)
+        runner.load(sent)
+        assert runner.ask("db print")[1] == "m-buffer-" + sent[8:16].hex("-")
+        assert runner.ask("infer 2 2")[-1] == results(toy.reference(x))
+
+
+def test_floats_are_quantised_and_compared_with_the_output(tmp_path: Path):
+    toy = Toy(rows=8, row_bytes=80, outputs=640, transform=2, results=1, mlperf="ad01")
+    rng = np.random.default_rng(5)
+    sent = rng.normal(0, 6, toy.inputs).astype(np.float32)
+    sent[:8] = [0.03125, -0.03125, 0.09375, 1e9, -1e30, np.inf, -np.inf, 0.0]  # ties, and what saturates
+    scaled = sent / np.float32(0.0625)
+    away = np.where(scaled < 0, np.ceil(scaled - 0.5), np.floor(scaled + 0.5))
+    x = np.clip(away - 5, -128, 127).astype(np.int8)
+    sent[3:7] = [1e4, -1e4, 1e4, -1e4]  # the same once saturated, and a sum that can be printed
+    finite = sent.copy()
+    reals = np.float32(SCALE) * (toy.reference(x).astype(np.float32) - ZERO)
+    total = np.float32(0)
+    for difference in reals - finite:
+        total += difference * difference
+    with start(toy, tmp_path) as bench:
+        runner = Runner(bench)
+        runner.load(sent.tobytes())
+        for command in ("infer 1 0", "infer 2 1", "results"):
+            assert runner.ask(command)[-1] == f"m-results-[{total / np.float32(640):.3f}]"
+
+
+def test_frames_and_back_forget_the_results(toy: Toy, runner: Runner):
+    runner.load(vector(toy, 6).tobytes())
+    runner.ask("infer 1 0")
+
+    assert runner.ask("shoehorn") == ["m-shoehorn-[1]"]
+    assert runner.ask("results") == ["e-[No results: use infer first]"]
+    assert runner.ask("name") == ["m-name-dut-[shoehorn]"]
+
+
+def test_floats_print_as_printf_does(tmp_path: Path):
+    rng = np.random.default_rng(7)
+    special = [
+        "00000000",
+        "80000000",
+        "7f800000",
+        "ff800000",
+        "7f7fffff",
+        "ff7fffff",
+        "00000001",
+        "007fffff",
+        "00800000",
+    ]
+    ties = np.array([0.0005, 0.0625, 0.1875, 0.3125, 2.5, 1234.5625, -0.0004, 9.9996, 16777216, 2**53], np.float32)
+    bits = [
+        *special,
+        *(f"{b:08x}" for b in ties.view(np.uint32)),
+        *(f"{b:08x}" for b in (np.arange(4096) / 4096).astype(np.float32).view(np.uint32)),
+        *(f"{b:08x}" for b in rng.integers(0, 2**32, 5000, np.uint32) if (b >> 23) & 0xFF != 0xFF),
+    ]
+    program = tmp_path / "fmt"
+    flags = ("-fsanitize=address,undefined", f"-I{APP}")
+    compile_c([APP / "fmt.c", C / "fmt_test.c"], program, ("gcc",), *flags)
+    found = subprocess.run([program], input="\n".join(bits), capture_output=True, text=True, check=True).stdout.split()
+    values = np.array([int(b, 16) for b in bits], np.uint32).view(np.float32)
+
+    assert found == [f"{float(value):.3f}" for value in values]
