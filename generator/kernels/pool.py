@@ -64,9 +64,13 @@ def _softmax(node: Node) -> dict[str, Value]:
     }
 
 
+def _softmaxes(node: Node) -> bool:
+    return all_s8(node) and node.output.type.nhwc[3] < 1 << 12  # as many ones as the sum of exponentials holds
+
+
 KERNELS = (
     Kernel(op=AveragePool2d, name="average_pool2d_s8", params=_pool2d, accepts=all_s8),
     Kernel(op=MaxPool2d, name="max_pool2d_s8", params=_pool2d, accepts=all_s8),
     Kernel(op=Mean, name="mean_s8", params=_mean, accepts=all_s8, takes_row=True),
-    Kernel(op=Softmax, name="softmax_s8", params=_softmax, accepts=all_s8),
+    Kernel(op=Softmax, name="softmax_s8", params=_softmax, accepts=_softmaxes),
 )

@@ -11,7 +11,7 @@
 
 typedef struct {
     int32_t positions; // vectors in a row
-    int32_t channels;  // elements of a vector
+    int32_t channels;  // elements of a vector, at most 4095 (the sum's 12 integer bits)
     int32_t multiplier;
     int32_t shift;    // to the left
     int32_t diff_min; // differences below this count as nothing

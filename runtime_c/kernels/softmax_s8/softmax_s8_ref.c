@@ -75,6 +75,11 @@ static int32_t leading_zeros(uint32_t value)
     return zeros;
 }
 
+static int32_t exp_of_diff(const sh_softmax_s8 *op, int32_t diff)
+{
+    return exp_negative(sh_rescale(diff, op->multiplier, op->shift));
+}
+
 static void vector(const sh_softmax_s8 *op, const int8_t *x, int8_t *y)
 {
     int32_t largest = INT8_MIN;
@@ -85,8 +90,7 @@ static void vector(const sh_softmax_s8 *op, const int8_t *x, int8_t *y)
     for (int32_t i = 0; i < op->channels; i++) {
         int32_t diff = x[i] - largest;
         if (diff >= op->diff_min) {
-            int32_t scaled = sh_rescale(diff, op->multiplier, op->shift);
-            sum += sh_shift_right(exp_negative(scaled), SUM_INTEGER_BITS);
+            sum += sh_shift_right(exp_of_diff(op, diff), SUM_INTEGER_BITS);
         }
     }
     // The sum is at least 1 (the largest element's), so it has a leading one to take away.
@@ -97,9 +101,8 @@ static void vector(const sh_softmax_s8 *op, const int8_t *x, int8_t *y)
     for (int32_t i = 0; i < op->channels; i++) {
         int32_t diff = x[i] - largest;
         int32_t level = 0;
-        if (diff >= op->diff_min) {
-            int32_t scaled = sh_rescale(diff, op->multiplier, op->shift);
-            level = sh_shift_right(sh_mul_high(scale, exp_negative(scaled)), exponent);
+        if (diff >= op->diff_min && exponent <= 31) { // beyond 31 all are less than half a level
+            level = sh_shift_right(sh_mul_high(scale, exp_of_diff(op, diff)), exponent);
         }
         y[i] = (int8_t)sh_clamp(level + INT8_MIN, INT8_MIN, INT8_MAX);
     }

@@ -1,0 +1,59 @@
+"""The compilers that the C must please, and for which machines; those that are not installed are left out."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import ziglang
+
+WARNINGS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wmissing-prototypes", "-Werror")
+
+# `zig cc -c` compiles one file a call; the clang inside takes all at once, but has to be told where its headers are.
+_ZIG_HEADERS = Path(ziglang.__file__).parent / "lib" / "include"
+_ZIG = (sys.executable, "-m", "ziglang", "clang", "-ffreestanding", "-nostdinc", "-isystem", str(_ZIG_HEADERS))
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C compiler for one machine."""
+
+    name: str
+    command: tuple[str, ...]
+
+    @property
+    def installed(self) -> bool:
+        return shutil.which(self.command[0]) is not None
+
+    def run(self, *arguments: str | Path, cwd: Path) -> None:
+        """Runs it in `cwd`; AssertionError with what it said if it fails."""
+        result = subprocess.run([*self.command, *map(str, arguments)], cwd=cwd, capture_output=True, text=True)
+        assert result.returncode == 0, f"{self.name}: {result.stderr}"
+
+
+COMPILERS = (
+    Compiler("zig-host", (*_ZIG, "--target=x86_64-linux-gnu")),
+    Compiler("zig-cortex-m0", (*_ZIG, "--target=thumbv6m-none-eabi", "-mcpu=cortex-m0")),
+    Compiler("zig-arm1176", (*_ZIG, "--target=arm-none-eabihf", "-mcpu=arm1176jzf-s")),
+    Compiler("zig-cortex-a53", (*_ZIG, "--target=aarch64-none-elf", "-mcpu=cortex-a53")),
+    Compiler("gcc-host", ("gcc",)),
+    Compiler("gcc-cortex-m0", ("arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m0")),
+    Compiler(
+        "gcc-cortex-m4", ("arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")
+    ),
+)
+
+
+def each_compiler(*names: str) -> pytest.MarkDecorator:
+    """Parametrises `compiler`, over all or the named ones; one that is not installed skips, in words."""
+    cases = []
+    for compiler in COMPILERS:
+        if names and compiler.name not in names:
+            continue
+        missing = pytest.mark.skipif(not compiler.installed, reason=f"{compiler.command[0]} is not installed")
+        cases.append(pytest.param(compiler, id=compiler.name, marks=missing))
+    return pytest.mark.parametrize("compiler", cases)

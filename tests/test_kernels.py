@@ -1,0 +1,199 @@
+"""Every portable kernel, through the reference runtime, against the op's own numpy reference: equal in every byte."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from runtime import run_reference
+from samples import graph_of, int8, random_inputs, sample
+from shared import MODELS, ROAD, needs_shared
+
+from generator import ops
+from generator.importers import load
+from generator.ir import Array, DType, Graph, Node, Op, Quant, Tensor, TensorType
+from generator.kernels import CATALOGUE, KernelError, choose
+from generator.paths import RUNTIME_C
+from generator.targets import Isa
+
+SEEDS = 40
+ONE = Quant((1.0,), (0,))
+
+
+def numpy_run(graph: Graph, inputs: Sequence[Array]) -> dict[str, Array]:
+    """Every tensor that an op writes, by the ops' own references."""
+    values = {name: t.data for name, t in graph.tensors.items() if t.data is not None}
+    values |= dict(zip(graph.inputs, inputs, strict=True))
+    for node in graph.nodes():
+        values[node.output.name] = node.op.reference([values[t.name] for t in node.inputs], node.sig)
+    return {op.output: values[op.output] for op in graph.ops}
+
+
+def assert_same_bytes(graph: Graph, inputs: Sequence[Array]) -> None:
+    """The reference runtime and numpy agree on every tensor that an op writes."""
+    found = run_reference(graph, inputs)
+    for name, want in numpy_run(graph, inputs).items():
+        np.testing.assert_array_equal(found[name], want, err_msg=f"{graph.name}: tensor '{name}'", strict=True)
+
+
+@pytest.mark.parametrize("op_class", ops.OPS, ids=lambda c: c.__name__)
+def test_a_kernel_computes_what_the_op_means(op_class: type[Op]) -> None:
+    for seed in range(SEEDS):
+        rng = np.random.default_rng(seed)
+        graph = sample(op_class, rng)
+        assert_same_bytes(graph, list(random_inputs(graph, rng).values()))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("op_class", ops.OPS, ids=lambda c: c.__name__)
+def test_a_kernel_computes_what_the_op_means_a_thousand_times(op_class: type[Op]) -> None:
+    for seed in range(SEEDS, 1000 + SEEDS):
+        rng = np.random.default_rng(seed)
+        graph = sample(op_class, rng)
+        assert_same_bytes(graph, list(random_inputs(graph, rng).values()))
+
+
+def _depthwise(channels: int, rng: np.random.Generator) -> Graph:
+    weights = TensorType((1, 3, 3, channels), DType.INT8, Quant((0.01,), (0,)))
+    bias = TensorType((channels,), DType.INT32, Quant((0.01,), (0,)))
+    return graph_of(
+        ops.DepthwiseConv2d,
+        [
+            int8((1, 4, 4, channels), Quant((1.0,), (-3,))),
+            (weights, rng.integers(-127, 127, weights.shape, np.int8)),
+            (bias, rng.integers(-900, 900, channels, np.int32)),
+        ],
+        int8((), Quant((4.0,), (5,))),
+        padding=ops.Padding(1, 1, 1, 1),
+    )
+
+
+def _average(channels: int, rng: np.random.Generator) -> Graph:
+    del rng
+    x = int8((1, 4, 4, channels), ONE)
+    return graph_of(
+        ops.AveragePool2d, [x], int8((), ONE), kernel=(3, 3), stride=(1, 1), padding=ops.Padding(1, 1, 1, 1)
+    )
+
+
+@pytest.mark.parametrize("channels", [1, 15, 16, 17, 31, 32, 33, 48])
+@pytest.mark.parametrize("make", [_depthwise, _average])
+def test_channels_around_a_block_of_them_are_all_computed(make, channels: int) -> None:
+    rng = np.random.default_rng(channels)
+    graph = make(channels, rng)
+
+    assert_same_bytes(graph, list(random_inputs(graph, rng).values()))
+
+
+def _movers(kind: TensorType) -> list[Graph]:
+    n, h, w, c = kind.shape
+    other = TensorType((n, h, w, c + 2), kind.dtype)
+    return [
+        graph_of(ops.Pad, [kind], kind.dtype, before=(0, 1, 2, 0), after=(0, 2, 0, 0), value=0),
+        graph_of(ops.Pad, [kind], kind.dtype, before=(0, 0, 1, 1), after=(1, 0, 1, 2), value=3),
+        graph_of(ops.Concat, [kind, other], kind.dtype, axis=3),
+        graph_of(ops.Concat, [kind, kind], kind.dtype, axis=2),
+        graph_of(ops.Concat, [kind, kind], kind.dtype, axis=1),
+        graph_of(ops.Slice, [kind], kind.dtype, begin=(0, 1, 2, 1), size=(n, 2, 2, 2), step=(1, 2, 1, 1)),
+        graph_of(ops.Slice, [kind], kind.dtype, begin=(0, 2, 3, 2), size=(n, 3, 2, 2), step=(1, -1, -2, -2)),
+        graph_of(ops.Slice, [kind], kind.dtype, begin=(0, 0, 1, 0), size=(n, h, 2, c), step=(1, 1, 1, 1)),
+        graph_of(ops.Transpose, [kind], kind.dtype, perm=(0, 3, 1, 2)),
+        graph_of(ops.Transpose, [kind], kind.dtype, perm=(3, 2, 1, 0)),
+        graph_of(ops.ResizeNearest, [kind], kind.dtype, size=(7, 3), align_corners=False, half_pixel_centers=False),
+        graph_of(ops.Reshape, [kind], kind.dtype, shape=(n * h, w * c)),
+    ]
+
+
+@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.UINT8, DType.INT16, DType.INT32])
+def test_ops_that_move_elements_move_them_of_any_size(dtype: DType) -> None:
+    rng = np.random.default_rng(1)
+    for graph in _movers(TensorType((2, 5, 4, 3), dtype)):
+        inputs = [rng.integers(0, 255, graph.tensors[name].type.shape).astype(dtype.numpy) for name in graph.inputs]
+        assert_same_bytes(graph, inputs)
+
+
+def test_quantize_rounds_halves_away_from_zero_and_saturates() -> None:
+    x = TensorType((9,), DType.FLOAT32)
+    graph = graph_of(ops.Quantize, [x], int8((), Quant((0.5,), (10,))))
+    values = np.array([0.25, -0.25, 0.249, -0.249, 1e30, -1e30, np.inf, -np.inf, np.nan], np.float32)
+
+    y = run_reference(graph, [values])["y"]
+
+    assert y.tolist() == [11, 9, 10, 10, 127, -128, 127, -128, -128]
+
+
+def test_dequantize_gives_the_float_nearest_to_the_product() -> None:
+    x = TensorType((256,), DType.UINT8, Quant((float(np.float32(0.1)),), (7,)))
+    graph = graph_of(ops.Dequantize, [x], DType.FLOAT32)
+    stored = np.arange(256, dtype=np.uint8)
+
+    y = run_reference(graph, [stored])["y"]
+
+    exact = (stored.astype(np.float64) - 7) * float(np.float32(0.1))  # 24 bits by 9 bits fit a double
+    assert y.tobytes() == exact.astype(np.float32).tobytes()
+
+
+def test_softmax_survives_equal_extreme_and_many_values() -> None:
+    for channels in (1, 2, 1000):
+        for scale in (1e-4, 0.05, 0.9):
+            x = int8((3, channels), Quant((scale,), (0,)))
+            graph = graph_of(ops.Softmax, [x], int8((), Quant((1 / 256,), (-128,))), beta=1.0)
+            rows = np.stack([np.full(channels, 127), np.full(channels, -128), np.linspace(-128, 127, channels)])
+            assert_same_bytes(graph, [rows.astype(np.int8)])
+
+
+@pytest.mark.parametrize("op_class", [c for c in ops.OPS if c is not ops.Reshape], ids=lambda c: c.__name__)
+def test_every_op_has_a_portable_kernel(op_class: type[Op]) -> None:
+    node = next(sample(op_class, np.random.default_rng(0)).nodes())
+
+    kernel = choose(node, (Isa.C,))
+
+    assert kernel.isa is Isa.C
+    assert kernel.op is op_class
+
+
+def test_the_catalogue_and_the_tree_agree() -> None:
+    listed = {kernel.source for kernel in CATALOGUE}
+    lying = {path.relative_to(RUNTIME_C).as_posix() for path in RUNTIME_C.glob("kernels/*/*.c")}
+
+    assert listed == lying
+    assert {kernel.header for kernel in CATALOGUE} == {
+        path.relative_to(RUNTIME_C).as_posix() for path in RUNTIME_C.glob("kernels/*/*.h")
+    }
+
+
+def test_a_portable_kernel_is_called_ref_and_no_other_is() -> None:
+    assert all((kernel.isa is Isa.C) == (kernel.suffix == "ref") for kernel in CATALOGUE)
+
+
+def test_a_node_without_a_kernel_is_refused_by_name_and_types() -> None:
+    x = TensorType((1, 4), DType.INT16, ONE)
+    op = ops.Softmax(name="head/softmax", inputs=("x",), output="y", beta=1.0)
+    node = Node(op, (Tensor("x", x),), Tensor("y", x))
+
+    with pytest.raises(
+        KernelError, match=r"op 'head/softmax' \(Softmax\): no kernel takes int16\[1x4\] to int16\[1x4\]"
+    ):
+        choose(node, (Isa.C,))
+
+
+@needs_shared
+@pytest.mark.parametrize("model", ROAD)
+def test_a_road_model_runs_as_numpy_says_op_by_op(model: str) -> None:
+    path: Path = MODELS / f"{model}.tflite"
+    graph = load(path)
+    if graph.macs > 50_000_000:
+        pytest.skip("more than 50 M MACs: left to `make test-all`")
+
+    assert_same_bytes(graph, list(random_inputs(graph, np.random.default_rng(3)).values()))
+
+
+@needs_shared
+@pytest.mark.long
+@pytest.mark.parametrize("model", ROAD)
+def test_a_road_model_runs_as_numpy_says_op_by_op_on_more_inputs(model: str) -> None:
+    graph = load(MODELS / f"{model}.tflite")
+    for seed in range(1 if graph.macs > 50_000_000 else 5):
+        assert_same_bytes(graph, list(random_inputs(graph, np.random.default_rng(seed)).values()))
