@@ -43,10 +43,11 @@ def test_a_random_graph_gives_the_bytes_of_tflite_micro(op_class: type[Op]) -> N
 
 @pytest.mark.parametrize("op_class", [ops.Add, ops.Sub, ops.Mul, ops.Maximum, ops.Minimum], ids=lambda c: c.__name__)
 def test_all_pairs_of_int8_values_give_the_bytes_of_tflite_micro(op_class: type[Op]) -> None:
-    for case in range(40):
+    for case in range(80):
         rng = seeded(op_class.__name__, case)
         a, b = samples.quant(rng, 0.01, 0.3), samples.quant(rng, 0.01, 0.3)
-        y = Quant((samples.float32(256 * (a.scale * b.scale if op_class is ops.Mul else 0.01)),), (case - 20,))
+        # Ties of one operand alone (Mul: of the product), so that the last bit of a multiplier shows.
+        y = tied(a.scale * b.scale if op_class is ops.Mul else (a.scale, b.scale)[case % 2], rng)
         if op_class in (ops.Maximum, ops.Minimum):
             a = b = y
         operands = [samples.int8((256, 1), a), samples.int8((256,), b)]
@@ -54,14 +55,65 @@ def test_all_pairs_of_int8_values_give_the_bytes_of_tflite_micro(op_class: type[
         assert_same_bytes(graph, {"x0": ALL_INT8.reshape(256, 1), "x1": ALL_INT8}, f"case {case}")
 
 
+def tied(scale: float, rng: np.random.Generator, most: float = 2.0) -> Quant:
+    """An output quantisation y for which `scale` / y times small odd numbers lies next to a half.
+
+    `scale` / y is at most about `most`. What is next to a half tells single from double precision: the
+    roundings of y and of the quotient fall on either side.
+    """
+    factor = int(rng.choice(np.arange(3, 60, 2)))
+    half = int(rng.integers(0, max(1, int(factor * most)))) + 0.5
+    return Quant((samples.float32(scale * factor / half),), (int(rng.integers(-20, 20)),))
+
+
 def test_prelu_of_all_values_and_slopes_gives_the_bytes_of_tflite_micro() -> None:
-    for case in range(20):
+    for case in range(60):
         rng = seeded("prelu", case)
         x, slope = samples.quant(rng), samples.quant(rng, 0.001, 0.02)
-        y = samples.quant(rng, x.scale / 2, x.scale * 2)
+        y = tied(x.scale * slope.scale, rng, 0.1) if case % 2 else tied(x.scale, rng)
         operands = [samples.int8((256, 256), x), (samples.int8((256,), slope), ALL_INT8)]
         graph = samples.graph_of(ops.Prelu, operands, samples.int8((), y))
         assert_same_bytes(graph, {"x0": np.repeat(ALL_INT8, 256).reshape(256, 256)}, f"case {case}")
+
+
+@pytest.mark.parametrize("op_class", [ops.Relu, ops.LeakyRelu, ops.Requantize], ids=lambda c: c.__name__)
+def test_tables_of_ties_round_as_in_tflite_micro(op_class: type[Op]) -> None:
+    for case in range(300):
+        rng = seeded(f"ties {op_class.__name__}", case)
+        x, alpha = samples.quant(rng), samples.float32(rng.uniform(0.01, 1.5))
+        attributes = {"alpha": alpha} if op_class is ops.LeakyRelu else {}
+        y = tied(x.scale * (alpha if attributes and case % 2 else 1.0), rng)
+        graph = samples.graph_of(op_class, [samples.int8((256,), x)], samples.int8((), y), **attributes)
+        assert_same_bytes(graph, {"x0": ALL_INT8}, f"case {case}")
+
+
+def test_hard_swish_rounds_its_16_bit_multiplier_as_tflite_micro() -> None:
+    for case in range(1500):
+        rng = seeded("hard swish ties", case)
+        x = samples.quant(rng, 0.01, 0.12)
+        # The multiplier lies half-way between two of 15 bits, where the quotient's precision decides.
+        between = (int(rng.integers(1 << 14, 1 << 15)) + 0.5) / (1 << 15)
+        y = Quant((samples.float32(x.scale / between),), (int(rng.integers(-128, 128)),))
+        graph = samples.graph_of(ops.HardSwish, [samples.int8((256,), x)], samples.int8((), y))
+        assert_same_bytes(graph, {"x0": ALL_INT8}, f"case {case}")
+
+
+def test_relu6_bounds_next_to_a_half_are_those_of_tflite_micro() -> None:
+    for steps in range(10, 240):
+        for towards in (0.0, np.inf):
+            scale = float(np.nextafter(np.float32(6 / (steps + 0.5)), np.float32(towards)))
+            x = samples.int8((1, 1, 256, 1), Quant((scale,), (-128,)))
+            assert_same_bytes(samples.graph_of(ops.Relu6, [x], x), {"x0": ALL_INT8.reshape(x.shape)}, scale)
+
+
+def test_floats_next_to_a_half_step_quantise_as_in_tflite_micro() -> None:
+    for case in range(60):
+        rng = seeded("quantize", case)
+        quant = Quant((samples.float32(rng.uniform(0.001, 0.5)),), (0,))
+        halves = ((np.arange(-140, 140) + 0.5) * quant.scale).astype(np.float32)
+        x = np.concatenate([halves, *(np.nextafter(halves, np.float32(end)) for end in (-np.inf, np.inf))])
+        graph = samples.graph_of(ops.Quantize, [TensorType(x.shape, DType.FLOAT32)], samples.int8((), quant))
+        assert_same_bytes(graph, {"x0": x}, f"case {case}")
 
 
 def near_halves(factor: float) -> NDArray[np.int32]:
@@ -122,7 +174,7 @@ def test_many_means_round_as_in_tflite_micro(same_quantisation: bool, keep_dims:
     for case in range(25):
         rng = seeded(f"mean {same_quantisation} {keep_dims}", case)
         x = samples.quant(rng)
-        y = x if same_quantisation else samples.quant(rng, x.scale / 20, x.scale / 3)
+        y = x if same_quantisation else tied(x.scale, rng, 20.0)
         kind = samples.int8((1, *(int(d) for d in rng.integers(1, 9, 2)), 500), x)
         graph = samples.graph_of(ops.Mean, [kind], samples.int8((), y), axes=(1, 2), keep_dims=keep_dims)
         assert_same_bytes(graph, samples.random_inputs(graph, rng), f"case {case}")

@@ -88,13 +88,17 @@ class Tanh(Unary):
 
 
 class HardSwish(Unary):
-    """x * relu6(x + 3) / 6, in TFLite's 16-bit fixed point and single-precision scales."""
+    """x * relu6(x + 3) / 6, in TFLite's 16-bit fixed point.
+
+    Its scales are quotients in double precision, as the tflite_micro package computes them; published sources
+    show single precision, which gives other bytes where the 16-bit multiplier is next to a half.
+    """
 
     def _map(self, stored: Ints, sig: Signature) -> Ints:
         x_quant, y_quant = sig.inputs[0].quantised, sig.output.quantised
-        hires_scale = np.float32(1.0 / 128.0) * np.float32(x_quant.scale)
-        output = quantize_multiplier(float(hires_scale / np.float32(y_quant.scale)))
-        relu = quantize_multiplier(float(hires_scale / np.float32(3.0 / 32768.0)))
+        hires_scale = x_quant.scale / 128.0
+        output = quantize_multiplier(hires_scale / y_quant.scale)
+        relu = quantize_multiplier(hires_scale / (3.0 / 32768.0))
         hires = (stored - x_quant.zero_point) << 7
         on_output_scale = fixed_point.high_mul16(hires, fixed_point.multiplier16(output.multiplier))
         gate = (_relu_ish(hires, relu) + (1 << 15)) >> 1  # relu6(x + 3) / 6 in Q0.15
@@ -134,15 +138,17 @@ class Relu6(Unary):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LeakyRelu(Unary):
-    """x where x >= 0, alpha * x elsewhere."""
+    """x where x >= 0, alpha * x elsewhere.
+
+    `alpha` is a float32 value. Both scales are computed in double precision, as the tflite_micro package does.
+    """
 
     alpha: float
 
     def _map(self, stored: Ints, sig: Signature) -> Ints:
         x, y = sig.inputs[0].quantised, sig.output.quantised
-        x_scale, y_scale = np.float32(x.scale), np.float32(y.scale)
-        identity = quantize_multiplier(float(x_scale / y_scale))
-        alpha = quantize_multiplier(float(x_scale * np.float32(self.alpha) / y_scale))
+        identity = quantize_multiplier(x.scale / y.scale)
+        alpha = quantize_multiplier(x.scale * float(np.float32(self.alpha)) / y.scale)
         centred = stored - x.zero_point
         return np.where(centred >= 0, rescale(centred, *identity), rescale(centred, *alpha)) + y.zero_point
 
