@@ -13,7 +13,7 @@ import pytest
 import samples
 import tflite
 from evaluate import evaluate, random_arrays
-from shared import MODELS, needs_shared
+from shared import MODELS, ROAD, needs_shared
 from tflite_writer import ModelSpec, OpSpec, TensorSpec, bias, changed, int8, ints, single, small_model
 
 from generator import ops
@@ -24,13 +24,6 @@ from generator.importers.tflite_options import Activation
 from generator.importers.tflite_site import clamp
 from generator.importers.tflite_tensors import unique_names
 from generator.ir import DType, Graph, Op, Quant, TensorType
-
-ROAD = """mlperf-kws-dscnn-int8 mlperf-vww96-int8 mlperf-ic-resnet8-int8 mlperf-ad-int8 coral-mnv2-tf2-ptq
-mcunet-512kb-2mb-imagenet tinyengine-vww squeezenet11-imagenet-int8 resnet20-cifar10-int8 nano-u-botanic-int8
-blazeface-front-128-fullint facemesh-192-fullint mltk-kws-pacman-v3 mltk-fingerprint mltk-rock-paper-scissors
-tflm-micro-speech tflm-hello-world-int8 tinymaix-cifar10-q tinymaix-mnist-valid-q st-yamnet256-int8
-portrait-mnv3-post-quant portrait-prisma-quant synth-darts-v2-c16-l8-int8 synth-densenet-bc-40-12-int8
-synth-randwire-ws-n32-c24-s11-int8""".split()
 
 QUICK = ["mlperf-ad-int8", "mltk-fingerprint", "tflm-micro-speech", "tinymaix-mnist-valid-q", "nano-u-botanic-int8"]
 

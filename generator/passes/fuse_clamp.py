@@ -23,11 +23,11 @@ def fuse_clamp(graph: Graph) -> Graph:
     """
     readers_of = readers(graph)
     writers = {node.op.output: node for node in graph.nodes()}
-    fused: dict[str, Op] = {}  # clamped tensor's first name -> the producer with the bounds
+    fused: dict[str, Op] = {}  # name of a producer -> the same with the bounds
     dropped: set[str] = set()
     for node in graph.nodes():
         producer = writers.get(node.op.inputs[0])
-        if producer is None or only_reader(graph, readers_of, producer.op.output) is not node.op:
+        if producer is None or only_reader(graph, readers_of, node.op.inputs[0]) is not node.op:
             continue
         op, bounds = fused.get(producer.op.name, producer.op), _bounds(node)
         if isinstance(op, Clamped) and bounds is not None and node.inputs[0].type == node.output.type:

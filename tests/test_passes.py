@@ -1,0 +1,369 @@
+"""Passes keep every output bit; each does what its picture says and leaves alone what it must."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import oracle
+import pytest
+from evaluate import evaluate, random_arrays
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shared import MODELS, ROAD, needs_shared
+from tflite_writer import small_model
+
+from generator import ops
+from generator.importers import load
+from generator.importers.tflite import import_tflite
+from generator.ir import DType, Graph, Op, Quant, Tensor, TensorType, verify
+from generator.passes import PIPELINE, PassError, run
+from generator.passes.drop_dead import drop_dead
+from generator.passes.drop_views import drop_views
+from generator.passes.fold_pad import fold_pad
+from generator.passes.fuse_clamp import fuse_clamp
+
+QUANT = Quant((0.0625,), (-5,))
+QUICK = [
+    "mltk-fingerprint",
+    "tflm-micro-speech",
+    "tinymaix-mnist-valid-q",
+    "nano-u-botanic-int8",
+    "resnet20-cifar10-int8",
+]
+
+
+class Builder:
+    """Graphs in few words: every method adds an op on top of a tensor and gives the name of its output."""
+
+    def __init__(self, *shape: int) -> None:
+        self.tensors = {"x": Tensor("x", TensorType(shape or (1, 6, 6, 4), DType.INT8, QUANT))}
+        self.ops: list[Op] = []
+        self.rng = np.random.default_rng(3)
+
+    def add(self, kind: type[Op], *inputs: str, quant: Quant = QUANT, **attributes: object) -> str:
+        name = f"t{len(self.ops)}"
+        op = kind(name=f"op{len(self.ops)}", inputs=inputs, output=name, **attributes)  # type: ignore[arg-type]
+        shape = op.infer(tuple(self.tensors[n].type for n in inputs))
+        self.tensors[name] = Tensor(name, TensorType(shape, DType.INT8, quant))
+        self.ops.append(op)
+        return name
+
+    def constant(self, shape: tuple[int, ...], dtype: DType, scale: float) -> str:
+        name = f"c{len(self.tensors)}"
+        data = self.rng.integers(-100, 100, shape).astype(dtype.numpy)
+        self.tensors[name] = Tensor(name, TensorType(shape, dtype, Quant((scale,), (0,))), data)
+        return name
+
+    def conv(self, x: str, size: int = 3, **attributes: object) -> str:
+        channels = self.tensors[x].type.shape[3]
+        w = self.constant((channels, size, size, channels), DType.INT8, 0.004)
+        return self.add(ops.Conv2d, x, w, self.constant((channels,), DType.INT32, 0.00025), **attributes)
+
+    def depthwise(self, x: str, **attributes: object) -> str:
+        channels = self.tensors[x].type.shape[3]
+        w = self.constant((1, 3, 3, channels), DType.INT8, 0.02)
+        return self.add(ops.DepthwiseConv2d, x, w, self.constant((channels,), DType.INT32, 0.00125), **attributes)
+
+    def pad(self, x: str, before: tuple[int, ...], after: tuple[int, ...], value: int = -5) -> str:
+        return self.add(ops.Pad, x, before=before, after=after, value=value)
+
+    def reshape(self, x: str, *shape: int) -> str:
+        return self.add(ops.Reshape, x, shape=shape)
+
+    def graph(self, *outputs: str) -> Graph:
+        return verify(Graph("built", self.tensors, tuple(self.ops), ("x",), outputs))
+
+
+def kinds(graph: Graph) -> list[str]:
+    return [type(op).__name__ for op in graph.ops]
+
+
+def assert_equal_outputs(before: Graph, after: Graph, seeds: int = 2) -> None:
+    """The model's outputs, by name and in order, have the same types and the same bytes."""
+    assert after.inputs == before.inputs
+    assert after.outputs[: len(before.outputs)] == before.outputs
+    for seed in range(seeds):
+        inputs = random_arrays(before, seed)
+        old, new = evaluate(before, inputs), evaluate(after, inputs)
+        for name in before.outputs:
+            assert after.tensors[name].type == before.tensors[name].type
+            assert new[name].tobytes() == old[name].tobytes(), name
+
+
+def rewritten(rewrite: Callable[[Graph], Graph], graph: Graph) -> list[str]:
+    """The kinds of ops after a pass, whose outputs have been compared."""
+    after = verify(rewrite(graph))
+    assert_equal_outputs(graph, after)
+    return kinds(after)
+
+
+def test_dead_ops_and_their_constants_are_dropped() -> None:
+    b = Builder()
+    alive, dead = b.conv("x"), b.conv("x")
+    b.add(ops.Tanh, dead, quant=Quant((1 / 128,), (0,)))
+    after = drop_dead(b.graph(alive))
+
+    assert kinds(after) == ["Conv2d"]
+    assert set(after.tensors) == {"x", *after.ops[0].inputs, alive}
+    assert rewritten(drop_dead, b.graph(alive)) == ["Conv2d"]
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda b, x: b.reshape(x, 1, 6, 6, 4),
+        lambda b, x: b.pad(x, (0,) * 4, (0,) * 4),
+        lambda b, x: b.add(ops.Slice, x, begin=(0,) * 4, size=(1, 6, 6, 4), step=(1,) * 4),
+        lambda b, x: b.add(ops.Transpose, x, perm=(0, 1, 2, 3)),
+    ],
+    ids=["reshape", "pad", "slice", "transpose"],
+)
+def test_an_op_that_changes_nothing_is_dropped_unless_its_result_is_an_output(
+    view: Callable[[Builder, str], str],
+) -> None:
+    b = Builder()
+    same = view(b, "x")
+    y = b.conv(same)
+
+    assert rewritten(drop_views, b.graph(y)) == ["Conv2d"]
+    assert len(rewritten(drop_views, b.graph(y, same))) == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda b, x: b.add(ops.Slice, x, begin=(0, 5, 0, 0), size=(1, 6, 6, 4), step=(1, -1, 1, 1)),
+        lambda b, x: b.add(ops.Transpose, x, perm=(0, 2, 1, 3)),
+        lambda b, x: b.reshape(x, 1, 4, 6, 6),
+    ],
+    ids=["reversed slice", "square transpose", "reshape"],
+)
+def test_an_op_that_moves_elements_stays(change: Callable[[Builder, str], str]) -> None:
+    b = Builder()
+    y = b.add(ops.Relu, change(b, "x"))
+
+    assert len(rewritten(drop_views, b.graph(y))) == 2
+
+
+def test_reshapes_in_a_row_become_one_and_none_where_they_undo_each_other() -> None:
+    b = Builder()
+    flat = b.reshape("x", 144)
+    merged = b.add(ops.Relu, b.reshape(flat, 12, 12))
+    back = Builder()
+    undone = back.add(ops.Relu, back.reshape(back.reshape("x", 144), 1, 6, 6, 4))
+
+    assert rewritten(drop_views, b.graph(merged)) == ["Reshape", "Relu"]
+    assert rewritten(drop_views, b.graph(merged, flat)) == ["Reshape", "Reshape", "Relu"]
+    assert rewritten(drop_views, back.graph(undone)) == ["Relu"]
+
+
+def test_a_pad_of_rows_and_columns_goes_into_a_convolution_and_adds_to_its_own() -> None:
+    for kind in (Builder.conv, Builder.depthwise):
+        b = Builder()
+        y = kind(b, b.pad("x", (0, 0, 1, 0), (0, 1, 1, 0)), stride=(2, 1), padding=ops.Padding(top=1))
+        after = fold_pad(b.graph(y))
+
+        assert rewritten(fold_pad, b.graph(y)) in (["Conv2d"], ["DepthwiseConv2d"])
+        assert after.ops[0].padding == ops.Padding(1, 1, 1, 1)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "value"),
+    [
+        ((0, 1, 1, 0), (0, 1, 1, 0), 0),  # not the zero point
+        ((0, 1, 1, 1), (0, 1, 1, 0), -5),  # channels
+        ((1, 1, 1, 0), (0, 1, 1, 0), -5),  # images
+        ((0, 3, 0, 0), (0, 0, 0, 0), -5),  # a window in padding alone
+    ],
+)
+def test_a_pad_that_a_convolution_cannot_say_stays(before: tuple[int, ...], after: tuple[int, ...], value: int) -> None:
+    b = Builder()
+    y = b.conv(b.pad("x", before, after, value))
+
+    assert rewritten(fold_pad, b.graph(y)) == ["Pad", "Conv2d"]
+
+
+def test_a_pad_that_others_see_stays() -> None:
+    b = Builder()
+    padded = b.pad("x", (0, 1, 1, 0), (0, 1, 1, 0))
+    one, two = b.conv(padded), b.conv(padded)
+
+    assert rewritten(fold_pad, b.graph(one, two)) == ["Pad", "Conv2d", "Conv2d"]
+    assert rewritten(fold_pad, b.graph(one, padded)) == ["Pad", "Conv2d", "Conv2d"]
+
+
+def producers(b: Builder) -> list[str]:
+    """One tensor of each kind of op that clamps."""
+    dense = b.add(ops.Dense, "x", b.constant((3, 4), DType.INT8, 0.004), b.constant((3,), DType.INT32, 0.00025))
+    transposed = b.add(
+        ops.TransposeConv2d,
+        "x",
+        b.constant((2, 3, 3, 4), DType.INT8, 0.004),
+        b.constant((2,), DType.INT32, 0.00025),
+        output_shape=(1, 13, 13, 2),
+        stride=(2, 2),
+    )
+    pooled = b.add(ops.AveragePool2d, "x", kernel=(2, 2), stride=(2, 2))
+    return [
+        b.conv("x"),
+        b.depthwise("x"),
+        dense,
+        transposed,
+        b.add(ops.Add, "x", "x"),
+        b.add(ops.Mul, "x", "x"),
+        pooled,
+    ]
+
+
+@pytest.mark.parametrize("place", range(7))
+@pytest.mark.parametrize("kind", [ops.Relu, ops.Relu6])
+def test_a_relu_goes_into_any_op_that_clamps(kind: type[Op], place: int) -> None:
+    b = Builder()
+    y = b.add(kind, producers(b)[place])
+    graph = drop_dead(b.graph(y))
+
+    assert len(graph.ops) == 2
+    assert len(rewritten(fuse_clamp, graph)) == 1
+    assert fuse_clamp(graph).outputs == (y,)
+
+
+def test_bounds_in_a_row_are_all_taken_and_intersect() -> None:
+    b = Builder()
+    y = b.add(ops.Relu6, b.add(ops.Relu, b.conv("x", clamp=ops.Clamp(-20, 50))))
+    graph = b.graph(y)
+
+    assert rewritten(fuse_clamp, graph) == ["Conv2d"]
+    assert fuse_clamp(graph).ops[0].clamp == ops.Clamp(-5, 50)  # type: ignore[attr-defined]
+
+
+def test_a_relu_stays_where_fusing_would_be_seen() -> None:
+    b = Builder()
+    maps = b.conv("x")
+    bounded = b.add(ops.Relu, maps)
+    other = b.add(ops.Relu, maps, quant=Quant((0.03125,), (-128,)))
+    reshaped = b.add(ops.Relu, b.reshape("x", 144))
+
+    assert rewritten(fuse_clamp, drop_dead(b.graph(bounded, maps))) == ["Conv2d", "Relu"]
+    assert rewritten(fuse_clamp, drop_dead(b.graph(bounded, other))) == ["Conv2d", "Relu", "Relu"]
+    assert rewritten(fuse_clamp, drop_dead(b.graph(other))) == ["Conv2d", "Relu"]
+    assert rewritten(fuse_clamp, drop_dead(b.graph(reshaped))) == ["Reshape", "Relu"]
+
+
+def test_an_activation_that_is_no_bound_stays() -> None:
+    b = Builder()
+    y = b.add(ops.Tanh, b.conv("x"), quant=Quant((1 / 128,), (0,)))
+    z = b.add(ops.LeakyRelu, b.conv("x"), alpha=0.5)
+
+    assert rewritten(fuse_clamp, b.graph(y, z)) == ["Conv2d", "Tanh", "Conv2d", "LeakyRelu"]
+
+
+STEPS: tuple[Callable[[Builder, str, int], str], ...] = (
+    lambda b, x, n: b.conv(x, 1 + n % 3, padding=ops.Padding(n % 2, 1, 1, n % 2)),
+    lambda b, x, n: b.depthwise(x, padding=ops.Padding(1, 1, 1, 1), stride=(1 + n % 2, 1)),
+    lambda b, x, n: b.pad(x, (0, n % 3, 1, 0), (0, 1, n % 2, 0), value=-5 if n % 4 else 0),
+    lambda b, x, n: b.add((ops.Relu, ops.Relu6, ops.LeakyRelu)[n % 3], x, **({"alpha": 0.25} if n % 3 == 2 else {})),
+    lambda b, x, n: b.add((ops.Add, ops.Mul, ops.Maximum)[n % 3], x, x),
+    lambda b, x, n: b.reshape(x, *(b.tensors[x].type.shape if n % 2 else b.tensors[x].type.shape[::-1])),
+    lambda b, x, n: b.add(ops.Transpose, x, perm=(0, 1, 2, 3) if n % 2 else (0, 2, 1, 3)),
+    lambda b, x, n: b.add(
+        ops.Slice,
+        x,
+        begin=(0,) * 4,
+        size=(*b.tensors[x].type.shape[:3], (b.tensors[x].type.shape[3] + n % 2) // 2 or 1),
+        step=(1,) * 4,
+    ),
+    lambda b, x, n: b.add(ops.MaxPool2d, x, kernel=(1 + n % 2, 1), stride=(1, 1)),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_random_graphs_keep_their_outputs(data: st.DataObject) -> None:
+    """Ops are stacked on the newest tensors, so that pads meet convolutions; some tensors have two readers."""
+    b = Builder(1, 3, 3, 4)
+    names = ["x"]
+    for _ in range(data.draw(st.integers(1, 8))):
+        x = names[-1 - data.draw(st.integers(0, min(1, len(names) - 1)))]
+        shape = b.tensors[x].type.shape
+        step = data.draw(st.sampled_from(STEPS))
+        if max(shape) <= 24 and min(shape[1:3]) >= 3 and shape[0] == 1:
+            names.append(step(b, x, data.draw(st.integers(0, 11))))
+    outputs = data.draw(st.lists(st.sampled_from(names[1:]), min_size=1, max_size=2, unique=True)) if names[1:] else []
+    if outputs:
+        graph = b.graph(*outputs)
+        assert_equal_outputs(graph, run(graph)[0])
+
+
+def test_records_say_what_each_pass_did() -> None:
+    before = import_tflite(small_model().bytes(), "small")
+    after, records = run(before)
+
+    assert [r.name for r in records] == [p.name for p in PIPELINE]
+    assert [(r.ops_before, r.ops_after) for r in records] == [(7, 7), (7, 7), (7, 6), (6, 5)]
+    assert {(r.macs_before, r.macs_after) for r in records} == {(2700, 2700)}
+    assert_equal_outputs(before, after)
+
+
+def test_a_disabled_pass_does_not_run() -> None:
+    graph = import_tflite(small_model().bytes(), "small")
+    after, records = run(graph, disabled=frozenset({"fold-pad"}))
+
+    assert "fold-pad" not in [r.name for r in records]
+    assert kinds(after)[0] == "Pad"
+    assert run(graph, disabled=frozenset(p.name for p in PIPELINE))[0].ops == graph.ops
+
+
+def test_an_unknown_pass_is_refused_with_the_names_of_all() -> None:
+    graph = import_tflite(small_model().bytes(), "small")
+    with pytest.raises(PassError, match="no pass is called fold-pads; passes: drop-dead, drop-views, fold-pad"):
+        run(graph, disabled=frozenset({"fold-pads"}))
+
+
+def test_a_preserved_tensor_becomes_an_output_and_survives() -> None:
+    graph = import_tflite(small_model().bytes(), "small")
+    after, _ = run(graph, preserve=("padded", "maps", "probabilities"))
+
+    assert after.outputs == ("probabilities", "padded", "maps")
+    assert kinds(after)[:3] == ["Pad", "Conv2d", "Relu"]
+    assert_equal_outputs(replace(graph, outputs=after.outputs), after)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("map", "did you mean 'maps'"), ("kernel", "no op writes"), ("zzzzz", "the last is")]
+)
+def test_an_unknown_tensor_to_preserve_is_refused_with_close_names(name: str, hint: str) -> None:
+    with pytest.raises(PassError, match=hint):
+        run(import_tflite(small_model().bytes(), "small"), preserve=(name,))
+
+
+@needs_shared
+@pytest.mark.parametrize("model", ROAD)
+def test_every_road_model_passes(model: str) -> None:
+    graph = load(MODELS / f"{model}.tflite")
+    after, records = run(graph)
+
+    assert len(after.ops) <= len(graph.ops)
+    assert records[-1].ops_after == len(after.ops)
+    assert (after.inputs, after.outputs) == (graph.inputs, graph.outputs)
+
+
+@needs_shared
+@pytest.mark.parametrize("model", QUICK)
+def test_a_small_road_model_keeps_its_outputs_through_the_passes(model: str) -> None:
+    graph = load(MODELS / f"{model}.tflite")
+    assert_equal_outputs(graph, run(graph)[0], seeds=1)
+
+
+@needs_shared
+@pytest.mark.long
+@pytest.mark.parametrize("model", ROAD)
+def test_every_road_model_gives_tflite_micros_outputs_after_the_passes(model: str) -> None:
+    data = (MODELS / f"{model}.tflite").read_bytes()
+    graph, _ = run(import_tflite(data, model))
+    inputs = random_arrays(graph, 0)
+    ours = evaluate(graph, inputs)
+    theirs = {a.tobytes() for a in oracle.run(data, [inputs[n] for n in graph.inputs], 256 << 20).values()}
+
+    assert all(ours[name].tobytes() in theirs for name in graph.outputs)
