@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from rich import box
 from rich.table import Table
 
 from generator import build, targets
@@ -130,20 +129,20 @@ def plan(
         _print_plan(planned, board)
 
 
-def _table(*columns: str, title: str | None = None, right: Sequence[int] = ()) -> Table:
-    """An empty table; long cells are folded, not cut."""
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+def _table(*columns: str, title: str | None = None, right: Sequence[int] = (), fold: int) -> Table:
+    """An empty table; where the terminal is narrow, column `fold` gives way and the others stay whole."""
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     for i, column in enumerate(columns):
-        table.add_column(column, justify="right" if i in right else "left", overflow="fold")
+        table.add_column(column, justify="right" if i in right else "left", no_wrap=i != fold, overflow="fold")
     return table
 
 
 def _print_plan(planned: build.Planned, board: targets.Board | None) -> None:
     """The ops as a table, then what the plan takes."""
-    table = _table("op", "kernel", "MACs", "weights", "output", title=_title(planned, board), right=(2, 3))
+    table = _table("op", "kernel", "MACs", "weights", "output", title=_title(planned, board), right=(2, 3), fold=0)
     for stage in planned.unit.stages:
-        output = stage.node.output.type
-        table.add_row(stage.name, stage.kernel.function, f"{stage.macs:,}", f"{stage.weight_bytes:,}", str(output))
+        kernel, output = stage.kernel.function.removeprefix("sh_"), stage.node.output.type
+        table.add_row(stage.name, kernel, f"{stage.macs:,}", f"{stage.weight_bytes:,}", str(output))
     out.print(table)
     chosen = planned.unit.plan
     bound = chosen.outcome.bound_bytes
@@ -178,10 +177,10 @@ def boards(as_json: bool) -> None:
     if as_json:
         emit_json({"boards": rows})
         return
-    table = _table("board", "name", "cpu", "ISA", "SRAM", "flash", "clock", "verified", right=(4, 5, 6))
+    table = _table("board", "cpu", "ISA", "SRAM", "flash", "clock", "verified", "name", right=(3, 4, 5), fold=7)
     for row in rows:
         sizes = (_kilobytes(row["sram_bytes"]), _kilobytes(row["flash_bytes"]), f"{row['clock']['hz'] / 1e6:g} MHz")
-        table.add_row(row["id"], row["name"], row["cpu"], row["isa"], *sizes, ", ".join(row["verified"]))
+        table.add_row(row["id"], row["cpu"], row["isa"], *sizes, row["verified"][-1], row["name"])
     out.print(table)
 
 

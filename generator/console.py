@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import click
 from rich.console import Console
 
-out = Console(highlight=False)
+# A terminal has its own width; what goes to a file or a log is not folded at rich's default of 80.
+out = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 err = Console(stderr=True, highlight=False)
 
 

@@ -23,12 +23,18 @@ TYPES: Mapping[str, str] = {
 }
 _LOWEST = {-(2**31): "-2147483647 - 1", -(2**63): "-9223372036854775807 - 1"}
 _WIDTH = 100
+_NAME = 60
 
 
 def comment(text: str) -> str:
     """One `//` line; whatever a model calls its tensors cannot end it or go on after it."""
     shown = "".join(ch if " " <= ch <= "~" and ch != "\\" else "?" for ch in text)
     return f"// {shown}".replace("??/", "?? /").rstrip()
+
+
+def quoted(name: str) -> str:
+    """A tensor's name for a comment; converters join names into hundreds of characters, plan.json has them whole."""
+    return f"'{name}'" if len(name) <= _NAME else f"'{name[: _NAME - 3]}...'"
 
 
 def number(value: float | np.generic) -> str:

@@ -24,7 +24,7 @@ def _ends(unit: Unit, prototype: bool) -> list[str]:
         const = "" if suffix.startswith("input") else "const "
         head = f"{const}{c.TYPES[type_.dtype.value]} *{unit.name}_{suffix}(void)"
         if prototype:
-            shown = f"{suffix.replace('_', ' ')}: '{tensor}' {type_}{_quantisation(type_)}"
+            shown = f"{suffix.replace('_', ' ')}: {c.quoted(tensor)} {type_}{_quantisation(type_)}"
             lines += [c.comment(shown), f"{head};"]
         else:
             address = unit.rings[tensor].address
@@ -38,8 +38,10 @@ def model_h(unit: Unit) -> str:
     sizes = [f"#define {unit.upper}_{s.upper()}_BYTES {unit.type(t).bytes}" for s, t in unit.ends()]
     return "\n".join(
         (
-            c.comment(f"{unit.graph.name}, made static by Shoehorn. Write the inputs, call {unit.name}_run, read the"),
-            "// outputs. Nothing is allocated, nothing can fail; one arena, so one inference at a time.",
+            c.comment(f"{c.quoted(unit.graph.name)} as static C, written by Shoehorn."),
+            "//",
+            f"// Write the inputs, call {unit.name}_run, read the outputs. Nothing is allocated and nothing can fail;",
+            "// there is one arena, so one inference at a time.",
             f"#ifndef {guard}",
             f"#define {guard}",
             "",
@@ -118,7 +120,7 @@ def _rings(unit: Unit) -> list[str]:
         }
         end = f"{ring.address} + {ring.rows} * {ring.row_bytes}"
         lines += [
-            c.comment(f"'{ring.tensor}' {unit.type(ring.tensor)}"),
+            c.comment(f"{c.quoted(ring.tensor)} {unit.type(ring.tensor)}"),
             c.struct("sh_ring", name, members),
             f'_Static_assert({ring.address} % 4 == 0 && {end} <= sizeof arena, "{name} leaves the arena");',
             "",
@@ -141,8 +143,8 @@ def model_c(unit: Unit, found: Constants) -> str:
     functions = [line for stage in unit.stages for line in (ops.function(unit, stage, found), "")]
     outcome = unit.plan.outcome
     lines = [
-        c.comment(f"{unit.graph.name}: {len(unit.stages)} ops, {len(unit.plan.steps)} steps, an arena of"),
-        c.comment(f"{unit.plan.arena_bytes} bytes (lower bound {outcome.bound_bytes}). Written by Shoehorn."),
+        c.comment(f"{c.quoted(unit.graph.name)}: {len(unit.stages)} ops, {len(unit.plan.steps)} steps."),
+        f"// An arena of {unit.plan.arena_bytes} bytes (lower bound {outcome.bound_bytes}). Written by Shoehorn.",
         *_includes(unit),
         "",
         *_trace(unit),

@@ -18,13 +18,13 @@ _LOOP_FROM = 9  # places of one input; fewer are spelt out
 
 def remark(stage: Stage) -> str:
     """What the op is, for eyes."""
-    operands = ", ".join(f"{'const ' if t.data is not None else ''}'{t.name}' {t.type}" for t in stage.row_inputs)
+    operands = ", ".join(f"{'const ' * (t.data is not None)}{c.quoted(t.name)} {t.type}" for t in stage.row_inputs)
     output = stage.node.output
     kind = type(stage.node.op).__name__
     return "\n".join(
         (
-            c.comment(f"op {stage.index}: {kind} '{stage.name}'"),
-            c.comment(f"{operands} -> '{output.name}' {output.type}"),
+            c.comment(f"op {stage.index}: {kind} {c.quoted(stage.name)}"),
+            c.comment(f"{operands} -> {c.quoted(output.name)} {output.type}"),
         )
     )
 

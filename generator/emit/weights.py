@@ -76,7 +76,7 @@ def weights_c(unit: Unit, found: Constants) -> str:
         first.setdefault(name, index)
     for name, data in found.arrays.items():
         stage = unit.stages[first[name]]
-        remark = c.comment(f"op {stage.index} {type(stage.node.op).__name__} '{stage.name}'")
+        remark = c.comment(f"op {stage.index} {type(stage.node.op).__name__} {c.quoted(stage.name)}")
         parts.append(f"{remark}\n{c.array(name, data, '_Alignas(4) const')}")
     if not found.arrays:
         parts.append("typedef int32_t sh_no_constants; // a C file must not be empty")

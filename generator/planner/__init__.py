@@ -8,6 +8,8 @@ from generator.planner.check import check
 from generator.planner.greedy import alive, blocks, solve
 from generator.planner.problem import ALIGNMENT, OpSpec, Problem, Read, TensorSpec
 
+_NAME = 60  # characters of a name in a message
+
 
 class DoesNotFit(ShoehornError):
     """No plan within the capacity; the message says the peak and who is alive there."""
@@ -36,11 +38,16 @@ def make_plan(problem: Problem) -> Plan:
     return plan
 
 
+def _short(name: str) -> str:
+    """Converters join names into hundreds of characters; the first ones say which tensor it is."""
+    return name if len(name) <= _NAME else f"{name[: _NAME - 3]}..."
+
+
 def _refusal(problem: Problem, plan: Plan, capacity: int) -> str:
     """What is needed, and the tensors alive at the peak, largest first."""
     peak = plan.outcome.peak_step
     named = ", ".join(
-        f"{'scratch of ' if b.scratch else ''}'{b.name}' {b.bytes:,}" for b in alive(blocks(problem), peak)
+        f"{'scratch of ' if b.scratch else ''}'{_short(b.name)}' {b.bytes:,}" for b in alive(blocks(problem), peak)
     )
     step = f"step {peak} ('{problem.ops[peak].name}')" if problem.ops else "the input"
     how = "at least" if plan.outcome.status is Status.OPTIMAL else "by the best plan found"

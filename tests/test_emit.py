@@ -1,0 +1,392 @@
+"""The generated library computes what the ops mean, compiles without a warning, and is the same each time."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import emitted
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from samples import random_inputs, sample
+from shared import MODELS, needs_shared
+
+from generator import importers, passes, targets
+from generator.emit import app, c, mlperf
+from generator.emit.names import library_name
+from generator.emit.rows import Affine, Listed, Null, windows
+from generator.ir import DType, Graph, Op, Quant, Tensor, TensorType, verify
+from generator.ops import OPS, Add, Concat, MaxPool2d, Mean, Padding, Reshape, Slice, Transpose
+from generator.paths import MODELS as SHIPPED
+
+Q = Quant((0.05,), (3,))
+SMALL = ("mlperf-kws-dscnn-int8", "tflm-hello-world-int8", "tflm-micro-speech", "mltk-fingerprint")
+ROAD = (
+    *SMALL,
+    "mlperf-vww96-int8",
+    "mlperf-ic-resnet8-int8",
+    "mlperf-ad-int8",
+    "coral-mnv2-tf2-ptq",
+    "mcunet-512kb-2mb-imagenet",
+    "tinyengine-vww",
+    "squeezenet11-imagenet-int8",
+    "resnet20-cifar10-int8",
+    "nano-u-botanic-int8",
+    "blazeface-front-128-fullint",
+    "facemesh-192-fullint",
+    "mltk-kws-pacman-v3",
+    "mltk-rock-paper-scissors",
+    "tinymaix-cifar10-q",
+    "tinymaix-mnist-valid-q",
+    "st-yamnet256-int8",
+    "portrait-mnv3-post-quant",
+    "portrait-prisma-quant",
+    "synth-darts-v2-c16-l8-int8",
+    "synth-densenet-bc-40-12-int8",
+    "synth-randwire-ws-n32-c24-s11-int8",
+)
+
+
+def _graph(ops: list[Op], inputs: dict[str, tuple[int, ...]], outputs: tuple[str, ...], name: str = "made") -> Graph:
+    """A graph of int8 tensors of one quantisation; shapes of what ops write are inferred."""
+    tensors = {n: Tensor(n, TensorType(shape, DType.INT8, Q)) for n, shape in inputs.items()}
+    for op in ops:
+        shape = op.infer(tuple(tensors[n].type for n in op.inputs))
+        tensors[op.output] = Tensor(op.output, TensorType(shape, DType.INT8, Q))
+    return verify(Graph(name, tensors, tuple(ops), tuple(inputs), outputs))
+
+
+def _branches(name: str = "made") -> Graph:
+    """Views, two inputs, two outputs, an input that is an output, rows that follow no rule, and a loop of places."""
+    window = {"kernel": (3, 3), "stride": (2, 2), "padding": Padding(1, 1, 1, 1)}
+    ops: list[Op] = [
+        MaxPool2d(name="pool", inputs=("x",), output="p", **window),  # type: ignore[arg-type]
+        Reshape(name="flat", inputs=("p",), output="v", shape=(2, 1, 30, 3)),
+        Transpose(name="turn", inputs=("x",), output="t", perm=(0, 2, 1, 3)),
+        Slice(name="back", inputs=("t",), output="s", begin=(1, 8, 0, 0), size=(2, 3, 5, 3), step=(-1, -3, 2, 1)),
+        Add(name="sum", inputs=("s", "z"), output="a"),
+        Concat(name="stack", inputs=("a", "s"), output="c", axis=1),
+        Mean(name="mean", inputs=("x",), output="m", axes=(0, 1), keep_dims=True),
+    ]
+    return _graph(ops, {"x": (2, 11, 9, 3), "z": (1, 3, 1, 3)}, ("c", "v", "m", "z"), name)
+
+
+def _same(graph: Graph, folder: Path, seed: int, flags: tuple[str, ...] = ("-O1", *emitted.SANITIZERS)) -> None:
+    """Three inferences one after the other, against numpy."""
+    rng = np.random.default_rng(seed)
+    unit = emitted.unit_of(graph)
+    vectors = [random_inputs(graph, rng) for _ in range(3)]
+    found = emitted.run(unit, emitted.compile_library(unit, folder, flags=flags), vectors)
+    for inputs, outputs in zip(vectors, found, strict=True):
+        for name, wanted in emitted.expected(graph, inputs).items():
+            np.testing.assert_array_equal(outputs[name], wanted, err_msg=f"{graph.name} {name}")
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.__name__)
+def test_the_library_of_one_op_computes_what_the_op_means(op: type[Op], tmp_path: Path):
+    _same(sample(op, np.random.default_rng(7)), tmp_path, 7)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.__name__)
+def test_the_library_of_one_op_computes_what_the_op_means_many_times(op: type[Op], seed: int, tmp_path: Path):
+    _same(sample(op, np.random.default_rng(1000 + seed)), tmp_path, seed)
+
+
+def test_branches_views_and_several_inputs_and_outputs_compute_what_they_mean(tmp_path: Path):
+    _same(_branches(), tmp_path, 1)
+
+
+def _against_tflite_micro(name: str, folder: Path) -> None:
+    from tflite_micro.python.tflite_micro import runtime
+
+    path = MODELS / f"{name}.tflite"
+    graph, _ = passes.run(importers.load(path))
+    unit = emitted.unit_of(graph)
+    rng = np.random.default_rng(3)
+    vectors = [random_inputs(graph, rng) for _ in range(3)]
+    found = emitted.run(unit, emitted.compile_library(unit, folder, flags=("-O2",)), vectors)
+    oracle = runtime.Interpreter.from_file(str(path), arena_size=64_000_000)
+    for inputs, outputs in zip(vectors, found, strict=True):
+        for i, tensor in enumerate(graph.inputs):
+            oracle.set_input(inputs[tensor], i)
+        oracle.invoke()
+        for i, tensor in enumerate(graph.outputs):
+            np.testing.assert_array_equal(outputs[tensor].ravel(), oracle.get_output(i).ravel(), err_msg=tensor)
+
+
+@needs_shared
+@pytest.mark.parametrize("name", SMALL)
+def test_the_library_of_a_small_road_model_equals_tflite_micro(name: str, tmp_path: Path):
+    _against_tflite_micro(name, tmp_path)
+
+
+@needs_shared
+@pytest.mark.long
+@pytest.mark.parametrize("name", ROAD)
+def test_the_library_of_every_road_model_equals_tflite_micro(name: str, tmp_path: Path):
+    _against_tflite_micro(name, tmp_path)
+
+
+def _shipped() -> Graph:
+    return passes.run(importers.load(SHIPPED / "digits.tflite"))[0]
+
+
+def _odd() -> Graph:
+    """Names that would end a comment, continue a line, or are no identifiers."""
+    graph = _branches("7 Wörter /* int \\")
+    odd = {"x": "x */ int y; /*", "p": "line\nbreak\\", "t": '"quoted" ??/', "s": "s" * 300, "c": "serving_default:0"}
+
+    def named(name: str) -> str:
+        return odd.get(name, name)
+
+    ops = tuple(
+        replace(op, name=f"{op.name} \\", inputs=tuple(map(named, op.inputs)), output=named(op.output))
+        for op in graph.ops
+    )
+    tensors = {named(n): replace(t, name=named(n)) for n, t in graph.tensors.items()}
+    inputs, outputs = tuple(map(named, graph.inputs)), tuple(map(named, graph.outputs))
+    return verify(Graph(graph.name, tensors, ops, inputs, outputs))
+
+
+@pytest.mark.parametrize("graph", [_shipped(), _odd()], ids=["digits", "odd names"])
+@pytest.mark.parametrize(
+    "compiler",
+    [
+        (*emitted.GCC, "-O2"),
+        (*emitted.ZIG, "-O2"),
+        (*emitted.ZIG, "-O2", "-target", "thumb-freestanding-eabi", "-mcpu=cortex_m0"),
+    ],
+    ids=["gcc", "clang", "cortex-m0"],
+)
+@pytest.mark.parametrize("trace", [(), ("-DSH_TRACE",)], ids=["plain", "trace"])
+def test_the_library_compiles_without_a_warning(
+    graph: Graph, compiler: tuple[str, ...], trace: tuple[str, ...], tmp_path: Path
+):
+    unit = emitted.unit_of(graph)
+    emitted.put(emitted.library_of(unit), tmp_path)
+    for source in (f"{unit.name}.c", f"{unit.name}_weights.c"):
+        command = [
+            *compiler,
+            *emitted.WARNINGS,
+            *trace,
+            "-c",
+            str(tmp_path / "src" / source),
+            "-o",
+            str(tmp_path / "o"),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_header_may_be_included_from_cpp(tmp_path: Path):
+    unit = emitted.unit_of(_shipped())
+    emitted.put(emitted.library_of(unit), tmp_path)
+    (tmp_path / "user.cpp").write_text('#include "digits.h"\nint main() { digits_run(); return digits_output()[0]; }\n')
+    command = [
+        *emitted.ZIG[:3],
+        "c++",
+        "-c",
+        f"-I{tmp_path / 'src'}",
+        str(tmp_path / "user.cpp"),
+        "-o",
+        str(tmp_path / "o"),
+    ]
+
+    assert subprocess.run(command, capture_output=True, timeout=120, check=False).returncode == 0
+
+
+_HOOKS = """
+#include <stdio.h>
+#include "sh/include/sh_trace.h"
+#include "made.h"
+void sh_trace_begin(int32_t op) { printf("%d ", (int)op); }
+void sh_trace_end(int32_t op, const sh_ring *ring, int32_t y0, int32_t y1)
+{
+    printf("%d %d %d %d %d\\n", (int)op, (int)y0, (int)y1, (int)ring->rows, (int)ring->row_bytes);
+}
+int main(void) { made_run(); return 0; }
+"""
+
+
+def test_hooks_are_called_around_each_step_in_plan_order(tmp_path: Path):
+    unit = emitted.unit_of(_branches())
+    emitted.put(emitted.library_of(unit), tmp_path)
+    (tmp_path / "hooks.c").write_text(_HOOKS)
+    sources = [str(p) for p in tmp_path.rglob("*.c")]
+    program = tmp_path / "program"
+    build = [*emitted.GCC, "-DSH_TRACE", f"-I{tmp_path / 'src'}", *sources, "-o", str(program)]
+    subprocess.run(build, check=True, timeout=120)
+    lines = subprocess.run([program], capture_output=True, text=True, check=True, timeout=60).stdout.split("\n")
+    rings = {r.tensor: r for r in unit.plan.rings}
+    stages = {s.name: s for s in unit.stages}
+    wanted = []
+    for step in unit.plan.steps:
+        stage = stages[step.op]
+        ring = rings[stage.node.output.name]
+        wanted.append(f"{stage.index} {stage.index} {step.rows[0]} {step.rows[1]} {ring.rows} {ring.row_bytes}")
+
+    assert lines[:-1] == wanted
+
+
+def test_equal_constants_are_kept_once():
+    weights = emitted.library_of(emitted.unit_of(_shipped()))["src/digits_weights.c"].decode()
+    bodies = re.findall(r"const (\w+) \w+\[\d+\] = (\{.*?\});", weights, re.DOTALL)
+
+    assert len(bodies) == len(set(bodies)) > 10
+
+
+def test_a_library_holds_only_the_kernels_in_use_and_lists_every_source():
+    library = emitted.library_of(emitted.unit_of(_shipped()))
+    kernels = {path.split("/")[3] for path in library if path.startswith("src/sh/kernels/")}
+
+    assert kernels == {"add_s8", "conv2d_s8", "dense_s8", "depthwise_conv2d_s8", "mean_s8", "softmax_s8"}
+    assert all(path in library["CMakeLists.txt"].decode() for path in library if path.endswith(".c"))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_rows_are_found_again_from_their_rules(data: st.DataObject):
+    height, out_rows = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 12))
+    places = data.draw(st.integers(1, 12))
+    ruled = data.draw(st.booleans())
+    first, step, dilation = (data.draw(st.integers(-5, 5)) for _ in range(3))
+    some = st.one_of(st.none(), st.integers(0, height - 1))
+
+    def row(y: int, k: int) -> int | None:
+        value = first + y * step + k * dilation
+        return (value if 0 <= value < height else None) if ruled else data.draw(some)
+
+    by_row = [[[row(y, k) for k in range(places)]] for y in range(out_rows)]
+    (window,), table = windows(by_row, [height])
+
+    for y, (line,) in enumerate(by_row):
+        for k, wanted in enumerate(line):
+            rule = window.places[k]
+            if isinstance(rule, Listed):
+                found = table[y][rule.column]
+                assert (found if found >= 0 else None) == wanted
+                assert rule.guarded or wanted is not None
+            elif isinstance(rule, Affine):
+                value = eval(rule.text(str(y)))
+                assert (value if 0 <= value < height else None) == wanted
+                assert rule.guarded or wanted is not None
+            else:
+                assert isinstance(rule, Null) and wanted is None
+    if window.stride is not None and isinstance(window.places[0], Affine):
+        assert [p.first for p in window.places] == [window.places[0].first + k * window.stride for k in range(places)]
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("digits", "digits"),
+        ("MobileNet-v2 1.0", "mobilenet_v2_1_0"),
+        ("3d", "m3d"),
+        ("", "model"),
+        ("模型", "model"),
+        ("math", "math_model"),
+        ("board", "board_model"),
+        ("sh_ring", "sh_ring_model"),
+        ("int", "int"),
+        ("__init__", "init"),
+    ],
+)
+def test_model_names_become_c_names_that_hide_nothing(model: str, name: str):
+    assert library_name(model) == name
+    assert re.fullmatch(r"[a-z][a-z0-9_]*", name)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1, "1"),
+        (-128, "-128"),
+        (-(2**31), "-2147483647 - 1"),
+        (0.5, "0.5f"),
+        (1.0, "1.0f"),
+        (float(np.float32(0.1)), "0.100000001f"),
+        (0.1, "0.1"),
+        (np.int8(-3), "-3"),
+        (1e30, "1e+30"),
+    ],
+)
+def test_numbers_are_spelt_so_that_c_reads_the_same_value(value: float, text: str):
+    assert c.number(value) == text
+
+
+def _board(sram_bytes: int) -> targets.Board:
+    board = targets.board("microbit")
+    return replace(board, spec=board.spec.model_copy(update={"sram_bytes": sram_bytes}))
+
+
+def _compiles(unit: emitted.Unit, board: targets.Board, folder: Path) -> bool:
+    emitted.put(emitted.library_of(unit), folder)
+    (folder / "app_config.h").write_text(app.app_config_h(unit, board, None, "0123456789abcdef"))
+    (folder / "board_config.h").write_text(app.board_config_h(board))
+    (folder / "user.c").write_text(
+        '#include "app_config.h"\n#define COUNT(f, bytes, type, scale, zero) +1\n'
+        '_Static_assert(0 SH_APP_INPUT_TABLE(COUNT) == 1, "inputs");\n'
+        "static const unsigned char id[8] = SH_APP_IDENTITY;\n"
+        "int main(void) { SH_APP_RUN(); return id[7] != 0xef; }\n"
+    )
+    command = [
+        *emitted.GCC,
+        *emitted.WARNINGS,
+        "-c",
+        f"-I{folder / 'src'}",
+        f"{folder / 'user.c'}",
+        "-o",
+        f"{folder / 'o'}",
+    ]
+    return subprocess.run(command, capture_output=True, timeout=120, check=False).returncode == 0
+
+
+def test_app_config_asserts_that_the_arena_fits_the_board(tmp_path: Path):
+    unit = emitted.unit_of(_shipped())
+    rest = _board(0).spec.firmware_ram_bytes + _board(0).spec.stack_bytes
+
+    assert _compiles(unit, _board(rest + unit.plan.arena_bytes), tmp_path)
+    assert not _compiles(unit, _board(rest + unit.plan.arena_bytes - 1), tmp_path)
+
+
+def test_db_load_gets_a_buffer_only_where_the_board_has_room():
+    unit = emitted.unit_of(_shipped())
+    rest = _board(0).spec.firmware_ram_bytes + _board(0).spec.stack_bytes
+    tight = app.app_config_h(unit, _board(rest + unit.plan.arena_bytes + 63), None, "0" * 16)
+    roomy = app.app_config_h(unit, _board(rest + unit.plan.arena_bytes + 64), None, "0" * 16)
+
+    assert "#define SH_APP_DB_BUFFER 0" in tight
+    assert "#define SH_APP_DB_BUFFER 1" in roomy
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        ("mlperf-kws-dscnn-int8", "kws01"),
+        ("mlperf-vww96-int8", "vww01"),
+        ("mlperf-ic-resnet8-int8", "ic01"),
+        ("mlperf-ad-int8", "ad01"),
+        ("tflm-micro-speech", None),
+    ],
+)
+def test_mlperf_tasks_are_known_by_their_shapes(name: str, task: str | None):
+    graph = importers.load(MODELS / f"{name}.tflite")
+    found = mlperf.task_of(graph, "auto")
+
+    assert (found and found.id) == task
+    assert mlperf.task_of(graph, "none") is None
+    if task is not None:
+        assert mlperf.task_of(graph, task) == found
+
+
+def test_a_task_that_the_model_is_not_is_refused():
+    with pytest.raises(Exception, match=r"digits: is no kws01 model, which has one int8 input \(1, 49, 10, 1\)"):
+        mlperf.task_of(_shipped(), "kws01")
