@@ -1,0 +1,214 @@
+"""`gen flash`, `emulate`, `bench` and `validate`: reads arguments, calls the host tools, prints."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from generator.console import emit_json, err, json_option, out
+from host_tools import vectors
+from host_tools.bench import INSTRUCTIONS, MICROSECONDS, Timing, bytes_to_move
+from host_tools.bench import bench as time_inferences
+from host_tools.build import build, is_built
+from host_tools.emulate import emulate as start_emulator
+from host_tools.errors import HostError
+from host_tools.flash import flash as write_flash
+from host_tools.link import Link
+from host_tools.plan import Plan
+from host_tools.ports import Port, find
+from host_tools.project import Project
+from host_tools.reference import Reference
+from host_tools.validate import Validation
+from host_tools.validate import validate as compare
+
+_COUNT, _SEED = 10, 0
+
+folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+
+
+def _board_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say where the board is."""
+    port = click.option("--port", metavar="P", help="The board's serial port or URL. Default: the only one there is.")
+    emulated = click.option("--emulate", "emulated", is_flag=True, help="Boot the image in the board's emulator.")
+    return port(emulated(command))
+
+
+def _ensure_built(project: Project) -> None:
+    if is_built(project):
+        return
+    with err.status(f"building {project.folder.name}"):
+        result = build(project)
+    for note in result.notes:
+        err.print(f"note: {note}", soft_wrap=True)
+
+
+def _is_emulated(project: Project, port: str | None, emulated: bool) -> bool:
+    """A board that is nothing but an emulator needs no --emulate."""
+    if port and emulated:
+        raise click.UsageError("--port and --emulate exclude each other")
+    return emulated or (port is None and project.spec["flash_tool"] == "emulator")
+
+
+@contextmanager
+def _connected(project: Project, port: str | None, emulated: bool) -> Iterator[Link]:
+    """The board, in frame mode."""
+    if not emulated:
+        with Link(Port(find(port))) as link:
+            yield link
+        return
+    _ensure_built(project)
+    with start_emulator(project) as machine:
+        try:
+            with Link(Port(machine.url)) as link:
+                yield link
+        except HostError as error:
+            fault = machine.fault()
+            raise HostError(f"{fault}; {error}" if fault else str(error)) from error
+
+
+@contextmanager
+def _bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar on stderr that counts bytes moved; gone when it ends."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+    with Progress(*columns, TimeRemainingColumn(), console=err, transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda count: progress.advance(task, count)
+
+
+@click.command()
+@folder_argument
+@click.option("--port", metavar="P", help="Probe's id, or where the board's drive or boot partition is mounted.")
+@click.option("--mount", metavar="PATH", help="Where the board's drive or boot partition is mounted.")
+@click.option("--dry-run", is_flag=True, help="Print the exact commands and run none.")
+@json_option
+def flash(folder: Path, port: str | None, mount: str | None, dry_run: bool, as_json: bool) -> None:
+    """Builds DIR and writes it to the board; an emulated board is booted once instead."""
+    project = Project.open(folder)
+    with err.status("flashing"):
+        commands = write_flash(project, port, mount, dry_run)
+    if as_json:
+        emit_json({"board": project.board_id, "flashed": not dry_run, "commands": list(commands)})
+    elif dry_run:
+        for command in commands:
+            click.echo(command)
+    else:
+        out.print(f"flashed {project.folder.name} onto {project.board_id}; next: gen validate {folder}", soft_wrap=True)
+
+
+@click.command()
+@folder_argument
+@json_option
+def emulate(folder: Path, as_json: bool) -> None:
+    """Boots DIR in the board's emulator, prints the URL of its serial port, and stays until Ctrl-C."""
+    project = Project.open(folder)
+    _ensure_built(project)
+    with start_emulator(project) as machine:
+        if as_json:
+            emit_json({"board": project.board_id, "url": machine.url})
+        else:
+            click.echo(machine.url)
+        err.print("running; Ctrl-C ends it")
+        while (fault := machine.fault()) is None:
+            time.sleep(0.1)
+        raise HostError(fault)
+
+
+@click.command()
+@folder_argument
+@_board_options
+@click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Inferences to time.")
+@json_option
+def bench(folder: Path, port: str | None, emulated: bool, runs: int, as_json: bool) -> None:
+    """Times whole inferences and each op on the board."""
+    project = Project.open(folder)
+    plan = Plan.of(project)
+    emulated = _is_emulated(project, port, emulated)
+    counted = emulated and project.spec["emulator"]["program"] != "native"
+    (vector,) = vectors.random(project.folder, plan.inputs, 1, _SEED)
+    total = bytes_to_move(plan, 2 * runs)
+    with _connected(project, port, emulated) as link, _bar("timing", total) as progress:
+        timing = time_inferences(link, plan, vector, INSTRUCTIONS if counted else MICROSECONDS, runs, progress)
+    found = timing.json(project.board_id, "emulator" if emulated else "serial", project.spec["clock_name"])
+    if as_json:
+        emit_json(found)
+    else:
+        _print_timing(found, timing)
+
+
+def _print_timing(found: dict[str, Any], timing: Timing) -> None:
+    unit, total = found["unit"], found["total"]
+    whole = sum(op["median"] for op in found["ops"]) or 1
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name, justify in (("op", "left"), ("kernel", "left"), (unit, "right"), ("%", "right")):
+        table.add_column(name, justify="right" if justify == "right" else "left", overflow="fold")
+    for op in found["ops"]:
+        kernel = op["kernel"].removeprefix("sh_")
+        table.add_row(op["name"], kernel, f"{op['median']:,}", f"{100 * op['median'] / whole:.1f}")
+    out.print(table)
+    spread = f"{total['min']:,} to {total['max']:,} in {found['runs']} runs"
+    out.print(f"whole inference: {total['median']:,} {unit} ({spread}), by {found['clock']['name']}", soft_wrap=True)
+    out.print(f"stack: {timing.stack_used_bytes:,} of {timing.stack_bytes:,} bytes ever used")
+
+
+@click.command()
+@folder_argument
+@_board_options
+@click.option("--inputs", type=click.Path(path_type=Path), metavar="X.npz", help="Vectors: an array per model input.")
+@click.option("--count", type=click.IntRange(min=1), help=f"Random vectors instead.  [default: {_COUNT}]")
+@click.option("--seed", type=click.IntRange(min=0), help=f"Of the random vectors.  [default: {_SEED}]")
+@click.option("--outputs", type=click.Path(path_type=Path), metavar="Y.npz", help="Write the board's outputs here.")
+@json_option
+@click.pass_context
+def validate(
+    ctx: click.Context,
+    folder: Path,
+    port: str | None,
+    emulated: bool,
+    inputs: Path | None,
+    count: int | None,
+    seed: int | None,
+    outputs: Path | None,
+    as_json: bool,
+) -> None:
+    """Compares the board with the reference, byte for byte and op by op.
+
+    Random int8 and uint8 take every stored value; float32 is uniform over the real values that the first
+    quantised tensor can hold.
+    """
+    if inputs and (count is not None or seed is not None):
+        raise click.UsageError("--inputs excludes --count and --seed")
+    project = Project.open(folder)
+    plan = Plan.of(project)
+    emulated = _is_emulated(project, port, emulated)
+    chosen = vectors.from_npz(inputs, plan.inputs) if inputs else None
+    wanted = len(chosen) if chosen else count or _COUNT
+    source = chosen or vectors.random(project.folder, plan.inputs, wanted, seed or _SEED)
+    reference = Reference.load(project.folder)
+    total = bytes_to_move(plan, wanted)
+    with _connected(project, port, emulated) as link, _bar("validating", total) as progress:
+        found = compare(link, plan, reference.run, source, progress)
+    if outputs:
+        vectors.to_npz(outputs, found.outputs)
+    if as_json:
+        emit_json(found.json("emulator" if emulated else "serial"))
+    else:
+        _print_validation(found, project)
+    ctx.exit(1 if found.mismatched_vectors else 0)
+
+
+def _print_validation(found: Validation, project: Project) -> None:
+    where = f"{project.model_name} on {project.board_id}: {found.vectors} vectors in {found.seconds:.1f} s"
+    if found.mismatched_vectors == 0:
+        out.print(f"{where}, every byte of every op equal to the reference", soft_wrap=True)
+    else:
+        bad = f"{found.mismatched_vectors} differ (by up to {found.max_abs_diff}); first in op {found.first_bad_op}"
+        out.print(f"{where}, {bad}", soft_wrap=True)
+    if found.retries:
+        err.print(f"note: {found.retries} frames had to be sent again")

@@ -1,0 +1,94 @@
+"""Whether a board computes what the reference computes, byte for byte, and where it first does not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from host_tools.link import Inference, Link, Mode, Progress
+from host_tools.plan import Array, Plan
+from host_tools.vectors import Vector
+
+Run = Callable[[Vector], Mapping[str, Array]]  # the reference: all tensors by name
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What was found. A vector is mismatched when any output or any op differs in any byte."""
+
+    vectors: int
+    mismatched_vectors: int
+    max_abs_diff: int | float  # over the outputs; of stored integers where they are integers
+    first_bad_op: str | None  # in the first mismatched vector
+    seconds: float
+    retries: int  # of frames
+    outputs: Mapping[str, Array]  # the board's, first axis = vectors
+
+    def json(self, transport: str) -> dict[str, Any]:
+        """The contract's object."""
+        return {
+            "vectors": self.vectors,
+            "mismatched_vectors": self.mismatched_vectors,
+            "max_abs_diff": self.max_abs_diff,
+            "first_bad_op": self.first_bad_op,
+            "transport": transport,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def validate(link: Link, plan: Plan, reference: Run, vectors: Iterable[Vector], progress: Progress) -> Validation:
+    """Runs every vector on the board and in the reference. The link's board must run this plan (HostError)."""
+    link.expect(plan.identity, plan.model)
+    begun = time.monotonic()
+    sizes = [end.bytes for end in plan.outputs]
+    outputs: dict[str, list[Array]] = {end.name: [] for end in plan.outputs}
+    mismatched, largest, first_bad = 0, 0, None
+    for vector in vectors:
+        found = link.infer([array.tobytes() for array in vector], sizes, Mode.CRC, progress)
+        wanted = reference(vector)
+        arrays = _arrays(plan, found)
+        bad = _first_bad_op(plan, found, arrays, wanted)
+        first_bad = first_bad if mismatched else bad
+        mismatched += bad is not None
+        for name, array in arrays.items():
+            largest = max(largest, _distance(array, wanted[name]))
+            outputs[name].append(array)
+    stacked = {end.name: _stack(outputs[end.name], end.shape) for end in plan.outputs}
+    count = len(next(iter(outputs.values())))
+    return Validation(count, mismatched, largest, first_bad, time.monotonic() - begun, link.retries, stacked)
+
+
+def _arrays(plan: Plan, found: Inference) -> dict[str, Array]:
+    ends = zip(plan.outputs, found.outputs, strict=True)
+    return {end.name: np.frombuffer(data, end.dtype).reshape(end.shape) for end, data in ends}
+
+
+def _first_bad_op(plan: Plan, found: Inference, arrays: Mapping[str, Array], wanted: Mapping[str, Array]) -> str | None:
+    """The first op whose CRC differs; or the one that writes a differing output, if it was right when written."""
+    for op, board, host in zip(plan.ops, found.trace, plan.op_crcs(wanted), strict=True):
+        if board != host:
+            return op.name
+    writers = {op.output: op.name for op in plan.ops}
+    for name, array in arrays.items():
+        if array.tobytes() != wanted[name].tobytes():
+            return writers.get(name, name)
+    return None
+
+
+def _distance(a: Array, b: Array) -> int | float:
+    """The largest difference; what is no number in both (or equal infinity) counts as equal."""
+    if a.dtype.kind != "f":
+        return int(np.abs(a.astype(np.int64) - b.astype(np.int64)).max(initial=0))
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(a.astype(np.float64) - b.astype(np.float64))
+    return float(difference[np.isfinite(difference)].max(initial=0.0))
+
+
+def _stack(arrays: list[Array], shape: tuple[int, ...]) -> Array:
+    """Vectors first; the model's own batch axis of one gives way to them."""
+    tail = shape[1:] if len(shape) > 1 and shape[0] == 1 else shape
+    return np.stack(arrays).reshape(len(arrays), *tail)
