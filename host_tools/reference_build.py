@@ -112,7 +112,7 @@ def _key(runtime: Path, way: _Way) -> str:
     return digest.hexdigest()[:16]
 
 
-def _declarations(headers: list[Path], sources: list[Path]) -> str:
+def declarations(headers: list[Path], sources: list[Path]) -> str:
     """The headers without preprocessor lines, and every portable kernel by its function type."""
     lines = [line for h in headers for line in h.read_text().splitlines() if not line.lstrip().startswith("#")]
     return "\n".join([*lines, *(f"{s.stem.removesuffix('_ref')}_fn {s.stem};" for s in map(_function, sources))])
@@ -125,7 +125,7 @@ def _function(source: Path) -> Path:
 
 def _interface(headers: list[Path], sources: list[Path]) -> Any:
     ffi = cffi.FFI()
-    ffi.cdef(_declarations(headers, sources))
+    ffi.cdef(declarations(headers, sources))
     return ffi
 
 

@@ -1,0 +1,188 @@
+"""The reference runtime as a host tool: what it refuses, what it keeps, and every way to compile it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from runtime import load_reference, write_reference
+from samples import random_inputs, sample
+
+from generator.ir import Graph
+from generator.ops import Add, Conv2d, Reshape
+from generator.paths import RUNTIME_C
+from host_tools import reference_build
+from host_tools.errors import HostError
+from host_tools.reference import Reference
+from host_tools.reference_build import _Way
+
+CONV = sample(Conv2d, np.random.default_rng(4))
+CONV_INPUTS = list(random_inputs(CONV, np.random.default_rng(4)).values())
+ZIG = (sys.executable, "-m", "ziglang", "cc")
+
+
+def conv_output() -> bytes:
+    (node,) = CONV.nodes()
+    return node.op.reference([CONV_INPUTS[0], *(t.data for t in node.inputs[1:])], node.sig).tobytes()
+
+
+def test_a_run_gives_every_tensor_and_repeats_itself() -> None:
+    reference = load_reference(CONV)
+
+    first, second = reference.run(CONV_INPUTS), reference.run(CONV_INPUTS)
+
+    assert set(first) == {*CONV.inputs, *CONV.outputs}
+    assert first["y"].tobytes() == second["y"].tobytes() == conv_output()
+    assert first["y"] is not second["y"]
+
+
+def test_a_view_gives_its_inputs_bytes_in_its_own_shape() -> None:
+    graph = sample(Reshape, np.random.default_rng(2))
+    inputs = list(random_inputs(graph, np.random.default_rng(2)).values())
+
+    y = load_reference(graph).run(inputs)["y"]
+
+    assert y.shape == graph.tensors["y"].type.shape
+    assert y.tobytes() == inputs[0].tobytes()
+
+
+@pytest.mark.parametrize("api", [True, False], ids=["extension", "library"])
+@pytest.mark.parametrize("compiler", [("gcc",), ZIG], ids=["gcc", "zig"])
+def test_every_way_to_compile_gives_the_same_bytes(
+    api: bool, compiler: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not shutil.which(compiler[0]):
+        pytest.skip(f"{compiler[0]} is not installed")
+    if api and not any(way.api for way in reference_build._ways()):
+        pytest.skip("Python.h is not installed: no extension modules here")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(reference_build, "_ways", lambda: iter([_Way(compiler, api)]))
+
+    assert load_reference(CONV).run(CONV_INPUTS)["y"].tobytes() == conv_output()
+    assert len(list((tmp_path / "cache" / "shoehorn").iterdir())) == 1
+
+
+def test_a_compiler_that_fails_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(reference_build, "_ways", lambda: iter([_Way(("false",), False), _Way(ZIG, False)]))
+
+    assert load_reference(CONV).run(CONV_INPUTS)["y"].tobytes() == conv_output()
+
+
+def test_no_compiler_is_said_with_its_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(reference_build, "_ways", lambda: iter([_Way(("no-such-compiler",), False)]))
+
+    with pytest.raises(HostError, match=r"no-such-compiler.*pip install ziglang"):
+        load_reference(CONV)
+
+
+def test_compiled_kernels_are_kept_and_a_changed_source_is_compiled_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = written(CONV, tmp_path)
+    Reference.load(folder)
+    (made,) = (tmp_path / "cache" / "shoehorn").iterdir()
+    stamp = made.stat().st_mtime_ns
+
+    Reference.load(folder)
+    assert made.stat().st_mtime_ns == stamp
+
+    with (folder / "reference/runtime/kernels/lut_8/lut_8_ref.c").open("a") as file:
+        file.write("// changed\n")
+    Reference.load(folder)
+    assert len(list((tmp_path / "cache" / "shoehorn").iterdir())) == 2
+
+
+def written(graph: Graph, tmp_path: Path) -> Path:
+    """A written reference whose runtime/ is a copy that may be changed."""
+    folder = write_reference(graph, tmp_path / "project")
+    (folder / "reference/runtime").unlink()
+    shutil.copytree(RUNTIME_C, folder / "reference/runtime")
+    return folder
+
+
+def test_a_changed_kernel_changes_the_result(tmp_path: Path) -> None:
+    folder = written(CONV, tmp_path)
+    source = folder / "reference/runtime/kernels/conv2d_s8/conv2d_s8_ref.c"
+    source.write_text(source.read_text().replace("op->bias[o] +", "op->bias[o] + 5000 +"))
+
+    assert Reference.load(folder).run(CONV_INPUTS)["y"].tobytes() != conv_output()
+
+
+def test_standard_output_stays_clean(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    load_reference(CONV).run(CONV_INPUTS)
+
+    assert capfd.readouterr().out == ""
+
+
+def test_inputs_of_another_number_shape_or_type_are_refused() -> None:
+    reference = load_reference(CONV)
+
+    with pytest.raises(HostError, match="takes 1 inputs, not 2"):
+        reference.run([*CONV_INPUTS, CONV_INPUTS[0]])
+    with pytest.raises(HostError, match=r"input 'x0' is int8.*not float32"):
+        reference.run([CONV_INPUTS[0].astype(np.float32)])
+    with pytest.raises(HostError, match="input 'x0' is int8"):
+        reference.run([CONV_INPUTS[0][0]])
+
+
+def test_an_input_need_not_be_contiguous() -> None:
+    wide = np.repeat(CONV_INPUTS[0], 2, axis=-1)
+
+    assert load_reference(CONV).run([wide[..., ::2]])["y"].tobytes() == conv_output()
+
+
+def test_a_folder_without_a_reference_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match=r"cannot read the reference.*gen firmware"):
+        Reference.load(tmp_path)
+
+
+DAMAGES = {
+    "no op": lambda g: g.pop("ops"),
+    "unknown function": lambda g: g["ops"][0].update(function="sh_nothing_ref"),
+    "unknown tensor": lambda g: g["ops"][0].update(output="z"),
+    "a row beyond the tensor": lambda g: g["ops"][0]["inputs"][0]["rows"][0].__setitem__(0, 999),
+    "a constant beyond the file": lambda g: g["constants"][0].update(offset=1 << 20),
+    "a missing parameter": lambda g: g["ops"][0]["params"].pop("b_zero"),
+    "a parameter of no size": lambda g: g["ops"][0]["params"].update(width=1 << 40),
+    "a tensor of another size": lambda g: g["tensors"]["y"].update(row_bytes=1),
+    "another format": lambda g: g.update(format=99),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=str)
+def test_a_damaged_graph_is_refused_in_one_line(damage: str, tmp_path: Path) -> None:
+    constant = next(g for g in (sample(Add, np.random.default_rng(s)) for s in range(99)) if len(g.inputs) == 1)
+    folder = write_reference(constant, tmp_path)
+    path = folder / "reference/graph.json"
+    graph = json.loads(path.read_text())
+    DAMAGES[damage](graph)
+    path.write_text(json.dumps(graph))
+
+    with pytest.raises(HostError, match=r"graph\.json: .*gen firmware") as caught:
+        Reference.load(folder)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null"])
+def test_a_graph_that_is_no_object_is_refused(text: str, tmp_path: Path) -> None:
+    folder = write_reference(CONV, tmp_path)
+    (folder / "reference/graph.json").write_text(text)
+
+    with pytest.raises(HostError):
+        Reference.load(folder)
+
+
+def test_equal_graphs_are_written_in_equal_bytes(tmp_path: Path) -> None:
+    one, two = (write_reference(CONV, tmp_path / name) / "reference" for name in ("one", "two"))
+
+    for name in ("graph.json", "constants.bin"):
+        assert (one / name).read_bytes() == (two / name).read_bytes()

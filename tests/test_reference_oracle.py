@@ -1,0 +1,74 @@
+"""The reference runtime against PyPI's tflite_micro on whole models: every tensor that both know, byte for byte."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from runtime import load_reference
+from samples import random_inputs
+from shared import MODELS, ROAD, needs_shared
+from tflite_micro.python.tflite_micro import runtime
+
+from generator.importers import load
+from generator.importers.tflite import tensor_names
+from generator.ir import Array, Graph
+from generator.paths import MODELS as SHIPPED
+
+LARGE_MACS = 50_000_000
+ARENA_BYTES = 256 << 20
+
+
+class Oracle:
+    """A model in tflite_micro that keeps every tensor; used for many inputs."""
+
+    def __init__(self, model: bytes, graph: Graph) -> None:
+        written = {op.output for op in graph.ops}
+        self._numbers = {name: i for i, name in enumerate(tensor_names(model)) if name in written}
+        self._interpreter = runtime.Interpreter.from_bytes(
+            model, arena_size=ARENA_BYTES, intrepreter_config=runtime.InterpreterConfig.kPreserveAllTensors
+        )
+
+    def run(self, inputs: list[Array]) -> dict[str, Array]:
+        for index, array in enumerate(inputs):
+            self._interpreter.set_input(array, index)
+        self._interpreter.invoke()
+        return {n: np.array(self._interpreter.GetTensor(i, 0)["tensor_data"]) for n, i in self._numbers.items()}
+
+
+def assert_same_on(graph: Graph, model: bytes, vectors: int) -> None:
+    reference, oracle, rng = load_reference(graph), Oracle(model, graph), np.random.default_rng(5)
+    for vector in range(vectors):
+        inputs = list(random_inputs(graph, rng).values())
+        found, want = reference.run(inputs), oracle.run(inputs)
+
+        assert set(graph.outputs) <= want.keys()
+        differing = [op.name for op in graph.ops if op.output in want and _differ(found[op.output], want[op.output])]
+        assert not differing, f"vector {vector}: first op that differs: {differing[0]}"
+
+
+def _differ(a: Array, b: Array) -> bool:
+    return a.dtype != b.dtype or a.tobytes() != b.tobytes()
+
+
+def test_the_shipped_model_gives_the_bytes_of_tflite_micro_in_every_tensor() -> None:
+    path = SHIPPED / "digits.tflite"
+
+    assert_same_on(load(path), path.read_bytes(), vectors=100)
+
+
+@needs_shared
+@pytest.mark.parametrize("model", ["mlperf-kws-dscnn-int8", "mltk-fingerprint", "facemesh-192-fullint"])
+def test_a_road_model_gives_the_bytes_of_tflite_micro_in_every_tensor(model: str) -> None:
+    path = MODELS / f"{model}.tflite"
+
+    assert_same_on(load(path), path.read_bytes(), vectors=2)
+
+
+@needs_shared
+@pytest.mark.long
+@pytest.mark.parametrize("model", ROAD)
+def test_every_road_model_gives_the_bytes_of_tflite_micro_in_every_tensor(model: str) -> None:
+    path = MODELS / f"{model}.tflite"
+    graph = load(path)
+
+    assert_same_on(graph, path.read_bytes(), vectors=5 if graph.macs > LARGE_MACS else 100)

@@ -1,0 +1,188 @@
+"""The C of the runtime as C: warnings, what it calls, what it keeps, rounding, and runs under sanitizers."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import cffi
+import numpy as np
+import pytest
+from compilers import WARNINGS, Compiler, each_compiler
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from generator.ops import fixed_point
+from generator.paths import RUNTIME_C
+
+TESTS = Path(__file__).resolve().parent
+SOURCES = sorted(RUNTIME_C.glob("kernels/*/*_ref.c"))
+HEADERS = sorted(RUNTIME_C.rglob("*.h"))
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+
+
+@each_compiler()
+def test_the_kernels_compile_without_a_warning(compiler: Compiler, tmp_path: Path) -> None:
+    compiler.run(*WARNINGS, "-c", *SOURCES, cwd=tmp_path)
+
+    assert len(list(tmp_path.glob("*.o"))) == len(SOURCES)
+
+
+@each_compiler("zig-host", "gcc-host")
+def test_a_header_needs_no_other_before_it_and_bears_to_be_read_twice(compiler: Compiler, tmp_path: Path) -> None:
+    for number, header in enumerate(HEADERS):
+        (tmp_path / f"h{number}.c").write_text(f'#include "{header}"\n#include "{header}"\nextern int unit{number};\n')
+
+    compiler.run(*WARNINGS, "-c", *sorted(tmp_path.glob("h*.c")), cwd=tmp_path)
+
+
+@each_compiler("zig-cortex-m0", "gcc-cortex-m0")
+def test_kernels_call_no_library_and_keep_no_state(compiler: Compiler, tmp_path: Path) -> None:
+    compiler.run(*WARNINGS, "-ffreestanding", "-c", *SOURCES, cwd=tmp_path)
+
+    for path in sorted(tmp_path.glob("*.o")):
+        with path.open("rb") as file:
+            elf = ELFFile(file)
+            wanted = {s.name for s in _symbols(elf) if s.name and s["st_shndx"] == "SHN_UNDEF"}
+            # __aeabi_* and __gnu_* are the compiler's own arithmetic, for floats and division on a core without them.
+            foreign = {n for n in wanted if not re.fullmatch(r"memcpy|memset|__aeabi_\w+|__gnu_\w+", n)}
+            state = [s.name for s in elf.iter_sections() if s.name.startswith((".data", ".bss")) and s["sh_size"]]
+        assert not foreign, f"{path.stem} calls {foreign}"
+        assert [n for n in state if not n.startswith(".data.rel.ro")] == [], f"{path.stem} keeps state"
+
+
+def _symbols(elf: ELFFile) -> list:
+    return [
+        s for section in elf.iter_sections() if isinstance(section, SymbolTableSection) for s in section.iter_symbols()
+    ]
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda p: p.stem)
+def test_a_portable_kernel_has_no_conditional_compilation_and_includes_its_contract_first(source: Path) -> None:
+    lines = [line for line in source.read_text().splitlines() if line.startswith("#")]
+    allowed = {"<stddef.h>", "<stdint.h>", '"../../include/sh_quant.h"', '"../../include/sh_bytes.h"'}
+
+    assert lines[0] == f'#include "{source.parent.name}.h"'
+    assert {line.removeprefix("#include ") for line in lines[1:]} <= allowed
+
+
+@pytest.fixture(scope="module")
+def quant(tmp_path_factory: pytest.TempPathFactory) -> tuple[cffi.FFI, object]:
+    """sh_quant.h over arrays, compiled by Zig."""
+    library = tmp_path_factory.mktemp("quant") / "quant.so"
+    command = [sys.executable, "-m", "ziglang", "cc", *WARNINGS, "-fPIC", "-shared"]
+    subprocess.run([*command, TESTS / "c/quant_twin.c", "-o", library], check=True, capture_output=True)
+    ffi = cffi.FFI()
+    text = (TESTS / "c/quant_twin.c").read_text()
+    ffi.cdef("\n".join(re.findall(r"^void \w+\([^)]*\);", text, re.MULTILINE)))
+    return ffi, ffi.dlopen(str(library))
+
+
+def _call(quant: tuple[cffi.FFI, object], name: str, *arguments: np.ndarray | int) -> list[int]:
+    ffi, lib = quant
+    arrays = [np.ascontiguousarray(a, np.int32) if isinstance(a, np.ndarray) else a for a in arguments]
+    count = next(a.size for a in arrays if isinstance(a, np.ndarray))
+    y = np.zeros(count, np.int32)
+    given = [ffi.from_buffer("int32_t[]", a) if isinstance(a, np.ndarray) else a for a in arrays]
+    getattr(lib, name)(*given, ffi.from_buffer("int32_t[]", y), count)
+    return y.tolist()
+
+
+def _edges(rng: np.random.Generator, count: int) -> np.ndarray:
+    """int32 values of every magnitude, with the extremes, halves and their neighbours among them."""
+    special = [0, 1, -1, 2**30, -(2**30), 2**31 - 1, -(2**31) + 1, 2**29 + 1, 3 << 29]
+    sizes = rng.integers(1, 32, count)
+    values = np.concatenate([special, rng.integers(-(1 << sizes), 1 << sizes)])
+    return np.clip(rng.permutation(values)[:count], -(2**31) + 1, 2**31 - 1)
+
+
+def test_rounding_in_c_is_rounding_in_python(quant: tuple[cffi.FFI, object]) -> None:
+    rng = np.random.default_rng(0)
+    a, b = _edges(rng, 20000), _edges(rng, 20000)
+    exponents = rng.integers(0, 32, a.size)
+    multipliers, shifts = rng.integers(1 << 30, 1 << 31, a.size), rng.integers(-31, 31, a.size)
+
+    assert _call(quant, "mul_high", a, b) == fixed_point.high_mul(a, b).tolist()
+    assert _call(quant, "shift_right", a, exponents) == fixed_point.divide_by_pot(a, exponents).tolist()
+    assert _call(quant, "rescale", a, multipliers, shifts) == fixed_point.rescale(a, multipliers, shifts).tolist()
+
+
+def test_halves_of_every_shift_are_rounded_away_from_zero(quant: tuple[cffi.FFI, object]) -> None:
+    exponents = np.repeat(np.arange(1, 31), 6)
+    odds = np.tile([1, -1, 3, -3, 5, -5], 30)
+    halves = np.where(exponents < 28, odds << (exponents - 1), np.sign(odds) << (exponents - 1))
+
+    y = _call(quant, "shift_right", halves, exponents)
+
+    exact = halves / 2.0**exponents
+    assert y == (np.sign(exact) * np.floor(np.abs(exact) + 0.5)).astype(int).tolist()
+
+
+def test_requantising_saturates_at_both_ends_for_every_zero_point(quant: tuple[cffi.FFI, object]) -> None:
+    rng = np.random.default_rng(1)
+    a, zeros = _edges(rng, 5000), rng.integers(-128, 128, 5000)
+    multipliers, shifts = rng.integers(1 << 30, 1 << 31, a.size), rng.integers(-31, 1, a.size)
+    ffi, lib = quant
+    y = np.zeros(a.size, np.int32)
+    given = [np.ascontiguousarray(v, np.int32) for v in (a, multipliers, shifts, zeros)]
+    lib.requantise(*(ffi.from_buffer("int32_t[]", v) for v in given), -100, 90, ffi.from_buffer("int32_t[]", y), y.size)
+
+    want = np.clip(fixed_point.rescale(a, multipliers, shifts) + zeros, -100, 90)
+    assert y.tolist() == want.tolist()
+
+
+def _library_of_gcc(name: str) -> str:
+    """Path of a library that gcc brings; empty where it does not."""
+    if not shutil.which("gcc"):
+        return ""
+    path = subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True).stdout.strip()
+    return path if Path(path).is_absolute() else ""
+
+
+ASAN = _library_of_gcc("libasan.so")
+needs_asan = pytest.mark.skipif(
+    not ASAN, reason="gcc with libasan is not installed: kernels are not run under sanitizers"
+)
+
+
+@pytest.fixture(scope="module")
+def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The portable kernels with AddressSanitizer and UndefinedBehaviorSanitizer in them."""
+    library = tmp_path_factory.mktemp("sanitized") / "kernels.so"
+    command = ["gcc", "-std=c11", "-O1", "-g", "-fPIC", "-shared", *SANITIZERS, *map(str, SOURCES), "-o", str(library)]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+    return library
+
+
+def _run_sanitized(library: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    paths = os.pathsep.join([str(TESTS.parent), str(TESTS)])
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": ASAN,
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "PYTHONPATH": paths,
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    command = [sys.executable, str(TESTS / "sanitized.py"), str(library), *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500)
+
+
+@needs_asan
+def test_kernels_stay_within_their_rows_and_within_defined_c(sanitized: Path) -> None:
+    result = _run_sanitized(sanitized, "12")
+
+    assert result.returncode == 0, result.stderr[-3000:] + result.stdout
+    assert result.stdout == "all samples agree\n"
+
+
+@needs_asan
+def test_one_element_too_many_would_be_noticed(sanitized: Path) -> None:
+    result = _run_sanitized(sanitized, "0", "--overrun")
+
+    assert result.returncode != 0
+    assert "heap-buffer-overflow" in result.stderr
+    assert "sh_lut_8_ref" in result.stderr
