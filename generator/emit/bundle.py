@@ -51,16 +51,19 @@ def refuse_foreign(folder: Path) -> None:
     known = _known(folder)
     if known is None:
         raise FolderError(f"{folder}: exists and holds something else; nothing was written, name another --out")
-    foreign = [
-        path
-        for path in present
-        if path not in _CHANGES and known.get(path) != hashlib.sha256((folder / path).read_bytes()).hexdigest()
-    ]
+    foreign = [path for path in present if path not in _CHANGES and known.get(path, "") != _sum(folder / path)]
     if foreign:
         raise FolderError(
             f"{folder}: holds files that Shoehorn did not write or that were changed since "
             f"({', '.join(foreign[:3])}{', ...' if len(foreign) > 3 else ''}); nothing was written, name another --out"
         )
+
+
+def _sum(path: Path) -> str | None:
+    """SHA-256 of a plain file; None for anything else."""
+    if path.is_symlink() or not path.is_file():
+        return None
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _present(folder: Path) -> list[str]:
@@ -93,9 +96,9 @@ def write(bundle: Bundle, folder: Path) -> None:
     """
     folder = folder.absolute()
     target = folder.resolve()
-    refuse_foreign(target)
     fresh = target.with_name(f".{target.name}.new-{os.getpid()}")
     try:
+        refuse_foreign(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         _fill(fresh, with_manifest(bundle))
         _swap(fresh, target)

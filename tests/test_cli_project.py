@@ -1,0 +1,314 @@
+"""`gen firmware`, `plan`, `boards` and `ops` from outside: what they print, write and refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from shared import MODELS, needs_shared
+
+from generator import targets
+from generator.cli import main
+from generator.emit.bundle import FolderError, write
+
+ROOT = Path(__file__).resolve().parents[1]
+DIGITS = ROOT / "generator" / "models" / "digits.tflite"
+REPORT = {
+    "model": {"name", "ops", "macs", "weight_bytes", "inputs", "outputs"},
+    "board": {"id", "cpu", "isa", "sram_bytes", "flash_bytes"},
+    "plan": {
+        "arena_bytes",
+        "arena_bound_bytes",
+        "proven_optimal",
+        "whole_tensor_bytes",
+        "macs",
+        "recomputed_macs",
+        "steps",
+        "status",
+        "solve_seconds",
+    },
+    "firmware": {"ram_bytes", "flash_bytes", "stack_bytes"},
+}
+
+
+def gen(*arguments: str | Path) -> Result:
+    """`gen` as a user calls it; a traceback fails the test."""
+    done = CliRunner().invoke(main, [str(a) for a in arguments])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done
+
+
+def refused(*arguments: str | Path) -> str:
+    """The one line of a clear refusal."""
+    done = gen(*arguments)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith("gen: ") and done.stderr.count("\n") == 1
+    return done.stderr
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.fixture
+def digits(tmp_path: Path) -> Path:
+    """A folder that was just written for the micro:bit."""
+    assert gen("firmware", "--board", "microbit", "--out", tmp_path / "d").exit_code == 0
+    return tmp_path / "d"
+
+
+def test_the_report_has_the_contract_s_fields(tmp_path: Path):
+    done = gen("firmware", "--board", "rpi-zero", "--out", tmp_path / "d", "--json")
+    report: dict[str, Any] = json.loads(done.stdout)
+
+    assert done.exit_code == 0
+    assert set(report) == {*REPORT, "passes", "ops"}
+    for section, keys in REPORT.items():
+        assert set(report[section]) == keys
+    assert {tuple(p) for p in report["passes"]} == {("name", "ops_before", "ops_after", "macs_before", "macs_after")}
+    assert {tuple(op) for op in report["ops"]} == {("name", "kernel", "macs", "weight_bytes")}
+    assert report["model"]["inputs"] == [{"name": "image", "shape": [1, 8, 8, 1], "dtype": "int8"}]
+    assert set(report["firmware"].values()) == {None}
+    assert report["plan"]["arena_bound_bytes"] <= report["plan"]["arena_bytes"] == 2560
+    assert report["plan"]["macs"] == sum(op["macs"] for op in report["ops"]) == report["model"]["macs"]
+
+
+def test_the_folder_s_report_is_the_printed_one_without_the_seconds(tmp_path: Path):
+    done = gen("firmware", "--board", "rpi-zero", "--out", tmp_path / "d", "--json")
+    printed = json.loads(done.stdout)
+    written = json.loads((tmp_path / "d" / "report.json").read_text())
+
+    assert printed["plan"].pop("solve_seconds") >= 0
+    assert written["plan"].pop("solve_seconds") is None
+    assert written == printed
+
+
+@pytest.mark.parametrize("board", [b.id for b in targets.boards()])
+def test_the_shipped_model_is_written_for_every_board(board: str, tmp_path: Path):
+    done = gen("firmware", "--board", board, "--out", tmp_path / "d")
+    files = files_of(tmp_path / "d")
+
+    assert done.exit_code == 0, done.stderr
+    assert {"platformio.ini", "plan.json", "README.md", "src/app_config.h", f"boards/{board}.json"} <= set(files)
+    assert {"lib/digits/library.json", "lib/digits/src/digits.c", "lib/board/board_config.h"} <= set(files)
+    assert {"reference/graph.json", "reference/constants.bin", "platform/platform.json"} <= set(files)
+    assert not [path for path, data in files.items() if b"/work/" in data or str(ROOT).encode() in data]
+    assert not [path for path, data in files.items() if b"@RAM" in data or b"@BOARD@" in data or b"@MODEL@" in data]
+
+
+def test_equal_inputs_give_byte_equal_folders_whatever_the_hash_seed_and_place(tmp_path: Path):
+    for seed, folder in (("1", tmp_path / "a" / "x"), ("77", tmp_path / "b" / "longer")):
+        command = [sys.executable, "-m", "generator.cli", "firmware", "--board", "rpi-zero", "--out", str(folder)]
+        code = f"import sys; sys.argv = {['gen', *command[3:]]!r}; from generator.cli import main; main()"
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
+        folder.parent.mkdir()
+        subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=folder.parent, timeout=120)
+
+    assert files_of(tmp_path / "a" / "x") == files_of(tmp_path / "b" / "longer")
+
+
+def test_the_default_folder_is_named_after_model_and_board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+
+    assert gen("firmware", "--board", "microbit").exit_code == 0
+    assert [p.name for p in tmp_path.iterdir()] == ["digits-microbit"]
+
+
+def test_a_folder_of_ours_is_written_again_and_keeps_what_platformio_built(digits: Path):
+    (digits / ".pio" / "build").mkdir(parents=True)
+    (digits / ".pio" / "build" / "firmware.elf").write_text("built")
+    (digits / "report.json").write_text('{"firmware": {"ram_bytes": 1}}')  # as a build leaves it
+    done = gen("firmware", "--board", "rpi-zero", "--out", digits)
+
+    assert done.exit_code == 0
+    assert (digits / ".pio" / "build" / "firmware.elf").read_text() == "built"
+    assert not (digits / "boards" / "microbit.json").exists()
+    assert json.loads((digits / "report.json").read_text())["board"]["id"] == "rpi-zero"
+    assert [p.name for p in digits.parent.iterdir()] == [digits.name]
+
+
+@pytest.mark.parametrize("harm", ["changed", "added", "link", "no manifest", "bad manifest", "no report"])
+def test_a_folder_that_holds_something_else_is_refused_and_untouched(harm: str, digits: Path):
+    harms = {
+        "changed": lambda: (digits / "src" / "main.c").write_text("// mine"),
+        "added": lambda: (digits / "src" / "mine.c").write_text("// mine"),
+        "link": lambda: (digits / "elsewhere").symlink_to(digits.parent),
+        "no manifest": lambda: (digits / ".shoehorn.json").unlink(),
+        "bad manifest": lambda: (digits / ".shoehorn.json").write_text("[1]"),
+        "no report": lambda: (digits / "report.json").unlink(),
+    }
+    harms[harm]()
+    before = files_of(digits)
+    said = refused("firmware", "--board", "rpi-zero", "--out", digits)
+
+    assert "nothing was written" in said and str(digits) in said
+    assert files_of(digits) == before
+    assert [p.name for p in digits.parent.iterdir()] == [digits.name]
+
+
+def test_a_file_or_a_strangers_folder_in_the_way_is_refused(tmp_path: Path):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "thesis.tex").write_text("mine")
+
+    assert "is a file" in refused("firmware", "--board", "rpi-zero", "--out", tmp_path / "file")
+    assert "something else" in refused("firmware", "--board", "rpi-zero", "--out", tmp_path / "folder")
+    assert "cannot be written" in refused("firmware", "--board", "rpi-zero", "--out", tmp_path / "file" / "d")
+    assert files_of(tmp_path) == {"file": b"mine", "folder/thesis.tex": b"mine"}
+
+
+def test_an_empty_folder_is_filled(tmp_path: Path):
+    (tmp_path / "d").mkdir()
+
+    assert gen("firmware", "--board", "microbit", "--out", tmp_path / "d").exit_code == 0
+    assert (tmp_path / "d" / "platformio.ini").is_file()
+
+
+def test_a_write_that_fails_half_way_leaves_no_trace(tmp_path: Path):
+    bundle = {"a/b": b"1", "a": b"a file where a folder is"}
+
+    with pytest.raises(FolderError, match="cannot be written"):
+        write(bundle, tmp_path / "d")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_rename_that_fails_puts_the_old_folder_back(digits: Path, monkeypatch: pytest.MonkeyPatch):
+    before = files_of(digits)
+    rename = Path.rename
+
+    def failing(self: Path, target: Path) -> Path:
+        if ".new-" in self.name:
+            raise OSError(28, "No space left on device")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    assert "No space left" in refused("firmware", "--board", "microbit", "--out", digits)
+    assert files_of(digits) == before
+    assert [p.name for p in digits.parent.iterdir()] == [digits.name]
+
+
+def test_a_model_that_does_not_fit_is_told_the_peak_and_what_would_help(tmp_path: Path):
+    said = refused("firmware", "--board", "microbit", "--sram", "2559", "--out", tmp_path / "d")
+
+    for part in (
+        "digits on microbit",
+        "2,560 bytes, 2,559 are available",
+        "step 2",
+        "'block1_expand' 1,024",
+        "--sram 2560",
+    ):
+        assert part in said
+    assert not (tmp_path / "d").exists()
+    assert gen("plan", DIGITS, "--sram", "2560").exit_code == 0
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    ("model", "board", "parts"),
+    [
+        ("mlperf-kws-dscnn-int8", "microbit", ["16,000 bytes", "12,800", "netduinoplus2"]),
+        ("mlperf-ad-int8", "microbit", ["bytes of flash", "262,144", "netduinoplus2"]),
+        ("coral-mnv2-tf2-ptq", "netduinoplus2", ["1,505,280 bytes", "mps2-an386"]),
+    ],
+)
+def test_what_is_too_large_for_a_board_is_told_which_boards_have_room(model: str, board: str, parts: list[str]):
+    said = refused("firmware", MODELS / f"{model}.tflite", "--board", board, "--out", "never-written")
+
+    assert all(part in said for part in parts), said
+    assert not Path("never-written").exists()
+
+
+def test_preserved_tensors_become_outputs_and_passes_can_be_left_out():
+    done = gen("plan", DIGITS, "--preserve", "stem", "--disable", "fold-pad", "--json")
+    report = json.loads(done.stdout)
+
+    assert "fold-pad" not in [p["name"] for p in report["passes"]]
+    assert report["board"] is None
+    assert report["plan"]["arena_bytes"] > 2560  # stem lives to the end
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--board", "zap"], "unknown board 'zap'"),
+        (["--board", "microbit", "--stream-input"], "--stream-input is not supported yet"),
+        (["--board", "microbit", "--disable", "zap"], "zap"),
+        (["--board", "microbit", "--preserve", "zap"], "zap"),
+        (["--board", "microbit", "--mlperf", "kws01"], "is no kws01 model"),
+        (["no-such.tflite", "--board", "microbit"], "no-such.tflite: cannot be read"),
+        ([str(ROOT / "README.md"), "--board", "microbit"], "unknown kind of model"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(arguments: list[str], part: str, tmp_path: Path):
+    assert part in refused("firmware", *arguments, "--out", tmp_path / "d")
+    assert not (tmp_path / "d").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["firmware"],
+        ["plan"],
+        ["firmware", "--board", "microbit", "--sram", "0"],
+        ["firmware", "--board", "microbit", "--sram", "12q"],
+        ["firmware", "--board", "microbit", "--minimize", "both"],
+        ["firmware", "--board", "microbit", "--mlperf", "zap"],
+        ["zap"],
+    ],
+)
+def test_wrong_usage_exits_with_2(arguments: list[str]):
+    assert gen(*arguments).exit_code == 2
+
+
+@pytest.mark.parametrize(("size", "arena"), [("3k", True), ("2k", False), ("3000", True), ("1M", True)])
+def test_sizes_are_bytes_or_have_a_unit(size: str, arena: bool):
+    assert (gen("plan", DIGITS, "--sram", size).exit_code == 0) is arena
+
+
+def test_the_two_goals_give_the_same_plan_today():
+    reports = [json.loads(gen("plan", DIGITS, "--minimize", goal, "--json").stdout) for goal in ("time", "sram")]
+    for report in reports:
+        report["plan"].pop("solve_seconds")
+
+    assert reports[0] == reports[1]
+
+
+def test_boards_lists_every_board_and_how_far_it_is_verified():
+    listed = json.loads(gen("boards", "--json").stdout)["boards"]
+
+    assert {row["id"] for row in listed} == {b.id for b in targets.boards()} >= {"native", "rpi-zero", "microbit"}
+    assert all(set(row["verified"]) <= {"build", "emulator", "hardware"} for row in listed)
+    assert all(board.id in gen("boards").stdout for board in targets.boards())
+
+
+def test_ops_lists_the_names_of_the_format():
+    listed = json.loads(gen("ops", "--json").stdout)["importers"]["tflite"]
+
+    assert {"CONV_2D", "SOFTMAX", "RESIZE_BILINEAR"} <= set(listed)
+    assert "CONV_2D" in gen("ops").stdout
+
+
+def test_plan_json_numbers_its_ops_as_the_steps_do(digits: Path):
+    plan = json.loads((digits / "plan.json").read_text())
+    rings = {ring["tensor"]: ring for ring in plan["rings"]}
+
+    assert [step["op"] for step in plan["steps"]] == list(range(len(plan["ops"])))
+    assert all(step["rows"] == [0, rings[plan["ops"][step["op"]]["output"]]["height"]] for step in plan["steps"])
+    assert len(bytes.fromhex(plan["identity"])) == 8
+    assert plan["inputs"][0] | {"scale": 0} == {
+        "name": "image",
+        "shape": [1, 8, 8, 1],
+        "dtype": "int8",
+        "bytes": 64,
+        "scale": 0,
+        "zero_point": -128,
+    }
+    identity = (digits / "src" / "app_config.h").read_text().split("SH_APP_IDENTITY")[1].splitlines()[0]
+    assert identity.replace("0x", "").replace(", ", "").strip(" {}") == plan["identity"]

@@ -1,0 +1,126 @@
+"""Imports point one way: ARCHITECTURE.md's table, read from the sources with `ast`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Part -> parts that it may import, beside itself. `errors` and `paths` are open to all of the generator.
+_ALL = {"ir", "plan", "ops", "importers", "passes", "targets", "kernels", "stage", "planner", "lower", "emit", "report"}
+ALLOWED: dict[str, set[str]] = {
+    "__init__": set(),
+    "errors": set(),
+    "paths": set(),
+    "console": set(),
+    "models": set(),
+    "ir": set(),
+    "plan": set(),
+    "targets": set(),
+    "ops": {"ir"},
+    "importers": {"ir", "ops"},
+    "passes": {"ir", "ops"},
+    "kernels": {"ir", "ops", "targets"},
+    "stage": {"ir", "ops", "kernels", "targets"},
+    "planner": {"plan"},
+    "lower": {"ir", "ops", "stage", "planner"},
+    "emit": {"ir", "plan", "ops", "kernels", "stage", "targets"},
+    "report": {"ir", "passes", "plan", "stage", "targets"},
+    "build": _ALL,
+    "cli": _ALL | {"build", "console", "host_tools"},
+    "cli_project": _ALL | {"build", "console", "host_tools"},
+    "cli_device": _ALL | {"build", "console", "host_tools"},
+    "host_tools": set(),
+}
+OPEN = {"errors", "paths", "__init__"}
+
+# A heavy library and the modules that may import it.
+HOMES = {
+    "ortools": ("generator/planner/",),
+    "tflite": ("generator/importers/",),
+    "flatbuffers": ("generator/importers/",),
+    "tensorflow": ("generator/models/",),
+    "sklearn": ("generator/models/",),
+    "serial": ("host_tools/link.py", "host_tools/ports.py"),
+    "cffi": ("host_tools/reference",),
+    "elftools": ("host_tools/",),
+    "rich": ("generator/console.py", "generator/cli"),
+    "click": ("generator/console.py", "generator/cli"),
+    "pydantic": ("generator/targets.py",),
+    "numpy": ("generator/", "host_tools/"),
+}
+
+
+def _modules() -> list[Path]:
+    return sorted(p for top in ("generator", "host_tools") for p in (ROOT / top).rglob("*.py"))
+
+
+def _imports(path: Path, root: Path = ROOT) -> Iterator[str]:
+    """Every module that the file imports anywhere, functions included, by its full name."""
+    package = path.relative_to(root).with_suffix("").parts[:-1]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+            name = ".".join(filter(None, (base, node.module)))
+            # `from generator import passes` imports the module generator.passes
+            yield from (f"{name}.{a.name}" for a in node.names) if name == "generator" else (name,)
+
+
+def _part(module: str) -> str | None:
+    """The part of the project that a module belongs to; None for modules of others."""
+    head, _, rest = module.partition(".")
+    if head == "host_tools":
+        return head
+    return (rest.split(".")[0] or "__init__") if head == "generator" else None
+
+
+def _of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return parts[0] if parts[0] == "host_tools" else parts[1]
+
+
+@pytest.mark.parametrize("path", _modules(), ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_a_module_imports_only_what_its_part_may(path: Path):
+    part = _of(path)
+    assert part in ALLOWED, f"{path}: give this part its row in ALLOWED and in ARCHITECTURE.md"
+    own = {_part(module) for module in _imports(path)} - {None, part}
+    own = {"__init__" if name == "__version__" else name for name in own}
+    extra = own - ALLOWED[part] - (set() if part == "host_tools" else OPEN)
+
+    assert not extra, f"{path.relative_to(ROOT)} imports {extra}"
+
+
+@pytest.mark.parametrize("path", _modules(), ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_a_heavy_library_stays_in_its_home(path: Path):
+    name = path.relative_to(ROOT).as_posix()
+    for module in _imports(path):
+        homes = HOMES.get(module.partition(".")[0], ("",))
+
+        assert name.startswith(homes), f"{name} imports {module}; that belongs in {', '.join(homes)}"
+
+
+@pytest.mark.parametrize("path", _modules(), ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_only_cli_modules_print(path: Path):
+    calls = (n.func for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call))
+    prints = [f for f in calls if isinstance(f, ast.Name) and f.id == "print"]
+
+    assert not prints or _of(path).startswith("cli") or _of(path) == "models"
+
+
+def test_every_way_to_import_is_seen(tmp_path: Path):
+    module = tmp_path / "generator" / "planner" / "m.py"
+    module.parent.mkdir(parents=True)
+    module.write_text(
+        "from generator import importers\nfrom generator.ir import Op\nfrom . import check\nfrom ..emit.c import call\n"
+        "def f():\n    import generator.build, serial.tools\n"
+    )
+    found = set(_imports(module, tmp_path))
+
+    assert {_part(m) for m in found} == {"importers", "ir", "planner", "emit", "build", None}
+    assert "serial.tools" in found
