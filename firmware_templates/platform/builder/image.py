@@ -6,11 +6,18 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 
 
-def segments(elf_path: Path) -> list[tuple[int, bytes]]:
-    """What is loaded, as (address, bytes), lowest first."""
+def contents(elf_path: Path) -> list[tuple[int, bytes]]:
+    """What lies in flash, section by section, as (load address, bytes), lowest first."""
     with elf_path.open("rb") as file:
-        loaded = [s for s in ELFFile(file).iter_segments("PT_LOAD") if s["p_filesz"] > 0]
-        return sorted((s["p_paddr"], s.data()) for s in loaded)
+        elf = ELFFile(file)
+        parts = []
+        for section in elf.iter_sections("SHT_PROGBITS"):
+            if section["sh_size"] == 0:
+                continue
+            for segment in elf.iter_segments("PT_LOAD"):
+                if segment.section_in_segment(section):
+                    parts.append((segment["p_paddr"] + section["sh_offset"] - segment["p_offset"], section.data()))
+        return sorted(parts)
 
 
 def binary(parts: list[tuple[int, bytes]]) -> bytes:
@@ -48,7 +55,7 @@ def write(elf_path: Path, spec: dict, board_folder: Path) -> None:
     name = spec.get("image", "")
     if not name:
         return
-    parts = segments(elf_path)
+    parts = contents(elf_path)
     target = elf_path.with_name(name)
     if target.suffix == ".hex":
         target.write_text(intel_hex(parts))

@@ -18,6 +18,7 @@ import upload  # noqa: E402
 
 
 def fail(message):
+    """Ends the build with one line."""
     sys.stderr.write(f"Error: {message}\n")
     env.Exit(1)
 
@@ -43,7 +44,7 @@ env.Append(
     CCFLAGS=[*tools.target_flags, *toolchain.OPTIMISE],
     CFLAGS=["-std=c11", *toolchain.WARNINGS],
     CPPDEFINES=["SH_TRACE"],
-    LINKFLAGS=[*tools.link_flags, "-Wl,--gc-sections", "-Wl,-S"],
+    LINKFLAGS=[*tools.link_flags, "-Wl,--gc-sections"],
 )
 if tools.freestanding:
     script = project / "lib" / "board" / "link.ld"
@@ -53,6 +54,7 @@ program = env.File("$BUILD_DIR/firmware.elf") if "nobuild" in COMMAND_LINE_TARGE
 
 
 def write_images(target, source, env):
+    """After the link."""
     image.write(Path(str(target[0])), board["shoehorn"], project / "lib" / "board")
 
 
@@ -60,6 +62,7 @@ env.AddPostAction(program, env.VerboseAction(write_images, "Writing the image"))
 
 
 def flash(target, source, env):
+    """The target `upload`."""
     try:
         upload.run(board["shoehorn"], Path(env.subst("$BUILD_DIR")), env.subst("$UPLOAD_PORT"))
     except upload.UploadError as error:

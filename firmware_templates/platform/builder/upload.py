@@ -84,7 +84,7 @@ def run(spec: dict, build: Path, port: str) -> None:
         if spec["flash_tool"] == "emulator":
             _boot(command)
         elif command[0] == "mv":
-            os.replace(command[1], command[2])
+            Path(command[1]).replace(command[2])
         elif command[0] == "cp":
             _copy(command[1], command[2])
         else:
@@ -95,7 +95,7 @@ def _copy(source: str, target: str) -> None:
     """Copies and waits until the card has it."""
     try:
         shutil.copyfile(source, target)
-        with open(target, "rb") as file:
+        with Path(target).open("rb") as file:
             os.fsync(file.fileno())
     except OSError as error:
         raise UploadError(f"{target}: {error.strerror}") from error

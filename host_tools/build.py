@@ -1,0 +1,107 @@
+"""Builds a folder with PlatformIO and fills in report.json what the firmware takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from host_tools.elf import sizes
+from host_tools.errors import HostError
+from host_tools.project import Project
+from host_tools.stack import bound
+
+_LIMIT_SECONDS = 1800
+_SOURCES = ("src", "lib", "platform", "boards")
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """Bytes of the firmware; `notes` are sentences about them for a person to read."""
+
+    ram_bytes: int
+    flash_bytes: int
+    stack_bytes: int
+    notes: tuple[str, ...]
+
+
+def pio_command(project: Project, *arguments: str) -> list[str]:
+    """PlatformIO on this folder, from the Python that we run in."""
+    return [sys.executable, "-m", "platformio", "run", "-d", str(project.folder), *arguments]
+
+
+def pio_environment(project: Project) -> dict[str, str]:
+    """Each folder has its own PlatformIO core, so no two share an installed platform; nothing is reported home."""
+    quiet = {"PLATFORMIO_SETTING_ENABLE_TELEMETRY": "no", "PLATFORMIO_SETTING_CHECK_PLATFORMIO_INTERVAL": "9999"}
+    core = {"PLATFORMIO_CORE_DIR": str(project.folder / ".pio" / "core"), "PLATFORMIO_NO_ANSI": "true"}
+    return {**os.environ, **quiet, **core}
+
+
+def run_pio(project: Project, *arguments: str) -> None:
+    """Runs PlatformIO quietly; HostError carries the first error of its log, which stays in .pio/build.log."""
+    log = project.folder / ".pio" / "build.log"
+    log.parent.mkdir(exist_ok=True)
+    with log.open("wb") as stream:
+        try:
+            done = subprocess.run(
+                pio_command(project, *arguments),
+                env=pio_environment(project),
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                timeout=_LIMIT_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise HostError(f"{project.folder}: pio took over {_LIMIT_SECONDS} s; its log is {log}") from error
+    if done.returncode != 0:
+        lines = log.read_text(errors="replace").splitlines()
+        faults = [line.strip() for line in lines if "error:" in line.lower()] or [
+            line for line in lines if line.strip()
+        ]
+        what = faults[0] if faults else "no output"
+        raise HostError(f"{project.folder}: pio {' '.join(['run', *arguments])} failed: {what}; the whole log is {log}")
+
+
+def is_built(project: Project) -> bool:
+    """Whether the image is there and newer than every source."""
+    if not project.image.is_file():
+        return False
+    files = [
+        path for name in _SOURCES for path in (project.folder / name).rglob("*") if "__pycache__" not in path.parts
+    ]
+    newest = max((path.stat().st_mtime for path in files if path.is_file()), default=0.0)
+    return project.image.stat().st_mtime >= newest
+
+
+def measure(project: Project) -> BuildResult:
+    """RAM, flash and stack bound of what has been built."""
+    spec = project.spec
+    found = sizes(project.elf, spec["stack_bytes"])
+    objects = [p for p in project.build_folder.rglob("*.o") if not p.name.startswith(".")]
+    stack = bound(objects, "sh_start", spec["family"] == "posix", bool(spec["defines"].get("SH_BOARD_FPU")))
+    notes = list(stack.notes)
+    if stack.bytes > spec["stack_bytes"]:
+        notes.append(f"the stack bound of {stack.bytes} bytes is over the {spec['stack_bytes']} bytes reserved")
+    return BuildResult(found.ram_bytes, found.flash_bytes, stack.bytes, tuple(notes))
+
+
+def build(project: Project) -> BuildResult:
+    """Builds and writes report.json's `firmware`; HostError when the build fails."""
+    run_pio(project, "-s")
+    result = measure(project)
+    _write_report(project, result)
+    return result
+
+
+def _write_report(project: Project, result: BuildResult) -> None:
+    figures = {name: getattr(result, name) for name in ("ram_bytes", "flash_bytes", "stack_bytes")}
+    path: Path = project.folder / "report.json"
+    report = json.loads(path.read_text())
+    if report.get("firmware") != figures:
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps({**report, "firmware": figures}, indent=2) + "\n")
+        part.replace(path)

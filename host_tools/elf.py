@@ -1,0 +1,35 @@
+"""What a built firmware takes of RAM and flash, from its ELF."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.constants import SH_FLAGS
+from elftools.elf.elffile import ELFFile
+
+from host_tools.errors import HostError
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes: `ram` is statics and the reserved stack, `flash` is what is loaded (code, constants, initial data)."""
+
+    ram_bytes: int
+    flash_bytes: int
+
+
+def sizes(path: Path, stack_bytes: int) -> Sizes:
+    """The sizes of an ELF; `stack_bytes` counts where the linker script reserves no stack of its own (native)."""
+    try:
+        with path.open("rb") as file:
+            sections = [s for s in ELFFile(file).iter_sections() if s["sh_flags"] & SH_FLAGS.SHF_ALLOC]
+            written = [s for s in sections if s["sh_flags"] & SH_FLAGS.SHF_WRITE]
+            stack = 0 if any(s.name == ".stack" for s in written) else stack_bytes
+            return Sizes(
+                ram_bytes=sum(s["sh_size"] for s in written) + stack,
+                flash_bytes=sum(s["sh_size"] for s in sections if s["sh_type"] != "SHT_NOBITS"),
+            )
+    except (OSError, ELFError) as error:
+        raise HostError(f"{path}: not a firmware: {error}; build it again") from error

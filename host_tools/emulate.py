@@ -1,0 +1,105 @@
+"""Boots the built image in QEMU, or as a process, with a serial port that pyserial opens."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from host_tools.errors import HostError
+from host_tools.project import Project
+
+_PACKAGES = {"qemu-system-aarch64": "qemu-system-arm"}  # Debian's package where it is not the program's name
+_START_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A running board: `url` is for serial.serial_for_url(). QEMU boots when the first client has connected."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+
+    def fault(self) -> str | None:
+        """Why it ended, or None while it runs."""
+        code = self.process.poll()
+        return None if code is None else f"the emulator ended with exit code {code}"
+
+
+def _die_with_parent() -> None:
+    """Linux ends the child when this process is killed without a chance to clean up (PR_SET_PDEATHSIG = 1)."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def _start(command: list[str], pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
+    if shutil.which(command[0]) is None:
+        package = _PACKAGES.get(command[0], command[0])
+        raise HostError(f"{command[0]} is not installed; apt-get install {package}")
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=pass_fds,
+        start_new_session=True,  # Ctrl-C is ours to handle
+        preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+    )
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.communicate()
+
+
+@contextlib.contextmanager
+def _qemu(project: Project) -> Iterator[Machine]:
+    """A listening socket is made here and handed over, so its port is known and free of races.
+
+    wait=on holds the machine until the first connection: the boot banner is not lost.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        fd, port = listener.fileno(), listener.getsockname()[1]
+        chardev = f"socket,id=console,fd={fd},server=on,wait=on"
+        command = project.upload.emulator_command(
+            project.spec["emulator"], project.elf, ["-chardev", chardev, "-serial", "chardev:console"]
+        )
+        process = _start(command, (fd,))
+    try:
+        yield Machine(f"socket://127.0.0.1:{port}", process)
+    finally:
+        _stop(process)
+
+
+@contextlib.contextmanager
+def _native(project: Project) -> Iterator[Machine]:
+    """The process says its pty on the first line."""
+    process = _start(project.upload.emulator_command(project.spec["emulator"], project.elf, []))
+    timer = threading.Timer(_START_SECONDS, process.kill)
+    timer.start()
+    try:
+        assert process.stdout is not None
+        path = process.stdout.readline().decode().strip()
+        timer.cancel()
+        if not path:
+            raise HostError(f"{project.elf}: started no serial port: {process.communicate()[1].decode().strip()}")
+        yield Machine(path, process)
+    finally:
+        timer.cancel()
+        _stop(process)
+
+
+def emulate(project: Project) -> contextlib.AbstractContextManager[Machine]:
+    """The built image, running until the context ends; HostError when the board has no emulator or is not built."""
+    emulator = project.spec.get("emulator")
+    if emulator is None:
+        raise HostError(f"{project.board_id}: has no emulator; give --port with the board's serial port")
+    if not project.elf.is_file():
+        raise HostError(f"{project.folder}: not built yet; gen emulate builds it")
+    return _native(project) if emulator["program"] == "native" else _qemu(project)

@@ -1,0 +1,106 @@
+"""The board manifests, the family table and the tool table agree with each other."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+from generator.paths import BOARDS, FIRMWARE_TEMPLATES
+from generator.targets import CPUS, Board, BoardError, board, boards, load_board
+
+FAMILIES = json.loads((FIRMWARE_TEMPLATES / "families" / "families.json").read_text())
+IDS = {
+    "native", "rpi-zero", "rpi-zero-2w", "netduinoplus2", "microbit", "stm32vldiscovery",
+    "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547",
+}  # fmt: skip
+ALL = pytest.mark.parametrize("each", boards(), ids=lambda b: b.id)
+
+
+def test_the_boards_of_the_contract_are_there():
+    assert {b.id for b in boards()} >= IDS
+
+
+@ALL
+def test_a_board_says_the_truth_about_itself(each: Board):
+    assert each.spec.family in FAMILIES
+    assert "hardware" not in each.spec.verified
+    assert each.arena_limit_bytes > 0
+    assert each.spec.emulator is not None
+
+
+@ALL
+def test_memory_regions_do_not_overlap_and_hold_the_sram(each: Board):
+    regions = sorted(each.spec.memory, key=lambda m: m.origin)
+
+    assert all(a.origin + a.bytes <= b.origin for a, b in itertools.pairwise(regions))
+    if each.id != "native":
+        assert each.spec.sram_bytes <= sum(m.bytes for m in regions if m.kind == "ram")
+
+
+@ALL
+def test_a_flash_tool_has_what_it_needs(each: Board):
+    assert bool(each.spec.pyocd_target) == (each.spec.flash_tool == "pyocd")
+    assert bool(each.spec.image) == (each.spec.flash_tool != "emulator")
+
+
+def test_every_file_of_a_family_is_there_and_its_name_is_its_own():
+    for family, entries in FAMILIES.items():
+        names = [Path(e).name for e in entries]
+        assert len(set(names)) == len(names), family
+        assert all((FIRMWARE_TEMPLATES / "families" / e).is_file() for e in entries), family
+
+
+def test_no_start_up_file_is_left_over():
+    root = FIRMWARE_TEMPLATES / "families"
+    files = {str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()} - {"families.json"}
+
+    assert files == {e for entries in FAMILIES.values() for e in entries}
+
+
+def test_the_platform_compiles_for_every_core():
+    tree = ast.parse((FIRMWARE_TEMPLATES / "platform/builder/toolchain.py").read_text())
+    table = next(n.value for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "CORES")
+    cores = ast.literal_eval(table)
+
+    assert set(cores) == set(CPUS)
+    for name, core in cores.items():
+        if core is not None:
+            assert (core[2], (f"-mcpu={core[3]}",)) == (CPUS[name].target, CPUS[name].flags)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"stack_byte": 1}, "stack_byte: Extra inputs"),
+        ({"cpu": "cortex-m99"}, "unknown cpu 'cortex-m99'; known: "),
+        ({"stack_bytes": "many"}, "stack_bytes: "),
+        ({"verified": ["perhaps"]}, "verified"),
+    ],
+)
+def test_a_wrong_manifest_names_the_key(tmp_path, change, message):
+    manifest = json.loads((BOARDS / "microbit.json").read_text())
+    manifest["shoehorn"].update(change)
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(manifest))
+
+    with pytest.raises(BoardError, match=r"mine\.json: ") as caught:
+        load_board(path)
+
+    assert message in str(caught.value)
+
+
+def test_a_manifest_that_is_not_json_is_refused(tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text("{")
+
+    with pytest.raises(BoardError, match="not JSON"):
+        load_board(path)
+
+
+def test_an_unknown_board_lists_the_known_ones():
+    with pytest.raises(BoardError, match=r"unknown board 'arduino'; known boards: .*microbit"):
+        board("arduino")

@@ -1,0 +1,333 @@
+"""Every board builds, boots and keeps start-up's promises, through the same tools as `gen`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import serial
+from board_project import write_hello
+
+from generator.targets import Board, boards
+from host_tools.build import build, is_built, measure, pio_command
+from host_tools.emulate import emulate
+from host_tools.errors import HostError
+from host_tools.flash import flash
+from host_tools.project import Project
+
+BOARDS = {b.id: b for b in boards()}
+BARE = [name for name in BOARDS if name != "native"]
+INSTRUCTIONS = 40_000_000
+
+
+def needs_emulator(board: Board) -> None:
+    emulator = board.spec.emulator
+    if emulator is None or (emulator.program != "native" and shutil.which(emulator.program) is None):
+        pytest.skip(f"{board.id}: {emulator.program if emulator else 'its emulator'} is not installed")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory):
+    """board id -> built Project, each built once."""
+    done: dict[str, Project] = {}
+
+    def get(board_id: str) -> Project:
+        if board_id not in done:
+            done[board_id] = Project.open(write_hello(tmp_path_factory.mktemp("hello") / board_id, board_id))
+            build(done[board_id])
+        return done[board_id]
+
+    return get
+
+
+class Console:
+    """The board's serial port, by lines."""
+
+    def __init__(self, url: str) -> None:
+        self.port = serial.serial_for_url(url, baudrate=115200, timeout=0.2)
+
+    def until(self, mark: str, seconds: float = 60) -> str:
+        heard = ""
+        deadline = time.monotonic() + seconds
+        while mark not in heard:
+            assert time.monotonic() < deadline, f"no {mark!r} in {heard!r}"
+            heard += self.port.read(1).decode("ascii", "replace")
+        return heard
+
+    def ask(self, command: str, mark: str = "\r\n") -> str:
+        self.port.write(command.encode())
+        return self.until(mark)
+
+    def number(self, command: str) -> int:
+        return int(self.ask(command).split("=")[1])
+
+
+@pytest.fixture
+def console(built):
+    """board id -> Console of the booted board; all is stopped at the end."""
+    with contextlib.ExitStack() as stack:
+
+        def boot(board_id: str) -> Console:
+            needs_emulator(BOARDS[board_id])
+            machine = stack.enter_context(emulate(built(board_id)))
+            opened = Console(machine.url)
+            stack.callback(opened.port.close)
+            if board_id == "native":  # opening a tty drops what it said before, as on a real port: ask again
+                opened.port.write(b"r")
+            return opened
+
+        yield boot
+
+
+def report(text: str) -> dict[str, int]:
+    return {name: int(value) for name, _, value in (line.partition("=") for line in text.split() if "=" in line)}
+
+
+@pytest.mark.parametrize("board_id", BOARDS)
+def test_start_up_keeps_its_promises(console, board_id):
+    said = report(console(board_id).until("m-ready"))
+
+    assert said["data"] == 1
+    assert said["bss"] == 1
+    assert said["float"] == 15
+    assert said["unaligned"] == 0x44332211
+    assert said["stack"] == BOARDS[board_id].spec.stack_bytes
+    assert said["painted"] == 1
+
+
+@pytest.mark.parametrize("board_id", BOARDS)
+def test_bytes_come_back_in_order(console, board_id):
+    talk = console(board_id)
+    talk.until("m-ready\r\n")
+    text = "".join(chr(0x41 + i % 26) for i in range(200))
+
+    assert "".join(talk.ask(c, c) for c in text) == text
+
+
+@pytest.mark.parametrize("board_id", BARE)
+def test_the_clock_counts_instructions(console, board_id):
+    talk = console(board_id)
+    talk.until("m-ready\r\n")
+    hz = BOARDS[board_id].spec.tick_hz
+
+    instructions = talk.number("c") * 1e9 / hz
+
+    tick = 1e9 / hz
+    assert abs(instructions - INSTRUCTIONS) <= 2 * tick + 500
+
+
+@pytest.mark.parametrize("board_id", ["netduinoplus2", "rpi-zero"])
+def test_the_clock_never_goes_back(console, board_id):
+    """A quarter of a second is two wraps of SysTick at 168 MHz."""
+    talk = console(board_id)
+    talk.until("m-ready\r\n")
+
+    assert talk.number("m") == 0
+
+
+def test_the_clock_survives_sixteen_million_ticks(console):
+    """On the slow boards a wrap of 24 bits lies beyond one spin; several spins cross it."""
+    talk = console("mps2-an386")
+    talk.until("m-ready\r\n")
+    hz = BOARDS["mps2-an386"].spec.tick_hz
+
+    spins = [talk.number("c") for _ in range(18)]
+
+    assert sum(spins) > 1 << 24
+    assert max(spins) - min(spins) <= 40, f"ticks of equal spins at {hz} Hz: {spins}"
+
+
+@pytest.mark.parametrize(("board_id", "bits"), [("rpi-zero", (0, 2, 11, 12, 22, 23)), ("rpi-zero-2w", (0, 2, 12))])
+def test_memory_management_caches_and_prediction_are_on(console, board_id, bits):
+    control = report(console(board_id).until("m-ready"))["control"]
+
+    assert all(control >> bit & 1 for bit in bits), hex(control)
+
+
+@pytest.mark.parametrize("board_id", BARE)
+def test_a_fault_says_one_line(console, board_id):
+    talk = console(board_id)
+    talk.until("m-ready\r\n")
+
+    assert talk.ask("f", "]\r\n").strip().startswith("e-[fault ")
+
+
+@pytest.mark.parametrize("board_id", ["microbit", "netduinoplus2", "mps3-an547", "rpi-zero", "rpi-zero-2w"])
+def test_a_stack_overflow_faults_and_says_so(console, board_id):
+    talk = console(board_id)
+    talk.until("m-ready\r\n")
+
+    assert "e-[fault " in talk.ask("o", "]\r\n")
+
+
+@pytest.mark.parametrize("board_id", BOARDS)
+def test_the_report_gets_the_firmwares_sizes(built, board_id):
+    project = built(board_id)
+    spec = BOARDS[board_id].spec
+
+    firmware = json.loads((project.folder / "report.json").read_text())["firmware"]
+
+    assert set(firmware) == {"ram_bytes", "flash_bytes", "stack_bytes"}
+    assert spec.stack_bytes < firmware["ram_bytes"] < spec.sram_bytes
+    assert 0 < firmware["flash_bytes"] < spec.flash_bytes
+    assert firmware["stack_bytes"] > 0
+
+
+def test_recursion_is_told_of_the_stack_bound(built):
+    notes = measure(built("microbit")).notes
+
+    assert any("recursion" in note and "dive" in note for note in notes), notes
+
+
+def test_a_pi_image_begins_with_the_first_instruction(built):
+    from elftools.elf.elffile import ELFFile
+
+    for board_id, section in (("rpi-zero", ".boot"), ("rpi-zero-2w", ".boot")):
+        project = built(board_id)
+        with project.elf.open("rb") as file:
+            elf = ELFFile(file)
+            boot = elf.get_section_by_name(section)
+            assert boot["sh_addr"] == elf["e_entry"] == BOARDS[board_id].spec.memory[0].origin
+            assert project.image.read_bytes().startswith(boot.data())
+
+
+def test_intel_hex_holds_what_the_elf_holds(built):
+    project = built("stm32vldiscovery")
+    memory: dict[int, int] = {}
+    upper = 0
+    for line in project.image.read_text().splitlines():
+        record = bytes.fromhex(line[1:])
+        assert sum(record) & 255 == 0
+        address = upper << 16 | record[1] << 8 | record[2]
+        if record[3] == 4:
+            upper = int.from_bytes(record[4:-1], "big")
+        elif record[3] == 0:
+            memory.update(enumerate(record[4:-1], address))
+
+    from elftools.elf.elffile import ELFFile
+
+    with project.elf.open("rb") as file:
+        text = ELFFile(file).get_section_by_name(".text")
+        assert bytes(memory[text["sh_addr"] + i] for i in range(text["sh_size"])) == text.data()
+    assert min(memory) == 0x08000000
+
+
+def test_pio_run_works_by_hand_and_needs_no_registry(tmp_path, monkeypatch):
+    """From within the folder, with the registry's names unreachable."""
+    folder = write_hello(tmp_path / "hello", "native")
+    environment = {"HOME": str(Path.home()), "PATH": "/usr/bin:/bin", "https_proxy": "http://127.0.0.1:9"}
+
+    done = subprocess.run(
+        [sys.executable, "-m", "platformio", "run"], cwd=folder, env=environment, capture_output=True, text=True
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (folder / ".pio/build/native/firmware.elf").is_file()
+
+
+def test_two_folders_do_not_share_a_platform(tmp_path):
+    for name in ("one", "two"):
+        build(Project.open(write_hello(tmp_path / name, "native")))
+    shutil.rmtree(tmp_path / "one")
+
+    (tmp_path / "two" / "src" / "main.c").touch()
+    build(Project.open(tmp_path / "two"))
+
+
+def test_a_build_is_stale_when_a_source_is_newer(built, tmp_path):
+    project = built("native")
+    assert is_built(project)
+
+    (project.folder / "src" / "main.c").touch()
+
+    assert not is_built(project)
+    build(project)
+
+
+def test_a_broken_source_is_told_in_one_line(tmp_path):
+    folder = write_hello(tmp_path / "hello", "native")
+    (folder / "src" / "main.c").write_text("int main(void) { return missing; }\n")
+
+    with pytest.raises(HostError, match=r"failed: src/main.c:1:.*error.*missing.*the whole log is") as caught:
+        build(Project.open(folder))
+
+    assert "\n" not in str(caught.value)
+
+
+def test_a_strange_folder_is_refused(tmp_path):
+    with pytest.raises(HostError, match="not a Shoehorn folder"):
+        Project.open(tmp_path)
+
+
+def test_a_broken_report_is_refused(tmp_path):
+    (tmp_path / "report.json").write_text("{")
+
+    with pytest.raises(HostError, match=r"report.json: broken"):
+        Project.open(tmp_path)
+
+
+def test_the_emulator_goes_when_the_context_ends(built):
+    needs_emulator(BOARDS["microbit"])
+    with emulate(built("microbit")) as machine:
+        assert machine.fault() is None
+
+    assert machine.process.poll() is not None
+
+
+def test_flashing_an_emulator_board_boots_it(built):
+    needs_emulator(BOARDS["mps2-an386"])
+    project = built("mps2-an386")
+
+    commands = flash(project, None, None, dry_run=False)
+
+    assert "-t upload" in commands[0]
+    assert "m-ready" in (project.folder / ".pio" / "build.log").read_text()
+
+
+def test_a_dry_run_says_the_probe_command(built):
+    project = built("netduinoplus2")
+
+    commands = flash(project, None, None, dry_run=True)
+
+    assert commands[0].endswith(f"run -d {project.folder} -t upload")
+    assert f"-m pyocd flash -t stm32f405rgtx {project.image}" in commands[1]
+    assert pio_command(project)[0] in commands[0]
+
+
+def test_a_pi_needs_a_boot_partition(built, tmp_path):
+    project = built("rpi-zero")
+
+    with pytest.raises(HostError, match="boot partition is needed"):
+        flash(project, None, None, dry_run=False)
+    with pytest.raises(HostError, match="not a Raspberry Pi boot partition"):
+        flash(project, None, str(tmp_path), dry_run=False)
+
+
+def test_a_pi_gets_its_kernel_and_keeps_what_was_there(built, tmp_path):
+    project = built("rpi-zero")
+    (tmp_path / "start.elf").touch()
+    (tmp_path / "config.txt").write_text("theirs")
+
+    for _ in range(2):
+        flash(project, None, str(tmp_path), dry_run=False)
+
+    assert (tmp_path / "kernel.img").read_bytes() == project.image.read_bytes()
+    assert "init_uart_clock" in (tmp_path / "config.txt").read_text()
+    assert (tmp_path / "config.txt.before-shoehorn").read_text() == "theirs"
+
+
+def test_a_microbit_takes_the_file_on_its_drive(built, tmp_path):
+    project = built("microbit")
+    with pytest.raises(HostError, match="not the board's USB drive"):
+        flash(project, str(tmp_path), None, dry_run=False)
+    (tmp_path / "MICROBIT.HTM").touch()
+
+    flash(project, None, str(tmp_path), dry_run=False)
+
+    assert (tmp_path / "firmware.hex").read_text() == project.image.read_text()
