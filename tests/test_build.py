@@ -79,6 +79,7 @@ def console(built):
             opened = Console(machine.url)
             stack.callback(opened.port.close)
             if board_id == "native":  # opening a tty drops what it said before, as on a real port: ask again
+                opened.ask("~", "~")
                 opened.port.write(b"r")
             return opened
 
@@ -122,10 +123,9 @@ def test_the_clock_counts_instructions(console, board_id):
     assert abs(instructions - INSTRUCTIONS) <= 2 * tick + 500
 
 
-@pytest.mark.parametrize("board_id", ["netduinoplus2", "rpi-zero"])
-def test_the_clock_never_goes_back(console, board_id):
+def test_the_clock_never_goes_back(console):
     """A quarter of a second is two wraps of SysTick at 168 MHz."""
-    talk = console(board_id)
+    talk = console("netduinoplus2")
     talk.until("m-ready\r\n")
 
     assert talk.number("m") == 0
