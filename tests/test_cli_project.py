@@ -123,6 +123,8 @@ def test_the_default_folder_is_named_after_model_and_board(tmp_path: Path, monke
 def test_a_folder_of_ours_is_written_again_and_keeps_what_platformio_built(digits: Path):
     (digits / ".pio" / "build").mkdir(parents=True)
     (digits / ".pio" / "build" / "firmware.elf").write_text("built")
+    (digits / "platform" / "__pycache__").mkdir()
+    (digits / "platform" / "__pycache__" / "platform.pyc").write_text("cached")
     (digits / "report.json").write_text('{"firmware": {"ram_bytes": 1}}')  # as a build leaves it
     done = gen("firmware", "--board", "rpi-zero", "--out", digits)
 

@@ -17,6 +17,7 @@ Bundle = Mapping[str, bytes]
 MANIFEST = ".shoehorn.json"
 _CHANGES = {"report.json", MANIFEST}  # the build fills in the report
 _BUILT = ".pio"  # what PlatformIO makes; kept when the folder is written again
+_CACHE = "__pycache__"  # what Python leaves beside the platform's files
 
 
 class FolderError(ShoehornError):
@@ -67,12 +68,11 @@ def _sum(path: Path) -> str | None:
 
 
 def _present(folder: Path) -> list[str]:
-    """Paths of files (and links) below the folder, without what PlatformIO made."""
+    """Paths of files (and links) below the folder, without what PlatformIO and Python made there."""
     found: list[str] = []
     for parent, folders, files in os.walk(folder):
         here = Path(parent)
-        if here == folder and _BUILT in folders:
-            folders.remove(_BUILT)
+        folders[:] = [name for name in folders if name != _CACHE and (here != folder or name != _BUILT)]
         links = [name for name in folders if (here / name).is_symlink()]
         found += [(here / name).relative_to(folder).as_posix() for name in (*files, *links)]
     return sorted(found)
