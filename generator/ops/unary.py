@@ -166,7 +166,8 @@ class Quantize(_Elementwise):
     """float32 to int8 or uint8.
 
     x / scale in single precision, rounded half away from zero, plus the zero point, saturated.
-    NaN gives the lowest value.
+    NaN gives the lowest value. TFLite Micro converts to int32 before it saturates, which C leaves undefined for
+    quotients beyond int32 and for NaN (it has given 127 for -1e12); only there do the two differ.
     """
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
