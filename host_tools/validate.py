@@ -46,7 +46,8 @@ def validate(link: Link, plan: Plan, reference: Run, vectors: Iterable[Vector], 
     begun = time.monotonic()
     sizes = [end.bytes for end in plan.outputs]
     outputs: dict[str, list[Array]] = {end.name: [] for end in plan.outputs}
-    mismatched, largest, first_bad = 0, 0, None
+    mismatched, first_bad = 0, None
+    largest: int | float = 0
     for vector in vectors:
         found = link.infer([array.tobytes() for array in vector], sizes, Mode.CRC, progress)
         wanted = reference(vector)

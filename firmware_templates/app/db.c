@@ -2,14 +2,12 @@
 
 #include <stddef.h>
 
-#include "app_config.h"
 #include "fmt.h"
 #include "sh_app.h"
 
 _Static_assert(SH_APP_INPUT_TRANSFORM != 2 || SH_APP_DB_BUFFER,
                "float32 input is quantised out of the db buffer");
-_Static_assert(SH_APP_DB_BYTES <= (0u SH_APP_INPUT_TABLE(SH_APP_PLUS_BYTES)) *
-                                      (SH_APP_INPUT_TRANSFORM == 2 ? 4u : 1u),
+_Static_assert(SH_APP_DB_BYTES <= SH_APP_INPUT_BYTES * (SH_APP_INPUT_TRANSFORM == 2 ? 4u : 1u),
                "db load takes more bytes than the inputs hold");
 
 // uint8 minus 128 and int8 plus 128 are the same flip of the top bit.
@@ -23,12 +21,13 @@ static uint32_t position;
 // Byte i of all inputs laid end to end.
 static uint8_t *input_byte(uint32_t i)
 {
-    const sh_app_tensor *tensor = sh_app_inputs;
-    while (i >= tensor->bytes) {
-        i -= tensor->bytes;
-        tensor++;
+    uint32_t index = 0;
+    sh_app_tensor tensor = sh_app_input(0);
+    while (i >= tensor.bytes) {
+        i -= tensor.bytes;
+        tensor = sh_app_input(++index);
     }
-    return (uint8_t *)tensor->data() + i;
+    return (uint8_t *)tensor.data + i;
 }
 
 static uint8_t *place(uint32_t i)
@@ -133,9 +132,10 @@ float sh_db_float(uint32_t i)
 
 void sh_db_to_inputs(void)
 {
+    sh_app_tensor first = sh_app_input(0);
     if (SH_APP_INPUT_TRANSFORM == 2) {
         for (uint32_t i = 0; i < SH_APP_DB_BYTES / 4u; i++) {
-            sh_app_store(&sh_app_inputs[0], i, sh_db_float(i));
+            sh_app_store(&first, i, sh_db_float(i));
         }
     } else if (SH_APP_DB_BUFFER) {
         for (uint32_t i = 0; i < SH_APP_DB_BYTES; i++) {

@@ -12,11 +12,22 @@
 #define LINE_BYTES 80
 #define WORDS 4 // "db load N" and "infer N W" need three
 
-typedef struct {
-    const char *word;
-    void (*run)(char *const words[WORDS]); // words that are not there are null
-    bool bare;                             // needs no further word
+// The order of COMMANDS. Those before DB need no further word and harm nothing.
+typedef enum {
+    NAME,
+    TIMESTAMP,
+    PROFILE,
+    HELP,
+    RESULTS,
+    SHOEHORN,
+    DB,
+    INFER,
+    COMMAND_COUNT, // no command
 } command;
+
+static const char *const COMMANDS[COMMAND_COUNT] = {
+    "name", "timestamp", "profile", "help", "results", "shoehorn", "db", "infer",
+};
 
 static char line[LINE_BYTES + 1];
 static uint32_t length;
@@ -36,28 +47,14 @@ static void lap(uint64_t ticks)
     sh_print_with("m-lap-us-", (int64_t)microseconds(ticks), "\r\n");
 }
 
-static void name(char *const words[WORDS])
+static void profile(void)
 {
-    (void)words;
-    sh_print("m-name-dut-[shoehorn]\r\n");
-}
-
-static void timestamp(char *const words[WORDS])
-{
-    (void)words;
-    lap(sh_board_ticks());
-}
-
-static void profile(char *const words[WORDS])
-{
-    (void)words;
     sh_print("m-profile-[ULPMark for tinyML Firmware V0.0.1]\r\n");
     sh_print("m-model-[" SH_APP_MLPERF "]\r\n");
 }
 
-static void help(char *const words[WORDS])
+static void help(void)
 {
-    (void)words;
     sh_print("ULPMark for tinyML Firmware V0.0.1\r\n"
              "name, profile, timestamp, help\r\n"
              "db load N : expect N bytes\r\n"
@@ -111,26 +108,12 @@ static void infer(char *const words[WORDS])
     sh_results_print();
 }
 
-static void results(char *const words[WORDS])
+static void shoehorn(void)
 {
-    (void)words;
-    sh_results_print();
-}
-
-static void frames(char *const words[WORDS])
-{
-    (void)words;
     sh_print("m-shoehorn-[1]\r\n");
     sh_results_forget(); // frames use the model and the memory of the results
     wants_frames = true;
 }
-
-static const command COMMANDS[] = {
-    {"name", name, true}, {"timestamp", timestamp, true}, {"profile", profile, true},
-    {"help", help, true}, {"results", results, true},     {"shoehorn", frames, true},
-    {"db", db, false},    {"infer", infer, false},
-};
-#define COMMAND_COUNT (sizeof COMMANDS / sizeof COMMANDS[0])
 
 static void refuse(const char *word)
 {
@@ -159,18 +142,49 @@ static void split(char *words[WORDS])
     }
 }
 
+static command find(const char *word)
+{
+    uint32_t i = 0;
+    while (i < COMMAND_COUNT && !sh_same(word, COMMANDS[i])) {
+        i++;
+    }
+    return (command)i;
+}
+
 static void run_line(void)
 {
-    char *words[WORDS] = {0};
+    char *words[WORDS] = {0}; // those that are not there are null
     split(words);
     const char *word = words[0] == NULL ? "" : words[0];
-    for (uint32_t i = 0; i < COMMAND_COUNT; i++) {
-        if (sh_same(word, COMMANDS[i].word)) {
-            COMMANDS[i].run(words);
-            return;
-        }
+    switch (find(word)) {
+    case NAME:
+        sh_print("m-name-dut-[shoehorn]\r\n");
+        break;
+    case TIMESTAMP:
+        lap(sh_board_ticks());
+        break;
+    case PROFILE:
+        profile();
+        break;
+    case HELP:
+        help();
+        break;
+    case RESULTS:
+        sh_results_print();
+        break;
+    case SHOEHORN:
+        shoehorn();
+        break;
+    case DB:
+        db(words);
+        break;
+    case INFER:
+        infer(words);
+        break;
+    case COMMAND_COUNT:
+        refuse(word);
+        break;
     }
-    refuse(word);
 }
 
 void sh_mlperf_banner(void)
@@ -208,13 +222,13 @@ bool sh_mlperf_byte(uint8_t byte)
 
 bool sh_mlperf_is_bare_word(const uint8_t *bytes, uint32_t count)
 {
-    for (uint32_t i = 0; i < COMMAND_COUNT; i++) {
-        const char *word = COMMANDS[i].word;
+    for (uint32_t i = 0; i < DB; i++) {
+        const char *word = COMMANDS[i];
         uint32_t k = 0;
         while (k < count && word[k] != '\0' && (uint8_t)word[k] == bytes[k]) {
             k++;
         }
-        if (COMMANDS[i].bare && k == count && word[k] == '\0') {
+        if (k == count && word[k] == '\0') {
             return true;
         }
     }

@@ -2,7 +2,6 @@
 
 #include <stddef.h>
 
-#include "app_config.h"
 #include "board_config.h"
 #include "crc.h"
 #include "sh_app.h"
@@ -11,8 +10,6 @@
 
 #define LINK_VERSION 1u
 #define HELLO_BYTES 19u // without the name
-
-typedef sh_request_error handler(uint8_t *payload, uint32_t *bytes, bool repeated);
 
 static uint64_t run_ticks;
 static bool run_done; // by the request that was done last, if that was RUN
@@ -34,11 +31,10 @@ static void put(uint8_t *to, uint64_t value, uint32_t size)
     }
 }
 
-static sh_request_error hello(uint8_t *payload, uint32_t *bytes, bool repeated)
+static sh_request_error hello(uint8_t *payload, uint32_t *bytes)
 {
     static const uint8_t identity[8] = SH_APP_IDENTITY;
     static const char name[] = SH_APP_NAME;
-    (void)repeated;
     if (*bytes != 0) {
         return SH_REQUEST_BAD_FRAME;
     }
@@ -47,8 +43,8 @@ static sh_request_error hello(uint8_t *payload, uint32_t *bytes, bool repeated)
     for (uint32_t i = 0; i < 8; i++) {
         payload[3 + i] = identity[i];
     }
-    put(payload + 11, sh_app_input_count, 1);
-    put(payload + 12, sh_app_output_count, 1);
+    put(payload + 11, SH_APP_INPUTS, 1);
+    put(payload + 12, SH_APP_OUTPUTS, 1);
     put(payload + 13, SH_APP_OPS, 2);
     put(payload + 15, SH_BOARD_TICK_HZ, 4);
     uint32_t length = 0;
@@ -61,23 +57,19 @@ static sh_request_error hello(uint8_t *payload, uint32_t *bytes, bool repeated)
 }
 
 // The bytes of a tensor that start at `offset`, or null where they leave it.
-static uint8_t *part(const sh_app_tensor tensors[], uint32_t count, uint32_t index, uint64_t offset,
-                     uint32_t bytes)
+static uint8_t *part(sh_app_tensor tensor, uint64_t offset, uint32_t bytes)
 {
-    if (index >= count || offset > tensors[index].bytes || bytes > tensors[index].bytes - offset) {
-        return NULL;
-    }
-    return (uint8_t *)tensors[index].data() + offset;
+    bool inside = offset <= tensor.bytes && bytes <= tensor.bytes - offset;
+    return tensor.bytes > 0 && inside ? (uint8_t *)tensor.data + offset : NULL;
 }
 
-static sh_request_error write_input(uint8_t *payload, uint32_t *bytes, bool repeated)
+static sh_request_error write_input(uint8_t *payload, uint32_t *bytes)
 {
-    (void)repeated;
     if (*bytes < 5) {
         return SH_REQUEST_BAD_FRAME;
     }
     uint32_t size = *bytes - 5u;
-    uint8_t *to = part(sh_app_inputs, sh_app_input_count, payload[0], get(payload + 1, 4), size);
+    uint8_t *to = part(sh_app_input(payload[0]), get(payload + 1, 4), size);
     if (to == NULL) {
         return SH_REQUEST_OUT_OF_RANGE;
     }
@@ -91,8 +83,9 @@ static sh_request_error write_input(uint8_t *payload, uint32_t *bytes, bool repe
 static uint32_t inputs_crc(void)
 {
     uint32_t crc = 0;
-    for (uint32_t i = 0; i < sh_app_input_count; i++) {
-        crc = sh_crc32(crc, sh_app_inputs[i].data(), sh_app_inputs[i].bytes);
+    for (uint32_t i = 0; i < SH_APP_INPUTS; i++) {
+        sh_app_tensor tensor = sh_app_input(i);
+        crc = sh_crc32(crc, tensor.data, tensor.bytes);
     }
     return crc;
 }
@@ -122,15 +115,13 @@ static sh_request_error run(uint8_t *payload, uint32_t *bytes, bool repeated)
     return SH_REQUEST_DONE;
 }
 
-static sh_request_error read_output(uint8_t *payload, uint32_t *bytes, bool repeated)
+static sh_request_error read_output(uint8_t *payload, uint32_t *bytes)
 {
-    (void)repeated;
     if (*bytes != 7) {
         return SH_REQUEST_BAD_FRAME;
     }
     uint32_t size = (uint32_t)get(payload + 5, 2);
-    const uint8_t *from =
-        part(sh_app_outputs, sh_app_output_count, payload[0], get(payload + 1, 4), size);
+    const uint8_t *from = part(sh_app_output(payload[0]), get(payload + 1, 4), size);
     if (from == NULL || size > SH_APP_FRAME_BYTES) {
         return SH_REQUEST_OUT_OF_RANGE;
     }
@@ -141,9 +132,8 @@ static sh_request_error read_output(uint8_t *payload, uint32_t *bytes, bool repe
     return SH_REQUEST_DONE;
 }
 
-static sh_request_error read_trace(uint8_t *payload, uint32_t *bytes, bool repeated)
+static sh_request_error read_trace(uint8_t *payload, uint32_t *bytes)
 {
-    (void)repeated;
     if (*bytes != 4) {
         return SH_REQUEST_BAD_FRAME;
     }
@@ -159,9 +149,8 @@ static sh_request_error read_trace(uint8_t *payload, uint32_t *bytes, bool repea
     return SH_REQUEST_DONE;
 }
 
-static sh_request_error read_stack(uint8_t *payload, uint32_t *bytes, bool repeated)
+static sh_request_error read_stack(uint8_t *payload, uint32_t *bytes)
 {
-    (void)repeated;
     uint32_t size = 0;
     const uint8_t *lowest = sh_board_stack(&size);
     uint32_t untouched = 0;
@@ -174,37 +163,41 @@ static sh_request_error read_stack(uint8_t *payload, uint32_t *bytes, bool repea
     return SH_REQUEST_DONE;
 }
 
-static sh_request_error read_crc(uint8_t *payload, uint32_t *bytes, bool repeated)
+static sh_request_error read_crc(uint8_t *payload, uint32_t *bytes)
 {
-    (void)repeated;
     if (*bytes != 2) {
         return SH_REQUEST_BAD_FRAME;
     }
-    bool input = payload[0] == 0;
-    uint32_t index = payload[1];
-    if (payload[0] > 1 || index >= (input ? sh_app_input_count : sh_app_output_count)) {
+    sh_app_tensor tensor = payload[0] == 0 ? sh_app_input(payload[1]) : sh_app_output(payload[1]);
+    if (payload[0] > 1 || tensor.bytes == 0) {
         return SH_REQUEST_OUT_OF_RANGE;
     }
-    const sh_app_tensor *tensor = input ? &sh_app_inputs[index] : &sh_app_outputs[index];
-    put(payload, sh_crc32(0, tensor->data(), tensor->bytes), 4);
+    put(payload, sh_crc32(0, tensor.data, tensor.bytes), 4);
     *bytes = 4;
-    return SH_REQUEST_DONE;
-}
-
-static sh_request_error bye(uint8_t *payload, uint32_t *bytes, bool repeated)
-{
-    (void)payload;
-    (void)repeated;
-    *bytes = 0;
     return SH_REQUEST_DONE;
 }
 
 sh_request_error sh_request(uint8_t type, uint8_t *payload, uint32_t *bytes, bool repeated)
 {
-    static handler *const handlers[] = {hello,      write_input, run,      read_output,
-                                        read_trace, read_stack,  read_crc, bye};
-    if (type < SH_REQUEST_HELLO || type > SH_REQUEST_BYE) {
+    switch (type) {
+    case SH_REQUEST_HELLO:
+        return hello(payload, bytes);
+    case SH_REQUEST_WRITE:
+        return write_input(payload, bytes);
+    case SH_REQUEST_RUN:
+        return run(payload, bytes, repeated);
+    case SH_REQUEST_READ:
+        return read_output(payload, bytes);
+    case SH_REQUEST_TRACE:
+        return read_trace(payload, bytes);
+    case SH_REQUEST_STACK:
+        return read_stack(payload, bytes);
+    case SH_REQUEST_CRC:
+        return read_crc(payload, bytes);
+    case SH_REQUEST_BYE:
+        *bytes = 0;
+        return SH_REQUEST_DONE;
+    default:
         return SH_REQUEST_UNKNOWN;
     }
-    return handlers[type - SH_REQUEST_HELLO](payload, bytes, repeated);
 }

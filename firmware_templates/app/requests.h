@@ -5,8 +5,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SH_REQUEST_HELLO 0x01u
-#define SH_REQUEST_BYE 0x08u
+enum {
+    SH_REQUEST_HELLO = 1,
+    SH_REQUEST_WRITE,
+    SH_REQUEST_RUN,
+    SH_REQUEST_READ,
+    SH_REQUEST_TRACE,
+    SH_REQUEST_STACK,
+    SH_REQUEST_CRC,
+    SH_REQUEST_BYE,
+};
 
 typedef enum {
     SH_REQUEST_DONE,

@@ -1,6 +1,5 @@
 #include "results.h"
 
-#include "app_config.h"
 #include "db.h"
 #include "fmt.h"
 #include "frames.h"
@@ -19,18 +18,19 @@ static uint32_t copy_offset(uint32_t index)
 {
     uint32_t offset = 0;
     for (uint32_t i = 0; i < index; i++) {
-        offset += (sh_app_outputs[i].bytes + 3u) & ~3u;
+        offset += (sh_app_output(i).bytes + 3u) & ~3u;
     }
     return offset;
 }
 
 static void keep(void)
 {
-    kept = copy_offset(sh_app_output_count) <= SH_FRAMES_MEMORY_BYTES;
-    for (uint32_t i = 0; kept && i < sh_app_output_count; i++) {
-        const uint8_t *from = sh_app_outputs[i].data();
+    kept = copy_offset(SH_APP_OUTPUTS) <= SH_FRAMES_MEMORY_BYTES;
+    for (uint32_t i = 0; kept && i < SH_APP_OUTPUTS; i++) {
+        sh_app_tensor tensor = sh_app_output(i);
+        const uint8_t *from = tensor.data;
         uint8_t *to = sh_frames_memory() + copy_offset(i);
-        for (uint32_t k = 0; k < sh_app_outputs[i].bytes; k++) {
+        for (uint32_t k = 0; k < tensor.bytes; k++) {
             to[k] = from[k];
         }
     }
@@ -63,17 +63,23 @@ void sh_results_infer(void)
     runs = runs == 0 ? 1 : 2;
 }
 
-static const void *output(uint32_t index)
+// Output `index`, with the data that belongs to the host's input.
+static sh_app_tensor output(uint32_t index)
 {
-    return kept ? sh_frames_memory() + copy_offset(index) : sh_app_outputs[index].data();
+    sh_app_tensor tensor = sh_app_output(index);
+    if (kept) {
+        tensor.data = sh_frames_memory() + copy_offset(index);
+    }
+    return tensor;
 }
 
 static float mean_squared_error(void)
 {
-    uint32_t count = sh_app_elements(&sh_app_outputs[0]);
+    sh_app_tensor tensor = output(0);
+    uint32_t count = sh_app_elements(&tensor);
     float sum = 0.0f;
     for (uint32_t i = 0; i < count; i++) {
-        float difference = sh_app_real(&sh_app_outputs[0], output(0), i) - sh_db_float(i);
+        float difference = sh_app_real(&tensor, i) - sh_db_float(i);
         float square = difference * difference;
         sum += square;
     }
@@ -82,13 +88,13 @@ static float mean_squared_error(void)
 
 static void print_outputs(void)
 {
-    for (uint32_t index = 0; index < sh_app_output_count; index++) {
-        const sh_app_tensor *tensor = &sh_app_outputs[index];
-        for (uint32_t i = 0; i < sh_app_elements(tensor); i++) {
+    for (uint32_t index = 0; index < SH_APP_OUTPUTS; index++) {
+        sh_app_tensor tensor = output(index);
+        for (uint32_t i = 0; i < sh_app_elements(&tensor); i++) {
             if (index + i > 0) {
                 sh_board_putc(',');
             }
-            sh_print_float(sh_app_real(tensor, output(index), i));
+            sh_print_float(sh_app_real(&tensor, i));
         }
     }
 }

@@ -1,10 +1,15 @@
-// The model as the application sees it: tables of tensors, made from app_config.h (which the
-// generator writes).
+// The model as the application sees it: its ends, made from app_config.h (which the generator
+// writes).
+//
+// The application calls nothing through pointers, so that the bound on its stack can follow every
+// call.
 #ifndef SH_APP_H
 #define SH_APP_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "app_config.h"
 
 typedef enum {
     SH_APP_INT8,
@@ -14,28 +19,26 @@ typedef enum {
 
 // One input or output of the model. real = scale * (stored - zero_point).
 typedef struct {
-    void *(*data)(void); // where it lies; an input may be written until the next inference
-    uint32_t bytes;
+    void *data;     // an input may be written until the next inference
+    uint32_t bytes; // 0: there is no such tensor
     sh_app_type type;
     float scale; // 0 for float32
     int32_t zero_point;
 } sh_app_tensor;
 
-extern const sh_app_tensor sh_app_inputs[];
-extern const sh_app_tensor sh_app_outputs[];
-extern const uint32_t sh_app_input_count;
-extern const uint32_t sh_app_output_count;
-
-// Sum of the bytes of a table: 0u SH_APP_INPUT_TABLE(SH_APP_PLUS_BYTES).
+#define SH_APP_PLUS_ONE(function, bytes, type, scale, zero) +1u
 #define SH_APP_PLUS_BYTES(function, bytes, type, scale, zero) +(bytes)
+#define SH_APP_INPUTS (0u SH_APP_INPUT_TABLE(SH_APP_PLUS_ONE))
+#define SH_APP_OUTPUTS (0u SH_APP_OUTPUT_TABLE(SH_APP_PLUS_ONE))
+#define SH_APP_INPUT_BYTES (0u SH_APP_INPUT_TABLE(SH_APP_PLUS_BYTES))
 
-// All outputs together.
-extern const uint32_t sh_app_output_bytes;
+sh_app_tensor sh_app_input(uint32_t index);
+sh_app_tensor sh_app_output(uint32_t index);
 
 uint32_t sh_app_elements(const sh_app_tensor *tensor);
 
-// Element i of `data`, which is laid out as `tensor`, as a real number.
-float sh_app_real(const sh_app_tensor *tensor, const void *data, uint32_t i);
+// Element i as a real number.
+float sh_app_real(const sh_app_tensor *tensor, uint32_t i);
 
 // Stores `value` in element i of the tensor: rounded half away from zero, saturated.
 void sh_app_store(const sh_app_tensor *tensor, uint32_t i, float value);

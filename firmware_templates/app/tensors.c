@@ -1,41 +1,36 @@
-#include "app_config.h"
 #include "sh_app.h"
 
-// app_config.h names one accessor per tensor; wrapping them gives all the same type.
-#define INPUT_WRAPPER(function, bytes, type, scale, zero)                                          \
-    static void *wrapped_##function(void)                                                          \
-    {                                                                                              \
-        return function();                                                                         \
+// The row of app_config.h's table that `index` counts down to; outputs are const in the library,
+// here both are alike.
+#define RETURN_ROW(function, bytes, type, scale, zero)                                             \
+    if (index-- == 0) {                                                                            \
+        return (sh_app_tensor){(void *)(uintptr_t)function(), bytes, type, scale, zero};           \
     }
-#define OUTPUT_WRAPPER(function, bytes, type, scale, zero)                                         \
-    static void *wrapped_##function(void)                                                          \
-    {                                                                                              \
-        return (void *)(uintptr_t)function();                                                      \
-    }
-#define ROW(function, bytes, type, scale, zero) {wrapped_##function, bytes, type, scale, zero},
-#define PLUS_ONE(function, bytes, type, scale, zero) +1u
 
-SH_APP_INPUT_TABLE(INPUT_WRAPPER)
-SH_APP_OUTPUT_TABLE(OUTPUT_WRAPPER)
+sh_app_tensor sh_app_input(uint32_t index)
+{
+    SH_APP_INPUT_TABLE(RETURN_ROW)
+    return (sh_app_tensor){0};
+}
 
-const sh_app_tensor sh_app_inputs[] = {SH_APP_INPUT_TABLE(ROW)};
-const sh_app_tensor sh_app_outputs[] = {SH_APP_OUTPUT_TABLE(ROW)};
-const uint32_t sh_app_input_count = 0u SH_APP_INPUT_TABLE(PLUS_ONE);
-const uint32_t sh_app_output_count = 0u SH_APP_OUTPUT_TABLE(PLUS_ONE);
-const uint32_t sh_app_output_bytes = 0u SH_APP_OUTPUT_TABLE(SH_APP_PLUS_BYTES);
+sh_app_tensor sh_app_output(uint32_t index)
+{
+    SH_APP_OUTPUT_TABLE(RETURN_ROW)
+    return (sh_app_tensor){0};
+}
 
 uint32_t sh_app_elements(const sh_app_tensor *tensor)
 {
     return tensor->type == SH_APP_FLOAT32 ? tensor->bytes / 4u : tensor->bytes;
 }
 
-float sh_app_real(const sh_app_tensor *tensor, const void *data, uint32_t i)
+float sh_app_real(const sh_app_tensor *tensor, uint32_t i)
 {
     if (tensor->type == SH_APP_FLOAT32) {
-        return ((const float *)data)[i];
+        return ((const float *)tensor->data)[i];
     }
-    int32_t stored =
-        tensor->type == SH_APP_INT8 ? ((const int8_t *)data)[i] : ((const uint8_t *)data)[i];
+    int32_t stored = tensor->type == SH_APP_INT8 ? ((const int8_t *)tensor->data)[i]
+                                                 : ((const uint8_t *)tensor->data)[i];
     return tensor->scale * (float)(stored - tensor->zero_point);
 }
 
@@ -53,12 +48,12 @@ static int32_t round_away(float value)
 void sh_app_store(const sh_app_tensor *tensor, uint32_t i, float value)
 {
     if (tensor->type == SH_APP_FLOAT32) {
-        ((float *)tensor->data())[i] = value;
+        ((float *)tensor->data)[i] = value;
         return;
     }
     int32_t low = tensor->type == SH_APP_INT8 ? INT8_MIN : 0;
     int32_t high = tensor->type == SH_APP_INT8 ? INT8_MAX : UINT8_MAX;
     int32_t stored = round_away(value / tensor->scale) + tensor->zero_point;
     stored = stored < low ? low : stored > high ? high : stored;
-    ((uint8_t *)tensor->data())[i] = (uint8_t)stored;
+    ((uint8_t *)tensor->data)[i] = (uint8_t)stored;
 }
