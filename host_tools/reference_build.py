@@ -29,7 +29,7 @@ import cffi
 from host_tools.errors import HostError
 
 # No sanitizers: `zig cc` has one on by default.
-_FLAGS = ("-std=c11", "-O2", "-fPIC", "-shared", "-fno-sanitize=all")
+_FLAGS = ("-std=c11", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-fno-sanitize=all")
 _TIMEOUT_SECONDS = 300
 
 
