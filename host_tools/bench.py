@@ -48,7 +48,7 @@ class Timing:
             "runs": len(self.totals),
             "total": {
                 "min": min(self.totals),
-                "median": statistics.median(self.totals),
+                "median": _median(self.totals),
                 "max": max(self.totals),
             },
             "ops": [{"name": name, "kernel": kernel, "median": median} for name, kernel, median in self.ops],
@@ -63,7 +63,7 @@ def bench(link: Link, plan: Plan, vector: Vector, unit: Unit, runs: int, progres
     hz = link.hello.tick_hz
     plain = [link.infer(inputs, sizes, Mode.PLAIN, progress).ticks for _ in range(runs)]
     traced = [link.infer(inputs, sizes, Mode.TIME, progress).trace for _ in range(runs)]
-    medians = [statistics.median(times) for times in zip(*traced, strict=True)]
+    medians = [_median(times) for times in zip(*traced, strict=True)]
     used, size = link.stack()
     return Timing(
         hz,
@@ -75,6 +75,12 @@ def bench(link: Link, plan: Plan, vector: Vector, unit: Unit, runs: int, progres
         used,
         size,
     )
+
+
+def _median(values: Sequence[Number]) -> Number:
+    """Whole where it can be."""
+    middle = statistics.median(values)
+    return int(middle) if middle == int(middle) else middle
 
 
 def bytes_to_move(plan: Plan, inferences: int) -> int:

@@ -35,12 +35,13 @@ def from_npz(path: Path, inputs: Sequence[End]) -> list[Vector]:
 
 def _read(path: Path) -> dict[str, Array]:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise HostError(f"{path}: is one array; save it with numpy.savez, named as the model's input")
-            return {name: file[name] for name in file.files}
+        file = np.load(path, allow_pickle=False)
+        if isinstance(file, np.lib.npyio.NpzFile):
+            with file:
+                return {name: file[name] for name in file.files}
     except (OSError, ValueError, EOFError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise HostError(f"{path}: cannot be read as .npz ({error})") from error
+    raise HostError(f"{path}: is one array; save it with numpy.savez, named as the model's input")
 
 
 def _column(path: Path, array: Array, end: End) -> Array:
@@ -49,12 +50,21 @@ def _column(path: Path, array: Array, end: End) -> Array:
     if array.ndim == 0 or array.size != len(array) * size:
         raise HostError(f"{path}: '{end.name}' has shape {array.shape}; wanted are vectors of {end.shape}")
     if array.dtype != end.dtype:
-        with np.errstate(all="ignore"):
-            cast = array.astype(end.dtype) if array.dtype.kind in "iuf" else None
-        if cast is None or not np.array_equal(cast, array.astype(np.float64).astype(end.dtype)):
+        cast = _cast(array, end.dtype)
+        if cast is None:
             raise HostError(f"{path}: '{end.name}' is {array.dtype}; the model takes {end.dtype}")
         array = cast
     return array.reshape(len(array), *end.shape)
+
+
+def _cast(array: Array, dtype: np.dtype[np.generic]) -> Array | None:
+    """The same values in another type; None where it cannot hold them. Floats may lose precision."""
+    if array.dtype.kind not in "iuf":
+        return None
+    with np.errstate(all="ignore"):
+        cast = array.astype(dtype)
+        same = np.array_equal(cast.astype(array.dtype), array)
+    return cast if same or (array.dtype.kind == "f" and dtype.kind == "f") else None
 
 
 def random(folder: Path, inputs: Sequence[End], count: int, seed: int) -> Iterator[Vector]:

@@ -22,6 +22,8 @@ C = ROOT / "tests" / "c"
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wmissing-prototypes", "-Werror")
 GCC = ("gcc",)
 ZIG = (sys.executable, "-m", "ziglang", "cc")
+HOST = GCC if shutil.which("gcc") else ZIG
+SANITIZED = ("-fsanitize=address,undefined",) if HOST == GCC else ()  # ziglang comes without AddressSanitizer
 SCALE, ZERO = 0.125, 3  # of the output
 
 Int8 = NDArray[np.int8]
@@ -80,7 +82,7 @@ class Toy:
 #endif
 """
 
-    def build(self, folder: Path, compiler: tuple[str, ...] = GCC, *flags: str) -> Path:
+    def build(self, folder: Path, compiler: tuple[str, ...] = HOST, *flags: str) -> Path:
         """Compiles application, toy and fake board into `folder`; the path of the program."""
         (folder / "sh").mkdir(parents=True)
         shutil.copytree(ROOT / "runtime_c" / "include", folder / "sh" / "include")

@@ -1,0 +1,216 @@
+"""Validation against a reference: what counts as a mismatch, which op is named, where vectors come from and go to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toy import Bench, Int8, Toy
+
+from host_tools import vectors
+from host_tools.bench import INSTRUCTIONS, MICROSECONDS, bench
+from host_tools.errors import HostError
+from host_tools.link import Link, Timing
+from host_tools.plan import Array, End, Plan, PlannedOp
+from host_tools.ports import Port
+from host_tools.validate import Validation, validate
+
+TOY = Toy()
+INPUT = End("image", (1, TOY.rows, TOY.row_bytes, 1), np.dtype(np.int8), TOY.inputs)
+OUTPUT = End("scores/0", (1, TOY.outputs), np.dtype(np.int8), TOY.outputs)
+PLAN = Plan(
+    model="toy",
+    identity=TOY.identity.hex(),
+    inputs=(INPUT,),
+    outputs=(OUTPUT,),
+    ops=(PlannedOp("triple", "sh_triple", "hidden"), PlannedOp("sum", "sh_sum", "scores/0")),
+    steps=((0, 0, 2), (0, 2, TOY.rows), (1, 0, 1)),
+    row_bytes={"image": TOY.row_bytes, "hidden": TOY.row_bytes, "scores/0": TOY.outputs},
+)
+
+
+def reference(vector: list[Array]) -> dict[str, Array]:
+    x: Int8 = vector[0].astype(np.int8).reshape(-1)
+    return {"hidden": TOY.hidden(x), "scores/0": TOY.reference(x).reshape(OUTPUT.shape)}
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return TOY.build(tmp_path_factory.mktemp("toy") / "build")
+
+
+@pytest.fixture
+def link(program: Path) -> Iterator[Link]:
+    with Bench(program) as board, Link(Port(board.path), Timing(answer=0.5)) as link:
+        yield link
+
+
+def random_vectors(count: int) -> list[list[Array]]:
+    return list(vectors.random(Path(), PLAN.inputs, count, 1))
+
+
+def test_equal_in_every_byte_is_no_mismatch(link: Link):
+    moved: list[int] = []
+    chosen = random_vectors(6)
+    found = validate(link, PLAN, reference, iter(chosen), moved.append)
+
+    assert (found.vectors, found.mismatched_vectors, found.max_abs_diff, found.first_bad_op) == (6, 0, 0, None)
+    assert sum(moved) == 6 * (INPUT.bytes + OUTPUT.bytes)
+    assert found.outputs["scores/0"].shape == (6, TOY.outputs)
+    assert found.outputs["scores/0"].tobytes() == b"".join(TOY.reference(v[0].reshape(-1)).tobytes() for v in chosen)
+
+
+def altered(link: Link, tensor: str, in_vector: int) -> Validation:
+    """A validation against a reference that says something else in one byte of one tensor of one vector."""
+    calls = iter(range(100))
+
+    def lie(vector: list[Array]) -> dict[str, Array]:
+        found = reference(vector)
+        if next(calls) == in_vector and tensor in found:
+            found[tensor] = found[tensor].copy()
+            found[tensor].reshape(-1)[-1] ^= 0x14
+        return found
+
+    return validate(link, PLAN, lie, random_vectors(4), lambda _: None)
+
+
+@pytest.mark.parametrize(("tensor", "op"), [("hidden", "triple"), ("scores/0", "sum")])
+@pytest.mark.parametrize("in_vector", [0, 3])
+def test_the_first_op_that_differs_is_named(link: Link, tensor: str, op: str, in_vector: int):
+    found = altered(link, tensor, in_vector)
+
+    assert (found.vectors, found.mismatched_vectors, found.first_bad_op) == (4, 1, op)
+    assert (found.max_abs_diff > 0) == (tensor == "scores/0")
+
+
+def test_an_output_that_is_overwritten_after_its_op_is_a_mismatch(link: Link):
+    def swapped(vector: list[Array]) -> dict[str, Array]:
+        found = reference(vector)
+        return {**found, "second": found["scores/0"] + np.int8(1)}
+
+    # The CRC of op 1 is taken over what it wrote; what is read as `second` does not equal the reference's.
+    second = End("second", OUTPUT.shape, OUTPUT.dtype, OUTPUT.bytes)
+    plan = Plan(**{**PLAN.__dict__, "outputs": (second,)})
+    found = validate(link, plan, swapped, random_vectors(2), lambda _: None)
+
+    assert (found.mismatched_vectors, found.first_bad_op) == (2, "second")
+    assert found.max_abs_diff in (1, 255)
+
+
+def test_another_firmware_is_refused_before_any_vector(link: Link):
+    plan = Plan(**{**PLAN.__dict__, "identity": "00" * 8})
+    with pytest.raises(HostError, match="runs another firmware"):
+        validate(link, plan, reference, random_vectors(1), lambda _: None)
+    with pytest.raises(HostError, match="runs another firmware"):
+        bench(link, plan, random_vectors(1)[0], MICROSECONDS, 1, lambda _: None)
+
+
+def test_a_bench_has_the_contracts_fields(link: Link):
+    found = bench(link, PLAN, random_vectors(1)[0], MICROSECONDS, 4, lambda _: None)
+    said = found.json("desk", "serial", "CLOCK_MONOTONIC")
+
+    assert (found.stack_used_bytes, found.stack_bytes) == (300, 1000)
+    assert set(said) == {"board", "transport", "clock", "unit", "runs", "total", "ops"}
+    assert said["clock"] == {"name": "CLOCK_MONOTONIC", "hz": 1_000_000_000}
+    assert (said["unit"], said["runs"]) == ("us", 4)
+    assert 0 < said["total"]["min"] <= said["total"]["median"] <= said["total"]["max"]
+    assert [(op["name"], op["kernel"]) for op in said["ops"]] == [("triple", "sh_triple"), ("sum", "sh_sum")]
+    assert all(op["median"] > 0 for op in said["ops"])
+
+
+def test_ticks_become_instructions_and_microseconds():
+    assert INSTRUCTIONS.convert(40_000, 1_000_000) == 40_000_000
+    assert INSTRUCTIONS.convert(25, 25_000_000) == 1_000
+    assert MICROSECONDS.convert(168, 168_000_000) == 1.0
+
+
+def test_random_integers_take_every_value_and_follow_the_seed():
+    ends = (End("a", (1, 3000), np.dtype(np.int8), 3000), End("b", (1, 3000), np.dtype(np.uint8), 3000))
+    first, second = ([array for vector in vectors.random(Path(), ends, 3, 5) for array in vector] for _ in range(2))
+
+    assert set(np.unique(first[0])) == set(range(-128, 128))
+    assert set(np.unique(first[1])) == set(range(256))
+    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+    assert not np.array_equal(first[0], first[2])
+
+
+def test_random_floats_cover_what_the_first_quantisation_can_hold(tmp_path: Path):
+    quantised = {"scales": [0.5], "zero_points": [-28], "dtype": "int8"}
+    graph = {
+        "tensors": {"x": {"scales": None}, "flat": {"scales": None}, "q": quantised},
+        "ops": [
+            {"view": "x", "output": "flat"},
+            {"inputs": [{"tensor": "flat"}], "output": "q"},
+        ],
+    }
+    (tmp_path / "reference").mkdir()
+    (tmp_path / "reference/graph.json").write_text(json.dumps(graph))
+    end = End("x", (1, 5000), np.dtype(np.float32), 20000)
+    ((array,),) = vectors.random(tmp_path, (end,), 1, 2)
+
+    assert array.dtype == np.float32
+    assert -50.0 <= array.min() < -49.5
+    assert 77.0 < array.max() <= 77.5
+
+
+def save(path: Path, **arrays: Array) -> Path:
+    np.savez(path, **arrays)
+    return path
+
+
+def test_vectors_are_read_by_name_or_else_in_order(tmp_path: Path):
+    ends = (End("a", (1, 2, 2), np.dtype(np.int8), 4), End("b", (1, 3), np.dtype(np.float32), 12))
+    a, b = np.arange(20).reshape(5, 2, 2).astype(np.int8), np.linspace(0, 1, 15).reshape(5, 3)
+    wanted = [[a[i : i + 1], b[i : i + 1].astype(np.float32)] for i in range(5)]
+    b32 = b.astype(np.float32)
+    files = (
+        save(tmp_path / "named.npz", b=b32, a=a),
+        save(tmp_path / "ordered.npz", first=a.reshape(5, 4), second=b32.reshape(5, 1, 3)),
+        save(tmp_path / "wide.npz", a=a.astype(np.int64), b=b32),
+    )
+    for path in files:
+        found = vectors.from_npz(path, ends)
+
+        assert len(found) == 5
+        for row, want in zip(found, wanted, strict=True):
+            assert [array.dtype for array in row] == [np.int8, np.float32]
+            assert all(np.array_equal(x, y) for x, y in zip(row, want, strict=True))
+
+
+def test_vectors_that_do_not_fit_are_refused_in_a_line(tmp_path: Path):
+    ends = (End("a", (1, 4), np.dtype(np.int8), 4),)
+    (tmp_path / "text.npz").write_text("no archive")
+    np.save(tmp_path / "single.npy", np.zeros((2, 4), np.int8))
+    cases = (
+        (tmp_path / "absent.npz", "cannot be read"),
+        (tmp_path / "text.npz", "cannot be read"),
+        (tmp_path / "single.npy", "is one array"),
+        (save(tmp_path / "two.npz", a=np.zeros((2, 4), np.int8), b=np.zeros(2)), "holds 2 arrays, the model has 1 inp"),
+        (save(tmp_path / "shape.npz", a=np.zeros((2, 5), np.int8)), r"'a' has shape \(2, 5\); wanted are vectors of"),
+        (save(tmp_path / "scalar.npz", a=np.int8(3)), "wanted are vectors of"),
+        (save(tmp_path / "range.npz", a=np.full((2, 4), 200)), "'a' is int64; the model takes int8"),
+        (save(tmp_path / "part.npz", a=np.full((2, 4), 0.5)), "'a' is float64; the model takes int8"),
+        (save(tmp_path / "words.npz", a=np.full((2, 4), "x")), "the model takes int8"),
+        (save(tmp_path / "empty.npz", a=np.zeros((0, 4), np.int8)), "holds no vectors"),
+        (save(tmp_path / "objects.npz", a=np.array([[None] * 4])), "cannot be read"),
+    )
+    for path, message in cases:
+        with pytest.raises(HostError, match=message) as caught:
+            vectors.from_npz(path, ends)
+        assert str(caught.value).startswith(f"{path}: ")
+        assert "\n" not in str(caught.value)
+    two = (*ends, End("b", (1, 1), np.dtype(np.int8), 1))
+    with pytest.raises(HostError, match=r"different numbers of vectors: \[2, 3\]"):
+        vectors.from_npz(save(tmp_path / "odd.npz", a=np.zeros((2, 4), np.int8), b=np.zeros((3, 1), np.int8)), two)
+
+
+def test_outputs_are_written_under_any_name(tmp_path: Path):
+    arrays = {"scores/0": np.arange(6).reshape(2, 3).astype(np.int8), "file": np.ones((2, 1), np.float32)}
+    vectors.to_npz(tmp_path / "y.npz", arrays)
+    with np.load(tmp_path / "y.npz") as found:
+        assert {name: found[name].tolist() for name in found} == {k: v.tolist() for k, v in arrays.items()}
+    with pytest.raises(HostError, match="cannot be written"):
+        vectors.to_npz(tmp_path / "nowhere" / "y.npz", arrays)
