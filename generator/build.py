@@ -18,8 +18,8 @@ from generator.report import Json, report, timeless
 from generator.stage import stages
 from generator.targets import Board, Isa
 
-# Code without the model's constants, as built for Cortex-M: 13.9 KB with 3 kernels (M3), 21.3 KB with 6 (M0). An estimate
-# from below, so that nothing is refused that would fit; the linker has the last word.
+# Code without the model's constants, as built for Cortex-M: 13.9 KB with 3 kernels (M3), 21.3 KB with 6 (M0). This is
+# an estimate from below, so that nothing is refused that would fit; the linker has the last word.
 CODE_BYTES = 11 * 1024
 KERNEL_BYTES = 1024
 

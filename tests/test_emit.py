@@ -102,6 +102,12 @@ def test_branches_views_and_several_inputs_and_outputs_compute_what_they_mean(tm
     _same(_branches(), tmp_path, 1)
 
 
+def test_a_model_of_views_alone_gives_its_input_back(tmp_path: Path):
+    only = [Reshape(name="flat", inputs=("x",), output="v", shape=(1, 12))]
+
+    _same(_graph(list(only), {"x": (1, 2, 3, 2)}, ("v", "x")), tmp_path, 2)
+
+
 def _against_tflite_micro(name: str, folder: Path) -> None:
     from tflite_micro.python.tflite_micro import runtime
 
