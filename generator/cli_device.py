@@ -77,7 +77,8 @@ def _connected(project: Project, port: str | None, emulated: bool) -> Iterator[L
 def _bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
     """A progress bar on stderr that counts bytes moved; gone when it ends."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-    with Progress(*columns, TimeRemainingColumn(), console=err, transient=True) as progress:
+    quiet = not err.is_terminal
+    with Progress(*columns, TimeRemainingColumn(), console=err, transient=True, disable=quiet) as progress:
         task = progress.add_task(what, total=total)
         yield lambda count: progress.advance(task, count)
 
