@@ -19,6 +19,8 @@ from host_tools.build import build, is_built, measure, pio_command
 from host_tools.emulate import emulate
 from host_tools.errors import HostError
 from host_tools.flash import flash
+from host_tools.link import Link, Mode
+from host_tools.ports import Port
 from host_tools.project import Project
 
 BOARDS = {b.id: b for b in boards()}
@@ -331,3 +333,22 @@ def test_a_microbit_takes_the_file_on_its_drive(built, tmp_path):
     flash(project, None, str(tmp_path), dry_run=False)
 
     assert (tmp_path / "firmware.hex").read_text() == project.image.read_text()
+
+
+@pytest.mark.parametrize("board_id", ["microbit", "stm32vldiscovery", "netduinoplus2", "rpi-zero", "rpi-zero-2w"])
+def test_the_stack_bound_covers_what_inferences_really_use(gen, tmp_path, board_id):
+    """The shipped model, timed and traced, leaves its mark in the painted stack."""
+    needs_emulator(BOARDS[board_id])
+    folder = tmp_path / "digits"
+    assert gen("firmware", "--board", board_id, "--out", folder).exit_code == 0
+    project = Project.open(folder)
+    result = build(project)
+    with emulate(project) as machine, Link(Port(machine.url)) as link:
+        inputs, outputs = [bytes(64)], [10]
+        for mode in Mode:
+            link.infer(inputs, outputs, mode)
+        used, size = link.stack()
+
+    assert size == BOARDS[board_id].spec.stack_bytes
+    assert 0 < used <= result.stack_bytes <= size
+    print(f"{board_id}: painted {used}, bound {result.stack_bytes}, reserved {size}")

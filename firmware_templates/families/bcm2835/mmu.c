@@ -19,7 +19,8 @@ extern uint8_t sh_guard[];
 #define MEGABYTE 0x100000u
 #define PERIPHERAL_MEGABYTES 16u
 
-#define SCTLR_ON ((1u << 0) | (1u << 2) | (1u << 11) | (1u << 12)) // MMU, D-cache, prediction, I-cache
+#define SCTLR_ON                                                                                   \
+    ((1u << 0) | (1u << 2) | (1u << 11) | (1u << 12)) // MMU, D-cache, prediction, I-cache
 #define SCTLR_UNALIGNED (1u << 22)
 #define SCTLR_V6_TABLES (1u << 23)
 #define SCTLR_ALIGNMENT_FAULT (1u << 1)
@@ -65,10 +66,12 @@ _Noreturn void sh_fault_report(uint32_t address, uint32_t kind);
 
 void sh_fault_report(uint32_t address, uint32_t kind)
 {
-    static const char *const kinds[] = {"reset",      "undefined instruction", "supervisor call", "prefetch abort",
-                                        "data abort", "interrupt",             "main returned"};
+    static const char *const kinds[] = {
+        "reset",     "undefined instruction", "supervisor call", "prefetch abort", "data abort",
+        "interrupt", "main returned"};
     uint32_t status, where;
-    __asm volatile("mrc p15, 0, %0, c5, c0, 0\n\tmrc p15, 0, %1, c6, c0, 0" : "=r"(status), "=r"(where));
+    __asm volatile("mrc p15, 0, %0, c5, c0, 0\n\tmrc p15, 0, %1, c6, c0, 0"
+                   : "=r"(status), "=r"(where));
     const sh_fault_word words[] = {{"pc", address}, {"dfsr", status}, {"far", where}};
     sh_fault_stop(kinds[kind], words, 3);
 }

@@ -1,4 +1,5 @@
-// The Cortex-A53's memory system: flat map in 2 MB blocks, caches on. Its branch prediction always is.
+// The Cortex-A53's memory system: flat map in 2 MB blocks, caches on. Its branch prediction always
+// is.
 #include "sh_bcm283x.h"
 
 #include <stdint.h>

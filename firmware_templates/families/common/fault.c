@@ -14,7 +14,7 @@ static void print_hex(uintptr_t value)
 {
     print("0x");
     for (int32_t shift = (int32_t)sizeof value * 8 - 4; shift >= 0; shift -= 4) {
-        sh_board_putc((uint8_t)"0123456789abcdef"[(value >> shift) & 15u]);
+        sh_board_putc((uint8_t) "0123456789abcdef"[(value >> shift) & 15u]);
     }
 }
 

@@ -53,7 +53,8 @@ void sh_start(void)
         SH_REG(CPACR) |= 0xFu << 20;
         __asm volatile("dsb\n\tisb" ::: "memory");
     }
-    // volatile: a compiler that sees plain loops makes calls of them, and their frames land in the paint
+    // volatile: a compiler that sees plain loops makes calls of them, and their frames land in the
+    // paint
     volatile uint32_t *to = sh_data_start;
     for (const uint32_t *from = sh_data_load; to < sh_data_end; from++) {
         *to++ = *from;
@@ -85,11 +86,8 @@ void sh_fault_report(const uint32_t *frame, uint32_t exception)
 {
     bool readable = frame >= sh_stack_low && frame + 8 <= sh_stack_high;
     const sh_fault_word words[] = {
-        {"exception", exception},
-        {"pc", readable ? frame[6] : 0},
-        {"lr", readable ? frame[5] : 0},
-        {"sp", (uintptr_t)frame},
-        {"cfsr", SH_REG(CFSR)},
+        {"exception", exception}, {"pc", readable ? frame[6] : 0}, {"lr", readable ? frame[5] : 0},
+        {"sp", (uintptr_t)frame}, {"cfsr", SH_REG(CFSR)},
     };
     sh_fault_stop(readable ? "exception" : "stack overflow", words, 5);
 }

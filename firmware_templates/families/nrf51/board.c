@@ -1,5 +1,5 @@
-// nRF51822 (reference manual 3.0): crystal clock, UART0 without flow control, TIMER0 as 64-bit clock.
-// The core has no SysTick.
+// nRF51822 (reference manual 3.0): crystal clock, UART0 without flow control, TIMER0 as 64-bit
+// clock. The core has no SysTick.
 #include "board_config.h"
 #include "sh_board.h"
 #include "sh_cortex_m.h"

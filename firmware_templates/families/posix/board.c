@@ -22,11 +22,12 @@ static _Noreturn void give_up(const char *what)
     exit(1);
 }
 
-// Paints a piece of the stack below the caller; what main calls later grows into it.
+// Paints a piece of the stack below the caller; what main calls later grows into it. Taken at run
+// time, so that the static stack bound leaves it out.
 static __attribute__((noinline)) void paint_stack(void)
 {
-    volatile uint8_t piece[SH_BOARD_STACK_BYTES];
-    for (uint32_t i = 0; i < sizeof piece; i++) {
+    volatile uint8_t *piece = __builtin_alloca(SH_BOARD_STACK_BYTES);
+    for (uint32_t i = 0; i < SH_BOARD_STACK_BYTES; i++) {
         piece[i] = SH_BOARD_STACK_PAINT;
     }
     stack_low = (uintptr_t)piece;
@@ -47,7 +48,8 @@ static void open_port(void)
         give_up("no pty");
     }
     cfmakeraw(&mode);
-    if (tcsetattr(far_end, TCSANOW, &mode) != 0 || printf("%s\n", path) < 0 || fflush(stdout) != 0) {
+    if (tcsetattr(far_end, TCSANOW, &mode) != 0 || printf("%s\n", path) < 0 ||
+        fflush(stdout) != 0) {
         give_up("no pty");
     }
 }

@@ -68,7 +68,8 @@ static void report(void)
     print_number("float", (uint64_t)(int64_t)(three * 2.5f * 2.0f));
     print_number("unaligned", unaligned(bytes + 1));
     print_number("stack", size);
-    print_number("painted", stack[0] == SH_BOARD_STACK_PAINT && stack[size / 2] == SH_BOARD_STACK_PAINT);
+    print_number("painted",
+                 stack[0] == SH_BOARD_STACK_PAINT && stack[size / 2] == SH_BOARD_STACK_PAINT);
     print_number("control", hello_control());
     print("m-ready\r\n");
 }
