@@ -284,7 +284,10 @@ def _pool(op_class: type[Op], rng: Rng) -> Graph:
 
 def _mean(rng: Rng) -> Graph:
     shape, x = dims(rng, pick(rng, 2, 3, 4, 4)), quant(rng)
-    y = x if rng.random() < 0.3 else quant(rng, x.scale / 4, x.scale)
+    scale = float32(x.scale * rng.uniform(0.3, 1))
+    # Random stored inputs have a mean near 0: the zero point keeps their means near 0 too, not saturated.
+    zero = round(x.zero_point * x.scale / scale) + int(rng.integers(-20, 20))
+    y = x if rng.random() < 0.3 else Quant((scale,), (min(max(zero, -128), 127),))
     count = pick(rng, 1, 2)
     axes = tuple(sorted(int(a) for a in rng.choice(len(shape), count, replace=False)))
     if len(shape) == 4 and rng.random() < 0.5:

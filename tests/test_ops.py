@@ -57,6 +57,22 @@ def test_the_rows_that_rows_names_suffice(op_class: type[Op]) -> None:
             assert row.tobytes() == whole[y].tobytes(), f"case {case}: row {y} reads more than rows() names"
 
 
+@pytest.mark.parametrize("keep_dims", [False, True])
+@pytest.mark.parametrize("axes", [(0,), (1,), (2,), (3,), (0, 1), (0, 3), (1, 2), (2, 3)])
+def test_a_mean_names_every_row_that_it_is_taken_of(axes: tuple[int, ...], keep_dims: bool) -> None:
+    quant = Quant((1.0,), (0,))
+    kind = samples.int8((2, 3, 2, 2), quant)
+    fine = samples.int8((), Quant((1 / 64,), (0,)))  # so fine that one changed element shows
+    (node,) = samples.graph_of(ops.Mean, [kind], fine, axes=axes, keep_dims=keep_dims).nodes()
+    zeros = np.zeros(kind.shape, np.int8)
+    for changed in range(kind.rows):
+        x = as_rows(zeros, kind).copy()
+        x[changed] = 1
+        y = as_rows(node.op.reference([x.reshape(kind.shape)], node.sig), node.output.type)
+        for row in range(node.output.type.rows):
+            assert not y[row].any() or changed in node.op.rows(row, node.sig)[0]
+
+
 def with_other_rows_changed(
     array: Array, kind: TensorType, kept: tuple[int | None, ...], rng: np.random.Generator
 ) -> Array:
