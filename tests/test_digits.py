@@ -15,7 +15,11 @@ from tflite_micro import runtime
 from generator.paths import MODELS
 
 NEEDS_QEMU = pytest.mark.skipif(not shutil.which("qemu-system-arm"), reason="qemu-system-arm is not installed")
-BOARDS = ("native", pytest.param("rpi-zero", marks=NEEDS_QEMU), pytest.param("stm32vldiscovery", marks=NEEDS_QEMU))
+BOARDS = (
+    "native",
+    pytest.param("rpi-zero", marks=NEEDS_QEMU),
+    pytest.param("stm32vldiscovery", marks=(NEEDS_QEMU, pytest.mark.long)),
+)
 
 
 def of_tflite_micro(images: np.ndarray) -> np.ndarray:
