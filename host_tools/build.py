@@ -86,6 +86,10 @@ def measure(project: Project) -> BuildResult:
     notes = list(stack.notes)
     if stack.bytes > spec["stack_bytes"]:
         notes.append(f"the stack bound of {stack.bytes} bytes is over the {spec['stack_bytes']} bytes reserved")
+    statics = found.ram_bytes - spec["stack_bytes"] - project.report.get("plan", {}).get("arena_bytes", 0)
+    if statics > spec["firmware_ram_bytes"]:
+        allowed = spec["firmware_ram_bytes"]
+        notes.append(f"statics beside the arena take {statics} bytes, over the {allowed} that the manifest foresees")
     return BuildResult(found.ram_bytes, found.flash_bytes, stack.bytes, tuple(notes))
 
 

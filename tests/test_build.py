@@ -351,4 +351,5 @@ def test_the_stack_bound_covers_what_inferences_really_use(gen, tmp_path, board_
 
     assert size == BOARDS[board_id].spec.stack_bytes
     assert 0 < used <= result.stack_bytes <= size
+    assert not any("statics" in note or "over the" in note for note in result.notes), result.notes
     print(f"{board_id}: painted {used}, bound {result.stack_bytes}, reserved {size}")
