@@ -1,0 +1,168 @@
+"""The parts of the emitter: rules for rows, names, numbers, MLPerf tasks, and what the application is told."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import emitted
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shared import MODELS, needs_shared
+
+from generator import importers, passes, targets
+from generator.emit import app, c, mlperf
+from generator.emit.names import library_name
+from generator.emit.rows import Affine, Listed, Null, windows
+from generator.ir import Graph
+from generator.paths import MODELS as SHIPPED
+
+
+def _shipped() -> Graph:
+    return passes.run(importers.load(SHIPPED / "digits.tflite"))[0]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_rows_are_found_again_from_their_rules(data: st.DataObject):
+    height, out_rows = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 12))
+    places = data.draw(st.integers(1, 12))
+    ruled = data.draw(st.booleans())
+    first, step, dilation = (data.draw(st.integers(-5, 5)) for _ in range(3))
+    some = st.one_of(st.none(), st.integers(0, height - 1))
+
+    def row(y: int, k: int) -> int | None:
+        value = first + y * step + k * dilation
+        return (value if 0 <= value < height else None) if ruled else data.draw(some)
+
+    by_row = [[[row(y, k) for k in range(places)]] for y in range(out_rows)]
+    (window,), table = windows(by_row, [height])
+
+    for y, (line,) in enumerate(by_row):
+        for k, wanted in enumerate(line):
+            rule = window.places[k]
+            if isinstance(rule, Listed):
+                found = table[y][rule.column]
+                assert (found if found >= 0 else None) == wanted
+                assert rule.guarded or wanted is not None
+            elif isinstance(rule, Affine):
+                value = eval(rule.text(str(y)))
+                assert (value if 0 <= value < height else None) == wanted
+                assert rule.guarded or wanted is not None
+            else:
+                assert isinstance(rule, Null) and wanted is None
+    if window.stride is not None and isinstance(window.places[0], Affine):
+        assert [p.first for p in window.places] == [window.places[0].first + k * window.stride for k in range(places)]
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("digits", "digits"),
+        ("MobileNet-v2 1.0", "mobilenet_v2_1_0"),
+        ("3d", "m3d"),
+        ("", "model"),
+        ("模型", "model"),
+        ("math", "math_model"),
+        ("board", "board_model"),
+        ("sh_ring", "sh_ring_model"),
+        ("int", "int"),
+        ("__init__", "init"),
+    ],
+)
+def test_model_names_become_c_names_that_hide_nothing(model: str, name: str):
+    assert library_name(model) == name
+    assert re.fullmatch(r"[a-z][a-z0-9_]*", name)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1, "1"),
+        (-128, "-128"),
+        (-(2**31), "-2147483647 - 1"),
+        (0.5, "0.5f"),
+        (1.0, "1.0f"),
+        (float(np.float32(0.1)), "0.100000001f"),
+        (0.1, "0.1"),
+        (np.int8(-3), "-3"),
+        (1e30, "1e+30"),
+    ],
+)
+def test_numbers_are_spelt_so_that_c_reads_the_same_value(value: float, text: str):
+    assert c.number(value) == text
+
+
+def _board(sram_bytes: int) -> targets.Board:
+    board = targets.board("microbit")
+    return replace(board, spec=board.spec.model_copy(update={"sram_bytes": sram_bytes}))
+
+
+def _compiles(unit: emitted.Unit, board: targets.Board, folder: Path) -> bool:
+    emitted.put(emitted.library_of(unit), folder)
+    (folder / "app_config.h").write_text(app.app_config_h(unit, board, None, "0123456789abcdef"))
+    (folder / "board_config.h").write_text(app.board_config_h(board))
+    (folder / "user.c").write_text(
+        '#include "app_config.h"\n#define COUNT(f, bytes, type, scale, zero) +1\n'
+        '_Static_assert(0 SH_APP_INPUT_TABLE(COUNT) == 1, "inputs");\n'
+        "static const unsigned char id[8] = SH_APP_IDENTITY;\n"
+        "int main(void) { SH_APP_RUN(); return id[7] != 0xef; }\n"
+    )
+    command = [
+        *emitted.GCC,
+        *emitted.WARNINGS,
+        "-c",
+        f"-I{folder / 'src'}",
+        f"{folder / 'user.c'}",
+        "-o",
+        f"{folder / 'o'}",
+    ]
+    return subprocess.run(command, capture_output=True, timeout=120, check=False).returncode == 0
+
+
+def test_app_config_asserts_that_the_arena_fits_the_board(tmp_path: Path):
+    unit = emitted.unit_of(_shipped())
+    rest = _board(0).spec.firmware_ram_bytes + _board(0).spec.stack_bytes
+
+    assert _compiles(unit, _board(rest + unit.plan.arena_bytes), tmp_path)
+    assert not _compiles(unit, _board(rest + unit.plan.arena_bytes - 1), tmp_path)
+
+
+def test_db_load_gets_a_buffer_only_where_the_board_has_room():
+    unit = emitted.unit_of(_shipped())
+    rest = _board(0).spec.firmware_ram_bytes + _board(0).spec.stack_bytes
+    tight = app.app_config_h(unit, _board(rest + unit.plan.arena_bytes + 63), None, "0" * 16)
+    roomy = app.app_config_h(unit, _board(rest + unit.plan.arena_bytes + 64), None, "0" * 16)
+
+    assert "#define SH_APP_DB_BUFFER 0" in tight
+    assert "#define SH_APP_DB_BUFFER 1" in roomy
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        ("mlperf-kws-dscnn-int8", "kws01"),
+        ("mlperf-vww96-int8", "vww01"),
+        ("mlperf-ic-resnet8-int8", "ic01"),
+        ("mlperf-ad-int8", "ad01"),
+        ("tflm-micro-speech", None),
+    ],
+)
+def test_mlperf_tasks_are_known_by_their_shapes(name: str, task: str | None):
+    graph = importers.load(MODELS / f"{name}.tflite")
+    found = mlperf.task_of(graph, "auto")
+
+    assert (found and found.id) == task
+    assert mlperf.task_of(graph, "none") is None
+    if task is not None:
+        assert mlperf.task_of(graph, task) == found
+
+
+def test_a_task_that_the_model_is_not_is_refused():
+    with pytest.raises(Exception, match=r"digits: is no kws01 model, which has one int8 input \(1, 49, 10, 1\)"):
+        mlperf.task_of(_shipped(), "kws01")
