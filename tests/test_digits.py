@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -63,3 +65,33 @@ def test_the_model_is_what_its_page_says(gen: Gen):
     assert f"{(MODELS / 'digits.tflite').stat().st_size:,} bytes as a file" in page
     assert [(each["name"], each["shape"]) for each in report["model"]["inputs"]] == [("image", [1, 8, 8, 1])]
     assert [(each["name"], each["shape"]) for each in report["model"]["outputs"]] == [("digit", [1, 10])]
+
+
+READ_ALL = """
+#include <stdio.h>
+
+int main(void)
+{
+    int8_t pixels[DIGITS_INPUT_BYTES];
+    while (fread(pixels, sizeof pixels, 1, stdin) == 1) {
+        printf("%d\\n", read_digit(pixels));
+    }
+    return 0;
+}
+"""
+
+
+def test_the_readmes_function_reads_the_held_back_digits(digits_project: Path, tmp_path: Path):
+    readme = Path(__file__).resolve().parents[1] / "README.md"
+    (snippet,) = re.findall(r"^```c\n(.*?)^```", readme.read_text(), re.S | re.M)
+    source = tmp_path / "snippet.c"
+    source.write_text(snippet.replace("int read_digit", "int read_digit(const int8_t *);\nint read_digit") + READ_ALL)
+    library = digits_project / "lib" / "digits" / "src"
+    flags = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wmissing-prototypes", "-Werror"]
+    command = [sys.executable, "-m", "ziglang", "cc", *flags, f"-I{library}", "-o", tmp_path / "reader"]
+    subprocess.run([*command, source, *sorted(library.rglob("*.c"))], check=True)
+    samples = np.load(MODELS / "digits_test.npz")
+
+    read = subprocess.run([tmp_path / "reader"], input=samples["x"].tobytes(), capture_output=True, check=True).stdout
+
+    assert [int(each) for each in read.split()] == of_tflite_micro(samples["x"]).argmax(axis=1).tolist()
