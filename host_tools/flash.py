@@ -28,7 +28,7 @@ def flash(project: Project, port: str | None, mount: str | None, dry_run: bool) 
     place = _place(project, port, mount)
     upload = ["-t", "upload", *(["--upload-port", place] if place else [])]
     try:
-        inner = project.upload.commands(project.spec, project.build_folder, place)
+        inner = project.upload.commands(project.spec, project.build_folder, place, dry_run)
     except project.upload.UploadError as error:
         raise HostError(f"{project.board_id}: {error}") from error
     commands = [shlex.join(pio_command(project, *upload)), *map(shlex.join, inner)]

@@ -302,6 +302,14 @@ def test_a_dry_run_says_the_probe_command(built):
     assert pio_command(project)[0] in commands[0]
 
 
+@pytest.mark.parametrize(("board_id", "image"), [("rpi-zero", "kernel.img"), ("microbit", "firmware.hex")])
+def test_a_dry_run_needs_no_card_and_no_drive(built, board_id, image):
+    assert any(
+        c.startswith("cp ") and c.endswith(f"'<MOUNT>/{image}'")
+        for c in flash(built(board_id), None, None, dry_run=True)
+    )
+
+
 def test_a_pi_needs_a_boot_partition(built, tmp_path):
     project = built("rpi-zero")
 

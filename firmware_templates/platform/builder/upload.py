@@ -26,8 +26,13 @@ def emulator_command(emulator: dict, elf: Path, serial: list[str]) -> list[str]:
     return [*fixed, *emulator.get("arguments", []), *serial, "-kernel", str(elf)]
 
 
-def commands(spec: dict, build: Path, port: str) -> list[list[str]]:
-    """The exact commands of an upload, in order; UploadError when they cannot work here."""
+def commands(spec: dict, build: Path, port: str, dry_run: bool = False) -> list[list[str]]:
+    """The exact commands of an upload, in order; UploadError when they cannot work here.
+
+    A dry run may leave the mount point open: it then stands as <MOUNT> in the commands.
+    """
+    if dry_run and not port and spec["flash_tool"] in _ONTO:
+        return _ONTO[spec["flash_tool"]](spec, build, Path("<MOUNT>"))
     return _COMMANDS[spec["flash_tool"]](spec, build, port)
 
 
@@ -41,6 +46,10 @@ def _drive(spec: dict, build: Path, port: str) -> list[list[str]]:
     drive = Path(port) if port else _find_drive("MICROBIT.HTM")
     if not drive.is_dir() or not any((drive / name).exists() for name in ("MICROBIT.HTM", "DETAILS.TXT")):
         raise UploadError(f"{drive}: not the board's USB drive (no MICROBIT.HTM, no DETAILS.TXT); give its mount point")
+    return _onto_drive(spec, build, drive)
+
+
+def _onto_drive(spec: dict, build: Path, drive: Path) -> list[list[str]]:
     return [["cp", str(build / spec["image"]), str(drive / spec["image"])]]
 
 
@@ -62,6 +71,11 @@ def _boot_partition(spec: dict, build: Path, port: str) -> list[list[str]]:
     card = Path(port)
     if not card.is_dir() or not any(card.glob("start*.elf")):
         raise UploadError(f"{card}: not a Raspberry Pi boot partition (no start.elf there); give its mount point")
+    return _onto_card(spec, build, card)
+
+
+def _onto_card(spec: dict, build: Path, card: Path) -> list[list[str]]:
+    """What lies there already is kept, once, under another name."""
     steps = []
     for name in (spec["image"], "config.txt"):
         if (card / name).exists() and not (card / (name + KEPT)).exists():
@@ -74,6 +88,7 @@ def _emulator(spec: dict, build: Path, port: str) -> list[list[str]]:
     return [emulator_command(spec["emulator"], build / "firmware.elf", ["-serial", "stdio"])]
 
 
+_ONTO = {"drive": _onto_drive, "boot-partition": _onto_card}
 _COMMANDS = {"pyocd": _pyocd, "drive": _drive, "boot-partition": _boot_partition, "emulator": _emulator}
 
 
