@@ -47,7 +47,9 @@ def write_hello(folder: Path, board_id: str) -> Path:
     for entry in json.loads((families / "families.json").read_text())[target.spec.family]:
         text = (families / entry).read_text()
         name = Path(entry).name
-        (folder / "lib/board" / name.removesuffix(".in")).write_text(_fill(text, values) if name.endswith(".in") else text)
+        (folder / "lib/board" / name.removesuffix(".in")).write_text(
+            _fill(text, values) if name.endswith(".in") else text
+        )
     (folder / "platformio.ini").write_text(_fill((FIRMWARE_TEMPLATES / "platformio.ini.in").read_text(), values))
     (folder / "plan.json").write_text("{}")
     (folder / "report.json").write_text(json.dumps({"model": {"name": "hello"}, "board": {"id": board_id}}))
