@@ -84,11 +84,13 @@ def _no_progress(_: int) -> None:
 class Link:
     """An open link in frame mode; close it, or use it as a context, to give the board back to text mode.
 
-    `retries` counts requests that had to be sent again.
+    `retries` counts requests that had to be sent again, `reminders` how often a board that may still be computing was
+    asked for the end of an inference again.
     """
 
     def __init__(self, port: Port, timing: Timing | None = None):
         self.retries = 0
+        self.reminders = 0
         self._port = port
         self._timing = timing or Timing()
         self._seq = 0
@@ -217,7 +219,10 @@ class Link:
         deadline = time.monotonic() + (self._timing.inference if kind is Kind.RUN else wait * self._timing.tries)
         tries = 0
         while tries < self._timing.tries or time.monotonic() < deadline:
-            self.retries += tries > 0
+            if tries > 0 and kind is Kind.RUN:
+                self.reminders += 1
+            elif tries > 0:
+                self.retries += 1
             tries += 1
             self._send(kind, payload)
             answer = self._receive(kind, wait)

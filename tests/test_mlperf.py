@@ -10,9 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import Gen
+from shared import DATA, MODELS, needs_shared
 from toy import APP, HOST, SANITIZED, SCALE, ZERO, Bench, C, Int8, Toy, compile_c
 
+from host_tools.build import build
+from host_tools.emulate import emulate
 from host_tools.ports import Port
+from host_tools.project import Project
+from host_tools.reference import Reference
 
 READY = "m-ready\r\n"
 
@@ -20,10 +26,27 @@ READY = "m-ready\r\n"
 class Runner:
     """Sends commands and reads answers as the public runner does: text, ended by m-ready."""
 
-    def __init__(self, bench: Bench):
-        self.port = Port(bench.path)
+    banner: str
+
+    def __init__(self, port: Port):
+        self.port = port
+
+    @classmethod
+    def awake(cls, bench: Bench) -> Runner:
+        """On a board that wakes up when the port is open, so that its banner is not lost."""
+        runner = cls(Port(bench.path))
         bench.power_on()
-        self.banner = self._until_ready()
+        runner.banner = runner._until_ready()
+        return runner
+
+    @classmethod
+    def running(cls, url: str) -> Runner:
+        """On a board that woke up before, and may have been heard or not."""
+        runner = cls(Port(url))
+        answer = runner.raw("are-you-there%")
+        if "are-you-there" not in answer:
+            runner._until_ready()
+        return runner
 
     def _until_ready(self) -> str:
         heard, deadline = "", time.monotonic() + 10
@@ -63,7 +86,7 @@ def toy() -> Toy:
 @pytest.fixture(scope="module")
 def runner(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
     with start(toy, tmp_path_factory.mktemp("kws")) as bench:
-        yield Runner(bench)
+        yield Runner.awake(bench)
 
 
 def vector(toy: Toy, seed: int) -> Int8:
@@ -213,7 +236,7 @@ def test_results_are_right_without_a_buffer_or_are_refused(transform: int, outpu
     x = vector(toy, 2)
     sent = x.tobytes() if transform == 0 else (x.astype(np.int16) + 128).astype(np.uint8).tobytes()
     with start(toy, tmp_path) as bench:
-        runner = Runner(bench)
+        runner = Runner.awake(bench)
         assert runner.ask("results") == ["e-[No results: use infer first]"]
         runner.load(sent)
         assert runner.ask("db print")[0] == "m-buffer-" + sent[:8].hex("-")
@@ -231,10 +254,35 @@ def test_results_too_large_to_keep_are_right_with_a_buffer(tmp_path: Path):
     toy = Toy(outputs=700)
     x = vector(toy, 3)
     with start(toy, tmp_path) as bench:
-        runner = Runner(bench)
+        runner = Runner.awake(bench)
         runner.load(x.tobytes())
         for command in ("infer 3 2", "results", "infer 1 0", "results"):
             assert runner.ask(command)[-1] == results(toy.reference(x))
+
+
+@needs_shared
+def test_the_keyword_benchmark_gets_its_labels_over_the_text_protocol(gen: Gen, tmp_path: Path):
+    folder = tmp_path / "kws"
+    written = gen("firmware", MODELS / "mlperf-kws-dscnn-int8.tflite", "--board", "native", "--out", folder)
+    assert written.exit_code == 0, written.output
+    project = Project.open(folder)
+    build(project)
+    samples = np.fromfile(DATA / "kws01" / "x_int8_1000x490.bin", np.int8).reshape(-1, 49, 10, 1)
+    rows = [line.split(",") for line in (DATA / "kws01" / "y_labels.csv").read_text().splitlines()]
+    reference = Reference.load(folder)
+    right = 0
+    with emulate(project) as machine:
+        runner = Runner.running(machine.url)
+        assert runner.ask("profile")[1] == "m-model-[kws01]"
+        for sample, row in zip(samples[:20], rows, strict=False):
+            assert runner.load(sample.tobytes()) == ["m-load-done"]
+            wanted = reference.run([sample[None]])[reference.outputs[0]].reshape(-1)
+            reals = np.float32(1 / 256) * (wanted.astype(np.float32) + 128)
+            for command in ("infer 1 0", "infer 3 2"):
+                assert runner.ask(command)[-1] == f"m-results-[{','.join(f'{v:.3f}' for v in reals)}]"
+            right += int(reals.argmax()) == int(row[2])
+
+    assert right >= 17
 
 
 def test_pixels_lose_128(tmp_path: Path):
@@ -242,7 +290,7 @@ def test_pixels_lose_128(tmp_path: Path):
     x = vector(toy, 4)
     sent = (x.astype(np.int16) + 128).astype(np.uint8).tobytes()
     with start(toy, tmp_path) as bench:
-        runner = Runner(bench)
+        runner = Runner.awake(bench)
         runner.load(sent)
         assert runner.ask("db print")[1] == "m-buffer-" + sent[8:16].hex("-")
         assert runner.ask("infer 2 2")[-1] == results(toy.reference(x))
@@ -263,7 +311,7 @@ def test_floats_are_quantised_and_compared_with_the_output(tmp_path: Path):
     for difference in reals - finite:
         total += difference * difference
     with start(toy, tmp_path) as bench:
-        runner = Runner(bench)
+        runner = Runner.awake(bench)
         runner.load(sent.tobytes())
         for command in ("infer 1 0", "infer 2 1", "results"):
             assert runner.ask(command)[-1] == f"m-results-[{total / np.float32(640):.3f}]"
