@@ -63,6 +63,8 @@ def test_the_model_is_what_its_page_says(gen: Gen):
     report = json.loads(result.stdout)
     assert f"{report['model']['ops']} ops, {report['model']['macs']:,} multiply-accumulates" in page
     assert f"{(MODELS / 'digits.tflite').stat().st_size:,} bytes as a file" in page
+    readme = (Path(__file__).resolve().parents[1] / "README.md").read_text()
+    assert f"arena {report['plan']['arena_bytes']:,} bytes" in readme
     assert [(each["name"], each["shape"]) for each in report["model"]["inputs"]] == [("image", [1, 8, 8, 1])]
     assert [(each["name"], each["shape"]) for each in report["model"]["outputs"]] == [("digit", [1, 10])]
 
