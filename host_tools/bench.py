@@ -52,6 +52,7 @@ class Timing:
                 "max": max(self.totals),
             },
             "ops": [{"name": name, "kernel": kernel, "median": median} for name, kernel, median in self.ops],
+            "stack": {"used_bytes": self.stack_used_bytes, "reserved_bytes": self.stack_bytes},
         }
 
 
