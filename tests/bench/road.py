@@ -1,4 +1,4 @@
-"""Every `road` model on every emulated board it fits: proves it, and measures arena, RAM, flash, stack and instructions.
+"""Every `road` model on every emulated board it fits: proves it, measures arena, RAM, flash, stack and instructions.
 
     python -m tests.bench.road [--models NAME ...] [--boards ID ...] [--out DIR]
 
