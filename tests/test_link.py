@@ -151,8 +151,8 @@ def test_a_busy_port_is_refused_in_a_line(bench: Bench):
 def test_a_port_that_is_not_there_is_refused_in_a_line():
     with pytest.raises(HostError, match=r"^/dev/ttyNONE7: no such port; plugged in and powered\?$"):
         connect("/dev/ttyNONE7")
-    with pytest.raises(HostError, match=r"^socket://localhost:1: nothing answers there; is the emulator running\?$"):
-        connect("socket://localhost:1")
+    with pytest.raises(HostError, match=r"^socket://127.0.0.1:1: nothing answers there; is the emulator running\?$"):
+        connect("socket://127.0.0.1:1")
     with pytest.raises(HostError, match=r"^nonsense://x: cannot be opened"):
         connect("nonsense://x")
 

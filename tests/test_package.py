@@ -21,7 +21,7 @@ from generator.paths import MODELS
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA_FOLDERS = ("runtime_c", "firmware_templates", "boards")
-GENERATED = {".git", ".venv", "build", "dist", ".pio", "__pycache__"}
+GENERATED = {".git", ".hypothesis", ".venv", "build", "dist", ".pio", "__pycache__"}
 LARGEST_FILE_BYTES = 100_000
 README = (ROOT / "README.md").read_text()
 
