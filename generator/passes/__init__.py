@@ -10,6 +10,7 @@ from generator.errors import ShoehornError
 from generator.ir import Graph, verify
 from generator.passes.drop_dead import drop_dead
 from generator.passes.drop_views import drop_views
+from generator.passes.fold_constant_channels import fold_constant_channels
 from generator.passes.fold_pad import fold_pad
 from generator.passes.fuse_clamp import fuse_clamp
 
@@ -44,6 +45,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("drop-views", drop_views),
     Pass("fold-pad", fold_pad),
     Pass("fuse-clamp", fuse_clamp),
+    Pass("fold-constant-channels", fold_constant_channels),  # last: pads and clamps in the convolutions say more
 )
 
 
