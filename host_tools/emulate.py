@@ -62,11 +62,12 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 def _qemu(project: Project) -> Iterator[Machine]:
     """A listening socket is made here and handed over, so its port is known and free of races.
 
-    wait=on holds the machine until the first connection: the boot banner is not lost.
+    wait=on holds the machine until the first connection: the boot banner is not lost. The board sends byte by byte;
+    without nodelay=on each answer would wait 40 ms for the host to acknowledge its first byte.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         fd, port = listener.fileno(), listener.getsockname()[1]
-        chardev = f"socket,id=console,fd={fd},server=on,wait=on"
+        chardev = f"socket,id=console,fd={fd},server=on,wait=on,nodelay=on"
         command = project.upload.emulator_command(
             project.spec["emulator"], project.elf, ["-chardev", chardev, "-serial", "chardev:console"]
         )
