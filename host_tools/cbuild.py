@@ -1,0 +1,104 @@
+"""Compiles C for this machine into a shared library, on first use, so that Python can call it.
+
+Libraries are kept in the user's cache folder under a hash of everything that went into them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cffi
+
+from host_tools.errors import HostError
+
+# No sanitizers: `zig cc` has one on by default. No contraction: results are the same on every machine.
+_FLAGS = ("-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fPIC", "-shared", "-fno-sanitize=all")
+_TIMEOUT_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Library:
+    """Compiled C: `ffi` makes the header's types, `lib` holds its functions."""
+
+    ffi: Any
+    lib: Any
+
+
+def load(name: str, header: Path, sources: Sequence[Path]) -> Library:
+    """The sources as a library with the header's interface, compiled or from the cache.
+
+    The header is C that cffi can read once `#` lines are dropped; what is included lies in the files' own folders.
+    HostError: no compiler here can compile them.
+    """
+    faults = []
+    for compiler in compilers():
+        made = cache_folder() / f"{name}_{_key(compiler, [header, *sources])}.so"
+        try:
+            if not made.is_file():
+                _compile(compiler, sources, made)
+            ffi = cffi.FFI()
+            ffi.cdef(re.sub(r"^\s*#.*$", "", header.read_text(), flags=re.MULTILINE))
+            return Library(ffi, ffi.dlopen(str(made)))
+        except (OSError, subprocess.SubprocessError) as error:
+            faults.append(f"{shlex.join(compiler)}: {last_line(error)}")
+    raise HostError(
+        f"{name}: no C compiler here can compile it ({'; '.join(faults) or 'none found'}); "
+        "`pip install ziglang` brings one"
+    )
+
+
+def compilers() -> Iterator[tuple[str, ...]]:
+    """The machine's own compiler first, then Zig's."""
+    ordinary = tuple(shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"))
+    if ordinary and shutil.which(ordinary[0]):
+        yield ordinary
+    if importlib.util.find_spec("ziglang"):
+        yield (sys.executable, "-m", "ziglang", "cc")
+
+
+def cache_folder() -> Path:
+    """The user's cache folder for what is compiled here."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    # A relative XDG_CACHE_HOME is to be ignored, says its specification.
+    folder = (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "shoehorn"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def last_line(error: Exception) -> str:
+    """What went wrong, in one line: the compiler's last error, or the exception's text."""
+    text = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
+    lines = [line for line in str(text).splitlines() if "error" in line.lower()] or str(text).splitlines()
+    return lines[-1].strip() if lines else type(error).__name__
+
+
+def _key(compiler: tuple[str, ...], files: Sequence[Path]) -> str:
+    """16 hex digits over all that decides what the compiler makes."""
+    digest = hashlib.sha256(repr((sys.platform, platform.machine(), compiler, _FLAGS)).encode())
+    for path in sorted({p for file in files for p in file.parent.glob("*.[ch]")}):
+        digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _compile(compiler: tuple[str, ...], sources: Sequence[Path], made: Path) -> None:
+    """Compiles into a temporary folder and moves the result into place whole."""
+    with tempfile.TemporaryDirectory(dir=made.parent) as folder:
+        result = Path(folder) / made.name
+        command = [*compiler, *_FLAGS, *map(str, sources), "-lm", "-o", str(result)]
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, cwd=folder)
+        result.replace(made)
