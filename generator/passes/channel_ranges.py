@@ -1,8 +1,8 @@
 """Between which stored values every channel of every tensor stays, whatever the input: interval arithmetic.
 
 A channel is a place of a tensor's last axis, over all other axes. The ranges rest on two facts: sums and rescaled sums
-never leave int32 (the importers prove it), and rounding, shifting and clamping never turn an order around. So an op that
-rises (or falls) in each operand takes its extremes at the extremes of its operands.
+never leave int32 (the importers prove it), and rounding, shifting and clamping never turn an order around. So an op
+that rises (or falls) in each operand takes its extremes at the extremes of its operands.
 """
 
 from __future__ import annotations

@@ -28,6 +28,13 @@ def fold_constant_channels(graph: Graph) -> Graph:
     Exact: what the channel added to the sum is the same everywhere, also under padding, or it stays. Channels of the
     graph's inputs and outputs stay. The biases hold what the sums held, so what could not overflow still cannot.
     """
+    while (less := _once(graph)) is not graph:
+        graph = less
+    return graph
+
+
+def _once(graph: Graph) -> Graph:
+    """The graph itself where nothing goes. A second time may find more: of two groups, one may be left."""
     found = ranges(graph)
     of_op = ((node.op.name, reads(node, found[node.inputs[0].name])) for node in graph.nodes() if node.inputs)
     reads_of = {name: read for name, read in of_op if read is not None}

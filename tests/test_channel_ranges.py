@@ -1,0 +1,59 @@
+"""Ranges hold for every op, and every op says what ties its channels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from samples import sample
+
+from generator import ops
+from generator.ir import Array, Op, Tensor
+from generator.passes.channel_needs import TIES
+from generator.passes.channel_ranges import RANGES, Range, ranges
+from generator.passes.linear import LINEAR
+
+
+def test_every_op_has_a_range_and_a_tie_or_is_known_to_have_none() -> None:
+    known = {ops.Softmax, ops.Quantize, ops.Dequantize}
+
+    assert set(ops.OPS) - set(RANGES) == known
+    assert set(ops.OPS) - set(TIES) == {*LINEAR, ops.Softmax}
+
+
+def stretch(tensor: Tensor, whole: Range, rng: np.random.Generator) -> Range:
+    """What a constant holds; else random bounds, some of them equal."""
+    if tensor.data is not None:
+        return whole
+    ends = np.sort(rng.integers(whole.low, whole.high, (2, len(whole.low)), endpoint=True), axis=0)
+    return Range(ends[0], np.where(rng.random(len(whole.low)) < 0.3, *ends))
+
+
+def within(tensor: Tensor, bounds: Range, rng: np.random.Generator) -> list[Array]:
+    """The constant, or else arrays of stored values between the bounds of each channel, the bounds among them."""
+    if tensor.data is not None:
+        return [tensor.data] * 5
+    shape = tensor.type.nhwc
+    drawn = (rng.integers(bounds.low, bounds.high, shape, endpoint=True) for _ in range(3))
+    arrays = (np.broadcast_to(bounds.low, shape), np.broadcast_to(bounds.high, shape), *drawn)
+    return [a.reshape(tensor.type.shape).astype(tensor.type.dtype.numpy) for a in arrays]
+
+
+@pytest.mark.parametrize("kind", [k for k in ops.OPS if k in RANGES], ids=lambda k: k.__name__)
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_no_output_leaves_the_range_of_its_channel(kind: type[Op], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    graph = sample(kind, rng)
+    (node,) = graph.nodes()
+    whole = ranges(graph)
+    operands = [stretch(t, whole[t.name], rng) for t in node.row_inputs]
+    drawn = [within(t, x, rng) for t, x in zip(node.row_inputs, operands, strict=True)]
+    constants = [t.data for t in node.inputs[len(drawn) :]]
+    found = RANGES[kind](node, operands)
+    for arrays in zip(*drawn, strict=True):
+        y = node.op.reference([*arrays, *constants], node.sig).reshape(-1, node.output.type.nhwc[3])
+
+        assert (found.low <= y).all()
+        assert (y <= found.high).all()
