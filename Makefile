@@ -36,7 +36,7 @@ demo: setup-run
 	@rm -rf build/demo
 	@board=rpi-zero; command -v qemu-system-arm >/dev/null || board=native; set -e; \
 	$(BIN)/gen firmware --board $$board --out build/demo; \
-	$(BIN)/gen validate build/demo --emulate --count 25 --seed 1; \
+	$(BIN)/gen validate build/demo --emulate --count 100 --seed 1; \
 	$(BIN)/gen bench build/demo --emulate
 
 test: lint test-packages
