@@ -14,7 +14,7 @@ from shared import MODELS, ROAD, needs_shared
 
 from generator import ops
 from generator.importers import bounds, load
-from generator.ir import Array, DType, Graph, verify
+from generator.ir import Array, DType, Graph, Quant, verify
 from generator.passes import run
 from generator.passes.fold_constant_channels import fold_constant_channels
 
@@ -165,6 +165,16 @@ def test_taps_that_never_lie_in_the_image_do_not_matter() -> None:
     assert widths(folded(b.graph(y))) == [4, 3]
 
 
+def test_a_channel_that_only_such_taps_read_is_dropped() -> None:
+    b = Net(1, 1, 1, 4)
+    y = b.conv(b.conv("x", 6), 3, 3, padding=ops.Padding(1, 1, 1, 1))
+    weights = b.tensors[b.ops[-1].inputs[1]].data
+    assert weights is not None
+    weights[:, 1, 1, 2] = 0
+
+    assert widths(folded(b.graph(y))) == [5, 3]
+
+
 def test_a_depthwise_channel_of_zero_weights_takes_its_input_along() -> None:
     b = Net()
     a = b.conv("x", 6)
@@ -255,6 +265,22 @@ def test_a_transpose_that_moves_channels_keeps_them() -> None:
 
     assert widths(folded(b.graph(b.conv(kept, 3)))) == [6, 5, 3]
     assert widths(folded(b.graph(b.conv(dropped, 3)))) == [4, 4, 3]
+
+
+def test_ops_that_mix_channels_keep_all() -> None:
+    for kind, attributes, width in ((ops.Mean, {"axes": (3,), "keep_dims": True}, 1), (ops.Softmax, {"beta": 1.0}, 6)):
+        b = Net()
+        mixed = b.add(kind, constant_channels(b), quant=Quant((1 / 256,), (-128,)), **attributes)
+
+        assert widths(folded(b.graph(b.conv(mixed, 3)))) == [6, width, 3]
+
+
+def test_a_mean_over_rows_and_columns_loses_channels() -> None:
+    for keep_dims in (False, True):
+        b = Net()
+        mean = b.add(ops.Mean, constant_channels(b, value=40), axes=(1, 2), keep_dims=keep_dims)
+
+        assert widths(folded(b.graph(b.dense(mean, 3)))) == [4, 4, 3]
 
 
 def test_a_constant_operand_loses_its_channels_too() -> None:
