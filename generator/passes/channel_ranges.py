@@ -73,15 +73,15 @@ def ranges(graph: Graph) -> dict[str, Range]:
 
 
 def _anything(kind: TensorType) -> Range:
-    """All that the type can hold; for float32 no bounds are kept, and none is asked for."""
-    low, high = (-(2**31), 2**31) if kind.dtype is DType.FLOAT32 else dtype_bounds(kind.dtype)
+    """All that the type can hold; of what are no integers no bounds are kept, and none are asked for."""
+    low, high = dtype_bounds(kind.dtype if kind.dtype.numpy.kind in "iu" else DType.INT32)
     channels = kind.nhwc[3]
     return Range(np.full(channels, low, np.int64), np.full(channels, high, np.int64))
 
 
 def _held(tensor: Tensor) -> Range:
     """The range of a constant that an op reads by rows."""
-    if tensor.data is None or tensor.data.dtype.kind == "f":
+    if tensor.data is None or tensor.data.dtype.kind not in "iu":
         return _anything(tensor.type)
     return _over_channels([tensor.data], tensor.type)
 
@@ -160,7 +160,7 @@ def _window(node: Node, operands: Sequence[Range]) -> Range:
 
 def _moved(node: Node, operands: Sequence[Range]) -> Range:
     """Ops that rise in every operand: what they make of operands filled with the low and with the high bounds."""
-    if node.output.type.dtype is DType.FLOAT32:
+    if node.output.type.dtype.numpy.kind not in "iu":
         return _anything(node.output.type)
     extremes = []
     for bounds in ([x.low for x in operands], [x.high for x in operands]):
