@@ -13,7 +13,7 @@ from generator.emit.unit import Unit
 from generator.emit.weights import Constants, constants
 from generator.ir import Graph
 from generator.lower import lower
-from generator.planner import DoesNotFit, make_plan
+from generator.planner import DoesNotFit, Goal, make_plan
 from generator.report import Json, report, timeless
 from generator.stage import stages
 from generator.targets import Board, Isa
@@ -29,6 +29,7 @@ class Options:
     """What the command line asks for."""
 
     sram_bytes: int | None = None  # for the arena; None: all that the board has left
+    goal: Goal = Goal.TIME
     disabled: frozenset[str] = frozenset()
     preserve: tuple[str, ...] = ()
 
@@ -52,7 +53,7 @@ def plan_model(model: Path, board: Board | None, options: Options) -> Planned:
     chosen = stages(graph, board.cpu.isas if board else (Isa.C,))
     problem = lower(graph, chosen, _capacity(board, options))
     try:
-        plan = make_plan(problem)
+        plan = make_plan(problem, options.goal)
     except DoesNotFit as refusal:
         raise _with_advice(refusal, graph, board) from refusal
     unit = Unit(library_name(graph.name), graph, chosen, plan)

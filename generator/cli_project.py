@@ -15,6 +15,7 @@ from generator.console import emit_json, err, json_option, out
 from generator.emit import bundle, mlperf
 from generator.errors import ShoehornError
 from generator.paths import MODELS
+from generator.planner import Goal
 
 _UNITS = {"": 1, "k": 1024, "m": 1024**2}
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -42,7 +43,7 @@ def _planning(command: _Command) -> _Command:
             type=click.Choice(["time", "sram"]),
             default="time",
             show_default=True,
-            help="What to make small within --sram. Whole tensors leave no choice yet: both give the same plan.",
+            help="What to make small: time (whole tensors where they fit --sram, rows where not), or the arena.",
         ),
         click.option(
             "--stream-input", is_flag=True, help="Take the input row by row. Not supported yet: refused with a message."
@@ -55,10 +56,12 @@ def _planning(command: _Command) -> _Command:
     return command
 
 
-def _options(sram: int | None, stream: bool, disable: Sequence[str], preserve: Sequence[str]) -> build.Options:
+def _options(
+    sram: int | None, minimize: str, stream: bool, disable: Sequence[str], preserve: Sequence[str]
+) -> build.Options:
     if stream:
         raise ShoehornError("--stream-input is not supported yet: plans hold the whole input; leave the option out")
-    return build.Options(sram_bytes=sram, disabled=frozenset(disable), preserve=tuple(preserve))
+    return build.Options(sram, Goal(minimize), frozenset(disable), tuple(preserve))
 
 
 @click.command()
@@ -93,7 +96,7 @@ def firmware(
 ) -> None:
     """Plans MODEL (default: handwritten digits) for a board and writes a PlatformIO project."""
     board = targets.board(board_id)
-    options = _options(sram, stream_input, disable, preserve)
+    options = _options(sram, minimize, stream_input, disable, preserve)
     planned, files = build.firmware(model or MODELS / "digits.tflite", board, options, task)
     folder = folder or Path(f"{planned.unit.name}-{board.id}")
     bundle.write(files, folder)
@@ -122,7 +125,7 @@ def plan(
 ) -> None:
     """Plans MODEL and writes nothing; without a board, with the portable kernels."""
     board = targets.board(board_id) if board_id else None
-    planned = build.plan_model(model, board, _options(sram, stream_input, disable, preserve))
+    planned = build.plan_model(model, board, _options(sram, minimize, stream_input, disable, preserve))
     if as_json:
         emit_json(planned.report)
     else:
@@ -146,8 +149,10 @@ def _print_plan(planned: build.Planned, board: targets.Board | None) -> None:
     out.print(table)
     chosen = planned.unit.plan
     bound = chosen.outcome.bound_bytes
-    proof = "no plan of whole tensors takes less" if chosen.arena_bytes == bound else f"lower bound {bound:,}"
-    out.print(f"arena {chosen.arena_bytes:,} bytes ({proof}), constants {planned.constants.bytes:,} bytes")
+    proof = "no such plan takes less" if chosen.arena_bytes == bound else f"lower bound {bound:,}"
+    whole = chosen.outcome.whole_tensor_bytes
+    kind = "whole tensors" if chosen.arena_bytes == whole else f"by rows; whole tensors take {whole:,}"
+    out.print(f"arena {chosen.arena_bytes:,} bytes ({kind}; {proof}), constants {planned.constants.bytes:,} bytes")
 
 
 def _title(planned: build.Planned, board: targets.Board | None) -> str:

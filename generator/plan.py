@@ -8,9 +8,10 @@ from enum import Enum
 
 @dataclass(frozen=True)
 class Ring:
-    """A tensor's place in the arena: `rows` slots of `row_bytes`; row y lies in slot y % rows.
+    """A tensor's place in the arena: `rows` slots of `row_bytes`; row y lies in slot y % rows, or at `slots[y]`.
 
-    rows == height is the ordinary whole tensor.
+    rows == height is the ordinary whole tensor. `slots` gives each row an address of its own, so that it may go
+    wherever bytes have just come free.
     """
 
     tensor: str
@@ -18,10 +19,15 @@ class Ring:
     rows: int
     height: int  # rows of the whole tensor
     row_bytes: int
+    slots: tuple[int, ...] = ()  # empty: one slot after the other
 
     @property
     def bytes(self) -> int:
         return self.rows * self.row_bytes
+
+    def at(self, y: int) -> int:
+        """The address of row y."""
+        return self.slots[y] if self.slots else self.address + y % self.rows * self.row_bytes
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from generator.ir import Graph
@@ -46,7 +47,10 @@ def _board(board: Board | None) -> Json | None:
 def _plan(plan: Plan, stages: Sequence[Stage]) -> Json:
     macs = {stage.name: stage.macs for stage in stages}
     rows = {stage.name: stage.node.output.type.rows for stage in stages}
-    done = sum(macs[s.op] * (s.rows[1] - s.rows[0]) // rows[s.op] for s in plan.steps)
+    stepped = Counter[str]()
+    for step in plan.steps:
+        stepped[step.op] += step.rows[1] - step.rows[0]
+    done = sum(macs[name] * count // rows[name] for name, count in stepped.items())
     needed = sum(macs.values())
     return {
         "arena_bytes": plan.arena_bytes,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from generator.emit import c, ops
 from generator.emit.unit import Unit
 from generator.emit.weights import Constants
 from generator.ir import TensorType
+from generator.plan import Ring
 
 ARENA_ALIGNMENT = 16  # bytes; rings lie at multiples of 4 in it
+SLOT_BYTES = 4  # SH_SLOT_BYTES of sh_ring.h
 
 
 def _quantisation(type_: TensorType) -> str:
@@ -112,20 +116,42 @@ def _rings(unit: Unit) -> list[str]:
         if ring.tensor not in used:
             continue
         name = f"t{unit.number[ring.tensor]}"
-        members = {
-            "base": f"arena + {ring.address}",
-            "rows": str(ring.rows),
-            "height": str(ring.height),
-            "row_bytes": str(ring.row_bytes),
-        }
-        end = f"{ring.address} + {ring.rows} * {ring.row_bytes}"
-        lines += [
-            c.comment(f"{c.quoted(ring.tensor)} {unit.type(ring.tensor)}"),
-            c.struct("sh_ring", name, members),
-            f'_Static_assert({ring.address} % 4 == 0 && {end} <= sizeof arena, "{name} leaves the arena");',
-            "",
-        ]
+        lines.append(c.comment(f"{c.quoted(ring.tensor)} {unit.type(ring.tensor)}"))
+        lines += _scattered(name, ring) if ring.slots else _contiguous(name, ring)
+        lines.append("")
     return lines
+
+
+def _contiguous(name: str, ring: Ring) -> list[str]:
+    members = {
+        "base": f"arena + {ring.address}",
+        "rows": str(ring.rows),
+        "height": str(ring.height),
+        "row_bytes": str(ring.row_bytes),
+    }
+    end = f"{ring.address} + {ring.rows} * {ring.row_bytes}"
+    return [
+        c.struct("sh_ring", name, members),
+        f'_Static_assert({ring.address} % 4 == 0 && {end} <= sizeof arena, "{name} leaves the arena");',
+    ]
+
+
+def _scattered(name: str, ring: Ring) -> list[str]:
+    """A ring whose rows have places of their own, in a table of slots."""
+    slots = [at // SLOT_BYTES for at in ring.slots]
+    width = 16 if max(slots) < 2**16 else 32
+    members = {
+        "base": "arena",
+        "rows": str(ring.rows),
+        "height": str(ring.height),
+        "row_bytes": str(ring.row_bytes),
+        f"slots{width}": f"{name}_slots",
+    }
+    return [
+        c.array(f"{name}_slots", np.array(slots, f"uint{width}"), "static const"),
+        c.struct("sh_ring", name, members),
+        f'_Static_assert({max(ring.slots)} + {ring.row_bytes} <= sizeof arena, "{name} leaves the arena");',
+    ]
 
 
 def _run(unit: Unit) -> str:

@@ -43,6 +43,7 @@ def plan_json(unit: Unit, identity: str) -> Mapping[str, object]:
                 "rows": r.rows,
                 "height": r.height,
                 "row_bytes": r.row_bytes,
+                **({"slots": list(r.slots)} if r.slots else {}),
             }
             for r in plan.rings
         ],

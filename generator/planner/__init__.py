@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 from generator.errors import ShoehornError
 from generator.plan import Plan, Status
 from generator.planner.check import check
-from generator.planner.greedy import alive, blocks, solve
+from generator.planner.greedy import solve
 from generator.planner.problem import ALIGNMENT, OpSpec, Problem, Read, TensorSpec
+from generator.planner.rows import alive_at, by_rows
 
 _NAME = 60  # characters of a name in a message
+
+
+class Goal(Enum):
+    """What a plan is to have least of, once it fits."""
+
+    TIME = "time"
+    SRAM = "sram"
 
 
 class DoesNotFit(ShoehornError):
@@ -24,13 +34,16 @@ class PlanFault(ShoehornError):
     """The independent check found a fault in a plan: a defect of the planner, never of the model."""
 
 
-def make_plan(problem: Problem) -> Plan:
-    """A checked plan within the capacity.
+def make_plan(problem: Problem, goal: Goal = Goal.TIME) -> Plan:
+    """A checked plan within the capacity: whole tensors where they fit and time is the goal, else rows.
 
     Raises DoesNotFit where no plan was found within the capacity, PlanFault where the check refuses the plan.
     """
-    plan = solve(problem)
     capacity = problem.capacity_bytes
+    plan = solve(problem)
+    fits = capacity is None or plan.arena_bytes <= capacity
+    if not (fits and goal is Goal.TIME):
+        plan = by_rows(problem, plan, None if goal is Goal.SRAM else capacity)
     if capacity is not None and plan.arena_bytes > capacity:
         raise DoesNotFit(_refusal(problem, plan, capacity), plan.arena_bytes, capacity)
     if faults := check(problem, plan):
@@ -46,15 +59,25 @@ def _short(name: str) -> str:
 def _refusal(problem: Problem, plan: Plan, capacity: int) -> str:
     """What is needed, and the tensors alive at the peak, largest first."""
     peak = plan.outcome.peak_step
-    named = ", ".join(
-        f"{'scratch of ' if b.scratch else ''}'{_short(b.name)}' {b.bytes:,}" for b in alive(blocks(problem), peak)
-    )
-    step = f"step {peak} ('{problem.ops[peak].name}')" if problem.ops else "the input"
-    how = "at least" if plan.outcome.status is Status.OPTIMAL else "by the best plan found"
+    named = ", ".join(f"'{_short(name)}' {size:,}" for name, size in alive_at(problem, plan, peak))
+    step = f"step {peak} ('{plan.steps[peak].op}')" if plan.steps else "the input"
+    proven = plan.outcome.status is Status.OPTIMAL
+    needed = f"at least {plan.arena_bytes:,} bytes" if proven else f"{plan.arena_bytes:,} bytes in the best plan found"
     return (
-        f"needs an arena of {how} {plan.arena_bytes:,} bytes, {max(0, capacity):,} are available; "
+        f"needs an arena of {needed}, {max(0, capacity):,} are available; "
         f"the peak is {step}, where these are alive: {named}"
     )
 
 
-__all__ = ["ALIGNMENT", "DoesNotFit", "OpSpec", "PlanFault", "Problem", "Read", "TensorSpec", "check", "make_plan"]
+__all__ = [
+    "ALIGNMENT",
+    "DoesNotFit",
+    "Goal",
+    "OpSpec",
+    "PlanFault",
+    "Problem",
+    "Read",
+    "TensorSpec",
+    "check",
+    "make_plan",
+]

@@ -37,17 +37,24 @@ def _places(problem: Problem, plan: Plan) -> Iterator[str]:
         name = f"ring '{place.tensor}'" if isinstance(place, Ring) else f"scratch of '{place.op}'"
         if place.address % 4:
             yield f"{name}: address {place.address} is not a multiple of 4"
+        if isinstance(place, Ring) and place.slots:
+            continue
         if place.address < 0 or place.address + place.bytes > plan.arena_bytes:
             yield f"{name}: bytes {place.address}..{place.address + place.bytes} leave the arena of {plan.arena_bytes}"
     for spec in problem.tensors:
         ring = rings.get(spec.name)
         if ring is None:
             yield f"tensor '{spec.name}' has no ring"
+        elif ring.slots and (len(ring.slots) != spec.rows or spec.view_of is not None):
+            yield f"ring '{spec.name}': {len(ring.slots)} places for {spec.rows} rows, and none for a view"
+        elif any(at % 4 or at < 0 or at + ring.row_bytes > plan.arena_bytes for at in ring.slots):
+            yield f"ring '{spec.name}': a row lies at no multiple of 4, or leaves the arena of {plan.arena_bytes}"
         elif (ring.height, ring.row_bytes) != (spec.rows, spec.row_bytes) or not 1 <= ring.rows <= ring.height:
             yield f"ring '{spec.name}': {ring.rows} of {ring.height} rows of {ring.row_bytes} bytes do not suit it"
         elif spec.view_of is not None:
             base = rings.get(spec.view_of)
-            if base is None or base.address != ring.address or base.bytes != ring.bytes or base.rows != base.height:
+            whole = base is not None and base.rows == base.height and not base.slots
+            if base is None or not whole or base.address != ring.address or base.bytes != ring.bytes:
                 yield f"ring '{spec.name}' does not lie where '{spec.view_of}' lies, whose bytes it shares"
     for op in problem.ops:
         if op.scratch_bytes and (op.name not in scratch or scratch[op.name].bytes < op.scratch_bytes):
@@ -115,7 +122,7 @@ class _Replay:
     def _slot(self, name: str, y: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The tags at row y's place, and what they have to be."""
         ring = self._rings[name]
-        at = ring.address + (y % ring.rows) * ring.row_bytes
+        at = ring.slots[y] if ring.slots else ring.address + (y % ring.rows) * ring.row_bytes
         tag = (self._number[name] << _SHIFT) + y * ring.row_bytes
         return self._arena[at : at + ring.row_bytes], self._count[: ring.row_bytes] + tag
 

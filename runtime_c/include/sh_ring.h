@@ -1,4 +1,5 @@
-// Where the rows of a tensor lie: R slots of equal size, row y in slot y % R.
+// Where the rows of a tensor lie: R slots of equal size, row y in slot y % R, or each row where the
+// table says.
 #ifndef SH_RING_H
 #define SH_RING_H
 
@@ -10,11 +11,22 @@ typedef struct {
     int32_t rows;      // R, number of slots
     int32_t height;    // rows of the whole tensor
     int32_t row_bytes; // size of a slot
+    // Null, or by row the distance from base in units of SH_SLOT_BYTES. One of the two tables:
+    const uint16_t *slots16;
+    const uint32_t *slots32; // where the arena is too large for the other
 } sh_ring;
 
-// Row y. Constant rings (rows == height) compile to base + y * row_bytes.
+#define SH_SLOT_BYTES 4
+
+// Row y. Constant rings (rows == height, no table) compile to base + y * row_bytes.
 static inline void *sh_ring_row(const sh_ring *ring, int32_t y)
 {
+    if (ring->slots16 != NULL) {
+        return ring->base + (size_t)ring->slots16[y] * SH_SLOT_BYTES;
+    }
+    if (ring->slots32 != NULL) {
+        return ring->base + (size_t)ring->slots32[y] * SH_SLOT_BYTES;
+    }
     int32_t slot = ring->rows == ring->height ? y : y % ring->rows;
     return ring->base + slot * ring->row_bytes;
 }

@@ -11,8 +11,10 @@
 static int8_t rows[TOY_ROWS * TOY_ROW_BYTES];
 static int8_t output[TOY_OUTPUTS];
 
-static const sh_ring hidden = {(uint8_t *)rows, TOY_ROWS, TOY_ROWS, TOY_ROW_BYTES};
-static const sh_ring result = {(uint8_t *)output, 1, 1, TOY_OUTPUTS};
+static const sh_ring hidden = {
+    .base = (uint8_t *)rows, .rows = TOY_ROWS, .height = TOY_ROWS, .row_bytes = TOY_ROW_BYTES};
+static const sh_ring result = {
+    .base = (uint8_t *)output, .rows = 1, .height = 1, .row_bytes = TOY_OUTPUTS};
 
 int8_t *toy_input(void)
 {
