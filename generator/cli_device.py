@@ -57,14 +57,14 @@ def _is_emulated(project: Project, port: str | None, emulated: bool) -> bool:
 
 
 @contextmanager
-def _connected(project: Project, port: str | None, emulated: bool) -> Iterator[Link]:
-    """The board, in frame mode."""
+def _connected(project: Project, port: str | None, emulated: bool, counted: bool) -> Iterator[Link]:
+    """The board, in frame mode; `counted`: an emulator's clock is to count instructions."""
     if not emulated:
         with Link(Port(find(port))) as link:
             yield link
         return
     _ensure_built(project)
-    with start_emulator(project) as machine:
+    with start_emulator(project, counted) as machine:
         try:
             with Link(Port(machine.url)) as link:
                 yield link
@@ -134,7 +134,7 @@ def bench(folder: Path, port: str | None, emulated: bool, runs: int, as_json: bo
     counted = emulated and project.spec["emulator"]["program"] != "native"
     (vector,) = vectors.random(project.folder, plan.inputs, 1, _SEED)
     total = bytes_to_move(plan, 2 * runs)
-    with _connected(project, port, emulated) as link, _bar("timing", total) as progress:
+    with _connected(project, port, emulated, True) as link, _bar("timing", total) as progress:
         timing = time_inferences(link, plan, vector, INSTRUCTIONS if counted else MICROSECONDS, runs, progress)
     found = timing.json(project.board_id, "emulator" if emulated else "serial", project.spec["clock_name"])
     if as_json:
@@ -193,7 +193,7 @@ def validate(
     source = chosen or vectors.random(project.folder, plan.inputs, wanted, seed or _SEED)
     reference = Reference.load(project.folder)
     total = bytes_to_move(plan, wanted)
-    with _connected(project, port, emulated) as link, _bar("validating", total) as progress:
+    with _connected(project, port, emulated, False) as link, _bar("validating", total) as progress:
         found = compare(link, plan, reference.run, source, progress)
     if outputs:
         vectors.to_npz(outputs, found.outputs)

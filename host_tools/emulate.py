@@ -59,7 +59,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def _qemu(project: Project) -> Iterator[Machine]:
+def _qemu(project: Project, counted: bool) -> Iterator[Machine]:
     """A listening socket is made here and handed over, so its port is known and free of races.
 
     wait=on holds the machine until the first connection: the boot banner is not lost. The board sends byte by byte;
@@ -69,7 +69,7 @@ def _qemu(project: Project) -> Iterator[Machine]:
         fd, port = listener.fileno(), listener.getsockname()[1]
         chardev = f"socket,id=console,fd={fd},server=on,wait=on,nodelay=on"
         command = project.upload.emulator_command(
-            project.spec["emulator"], project.elf, ["-chardev", chardev, "-serial", "chardev:console"]
+            project.spec["emulator"], project.elf, ["-chardev", chardev, "-serial", "chardev:console"], counted
         )
         process = _start(command, (fd,))
     try:
@@ -96,11 +96,14 @@ def _native(project: Project) -> Iterator[Machine]:
         _stop(process)
 
 
-def emulate(project: Project) -> contextlib.AbstractContextManager[Machine]:
-    """The built image, running until the context ends; HostError when the board has no emulator or is not built."""
+def emulate(project: Project, counted: bool = True) -> contextlib.AbstractContextManager[Machine]:
+    """The built image, running until the context ends; HostError when the board has no emulator or is not built.
+
+    Its clock counts instructions where `counted`; without, it runs several times as fast and its clock means nothing.
+    """
     emulator = project.spec.get("emulator")
     if emulator is None:
         raise HostError(f"{project.board_id}: has no emulator; give --port with the board's serial port")
     if not project.elf.is_file():
         raise HostError(f"{project.folder}: not built yet; gen emulate builds it")
-    return _native(project) if emulator["program"] == "native" else _qemu(project)
+    return _native(project) if emulator["program"] == "native" else _qemu(project, counted)
