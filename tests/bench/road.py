@@ -48,7 +48,7 @@ def measure(model: str, board: str, folder: Path) -> dict[str, Any]:
     if report is None:
         return row | {"refused": refusal}
     row["arena_bytes"] = report["plan"]["arena_bytes"]
-    count = "3" if report["model"]["macs"] > MACS_OF_FEW else "20"
+    count = "2" if report["model"]["macs"] > MACS_OF_FEW else "10"
     found, refusal = gen("validate", str(folder), "--emulate", "--count", count, "--seed", "1")
     if found is None:
         return row | {"refused": refusal}
