@@ -1,0 +1,145 @@
+"""Rematerialisation on a bare graph: the least duration within a memory budget, order and recomputations free.
+
+A local search finds, a relaxation in CP-SAT bounds, a model of everything in CP-SAT ends what is small; an independent
+check replays whatever is answered.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from generator.planner.remat import retention
+from generator.planner.remat.check import check
+from generator.planner.remat.graph import Graph, GraphError, read
+from generator.planner.remat.memory import duration, peak, working_set
+from generator.planner.remat.milestones import Milestones
+from generator.planner.remat.outcome import Effort, Outcome, SequenceFault, Status
+from generator.planner.remat.search import ANNEAL, COPIES, ORDER, WORK_PER_SECOND, Search
+from generator.planner.remat.solver import Limit
+
+_SEARCH_SHARE = 0.6  # of the seconds: what the walkers get, as work
+_BOUND_SHARE = 0.12  # before the anneal, and again after it: what CP-SAT gets, as deterministic time
+_PATIENCE = 4  # milestones that may fail to raise the bound while nothing is there to prove
+_SMALL = 24  # nodes: up to here the whole problem goes to CP-SAT at last
+
+
+def rematerialise(graph: Graph, budget: int, effort: Effort | None = None) -> Outcome:
+    """The shortest sequence found whose peak is at most `budget`, checked. Ctrl-C gives the best so far.
+
+    Raises SequenceFault where the check refuses what was found.
+    """
+    effort = effort or Effort()
+    if refusal := _too_tight(graph, budget):
+        return _none(graph, budget, Status.INFEASIBLE, sum(graph.durations), refusal)
+    if peak(graph, graph.order) <= budget:
+        return _checked(graph, budget, graph.order, sum(graph.durations), "the given order fits")
+    return _Solve(graph, budget, effort).outcome()
+
+
+class _Solve:
+    """The road from a graph whose order does not fit to an outcome."""
+
+    def __init__(self, graph: Graph, budget: int, effort: Effort) -> None:
+        self._graph, self._budget, self._effort = graph, budget, effort
+        self._end = monotonic() + effort.seconds
+        self._bound = sum(graph.durations)
+        self._late = False
+        work = int(effort.seconds * _SEARCH_SHARE * WORK_PER_SECOND)
+        self._search = Search(graph, budget, work, self._more)
+        self._milestones = Milestones(graph, budget)
+
+    def outcome(self) -> Outcome:
+        reason = "all there was to try was tried"
+        try:
+            self._find()
+            self._end_what_is_small()
+        except KeyboardInterrupt:
+            reason = "interrupted"
+        if self._late and not self._proven:
+            reason = f"{self._effort.seconds:g} seconds are over"
+        if self._search.best is None:
+            return _none(self._graph, self._budget, Status.UNKNOWN, self._bound, f"no sequence found: {reason}")
+        reason = "proven" if self._proven else reason
+        return _checked(self._graph, self._budget, self._search.best, self._bound, reason)
+
+    def _find(self) -> None:
+        """Order alone, then the bound, then recomputations, then the bound again."""
+        self._search.run(ORDER, self._bound)
+        if self._proven:
+            return
+        self._raise_bound(_PATIENCE)
+        for phase in ANNEAL:
+            self._search.run(phase, self._bound)
+            if self._proven:
+                return
+            if self._search.best is not None:
+                self._search.restart(self._search.best)
+        self._raise_bound(None)
+
+    def _raise_bound(self, patience: int | None) -> None:
+        limit, stale = self._limit(), 0
+        while not self._proven and self._more() and (step := self._milestones.tighten(limit)) is not None:
+            stale = 0 if step.bound > self._bound else stale + 1
+            self._bound = max(self._bound, step.bound)
+            if step.sequence is not None:
+                self._search.offer(step.sequence)
+            if stale == patience:
+                return
+
+    def _end_what_is_small(self) -> None:
+        """The model of everything, for a graph so small that it may prove what the bound does not."""
+        if self._proven or len(self._graph.names) > _SMALL:
+            return
+        copies, all_there_are = _copies(self._graph, self._search)
+        options = retention.Options(copies, free_order=True)
+        found = retention.solve(self._graph, self._budget, options, self._limit(), self._search.best)
+        if found.sequence is not None:
+            self._search.offer(found.sequence)
+        if all_there_are:
+            self._bound = max(self._bound, min(found.bound, self._search.duration))
+
+    @property
+    def _proven(self) -> bool:
+        return self._search.best is not None and self._search.duration <= self._bound
+
+    def _limit(self) -> Limit:
+        return Limit(self._effort.seconds * _BOUND_SHARE, self._end)
+
+    def _more(self) -> bool:
+        self._late = self._late or monotonic() > self._end
+        return not self._late
+
+
+def _copies(graph: Graph, search: Search) -> tuple[tuple[int, ...], bool]:
+    """How often each node may be run in a sequence shorter than the best one, and whether these are all: not so where
+    a node costs nothing, or could be run too often to model.
+    """
+    if search.best is None:
+        return (2,) * len(graph.names), False
+    spare = search.duration - sum(graph.durations) - 1
+    copies = [1 + spare // d if d else COPIES + 1 for d in graph.durations]
+    return tuple(min(c, COPIES) for c in copies), max(copies) <= COPIES
+
+
+def _too_tight(graph: Graph, budget: int) -> str | None:
+    """Why no sequence can fit: a step whose inputs and output alone are more than the budget."""
+    node = max(graph.nodes, key=lambda v: working_set(graph, v))
+    needed = working_set(graph, node)
+    if needed <= budget:
+        return None
+    return f"node {graph.names[node]!r} needs {needed:,} for its inputs and its output, the budget is {budget:,}"
+
+
+def _none(graph: Graph, budget: int, status: Status, bound: int, reason: str) -> Outcome:
+    return Outcome(status, (), budget, 0, 0, sum(graph.durations), bound, reason)
+
+
+def _checked(graph: Graph, budget: int, sequence: tuple[int, ...], bound: int, reason: str) -> Outcome:
+    highest, total = peak(graph, sequence), duration(graph, sequence)
+    if faults := check(graph, sequence, budget, highest, total):
+        raise SequenceFault(f"the sequence is wrong, please report this: {'; '.join(faults[:3])}")
+    status = Status.OPTIMAL if total <= bound else Status.FEASIBLE
+    return Outcome(status, sequence, budget, highest, total, sum(graph.durations), bound, reason)
+
+
+__all__ = ["Effort", "Graph", "GraphError", "Outcome", "SequenceFault", "Status", "read", "rematerialise"]

@@ -1,0 +1,195 @@
+"""MOCCASIN's model in CP-SAT: retention intervals (Bartan et al., ICML 2023, equations 1 to 8).
+
+Copy i of node v is active or not (a), starts at an event s and is kept until event e. With the order of first copies
+fixed, event (j, k) is the chance to run the node of rank k in stage j >= k; stage j ends with the first run of the node
+of rank j, and events are numbered stage after stage. With a free order, any copy may start at any event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ortools.sat.python import cp_model
+
+from generator.planner.remat import solver
+from generator.planner.remat.graph import LIMIT, Graph
+from generator.planner.remat.memory import last_readers, peak
+from generator.planner.remat.units import scaled
+
+
+@dataclass(frozen=True)
+class Options:
+    """`copies` of each node at most, C_v; the order of first copies is the graph's unless it is free."""
+
+    copies: tuple[int, ...]
+    free_order: bool = False
+
+
+@dataclass(frozen=True)
+class Found:
+    """A sequence within the budget, or None; `bound` holds for this model's sequences: its copies, its order.
+
+    Where there are none, the bound is 2^62.
+    """
+
+    sequence: tuple[int, ...] | None
+    bound: int
+    proven: bool
+
+
+def solve(graph: Graph, budget: int, options: Options, limit: solver.Limit, hint: Sequence[int] | None = None) -> Found:
+    """The shortest sequence of the model. Without a hint, one with a small peak is sought first, as published."""
+    if hint is None:
+        first = _Model(graph, budget, options)
+        first.minimize_peak()
+        answer = solver.solve(first.model, solver.Limit(limit.deterministic / 2, limit.end))
+        hint = first.sequence(answer) if answer.has_answer else None
+    model = _Model(graph, budget, options)
+    model.minimize_duration()
+    if hint is not None:
+        model.hint(hint)
+    answer = solver.solve(model.model, limit)
+    sequence = model.sequence(answer) if answer.has_answer else None
+    if sequence is not None and peak(graph, sequence) > budget:
+        sequence = None
+    bound = sum(graph.durations) if answer.bound is None else answer.bound * model.duration_unit
+    bound = LIMIT if answer.infeasible else bound
+    return Found(sequence, bound, answer.proven or answer.infeasible)
+
+
+class _Model:
+    """The variables by (node, copy), and a method per constraint."""
+
+    def __init__(self, graph: Graph, budget: int, options: Options) -> None:
+        self._graph, self._options = graph, options
+        self.model = cp_model.CpModel()
+        sizes, unit = scaled(graph.sizes, max(options.copies), upwards=True)
+        self._sizes, self._budget = sizes, budget // unit
+        self._durations, self.duration_unit = scaled(graph.durations, max(options.copies))
+        self._rank = {v: rank for rank, v in enumerate(graph.order)}
+        self._events = sum(options.copies) if options.free_order else _event(len(graph.order), 0)
+        self._copies = [(v, i) for v in graph.nodes for i in range(options.copies[v])]
+        self._variables()
+        self._copies_follow_each_other()
+        self._inputs_are_retained()
+        self._starts_differ()
+        self._every_node_is_run()
+
+    def _variables(self) -> None:
+        """(2), (8): starts and ends in their domains, start <= end, an interval that may be absent."""
+        m, last = self.model, self._events - 1
+        self._active = {c: m.new_bool_var(f"a{c}") for c in self._copies}
+        self._start_domain = {(v, i): self._starts(v, i) for v, i in self._copies}
+        self._start = {c: m.new_int_var_from_domain(self._start_domain[c], f"s{c}") for c in self._copies}
+        self._end = {c: m.new_int_var(0, last, f"e{c}") for c in self._copies}
+        self._kept = {c: m.new_int_var(1, last + 1, f"k{c}") for c in self._copies}
+        self._intervals = {
+            c: m.new_optional_interval_var(self._start[c], self._kept[c], self._end[c] + 1, self._active[c], f"i{c}")
+            for c in self._copies
+        }
+
+    def _starts(self, v: int, copy: int) -> cp_model.Domain:
+        """The events at which a copy may start; the first of a fixed order has only one."""
+        if self._options.free_order:
+            return cp_model.Domain(0, self._events - 1)
+        rank = self._rank[v]
+        stages = [rank] if copy == 0 else range(rank + 1, len(self._graph.order))
+        # A node of the last rank has no stage to be run in again: its other copies stay inactive.
+        return cp_model.Domain.from_values([_event(stage, rank) for stage in stages] or [_event(rank, rank)])
+
+    def _copies_follow_each_other(self) -> None:
+        """(3): a copy ends before the next one starts; the next one is active only if it is."""
+        for v, i in self._copies:
+            if i > 0:
+                self.model.add(self._end[v, i - 1] <= self._start[v, i]).only_enforce_if(self._active[v, i])
+                self.model.add(self._start[v, i - 1] < self._start[v, i]).only_enforce_if(self._active[v, i])
+                self.model.add_implication(self._active[v, i], self._active[v, i - 1])
+
+    def _fit(self, capacity: cp_model.LinearExprT) -> None:
+        """(4): what is retained at any event fits."""
+        demands = [self._sizes[v] for v, _ in self._copies]
+        self.model.add_cumulative([self._intervals[c] for c in self._copies], demands, capacity)
+
+    def _inputs_are_retained(self) -> None:
+        """(5): some active copy of each input started before the reader does and is kept until then."""
+        for u, v in self._graph.edges:
+            for j in range(self._options.copies[v]):
+                reads = []
+                for i in range(self._options.copies[u]):
+                    if (read := self._read((u, i), (v, j))) is not None:
+                        reads.append(read)
+                self.model.add_bool_or([*reads, self._active[v, j].negated()])
+
+    def _read(self, source: tuple[int, int], reader: tuple[int, int]) -> cp_model.IntVar | None:
+        """A Boolean: this copy of the reader reads that copy of its input. None: it never can."""
+        if self._start_domain[source].min() >= self._start_domain[reader].max():
+            return None
+        read = self.model.new_bool_var(f"x{source}{reader}")
+        self.model.add_implication(read, self._active[source])
+        self.model.add(self._start[source] + 1 <= self._start[reader]).only_enforce_if(read)
+        self.model.add(self._start[reader] <= self._end[source]).only_enforce_if(read)
+        return read
+
+    def _starts_differ(self) -> None:
+        """(6): with a fixed order the domains are apart already."""
+        if self._options.free_order:
+            steps = [
+                self.model.new_optional_fixed_size_interval_var(self._start[c], 1, self._active[c], f"step{c}")
+                for c in self._copies
+            ]
+            self.model.add_no_overlap(steps)
+
+    def _every_node_is_run(self) -> None:
+        """(7); and where the order is fixed, a node of the last rank has but one copy."""
+        for v in self._graph.nodes:
+            self.model.add(self._active[v, 0] == 1)
+            if not self._options.free_order and self._rank[v] == len(self._graph.order) - 1:
+                for i in range(1, self._options.copies[v]):
+                    self.model.add(self._active[v, i] == 0)
+
+    def minimize_duration(self) -> None:
+        """(1), within the budget."""
+        self._fit(self._budget)
+        self.model.minimize(sum(self._durations[v] * self._active[v, i] for v, i in self._copies))
+
+    def minimize_peak(self) -> None:
+        """The first phase as published: the least peak, but no less than the budget."""
+        highest = sum(self._sizes[v] for v, _ in self._copies)
+        capacity = self.model.new_int_var(min(self._budget, highest), highest, "peak")
+        self._fit(capacity)
+        self.model.minimize(capacity)
+
+    def hint(self, sequence: Sequence[int]) -> None:
+        """Tells the solver a sequence, brought into the model's events."""
+        placed = self._placed(sequence)
+        last = last_readers(self._graph, [v for _, v in placed])
+        seen: dict[int, int] = {}
+        for step, (event, v) in enumerate(placed):
+            i = seen.get(v, 0)
+            seen[v] = i + 1
+            if i < self._options.copies[v]:
+                self.model.add_hint(self._start[v, i], event)
+                self.model.add_hint(self._end[v, i], placed[last[step]][0])
+        for v, i in self._copies:
+            self.model.add_hint(self._active[v, i], i < seen.get(v, 0))
+
+    def _placed(self, sequence: Sequence[int]) -> list[tuple[int, int]]:
+        """(event, node) of each step: within a stage by rank, each node once."""
+        if self._options.free_order:
+            return list(enumerate(sequence))[: self._events]
+        stage, events = 0, set()
+        for v in sequence:
+            events.add((_event(max(stage, self._rank[v]), self._rank[v]), v))
+            stage += self._rank[v] == stage
+        return sorted(events)
+
+    def sequence(self, answer: solver.Answer) -> tuple[int, ...]:
+        """The active copies by their starts."""
+        active = [c for c in self._copies if answer.value(self._active[c])]
+        return tuple(v for v, _ in sorted(active, key=lambda c: answer.value(self._start[c])))
+
+
+def _event(stage: int, rank: int) -> int:
+    """The number of the event at which the node of this rank may be run in this stage."""
+    return stage * (stage + 1) // 2 + rank

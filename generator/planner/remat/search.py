@@ -1,0 +1,140 @@
+"""The local search, search.c, from Python: two walkers side by side, so many array elements each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from generator.errors import ShoehornError
+from generator.planner.remat.graph import Graph
+from generator.planner.remat.memory import duration
+from generator.planner.remat.units import scaled
+from host_tools import cbuild
+
+# Array elements that a walker touches in a second of the slowest machine that is to give the same answers.
+WORK_PER_SECOND = 250_000_000
+COPIES = 8  # of one node at most
+WALKERS = 2
+_CHUNKS = 40  # of a phase; between them it may stop
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One anneal: temperatures as a part of the whole duration, and how much of the work it gets."""
+
+    hot: float
+    cold: float
+    share: float
+    copy: bool = True  # False: the order alone changes
+    frozen: bool = False  # True: the order of first copies stays
+
+
+ORDER = Phase(hot=2e-2, cold=2e-5, share=0.15, copy=False)
+ANNEAL = (Phase(4e-3, 8e-7, 0.45), Phase(5e-4, 5e-7, 0.2), Phase(5e-4, 5e-7, 0.2))
+FROZEN = Phase(4e-3, 8e-7, 1.0, frozen=True)
+
+
+@cache
+def _library() -> cbuild.Library:
+    sources = [_HERE / name for name in ("search.c", "state.c")]
+    return cbuild.load("shoehorn_remat", _HERE / "search.h", sources)
+
+
+def _csr(ffi: Any, lists: Sequence[Sequence[int]]) -> tuple[Any, Any]:
+    at = [0]
+    for each in lists:
+        at.append(at[-1] + len(each))
+    return ffi.new("int32_t[]", at), ffi.new("int32_t[]", [v for each in lists for v in each] or [0])
+
+
+class _Walker:
+    """One search in C and where it stands."""
+
+    def __init__(self, graph: Graph, budget: int, seed: int) -> None:
+        library = _library()
+        self._lib, ffi = library.lib, library.ffi
+        n = len(graph.names)
+        steps = 4 * n * COPIES + 256
+        sizes, unit = scaled(graph.sizes, steps, upwards=True)
+        pred_at, preds = _csr(ffi, graph.inputs)
+        succ_at, succs = _csr(ffi, graph.readers)
+        arrays = {
+            "sizes": ffi.new("int64_t[]", sizes),
+            "durations": ffi.new("int64_t[]", scaled(graph.durations, steps)[0]),
+            "pred_at": pred_at,
+            "preds": preds,
+            "succ_at": succ_at,
+            "succs": succs,
+        }
+        made = self._lib.remat_new(
+            ffi.new("remat_graph *", {"nodes": n, "copies": COPIES, **arrays}), budget // unit, seed
+        )
+        if made == ffi.NULL:
+            raise ShoehornError(f"a graph of {n} nodes is too large to search in this machine's memory")
+        self._state = ffi.gc(made, self._lib.remat_free)
+        self._ffi = ffi
+        self._buffer = ffi.new("int32_t[]", n * (COPIES + 4) + 256)
+
+    def load(self, sequence: Sequence[int]) -> None:
+        self._lib.remat_load(self._state, self._ffi.new("int32_t[]", list(sequence)), len(sequence))
+
+    def run(self, phase: Phase, work: int, chunk: int) -> None:
+        schedule = self._ffi.new(
+            "remat_schedule *",
+            {"hot": phase.hot, "cold": phase.cold, "work": work, "copy": phase.copy, "frozen": phase.frozen},
+        )
+        self._lib.remat_run(self._state, schedule, chunk / _CHUNKS, (chunk + 1) / _CHUNKS)
+
+    def best(self) -> tuple[int, ...] | None:
+        length = self._lib.remat_best(self._state, self._buffer)
+        return tuple(self._buffer[0:length]) if length > 0 else None
+
+
+class Search:
+    """Walkers from one sequence, and the best that any of them found.
+
+    `more()` is asked now and then whether to go on; with the same answers, the same sequence is found.
+    """
+
+    def __init__(self, graph: Graph, budget: int, work: int, more: Callable[[], bool]) -> None:
+        self.best: tuple[int, ...] | None = None
+        self._graph, self._work, self._more = graph, work, more
+        self._walkers = [_Walker(graph, budget, seed) for seed in range(1, WALKERS + 1)]
+        self.restart(graph.order)
+
+    def restart(self, sequence: Sequence[int]) -> None:
+        """Puts every walker to this sequence."""
+        for walker in self._walkers:
+            walker.load(sequence)
+
+    def run(self, phase: Phase, good: int) -> None:
+        """Anneals until the work is done, `more()` says no, or a sequence of duration `good` is found."""
+        work = max(1, int(self._work * phase.share))
+        with ThreadPoolExecutor(WALKERS) as pool:
+            for chunk in range(_CHUNKS):
+                if not self._more() or (self.best is not None and self.duration <= good):
+                    return
+                for done in [pool.submit(w.run, phase, work, chunk) for w in self._walkers]:
+                    done.result()
+                self._collect()
+
+    @property
+    def duration(self) -> int:
+        """Of the best sequence; there must be one."""
+        return duration(self._graph, self.best or ())
+
+    def offer(self, sequence: Sequence[int]) -> None:
+        """Takes a sequence within the budget that others found."""
+        if self.best is None or duration(self._graph, sequence) < self.duration:
+            self.best = tuple(sequence)
+
+    def _collect(self) -> None:
+        for walker in self._walkers:
+            found = walker.best()
+            if found is not None:
+                self.offer(found)

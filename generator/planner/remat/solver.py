@@ -1,0 +1,67 @@
+"""CP-SAT, deterministic: one worker, one seed, a limit in CP-SAT's own count of work. Ctrl-C ends it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+from threading import Thread
+from time import monotonic
+
+from ortools.sat.python import cp_model
+
+
+@dataclass
+class Limit:
+    """What is left: CP-SAT's deterministic time, which decides, and wall time, the last stop."""
+
+    deterministic: float
+    end: float  # of time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return self.end - monotonic()
+
+    @property
+    def reached(self) -> bool:
+        return self.deterministic <= 0 or self.seconds <= 0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What CP-SAT found. `bound` on a minimised objective, rounded up; None: none proven."""
+
+    bound: int | None
+    has_answer: bool
+    proven: bool  # the answer is optimal
+    infeasible: bool
+    value: Callable[[cp_model.IntVar], int]
+
+
+def solve(model: cp_model.CpModel, limit: Limit) -> Answer:
+    """Solves within the limit, and takes from it what was used. KeyboardInterrupt ends the search, then goes on up."""
+    if limit.reached:
+        return Answer(None, False, False, False, lambda _: 0)
+    engine = cp_model.CpSolver()
+    engine.parameters.num_workers = 1
+    engine.parameters.random_seed = 1
+    engine.parameters.linearization_level = 2
+    engine.parameters.max_deterministic_time = limit.deterministic
+    engine.parameters.max_time_in_seconds = limit.seconds
+    engine.parameters.catch_sigint_signal = False
+    status: list[cp_model.CpSolverStatus] = []
+    # In a thread of its own, since the main thread sees Ctrl-C only between two lines of Python.
+    worker = Thread(target=lambda: status.append(engine.solve(model)))
+    worker.start()
+    try:
+        while worker.is_alive():
+            worker.join(0.1)
+    except KeyboardInterrupt:
+        engine.stop_search()
+        worker.join()
+        raise
+    limit.deterministic -= engine.response_proto.deterministic_time
+    found = status[0] in (cp_model.OPTIMAL, cp_model.FEASIBLE)
+    infeasible = status[0] == cp_model.INFEASIBLE
+    bound = None if infeasible or status[0] == cp_model.MODEL_INVALID else ceil(engine.best_objective_bound - 1e-6)
+    return Answer(bound, found, status[0] == cp_model.OPTIMAL, infeasible, engine.value)

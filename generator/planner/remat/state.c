@@ -1,0 +1,259 @@
+#include "state.h"
+
+#include <string.h>
+
+static int64_t above(int64_t memory, int64_t budget)
+{
+    return memory > budget ? memory - budget : 0;
+}
+
+// Adds to the memory of slots first..last, both included.
+static void add(remat_search *s, int32_t first, int32_t last, int64_t bytes)
+{
+    const int64_t budget = s->budget, soft_budget = s->soft_budget;
+    int64_t over = 0, soft = 0;
+    for (int32_t i = first; i <= last; i++) {
+        const int64_t old = s->memory[i], now = old + bytes;
+        over += (above(now, budget) - above(old, budget)) & s->live[i];
+        soft += (above(now, soft_budget) - above(old, soft_budget)) & s->live[i];
+        s->memory[i] = now;
+    }
+    s->over += over;
+    s->soft += soft;
+    s->work += last >= first ? last - first + 8 : 4;
+}
+
+static void set_live(remat_search *s, int32_t slot, int64_t live)
+{
+    const int64_t sign = live ? 1 : -1;
+    s->live[slot] = live;
+    s->over += sign * above(s->memory[slot], s->budget);
+    s->soft += sign * above(s->memory[slot], s->soft_budget);
+}
+
+static int32_t *copies_of(const remat_search *s, int32_t node)
+{
+    return s->copies + (int64_t)node * s->graph.copies;
+}
+
+int32_t remat_copy_before(const remat_search *s, int32_t node, int32_t slot)
+{
+    const int32_t *slots = copies_of(s, node);
+    int32_t i = s->count[node] - 1;
+    while (i >= 0 && slots[i] >= slot) {
+        i--;
+    }
+    return i;
+}
+
+// The last slot between `after` and `before`, both excluded, where a reader of `node` stands, or
+// `after`.
+static int32_t last_reader(remat_search *s, int32_t node, int32_t after, int32_t before)
+{
+    const remat_graph *g = &s->graph;
+    int32_t found = after;
+    for (int32_t e = g->succ_at[node]; e < g->succ_at[node + 1]; e++) {
+        const int32_t reader = g->succs[e], i = remat_copy_before(s, reader, before);
+        if (i >= 0 && copies_of(s, reader)[i] > found) {
+            found = copies_of(s, reader)[i];
+        }
+    }
+    s->work += 4 * (int64_t)(g->succ_at[node + 1] - g->succ_at[node]);
+    return found;
+}
+
+// How many copies of readers of `node` stand between `after` and `before`, both excluded.
+static int32_t readers(remat_search *s, int32_t node, int32_t after, int32_t before)
+{
+    const remat_graph *g = &s->graph;
+    int32_t found = 0;
+    for (int32_t e = g->succ_at[node]; e < g->succ_at[node + 1]; e++) {
+        const int32_t *slots = copies_of(s, g->succs[e]);
+        for (int32_t i = 0; i < s->count[g->succs[e]]; i++) {
+            found += slots[i] > after && slots[i] < before;
+        }
+    }
+    s->work += 4 * (int64_t)(g->succ_at[node + 1] - g->succ_at[node]);
+    return found;
+}
+
+// A new reader in `slot`: its inputs live until then.
+static void read_inputs(remat_search *s, int32_t node, int32_t slot)
+{
+    const remat_graph *g = &s->graph;
+    for (int32_t e = g->pred_at[node]; e < g->pred_at[node + 1]; e++) {
+        const int32_t input = g->preds[e], i = remat_copy_before(s, input, slot);
+        if (i < 0) {
+            s->missing++;
+            continue;
+        }
+        int32_t *last = &s->last[copies_of(s, input)[i]];
+        if (*last < slot) {
+            add(s, *last + 1, slot, g->sizes[input]);
+            *last = slot;
+        }
+    }
+}
+
+// The reader in `slot` is gone: its inputs may die earlier.
+static void drop_inputs(remat_search *s, int32_t node, int32_t slot)
+{
+    const remat_graph *g = &s->graph;
+    for (int32_t e = g->pred_at[node]; e < g->pred_at[node + 1]; e++) {
+        const int32_t input = g->preds[e], i = remat_copy_before(s, input, slot);
+        if (i < 0) {
+            s->missing--;
+            continue;
+        }
+        const int32_t start = copies_of(s, input)[i];
+        if (s->last[start] == slot) {
+            s->last[start] = last_reader(s, input, start, slot);
+            add(s, s->last[start] + 1, slot, -g->sizes[input]);
+        }
+    }
+}
+
+static void insert(remat_search *s, int32_t node, int32_t slot)
+{
+    const int64_t size = s->graph.sizes[node];
+    int32_t *slots = copies_of(s, node);
+    const int32_t count = s->count[node], i = remat_copy_before(s, node, slot) + 1;
+    const int32_t before = i < count ? slots[i] : s->slots;
+    if (i > 0 && s->last[slots[i - 1]] > slot) { // the copy before hands its later readers over
+        const int32_t start = slots[i - 1];
+        s->last[slot] = s->last[start];
+        s->last[start] = last_reader(s, node, start, slot);
+        add(s, s->last[start] + 1, slot - 1, -size);
+    } else {
+        s->last[slot] = i > 0 ? slot : last_reader(s, node, slot, before);
+        s->missing -= i > 0 ? 0 : readers(s, node, slot, before);
+        add(s, slot, s->last[slot], size);
+    }
+    memmove(slots + i + 1, slots + i, (size_t)(count - i) * sizeof(*slots));
+    slots[i] = slot;
+    s->at[slot] = node;
+    s->absent -= count == 0;
+    s->count[node]++;
+    read_inputs(s, node, slot);
+    set_live(s, slot, -1);
+    s->length++;
+    s->duration += s->graph.durations[node];
+}
+
+static void take(remat_search *s, int32_t slot)
+{
+    const int32_t node = s->at[slot], last = s->last[slot];
+    const int64_t size = s->graph.sizes[node];
+    set_live(s, slot, 0);
+    drop_inputs(s, node, slot);
+    int32_t *slots = copies_of(s, node);
+    const int32_t i = remat_copy_before(s, node, slot) + 1;
+    s->count[node]--;
+    memmove(slots + i, slots + i + 1, (size_t)(s->count[node] - i) * sizeof(*slots));
+    s->at[slot] = -1;
+    s->absent += s->count[node] == 0;
+    s->length--;
+    s->duration -= s->graph.durations[node];
+    if (i > 0 && last > slot) { // the copy before takes the readers over
+        const int32_t start = slots[i - 1];
+        add(s, s->last[start] + 1, slot - 1, size);
+        s->last[start] = last;
+        return;
+    }
+    add(s, slot, last, -size);
+    if (i == 0) {
+        s->missing += readers(s, node, slot, s->count[node] > 0 ? slots[0] : s->slots);
+    }
+}
+
+static void slide(remat_search *s, int32_t slot, int32_t to)
+{
+    const remat_graph *g = &s->graph;
+    const int32_t node = s->at[slot];
+    int64_t dying =
+        to < slot ? 0
+                  : g->sizes[node]; // of what the step holds, not alive across the slot it leaves
+    copies_of(s, node)[remat_copy_before(s, node, slot) + 1] = to;
+    for (int32_t e = g->pred_at[node]; e < g->pred_at[node + 1]; e++) {
+        const int32_t input = g->preds[e], i = remat_copy_before(s, input, slot);
+        if (i >= 0 && s->last[copies_of(s, input)[i]] == slot) {
+            s->last[copies_of(s, input)[i]] = to;
+            dying += to < slot ? g->sizes[input] : 0;
+        }
+    }
+    dying += to < slot && s->last[slot] == slot ? g->sizes[node] : 0;
+    s->last[to] = s->last[slot] == slot ? to : s->last[slot];
+    s->at[to] = node;
+    s->at[slot] = -1;
+    s->live[to] = -1;
+    s->live[slot] = 0;
+    s->memory[to] = s->memory[slot];
+    s->memory[slot] -= dying;
+    s->work += 16;
+}
+
+static int32_t note(remat_search *s, change_kind kind, int32_t node, int32_t slot, int32_t to)
+{
+    if (s->log_length == s->log_size) {
+        return -1;
+    }
+    s->log[s->log_length++] = (change){.kind = kind, .node = node, .slot = slot, .to = to};
+    return 0;
+}
+
+int32_t remat_place(remat_search *s, int32_t node, int32_t slot)
+{
+    if (s->count[node] == s->graph.copies || note(s, PLACED, node, slot, slot) < 0) {
+        return -1;
+    }
+    insert(s, node, slot);
+    return 0;
+}
+
+int32_t remat_lift(remat_search *s, int32_t slot)
+{
+    if (note(s, LIFTED, s->at[slot], slot, slot) < 0) {
+        return -1;
+    }
+    take(s, slot);
+    return 0;
+}
+
+int32_t remat_shift(remat_search *s, int32_t slot, int32_t to)
+{
+    if (note(s, SHIFTED, s->at[slot], slot, to) < 0) {
+        return -1;
+    }
+    slide(s, slot, to);
+    return 0;
+}
+
+void remat_undo(remat_search *s)
+{
+    while (s->log_length > 0) {
+        const change *c = &s->log[--s->log_length];
+        if (c->kind == PLACED) {
+            take(s, c->slot);
+        } else if (c->kind == LIFTED) {
+            insert(s, c->node, c->slot);
+        } else {
+            slide(s, c->to, c->slot);
+        }
+    }
+}
+
+void remat_spread(remat_search *s, const int32_t *sequence, int32_t length)
+{
+    s->length = s->missing = 0;
+    s->absent = s->graph.nodes;
+    s->duration = s->over = s->soft = 0;
+    memset(s->count, 0, (size_t)s->graph.nodes * sizeof(*s->count));
+    for (int32_t i = 0; i < s->slots; i++) {
+        s->at[i] = -1;
+        s->memory[i] = s->live[i] = 0;
+    }
+    for (int32_t i = 0; i < length; i++) {
+        insert(s, sequence[i], (int32_t)((int64_t)(2 * i + 1) * s->slots / (2 * length)));
+    }
+    s->log_length = 0;
+}

@@ -1,0 +1,77 @@
+// A sequence in slots, and its memory, kept up to date as copies of nodes come and go.
+//
+// Slots are more than copies, so that a copy can be put between two others without moving the rest.
+// The copies of a node are numbered by place. A copy lives from its slot to `last`, the slot of its
+// last reader; the memory of an empty slot is what is alive across it, never more than that of the
+// next copy.
+
+#ifndef REMAT_STATE_H
+#define REMAT_STATE_H
+
+#include <stdint.h>
+
+#include "search.h"
+
+enum { LOGARITHMS = 4096 };
+
+typedef enum { PLACED, LIFTED, SHIFTED } change_kind;
+
+typedef struct {
+    change_kind kind;
+    int32_t node;
+    int32_t slot;
+    int32_t to;
+} change;
+
+struct remat_search {
+    remat_graph graph;
+    int64_t budget;
+    int64_t soft_budget; // a second hinge below the budget, for a slope where nothing overflows yet
+    uint64_t random;
+
+    int32_t slots;
+    int32_t *at;     // per slot: node, or -1
+    int32_t *last;   // per slot with a copy: slot of its last reader, or its own
+    int64_t *memory; // per slot
+    int64_t *live;   // per slot: all ones where there is a copy, else 0: a mask
+    int32_t *copies; // nodes x graph.copies: slots, rising
+    int32_t *count;  // per node: copies in the sequence
+
+    int32_t length;   // copies in the sequence
+    int32_t missing;  // inputs of copies that no earlier copy provides
+    int32_t absent;   // nodes without a copy
+    int64_t duration; // of all copies
+    int64_t over;     // sum over copies of memory above the budget
+    int64_t soft;     // the same above the soft budget
+    int64_t work;
+
+    change *log; // what the present move did, to undo it
+    int32_t log_length;
+    int32_t log_size;
+
+    double weight; // of `over`, adapted while it runs
+    int32_t *best;
+    int32_t best_length;
+    int64_t best_duration;
+
+    int32_t *scratch; // slots + nodes
+    uint8_t *mark;    // per node
+
+    int32_t logarithm[LOGARITHMS]; // -ln((i + 1/2) / LOGARITHMS) * 65536
+};
+
+// Puts a copy into an empty slot; 0, or -1: too many copies or too many changes.
+int32_t remat_place(remat_search *s, int32_t node, int32_t slot);
+// Takes the copy out of its slot; 0, or -1: too many changes.
+int32_t remat_lift(remat_search *s, int32_t slot);
+// Moves a copy to the empty slot beside it, past no other copy; 0, or -1: too many changes.
+int32_t remat_shift(remat_search *s, int32_t slot, int32_t to);
+// Undoes all changes since the log was emptied.
+void remat_undo(remat_search *s);
+// Spreads `length` nodes over the slots and works everything out anew.
+void remat_spread(remat_search *s, const int32_t *sequence, int32_t length);
+
+// The copy of `node` that a reader in `slot` reads: its number, or -1.
+int32_t remat_copy_before(const remat_search *s, int32_t node, int32_t slot);
+
+#endif
