@@ -11,6 +11,7 @@ import click
 from rich.table import Table
 
 from generator import build, targets
+from generator.cli_graph import graph_options, plan_graph
 from generator.console import emit_json, err, json_option, out
 from generator.emit import bundle, mlperf
 from generator.errors import ShoehornError
@@ -109,21 +110,32 @@ def firmware(
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=click.Path(path_type=Path), required=False)
 @click.option("--board", "board_id", metavar="BOARD", help="Plan with this board's kernels and within its SRAM.")
 @_planning
+@graph_options
 @json_option
 def plan(
-    model: Path,
+    model: Path | None,
     board_id: str | None,
     sram: int | None,
     minimize: str,
     stream_input: bool,
     disable: tuple[str, ...],
     preserve: tuple[str, ...],
+    graph: Path | None,
+    budget: int | None,
+    seconds: float | None,
     as_json: bool,
 ) -> None:
     """Plans MODEL and writes nothing; without a board, with the portable kernels."""
+    if (model is None) == (graph is None):
+        raise click.UsageError("give either MODEL or --graph FILE")
+    if graph is not None:
+        plan_graph(graph, budget, seconds, as_json)
+        return
+    if model is None or budget is not None or seconds is not None:
+        raise click.UsageError("--budget and --seconds go with --graph; MODEL takes --sram")
     board = targets.board(board_id) if board_id else None
     planned = build.plan_model(model, board, _options(sram, minimize, stream_input, disable, preserve))
     if as_json:

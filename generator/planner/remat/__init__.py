@@ -10,7 +10,7 @@ from time import monotonic
 
 from generator.planner.remat import retention
 from generator.planner.remat.check import check
-from generator.planner.remat.graph import Graph, GraphError, read
+from generator.planner.remat.graph import LIMIT, Graph, GraphError, read
 from generator.planner.remat.memory import duration, peak, working_set
 from generator.planner.remat.milestones import Milestones
 from generator.planner.remat.outcome import Effort, Outcome, SequenceFault, Status
@@ -142,4 +142,4 @@ def _checked(graph: Graph, budget: int, sequence: tuple[int, ...], bound: int, r
     return Outcome(status, sequence, budget, highest, total, sum(graph.durations), bound, reason)
 
 
-__all__ = ["Effort", "Graph", "GraphError", "Outcome", "SequenceFault", "Status", "read", "rematerialise"]
+__all__ = ["LIMIT", "Effort", "Graph", "GraphError", "Outcome", "SequenceFault", "Status", "read", "rematerialise"]
