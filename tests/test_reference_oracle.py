@@ -1,9 +1,10 @@
-"""The reference runtime against PyPI's tflite_micro on whole models: every tensor that both know, byte for byte."""
+"""The reference runtime and its numpy twin against PyPI's tflite_micro on whole models: every tensor, byte for byte."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from evaluate import evaluate
 from runtime import load_reference
 from samples import random_inputs
 from shared import MODELS, ROAD, needs_shared
@@ -38,12 +39,16 @@ class Oracle:
 def assert_same_on(graph: Graph, model: bytes, vectors: int) -> None:
     reference, oracle, rng = load_reference(graph), Oracle(model, graph), np.random.default_rng(5)
     for vector in range(vectors):
-        inputs = list(random_inputs(graph, rng).values())
-        found, want = reference.run(inputs), oracle.run(inputs)
+        named = random_inputs(graph, rng)
+        inputs = list(named.values())
+        want = oracle.run(inputs)
 
         assert set(graph.outputs) <= want.keys()
-        differing = [op.name for op in graph.ops if op.output in want and _differ(found[op.output], want[op.output])]
-        assert not differing, f"vector {vector}: first op that differs: {differing[0]}"
+        for twin, found in (("C", reference.run(inputs)), ("numpy", evaluate(graph, named))):
+            differing = [
+                op.name for op in graph.ops if op.output in want and _differ(found[op.output], want[op.output])
+            ]
+            assert not differing, f"vector {vector} in {twin}: first op that differs: {differing[0]}"
 
 
 def _differ(a: Array, b: Array) -> bool:
