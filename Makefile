@@ -10,7 +10,7 @@ BIN := .venv/bin
 RUN := .venv/run.stamp
 DEV := .venv/dev.stamp
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check install
-C_FILES = $(shell find runtime_c firmware_templates tests -name '*.[ch]' | sort)
+C_FILES = $(shell find generator runtime_c firmware_templates tests -name '*.[ch]' | sort)
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
 # $(call distribution,TEST,PACKAGES,WITHOUT): where TEST fails, root installs PACKAGES and others read what to install;

@@ -71,7 +71,7 @@ def _imports(path: Path, root: Path = ROOT) -> Iterator[str]:
             base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
             name = ".".join(filter(None, (base, node.module)))
             # `from generator import passes` imports the module generator.passes
-            yield from (f"{name}.{a.name}" for a in node.names) if name == "generator" else (name,)
+            yield from (f"{name}.{a.name}" for a in node.names) if name in ("generator", "host_tools") else (name,)
 
 
 def _part(module: str) -> str | None:

@@ -17,8 +17,8 @@ from generator.planner.remat.outcome import Effort, Outcome, SequenceFault, Stat
 from generator.planner.remat.search import ANNEAL, COPIES, ORDER, WORK_PER_SECOND, Search
 from generator.planner.remat.solver import Limit
 
-_SEARCH_SHARE = 0.6  # of the seconds: what the walkers get, as work
-_BOUND_SHARE = 0.12  # before the anneal, and again after it: what CP-SAT gets, as deterministic time
+_SEARCH_SHARE = 0.5  # of the seconds: what the walkers get, as work
+_BOUND_SHARE = 0.08  # before the anneal, and again after it: what CP-SAT gets, as deterministic time
 _PATIENCE = 4  # milestones that may fail to raise the bound while nothing is there to prove
 _SMALL = 24  # nodes: up to here the whole problem goes to CP-SAT at last
 
@@ -41,11 +41,12 @@ class _Solve:
 
     def __init__(self, graph: Graph, budget: int, effort: Effort) -> None:
         self._graph, self._budget, self._effort = graph, budget, effort
-        self._end = monotonic() + effort.seconds
         self._bound = sum(graph.durations)
         self._late = False
         work = int(effort.seconds * _SEARCH_SHARE * WORK_PER_SECOND)
-        self._search = Search(graph, budget, work, self._more)
+        self._search = Search(graph, budget, work, self._more)  # compiles, the first time
+        self._stop = effort.seconds if effort.stop is None else effort.stop
+        self._end = monotonic() + self._stop
         self._milestones = Milestones(graph, budget)
 
     def outcome(self) -> Outcome:
@@ -56,7 +57,7 @@ class _Solve:
         except KeyboardInterrupt:
             reason = "interrupted"
         if self._late and not self._proven:
-            reason = f"{self._effort.seconds:g} seconds are over"
+            reason = f"{self._stop:g} seconds are over"
         if self._search.best is None:
             return _none(self._graph, self._budget, Status.UNKNOWN, self._bound, f"no sequence found: {reason}")
         reason = "proven" if self._proven else reason

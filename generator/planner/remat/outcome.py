@@ -19,12 +19,13 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to try. The answer depends on `seconds` alone, not on the machine, unless the machine is too slow.
+    """How much to try: `seconds` of a slow machine. The answer depends on it alone, not on the machine at hand.
 
-    `seconds` is wall time on a slow machine; half as much is usual. After that many, what there is is the answer.
+    Unless that one is slower still: after `stop` seconds by the clock, what there is is the answer. None: `seconds`.
     """
 
     seconds: float = 60.0
+    stop: float | None = None
 
 
 @dataclass(frozen=True)

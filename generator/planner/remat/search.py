@@ -16,7 +16,7 @@ from generator.planner.remat.units import scaled
 from host_tools import cbuild
 
 # Array elements that a walker touches in a second of the slowest machine that is to give the same answers.
-WORK_PER_SECOND = 250_000_000
+WORK_PER_SECOND = 200_000_000
 COPIES = 8  # of one node at most
 WALKERS = 2
 _CHUNKS = 40  # of a phase; between them it may stop
@@ -41,7 +41,7 @@ FROZEN = Phase(4e-3, 8e-7, 1.0, frozen=True)
 
 @cache
 def _library() -> cbuild.Library:
-    sources = [_HERE / name for name in ("search.c", "state.c")]
+    sources = [_HERE / name for name in ("search.c", "moves.c", "state.c")]
     return cbuild.load("shoehorn_remat", _HERE / "search.h", sources)
 
 

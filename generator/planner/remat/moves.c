@@ -1,0 +1,306 @@
+#include "moves.h"
+
+#include "state.h"
+
+enum {
+    CHAIN = 12, // copies that one move inserts at most
+};
+
+uint32_t remat_draw(remat_search *s, uint32_t below)
+{ // splitmix64
+    uint64_t z = s->random += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    z ^= z >> 31;
+    return (uint32_t)(((z >> 32) * below) >> 32);
+}
+
+static int32_t draw_copy(remat_search *s)
+{
+    for (;;) {
+        const int32_t slot = (int32_t)remat_draw(s, (uint32_t)s->slots);
+        if (s->at[slot] >= 0) {
+            return slot;
+        }
+    }
+}
+
+static int32_t start_of(const remat_search *s, int32_t node, int32_t number)
+{
+    return s->copies[(int64_t)node * s->graph.copies + number];
+}
+
+// The first copy left of `slot` (`step` -1) or right of it (`step` 1), or the slot just outside.
+static int32_t neighbour(const remat_search *s, int32_t slot, int32_t step)
+{
+    do {
+        slot += step;
+    } while (slot >= 0 && slot < s->slots && s->at[slot] < 0);
+    return slot;
+}
+
+// Makes the slot just before the copy in `slot` empty, by pushing copies left, or else that one and
+// others right. The empty slot, or -1.
+static int32_t make_room(remat_search *s, int32_t slot)
+{
+    for (int32_t distance = 1; distance < 3 * NEAR; distance++) {
+        const int32_t left = slot - distance, right = slot + distance;
+        if (left >= 0 && s->at[left] < 0) {
+            for (int32_t i = left + 1; i < slot; i++) {
+                if (remat_shift(s, i, i - 1) < 0) {
+                    return -1;
+                }
+            }
+            return slot - 1;
+        }
+        if (right < s->slots && s->at[right] < 0) {
+            for (int32_t i = right - 1; i >= slot; i--) {
+                if (remat_shift(s, i, i + 1) < 0) {
+                    return -1;
+                }
+            }
+            return slot;
+        }
+    }
+    return -1;
+}
+
+// Takes out copies of `node` that nobody reads, and then those of its inputs. The order of first
+// copies may be frozen.
+static int32_t drop_useless(remat_search *s, int32_t node, const remat_schedule *schedule)
+{
+    const remat_graph *g = &s->graph;
+    for (int32_t i = s->count[node] - 1; i >= schedule->frozen && s->count[node] > 1; i--) {
+        const int32_t slot = start_of(s, node, i);
+        if (s->last[slot] > slot) {
+            continue;
+        }
+        if (remat_lift(s, slot) < 0) {
+            return -1;
+        }
+        for (int32_t e = g->pred_at[node]; e < g->pred_at[node + 1]; e++) {
+            if (drop_useless(s, g->preds[e], schedule) < 0) {
+                return -1;
+            }
+        }
+    }
+    return 0;
+}
+
+// --- Moves. Each returns 0, or -1 where it found nothing to do or stopped half-way; the caller
+// undoes it then.
+
+typedef int32_t move_fn(remat_search *s, const remat_schedule *schedule);
+
+// One copy goes elsewhere, mostly near.
+static int32_t move_one(remat_search *s, const remat_schedule *schedule)
+{
+    const int32_t slot = draw_copy(s), node = s->at[slot];
+    if (schedule->frozen && start_of(s, node, 0) == slot) {
+        return -1;
+    }
+    const uint32_t span = remat_draw(s, 3) ? NEAR : (uint32_t)s->slots;
+    const int32_t to = slot + (int32_t)remat_draw(s, 2 * span + 1) - (int32_t)span;
+    if (to < 0 || to >= s->slots || to == slot) {
+        return -1;
+    }
+    const int32_t target = s->at[to] < 0 ? neighbour(s, to, 1) : to;
+    if (target == slot || target >= s->slots) {
+        return -1;
+    }
+    if (remat_lift(s, slot) < 0) {
+        return -1;
+    }
+    const int32_t room = make_room(s, target);
+    if (room < 0 || remat_place(s, node, room) < 0) {
+        return -1;
+    }
+    return drop_useless(s, node, schedule);
+}
+
+// Marks what `seed` needs within the window (`step` -1) or what needs it (`step` 1), by way of the
+// window's copies.
+static void mark_cluster(remat_search *s, const int32_t *slots, int32_t length, int32_t step)
+{
+    const remat_graph *g = &s->graph;
+    for (int32_t k = 0; k < length; k++) {
+        const int32_t node = s->at[slots[k]];
+        s->mark[node] = 0;
+        for (int32_t e = g->pred_at[node]; e < g->pred_at[node + 1]; e++) {
+            s->mark[g->preds[e]] = 0;
+        }
+    }
+    const int32_t seed = step < 0 ? length - 1 : 0;
+    s->mark[s->at[slots[seed]]] = 1;
+    for (int32_t k = seed; k >= 0 && k < length; k += step) {
+        const int32_t node = s->at[slots[k]];
+        for (int32_t e = g->pred_at[node]; e < g->pred_at[node + 1]; e++) {
+            if (step < 0) {
+                s->mark[g->preds[e]] |= s->mark[node];
+            } else {
+                s->mark[node] |= s->mark[g->preds[e]];
+            }
+        }
+    }
+}
+
+// Puts the nodes into the slots, in this order, from the first one that differs.
+static int32_t rearrange(remat_search *s, const int32_t *slots, const int32_t *order,
+                         int32_t length)
+{
+    int32_t first = 0;
+    while (first < length && order[first] == s->at[slots[first]]) {
+        first++;
+    }
+    for (int32_t k = first; k < length; k++) {
+        if (remat_lift(s, slots[k]) < 0) {
+            return -1;
+        }
+    }
+    for (int32_t k = first; k < length; k++) {
+        if (remat_place(s, order[k], slots[k]) < 0) {
+            return -1;
+        }
+    }
+    return first < length ? 0 : -1;
+}
+
+// Within a window, what the last copy needs comes before all else; or what needs the first one
+// comes after all else.
+static int32_t move_cluster(remat_search *s, const remat_schedule *schedule)
+{
+    int32_t *slots = s->scratch, *order = slots + NEAR + 1;
+    const int32_t wanted = 2 + (int32_t)remat_draw(s, NEAR - 1);
+    int32_t length = 0, filled = 0;
+    if (schedule->frozen) {
+        return -1;
+    }
+    for (int32_t i = draw_copy(s); i < s->slots && length < wanted; i = neighbour(s, i, 1)) {
+        slots[length++] = i;
+    }
+    const int32_t ancestors = (int32_t)remat_draw(s, 2);
+    mark_cluster(s, slots, length, ancestors ? -1 : 1);
+    for (int32_t pass = 0; pass < 2; pass++) {
+        for (int32_t k = 0; k < length; k++) {
+            if ((s->mark[s->at[slots[k]]] == ancestors) == (pass == 0)) {
+                order[filled++] = s->at[slots[k]];
+            }
+        }
+    }
+    return rearrange(s, slots, order, length);
+}
+
+// A new copy of `node` before the copy in `slot`, and with some luck new copies of its inputs
+// before it.
+static int32_t recompute(remat_search *s, int32_t node, int32_t slot, int32_t *left, uint32_t luck)
+{
+    const remat_graph *g = &s->graph;
+    if (--*left < 0) {
+        return -1;
+    }
+    const int32_t room = make_room(s, slot);
+    if (room < 0 || remat_copy_before(s, node, room) < 0 || remat_place(s, node, room) < 0) {
+        return -1;
+    }
+    for (int32_t e = g->pred_at[node]; e < g->pred_at[node + 1]; e++) {
+        const int32_t input = g->preds[e],
+                      here = start_of(s, node, remat_copy_before(s, node, neighbour(s, room, 1)));
+        const int32_t before = remat_copy_before(s, input, here);
+        // An input that others need hereafter anyway is there already.
+        if (before < 0 || s->last[start_of(s, input, before)] > here || remat_draw(s, 16) >= luck) {
+            continue;
+        }
+        if (recompute(s, input, here, left, luck) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int32_t recompute_with_inputs(remat_search *s, int32_t node, int32_t slot,
+                                     const remat_schedule *schedule)
+{
+    static const uint32_t luck[] = {0, 0, 4, 8, 14};
+    int32_t left = CHAIN;
+    if (!schedule->copy || recompute(s, node, slot, &left, luck[remat_draw(s, 5)]) < 0) {
+        return -1;
+    }
+    return drop_useless(s, node, schedule);
+}
+
+// An input of some step is computed again just before it, or a little earlier.
+static int32_t copy_input(remat_search *s, const remat_schedule *schedule)
+{
+    const remat_graph *g = &s->graph;
+    int32_t slot = draw_copy(s);
+    const int32_t node = s->at[slot], inputs = g->pred_at[node + 1] - g->pred_at[node];
+    if (inputs == 0) {
+        return -1;
+    }
+    const int32_t input = g->preds[g->pred_at[node] + (int32_t)remat_draw(s, (uint32_t)inputs)];
+    for (int32_t back = remat_draw(s, 3) ? 0 : (int32_t)remat_draw(s, 10); back > 0 && slot > 0;
+         back--) {
+        const int32_t before = neighbour(s, slot, -1);
+        slot = before < 0 ? slot : before;
+    }
+    return recompute_with_inputs(s, input, slot, schedule);
+}
+
+// What is alive across a step above the budget is computed again before its next reader.
+static int32_t relieve(remat_search *s, const remat_schedule *schedule)
+{
+    int32_t peak = draw_copy(s);
+    for (int32_t tries = 0;
+         tries < s->slots && (s->at[peak] < 0 || s->memory[peak] <= s->soft_budget); tries++) {
+        peak = peak + 1 < s->slots ? peak + 1 : 0;
+    }
+    s->work += 16;
+    for (int32_t tries = 0; tries < 24; tries++) {
+        int32_t reader = peak + 1 + (int32_t)remat_draw(s, (uint32_t)(s->slots - peak));
+        reader = reader < s->slots && s->at[reader] < 0 ? neighbour(s, reader, 1) : reader;
+        if (reader >= s->slots) {
+            continue;
+        }
+        const remat_graph *g = &s->graph;
+        for (int32_t e = g->pred_at[s->at[reader]]; e < g->pred_at[s->at[reader] + 1]; e++) {
+            const int32_t input = g->preds[e], i = remat_copy_before(s, input, reader);
+            if (i >= 0 && start_of(s, input, i) < peak && remat_draw(s, 2)) {
+                return recompute_with_inputs(s, input, reader, schedule);
+            }
+        }
+    }
+    return -1;
+}
+
+// One copy too many goes.
+static int32_t drop_copy(remat_search *s, const remat_schedule *schedule)
+{
+    if (s->length == s->graph.nodes) {
+        return -1;
+    }
+    int32_t slot = draw_copy(s);
+    for (int32_t tries = 0; tries < 2 * s->slots && s->count[s->at[slot]] == 1; tries++) {
+        slot = neighbour(s, slot, 1);
+        slot = slot < s->slots ? slot : neighbour(s, -1, 1);
+    }
+    const int32_t node = s->at[slot];
+    if (s->count[node] == 1 || (schedule->frozen && start_of(s, node, 0) == slot) ||
+        remat_lift(s, slot) < 0) {
+        return -1;
+    }
+    for (int32_t e = s->graph.pred_at[node]; e < s->graph.pred_at[node + 1]; e++) {
+        if (drop_useless(s, s->graph.preds[e], schedule) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int32_t remat_move(remat_search *s, const remat_schedule *schedule)
+{
+    static move_fn *const moves[] = {
+        move_one,   move_one,   move_one,   move_one, move_one, move_one,  move_one,  move_cluster,
+        copy_input, copy_input, copy_input, relieve,  relieve,  drop_copy, drop_copy, drop_copy,
+    };
+    return moves[remat_draw(s, schedule->copy ? 16 : 8)](s, schedule);
+}

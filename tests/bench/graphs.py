@@ -1,0 +1,131 @@
+"""Rematerialisation on published graphs: what `gen plan --graph` finds, beside MOCCASIN, FastSA and what was aimed at.
+
+    python -m tests.bench.graphs [--graphs NAME ...] [--percents N ...] [--seconds N] [--fixed-order] [--out DIR]
+
+Writes DIR/graphs.json and DIR/graphs.md as it goes. Figures are the increase of the whole duration in percent, at a
+budget of so many percent of the given order's peak. `--fixed-order` runs MOCCASIN's own model too: the given order,
+each node twice at most, in CP-SAT; its published figures took 16 workers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from generator.planner import remat
+from generator.planner.remat import check, memory, retention
+from generator.planner.remat.solver import Limit
+from tests.shared import DATA
+
+
+@dataclass(frozen=True)
+class Published:
+    """Increases in percent at 90, 80 and 70 % of the peak; None: not published."""
+
+    moccasin: tuple[float | None, float | None]  # Bartan et al. 2023; 90 and 80 only
+    moccasin_seconds: tuple[float, float]
+    fastsa: tuple[float, float, float]  # Imanishi et al.
+    aim: tuple[float, float, float]
+
+
+GRAPHS = {
+    "RLG1": Published((0.8, 2.3), (9.3, 9.5), (0.0, 0.3, 2.2), (0.0, 0.0, 2.14)),
+    "RLG2": Published((0.9, 4.9), (55.0, 639.5), (0.0, 0.0, 2.6), (0.0, 0.0, 0.57)),
+    "RLG4": Published((0.7, 3.4), (3612.9, 3611.8), (0.4, 2.5, 7.4), (0.19, 2.53, 6.72)),
+    "CM1_fcn8_train": Published((0.0, 0.1), (3.1, 3.1), (0.1, 0.1, 3.0), (0.03, 0.14, 1.31)),
+    "CM2_resnet50_train": Published((0.2, 0.3), (65.2, 69.3), (0.2, 0.4, 0.8), (0.11, 0.30, 0.58)),
+}
+PERCENTS = (90, 80, 70)
+
+
+def found_by_gen(path: Path, graph: remat.Graph, budget: int, seconds: float) -> dict[str, Any]:
+    """What the command answers, replayed here by the independent check."""
+    words = ["gen", "plan", "--graph", str(path), "--budget", str(budget), "--seconds", str(seconds), "--json"]
+    started = monotonic()
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    wall = monotonic() - started
+    said = json.loads(done.stdout)
+    number = {name: v for v, name in enumerate(graph.names)}
+    sequence = [number[name] for name in said.pop("sequence")]
+    faults = check.check(graph, sequence, budget, said["peak"], said["duration"]) if sequence else [done.stderr.strip()]
+    return {**said, "steps": len(sequence), "wall_seconds": round(wall, 1), "faults": faults}
+
+
+def found_in_fixed_order(graph: remat.Graph, budget: int, seconds: float) -> dict[str, Any]:
+    """MOCCASIN's model: retention intervals in the given order, two copies of each node, no hint from elsewhere."""
+    started = monotonic()
+    limit = Limit(seconds, started + seconds)
+    found = retention.solve(graph, budget, retention.Options((2,) * len(graph.names)), limit)
+    base = sum(graph.durations)
+    increase = found.sequence and 100 * (memory.duration(graph, found.sequence) - base) / base
+    bound = None if found.bound == remat.LIMIT else 100 * (found.bound - base) / base
+    seconds_taken = round(monotonic() - started, 1)
+    return {"increase_percent": increase, "bound_percent": bound, "proven": found.proven, "seconds": seconds_taken}
+
+
+def measure(name: str, percent: int, seconds: float, fixed_order: bool) -> dict[str, Any]:
+    """One graph at one budget."""
+    path = DATA / "planning" / "moccasin" / f"{name}.json"
+    graph = remat.read(path)
+    budget = -(-memory.peak(graph, graph.order) * percent // 100)
+    row = {"graph": name, "percent": percent, **found_by_gen(path, graph, budget, seconds)}
+    return row | ({"fixed_order": found_in_fixed_order(graph, budget, seconds)} if fixed_order else {})
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rows as Markdown."""
+    lines = [
+        "| graph | budget % | found | bound | status | s | aim | FastSA | MOCCASIN (s) | its model here (s) |",
+        "|---|---:|---:|---:|---|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        published, place = GRAPHS[row["graph"]], PERCENTS.index(row["percent"])
+        moccasin = f"{published.moccasin[place]} ({published.moccasin_seconds[place]})" if place < 2 else ""
+        fixed = row.get("fixed_order")
+        ours = f"{percent(fixed['increase_percent'])} ({fixed['seconds']})" if fixed else ""
+        cells = (
+            row["graph"],
+            row["percent"],
+            percent(row["increase_percent"]),
+            percent(row["bound_percent"]),
+            "; ".join(row["faults"]) or row["status"],
+            row["wall_seconds"],
+            published.aim[place],
+            published.fastsa[place],
+            moccasin,
+            ours,
+        )
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines) + "\n"
+
+
+def percent(value: float | None) -> str:
+    """Four digits, or a dash where nothing was found."""
+    return "-" if value is None else f"{value:.4f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--graphs", nargs="+", choices=GRAPHS, default=list(GRAPHS))
+    parser.add_argument("--percents", nargs="+", type=int, choices=PERCENTS, default=list(PERCENTS))
+    parser.add_argument("--seconds", type=float, default=145.0)
+    parser.add_argument("--fixed-order", action="store_true")
+    parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    rows: list[dict[str, Any]] = []
+    for name in options.graphs:
+        for part in options.percents:
+            rows.append(measure(name, part, options.seconds, options.fixed_order))
+            (options.out / "graphs.json").write_text(json.dumps(rows, indent=2) + "\n")
+            (options.out / "graphs.md").write_text(table(rows))
+            print(table(rows[-1:]).splitlines()[-1], flush=True)
+
+
+if __name__ == "__main__":
+    main()

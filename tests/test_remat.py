@@ -1,0 +1,497 @@
+"""Rematerialisation on bare graphs: against exhaustive search, the independent check, and published instances."""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from shared import DATA, needs_shared
+
+from generator.cli import main
+from generator.planner import remat
+from generator.planner.remat import Effort, Graph, GraphError, Status, rematerialise, retention
+from generator.planner.remat.check import check
+from generator.planner.remat.graph import parse
+from generator.planner.remat.memory import duration, peak, pruned, working_set
+from generator.planner.remat.milestones import Milestones
+from generator.planner.remat.search import FROZEN, Search
+from generator.planner.remat.solver import Limit
+
+SOURCES = sorted((Path(remat.__file__).parent).glob("*.c"))
+KEYS = [
+    "status",
+    "seconds",
+    "budget",
+    "peak",
+    "duration",
+    "base_duration",
+    "increase_percent",
+    "bound_percent",
+    "sequence",
+]
+MOCCASIN = DATA / "planning" / "moccasin"
+
+
+def graph_of(sizes: list[int], durations: list[int], edges: list[tuple[int, int]]) -> Graph:
+    """A graph whose nodes stand in an order that runs."""
+    inputs = tuple(tuple(sorted({u for u, w in edges if w == v})) for v in range(len(sizes)))
+    nodes = range(len(sizes))
+    return Graph(tuple(nodes), tuple(sizes), tuple(durations), inputs, tuple(nodes))
+
+
+@st.composite
+def graphs(draw: Any, largest: int = 7, least: int = 0) -> Graph:
+    n = draw(st.integers(2, largest))
+    pairs = [(u, v) for v in range(n) for u in range(v)]
+    edges = [pair for pair in pairs if draw(st.integers(0, 9)) < 5]
+    sizes = draw(st.lists(st.integers(0, 9), min_size=n, max_size=n))
+    durations = draw(st.lists(st.integers(least, 5), min_size=n, max_size=n))
+    return graph_of(sizes, durations, edges)
+
+
+def budget_of(graph: Graph, part: float) -> int:
+    """Between the least that any sequence needs and the peak of the given order."""
+    low, high = max(working_set(graph, v) for v in graph.nodes), peak(graph, graph.order)
+    return low + int(part * (high - low))
+
+
+State = tuple[Any, ...]
+
+
+def shortest(
+    start: State, moves: Callable[[State], Iterator[tuple[int, State]]], done: Callable[[State], bool]
+) -> int | None:
+    """Dijkstra: the least cost to a state that is done; None: there is no way."""
+    queue, seen = [(0, start)], set()
+    while queue:
+        cost, state = heapq.heappop(queue)
+        if state in seen:
+            continue
+        seen.add(state)
+        if done(state):
+            return cost
+        for extra, to in moves(state):
+            heapq.heappush(queue, (cost + extra, to))
+    return None
+
+
+def optimum(graph: Graph, budget: int, copies: int | None = None) -> int | None:
+    """The least duration of all sequences, by search over (runs of each node, outputs held)."""
+    n = len(graph.names)
+
+    def moves(state: State) -> Iterator[tuple[int, State]]:
+        runs, held = state
+        for v in graph.nodes:
+            if held >> v & 1:
+                yield 0, (runs, held & ~(1 << v))
+                continue
+            memory = graph.sizes[v] + sum(graph.sizes[u] for u in graph.nodes if held >> u & 1)
+            if memory > budget or any(not held >> u & 1 for u in graph.inputs[v]) or runs[v] == copies:
+                continue
+            counted = runs[v] + 1 if copies else 1
+            yield graph.durations[v], ((*runs[:v], counted, *runs[v + 1 :]), held | 1 << v)
+
+    return shortest(((0,) * n, 0), moves, lambda state: all(state[0]))
+
+
+def staged_optimum(graph: Graph, budget: int, copies: int) -> int | None:
+    """The least duration in MOCCASIN's space: the graph's order of first runs, and before each of them earlier nodes
+    again, by rank, no node more than `copies` times. A copy is held until its last reader, as (4) has it.
+    """
+    n = len(graph.names)
+
+    def moves(state: State) -> Iterator[tuple[int, State]]:
+        stage, after, runs, held = state
+        for v in range(stage + 1):
+            if v < stage and held >> v & 1:
+                yield 0, (stage, after, runs, held & ~(1 << v))
+                continue
+            if v < after or stage == n or runs[v] == copies:
+                continue
+            memory = graph.sizes[v] + sum(graph.sizes[u] for u in graph.nodes if held >> u & 1)
+            if memory > budget or any(not held >> u & 1 for u in graph.inputs[v]):
+                continue
+            to = (stage + 1, 0) if v == stage else (stage, v + 1)
+            yield graph.durations[v], (*to, (*runs[:v], runs[v] + 1, *runs[v + 1 :]), held | 1 << v)
+
+    return shortest((0, 0, (0,) * (n + 1), 0), moves, lambda state: state[0] == n)
+
+
+def limit(deterministic: float = 20.0) -> Limit:
+    return Limit(deterministic, monotonic() + 60)
+
+
+# --- Against exhaustive search
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(graphs(), st.floats(0, 1))
+def test_small_graphs_get_the_optimum_and_no_bound_lies(graph: Graph, part: float):
+    budget = budget_of(graph, part)
+    least = optimum(graph, budget)
+    outcome = rematerialise(graph, budget, Effort(0.2, stop=60))
+
+    if least is None:
+        assert outcome.status is Status.UNKNOWN
+        return
+    assert outcome.duration == least
+    assert outcome.bound <= least
+    assert (outcome.status is Status.OPTIMAL) == (outcome.bound == least)
+    assert check(graph, outcome.sequence, budget, outcome.peak, outcome.duration) == []
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(graphs(), st.floats(0, 1))
+def test_every_milestone_gives_a_true_bound(graph: Graph, part: float):
+    budget = budget_of(graph, part)
+    least = optimum(graph, budget)
+    milestones = Milestones(graph, budget)
+    while (step := milestones.tighten(limit())) is not None:
+        assert least is None or step.bound <= least
+        assert step.sequence is None or peak(graph, step.sequence) <= budget
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(graphs(largest=5), st.floats(0, 1), st.integers(1, 3))
+def test_retention_intervals_are_exact_in_the_given_order(graph: Graph, part: float, copies: int):
+    budget = budget_of(graph, part)
+    found = retention.solve(graph, budget, retention.Options((copies,) * len(graph.names)), limit())
+    least = staged_optimum(graph, budget, copies)
+
+    assert found.proven
+    assert (found.sequence and duration(graph, found.sequence)) == least
+    assert found.bound == (remat.LIMIT if least is None else least)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(graphs(largest=4), st.floats(0, 1), st.integers(1, 2))
+def test_retention_intervals_are_exact_in_any_order(graph: Graph, part: float, copies: int):
+    budget = budget_of(graph, part)
+    options = retention.Options((copies,) * len(graph.names), free_order=True)
+    found = retention.solve(graph, budget, options, limit())
+
+    assert found.proven
+    assert (found.sequence and duration(graph, found.sequence)) == optimum(graph, budget, copies)
+
+
+def test_recomputing_pays_where_a_skip_is_long():
+    # 0 is large and read at the end; between, 1..4 are a chain.
+    graph = graph_of([8, 4, 4, 4, 1], [1, 2, 2, 2, 2], [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)])
+    outcome = rematerialise(graph, 15, Effort(1, stop=60))
+
+    assert peak(graph, graph.order) == 16
+    assert outcome.sequence == (0, 1, 2, 3, 0, 4) or outcome.sequence == (0, 1, 2, 0, 3, 4)
+    assert (outcome.status, outcome.duration, outcome.bound) == (Status.OPTIMAL, 10, 10)
+
+
+# --- Laws
+
+
+@settings(max_examples=100, deadline=None)
+@given(graphs(largest=9), st.randoms(use_true_random=False))
+def test_the_check_agrees_with_the_measure_and_pruning_lowers_nothing_but_costs(graph: Graph, rng: random.Random):
+    sequence = with_repeats(graph, rng)
+    lean = pruned(graph, sequence)
+
+    assert check(graph, sequence, peak(graph, sequence), peak(graph, sequence), duration(graph, sequence)) == []
+    assert peak(graph, lean) <= peak(graph, sequence)
+    assert duration(graph, lean) <= duration(graph, sequence)
+    assert set(lean) == set(graph.nodes)
+
+
+def with_repeats(graph: Graph, rng: random.Random) -> list[int]:
+    """The given order with nodes put in again at random."""
+    sequence = list(graph.order)
+    for _ in range(rng.randrange(8)):
+        at = rng.randrange(1, len(sequence) + 1)
+        sequence.insert(at, rng.choice(sequence[:at]))
+    return sequence
+
+
+def skip_net(levels: int, size: int = 100) -> Graph:
+    """An hour-glass: down `levels` nodes, up again, each level's output read on both ways."""
+    n = 2 * levels + 1
+    edges = [(v, v + 1) for v in range(n - 1)] + [(levels - k, levels + k) for k in range(1, levels + 1)]
+    rng = random.Random(levels)
+    return graph_of([size + rng.randrange(size) for _ in range(n)], [1 + rng.randrange(50) for _ in range(n)], edges)
+
+
+@pytest.mark.parametrize("part", [0.9, 0.7, 0.5])
+def test_equal_calls_give_equal_answers_within_the_budget(part: float):
+    graph = skip_net(12)
+    budget = int(part * peak(graph, graph.order))
+    first, second = (rematerialise(graph, budget, Effort(2, stop=60)) for _ in range(2))
+
+    assert first == second
+    assert first.sequence and first.peak <= budget
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (lambda s: s[:-1], "never run"),
+        (lambda s: (*s[1:], s[0]), "before it is run"),
+        (lambda s: (*s, s[-1]), "the duration is"),
+    ],
+)
+def test_a_harmed_sequence_is_caught(harm: Callable[[tuple[int, ...]], tuple[int, ...]], said: str):
+    graph = skip_net(6)
+    outcome = rematerialise(graph, int(0.8 * peak(graph, graph.order)), Effort(1, stop=60))
+    faults = check(graph, harm(outcome.sequence), outcome.budget, outcome.peak, outcome.duration)
+
+    assert any(said in fault for fault in faults)
+
+
+def test_false_claims_are_caught():
+    graph = skip_net(6)
+    highest, total = peak(graph, graph.order), duration(graph, graph.order)
+
+    assert check(graph, graph.order, highest, highest, total) == []
+    assert check(graph, graph.order, highest - 1, highest, total) == [
+        f"the peak is {highest}, the budget {highest - 1}"
+    ]
+    assert check(graph, graph.order, highest, highest - 1, total) == [f"the peak is {highest}, not {highest - 1}"]
+    assert check(graph, graph.order, highest, highest, total - 1) == [f"the duration is {total}, not {total - 1}"]
+
+
+def test_a_recomputation_that_is_left_out_is_caught():
+    graph = skip_net(8)
+    outcome = rematerialise(graph, int(0.6 * peak(graph, graph.order)), Effort(1, stop=60))
+    repeats = [i for i, v in enumerate(outcome.sequence) if v in outcome.sequence[:i]]
+    assert repeats
+    for i in repeats:
+        shorter = outcome.sequence[:i] + outcome.sequence[i + 1 :]
+
+        assert check(graph, shorter, outcome.budget, outcome.peak, duration(graph, shorter)), i
+
+
+def test_a_frozen_search_keeps_the_order_of_first_runs_and_finds_the_models_best():
+    graph = skip_net(12)
+    budget = int(0.7 * peak(graph, graph.order))
+    search = Search(graph, budget, 60_000_000, lambda: True)
+    search.run(FROZEN, 0)
+    found = retention.solve(graph, budget, retention.Options((2,) * len(graph.names)), limit(), search.best)
+
+    assert search.best is not None and tuple(dict.fromkeys(search.best)) == graph.order
+    assert found.proven and search.duration == found.bound
+
+
+def test_huge_numbers_fit():
+    small = skip_net(8)
+    unit = (1 << 61) // sum(small.sizes)
+    huge = dataclasses.replace(
+        small, sizes=tuple(unit * s for s in small.sizes), durations=tuple(unit * d for d in small.durations)
+    )
+    budget = int(0.7 * peak(small, small.order))
+    want, found = (
+        rematerialise(small, budget, Effort(1, stop=60)),
+        rematerialise(huge, unit * budget, Effort(1, stop=60)),
+    )
+
+    assert (found.peak, found.duration, found.bound) == (unit * want.peak, unit * want.duration, unit * want.bound)
+
+
+def test_ctrl_c_gives_the_best_so_far(monkeypatch: pytest.MonkeyPatch):
+    graph = skip_net(12)
+    budget = int(0.6 * peak(graph, graph.order))
+    run = Search.run
+
+    def interrupted(self: Search, *arguments: Any) -> None:
+        run(self, *arguments)
+        if self.best is not None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Search, "run", interrupted)
+    monkeypatch.setattr(Milestones, "tighten", lambda *_: None)
+    outcome = rematerialise(graph, budget, Effort(2, stop=60))
+
+    assert (outcome.status, outcome.reason) == (Status.FEASIBLE, "interrupted")
+    assert outcome.peak <= budget
+
+
+def test_the_search_has_no_fault_that_sanitizers_see(tmp_path: Path):
+    program = tmp_path / "search"
+    flags = ["-std=c11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    test = Path(__file__).parent / "c" / "remat_walk.c"
+    made = subprocess.run(
+        ["gcc", *flags, f"-I{SOURCES[0].parent}", str(test), *map(str, SOURCES), "-lm", "-o", str(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "cannot find" in made.stderr:
+        pytest.skip("gcc's sanitizers are not installed")
+    assert made.returncode == 0, made.stderr
+    ran = subprocess.run([str(program)], capture_output=True, text=True, timeout=120, check=False)
+
+    assert (ran.returncode, ran.stdout) == (0, "every undo restored the sums\n"), ran.stderr
+
+
+@pytest.mark.parametrize("compiler", [["gcc"], [sys.executable, "-m", "ziglang", "cc"]], ids=["gcc", "zig"])
+def test_the_search_compiles_without_a_warning(compiler: list[str], tmp_path: Path):
+    warnings = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wmissing-prototypes", "-Werror"]
+    for source in SOURCES:
+        done = subprocess.run(
+            [*compiler, "-std=c11", "-O2", *warnings, "-c", str(source), "-o", str(tmp_path / "made.o")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+# --- Bad input
+
+
+def node_link(**changes: Any) -> dict[str, Any]:
+    nodes = [{"id": i, "size": 4, "duration": 1} for i in range(3)]
+    return {
+        "directed": True,
+        "nodes": nodes,
+        "links": [{"source": 0, "target": 1}, {"source": 1, "target": 2}],
+        **changes,
+    }
+
+
+def test_a_graph_is_read_by_any_of_its_names():
+    old = {
+        "nodes": [{"name": "a", "out_cost": 5, "duration": 0}, {"name": "b", "cost_ram": 1 << 40, "cost_cpu": 2}],
+        "links": [{"0": "b", "1": "a"}, {"0": "b", "1": "a"}],
+    }
+
+    assert parse(old) == Graph(("a", "b"), (5, 1 << 40), (0, 2), ((1,), ()), (1, 0))
+    assert parse(node_link(graph={"order": [0, 1, 2]})).order == (0, 1, 2)
+    assert parse({**node_link(links=None), "links": [], "edges": None}).edges == []
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ([], "node-link object"),
+        (node_link(directed=False), "undirected"),
+        ({"links": []}, "`nodes` is missing"),
+        ({"nodes": [{"id": 0, "size": 1, "duration": 1}]}, "`edges` is missing"),
+        (node_link(nodes=[]), "no nodes"),
+        (node_link(nodes=[{"size": 1, "duration": 1}]), "node 0 has no `id`"),
+        (node_link(nodes=[{"id": 0, "size": 1, "duration": 1}] * 2), "two nodes are called 0"),
+        (node_link(nodes=[{"id": 7, "duration": 1}], links=[]), "node 7 has none of `size`"),
+        (node_link(nodes=[{"id": 7, "size": 1}], links=[]), "node 7 has none of `duration`"),
+        (node_link(nodes=[{"id": 7, "size": -1, "duration": 1}], links=[]), "node 7: `size` is -1"),
+        (node_link(nodes=[{"id": 7, "size": 1, "duration": -3}], links=[]), "node 7: `duration` is -3"),
+        (node_link(nodes=[{"id": 7, "size": 1.5, "duration": 1}], links=[]), "`size` is 1.5"),
+        (node_link(nodes=[{"id": 7, "size": True, "duration": 1}], links=[]), "`size` is True"),
+        (node_link(nodes=[{"id": 7, "size": 1 << 62, "duration": 1}], links=[]), "below 2^62"),
+        (node_link(links=[{"source": 0, "target": 9}]), "link 0: its target 9 is no node"),
+        (node_link(links=[{"source": 0}]), "link 0 has no `target`"),
+        (node_link(links=[{"source": 0, "target": 0}]), "cycle: 0 -> 0"),
+        (node_link(links=[{"source": 0, "target": 1}, {"source": 1, "target": 0}]), "cycle: "),
+        (node_link(graph={"order": [1, 0, 2]}), "runs 1 before its input 0"),
+        (node_link(graph={"order": [0, 1]}), "`order` holds 2 of 3 nodes"),
+        (node_link(graph={"order": [0, 1, 5]}), "no list of the nodes' ids"),
+    ],
+)
+def test_a_bad_graph_is_refused_by_name(data: Any, said: str):
+    with pytest.raises(GraphError, match=r".") as refusal:
+        parse(data)
+
+    assert said in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def gen(*arguments: str | Path) -> Result:
+    """`gen plan` as a user calls it; a traceback fails the test."""
+    done = CliRunner().invoke(main, ["plan", *map(str, arguments)])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done
+
+
+@pytest.fixture
+def hour_glass(tmp_path: Path) -> Path:
+    graph = skip_net(6)
+    nodes = [{"id": v, "size": graph.sizes[v], "duration": graph.durations[v]} for v in graph.nodes]
+    links = [{"source": u, "target": v} for u, v in graph.edges]
+    path = tmp_path / "glass.json"
+    path.write_text(json.dumps({"directed": True, "nodes": nodes, "links": links}))
+    return path
+
+
+def test_json_says_all_and_a_sequence_of_ids(hour_glass: Path):
+    graph = remat.read(hour_glass)
+    budget = int(0.7 * peak(graph, graph.order))
+    said = json.loads(gen("--graph", hour_glass, "--budget", str(budget), "--seconds", "1", "--json").stdout)
+
+    assert list(said) == KEYS
+    assert check(graph, said["sequence"], budget, said["peak"], said["duration"]) == []
+    assert said["increase_percent"] == pytest.approx(100 * (said["duration"] / said["base_duration"] - 1))
+    assert 0 <= said["bound_percent"] <= said["increase_percent"]
+    assert (said["status"] == "optimal") == (said["bound_percent"] == said["increase_percent"])
+
+
+def test_a_budget_below_one_step_is_refused_with_the_step(hour_glass: Path):
+    graph = remat.read(hour_glass)
+    node = max(graph.nodes, key=lambda v: working_set(graph, v))
+    done = gen("--graph", hour_glass, "--budget", str(working_set(graph, node) - 1), "--json")
+
+    assert done.exit_code == 1
+    assert f"node {node} needs {working_set(graph, node):,}" in done.stderr
+    assert json.loads(done.stdout)["status"] == "infeasible"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"\xff\xfe", b'"text"'])
+def test_unreadable_files_are_refused_in_one_line(content: bytes, tmp_path: Path):
+    path = tmp_path / "bad.json"
+    path.write_bytes(content)
+    done = gen("--graph", path, "--budget", "5")
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "bad.json" in done.stderr.splitlines()[-1] and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--graph", "x"],
+        ["m.tflite", "--graph", "x", "--budget", "1"],
+        ["m.tflite", "--budget", "1"],
+        ["--graph", "x", "--budget", "-1"],
+    ],
+)
+def test_wrong_usage_exits_with_2(arguments: list[str]):
+    assert gen(*arguments).exit_code == 2
+
+
+# --- Published instances
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    ("name", "percent", "increase"),
+    [
+        ("RLG1", 90, 0.0),
+        ("RLG1", 80, 0.0),
+        ("RLG2", 90, 0.0),
+        ("RLG2", 80, 0.0),
+        ("CM1_fcn8_train", 90, 0.029363),
+        ("CM1_fcn8_train", 80, 0.136111),
+        ("CM2_resnet50_train", 90, 0.108463),
+    ],
+)
+def test_published_instances_are_solved_and_proven(name: str, percent: int, increase: float):
+    graph = remat.read(MOCCASIN / f"{name}.json")
+    outcome = rematerialise(graph, -(-peak(graph, graph.order) * percent // 100), Effort(60, stop=300))
+
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.increase_percent == pytest.approx(increase, abs=1e-5)
