@@ -18,7 +18,8 @@ from time import monotonic
 from typing import Any
 
 from generator.planner import remat
-from generator.planner.remat import check, memory, retention
+from generator.planner.remat import memory, retention
+from generator.planner.remat.check import check
 from generator.planner.remat.solver import Limit
 from tests.shared import DATA
 
@@ -52,7 +53,7 @@ def found_by_gen(path: Path, graph: remat.Graph, budget: int, seconds: float) ->
     said = json.loads(done.stdout)
     number = {name: v for v, name in enumerate(graph.names)}
     sequence = [number[name] for name in said.pop("sequence")]
-    faults = check.check(graph, sequence, budget, said["peak"], said["duration"]) if sequence else [done.stderr.strip()]
+    faults = check(graph, sequence, budget, said["peak"], said["duration"]) if sequence else [done.stderr.strip()]
     return {**said, "steps": len(sequence), "wall_seconds": round(wall, 1), "faults": faults}
 
 
