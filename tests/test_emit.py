@@ -11,7 +11,7 @@ import emitted
 import numpy as np
 import pytest
 from samples import random_inputs, sample
-from shared import MODELS, needs_shared
+from shared import MODELS, ROAD, needs_shared
 
 from generator import importers, passes
 from generator.ir import DType, Graph, Op, Quant, Tensor, TensorType, verify
@@ -20,30 +20,6 @@ from generator.paths import MODELS as SHIPPED
 
 Q = Quant((0.05,), (3,))
 SMALL = ("mlperf-kws-dscnn-int8", "tflm-hello-world-int8", "tflm-micro-speech", "mltk-fingerprint")
-ROAD = (
-    *SMALL,
-    "mlperf-vww96-int8",
-    "mlperf-ic-resnet8-int8",
-    "mlperf-ad-int8",
-    "coral-mnv2-tf2-ptq",
-    "mcunet-512kb-2mb-imagenet",
-    "tinyengine-vww",
-    "squeezenet11-imagenet-int8",
-    "resnet20-cifar10-int8",
-    "nano-u-botanic-int8",
-    "blazeface-front-128-fullint",
-    "facemesh-192-fullint",
-    "mltk-kws-pacman-v3",
-    "mltk-rock-paper-scissors",
-    "tinymaix-cifar10-q",
-    "tinymaix-mnist-valid-q",
-    "st-yamnet256-int8",
-    "portrait-mnv3-post-quant",
-    "portrait-prisma-quant",
-    "synth-darts-v2-c16-l8-int8",
-    "synth-densenet-bc-40-12-int8",
-    "synth-randwire-ws-n32-c24-s11-int8",
-)
 
 
 def _graph(ops: list[Op], inputs: dict[str, tuple[int, ...]], outputs: tuple[str, ...], name: str = "made") -> Graph:
