@@ -32,6 +32,7 @@ class Options:
     goal: Goal = Goal.TIME
     disabled: frozenset[str] = frozenset()
     preserve: tuple[str, ...] = ()
+    stream_input: bool = False  # the input arrives row by row
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +52,7 @@ def plan_model(model: Path, board: Board | None, options: Options) -> Planned:
     source = importers.load(model)
     graph, records = passes.run(source, options.disabled, options.preserve)
     chosen = stages(graph, board.cpu.isas if board else (Isa.C,))
-    problem = lower(graph, chosen, _capacity(board, options))
+    problem = lower(graph, chosen, _capacity(board, options), options.stream_input)
     try:
         plan = make_plan(problem, options.goal)
     except DoesNotFit as refusal:

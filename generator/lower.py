@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from generator.errors import ShoehornError
 from generator.ir import Graph
 from generator.ops import Reshape
-from generator.planner import OpSpec, Problem, Read, TensorSpec
+from generator.planner import DELIVERY, OpSpec, Problem, Read, TensorSpec
 from generator.stage import Stage
 
 
@@ -28,10 +28,25 @@ def _op(stage: Stage) -> OpSpec:
     )
 
 
-def lower(graph: Graph, stages: Sequence[Stage], capacity_bytes: int | None) -> Problem:
-    """The problem of placing everything that an inference writes; constants stay in flash and take no part."""
+def _delivery(graph: Graph) -> OpSpec:
+    """The rows of the one input, as they arrive."""
+    if len(graph.inputs) != 1:
+        raise ShoehornError(
+            f"{graph.name}: --stream-input takes models with one input, this one has {len(graph.inputs)} "
+            f"({', '.join(graph.inputs)}); leave the option out"
+        )
+    (name,) = graph.inputs
+    return OpSpec(DELIVERY, (), name, graph.tensors[name].type.nhwc[3])
+
+
+def lower(graph: Graph, stages: Sequence[Stage], capacity_bytes: int | None, stream_input: bool = False) -> Problem:
+    """The problem of placing everything that an inference writes; constants stay in flash and take no part.
+
+    With `stream_input` the input arrives by rows. Raises ShoehornError where there are several inputs.
+    """
     views = {op.output: op.inputs[0] for op in graph.ops if isinstance(op, Reshape)}
-    ops = tuple(map(_op, stages))
+    deliveries = (_delivery(graph),) if stream_input else ()
+    ops = (*deliveries, *map(_op, stages))
     live = [*graph.inputs, *(name for op in graph.ops for name in (*op.inputs[:1], op.output))]
     live = [name for name in live if graph.tensors[name].data is None]
     live += [read.tensor for op in ops for read in op.reads]
@@ -44,7 +59,7 @@ def lower(graph: Graph, stages: Sequence[Stage], capacity_bytes: int | None) -> 
     return Problem(
         tensors=tuple(TensorSpec(n, t.rows, t.row_bytes, views.get(n)) for n, t in specs.items()),
         ops=ops,
-        inputs=graph.inputs,
+        inputs=() if stream_input else graph.inputs,
         outputs=tuple(dict.fromkeys(graph.outputs)),
         capacity_bytes=capacity_bytes,
     )

@@ -39,13 +39,25 @@ class Scratch:
     bytes: int
 
 
+DELIVERY = ""
+"""The op of a step in which rows of the streamed input arrive; no op has this name."""
+
+
 @dataclass(frozen=True)
 class Step:
-    """Computes rows [rows[0], rows[1]) and channels [channels[0], channels[1]) of one op's output."""
+    """Computes rows [rows[0], rows[1]) and channels [channels[0], channels[1]) of one op's output.
+
+    With op DELIVERY nothing is computed: these rows of the streamed input arrive, in order and each once. The first
+    step of a plan with streamed input is one, so that the row about to arrive always has its place to itself.
+    """
 
     op: str
     rows: tuple[int, int]
     channels: tuple[int, int]
+
+    @property
+    def delivers(self) -> bool:
+        return self.op == DELIVERY
 
 
 class Status(Enum):
@@ -75,6 +87,11 @@ class Plan:
     scratch: tuple[Scratch, ...]
     arena_bytes: int
     outcome: Outcome
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the input arrives row by row."""
+        return any(step.delivers for step in self.steps)
 
     def ring(self, tensor: str) -> Ring:
         return next(r for r in self.rings if r.tensor == tensor)

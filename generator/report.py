@@ -48,7 +48,7 @@ def _plan(plan: Plan, stages: Sequence[Stage]) -> Json:
     macs = {stage.name: stage.macs for stage in stages}
     rows = {stage.name: stage.node.output.type.rows for stage in stages}
     stepped = Counter[str]()
-    for step in plan.steps:
+    for step in (s for s in plan.steps if not s.delivers):
         stepped[step.op] += step.rows[1] - step.rows[0]
     done = sum(macs[name] * count // rows[name] for name, count in stepped.items())
     needed = sum(macs.values())

@@ -29,10 +29,10 @@ SANITIZERS = (
 )
 
 
-def unit_of(graph: Graph) -> Unit:
+def unit_of(graph: Graph, stream_input: bool = False) -> Unit:
     """The graph with portable kernels and a plan, without passes."""
     chosen = stages(graph, (Isa.C,))
-    return Unit(library_name(graph.name), graph, chosen, make_plan(lower(graph, chosen, None)))
+    return Unit(library_name(graph.name), graph, chosen, make_plan(lower(graph, chosen, None, stream_input)))
 
 
 def library_of(unit: Unit) -> Bundle:
@@ -50,12 +50,42 @@ def put(bundle: Bundle, folder: Path) -> Path:
 def _driver(unit: Unit) -> str:
     """A program that runs vector after vector."""
     reads = [f"fread({unit.name}_{s}(), {unit.type(t).bytes}, 1, stdin) == 1" for s, t in unit.ends() if "input" in s]
+    if unit.streamed:
+        return _streaming_driver(unit)
     writes = [f"fwrite({unit.name}_{s}(), {unit.type(t).bytes}, 1, stdout);" for s, t in unit.ends() if "output" in s]
     return (
         f'#include <stdio.h>\n#include "{unit.name}.h"\n'
         f"int main(void)\n{{\n    while ({' && '.join(reads)}) {{\n"
         f"        {unit.name}_run();\n        {' '.join(writes)}\n    }}\n    return 0;\n}}\n"
     )
+
+
+def _streaming_driver(unit: Unit) -> str:
+    """The same by rows. Every other row is written in place, and the first inference is begun once in vain."""
+    writes = [f"fwrite({unit.name}_{s}(), {unit.type(t).bytes}, 1, stdout);" for s, t in unit.ends() if "output" in s]
+    name, upper = unit.name, unit.upper
+    return f"""#include <stdio.h>
+#include <stdlib.h>
+#include "{name}.h"
+int main(void)
+{{
+    void *row = calloc(1, {upper}_INPUT_ROW_BYTES);
+    {name}_push_row(row);
+    {name}_reset();
+    for (long y = 0;; y++) {{
+        void *place = y % 2 ? {name}_next_row() : row;
+        if (fread(place, {upper}_INPUT_ROW_BYTES, 1, stdin) != 1) {{
+            break;
+        }}
+        {name}_push_row(place);
+        if ((y + 1) % {upper}_INPUT_ROWS == 0) {{
+            {" ".join(writes)}
+        }}
+    }}
+    free(row);
+    return 0;
+}}
+"""
 
 
 def compile_library(unit: Unit, folder: Path, compiler: Sequence[str] = GCC, flags: Sequence[str] = ("-O1",)) -> Path:

@@ -14,8 +14,25 @@ from samples import random_inputs, sample
 from shared import MODELS, ROAD, needs_shared
 
 from generator import importers, passes
+from generator.errors import ShoehornError
 from generator.ir import DType, Graph, Op, Quant, Tensor, TensorType, verify
-from generator.ops import OPS, Add, Concat, MaxPool2d, Mean, Padding, Reshape, Slice, Transpose
+from generator.ops import (
+    OPS,
+    Add,
+    Concat,
+    Conv2d,
+    Dequantize,
+    MaxPool2d,
+    Mean,
+    Padding,
+    Quantize,
+    Reshape,
+    ResizeBilinear,
+    Slice,
+    Softmax,
+    Transpose,
+    TransposeConv2d,
+)
 from generator.paths import MODELS as SHIPPED
 
 Q = Quant((0.05,), (3,))
@@ -46,10 +63,11 @@ def _branches(name: str = "made") -> Graph:
     return _graph(ops, {"x": (2, 11, 9, 3), "z": (1, 3, 1, 3)}, ("c", "v", "m", "z"), name)
 
 
-def _same(graph: Graph, folder: Path, seed: int, flags: tuple[str, ...] = ("-O1", *emitted.SANITIZERS)) -> None:
+def _same(graph: Graph, folder: Path, seed: int, stream_input: bool = False) -> None:
     """Three inferences one after the other, against numpy."""
     rng = np.random.default_rng(seed)
-    unit = emitted.unit_of(graph)
+    flags = ("-O1", *emitted.SANITIZERS)
+    unit = emitted.unit_of(graph, stream_input)
     vectors = [random_inputs(graph, rng) for _ in range(3)]
     found = emitted.run(unit, emitted.compile_library(unit, folder, flags=flags), vectors)
     for inputs, outputs in zip(vectors, found, strict=True):
@@ -79,12 +97,47 @@ def test_a_model_of_views_alone_gives_its_input_back(tmp_path: Path):
     _same(_graph(list(only), {"x": (1, 2, 3, 2)}, ("v", "x")), tmp_path, 2)
 
 
-def _against_tflite_micro(name: str, folder: Path) -> None:
+STREAMED = (Conv2d, TransposeConv2d, Mean, Transpose, Softmax, Slice, ResizeBilinear, Quantize, Dequantize)
+
+
+@pytest.mark.parametrize("op", STREAMED, ids=lambda op: op.__name__)
+def test_an_op_computes_what_it_means_when_its_input_is_pushed_row_by_row(op: type[Op], tmp_path: Path):
+    graph = next(g for seed in range(99) if len((g := sample(op, np.random.default_rng(seed))).inputs) == 1)
+    _same(graph, tmp_path, 8, stream_input=True)
+
+
+def _viewed() -> Graph:
+    """A streamed input of which later ops see another shape, and which is an output as well."""
+    ops: list[Op] = [
+        Reshape(name="flat", inputs=("x",), output="v", shape=(1, 5, 14, 3)),
+        MaxPool2d(name="pool", inputs=("x",), output="p", kernel=(2, 2), stride=(2, 2), padding=Padding(0, 0, 0, 0)),
+        Mean(name="mean", inputs=("v",), output="m", axes=(1, 2), keep_dims=True),
+    ]
+    return _graph(ops, {"x": (1, 10, 7, 3)}, ("p", "m", "x"))
+
+
+def test_a_streamed_input_may_be_viewed_and_given_out(tmp_path: Path):
+    _same(_viewed(), tmp_path, 9, stream_input=True)
+
+
+def test_a_streamed_model_of_views_alone_gives_its_input_back(tmp_path: Path):
+    only = [Reshape(name="flat", inputs=("x",), output="v", shape=(1, 12))]
+    _same(_graph(list(only), {"x": (1, 2, 3, 2)}, ("v",)), tmp_path, 2, stream_input=True)
+
+
+def test_one_of_several_inputs_cannot_be_streamed():
+    with pytest.raises(
+        ShoehornError, match=r"^made: --stream-input takes models with one input, this one has 2 \(x, z"
+    ):
+        emitted.unit_of(_branches(), stream_input=True)
+
+
+def _against_tflite_micro(name: str, folder: Path, stream_input: bool = False) -> None:
     from tflite_micro.python.tflite_micro import runtime
 
     path = MODELS / f"{name}.tflite"
     graph, _ = passes.run(importers.load(path))
-    unit = emitted.unit_of(graph)
+    unit = emitted.unit_of(graph, stream_input)
     rng = np.random.default_rng(3)
     vectors = [random_inputs(graph, rng) for _ in range(3)]
     found = emitted.run(unit, emitted.compile_library(unit, folder, flags=("-O2",)), vectors)
@@ -101,6 +154,20 @@ def _against_tflite_micro(name: str, folder: Path) -> None:
 @pytest.mark.parametrize("name", SMALL)
 def test_the_library_of_a_small_road_model_equals_tflite_micro(name: str, tmp_path: Path):
     _against_tflite_micro(name, tmp_path)
+
+
+@needs_shared
+@pytest.mark.parametrize("name", ("mlperf-kws-dscnn-int8", "mlperf-ic-resnet8-int8", "tflm-micro-speech"))
+def test_the_library_of_a_streamed_road_model_equals_tflite_micro(name: str, tmp_path: Path):
+    _against_tflite_micro(name, tmp_path, stream_input=True)
+
+
+@needs_shared
+@pytest.mark.long
+@pytest.mark.parametrize("name", ROAD)
+def test_the_library_of_every_streamed_road_model_equals_tflite_micro(name: str, tmp_path: Path):
+    if len(importers.load(MODELS / f"{name}.tflite").inputs) == 1:
+        _against_tflite_micro(name, tmp_path, stream_input=True)
 
 
 @needs_shared
@@ -131,7 +198,11 @@ def _odd() -> Graph:
     return verify(Graph(graph.name, tensors, ops, inputs, outputs))
 
 
-@pytest.mark.parametrize("graph", [_shipped(), _odd()], ids=["digits", "odd names"])
+@pytest.mark.parametrize(
+    ("graph", "streamed"),
+    [(_shipped(), False), (_odd(), False), (_viewed(), True)],
+    ids=["digits", "odd names", "streamed"],
+)
 @pytest.mark.parametrize(
     "compiler",
     [
@@ -143,9 +214,9 @@ def _odd() -> Graph:
 )
 @pytest.mark.parametrize("trace", [(), ("-DSH_TRACE",)], ids=["plain", "trace"])
 def test_the_library_compiles_without_a_warning(
-    graph: Graph, compiler: tuple[str, ...], trace: tuple[str, ...], tmp_path: Path
+    graph: Graph, streamed: bool, compiler: tuple[str, ...], trace: tuple[str, ...], tmp_path: Path
 ):
-    unit = emitted.unit_of(graph)
+    unit = emitted.unit_of(graph, streamed)
     emitted.put(emitted.library_of(unit), tmp_path)
     for source in (f"{unit.name}.c", f"{unit.name}_weights.c"):
         command = [

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generator.plan import Plan, Status
-from generator.planner import DoesNotFit, Goal, OpSpec, Problem, Read, TensorSpec, check, make_plan
+from generator.planner import DELIVERY, DoesNotFit, Goal, OpSpec, Problem, Read, TensorSpec, check, make_plan
 
 
 def _window(tensor: str, out_rows: int, in_rows: int, height: int = 1) -> Read:
@@ -258,6 +258,53 @@ def test_plans_by_rows_pass_the_check_and_compute_each_row_once(problem: Problem
     assert rows.outcome.bound_bytes <= rows.arena_bytes <= whole.arena_bytes
     done = sorted((s.op, y) for s in rows.steps for y in range(*s.rows))
     assert done == sorted((op.name, y) for op in problem.ops for y in range(problem.by_name[op.writes].rows))
+
+
+def _by_push(problem: Problem) -> Problem:
+    """The same with input t0 streamed: its rows come as an op that reads nothing."""
+    rows = OpSpec(DELIVERY, (), "t0", 1)
+    return replace(problem, inputs=(), ops=(rows, *problem.ops))
+
+
+@settings(max_examples=60, deadline=None)
+@given(problem=st.one_of(_nets(), _problems()), goal=st.sampled_from(Goal), room=st.sampled_from((None, 1.0, 1.5, 4.0)))
+def test_plans_with_streamed_input_pass_the_check_and_begin_with_its_first_row(
+    problem: Problem, goal: Goal, room: float | None
+):
+    streamed = _by_push(problem)
+    least = make_plan(streamed, Goal.SRAM)
+    capacity = None if room is None else int(least.arena_bytes * room)
+    plan = make_plan(replace(streamed, capacity_bytes=capacity), goal)
+
+    assert plan.steps[0].delivers
+    assert plan.streamed
+    assert check(streamed, plan) == []
+    assert least.outcome.bound_bytes <= least.arena_bytes <= plan.arena_bytes
+    assert plan.arena_bytes <= (capacity or least.arena_bytes)
+
+
+def test_a_streamed_input_takes_the_rows_of_its_window_alone():
+    """Three rows of x feed each row of a, whole tensors would hold all eight."""
+    problem = replace(_chain(), inputs=(), ops=(OpSpec(DELIVERY, (), "x", 16), *_chain().ops))
+    roomy = make_plan(replace(problem, capacity_bytes=10_000), Goal.TIME)
+
+    assert len(set(roomy.ring("x").slots)) == 3
+    assert [s.op for s in roomy.steps[-2:]] == ["dw", "add"]  # the rest op by op: time is the goal
+    assert make_plan(problem, Goal.SRAM).arena_bytes < make_plan(_chain(), Goal.SRAM).arena_bytes
+
+
+def test_the_check_sees_rows_of_the_input_that_come_late_twice_or_in_disorder():
+    problem = replace(_chain(), inputs=(), ops=(OpSpec(DELIVERY, (), "x", 16), *_chain().ops))
+    plan = make_plan(problem, Goal.SRAM)
+    first, *others = plan.steps
+    late = next(i for i, s in enumerate(others) if not s.delivers)
+    for steps, word in (
+        ((*others, first), "another order"),
+        ((first, *plan.steps), "another order"),
+        ((others[late], *plan.steps), "comes before the first row"),
+        (tuple(others), "another order"),
+    ):
+        assert any(word in fault for fault in check(problem, replace(plan, steps=steps))), word
 
 
 @settings(max_examples=60, deadline=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from generator.emit import c, ops
+from generator.emit import c, ops, stream
 from generator.emit.unit import Unit
 from generator.emit.weights import Constants
 from generator.ir import TensorType
@@ -24,6 +24,8 @@ def _ends(unit: Unit, prototype: bool) -> list[str]:
     """The accessors of inputs and outputs: prototypes, or definitions."""
     lines: list[str] = []
     for suffix, tensor in unit.ends():
+        if tensor == unit.streamed and suffix == "input":
+            continue  # push_row takes it
         type_ = unit.type(tensor)
         const = "" if suffix.startswith("input") else "const "
         head = f"{const}{c.TYPES[type_.dtype.value]} *{unit.name}_{suffix}(void)"
@@ -36,16 +38,30 @@ def _ends(unit: Unit, prototype: bool) -> list[str]:
     return lines
 
 
+def _summary(unit: Unit) -> list[str]:
+    return [
+        f"// Write the inputs, call {unit.name}_run, read the outputs. Nothing is allocated and nothing can fail;",
+        "// there is one arena, so one inference at a time.",
+    ]
+
+
+def _validity(unit: Unit) -> list[str]:
+    return [
+        f"// Inputs may be written until {unit.name}_run, which uses their bytes for other things.",
+        "// Outputs stay until an input is written.",
+    ]
+
+
 def model_h(unit: Unit) -> str:
     """The interface; C++ may include it."""
     guard = f"SHOEHORN_{unit.upper}_H"
     sizes = [f"#define {unit.upper}_{s.upper()}_BYTES {unit.type(t).bytes}" for s, t in unit.ends()]
+    sizes += stream.sizes(unit) if unit.streamed else []
     return "\n".join(
         (
             c.comment(f"{c.quoted(unit.graph.name)} as static C, written by Shoehorn."),
             "//",
-            f"// Write the inputs, call {unit.name}_run, read the outputs. Nothing is allocated and nothing can fail;",
-            "// there is one arena, so one inference at a time.",
+            *(stream.SUMMARY if unit.streamed else _summary(unit)),
             f"#ifndef {guard}",
             f"#define {guard}",
             "",
@@ -58,12 +74,9 @@ def model_h(unit: Unit) -> str:
             'extern "C" {',
             "#endif",
             "",
-            f"// Inputs may be written until {unit.name}_run, which uses their bytes for other things.",
-            "// Outputs stay until an input is written.",
+            *(stream.prototypes(unit) if unit.streamed else _validity(unit)),
             *_ends(unit, prototype=True),
-            "",
-            "// One inference.",
-            f"void {unit.name}_run(void);",
+            *([] if unit.streamed else ["", "// One inference.", f"void {unit.name}_run(void);"]),
             "",
             "#ifdef __cplusplus",
             "}",
@@ -84,6 +97,7 @@ def _includes(unit: Unit) -> list[str]:
         "#include <stddef.h>",
         "",
         f'#include "{unit.name}_weights.h"',
+        *(['#include "sh/include/sh_bytes.h"'] if unit.streamed else []),
         '#include "sh/include/sh_ring.h"',
         *(f'#include "sh/{header}"' for header in headers),
         "",
@@ -106,7 +120,7 @@ def _trace(unit: Unit) -> list[str]:
 
 def _rings(unit: Unit) -> list[str]:
     """The arena and the rings that steps touch."""
-    used = {t.name for stage in unit.stages for t in (*stage.row_inputs, stage.node.output)}
+    used = {t.name for stage in unit.stages for t in (*stage.row_inputs, stage.node.output)} | {unit.streamed}
     lines = [
         f"static _Alignas({ARENA_ALIGNMENT}) uint8_t arena[{unit.upper}_ARENA_BYTES];",
         f'_Static_assert({unit.upper}_ARENA_BYTES <= INT32_MAX, "rows are counted in int32_t");',
@@ -178,7 +192,7 @@ def model_c(unit: Unit, found: Constants) -> str:
         *_rings(unit),
         *functions,
         *_ends(unit, prototype=False),
-        _run(unit),
+        *(stream.definitions(unit) if unit.streamed else [_run(unit)]),
         "",
     ]
     return "\n".join(lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from generator.emit.unit import Unit
+from generator.plan import Step
 
 
 def _ends(unit: Unit, tensors: Sequence[str]) -> list[Mapping[str, object]]:
@@ -28,6 +29,12 @@ def plan_json(unit: Unit, identity: str) -> Mapping[str, object]:
     """Everything of the plan that is the same in each run of the generator."""
     plan = unit.plan
     index = {stage.name: stage.index for stage in unit.stages}
+
+    def what(step: Step) -> Mapping[str, object]:
+        if step.delivers:
+            return {"input": 0, "rows": list(step.rows)}
+        return {"op": index[step.op], "rows": list(step.rows), "channels": list(step.channels)}
+
     return {
         "model": unit.name,
         "identity": identity,
@@ -35,7 +42,7 @@ def plan_json(unit: Unit, identity: str) -> Mapping[str, object]:
         "inputs": _ends(unit, unit.graph.inputs),
         "outputs": _ends(unit, unit.graph.outputs),
         "ops": [{"name": s.name, "kernel": s.kernel.function, "output": s.node.output.name} for s in unit.stages],
-        "steps": [{"op": index[s.op], "rows": list(s.rows), "channels": list(s.channels)} for s in plan.steps],
+        "steps": list(map(what, plan.steps)),
         "rings": [
             {
                 "tensor": r.tensor,

@@ -36,6 +36,11 @@ class Unit:
     def type(self, tensor: str) -> TensorType:
         return self.graph.tensors[tensor].type
 
+    @property
+    def streamed(self) -> str | None:
+        """The input that arrives row by row, if there is one."""
+        return self.graph.inputs[0] if self.plan.streamed else None
+
     def ends(self) -> list[tuple[str, str]]:
         """(suffix of the C name, tensor) of every input, then of every output: `input`, `input_1`, ..., `output`."""
         named = [("input", t) for t in self.graph.inputs], [("output", t) for t in self.graph.outputs]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from generator.errors import ShoehornError
-from generator.plan import Plan, Status
+from generator.plan import DELIVERY, Plan, Status
 from generator.planner.check import check
 from generator.planner.greedy import solve
 from generator.planner.problem import ALIGNMENT, OpSpec, Problem, Read, TensorSpec
@@ -37,12 +37,14 @@ class PlanFault(ShoehornError):
 def make_plan(problem: Problem, goal: Goal = Goal.TIME) -> Plan:
     """A checked plan within the capacity: whole tensors where they fit and time is the goal, else rows.
 
+    A streamed input is planned by rows in any case, and the other tensors stay whole where a capacity leaves room.
+
     Raises DoesNotFit where no plan was found within the capacity, PlanFault where the check refuses the plan.
     """
     capacity = problem.capacity_bytes
     plan = solve(problem)
     fits = capacity is None or plan.arena_bytes <= capacity
-    if not (fits and goal is Goal.TIME):
+    if problem.streamed or not (fits and goal is Goal.TIME):
         plan = by_rows(problem, plan, None if goal is Goal.SRAM else capacity)
     if capacity is not None and plan.arena_bytes > capacity:
         raise DoesNotFit(_refusal(problem, plan, capacity), plan.arena_bytes, capacity)
@@ -60,7 +62,8 @@ def _refusal(problem: Problem, plan: Plan, capacity: int) -> str:
     """What is needed, and the tensors alive at the peak, largest first."""
     peak = plan.outcome.peak_step
     named = ", ".join(f"'{_short(name)}' {size:,}" for name, size in alive_at(problem, plan, peak))
-    step = f"step {peak} ('{plan.steps[peak].op}')" if plan.steps else "the input"
+    arriving = not plan.steps or plan.steps[peak].delivers
+    step = "the input" if arriving else f"step {peak} ('{plan.steps[peak].op}')"
     proven = plan.outcome.status is Status.OPTIMAL
     needed = f"at least {plan.arena_bytes:,} bytes" if proven else f"{plan.arena_bytes:,} bytes in the best plan found"
     return (
@@ -71,6 +74,7 @@ def _refusal(problem: Problem, plan: Plan, capacity: int) -> str:
 
 __all__ = [
     "ALIGNMENT",
+    "DELIVERY",
     "DoesNotFit",
     "Goal",
     "OpSpec",

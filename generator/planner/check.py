@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from generator.plan import Plan, Ring, Scratch
+from generator.plan import Plan, Ring, Scratch, Step
 from generator.planner.problem import OpSpec, Problem
 
 _NOTHING = -1
@@ -56,9 +56,20 @@ def _places(problem: Problem, plan: Plan) -> Iterator[str]:
             whole = base is not None and base.rows == base.height and not base.slots
             if base is None or not whole or base.address != ring.address or base.bytes != ring.bytes:
                 yield f"ring '{spec.name}' does not lie where '{spec.view_of}' lies, whose bytes it shares"
+    for name in problem.streamed:
+        yield from _deliveries(name, rings[name].height if name in rings else 0, plan.steps)
     for op in problem.ops:
         if op.scratch_bytes and (op.name not in scratch or scratch[op.name].bytes < op.scratch_bytes):
             yield f"op '{op.name}' lacks its {op.scratch_bytes} bytes of scratch"
+
+
+def _deliveries(name: str, height: int, steps: Sequence[Step]) -> Iterator[str]:
+    """What comes from outside comes in order and once, and nothing runs before it has begun."""
+    arrived = [y for step in steps if step.delivers for y in range(*step.rows)]
+    if arrived != list(range(height)):
+        yield f"the rows of the streamed input '{name}' arrive in another order than 0..{height - 1}"
+    if steps and not steps[0].delivers:
+        yield f"step 0 ({steps[0].op}) comes before the first row of the streamed input '{name}'"
 
 
 class _Replay:

@@ -4,6 +4,8 @@ A group is an interval of the given op order. It runs on demand: its last op ask
 asks its inputs for the rows that it needs (streaming, as in MCUNetV2's patch stage or Vela's cascades, but by rows and
 without recomputing any). What a group leaves for later ops is whole; the rest lives for as many rows as are needed.
 The best partition into groups is a minimax path over the cut positions, exact for this space.
+
+A streamed input is an op without reads at the front (see Problem): its rows, too, come when somebody asks for them.
 """
 
 from __future__ import annotations
@@ -93,9 +95,11 @@ class Flow:
         self.rows = {t.name: t.rows for t in roots}
         self.slot = {t.name: slot_bytes(problem, t.name, stiff) for t in roots}
         self.writes = tuple(op.writes for op in problem.ops)
-        self.taps = tuple(tuple(_tap(problem, read) for read in op.reads) for op in problem.ops)
+        taps = [[_tap(problem, read) for read in op.reads] for op in problem.ops]
+        self.taps = tuple(tuple(tap for tap in each if any(tap.touched)) for each in taps)
         self.scratch = tuple(op.scratch_bytes for op in problem.ops)
         self.producer = {name: i for i, name in enumerate(self.writes)}
+        self.streamed = bool(problem.streamed)
         inputs = {problem.root(name) for name in problem.inputs}
         self.born = {name: -1 for name in self.rows if name in inputs} | self.producer
         self.last_user = self._last_users({problem.root(name) for name in problem.outputs})
@@ -146,10 +150,16 @@ class Flow:
         cost, before = [0] + [_NEVER] * count, [0] * (count + 1)
         for end in range(1, count + 1):
             for start in range(end - 1, max(-1, end - 1 - _LONGEST), -1):
-                shared = 0 if end - start == 1 else sum(self.rows[self.writes[op]] for op in range(start, end))
+                shared = self._shared(start, end)
                 if cost[start] + shared < cost[end] and self.peak(start, end, limit + 1) is not None:
                     cost[end], before[end] = cost[start] + shared, start
         return _path(before, count) if cost[count] < _NEVER else None
+
+    def _shared(self, start: int, end: int) -> int:
+        """Rows computed by turns in a group. A streamed input by itself would be held whole: worse than all else."""
+        if end - start == 1:
+            return sum(self.rows.values()) if start == 0 and self.streamed else 0
+        return sum(self.rows[self.writes[op]] for op in range(start, end))
 
 
 def _path(before: Sequence[int], end: int) -> list[int]:
@@ -184,6 +194,8 @@ class _Run:
     def go(self) -> int:
         """The peak in bytes; raises _TooHigh at the limit."""
         flow = self._flow
+        if flow.streamed and self._start == 0:
+            self._emit(0, 0)  # nothing runs before the first row is there
         wanted = [op for op in range(self._end - 1, self._start - 1, -1) if self._asks(flow.writes[op])]
         for op in (*wanted, *range(self._start, self._end)):
             name = flow.writes[op]

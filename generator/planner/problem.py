@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from generator.plan import DELIVERY
+
 ALIGNMENT = 4  # bytes; every ring and every scratch starts at a multiple
 
 
@@ -43,7 +45,11 @@ class OpSpec:
 
 @dataclass(frozen=True)
 class Problem:
-    """Ops in an order that runs. Inputs are there before the first step, outputs after the last one."""
+    """Ops in an order that runs. Inputs are there before the first step, outputs after the last one.
+
+    A streamed input arrives row by row while the plan runs. It stands in `ops` as an op without reads, the first one,
+    called DELIVERY, and not in `inputs`. All laws of ops hold for it, and one more: its rows come in order, each once.
+    """
 
     tensors: tuple[TensorSpec, ...]
     ops: tuple[OpSpec, ...]
@@ -54,6 +60,11 @@ class Problem:
     @cached_property
     def by_name(self) -> dict[str, TensorSpec]:
         return {t.name: t for t in self.tensors}
+
+    @property
+    def streamed(self) -> tuple[str, ...]:
+        """The inputs that arrive by rows."""
+        return tuple(op.writes for op in self.ops if op.name == DELIVERY)
 
     def root(self, tensor: str) -> str:
         """The tensor whose bytes `tensor` shares: itself unless it is a view."""

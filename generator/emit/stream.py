@@ -1,0 +1,117 @@
+"""What `<model>.h` and `<model>.c` have where the input arrives row by row: push_row in place of run."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from generator.emit import c
+from generator.emit.unit import Unit
+
+SUMMARY = (
+    "// The input arrives row by row and is never held whole. Nothing is allocated and nothing can fail;",
+    "// there is one arena, so one inference at a time.",
+)
+
+
+def _input(unit: Unit) -> str:
+    assert unit.streamed is not None
+    return unit.streamed
+
+
+def sizes(unit: Unit) -> list[str]:
+    """What the header says beside the bytes of the whole input."""
+    type_ = unit.type(_input(unit))
+    return [
+        f"#define {unit.upper}_INPUT_ROWS {type_.rows}",
+        f"#define {unit.upper}_INPUT_ROW_BYTES {type_.row_bytes}",
+    ]
+
+
+def prototypes(unit: Unit) -> list[str]:
+    """The interface, and the rules of its use."""
+    name, rows = unit.name, f"{unit.upper}_INPUT_ROWS"
+    type_ = unit.type(_input(unit))
+    quant = f", scale {type_.quant.scale:.9g}, zero point {type_.quant.zero_point}" if type_.quant else ""
+    return [
+        c.comment(f"input: {c.quoted(_input(unit))} {type_}{quant}"),
+        "//",
+        f"// One inference is {rows} calls of {name}_push_row, row 0 first, {unit.upper}_INPUT_ROW_BYTES bytes each.",
+        "// Each call copies its row and computes all that no later row is needed for; when the last one returns, the",
+        f"// outputs are there. They stay until the next row is written or pushed. There is no {name}_run.",
+        f"void {name}_push_row(const void *row);",
+        "",
+        "// Where the next row will lie (aligned to 4 bytes at least). Write it there and push this very pointer to",
+        "// spare the copy and a buffer.",
+        f"void *{name}_next_row(void);",
+        "",
+        "// Forgets the rows of an inference that is not to be finished: the next row is row 0.",
+        f"void {name}_reset(void);",
+        "",
+        "// Outputs.",
+    ]
+
+
+def _schedule(unit: Unit) -> tuple[list[tuple[int, int, int]], list[int]]:
+    """The steps as (op, first row, row behind the last), and by row of the input the first one that its push runs."""
+    index = {stage.name: stage.index for stage in unit.stages}
+    steps: list[tuple[int, int, int]] = []
+    starts: list[int] = []
+    for step in unit.plan.steps:
+        if step.delivers:
+            starts += [len(steps)] * (step.rows[1] - step.rows[0])
+        else:
+            steps.append((index[step.op], *step.rows))
+    return steps, [*starts, len(steps)]
+
+
+def _unsigned(largest: int) -> str:
+    """The narrowest type that holds so much."""
+    return f"uint{next(bits for bits in (8, 16, 32) if largest < 2**bits)}"
+
+
+def _tables(steps: list[tuple[int, int, int]], starts: list[int]) -> list[str]:
+    largest = max(max(step) for step in steps)
+    return [
+        "// Op, first row and row behind the last of each step.",
+        c.table("steps", f"{_unsigned(largest)}_t", steps),
+        "",
+        "// By row of the input: the first step that its push runs; at the end, the number of all steps.",
+        c.array("starts", np.array(starts, _unsigned(len(steps))), "static const"),
+        "",
+    ]
+
+
+def _step(unit: Unit) -> str:
+    """A function that runs one step."""
+    lines = ["switch (op) {"]
+    for stage in unit.stages:
+        ring = unit.number[stage.node.output.name]
+        lines += [f"case {stage.index}:", f"    STEP({stage.index}, t{ring}, y0, y1);", "    break;"]
+    lines += ["default:", "    break;", "}"]
+    return c.function("static void step(int32_t op, int32_t y0, int32_t y1)", lines)
+
+
+def definitions(unit: Unit) -> list[str]:
+    """The steps as a table, and the functions of the interface."""
+    steps, starts = _schedule(unit)
+    name, ring = unit.name, f"t{unit.number[_input(unit)]}"
+    body = ["step(steps[i][0], steps[i][1], steps[i][2]);"]
+    loop = c.block("for (uint32_t i = starts[arrived]; i < starts[arrived + 1]; i++)", body)
+    push = [
+        f"void *place = {name}_next_row();",
+        *c.block("if (row != place)", [f"memcpy(place, row, {unit.upper}_INPUT_ROW_BYTES);"]),
+        *(loop if steps else []),
+        f"arrived = arrived + 1 == {unit.upper}_INPUT_ROWS ? 0 : arrived + 1;",
+    ]
+    return [
+        *(_tables(steps, starts) if steps else []),
+        *([_step(unit), ""] if steps else []),
+        "// Rows that have arrived; none again after the last one.",
+        "static int32_t arrived;",
+        "",
+        c.function(f"void *{name}_next_row(void)", [f"return sh_ring_row(&{ring}, arrived);"]),
+        "",
+        c.function(f"void {name}_push_row(const void *row)", push),
+        "",
+        c.function(f"void {name}_reset(void)", ["arrived = 0;"]),
+    ]
