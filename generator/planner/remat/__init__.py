@@ -14,12 +14,13 @@ from generator.planner.remat.graph import LIMIT, Graph, GraphError, read
 from generator.planner.remat.memory import duration, peak, working_set
 from generator.planner.remat.milestones import Milestones
 from generator.planner.remat.outcome import Effort, Outcome, SequenceFault, Status
-from generator.planner.remat.search import ANNEAL, COPIES, ORDER, WORK_PER_SECOND, Search
+from generator.planner.remat.search import ANNEAL, COPIES, ORDER, QUICK, WORK_PER_SECOND, Search
 from generator.planner.remat.solver import Limit
 
 _SEARCH_SHARE = 0.5  # of the seconds: what the walkers get, as work
-_BOUND_SHARE = 0.08  # before the anneal, and again after it: what CP-SAT gets, as deterministic time
-_PATIENCE = 4  # milestones that may fail to raise the bound while nothing is there to prove
+_BOUND_SHARE = 0.05  # each time: what CP-SAT gets, as deterministic time
+_FIRST_PATIENCE = 1  # milestones in a row that may fail to raise the bound before any sequence is known
+_PATIENCE = 4  # and before the anneals
 _SMALL = 24  # nodes: up to here the whole problem goes to CP-SAT at last
 
 
@@ -64,17 +65,19 @@ class _Solve:
         return _checked(self._graph, self._budget, self._search.best, self._bound, reason)
 
     def _find(self) -> None:
-        """Order alone, then the bound, then recomputations, then the bound again."""
+        """Order alone; a first bound, so that what meets it ends the search; quick answer; bound; anneals; bound."""
         self._search.run(ORDER, self._bound)
         if self._proven:
             return
+        self._raise_bound(_FIRST_PATIENCE)
+        self._search.run(QUICK, self._bound)
         self._raise_bound(_PATIENCE)
         for phase in ANNEAL:
-            self._search.run(phase, self._bound)
             if self._proven:
                 return
             if self._search.best is not None:
                 self._search.restart(self._search.best)
+            self._search.run(phase, self._bound)
         self._raise_bound(None)
 
     def _raise_bound(self, patience: int | None) -> None:

@@ -34,8 +34,9 @@ class Phase:
     frozen: bool = False  # True: the order of first copies stays
 
 
-ORDER = Phase(hot=2e-2, cold=2e-5, share=0.15, copy=False)
-ANNEAL = (Phase(4e-3, 8e-7, 0.45), Phase(5e-4, 5e-7, 0.2), Phase(5e-4, 5e-7, 0.2))
+ORDER = Phase(hot=2e-2, cold=2e-5, share=0.1, copy=False)
+QUICK = Phase(4e-3, 8e-7, 0.1)
+ANNEAL = (Phase(4e-3, 8e-7, 0.45), Phase(5e-4, 5e-7, 0.2), Phase(5e-4, 5e-7, 0.15))
 FROZEN = Phase(4e-3, 8e-7, 1.0, frozen=True)
 
 
