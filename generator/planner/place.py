@@ -9,15 +9,17 @@ high to the front (squeaky wheel optimisation, Joslin and Clements, JAIR 1999), 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
 from generator.planner.problem import ALIGNMENT
 
-_EFFORT = 1_500_000  # placed pieces over all rounds; about ten seconds
+_EFFORT = 120_000  # pieces placed from each first order; a few seconds
 _ROUNDS = 120
 
 
@@ -52,17 +54,29 @@ class Bundle:
         return max(p.last for p in self.pieces)
 
 
-def load(bundles: Sequence[Bundle]) -> int:
-    """Most bytes alive at one time: no placement is lower."""
+def _profile(bundles: Sequence[Bundle]) -> tuple[list[int], list[int]]:
+    """Moments at which something is born or dies, and the bytes alive from each to the next."""
     changes: dict[int, int] = {}
     for piece in (p for b in bundles for p in b.pieces):
         changes[piece.first] = changes.get(piece.first, 0) + piece.bytes
         changes[piece.last + 1] = changes.get(piece.last + 1, 0) - piece.bytes
-    alive = highest = 0
-    for time in sorted(changes):
-        alive += changes[time]
-        highest = max(highest, alive)
-    return highest
+    moments = sorted(changes)
+    return moments, list(accumulate(changes[moment] for moment in moments))
+
+
+def load(bundles: Sequence[Bundle]) -> int:
+    """Most bytes alive at one time: no placement is lower."""
+    return max(_profile(bundles)[1], default=0)
+
+
+def _crowds(bundles: Sequence[Bundle]) -> dict[str, int]:
+    """For each bundle the most bytes alive at a time at which it is alive itself."""
+    moments, alive = _profile(bundles)
+
+    def crowd(piece: Piece) -> int:
+        return max(alive[bisect_left(moments, piece.first) : bisect_right(moments, piece.last)])
+
+    return {b.name: max(map(crowd, b.pieces)) for b in bundles}
 
 
 class _Arena:
@@ -113,25 +127,28 @@ def _place(order: Sequence[Bundle], target: int, pieces: int) -> tuple[int, dict
     return arena.height, bases
 
 
-_KEYS: tuple[Callable[[Bundle], tuple[int, ...]], ...] = (
-    lambda b: (not b.sinks, -b.bytes, b.first),
-    lambda b: (not b.sinks, b.first, -b.bytes),
-    lambda b: (not b.sinks, -b.bytes * (b.last - b.first + 1), b.first),
-    lambda b: (not b.sinks, b.first - b.last, -b.bytes),
-)
+def _orders(bundles: Sequence[Bundle]) -> Iterator[list[Bundle]]:
+    """Orders to begin with; the first to be placed is what may sink to the top."""
+    crowds = _crowds(bundles)
+    keys: tuple[Callable[[Bundle], tuple[int, ...]], ...] = (
+        lambda b: (-b.bytes, b.first),
+        lambda b: (b.first, -b.bytes),
+        lambda b: (-crowds[b.name], -b.bytes, b.first),
+        lambda b: (-b.bytes * (b.last - b.first + 1), b.first),
+    )
+    for key in keys:
+        yield sorted(bundles, key=lambda b: (not b.sinks, key(b), b.name))
 
 
 def place(bundles: Sequence[Bundle], enough: int) -> tuple[int, dict[str, int]]:
     """The lowest height found and the base of each bundle, by name; stops at `enough` bytes."""
     pieces = sum(len(b.pieces) for b in bundles)
-    rounds = max(2, min(_ROUNDS, _EFFORT // max(1, len(_KEYS) * pieces)))
+    rounds = max(2, min(_ROUNDS, _EFFORT // max(1, pieces)))
     best: tuple[int, dict[str, int]] | None = None
-    for key in _KEYS:
-        order = sorted(bundles, key=lambda b: (key(b), b.name))
+    for order in _orders(bundles):
         chance = random.Random(0)
-        target = enough
         for _ in range(rounds):
-            found = _place(order, target, pieces)
+            found = _place(order, enough, pieces)
             if best is None or found[0] < best[0]:
                 best = found
             if best[0] <= enough:
