@@ -62,8 +62,9 @@ def bench(link: Link, plan: Plan, vector: Vector, unit: Unit, runs: int, progres
     inputs = [array.tobytes() for array in vector]
     sizes = [end.bytes for end in plan.outputs]
     hz = link.hello.tick_hz
-    plain = [link.infer(inputs, sizes, Mode.PLAIN, progress).ticks for _ in range(runs)]
-    traced = [link.infer(inputs, sizes, Mode.TIME, progress).trace for _ in range(runs)]
+    row = plan.streamed_row_bytes
+    plain = [link.infer(inputs, sizes, Mode.PLAIN, progress, row).ticks for _ in range(runs)]
+    traced = [link.infer(inputs, sizes, Mode.TIME, progress, row).trace for _ in range(runs)]
     medians = [_median(times) for times in zip(*traced, strict=True)]
     used, size = link.stack()
     return Timing(

@@ -25,6 +25,7 @@ class Kind(IntEnum):
     STACK = 6
     CRC = 7
     BYE = 8
+    PUSH = 9
 
 
 class Refusal(IntEnum):

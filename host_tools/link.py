@@ -30,7 +30,9 @@ _DOING = {
     Kind.STACK: "reading the stack's depth",
     Kind.CRC: "checking a tensor",
     Kind.BYE: "taking leave",
+    Kind.PUSH: "a row of the input",
 }
+_COMPUTING = {Kind.RUN, Kind.PUSH}  # the board may take long to answer
 
 
 class OutOfStep(Exception):
@@ -121,11 +123,18 @@ class Link:
         output_bytes: Sequence[int],
         mode: Mode = Mode.PLAIN,
         progress: Progress = _no_progress,
+        row_bytes: int = 0,
     ) -> Inference:
-        """One inference on `inputs`, the bytes of each input; `output_bytes` are the sizes of the outputs."""
+        """One inference on `inputs`, the bytes of each input; `output_bytes` are the sizes of the outputs.
+
+        `row_bytes`: where the one input is streamed, the size of its rows.
+        """
         for _ in range(self._timing.tries):
             try:
-                self._load(inputs, progress)
+                if row_bytes:
+                    self._stream(inputs[0], row_bytes, mode, progress)
+                else:
+                    self._load(inputs, progress)
                 ticks = self._run(inputs, mode)
                 outputs = tuple(self._read(i, size, progress) for i, size in enumerate(output_bytes))
                 return Inference(ticks, outputs, () if mode is Mode.PLAIN else self._trace())
@@ -149,15 +158,26 @@ class Link:
         self._port.close()
 
     def _load(self, inputs: Sequence[bytes], progress: Progress) -> None:
-        step = self.hello.max_payload - 5
         for index, data in enumerate(inputs):
-            for offset in range(0, len(data), step):
-                part = data[offset : offset + step]
-                self._request(Kind.WRITE, struct.pack("<BI", index, offset) + part)
-                progress(len(part))
+            self._write(index, 0, data, progress)
+
+    def _stream(self, data: bytes, row_bytes: int, mode: Mode, progress: Progress) -> None:
+        """Each row to its place, and then through the model."""
+        for row, start in enumerate(range(0, len(data), row_bytes)):
+            part = data[start : start + row_bytes]
+            self._write(0, start, part, progress)
+            self._request(Kind.PUSH, struct.pack("<BII", mode, row, zlib.crc32(part)))
+
+    def _write(self, index: int, start: int, data: bytes, progress: Progress) -> None:
+        """`data` to byte `start` of an input, in as many frames as it takes."""
+        step = self.hello.max_payload - 5
+        for offset in range(0, len(data), step):
+            part = data[offset : offset + step]
+            self._request(Kind.WRITE, struct.pack("<BI", index, start + offset) + part)
+            progress(len(part))
 
     def _run(self, inputs: Sequence[bytes], mode: Mode) -> int:
-        """Ticks. The board refuses to run on other bytes than these."""
+        """Ticks. The board refuses to run (streamed: to have run) on other bytes than these."""
         begun = time.monotonic()
         crc = zlib.crc32(b"".join(inputs))
         (ticks,) = struct.unpack("<Q", self._request(Kind.RUN, struct.pack("<BI", mode, crc)))
@@ -213,13 +233,14 @@ class Link:
     def _request(self, kind: Kind, payload: bytes = b"") -> bytes:
         """The answer's payload; asks again, with the same sequence number, until it comes."""
         self._seq = self._seq % 255 + 1
+        computing = kind in _COMPUTING
         wait = self._timing.answer
         if kind is Kind.RUN:
             wait = max(wait, 2 * self._run_seconds)
-        deadline = time.monotonic() + (self._timing.inference if kind is Kind.RUN else wait * self._timing.tries)
+        deadline = time.monotonic() + (self._timing.inference if computing else wait * self._timing.tries)
         tries = 0
         while tries < self._timing.tries or time.monotonic() < deadline:
-            if tries > 0 and kind is Kind.RUN:
+            if tries > 0 and computing:
                 self.reminders += 1
             elif tries > 0:
                 self.retries += 1
@@ -228,7 +249,7 @@ class Link:
             answer = self._receive(kind, wait)
             if answer is not None:
                 return answer
-            if kind is Kind.RUN:
+            if computing:
                 wait = min(2 * wait, 60.0)  # a long inference, more likely than a lost frame
         raise HostError(f"{self._port.name}: the board does not answer during {_DOING[kind]} ({tries} tries)")
 

@@ -37,7 +37,7 @@ class PlannedOp:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a board was told to do. `steps` are (place in ops, first row, row behind the last)."""
+    """What a board was told to do. `steps` are (place in ops, first row, row behind the last) of all computing ones."""
 
     model: str
     identity: str  # 16 hexadecimal digits
@@ -46,6 +46,12 @@ class Plan:
     ops: tuple[PlannedOp, ...]
     steps: tuple[tuple[int, int, int], ...]
     row_bytes: Mapping[str, int]  # of each tensor that has a ring
+    streamed: bool = False  # whether the one input goes to the board row by row
+
+    @property
+    def streamed_row_bytes(self) -> int:
+        """The size of a streamed input's rows, else 0."""
+        return self.row_bytes[self.inputs[0].name] if self.streamed else 0
 
     @classmethod
     def of(cls, project: Project) -> Plan:
@@ -58,8 +64,13 @@ class Plan:
                 tuple(map(_end, plan["inputs"])),
                 tuple(map(_end, plan["outputs"])),
                 tuple(PlannedOp(op["name"], op["kernel"], op["output"]) for op in plan["ops"]),
-                tuple((int(step["op"]), int(step["rows"][0]), int(step["rows"][1])) for step in plan["steps"]),
+                tuple(
+                    (int(step["op"]), int(step["rows"][0]), int(step["rows"][1]))
+                    for step in plan["steps"]
+                    if "op" in step
+                ),
                 {ring["tensor"]: int(ring["row_bytes"]) for ring in plan["rings"]},
+                any("input" in step for step in plan["steps"]),
             )
         except (ValueError, KeyError, TypeError, IndexError) as error:
             what = f"{type(error).__name__}: {error}"

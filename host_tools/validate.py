@@ -49,7 +49,8 @@ def validate(link: Link, plan: Plan, reference: Run, vectors: Iterable[Vector], 
     mismatched, first_bad = 0, None
     largest: int | float = 0
     for vector in vectors:
-        found = link.infer([array.tobytes() for array in vector], sizes, Mode.CRC, progress)
+        data = [array.tobytes() for array in vector]
+        found = link.infer(data, sizes, Mode.CRC, progress, plan.streamed_row_bytes)
         wanted = reference(vector)
         arrays = _arrays(plan, found)
         bad = _first_bad_op(plan, found, arrays, wanted)

@@ -76,8 +76,15 @@ def test_a_damaged_frame_is_no_frame():
 )
 @pytest.mark.parametrize(
     "toy",
-    [Toy(), Toy(buffer=0, transform=1), Toy(transform=2, results=1, outputs=305, frame_bytes=1024)],
-    ids=["plain", "unbuffered", "ad01-like"],
+    [
+        Toy(),
+        Toy(buffer=0, transform=1),
+        Toy(transform=2, results=1, outputs=305, frame_bytes=1024),
+        Toy(streamed=True, transform=1),
+        Toy(streamed=True, transform=2, results=1, outputs=305),
+        Toy(streamed=True, buffer=0),
+    ],
+    ids=["plain", "unbuffered", "ad01-like", "streamed", "streamed floats", "streamed, unbuffered"],
 )
 def test_the_application_compiles_without_a_warning(toy: Toy, compiler: tuple[str, ...], tmp_path: Path):
     toy.build(tmp_path / "build", compiler)
@@ -88,7 +95,7 @@ def test_the_application_takes_little_memory(tmp_path: Path):
     toy.build(tmp_path / "build", HOST, "-fno-pie", "-no-pie")  # else constants with pointers count as data
     symbols = subprocess.run(["nm", "-S", tmp_path / "build" / "board"], capture_output=True, text=True, check=True)
     rows = (line.split() for line in symbols.stdout.splitlines())
-    others = {"rows", "output", "stack", "sent", "waiting"}  # the toy's and the fake board's
+    others = {"rows", "ring", "arrived", "output", "stack", "sent", "waiting"}  # the toy's and the fake board's
     sizes = {row[3]: int(row[1], 16) for row in rows if len(row) == 4 and row[2] in "bdBD" and row[3] not in others}
 
     assert 240 < sum(sizes.values()) < 240 + 4 * 2 + 400, sizes
@@ -340,6 +347,7 @@ class Faults:
 
 
 def _survive(frames: int, toy: Toy, program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row_bytes = toy.row_bytes if toy.streamed else 0
     to_board, to_host = Faults(10), Faults(11)
     wrong = vectors = 0
     with (
@@ -349,7 +357,7 @@ def _survive(frames: int, toy: Toy, program: Path, capsys: pytest.CaptureFixture
         while to_board.frames + to_host.frames < frames:
             x = vector(toy, vectors)
             mode = Mode(vectors % 3)
-            found = link.infer([x.tobytes()], [toy.outputs], mode)
+            found = link.infer([x.tobytes()], [toy.outputs], mode, row_bytes=row_bytes)
             wrong += found.outputs != (toy.reference(x).tobytes(),)
             wrong += mode is Mode.CRC and found.trace != (zlib.crc32(toy.hidden(x)), zlib.crc32(toy.reference(x)))
             vectors += 1
@@ -373,6 +381,130 @@ def test_a_faulty_wire_never_changes_a_result_in_10000_frames(
     toy: Toy, program: Path, capsys: pytest.CaptureFixture[str]
 ):
     _survive(10_000, toy, program, capsys)
+
+
+STREAMED = Toy(streamed=True)
+
+
+@pytest.fixture(scope="module")
+def streaming(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return STREAMED.build(tmp_path_factory.mktemp("streamed") / "build", HOST, *SANITIZED)
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_streamed_input_goes_row_by_row(streaming: Path, mode: Mode):
+    with Bench(streaming) as bench, connect(bench.path) as link:
+        for seed in (2, 3):
+            x = vector(STREAMED, seed)
+            moved: list[int] = []
+            found = link.infer([x.tobytes()], [STREAMED.outputs], mode, moved.append, STREAMED.row_bytes)
+
+            assert found.outputs == (STREAMED.reference(x).tobytes(),)
+            assert sum(moved) == STREAMED.inputs + STREAMED.outputs
+            if mode is Mode.CRC:
+                assert found.trace == (zlib.crc32(STREAMED.hidden(x)), zlib.crc32(STREAMED.reference(x)))
+            if mode is Mode.TIME:
+                assert 0 < sum(found.trace) <= found.ticks
+        assert link.retries == 0
+
+
+def test_a_faulty_wire_never_changes_a_streamed_result(streaming: Path, capsys: pytest.CaptureFixture[str]):
+    _survive(1_000, STREAMED, streaming, capsys)
+
+
+@pytest.mark.long
+def test_a_faulty_wire_never_changes_a_streamed_result_in_10000_frames(
+    streaming: Path, capsys: pytest.CaptureFixture[str]
+):
+    _survive(10_000, STREAMED, streaming, capsys)
+
+
+def test_a_long_row_is_waited_for_and_pushed_once(streaming: Path):
+    x = vector(STREAMED, 8)
+    with Bench(streaming, TOY_MILLISECONDS="700") as bench, connect(bench.path, Timing(answer=0.1)) as link:
+        found = link.infer([x.tobytes()], [STREAMED.outputs], row_bytes=STREAMED.row_bytes)
+
+        assert (link.retries, link.reminders > 0) == (0, True)
+        assert found.outputs == (STREAMED.reference(x).tobytes(),)
+
+
+def test_a_host_that_died_between_rows_leaves_a_board_that_begins_again(streaming: Path):
+    x = vector(STREAMED, 9)
+    with Bench(streaming) as bench:
+        for rows in (1, 2, 4):
+            with connect(bench.path) as link:
+                link._stream(x.tobytes()[: rows * STREAMED.row_bytes], STREAMED.row_bytes, Mode.CRC, lambda _: None)
+        with connect(bench.path) as link:
+            found = link.infer([x.tobytes()], [STREAMED.outputs], Mode.CRC, row_bytes=STREAMED.row_bytes)
+
+    assert found.outputs == (STREAMED.reference(x).tobytes(),)
+    assert found.trace[0] == zlib.crc32(STREAMED.hidden(x))
+
+
+def test_a_board_takes_no_row_but_the_next_and_none_that_is_not_the_hosts(streaming: Path):
+    """Refusals leave the inference as it was, so it ends with the right result."""
+    x = vector(STREAMED, 10).tobytes()
+    size = STREAMED.row_bytes
+    parts = [x[at : at + size] for at in range(0, len(x), size)]
+    out_of_range, not_now = b"\3", b"\4"
+
+    def write(offset: int, data: bytes) -> tuple[Kind, bytes]:
+        return Kind.WRITE, b"\0" + offset.to_bytes(4, "little") + data
+
+    def push(row: int, crc: int | None = None, mode: int = 2) -> tuple[Kind, bytes]:
+        crc = zlib.crc32(parts[row]) if crc is None else crc
+        return Kind.PUSH, bytes([mode]) + row.to_bytes(4, "little") + crc.to_bytes(4, "little")
+
+    def run(mode: int) -> tuple[Kind, bytes]:
+        return Kind.RUN, bytes([mode]) + zlib.crc32(x).to_bytes(4, "little")
+
+    steps: list[tuple[tuple[Kind, bytes], bytes | None]] = [
+        (run(2), not_now),
+        ((Kind.WRITE, b"\1" + bytes(4)), out_of_range),
+        (write(len(x), b"x"), out_of_range),
+        (write(2**32 - 1, b"xx"), out_of_range),
+        (write(size, b"x"), not_now),  # row 1 before row 0
+        (write(size - 1, b"xx"), not_now),  # across the end of the row
+        (write(0, parts[0][:50]), None),
+        (write(50, parts[0][50:]), None),
+        (push(0, crc=1), not_now),
+        (push(0, mode=3), out_of_range),
+        (push(1), not_now),
+        ((Kind.PUSH, bytes(8)), b"\1"),
+        (push(0), None),
+        (push(0), not_now),
+        (run(2), not_now),
+        (write(0, b"x"), not_now),
+    ]
+    for row in range(1, STREAMED.rows):
+        start = row * size
+        steps += [(write(start, parts[row][:40]), None), (write(start + 40, parts[row][40:]), None)]
+        steps += [(push(row, mode=1), not_now), (push(row), None)]
+    steps += [(run(0), not_now), ((Kind.RUN, b"\2" + bytes(4)), not_now), (run(2), None)]
+    with Bench(streaming) as bench:
+        e = Exchange(bench.path)
+        seq = e.link._seq
+        for (kind, payload), error in steps:
+            seq = seq % 255 + 1
+            frame = pack(seq, kind, payload)
+            for _ in range(2):  # a repeated request does nothing twice
+                ((number, type_, answer),) = e.ask(frame)
+                assert (number, type_) == (seq, 0xFF if error else kind | 0x80), (kind, payload)
+                assert error is None or answer == error
+        e.link._seq = seq
+        assert e.link._read(0, STREAMED.outputs, lambda _: None) == STREAMED.reference(vector(STREAMED, 10)).tobytes()
+        assert e.link._trace()[0] == zlib.crc32(STREAMED.hidden(vector(STREAMED, 10)))
+        e.link._request(*write(0, b"x"))  # the place of row 0 may be that of the outputs
+        ((_, type_, answer),) = e.ask(pack(e.link._seq % 255 + 1, *run(2)))
+        assert (type_, answer) == (0xFF, not_now)
+        e.link.close()
+
+
+def test_a_row_is_pushed_only_where_the_input_is_streamed(bench: Bench):
+    e = Exchange(bench.path)
+
+    assert e.ask(pack(e.link._seq + 1, Kind.PUSH, bytes(9))) == [(e.link._seq + 1, 0xFF, b"\2")]
+    e.link.close()
 
 
 def test_random_bytes_never_crash_the_board(toy: Toy, bench: Bench):

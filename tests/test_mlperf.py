@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from toy import APP, HOST, SANITIZED, SCALE, ZERO, Bench, C, Int8, Toy, compile_
 
 from host_tools.build import build
 from host_tools.emulate import emulate
+from host_tools.frames import Kind, pack, unpack
 from host_tools.ports import Port
 from host_tools.project import Project
 from host_tools.reference import Reference
@@ -250,8 +252,42 @@ def test_results_are_right_without_a_buffer_or_are_refused(transform: int, outpu
         assert runner.ask("results") == [kept]
 
 
-def test_results_too_large_to_keep_are_right_with_a_buffer(tmp_path: Path):
-    toy = Toy(outputs=700)
+def test_a_streamed_input_without_memory_to_hold_it_is_refused(tmp_path: Path):
+    toy = Toy(streamed=True, buffer=0)
+    with start(toy, tmp_path) as bench:
+        runner = Runner.awake(bench)
+        assert runner.raw("db load 305%") == f"Supplied buffer size 305 exceeds maximum of 0\n{READY}"
+        assert runner.ask("db 00") == runner.ask("db print") == []
+        assert runner.ask("infer 1 0") == ["e-[Input is streamed and too large to load: use frames]"]
+        assert runner.ask("results") == ["e-[No results: use infer first]"]
+
+
+def test_rows_left_over_from_frames_do_not_reach_an_inference_in_text(tmp_path: Path):
+    toy = Toy(streamed=True)
+    x = vector(toy, 11)
+    with start(toy, tmp_path) as bench:
+        runner = Runner.awake(bench)
+        runner.load(x.tobytes())
+        assert runner.ask("shoehorn") == ["m-shoehorn-[1]"]
+        row = bytes(toy.row_bytes)
+        frames = (
+            (Kind.HELLO, b""),
+            (Kind.WRITE, bytes(5) + row[:59]),
+            (Kind.WRITE, b"\0" + (59).to_bytes(4, "little") + row[59:]),
+            (Kind.PUSH, bytes(5) + zlib.crc32(row).to_bytes(4, "little")),
+            (Kind.BYE, b""),
+        )
+        for seq, (kind, payload) in enumerate(frames, 1):
+            runner.port.write(pack(seq, kind, payload))
+            heard = b""
+            while not any(f and f.seq == seq and f.type == kind | 0x80 for f in map(unpack, heard.split(b"\0"))):
+                heard += runner.port.read()
+        assert runner.ask("infer 1 0")[-1] == results(toy.reference(x))
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_results_too_large_to_keep_are_right_with_a_buffer(streamed: bool, tmp_path: Path):
+    toy = Toy(outputs=700, streamed=streamed)
     x = vector(toy, 3)
     with start(toy, tmp_path) as bench:
         runner = Runner.awake(bench)
@@ -285,8 +321,9 @@ def test_the_keyword_benchmark_gets_its_labels_over_the_text_protocol(gen: Gen, 
     assert right >= 17
 
 
-def test_pixels_lose_128(tmp_path: Path):
-    toy = Toy(transform=1, mlperf="vww01")
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_pixels_lose_128(streamed: bool, tmp_path: Path):
+    toy = Toy(transform=1, mlperf="vww01", streamed=streamed)
     x = vector(toy, 4)
     sent = (x.astype(np.int16) + 128).astype(np.uint8).tobytes()
     with start(toy, tmp_path) as bench:
@@ -296,8 +333,9 @@ def test_pixels_lose_128(tmp_path: Path):
         assert runner.ask("infer 2 2")[-1] == results(toy.reference(x))
 
 
-def test_floats_are_quantised_and_compared_with_the_output(tmp_path: Path):
-    toy = Toy(rows=8, row_bytes=80, outputs=640, transform=2, results=1, mlperf="ad01")
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_floats_are_quantised_and_compared_with_the_output(streamed: bool, tmp_path: Path):
+    toy = Toy(rows=8, row_bytes=80, outputs=640, transform=2, results=1, mlperf="ad01", streamed=streamed)
     rng = np.random.default_rng(5)
     sent = rng.normal(0, 6, toy.inputs).astype(np.float32)
     sent[:8] = [0.03125, -0.03125, 0.09375, 1e9, -1e30, np.inf, -np.inf, 0.0]  # ties, and what saturates

@@ -42,6 +42,7 @@ class Toy:
     transform: int = 0
     results: int = 0
     frame_bytes: int = 64
+    streamed: bool = False  # the input arrives row by row
 
     @property
     def inputs(self) -> int:
@@ -49,6 +50,8 @@ class Toy:
 
     @property
     def db_bytes(self) -> int:
+        if self.streamed and not self.buffer:
+            return 0
         return self.inputs * (4 if self.transform == 2 else 1)
 
     def hidden(self, x: Int8) -> Int8:
@@ -63,16 +66,21 @@ class Toy:
 
     def app_config(self) -> str:
         octets = ", ".join(str(b) for b in self.identity)
+        place = "toy_next_row" if self.streamed else "toy_input"
         return f"""#ifndef APP_CONFIG_H
 #define APP_CONFIG_H
 #include "toy.h"
 #include "board_config.h"
 #define SH_APP_NAME "toy"
 #define SH_APP_IDENTITY {{{octets}}}
-#define SH_APP_INPUT_TABLE(X) X(toy_input, {self.inputs}u, SH_APP_INT8, 0.0625f, -5)
+#define SH_APP_INPUT_TABLE(X) X({place}, {self.inputs}u, SH_APP_INT8, 0.0625f, -5)
 #define SH_APP_OUTPUT_TABLE(X) X(toy_output, {self.outputs}u, SH_APP_INT8, {SCALE}f, {ZERO})
 #define SH_APP_OPS 2
-#define SH_APP_RUN() toy_run()
+#define SH_APP_RUN() {"((void)0)" if self.streamed else "toy_run()"}
+#define SH_APP_INPUT_ROWS {self.rows if self.streamed else 0}u
+#define SH_APP_INPUT_ROW_BYTES {self.row_bytes if self.streamed else 0}u
+#define SH_APP_PUSH_ROW(row) {"toy_push_row(row)" if self.streamed else "((void)(row))"}
+#define SH_APP_RESET() {"toy_reset()" if self.streamed else "((void)0)"}
 #define SH_APP_MLPERF "{self.mlperf}"
 #define SH_APP_DB_BYTES {self.db_bytes}u
 #define SH_APP_DB_BUFFER {self.buffer}
@@ -91,6 +99,7 @@ class Toy:
         numbers = {"TOY_ROWS": self.rows, "TOY_ROW_BYTES": self.row_bytes, "TOY_OUTPUTS": self.outputs}
         sizes = "".join(f"#define {name} {value}\n" for name, value in numbers.items())
         prototypes = "int8_t *toy_input(void);\nconst int8_t *toy_output(void);\nvoid toy_run(void);\n"
+        prototypes += "void *toy_next_row(void);\nvoid toy_push_row(const void *row);\nvoid toy_reset(void);\n"
         (folder / "toy.h").write_text(f"#pragma once\n#include <stdint.h>\n{sizes}{prototypes}")
         sources = [*sorted(APP.glob("*.c")), C / "toy.c", C / "fake_board.c"]
         compile_c(sources, folder / "board", compiler, f"-I{folder}", f"-I{APP}", *flags)

@@ -134,12 +134,26 @@ void sh_db_to_inputs(void)
 {
     sh_app_tensor first = sh_app_input(0);
     if (SH_APP_INPUT_TRANSFORM == 2) {
-        for (uint32_t i = 0; i < SH_APP_DB_BYTES / 4u; i++) {
+        for (uint32_t i = 0; i != SH_APP_DB_BYTES / 4u; i++) {
             sh_app_store(&first, i, sh_db_float(i));
         }
     } else if (SH_APP_DB_BUFFER) {
-        for (uint32_t i = 0; i < SH_APP_DB_BYTES; i++) {
+        for (uint32_t i = 0; i != SH_APP_DB_BYTES; i++) {
             *input_byte(i) = (uint8_t)(buffer[i] ^ FLIP);
+        }
+    }
+}
+
+void sh_db_to_row(uint32_t row)
+{
+    sh_app_tensor next = sh_app_input(0);
+    uint32_t first = row * SH_APP_INPUT_ROW_BYTES;
+    uint32_t count = SH_APP_DB_BUFFER ? SH_APP_INPUT_ROW_BYTES : 0u;
+    for (uint32_t i = 0; i < count; i++) {
+        if (SH_APP_INPUT_TRANSFORM == 2) {
+            sh_app_store(&next, i, sh_db_float(first + i));
+        } else {
+            ((uint8_t *)next.data)[i] = (uint8_t)(buffer[first + i] ^ FLIP);
         }
     }
 }

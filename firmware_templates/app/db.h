@@ -21,4 +21,7 @@ float sh_db_float(uint32_t i);
 // already.
 void sh_db_to_inputs(void);
 
+// The same for row `row` of a streamed input, into the place of the row that is next.
+void sh_db_to_row(uint32_t row);
+
 #endif

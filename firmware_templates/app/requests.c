@@ -6,13 +6,14 @@
 #include "crc.h"
 #include "sh_app.h"
 #include "sh_board.h"
+#include "stream.h"
 #include "trace.h"
 
 #define LINK_VERSION 1u
 #define HELLO_BYTES 19u // without the name
 
 static uint64_t run_ticks;
-static bool run_done; // by the request that was done last, if that was RUN
+static bool done; // what the last RUN or PUSH asked for
 
 // Little endian, `size` bytes.
 static uint64_t get(const uint8_t *from, uint32_t size)
@@ -37,6 +38,9 @@ static sh_request_error hello(uint8_t *payload, uint32_t *bytes)
     static const char name[] = SH_APP_NAME;
     if (*bytes != 0) {
         return SH_REQUEST_BAD_FRAME;
+    }
+    if (SH_APP_INPUT_ROWS != 0) {
+        sh_stream_abandon();
     }
     put(payload, LINK_VERSION, 1);
     put(payload + 1, SH_APP_FRAME_BYTES, 2);
@@ -69,6 +73,12 @@ static sh_request_error write_input(uint8_t *payload, uint32_t *bytes)
         return SH_REQUEST_BAD_FRAME;
     }
     uint32_t size = *bytes - 5u;
+    *bytes = 0;
+    if (SH_APP_INPUT_ROWS != 0) {
+        bool known = payload[0] < SH_APP_INPUTS;
+        return known ? sh_stream_write(get(payload + 1, 4), payload + 5, size)
+                     : SH_REQUEST_OUT_OF_RANGE;
+    }
     uint8_t *to = part(sh_app_input(payload[0]), get(payload + 1, 4), size);
     if (to == NULL) {
         return SH_REQUEST_OUT_OF_RANGE;
@@ -76,12 +86,14 @@ static sh_request_error write_input(uint8_t *payload, uint32_t *bytes)
     for (uint32_t i = 0; i < size; i++) {
         to[i] = payload[5 + i];
     }
-    *bytes = 0;
     return SH_REQUEST_DONE;
 }
 
 static uint32_t inputs_crc(void)
 {
+    if (SH_APP_INPUT_ROWS != 0) {
+        return sh_stream_crc();
+    }
     uint32_t crc = 0;
     for (uint32_t i = 0; i < SH_APP_INPUTS; i++) {
         sh_app_tensor tensor = sh_app_input(i);
@@ -90,29 +102,57 @@ static uint32_t inputs_crc(void)
     return crc;
 }
 
+// Runs the model, and counts its ticks.
+static void run_whole(sh_trace_mode mode)
+{
+    sh_trace_start(mode);
+    uint64_t begun = sh_board_ticks();
+    SH_APP_RUN();
+    run_ticks = sh_board_ticks() - begun;
+    sh_trace_stop();
+}
+
+// A streamed input has been through the model when its last row was pushed.
 static sh_request_error run(uint8_t *payload, uint32_t *bytes, bool repeated)
 {
     if (*bytes != 1 && *bytes != 5) {
         return SH_REQUEST_BAD_FRAME;
     }
-    if (!(repeated && run_done)) {
-        run_done = false;
+    if (!(repeated && done)) {
+        done = false;
         if (payload[0] > SH_TRACE_CRC) {
             return SH_REQUEST_OUT_OF_RANGE;
         }
-        if (*bytes == 5 && get(payload + 1, 4) != inputs_crc()) {
+        if ((*bytes == 5 && get(payload + 1, 4) != inputs_crc()) ||
+            (SH_APP_INPUT_ROWS != 0 && !sh_stream_is_complete(payload[0]))) {
             return SH_REQUEST_NOT_NOW;
         }
-        sh_trace_start((sh_trace_mode)payload[0]);
-        uint64_t begun = sh_board_ticks();
-        SH_APP_RUN();
-        run_ticks = sh_board_ticks() - begun;
-        sh_trace_stop();
-        run_done = true;
+        if (SH_APP_INPUT_ROWS != 0) {
+            run_ticks = sh_stream_ticks();
+        } else {
+            run_whole((sh_trace_mode)payload[0]);
+        }
+        done = true;
     }
     put(payload, run_ticks, 8);
     *bytes = 8;
     return SH_REQUEST_DONE;
+}
+
+static sh_request_error push(const uint8_t *payload, uint32_t *bytes, bool repeated)
+{
+    if (*bytes != 9) {
+        return SH_REQUEST_BAD_FRAME;
+    }
+    *bytes = 0;
+    if (repeated && done) {
+        return SH_REQUEST_DONE;
+    }
+    uint32_t row = (uint32_t)get(payload + 1, 4);
+    uint32_t crc = (uint32_t)get(payload + 5, 4);
+    sh_request_error error = sh_stream_push(payload[0], row, crc);
+    done = error == SH_REQUEST_DONE;
+    return error;
 }
 
 static sh_request_error read_output(uint8_t *payload, uint32_t *bytes)
@@ -172,7 +212,8 @@ static sh_request_error read_crc(uint8_t *payload, uint32_t *bytes)
     if (payload[0] > 1 || tensor.bytes == 0) {
         return SH_REQUEST_OUT_OF_RANGE;
     }
-    put(payload, sh_crc32(0, tensor.data, tensor.bytes), 4);
+    bool arriving = payload[0] == 0 && SH_APP_INPUT_ROWS != 0;
+    put(payload, arriving ? sh_stream_crc() : sh_crc32(0, tensor.data, tensor.bytes), 4);
     *bytes = 4;
     return SH_REQUEST_DONE;
 }
@@ -197,6 +238,8 @@ sh_request_error sh_request(uint8_t type, uint8_t *payload, uint32_t *bytes, boo
     case SH_REQUEST_BYE:
         *bytes = 0;
         return SH_REQUEST_DONE;
+    case SH_REQUEST_PUSH:
+        return SH_APP_INPUT_ROWS != 0 ? push(payload, bytes, repeated) : SH_REQUEST_UNKNOWN;
     default:
         return SH_REQUEST_UNKNOWN;
     }

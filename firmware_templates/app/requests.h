@@ -14,6 +14,7 @@ enum {
     SH_REQUEST_STACK,
     SH_REQUEST_CRC,
     SH_REQUEST_BYE,
+    SH_REQUEST_PUSH,
 };
 
 typedef enum {

@@ -5,6 +5,7 @@
 #include "frames.h"
 #include "sh_app.h"
 #include "sh_board.h"
+#include "stream.h"
 
 _Static_assert(SH_APP_RESULTS == 0 || SH_APP_INPUT_TRANSFORM == 2,
                "the mean squared error is taken against float32 input");
@@ -42,10 +43,29 @@ void sh_results_forget(void)
     kept = false;
 }
 
+static void load(void)
+{
+    if (SH_APP_INPUT_ROWS == 0) { // else each inference takes its rows
+        sh_db_to_inputs();
+    }
+}
+
+static void run(void)
+{
+    if (SH_APP_INPUT_ROWS != 0) {
+        sh_stream_abandon();
+    }
+    for (uint32_t row = 0; row != SH_APP_INPUT_ROWS; row++) {
+        sh_db_to_row(row);
+        SH_APP_PUSH_ROW(sh_app_input(0).data);
+    }
+    SH_APP_RUN();
+}
+
 void sh_results_load(void)
 {
     if (SH_APP_DB_BUFFER) {
-        sh_db_to_inputs();
+        load();
         sh_results_forget();
     } else {
         sh_db_close();
@@ -56,7 +76,7 @@ void sh_results_load(void)
 // disadvantage.
 void sh_results_infer(void)
 {
-    SH_APP_RUN();
+    run();
     if (runs == 0) {
         keep();
     }
@@ -110,8 +130,8 @@ void sh_results_print(void)
             sh_print("e-[Results are overwritten: load again and use 'infer 1 0']\r\n");
             return;
         }
-        sh_db_to_inputs(); // too many bytes to keep: compute them once more, untimed
-        SH_APP_RUN();
+        load(); // too many bytes to keep: compute them once more, untimed
+        run();
         runs = 1;
     }
     sh_print("m-results-[");

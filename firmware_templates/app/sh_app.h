@@ -19,7 +19,7 @@ typedef enum {
 
 // One input or output of the model. real = scale * (stored - zero_point).
 typedef struct {
-    void *data;     // an input may be written until the next inference
+    void *data;     // an input may be written until the next inference; streamed: its next row
     uint32_t bytes; // 0: there is no such tensor
     sh_app_type type;
     float scale; // 0 for float32

@@ -20,8 +20,9 @@ def _table(unit: Unit, kind: str) -> str:
             scale, zero = (type_.quant.scale, type_.quant.zero_point) if type_.quant else (0.0, 0)
             if type_.dtype is DType.FLOAT32:
                 scale, zero = 0.0, 0
+            function = "next_row" if tensor == unit.streamed and kind == "input" else suffix
             arguments = (
-                f"{unit.name}_{suffix}",
+                f"{unit.name}_{function}",
                 f"{type_.bytes}u",
                 _TYPES[type_.dtype],
                 c.number(float(scale)),
@@ -29,6 +30,26 @@ def _table(unit: Unit, kind: str) -> str:
             )
             rows.append(c.call("X", arguments))
     return " ".join(rows)
+
+
+def _rows(unit: Unit) -> dict[str, str]:
+    """How an inference is run: at once, or row by row."""
+    if unit.streamed is None:
+        return {
+            "SH_APP_RUN()": f"{unit.name}_run()",
+            "SH_APP_INPUT_ROWS": "0u",
+            "SH_APP_INPUT_ROW_BYTES": "0u",
+            "SH_APP_PUSH_ROW(row)": "((void)(row))",
+            "SH_APP_RESET()": "((void)0)",
+        }
+    type_ = unit.type(unit.streamed)
+    return {
+        "SH_APP_RUN()": "((void)0)",
+        "SH_APP_INPUT_ROWS": f"{type_.rows}u",
+        "SH_APP_INPUT_ROW_BYTES": f"{type_.row_bytes}u",
+        "SH_APP_PUSH_ROW(row)": f"{unit.name}_push_row(row)",
+        "SH_APP_RESET()": f"{unit.name}_reset()",
+    }
 
 
 def db_bytes(unit: Unit, task: Task | None) -> int:
@@ -47,6 +68,8 @@ def app_config_h(unit: Unit, board: Board, task: Task | None, identity: str) -> 
     buffer = int(unit.plan.arena_bytes + size <= board.arena_limit_bytes)
     if task and task.transform is Transform.FLOAT32 and not buffer:
         task, size = None, db_bytes(unit, None)  # quantising on the board needs the buffer
+    if unit.streamed and not buffer:
+        size = 0  # nothing holds the whole input
     octets = ", ".join(f"0x{identity[i : i + 2]}" for i in range(0, 16, 2))
     macros = {
         "SH_APP_NAME": c.string(unit.name),
@@ -54,7 +77,7 @@ def app_config_h(unit: Unit, board: Board, task: Task | None, identity: str) -> 
         "SH_APP_INPUT_TABLE(X)": _table(unit, "input"),
         "SH_APP_OUTPUT_TABLE(X)": _table(unit, "output"),
         "SH_APP_OPS": str(len(unit.stages)),
-        "SH_APP_RUN()": f"{unit.name}_run()",
+        **_rows(unit),
         "SH_APP_MLPERF": c.string(task.id if task else unit.name),
         "SH_APP_DB_BYTES": f"{size}u",
         "SH_APP_DB_BUFFER": str(buffer),

@@ -1,5 +1,6 @@
 // A model for tests, in the shape of a generated library: two ops in three steps. The first one
-// overwrites the input, so a second inference without loading gives other results.
+// overwrites the input, so a second inference without loading gives other results. It may be fed
+// whole, or row by row; then the rows to come lie in a ring of two.
 #define _GNU_SOURCE
 #include "toy.h"
 
@@ -44,14 +45,19 @@ static void sum(void)
     }
 }
 
-void toy_run(void)
+static void dawdle(void)
 {
-    const char *pause = getenv("TOY_MILLISECONDS");
-    if (pause != NULL) {
-        long ms = atol(pause);
+    const char *told = getenv("TOY_MILLISECONDS");
+    if (told != NULL) {
+        long ms = atol(told);
         (void)nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000},
                         NULL);
     }
+}
+
+void toy_run(void)
+{
+    dawdle();
     sh_trace_begin(0);
     triple(0, 2);
     sh_trace_end(0, &hidden, 0, 2);
@@ -61,4 +67,35 @@ void toy_run(void)
     sh_trace_begin(1);
     sum();
     sh_trace_end(1, &result, 0, 1);
+}
+
+static int8_t ring[2][TOY_ROW_BYTES];
+static int32_t arrived;
+
+void *toy_next_row(void)
+{
+    return ring[arrived % 2];
+}
+
+void toy_reset(void)
+{
+    arrived = 0;
+}
+
+void toy_push_row(const void *row)
+{
+    const int8_t *from = row;
+    for (int32_t i = 0; i < TOY_ROW_BYTES; i++) {
+        rows[arrived * TOY_ROW_BYTES + i] = from[i];
+    }
+    sh_trace_begin(0);
+    triple(arrived, arrived + 1);
+    sh_trace_end(0, &hidden, arrived, arrived + 1);
+    if (++arrived == TOY_ROWS) {
+        dawdle();
+        sh_trace_begin(1);
+        sum();
+        sh_trace_end(1, &result, 0, 1);
+        arrived = 0;
+    }
 }
