@@ -12,6 +12,7 @@ from rich.table import Table
 
 from generator import build, targets
 from generator.cli_graph import graph_options, plan_graph
+from generator.cli_page import curve_json, page_options, points, print_curve, progress, write_page
 from generator.console import emit_json, err, json_option, out
 from generator.emit import bundle, mlperf
 from generator.errors import ShoehornError
@@ -98,7 +99,8 @@ def firmware(
     """Plans MODEL (default: handwritten digits) for a board and writes a PlatformIO project."""
     board = targets.board(board_id)
     options = _options(sram, minimize, stream_input, disable, preserve)
-    planned, files = build.firmware(model or MODELS / "digits.tflite", board, options, task)
+    with progress("planning"):
+        planned, files = build.firmware(model or MODELS / "digits.tflite", board, options, task)
     folder = folder or Path(f"{planned.unit.name}-{board.id}")
     bundle.write(files, folder)
     if as_json:
@@ -113,6 +115,7 @@ def firmware(
 @click.argument("model", type=click.Path(path_type=Path), required=False)
 @click.option("--board", "board_id", metavar="BOARD", help="Plan with this board's kernels and within its SRAM.")
 @_planning
+@page_options
 @graph_options
 @json_option
 def plan(
@@ -123,25 +126,38 @@ def plan(
     stream_input: bool,
     disable: tuple[str, ...],
     preserve: tuple[str, ...],
+    html: Path | None,
+    with_pareto: bool,
     graph: Path | None,
     budget: int | None,
     seconds: float | None,
     as_json: bool,
 ) -> None:
-    """Plans MODEL and writes nothing; without a board, with the portable kernels."""
+    """Plans MODEL; without a board, with the portable kernels. Writes nothing but the page of --html."""
     if (model is None) == (graph is None):
         raise click.UsageError("give either MODEL or --graph FILE")
     if graph is not None:
+        if html or with_pareto:
+            raise click.UsageError("--html and --pareto go with MODEL")
         plan_graph(graph, budget, seconds, as_json)
         return
     if model is None or budget is not None or seconds is not None:
         raise click.UsageError("--budget and --seconds go with --graph; MODEL takes --sram")
     board = targets.board(board_id) if board_id else None
-    planned = build.plan_model(model, board, _options(sram, minimize, stream_input, disable, preserve))
+    options = _options(sram, minimize, stream_input, disable, preserve)
+    with progress("planning") as say:
+        planned = build.plan_model(model, board, options)
+        curve = points(planned, say) if with_pareto else ()
+    if html is not None:
+        write_page(planned, curve, html)
     if as_json:
-        emit_json(planned.report)
-    else:
-        _print_plan(planned, board)
+        emit_json({**planned.report, "pareto": curve_json(curve)} if with_pareto else planned.report)
+        return
+    _print_plan(planned, board)
+    if curve:
+        print_curve(curve)
+    if html is not None:
+        out.print(f"wrote {html}", soft_wrap=True)
 
 
 def _table(*columns: str, title: str | None = None, right: Sequence[int] = (), fold: int) -> Table:

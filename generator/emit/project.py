@@ -10,6 +10,7 @@ from pathlib import Path
 from generator.emit import app, mlperf
 from generator.emit.bundle import Bundle, digest
 from generator.emit.library import library
+from generator.emit.page import page
 from generator.emit.plan_json import plan_json
 from generator.emit.readme import readme
 from generator.emit.reference import reference_files
@@ -93,6 +94,7 @@ def project(unit: Unit, found: Constants, board: Board, choice: str, report: Map
         "platformio.ini": fill(settings, {"BOARD": board.id, "MODEL": unit.name}),
         "report.json": _json(report),
         "plan.json": _json(plan_json(unit, identity)),
+        "plan.html": page(unit, report).encode(),
         "README.md": readme(unit, board).encode(),
         "src/app_config.h": app.app_config_h(unit, board, task, identity).encode(),
         f"boards/{board.id}.json": board.path.read_bytes(),

@@ -1,0 +1,88 @@
+"""`gen plan --html` and `--pareto`, and what `gen` shows while it plans: reads arguments, calls the road, prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from generator import pareto
+from generator.build import Planned
+from generator.console import err, out
+from generator.emit.page import START, page
+from generator.emit.page.parts import Dot
+from generator.errors import ShoehornError
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_Say = Callable[[str], None]
+
+
+def page_options(command: _Command) -> _Command:
+    """The options of `gen plan` that show a plan."""
+    command = click.option(
+        "--pareto",
+        "with_pareto",
+        is_flag=True,
+        help=f"Plan for up to {pareto.BUDGETS} budgets as well: arena against predicted time.",
+    )(command)
+    return click.option(
+        "--html",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Write a page that shows the arena over time.",
+    )(command)
+
+
+@contextmanager
+def progress(what: str) -> Iterator[_Say]:
+    """A line on stderr with the seconds so far, gone at the end; nothing where stderr is no terminal.
+
+    Yields a function that says what is being done now.
+    """
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task(what)
+        yield lambda text: bar.update(task, description=f"{what}: {text}")
+
+
+def points(planned: Planned, say: _Say) -> tuple[pareto.Point, ...]:
+    """The curve of a planned model."""
+    unit = planned.unit
+    return pareto.curve(unit.graph, unit.stages, unit.plan.streamed, say)
+
+
+def write_page(planned: Planned, curve: Sequence[pareto.Point], path: Path) -> None:
+    """Writes the page. ShoehornError where the file cannot be written, or is there and no page of ours."""
+    dots = [Dot(p.arena_bytes, p.predicted_instructions, p.steps, p.macs) for p in curve]
+    text = page(planned.unit, planned.report, dots, pareto.RULER)
+    try:
+        if path.exists() and not path.read_bytes().startswith(START.encode()):
+            raise ShoehornError(
+                f"{path}: exists and is no page of Shoehorn's; nothing was written, name another --html"
+            )
+        path.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise ShoehornError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def curve_json(curve: Sequence[pareto.Point]) -> list[Mapping[str, int]]:
+    """The curve for `--json`."""
+    return [vars(point) for point in curve]
+
+
+def print_curve(curve: Sequence[pareto.Point]) -> None:
+    """The curve as a table."""
+    least = min(p.predicted_instructions for p in curve)
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in ("arena", "predicted instructions", "more than least", "steps", "MACs"):
+        table.add_column(column, justify="right")
+    for p in curve:
+        more = f"{100 * (p.predicted_instructions - least) / max(1, least):.3f} %"
+        table.add_row(f"{p.arena_bytes:,}", f"{p.predicted_instructions:,}", more, f"{p.steps:,}", f"{p.macs:,}")
+    out.print(table)
+    out.print(f"predicted by a rough ruler: {pareto.RULER}", soft_wrap=True)

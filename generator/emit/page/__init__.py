@@ -1,0 +1,45 @@
+"""plan.html: one self-contained page that shows the arena over time; it loads nothing and works from a file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+from generator.emit.page import parts
+from generator.emit.page.parts import Dot
+from generator.emit.page.picture import as_data, picture
+from generator.emit.unit import Unit
+
+START = "<!doctype html>\n<!-- Written by Shoehorn -->\n"
+"""How each page begins: what tells ours from a stranger's file."""
+
+_HERE = Path(__file__).resolve().parent
+_SCRIPTS = ("data.js", "view.js", "draw.js", "lists.js", "main.js")
+
+
+def _data(value: Mapping[str, object]) -> str:
+    """JSON that may stand within a <script>: no `<` can end it, whatever a tensor is called."""
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def page(unit: Unit, report: Mapping[str, object], dots: Sequence[Dot] = (), ruler: str = "") -> str:
+    """The page as text; equal arguments give equal text.
+
+    `report` is report.json's object, `dots` the Pareto curve, smallest arena first, and `ruler` what its time is.
+    """
+    seen = picture(unit)
+    board = report["board"]
+    where = f"{unit.name} on {board['id']}" if isinstance(board, Mapping) else unit.name
+    values = {
+        "TITLE": escape(where),
+        "FACTS": parts.facts(report, seen),
+        "PASSES": parts.passes(report),
+        "PARETO": parts.pareto(dots, unit.plan.arena_bytes, ruler) if dots else "",
+        "STYLE": (_HERE / "page.css").read_text(),
+        "DATA": _data(as_data(unit, seen)),
+        "SCRIPT": "\n".join((_HERE / name).read_text() for name in _SCRIPTS),
+    }
+    return START + re.sub(r"@([A-Z]+)@", lambda found: values[found[1]], (_HERE / "page.html").read_text())

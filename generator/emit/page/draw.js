@@ -1,0 +1,198 @@
+// The picture: addresses upwards, time to the right, and below it how many bytes are alive.
+const canvas = $("arena");
+const LEFT = 72, TOP = 22, RIGHT = 12, BOTTOM = 26, STRIP = 64, GAP = 14;
+const box = { width: 0, height: 0 }; // of the plot, in CSS pixels
+const labels = owners.map((owner, i) => (owner.kind === "scratch" ? null : labelOf(i)));
+let paint = {};
+let asked = false;
+
+function redraw() {
+  if (asked) return;
+  asked = true;
+  requestAnimationFrame(() => {
+    asked = false;
+    draw();
+  });
+}
+
+const x = (time) => LEFT + ((time - view.t0) / (view.t1 - view.t0)) * box.width;
+const y = (address) => TOP + box.height - ((address - view.a0) / (view.a1 - view.a0)) * box.height;
+const timeAt = (px) => view.t0 + ((px - LEFT) / box.width) * (view.t1 - view.t0);
+const addressAt = (py) => view.a0 + ((TOP + box.height - py) / box.height) * (view.a1 - view.a0);
+
+// Colours of the theme that is on.
+function mix() {
+  const style = getComputedStyle(document.documentElement);
+  const get = (name) => style.getPropertyValue(name).trim();
+  paint = { bg: get("--bg"), fg: get("--fg"), muted: get("--muted"), line: get("--line"), peak: get("--peak"), mark: get("--mark") };
+  const [s, fill, edge] = ["--fill-s", "--fill-l", "--edge-l"].map(get);
+  paint.fill = owners.map((o) => (o.kind === "scratch" ? get("--scratch") : `hsl(${o.hue} ${s} ${fill})`));
+  paint.edge = owners.map((o) => (o.kind === "scratch" ? get("--scratch") : `hsl(${o.hue} ${s} ${edge})`));
+}
+
+function draw() {
+  const scale = window.devicePixelRatio || 1;
+  const { clientWidth: wide, clientHeight: high } = canvas;
+  canvas.width = Math.round(wide * scale);
+  canvas.height = Math.round(high * scale);
+  Object.assign(box, { width: wide - LEFT - RIGHT, height: high - TOP - BOTTOM - STRIP - GAP });
+  const g = canvas.getContext("2d");
+  g.setTransform(scale, 0, 0, scale, 0, 0);
+  g.fillStyle = paint.bg;
+  g.fillRect(0, 0, wide, high);
+  g.font = "12px system-ui, 'DejaVu Sans', sans-serif";
+  g.textBaseline = "middle";
+  drawAxes(g);
+  clipped(g, TOP, box.height, () => {
+    drawRectangles(g);
+    drawStep(g, TOP, box.height);
+    drawLabels(g);
+  });
+  drawLoads(g);
+  drawPeak(g);
+}
+
+function clipped(g, top, height, body) {
+  g.save();
+  g.beginPath();
+  g.rect(LEFT, top, box.width, height);
+  g.clip();
+  body();
+  g.restore();
+}
+
+// A distance of 1, 2 or 5 times a power of ten that gives about `count` ticks.
+function tick(span, count) {
+  const power = 10 ** Math.floor(Math.log10(Math.max(1, span / count)));
+  return [1, 2, 5, 10].map((n) => n * power).find((n) => span / n <= count) || power;
+}
+
+function drawAxes(g) {
+  const foot = TOP + box.height + GAP + STRIP;
+  g.lineWidth = 1;
+  g.strokeStyle = paint.line;
+  g.fillStyle = paint.muted;
+  g.textAlign = "right";
+  const bytes = tick(view.a1 - view.a0, 9);
+  for (let a = Math.ceil(view.a0 / bytes) * bytes; a <= view.a1; a += bytes) {
+    g.fillText(format(a), LEFT - 8, y(a));
+    line(g, LEFT, y(a), LEFT + box.width, y(a));
+  }
+  g.textAlign = "center";
+  const rows = tick(view.t1 - view.t0, Math.max(2, box.width / 90));
+  for (let t = Math.ceil(view.t0 / rows) * rows; t <= view.t1; t += rows) {
+    line(g, x(t), TOP, x(t), foot);
+    g.fillText(format(t), Math.min(x(t), LEFT + box.width - 16), foot + 12);
+  }
+  g.textAlign = "left";
+  g.fillText("address", 8, 10);
+  g.fillText("rows →", 8, foot + 12);
+}
+
+function line(g, x0, y0, x1, y1) {
+  g.beginPath();
+  g.moveTo(Math.round(x0) + 0.5, Math.round(y0) + 0.5);
+  g.lineTo(Math.round(x1) + 0.5, Math.round(y1) + 0.5);
+  g.stroke();
+}
+
+const seen = (r) => r.last + 1 >= view.t0 && r.first <= view.t1 && r.end >= view.a0 && r.address <= view.a1;
+
+function drawRectangles(g) {
+  for (const wanted of chosen.owners ? [false, true] : [true]) {
+    g.globalAlpha = wanted ? 1 : 0.16;
+    for (const r of rectangles) {
+      if ((chosen.owners && chosen.owners[r.owner] !== wanted) || !seen(r)) continue;
+      const [left, top] = [x(r.first), y(r.end)];
+      const [wide, high] = [Math.max(0.8, x(r.last + 1) - left), Math.max(0.8, y(r.address) - top)];
+      g.fillStyle = paint.fill[r.owner];
+      g.fillRect(left, top, wide, high);
+      if (wide < 4 || high < 4) continue;
+      g.strokeStyle = paint.edge[r.owner];
+      g.strokeRect(left + 0.5, top + 0.5, wide - 1, high - 1);
+    }
+  }
+  g.globalAlpha = 1;
+}
+
+function drawLabels(g) {
+  g.textAlign = "center";
+  g.fillStyle = paint.fg;
+  labels.forEach((at, i) => {
+    if (!at || (chosen.owners && !chosen.owners[i])) return;
+    const [left, right] = [Math.max(LEFT, x(at.first)), Math.min(LEFT + box.width, x(at.last))];
+    const own = at.row.end - at.row.address;
+    const [high, low] = y(0) - y(own) < 13 ? [at.high, at.low] : [at.row.end, at.row.address];
+    const [top, bottom] = [Math.max(TOP, y(high)), Math.min(TOP + box.height, y(low))];
+    if (bottom - top < 13 || right - left < 24) return;
+    const name = shortened(g, owners[i].short, right - left - 6);
+    if (name) g.fillText(name, (left + right) / 2, (top + bottom) / 2);
+  });
+}
+
+// The name, or as much of its end as fits (converters put what differs last), or nothing.
+function shortened(g, name, width) {
+  if (g.measureText(name).width <= width) return name;
+  for (let keep = Math.min(name.length - 1, 40); keep >= 4; keep--) {
+    const text = `…${name.slice(-keep)}`;
+    if (g.measureText(text).width <= width) return text;
+  }
+  return "";
+}
+
+function drawStep(g, top, height) {
+  if (chosen.step < 0) return;
+  const { first, last } = steps[chosen.step];
+  const [left, right] = [x(first), Math.max(x(first) + 2, x(last + 1))];
+  g.globalAlpha = 0.2;
+  g.fillStyle = g.strokeStyle = paint.mark;
+  g.fillRect(left, top, right - left, height);
+  g.globalAlpha = 1;
+  for (const side of [left, right]) line(g, side, top, side, top + height);
+}
+
+function drawLoads(g) {
+  const [top, foot] = [TOP + box.height + GAP, TOP + box.height + GAP + STRIP];
+  clipped(g, top - 1, STRIP + 2, () => {
+    drawStep(g, top, STRIP);
+    const [from, to] = [Math.max(0, Math.floor(view.t0)), Math.min(EVENTS, Math.ceil(view.t1))];
+    g.beginPath();
+    g.moveTo(x(from), foot);
+    for (let t = from; t < to; t++) {
+      const level = foot - (loads[t] / ARENA) * STRIP;
+      g.lineTo(x(t), level);
+      g.lineTo(x(t + 1), level);
+    }
+    g.lineTo(x(to), foot);
+    g.globalAlpha = 0.4;
+    g.fillStyle = paint.muted;
+    g.fill();
+    g.globalAlpha = 1;
+    g.strokeStyle = paint.muted;
+    g.stroke();
+  });
+  g.fillStyle = paint.muted;
+  g.textAlign = "right";
+  g.fillText("alive", LEFT - 8, foot - STRIP / 2);
+}
+
+function drawPeak(g) {
+  const at = x(PEAK_EVENT + 0.5);
+  if (at < LEFT || at > LEFT + box.width) return;
+  g.strokeStyle = g.fillStyle = paint.peak;
+  g.setLineDash([4, 3]);
+  line(g, at, TOP - 4, at, TOP + box.height + GAP + STRIP);
+  g.setLineDash([]);
+  const text = `peak: ${format(PEAK_BYTES)} bytes, step ${steps.length ? stepOf[PEAK_EVENT] : 0}`;
+  const half = g.measureText(text).width / 2;
+  g.textAlign = "center";
+  g.fillText(text, Math.max(LEFT + half, Math.min(LEFT + box.width - half, at)), 9);
+}
+
+// The rectangle at a place of the canvas; what is drawn last lies on top.
+function hit(px, py) {
+  const [time, address] = [timeAt(px), addressAt(py)];
+  if (px < LEFT || px > LEFT + box.width || py < TOP || py > TOP + box.height) return null;
+  const inside = (r) => r.first <= time && time < r.last + 1 && r.address <= address && address < r.end;
+  return rectangles.findLast(inside) || null;
+}

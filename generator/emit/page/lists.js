@@ -1,0 +1,102 @@
+// The lists beside the picture, and the sentence about the step that is chosen.
+const ROW = 24; // pixels, as in the style
+const stepList = $("steps");
+
+function element(tag, attributes, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+const tensorItems = owners.map((owner, i) => {
+  const swatch = element("span", { class: "swatch" });
+  const size = owner.kind === "scratch" ? format(owner.bytes) : format(owner.rows * owner.bytes);
+  const note = owner.kind === "tensor" || owner.kind === "scratch" ? "" : owner.kind;
+  const label = `${owner.name}: ${owner.type} ${owner.kind}, ${size} bytes, written by ${owner.writer}`;
+  const button = element("button", { type: "button", title: label, "aria-pressed": "false" }, swatch,
+    element("span", { class: "name" }, owner.short), element("span", {}, note), element("span", {}, size));
+  button.addEventListener("click", () => {
+    $("search").value = chosen.query === owner.name ? "" : owner.name;
+    search($("search").value);
+  });
+  const item = element("li", {}, button);
+  $("tensors").append(item);
+  return { item, button, swatch, i };
+});
+
+function listTensors() {
+  for (const { item, button, swatch, i } of tensorItems) {
+    item.hidden = Boolean(chosen.owners) && !chosen.owners[i];
+    button.setAttribute("aria-pressed", String(owners[i].name === chosen.query));
+    swatch.style.background = paint.fill[i];
+    swatch.style.borderColor = paint.edge[i];
+  }
+}
+
+const listed = () => chosen.steps || [...steps.keys()];
+
+// Only the rows in sight exist: a plan has up to some ten thousand steps.
+function listSteps() {
+  const shown = listed();
+  $("spacer").style.height = `${shown.length * ROW}px`;
+  for (const old of stepList.querySelectorAll(".row")) old.remove();
+  const first = Math.max(0, Math.floor(stepList.scrollTop / ROW) - 4);
+  const last = Math.min(shown.length, first + Math.ceil(stepList.clientHeight / ROW) + 8);
+  const peak = steps.length ? stepOf[PEAK_EVENT] : -1;
+  for (let place = first; place < last; place++) {
+    const number = shown[place];
+    const { op, y0, y1 } = steps[number];
+    const row = element("div", { class: number === peak ? "row peak" : "row", role: "option", id: `step-${number}`,
+      "aria-selected": String(number === chosen.step), "aria-posinset": place + 1, "aria-setsize": shown.length,
+      title: `${ops[op].name} (${ops[op].kernel})${number === peak ? ", the peak" : ""}` },
+      element("span", { class: "number" }, String(number)), element("span", { class: "name" }, ops[op].name),
+      element("span", {}, y1 - y0 === 1 ? `row ${y0}` : `rows ${range(y0, y1 - 1)}`));
+    row.style.top = `${place * ROW}px`;
+    row.addEventListener("click", () => choose(number));
+    stepList.append(row);
+  }
+  if (chosen.step >= 0) stepList.setAttribute("aria-activedescendant", `step-${chosen.step}`);
+}
+
+function listAll() {
+  listTensors();
+  listSteps();
+  const found = chosen.owners && chosen.owners.filter(Boolean).length;
+  const words = (n, word) => `${format(n)} ${word}${n === 1 ? "" : "s"}`;
+  $("count").textContent = chosen.owners ? `${words(found, "tensor")}, ${words(chosen.steps.length, "step")}` : "";
+}
+
+// Scrolls the list so that a step of it is in sight.
+function scrollTo(number) {
+  const place = listed().indexOf(number);
+  if (place < 0) return;
+  const [top, high] = [place * ROW, stepList.clientHeight];
+  if (top < stepList.scrollTop || top + ROW > stepList.scrollTop + high) stepList.scrollTop = top - high / 2;
+  listSteps();
+}
+
+// The neighbour in the list, `by` places further on.
+function stepBy(by) {
+  const shown = listed();
+  if (!shown.length) return;
+  const at = shown.indexOf(chosen.step);
+  const next = at < 0 ? 0 : Math.min(shown.length - 1, Math.max(0, at + by));
+  choose(shown[next]);
+  scrollTo(shown[next]);
+}
+
+function showDetail() {
+  const detail = $("detail");
+  detail.replaceChildren();
+  if (chosen.step < 0) return;
+  const { op, y0, y1, first, last } = steps[chosen.step];
+  let fullest = first;
+  for (let t = first; t <= last; t++) if (loads[t] > loads[fullest]) fullest = t;
+  const { name, kernel, output } = ops[op];
+  const where = `Step ${chosen.step}: ${name} (${kernel}) computes row${y1 - y0 === 1 ? "" : "s"} ${range(y0, y1 - 1)} of ${shortName(output)}.`;
+  const alive = aliveAt(fullest).map(([o, rows, bytes]) =>
+    o.kind === "scratch" ? `${o.name} ${format(bytes)}` : `${o.short} ${format(bytes)} (${rows} of ${o.rows} rows)`);
+  detail.append(element("p", {}, element("strong", {}, where)),
+    element("p", {}, `${format(loads[fullest])} bytes are alive: ${alive.join("; ")}.`));
+}

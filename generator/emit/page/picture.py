@@ -1,0 +1,180 @@
+"""The arena over time, as rectangles: the plan replayed row by row, each row from its birth to its last read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from generator.emit.unit import Unit
+from generator.ops import Reshape
+from generator.plan import DELIVERY, Step
+from generator.stage import Stage
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Whose bytes a rectangle shows: a tensor that is no view, or an op's scratch."""
+
+    name: str
+    kind: str  # "input", "output", "tensor" or "scratch"
+    type: str  # as text; empty for scratch
+    rows: int
+    row_bytes: int
+    op: int  # index of the stage that writes it (or whose scratch it is); -1: it is an input, there from the start
+
+
+@dataclass
+class Rectangle:
+    """Row `row` of an owner lies at `address` from event `first` to event `last`, both inclusive."""
+
+    owner: int
+    row: int
+    address: int  # bytes from the arena's start
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An event is one row computed (or arriving), counted from 0 in plan order. Inputs are there before event 0."""
+
+    owners: tuple[Owner, ...]
+    rectangles: tuple[Rectangle, ...]
+    events: int
+    peak_event: int  # the first event with most bytes alive
+    peak_bytes: int  # rows and scratch alive then; gaps and alignment are not counted
+
+
+Key = tuple[str, int]
+"""A row: its tensor (no view) and its number."""
+
+
+class _Replay:
+    """Follows a plan and notes which row is written and read when."""
+
+    def __init__(self, unit: Unit) -> None:
+        self._unit = unit
+        self._views = {op.output: op.inputs[0] for op in unit.graph.ops if isinstance(op, Reshape)}
+        self._stages = {stage.name: stage for stage in unit.stages}
+        self._scratch = {s.op: s for s in unit.plan.scratch}
+        self._reads: dict[str, list[list[Key]]] = {}
+        self.owners = self._owners()
+        self._number = {owner.name: i for i, owner in enumerate(self.owners) if owner.kind != "scratch"}
+        self._place = {owner.op: i for i, owner in enumerate(self.owners) if owner.kind == "scratch"}
+        self._open: dict[Key, Rectangle] = {}
+        self.rectangles: list[Rectangle] = []
+
+    def _root(self, tensor: str) -> str:
+        while tensor in self._views:
+            tensor = self._views[tensor]
+        return tensor
+
+    def _owners(self) -> list[Owner]:
+        graph = self._unit.graph
+        inputs, outputs = set(map(self._root, graph.inputs)), set(map(self._root, graph.outputs))
+        writer = {stage.node.output.name: stage.index for stage in self._unit.stages}
+        if self._unit.streamed:
+            writer[self._unit.streamed] = len(self._unit.stages)
+        found = []
+        for ring in self._unit.plan.rings:
+            name = ring.tensor
+            if name in self._views:
+                continue
+            kind = "input" if name in inputs else "output" if name in outputs else "tensor"
+            type_ = str(self._unit.type(name))
+            found.append(Owner(name, kind, type_, ring.height, ring.row_bytes, writer.get(name, -1)))
+        for op, scratch in self._scratch.items():
+            found.append(Owner(f"scratch of {op}", "scratch", "", 1, scratch.bytes, self._stages[op].index))
+        return found
+
+    def _rows_of_root(self, tensor: str, rows: Sequence[int | None]) -> list[Key]:
+        """The rows of a view's root that hold the bytes of these rows of the view."""
+        root = self._root(tensor)
+        size, whole = self._unit.rings[tensor].row_bytes, self._unit.rings[root].row_bytes
+        seen = [row for row in rows if row is not None]
+        if size == whole:
+            return [(root, row) for row in seen]
+        return [(root, r) for row in seen for r in range(row * size // whole, -(-(row + 1) * size // whole))]
+
+    def _reads_of(self, stage: Stage) -> list[list[Key]]:
+        """By output row: the rows read."""
+        if stage.name not in self._reads:
+            taps = [(i, t.name) for i, t in enumerate(stage.row_inputs) if t.data is None]
+            self._reads[stage.name] = [
+                list(dict.fromkeys(key for i, name in taps for key in self._rows_of_root(name, rows[i])))
+                for rows in stage.rows
+            ]
+        return self._reads[stage.name]
+
+    def write(self, tensor: str, row: int, time: int) -> None:
+        """Row `row` is born."""
+        address = self._unit.rings[tensor].at(row)
+        born = self._open[tensor, row] = Rectangle(self._number[tensor], row, address, time, time)
+        self.rectangles.append(born)
+
+    def step(self, step: Step, time: int) -> None:
+        """The rows of one step, the first of them at event `time`."""
+        if step.delivers:
+            for y in range(*step.rows):
+                self.write(self._unit.graph.inputs[0], y, time + y - step.rows[0])
+            return
+        stage = self._stages[step.op]
+        reads = self._reads_of(stage)
+        for y in range(*step.rows):
+            self.write(stage.node.output.name, y, time + y - step.rows[0])
+            for key in reads[y]:
+                self._open[key].last = time + y - step.rows[0]
+        if step.op in self._scratch:
+            last = time + step.rows[1] - step.rows[0] - 1
+            place = self._place[stage.index]
+            self.rectangles.append(Rectangle(place, 0, self._scratch[step.op].address, time, last))
+
+    def keep(self, tensor: str, last: int) -> None:
+        """The rows of an output live to the end."""
+        root = self._root(tensor)
+        for row in range(self._unit.rings[root].height):
+            self._open[root, row].last = last
+
+
+def picture(unit: Unit) -> Picture:
+    """Every rectangle of the unit's plan, in order of birth."""
+    replay = _Replay(unit)
+    for name in () if unit.streamed else unit.graph.inputs:
+        for row in range(unit.rings[name].height):
+            replay.write(name, row, 0)
+    time = 0
+    for step in unit.plan.steps:
+        replay.step(step, time)
+        time += step.rows[1] - step.rows[0]
+    for name in unit.graph.outputs:
+        replay.keep(name, max(0, time - 1))
+    peak_event, peak_bytes = _peak(replay.owners, replay.rectangles, max(1, time))
+    return Picture(tuple(replay.owners), tuple(replay.rectangles), time, peak_event, peak_bytes)
+
+
+def _peak(owners: Sequence[Owner], rectangles: Sequence[Rectangle], events: int) -> tuple[int, int]:
+    """The first event with most bytes alive, and how many."""
+    change = [0] * (events + 1)
+    for r in rectangles:
+        change[r.first] += owners[r.owner].row_bytes
+        change[r.last + 1] -= owners[r.owner].row_bytes
+    loads = list(accumulate(change[:events]))
+    most = max(loads)
+    return loads.index(most), most
+
+
+def as_data(unit: Unit, seen: Picture) -> Mapping[str, object]:
+    """What the page's script draws from; long lists are flat: three numbers per step, five per rectangle."""
+    index = {stage.name: stage.index for stage in unit.stages} | {DELIVERY: len(unit.stages)}
+    ops = [[s.name, s.kernel.function, s.node.output.name] for s in unit.stages]
+    ops += [["input", "push_row", unit.streamed]] if unit.streamed else []
+    return {
+        "arena": unit.plan.arena_bytes,
+        "events": seen.events,
+        "peak": [seen.peak_event, seen.peak_bytes],
+        "ops": ops,
+        "owners": [[o.name, o.kind, o.type, o.rows, o.row_bytes, o.op] for o in seen.owners],
+        "steps": [n for s in unit.plan.steps for n in (index[s.op], *s.rows)],
+        "rectangles": [n for r in seen.rectangles for n in (r.owner, r.row, r.address, r.first, r.last)],
+    }

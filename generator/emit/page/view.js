@@ -1,0 +1,64 @@
+// The part of time and addresses that is seen, and what is chosen.
+const view = { t0: 0, t1: EVENTS, a0: 0, a1: ARENA };
+const chosen = { query: "", owners: null, steps: null, step: -1 };
+
+// Keeps [low, high) within [0, whole] and no narrower than `least`.
+function within(low, high, whole, least) {
+  const width = Math.min(whole, Math.max(least, high - low));
+  const start = Math.min(Math.max(0, (low + high - width) / 2), whole - width);
+  return [start, start + width];
+}
+
+function see(t0, t1, a0, a1) {
+  [view.t0, view.t1] = within(t0, t1, EVENTS, Math.min(EVENTS, 4));
+  [view.a0, view.a1] = within(a0, a1, ARENA, Math.min(ARENA, 32));
+  redraw();
+}
+
+const showAll = () => see(0, EVENTS, 0, ARENA);
+
+// Zooms by `factor` (below 1: closer) about a time and an address; null leaves that axis as it is.
+function zoom(factor, time, address) {
+  const about = (low, high, at) => (at === null ? [low, high] : [at - (at - low) * factor, at + (high - at) * factor]);
+  see(...about(view.t0, view.t1, time), ...about(view.a0, view.a1, address));
+}
+
+const middleTime = () => (view.t0 + view.t1) / 2;
+
+// Moves by parts of what is seen; the width stays.
+function pan(times, addresses) {
+  const dt = Math.min(EVENTS - view.t1, Math.max(-view.t0, times * (view.t1 - view.t0)));
+  const da = Math.min(ARENA - view.a1, Math.max(-view.a0, addresses * (view.a1 - view.a0)));
+  see(view.t0 + dt, view.t1 + dt, view.a0 + da, view.a1 + da);
+}
+
+// Brings events [first, last] into sight.
+function reveal(first, last) {
+  if (first >= view.t0 && last + 1 <= view.t1) return redraw();
+  const half = Math.max(view.t1 - view.t0, 1.2 * (last + 1 - first)) / 2;
+  const middle = (first + last + 1) / 2;
+  const start = Math.min(Math.max(0, middle - half), Math.max(0, EVENTS - 2 * half));
+  return see(start, start + 2 * half, view.a0, view.a1);
+}
+
+// A tensor's exact name means that tensor alone; otherwise all words have to occur in its name, operator or kernel.
+function search(query) {
+  chosen.query = query.trim();
+  const words = chosen.query.toLowerCase().split(/\s+/).filter(Boolean);
+  const holds = (text) => words.every((word) => text.includes(word));
+  const exact = new Set(owners.filter((o) => o.name === chosen.query).map((o) => o.op));
+  const named = owners.some((o) => o.name === chosen.query);
+  chosen.owners = words.length ? owners.map((o) => (named ? o.name === chosen.query : holds(o.text))) : null;
+  chosen.steps = words.length
+    ? [...steps.keys()].filter((i) => (named ? exact.has(steps[i].op) : holds(stepText(steps[i]))))
+    : null;
+  listAll();
+  redraw();
+}
+
+function choose(step) {
+  chosen.step = step;
+  showDetail();
+  listAll();
+  if (step >= 0) reveal(steps[step].first, steps[step].last);
+}

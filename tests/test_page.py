@@ -1,0 +1,287 @@
+"""plan.html: the rectangles are the plan's, the page loads nothing, and a browser draws it without a fault."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import struct
+import subprocess
+import zlib
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Gen
+from hypothesis import HealthCheck, given, settings
+from nets import nets
+
+from generator import build, pareto
+from generator.emit.page import START, page
+from generator.emit.page.parts import Dot
+from generator.emit.page.picture import Picture, picture
+from generator.emit.unit import Unit
+from generator.ir import Graph
+from generator.lower import lower
+from generator.paths import MODELS as SHIPPED
+from generator.planner import Goal, make_plan
+from generator.stage import stages
+from generator.targets import Isa
+
+READER = Path(__file__).with_name("page_reader.js")
+DIGITS = SHIPPED / "digits.tflite"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here to draw the page")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--enable-logging=stderr",
+    "--window-size=1400,1250",
+    "--virtual-time-budget=60000",
+)
+
+
+def planned(goal: Goal = Goal.SRAM, stream: bool = False) -> build.Planned:
+    return build.plan_model(DIGITS, None, build.Options(goal=goal, stream_input=stream))
+
+
+def unit_of(graph: Graph, stream: bool) -> Unit:
+    """The graph planned for the smallest arena."""
+    chosen = stages(graph, (Isa.C,))
+    return Unit("made", graph, chosen, make_plan(lower(graph, chosen, None, stream), Goal.SRAM))
+
+
+def faults(unit: Unit, seen: Picture) -> list[str]:
+    """What is wrong with the picture, told from the planner's problem rather than from the stages."""
+    found = []
+    problem = lower(unit.graph, unit.stages, None, unit.plan.streamed)
+    bytes_of = [owner.row_bytes for owner in seen.owners]
+    spans = {(seen.owners[r.owner].name, r.row): (r.first, r.last) for r in seen.rectangles}
+    events = [(step, y) for step in unit.plan.steps for y in range(*step.rows)]
+    for time in range(max(1, len(events))):
+        alive = sorted((r.address, r.address + bytes_of[r.owner]) for r in seen.rectangles if r.first <= time <= r.last)
+        found += [f"bytes shared at {time}" for a, b in pairwise(alive) if b[0] < a[1]]
+        load = sum(end - start for start, end in alive)
+        found += [f"peak passed at {time}"] if load > seen.peak_bytes else []
+        found += ["the peak is not there"] if time == seen.peak_event and load != seen.peak_bytes else []
+    ops = {op.name: op for op in problem.ops}
+    views = {t.name for t in problem.tensors if t.view_of is not None}
+    for time, (step, y) in enumerate(events):
+        if spans[ops[step.op].writes, y][0] != time:
+            found.append(f"{ops[step.op].writes} {y} is not born at {time}")
+        needed = [(read.tensor, row) for read in ops[step.op].reads for row in read.rows[y] if read.tensor not in views]
+        found += [f"{key} is not alive at {time}" for key in needed if not spans[key][0] <= time <= spans[key][1]]
+    return found
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("goal", list(Goal))
+def test_the_picture_of_the_shipped_model_is_its_plan(goal: Goal, stream: bool):
+    unit = planned(goal, stream).unit
+    seen = picture(unit)
+
+    assert faults(unit, seen) == []
+    assert seen.peak_bytes <= unit.plan.arena_bytes
+    assert max(r.address + seen.owners[r.owner].row_bytes for r in seen.rectangles) <= unit.plan.arena_bytes
+    assert len(seen.rectangles) == sum(owner.rows for owner in seen.owners)
+
+
+@given(graph=nets())
+@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+def test_the_picture_of_any_plan_shares_no_byte_and_shows_each_row_that_is_read(graph: Graph):
+    unit = unit_of(graph, stream=len(graph.inputs) == 1)
+
+    assert faults(unit, picture(unit)) == []
+
+
+def test_a_row_that_is_computed_again_is_drawn_twice():
+    unit = planned(Goal.TIME).unit
+    steps = unit.plan.steps
+    again = replace(unit, plan=replace(unit.plan, steps=(steps[0], *steps)))
+
+    rows = [r for r in picture(again).rectangles if picture(again).owners[r.owner].op == 0]
+    assert [r.row for r in rows] == [*range(8), *range(8)]
+    assert [(r.first, r.last) for r in rows[:8]] == [(y, y) for y in range(8)]  # nobody reads the first ones
+
+
+def test_equal_plans_give_equal_pages_and_the_folder_holds_one(digits_project: Path):
+    one, other = planned(), planned()
+
+    assert page(one.unit, one.report) == page(other.unit, other.report)
+    folder = (digits_project / "plan.html").read_text()
+    assert folder.startswith(START) and "<h1>digits on native" in folder
+    assert "plan.html" in json.loads((digits_project / ".shoehorn.json").read_text())["files"]
+
+
+def test_the_page_loads_nothing():
+    text = page(planned().unit, planned().report, [Dot(10, 20, 3, 4)], "a ruler")
+
+    assert re.findall(r"https?:|\bsrc\s*=|\bhref\s*=|url\(|@import|\bfetch\(|XMLHttp|\bimport\b", text) == []
+    assert "default-src 'none'" in text
+    assert len(text) < 60_000
+
+
+def driven(text: str, folder: Path, script: str, address: str = "") -> Any:
+    """Opens the page with a script of ours at its end, and gives what the script returns; a console message fails."""
+    block = f"""<script>
+    const result = document.createElement("pre");
+    result.id = "result";
+    (async () => {{
+{script}
+    }})().then((value) => {{
+      result.textContent = JSON.stringify(value);
+      document.body.append(result);
+    }});
+    </script></body>"""
+    # Without a screen there may be no animation frames.
+    frames = "<head><script>window.requestAnimationFrame = (draw) => setTimeout(draw, 1);</script>"
+    (folder / "page.html").write_text(text.replace("<head>", frames).replace("</body>", block))
+    dom = browse(f"{(folder / 'page.html').as_uri()}{address}", folder, "--dump-dom")
+    found = re.search(r'<pre id="result">(.*?)</pre>', dom, re.S)
+    assert found, dom[-2000:]
+    return json.loads(html.unescape(found[1]))
+
+
+def browse(url: str, folder: Path, *flags: str) -> str:
+    """Headless Chromium, with a profile of its own, once; gives what it writes on stdout."""
+    assert CHROMIUM is not None
+    command = [CHROMIUM, *FLAGS, f"--user-data-dir={folder / 'profile'}", *flags, url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
+    return done.stdout
+
+
+@needs_chromium
+def test_a_browser_draws_the_page_searches_zooms_and_tells_what_each_rectangle_is(tmp_path: Path):
+    whole = planned()
+    seen = picture(whole.unit)
+    said = driven(page(whole.unit, whole.report), tmp_path, READER.read_text(), "#theme=light")
+
+    assert (said["ready"], said["fault"], said["end"]) == ("yes", True, True)
+    assert said["colours"] > 50
+    assert said["all"] == said["cleared"] == said["back"]
+    assert len({said[name] for name in ("all", "searched", "closer", "moved", "dark")}) == 5
+    first, both, softmax, none, expand, empty, *_ = said["count"]
+    by_op = [[s for s in whole.unit.plan.steps if s.op == name] for name in ("conv_2d_8", "conv_2d_5")]
+    assert first == f"1 tensor, {len(by_op[0])} steps"
+    assert both == none == "0 tensors, 0 steps"
+    assert softmax == "1 tensor, 1 step"
+    assert expand == f"1 tensor, {len(by_op[1])} steps"
+    assert empty == ""
+    peak = whole.unit.plan.outcome.peak_step
+    assert said["steps"] == [[f"step-{n}"] for n in (peak, peak + 1, len(whole.unit.plan.steps) - 1)]
+    assert f"Step {peak}: {whole.unit.plan.steps[peak].op}" in said["detail"]
+    assert f"{seen.peak_bytes:,} bytes are alive" in said["detail"]
+    assert 0 < said["rows"] < len(whole.unit.plan.steps)
+    assert "block3_expand\nint8[1x4x4x64], row 0 of 4\n256 bytes at" in "\n".join(said["hits"])
+    assert {owner.name for owner in seen.owners if owner.name in "\n".join(said["hits"])} >= {"image", "stem"}
+
+
+@needs_chromium
+def test_a_hostile_name_is_text(tmp_path: Path):
+    whole = planned(Goal.TIME)
+    evil = "</script><img src=x onerror=alert(1)>@DATA@"
+    graph = whole.unit.graph
+    rings = tuple(replace(r, tensor=evil) if r.tensor == "stem" else r for r in whole.unit.plan.rings)
+    shown = [replace(s, node=_renamed(s.node, evil)) for s in whole.unit.stages]
+    tensors = {evil if n == "stem" else n: t for n, t in graph.tensors.items()}
+    unit = replace(
+        whole.unit,
+        graph=replace(graph, tensors=tensors),
+        stages=tuple(shown),
+        plan=replace(whole.unit.plan, rings=rings),
+    )
+    text = page(unit, {**whole.report, "model": {**_model(whole), "name": evil}})
+
+    assert "<img" not in text
+    said = driven(text, tmp_path, "return [document.images.length, document.body.textContent.includes('<img src=x')]")
+    assert said == [0, True]
+
+
+def _model(whole: build.Planned) -> dict[str, object]:
+    found = whole.report["model"]
+    assert isinstance(found, dict)
+    return found
+
+
+def _renamed(node: Any, name: str) -> Any:
+    """The node with the tensor `stem` called otherwise."""
+
+    def other(tensor: Any) -> Any:
+        return replace(tensor, name=name) if tensor.name == "stem" else tensor
+
+    return replace(node, inputs=tuple(map(other, node.inputs)), output=other(node.output))
+
+
+@needs_chromium
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_screenshot_is_not_blank(theme: str, digits_project: Path, tmp_path: Path):
+    picture_file = tmp_path / "shot.png"
+    url = f"{(digits_project / 'plan.html').as_uri()}#theme={theme}&search=conv"
+    browse(url, tmp_path, f"--screenshot={picture_file}")
+    data = picture_file.read_bytes()
+    parts, at = b"", 8
+    while at < len(data):  # the picture's data is the IDAT chunks together
+        size, kind = struct.unpack(">I4s", data[at : at + 8])
+        parts += data[at + 8 : at + 8 + size] if kind == b"IDAT" else b""
+        at += 12 + size
+
+    assert struct.unpack(">II", data[16:24]) == (1400, 1250)
+    assert len(set(zlib.decompress(parts))) > 100  # a blank page has three or so
+
+
+def test_gen_plan_writes_the_page_and_nothing_over_a_stranger_s_file(gen: Gen, tmp_path: Path):
+    target = tmp_path / "plan.html"
+    for _ in range(2):  # a page of ours may be replaced
+        done = gen("plan", DIGITS, "--html", target)
+        assert (done.exit_code, done.stderr) == (0, "")
+        assert target.read_text().startswith(START) and f"wrote {target}" in done.stdout
+    mine = tmp_path / "mine.html"
+    mine.write_text("mine")
+    for place, part in ((mine, "no page of Shoehorn's"), (tmp_path / "no" / "page.html", "cannot be written")):
+        done = gen("plan", DIGITS, "--html", place)
+        assert (done.exit_code, done.stderr.count("\n")) == (1, 1) and part in done.stderr
+    assert mine.read_text() == "mine"
+
+
+def test_the_pareto_curve_goes_from_the_smallest_arena_to_the_least_time(gen: Gen, tmp_path: Path):
+    done = gen("plan", DIGITS, "--pareto", "--html", tmp_path / "p.html", "--json")
+    report = json.loads(done.stdout)
+    points = report["pareto"]
+    smallest, fastest = planned(Goal.SRAM).report["plan"], planned(Goal.TIME).report["plan"]
+
+    assert isinstance(smallest, dict) and isinstance(fastest, dict)
+    assert (points[0]["arena_bytes"], points[-1]["steps"]) == (smallest["arena_bytes"], fastest["steps"])
+    for a, b in pairwise(points):
+        assert a["arena_bytes"] < b["arena_bytes"] and a["predicted_instructions"] > b["predicted_instructions"]
+    text = (tmp_path / "p.html").read_text()
+    assert text.count("<circle cx") == len(points) >= 3
+    assert all(f"<td>{p['arena_bytes']:,}</td>" in text for p in points)
+    assert pareto.RULER in text and pareto.RULER in gen("plan", DIGITS, "--pareto").stdout
+
+
+def test_rows_computed_again_count_again():
+    whole = planned(Goal.TIME).unit
+    steps = whole.plan.steps
+    once = pareto.predicted(whole.plan, whole.stages)
+    twice = pareto.predicted(replace(whole.plan, steps=(*steps, steps[1])), whole.stages)
+
+    assert once.macs == 99_552 and twice.macs == once.macs + whole.stages[1].macs
+    more = pareto.PER_MAC * whole.stages[1].macs + pareto.PER_ROW * 8 + pareto.PER_STEP
+    assert twice.predicted_instructions - once.predicted_instructions == more
+
+
+def test_the_page_s_options_go_with_a_model(gen: Gen, tmp_path: Path):
+    for option in (("--html", tmp_path / "p.html"), ("--pareto",)):
+        assert gen("plan", "--graph", "g.json", "--budget", "3", *option).exit_code == 2
