@@ -15,7 +15,6 @@ from generator.cli_graph import graph_options, plan_graph
 from generator.cli_page import curve_json, page_options, points, print_curve, progress, write_page
 from generator.console import emit_json, err, json_option, out
 from generator.emit import bundle, mlperf
-from generator.errors import ShoehornError
 from generator.paths import MODELS
 from generator.planner import Goal
 
@@ -48,7 +47,9 @@ def _planning(command: _Command) -> _Command:
             help="What to make small: time (whole tensors where they fit --sram, rows where not), or the arena.",
         ),
         click.option(
-            "--stream-input", is_flag=True, help="Take the input row by row. Not supported yet: refused with a message."
+            "--stream-input",
+            is_flag=True,
+            help="Take the input row by row (<model>_push_row) and never hold it whole; for models with one input.",
         ),
         click.option("--disable", multiple=True, metavar="PASS", help="Leave out this pass; repeatable."),
         click.option("--preserve", multiple=True, metavar="TENSOR", help="Give out this tensor as well; repeatable."),
@@ -61,9 +62,7 @@ def _planning(command: _Command) -> _Command:
 def _options(
     sram: int | None, minimize: str, stream: bool, disable: Sequence[str], preserve: Sequence[str]
 ) -> build.Options:
-    if stream:
-        raise ShoehornError("--stream-input is not supported yet: plans hold the whole input; leave the option out")
-    return build.Options(sram, Goal(minimize), frozenset(disable), tuple(preserve))
+    return build.Options(sram, Goal(minimize), frozenset(disable), tuple(preserve), stream)
 
 
 @click.command()

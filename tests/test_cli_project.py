@@ -237,11 +237,26 @@ def test_preserved_tensors_become_outputs_and_passes_can_be_left_out():
     assert report["plan"]["arena_bytes"] > 2560  # stem lives to the end
 
 
+def test_a_streamed_input_makes_a_plan_of_its_own_and_its_rows_stand_in_the_steps(tmp_path: Path):
+    folder = tmp_path / "digits"
+    arguments = ("firmware", DIGITS, "--board", "native", "--stream-input", "--json", "--out", folder)
+    report = json.loads(gen(*arguments).stdout)
+    plan = json.loads((folder / "plan.json").read_text())
+    header = (folder / "lib/digits/src/digits.h").read_text()
+    arrived = [y for step in plan["steps"] if "input" in step for y in range(*step["rows"])]
+
+    assert report["plan"]["arena_bytes"] == plan["arena_bytes"] <= 2560
+    assert (arrived, plan["steps"][0]["input"]) == (list(range(8)), 0)
+    assert len(plan["steps"]) == report["plan"]["steps"]
+    assert "digits_push_row(const void *row)" in header
+    assert "digits_run(" not in header
+    assert "digits_input(" not in header
+
+
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
         (["--board", "zap"], "unknown board 'zap'"),
-        (["--board", "microbit", "--stream-input"], "--stream-input is not supported yet"),
         (["--board", "microbit", "--disable", "zap"], "zap"),
         (["--board", "microbit", "--preserve", "zap"], "zap"),
         (["--board", "microbit", "--mlperf", "kws01"], "is no kws01 model"),
