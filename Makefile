@@ -45,11 +45,12 @@ test: lint test-packages
 test-all: lint test-packages
 	$(PYTEST) -m "long or not long"
 
-# AddressSanitizer comes with gcc, Python.h with python3-dev; tests that want them skip, in words, where they are absent.
+# AddressSanitizer comes with gcc, Python.h with python3-dev; tests that want them or Chromium skip, in words, where they are absent.
 .PHONY: test-packages
 test-packages: setup-dev
 	$(qemu)
 	$(call distribution,echo '#include <Python.h>' | gcc -I"$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')" -fsyntax-only -xc -,gcc libc6-dev python3-dev,the sanitizer tests are skipped)
+	$(call distribution,command -v chromium || command -v chromium-browser || command -v google-chrome,chromium,no test draws the page of a plan)
 
 lint: setup-dev
 	@$(BIN)/ruff check --quiet .

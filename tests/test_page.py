@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import json
+import os
 import re
 import shutil
 import struct
 import subprocess
+import sys
 import zlib
 from dataclasses import replace
 from itertools import pairwise
@@ -31,6 +34,7 @@ from generator.planner import Goal, make_plan
 from generator.stage import stages
 from generator.targets import Isa
 
+ROOT = Path(__file__).resolve().parents[1]
 READER = Path(__file__).with_name("page_reader.js")
 DIGITS = SHIPPED / "digits.tflite"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -280,6 +284,23 @@ def test_rows_computed_again_count_again():
     assert once.macs == 99_552 and twice.macs == once.macs + whole.stages[1].macs
     more = pareto.PER_MAC * whole.stages[1].macs + pareto.PER_ROW * 8 + pareto.PER_STEP
     assert twice.predicted_instructions - once.predicted_instructions == more
+
+
+def test_a_terminal_is_told_that_gen_is_planning_and_a_log_is_not():
+    code = f"import sys; sys.argv = ['gen', 'plan', {str(DIGITS)!r}]; from generator.cli import main; main()"
+    here, there = os.openpty()
+    shown = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=there, cwd=ROOT)
+    os.close(there)
+    said = b""
+    with contextlib.suppress(OSError):  # what Linux says when the other end of a terminal is closed
+        while part := os.read(here, 4096):
+            said += part
+    os.close(here)
+    log = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=ROOT, check=True)
+
+    assert shown.wait(60) == 0
+    assert b"planning" in said
+    assert log.stderr == b""
 
 
 def test_the_page_s_options_go_with_a_model(gen: Gen, tmp_path: Path):

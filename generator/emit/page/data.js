@@ -21,9 +21,10 @@ function shortName(name) {
 
 const owners = data.owners.map(([name, kind, type, rows, bytes, op], i) => {
   const writer = op < 0 ? "the input" : ops[op].name;
-  const text = `${name} ${op < 0 ? "" : `${ops[op].name} ${ops[op].kernel}`}`.toLowerCase();
+  const by = op < 0 ? "" : `${ops[op].name} ${ops[op].kernel}`;
+  const [text, full] = [name.split(";")[0], name].map((part) => `${part} ${by}`.toLowerCase());
   const hue = (i * 137.508) % 360; // steps of the golden angle keep the hues of neighbours far apart
-  return { name, short: shortName(name), kind, type, rows, bytes, op, writer, text, hue };
+  return { name, short: shortName(name), kind, type, rows, bytes, op, writer, text, full, hue };
 });
 
 const rectangles = [];
@@ -48,7 +49,11 @@ for (const r of rectangles) {
 }
 for (let i = 1; i <= EVENTS; i++) loads[i] += loads[i - 1];
 
-const stepText = (step) => `${ops[step.op].name} ${ops[step.op].kernel} ${ops[step.op].output}`.toLowerCase();
+// What a step is found by: its operator, kernel and output, of a joined name the first part or all of it.
+function stepText(step, all) {
+  const { name, kernel, output } = ops[step.op];
+  return `${name} ${kernel} ${all ? output : output.split(";")[0]}`.toLowerCase();
+}
 
 // Rows "3", or "3 to 5" inclusive.
 const range = (first, last) => (first === last ? `${first}` : `${first} to ${last}`);

@@ -27,7 +27,9 @@ def facts(report: Mapping[str, Any], seen: Picture) -> str:
     """The figures at the top, as <dt> and <dd>."""
     model, board, plan = report["model"], report["board"], report["plan"]
     proof = "equal to the bound: no plan of the space searched is smaller" if plan["proven_optimal"] else "not proven"
-    machine = f"{board['id']}, {board['cpu']}, {board['sram_bytes']:,} bytes of SRAM" if board else "none"
+    machine = (
+        f"{board['id']}, {board['cpu']}, {board['sram_bytes']:,} bytes of SRAM" if board else "none, portable kernels"
+    )
     rows = {
         "Model": f"{model['name']}, {model['ops']} operators, {model['weight_bytes']:,} bytes of weights",
         "Board": machine,

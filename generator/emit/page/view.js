@@ -41,17 +41,18 @@ function reveal(first, last) {
   return see(start, start + 2 * half, view.a0, view.a1);
 }
 
-// A tensor's exact name means that tensor alone; otherwise all words have to occur in its name, operator or kernel.
+// A tensor's exact name means that tensor alone. Otherwise all words have to occur in its name, operator or kernel; only
+// where nothing has them, all parts of joined names are looked at.
 function search(query) {
   chosen.query = query.trim();
   const words = chosen.query.toLowerCase().split(/\s+/).filter(Boolean);
   const holds = (text) => words.every((word) => text.includes(word));
-  const exact = new Set(owners.filter((o) => o.name === chosen.query).map((o) => o.op));
-  const named = owners.some((o) => o.name === chosen.query);
-  chosen.owners = words.length ? owners.map((o) => (named ? o.name === chosen.query : holds(o.text))) : null;
-  chosen.steps = words.length
-    ? [...steps.keys()].filter((i) => (named ? exact.has(steps[i].op) : holds(stepText(steps[i]))))
-    : null;
+  const exact = owners.filter((o) => o.name === chosen.query);
+  const all = !owners.some((o) => holds(o.text)) && !steps.some((step) => holds(stepText(step, false)));
+  const wanted = (o) => (exact.length ? exact.includes(o) : holds(all ? o.full : o.text));
+  const runs = (step) => (exact.length ? exact.some((o) => o.op === step.op) : holds(stepText(step, all)));
+  chosen.owners = words.length ? owners.map(wanted) : null;
+  chosen.steps = words.length ? [...steps.keys()].filter((i) => runs(steps[i])) : null;
   listAll();
   redraw();
 }
