@@ -13,7 +13,7 @@ import subprocess
 import sys
 import zlib
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from generator.emit.unit import Unit
 from generator.ir import Graph
 from generator.lower import lower
 from generator.paths import MODELS as SHIPPED
+from generator.plan import Scratch
 from generator.planner import Goal, make_plan
 from generator.stage import stages
 from generator.targets import Isa
@@ -116,6 +117,19 @@ def test_a_row_that_is_computed_again_is_drawn_twice():
     rows = [r for r in picture(again).rectangles if picture(again).owners[r.owner].op == 0]
     assert [r.row for r in rows] == [*range(8), *range(8)]
     assert [(r.first, r.last) for r in rows[:8]] == [(y, y) for y in range(8)]  # nobody reads the first ones
+
+
+def test_scratch_is_drawn_during_each_step_of_its_op():
+    unit = planned().unit
+    seen = picture(replace(unit, plan=replace(unit.plan, scratch=(Scratch("conv_2d_1", 64, 100),))))
+    (place,) = (i for i, owner in enumerate(seen.owners) if owner.kind == "scratch")
+    ends = list(accumulate(s.rows[1] - s.rows[0] for s in unit.plan.steps))
+    spans = [(end - s.rows[1] + s.rows[0], end - 1) for s, end in zip(unit.plan.steps, ends, strict=True)]
+
+    assert (seen.owners[place].name, seen.owners[place].row_bytes) == ("scratch of conv_2d_1", 100)
+    assert [(r.address, r.first, r.last) for r in seen.rectangles if r.owner == place] == [
+        (64, *span) for s, span in zip(unit.plan.steps, spans, strict=True) if s.op == "conv_2d_1"
+    ]
 
 
 def test_equal_plans_give_equal_pages_and_the_folder_holds_one(digits_project: Path):
@@ -289,7 +303,10 @@ def test_rows_computed_again_count_again():
 def test_a_terminal_is_told_that_gen_is_planning_and_a_log_is_not():
     code = f"import sys; sys.argv = ['gen', 'plan', {str(DIGITS)!r}]; from generator.cli import main; main()"
     here, there = os.openpty()
-    shown = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=there, cwd=ROOT)
+    terminal = {**os.environ, "TERM": "xterm"}
+    shown = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=there, cwd=ROOT, env=terminal
+    )
     os.close(there)
     said = b""
     with contextlib.suppress(OSError):  # what Linux says when the other end of a terminal is closed

@@ -94,9 +94,11 @@ function showDetail() {
   let fullest = first;
   for (let t = first; t <= last; t++) if (loads[t] > loads[fullest]) fullest = t;
   const { name, kernel, output } = ops[op];
-  const where = `Step ${chosen.step}: ${name} (${kernel}) computes row${y1 - y0 === 1 ? "" : "s"} ${range(y0, y1 - 1)} of ${shortName(output)}.`;
-  const alive = aliveAt(fullest).map(([o, rows, bytes]) =>
-    o.kind === "scratch" ? `${o.name} ${format(bytes)}` : `${o.short} ${format(bytes)} (${rows} of ${o.rows} rows)`);
+  const does = kernel === "push_row" ? "takes" : "computes";
+  const rows = `row${y1 - y0 === 1 ? "" : "s"} ${range(y0, y1 - 1)} of ${shortName(output)}`;
+  const where = `Step ${chosen.step}: ${name} (${kernel}) ${does} ${rows}.`;
+  const alive = aliveAt(fullest).map(([o, count, bytes]) =>
+    o.kind === "scratch" ? `${o.name} ${format(bytes)}` : `${o.short} ${format(bytes)} (${count} of ${o.rows} rows)`);
   detail.append(element("p", {}, element("strong", {}, where)),
     element("p", {}, `${format(loads[fullest])} bytes are alive: ${alive.join("; ")}.`));
 }

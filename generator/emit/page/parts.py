@@ -39,7 +39,7 @@ def facts(report: Mapping[str, Any], seen: Picture) -> str:
         "Whole tensors": f"{plan['whole_tensor_bytes']:,} bytes",
         "Most alive at once": f"{seen.peak_bytes:,} bytes",
         "MACs": f"{plan['macs']:,}, of these {plan['recomputed_macs']:,} recomputed",
-        "Steps": f"{plan['steps']:,}, computing {seen.events:,} rows",
+        "Steps": f"{plan['steps']:,}, over {seen.events:,} rows",
     }
     return "".join(f"<div><dt>{name}</dt><dd>{escape(text)}</dd></div>" for name, text in rows.items())
 
