@@ -131,7 +131,7 @@ def bias(rng: Rng, count: int, x: Quant, w: Quant) -> tuple[TensorType, Array]:
     return kind, rng.integers(-20000, 20000, count, np.int32)
 
 
-def _linear_output(rng: Rng, x: Quant, w: Quant, taps: int) -> Quant:
+def linear_output(rng: Rng, x: Quant, w: Quant, taps: int) -> Quant:
     """An output scale under which most results are not saturated."""
     scale = x.scale * float(np.mean(w.scales)) * math.sqrt(taps) * 73 * 73 * rng.uniform(0.005, 0.05)
     return Quant((float32(scale),), (int(rng.integers(-128, 127, endpoint=True)),))
@@ -152,7 +152,7 @@ def _conv(op_class: type[Op], rng: Rng) -> Graph:
     dilation = (pick(rng, 1, 1, 2), pick(rng, 1, 1, 2))
     x, weight = quant(rng), weights(rng, shape, axis)
     scale = weight[0].quantised
-    y = _linear_output(rng, x, scale, math.prod(shape) // outputs)
+    y = linear_output(rng, x, scale, math.prod(shape) // outputs)
     return graph_of(
         op_class,
         [int8((n, h, w, inputs), x), weight, bias(rng, outputs, x, scale)],
@@ -175,7 +175,7 @@ def _transpose_conv(rng: Rng) -> Graph:
         padding = ops.Padding(top, bottom, left, right)
     x, weight = quant(rng), weights(rng, (outputs, *kernel, inputs), 0)
     scale = weight[0].quantised
-    y = _linear_output(rng, x, scale, max(1, math.prod(kernel) * inputs // math.prod(stride)))
+    y = linear_output(rng, x, scale, max(1, math.prod(kernel) * inputs // math.prod(stride)))
     return graph_of(
         ops.TransposeConv2d,
         [int8((n, h, w, inputs), x), weight, bias(rng, outputs, x, scale)],
@@ -191,7 +191,7 @@ def _dense(rng: Rng) -> Graph:
     inputs, outputs = pick(rng, 1, 3, 8, 17, 64), pick(rng, 1, 2, 7, 10)
     x, weight = quant(rng), weights(rng, (outputs, inputs), 0)
     scale = weight[0].quantised
-    y = _linear_output(rng, x, scale, inputs)
+    y = linear_output(rng, x, scale, inputs)
     shape = (*dims(rng, pick(rng, 1, 1, 2, 3)), inputs)
     return graph_of(ops.Dense, [int8(shape, x), weight, bias(rng, outputs, x, scale)], int8((), y), clamp=clamp(rng, y))
 

@@ -1,0 +1,141 @@
+"""Many generated models in one program, compiled with sanitizers: the kernels once, each model as one file.
+
+The program reads a model's number and its inputs, runs it and writes the outputs, again and again until its input ends.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import subprocess
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from emitted import GCC, SANITIZERS, WARNINGS
+
+from generator.emit.model import model_c, model_h
+from generator.emit.unit import Unit
+from generator.emit.weights import constants, weights_c, weights_h
+from generator.ir import Array
+from generator.paths import RUNTIME_C
+
+_DRIVER = """#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void take(void *place, unsigned long bytes);
+void give(const void *place, unsigned long bytes);
+
+void take(void *place, unsigned long bytes)
+{
+    if (fread(place, 1, bytes, stdin) != bytes) {
+        exit(1);
+    }
+}
+
+void give(const void *place, unsigned long bytes)
+{
+    fwrite(place, 1, bytes, stdout);
+}
+"""
+
+
+def _compile(sources: Sequence[Path], folder: Path, optimise: str) -> list[Path]:
+    """Objects of the sources; a compiler's word is an AssertionError."""
+    command = [*GCC, *WARNINGS, optimise, *SANITIZERS, f"-I{folder}", "-c"]
+    objects = [folder / f"{source.stem}.o" for source in sources]
+
+    def one(pair: tuple[Path, Path]) -> str:
+        done = subprocess.run([*command, pair[0], "-o", pair[1]], capture_output=True, text=True, check=False)
+        return done.stderr
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        said = "".join(pool.map(one, zip(sources, objects, strict=True)))
+    assert not said, said[-4000:]
+    return objects
+
+
+def compile_kernels(folder: Path) -> list[Path]:
+    """Objects of all portable kernels, with sanitizers."""
+    return _compile(sorted(RUNTIME_C.glob("kernels/*/*_ref.c")), folder, "-O1")
+
+
+def _turn(unit: Unit) -> str:
+    """One inference as C: inputs from stdin, outputs to stdout."""
+    ends = [(kind.startswith("input"), kind, unit.type(tensor).bytes) for kind, tensor in unit.ends()]
+    gives = [f"give({unit.name}_{kind}(), {size});" for is_input, kind, size in ends if not is_input]
+    if unit.streamed:
+        row = f"void *row = {unit.name}_next_row();"
+        push = f"take(row, {unit.upper}_INPUT_ROW_BYTES);\n{unit.name}_push_row(row);"
+        return "\n".join((f"for (int y = 0; y < {unit.upper}_INPUT_ROWS; y++) {{\n{row}\n{push}\n}}", *gives))
+    takes = [f"take({unit.name}_{kind}(), {size});" for is_input, kind, size in ends if is_input]
+    return "\n".join((*takes, f"{unit.name}_run();", *gives))
+
+
+def _write(unit: Unit, folder: Path) -> Path:
+    """The model's files; gives the one that includes the others."""
+    found = constants(unit)
+    texts = {".h": model_h(unit), "_weights.h": weights_h(unit, found), "_weights.c": weights_c(unit, found)}
+    for end, text in {**texts, ".c": model_c(unit, found)}.items():
+        (folder / f"{unit.name}{end}").write_text(text)
+    top = folder / f"{unit.name}_all.c"
+    top.write_text(
+        f'#include "{unit.name}_weights.c"\n#include "{unit.name}.c"\n'
+        "void take(void *place, unsigned long bytes);\nvoid give(const void *place, unsigned long bytes);\n"
+        f"void {unit.name}_turn(void);\nvoid {unit.name}_turn(void)\n{{\n{_turn(unit)}\n}}\n"
+    )
+    return top
+
+
+def _main(units: Sequence[Unit]) -> str:
+    names = [unit.name for unit in units]
+    return "\n".join(
+        (
+            _DRIVER,
+            *(f"void {name}_turn(void);" for name in names),
+            f"static void (*const turns[])(void) = {{{', '.join(f'{name}_turn' for name in names)}}};",
+            f"static const char *const names[] = {{{', '.join(f'{chr(34)}{name}{chr(34)}' for name in names)}}};",
+            "int main(void)\n{\n    uint32_t number;",
+            "    while (fread(&number, sizeof number, 1, stdin) == 1) {",
+            '        fprintf(stderr, "%s\\n", names[number]);\n        turns[number]();\n    }\n    return 0;\n}\n',
+        )
+    )
+
+
+class ManyModels:
+    """The program of some units, whose names differ."""
+
+    def __init__(self, units: Sequence[Unit], kernels: Sequence[Path], folder: Path) -> None:
+        self._units = units
+        (folder / "sh").symlink_to(RUNTIME_C)
+        driver = folder / "driver.c"
+        driver.write_text(_main(units))
+        objects = _compile([driver, *(_write(unit, folder) for unit in units)], folder, "-O0")
+        self._program = folder / "program"
+        response = folder / "objects"
+        response.write_text("\n".join(map(str, (*objects, *kernels))))
+        command = [*GCC, *SANITIZERS, f"@{response}", "-o", str(self._program)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-4000:]
+
+    def run(self, turns: Sequence[tuple[int, Mapping[str, Array]]], timeout: float = 300) -> list[dict[str, Array]]:
+        """The outputs, by name, of each (place of the unit, its inputs); a sanitizer's word is an AssertionError."""
+        sent = b"".join(struct.pack("=I", place) + _inputs(self._units[place], inputs) for place, inputs in turns)
+        done = subprocess.run([self._program], input=sent, capture_output=True, timeout=timeout, check=False)
+        assert done.returncode == 0, done.stderr.decode(errors="replace")[-4000:]
+        stream = io.BytesIO(done.stdout)
+        found = [_outputs(self._units[place], stream) for place, _ in turns]
+        assert not stream.read(1)
+        return found
+
+
+def _inputs(unit: Unit, inputs: Mapping[str, Array]) -> bytes:
+    return b"".join(np.ascontiguousarray(inputs[name]).tobytes() for name in unit.graph.inputs)
+
+
+def _outputs(unit: Unit, stream: io.BytesIO) -> dict[str, Array]:
+    types = {name: unit.type(name) for name in unit.graph.outputs}
+    return {n: np.frombuffer(stream.read(t.bytes), t.dtype.numpy).reshape(t.shape) for n, t in types.items()}

@@ -1,0 +1,76 @@
+"""Plans with one fault planted: an address, a slot, a ring's height, or the order of the steps one off."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from generator.plan import Plan, Ring
+
+_T = TypeVar("_T")
+
+Mutants = Iterator[tuple[str, Plan]]
+
+_EACH = 4  # faults of one kind per plan
+
+
+def mutants(plan: Plan, chance: random.Random) -> Mutants:
+    """Some mutants of each kind, with the kind's name."""
+    for kind in (_addresses, _slots, _heights, _orders, _ranges):
+        yield from kind(plan, chance)
+
+
+def _some(items: Sequence[_T], chance: random.Random) -> list[_T]:
+    return chance.sample(items, min(_EACH, len(items)))
+
+
+def _with(plan: Plan, old: Ring, **changes: object) -> Plan:
+    changed = replace(old, **changes)  # type: ignore[arg-type]
+    return replace(plan, rings=tuple(changed if r is old else r for r in plan.rings))
+
+
+def _addresses(plan: Plan, chance: random.Random) -> Mutants:
+    """A ring one byte or one word too low or too high."""
+    for ring in _some([r for r in plan.rings if not r.slots], chance):
+        for by in (-4, -1, 1, 4):
+            yield f"address {by:+}", _with(plan, ring, address=ring.address + by)
+
+
+def _slots(plan: Plan, chance: random.Random) -> Mutants:
+    """One row of a scattered ring a word off, or where its neighbour lies."""
+    for ring in _some([r for r in plan.rings if r.slots], chance):
+        y = chance.randrange(len(ring.slots))
+        for by in (-4, 4):
+            yield f"slot {by:+}", _with(plan, ring, slots=(*ring.slots[:y], ring.slots[y] + by, *ring.slots[y + 1 :]))
+        near = ring.slots[(y + 1) % len(ring.slots)]
+        yield "slot of a neighbour", _with(plan, ring, slots=(*ring.slots[:y], near, *ring.slots[y + 1 :]))
+
+
+def _heights(plan: Plan, chance: random.Random) -> Mutants:
+    """A ring of one row less or more than the plan says."""
+    for ring in _some([r for r in plan.rings if not r.slots], chance):
+        for by in (-1, 1):
+            yield f"ring rows {by:+}", _with(plan, ring, rows=ring.rows + by)
+
+
+def _orders(plan: Plan, chance: random.Random) -> Mutants:
+    """Two neighbouring steps exchanged, one left out, one done twice."""
+    steps = plan.steps
+    for i in _some(range(len(steps)), chance):
+        yield "step left out", replace(plan, steps=steps[:i] + steps[i + 1 :])
+        yield "step again", replace(plan, steps=(*steps[: i + 2], steps[i], *steps[i + 2 :]))
+        if i + 1 < len(steps):
+            yield "steps exchanged", replace(plan, steps=(*steps[:i], steps[i + 1], steps[i], *steps[i + 2 :]))
+
+
+def _ranges(plan: Plan, chance: random.Random) -> Mutants:
+    """A step that begins or ends a row early or late."""
+    for i in _some(range(len(plan.steps)), chance):
+        step = plan.steps[i]
+        y0, y1 = step.rows
+        for rows in ((y0 - 1, y1), (y0 + 1, y1), (y0, y1 - 1), (y0, y1 + 1)):
+            if rows[0] < rows[1]:
+                mutant = replace(step, rows=rows)
+                yield "step's rows", replace(plan, steps=(*plan.steps[:i], mutant, *plan.steps[i + 1 :]))

@@ -1,0 +1,119 @@
+"""Random graphs: chains, residuals, branches, dead ends, several inputs and outputs; and how to make one smaller.
+
+`random_graph(seed)` is the same graph each time. After a failure, `python tests/random_seed.py SEED` says the graph,
+builds it alone, and looks for the smallest part of it that still fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+from growers import GROWERS, to_uint8
+from growth import Growth
+from samples import SOFTMAX_QUANT, dims, int8, quant
+
+from generator import ops
+from generator.ir import DType, Graph, GraphError, TensorType, verify
+from generator.passes.drop_dead import drop_dead
+
+MOST_OPS = 14
+
+# The layers of convolutional nets stand there as often as they do in nets, everything else once.
+_MIX = (*GROWERS.values(), *(GROWERS[kind] for kind in (ops.Conv2d, ops.DepthwiseConv2d, ops.Conv2d, ops.Add)))
+
+
+def random_graph(seed: int) -> Graph:
+    """The graph of that seed; it has one op at least, and each output is written by one or is an input."""
+    g = Growth(np.random.default_rng(seed))
+    for _ in range(g.pick(1, 1, 1, 2)):
+        g.input(_input_type(g))
+    ready = list(g.live)
+    most = g.pick(*range(2, MOST_OPS + 1))
+    while len(g.ops) < most:
+        x = ready[-1] if g.chance(0.8) else ready[g.pick(*range(len(ready)))]
+        block = _BLOCKS[g.pick(*range(len(_BLOCKS)))] if g.chance(0.15) else _MIX[g.pick(*range(len(_MIX)))]
+        with suppress(GraphError):  # it does not fit onto x
+            y = block(g, x)
+            if g.chance(0.95):  # else a dead end
+                ready.append(y)
+    return _finished(g, ready, seed)
+
+
+def _input_type(g: Growth) -> TensorType:
+    shape = dims(g.rng, g.pick(1, 2, 3, 4, 4, 4, 4, 4, 4), 12)
+    if len(shape) == 4:
+        shape = (1 if g.chance(0.85) else 2, *shape[1:3], g.pick(1, 2, 3, 4, 5))
+    dtype = (DType.INT8, DType.UINT8, DType.FLOAT32)[g.pick(0, 0, 0, 0, 1, 2)]
+    return TensorType(shape, dtype, None if dtype is DType.FLOAT32 else quant(g.rng, 0.01, dtype=dtype))
+
+
+def _bottleneck(g: Growth, x: str) -> str:
+    """Expand, per channel, project, and back onto x where the shapes agree."""
+    x = g.as_int8(x)
+    y = GROWERS[ops.Conv2d](g, GROWERS[ops.DepthwiseConv2d](g, GROWERS[ops.Conv2d](g, x)))
+    return g.add(ops.Add, x, y, fit=g.type(x).quantised) if g.type(x).shape == g.type(y).shape else y
+
+
+def _branches(g: Growth, x: str) -> str:
+    """Two or three different ways from x, joined again where they may be."""
+    x = g.as_image(g.as_int8(x))
+    kinds = (ops.Relu, ops.LeakyRelu, ops.HardSwish, ops.Tanh, ops.ResizeNearest, ops.Conv2d, ops.MaxPool2d)
+    ways = [GROWERS[kinds[g.pick(*range(len(kinds)))]](g, x) for _ in range(g.pick(2, 3))]
+    common = g.type(ways[0])
+    alike = [y for y in ways if g.type(y).shape[:3] == common.shape[:3]]
+    return g.add(ops.Concat, *(g.like(y, common.quant) for y in alike), to=common, axis=3)
+
+
+def _gate(g: Growth, x: str) -> str:
+    """x times what a mean over it says, channel by channel (squeeze and excite)."""
+    x = g.as_image(g.as_int8(x))
+    mean = g.add(ops.Mean, x, fit=g.type(x).quantised, axes=(1, 2), keep_dims=True)
+    gate = g.add(ops.Logistic, mean, to=int8((), SOFTMAX_QUANT))
+    return g.add(ops.Mul, x, gate, fit=g.type(x).quantised)
+
+
+_BLOCKS = (_bottleneck, _branches, _gate)
+
+
+def _finished(g: Growth, ready: list[str], seed: int) -> Graph:
+    """The graph with its outputs: the last tensor, often others, each perhaps as uint8 or float32; dead ends stay."""
+    written = [op.output for op in g.ops]
+    ends = [written[-1] if g.chance(0.1) else next(n for n in reversed(ready) if n in written or n in g.inputs)]
+    while g.chance(0.35):
+        ends.append(g.live[g.pick(*range(len(g.live)))])
+    outputs = []
+    for x in dict.fromkeys(ends):
+        end = x
+        if g.type(x).dtype is DType.INT8 and g.chance(0.15):
+            end = to_uint8(g, x) if g.chance(0.5) else g.add(ops.Dequantize, x, to=TensorType((), DType.FLOAT32))
+        outputs.append(end)
+    return verify(Graph(f"seed_{seed}", g.tensors, tuple(g.ops), tuple(g.inputs), tuple(outputs)))
+
+
+def _cuts(graph: Graph) -> Iterator[Graph]:
+    """The graph with one output less, with one that is an earlier tensor, or with an inner tensor as an input."""
+    for name in graph.outputs if len(graph.outputs) > 1 else ():
+        yield replace(graph, outputs=tuple(n for n in graph.outputs if n != name))
+    for op in graph.ops:
+        yield replace(graph, outputs=(op.output,))
+    for op in reversed(graph.ops):
+        yield replace(graph, ops=tuple(o for o in graph.ops if o is not op), inputs=(*graph.inputs, op.output))
+
+
+def _used(graph: Graph) -> Graph:
+    """Without the ops and inputs that no output needs."""
+    graph = drop_dead(graph)
+    named = {*graph.outputs, *(n for op in graph.ops for n in op.inputs)}
+    return replace(graph, inputs=tuple(n for n in graph.inputs if n in named))
+
+
+def shrunk(graph: Graph, fails: Callable[[Graph], bool]) -> Graph:
+    """A graph of few ops that still fails, cut from `graph`, which does."""
+    for smaller in map(_used, _cuts(graph)):
+        size = len(smaller.ops), len(smaller.outputs)
+        if smaller.ops and size < (len(graph.ops), len(graph.outputs)) and fails(smaller):
+            return shrunk(smaller, fails)
+    return graph

@@ -1,0 +1,108 @@
+"""Whether a plan computes what its graph means, on hashes in place of values.
+
+It knows ops, their rows and C's addressing, and shares nothing with the planner or its check. Each byte of the arena is
+a word of a hash: what an op writes is the hash of its name, its row and the words that it reads, so a wrong, missing or
+overwritten byte anywhere changes all that is computed from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from generator.ir import Graph, Node
+from generator.ops import Reshape
+from generator.plan import Plan, Ring, Step
+
+_WORD = 8  # bytes of hash for one byte of the arena
+
+
+def _row(name: str, y: int, read: bytes, row_bytes: int) -> bytes:
+    return hashlib.shake_128(f"{name} {y} ".encode() + read).digest(row_bytes * _WORD)
+
+
+class Rows:
+    """What every row of a graph has to hold."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.writers = {node.op.name: node for node in graph.nodes() if not isinstance(node.op, Reshape)}
+        self.right: dict[str, bytes] = {}
+        for name in graph.inputs:
+            kind = graph.tensors[name].type
+            self.right[name] = b"".join(_row(name, y, b"", kind.row_bytes) for y in range(kind.rows))
+        for node in graph.nodes():
+            if isinstance(node.op, Reshape):
+                self.right[node.output.name] = self.right[node.inputs[0].name]
+                continue
+            rows = range(node.output.type.rows)
+            self.right[node.output.name] = b"".join(self.computed(node, y, self.row) for y in rows)
+
+    def row(self, name: str, y: int) -> bytes:
+        size = self.graph.tensors[name].type.row_bytes * _WORD
+        return self.right[name][y * size : (y + 1) * size]
+
+    def computed(self, node: Node, y: int, read: Callable[[str, int], bytes]) -> bytes:
+        """Output row y, where `read(tensor, row)` gives the words of a row."""
+        wanted = zip(node.row_inputs, node.op.rows(y, node.sig), strict=True)
+        words = [read(t.name, r) for t, rows in wanted if t.data is None for r in rows if r is not None]
+        return _row(node.op.name, y, b"".join(words), node.output.type.row_bytes)
+
+
+class _Arena:
+    def __init__(self, plan: Plan) -> None:
+        self._words = bytearray(plan.arena_bytes * _WORD)
+        self._rings = {ring.tensor: ring for ring in plan.rings}
+        self._end = plan.arena_bytes
+
+    def _span(self, ring: Ring, y: int) -> slice:
+        at = ring.slots[y] if ring.slots else ring.address + (y % ring.rows) * ring.row_bytes
+        if at < 0 or at + ring.row_bytes > self._end:
+            raise IndexError
+        return slice(at * _WORD, (at + ring.row_bytes) * _WORD)
+
+    def read(self, name: str, y: int) -> bytes:
+        return bytes(self._words[self._span(self._rings[name], y)])
+
+    def write(self, name: str, y: int, words: bytes) -> None:
+        self._words[self._span(self._rings[name], y)] = words
+
+
+def replays(rows: Rows, plan: Plan) -> bool:
+    """Whether every row that the plan computes, and every output, is right; a kernel's row spoils its own inputs."""
+    try:
+        return _replays(rows, plan, _Arena(plan))
+    except (IndexError, ZeroDivisionError):
+        return False
+
+
+def _replays(rows: Rows, plan: Plan, arena: _Arena) -> bool:
+    graph = rows.graph
+
+    def whole(name: str) -> bool:
+        return all(arena.read(name, y) == rows.row(name, y) for y in range(graph.tensors[name].type.rows))
+
+    given = () if plan.streamed else graph.inputs
+    for name in given:
+        for y in range(graph.tensors[name].type.rows):
+            arena.write(name, y, rows.row(name, y))
+    return (
+        all(map(whole, given))
+        and all(_computes(rows, step, y, arena) for step in plan.steps for y in range(*step.rows))
+        and all(map(whole, graph.outputs))
+    )
+
+
+def _computes(rows: Rows, step: Step, y: int, arena: _Arena) -> bool:
+    """Whether one row of a step, once it is done, is right."""
+    if step.delivers:
+        (name,) = rows.graph.inputs
+        arena.write(name, y, rows.row(name, y))
+        return True
+    node = rows.writers[step.op]
+    name, kind = node.output.name, node.output.type
+    if not 0 <= y < kind.rows:
+        return False
+    arena.write(name, y, bytes(kind.row_bytes * _WORD))
+    arena.write(name, y, rows.computed(node, y, arena.read))
+    return arena.read(name, y) == rows.row(name, y)
