@@ -11,6 +11,7 @@ import click
 from rich.table import Table
 
 from generator import build, targets
+from generator.cli_buffers import buffer_options, plan_buffers
 from generator.cli_graph import graph_options, plan_graph
 from generator.cli_page import curve_json, page_options, points, print_curve, progress, write_page
 from generator.console import emit_json, err, json_option, out
@@ -116,6 +117,7 @@ def firmware(
 @_planning
 @page_options
 @graph_options
+@buffer_options
 @json_option
 def plan(
     model: Path | None,
@@ -130,18 +132,26 @@ def plan(
     graph: Path | None,
     budget: int | None,
     seconds: float | None,
+    buffers: Path | None,
+    capacity: int | None,
     as_json: bool,
 ) -> None:
     """Plans MODEL; without a board, with the portable kernels. Writes nothing but the page of --html."""
-    if (model is None) == (graph is None):
-        raise click.UsageError("give either MODEL or --graph FILE")
+    if sum(subject is not None for subject in (model, graph, buffers)) != 1:
+        raise click.UsageError("give one of MODEL, --graph FILE and --buffers FILE")
+    if graph is None and (budget is not None or seconds is not None):
+        raise click.UsageError("--budget and --seconds go with --graph; MODEL takes --sram")
+    if buffers is None and capacity is not None:
+        raise click.UsageError("--capacity goes with --buffers; MODEL takes --sram")
+    if model is None and (html or with_pareto):
+        raise click.UsageError("--html and --pareto go with MODEL")
     if graph is not None:
-        if html or with_pareto:
-            raise click.UsageError("--html and --pareto go with MODEL")
         plan_graph(graph, budget, seconds, as_json)
         return
-    if model is None or budget is not None or seconds is not None:
-        raise click.UsageError("--budget and --seconds go with --graph; MODEL takes --sram")
+    if buffers is not None:
+        plan_buffers(buffers, capacity, as_json)
+        return
+    assert model is not None
     board = targets.board(board_id) if board_id else None
     options = _options(sram, minimize, stream_input, disable, preserve)
     with progress("planning") as say:
