@@ -110,7 +110,7 @@ def plan_rows(flow: Flow, cuts: Sequence[int], bound: int, whole_tensor_bytes: i
 
 def _peak_event(bundles: Sequence[Bundle], events: int) -> int:
     """The event at which most bytes are alive."""
-    change = [0] * (events + 1)
+    change = [0] * (max(events, 1) + 1)  # without any event an input that is an output is alive at time 0
     for piece in (p for b in bundles for p in b.pieces):
         change[max(piece.first, 0)] += piece.bytes
         change[piece.last + 1] -= piece.bytes
