@@ -39,13 +39,15 @@ def _library_json(unit: Unit) -> str:
 
 def _library_properties(unit: Unit) -> str:
     """Arduino's manifest."""
+    whole = f"Write the input, call {unit.name}_run, read the output."
+    by_rows = f"Call {unit.name}_push_row with each row of the input, read the output."
     return (
         f"name={unit.name}\n"
         f"version={__version__}\n"
         "author=Shoehorn\n"
         "maintainer=Shoehorn\n"
         f"sentence={_description(unit)}\n"
-        f"paragraph=Write the input, call {unit.name}_run, read the output.\n"
+        f"paragraph={by_rows if unit.streamed else whole}\n"
         "category=Data Processing\n"
         "url=\n"
         "architectures=*\n"

@@ -8,9 +8,25 @@ from generator.targets import Board
 
 def _ends(unit: Unit, kind: str, tensors: tuple[str, ...]) -> list[str]:
     suffixes = [kind if i == 0 else f"{kind}_{i}" for i in range(len(tensors))]
+    if kind == "input" and unit.streamed:
+        suffixes = ["push_row"]
     return [
         f"| `{unit.name}_{suffix}()` | `{tensor}` | {unit.type(tensor)} |"
         for suffix, tensor in zip(suffixes, tensors, strict=True)
+    ]
+
+
+def _use(unit: Unit) -> list[str]:
+    """How the functions go together."""
+    if unit.streamed is None:
+        return [
+            *_use(unit),
+        ]
+    type_ = unit.type(unit.streamed)
+    rows = f"{type_.rows} rows of {type_.row_bytes} bytes"
+    return [
+        f"The input arrives by rows: call `{unit.name}_push_row()` for each of its {rows}, in order.",
+        f"After the last one the outputs are there. `{unit.name}_reset()` gives up an inference that is half fed.",
     ]
 
 

@@ -1,0 +1,108 @@
+"""`--stream-input` from the command line to the board: models fed row by row equal the reference in every byte."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Gen
+from emitted import GCC, WARNINGS
+from shared import MODELS, needs_shared
+
+from generator.paths import MODELS as SHIPPED
+from host_tools.reference import Reference
+
+README = Path(__file__).resolve().parents[1] / "README.md"
+
+needs_qemu = pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="qemu-system-arm is not installed")
+
+
+def _validated(gen: Gen, model: Path, board: str, folder: Path, count: int) -> dict[str, object]:
+    """Writes, builds and validates; what report.json says of the plan."""
+    written = gen("firmware", model, "--board", board, "--stream-input", "--out", folder)
+    assert written.exit_code == 0, written.output
+    result = gen("validate", folder, "--emulate", "--count", count, "--json")
+    found = json.loads(result.stdout)
+
+    assert (result.exit_code, found["vectors"], found["mismatched_vectors"]) == (0, count, 0)
+    plan: dict[str, object] = json.loads((folder / "report.json").read_text())["plan"]
+    return plan
+
+
+def test_the_shipped_model_is_validated_and_timed_row_by_row(gen: Gen, tmp_path: Path):
+    _validated(gen, SHIPPED / "digits.tflite", "native", tmp_path / "digits", 20)
+    timed = json.loads(gen("bench", tmp_path / "digits", "--emulate", "--runs", 2, "--json").stdout)
+
+    assert timed["total"]["min"] > 0
+    assert sum(op["median"] for op in timed["ops"]) > 0
+
+
+@needs_shared
+@pytest.mark.parametrize("name", ["mlperf-kws-dscnn-int8", "mlperf-ad-int8", "tflm-micro-speech"])
+def test_a_streamed_road_model_is_validated(gen: Gen, name: str, tmp_path: Path):
+    _validated(gen, MODELS / f"{name}.tflite", "native", tmp_path / "project", 3)
+
+
+@needs_shared
+@needs_qemu
+def test_the_person_detector_runs_on_the_microbit_row_by_row(gen: Gen, tmp_path: Path):
+    """96x96x3 bytes of input alone are more than the part's 16 KB."""
+    plan = _validated(gen, MODELS / "mlperf-vww96-int8.tflite", "microbit", tmp_path / "vww", 1)
+
+    assert plan["arena_bytes"] <= 12_800
+    assert plan["recomputed_macs"] == 0
+
+
+_CAMERA = """
+#include <stdio.h>
+
+static void camera_read_line(void *line, int bytes)
+{
+    if (fread(line, (size_t)bytes, 1, stdin) != 1) {
+        exit(1);
+    }
+}
+"""
+
+
+@needs_shared
+def test_the_readmes_camera_loop_sees_what_the_reference_sees(gen: Gen, tmp_path: Path):
+    (snippet,) = (s for s in re.findall(r"^```c\n(.*?)^```", README.read_text(), re.S | re.M) if "camera" in s)
+    shutil.copy(MODELS / "mlperf-vww96-int8.tflite", tmp_path / "vww.tflite")
+    written = gen("firmware", tmp_path / "vww.tflite", "--board", "native", "--stream-input", "--out", tmp_path / "vww")
+    assert written.exit_code == 0, written.output
+    prologue = f"#include <stdlib.h>\n{_CAMERA}bool is_somebody_there(void);\n"
+    main = 'int main(void)\n{\n    for (;;) {\n        printf("%d\\n", is_somebody_there());\n    }\n}\n'
+    (tmp_path / "loop.c").write_text(snippet.replace("bool is_somebody", f"{prologue}\nbool is_somebody", 1) + main)
+    library = tmp_path / "vww/lib/vww/src"
+    sources = [tmp_path / "loop.c", *sorted(library.rglob("*.c"))]
+    command = [*GCC, *WARNINGS, "-O2", f"-I{library}", *map(str, sources), "-o", str(tmp_path / "loop")]
+    subprocess.run(command, check=True, timeout=120)
+    images = np.random.default_rng(5).integers(-128, 128, (12, 1, 96, 96, 3), np.int8)
+    images[::2] //= 8  # of less contrast
+
+    said = subprocess.run([tmp_path / "loop"], input=images.tobytes(), capture_output=True, timeout=60).stdout
+    reference = Reference.load(tmp_path / "vww")
+    scores = [reference.run([image])[reference.outputs[0]].ravel() for image in images]
+
+    assert [int(each) for each in said.split()] == [int(score[1] > score[0]) for score in scores]
+
+
+@needs_shared
+def test_a_streamed_input_leaves_a_small_arena(gen: Gen):
+    """Bytes that a plan may take at most, from prototypes and a few percent."""
+    for name, most in (
+        ("mlperf-vww96-int8", 12_000),
+        ("mlperf-kws-dscnn-int8", 9_800),
+        ("mlperf-ic-resnet8-int8", 12_500),
+    ):
+        model = MODELS / f"{name}.tflite"
+        plan = json.loads(gen("plan", model, "--stream-input", "--minimize", "sram", "--json").stdout)["plan"]
+
+        assert plan["arena_bound_bytes"] <= plan["arena_bytes"] <= most, name
+        assert plan["recomputed_macs"] == 0
