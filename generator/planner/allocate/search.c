@@ -54,9 +54,11 @@ static int lay_on(search *q, const part *t, entry placed, int32_t top, part *abo
         if (q->p->lower[e.buffer] < upper && lower < q->p->upper[e.buffer]) {
             meets = 1;
             if (e.at < top) {
+                // Two of one lifetime, one right on the other, may change places: one order is
+                // enough.
                 int twins = q->p->lower[e.buffer] == lower && q->p->upper[e.buffer] == upper;
                 int swapped = twins && q->rank[e.buffer] < q->rank[placed.buffer];
-                q->raised[raised++] = (entry){top, swapped & 1, e.buffer};
+                q->raised[raised++] = (entry){top, (uint32_t)swapped & 1, e.buffer};
                 continue;
             }
         }
