@@ -42,8 +42,11 @@ def buffer_options(command: _Command) -> _Command:
 def plan_buffers(path: Path, capacity: int | None, as_json: bool) -> None:
     """Prints the offsets. ShoehornError: the file is not sound, or nothing within the capacity was found."""
     buffers = csv_file.read(path)
-    problem = _problem(path, buffers, capacity)
-    result = allocation.allocate(buffers, capacity)
+    try:
+        problem = allocation.Problem(buffers, capacity)
+        result = allocation.allocate(buffers, capacity)
+    except ShoehornError as error:
+        raise ShoehornError(f"{path}: {error}") from error
     faults = allocation.check(problem, result.offsets) if result.found else []
     if faults:
         raise ShoehornError(f"{path}: the offsets found are wrong, which is a defect of Shoehorn: {faults[0]}")
@@ -54,7 +57,6 @@ def plan_buffers(path: Path, capacity: int | None, as_json: bool) -> None:
                 "seconds": round(result.seconds, 3),
                 "capacity": capacity,
                 "height": result.height,
-                "bound": result.bound,
                 "offsets": dict(result.offsets),
             }
         )
@@ -62,13 +64,6 @@ def plan_buffers(path: Path, capacity: int | None, as_json: bool) -> None:
         raise ShoehornError(f"{path}: {_refusal(problem, result)}")
     if not as_json:
         _print(problem, result)
-
-
-def _problem(path: Path, buffers: tuple[allocation.Buffer, ...], capacity: int | None) -> allocation.Problem:
-    try:
-        return allocation.Problem(buffers, capacity)
-    except ShoehornError as error:
-        raise ShoehornError(f"{path}: {error}") from error
 
 
 def _refusal(problem: allocation.Problem, result: allocation.Result) -> str:

@@ -12,9 +12,7 @@ import hashlib
 import importlib.machinery
 import importlib.util
 import io
-import os
 import shlex
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -26,6 +24,7 @@ from typing import Any
 
 import cffi
 
+from host_tools import cbuild
 from host_tools.errors import HostError
 
 # No sanitizers: `zig cc` has one on by default.
@@ -70,13 +69,13 @@ def build(runtime: Path) -> Kernels:
     faults = []
     for way in _ways():
         name = f"shoehorn_reference_{_key(runtime, way)}"
-        made = _cache_folder() / (name + way.suffix)
+        made = cbuild.cache_folder() / (name + way.suffix)
         try:
             if not made.is_file():
                 _compile(way, name, runtime, headers, sources, made)
             return _load(way, name, made, headers, sources)
         except (OSError, ImportError, subprocess.SubprocessError) as error:
-            faults.append(f"{shlex.join(way.compiler)}: {_last_line(error)}")
+            faults.append(f"{shlex.join(way.compiler)}: {cbuild.last_line(error)}")
     raise HostError(
         f"{runtime}: no C compiler here can compile the reference kernels ({'; '.join(faults) or 'none found'}); "
         "`pip install ziglang` brings one"
@@ -85,22 +84,10 @@ def build(runtime: Path) -> Kernels:
 
 def _ways() -> Iterator[_Way]:
     """The machine's own compiler first, then Zig's; extension modules first."""
-    ordinary = tuple(shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"))
-    compilers = [ordinary] if ordinary and shutil.which(ordinary[0]) else []
-    if importlib.util.find_spec("ziglang"):
-        compilers.append((sys.executable, "-m", "ziglang", "cc"))
     has_python_h = (Path(sysconfig.get_path("include")) / "Python.h").is_file()
     for api in (True, False) if has_python_h else (False,):
-        for compiler in compilers:
+        for compiler in cbuild.compilers():
             yield _Way(compiler, api)
-
-
-def _cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    # A relative XDG_CACHE_HOME is to be ignored, says its specification.
-    folder = (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "shoehorn"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder
 
 
 def _key(runtime: Path, way: _Way) -> str:
@@ -160,9 +147,3 @@ def _load(way: _Way, name: str, made: Path, headers: list[Path], sources: list[P
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
     return Kernels(module.ffi, module.lib)
-
-
-def _last_line(error: Exception) -> str:
-    text = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
-    lines = [line for line in str(text).splitlines() if "error" in line.lower()] or str(text).splitlines()
-    return lines[-1].strip() if lines else type(error).__name__

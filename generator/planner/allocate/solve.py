@@ -45,7 +45,7 @@ def allocate(
     if bound // unit >= _MOST_UNITS:
         raise ShoehornError(
             f"{bound} bytes are alive at time {problem.peak.lower}, in units of {unit} (what divides all sizes): "
-            f"that is beyond {_MOST_UNITS} units; round the sizes up to multiples of {-(-bound // _MOST_UNITS)} or more"
+            f"that is beyond {_MOST_UNITS} units; round the sizes up to multiples of {bound // _MOST_UNITS + 1} or more"
         )
     descent = _Descent(problem, solid, unit, int(effort * WORK_PER_SECOND), started + seconds)
     try:
