@@ -20,7 +20,8 @@ from generator.targets import Isa
 
 def few_tries(patch: pytest.MonkeyPatch) -> None:
     """Lets the planner search for addresses a little only: the sweep asks whether plans are right, not how small."""
-    patch.setattr("generator.planner.place._ROUNDS", 6, raising=False)
+    for name, few in (("_ROUNDS", 6), ("_SEARCH", 0.05)):
+        patch.setattr(f"generator.planner.place.{name}", few, raising=False)
 
 
 def prepared(graph: Graph, seed: int) -> tuple[Graph, tuple[Stage, ...]]:
