@@ -2,8 +2,9 @@
 
 A bundle is what must keep its shape: one row with a place of its own, a tensor whose rows lie one after the other (each
 still dies by itself, so others may move in behind it), or the scratch of an op (alive again and again at one address).
-Every bundle goes to the lowest address that is free; the order of placing is improved by moving those that ended too
-high to the front (squeaky wheel optimisation, Joslin and Clements, JAIR 1999), with a fixed seed and a fixed effort.
+Where every bundle is a plain rectangle of time and bytes, or as good as one, allocate's exact search finds the places.
+Otherwise every bundle goes to the lowest address that is free; the order of placing is improved by moving those that
+ended too high to the front (squeaky wheel optimisation, Joslin and Clements, JAIR 1999), with a fixed seed and effort.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
+from generator.planner.allocate import Buffer, allocate
 from generator.planner.problem import ALIGNMENT
 
 _EFFORT = 120_000  # pieces placed from each first order; a few seconds
 _ROUNDS = 120
+_SEARCH = 20.0  # effort of allocate's search, about seconds
 
 
 @dataclass(frozen=True)
@@ -140,8 +143,38 @@ def _orders(bundles: Sequence[Bundle]) -> Iterator[list[Bundle]]:
         yield sorted(bundles, key=lambda b: (not b.sinks, key(b), b.name))
 
 
+def _boxed(bundle: Bundle) -> Bundle:
+    """The bundle as one piece that holds all of its pieces."""
+    return Bundle(bundle.name, (Piece(0, bundle.bytes, bundle.first, bundle.last),))
+
+
+def _exact(bundles: Sequence[Bundle], _: int) -> tuple[int, dict[str, int]] | None:
+    """Places by exact search, as far as that comes; None where boxes would take more bytes at one time than pieces."""
+    boxes = list(map(_boxed, bundles))
+    if load(boxes) > load(bundles):
+        return None
+    start = min((b.first for b in boxes), default=0)
+    buffers = (Buffer(b.name, b.first - start, b.last - start + 1, b.bytes) for b in boxes)
+    found = allocate(buffers, alignment=ALIGNMENT, effort=_SEARCH)
+    return max((found.offsets[b.name] + b.bytes for b in boxes), default=0), dict(found.offsets)
+
+
 def place(bundles: Sequence[Bundle], enough: int) -> tuple[int, dict[str, int]]:
     """The lowest height found and the base of each bundle, by name; stops at `enough` bytes."""
+    ways = (_exact, _squeaked) if not any(b.sinks for b in bundles) else (_squeaked, _exact)
+    best: tuple[int, dict[str, int]] | None = None
+    for way in ways:
+        found = way(bundles, enough)
+        if found is not None and (best is None or found[0] < best[0]):
+            best = found
+        if best is not None and best[0] <= enough:
+            break
+    assert best is not None
+    return best
+
+
+def _squeaked(bundles: Sequence[Bundle], enough: int) -> tuple[int, dict[str, int]] | None:
+    """Places by first fit in many orders."""
     pieces = sum(len(b.pieces) for b in bundles)
     rounds = max(2, min(_ROUNDS, _EFFORT // max(1, pieces)))
     best: tuple[int, dict[str, int]] | None = None
