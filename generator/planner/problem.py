@@ -34,13 +34,20 @@ class Read:
 
 @dataclass(frozen=True)
 class OpSpec:
-    """One op: what it reads and writes by rows, and the working memory that its kernel wants."""
+    """One op: what it reads and writes by rows, the working memory that its kernel wants, and what a row costs.
+
+    `in_place`: a tensor that the op reads, row y of which for output row y, and which that row may overwrite as it is
+    computed (the same address, to the byte).
+    """
 
     name: str
     reads: tuple[Read, ...]
     writes: str
     channels: int  # of the output
     scratch_bytes: int = 0
+    row_cost: int = 1  # predicted instructions of one row
+    row_macs: int = 0  # multiply-accumulates of one row
+    in_place: str | None = None
 
 
 @dataclass(frozen=True)
