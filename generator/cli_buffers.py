@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 from rich.table import Table
 
-from generator.console import emit_json, err, out
+from generator.console import emit_json, err, out, together
 from generator.errors import ShoehornError
 from generator.planner import allocate as allocation
 from generator.planner.allocate import csv_file
 
 _SHOWN = 40  # buffers in the table; --json has all
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def buffer_options(command: _Command) -> _Command:
-    """The options of `gen plan` for a list of buffers."""
-    options = (
-        click.option(
-            "--buffers",
-            type=click.Path(path_type=Path),
-            metavar="FILE",
-            help="Place a list of buffers instead (minimalloc's CSV: id,lower,upper,size): an offset for each.",
-        ),
-        click.option(
-            "--capacity",
-            type=click.IntRange(min=0),
-            metavar="BYTES",
-            help="With --buffers: the memory that they may take. Default: as little as possible.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+buffer_options = together(
+    click.option(
+        "--buffers",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Place a list of buffers instead (minimalloc's CSV: id,lower,upper,size): an offset for each.",
+    ),
+    click.option(
+        "--capacity",
+        type=click.IntRange(min=0),
+        metavar="BYTES",
+        help="With --buffers: the memory that they may take. Default: as little as possible.",
+    ),
+)
+"""The options of `gen plan` for a list of buffers."""
 
 
 def plan_buffers(path: Path, capacity: int | None, as_json: bool) -> None:

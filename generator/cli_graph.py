@@ -2,47 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from generator.console import emit_json, err, out
+from generator.console import emit_json, err, out, together
 from generator.errors import ShoehornError
 from generator.planner import remat
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 _SECONDS = 60.0
 _NAMED = 12  # recomputed nodes that the text names
 
 
-def graph_options(command: _Command) -> _Command:
-    """The options of `gen plan` for a bare graph."""
-    options = (
-        click.option(
-            "--graph",
-            type=click.Path(path_type=Path),
-            metavar="FILE",
-            help="Plan a bare graph instead (networkx node-link JSON): order and recomputations within --budget.",
-        ),
-        click.option(
-            "--budget",
-            type=click.IntRange(0, remat.LIMIT),
-            metavar="BYTES",
-            help="With --graph: the memory that a step may take, in the unit of the nodes' sizes.",
-        ),
-        click.option(
-            "--seconds",
-            type=click.FloatRange(0, 86400, min_open=True),
-            metavar="N",
-            help=f"With --graph: how long to try at most; decides the answer. Default: {_SECONDS:g}.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+graph_options = together(
+    click.option(
+        "--graph",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Plan a bare graph instead (networkx node-link JSON): order and recomputations within --budget.",
+    ),
+    click.option(
+        "--budget",
+        type=click.IntRange(0, remat.LIMIT),
+        metavar="BYTES",
+        help="With --graph: the memory that a step may take, in the unit of the nodes' sizes.",
+    ),
+    click.option(
+        "--seconds",
+        type=click.FloatRange(0, 86400, min_open=True),
+        metavar="N",
+        help=f"With --graph: how long to try at most; decides the answer. Default: {_SECONDS:g}.",
+    ),
+)
+"""The options of `gen plan` for a bare graph."""
 
 
 def plan_graph(path: Path, budget: int | None, seconds: float | None, as_json: bool) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -13,29 +12,29 @@ from rich.table import Table
 
 from generator import pareto
 from generator.build import Planned
-from generator.console import err, out
+from generator.console import err, out, together
 from generator.emit.page import START, page
 from generator.emit.page.parts import Dot
 from generator.errors import ShoehornError
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 _Say = Callable[[str], None]
 
 
-def page_options(command: _Command) -> _Command:
-    """The options of `gen plan` that show a plan."""
-    command = click.option(
-        "--pareto",
-        "with_pareto",
-        is_flag=True,
-        help=f"Plan for up to {pareto.BUDGETS} budgets as well: arena against predicted time.",
-    )(command)
-    return click.option(
+page_options = together(
+    click.option(
         "--html",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
         help="Write a page that shows the arena over time.",
-    )(command)
+    ),
+    click.option(
+        "--pareto",
+        "with_pareto",
+        is_flag=True,
+        help=f"Plan for up to {pareto.BUDGETS} budgets as well: arena against predicted time.",
+    ),
+)
+"""The options of `gen plan` that show a plan."""
 
 
 @contextmanager

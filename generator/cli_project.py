@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from rich.table import Table
@@ -14,13 +14,12 @@ from generator import build, targets
 from generator.cli_buffers import buffer_options, plan_buffers
 from generator.cli_graph import graph_options, plan_graph
 from generator.cli_page import curve_json, page_options, points, print_curve, progress, write_page
-from generator.console import emit_json, err, json_option, out
+from generator.console import emit_json, err, json_option, out, together
 from generator.emit import bundle, mlperf
 from generator.paths import MODELS
 from generator.planner import Goal
 
 _UNITS = {"": 1, "k": 1024, "m": 1024**2}
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def size(text: str) -> int:
@@ -31,33 +30,29 @@ def size(text: str) -> int:
     return int(found[1]) * _UNITS[found[2].lower()]
 
 
-def _planning(command: _Command) -> _Command:
-    """The options that `firmware` and `plan` share."""
-    options = (
-        click.option(
-            "--sram",
-            type=size,
-            metavar="SIZE",
-            help="Bytes that the arena may take: 16384, 64k, 1M. Default: all there is.",
-        ),
-        click.option(
-            "--minimize",
-            type=click.Choice(["time", "sram"]),
-            default="time",
-            show_default=True,
-            help="What to make small: time (whole tensors where they fit --sram, rows where not), or the arena.",
-        ),
-        click.option(
-            "--stream-input",
-            is_flag=True,
-            help="Take the input row by row (<model>_push_row) and never hold it whole; for models with one input.",
-        ),
-        click.option("--disable", multiple=True, metavar="PASS", help="Leave out this pass; repeatable."),
-        click.option("--preserve", multiple=True, metavar="TENSOR", help="Give out this tensor as well; repeatable."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+_planning = together(
+    click.option(
+        "--sram",
+        type=size,
+        metavar="SIZE",
+        help="Bytes that the arena may take: 16384, 64k, 1M. Default: all there is.",
+    ),
+    click.option(
+        "--minimize",
+        type=click.Choice(["time", "sram"]),
+        default="time",
+        show_default=True,
+        help="What to make small: time (whole tensors where they fit --sram, rows where not), or the arena.",
+    ),
+    click.option(
+        "--stream-input",
+        is_flag=True,
+        help="Take the input row by row (<model>_push_row) and never hold it whole; for models with one input.",
+    ),
+    click.option("--disable", multiple=True, metavar="PASS", help="Leave out this pass; repeatable."),
+    click.option("--preserve", multiple=True, metavar="TENSOR", help="Give out this tensor as well; repeatable."),
+)
+"""The options that `firmware` and `plan` share."""
 
 
 def _options(
