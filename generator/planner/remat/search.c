@@ -123,7 +123,9 @@ remat_search *remat_new(const remat_graph *graph, int64_t budget, uint64_t seed)
     }
     const size_t nodes = (size_t)graph->nodes, edges = (size_t)graph->pred_at[nodes];
     s->graph = *graph;
+    s->graph.most = copy_of(graph->most, nodes * sizeof(*graph->most));
     s->graph.sizes = copy_of(graph->sizes, nodes * sizeof(*graph->sizes));
+    s->graph.extra = copy_of(graph->extra, nodes * sizeof(*graph->extra));
     s->graph.durations = copy_of(graph->durations, nodes * sizeof(*graph->durations));
     s->graph.pred_at = copy_of(graph->pred_at, (nodes + 1) * sizeof(*graph->pred_at));
     s->graph.preds = copy_of(graph->preds, edges * sizeof(*graph->preds));
@@ -135,8 +137,9 @@ remat_search *remat_new(const remat_graph *graph, int64_t budget, uint64_t seed)
     s->weight = 3.0;
     s->best_length = -1;
     s->slots = graph->nodes * SLOTS_PER_NODE + SPARE_SLOTS;
-    if (allocate(s) < 0 || !s->graph.sizes || !s->graph.durations || !s->graph.pred_at ||
-        !s->graph.preds || !s->graph.succ_at || !s->graph.succs) {
+    if (allocate(s) < 0 || !s->graph.most || !s->graph.sizes || !s->graph.extra ||
+        !s->graph.durations || !s->graph.pred_at || !s->graph.preds || !s->graph.succ_at ||
+        !s->graph.succs) {
         remat_free(s);
         return NULL;
     }
@@ -148,7 +151,9 @@ remat_search *remat_new(const remat_graph *graph, int64_t budget, uint64_t seed)
 
 void remat_free(remat_search *s)
 {
-    const void *all[] = {s->graph.sizes,
+    const void *all[] = {s->graph.most,
+                         s->graph.sizes,
+                         s->graph.extra,
                          s->graph.durations,
                          s->graph.pred_at,
                          s->graph.preds,
@@ -174,6 +179,12 @@ int32_t remat_load(remat_search *s, const int32_t *sequence, int32_t length)
 {
     if (length > s->slots) {
         return -1;
+    }
+    memset(s->scratch, 0, (size_t)s->graph.nodes * sizeof(*s->scratch));
+    for (int32_t i = 0; i < length; i++) {
+        if (++s->scratch[sequence[i]] > s->graph.most[sequence[i]]) {
+            return -1;
+        }
     }
     remat_spread(s, sequence, length);
     keep_best(s);

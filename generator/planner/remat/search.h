@@ -14,7 +14,9 @@ typedef struct remat_search remat_search;
 typedef struct {
     int32_t nodes;
     int32_t copies;           // at most so many of one node, >= 1
+    const int32_t *most;      // of each node: 1..copies
     const int64_t *sizes;     // of a node's output
+    const int64_t *extra;     // memory that only a node's own step takes
     const int64_t *durations; // of a node's step
     const int32_t *pred_at;   // the inputs of v are preds[pred_at[v]] .. preds[pred_at[v + 1] - 1]
     const int32_t *preds;
@@ -35,7 +37,7 @@ remat_search *remat_new(const remat_graph *graph, int64_t budget, uint64_t seed)
 void remat_free(remat_search *s);
 
 // Starts from a sequence of `length` nodes that holds every node, each after its inputs. 0, or -1:
-// too long.
+// too long, or too many copies.
 int32_t remat_load(remat_search *s, const int32_t *sequence, int32_t length);
 
 // Anneals along a schedule from `from` to `to`, parts of the whole in 0..1. The number of moves

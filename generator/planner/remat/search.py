@@ -34,6 +34,14 @@ class Phase:
     frozen: bool = False  # True: the order of first copies stays
 
 
+@dataclass(frozen=True)
+class Terms:
+    """What a graph does not say of its nodes; without entries there are none."""
+
+    most: tuple[int, ...] = ()  # copies of each node
+    extra: tuple[int, ...] = ()  # memory that only the node's own step takes
+
+
 ORDER = Phase(hot=2e-2, cold=2e-5, share=0.1, copy=False)
 QUICK = Phase(4e-3, 8e-7, 0.1)
 ANNEAL = (Phase(4e-3, 8e-7, 0.45), Phase(5e-4, 5e-7, 0.2), Phase(5e-4, 5e-7, 0.15))
@@ -56,16 +64,18 @@ def _csr(ffi: Any, lists: Sequence[Sequence[int]]) -> tuple[Any, Any]:
 class _Walker:
     """One search in C and where it stands."""
 
-    def __init__(self, graph: Graph, budget: int, seed: int) -> None:
+    def __init__(self, graph: Graph, budget: int, seed: int, terms: Terms) -> None:
         library = _library()
         self._lib, ffi = library.lib, library.ffi
         n = len(graph.names)
         steps = 4 * n * COPIES + 256
-        sizes, unit = scaled(graph.sizes, steps, upwards=True)
+        scale, unit = scaled((*graph.sizes, *terms.extra), steps, upwards=True)
         pred_at, preds = _csr(ffi, graph.inputs)
         succ_at, succs = _csr(ffi, graph.readers)
         arrays = {
-            "sizes": ffi.new("int64_t[]", sizes),
+            "most": ffi.new("int32_t[]", [min(m, COPIES) for m in terms.most] or [COPIES] * n),
+            "sizes": ffi.new("int64_t[]", scale[:n]),
+            "extra": ffi.new("int64_t[]", scale[n:] or [0] * n),
             "durations": ffi.new("int64_t[]", scaled(graph.durations, steps)[0]),
             "pred_at": pred_at,
             "preds": preds,
@@ -81,8 +91,8 @@ class _Walker:
         self._ffi = ffi
         self._buffer = ffi.new("int32_t[]", n * (COPIES + 4) + 256)
 
-    def load(self, sequence: Sequence[int]) -> None:
-        self._lib.remat_load(self._state, self._ffi.new("int32_t[]", list(sequence)), len(sequence))
+    def load(self, sequence: Sequence[int]) -> bool:
+        return bool(self._lib.remat_load(self._state, self._ffi.new("int32_t[]", list(sequence)), len(sequence)) == 0)
 
     def run(self, phase: Phase, work: int, chunk: int) -> None:
         schedule = self._ffi.new(
@@ -102,16 +112,17 @@ class Search:
     `more()` is asked now and then whether to go on; with the same answers, the same sequence is found.
     """
 
-    def __init__(self, graph: Graph, budget: int, work: int, more: Callable[[], bool]) -> None:
+    def __init__(
+        self, graph: Graph, budget: int, work: int, more: Callable[[], bool], terms: Terms | None = None
+    ) -> None:
         self.best: tuple[int, ...] | None = None
         self._graph, self._work, self._more = graph, work, more
-        self._walkers = [_Walker(graph, budget, seed) for seed in range(1, WALKERS + 1)]
+        self._walkers = [_Walker(graph, budget, seed, terms or Terms()) for seed in range(1, WALKERS + 1)]
         self.restart(graph.order)
 
-    def restart(self, sequence: Sequence[int]) -> None:
-        """Puts every walker to this sequence."""
-        for walker in self._walkers:
-            walker.load(sequence)
+    def restart(self, sequence: Sequence[int]) -> bool:
+        """Puts every walker to this sequence. False: it is too long, or has too many copies of a node."""
+        return all([walker.load(sequence) for walker in self._walkers])
 
     def run(self, phase: Phase, good: int) -> None:
         """Anneals until the work is done, `more()` says no, or a sequence of duration `good` is found."""

@@ -135,6 +135,7 @@ static void insert(remat_search *s, int32_t node, int32_t slot)
     s->absent -= count == 0;
     s->count[node]++;
     read_inputs(s, node, slot);
+    s->memory[slot] += s->graph.extra[node];
     set_live(s, slot, -1);
     s->length++;
     s->duration += s->graph.durations[node];
@@ -145,6 +146,7 @@ static void take(remat_search *s, int32_t slot)
     const int32_t node = s->at[slot], last = s->last[slot];
     const int64_t size = s->graph.sizes[node];
     set_live(s, slot, 0);
+    s->memory[slot] -= s->graph.extra[node];
     drop_inputs(s, node, slot);
     int32_t *slots = copies_of(s, node);
     const int32_t i = remat_copy_before(s, node, slot) + 1;
@@ -170,9 +172,8 @@ static void slide(remat_search *s, int32_t slot, int32_t to)
 {
     const remat_graph *g = &s->graph;
     const int32_t node = s->at[slot];
-    int64_t dying =
-        to < slot ? 0
-                  : g->sizes[node]; // of what the step holds, not alive across the slot it leaves
+    // Of what the step holds, not alive across the slot it leaves.
+    int64_t dying = g->extra[node] + (to < slot ? 0 : g->sizes[node]);
     copies_of(s, node)[remat_copy_before(s, node, slot) + 1] = to;
     for (int32_t e = g->pred_at[node]; e < g->pred_at[node + 1]; e++) {
         const int32_t input = g->preds[e], i = remat_copy_before(s, input, slot);
@@ -203,7 +204,7 @@ static int32_t note(remat_search *s, change_kind kind, int32_t node, int32_t slo
 
 int32_t remat_place(remat_search *s, int32_t node, int32_t slot)
 {
-    if (s->count[node] == s->graph.copies || note(s, PLACED, node, slot, slot) < 0) {
+    if (s->count[node] == s->graph.most[node] || note(s, PLACED, node, slot, slot) < 0) {
         return -1;
     }
     insert(s, node, slot);
