@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 import ziglang
 
-WARNINGS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wmissing-prototypes", "-Werror")
+WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wmissing-prototypes", "-Werror")
+
+# For this machine.
+GCC = ("gcc",)
+ZIG = (sys.executable, "-m", "ziglang", "cc")
+HOST = GCC if shutil.which("gcc") else ZIG
+# ziglang comes without AddressSanitizer
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all") if HOST == GCC else ("-fsanitize=undefined",)
 
 # `zig cc -c` compiles one file a call; the clang inside takes all at once, but has to be told where its headers are.
 _ZIG_HEADERS = Path(ziglang.__file__).parent / "lib" / "include"

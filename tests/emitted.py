@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from compilers import HOST, WARNINGS
 
 from generator.emit.bundle import Bundle
 from generator.emit.library import library
@@ -20,13 +19,6 @@ from generator.lower import lower
 from generator.planner import make_plan
 from generator.stage import stages
 from generator.targets import Isa
-
-WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wmissing-prototypes", "-Werror")
-ZIG = (sys.executable, "-m", "ziglang", "cc")
-GCC = ("gcc",) if shutil.which("gcc") else ZIG
-SANITIZERS = (
-    ("-fsanitize=address,undefined", "-fno-sanitize-recover=all") if GCC[0] == "gcc" else ("-fsanitize=undefined",)
-)
 
 
 def unit_of(graph: Graph, stream_input: bool = False) -> Unit:
@@ -88,7 +80,7 @@ int main(void)
 """
 
 
-def compile_library(unit: Unit, folder: Path, compiler: Sequence[str] = GCC, flags: Sequence[str] = ("-O1",)) -> Path:
+def compile_library(unit: Unit, folder: Path, compiler: Sequence[str] = HOST, flags: Sequence[str] = ("-O1",)) -> Path:
     """The program of the unit's library, built below `folder`; a compiler's word fails the test."""
     put(library_of(unit), folder)
     (folder / "driver.c").write_text(_driver(unit))

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from emitted import GCC, SANITIZERS, WARNINGS
+from compilers import HOST, SANITIZERS, WARNINGS
 
 from generator.emit.model import model_c, model_h
 from generator.emit.unit import Unit
@@ -45,7 +45,7 @@ void give(const void *place, unsigned long bytes)
 
 def _compile(sources: Sequence[Path], folder: Path, optimise: str) -> list[Path]:
     """Objects of the sources; a compiler's word is an AssertionError."""
-    command = [*GCC, *WARNINGS, optimise, *SANITIZERS, f"-I{folder}", "-c"]
+    command = [*HOST, *WARNINGS, optimise, *SANITIZERS, f"-I{folder}", "-c"]
     objects = [folder / f"{source.stem}.o" for source in sources]
 
     def one(pair: tuple[Path, Path]) -> str:
@@ -117,7 +117,7 @@ class ManyModels:
         self._program = folder / "program"
         response = folder / "objects"
         response.write_text("\n".join(map(str, (*objects, *kernels))))
-        command = [*GCC, *SANITIZERS, f"@{response}", "-o", str(self._program)]
+        command = [*HOST, *SANITIZERS, f"@{response}", "-o", str(self._program)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-4000:]
 

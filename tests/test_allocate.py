@@ -23,12 +23,10 @@ from shared import DATA, needs_shared
 
 from generator.cli import main
 from generator.errors import ShoehornError
-from generator.planner import allocate as package
 from generator.planner.allocate import Buffer, Problem, Status, allocate, check, csv_file, native, solve
 
 MINIMALLOC = DATA / "planning" / "minimalloc"
 CAPACITY = 1048576
-SOURCES = sorted(Path(package.__file__).parent.glob("*.c"))
 
 # The load is 8 at every time, but nothing below 9 exists.
 GAP = tuple(
@@ -274,41 +272,6 @@ def test_the_check_wants_the_alignment():
 
     assert check(problem, {"a": 0, "b": 3}) == ["buffer 'b': offset 3 is not a multiple of 4"]
     assert check(problem, {"a": 0, "b": 4}) == []
-
-
-# --- The C
-
-
-def test_the_search_has_no_fault_that_sanitizers_see(tmp_path: Path):
-    program = tmp_path / "walk"
-    flags = ["-std=c11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    walk = Path(__file__).parent / "c" / "allocate_walk.c"
-    made = subprocess.run(
-        ["gcc", *flags, f"-I{SOURCES[0].parent}", str(walk), *map(str, SOURCES), "-o", str(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if "cannot find" in made.stderr:
-        pytest.skip("gcc's sanitizers are not installed")
-    assert made.returncode == 0, made.stderr
-    ran = subprocess.run([str(program)], capture_output=True, text=True, timeout=120, check=False)
-
-    assert (ran.returncode, ran.stdout) == (0, "every placement lay apart\n"), ran.stderr
-
-
-@pytest.mark.parametrize("compiler", [["gcc"], [sys.executable, "-m", "ziglang", "cc"]], ids=["gcc", "zig"])
-def test_the_search_compiles_without_a_warning(compiler: list[str], tmp_path: Path):
-    warnings = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wmissing-prototypes", "-Werror"]
-    for source in SOURCES:
-        done = subprocess.run(
-            [*compiler, "-std=c11", "-O2", *warnings, "-c", str(source), "-o", str(tmp_path / "made.o")],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-        assert (done.returncode, done.stderr) == (0, "")
 
 
 # --- Bad input

@@ -6,11 +6,11 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from compilers import WARNINGS, ZIG
 from conftest import Gen
 from tflite_micro import runtime
 
@@ -89,8 +89,7 @@ def test_the_readmes_function_reads_the_held_back_digits(digits_project: Path, t
     source = tmp_path / "snippet.c"
     source.write_text(snippet.replace("int read_digit", "int read_digit(const int8_t *);\nint read_digit") + READ_ALL)
     library = digits_project / "lib" / "digits" / "src"
-    flags = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wmissing-prototypes", "-Werror"]
-    command = [sys.executable, "-m", "ziglang", "cc", *flags, f"-I{library}", "-o", tmp_path / "reader"]
+    command = [*ZIG, *WARNINGS, "-O1", f"-I{library}", "-o", tmp_path / "reader"]
     subprocess.run([*command, source, *sorted(library.rglob("*.c"))], check=True)
     samples = np.load(MODELS / "digits_test.npz")
 

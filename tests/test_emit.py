@@ -10,6 +10,7 @@ from pathlib import Path
 import emitted
 import numpy as np
 import pytest
+from compilers import HOST, SANITIZERS, WARNINGS, ZIG
 from samples import random_inputs, sample
 from shared import MODELS, ROAD, needs_shared
 
@@ -66,7 +67,7 @@ def _branches(name: str = "made") -> Graph:
 def _same(graph: Graph, folder: Path, seed: int, stream_input: bool = False) -> None:
     """Three inferences one after the other, against numpy."""
     rng = np.random.default_rng(seed)
-    flags = ("-O1", *emitted.SANITIZERS)
+    flags = ("-O1", *SANITIZERS)
     unit = emitted.unit_of(graph, stream_input)
     vectors = [random_inputs(graph, rng) for _ in range(3)]
     found = emitted.run(unit, emitted.compile_library(unit, folder, flags=flags), vectors)
@@ -206,9 +207,9 @@ def _odd() -> Graph:
 @pytest.mark.parametrize(
     "compiler",
     [
-        (*emitted.GCC, "-O2"),
-        (*emitted.ZIG, "-O2"),
-        (*emitted.ZIG, "-O2", "-target", "thumb-freestanding-eabi", "-mcpu=cortex_m0"),
+        (*HOST, "-O2"),
+        (*ZIG, "-O2"),
+        (*ZIG, "-O2", "-target", "thumb-freestanding-eabi", "-mcpu=cortex_m0"),
     ],
     ids=["gcc", "clang", "cortex-m0"],
 )
@@ -221,7 +222,7 @@ def test_the_library_compiles_without_a_warning(
     for source in (f"{unit.name}.c", f"{unit.name}_weights.c"):
         command = [
             *compiler,
-            *emitted.WARNINGS,
+            *WARNINGS,
             *trace,
             "-c",
             str(tmp_path / "src" / source),
@@ -238,7 +239,7 @@ def test_the_header_may_be_included_from_cpp(tmp_path: Path):
     emitted.put(emitted.library_of(unit), tmp_path)
     (tmp_path / "user.cpp").write_text('#include "digits.h"\nint main() { digits_run(); return digits_output()[0]; }\n')
     command = [
-        *emitted.ZIG[:3],
+        *ZIG[:3],
         "c++",
         "-c",
         f"-I{tmp_path / 'src'}",
@@ -269,7 +270,7 @@ def test_hooks_are_called_around_each_step_in_plan_order(tmp_path: Path):
     (tmp_path / "hooks.c").write_text(_HOOKS)
     sources = [str(p) for p in tmp_path.rglob("*.c")]
     program = tmp_path / "program"
-    build = [*emitted.GCC, "-DSH_TRACE", f"-I{tmp_path / 'src'}", *sources, "-o", str(program)]
+    build = [*HOST, "-DSH_TRACE", f"-I{tmp_path / 'src'}", *sources, "-o", str(program)]
     subprocess.run(build, check=True, timeout=120)
     lines = subprocess.run([program], capture_output=True, text=True, check=True, timeout=60).stdout.split("\n")
     rings = {r.tensor: r for r in unit.plan.rings}

@@ -10,6 +10,7 @@ from pathlib import Path
 import emitted
 import numpy as np
 import pytest
+from compilers import HOST, WARNINGS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shared import MODELS, needs_shared
@@ -113,8 +114,8 @@ def _compiles(unit: emitted.Unit, board: targets.Board, folder: Path) -> bool:
         "int main(void) { SH_APP_RUN(); return id[7] != 0xef; }\n"
     )
     command = [
-        *emitted.GCC,
-        *emitted.WARNINGS,
+        *HOST,
+        *WARNINGS,
         "-c",
         f"-I{folder / 'src'}",
         f"{folder / 'user.c'}",

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toy import GCC, HOST, SANITIZED, ZIG, Bench, Int8, Toy
+from compilers import GCC, HOST, SANITIZERS, ZIG
+from toy import Bench, Int8, Toy
 
 from host_tools.errors import HostError
 from host_tools.frames import Kind, pack, stuff, unpack, unstuff
@@ -29,7 +30,7 @@ def toy() -> Toy:
 
 @pytest.fixture(scope="module")
 def program(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return toy.build(tmp_path_factory.mktemp("toy") / "build", HOST, *SANITIZED)
+    return toy.build(tmp_path_factory.mktemp("toy") / "build", HOST, *SANITIZERS)
 
 
 @pytest.fixture
@@ -388,7 +389,7 @@ STREAMED = Toy(streamed=True)
 
 @pytest.fixture(scope="module")
 def streaming(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return STREAMED.build(tmp_path_factory.mktemp("streamed") / "build", HOST, *SANITIZED)
+    return STREAMED.build(tmp_path_factory.mktemp("streamed") / "build", HOST, *SANITIZERS)
 
 
 @pytest.mark.parametrize("mode", Mode)

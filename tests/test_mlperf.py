@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from compilers import HOST, SANITIZERS
 from conftest import Gen
 from shared import DATA, MODELS, needs_shared
-from toy import APP, HOST, SANITIZED, SCALE, ZERO, Bench, C, Int8, Toy, compile_c
+from toy import APP, SCALE, ZERO, Bench, C, Int8, Toy, compile_c
 
 from host_tools.build import build
 from host_tools.emulate import emulate
@@ -77,7 +78,7 @@ class Runner:
 
 
 def start(toy: Toy, folder: Path) -> Bench:
-    return Bench(toy.build(folder / "build", HOST, *SANITIZED), powered=False)
+    return Bench(toy.build(folder / "build", HOST, *SANITIZERS), powered=False)
 
 
 @pytest.fixture(scope="module")
@@ -385,7 +386,7 @@ def test_floats_print_as_printf_does(tmp_path: Path):
         *(f"{b:08x}" for b in rng.integers(0, 2**32, 5000, np.uint32) if (b >> 23) & 0xFF != 0xFF),
     ]
     program = tmp_path / "fmt"
-    compile_c([APP / "fmt.c", C / "fmt_test.c"], program, HOST, *SANITIZED, f"-I{APP}")
+    compile_c([APP / "fmt.c", C / "fmt_test.c"], program, HOST, *SANITIZERS, f"-I{APP}")
     found = subprocess.run([program], input="\n".join(bits), capture_output=True, text=True, check=True).stdout.split()
     values = np.array([int(b, 16) for b in bits], np.uint32).view(np.float32)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from compilers import GCC, ZIG
 from runtime import load_reference, write_reference
 from samples import random_inputs, sample
 
@@ -22,7 +22,6 @@ from host_tools.reference_build import _Way
 
 CONV = sample(Conv2d, np.random.default_rng(4))
 CONV_INPUTS = list(random_inputs(CONV, np.random.default_rng(4)).values())
-ZIG = (sys.executable, "-m", "ziglang", "cc")
 
 
 def conv_output() -> bytes:
@@ -51,7 +50,7 @@ def test_a_view_gives_its_inputs_bytes_in_its_own_shape() -> None:
 
 
 @pytest.mark.parametrize("api", [True, False], ids=["extension", "library"])
-@pytest.mark.parametrize("compiler", [("gcc",), ZIG], ids=["gcc", "zig"])
+@pytest.mark.parametrize("compiler", [GCC, ZIG], ids=["gcc", "zig"])
 def test_every_way_to_compile_gives_the_same_bytes(
     api: bool, compiler: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

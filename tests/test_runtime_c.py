@@ -12,7 +12,7 @@ from pathlib import Path
 import cffi
 import numpy as np
 import pytest
-from compilers import WARNINGS, Compiler, each_compiler
+from compilers import GCC, SANITIZERS, WARNINGS, ZIG, Compiler, each_compiler
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
@@ -22,12 +22,11 @@ from generator.paths import RUNTIME_C
 TESTS = Path(__file__).resolve().parent
 SOURCES = sorted(RUNTIME_C.glob("kernels/*/*_ref.c"))
 HEADERS = sorted(RUNTIME_C.rglob("*.h"))
-SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 
 
 @each_compiler()
 def test_the_kernels_compile_without_a_warning(compiler: Compiler, tmp_path: Path) -> None:
-    compiler.run(*WARNINGS, "-c", *SOURCES, cwd=tmp_path)
+    compiler.run(*WARNINGS, "-O2", "-c", *SOURCES, cwd=tmp_path)
 
     assert len(list(tmp_path.glob("*.o"))) == len(SOURCES)
 
@@ -37,12 +36,12 @@ def test_a_header_needs_no_other_before_it_and_bears_to_be_read_twice(compiler: 
     for number, header in enumerate(HEADERS):
         (tmp_path / f"h{number}.c").write_text(f'#include "{header}"\n#include "{header}"\nextern int unit{number};\n')
 
-    compiler.run(*WARNINGS, "-c", *sorted(tmp_path.glob("h*.c")), cwd=tmp_path)
+    compiler.run(*WARNINGS, "-O2", "-c", *sorted(tmp_path.glob("h*.c")), cwd=tmp_path)
 
 
 @each_compiler("zig-cortex-m0", "gcc-cortex-m0")
 def test_kernels_call_no_library_and_keep_no_state(compiler: Compiler, tmp_path: Path) -> None:
-    compiler.run(*WARNINGS, "-ffreestanding", "-c", *SOURCES, cwd=tmp_path)
+    compiler.run(*WARNINGS, "-O2", "-ffreestanding", "-c", *SOURCES, cwd=tmp_path)
 
     for path in sorted(tmp_path.glob("*.o")):
         with path.open("rb") as file:
@@ -74,7 +73,7 @@ def test_a_portable_kernel_has_no_conditional_compilation_and_includes_its_contr
 def quant(tmp_path_factory: pytest.TempPathFactory) -> tuple[cffi.FFI, object]:
     """sh_quant.h over arrays, compiled by Zig."""
     library = tmp_path_factory.mktemp("quant") / "quant.so"
-    command = [sys.executable, "-m", "ziglang", "cc", *WARNINGS, "-fPIC", "-shared"]
+    command = [*ZIG, *WARNINGS, "-O2", "-fPIC", "-shared"]
     subprocess.run([*command, TESTS / "c/quant_twin.c", "-o", library], check=True, capture_output=True)
     ffi = cffi.FFI()
     text = (TESTS / "c/quant_twin.c").read_text()
@@ -153,7 +152,8 @@ needs_asan = pytest.mark.skipif(
 def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The portable kernels with AddressSanitizer and UndefinedBehaviorSanitizer in them."""
     library = tmp_path_factory.mktemp("sanitized") / "kernels.so"
-    command = ["gcc", "-std=c11", "-O1", "-g", "-fPIC", "-shared", *SANITIZERS, *map(str, SOURCES), "-o", str(library)]
+    flags = ("-O1", "-g", "-fPIC", "-shared", "-fno-omit-frame-pointer", *SANITIZERS)
+    command = [*GCC, *WARNINGS, *flags, *map(str, SOURCES), "-o", str(library)]
     subprocess.run(command, check=True, capture_output=True, text=True)
     return library
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from compilers import HOST, WARNINGS
 from conftest import Gen
-from emitted import GCC, WARNINGS
 from shared import MODELS, needs_shared
 
 from generator.paths import MODELS as SHIPPED
@@ -83,7 +83,7 @@ def test_the_readmes_camera_loop_sees_what_the_reference_sees(gen: Gen, tmp_path
     (tmp_path / "loop.c").write_text(snippet.replace("bool is_somebody", f"{prologue}\nbool is_somebody", 1) + main)
     library = tmp_path / "vww/lib/vww/src"
     sources = [tmp_path / "loop.c", *sorted(library.rglob("*.c"))]
-    command = [*GCC, *WARNINGS, "-O2", f"-I{library}", *map(str, sources), "-o", str(tmp_path / "loop")]
+    command = [*HOST, *WARNINGS, "-O2", f"-I{library}", *map(str, sources), "-o", str(tmp_path / "loop")]
     subprocess.run(command, check=True, timeout=120)
     images = np.random.default_rng(5).integers(-128, 128, (12, 1, 96, 96, 3), np.int8)
     images[::2] = np.sort(images[::2], axis=2)

@@ -6,7 +6,6 @@ import os
 import pty
 import shutil
 import subprocess
-import sys
 import threading
 import tty
 from collections.abc import Callable
@@ -14,16 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from compilers import HOST, WARNINGS
 from numpy.typing import NDArray
 
 ROOT = Path(__file__).resolve().parents[1]
 APP = ROOT / "firmware_templates" / "app"
 C = ROOT / "tests" / "c"
-WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wmissing-prototypes", "-Werror")
-GCC = ("gcc",)
-ZIG = (sys.executable, "-m", "ziglang", "cc")
-HOST = GCC if shutil.which("gcc") else ZIG
-SANITIZED = ("-fsanitize=address,undefined",) if HOST == GCC else ()  # ziglang comes without AddressSanitizer
 SCALE, ZERO = 0.125, 3  # of the output
 
 Int8 = NDArray[np.int8]
