@@ -18,8 +18,8 @@ from generator.passes.linear import LINEAR
 def test_every_op_has_a_range_and_a_tie_or_is_known_to_have_none() -> None:
     known = {ops.Softmax, ops.Quantize, ops.Dequantize}
 
-    assert set(ops.OPS) - set(RANGES) == known
-    assert set(ops.OPS) - set(TIES) == {*LINEAR, ops.Softmax}
+    assert set(ops.MODEL_OPS) - set(RANGES) == known
+    assert set(ops.MODEL_OPS) - set(TIES) == {*LINEAR, ops.Softmax}
 
 
 def stretch(tensor: Tensor, whole: Range, rng: np.random.Generator) -> Range:
@@ -40,7 +40,7 @@ def within(tensor: Tensor, bounds: Range, rng: np.random.Generator) -> list[Arra
     return [a.reshape(tensor.type.shape).astype(tensor.type.dtype.numpy) for a in arrays]
 
 
-@pytest.mark.parametrize("kind", [k for k in ops.OPS if k in RANGES], ids=lambda k: k.__name__)
+@pytest.mark.parametrize("kind", [k for k in ops.MODEL_OPS if k in RANGES], ids=lambda k: k.__name__)
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_no_output_leaves_the_range_of_its_channel(kind: type[Op], seed: int) -> None:

@@ -25,6 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "importers": {"ir", "ops"},
     "passes": {"ir", "ops"},
     "kernels": {"ir", "ops", "targets"},
+    "split": {"ir", "ops"},
     "stage": {"ir", "ops", "kernels", "targets"},
     "planner": {"plan", "cbuild"},
     "lower": {"ir", "ops", "stage", "planner"},

@@ -4,6 +4,7 @@ from generator.ir import Op
 from generator.ops.conv import Clamp, Conv2d, Dense, DepthwiseConv2d, Padding, TransposeConv2d
 from generator.ops.elementwise import Add, Binary, Maximum, Minimum, Mul, Prelu, Sub
 from generator.ops.layout import Concat, Pad, Reshape, Slice, Transpose
+from generator.ops.partial import FirstPartial, NextPartial, Rescale
 from generator.ops.pool import AveragePool2d, MaxPool2d, Mean, Pool2d, Softmax
 from generator.ops.resize import Resize, ResizeBilinear, ResizeNearest
 from generator.ops.unary import (
@@ -19,7 +20,8 @@ from generator.ops.unary import (
     Unary,
 )
 
-OPS: tuple[type[Op], ...] = (
+# What model files say.
+MODEL_OPS: tuple[type[Op], ...] = (
     Conv2d,
     DepthwiseConv2d,
     TransposeConv2d,
@@ -52,7 +54,14 @@ OPS: tuple[type[Op], ...] = (
     Transpose,
 )
 
+# What our own rewrites of graphs add (generator/split.py).
+MADE_OPS: tuple[type[Op], ...] = (FirstPartial, NextPartial, Rescale)
+
+OPS: tuple[type[Op], ...] = (*MODEL_OPS, *MADE_OPS)
+
 __all__ = [
+    "MADE_OPS",
+    "MODEL_OPS",
     "OPS",
     "Add",
     "AveragePool2d",
@@ -63,6 +72,7 @@ __all__ = [
     "Dense",
     "DepthwiseConv2d",
     "Dequantize",
+    "FirstPartial",
     "HardSwish",
     "LeakyRelu",
     "Logistic",
@@ -71,6 +81,7 @@ __all__ = [
     "Mean",
     "Minimum",
     "Mul",
+    "NextPartial",
     "Pad",
     "Padding",
     "Pool2d",
@@ -79,6 +90,7 @@ __all__ = [
     "Relu",
     "Relu6",
     "Requantize",
+    "Rescale",
     "Reshape",
     "Resize",
     "ResizeBilinear",

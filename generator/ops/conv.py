@@ -83,13 +83,52 @@ def _finish(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Window(Op):
-    """What Conv2d and DepthwiseConv2d share: a kernel that slides over rows and columns."""
+class Window(Op):
+    """A kernel that slides over rows and columns; inputs x and, not always in second place, weights.
+
+    `weights` may be [O, kh, kw, I] or [1, kh, kw, O].
+    """
 
     row_inputs: ClassVar[int | None] = 1
     stride: tuple[int, int] = (1, 1)  # down, across
     dilation: tuple[int, int] = (1, 1)
     padding: Padding = Padding()
+
+    def weights(self, sig: Signature) -> TensorType:
+        """The type of the weights."""
+        return sig.inputs[1]
+
+    def positions(self, x: TensorType, weights: TensorType) -> tuple[int, int]:
+        """Height and width of the output; raises GraphError where the kernel does not fit."""
+        (_, height, width, _), pad, (kh, kw) = x.nhwc, self.padding, weights.shape[1:3]
+        h = window_count(height, pad.top, pad.bottom, kh, self.stride[0], self.dilation[0])
+        w = window_count(width, pad.left, pad.right, kw, self.stride[1], self.dilation[1])
+        if h < 1 or w < 1:
+            raise refuse(self, f"a kernel of {kh}x{kw} does not fit into {height}x{width}")
+        return h, w
+
+    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
+        return window_rows(y, sig, self.padding.top, self.weights(sig).shape[1], self.stride[0], self.dilation[0])
+
+    def taps(self, x: Floats, sig: Signature, outside: float = 0.0) -> list[tuple[int, int, Floats]]:
+        """(ky, kx, the elements of NHWC x, with `outside` around it, under that tap for every output position)."""
+        pad = self.padding
+        sides = ((0, 0), (pad.top, pad.bottom), (pad.left, pad.right), (0, 0))
+        padded = np.pad(x, sides, constant_values=outside)
+        _, out_h, out_w, _ = sig.output.nhwc
+        _, kh, kw, _ = self.weights(sig).shape
+        (down, across), (dil_y, dil_x) = self.stride, self.dilation
+        return [
+            (ky, kx, padded[:, ky * dil_y :: down, kx * dil_x :: across][:, :out_h, :out_w])
+            for ky in range(kh)
+            for kx in range(kw)
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Convolution(Window):
+    """What Conv2d and DepthwiseConv2d share: inputs (x, weights, bias)."""
+
     clamp: Clamp = Clamp()
 
     def _channels(self, x: TensorType, weights: TensorType) -> int:
@@ -104,32 +143,11 @@ class _Window(Op):
         channels = self._channels(x, weights)
         if bias.shape != (channels,):
             raise refuse(self, f"bias has shape {bias.shape}, takes ({channels},)")
-        pad, (kh, kw) = self.padding, weights.shape[1:3]
-        h = window_count(x.shape[1], pad.top, pad.bottom, kh, self.stride[0], self.dilation[0])
-        w = window_count(x.shape[2], pad.left, pad.right, kw, self.stride[1], self.dilation[1])
-        if h < 1 or w < 1:
-            raise refuse(self, f"a kernel of {kh}x{kw} does not fit into {x.shape[1]}x{x.shape[2]}")
-        return x.shape[0], h, w, channels
-
-    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
-        return window_rows(y, sig, self.padding.top, sig.inputs[1].shape[1], self.stride[0], self.dilation[0])
-
-    def _taps(self, x: Floats, sig: Signature) -> list[tuple[int, int, Floats]]:
-        """(ky, kx, the elements of padded x under that tap for every output position)."""
-        pad = self.padding
-        padded = np.pad(x, ((0, 0), (pad.top, pad.bottom), (pad.left, pad.right), (0, 0)))
-        _, out_h, out_w, _ = sig.output.nhwc
-        _, kh, kw, _ = sig.inputs[1].shape
-        (down, across), (dil_y, dil_x) = self.stride, self.dilation
-        return [
-            (ky, kx, padded[:, ky * dil_y :: down, kx * dil_x :: across][:, :out_h, :out_w])
-            for ky in range(kh)
-            for kx in range(kw)
-        ]
+        return x.shape[0], *self.positions(x, weights), channels
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Conv2d(_Window):
+class Conv2d(_Convolution):
     """inputs (x NHWC, weights OHWI, bias int32 [O]); groups follow from C / I."""
 
     def _channels(self, x: TensorType, weights: TensorType) -> int:
@@ -144,7 +162,7 @@ class Conv2d(_Window):
         per_group = weights.shape[3]
         groups = x.shape[3] // per_group
         outputs = weights.shape[0] // groups
-        for ky, kx, below in self._taps(_centred(x, sig), sig):
+        for ky, kx, below in self.taps(_centred(x, sig), sig):
             w = weights[:, ky, kx].astype(np.float64)
             for g in range(groups):
                 out = slice(g * outputs, (g + 1) * outputs)
@@ -157,7 +175,7 @@ class Conv2d(_Window):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class DepthwiseConv2d(_Window):
+class DepthwiseConv2d(_Convolution):
     """inputs (x NHWC, weights [1, kh, kw, C * multiplier], bias int32).
 
     Output channel c reads input channel c // multiplier.
@@ -172,7 +190,7 @@ class DepthwiseConv2d(_Window):
         x, weights, bias = arrays
         acc = np.zeros(sig.output.shape)
         centred = np.repeat(_centred(x, sig), weights.shape[3] // x.shape[3], axis=3)
-        for ky, kx, below in self._taps(centred, sig):
+        for ky, kx, below in self.taps(centred, sig):
             acc += below * weights[0, ky, kx]
         return _finish(acc, bias, conv_scales(sig), self.clamp, sig.output)
 

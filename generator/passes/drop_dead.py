@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from generator.ir import Graph, Op
-from generator.passes.edit import with_ops
+from generator.ir.edit import with_ops
 
 
 def drop_dead(graph: Graph) -> Graph:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from generator.ir import Graph, Node, Op
+from generator.ir.edit import only_reader, readers, with_ops
 from generator.ops import Pad, Reshape, Slice, Transpose
-from generator.passes.edit import only_reader, readers, with_ops
 
 
 def drop_views(graph: Graph) -> Graph:

@@ -1,4 +1,4 @@
-"""What passes share: who reads a tensor, and a graph with other ops."""
+"""What rewrites share: who reads a tensor, and a graph with other ops."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from generator.ir import Graph, Op
+from generator.ir.graph import Graph, Op
 
 
 def readers(graph: Graph) -> Mapping[str, tuple[Op, ...]]:

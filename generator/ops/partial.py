@@ -1,0 +1,120 @@
+"""Convolutions in parts: sums over some of the input channels in int32, and what makes int8 of them.
+
+A block [A linear, N per channel, B linear] over hidden channels is a sum over chunks of them, B(N(A(x))) = sum of
+B_i(N_i(A_i(x))), so only one chunk has to be in memory at a time (MobileNetV2, section 5.1). Integer sums do not care
+about their order, so the bytes stay the same. No model file says these ops; `generator/split.py` makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from generator.ir import Array, DType, Op, Signature, TensorType
+from generator.ops.conv import Clamp, Window
+from generator.ops.fixed_point import Floats, rescale
+from generator.ops.rules import refuse, want, want_rank
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Partial(Window):
+    """A sum of tap * weight over some input channels; x of any rank up to four, seen as NHWC, and y of the same rank.
+
+    Taps are stored values, in the padding x's zero point: nothing is folded, so that a sum is right for its own
+    channels and what is constant (bias - x_zero * sum of all weights of all chunks) is added once, at the start.
+    """
+
+    def _sum_shape(self, x: TensorType, weights: TensorType) -> tuple[int, ...]:
+        want_rank(self, "weights", weights.shape, 4)
+        if weights.shape[3] != x.nhwc[3]:
+            raise refuse(self, f"weights {weights} do not fit the {x.nhwc[3]} channels of x {x}")
+        shape = (x.nhwc[0], *self.positions(x, weights), weights.shape[0])
+        beyond = 4 - len(x.shape)
+        if any(size != 1 for size in shape[:beyond]):
+            raise refuse(self, f"gives {shape}, which has no {len(x.shape)} dimensions like x {x}")
+        return shape[beyond:]
+
+    def _taps_times_weights(self, x: Array, weights: Array, sig: Signature) -> Floats:
+        """[N, H, W, O]; float64 products and sums of int8 values are exact, and fast in BLAS."""
+        total = np.zeros(sig.output.nhwc)
+        stored = x.reshape(sig.inputs[0].nhwc).astype(np.float64)
+        for ky, kx, below in self.taps(stored, sig, sig.inputs[0].quantised.zero_point):
+            total += below @ weights[:, ky, kx].astype(np.float64).T
+        return total
+
+    def macs(self, sig: Signature) -> int:
+        _, kh, kw, i = self.weights(sig).shape
+        return sig.output.elements * kh * kw * i
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FirstPartial(_Partial):
+    """inputs (x, weights OHWI, start int32 [O]); y = start + sum of tap * weight, int32."""
+
+    def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
+        want(self, inputs, 3)
+        x, weights, start = inputs
+        if start.shape != weights.shape[:1]:
+            raise refuse(self, f"start has shape {start.shape}, takes {weights.shape[:1]}")
+        return self._sum_shape(x, weights)
+
+    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        x, weights, start = arrays
+        return _int32(self._taps_times_weights(x, weights, sig) + start.astype(np.float64), sig)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NextPartial(_Partial):
+    """inputs (x, sum int32 as y, weights OHWI); y = sum + sum of tap * weight, int32."""
+
+    row_inputs: ClassVar[int | None] = 2
+
+    def weights(self, sig: Signature) -> TensorType:
+        return sig.inputs[2]
+
+    def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
+        want(self, inputs, 3)
+        x, before, weights = inputs
+        shape = self._sum_shape(x, weights)
+        if (before.shape, before.dtype) != (shape, DType.INT32):
+            raise refuse(self, f"adds to {before}, takes int32 of shape {shape}")
+        return shape
+
+    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
+        return (*super().rows(y, sig), (y,))
+
+    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        x, before, weights = arrays
+        return _int32(
+            self._taps_times_weights(x, weights, sig) + before.reshape(sig.output.nhwc).astype(np.float64), sig
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rescale(Op):
+    """inputs (sum int32 [..., O], multipliers int32 [O], shifts int8 [O]); y = clamp(y_zero + rescale(sum)), int8."""
+
+    row_inputs: ClassVar[int | None] = 1
+    clamp: Clamp = Clamp()
+
+    def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
+        want(self, inputs, 3)
+        total, *scales = inputs
+        if any(each.shape != total.shape[-1:] for each in scales):
+            raise refuse(self, f"multipliers and shifts take one value per channel of {total}")
+        return total.shape
+
+    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
+        return ((y,),)
+
+    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        moved = rescale(*arrays) + sig.output.quantised.zero_point
+        return np.clip(moved, self.clamp.low, self.clamp.high).astype(sig.output.dtype.numpy)
+
+
+def _int32(total: Floats, sig: Signature) -> Array:
+    """The whole sums in the output's shape."""
+    return total.astype(np.int64).astype(np.int32).reshape(sig.output.shape)

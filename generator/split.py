@@ -1,0 +1,279 @@
+"""Channel split: a block [A linear, N per channel, B linear] is computed by chunks of its hidden channels.
+
+B(N(A(x))) = sum over chunks i of B_i(N_i(A_i(x))), as in MobileNetV2, section 5.1: A_i and N_i have the chunk's
+channels, B_i is a partial sum in int32, and one rescale ends it. The hidden tensors then have a chunk's size; for that,
+x is read and the sum is touched once per chunk. Exact: int32 sums that cannot overflow do not care about their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from generator.ir import Array, DType, Graph, GraphError, Node, Op, Quant, Tensor, TensorType, verify
+from generator.ir.edit import only_reader, readers, with_ops
+from generator.ops import (
+    AveragePool2d,
+    Conv2d,
+    Dense,
+    DepthwiseConv2d,
+    FirstPartial,
+    MaxPool2d,
+    Mean,
+    NextPartial,
+    Rescale,
+    Reshape,
+    Unary,
+)
+from generator.ops.conv import conv_scales, dense_scales, folded_bias
+
+LEAST_CHANNELS = 4  # of a chunk; below, calls cost more than the memory is worth
+MOST_CHUNKINGS = 8
+
+
+@dataclass(frozen=True)
+class Block:
+    """Ops that can be split: `ops` are the names of A, N... and B in order (views included)."""
+
+    ops: tuple[str, ...]
+    channels: int  # hidden channels: those of A's output
+
+
+def blocks(graph: Graph) -> tuple[Block, ...]:
+    """Every block, in the order of A. No two share a hidden tensor, but B of one may be A of another."""
+    readers_of = readers(graph)
+    chains = (_chain(graph, readers_of, node) for node in graph.nodes() if _is_linear(node))
+    return tuple(Block(tuple(n.op.name for n in chain), _channels(chain[0].output)) for chain in chains if chain)
+
+
+def chunkings(block: Block) -> tuple[int, ...]:
+    """Numbers of chunks worth a try, ascending: chunks about 2x apart in size, in multiples of 8 or 4 channels."""
+    found: list[int] = []
+    size = -(-block.channels // 2)
+    while size >= LEAST_CHANNELS and len(found) < MOST_CHUNKINGS:
+        unit = 8 if size >= 8 else 4
+        chunks = -(-block.channels // (-(-size // unit) * unit))
+        if chunks > 1 and chunks not in found and min(chunk_sizes(block.channels, chunks)) >= LEAST_CHANNELS:
+            found.append(chunks)
+        size = -(-size // 2)
+    return tuple(found)
+
+
+def chunk_sizes(channels: int, chunks: int) -> tuple[int, ...]:
+    """Channels of each chunk, the larger ones first: multiples of 8 or 4 but for the last, where that stays even.
+
+    1 <= chunks <= channels. The largest chunk is at most a quarter larger than it must be.
+    """
+    even = -(-channels // chunks)
+    for unit in (8, 4):
+        units = -(-channels // unit)
+        each, more = divmod(units, chunks)
+        sizes = [(each + (i < more)) * unit for i in range(chunks)]
+        sizes[-1] -= units * unit - channels
+        if 4 * sizes[0] <= 5 * even and sizes[-1] >= min(LEAST_CHANNELS, channels // chunks):
+            return tuple(sizes)
+    each, more = divmod(channels, chunks)
+    return tuple(each + (i < more) for i in range(chunks))
+
+
+def split(graph: Graph, block: Block, chunks: int) -> Graph:
+    """The graph with `block` computed in that many chunks, in one piece and where B was; 1 gives the graph itself.
+
+    >   h = A(x); n = N(h); y = B(n)
+    <   h1 = A1(x); n1 = N1(h1); s1 = FirstPartial(n1, w1, start)
+    <   h2 = A2(x); n2 = N2(h2); s2 = NextPartial(n2, s1, w2);      y = Rescale(s2)
+
+    Ops and tensors of a chunk have `/1of2` behind their names; Rescale has B's name and writes B's own output.
+    Raises GraphError for a block that the graph does not have (any more), or more chunks than channels.
+    """
+    if chunks == 1:
+        return graph
+    where = f"{graph.name}: block '{block.ops[0]}' to '{block.ops[-1]}'"
+    if block not in blocks(graph):
+        raise GraphError(f"{where}: is not in the graph; ask blocks() again after a block next to it has been split")
+    if not 1 < chunks <= block.channels:
+        raise GraphError(f"{where}: {block.channels} channels do not make {chunks} chunks; 1 to {block.channels} do")
+    nodes = {node.op.name: node for node in graph.nodes() if node.op.name in block.ops}
+    parts = _Parts(graph, [nodes[name] for name in block.ops])
+    parts.write(chunk_sizes(block.channels, chunks))
+    ops: list[Op] = []
+    for op in graph.ops:
+        ops += parts.ops if op.name == block.ops[-1] else [] if op.name in block.ops else [op]
+    return verify(with_ops(replace(graph, tensors=parts.tensors), ops))
+
+
+def _channels(tensor: Tensor) -> int:
+    return tensor.type.nhwc[3]
+
+
+def _all_s8(node: Node) -> bool:
+    return all(t.type.dtype is DType.INT8 for t in (*node.row_inputs, node.output))
+
+
+def _weighted(node: Node) -> bool:
+    """Constant int8 weights and int32 bias."""
+    _, weights, bias = node.inputs
+    constant = weights.data is not None and bias.data is not None
+    return constant and (weights.type.dtype, bias.type.dtype) == (DType.INT8, DType.INT32)
+
+
+def _is_linear(node: Node) -> bool:
+    """Conv2d of one group or Dense, int8 and with constant weights."""
+    if not isinstance(node.op, Conv2d | Dense) or not _all_s8(node):
+        return False
+    return _weighted(node) and node.inputs[1].type.shape[-1] == _channels(node.inputs[0])
+
+
+def _is_per_channel(node: Node) -> bool:
+    """Whether channel c of the output is made of channel c of the input (Depthwise: of c // multiplier) alone."""
+    accepts = next((rule for kind, rule in _PER_CHANNEL.items() if isinstance(node.op, kind)), None)
+    return accepts is not None and _all_s8(node) and accepts(node)
+
+
+def _keeps_last(node: Node) -> bool:
+    return node.output.type.shape[-1:] == node.inputs[0].type.shape[-1:] != ()
+
+
+def _means_of_one_channel(node: Node) -> bool:
+    return len(node.inputs[0].type.shape) - 1 not in cast(Mean, node.op).axes
+
+
+_PER_CHANNEL: dict[type[Op], Callable[[Node], bool]] = {
+    DepthwiseConv2d: _weighted,
+    AveragePool2d: _all_s8,
+    MaxPool2d: _all_s8,
+    Mean: _means_of_one_channel,
+    Unary: _all_s8,
+    Reshape: _keeps_last,
+}
+
+
+def _chain(graph: Graph, readers_of: Mapping[str, tuple[Op, ...]], first: Node) -> list[Node]:
+    """The block that begins with this linear op, or nothing."""
+    found = [first]
+    while (reader := only_reader(graph, readers_of, found[-1].output.name)) is not None:
+        node = graph.node(reader)
+        found.append(node)
+        if _is_linear(node):
+            computes = any(not isinstance(n.op, Reshape) for n in found[1:-1])
+            return found if computes and _sums_fit(node) else []
+        if not _is_per_channel(node):
+            return []
+    return []
+
+
+def _data(tensor: Tensor) -> Array:
+    assert tensor.data is not None, tensor.name
+    return tensor.data
+
+
+def _sums_fit(node: Node) -> bool:
+    """Whether no sum of B, begun and added up in any order, can leave int32."""
+    x, weights, bias = node.inputs
+    wide = _data(weights).astype(np.int64).reshape(len(_data(bias)), -1)
+    start = _data(bias).astype(np.int64) - x.type.quantised.zero_point * wide.sum(axis=1)
+    return bool((np.abs(start) + 128 * np.abs(wide).sum(axis=1) < 1 << 31).all())
+
+
+def _cut_quant(quant: Quant | None, axis: int, span: slice, size: int) -> Quant | None:
+    """The quantisation of what is left between `span` of an axis of `size`."""
+    if quant is None or quant.axis != axis or len(quant.scales) != size:
+        return quant
+    zeros = quant.zero_points[span] if len(quant.zero_points) == size else quant.zero_points
+    return Quant(quant.scales[span], zeros, axis)
+
+
+# The output channel's axis in the constants, weights first.
+_OUTPUT_AXES: dict[type[Op], tuple[int, ...]] = {Conv2d: (0, 0), Dense: (0, 0), DepthwiseConv2d: (3, 0)}
+_SCALES = {Conv2d: conv_scales, Dense: dense_scales}
+
+
+class _Parts:
+    """The ops that take a block's place, and the graph's tensors with theirs added."""
+
+    def __init__(self, graph: Graph, nodes: list[Node]) -> None:
+        self.tensors = dict(graph.tensors)
+        self.ops: list[Op] = []
+        self._taken = {op.name for op in graph.ops}
+        self._inner, self._last = nodes[:-1], nodes[-1]
+
+    def write(self, sizes: tuple[int, ...]) -> None:
+        """One chunk after the other, then the rescale."""
+        total, begin = "", 0
+        for number, size in enumerate(sizes, 1):
+            label = f"/{number}of{len(sizes)}"
+            x, span = self._inner[0].inputs[0].name, slice(begin, begin + size)
+            for node in self._inner:
+                if isinstance(node.op, DepthwiseConv2d):
+                    times = _channels(node.output) // _channels(node.inputs[0])
+                    span = slice(span.start * times, span.stop * times)
+                x = self._narrow(node, x, span, label)
+            total = self._partial(x, total, span, label)
+            begin += size
+        self._rescale(total)
+
+    def _add(self, name: str, kind: TensorType, data: Array | None = None) -> str:
+        """A new tensor's name: `name`, with strokes behind it where the graph has such a tensor."""
+        while name in self.tensors:
+            name += "'"
+        self.tensors[name] = Tensor(name, kind, data)
+        return name
+
+    def _op_name(self, name: str) -> str:
+        while name in self._taken:
+            name += "'"
+        self._taken.add(name)
+        return name
+
+    def _cut(self, tensor: Tensor, axis: int, span: slice, label: str) -> str:
+        """A constant with only the span of one of its axes."""
+        data = np.ascontiguousarray(np.moveaxis(np.moveaxis(_data(tensor), axis, 0)[span], 0, axis))
+        quant = _cut_quant(tensor.type.quant, axis, span, tensor.type.shape[axis])
+        return self._add(tensor.name + label, TensorType(data.shape, tensor.type.dtype, quant), data)
+
+    def _narrow(self, node: Node, x: str, span: slice, label: str) -> str:
+        """A or one N on a chunk; gives its output."""
+        axes = _OUTPUT_AXES.get(type(node.op), ())
+        constants = (self._cut(t, axis, span, label) for t, axis in zip(node.inputs[1:], axes, strict=True))
+        kind = node.output.type
+        shape = (*kind.shape[:-1], span.stop - span.start)
+        output = self._add(node.output.name + label, replace(kind, shape=shape))
+        op = replace(node.op, name=self._op_name(node.op.name + label), inputs=(x, *constants), output=output)
+        self.ops.append(replace(op, shape=shape) if isinstance(op, Reshape) else op)
+        return output
+
+    def _partial(self, x: str, total: str, span: slice, label: str) -> str:
+        """B on a chunk, added to `total` (empty: none yet); gives the new sum."""
+        op, weights = cast(Conv2d | Dense, self._last.op), self._last.inputs[1]
+        if isinstance(op, Dense):  # a 1x1 window
+            o, i = weights.type.shape
+            weights = Tensor(
+                weights.name, replace(weights.type, shape=(o, 1, 1, i)), _data(weights).reshape(o, 1, 1, i)
+            )
+        w = self._cut(weights, 3, span, label)
+        output = self._add(self._last.output.name + label, TensorType(self._last.output.type.shape, DType.INT32))
+        kind = NextPartial if total else FirstPartial
+        inputs = (x, total, w) if total else (x, w, self._start())
+        made = kind(name=self._op_name(op.name + label), inputs=inputs, output=output)
+        if isinstance(op, Conv2d):
+            made = replace(made, stride=op.stride, dilation=op.dilation, padding=op.padding)
+        self.ops.append(made)
+        return output
+
+    def _start(self) -> str:
+        """What is constant in the sums of all chunks together."""
+        x, weights, bias = self._last.inputs
+        data = folded_bias(_data(weights), _data(bias), x.type.quantised.zero_point)
+        return self._add(f"{self._last.op.name}/start", TensorType(data.shape, DType.INT32), data)
+
+    def _rescale(self, total: str) -> None:
+        op = cast(Conv2d | Dense, self._last.op)
+        multipliers, shifts = _SCALES[type(op)](self._last.sig)
+        scales = (
+            self._add(f"{op.name}/multipliers", TensorType(multipliers.shape, DType.INT32), multipliers),
+            self._add(f"{op.name}/shifts", TensorType(shifts.shape, DType.INT8), shifts),
+        )
+        self.ops.append(Rescale(name=op.name, inputs=(total, *scales), output=self._last.output.name, clamp=op.clamp))
