@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from generator.ir import Array, Node, Op
+from generator.kernels.work import Work
 from generator.targets import Isa
 
 Value = int | float | Array | None
@@ -16,6 +17,10 @@ def _any(node: Node) -> bool:
     return True
 
 
+def _by_outputs(node: Node) -> Work:
+    return Work(outputs=node.output.type.row_elements)
+
+
 @dataclass(frozen=True)
 class Kernel:
     """`sh_<name>_<suffix>` in `runtime_c/kernels/<name>/<name>_<suffix>.c`, contract in `<name>.h`."""
@@ -23,6 +28,7 @@ class Kernel:
     op: type[Op]
     name: str
     params: Callable[[Node], Mapping[str, Value]]  # members of struct sh_<name>
+    work: Callable[[Node], Work] = _by_outputs  # of one row
     isa: Isa = Isa.C
     suffix: str = "ref"
     accepts: Callable[[Node], bool] = _any

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from generator.ir import DType, Node
 from generator.kernels.base import Kernel, Value
 from generator.kernels.operands import all_s8, are, data
+from generator.kernels.work import BLOCK, Work, by_blocks, elements, inside
 from generator.ops import Conv2d, Dense, DepthwiseConv2d, TransposeConv2d
 from generator.ops.conv import conv_scales, dense_scales, folded_bias
 
@@ -92,9 +96,103 @@ def _dense(node: Node) -> dict[str, Value]:
     }
 
 
+def _right_shifts(node: Node, shifts: NDArray[np.int8]) -> float:
+    """Outputs of a row that are rounded with a shift to the right."""
+    return node.output.type.row_elements * float((shifts < 0).mean())
+
+
+def _taps(op: Conv2d | DepthwiseConv2d, node: Node) -> tuple[float, float]:
+    """Taps of one channel in a row of outputs: those inside the input, and those in the padding."""
+    _, height, width, _ = node.inputs[0].type.nhwc
+    _, out_height, out_width, _ = node.output.type.nhwc
+    _, kernel_height, kernel_width, _ = node.inputs[1].type.shape
+    down = inside(out_height, kernel_height, height, op.stride[0], op.padding.top, op.dilation[0])
+    across = inside(out_width, kernel_width, width, op.stride[1], op.padding.left, op.dilation[1])
+    within = down * across / out_height
+    return within, kernel_height * kernel_width * out_width - within
+
+
+def _conv2d_work(node: Node) -> Work:
+    op = cast(Conv2d, node.op)
+    channels, kernel_height, _, group_inputs = node.inputs[1].type.shape
+    within, padded = _taps(op, node)
+    outputs = node.output.type.row_elements
+    pixels = node.output.type.nhwc[2]
+    return elements(within * channels, group_inputs) + Work(
+        pixels=pixels,
+        blocks=pixels * (node.inputs[0].type.nhwc[3] // group_inputs),
+        kernel_rows=outputs * kernel_height,
+        outputs=outputs,
+        right_shifts=_right_shifts(node, conv_scales(node.sig)[1]),
+        padded=padded * channels,
+        padded_elements=padded * channels * group_inputs,
+    )
+
+
+def _depthwise_conv2d_work(node: Node) -> Work:
+    op = cast(DepthwiseConv2d, node.op)
+    _, kernel_height, _, channels = node.inputs[1].type.shape
+    within, padded = _taps(op, node)
+    pixels = node.output.type.nhwc[2]
+    blocks = pixels * -(-channels // BLOCK)
+    return by_blocks(within + padded, channels) + Work(
+        pixels=pixels,
+        blocks=blocks,
+        kernel_rows=blocks * kernel_height,
+        outputs=node.output.type.row_elements,
+        right_shifts=_right_shifts(node, conv_scales(node.sig)[1]),
+        padded=padded * -(-channels // BLOCK),
+        padded_elements=padded * channels,
+        divided=within * channels if channels != node.inputs[0].type.nhwc[3] else 0,
+    )
+
+
+def _transpose_conv2d_work(node: Node) -> Work:
+    op = cast(TransposeConv2d, node.op)
+    _, height, width, inputs = node.inputs[0].type.nhwc
+    _, out_height, out_width, channels = node.output.type.nhwc
+    kernel_height, kernel_width = node.inputs[1].type.shape[1:3]
+    # Tap k of output o reads input (o + before - k) / stride, where that is a whole number inside the input.
+    rows = _hits(out_height, kernel_height, height, op.stride[0], op.padding.top) / out_height
+    columns = _hits(out_width, kernel_width, width, op.stride[1], op.padding.left)
+    return elements(rows * columns * channels, inputs) + Work(
+        pixels=out_width,
+        kernel_rows=rows * out_width * channels,
+        padded=(kernel_height - rows) * out_width * channels,
+        outputs=out_width * channels,
+        right_shifts=_right_shifts(node, conv_scales(node.sig)[1]),
+    )
+
+
+def _hits(outputs: int, taps: int, size: int, stride: int, before: int) -> int:
+    """Places of a transpose convolution's window, along one dimension, at which an input lies."""
+    places = np.arange(outputs)[:, None] + before - np.arange(taps)[None]
+    return int(((places % stride == 0) & (places >= 0) & (places < size * stride)).sum())
+
+
+def _dense_work(node: Node) -> Work:
+    outputs, inputs = node.inputs[1].type.shape
+    pixels = node.output.type.nhwc[2]
+    return elements(pixels * outputs, inputs) + Work(
+        pixels=pixels, outputs=pixels * outputs, right_shifts=_right_shifts(node, dense_scales(node.sig)[1])
+    )
+
+
 KERNELS = (
-    Kernel(op=Conv2d, name="conv2d_s8", params=_conv2d, accepts=_linear_s8),
-    Kernel(op=DepthwiseConv2d, name="depthwise_conv2d_s8", params=_depthwise_conv2d, accepts=_linear_s8),
-    Kernel(op=TransposeConv2d, name="transpose_conv2d_s8", params=_transpose_conv2d, accepts=_linear_s8),
-    Kernel(op=Dense, name="dense_s8", params=_dense, accepts=_linear_s8),
+    Kernel(op=Conv2d, name="conv2d_s8", params=_conv2d, work=_conv2d_work, accepts=_linear_s8),
+    Kernel(
+        op=DepthwiseConv2d,
+        name="depthwise_conv2d_s8",
+        params=_depthwise_conv2d,
+        work=_depthwise_conv2d_work,
+        accepts=_linear_s8,
+    ),
+    Kernel(
+        op=TransposeConv2d,
+        name="transpose_conv2d_s8",
+        params=_transpose_conv2d,
+        work=_transpose_conv2d_work,
+        accepts=_linear_s8,
+    ),
+    Kernel(op=Dense, name="dense_s8", params=_dense, work=_dense_work, accepts=_linear_s8),
 )

@@ -7,6 +7,7 @@ from typing import cast
 from generator.ir import Node
 from generator.kernels.base import Kernel, Value
 from generator.kernels.operands import all_s8, broadcast
+from generator.kernels.work import Work
 from generator.ops import Add, Binary, Maximum, Minimum, Mul, Prelu, Sub
 from generator.ops.elementwise import add_params, mul_scale, prelu_scales, sub_params
 
@@ -61,11 +62,38 @@ def _prelu(node: Node) -> dict[str, Value]:
     }
 
 
+def _work(node: Node) -> Work:
+    """Elements, and the inner loops that they are in."""
+    return Work(pixels=_loops(node), outputs=node.output.type.row_elements)
+
+
+def _loops(node: Node) -> int:
+    width = broadcast(node, ("a", "b"))["width"]
+    assert isinstance(width, int)
+    return width
+
+
+def _add_work(node: Node) -> Work:
+    _, *scales = sub_params(node.sig) if isinstance(node.op, Sub) else add_params(node.sig)
+    shifted = sum(scale.shift < 0 for scale in scales)
+    return _work(node) + Work(right_shifts=shifted * node.output.type.row_elements)
+
+
+def _mul_work(node: Node) -> Work:
+    return _work(node) + Work(right_shifts=(mul_scale(node.sig).shift < 0) * node.output.type.row_elements)
+
+
+def _prelu_work(node: Node) -> Work:
+    # Which of the two scales an element takes is the data's affair.
+    shifted = sum(scale.shift < 0 for scale in prelu_scales(node.sig)) / 2
+    return _work(node) + Work(right_shifts=shifted * node.output.type.row_elements)
+
+
 KERNELS = (
-    Kernel(op=Add, name="add_s8", params=_add, accepts=all_s8),
-    Kernel(op=Sub, name="add_s8", params=_add, accepts=all_s8),
-    Kernel(op=Mul, name="mul_s8", params=_mul, accepts=all_s8),
-    Kernel(op=Maximum, name="maximum_s8", params=_binary, accepts=all_s8),
-    Kernel(op=Minimum, name="minimum_s8", params=_binary, accepts=all_s8),
-    Kernel(op=Prelu, name="prelu_s8", params=_prelu, accepts=all_s8),
+    Kernel(op=Add, name="add_s8", params=_add, work=_add_work, accepts=all_s8),
+    Kernel(op=Sub, name="add_s8", params=_add, work=_add_work, accepts=all_s8),
+    Kernel(op=Mul, name="mul_s8", params=_mul, work=_mul_work, accepts=all_s8),
+    Kernel(op=Maximum, name="maximum_s8", params=_binary, work=_work, accepts=all_s8),
+    Kernel(op=Minimum, name="minimum_s8", params=_binary, work=_work, accepts=all_s8),
+    Kernel(op=Prelu, name="prelu_s8", params=_prelu, work=_prelu_work, accepts=all_s8),
 )

@@ -9,6 +9,7 @@ import numpy as np
 from generator.ir import Node
 from generator.kernels.base import Kernel, Value
 from generator.kernels.operands import element_bytes, same_dtype
+from generator.kernels.work import Work, copied
 from generator.ops import Concat, Pad, Slice, Transpose
 from generator.ops.rules import as_4d
 
@@ -86,9 +87,57 @@ def _transpose(node: Node) -> dict[str, Value]:
     }
 
 
+def _numbers(params: dict[str, Value]) -> dict[str, int]:
+    return {name: value for name, value in params.items() if isinstance(value, int)}
+
+
+def _pad_work(node: Node) -> Work:
+    op, p = cast(Pad, node.op), _numbers(_pad(node))
+    size, (_, height, _, _) = p["element_bytes"], node.output.type.nhwc
+    copies = sum(1 for y in range(height) if op.rows(y, node.sig)[0][0] is not None) / height
+    filled = p["row_before"] + p["row_after"] + p["pixels"] * (p["before"] + p["after"])
+    aligned = all(p[name] * size % 4 == 0 for name in ("row_before", "before", "after")) and p["pixel_bytes"] % 4 == 0
+    # Elements of one byte are filled by one call, others by a call each.
+    fills = 2 + 2 * p["pixels"] if size == 1 else filled
+    moved = copied(copies * p["pixels"], p["pixel_bytes"], aligned) + Work(
+        copies=copies * fills, loose_bytes=copies * filled * size, pixels=copies * p["pixels"]
+    )
+    blank = (
+        copied(1 - copies, p["row_elements"], True)
+        if size == 1
+        else copied((1 - copies) * p["row_elements"], size, size % 4 == 0)
+    )
+    return moved + blank
+
+
+def _concat_work(node: Node) -> Work:
+    op, shape = cast(Concat, node.op), node.output.type
+    pieces = shape.nhwc[2] if op.axis == len(shape.shape) - 1 else 1
+    joins_rows = op.axis < len(shape.shape) - 2
+    parts = [t.type.row_bytes // pieces for t in node.inputs]
+    aligned = all(part % 4 == 0 for part in parts)
+    # Along rows each output row is a row of one of the inputs, in proportion to their rows.
+    shares = [t.type.rows / shape.rows if joins_rows else 1.0 for t in node.inputs]
+    total = Work(pixels=pieces, padded=pieces * (len(parts) - sum(shares)))
+    for part, share in zip(parts, shares, strict=True):
+        total += copied(pieces * share, part, aligned)
+    return total
+
+
+def _slice_work(node: Node) -> Work:
+    p = _numbers(_slice(node))
+    aligned = all(p[name] % 4 == 0 for name in ("begin", "run_bytes", "pixel_step", "run_step"))
+    return copied(p["pixels"] * p["runs"], p["run_bytes"], aligned) + Work(pixels=p["pixels"])
+
+
+def _transpose_work(node: Node) -> Work:
+    _, _, pixels, channels = node.output.type.nhwc
+    return copied(pixels * channels, element_bytes(node), element_bytes(node) == 4) + Work(pixels=pixels)
+
+
 KERNELS = (
-    Kernel(op=Pad, name="pad", params=_pad, accepts=same_dtype),
-    Kernel(op=Concat, name="concat", params=_concat, accepts=same_dtype),
-    Kernel(op=Slice, name="slice", params=_slice, accepts=same_dtype),
-    Kernel(op=Transpose, name="transpose", params=_transpose, accepts=same_dtype, takes_row=True),
+    Kernel(op=Pad, name="pad", params=_pad, work=_pad_work, accepts=same_dtype),
+    Kernel(op=Concat, name="concat", params=_concat, work=_concat_work, accepts=same_dtype),
+    Kernel(op=Slice, name="slice", params=_slice, work=_slice_work, accepts=same_dtype),
+    Kernel(op=Transpose, name="transpose", params=_transpose, work=_transpose_work, accepts=same_dtype, takes_row=True),
 )

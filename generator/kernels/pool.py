@@ -7,6 +7,7 @@ from typing import cast
 from generator.ir import Node
 from generator.kernels.base import Kernel, Value
 from generator.kernels.operands import all_s8
+from generator.kernels.work import BLOCK, Work, by_blocks, elements, inside
 from generator.ops import AveragePool2d, MaxPool2d, Mean, Pool2d, Softmax
 from generator.ops.pool import mean_params, softmax_params
 
@@ -68,9 +69,64 @@ def _softmaxes(node: Node) -> bool:
     return all_s8(node) and node.output.type.nhwc[3] < 1 << 12  # as many ones as the sum of exponentials holds
 
 
+def _taps(node: Node) -> tuple[float, float]:
+    """Places of the window in a row of outputs: those inside the input, and those in the padding."""
+    op = cast(Pool2d, node.op)
+    _, height, width, _ = node.inputs[0].type.nhwc
+    _, out_height, out_width, _ = node.output.type.nhwc
+    down = inside(out_height, op.kernel[0], height, op.stride[0], op.padding.top)
+    across = inside(out_width, op.kernel[1], width, op.stride[1], op.padding.left)
+    within = down * across / out_height
+    return within, op.kernel[0] * op.kernel[1] * out_width - within
+
+
+def _average_pool2d_work(node: Node) -> Work:
+    op = cast(Pool2d, node.op)
+    pixels, channels = node.output.type.nhwc[2:]
+    within, padded = _taps(node)
+    per_pixel = -(-channels // BLOCK)
+    return by_blocks(within, channels) + Work(
+        pixels=pixels,
+        blocks=pixels * per_pixel,
+        kernel_rows=pixels * per_pixel * op.kernel[0],
+        padded=padded * per_pixel,
+        outputs=pixels * channels,
+    )
+
+
+def _max_pool2d_work(node: Node) -> Work:
+    op = cast(Pool2d, node.op)
+    pixels, channels = node.output.type.nhwc[2:]
+    within, padded = _taps(node)
+    return elements(within, channels) + Work(
+        pixels=pixels, kernel_rows=pixels * op.kernel[0], padded=padded, outputs=pixels * channels
+    )
+
+
+def _mean_work(node: Node) -> Work:
+    found = _mean(node)
+    kept = {name: value for name, value in found.items() if isinstance(value, int)}
+    per_output = {name: kept[name] if kept[f"reduce_{name}"] else 1 for name in ("height", "width", "channels")}
+    images = kept["batches"] if kept["reduce_batches"] else 1
+    lines = kept["elements"] * images * per_output["height"]
+    return elements(lines * per_output["width"], per_output["channels"]) + Work(
+        outputs=kept["elements"],
+        kernel_rows=lines,
+        right_shifts=kept["elements"] * (kept["shift"] < 0),
+    )
+
+
+def _softmax_work(node: Node) -> Work:
+    _, _, positions, channels = node.output.type.nhwc
+    _, diff_min = softmax_params(cast(Softmax, node.op), node.sig)
+    # Elements that lie further below the largest one are skipped; with any value as likely, so many are not.
+    near = min(1.0, -diff_min / 255)
+    return Work(pixels=positions, outputs=positions * channels, exponentials=2 * near * positions * channels)
+
+
 KERNELS = (
-    Kernel(op=AveragePool2d, name="average_pool2d_s8", params=_pool2d, accepts=all_s8),
-    Kernel(op=MaxPool2d, name="max_pool2d_s8", params=_pool2d, accepts=all_s8),
-    Kernel(op=Mean, name="mean_s8", params=_mean, accepts=all_s8, takes_row=True),
-    Kernel(op=Softmax, name="softmax_s8", params=_softmax, accepts=_softmaxes),
+    Kernel(op=AveragePool2d, name="average_pool2d_s8", params=_pool2d, work=_average_pool2d_work, accepts=all_s8),
+    Kernel(op=MaxPool2d, name="max_pool2d_s8", params=_pool2d, work=_max_pool2d_work, accepts=all_s8),
+    Kernel(op=Mean, name="mean_s8", params=_mean, work=_mean_work, accepts=all_s8, takes_row=True),
+    Kernel(op=Softmax, name="softmax_s8", params=_softmax, work=_softmax_work, accepts=_softmaxes),
 )

@@ -9,6 +9,7 @@ import numpy as np
 from generator.ir import Array, Node
 from generator.kernels.base import Kernel, Value
 from generator.kernels.operands import all_s8, element_bytes, same_dtype
+from generator.kernels.work import Work, copied
 from generator.ops import ResizeBilinear, ResizeNearest
 from generator.ops.resize import BilinearTaps, bilinear_taps, nearest_taps
 
@@ -45,7 +46,24 @@ def _bilinear(node: Node) -> dict[str, Value]:
     }
 
 
+def _nearest_work(node: Node) -> Work:
+    _, _, pixels, channels = node.output.type.nhwc
+    size = channels * element_bytes(node)
+    return copied(pixels, size, size % 4 == 0) + Work(pixels=pixels)
+
+
+def _bilinear_work(node: Node) -> Work:
+    return Work(pixels=node.output.type.nhwc[2], outputs=node.output.type.row_elements)
+
+
 KERNELS = (
-    Kernel(op=ResizeNearest, name="resize_nearest", params=_nearest, accepts=same_dtype),
-    Kernel(op=ResizeBilinear, name="resize_bilinear_s8", params=_bilinear, accepts=all_s8, takes_row=True),
+    Kernel(op=ResizeNearest, name="resize_nearest", params=_nearest, work=_nearest_work, accepts=same_dtype),
+    Kernel(
+        op=ResizeBilinear,
+        name="resize_bilinear_s8",
+        params=_bilinear,
+        work=_bilinear_work,
+        accepts=all_s8,
+        takes_row=True,
+    ),
 )

@@ -9,6 +9,7 @@ import numpy as np
 from generator.ir import DType, Node
 from generator.kernels.base import Kernel, Value
 from generator.kernels.operands import are
+from generator.kernels.work import Work, elements
 from generator.ops import (
     Dequantize,
     HardSwish,
@@ -69,14 +70,18 @@ def _dequantize(node: Node) -> dict[str, Value]:
     }
 
 
+def _work(node: Node) -> Work:
+    return elements(1, node.output.type.row_elements)
+
+
 KERNELS = (
-    Kernel(op=Logistic, name="lut_8", params=_lut_8, accepts=_maps_8),
-    Kernel(op=Tanh, name="lut_8", params=_lut_8, accepts=_maps_8),
-    Kernel(op=HardSwish, name="lut_8", params=_lut_8, accepts=_maps_8),
-    Kernel(op=Relu, name="lut_8", params=_lut_8, accepts=_maps_8),
-    Kernel(op=Relu6, name="lut_8", params=_lut_8, accepts=_maps_8),
-    Kernel(op=LeakyRelu, name="lut_8", params=_lut_8, accepts=_maps_8),
-    Kernel(op=Requantize, name="lut_8", params=_lut_8, accepts=_maps_8),
-    Kernel(op=Quantize, name="quantize_f32_8", params=_quantize, accepts=_quantizes),
-    Kernel(op=Dequantize, name="dequantize_8_f32", params=_dequantize, accepts=_dequantizes),
+    Kernel(op=Logistic, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8),
+    Kernel(op=Tanh, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8),
+    Kernel(op=HardSwish, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8),
+    Kernel(op=Relu, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8),
+    Kernel(op=Relu6, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8),
+    Kernel(op=LeakyRelu, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8),
+    Kernel(op=Requantize, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8),
+    Kernel(op=Quantize, name="quantize_f32_8", params=_quantize, work=_work, accepts=_quantizes),
+    Kernel(op=Dequantize, name="dequantize_8_f32", params=_dequantize, work=_work, accepts=_dequantizes),
 )
