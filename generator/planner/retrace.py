@@ -1,0 +1,138 @@
+"""First guesses at what to compute again: whole tensors that wait long for their late readers.
+
+A retrace forgets a tensor after some of its readers and has a cone of ops, the tensor's own and some before it, run a
+second time as the late readers ask for rows. What the cone reads from outside has to wait for it instead. Retraces are
+taken one by one, each the one that takes most bytes above the budget away for its work, as long as any does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from generator.planner.remat.memory import last_readers
+from generator.planner.stepgraph import StepGraph
+
+_DEEPEST = 10  # ops of a way back
+_MOST = 24  # retraces in one sequence
+
+
+@dataclass(frozen=True)
+class Retrace:
+    """`cone`: ops that run again; `late`: (reader, op read) where the reader's rows ask for new rows of the op."""
+
+    cone: frozenset[int]
+    late: frozenset[tuple[int, int]]
+
+
+def retraces(steps: StepGraph, order: Sequence[int]) -> Iterator[Retrace]:
+    """One per op whose output has several readers, per way to part these in early and late ones, and per cone."""
+    reads, readers = _op_edges(steps)
+    bands = [band for v in order if (band := steps.bands[v]) is not None]
+    place = {band.op: i for i, band in reversed(list(enumerate(bands)))}
+    once = {b.op for b, most in zip(steps.bands, steps.terms.most, strict=True) if b is not None and most == 1}
+    for op, found in sorted(readers.items()):
+        if op in once:
+            continue
+        rising = sorted(found, key=lambda reader: place[reader])
+        for cut in range(1, len(rising)):
+            late = frozenset((reader, op) for reader in rising[cut:])
+            for cone in _cones(op, reads, once):
+                yield Retrace(cone, late)
+
+
+def _op_edges(steps: StepGraph) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
+    reads: dict[int, set[int]] = {}
+    readers: dict[int, set[int]] = {}
+    for v, band in enumerate(steps.bands):
+        for u in steps.graph.inputs[v] if band is not None else ():
+            source = steps.bands[u]
+            if band is not None and source is not None:
+                reads.setdefault(band.op, set()).add(source.op)
+                readers.setdefault(source.op, set()).add(band.op)
+    return reads, readers
+
+
+def _cones(op: int, reads: dict[int, set[int]], once: set[int]) -> Iterator[frozenset[int]]:
+    """The op alone, with the ops that it reads, with those that they read, and so on."""
+    cone, edge = {op}, {op}
+    for _ in range(_DEEPEST):
+        yield frozenset(cone)
+        edge = {u for v in edge for u in reads.get(v, set())} - cone - once
+        if not edge:
+            return
+        cone |= edge
+
+
+def sequence(steps: StepGraph, order: Sequence[int], chosen: Sequence[Retrace]) -> tuple[int, ...]:
+    """The order with these retraces run, each row a second time at most."""
+    cone = frozenset().union(*(r.cone for r in chosen))
+    late = frozenset().union(*(r.late for r in chosen))
+    again: set[int] = set()
+    found: list[int] = []
+    done: set[int] = set()
+    for v in order:
+        for u in steps.graph.inputs[v]:
+            if _is_late(steps, v, u, late):
+                found += _demanded(steps, u, cone, again, done)
+        found.append(v)
+        done.add(v)
+    return tuple(found)
+
+
+def _is_late(steps: StepGraph, v: int, u: int, late: frozenset[tuple[int, int]]) -> bool:
+    reader, read = steps.bands[v], steps.bands[u]
+    return reader is not None and read is not None and (reader.op, read.op) in late
+
+
+def _demanded(steps: StepGraph, node: int, cone: frozenset[int], again: set[int], done: set[int]) -> Iterator[int]:
+    """What has to run so that `node` is there anew, inputs first."""
+    stack = [(node, False)]
+    while stack:
+        v, ready = stack.pop()
+        band = steps.bands[v]
+        if ready:
+            yield v
+        elif band is not None and band.op in cone and v in done and v not in again:
+            again.add(v)
+            stack.append((v, True))
+            stack += [(u, False) for u in steps.graph.inputs[v]]
+
+
+def _memory(steps: StepGraph, order: Sequence[int]) -> list[int]:
+    sizes, extra = steps.graph.sizes, steps.terms.extra
+    change = [0] * (len(order) + 1)
+    for step, last in enumerate(last_readers(steps.graph, order)):
+        change[step] += sizes[order[step]]
+        change[last + 1] -= sizes[order[step]]
+    return [held + extra[v] for held, v in zip(accumulate(change[:-1]), order, strict=True)]
+
+
+def above(steps: StepGraph, order: Sequence[int], budget: int) -> int:
+    """Bytes above the budget, summed over steps."""
+    return sum(max(0, m - budget) for m in _memory(steps, order))
+
+
+def guess(steps: StepGraph, order: Sequence[int], budget: int, tries: int) -> tuple[int, ...]:
+    """The order with retraces that bring it nearer to the budget; at most `tries` sequences are weighed."""
+    durations = steps.graph.durations
+    offered = list(retraces(steps, order))
+    chosen: list[Retrace] = []
+    best = tuple(order)
+    left = above(steps, best, budget)
+    while left and len(chosen) < _MOST:
+        base = sum(durations[v] for v in best)
+        found: tuple[float, tuple[int, ...], Retrace, int] | None = None
+        for retrace in offered[: max(0, tries)]:
+            longer = sequence(steps, order, [*chosen, retrace])
+            over = above(steps, longer, budget)
+            gain = (left - over) / max(1, sum(durations[v] for v in longer) - base)
+            if over < left and (found is None or gain > found[0]):
+                found = gain, longer, retrace, over
+        tries -= len(offered)
+        if found is None:
+            break
+        _, best, retrace, left = found
+        chosen.append(retrace)
+    return best
