@@ -1,4 +1,7 @@
-"""Small random graphs of one op each, for every op in OPS; all of them can be said as a .tflite (see oracle.py)."""
+"""Small random graphs of one op each, for every op in OPS.
+
+Those of MODEL_OPS can be said as a .tflite (see oracle.py).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import numpy as np
 
 from generator import ops
 from generator.ir import Array, DType, Graph, Op, Quant, Tensor, TensorType, verify
+from generator.ops.fixed_point import quantize_multipliers
 
 Rng = np.random.Generator
 
@@ -26,6 +30,8 @@ def random_inputs(graph: Graph, rng: Rng) -> dict[str, Array]:
 
 
 def _values(kind: TensorType, rng: Rng, graph: Graph) -> Array:
+    if kind.dtype is DType.INT32:  # sums that have room for more
+        return rng.integers(-(2**30), 2**30, kind.shape, np.int32)
     if kind.dtype is not DType.FLOAT32:
         info = np.iinfo(kind.dtype.value)
         return rng.integers(info.min, info.max, kind.shape, kind.dtype.numpy, endpoint=True)
@@ -185,6 +191,34 @@ def _transpose_conv(rng: Rng) -> Graph:
         padding=padding,
         clamp=clamp(rng, y),
     )
+
+
+def _partial(op_class: type[Op], rng: Rng) -> Graph:
+    """Half of them over vectors instead of maps: a part of a dense layer."""
+    x, w, outputs = dims(rng, 4, 9), (1, 1), pick(rng, 1, 2, 3, 8, 9)
+    attributes: dict[str, object] = {}
+    if rng.random() < 0.5:
+        x = x[4 - pick(rng, 1, 2) :]
+    else:
+        w, stride, dilation = (pick(rng, 1, 1, 2, 3), pick(rng, 1, 1, 2, 3)), (pick(rng, 1, 2), pick(rng, 1, 2)), (2, 1)
+        padding = window(rng, x[1:3], w, stride, dilation)
+        attributes = {"stride": stride, "dilation": dilation, "padding": padding}
+    kind, shape = int8(x, quant(rng)), (outputs, *w, x[-1])
+    weight = (TensorType(shape, DType.INT8), rng.integers(-127, 127, shape, np.int8, endpoint=True))
+    start = (TensorType((outputs,), DType.INT32), rng.integers(-(2**30), 2**30, outputs, np.int32))
+    first = graph_of(ops.FirstPartial, [kind, weight, start], DType.INT32, **attributes)
+    if op_class is ops.FirstPartial:
+        return first
+    return graph_of(op_class, [kind, first.tensors["y"].type, weight], DType.INT32, **attributes)
+
+
+def _rescale(rng: Rng) -> Graph:
+    kind, y = TensorType(dims(rng, pick(rng, 1, 2, 4)), DType.INT32), quant(rng)
+    channels = kind.shape[-1]
+    # Random sums fill int32; what they are multiplied with makes a few hundred steps of them.
+    scales = quantize_multipliers(np.exp(rng.uniform(math.log(2**-26), math.log(2**-22), channels)))
+    constants = [(TensorType((channels,), DType(each.dtype.name)), each) for each in scales]
+    return graph_of(ops.Rescale, [kind, *constants], int8((), y), clamp=clamp(rng, y))
 
 
 def _dense(rng: Rng) -> Graph:
@@ -378,4 +412,6 @@ _MAKERS: dict[type[Op], Callable[[Rng], Graph]] = {
     ops.Concat: _concat,
     ops.Slice: _slice,
     ops.Transpose: _transpose,
+    **{c: _of(_partial, c) for c in (ops.FirstPartial, ops.NextPartial)},
+    ops.Rescale: _rescale,
 }

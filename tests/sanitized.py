@@ -80,7 +80,7 @@ class Runner:
                 place = written["constants"][value["const"]]
                 end = place["offset"] + place["count"] * np.dtype(place["dtype"]).itemsize
                 value = self.ffi.cast(members[member].type, self.heap.block(constants[place["offset"] : end]))
-            setattr(struct, member, value)
+            setattr(struct, member, self.ffi.NULL if value is None else value)
         return struct
 
     def _rows(self, graph: Graph, name: str, inputs: dict[str, Array]) -> list[Any]:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from generator.errors import ShoehornError
 from generator.ir import Node
-from generator.kernels import conv, elementwise, layout, pool, resize, unary
+from generator.kernels import conv, elementwise, layout, partial, pool, resize, unary
 from generator.kernels.base import Kernel, Value
 from generator.targets import Isa
 
 # Rows of one op and instruction set are tried in order: special cases stand above the general row.
 CATALOGUE: tuple[Kernel, ...] = (
     *conv.KERNELS,
+    *partial.KERNELS,
     *elementwise.KERNELS,
     *unary.KERNELS,
     *pool.KERNELS,

@@ -17,6 +17,10 @@ def _any(node: Node) -> bool:
     return True
 
 
+def _nowhere(node: Node) -> tuple[int, ...]:
+    return ()
+
+
 def _by_outputs(node: Node) -> Work:
     return Work(outputs=node.output.type.row_elements)
 
@@ -34,6 +38,12 @@ class Kernel:
     accepts: Callable[[Node], bool] = _any
     takes_row: bool = False  # the contract takes the number of the output row (before scratch)
     scratch_bytes: Callable[[Node], int] | None = None  # None: the contract takes no scratch
+    # Row inputs of which row y may begin where output row y begins: each byte is read before it is overwritten.
+    in_places: Callable[[Node], tuple[int, ...]] = _nowhere
+
+    def in_place(self, node: Node) -> int | None:
+        """The first of `in_places`, or None."""
+        return next(iter(self.in_places(node)), None)
 
     @property
     def struct(self) -> str:

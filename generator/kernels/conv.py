@@ -12,7 +12,7 @@ from generator.kernels.base import Kernel, Value
 from generator.kernels.operands import all_s8, are, data
 from generator.kernels.work import BLOCK, Work, by_blocks, elements, inside
 from generator.ops import Conv2d, Dense, DepthwiseConv2d, TransposeConv2d
-from generator.ops.conv import conv_scales, dense_scales, folded_bias
+from generator.ops.conv import Window, conv_scales, dense_scales, folded_bias
 
 
 def _linear_s8(node: Node) -> bool:
@@ -101,11 +101,11 @@ def _right_shifts(node: Node, shifts: NDArray[np.int8]) -> float:
     return node.output.type.row_elements * float((shifts < 0).mean())
 
 
-def _taps(op: Conv2d | DepthwiseConv2d, node: Node) -> tuple[float, float]:
+def window_taps(op: Window, node: Node) -> tuple[float, float]:
     """Taps of one channel in a row of outputs: those inside the input, and those in the padding."""
     _, height, width, _ = node.inputs[0].type.nhwc
     _, out_height, out_width, _ = node.output.type.nhwc
-    _, kernel_height, kernel_width, _ = node.inputs[1].type.shape
+    _, kernel_height, kernel_width, _ = op.weights(node.sig).shape
     down = inside(out_height, kernel_height, height, op.stride[0], op.padding.top, op.dilation[0])
     across = inside(out_width, kernel_width, width, op.stride[1], op.padding.left, op.dilation[1])
     within = down * across / out_height
@@ -115,7 +115,7 @@ def _taps(op: Conv2d | DepthwiseConv2d, node: Node) -> tuple[float, float]:
 def _conv2d_work(node: Node) -> Work:
     op = cast(Conv2d, node.op)
     channels, kernel_height, _, group_inputs = node.inputs[1].type.shape
-    within, padded = _taps(op, node)
+    within, padded = window_taps(op, node)
     outputs = node.output.type.row_elements
     pixels = node.output.type.nhwc[2]
     return elements(within * channels, group_inputs) + Work(
@@ -132,7 +132,7 @@ def _conv2d_work(node: Node) -> Work:
 def _depthwise_conv2d_work(node: Node) -> Work:
     op = cast(DepthwiseConv2d, node.op)
     _, kernel_height, _, channels = node.inputs[1].type.shape
-    within, padded = _taps(op, node)
+    within, padded = window_taps(op, node)
     pixels = node.output.type.nhwc[2]
     blocks = pixels * -(-channels // BLOCK)
     return by_blocks(within + padded, channels) + Work(

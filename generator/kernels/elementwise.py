@@ -6,7 +6,7 @@ from typing import cast
 
 from generator.ir import Node
 from generator.kernels.base import Kernel, Value
-from generator.kernels.operands import all_s8, broadcast
+from generator.kernels.operands import all_s8, broadcast, element_by_element
 from generator.kernels.work import Work
 from generator.ops import Add, Binary, Maximum, Minimum, Mul, Prelu, Sub
 from generator.ops.elementwise import add_params, mul_scale, prelu_scales, sub_params
@@ -90,10 +90,10 @@ def _prelu_work(node: Node) -> Work:
 
 
 KERNELS = (
-    Kernel(op=Add, name="add_s8", params=_add, work=_add_work, accepts=all_s8),
-    Kernel(op=Sub, name="add_s8", params=_add, work=_add_work, accepts=all_s8),
-    Kernel(op=Mul, name="mul_s8", params=_mul, work=_mul_work, accepts=all_s8),
-    Kernel(op=Maximum, name="maximum_s8", params=_binary, work=_work, accepts=all_s8),
-    Kernel(op=Minimum, name="minimum_s8", params=_binary, work=_work, accepts=all_s8),
-    Kernel(op=Prelu, name="prelu_s8", params=_prelu, work=_prelu_work, accepts=all_s8),
+    Kernel(op=Add, name="add_s8", params=_add, work=_add_work, accepts=all_s8, in_places=element_by_element),
+    Kernel(op=Sub, name="add_s8", params=_add, work=_add_work, accepts=all_s8, in_places=element_by_element),
+    Kernel(op=Mul, name="mul_s8", params=_mul, work=_mul_work, accepts=all_s8, in_places=element_by_element),
+    Kernel(op=Maximum, name="maximum_s8", params=_binary, work=_work, accepts=all_s8, in_places=element_by_element),
+    Kernel(op=Minimum, name="minimum_s8", params=_binary, work=_work, accepts=all_s8, in_places=element_by_element),
+    Kernel(op=Prelu, name="prelu_s8", params=_prelu, work=_prelu_work, accepts=all_s8, in_places=element_by_element),
 )

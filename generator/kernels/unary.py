@@ -8,7 +8,7 @@ import numpy as np
 
 from generator.ir import DType, Node
 from generator.kernels.base import Kernel, Value
-from generator.kernels.operands import are
+from generator.kernels.operands import are, element_by_element
 from generator.kernels.work import Work, elements
 from generator.ops import (
     Dequantize,
@@ -75,13 +75,20 @@ def _work(node: Node) -> Work:
 
 
 KERNELS = (
-    Kernel(op=Logistic, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8),
-    Kernel(op=Tanh, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8),
-    Kernel(op=HardSwish, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8),
-    Kernel(op=Relu, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8),
-    Kernel(op=Relu6, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8),
-    Kernel(op=LeakyRelu, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8),
-    Kernel(op=Requantize, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8),
-    Kernel(op=Quantize, name="quantize_f32_8", params=_quantize, work=_work, accepts=_quantizes),
+    Kernel(op=Logistic, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8, in_places=element_by_element),
+    Kernel(op=Tanh, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8, in_places=element_by_element),
+    Kernel(op=HardSwish, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8, in_places=element_by_element),
+    Kernel(op=Relu, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8, in_places=element_by_element),
+    Kernel(op=Relu6, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8, in_places=element_by_element),
+    Kernel(op=LeakyRelu, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8, in_places=element_by_element),
+    Kernel(op=Requantize, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8, in_places=element_by_element),
+    Kernel(
+        op=Quantize,
+        name="quantize_f32_8",
+        params=_quantize,
+        work=_work,
+        accepts=_quantizes,
+        in_places=element_by_element,
+    ),
     Kernel(op=Dequantize, name="dequantize_8_f32", params=_dequantize, work=_work, accepts=_dequantizes),
 )

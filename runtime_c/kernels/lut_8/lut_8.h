@@ -1,6 +1,8 @@
 // Any map of 8-bit values to 8-bit values, int8 or uint8 at either end, by table.
 //
 // y[i] = table[x[0][i] as an unsigned byte]
+//
+// y may be x[0].
 #ifndef SH_LUT_8_H
 #define SH_LUT_8_H
 

@@ -3,6 +3,7 @@
 // y[i] = clamp(zero + round(x[i] / scale)), halves away from zero; NaN gives y_min.
 //
 // x[0] is a row of float32. The bounds say which type y is: -128..127 or 0..255.
+// y may begin where x[0] begins: it is written in order, each byte after its element was read.
 #ifndef SH_QUANTIZE_F32_8_H
 #define SH_QUANTIZE_F32_8_H
 

@@ -1,0 +1,106 @@
+"""Kernels of convolutions in parts: sums in int32, and their way back to int8."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from generator.ir import DType, Node, Tensor
+from generator.kernels.base import Kernel, Value
+from generator.kernels.conv import window_taps
+from generator.kernels.operands import are, data, element_by_element
+from generator.kernels.work import Work, elements
+from generator.ops import FirstPartial, NextPartial, Rescale
+
+
+def _operands(node: Node) -> tuple[Tensor, Tensor]:
+    """(weights, start or the sums so far)."""
+    _, second, third = node.inputs
+    return (third, second) if isinstance(node.op, NextPartial) else (second, third)
+
+
+def _adds_up(node: Node) -> bool:
+    weights, before = _operands(node)
+    constant = weights.data is not None and (before.data is not None or isinstance(node.op, NextPartial))
+    return constant and are(DType.INT8, node.inputs[0], weights) and are(DType.INT32, before, node.output)
+
+
+def _partial(node: Node) -> dict[str, Value]:
+    op = cast(FirstPartial | NextPartial, node.op)
+    x, (weights, before) = node.inputs[0], _operands(node)
+    out_channels, kernel_height, kernel_width, in_channels = weights.type.shape
+    return {
+        "in_width": x.type.nhwc[2],
+        "in_channels": in_channels,
+        "out_width": node.output.type.nhwc[2],
+        "out_channels": out_channels,
+        "kernel_height": kernel_height,
+        "kernel_width": kernel_width,
+        "stride": op.stride[1],
+        "dilation": op.dilation[1],
+        "pad_left": op.padding.left,
+        "x_zero": x.type.quantised.zero_point,
+        "weights": data(weights),
+        "start": None if isinstance(op, NextPartial) else data(before),
+    }
+
+
+def _partial_work(node: Node) -> Work:
+    op, weights = cast(FirstPartial | NextPartial, node.op), _operands(node)[0].type
+    channels, kernel_height, _, inputs = weights.shape
+    within, padded = window_taps(op, node)
+    outputs = node.output.type.row_elements
+    return elements(within * channels, inputs) + Work(
+        pixels=node.output.type.nhwc[2],
+        kernel_rows=outputs * kernel_height,
+        outputs=outputs,
+        padded=padded * channels,
+        padded_elements=padded * channels * inputs,
+    )
+
+
+def _in_sums(node: Node) -> tuple[int, ...]:
+    return (1,)
+
+
+def _rescales(node: Node) -> bool:
+    total, multipliers, shifts = node.inputs
+    typed = are(DType.INT32, total, multipliers) and are(DType.INT8, shifts, node.output)
+    return typed and multipliers.data is not None and shifts.data is not None
+
+
+def _rescale(node: Node) -> dict[str, Value]:
+    op = cast(Rescale, node.op)
+    _, _, positions, channels = node.output.type.nhwc
+    return {
+        "positions": positions,
+        "channels": channels,
+        "y_zero": node.output.type.quantised.zero_point,
+        "y_min": op.clamp.low,
+        "y_max": op.clamp.high,
+        "multipliers": data(node.inputs[1]),
+        "shifts": data(node.inputs[2]),
+    }
+
+
+def _rescale_work(node: Node) -> Work:
+    outputs = node.output.type.row_elements
+    shifted = float((data(node.inputs[2]).astype(np.int64) < 0).mean())
+    return Work(pixels=node.output.type.nhwc[2], outputs=outputs, right_shifts=outputs * shifted)
+
+
+_SUMS = "partial_conv2d_s8_s32"
+
+KERNELS = (
+    Kernel(op=FirstPartial, name=_SUMS, params=_partial, work=_partial_work, accepts=_adds_up),
+    Kernel(op=NextPartial, name=_SUMS, params=_partial, work=_partial_work, accepts=_adds_up, in_places=_in_sums),
+    Kernel(
+        op=Rescale,
+        name="rescale_s32_s8",
+        params=_rescale,
+        work=_rescale_work,
+        accepts=_rescales,
+        in_places=element_by_element,
+    ),
+)

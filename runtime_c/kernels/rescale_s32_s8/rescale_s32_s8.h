@@ -1,0 +1,24 @@
+// Sums in int32 to int8, one row.
+//
+// y[p][o] = clamp(y_zero + rescale(x[0][p][o]))
+//
+// x[0] holds int32_t and is 4-byte aligned. y may begin where it begins: byte i of y is written
+// after element i of x[0] was read, and it is in an element that is not read later.
+#ifndef SH_RESCALE_S32_S8_H
+#define SH_RESCALE_S32_S8_H
+
+#include <stdint.h>
+
+typedef struct {
+    int32_t positions; // vectors in a row
+    int32_t channels;
+    int32_t y_zero;
+    int32_t y_min;
+    int32_t y_max;
+    const int32_t *multipliers; // per channel
+    const int8_t *shifts;       // per channel
+} sh_rescale_s32_s8;
+
+typedef void sh_rescale_s32_s8_fn(const sh_rescale_s32_s8 *op, const int8_t *const x[], int8_t *y);
+
+#endif
