@@ -76,6 +76,16 @@ class Outcome:
     whole_tensor_bytes: int  # the arena with every tensor whole, one step per op
     peak_step: int  # index of the step with most bytes alive
     solve_seconds: float
+    reason: str = ""  # why the search ended
+
+
+@dataclass(frozen=True)
+class Cascade:
+    """A block of ops that runs in bands of `band` output rows, its inner channels cut into `chunks`."""
+
+    block: str
+    chunks: int
+    band: int
 
 
 @dataclass(frozen=True)
@@ -87,6 +97,7 @@ class Plan:
     scratch: tuple[Scratch, ...]
     arena_bytes: int
     outcome: Outcome
+    cascades: tuple[Cascade, ...] = ()
 
     @property
     def streamed(self) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from enum import Enum
 
 from generator.errors import ShoehornError
 from generator.plan import DELIVERY, Plan, Status
+from generator.planner.candidates import Candidates
 from generator.planner.check import check
-from generator.planner.greedy import solve
-from generator.planner.problem import ALIGNMENT, OpSpec, Problem, Read, TensorSpec
-from generator.planner.rows import alive_at, by_rows
+from generator.planner.problem import ALIGNMENT, Block, OpSpec, Problem, Read, TensorSpec, Way
+from generator.planner.rows import alive_at
 
 _NAME = 60  # characters of a name in a message
 
@@ -34,23 +36,62 @@ class PlanFault(ShoehornError):
     """The independent check found a fault in a plan: a defect of the planner, never of the model."""
 
 
-def make_plan(problem: Problem, goal: Goal = Goal.TIME) -> Plan:
+def _silent(_: str) -> None:
+    pass
+
+
+def make_plan(
+    problem: Problem, goal: Goal = Goal.TIME, most_macs: int | None = 0, say: Callable[[str], None] = _silent
+) -> Plan:
     """A checked plan within the capacity: whole tensors where they fit and time is the goal, else rows.
 
-    A streamed input is planned by rows in any case, and the other tensors stay whole where a capacity leaves room.
+    Blocks run in bands where rows alone do not do; `most_macs` is what may be computed again then (None: as much as it
+    takes). A streamed input is planned by rows in any case, and the other tensors stay whole where a capacity leaves
+    room. Ctrl-C ends the search with the best plan so far. `say` hears what is being tried.
 
     Raises DoesNotFit where no plan was found within the capacity, PlanFault where the check refuses the plan.
     """
+    candidates = Candidates(problem, most_macs, say)
+    plan = _search(problem, goal, candidates)
     capacity = problem.capacity_bytes
-    plan = solve(problem)
-    fits = capacity is None or plan.arena_bytes <= capacity
-    if problem.streamed or not (fits and goal is Goal.TIME):
-        plan = by_rows(problem, plan, None if goal is Goal.SRAM else capacity)
     if capacity is not None and plan.arena_bytes > capacity:
-        raise DoesNotFit(_refusal(problem, plan, capacity), plan.arena_bytes, capacity)
-    if faults := check(problem, plan):
+        raise DoesNotFit(_refusal(candidates, plan, capacity), plan.arena_bytes, capacity)
+    if faults := check(candidates.applied(plan), plan):
         raise PlanFault(f"the plan is wrong, please report this: {'; '.join(faults[:3])}")
     return plan
+
+
+def _search(problem: Problem, goal: Goal, candidates: Candidates) -> Plan:
+    """The best of the candidates, with why it is the answer."""
+    capacity = problem.capacity_bytes
+    best: Plan | None = None
+    try:
+        if goal is Goal.TIME and capacity is None and not problem.streamed:
+            return _because(candidates.whole, "nothing limits the arena")
+        if goal is Goal.TIME and capacity is not None:
+            for plan in candidates.within(capacity):
+                best = _lower(best, plan)
+                if plan.arena_bytes <= capacity:
+                    return _because(plan, "the fastest plan tried that fits")
+        for plan in candidates.smallest():
+            best = _lower(best, plan)
+            if best.outcome.status is Status.OPTIMAL:
+                return _because(best, "the bound is reached")
+    except KeyboardInterrupt:
+        if best is None:
+            raise
+        return _because(best, "interrupted: the best plan so far")
+    assert best is not None
+    return _because(best, "all that there was to try was tried")
+
+
+def _lower(best: Plan | None, plan: Plan) -> Plan:
+    """The plan with the smaller arena; of equals the earlier one."""
+    return plan if best is None or plan.arena_bytes < best.arena_bytes else best
+
+
+def _because(plan: Plan, reason: str) -> Plan:
+    return replace(plan, outcome=replace(plan.outcome, reason=reason))
 
 
 def _short(name: str) -> str:
@@ -58,14 +99,18 @@ def _short(name: str) -> str:
     return name if len(name) <= _NAME else f"{name[: _NAME - 3]}..."
 
 
-def _refusal(problem: Problem, plan: Plan, capacity: int) -> str:
+def _refusal(candidates: Candidates, plan: Plan, capacity: int) -> str:
     """What is needed, and the tensors alive at the peak, largest first."""
+    problem = candidates.applied(plan)
     peak = plan.outcome.peak_step
-    named = ", ".join(f"'{_short(name)}' {size:,}" for name, size in alive_at(problem, plan, peak))
+    named = ", ".join(f"'{_short(name)}' {size:,}" for name, size in alive_at(problem, plan.steps, peak))
     arriving = not plan.steps or plan.steps[peak].delivers
-    step = "the input" if arriving else f"step {peak} ('{plan.steps[peak].op}')"
-    proven = plan.outcome.status is Status.OPTIMAL
-    needed = f"at least {plan.arena_bytes:,} bytes" if proven else f"{plan.arena_bytes:,} bytes in the best plan found"
+    step = "the input" if arriving else f"step {peak} ('{_short(plan.steps[peak].op)}')"
+    needed = f"{plan.arena_bytes:,} bytes in the best plan found"
+    if plan.outcome.status is Status.OPTIMAL:
+        needed = f"at least {plan.arena_bytes:,} bytes"
+    elif candidates.bound > capacity:
+        needed += f" and {candidates.bound:,} in any (set by '{_short(candidates.bound_op) or 'the input'}')"
     return (
         f"needs an arena of {needed}, {max(0, capacity):,} are available; "
         f"the peak is {step}, where these are alive: {named}"
@@ -75,6 +120,7 @@ def _refusal(problem: Problem, plan: Plan, capacity: int) -> str:
 __all__ = [
     "ALIGNMENT",
     "DELIVERY",
+    "Block",
     "DoesNotFit",
     "Goal",
     "OpSpec",
@@ -82,6 +128,7 @@ __all__ = [
     "Problem",
     "Read",
     "TensorSpec",
+    "Way",
     "check",
     "make_plan",
 ]

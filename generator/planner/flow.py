@@ -3,30 +3,43 @@
 A group is an interval of the given op order. It runs on demand: its last op asks for row after row, and each op
 asks its inputs for the rows that it needs (streaming, as in MCUNetV2's patch stage or Vela's cascades, but by rows and
 without recomputing any). What a group leaves for later ops is whole; the rest lives for as many rows as are needed.
-The best partition into groups is a minimax path over the cut positions, exact for this space.
+The best partition into groups is a minimax path over the cut positions (modes.py), exact for this space.
 
 A streamed input is an op without reads at the front (see Problem): its rows, too, come when somebody asks for them.
+A composite (cascade.py) stands for a block of ops and may take their place in a group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from operator import add
+from functools import cache, cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
 
-from generator.planner.problem import ALIGNMENT, Problem, Read
+from generator.planner.problem import ALIGNMENT, OpSpec, Problem, Read
+from host_tools import cbuild
 
-_LONGEST = 48  # ops of a group at most; longer ones were never better on any model tried
-_NEVER = 1 << 62
+_HERE = Path(__file__).parent
+_NO_LIMIT = 1 << 62
 
 
 @dataclass(frozen=True)
 class Event:
-    """Row `row` of an op's output is computed; `op` is its place in the problem."""
+    """Rows [row, row + rows) of an op's output are computed; `op` is its place among the flow's ops."""
 
     op: int
     row: int
+    rows: int = 1
+
+
+@dataclass(frozen=True)
+class Runner:
+    """What runs in a group: an op of the problem, or a composite of several."""
+
+    spec: OpSpec
+    band: int = 1  # rows computed at a time
 
 
 @dataclass(frozen=True)
@@ -37,7 +50,7 @@ class Tap:
     reads: tuple[tuple[int, ...], ...]
     highest: tuple[int, ...]  # the highest row read; -1: none
     releases: tuple[tuple[int, ...], ...]  # rows that no later output row of this op reads
-    touched: tuple[bool, ...]  # by row of the tensor: whether the op reads it at all
+    touched: tuple[int, ...]  # rows that the op reads at all
 
 
 def rigid(problem: Problem) -> frozenset[str]:
@@ -65,178 +78,146 @@ def _rows_of_root(problem: Problem, tensor: str, rows: Sequence[int]) -> tuple[i
     return tuple(found)
 
 
-def _tap(problem: Problem, read: Read) -> Tap:
-    root = problem.root(read.tensor)
+def tap(problem: Problem, read: Read) -> Tap:
+    """A read, seen from the tensor whose bytes are read."""
     reads = tuple(_rows_of_root(problem, read.tensor, rows) for rows in read.rows)
     last_reader = {row: y for y, rows in enumerate(reads) for row in rows}
     releases: list[list[int]] = [[] for _ in reads]
     for row, y in sorted(last_reader.items()):
         releases[y].append(row)
     return Tap(
-        root,
+        problem.root(read.tensor),
         reads,
         tuple(max(rows, default=-1) for rows in reads),
         tuple(map(tuple, releases)),
-        tuple(row in last_reader for row in range(problem.by_name[root].rows)),
+        tuple(sorted(last_reader)),
     )
 
 
-class _TooHigh(Exception):
-    """A run passed its limit."""
-
-
 class Flow:
-    """A problem seen by rows."""
+    """A problem seen by rows. Ops are numbered as in the problem, the composites behind them."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, composites: Sequence[Runner] = ()) -> None:
         self.problem = problem
-        stiff = rigid(problem)
+        self._stiff = rigid(problem)
         roots = [t for t in problem.tensors if t.view_of is None]
         self.rows = {t.name: t.rows for t in roots}
-        self.slot = {t.name: slot_bytes(problem, t.name, stiff) for t in roots}
-        self.writes = tuple(op.writes for op in problem.ops)
-        taps = [[_tap(problem, read) for read in op.reads] for op in problem.ops]
-        self.taps = tuple(tuple(tap for tap in each if any(tap.touched)) for each in taps)
-        self.scratch = tuple(op.scratch_bytes for op in problem.ops)
-        self.producer = {name: i for i, name in enumerate(self.writes)}
+        self.slot = {t.name: slot_bytes(problem, t.name, self._stiff) for t in roots}
+        self.runners = (*map(Runner, problem.ops), *composites)
+        taps = [[tap(problem, read) for read in runner.spec.reads] for runner in self.runners]
+        self.taps = tuple(tuple(t for t in each if t.touched) for each in taps)
+        self.writes = tuple(runner.spec.writes for runner in self.runners)
+        self.scratch = tuple(runner.spec.scratch_bytes for runner in self.runners)
+        self.in_place = tuple(self._overwritten(op) for op in range(len(self.runners)))
+        self.count = len(problem.ops)
         self.streamed = bool(problem.streamed)
         inputs = {problem.root(name) for name in problem.inputs}
-        self.born = {name: -1 for name in self.rows if name in inputs} | self.producer
+        written = {op.writes: i for i, op in enumerate(problem.ops)}
+        self.born = {name: -1 for name in self.rows if name in inputs} | written
         self.last_user = self._last_users({problem.root(name) for name in problem.outputs})
+
+    def _overwritten(self, op: int) -> int | None:
+        """The tap of the tensor that an op's output may overwrite row by row."""
+        spec = self.runners[op].spec
+        if spec.in_place is None or spec.writes in self._stiff:
+            return None
+        tensor = self.problem.root(spec.in_place)
+        found = [i for i, t in enumerate(self.taps[op]) if t.tensor == tensor]
+        if len(found) != 1 or any(rows != (y,) for y, rows in enumerate(self.taps[op][found[0]].reads)):
+            return None
+        return found[0] if self.slot[tensor] % ALIGNMENT == 0 else None
 
     def _last_users(self, outputs: set[str]) -> dict[str, list[int]]:
         """By row: the last op that reads it, -1 for none, and one beyond all ops for an output."""
-        found = {name: [len(self.writes) if name in outputs else -1] * rows for name, rows in self.rows.items()}
-        for op, taps in enumerate(self.taps):
-            for tap in taps:
-                users = found[tap.tensor]
-                for row, touched in enumerate(tap.touched):
-                    if touched and users[row] < op:
-                        users[row] = op
+        found = {name: [self.count if name in outputs else -1] * rows for name, rows in self.rows.items()}
+        for op in range(self.count):
+            for each in self.taps[op]:
+                users = found[each.tensor]
+                for row in each.touched:
+                    users[row] = max(users[row], op)
         return found
 
-    def peak(self, start: int, end: int, limit: int = _NEVER) -> int | None:
-        """Most bytes alive while ops [start, end) run as one group; None when that is `limit` or more."""
-        try:
-            return _Run(self, start, end, limit).go()
-        except _TooHigh:
-            return None
+    def peak(self, ops: Sequence[int], start: int, end: int, limit: int = _NO_LIMIT) -> int | None:
+        """Most bytes alive while `ops` run as one group in place of ops [start, end); None: `limit` or more."""
+        peak, _ = self._native.run(ops, start, end, limit, None)
+        return None if peak < 0 else peak
 
-    def events(self, cuts: Sequence[int]) -> list[Event]:
-        """The order of rows for groups between neighbouring cuts."""
-        events: list[Event] = []
-        for start, end in pairwise(cuts):
-            run = _Run(self, start, end, _NEVER)
-            run.go()
-            events += run.events
-        return events
+    def peak_op(self, ops: Sequence[int], start: int, end: int) -> int:
+        """The op at whose row most bytes are alive."""
+        return self._native.run(ops, start, end, _NO_LIMIT, None)[1]
 
-    def minimax(self) -> tuple[int, list[int]]:
-        """The lowest peak over all partitions into groups, and the cuts that reach it."""
-        count = len(self.writes)
-        best, before = [0] + [_NEVER] * count, [0] * (count + 1)
-        for end in range(1, count + 1):
-            for start in range(end - 1, max(-1, end - 1 - _LONGEST), -1):
-                if best[start] >= best[end]:
-                    continue
-                peak = self.peak(start, end, best[end])
-                if peak is not None and max(best[start], peak) < best[end]:
-                    best[end], before[end] = max(best[start], peak), start
-        return best[count], _path(before, count)
+    def events(self, ops: Sequence[int], start: int, end: int) -> list[Event]:
+        """The order of rows of one group."""
+        found: list[Event] = []
+        self._native.run(ops, start, end, _NO_LIMIT, found)
+        return found
 
-    def fewest(self, limit: int) -> list[int] | None:
-        """Cuts with no peak above `limit` and as few rows in shared groups as can be; None when there are none."""
-        count = len(self.writes)
-        cost, before = [0] + [_NEVER] * count, [0] * (count + 1)
-        for end in range(1, count + 1):
-            for start in range(end - 1, max(-1, end - 1 - _LONGEST), -1):
-                shared = self._shared(start, end)
-                if cost[start] + shared < cost[end] and self.peak(start, end, limit + 1) is not None:
-                    cost[end], before[end] = cost[start] + shared, start
-        return _path(before, count) if cost[count] < _NEVER else None
-
-    def _shared(self, start: int, end: int) -> int:
-        """Rows computed by turns in a group. A streamed input by itself would be held whole: worse than all else."""
-        if end - start == 1:
-            return sum(self.rows.values()) if start == 0 and self.streamed else 0
-        return sum(self.rows[self.writes[op]] for op in range(start, end))
+    @cached_property
+    def _native(self) -> _Native:
+        return _Native(self)
 
 
-def _path(before: Sequence[int], end: int) -> list[int]:
-    cuts = [end]
-    while cuts[-1] > 0:
-        cuts.append(before[cuts[-1]])
-    return cuts[::-1]
+@cache
+def _library() -> cbuild.Library:
+    """The compiled C. HostError: no compiler here can compile it."""
+    return cbuild.load("shoehorn_flow", _HERE / "flow.h", [_HERE / "flow.c"])
 
 
-class _Run:
-    """One group, run row by row with the bytes alive counted."""
+class _Native:
+    """A flow as C sees it (flow.h), and the memory that runs share."""
 
-    def __init__(self, flow: Flow, start: int, end: int, limit: int) -> None:
-        self._flow, self._start, self._end, self._limit = flow, start, end, limit
-        self.events: list[Event] = []
-        self._done: dict[str, int] = {}  # rows [0, done) are computed
-        self._pending: dict[str, list[int]] = {}  # by row: reads of this group to come, one more if kept for later
-        self._bytes = self._peak = 0
-        for name, born in flow.born.items():
-            if (born < end and max(flow.last_user[name], default=-1) >= start) or start <= born < end:
-                self._done[name] = flow.rows[name] if born < start else 0
-                self._pending[name] = [int(user >= end) for user in flow.last_user[name]]
-        self._pulled: set[str] = set()
-        for op in range(start, end):
-            for tap in flow.taps[op]:
-                self._pulled.add(tap.tensor)
-                self._pending[tap.tensor] = list(map(add, self._pending[tap.tensor], tap.touched))
-        for name, done in self._done.items():
-            self._bytes += flow.slot[name] * sum(map(bool, self._pending[name][:done]))
-        self._note(0)
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._library = _library()
+        ffi = self._library.ffi
+        names = list(flow.rows)
+        number = {name: i for i, name in enumerate(names)}
+        taps = [t for each in flow.taps for t in each]
+        tap_start = _starts(len(each) for each in flow.taps)
+        places = [-1 if i is None else tap_start[op] + i for op, i in enumerate(flow.in_place)]
+        never = flow.count + 1
+        columns: tuple[Sequence[int], ...] = (
+            _starts(flow.rows.values()),
+            list(flow.slot.values()),
+            [flow.born.get(name, never) for name in names],
+            [max(flow.last_user[name], default=-1) for name in names],
+            [user for name in names for user in flow.last_user[name]],
+            [number[name] for name in flow.writes],
+            flow.scratch,
+            [runner.band for runner in flow.runners],
+            places,
+            tap_start,
+            [number[t.tensor] for t in taps],
+            _starts(len(t.highest) for t in taps),
+            [row for t in taps for row in t.highest],
+            _starts(len(rows) for t in taps for rows in t.releases),
+            [row for t in taps for rows in t.releases for row in rows],
+            _starts(len(t.touched) for t in taps),
+            [row for t in taps for row in t.touched],
+        )
+        self._keep = [ffi.new("int32_t[]", list(column)) for column in columns]
+        self._problem = ffi.new("sh_flow *", [len(names), len(flow.runners), *self._keep])
+        sizes = (len(names), len(names), len(names), sum(flow.rows.values()), len(flow.runners))
+        self._memory_keep = [ffi.new("int32_t[]", max(1, size)) for size in sizes]
+        self._memory = ffi.new("sh_flow_memory *", self._memory_keep)
 
-    def go(self) -> int:
-        """The peak in bytes; raises _TooHigh at the limit."""
-        flow = self._flow
-        if flow.streamed and self._start == 0:
-            self._emit(0, 0)  # nothing runs before the first row is there
-        wanted = [op for op in range(self._end - 1, self._start - 1, -1) if self._asks(flow.writes[op])]
-        for op in (*wanted, *range(self._start, self._end)):
-            name = flow.writes[op]
-            while self._done[name] < flow.rows[name]:
-                self._compute(op)
-        return self._peak
+    def run(self, ops: Sequence[int], start: int, end: int, limit: int, found: list[Event] | None) -> tuple[int, int]:
+        """The peak (-1 at the limit) and its op; `found` gets the events."""
+        ffi, flow = self._library.ffi, self._flow
+        sequence = ffi.new("int32_t[]", list(ops))
+        arrives = int(flow.streamed and start == 0)
+        group = ffi.new("sh_flow_group *", [sequence, len(ops), start, end, arrives, limit])
+        most = sum(flow.rows[flow.writes[op]] for op in ops)
+        events = ffi.NULL if found is None else ffi.new("int32_t[]", max(1, 3 * most))
+        answer = ffi.new("int32_t[2]")
+        run: Any = self._library.lib.sh_flow_run
+        peak = int(run(self._problem, group, self._memory, events, answer))
+        if found is not None:
+            flat = ffi.unpack(events, 3 * answer[0])
+            found += [Event(op, y0, y1 - y0) for op, y0, y1 in zip(flat[::3], flat[1::3], flat[2::3], strict=True)]
+        return peak, int(answer[1])
 
-    def _asks(self, name: str) -> bool:
-        """Whether nobody in the group pulls all rows of this output."""
-        return name not in self._pulled or max(self._flow.last_user[name]) >= self._end
 
-    def _compute(self, op: int) -> None:
-        """The next row of an op, after the rows that it needs (an explicit stack: chains are long)."""
-        stack = [op]
-        while stack:
-            top = stack[-1]
-            y = self._done[self._flow.writes[top]]
-            missing = next((tap for tap in self._flow.taps[top] if self._done[tap.tensor] <= tap.highest[y]), None)
-            if missing is not None:
-                stack.append(self._flow.producer[missing.tensor])
-                continue
-            self._emit(top, y)
-            stack.pop()
-
-    def _emit(self, op: int, y: int) -> None:
-        flow = self._flow
-        name = flow.writes[op]
-        self._bytes += flow.slot[name]
-        self._note(flow.scratch[op])
-        self._done[name] = y + 1
-        self.events.append(Event(op, y))
-        for tap in flow.taps[op]:
-            pending = self._pending[tap.tensor]
-            for row in tap.releases[y]:
-                pending[row] -= 1
-                if not pending[row]:
-                    self._bytes -= flow.slot[tap.tensor]
-        if not self._pending[name][y]:
-            self._bytes -= flow.slot[name]
-
-    def _note(self, extra: int) -> None:
-        self._peak = max(self._peak, self._bytes + extra)
-        if self._peak >= self._limit:
-            raise _TooHigh
+def _starts(sizes: Iterable[int]) -> list[int]:
+    """Where each of these parts begins, one after the other, and where the last one ends."""
+    return list(accumulate(sizes, initial=0))

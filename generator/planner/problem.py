@@ -51,6 +51,31 @@ class OpSpec:
 
 
 @dataclass(frozen=True)
+class Way:
+    """How a block may be run: its ops as they are (chunks == 1), or cut into chunks of its inner channels.
+
+    The first ops read what the block reads, the last one writes what it writes; `tensors` are those between them.
+    `anchors` are the places of the ops whose rows are computed one after the other within a band; the rows of the
+    others are computed as they are asked for, and forgotten.
+    """
+
+    chunks: int
+    tensors: tuple[TensorSpec, ...]
+    ops: tuple[OpSpec, ...]
+    anchors: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Ops [first, last] of a problem; nobody but themselves reads what they hand on to each other."""
+
+    name: str
+    first: int
+    last: int  # inclusive
+    ways: tuple[Way, ...]
+
+
+@dataclass(frozen=True)
 class Problem:
     """Ops in an order that runs. Inputs are there before the first step, outputs after the last one.
 
@@ -63,6 +88,7 @@ class Problem:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     capacity_bytes: int | None = None  # None: as much as it takes
+    blocks: tuple[Block, ...] = ()  # they may overlap; of those that do, one runs as a block
 
     @cached_property
     def by_name(self) -> dict[str, TensorSpec]:

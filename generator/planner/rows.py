@@ -1,14 +1,14 @@
-"""Plans by rows: the order of flow.py, lifetimes of single rows, and addresses of place.py."""
+"""Plans by rows: from an order of rows to lifetimes of single rows, and from those to addresses (place.py)."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
-from time import perf_counter
 
-from generator.plan import Outcome, Plan, Ring, Scratch, Status, Step
+from generator.plan import Ring, Scratch, Step
+from generator.planner.cascade import Composite
 from generator.planner.flow import Event, Flow, rigid
 from generator.planner.place import Bundle, Piece, load, place
 from generator.planner.problem import Problem
@@ -22,146 +22,192 @@ class _Life:
     last: int
 
 
-def _lives(flow: Flow, events: Sequence[Event]) -> dict[str, list[_Life]]:
-    """When each row of each tensor that is no view is alive."""
-    end = len(events) - 1
-    lives = {name: [_Life(-1, -1) for _ in range(rows)] for name, rows in flow.rows.items() if name in flow.born}
+_Lives = dict[str, list[list[_Life]]]
+"""By tensor that is no view, by row: its lifetimes, more than one where it is computed again."""
+
+
+@dataclass(frozen=True)
+class _Spot:
+    """Where a row lies: in which bundle, and how far from its base."""
+
+    bundle: str
+    offset: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Steps, and an address for everything."""
+
+    steps: tuple[Step, ...]
+    rings: tuple[Ring, ...]
+    scratch: tuple[Scratch, ...]
+    arena_bytes: int
+    load_bytes: int  # most bytes alive at one time in this order
+
+
+def _lives(flow: Flow, events: Sequence[Event]) -> _Lives:
+    """When each row of each tensor is alive."""
+    lives: _Lives = {name: [[] for _ in range(rows)] for name, rows in flow.rows.items() if name in flow.born}
+    for name in flow.problem.inputs:
+        for row in lives[flow.problem.root(name)]:
+            row[:] = [_Life(-1, -1)]
     for time, event in enumerate(events):
-        lives[flow.writes[event.op]][event.row] = _Life(time, time)
+        rows = range(event.row, event.row + event.rows)
+        for y in rows:
+            lives[flow.writes[event.op]][y].append(_Life(time, time))
         for tap in flow.taps[event.op]:
-            for row in tap.reads[event.row]:
-                lives[tap.tensor][row].last = time
+            for read in (read for y in rows for read in tap.reads[y]):
+                lives[tap.tensor][read][-1].last = time
     for name in flow.problem.outputs:
-        for life in lives[flow.problem.root(name)]:
-            life.last = max(end, 0)
+        for row in lives[flow.problem.root(name)]:
+            row[-1].last = max(len(events) - 1, 0)
     return lives
 
 
-def _bundles(flow: Flow, events: Sequence[Event]) -> list[Bundle]:
-    """A bundle per rigid tensor, one per row of the others, one per scratch."""
-    stiff = rigid(flow.problem)
-    inputs = {flow.problem.root(name) for name in flow.problem.inputs}
-    found: list[Bundle] = []
-    for name, rows in _lives(flow, events).items():
-        size = flow.slot[name]
-        if name in stiff:
-            pieces = tuple(Piece(y * size, size, life.first, life.last) for y, life in enumerate(rows))
-            found.append(Bundle(name, pieces, sinks=name in inputs))
+class _Layout:
+    """Bundles of one order of rows."""
+
+    def __init__(self, flow: Flow, events: Sequence[Event]) -> None:
+        self._flow, self._events = flow, events
+        self._stiff = rigid(flow.problem)
+        self._lives = _lives(flow, events)
+        self.spots: dict[tuple[str, int], _Spot] = {}
+        for name, rows in self._lives.items():
+            for y in range(len(rows)):
+                stiff = name in self._stiff
+                self.spots[name, y] = _Spot(name, y * flow.slot[name]) if stiff else _Spot(f"{name}\n{y}", 0)
+        for time, event in enumerate(events):
+            self._share(time, event)
+        self.bundles = tuple(self._bundles())
+
+    def _share(self, time: int, event: Event) -> None:
+        """Puts a row over the one that it may overwrite, where nobody reads that one later."""
+        flow = self._flow
+        tap = flow.in_place[event.op]
+        if tap is None:
+            return
+        name, y = flow.taps[event.op][tap].tensor, event.row
+        below, above = self._lives[name][y], self._lives[flow.writes[event.op]][y]
+        kept = flow.last_user[name][y] >= flow.count
+        if kept or len(below) != 1 or len(above) != 1 or below[0].last != time:
+            return
+        self.spots[flow.writes[event.op], y] = self.spots[name, y]
+        if flow.slot[flow.writes[event.op]] >= flow.slot[name]:
+            below[0].last = time - 1
         else:
-            found += [Bundle(f"{name}\n{y}", (Piece(0, size, r.first, r.last),)) for y, r in enumerate(rows)]
-    times: dict[int, list[int]] = {}
-    for time, event in enumerate(events):
-        times.setdefault(event.op, []).append(time)
-    for op, used in times.items():
-        if size := flow.scratch[op]:
-            found.append(Bundle(f"\n{op}", tuple(Piece(0, size, t, t) for t in used)))
-    return found
+            above[0].first = time + 1
+
+    def _bundles(self) -> Iterator[Bundle]:
+        """A bundle per rigid tensor, one per row of the others, one per scratch."""
+        inputs = {self._flow.problem.root(name) for name in self._flow.problem.inputs}
+        pieces: dict[str, list[Piece]] = {}
+        for name, rows in self._lives.items():
+            for y, lives in enumerate(rows):
+                spot = self.spots[name, y]
+                found = pieces.setdefault(spot.bundle, [])
+                size = self._flow.slot[name]
+                found += [Piece(spot.offset, size, life.first, life.last) for life in lives if life.first <= life.last]
+        for time, event in enumerate(self._events):
+            if size := self._flow.scratch[event.op]:
+                pieces.setdefault(f"\n{event.op}", []).append(Piece(0, size, time, time))
+        for name, found in pieces.items():
+            if found:
+                yield Bundle(name, tuple(found), sinks=name in inputs)
+
+    def rings(self, bases: Mapping[str, int]) -> Iterator[Ring]:
+        """Where each tensor lies; a view lies where its root does."""
+        problem = self._flow.problem
+        for spec in problem.tensors:
+            root = problem.root(spec.name)
+            if root not in self._lives or not any(self._lives[root]):
+                continue
+            if root in self._stiff:
+                yield Ring(spec.name, bases[root], spec.rows, spec.rows, spec.row_bytes)
+                continue
+            spots = (self.spots[root, y] for y in range(spec.rows))
+            slots = tuple(bases[spot.bundle] + spot.offset for spot in spots)
+            yield Ring(spec.name, slots[0], len(set(slots)), spec.rows, spec.row_bytes, slots)
 
 
-def _steps(flow: Flow, events: Sequence[Event]) -> Iterator[Step]:
-    """Neighbouring rows of one op become one step."""
-    ops = flow.problem.ops
+def lay_out(flow: Flow, events: Sequence[Event], composites: Sequence[Composite] = ()) -> Layout:
+    """Places everything for an order of rows; `composites` are those that the flow has behind its ops."""
+    made = _Layout(flow, events)
+    least = load(made.bundles)
+    arena_bytes, bases = place(made.bundles, least)
+    used = dict.fromkeys(e.op - flow.count for e in events if e.op >= flow.count)
+    rings, scratch = list(made.rings(bases)), []
+    for op, spec in enumerate(flow.problem.ops):
+        if spec.scratch_bytes and f"\n{op}" in bases:
+            scratch.append(Scratch(spec.name, bases[f"\n{op}"], spec.scratch_bytes))
+    for i in used:
+        base = bases.get(f"\n{flow.count + i}", 0)
+        rings += composites[i].rings(base)
+        scratch += composites[i].scratch(base)
+    steps = tuple(_steps(flow, events, composites))
+    return Layout(steps, tuple(rings), tuple(scratch), arena_bytes, least)
+
+
+def _steps(flow: Flow, events: Sequence[Event], composites: Sequence[Composite]) -> Iterator[Step]:
+    """Neighbouring rows of one op become one step; a band of a composite stands for several."""
     start = 0
     for i in range(1, len(events) + 1):
         if i < len(events) and (events[i].op, events[i].row) == (events[i - 1].op, events[i - 1].row + 1):
             continue
-        op = ops[events[start].op]
-        yield Step(op.name, (events[start].row, events[i - 1].row + 1), (0, op.channels))
+        first, last = events[start], events[i - 1]
+        if first.op < flow.count:
+            op = flow.problem.ops[first.op]
+            yield Step(op.name, (first.row, last.row + last.rows), (0, op.channels))
+        else:
+            for event in events[start:i]:
+                yield from composites[first.op - flow.count].steps(event.row)
         start = i
 
 
-def _rings(flow: Flow, bases: dict[str, int]) -> Iterator[Ring]:
-    """Where each tensor lies; a view lies where its root does."""
-    problem = flow.problem
-    for spec in problem.tensors:
-        root = problem.root(spec.name)
-        if root not in flow.born:
-            continue
-        if root in bases:
-            yield Ring(spec.name, bases[root], spec.rows, spec.rows, spec.row_bytes)
-            continue
-        slots = tuple(bases[f"{root}\n{y}"] for y in range(spec.rows))
-        yield Ring(spec.name, slots[0], len(set(slots)), spec.rows, spec.row_bytes, slots)
+def fullest_step(problem: Problem, steps: Sequence[Step]) -> int:
+    """The step during which most bytes are alive."""
+    alive = _Alive(problem, steps)
+    return alive.step_of(alive.fullest(range(len(alive.events)))) if alive.events else 0
 
 
-def plan_rows(flow: Flow, cuts: Sequence[int], bound: int, whole_tensor_bytes: int, started: float) -> Plan:
-    """The plan of one partition into groups. `bound` is the lowest of the whole space (Flow.minimax, whole tensors)."""
-    events = flow.events(cuts)
-    bundles = _bundles(flow, events)
-    arena_bytes, bases = place(bundles, load(bundles))
-    ops = flow.problem.ops
-    steps = tuple(_steps(flow, events))
-    return Plan(
-        steps=steps,
-        rings=tuple(_rings(flow, bases)),
-        scratch=tuple(
-            Scratch(op.name, bases[f"\n{i}"], op.scratch_bytes) for i, op in enumerate(ops) if op.scratch_bytes
-        ),
-        arena_bytes=arena_bytes,
-        outcome=Outcome(
-            status=Status.OPTIMAL if arena_bytes == bound else Status.FEASIBLE,
-            bound_bytes=bound,
-            whole_tensor_bytes=whole_tensor_bytes,
-            peak_step=_step_of(_peak_event(bundles, len(events)), steps),
-            solve_seconds=perf_counter() - started,
-        ),
-    )
-
-
-def _peak_event(bundles: Sequence[Bundle], events: int) -> int:
-    """The event at which most bytes are alive."""
-    change = [0] * (max(events, 1) + 1)  # without any event an input that is an output is alive at time 0
-    for piece in (p for b in bundles for p in b.pieces):
-        change[max(piece.first, 0)] += piece.bytes
-        change[piece.last + 1] -= piece.bytes
-    loads = list(accumulate(change[:events]))
-    return loads.index(max(loads)) if loads else 0
-
-
-def _step_of(event: int, steps: Sequence[Step]) -> int:
-    """The step that an event is part of."""
-    ends = list(accumulate(step.rows[1] - step.rows[0] for step in steps))
-    return bisect_right(ends, event)
-
-
-def alive_at(problem: Problem, plan: Plan, step: int) -> list[tuple[str, int]]:
-    """Tensors (and scratch) that hold bytes at the fullest moment of a step of `plan`, largest first."""
-    flow = Flow(problem)
-    index = {op.name: i for i, op in enumerate(problem.ops)}
-    events = [Event(index[s.op], y) for s in plan.steps for y in range(*s.rows)]
-    if not events:
+def alive_at(problem: Problem, steps: Sequence[Step], step: int) -> list[tuple[str, int]]:
+    """Tensors (and scratch) that hold bytes at the fullest moment of a step, largest first."""
+    alive = _Alive(problem, steps)
+    if not alive.events:
         return [(t.name, t.bytes) for t in problem.tensors]
-    ends = list(accumulate(s.rows[1] - s.rows[0] for s in plan.steps))
-    during = range(ends[step - 1] if step else 0, ends[step])
-    pieces = [(b.name.partition("\n")[0] or "scratch", p) for b in _bundles(flow, events) for p in b.pieces]
+    held = alive.held(alive.fullest(alive.events_of(step)))
+    return sorted(held.items(), key=lambda item: (-item[1], item[0]))
 
-    def held(time: int) -> dict[str, int]:
+
+class _Alive:
+    """What is alive when, in the steps of a plan."""
+
+    def __init__(self, problem: Problem, steps: Sequence[Step]) -> None:
+        index = {op.name: i for i, op in enumerate(problem.ops)}
+        self.events = [Event(index[s.op], y) for s in steps for y in range(*s.rows)]
+        self._ends = list(accumulate(s.rows[1] - s.rows[0] for s in steps))
+        self._pieces = [
+            (b.name.partition("\n")[0] or "scratch", p)
+            for b in (_Layout(Flow(problem), self.events).bundles if self.events else ())
+            for p in b.pieces
+        ]
+        change = [0] * (len(self.events) + 2)
+        for _, piece in self._pieces:
+            change[max(piece.first, 0)] += piece.bytes
+            change[piece.last + 1] -= piece.bytes
+        self._loads = list(accumulate(change))
+
+    def step_of(self, event: int) -> int:
+        return bisect_right(self._ends, event)
+
+    def events_of(self, step: int) -> range:
+        return range(self._ends[step - 1] if step else 0, self._ends[step])
+
+    def fullest(self, during: range) -> int:
+        return max(during, key=self._loads.__getitem__)
+
+    def held(self, time: int) -> dict[str, int]:
         found: dict[str, int] = {}
-        for name, piece in pieces:
+        for name, piece in self._pieces:
             if piece.first <= time <= piece.last:
                 found[name] = found.get(name, 0) + piece.bytes
         return found
-
-    fullest = max((held(time) for time in during), key=lambda found: sum(found.values()))
-    return sorted(fullest.items(), key=lambda item: (-item[1], item[0]))
-
-
-def by_rows(problem: Problem, whole: Plan, capacity: int | None) -> Plan:
-    """The smallest plan by rows, or with a capacity the one that shares fewest rows among those found that fit.
-
-    `whole` is the plan of whole tensors: it is the answer where nothing lower is found.
-    """
-    started = perf_counter()
-    flow = Flow(problem)
-    lowest, cuts = flow.minimax()
-    bound = min(lowest, whole.outcome.bound_bytes)  # scattered rows are padded to whole words, whole tensors are not
-    spare = (0.0, 0.02, 0.05, 0.1, 0.2) if capacity is not None and lowest <= capacity else ()
-    for part in spare:  # rows may not pack to the last byte, so ask for less and less
-        limit = max(lowest, int((capacity or 0) * (1 - part)))
-        plan = plan_rows(flow, flow.fewest(limit) or cuts, bound, whole.arena_bytes, started)
-        if plan.arena_bytes <= (capacity or 0):
-            return plan
-    plan = plan_rows(flow, cuts, bound, whole.arena_bytes, started)
-    if plan.arena_bytes <= whole.arena_bytes:
-        return plan
-    return replace(whole, outcome=replace(whole.outcome, status=Status.FEASIBLE, bound_bytes=bound))

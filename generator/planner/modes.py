@@ -1,0 +1,276 @@
+"""Which groups of ops run interleaved, and which blocks in bands: the least peak, or the least work below a peak.
+
+A partition of the op order into groups (flow.py) with a composite (cascade.py) for some blocks of each group. Groups
+do not depend on each other, so that partitions are paths over the cut positions. Without composites the lowest peak is
+exact (a minimax path). With them, each group starts from its smallest composites and gives up, dearest first, those
+that it can do without: a local optimum in each group, the best path over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from generator.planner.cascade import Composite
+from generator.planner.flow import Event, Flow, Runner
+from generator.planner.problem import Block, Problem
+
+LONGEST = 48  # ops of a group at most; longer ones were never better on any model tried
+_NEVER = 1 << 62
+_STEP = 0.001  # of the peak: how finely the lowest peak within an allowance of work is looked for
+
+
+@dataclass(frozen=True)
+class Group:
+    """Ops [start, end) run as one; `composites` are the numbers of those that stand for blocks."""
+
+    start: int
+    end: int
+    composites: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Found:
+    """A partition, and what it costs over running each op once."""
+
+    groups: tuple[Group, ...]
+    peak: int
+    extra_cost: int
+    extra_macs: int
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """What was found for one group at one limit."""
+
+    cost: int
+    composites: tuple[int, ...]
+
+
+class Modes:
+    """The search space of one problem. `most_macs` is what may be computed again; None: any number."""
+
+    def __init__(self, problem: Problem, most_macs: int | None) -> None:
+        self.problem = problem
+        self.composites = tuple(_composites(problem, most_macs))
+        self.flow = Flow(problem, [Runner(c.spec, c.band) for c in self.composites])
+        self._extra = [_extra(problem, c) for c in self.composites]
+        self._options: dict[str, list[int]] = {}  # by name of the block: numbers of its composites
+        for i, composite in enumerate(self.composites):
+            self._options.setdefault(composite.block.name, []).append(i)
+        self._blocks = [b for b in problem.blocks if b.name in self._options]
+        self._relaxed = Flow(_without_inner(problem, self._blocks))
+        self._peaks: dict[Group, int] = {}
+        self._floors: dict[tuple[int, int], int] = {}
+
+    def ops(self, group: Group) -> list[int]:
+        """What runs in a group, in order: numbers of the flow."""
+        by_first = {self.composites[i].block.first: i for i in group.composites}
+        found: list[int] = []
+        at = group.start
+        while at < group.end:
+            i = by_first.get(at)
+            found.append(at if i is None else self.flow.count + i)
+            at = at + 1 if i is None else self.composites[i].block.last + 1
+        return found
+
+    def events(self, groups: Sequence[Group]) -> list[Event]:
+        """The order of rows of a partition."""
+        return [event for g in groups for event in self.flow.events(self.ops(g), g.start, g.end)]
+
+    def minimax(self) -> Found:
+        """The lowest peak without composites."""
+        peak, groups = _minimax(self.flow)
+        return Found(tuple(groups), peak, 0, 0)
+
+    def bound(self) -> tuple[int, int]:
+        """A lower bound on the peak of every partition with composites or without, and the op at which it is reached.
+
+        Inner tensors of blocks take no bytes there, and the rows that blocks read are kept for as short as they can be.
+        """
+        flow = self._relaxed
+        peak, groups = _minimax(flow)
+        highest = max(groups, key=lambda g: flow.peak(range(g.start, g.end), g.start, g.end) or 0, default=None)
+        return peak, flow.peak_op(range(highest.start, highest.end), highest.start, highest.end) if highest else 0
+
+    def fewest(self, limit: int) -> Found | None:
+        """No peak above `limit`, no composite, and as few rows in shared groups as can be; None: there is none."""
+
+        def shared(start: int, end: int) -> _Choice | None:
+            group = Group(start, end)
+            return _Choice(self._shared(start, end), ()) if self._fits(group, limit) else None
+
+        return self._path(shared)
+
+    def cheapest(self, limit: int) -> Found | None:
+        """No peak above `limit`, and as little work as was found; None: no such partition was found."""
+        return self._path(lambda start, end: self._choose(start, end, limit))
+
+    def lowest(self, most_macs: int | None) -> Found:
+        """The lowest peak found with at most so many multiply-accumulates computed again."""
+        best = self.minimax()
+        low, high = self.bound()[0], best.peak
+        while low < high:
+            middle = (low + high) // 2
+            found = self.cheapest(middle)
+            if found is not None and (most_macs is None or found.extra_macs <= most_macs):
+                best = found
+                high = min(middle, found.peak)
+            else:
+                low = middle + max(1, int(middle * _STEP))
+        return best
+
+    def _path(self, choose: Callable[[int, int], _Choice | None]) -> Found | None:
+        """The partition whose groups cost least together."""
+        count = self.flow.count
+        cost = [0] + [_NEVER] * count
+        before: list[Group | None] = [None] * (count + 1)
+        for end in range(1, count + 1):
+            for start in range(end - 1, max(-1, end - 1 - LONGEST), -1):
+                if cost[start] >= cost[end]:
+                    continue
+                choice = choose(start, end)
+                if choice is not None and cost[start] + choice.cost < cost[end]:
+                    cost[end], before[end] = cost[start] + choice.cost, Group(start, end, choice.composites)
+        if cost[count] >= _NEVER:
+            return None
+        groups: list[Group] = []
+        while count > 0:
+            group = before[count]
+            assert group is not None
+            groups.append(group)
+            count = group.start
+        return self._found(tuple(reversed(groups)))
+
+    def _found(self, groups: tuple[Group, ...]) -> Found:
+        extra = [self._extra[i] for g in groups for i in g.composites]
+        peak = max((self._peak(g) for g in groups), default=0)
+        return Found(groups, peak, sum(cost for cost, _ in extra), sum(macs for _, macs in extra))
+
+    def _peak(self, group: Group) -> int:
+        """The peak of one group, remembered."""
+        if group not in self._peaks:
+            self._peaks[group] = self.flow.peak(self.ops(group), group.start, group.end) or 0
+        return self._peaks[group]
+
+    def _fits(self, group: Group, limit: int) -> bool:
+        if group in self._peaks:
+            return self._peaks[group] <= limit
+        return self.flow.peak(self.ops(group), group.start, group.end, limit + 1) is not None
+
+    def _shared(self, start: int, end: int) -> int:
+        """Rows computed by turns in a group. A streamed input by itself would be held whole: worse than all else."""
+        if end - start == 1:
+            return sum(self.flow.rows.values()) if start == 0 and self.flow.streamed else 0
+        return sum(self.flow.rows[self.flow.writes[op]] for op in range(start, end))
+
+    def _choose(self, start: int, end: int, limit: int) -> _Choice | None:
+        """The least work found for one group."""
+        plain = Group(start, end)
+        if self._peak(plain) <= limit:
+            return _Choice(0, ())
+        inside = [b for b in self._blocks if start <= b.first and b.last < end]
+        if not inside or self._floor(start, end) > limit:
+            return None
+        tried = [self._thinned(plain, blocks, limit) for blocks in _disjoint(inside)]
+        return min((c for c in tried if c is not None), key=lambda c: c.cost, default=None)
+
+    def _floor(self, start: int, end: int) -> int:
+        if (start, end) not in self._floors:
+            self._floors[start, end] = self._relaxed.peak(range(start, end), start, end) or 0
+        return self._floors[start, end]
+
+    def _thinned(self, plain: Group, blocks: Sequence[Block], limit: int) -> _Choice | None:
+        """From the smallest composite of each block: those that are not needed are given up, the dearest first."""
+        chosen: dict[str, int | None] = {b.name: min(self._options[b.name], key=self._size) for b in blocks}
+
+        def group(choice: dict[str, int | None]) -> Group:
+            return replace(plain, composites=tuple(i for i in choice.values() if i is not None))
+
+        if not self._fits(group(chosen), limit):
+            return None
+        for block in sorted(chosen, key=lambda name: -self._cost(chosen[name])):
+            options: list[int | None] = [None, *sorted(self._options[block], key=self._cost)]
+            for option in options:
+                if option is not None and self._cost(option) >= self._cost(chosen[block]):
+                    break
+                if self._fits(group({**chosen, block: option}), limit):
+                    chosen[block] = option
+                    break
+        final = group(chosen)
+        return _Choice(sum(map(self._cost, final.composites)), final.composites)
+
+    def _cost(self, composite: int | None) -> int:
+        return 0 if composite is None else max(1, self._extra[composite][0])
+
+    def _size(self, composite: int) -> tuple[int, int]:
+        return _size(self.problem, self.composites[composite]), self._cost(composite)
+
+
+def _minimax(flow: Flow) -> tuple[int, list[Group]]:
+    """The lowest peak over all partitions into groups, and the groups that reach it."""
+    count = flow.count
+    best, before = [0] + [_NEVER] * count, [0] * (count + 1)
+    for end in range(1, count + 1):
+        for start in range(end - 1, max(-1, end - 1 - LONGEST), -1):
+            if best[start] >= best[end]:
+                continue
+            peak = flow.peak(range(start, end), start, end, best[end])
+            if peak is not None and max(best[start], peak) < best[end]:
+                best[end], before[end] = max(best[start], peak), start
+    groups: list[Group] = []
+    end = count
+    while end > 0:
+        groups.append(Group(before[end], end))
+        end = before[end]
+    return best[count], groups[::-1]
+
+
+def _disjoint(blocks: Sequence[Block]) -> Iterator[list[Block]]:
+    """Blocks that do not overlap, as many as fit: from the first one on, and from the second one on."""
+    for first in range(min(2, len(blocks))):
+        found: list[Block] = []
+        for block in blocks[first:]:
+            if not found or block.first > found[-1].last:
+                found.append(block)
+        yield found
+
+
+def _composites(problem: Problem, most_macs: int | None) -> Iterator[Composite]:
+    """Every way and band of every block that is within the allowance and not worse in size and work than another."""
+    for block in problem.blocks:
+        height = problem.by_name[problem.ops[block.last].writes].rows
+        bands = sorted({min(height, band) for band in (1, 2, 4, 8, height)})
+        tried = [Composite(problem, block, way, band) for way in block.ways for band in bands]
+        allowed = [c for c in tried if most_macs is None or _extra(problem, c)[1] <= most_macs]
+        least = _NEVER
+        for c in sorted(allowed, key=lambda c: (_size(problem, c), c.cost)):
+            if c.cost < least:
+                least = c.cost
+                yield c
+
+
+def _size(problem: Problem, composite: Composite) -> int:
+    """Bytes that a band takes: the frame, the rows that it reads and those that it writes."""
+    read = sum(
+        max(map(len, read.rows), default=0) * problem.by_name[read.tensor].row_bytes for read in composite.spec.reads
+    )
+    return composite.frame_bytes + read + composite.band * problem.by_name[composite.spec.writes].row_bytes
+
+
+def _extra(problem: Problem, composite: Composite) -> tuple[int, int]:
+    """Instructions and multiply-accumulates beyond those of the block's ops, each run once."""
+    ops = problem.ops[composite.block.first : composite.block.last + 1]
+    rows = [problem.by_name[op.writes].rows for op in ops]
+    cost = sum(op.row_cost * n for op, n in zip(ops, rows, strict=True))
+    macs = sum(op.row_macs * n for op, n in zip(ops, rows, strict=True))
+    return composite.cost - cost, composite.macs - macs
+
+
+def _without_inner(problem: Problem, blocks: Sequence[Block]) -> Problem:
+    """The problem with rows of no bytes inside of these blocks, and no scratch there."""
+    inner = {op.writes for b in blocks for op in problem.ops[b.first : b.last]}
+    inside = {i for b in blocks for i in range(b.first, b.last + 1)}
+    tensors = tuple(replace(t, row_bytes=0) if problem.root(t.name) in inner else t for t in problem.tensors)
+    ops = tuple(replace(op, scratch_bytes=0) if i in inside else op for i, op in enumerate(problem.ops))
+    return replace(problem, tensors=tensors, ops=ops, blocks=())
