@@ -1,7 +1,7 @@
 """Rows in an order of their own, computed again where that keeps the peak within a budget at the least extra work.
 
-A given order, that of flow.py say, becomes a sequence of bands of rows (stepgraph.py). The local search of planner/remat
-first looks for an order that needs nothing twice; then it starts from retraces (retrace.py) and anneals order and
+A given order, that of flow.py say, becomes a sequence of bands of rows (stepgraph.py). The local search of remat first
+looks for an order that needs nothing twice; then it starts from retraces (retrace.py) and anneals order and
 copies. What it finds is counted again row by row (replay.py), and rows that nobody needs go.
 """
 
@@ -19,7 +19,7 @@ from generator.planner.replay import Replay, pruned, replay
 from generator.planner.retrace import guess
 from generator.planner.stepgraph import StepGraph, step_graph
 
-NODES = 1500  # bands of rows, about
+NODES = 2500  # bands of rows, about
 _TRIES_PER_SECOND = 60  # sequences weighed before the search
 _SEARCH_SHARE = 0.6  # of the seconds
 
@@ -27,10 +27,11 @@ _SEARCH_SHARE = 0.6  # of the seconds
 def again(problem: Problem, start: Sequence[Event], budget: int, effort: Effort | None = None) -> list[Event] | None:
     """An order with a peak of at most `budget` bytes and the least predicted work found; None: none was found.
 
-    `start` computes every row once; where it fits, it is the answer. Equal calls give equal answers, unless the clock
-    says `effort.stop`. Raises OrderFault where `start` does not run.
+    `start` computes every row at least once; where it fits, it is the answer. Equal calls give equal answers, unless
+    the clock says `effort.stop`. Raises OrderFault where `start` does not run.
     """
     flow = Flow(problem)
+    start = [Event(event.op, row) for event in start for row in range(event.row, event.row + event.rows)]
     if replay(flow, start).peak <= budget:
         return list(start)
     if least(flow) > budget:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import add
 
 from generator.planner.remat.memory import last_readers
 from generator.planner.stepgraph import StepGraph
@@ -103,10 +104,13 @@ def _demanded(steps: StepGraph, node: int, cone: frozenset[int], again: set[int]
 def _memory(steps: StepGraph, order: Sequence[int]) -> list[int]:
     sizes, extra = steps.graph.sizes, steps.terms.extra
     change = [0] * (len(order) + 1)
+    own = [extra[v] for v in order]  # what the step alone takes, less what it takes over
     for step, last in enumerate(last_readers(steps.graph, order)):
-        change[step] += sizes[order[step]]
-        change[last + 1] -= sizes[order[step]]
-    return [held + extra[v] for held, v in zip(accumulate(change[:-1]), order, strict=True)]
+        node, reader = order[step], order[last]
+        change[step] += sizes[node]
+        change[last + 1] -= sizes[node]
+        own[last] -= min(sizes[node], sizes[reader]) if steps.terms.reuse[reader] == node else 0
+    return list(map(add, accumulate(change[:-1]), own))
 
 
 def above(steps: StepGraph, order: Sequence[int], budget: int) -> int:

@@ -40,7 +40,7 @@ class StepGraph:
     def sequence(self, events: Sequence[Event]) -> tuple[int, ...]:
         """Every node once: as early as the first of its rows stands in `events`, after all that it reads."""
         placed: dict[int, None] = {}
-        wanted = [self.node_of[event.op, row] for event in events for row in range(event.row, event.row + _rows(event))]
+        wanted = [self.node_of[event.op, row] for event in events for row in range(event.row, event.row + event.rows)]
         for node in (*wanted, *self.graph.order):
             stack = [node]
             while stack:
@@ -70,10 +70,6 @@ class StepGraph:
         return [Event(band.op, row) for band in bands for row in range(band.first, band.end)]
 
 
-def _rows(event: Event) -> int:
-    return int(getattr(event, "rows", 1))
-
-
 def _heights(flow: Flow, most: int) -> dict[str, int]:
     """Rows of a band, by tensor: bands of about equal bytes, so many that the graph has about `most` nodes."""
     there = [name for name in flow.rows if name in flow.born]
@@ -97,16 +93,29 @@ class _Builder:
     def __init__(self, flow: Flow, most: int) -> None:
         self._flow = flow
         self._heights = _heights(flow, most)
-        self._columns: list[tuple[int, int, int, int, set[int], Band | None]] = []
+        self._columns: list[tuple[int, int, int, int, int, set[int], Band | None]] = []
         self._at: dict[tuple[str, int], int] = {}  # (tensor, row) -> node
+        self._rows_of: dict[int, range] = {}
         self._start = -1
 
-    def _add(self, reads: set[int], size: int = 0, most: int = 1, band: Band | None = None) -> int:
-        op = self._flow.problem.ops[band.op] if band and most > 1 else None
-        duration = op.row_cost * (band.end - band.first) if op and band else 0
-        extra = op.scratch_bytes if op else 0
-        self._columns.append((size, duration, most, extra, reads, band))
+    def _add(self, reads: set[int], size: int = 0, band: Band | None = None) -> int:
+        """A node that takes no time and may stand once."""
+        self._columns.append((size, 0, 1, 0, -1, reads, band))
         return len(self._columns) - 1
+
+    def _add_work(self, reads: set[int], size: int, band: Band) -> int:
+        op = self._flow.problem.ops[band.op]
+        duration = op.row_cost * (band.end - band.first)
+        self._columns.append((size, duration, COPIES, op.scratch_bytes, self._overwritten(band), reads, band))
+        return len(self._columns) - 1
+
+    def _overwritten(self, band: Band) -> int:
+        """The node of just these rows of the tensor that the op may overwrite, or -1."""
+        place = self._flow.in_place[band.op]
+        if place is None:
+            return -1
+        node = self._at[self._flow.taps[band.op][place].tensor, band.first]
+        return node if self._rows_of[node] == range(band.first, band.end) else -1
 
     def _bands(self, tensor: str) -> Iterator[range]:
         rows, height = self._flow.rows[tensor], self._heights[tensor]
@@ -116,6 +125,7 @@ class _Builder:
         nodes = []
         for rows in self._bands(tensor):
             nodes.append(make(rows, len(rows) * self._flow.slot[tensor]))
+            self._rows_of[nodes[-1]] = rows
             self._at.update(((tensor, row), nodes[-1]) for row in rows)
         return nodes
 
@@ -130,12 +140,12 @@ class _Builder:
             else:
                 self._compute(op)
         self._end()
-        sizes, durations, most, extra, reads, bands = zip(*self._columns, strict=True)
+        sizes, durations, most, extra, reuse, reads, bands = zip(*self._columns, strict=True)
         nodes = range(len(sizes))
         inputs = tuple(tuple(sorted(each)) for each in reads)
         graph = Graph(tuple(nodes), sizes, durations, inputs, tuple(nodes))
         node_of = {(b.op, row): v for v, b in enumerate(bands) if b is not None for row in range(b.first, b.end)}
-        return StepGraph(graph, Terms(most, extra), bands, node_of)
+        return StepGraph(graph, Terms(most, extra, reuse), bands, node_of)
 
     def _deliver(self) -> None:
         """Rows that come from outside. What has no inputs starts behind the first ones."""
@@ -155,9 +165,8 @@ class _Builder:
             taps = self._flow.taps[op]
             reads = {self._at[tap.tensor, row] for tap in taps for y in rows for row in tap.reads[y]}
             computed = {u for u in reads if u > self._start}
-            return self._add(
-                reads if computed else reads | {self._start}, size, COPIES, Band(op, rows.start, rows.stop)
-            )
+            starts = set() if computed else {self._start}
+            return self._add_work(reads | starts, size, Band(op, rows.start, rows.stop))
 
         self._write(self._flow.writes[op], band)
 
@@ -165,7 +174,7 @@ class _Builder:
         problem = self._flow.problem
         outputs = {problem.root(name) for name in problem.outputs}
         kept = {node for (tensor, _), node in self._at.items() if tensor in outputs}
-        read = {u for column in self._columns for u in column[4]} | kept
+        read = {u for column in self._columns for u in column[5]} | kept
         unread = [v for v in range(len(self._columns)) if v not in read]
         self._add(kept | {v if self._columns[v][0] == 0 else self._add({v}) for v in unread})
 

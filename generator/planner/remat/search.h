@@ -13,10 +13,12 @@ typedef struct remat_search remat_search;
 
 typedef struct {
     int32_t nodes;
-    int32_t copies;           // at most so many of one node, >= 1
-    const int32_t *most;      // of each node: 1..copies
-    const int64_t *sizes;     // of a node's output
-    const int64_t *extra;     // memory that only a node's own step takes
+    int32_t copies;       // at most so many of one node, >= 1
+    const int32_t *most;  // of each node: 1..copies
+    const int64_t *sizes; // of a node's output
+    const int64_t *extra; // memory that only a node's own step takes
+    const int32_t *reuse; // the input whose bytes a node takes over where its step is the last to
+                          // read it, or -1
     const int64_t *durations; // of a node's step
     const int32_t *pred_at;   // the inputs of v are preds[pred_at[v]] .. preds[pred_at[v + 1] - 1]
     const int32_t *preds;

@@ -40,6 +40,7 @@ class Terms:
 
     most: tuple[int, ...] = ()  # copies of each node
     extra: tuple[int, ...] = ()  # memory that only the node's own step takes
+    reuse: tuple[int, ...] = ()  # the input whose bytes a node takes over where it is the last to read it; -1: none
 
 
 ORDER = Phase(hot=2e-2, cold=2e-5, share=0.1, copy=False)
@@ -76,6 +77,7 @@ class _Walker:
             "most": ffi.new("int32_t[]", [min(m, COPIES) for m in terms.most] or [COPIES] * n),
             "sizes": ffi.new("int64_t[]", scale[:n]),
             "extra": ffi.new("int64_t[]", scale[n:] or [0] * n),
+            "reuse": ffi.new("int32_t[]", terms.reuse or [-1] * n),
             "durations": ffi.new("int64_t[]", scaled(graph.durations, steps)[0]),
             "pred_at": pred_at,
             "preds": preds,
@@ -100,6 +102,15 @@ class _Walker:
             {"hot": phase.hot, "cold": phase.cold, "work": work, "copy": phase.copy, "frozen": phase.frozen},
         )
         self._lib.remat_run(self._state, schedule, chunk / _CHUNKS, (chunk + 1) / _CHUNKS)
+
+    def now(self) -> tuple[int, ...]:
+        """Where it stands."""
+        return tuple(self._buffer[0 : self._lib.remat_now(self._state, self._buffer)])
+
+    @property
+    def over(self) -> int:
+        """How far it stands above the budget, summed over steps, in the unit of its sizes."""
+        return int(self._lib.remat_over(self._state))
 
     def best(self) -> tuple[int, ...] | None:
         length = self._lib.remat_best(self._state, self._buffer)

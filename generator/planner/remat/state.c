@@ -77,6 +77,25 @@ static int32_t readers(remat_search *s, int32_t node, int32_t after, int32_t bef
     return found;
 }
 
+// Bytes of `input` that the step of `node` takes over as the last one to read it.
+static int64_t taken_over(const remat_search *s, int32_t node, int32_t input)
+{
+    const int64_t *sizes = s->graph.sizes;
+    if (node < 0 || s->graph.reuse[node] != input) {
+        return 0;
+    }
+    return sizes[input] < sizes[node] ? sizes[input] : sizes[node];
+}
+
+// The copy in `slot` is (sign 1) or is no longer (sign -1) the last to read its `input`.
+static void set_last_reader(remat_search *s, int32_t input, int32_t slot, int64_t sign)
+{
+    const int64_t bytes = taken_over(s, s->at[slot], input);
+    if (bytes > 0) {
+        add(s, slot, slot, -sign * bytes);
+    }
+}
+
 // A new reader in `slot`: its inputs live until then.
 static void read_inputs(remat_search *s, int32_t node, int32_t slot)
 {
@@ -89,8 +108,10 @@ static void read_inputs(remat_search *s, int32_t node, int32_t slot)
         }
         int32_t *last = &s->last[copies_of(s, input)[i]];
         if (*last < slot) {
+            set_last_reader(s, input, *last, -1);
             add(s, *last + 1, slot, g->sizes[input]);
             *last = slot;
+            set_last_reader(s, input, slot, 1);
         }
     }
 }
@@ -107,8 +128,10 @@ static void drop_inputs(remat_search *s, int32_t node, int32_t slot)
         }
         const int32_t start = copies_of(s, input)[i];
         if (s->last[start] == slot) {
+            set_last_reader(s, input, slot, -1);
             s->last[start] = last_reader(s, input, start, slot);
             add(s, s->last[start] + 1, slot, -g->sizes[input]);
+            set_last_reader(s, input, s->last[start], 1);
         }
     }
 }
@@ -124,10 +147,12 @@ static void insert(remat_search *s, int32_t node, int32_t slot)
         s->last[slot] = s->last[start];
         s->last[start] = last_reader(s, node, start, slot);
         add(s, s->last[start] + 1, slot - 1, -size);
+        set_last_reader(s, node, s->last[start], 1);
     } else {
         s->last[slot] = i > 0 ? slot : last_reader(s, node, slot, before);
         s->missing -= i > 0 ? 0 : readers(s, node, slot, before);
         add(s, slot, s->last[slot], size);
+        set_last_reader(s, node, s->last[slot], 1);
     }
     memmove(slots + i + 1, slots + i, (size_t)(count - i) * sizeof(*slots));
     slots[i] = slot;
@@ -158,10 +183,12 @@ static void take(remat_search *s, int32_t slot)
     s->duration -= s->graph.durations[node];
     if (i > 0 && last > slot) { // the copy before takes the readers over
         const int32_t start = slots[i - 1];
+        set_last_reader(s, node, s->last[start], -1);
         add(s, s->last[start] + 1, slot - 1, size);
         s->last[start] = last;
         return;
     }
+    set_last_reader(s, node, last, -1);
     add(s, slot, last, -size);
     if (i == 0) {
         s->missing += readers(s, node, slot, s->count[node] > 0 ? slots[0] : s->slots);
@@ -179,7 +206,7 @@ static void slide(remat_search *s, int32_t slot, int32_t to)
         const int32_t input = g->preds[e], i = remat_copy_before(s, input, slot);
         if (i >= 0 && s->last[copies_of(s, input)[i]] == slot) {
             s->last[copies_of(s, input)[i]] = to;
-            dying += to < slot ? g->sizes[input] : 0;
+            dying += (to < slot ? g->sizes[input] : 0) - taken_over(s, node, input);
         }
     }
     dying += to < slot && s->last[slot] == slot ? g->sizes[node] : 0;
