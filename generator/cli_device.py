@@ -11,8 +11,9 @@ from typing import Any
 import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
-from generator.console import emit_json, err, json_option, out
+from generator.console import emit_json, err, json_option, out, together
 from host_tools import vectors
 from host_tools.bench import INSTRUCTIONS, MICROSECONDS, Timing, bytes_to_move
 from host_tools.bench import bench as time_inferences
@@ -33,17 +34,17 @@ _COUNT, _SEED = 10, 0
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 
 
-def _board_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say where the board is."""
-    port = click.option("--port", metavar="P", help="The board's serial port or URL. Default: the only one there is.")
-    emulated = click.option("--emulate", "emulated", is_flag=True, help="Boot the image in the board's emulator.")
-    return port(emulated(command))
+_board_options = together(
+    click.option("--port", metavar="P", help="The board's serial port or URL. Default: the only one there is."),
+    click.option("--emulate", "emulated", is_flag=True, help="Boot the image in the board's emulator."),
+)
+"""The options that say where the board is."""
 
 
 def _ensure_built(project: Project) -> None:
     if is_built(project):
         return
-    with err.status(f"building {project.folder.name}"):
+    with err.status(Text(f"building {project.folder.name}")):
         result = build(project)
     for note in result.notes:
         err.print(f"note: {note}", soft_wrap=True)

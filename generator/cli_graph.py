@@ -75,7 +75,7 @@ def _report(graph: remat.Graph, outcome: remat.Outcome, seconds: float) -> Mappi
 def _print(graph: remat.Graph, outcome: remat.Outcome) -> None:
     """The sequence in words; `--json` has it in full."""
     again = sorted({v for v in graph.nodes if outcome.sequence.count(v) > 1}, key=outcome.sequence.index)
-    named = ", ".join(str(graph.names[v]) for v in again[:_NAMED]) + (", ..." if len(again) > _NAMED else "")
+    named = ", ".join(remat.quoted(graph.names[v]) for v in again[:_NAMED]) + (", ..." if len(again) > _NAMED else "")
     proven = outcome.status is remat.Status.OPTIMAL
     proof = "proven least" if proven else f"{outcome.bound_percent:+.4f} % at least; {outcome.reason}"
     out.print(f"peak {outcome.peak:,} of {outcome.budget:,}")

@@ -16,6 +16,7 @@ from generator.console import err, out, together
 from generator.emit.page import START, page
 from generator.emit.page.parts import Dot
 from generator.errors import ShoehornError
+from generator.predict import ruler
 
 _Say = Callable[[str], None]
 
@@ -43,7 +44,7 @@ def progress(what: str) -> Iterator[_Say]:
 
     Yields a function that says what is being done now.
     """
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task(what)
         yield lambda text: bar.update(task, description=f"{what}: {text}")
@@ -58,7 +59,7 @@ def points(planned: Planned, say: _Say) -> tuple[pareto.Point, ...]:
 def write_page(planned: Planned, curve: Sequence[pareto.Point], path: Path) -> None:
     """Writes the page. ShoehornError where the file cannot be written, or is there and no page of ours."""
     dots = [Dot(p.arena_bytes, p.predicted_instructions, p.steps, p.macs) for p in curve]
-    text = page(planned.unit, planned.report, dots, pareto.RULER)
+    text = page(planned.unit, planned.report, dots)
     try:
         if path.exists() and not path.read_bytes().startswith(START.encode()):
             raise ShoehornError(
@@ -74,7 +75,7 @@ def curve_json(curve: Sequence[pareto.Point]) -> list[Mapping[str, int]]:
     return [vars(point) for point in curve]
 
 
-def print_curve(curve: Sequence[pareto.Point]) -> None:
+def print_curve(curve: Sequence[pareto.Point], planned: Planned) -> None:
     """The curve as a table."""
     least = min(p.predicted_instructions for p in curve)
     table = Table(box=None, padding=(0, 2, 0, 0))
@@ -84,4 +85,4 @@ def print_curve(curve: Sequence[pareto.Point]) -> None:
         more = f"{100 * (p.predicted_instructions - least) / max(1, least):.3f} %"
         table.add_row(f"{p.arena_bytes:,}", f"{p.predicted_instructions:,}", more, f"{p.steps:,}", f"{p.macs:,}")
     out.print(table)
-    out.print(f"predicted by a rough ruler: {pareto.RULER}", soft_wrap=True)
+    out.print(f"predicted from the {ruler(planned.unit.stages)}", soft_wrap=True)

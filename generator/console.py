@@ -19,9 +19,11 @@ class Options(Protocol):
     def __call__(self, command: _Command, /) -> _Command: ...
 
 
+# Names come from files: brackets and colons in them are text, no styles and no emoji.
+_PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
 # A terminal has its own width; what goes to a file or a log is not folded at rich's default of 80.
-out = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-err = Console(stderr=True, highlight=False)
+out = Console(width=None if sys.stdout.isatty() else 120, **_PLAIN)
+err = Console(stderr=True, **_PLAIN)
 
 
 def emit_json(value: Mapping[str, Any]) -> None:

@@ -382,6 +382,14 @@ def test_without_a_capacity_the_least_height_is_given(tmp_path: Path):
     assert "height 9 bytes (proven lowest) for 11 buffers" in result.stdout
 
 
+def test_ids_may_hold_anything(tmp_path: Path):
+    ids = ["[/x]", "[red]r", ":smile:", "a\0b", "é"]
+    result = gen(csv_of(tmp_path, [Buffer(name, 0, 1, 4) for name in ids]))
+
+    assert result.exit_code == 0
+    assert [name for name in ids if name not in result.stdout] == []
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -165,6 +165,14 @@ def test_a_file_or_a_strangers_folder_in_the_way_is_refused(tmp_path: Path):
     assert files_of(tmp_path) == {"file": b"mine", "folder/thesis.tex": b"mine"}
 
 
+def test_a_name_with_brackets_and_colons_is_printed_as_it_is(tmp_path: Path):
+    folder = tmp_path / "[/x] [red] :smile:"
+    done = gen("firmware", "--board", "native", "--out", folder)
+
+    assert done.exit_code == 0
+    assert f"wrote {folder}: " in done.stdout
+
+
 def test_an_empty_folder_is_filled(tmp_path: Path):
     (tmp_path / "d").mkdir()
 

@@ -10,7 +10,7 @@ from time import monotonic
 
 from generator.planner.remat import retention
 from generator.planner.remat.check import check
-from generator.planner.remat.graph import LIMIT, Graph, GraphError, read
+from generator.planner.remat.graph import LIMIT, Graph, GraphError, quoted, read
 from generator.planner.remat.memory import duration, peak, working_set
 from generator.planner.remat.milestones import Milestones
 from generator.planner.remat.outcome import Effort, Outcome, SequenceFault, Status
@@ -131,7 +131,7 @@ def _too_tight(graph: Graph, budget: int) -> str | None:
     needed = working_set(graph, node)
     if needed <= budget:
         return None
-    return f"node {graph.names[node]!r} needs {needed:,} for its inputs and its output, the budget is {budget:,}"
+    return f"node {quoted(graph.names[node])} needs {needed:,} for its inputs and its output, the budget is {budget:,}"
 
 
 def _none(graph: Graph, budget: int, status: Status, bound: int, reason: str) -> Outcome:
@@ -146,4 +146,15 @@ def _checked(graph: Graph, budget: int, sequence: tuple[int, ...], bound: int, r
     return Outcome(status, sequence, budget, highest, total, sum(graph.durations), bound, reason)
 
 
-__all__ = ["LIMIT", "Effort", "Graph", "GraphError", "Outcome", "SequenceFault", "Status", "read", "rematerialise"]
+__all__ = [
+    "LIMIT",
+    "Effort",
+    "Graph",
+    "GraphError",
+    "Outcome",
+    "SequenceFault",
+    "Status",
+    "quoted",
+    "read",
+    "rematerialise",
+]

@@ -17,6 +17,8 @@ LIMIT = 1 << 62  # sizes and durations stay below
 _SIZE_KEYS = ("size", "out_cost", "cost_ram")
 _DURATION_KEYS = ("duration", "cost_cpu")
 _SHOWN = 6  # nodes of a cycle in a message
+_LONGEST = 60  # characters of a name or a value in a message
+_MOST_BYTES = 256 * 2**20  # of a file
 
 
 class GraphError(ShoehornError):
@@ -57,7 +59,9 @@ def read(path: Path) -> Graph:
     more, the edges hold a cycle, or the given order does not run.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        if path.is_file() and path.stat().st_size > _MOST_BYTES:
+            raise GraphError(f"{path}: larger than {_MOST_BYTES // 2**20} MB; this is no graph to plan for")
+        data = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise GraphError(f"{path}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
@@ -81,7 +85,7 @@ def parse(data: Any) -> Graph:
     number = {name: i for i, name in enumerate(names)}
     if len(number) < len(names):
         twice = next(name for i, name in enumerate(names) if number[name] != i)
-        raise GraphError(f"two nodes are called {twice!r}; ids must differ")
+        raise GraphError(f"two nodes are called {quoted(twice)}; ids must differ")
     sizes = tuple(_amount(node, name, _SIZE_KEYS) for node, name in zip(nodes, names, strict=True))
     durations = tuple(_amount(node, name, _DURATION_KEYS) for node, name in zip(nodes, names, strict=True))
     inputs = _inputs(_list(data, "links" if "links" in data else "edges"), number)
@@ -109,13 +113,21 @@ def _name(node: Any, place: int) -> NodeId:
     return name
 
 
+def quoted(value: object) -> str:
+    """A name or a value in a message: files hold what they like, of any length."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
 def _amount(node: Mapping[str, Any], name: NodeId, keys: Sequence[str]) -> int:
     key = next((k for k in keys if k in node), None)
     if key is None:
-        raise GraphError(f"node {name!r} has none of {', '.join(f'`{k}`' for k in keys)}")
+        raise GraphError(f"node {quoted(name)} has none of {', '.join(f'`{k}`' for k in keys)}")
     value = node[key]
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < LIMIT:
-        raise GraphError(f"node {name!r}: `{key}` is {value!r}; a whole number from 0 to below 2^62 is wanted")
+        raise GraphError(
+            f"node {quoted(name)}: `{key}` is {quoted(value)}; a whole number from 0 to below 2^62 is wanted"
+        )
     return value
 
 
@@ -133,7 +145,7 @@ def _end(link: Any, place: int, keys: tuple[str, str], number: Mapping[NodeId, i
         raise GraphError(f"link {place} has no `{keys[0]}`")
     value = link[key]
     if not _is_name(value) or value not in number:
-        raise GraphError(f"link {place}: its {keys[0]} {value!r} is no node")
+        raise GraphError(f"link {place}: its {keys[0]} {quoted(value)} is no node")
     return number[value]
 
 
@@ -156,7 +168,7 @@ def _order(
     for v, reads in enumerate(inputs):
         for u in reads:
             if place[u] > place[v]:
-                raise GraphError(f"`order` runs {names[v]!r} before its input {names[u]!r}")
+                raise GraphError(f"`order` runs {quoted(names[v])} before its input {quoted(names[u])}")
     return tuple(number[name] for name in given)
 
 
@@ -190,5 +202,5 @@ def _cycle(names: Sequence[NodeId], inputs: Sequence[Sequence[int]], done: set[i
         path.append(node)
         node = next(u for u in inputs[node] if u not in done)
     cycle = [names[v] for v in reversed(path[path.index(node) :])]
-    shown = [repr(name) for name in cycle[:_SHOWN]] + (["..."] if len(cycle) > _SHOWN else [])
-    return " -> ".join([*shown, repr(cycle[0])])
+    shown = [quoted(name) for name in cycle[:_SHOWN]] + (["..."] if len(cycle) > _SHOWN else [])
+    return " -> ".join([*shown, shown[0]])

@@ -1,0 +1,102 @@
+"""Ctrl-C while `gen plan` works: the best so far, checked, or a clear word; never a traceback or half a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+from shared import MODELS, needs_shared
+from test_allocate import csv_of, full
+
+from generator.planner import remat
+from generator.planner.allocate import Problem, check, csv_file
+from generator.planner.remat.check import check as check_sequence
+from generator.planner.remat.memory import peak
+
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(process: int) -> float:
+    """What a process has used so far; a busy machine makes the clock on the wall mean little."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+
+def interrupted(*words: str | Path, after: float) -> subprocess.CompletedProcess[str]:
+    """`gen plan`, with a Ctrl-C after so many seconds of work; it must then end soon."""
+    command = [sys.executable, "-c", "from generator.cli import main; main()", "plan", *map(str, words)]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = monotonic() + 120
+    try:
+        while running.poll() is None and cpu_seconds(running.pid) < after and monotonic() < deadline:
+            sleep(0.02)
+        assert running.poll() is None, "it had ended before the Ctrl-C"
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=60)
+    finally:
+        running.kill()
+    assert "Traceback" not in err
+    return subprocess.CompletedProcess(command, running.returncode, out, err)
+
+
+def graph_file(folder: Path) -> Path:
+    """A graph of long skips that no search ends within seconds."""
+    chance, count = random.Random(1), 200
+    nodes = [{"id": v, "size": chance.randint(1, 100), "duration": chance.randint(1, 100)} for v in range(count)]
+    inputs: list[Sequence[int]] = [(), *((v - 1, chance.randrange(v), chance.randrange(v)) for v in range(1, count))]
+    links = [{"source": u, "target": v} for v in range(count) for u in sorted(set(inputs[v]))]
+    path = folder / "graph.json"
+    path.write_text(json.dumps({"directed": True, "nodes": nodes, "links": links}))
+    return path
+
+
+def test_buffers_get_the_lowest_offsets_so_far(tmp_path: Path):
+    path = csv_of(tmp_path, full(8, 4000, 300, 6))
+    done = interrupted("--buffers", path, "--json", after=2.5)
+    said = json.loads(done.stdout)
+
+    assert (done.returncode, said["status"], done.stderr) == (0, "feasible", "")
+    assert check(Problem(csv_file.read(path), said["height"]), said["offsets"]) == []
+
+
+def test_a_graph_gets_the_shortest_sequence_so_far(tmp_path: Path):
+    path = graph_file(tmp_path)
+    graph = remat.read(path)
+    budget = int(0.95 * peak(graph, graph.order))
+    done = interrupted("--graph", path, "--budget", str(budget), "--seconds", "100", "--json", after=4)
+    said = json.loads(done.stdout)
+
+    assert (done.returncode, said["status"], done.stderr) == (0, "feasible", "")
+    assert said["seconds"] < 90
+    assert check_sequence(graph, said["sequence"], budget, said["peak"], said["duration"]) == []
+
+
+def test_a_graph_for_which_nothing_was_found_yet_says_so(tmp_path: Path):
+    done = interrupted("--graph", graph_file(tmp_path), "--budget", "700", "--seconds", "100", "--json", after=2.5)
+    said = json.loads(done.stdout)
+
+    assert (done.returncode, said["status"], said["sequence"]) == (1, "unknown", [])
+    assert done.stderr == f"gen: {tmp_path / 'graph.json'}: no sequence found: interrupted\n"
+
+
+@needs_shared
+@pytest.mark.parametrize("after", [0.1, 1.0, 1.6, 2.5])
+def test_a_model_gets_a_checked_plan_or_one_word_and_never_half_a_page(after: float, tmp_path: Path):
+    model, page = MODELS / "coral-mnv2-tf2-ptq.tflite", tmp_path / "plan.html"
+    done = interrupted(model, "--minimize", "sram", "--html", page, "--json", after=after)
+
+    if done.returncode == 0:
+        plan = json.loads(done.stdout)["plan"]
+        assert plan["arena_bound_bytes"] <= plan["arena_bytes"] <= plan["whole_tensor_bytes"]
+        assert page.read_text().rstrip().endswith("</html>")
+    else:
+        assert (done.returncode, done.stdout, done.stderr) == (130, "", "gen: interrupted\n")
+        assert not page.exists()
