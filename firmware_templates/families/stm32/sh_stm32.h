@@ -2,13 +2,16 @@
 #ifndef SH_STM32_H
 #define SH_STM32_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 // 115200 8N1 on the console's USART, whose clock and pins are already on.
 void sh_usart_start(void);
 
-// Reads of a ready bit before a clock counts as dead; more than the start-up time in the data
-// sheet.
-#define SH_STM32_TRIES 100000u
+// Starts the crystal, in RCC_CR at `cr`. False: there is none.
+bool sh_crystal_start(uint32_t cr);
+
+// Starts the PLL, whose source and factors are set, and runs on it once it has locked.
+void sh_pll_start(uint32_t cr, uint32_t cfgr);
 
 #endif

@@ -8,12 +8,6 @@
 #define RCC_CR (RCC + 0x00u)
 #define RCC_CFGR (RCC + 0x04u)
 #define RCC_APB2ENR (RCC + 0x18u)
-#define CR_HSEON (1u << 16)
-#define CR_HSERDY (1u << 17)
-#define CR_PLLON (1u << 24)
-#define CR_PLLRDY (1u << 25)
-#define CFGR_SW_PLL 2u
-#define CFGR_SWS_PLL (2u << 2)
 #define CFGR_HSE_TIMES_3 ((1u << 16) | (1u << 18))
 #define CFGR_HALF_HSI_TIMES_6 (4u << 18)
 #define APB2ENR_AFIO_GPIOA_USART1 ((1u << 0) | (1u << 2) | (1u << 14))
@@ -24,15 +18,10 @@
 
 static void clock_start(void)
 {
-    SH_REG(RCC_CR) |= CR_HSEON;
     // without its crystal the PLL takes the RC oscillator: same speed, baud rate within 1 %
-    bool crystal = sh_wait_for(RCC_CR, CR_HSERDY, SH_STM32_TRIES);
+    bool crystal = sh_crystal_start(RCC_CR);
     SH_REG(RCC_CFGR) = crystal ? CFGR_HSE_TIMES_3 : CFGR_HALF_HSI_TIMES_6;
-    SH_REG(RCC_CR) |= CR_PLLON;
-    if (sh_wait_for(RCC_CR, CR_PLLRDY, SH_STM32_TRIES)) {
-        SH_REG(RCC_CFGR) |= CFGR_SW_PLL;
-        (void)sh_wait_for(RCC_CFGR, CFGR_SWS_PLL, SH_STM32_TRIES);
-    }
+    sh_pll_start(RCC_CR, RCC_CFGR);
 }
 
 void sh_board_init(void)

@@ -12,12 +12,6 @@
 #define RCC_CFGR (RCC + 0x08u)
 #define RCC_AHB1ENR (RCC + 0x30u)
 #define RCC_APB2ENR (RCC + 0x44u)
-#define CR_HSEON (1u << 16)
-#define CR_HSERDY (1u << 17)
-#define CR_PLLON (1u << 24)
-#define CR_PLLRDY (1u << 25)
-#define CFGR_SW_PLL 2u
-#define CFGR_SWS_PLL (2u << 2)
 #define CFGR_APB1_DIV4 (5u << 10)
 #define CFGR_APB2_DIV2 (4u << 13)
 #define APB2ENR_USART1 (1u << 4)
@@ -38,16 +32,11 @@ static uint32_t pll(uint32_t source_mhz, uint32_t source)
 static void clock_start(void)
 {
     SH_REG(FLASH_ACR) = ACR_5WS_PREFETCH_CACHES; // before the clock rises
-    SH_REG(RCC_CR) |= CR_HSEON;
     // without its crystal the PLL takes the 16 MHz RC oscillator: same speed, baud rate within 1 %
-    bool crystal = sh_wait_for(RCC_CR, CR_HSERDY, SH_STM32_TRIES);
+    bool crystal = sh_crystal_start(RCC_CR);
     SH_REG(RCC_PLLCFGR) = crystal ? pll(SH_BOARD_CRYSTAL_MHZ, 1) : pll(16, 0);
     SH_REG(RCC_CFGR) = CFGR_APB1_DIV4 | CFGR_APB2_DIV2;
-    SH_REG(RCC_CR) |= CR_PLLON;
-    if (sh_wait_for(RCC_CR, CR_PLLRDY, SH_STM32_TRIES)) {
-        SH_REG(RCC_CFGR) |= CFGR_SW_PLL;
-        (void)sh_wait_for(RCC_CFGR, CFGR_SWS_PLL, SH_STM32_TRIES);
-    }
+    sh_pll_start(RCC_CR, RCC_CFGR);
 }
 
 // Sets the two bits of a pin in a register of sixteen fields.

@@ -1,0 +1,29 @@
+// The clock control of STM32F1 and F4: the bits that lie alike in RCC_CR and RCC_CFGR.
+#include "sh_reg.h"
+#include "sh_stm32.h"
+
+#define CR_HSEON (1u << 16)
+#define CR_HSERDY (1u << 17)
+#define CR_PLLON (1u << 24)
+#define CR_PLLRDY (1u << 25)
+#define CFGR_SW_PLL 2u
+#define CFGR_SWS_PLL (2u << 2)
+
+// Reads of a ready bit before a clock counts as dead; more than the start-up time in the data
+// sheet.
+#define TRIES 100000u
+
+bool sh_crystal_start(uint32_t cr)
+{
+    SH_REG(cr) |= CR_HSEON;
+    return sh_wait_for(cr, CR_HSERDY, TRIES);
+}
+
+void sh_pll_start(uint32_t cr, uint32_t cfgr)
+{
+    SH_REG(cr) |= CR_PLLON;
+    if (sh_wait_for(cr, CR_PLLRDY, TRIES)) {
+        SH_REG(cfgr) |= CFGR_SW_PLL;
+        (void)sh_wait_for(cfgr, CFGR_SWS_PLL, TRIES);
+    }
+}
