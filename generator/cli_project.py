@@ -18,6 +18,7 @@ from generator.console import emit_json, err, json_option, out, together
 from generator.emit import bundle, mlperf
 from generator.paths import MODELS
 from generator.planner import Goal
+from generator.predict import instructions, ruler
 
 _UNITS = {"": 1, "k": 1024, "m": 1024**2}
 
@@ -49,6 +50,13 @@ _planning = together(
         is_flag=True,
         help="Take the input row by row (<model>_push_row) and never hold it whole; for models with one input.",
     ),
+    click.option(
+        "--recompute",
+        type=click.FloatRange(0),
+        metavar="PERCENT",
+        help="MACs that may be computed again, in percent of the model's. "
+        "Default: none with --minimize sram, else as many as --sram takes.",
+    ),
     click.option("--disable", multiple=True, metavar="PASS", help="Leave out this pass; repeatable."),
     click.option("--preserve", multiple=True, metavar="TENSOR", help="Give out this tensor as well; repeatable."),
 )
@@ -56,9 +64,14 @@ _planning = together(
 
 
 def _options(
-    sram: int | None, minimize: str, stream: bool, disable: Sequence[str], preserve: Sequence[str]
+    sram: int | None,
+    minimize: str,
+    stream: bool,
+    recompute: float | None,
+    disable: Sequence[str],
+    preserve: Sequence[str],
 ) -> build.Options:
-    return build.Options(sram, Goal(minimize), frozenset(disable), tuple(preserve), stream)
+    return build.Options(sram, Goal(minimize), frozenset(disable), tuple(preserve), stream, recompute)
 
 
 @click.command()
@@ -87,15 +100,16 @@ def firmware(
     sram: int | None,
     minimize: str,
     stream_input: bool,
+    recompute: float | None,
     disable: tuple[str, ...],
     preserve: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Plans MODEL (default: handwritten digits) for a board and writes a PlatformIO project."""
     board = targets.board(board_id)
-    options = _options(sram, minimize, stream_input, disable, preserve)
-    with progress("planning"):
-        planned, files = build.firmware(model or MODELS / "digits.tflite", board, options, task)
+    options = _options(sram, minimize, stream_input, recompute, disable, preserve)
+    with progress("planning") as say:
+        planned, files = build.firmware(model or MODELS / "digits.tflite", board, options, task, say)
     folder = folder or Path(f"{planned.unit.name}-{board.id}")
     bundle.write(files, folder)
     if as_json:
@@ -120,6 +134,7 @@ def plan(
     sram: int | None,
     minimize: str,
     stream_input: bool,
+    recompute: float | None,
     disable: tuple[str, ...],
     preserve: tuple[str, ...],
     html: Path | None,
@@ -148,9 +163,9 @@ def plan(
         return
     assert model is not None
     board = targets.board(board_id) if board_id else None
-    options = _options(sram, minimize, stream_input, disable, preserve)
+    options = _options(sram, minimize, stream_input, recompute, disable, preserve)
     with progress("planning") as say:
-        planned = build.plan_model(model, board, options)
+        planned = build.plan_model(model, board, options, say)
         curve = points(planned, say) if with_pareto else ()
     if html is not None:
         write_page(planned, curve, html)
@@ -159,7 +174,7 @@ def plan(
         return
     _print_plan(planned, board)
     if curve:
-        print_curve(curve)
+        print_curve(curve, planned)
     if html is not None:
         out.print(f"wrote {html}", soft_wrap=True)
 
@@ -185,6 +200,8 @@ def _print_plan(planned: build.Planned, board: targets.Board | None) -> None:
     whole = chosen.outcome.whole_tensor_bytes
     kind = "whole tensors" if chosen.arena_bytes == whole else f"by rows; whole tensors take {whole:,}"
     out.print(f"arena {chosen.arena_bytes:,} bytes ({kind}; {proof}), constants {planned.constants.bytes:,} bytes")
+    time = instructions(chosen, planned.unit.stages)
+    out.print(f"predicted: {time:,} instructions per inference, from the {ruler(planned.unit.stages)}", soft_wrap=True)
 
 
 def _title(planned: build.Planned, board: targets.Board | None) -> str:

@@ -1,23 +1,19 @@
-"""Bytes against predicted time: plans of one problem for budgets from the smallest arena to whole tensors."""
+"""Bytes against predicted time: plans of one problem for budgets from the smallest arena to whole tensors.
+
+How time is predicted: predict.py.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from generator import predict
 from generator.ir import Graph
 from generator.lower import lower
 from generator.plan import Plan
 from generator.planner import DoesNotFit, Goal, make_plan
 from generator.stage import Stage
-
-# Instructions of the portable kernels on a Cortex-M4, rounded from two measured models (MLPerf KWS and the shipped
-# digits, bench on mps2-an386). A rough ruler until kernels carry costs of their own.
-PER_MAC = 12
-PER_ROW = 100
-PER_STEP = 20
-RULER = f"{PER_MAC} instructions per MAC, {PER_ROW} per row computed, {PER_STEP} per step"
 
 BUDGETS = 6
 
@@ -34,14 +30,9 @@ class Point:
 
 def predicted(plan: Plan, stages: Sequence[Stage]) -> Point:
     """What one inference of the plan takes; recomputed rows count again."""
-    macs_of = {s.name: s.macs for s in stages}
-    rows_of = {s.name: s.node.output.type.rows for s in stages}
-    rows = Counter[str]()
-    for step in plan.steps:
-        rows[step.op] += step.rows[1] - step.rows[0]
-    macs = sum(macs_of[op] * count // rows_of[op] for op, count in rows.items() if op in macs_of)
-    instructions = PER_MAC * macs + PER_ROW * rows.total() + PER_STEP * len(plan.steps)
-    return Point(plan.arena_bytes, len(plan.steps), macs, instructions)
+    rows, _ = predict.rows_and_steps(plan)
+    macs = sum(s.macs * rows[s.name] // s.node.output.type.rows for s in stages)
+    return Point(plan.arena_bytes, len(plan.steps), macs, predict.instructions(plan, stages))
 
 
 def curve(graph: Graph, stages: Sequence[Stage], streamed: bool, say: Callable[[str], None]) -> tuple[Point, ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from generator import predict
 from generator.ir import Graph
 from generator.passes import PassRecord
 from generator.plan import Plan, Status
@@ -45,13 +45,9 @@ def _board(board: Board | None) -> Json | None:
 
 
 def _plan(plan: Plan, stages: Sequence[Stage]) -> Json:
-    macs = {stage.name: stage.macs for stage in stages}
-    rows = {stage.name: stage.node.output.type.rows for stage in stages}
-    stepped = Counter[str]()
-    for step in (s for s in plan.steps if not s.delivers):
-        stepped[step.op] += step.rows[1] - step.rows[0]
-    done = sum(macs[name] * count // rows[name] for name, count in stepped.items())
-    needed = sum(macs.values())
+    rows, _ = predict.rows_and_steps(plan)
+    done = sum(stage.macs * rows[stage.name] // stage.node.output.type.rows for stage in stages)
+    needed = sum(stage.macs for stage in stages)
     return {
         "arena_bytes": plan.arena_bytes,
         "arena_bound_bytes": plan.outcome.bound_bytes,
@@ -59,6 +55,7 @@ def _plan(plan: Plan, stages: Sequence[Stage]) -> Json:
         "whole_tensor_bytes": plan.outcome.whole_tensor_bytes,
         "macs": done,
         "recomputed_macs": done - needed,
+        "predicted_instructions": predict.instructions(plan, stages),
         "steps": len(plan.steps),
         "status": plan.outcome.status.value,
         "solve_seconds": round(plan.outcome.solve_seconds, 3),

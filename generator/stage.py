@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from generator.ir import Graph, Node, Tensor
 from generator.kernels import choose
 from generator.kernels.base import Kernel, Value
+from generator.kernels.cost import DEFAULT_CPU, Calls, call_instructions, kernel_instructions
+from generator.kernels.work import Work
 from generator.ops import Reshape
 from generator.targets import Isa
 
@@ -24,9 +27,11 @@ class Stage:
     index: int
     node: Node
     kernel: Kernel
-    params: Mapping[str, Value]
+    isas: tuple[Isa, ...]  # that it was chosen for
     scratch_bytes: int
     rows: tuple[Rows, ...]  # by output row
+    work: Work  # of one row
+    cpu: str  # key of targets.CPUS: which core's costs are predicted
 
     @property
     def name(self) -> str:
@@ -36,9 +41,33 @@ class Stage:
     def row_inputs(self) -> tuple[Tensor, ...]:
         return self.node.row_inputs
 
+    @cached_property
+    def params(self) -> Mapping[str, Value]:
+        """Members of the kernel's struct."""
+        return self.kernel.params(self.node)
+
     @property
     def macs(self) -> int:
         return self.node.op.macs(self.node.sig)
+
+    @cached_property
+    def kernel_instructions(self) -> float:
+        """Predicted instructions of the kernel for one row."""
+        return kernel_instructions(self.kernel, self.work, self.cpu)
+
+    @property
+    def row_cost(self) -> int:
+        """Predicted instructions of one row where all tensors lie whole, the pointers that it is handed included."""
+        places = sum(pointers for pointers, _ in self.pointers)
+        guarded = sum(some for _, some in self.pointers)
+        around = call_instructions(Calls(pointers=places + 1, guarded=guarded), self.cpu)
+        return max(1, round(self.kernel_instructions + around))
+
+    @cached_property
+    def pointers(self) -> tuple[tuple[float, float], ...]:
+        """Per row input: how many rows one output row is handed (on average), and how many of those are guarded."""
+        by_input = zip(*self.rows, strict=True)
+        return tuple(_pointers(tuple(zip(*places, strict=True))) for places in by_input)
 
     @property
     def weight_bytes(self) -> int:
@@ -47,17 +76,28 @@ class Stage:
         return packed + sum(t.data.nbytes for t in self.row_inputs if t.data is not None)
 
 
-def _stage(index: int, node: Node, isas: Sequence[Isa]) -> Stage:
+def _pointers(columns: Sequence[Sequence[int | None]]) -> tuple[float, float]:
+    """`columns[place][output row]` -> pointers per row, and those at places that are padding for some rows."""
+    known = [sum(row is not None for row in column) / len(column) for column in columns]
+    return sum(known), sum(0 < share < 1 for share in known)
+
+
+def _stage(index: int, node: Node, isas: Sequence[Isa], cpu: str) -> Stage:
     kernel = choose(node, isas)
     scratch_bytes = kernel.scratch_bytes(node) if kernel.scratch_bytes else 0
     rows = tuple(node.op.rows(y, node.sig) for y in range(node.output.type.rows))
-    return Stage(index, node, kernel, kernel.params(node), scratch_bytes, rows)
+    return Stage(index, node, kernel, tuple(isas), scratch_bytes, rows, kernel.work(node), cpu)
 
 
-def stages(graph: Graph, isas: Sequence[Isa]) -> tuple[Stage, ...]:
+def stages(graph: Graph, isas: Sequence[Isa], cpu: str = DEFAULT_CPU) -> tuple[Stage, ...]:
     """The ops that compute or move something, in order, with the best kernel for `isas` (best first).
 
-    A Reshape is none: its output is a view of its input.
+    A Reshape is none: its output is a view of its input. Costs are those of `cpu`, a key of targets.CPUS.
     """
     nodes = [node for node in graph.nodes() if not isinstance(node.op, Reshape)]
-    return tuple(_stage(i, node, isas) for i, node in enumerate(nodes))
+    return tuple(_stage(i, node, isas, cpu) for i, node in enumerate(nodes))
+
+
+def stages_like(other: Stage, graph: Graph) -> tuple[Stage, ...]:
+    """The stages of a graph for the machine of another stage."""
+    return stages(graph, other.isas, other.cpu)

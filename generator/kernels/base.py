@@ -21,10 +21,6 @@ def _nowhere(node: Node) -> tuple[int, ...]:
     return ()
 
 
-def _by_outputs(node: Node) -> Work:
-    return Work(outputs=node.output.type.row_elements)
-
-
 @dataclass(frozen=True)
 class Kernel:
     """`sh_<name>_<suffix>` in `runtime_c/kernels/<name>/<name>_<suffix>.c`, contract in `<name>.h`."""
@@ -32,7 +28,7 @@ class Kernel:
     op: type[Op]
     name: str
     params: Callable[[Node], Mapping[str, Value]]  # members of struct sh_<name>
-    work: Callable[[Node], Work] = _by_outputs  # of one row
+    work: Callable[[Node], Work]  # of one row; see cost.py
     isa: Isa = Isa.C
     suffix: str = "ref"
     accepts: Callable[[Node], bool] = _any

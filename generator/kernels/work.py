@@ -16,7 +16,8 @@ class Work:
 
     Which of them a kernel has, and what one of them costs, is the kernel's own affair; a field that stays 0 costs
     nothing. Elements of inner loops are counted apart by how compilers unroll: `by32` are those of the first
-    multiple of 32 of a loop, `by8` those of the multiples of 8 that are left, `by4` and `by1` what remains then.
+    multiple of 32 of a loop, `by8` those of the multiples of 8 that are left, `by4` and `by1` what remains then;
+    a loop of so many or more is one of `loops32`, `loops8` and `loops4`, and one that is no multiple of 4 is ragged.
     """
 
     calls: float = 1
@@ -24,6 +25,10 @@ class Work:
     blocks: float = 0  # groups of channels, or blocks of BLOCK channels
     kernel_rows: float = 0  # rows of a window that an output, or a block, looks at
     loops: float = 0  # inner loops begun
+    loops32: float = 0
+    loops8: float = 0
+    loops4: float = 0
+    ragged: float = 0
     by32: float = 0
     by8: float = 0
     by4: float = 0
@@ -57,7 +62,17 @@ def elements(times: float, length: int) -> Work:
     by32, rest = divmod(length, 32)
     by8, rest = divmod(rest, 8)
     by4, by1 = divmod(rest, 4)
-    return Work(loops=times, by32=times * 32 * by32, by8=times * 8 * by8, by4=times * 4 * by4, by1=times * by1)
+    return Work(
+        loops=times,
+        loops32=times * (length >= 32),
+        loops8=times * (length >= 8),
+        loops4=times * (length >= 4),
+        ragged=times * (by1 > 0),
+        by32=times * 32 * by32,
+        by8=times * 8 * by8,
+        by4=times * 4 * by4,
+        by1=times * by1,
+    )
 
 
 def by_blocks(times: float, channels: int) -> Work:

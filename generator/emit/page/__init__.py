@@ -12,6 +12,7 @@ from generator.emit.page import parts
 from generator.emit.page.parts import Dot
 from generator.emit.page.picture import as_data, picture
 from generator.emit.unit import Unit
+from generator.predict import ruler
 
 START = "<!doctype html>\n<!-- Written by Shoehorn -->\n"
 """How each page begins: what tells ours from a stranger's file."""
@@ -25,19 +26,19 @@ def _data(value: Mapping[str, object]) -> str:
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def page(unit: Unit, report: Mapping[str, object], dots: Sequence[Dot] = (), ruler: str = "") -> str:
+def page(unit: Unit, report: Mapping[str, object], dots: Sequence[Dot] = ()) -> str:
     """The page as text; equal arguments give equal text.
 
-    `report` is report.json's object, `dots` the Pareto curve, smallest arena first, and `ruler` what its time is.
+    `report` is report.json's object, and `dots` the Pareto curve, smallest arena first.
     """
-    seen = picture(unit)
+    seen, basis = picture(unit), ruler(unit.stages)
     board = report["board"]
     where = f"{unit.name} on {board['id']}" if isinstance(board, Mapping) else unit.name
     values = {
         "TITLE": escape(where),
-        "FACTS": parts.facts(report, seen),
+        "FACTS": parts.facts(report, seen, basis),
         "PASSES": parts.passes(report),
-        "PARETO": parts.pareto(dots, unit.plan.arena_bytes, ruler) if dots else "",
+        "PARETO": parts.pareto(dots, unit.plan.arena_bytes, basis) if dots else "",
         "STYLE": (_HERE / "page.css").read_text(),
         "DATA": _data(as_data(unit, seen)),
         "SCRIPT": "\n".join((_HERE / name).read_text() for name in _SCRIPTS),

@@ -23,8 +23,8 @@ class Dot:
     macs: int
 
 
-def facts(report: Mapping[str, Any], seen: Picture) -> str:
-    """The figures at the top, as <dt> and <dd>."""
+def facts(report: Mapping[str, Any], seen: Picture, basis: str) -> str:
+    """The figures at the top, as <dt> and <dd>; `basis` is what the predicted time rests on."""
     model, board, plan = report["model"], report["board"], report["plan"]
     proof = "equal to the bound: no plan of the space searched is smaller" if plan["proven_optimal"] else "not proven"
     machine = (
@@ -39,6 +39,7 @@ def facts(report: Mapping[str, Any], seen: Picture) -> str:
         "Whole tensors": f"{plan['whole_tensor_bytes']:,} bytes",
         "Most alive at once": f"{seen.peak_bytes:,} bytes",
         "MACs": f"{plan['macs']:,}, of these {plan['recomputed_macs']:,} recomputed",
+        "Predicted": f"{plan['predicted_instructions']:,} instructions per inference, from the {basis}",
         "Steps": f"{plan['steps']:,}, over {seen.events:,} rows",
     }
     return "".join(f"<div><dt>{name}</dt><dd>{escape(text)}</dd></div>" for name, text in rows.items())
@@ -59,7 +60,7 @@ def passes(report: Mapping[str, Any]) -> str:
     return _table(head, [(p["name"], *(f"{p[key]:,}" for key in keys)) for p in report["passes"]])
 
 
-def pareto(dots: Sequence[Dot], arena_bytes: int, ruler: str) -> str:
+def pareto(dots: Sequence[Dot], arena_bytes: int, basis: str) -> str:
     """A <section>: arena over predicted time, as a curve and as a table; the page's own plan is ringed."""
     least = min(dot.instructions for dot in dots)
     lines = [
@@ -68,7 +69,7 @@ def pareto(dots: Sequence[Dot], arena_bytes: int, ruler: str) -> str:
     table = _table(("Arena bytes", "Predicted instructions", "More than least", "Steps", "MACs"), lines)
     return (
         "<section id=pareto><h2>SRAM against predicted time</h2>"
-        f"<p>Each dot is a plan. Predicted time is a rough ruler: {escape(ruler)}.</p>"
+        f"<p>Each dot is a plan. Time is predicted from the {escape(basis)}.</p>"
         f"<div class=side>{_curve(dots, least, arena_bytes)}<div class=scroll>{table}</div></div></section>"
     )
 

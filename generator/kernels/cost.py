@@ -1,0 +1,95 @@
+"""From work to predicted instructions: what each thing takes on each core.
+
+`costs.json` holds what `python -m tests.bench.costs --write` measured in the emulator and fitted: by core (as in
+targets.CPUS) the instructions of one of each feature of Work, by C function, and of one of each of Calls.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from statistics import median
+
+from generator.kernels.base import Kernel
+from generator.kernels.work import Work
+
+TABLE = Path(__file__).with_name("costs.json")
+
+DEFAULT_CPU = "cortex-m4f"
+"""Which core is predicted for where no board is named."""
+
+# Cores that have no emulator to measure them on -> the measured one that is nearest.
+_LIKE = {"host": "cortex-a53"}
+
+Costs = Mapping[str, float]
+"""Instructions by feature."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calls:
+    """What is done around a kernel: steps, and the pointers to rows that it is handed, by how they are found."""
+
+    steps: float = 0
+    pointers: float = 0
+    wrapped: float = 0  # of these, to rows of a ring: a division
+    slotted: float = 0  # of these, to rows that have places of their own: a table
+    guarded: float = 0  # of these, to rows that may be padding: compared first
+
+    def __add__(self, other: Calls) -> Calls:
+        return Calls(**{name: count + getattr(other, name) for name, count in asdict(self).items()})
+
+
+@dataclass(frozen=True)
+class CpuCosts:
+    """One core's part of the table."""
+
+    calls: Costs  # by field of Calls
+    traced_step: float  # what the trace adds to a step's measured time: for the bench alone
+    kernels: Mapping[str, Costs]  # by C function
+
+    @property
+    def unmeasured(self) -> Costs:
+        """What stands for a kernel that is not in the table: of each feature the median of those that are."""
+        names = {name for costs in self.kernels.values() for name in costs}
+        return {n: median(c[n] for c in self.kernels.values() if n in c) for n in sorted(names)}
+
+
+@cache
+def _table() -> Mapping[str, CpuCosts]:
+    read = json.loads(TABLE.read_text())
+    return {cpu: CpuCosts(part["calls"], part["traced_step"], part["kernels"]) for cpu, part in read.items()}
+
+
+def measured() -> tuple[str, ...]:
+    """The cores that have costs of their own."""
+    return tuple(_table())
+
+
+def basis(cpu: str) -> str:
+    """The measured core whose costs `cpu` gets."""
+    name = _LIKE.get(cpu, cpu)
+    return name if name in _table() else DEFAULT_CPU
+
+
+def costs_of(cpu: str) -> CpuCosts:
+    """The costs of a core of targets.CPUS."""
+    return _table()[basis(cpu)]
+
+
+def weigh(counts: Mapping[str, float], costs: Costs) -> float:
+    """Instructions of so many of each."""
+    return sum(count * costs.get(name, 0.0) for name, count in counts.items())
+
+
+def kernel_instructions(kernel: Kernel, work: Work, cpu: str) -> float:
+    """Predicted instructions of one call."""
+    costs = costs_of(cpu)
+    return weigh(work.counts(), costs.kernels.get(kernel.function) or costs.unmeasured)
+
+
+def call_instructions(calls: Calls, cpu: str) -> float:
+    """Predicted instructions around the kernel."""
+    return weigh(asdict(calls), costs_of(cpu).calls)

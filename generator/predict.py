@@ -1,0 +1,56 @@
+"""Predicted instructions of one inference: the steps of a plan, weighed by the costs of kernels and of calling them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from generator.kernels.cost import Calls, basis, call_instructions
+from generator.plan import Plan, Ring
+from generator.stage import Stage
+
+
+def _pointers(ring: Ring | None, count: float) -> Calls:
+    """So many pointers to rows of this ring; a constant has none and lies whole."""
+    if ring is not None and ring.slots:
+        return Calls(pointers=count, slotted=count)
+    wraps = ring is not None and ring.rows != ring.height
+    return Calls(pointers=count, wrapped=count if wraps else 0)
+
+
+def calls_of(stage: Stage, rings: Mapping[str, Ring]) -> Calls:
+    """What is done around the kernel for one row."""
+    total = _pointers(rings[stage.node.output.name], 1)
+    for tensor, (places, guarded) in zip(stage.row_inputs, stage.pointers, strict=True):
+        total += _pointers(rings.get(tensor.name), places) + Calls(guarded=guarded)
+    return total
+
+
+def rows_and_steps(plan: Plan) -> tuple[Counter[str], Counter[str]]:
+    """By op: the rows computed, those computed again included, and the steps that they are in."""
+    rows, steps = Counter[str](), Counter[str]()
+    for step in (s for s in plan.steps if not s.delivers):
+        rows[step.op] += step.rows[1] - step.rows[0]
+        steps[step.op] += 1
+    return rows, steps
+
+
+def by_op(plan: Plan, stages: Sequence[Stage]) -> Iterator[float]:
+    """Predicted instructions of each stage in one inference, in their order."""
+    rings = {ring.tensor: ring for ring in plan.rings}
+    rows, steps = rows_and_steps(plan)
+    for stage in stages:
+        a_row = stage.kernel_instructions + call_instructions(calls_of(stage, rings), stage.cpu)
+        yield rows[stage.name] * a_row + call_instructions(Calls(steps=steps[stage.name]), stage.cpu)
+
+
+def instructions(plan: Plan, stages: Sequence[Stage]) -> int:
+    """Predicted instructions of one inference. Rows of a streamed input cost nothing: their places are handed out."""
+    return round(sum(by_op(plan, stages)))
+
+
+def ruler(stages: Sequence[Stage]) -> str:
+    """What a prediction for these stages rests on, as words."""
+    core = basis(stages[0].cpu)
+    nearest = "" if core == stages[0].cpu else f", the nearest to {stages[0].cpu}"
+    return f"work of each kernel, weighed by instructions measured on an emulated {core}{nearest}"

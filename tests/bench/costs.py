@@ -1,0 +1,249 @@
+"""Measures instructions per op in the emulator, fits the cost model to them, and says how well it predicts.
+
+    python -m tests.bench.costs [--boards ID ...] [--models NAME ...] [--write] [--out DIR]
+
+On each board it runs the graphs of tests/bench/micro.py and the models below, each planned with whole tensors and for
+the smallest arena. Costs are fitted to the graphs and the models of FITTED; the others are held out. --write puts them
+into generator/kernels/costs.json. What is in DIR/<board>.json already is not measured again (delete it after a change
+of kernels or planner); work is counted anew each time, so features may change without measuring.
+DIR/costs.md and DIR/costs.json say predicted against measured, per model and per kernel.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from generator import importers, passes, targets
+from generator.emit.bundle import write
+from generator.emit.names import library_name
+from generator.emit.project import project
+from generator.emit.unit import Unit
+from generator.emit.weights import constants
+from generator.ir import Graph
+from generator.kernels import cost
+from generator.lower import lower
+from generator.planner import DoesNotFit, Goal, make_plan
+from generator.predict import calls_of, rows_and_steps
+from generator.report import report, timeless
+from generator.stage import stages
+from host_tools import vectors
+from host_tools.bench import INSTRUCTIONS, bench
+from host_tools.build import build
+from host_tools.emulate import emulate
+from host_tools.errors import HostError
+from host_tools.link import Link
+from host_tools.plan import Plan
+from host_tools.ports import Port
+from host_tools.project import Project
+from tests.bench import micro
+from tests.bench.fit import Row, fitted, fitted_calls
+from tests.shared import MODELS
+
+FITTED = (
+    "mlperf-ic-resnet8-int8",
+    "mlperf-vww96-int8",
+    "mltk-kws-pacman-v3",
+    "mltk-rock-paper-scissors",
+    "tinymaix-mnist-valid-q",
+    "tflm-hello-world-int8",
+    "blazeface-front-128-fullint",
+)
+HELD_OUT = (
+    "mlperf-kws-dscnn-int8",
+    "mlperf-ad-int8",
+    "mltk-fingerprint",
+    "tinymaix-cifar10-q",
+    "tflm-micro-speech",
+    "st-yamnet256-int8",
+    "nano-u-botanic-int8",
+    "resnet20-cifar10-int8",
+    "tinyengine-vww",
+    "synth-densenet-bc-40-12-int8",
+)
+MICRO_SHARE = 0.9  # of the arena that a board can give, for the inputs and outputs of the small graphs
+MICRO_FLASH = 0.4  # of the flash, for their constants: the code needs the rest
+MOST_MICRO = 500_000  # bytes
+
+Found = dict[str, Any]
+
+
+def _sources(board: targets.Board, models: Sequence[str]) -> Iterator[tuple[str, Graph]]:
+    limit = min(MOST_MICRO, int(board.arena_limit_bytes * MICRO_SHARE))
+    for graph in micro.packed(limit):
+        yield graph.name, graph
+    digits = ("digits", importers.load(Path(importers.__file__).parents[1] / "models" / "digits.tflite"))
+    for name, graph in (digits, *((m, importers.load(MODELS / f"{m}.tflite")) for m in models)):
+        yield name, passes.run(graph, frozenset(), ())[0]
+
+
+def _measure(graph: Graph, board: targets.Board, goal: Goal, folder: Path) -> Found:
+    """Plans, builds, times: what each op and the whole inference took, and what they are made of."""
+    chosen = stages(graph, board.cpu.isas, board.spec.cpu)
+    plan = make_plan(lower(graph, chosen, board.arena_limit_bytes), goal)
+    unit = Unit(library_name(graph.name), graph, chosen, plan)
+    found = constants(unit)
+    said = timeless(report(graph, board, (), plan, chosen))
+    write(project(unit, found, board, "auto", said), folder)
+    opened = Project.open(folder)
+    build(opened)
+    host_plan = Plan.of(opened)
+    (vector,) = vectors.random(opened.folder, host_plan.inputs, 1, 0)
+    with emulate(opened) as machine, Link(Port(machine.url)) as link:
+        timing = bench(link, host_plan, vector, INSTRUCTIONS, 1, lambda _: None)
+    rings = {ring.tensor: ring for ring in plan.rings}
+    rows, steps = rows_and_steps(plan)
+    ops = [
+        {
+            "kernel": stage.kernel.function,
+            "rows": rows[stage.name],
+            "calls": {**asdict(calls_of(stage, rings)), "steps": steps[stage.name] / max(1, rows[stage.name])},
+            "measured": median,
+        }
+        for stage, (_, _, median) in zip(chosen, timing.ops, strict=True)
+    ]
+    return {"arena_bytes": plan.arena_bytes, "steps": len(plan.steps), "total": timing.totals[0], "ops": ops}
+
+
+def measured(board: targets.Board, models: Sequence[str], out: Path) -> list[Found]:
+    """Every source under both goals; what does not fit the board is left out, and said."""
+    path = out / f"{board.id}.json"
+    past = {(r["model"], r["goal"]): r for r in (json.loads(path.read_text()) if path.exists() else [])}
+    results = []
+    for name, graph in _sources(board, models):
+        # The ops of a micro graph do not read each other: rows gain nothing.
+        for goal in (Goal.TIME,) if name.startswith("micro") else (Goal.TIME, Goal.SRAM):
+            try:
+                found = past.get((name, goal.value)) or _measure(graph, board, goal, out / "folder" / board.id)
+            except (DoesNotFit, HostError) as refusal:
+                print(f"{name} on {board.id}: {str(refusal)[:160]}", file=sys.stderr)
+                continue
+            past[name, goal.value] = {"model": name, "goal": goal.value, **found}
+            path.write_text(json.dumps(list(past.values())) + "\n")
+            print(f"{name} {goal.value} on {board.id}: {found['total']:,}", file=sys.stderr, flush=True)
+            results.append(_with_work(past[name, goal.value], graph, board))
+    return results
+
+
+def _with_work(result: Found, graph: Graph, board: targets.Board) -> Found:
+    chosen = stages(graph, board.cpu.isas, board.spec.cpu)
+    ops = [{**op, "work": stage.work.counts()} for op, stage in zip(result["ops"], chosen, strict=True)]
+    return {**result, "ops": ops}
+
+
+def row_of(op: Found) -> Row:
+    """A measured op as what it counted."""
+    kernel, calls = ({name: count * op["rows"] for name, count in op[part].items()} for part in ("work", "calls"))
+    return Row(op["kernel"], kernel, calls, op["measured"])
+
+
+def pairs_of(results: Sequence[Found]) -> Iterator[tuple[Row, Row]]:
+    """The ops of each model with whole tensors and for the smallest arena, where both compute as many rows."""
+    by_plan = {(r["model"], r["goal"]): r["ops"] for r in results}
+    for (model, goal), ops in by_plan.items():
+        if goal == Goal.TIME.value:
+            both = zip(ops, by_plan.get((model, Goal.SRAM.value), ()), strict=False)
+            yield from ((row_of(whole), row_of(least)) for whole, least in both if whole["rows"] == least["rows"])
+
+
+def is_fitted(result: Found) -> bool:
+    return result["model"].startswith("micro") or result["model"] in FITTED
+
+
+def table_of(results: Sequence[Found]) -> Found:
+    """One core's part of costs.json."""
+    learnt = [r for r in results if is_fitted(r)]
+    rows = [row_of(op) for r in learnt for op in r["ops"] if op["rows"] and op["measured"]]
+    kernels, calls = fitted(rows, fitted_calls(list(pairs_of(learnt))))
+    traced = calls["steps"]
+    # What whole inferences, which are not traced, take more or less than the sum of their traced ops.
+    apart = [(r["steps"], r["total"] - sum(op["measured"] for op in r["ops"])) for r in learnt]
+    by_step = sum(rest for _, rest in apart) / sum(steps for steps, _ in apart)
+    return {"calls": {**calls, "steps": max(0.0, traced + by_step)}, "traced_step": traced, "kernels": kernels}
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _rounded(value[key]) for key in sorted(value)}
+    return round(value, 3)
+
+
+def predictions(results: Sequence[Found], table: Found) -> Iterator[Found]:
+    """Each model: predicted and measured, whole and per op."""
+    for result in results:
+        ops, total = [], 0.0
+        for op in result["ops"]:
+            row = cost.weigh(op["work"], table["kernels"].get(op["kernel"], {}))
+            around = cost.weigh({**op["calls"], "steps": 0}, table["calls"])
+            steps = op["calls"]["steps"]
+            ops.append((op["kernel"], op["rows"] * (row + around + steps * table["traced_step"]), op["measured"]))
+            total += op["rows"] * (row + around + steps * table["calls"]["steps"])
+        yield {**result, "predicted": round(total), "ops": ops, "fitted": is_fitted(result)}
+
+
+def percent(predicted: float, measured: float) -> float:
+    return 100 * (predicted / max(1, measured) - 1)
+
+
+def say(board: str, results: Sequence[Found], table: Found) -> Iterator[str]:
+    """The Markdown of one board."""
+    yield f"## {board}\n"
+    yield "| model | plan | steps | measured | predicted | error | median error per op | fitted |"
+    yield "|---|---|---:|---:|---:|---:|---:|---|"
+    kernels: dict[str, list[float]] = defaultdict(list)
+    found = list(predictions(results, table))
+    for r in found:
+        errors = [abs(percent(p, m)) for _, p, m in r["ops"] if m]
+        if not r["model"].startswith("micro"):
+            for kernel, p, m in r["ops"]:
+                kernels[kernel].append(abs(percent(p, m)))
+        yield (
+            f"| {r['model']} | {r['goal']} | {r['steps']:,} | {r['total']:,} | {r['predicted']:,} "
+            f"| {percent(r['predicted'], r['total']):+.2f} % | {statistics.median(errors):.1f} % "
+            f"| {'yes' if r['fitted'] else 'no'} |"
+        )
+    yield "\n| kernel | ops of models | median error | worst |\n|---|---:|---:|---:|"
+    for kernel, errors in sorted(kernels.items()):
+        yield f"| {kernel} | {len(errors)} | {statistics.median(errors):.1f} % | {max(errors):.1f} % |"
+    for what, wanted in (("fitted", True), ("held out", False)):
+        models = [r for r in found if r["fitted"] is wanted and not r["model"].startswith("micro")]
+        if models:
+            whole = max(abs(percent(r["predicted"], r["total"])) for r in models)
+            ops = [abs(percent(p, m)) for r in models for _, p, m in r["ops"] if m]
+            middle = statistics.median(ops)
+            yield f"\n{what}: {len(models)} plans, worst {whole:.2f} %; {len(ops)} ops, median {middle:.1f} %"
+    yield ""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--boards", nargs="*", default=["mps2-an386"])
+    parser.add_argument("--models", nargs="*", default=[*FITTED, *HELD_OUT])
+    parser.add_argument("--out", type=Path, default=Path("build/costs"))
+    parser.add_argument("--write", action="store_true", help="rewrite generator/kernels/costs.json")
+    arguments = parser.parse_args()
+    out: Path = arguments.out
+    out.mkdir(parents=True, exist_ok=True)
+    tables = json.loads(cost.TABLE.read_text()) if cost.TABLE.exists() else {}
+    lines: list[str] = []
+    for name in arguments.boards:
+        board = targets.board(name)
+        results = measured(board, arguments.models, out)
+        tables[board.spec.cpu] = _rounded(table_of(results))
+        lines += say(name, results, tables[board.spec.cpu])
+    (out / "costs.md").write_text("\n".join(lines))
+    (out / "costs.json").write_text(json.dumps(tables, indent=1, sort_keys=True) + "\n")
+    print("\n".join(lines))
+    if arguments.write:
+        cost.TABLE.write_text(json.dumps(tables, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Least squares with costs that are not negative."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+ROUNDS = 500
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measured op: how often it did what, itself and around it, and the instructions it took."""
+
+    kernel: str
+    work: Mapping[str, float]
+    calls: Mapping[str, float]
+    measured: float
+
+
+def not_negative(a: Floats, b: Floats) -> Floats:
+    """x >= 0 with the least |a x - b|: the active set method of Lawson and Hanson (1974).
+
+    a: float64 [rows, unknowns], b: float64 [rows].
+    """
+    count = a.shape[1]
+    x, free = np.zeros(count), np.zeros(count, bool)
+    for _ in range(ROUNDS):
+        slope = a.T @ (b - a @ x)
+        slope[free] = -np.inf
+        if slope.max(initial=-np.inf) <= 1e-9:
+            break
+        free[int(slope.argmax())] = True
+        while True:
+            trial = np.zeros(count)
+            trial[free] = np.linalg.lstsq(a[:, free], b, rcond=None)[0]
+            if (trial[free] > 0).all():
+                break
+            below = free & (trial <= 0)
+            step = (x[below] / (x[below] - trial[below])).min()
+            x = x + step * (trial - x)
+            free &= x > 1e-12
+            x[~free] = 0
+        x = trial
+    return x
+
+
+BY_PLAN = ("steps", "wrapped", "slotted")
+"""What a plan changes for an op whose rows stay the same: fitted to the differences between plans."""
+
+
+def fitted_calls(pairs: Sequence[tuple[Row, Row]]) -> dict[str, float]:
+    """Instructions of one of each of BY_PLAN, from the same ops under two plans.
+
+    Differences are of a few hundred instructions in ops of millions: beside the ops themselves nothing could be seen.
+    """
+    a = np.array([[m.calls.get(n, 0) - w.calls.get(n, 0) for n in BY_PLAN] for w, m in pairs]).reshape(-1, len(BY_PLAN))
+    b = np.array([m.measured - w.measured for w, m in pairs])
+    return dict(zip(BY_PLAN, not_negative(a, b).tolist(), strict=True))
+
+
+def fitted(rows: Sequence[Row], known: Mapping[str, float]) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
+    """Costs by kernel and feature, and those of calls, which all kernels share; of these some are `known`.
+
+    The squares are of relative errors, so that small ops count as much as large ones.
+    """
+    shared = {("", n) for r in rows for n in r.calls if n not in known}
+    names = sorted(shared | {(r.kernel, n) for r in rows for n in r.work})
+    place = {name: i for i, name in enumerate(names)}
+    a, b = np.zeros((len(rows), len(names))), np.ones(len(rows))
+    for i, row in enumerate(rows):
+        for name, count in row.calls.items():
+            if name in known:
+                b[i] -= known[name] * count / row.measured
+            else:
+                a[i, place["", name]] = count / row.measured
+        for name, count in row.work.items():
+            a[i, place[row.kernel, name]] = count / row.measured
+    # Unknowns in units of their columns, so that none is lost beside one of other size.
+    scale = np.linalg.norm(a, axis=0)
+    found = not_negative(a / scale, b) / scale
+    kernels: dict[str, dict[str, float]] = {}
+    calls = dict(known)
+    for (kernel, name), value in zip(names, found.tolist(), strict=True):
+        if value > 0:
+            (kernels.setdefault(kernel, {}) if kernel else calls)[name] = value
+    return kernels, calls
