@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from generator import importers, passes, targets
+from generator import importers, passes, split, targets
 from generator.emit.bundle import Bundle
 from generator.emit.names import library_name
 from generator.emit.project import project
@@ -13,9 +14,10 @@ from generator.emit.unit import Unit
 from generator.emit.weights import Constants, constants
 from generator.ir import Graph
 from generator.lower import lower
-from generator.planner import DoesNotFit, Goal, make_plan
+from generator.plan import Plan
+from generator.planner import DoesNotFit, Goal, PlanFault, check, make_plan
 from generator.report import Json, report, timeless
-from generator.stage import stages
+from generator.stage import stages, stages_like
 from generator.targets import Board, Isa
 
 # Code without the model's constants, as built for Cortex-M: 13.9 KB with 3 kernels (M3), 21.3 KB with 6 (M0). This is
@@ -33,6 +35,8 @@ class Options:
     disabled: frozenset[str] = frozenset()
     preserve: tuple[str, ...] = ()
     stream_input: bool = False  # the input arrives row by row
+    # Percent of the model's MACs that may be computed again; None: none for the smallest arena, else as many as needed.
+    recompute_percent: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,19 +48,26 @@ class Planned:
     report: Json
 
 
-def plan_model(model: Path, board: Board | None, options: Options) -> Planned:
+def plan_model(
+    model: Path, board: Board | None, options: Options, say: Callable[[str], None] = lambda _: None
+) -> Planned:
     """Import, passes, kernels, problem, plan.
 
-    Without a board: portable kernels, and only `options.sram_bytes` limits the arena.
+    Without a board: portable kernels, and only `options.sram_bytes` limits the arena. `say` hears what is being tried.
     """
     source = importers.load(model)
     graph, records = passes.run(source, options.disabled, options.preserve)
-    chosen = stages(graph, board.cpu.isas if board else (Isa.C,))
+    chosen = stages(graph, board.cpu.isas, board.spec.cpu) if board else stages(graph, (Isa.C,))
     problem = lower(graph, chosen, _capacity(board, options), options.stream_input)
     try:
-        plan = make_plan(problem, options.goal)
+        plan = make_plan(problem, options.goal, _most_macs(graph, options), say)
     except DoesNotFit as refusal:
         raise _with_advice(refusal, graph, board) from refusal
+    if any(c.chunks > 1 for c in plan.cascades):
+        graph = _split(graph, plan)
+        chosen = stages_like(chosen[0], graph)
+        if faults := check(lower(graph, chosen, problem.capacity_bytes, options.stream_input, banded=False), plan):
+            raise PlanFault(f"the plan is wrong, please report this: {'; '.join(faults[:3])}")
     unit = Unit(library_name(graph.name), graph, chosen, plan)
     found = constants(unit)
     if board is not None:
@@ -64,10 +75,27 @@ def plan_model(model: Path, board: Board | None, options: Options) -> Planned:
     return Planned(unit, found, report(source, board, records, plan, chosen))
 
 
-def firmware(model: Path, board: Board, options: Options, task: str = "auto") -> tuple[Planned, Bundle]:
+def firmware(
+    model: Path, board: Board, options: Options, task: str = "auto", say: Callable[[str], None] = lambda _: None
+) -> tuple[Planned, Bundle]:
     """The plan and every file of the project folder. `task` is one of emit.mlperf.CHOICES."""
-    planned = plan_model(model, board, options)
+    planned = plan_model(model, board, options, say)
     return planned, project(planned.unit, planned.constants, board, task, timeless(planned.report))
+
+
+def _split(graph: Graph, plan: Plan) -> Graph:
+    """The graph with the blocks cut into the chunks that the plan says."""
+    for cascade in plan.cascades:
+        block = next(b for b in split.blocks(graph) if b.ops[0] == cascade.block)
+        graph = split.split(graph, block, cascade.chunks)
+    return graph
+
+
+def _most_macs(graph: Graph, options: Options) -> int | None:
+    """What may be computed again."""
+    if options.recompute_percent is not None:
+        return int(graph.macs * options.recompute_percent / 100)
+    return 0 if options.goal is Goal.SRAM else None
 
 
 def _capacity(board: Board | None, options: Options) -> int | None:

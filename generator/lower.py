@@ -1,14 +1,21 @@
-"""Graph and stages -> the planner's problem: ops become reads and writes of rows, Reshapes become views."""
+"""Graph and stages -> the planner's problem: ops become reads and writes of rows, Reshapes become views.
+
+Blocks that may run in bands, whole or by chunks of their inner channels (split.py), become ways to run them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from generator import split
 from generator.errors import ShoehornError
-from generator.ir import Graph
+from generator.ir import Graph, TensorType
 from generator.ops import Reshape
-from generator.planner import DELIVERY, OpSpec, Problem, Read, TensorSpec
-from generator.stage import Stage
+from generator.planner import DELIVERY, Block, OpSpec, Problem, Read, TensorSpec, Way
+from generator.stage import Stage, stages_like
+
+MOST_CHUNKS = 16  # of a block; the paper advises 2 to 5, for small matrices are slow
 
 
 def _read(stage: Stage, place: int) -> Read:
@@ -25,7 +32,19 @@ def _op(stage: Stage) -> OpSpec:
         writes=output.name,
         channels=output.type.nhwc[3],
         scratch_bytes=stage.scratch_bytes,
+        row_cost=stage.row_cost,
+        row_macs=stage.macs // output.type.rows,
+        in_place=_in_place(stage),
     )
+
+
+def _in_place(stage: Stage) -> str | None:
+    """The tensor whose row the output row may overwrite: the kernel says so, and it reads that tensor once."""
+    place = stage.kernel.in_place(stage.node)
+    if place is None or stage.row_inputs[place].data is not None:
+        return None
+    name = stage.row_inputs[place].name
+    return name if [t.name for t in stage.row_inputs].count(name) == 1 else None
 
 
 def _delivery(graph: Graph) -> OpSpec:
@@ -39,10 +58,49 @@ def _delivery(graph: Graph) -> OpSpec:
     return OpSpec(DELIVERY, (), name, graph.tensors[name].type.nhwc[3])
 
 
-def lower(graph: Graph, stages: Sequence[Stage], capacity_bytes: int | None, stream_input: bool = False) -> Problem:
+def blocks(graph: Graph, stages: Sequence[Stage], first: int) -> Iterator[Block]:
+    """The blocks of a graph whose ops follow each other; op 0 of `stages` has place `first` in the problem."""
+    place = {stage.name: i for i, stage in enumerate(stages)}
+    views = {op.name: op for op in graph.ops if isinstance(op, Reshape)}
+    types = {name: tensor.type for name, tensor in graph.tensors.items()}
+    for block in split.blocks(graph):
+        inside = [views[name] for name in block.ops if name in views]
+        places = [place[name] for name in block.ops if name not in views]
+        followed = places == list(range(places[0], places[0] + len(places)))
+        if followed and all(types[v.inputs[0]].rows == types[v.output].rows for v in inside):
+            ways = tuple(_ways(graph, block, [stages[i] for i in places]))
+            yield Block(block.ops[0], first + places[0], first + places[-1], ways)
+
+
+def _ways(graph: Graph, block: split.Block, chosen: Sequence[Stage]) -> Iterator[Way]:
+    """The block as it is, unless a view is in it, and by chunks."""
+    if len(chosen) == len(block.ops):
+        yield Way(1, _inner(chosen), tuple(map(_op, chosen)))
+    alone = replace(
+        graph,
+        ops=tuple(op for op in graph.ops if op.name in block.ops),
+        inputs=tuple(t.name for t in chosen[0].row_inputs),
+        outputs=(chosen[-1].node.output.name,),
+    )
+    for chunks in split.chunkings(block):
+        if chunks <= MOST_CHUNKS:
+            parts = stages_like(chosen[0], split.split(alone, block, chunks))
+            yield Way(chunks, _inner(parts), tuple(map(_op, parts)))
+
+
+def _inner(parts: Sequence[Stage]) -> tuple[TensorSpec, ...]:
+    """What the ops of a block hand on to each other."""
+    types: Mapping[str, TensorType] = {part.node.output.name: part.node.output.type for part in parts[:-1]}
+    return tuple(TensorSpec(name, t.rows, t.row_bytes) for name, t in types.items())
+
+
+def lower(
+    graph: Graph, stages: Sequence[Stage], capacity_bytes: int | None, stream_input: bool = False, banded: bool = True
+) -> Problem:
     """The problem of placing everything that an inference writes; constants stay in flash and take no part.
 
-    With `stream_input` the input arrives by rows. Raises ShoehornError where there are several inputs.
+    With `stream_input` the input arrives by rows. Raises ShoehornError where there are several inputs. Without
+    `banded`, no block is offered.
     """
     views = {op.output: op.inputs[0] for op in graph.ops if isinstance(op, Reshape)}
     deliveries = (_delivery(graph),) if stream_input else ()
@@ -62,4 +120,5 @@ def lower(graph: Graph, stages: Sequence[Stage], capacity_bytes: int | None, str
         inputs=() if stream_input else graph.inputs,
         outputs=tuple(dict.fromkeys(graph.outputs)),
         capacity_bytes=capacity_bytes,
+        blocks=tuple(blocks(graph, stages, len(deliveries))) if banded else (),
     )

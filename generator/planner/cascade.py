@@ -10,21 +10,13 @@ To the rest of the plan a band is one event of one op, the composite, and the me
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from generator.plan import Ring, Scratch, Step
 from generator.planner.problem import ALIGNMENT, Block, OpSpec, Problem, Read, TensorSpec, Way
-
-
-@dataclass(frozen=True)
-class InnerRow:
-    """A row computed in a band: `op` is its place among the way's ops, `phase` the anchor that it is computed for."""
-
-    op: int
-    row: int
-    phase: int
 
 
 @dataclass(frozen=True)
@@ -39,85 +31,145 @@ class _Window:
         return _Window(max(self.rows, other.rows), min(self.first, other.first), max(self.last, other.last))
 
 
-class Composite:
-    """A block, run one way in bands of `band` rows of its output."""
+class Pattern:
+    """What a band of a block computes by rows: the same for the whole block and for each chunk of it."""
 
-    def __init__(self, problem: Problem, block: Block, way: Way, band: int) -> None:
-        self.block, self.way, self.band = block, way, band
-        self._inner = {t.name: t for t in way.tensors}
-        self._makers = {op.writes: i for i, op in enumerate(way.ops)}
-        self._rows = {op.writes: len(op.reads[0].rows) for op in way.ops}
-        self.height = problem.by_name[way.ops[-1].writes].rows
+    def __init__(self, problem: Problem, block: Block, band: int) -> None:
+        way = block.ways[0]
+        self.block, self.band = block, band
+        self.ops = way.ops[: len(way.ops) // way.chunks]
+        self.height = problem.by_name[problem.ops[block.last].writes].rows
+        self._makers = {op.writes: i for i, op in enumerate(self.ops[:-1])}
 
     @cached_property
-    def bands(self) -> tuple[tuple[InnerRow, ...], ...]:
-        """The inner rows of each band, in order."""
+    def bands(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """By band: (place of an op, row), in order."""
         return tuple(self._band(y, min(y + self.band, self.height)) for y in range(0, self.height, self.band))
 
-    def _band(self, y0: int, y1: int) -> tuple[InnerRow, ...]:
+    def _band(self, y0: int, y1: int) -> tuple[tuple[int, int], ...]:
+        """Rows on demand, one of the last op after the other."""
         done: dict[tuple[int, int], None] = {}
-        found: list[InnerRow] = []
 
-        def compute(op: int, row: int, phase: int) -> None:
-            if (op, row) in done:
-                return
-            done[op, row] = None
-            for read in self.way.ops[op].reads:
-                if read.tensor in self._inner:
+        def compute(op: int, row: int) -> None:
+            for read in self.ops[op].reads:
+                if read.tensor in self._makers:
                     for needed in read.rows[row]:
-                        compute(self._makers[read.tensor], needed, phase)
-            found.append(InnerRow(op, row, phase))
+                        if (self._makers[read.tensor], needed) not in done:
+                            compute(self._makers[read.tensor], needed)
+            done[op, row] = None
 
-        for phase, anchor in enumerate(self.way.anchors):
-            for y in range(y0, y1):
-                compute(anchor, y, phase)
+        for y in range(y0, y1):
+            compute(len(self.ops) - 1, y)
+        return tuple(done)
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """By op: rows computed in all bands."""
+        counted = Counter(op for band in self.bands for op, _ in band)
+        return tuple(counted[op] for op in range(len(self.ops)))
+
+    @cached_property
+    def windows(self) -> tuple[int, ...]:
+        """By op but the last: slots of the ring that holds its rows."""
+        found = [1] * (len(self.ops) - 1)
+        for band in self.bands:
+            for op, rows in self._lives(band).items():
+                found[op] = max(found[op], _most_apart(rows))
         return tuple(found)
+
+    def _lives(self, band: Sequence[tuple[int, int]]) -> dict[int, list[tuple[int, int, int]]]:
+        """By op: when each of its rows is computed and last read."""
+        used = {each: time for time, each in enumerate(band)}
+        made = dict(used)
+        for time, (op, row) in enumerate(band):
+            for read in self.ops[op].reads:
+                if read.tensor in self._makers:
+                    used.update(dict.fromkeys(((self._makers[read.tensor], r) for r in read.rows[row]), time))
+        lives: dict[int, list[tuple[int, int, int]]] = {}
+        for (op, row), time in made.items():
+            if op < len(self.ops) - 1:
+                lives.setdefault(op, []).append((time, used[op, row], row))
+        return lives
+
+    @cached_property
+    def reads(self) -> tuple[Read, ...]:
+        """What is read from outside, by output row; each band reads all that it needs with its first row."""
+        outside = dict.fromkeys(r.tensor for op in self.ops for r in op.reads if r.tensor not in self._makers)
+        found: dict[str, list[tuple[int, ...]]] = {name: [()] * self.height for name in outside}
+        for i, band in enumerate(self.bands):
+            for name in outside:
+                rows = (
+                    needed
+                    for op, row in band
+                    for read in self.ops[op].reads
+                    if read.tensor == name
+                    for needed in read.rows[row]
+                )
+                found[name][i * self.band] = tuple(dict.fromkeys(rows))
+        return tuple(Read(name, tuple(rows)) for name, rows in found.items())
+
+
+class Composite:
+    """A block, run one way in the bands of a pattern."""
+
+    def __init__(self, pattern: Pattern, way: Way) -> None:
+        self.pattern, self.way = pattern, way
+        self.block, self.band = pattern.block, pattern.band
+        self._inner = {t.name: t for t in way.tensors}
+        self._makers = {op.writes: op for op in way.ops}
+
+    def rows(self, band: int) -> Iterator[tuple[int, int]]:
+        """(Place of an op, row) of a band, in order: chunk after chunk, then what ends the sums."""
+        one = len(self.pattern.ops)
+        for chunk in range(self.way.chunks):
+            yield from ((chunk * one + op, row) for op, row in self.pattern.bands[band])
+        if self.way.chunks > 1:
+            yield from ((len(self.way.ops) - 1, row) for op, row in self.pattern.bands[band] if op == one - 1)
+
+    def _total(self, by_op: Sequence[int]) -> int:
+        """A figure of each op, times the rows that it computes."""
+        counts = self.pattern.counts * self.way.chunks
+        return sum(figure * n for figure, n in zip(by_op, (*counts, self.pattern.height), strict=False))
+
+    @cached_property
+    def cost(self) -> int:
+        """Predicted instructions of all bands."""
+        return self._total([op.row_cost for op in self.way.ops])
+
+    @cached_property
+    def macs(self) -> int:
+        """Multiply-accumulates of all bands."""
+        return self._total([op.row_macs for op in self.way.ops])
 
     @cached_property
     def _windows(self) -> dict[str, _Window]:
-        """The ring of each inner tensor, over all bands."""
+        """The ring of each inner tensor; a phase is a chunk, sums live on into the next."""
         found: dict[str, _Window] = {}
-        for band in self.bands:
-            for name, window in self._windows_of(band).items():
-                found[name] = window.joined(found[name]) if name in found else window
+        one = len(self.pattern.ops)
+        for i, op in enumerate(self.way.ops):
+            chunk, place = divmod(i, one)
+            if op.writes in self._inner and place < one - 1:
+                found[op.writes] = _Window(self.pattern.windows[place], chunk, chunk)
+            elif op.writes in self._inner:
+                found[op.writes] = _Window(min(self.band, self.pattern.height), chunk, chunk + 1)
         return found
-
-    def _windows_of(self, band: Sequence[InnerRow]) -> dict[str, _Window]:
-        made: dict[tuple[str, int], int] = {}
-        used: dict[tuple[str, int], int] = {}
-        for time, each in enumerate(band):
-            op = self.way.ops[each.op]
-            made[op.writes, each.row] = used[op.writes, each.row] = time
-            for read in op.reads:
-                if read.tensor in self._inner:
-                    used.update(dict.fromkeys(((read.tensor, row) for row in read.rows[each.row]), time))
-        lives: dict[str, list[tuple[int, int, int]]] = {}
-        for (name, row), time in made.items():
-            if name in self._inner:
-                lives.setdefault(name, []).append((time, used[name, row], row))
-        return {
-            name: _Window(_most_apart(rows), band[min(r[0] for r in rows)].phase, band[max(r[1] for r in rows)].phase)
-            for name, rows in lives.items()
-        }
 
     @cached_property
     def _frame(self) -> tuple[int, dict[str, int]]:
-        """Bytes of the frame, and where each inner tensor's ring lies in it; rows overwritten in place share theirs."""
+        """Bytes of the rings, and where each inner tensor's lies; rows overwritten in place share theirs."""
         owner = {name: self._overwritten(name) for name in self._windows}
         parts: dict[str, tuple[_Window, int]] = {}
         for name, window in self._windows.items():
             size = _aligned(window.rows * self._inner[name].row_bytes)
             known = parts.get(owner[name])
-            both = (window.joined(known[0]), max(size, known[1])) if known else (window, size)
-            parts[owner[name]] = both
+            parts[owner[name]] = (window.joined(known[0]), max(size, known[1])) if known else (window, size)
         bases = _first_fit(parts)
         height = max((bases[name] + size for name, (_, size) in parts.items()), default=0)
         return height, {name: bases[owner[name]] for name in self._windows}
 
     def _overwritten(self, name: str) -> str:
         """The first of the tensors that are overwritten one by the next and at last by this one."""
-        while (base := self.way.ops[self._makers[name]].in_place) in self._inner:
-            assert base is not None
+        while (base := self._makers[name].in_place) is not None and base in self._inner:
             if self._windows[base].rows != self._windows[name].rows:
                 break
             name = base
@@ -125,53 +177,30 @@ class Composite:
 
     @property
     def frame_bytes(self) -> int:
+        """All that the block needs inside: rings and scratch."""
         return self._frame[0] + max((op.scratch_bytes for op in self.way.ops), default=0)
 
     @cached_property
-    def cost(self) -> int:
-        """Predicted instructions of all bands."""
-        return sum(self.way.ops[each.op].row_cost for band in self.bands for each in band)
-
-    @cached_property
-    def macs(self) -> int:
-        """Multiply-accumulates of all bands."""
-        return sum(self.way.ops[each.op].row_macs for band in self.bands for each in band)
-
-    @cached_property
     def spec(self) -> OpSpec:
-        """The composite as one op; each band reads all that it needs with its first row."""
+        """The composite as one op."""
         last = self.way.ops[-1]
-        outside = dict.fromkeys(r.tensor for op in self.way.ops for r in op.reads if r.tensor not in self._inner)
-        reads: dict[str, list[tuple[int, ...]]] = {name: [()] * self.height for name in outside}
-        for i, band in enumerate(self.bands):
-            for name in outside:
-                rows = {
-                    row: None
-                    for each in band
-                    for read in self.way.ops[each.op].reads
-                    if read.tensor == name
-                    for row in read.rows[each.row]
-                }
-                reads[name][i * self.band] = tuple(rows)
         return OpSpec(
             name=f"{self.block.name}/{self.way.chunks}x{self.band}",
-            reads=tuple(Read(name, tuple(rows)) for name, rows in reads.items()),
+            reads=self.pattern.reads,
             writes=last.writes,
             channels=last.channels,
             scratch_bytes=self.frame_bytes,
-            row_cost=self.cost // max(1, self.height),
-            row_macs=self.macs // max(1, self.height),
         )
 
     def steps(self, row: int) -> Iterator[Step]:
         """What the band that begins with `row` stands for; neighbouring rows of one op are one step."""
-        band = self.bands[row // self.band]
+        inner = list(self.rows(row // self.band))
         start = 0
-        for i in range(1, len(band) + 1):
-            if i < len(band) and (band[i].op, band[i].row) == (band[i - 1].op, band[i - 1].row + 1):
+        for i in range(1, len(inner) + 1):
+            if i < len(inner) and inner[i] == (inner[i - 1][0], inner[i - 1][1] + 1):
                 continue
-            op = self.way.ops[band[start].op]
-            yield Step(op.name, (band[start].row, band[i - 1].row + 1), (0, op.channels))
+            op = self.way.ops[inner[start][0]]
+            yield Step(op.name, (inner[start][1], inner[i - 1][1] + 1), (0, op.channels))
             start = i
 
     def rings(self, base: int) -> Iterator[Ring]:

@@ -120,12 +120,31 @@ class _Replay:
         scratch = self._scratch.get(op.name)
         if scratch is not None:
             self._bytes(scratch)[:] = _SCRATCH
+        over = self._overwritten(op, y)
+        if over is not None:
+            self._read(where, over, y)
         self._write(op.writes, y)
         for read in op.reads:
             for row in read.rows[y]:
-                self._read(where, read.tensor, row)
+                if (read.tensor, row) != (over, y):
+                    self._read(where, read.tensor, row)
         if scratch is not None and (self._bytes(scratch) != _SCRATCH).any():
             self._faults.append(f"{where}: writes '{op.writes}' over its own scratch")
+
+    def _overwritten(self, op: OpSpec, y: int) -> str | None:
+        """The tensor whose row y begins exactly where output row y does, if the kernel may overwrite that one.
+
+        It reads each byte of that row before it writes there, but not if it reads the row twice.
+        """
+        name = op.in_place
+        reads = [row for read in op.reads if read.tensor == name for row in read.rows[y]]
+        if name is None or reads != [y] or self._at(name, y) != self._at(op.writes, y):
+            return None
+        return name
+
+    def _at(self, name: str, y: int) -> int:
+        ring = self._rings[name]
+        return ring.slots[y] if ring.slots else ring.address + (y % ring.rows) * ring.row_bytes
 
     def _bytes(self, scratch: Scratch) -> NDArray[np.int64]:
         return self._arena[scratch.address : scratch.address + scratch.bytes]
@@ -133,7 +152,7 @@ class _Replay:
     def _slot(self, name: str, y: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The tags at row y's place, and what they have to be."""
         ring = self._rings[name]
-        at = ring.slots[y] if ring.slots else ring.address + (y % ring.rows) * ring.row_bytes
+        at = self._at(name, y)
         tag = (self._number[name] << _SHIFT) + y * ring.row_bytes
         return self._arena[at : at + ring.row_bytes], self._count[: ring.row_bytes] + tag
 

@@ -8,15 +8,18 @@ that it can do without: a local optimum in each group, the best path over them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from generator.planner.cascade import Composite
+from generator.planner.cascade import Composite, Pattern
 from generator.planner.flow import Event, Flow, Runner
 from generator.planner.problem import Block, Problem
 
 LONGEST = 48  # ops of a group at most; longer ones were never better on any model tried
 _NEVER = 1 << 62
+_BANDS = (1, 2, 4, 8)  # rows of a block's output, beside all of them
+_TRIES = 16
+_TRY = 0.01  # of the peak
 _STEP = 0.001  # of the peak: how finely the lowest peak within an allowance of work is looked for
 
 
@@ -118,6 +121,16 @@ class Modes:
                 high = min(middle, found.peak)
             else:
                 low = middle + max(1, int(middle * _STEP))
+        return self._lower_still(best, most_macs)
+
+    def _lower_still(self, best: Found, most_macs: int | None) -> Found:
+        """What is found is no monotone function of the limit, so the limits just below are tried one by one."""
+        limit, floor = best.peak, self.bound()[0]
+        for _ in range(_TRIES):
+            limit = min(limit, best.peak) - max(1, int(best.peak * _TRY))
+            found = self.cheapest(limit) if limit >= floor else None
+            if found is not None and (most_macs is None or found.extra_macs <= most_macs):
+                best = found
         return best
 
     def _path(self, choose: Callable[[int, int], _Choice | None]) -> Found | None:
@@ -181,23 +194,27 @@ class Modes:
         return self._floors[start, end]
 
     def _thinned(self, plain: Group, blocks: Sequence[Block], limit: int) -> _Choice | None:
-        """From the smallest composite of each block: those that are not needed are given up, the dearest first."""
+        """From the smallest composite of each block: those that are not needed are given up, in the best of orders."""
         chosen: dict[str, int | None] = {b.name: min(self._options[b.name], key=self._size) for b in blocks}
-
-        def group(choice: dict[str, int | None]) -> Group:
-            return replace(plain, composites=tuple(i for i in choice.values() if i is not None))
-
-        if not self._fits(group(chosen), limit):
+        if not self._fits(_group(plain, chosen), limit):
             return None
-        for block in sorted(chosen, key=lambda name: -self._cost(chosen[name])):
+        orders = [list(chosen), list(chosen)[::-1], sorted(chosen, key=lambda name: -self._cost(chosen[name]))]
+        return min((self._given_up(plain, chosen, order, limit) for order in orders), key=lambda c: c.cost)
+
+    def _given_up(
+        self, plain: Group, composites: Mapping[str, int | None], order: Sequence[str], limit: int
+    ) -> _Choice:
+        """What is left of these composites, asked in this order, where each gives way to the cheapest that will do."""
+        chosen = dict(composites)
+        for block in order:
             options: list[int | None] = [None, *sorted(self._options[block], key=self._cost)]
             for option in options:
                 if option is not None and self._cost(option) >= self._cost(chosen[block]):
                     break
-                if self._fits(group({**chosen, block: option}), limit):
+                if self._fits(_group(plain, {**chosen, block: option}), limit):
                     chosen[block] = option
                     break
-        final = group(chosen)
+        final = _group(plain, chosen)
         return _Choice(sum(map(self._cost, final.composites)), final.composites)
 
     def _cost(self, composite: int | None) -> int:
@@ -205,6 +222,11 @@ class Modes:
 
     def _size(self, composite: int) -> tuple[int, int]:
         return _size(self.problem, self.composites[composite]), self._cost(composite)
+
+
+def _group(plain: Group, choice: Mapping[str, int | None]) -> Group:
+    """The group with these composites."""
+    return replace(plain, composites=tuple(i for i in choice.values() if i is not None))
 
 
 def _minimax(flow: Flow) -> tuple[int, list[Group]]:
@@ -240,9 +262,13 @@ def _composites(problem: Problem, most_macs: int | None) -> Iterator[Composite]:
     """Every way and band of every block that is within the allowance and not worse in size and work than another."""
     for block in problem.blocks:
         height = problem.by_name[problem.ops[block.last].writes].rows
-        bands = sorted({min(height, band) for band in (1, 2, 4, 8, height)})
-        tried = [Composite(problem, block, way, band) for way in block.ways for band in bands]
-        allowed = [c for c in tried if most_macs is None or _extra(problem, c)[1] <= most_macs]
+        patterns = [Pattern(problem, block, band) for band in sorted({min(height, band) for band in _BANDS} | {height})]
+        allowed = [
+            composite
+            for composite in (Composite(p, block.ways[0]) for p in patterns)
+            if most_macs is None or _extra(problem, composite)[1] <= most_macs
+        ]
+        allowed = [Composite(c.pattern, way) for c in allowed for way in block.ways]
         least = _NEVER
         for c in sorted(allowed, key=lambda c: (_size(problem, c), c.cost)):
             if c.cost < least:

@@ -54,15 +54,13 @@ class OpSpec:
 class Way:
     """How a block may be run: its ops as they are (chunks == 1), or cut into chunks of its inner channels.
 
-    The first ops read what the block reads, the last one writes what it writes; `tensors` are those between them.
-    `anchors` are the places of the ops whose rows are computed one after the other within a band; the rows of the
-    others are computed as they are asked for, and forgotten.
+    `ops` are as many for each chunk, in the same order and with reads of the same rows, and where there are several
+    chunks a last op that makes the block's output from their sum; `tensors` are those that they hand on to each other.
     """
 
     chunks: int
     tensors: tuple[TensorSpec, ...]
     ops: tuple[OpSpec, ...]
-    anchors: tuple[int, ...]
 
 
 @dataclass(frozen=True)
