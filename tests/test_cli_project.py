@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -234,6 +235,33 @@ def test_what_is_too_large_for_a_board_is_told_which_boards_have_room(model: str
 
     assert all(part in said for part in parts), said
     assert not Path("never-written").exists()
+
+
+_UNPROVEN = pytest.mark.xfail(strict=True, reason="a plan that is not proven optimal is refused without its bound")
+
+
+@pytest.mark.parametrize(
+    ("model", "stream"),
+    [
+        (DIGITS, []),
+        (DIGITS, ["--stream-input"]),
+        pytest.param(MODELS / "mlperf-vww96-int8.tflite", ["--stream-input"], marks=needs_shared),
+        pytest.param(MODELS / "coral-mnv2-tf2-ptq.tflite", [], marks=(needs_shared, pytest.mark.long, _UNPROVEN)),
+    ],
+    ids=["digits", "digits-streamed", "vww-streamed", "mobilenet"],
+)
+def test_a_budget_below_the_bound_is_told_the_bound_and_the_step_that_sets_it(
+    model: Path, stream: list[str], tmp_path: Path
+):
+    best = json.loads(gen("plan", model, "--minimize", "sram", *stream, "--json").stdout)["plan"]
+    budget, page = best["arena_bound_bytes"] - 1, tmp_path / "plan.html"
+    said = refused("plan", model, "--sram", str(budget), *stream, "--html", page)
+    least = re.search(r"at least ([\d,]+) bytes", said)
+
+    assert least and budget < int(least[1].replace(",", "")) <= best["arena_bytes"], said
+    assert re.search(r"step \d+ \('[^']+'\)|the input", said), said
+    assert f"{budget:,} are available" in said
+    assert not page.exists()
 
 
 def test_preserved_tensors_become_outputs_and_passes_can_be_left_out():
