@@ -7,21 +7,26 @@ copies. What it finds is counted again row by row (replay.py), and rows that nob
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from time import monotonic
 
 from generator.planner.flow import Event, Flow
 from generator.planner.problem import Problem
 from generator.planner.remat.outcome import Effort
-from generator.planner.remat.search import ANNEAL, ORDER, QUICK, WORK_PER_SECOND, Search
-from generator.planner.replay import Replay, pruned, replay
+from generator.planner.remat.search import WORK_PER_SECOND, Phase, Search
+from generator.planner.replay import pruned, replay
 from generator.planner.retrace import guess
 from generator.planner.stepgraph import StepGraph, step_graph
 
-NODES = 2500  # bands of rows, about
+NODES = (800, 2500)  # bands of rows, about, from coarse to fine
+REORDER = Phase(hot=3e-5, cold=3e-8, share=0.15, copy=False)  # cool: the given order is good already
+PHASES = (Phase(4e-3, 8e-7, 0.4), Phase(5e-4, 5e-7, 0.25), Phase(5e-5, 1e-7, 0.2))
 _TRIES_PER_SECOND = 60  # sequences weighed before the search
 _SEARCH_SHARE = 0.6  # of the seconds
+_ROUNDS = 10  # budgets tried for the lowest peak
+_FIRST_CUT = 0.08  # part of the peak that is tried to be saved; half of it after each failure
+_LAST_CUT = 0.004
 
 
 def again(problem: Problem, start: Sequence[Event], budget: int, effort: Effort | None = None) -> list[Event] | None:
@@ -31,12 +36,39 @@ def again(problem: Problem, start: Sequence[Event], budget: int, effort: Effort 
     the clock says `effort.stop`. Raises OrderFault where `start` does not run.
     """
     flow = Flow(problem)
-    start = [Event(event.op, row) for event in start for row in range(event.row, event.row + event.rows)]
+    start = _single(start)
     if replay(flow, start).peak <= budget:
         return list(start)
     if least(flow) > budget:
         return None
     return _Try(flow, start, budget, effort or Effort()).answer()
+
+
+def reordered(problem: Problem, start: Sequence[Event], effort: Effort | None = None) -> list[Event]:
+    """The order with the lowest peak found in which each row is computed once; `start` if none is lower.
+
+    `start` computes every row once. Deterministic as `again` is.
+    """
+    flow, effort = Flow(problem), effort or Effort()
+    best = _single(start)
+    peak, low, cut = replay(flow, best).peak, least(flow), _FIRST_CUT
+    share = 1 / REORDER.share / _ROUNDS / len(NODES)
+    for _ in range(_ROUNDS):
+        budget = max(low, int(peak * (1 - cut)))
+        if budget >= peak or cut < _LAST_CUT:
+            break
+        levels = _levels(flow, best, budget, effort, share)
+        found = next((level.steps.events(s) for level in levels if (s := level.reorder())), None)
+        if found is None:
+            cut /= 2
+        else:
+            best, peak = found, replay(flow, found).peak
+    return best
+
+
+def _single(events: Sequence[Event]) -> list[Event]:
+    """One row an event."""
+    return [Event(event.op, row) for event in events for row in range(event.row, event.row + event.rows)]
 
 
 def least(flow: Flow) -> int:
@@ -57,48 +89,76 @@ def _row_takes(flow: Flow, op: int, y: int) -> int:
     return sum(flow.slot[tensor] for tensor, _ in read) + own + flow.scratch[op] - reused
 
 
+class _Level:
+    """The problem in bands of one fineness, and the search there."""
+
+    def __init__(self, flow: Flow, start: Sequence[Event], budget: int, nodes: int, work: int, end: float) -> None:
+        self.steps: StepGraph = step_graph(flow, nodes)
+        self.order = self.steps.sequence(start)
+        self.once = sum(self.steps.graph.durations)
+        graph = replace(self.steps.graph, order=self.order)
+        self.search = Search(graph, budget, work, lambda: monotonic() <= end, self.steps.terms)
+
+    def reorder(self) -> tuple[int, ...] | None:
+        """A sequence of every node once, within the budget."""
+        self.search.run(REORDER, self.once)
+        return self.search.best
+
+    def anneal(self, start: Sequence[int], phases: tuple[Phase, ...]) -> tuple[int, ...] | None:
+        """The best sequence, from this one on."""
+        if not self.search.restart(start):
+            return None
+        for phase in phases:
+            self.search.run(phase, self.once)
+            if self.search.best is not None:
+                self.search.restart(self.search.best)
+        return self.search.best
+
+
+def _levels(flow: Flow, start: Sequence[Event], budget: int, effort: Effort, share: float) -> Iterator[_Level]:
+    """From coarse to fine; each may search for `share` of the effort."""
+    end = monotonic() + (effort.seconds if effort.stop is None else effort.stop)
+    rows = sum(flow.rows[name] for name in flow.born)
+    work = int(effort.seconds * WORK_PER_SECOND * share)
+    sizes = [nodes for nodes in NODES if nodes < rows] + [nodes for nodes in NODES if nodes >= rows][:1]
+    return (_Level(flow, start, budget, nodes, work, end) for nodes in sizes)
+
+
 class _Try:
     """The road from an order that is too high to one that fits."""
 
     def __init__(self, flow: Flow, start: Sequence[Event], budget: int, effort: Effort) -> None:
-        self._flow, self._budget, self._effort = flow, budget, effort
-        self._steps: StepGraph = step_graph(flow, NODES)
-        self._order = self._steps.sequence(start)
-        self._once = sum(self._steps.graph.durations)
+        self._flow, self._budget = flow, budget
+        self._tries = int(effort.seconds * _TRIES_PER_SECOND)
+        self._levels = list(_levels(flow, start, budget, effort, _SEARCH_SHARE / len(NODES)))
         self._best: tuple[int, list[Event]] | None = None
-        stop = effort.seconds if effort.stop is None else effort.stop
-        self._end = monotonic() + stop
-        graph = replace(self._steps.graph, order=self._order)
-        work = int(effort.seconds * _SEARCH_SHARE * WORK_PER_SECOND)
-        self._search = Search(graph, budget, work, self._more, self._steps.terms)
-
-    def _more(self) -> bool:
-        return monotonic() <= self._end
 
     def answer(self) -> list[Event] | None:
-        self._search.run(ORDER, self._once)
-        self._take(self._search.best)
-        if self._best is None:
-            self._again()
+        for level in self._levels:
+            self._take(level, level.reorder())
+            if self._best is not None:
+                return self._best[1]
+        self._again()
         return self._best and self._best[1]
 
     def _again(self) -> None:
-        """Recomputing, from a guess and from the given order, whichever the search takes further."""
-        guessed = guess(self._steps, self._order, self._budget, int(self._effort.seconds * _TRIES_PER_SECOND))
-        self._take(guessed)
-        if not self._search.restart(guessed):
-            self._search.restart(self._order)
-        for phase in (QUICK, *ANNEAL):
-            self._search.run(phase, self._once)
-            self._take(self._search.best)
-            if self._search.best is not None:
-                self._search.restart(self._search.best)
+        """Recomputing: the coarsest bands start from a guess, finer ones from what coarser ones found."""
+        found: tuple[int, ...] | None = None
+        coarser: _Level | None = None
+        for level in self._levels:
+            if found is not None and coarser is not None:
+                start, phases = level.steps.refined(coarser.steps, found), PHASES[1:]
+            else:
+                start, phases = guess(level.steps, level.order, self._budget, self._tries), PHASES
+                self._take(level, start)
+            found, coarser = level.anneal(start, phases), level
+            self._take(level, found)
 
-    def _take(self, sequence: Sequence[int] | None) -> None:
+    def _take(self, level: _Level, sequence: Sequence[int] | None) -> None:
         """Keeps a sequence that fits, row by row, and takes less work than the one before."""
         if sequence is None:
             return
-        events = pruned(self._flow, self._steps.events(sequence))
-        found: Replay = replay(self._flow, events)
+        events = pruned(self._flow, level.steps.events(sequence))
+        found = replay(self._flow, events)
         if found.peak <= self._budget and (self._best is None or found.work < self._best[0]):
             self._best = found.work, events

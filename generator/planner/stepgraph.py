@@ -50,6 +50,15 @@ class StepGraph:
                 stack += waits[:1]
         return tuple(self._hastened(list(placed)))
 
+    def refined(self, coarser: StepGraph, sequence: Sequence[int]) -> tuple[int, ...]:
+        """A sequence of a coarser graph of the same problem, repeats and all, in the nodes of this one."""
+        given = [v for v in self.graph.order if self.bands[v] is None and not self.token(v)]
+        found = given[:-1]
+        for v in sequence:
+            if (band := coarser.bands[v]) is not None:
+                found += dict.fromkeys(self.node_of[band.op, row] for row in range(band.first, band.end))
+        return tuple(self._hastened([*found, given[-1]]))
+
     def _hastened(self, sequence: list[int]) -> Iterator[int]:
         """Tokens right behind what they read, so that they prolong nothing."""
         tokens = {self.graph.inputs[v][0]: v for v in self.graph.nodes if self.token(v)}
@@ -75,7 +84,7 @@ def _heights(flow: Flow, most: int) -> dict[str, int]:
     there = [name for name in flow.rows if name in flow.born]
 
     def heights(size: int) -> dict[str, int]:
-        return {name: max(1, min(flow.rows[name], size // max(1, flow.slot[name]))) for name in there}
+        return {name: _height(flow.rows[name], size // max(1, flow.slot[name])) for name in there}
 
     def nodes(size: int) -> int:
         return sum(-(-flow.rows[name] // height) for name, height in heights(size).items())
@@ -85,6 +94,11 @@ def _heights(flow: Flow, most: int) -> dict[str, int]:
         middle = (low + high) // 2
         low, high = (low, middle) if nodes(middle) <= most else (middle + 1, high)
     return heights(low)
+
+
+def _height(rows: int, most: int) -> int:
+    """All rows, or else a power of two, so that the bands of one graph are whole bands of a finer one."""
+    return rows if most >= rows else 1 << max(0, most.bit_length() - 1)
 
 
 class _Builder:
