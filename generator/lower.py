@@ -67,7 +67,7 @@ def blocks(graph: Graph, stages: Sequence[Stage], first: int) -> Iterator[Block]
         inside = [views[name] for name in block.ops if name in views]
         places = [place[name] for name in block.ops if name not in views]
         followed = places == list(range(places[0], places[0] + len(places)))
-        if followed and all(types[v.inputs[0]].rows == types[v.output].rows for v in inside):
+        if followed and all(types[v.inputs[0]].rows == types[v.output].rows == 1 for v in inside):
             ways = tuple(_ways(graph, block, [stages[i] for i in places]))
             yield Block(block.ops[0], first + places[0], first + places[-1], ways)
 
@@ -84,14 +84,26 @@ def _ways(graph: Graph, block: split.Block, chosen: Sequence[Stage]) -> Iterator
     )
     for chunks in split.chunkings(block):
         if chunks <= MOST_CHUNKS:
-            parts = stages_like(chosen[0], split.split(alone, block, chunks))
-            yield Way(chunks, _inner(parts), tuple(map(_op, parts)))
+            apart = split.split(alone, block, chunks)
+            parts = stages_like(chosen[0], apart)
+            views = {op.output: op.inputs[0] for op in apart.ops if isinstance(op, Reshape)}
+            seen = tuple(_spec(name, apart.tensors[name].type, root) for name, root in views.items())
+            yield Way(chunks, (*_inner(parts), *seen), tuple(_on_roots(_op(part), views) for part in parts))
+
+
+def _on_roots(op: OpSpec, views: Mapping[str, str]) -> OpSpec:
+    """The op with reads of what is viewed, which has the same one row."""
+    return replace(op, reads=tuple(replace(read, tensor=views.get(read.tensor, read.tensor)) for read in op.reads))
 
 
 def _inner(parts: Sequence[Stage]) -> tuple[TensorSpec, ...]:
     """What the ops of a block hand on to each other."""
     types: Mapping[str, TensorType] = {part.node.output.name: part.node.output.type for part in parts[:-1]}
-    return tuple(TensorSpec(name, t.rows, t.row_bytes) for name, t in types.items())
+    return tuple(_spec(name, type_) for name, type_ in types.items())
+
+
+def _spec(name: str, type_: TensorType, view_of: str | None = None) -> TensorSpec:
+    return TensorSpec(name, type_.rows, type_.row_bytes, view_of)
 
 
 def lower(
@@ -115,7 +127,7 @@ def lower(
             )
     specs = {name: graph.tensors[name].type for name in dict.fromkeys(live)}
     return Problem(
-        tensors=tuple(TensorSpec(n, t.rows, t.row_bytes, views.get(n)) for n, t in specs.items()),
+        tensors=tuple(_spec(n, t, views.get(n)) for n, t in specs.items()),
         ops=ops,
         inputs=() if stream_input else graph.inputs,
         outputs=tuple(dict.fromkeys(graph.outputs)),

@@ -115,7 +115,8 @@ class Composite:
     def __init__(self, pattern: Pattern, way: Way) -> None:
         self.pattern, self.way = pattern, way
         self.block, self.band = pattern.block, pattern.band
-        self._inner = {t.name: t for t in way.tensors}
+        self._inner = {t.name: t for t in way.tensors if t.view_of is None}
+        self._views = [t for t in way.tensors if t.view_of is not None]
         self._makers = {op.writes: op for op in way.ops}
 
     def rows(self, band: int) -> Iterator[tuple[int, int]]:
@@ -208,6 +209,9 @@ class Composite:
         for name, window in self._windows.items():
             spec = self._inner[name]
             yield Ring(name, base + self._frame[1][name], window.rows, spec.rows, spec.row_bytes)
+        for view in self._views:
+            assert view.view_of is not None
+            yield Ring(view.name, base + self._frame[1][view.view_of], view.rows, view.rows, view.row_bytes)
 
     def scratch(self, base: int) -> Iterator[Scratch]:
         """The scratch of the inner ops, behind the rings."""

@@ -55,7 +55,8 @@ class Way:
     """How a block may be run: its ops as they are (chunks == 1), or cut into chunks of its inner channels.
 
     `ops` are as many for each chunk, in the same order and with reads of the same rows, and where there are several
-    chunks a last op that makes the block's output from their sum; `tensors` are those that they hand on to each other.
+    chunks a last op that makes the block's output from their sum; `tensors` are those that they hand on to each other,
+    and views of them, which must be of one row each and which no op names.
     """
 
     chunks: int
