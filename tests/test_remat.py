@@ -19,7 +19,7 @@ from shared import DATA, needs_shared
 
 from generator.cli import main
 from generator.planner import remat
-from generator.planner.remat import Effort, Graph, GraphError, Status, rematerialise, retention
+from generator.planner.remat import Effort, Graph, GraphError, Status, rematerialise, retention, solver
 from generator.planner.remat.check import check
 from generator.planner.remat.graph import parse
 from generator.planner.remat.memory import duration, peak, pruned, working_set
@@ -181,6 +181,16 @@ def test_retention_intervals_are_exact_in_any_order(graph: Graph, part: float, c
 
     assert found.proven
     assert (found.sequence and duration(graph, found.sequence)) == optimum(graph, budget, copies)
+
+
+def test_the_model_s_first_phase_counts_where_the_second_finds_nothing(monkeypatch: pytest.MonkeyPatch):
+    graph, budget = skip_net(4), int(0.8 * peak(skip_net(4), skip_net(4).order))
+    answers = iter([solver.solve, lambda *_: solver.Answer(None, False, False, False, lambda _: 0)])
+    monkeypatch.setattr(solver, "solve", lambda *arguments: next(answers)(*arguments))
+    found = retention.solve(graph, budget, retention.Options((2,) * len(graph.names)), limit())
+
+    assert found.sequence is not None and not found.proven
+    assert check(graph, found.sequence, budget, peak(graph, found.sequence), duration(graph, found.sequence)) == []
 
 
 def test_recomputing_pays_where_a_skip_is_long():

@@ -60,6 +60,7 @@ class Row:
     used: Used
     plan: dict[str, Any] = field(default_factory=dict)
     said: str = ""
+    crashed: bool = False  # a traceback, which no user may see
 
     @property
     def faults(self) -> list[str]:
@@ -67,7 +68,7 @@ class Row:
         most = ASKED.get(self.model, ASKED_OF_ANY)
         slow = [f"over {most} s"] if self.used.cpu_seconds > most else []
         large = ["over 2 GB"] if self.used.peak_bytes > ASKED_BYTES else []
-        return [*slow, *large, *filter(None, [self.used.ended_by])]
+        return [*slow, *large, *filter(None, [self.used.ended_by, "crashed" if self.crashed else ""])]
 
 
 def watched(words: Sequence[str], seconds: float, out: BinaryIO, err: BinaryIO) -> Used:
@@ -99,10 +100,12 @@ def measure(model: str, streamed: bool, goal: str, seconds: float) -> Row:
         for file in (out, err):
             file.seek(0)
         text, lines = out.read(), err.read().decode(errors="replace").strip().splitlines()
+    crashed = any(line.startswith("Traceback") for line in lines)
     try:
         return Row(model, streamed, goal, used, json.loads(text)["plan"])
     except (ValueError, KeyError):
-        return Row(model, streamed, goal, used, said=lines[-1] if lines else f"exit {used.exit_code}, nothing said")
+        said = lines[-1] if lines else f"exit {used.exit_code}, nothing said"
+        return Row(model, streamed, goal, used, said=said, crashed=crashed)
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -185,7 +188,7 @@ def main() -> None:
     finally:
         plot(rows, options.out / "planning.png")
     faults = sum(bool(row.faults) for row in rows)
-    print(f"{len(rows)} plans, {faults} over what was asked; see {options.out / 'planning.md'}")
+    print(f"{len(rows)} plans, {faults} over what was asked or ended badly; see {options.out / 'planning.md'}")
 
 
 if __name__ == "__main__":

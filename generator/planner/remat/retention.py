@@ -40,17 +40,19 @@ class Found:
 
 def solve(graph: Graph, budget: int, options: Options, limit: solver.Limit, hint: Sequence[int] | None = None) -> Found:
     """The shortest sequence of the model. Without a hint, one with a small peak is sought first, as published."""
+    small = None
     if hint is None:
         first = _Model(graph, budget, options)
         first.minimize_peak()
-        answer = solver.solve(first.model, solver.Limit(limit.deterministic / 2, limit.end))
-        hint = first.sequence(answer) if answer.has_answer else None
+        half = solver.Limit(limit.deterministic / 2, limit.end - limit.seconds / 2)
+        answer = solver.solve(first.model, half)
+        hint = small = first.sequence(answer) if answer.has_answer else None
     model = _Model(graph, budget, options)
     model.minimize_duration()
     if hint is not None:
         model.hint(hint)
     answer = solver.solve(model.model, limit)
-    sequence = model.sequence(answer) if answer.has_answer else None
+    sequence = model.sequence(answer) if answer.has_answer else small
     if sequence is not None and peak(graph, sequence) > budget:
         sequence = None
     bound = sum(graph.durations) if answer.bound is None else answer.bound * model.duration_unit
