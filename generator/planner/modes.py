@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from generator.planner.cascade import Composite, Pattern
 from generator.planner.flow import Event, Flow, Runner
@@ -18,6 +19,7 @@ from generator.planner.problem import Block, Problem
 LONGEST = 48  # ops of a group at most; longer ones were never better on any model tried
 _NEVER = 1 << 62
 _BANDS = (1, 2, 4, 8)  # rows of a block's output, beside all of them
+_FEW = 200  # choices of composites in a group, to try them all
 _TRIES = 16
 _TRY = 0.01  # of the peak
 _STEP = 0.001  # of the peak: how finely the lowest peak within an allowance of work is looked for
@@ -83,18 +85,45 @@ class Modes:
 
     def minimax(self) -> Found:
         """The lowest peak without composites."""
-        peak, groups = _minimax(self.flow)
-        return Found(tuple(groups), peak, 0, 0)
+
+        def peak(start: int, end: int, limit: int) -> int | None:
+            return self.flow.peak(range(start, end), start, end, limit)
+
+        lowest, groups = _minimax(self.flow.count, peak)
+        return Found(tuple(groups), lowest, 0, 0)
 
     def bound(self) -> tuple[int, int]:
-        """A lower bound on the peak of every partition with composites or without, and the op at which it is reached.
-
-        Inner tensors of blocks take no bytes there, and the rows that blocks read are kept for as short as they can be.
-        """
+        """A lower bound on the peak of every partition with composites or without, and the op at which it is reached."""
         flow = self._relaxed
-        peak, groups = _minimax(flow)
-        highest = max(groups, key=lambda g: flow.peak(range(g.start, g.end), g.start, g.end) or 0, default=None)
+        peak, groups = _minimax(flow.count, self._at_least)
+        highest = max(groups, key=lambda g: self._at_least(g.start, g.end, _NEVER) or 0, default=None)
         return peak, flow.peak_op(range(highest.start, highest.end), highest.start, highest.end) if highest else 0
+
+    def _at_least(self, start: int, end: int, limit: int) -> int | None:
+        """A lower bound on the peak of one group, whatever its composites; None: `limit` or more.
+
+        All composites are tried where they are few. Else inner tensors of blocks take no bytes, and the rows that
+        blocks read are kept for as short as they can be.
+        """
+        if (start, end) not in self._floors:
+            floor = self._relaxed.peak(range(start, end), start, end) or 0
+            inside = [b for b in self._blocks if start <= b.first and b.last < end]
+            if inside and prod(1 + len(self._options[b.name]) for b in inside) <= _FEW:
+                floor = min(self._peak(Group(start, end, chosen)) for chosen in self._all(inside))
+            self._floors[start, end] = floor
+        floor = self._floors[start, end]
+        return floor if floor < limit else None
+
+    def _all(self, blocks: Sequence[Block]) -> Iterator[tuple[int, ...]]:
+        """Every choice of composites of these blocks that do not overlap."""
+        if not blocks:
+            yield ()
+            return
+        first, *others = blocks
+        yield from self._all(others)
+        apart = [b for b in others if b.first > first.last]
+        for i in self._options[first.name]:
+            yield from ((i, *more) for more in self._all(apart))
 
     def fewest(self, limit: int) -> Found | None:
         """No peak above `limit`, no composite, and as few rows in shared groups as can be; None: there is none."""
@@ -183,15 +212,10 @@ class Modes:
         if self._peak(plain) <= limit:
             return _Choice(0, ())
         inside = [b for b in self._blocks if start <= b.first and b.last < end]
-        if not inside or self._floor(start, end) > limit:
+        if not inside or self._at_least(start, end, limit + 1) is None:
             return None
         tried = [self._thinned(plain, blocks, limit) for blocks in _disjoint(inside)]
         return min((c for c in tried if c is not None), key=lambda c: c.cost, default=None)
-
-    def _floor(self, start: int, end: int) -> int:
-        if (start, end) not in self._floors:
-            self._floors[start, end] = self._relaxed.peak(range(start, end), start, end) or 0
-        return self._floors[start, end]
 
     def _thinned(self, plain: Group, blocks: Sequence[Block], limit: int) -> _Choice | None:
         """From the smallest composite of each block: those that are not needed are given up, in the best of orders."""
@@ -229,15 +253,17 @@ def _group(plain: Group, choice: Mapping[str, int | None]) -> Group:
     return replace(plain, composites=tuple(i for i in choice.values() if i is not None))
 
 
-def _minimax(flow: Flow) -> tuple[int, list[Group]]:
-    """The lowest peak over all partitions into groups, and the groups that reach it."""
-    count = flow.count
+def _minimax(count: int, peak_of: Callable[[int, int, int], int | None]) -> tuple[int, list[Group]]:
+    """The lowest peak over all partitions into groups, and the groups that reach it.
+
+    `peak_of(start, end, limit)` is the peak of a group, None where that is `limit` or more.
+    """
     best, before = [0] + [_NEVER] * count, [0] * (count + 1)
     for end in range(1, count + 1):
         for start in range(end - 1, max(-1, end - 1 - LONGEST), -1):
             if best[start] >= best[end]:
                 continue
-            peak = flow.peak(range(start, end), start, end, best[end])
+            peak = peak_of(start, end, best[end])
             if peak is not None and max(best[start], peak) < best[end]:
                 best[end], before[end] = max(best[start], peak), start
     groups: list[Group] = []
