@@ -57,7 +57,9 @@ class Modes:
 
     def __init__(self, problem: Problem, most_macs: int | None) -> None:
         self.problem = problem
-        self.composites = tuple(_composites(problem, most_macs))
+        self._plain, self._plain_groups = _minimax_of(Flow(problem))
+        # What takes as much by itself as the best plan without composites helps no plan.
+        self.composites = tuple(c for c in _composites(problem, most_macs) if _size(problem, c) < self._plain)
         self.flow = Flow(problem, [Runner(c.spec, c.band) for c in self.composites])
         self._extra = [_extra(problem, c) for c in self.composites]
         self._options: dict[str, list[int]] = {}  # by name of the block: numbers of its composites
@@ -86,14 +88,10 @@ class Modes:
     def minimax(self) -> Found:
         """The lowest peak without composites."""
 
-        def peak(start: int, end: int, limit: int) -> int | None:
-            return self.flow.peak(range(start, end), start, end, limit)
-
-        lowest, groups = _minimax(self.flow.count, peak)
-        return Found(tuple(groups), lowest, 0, 0)
+        return Found(tuple(self._plain_groups), self._plain, 0, 0)
 
     def bound(self) -> tuple[int, int]:
-        """A lower bound on the peak of every partition with composites or without, and the op at which it is reached."""
+        """A lower bound on the peak of every partition, with composites or without, and the op that sets it."""
         flow = self._relaxed
         peak, groups = _minimax(flow.count, self._at_least)
         highest = max(groups, key=lambda g: self._at_least(g.start, g.end, _NEVER) or 0, default=None)
@@ -272,6 +270,11 @@ def _minimax(count: int, peak_of: Callable[[int, int, int], int | None]) -> tupl
         groups.append(Group(before[end], end))
         end = before[end]
     return best[count], groups[::-1]
+
+
+def _minimax_of(flow: Flow) -> tuple[int, list[Group]]:
+    """The same without composites."""
+    return _minimax(flow.count, lambda start, end, limit: flow.peak(range(start, end), start, end, limit))
 
 
 def _disjoint(blocks: Sequence[Block]) -> Iterator[list[Block]]:
