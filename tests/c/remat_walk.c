@@ -24,8 +24,8 @@ static int walk(uint32_t seed)
 {
     int32_t pred_at[NODES + 1] = {0}, preds[NODES * DEGREE], succ_at[NODES + 1] = {0},
                             succs[NODES * DEGREE];
-    int64_t sizes[NODES], durations[NODES];
-    int32_t order[NODES];
+    int64_t sizes[NODES], extra[NODES], durations[NODES];
+    int32_t order[NODES], most[NODES], reuse[NODES];
     srand(seed);
     for (int32_t v = 0; v < NODES; v++) {
         sizes[v] = 10 + rand() % 100;
@@ -36,6 +36,9 @@ static int walk(uint32_t seed)
             preds[pred_at[v] + count++] = v - back;
         }
         pred_at[v + 1] = pred_at[v] + count;
+        most[v] = 1 + rand() % 8;
+        extra[v] = rand() % 3 ? 0 : rand() % 40;
+        reuse[v] = count && rand() % 2 ? preds[pred_at[v] + rand() % count] : -1;
     }
     for (int32_t u = 0; u < NODES; u++) {
         succ_at[u + 1] = succ_at[u];
@@ -47,7 +50,19 @@ static int walk(uint32_t seed)
             }
         }
     }
-    const remat_graph graph = {NODES, 8, sizes, durations, pred_at, preds, succ_at, succs};
+    const remat_graph graph = {
+        .nodes = NODES,
+        .copies = 8,
+        .most = most,
+        .sizes = sizes,
+        .extra = extra,
+        .reuse = reuse,
+        .durations = durations,
+        .pred_at = pred_at,
+        .preds = preds,
+        .succ_at = succ_at,
+        .succs = succs,
+    };
     remat_search *s = remat_new(&graph, 350 + (int64_t)seed * 20, seed);
     remat_load(s, order, NODES);
     int good = 1;
