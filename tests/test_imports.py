@@ -17,6 +17,7 @@ _ALL = {
     "ops",
     "importers",
     "passes",
+    "split",
     "targets",
     "kernels",
     "stage",
