@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from itertools import islice
 
 from generator.planner.cascade import Composite, Pattern
 from generator.planner.flow import Event, Flow, Runner
@@ -19,7 +19,7 @@ from generator.planner.problem import Block, Problem
 LONGEST = 48  # ops of a group at most; longer ones were never better on any model tried
 _NEVER = 1 << 62
 _BANDS = (1, 2, 4, 8)  # rows of a block's output, beside all of them
-_FEW = 200  # choices of composites in a group, to try them all
+_FEW = 3000  # choices of composites in a group, to try them all
 _TRIES = 16
 _TRY = 0.01  # of the peak
 _STEP = 0.001  # of the peak: how finely the lowest peak within an allowance of work is looked for
@@ -105,12 +105,22 @@ class Modes:
         """
         if (start, end) not in self._floors:
             floor = self._relaxed.peak(range(start, end), start, end) or 0
-            inside = [b for b in self._blocks if start <= b.first and b.last < end]
-            if inside and prod(1 + len(self._options[b.name]) for b in inside) <= _FEW:
-                floor = min(self._peak(Group(start, end, chosen)) for chosen in self._all(inside))
+            if floor < self._plain:
+                inside = [b for b in self._blocks if start <= b.first and b.last < end]
+                choices = list(islice(self._all(inside), _FEW + 1))
+                if len(choices) <= _FEW:
+                    floor = self._least(Group(start, end), choices)
             self._floors[start, end] = floor
         floor = self._floors[start, end]
         return floor if floor < limit else None
+
+    def _least(self, plain: Group, choices: Sequence[tuple[int, ...]]) -> int:
+        """The lowest peak of one group with any of these choices, as far as it is below the best without composites."""
+        least = self._plain
+        for chosen in choices:
+            group = replace(plain, composites=chosen)
+            least = self.flow.peak(self.ops(group), group.start, group.end, least) or least
+        return least
 
     def _all(self, blocks: Sequence[Block]) -> Iterator[tuple[int, ...]]:
         """Every choice of composites of these blocks that do not overlap."""
