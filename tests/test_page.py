@@ -142,7 +142,7 @@ def test_equal_plans_give_equal_pages_and_the_folder_holds_one(digits_project: P
 
 
 def test_the_page_loads_nothing():
-    text = page(planned().unit, planned().report, [Dot(10, 20, 3, 4)], "a ruler")
+    text = page(planned().unit, planned().report, [Dot(10, 20, 3, 4)])
 
     assert re.findall(r"https?:|\bsrc\s*=|\bhref\s*=|url\(|@import|\bfetch\(|XMLHttp|\bimport\b", text) == []
     assert "default-src 'none'" in text

@@ -20,6 +20,7 @@ class Row:
     work: Mapping[str, float]
     calls: Mapping[str, float]
     measured: float
+    unsure: float = 0  # instructions that the measurement may be off
 
 
 def not_negative(a: Floats, b: Floats) -> Floats:
@@ -66,20 +67,22 @@ def fitted_calls(pairs: Sequence[tuple[Row, Row]]) -> dict[str, float]:
 def fitted(rows: Sequence[Row], known: Mapping[str, float]) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
     """Costs by kernel and feature, and those of calls, which all kernels share; of these some are `known`.
 
-    The squares are of relative errors, so that small ops count as much as large ones.
+    The squares are of relative errors, so that small ops count as much as large ones, as far as they are sure.
     """
     shared = {("", n) for r in rows for n in r.calls if n not in known}
     names = sorted(shared | {(r.kernel, n) for r in rows for n in r.work})
     place = {name: i for i, name in enumerate(names)}
-    a, b = np.zeros((len(rows), len(names))), np.ones(len(rows))
+    a, b = np.zeros((len(rows), len(names))), np.zeros(len(rows))
     for i, row in enumerate(rows):
+        size = row.measured + row.unsure
+        b[i] = row.measured / size
         for name, count in row.calls.items():
             if name in known:
-                b[i] -= known[name] * count / row.measured
+                b[i] -= known[name] * count / size
             else:
-                a[i, place["", name]] = count / row.measured
+                a[i, place["", name]] = count / size
         for name, count in row.work.items():
-            a[i, place[row.kernel, name]] = count / row.measured
+            a[i, place[row.kernel, name]] = count / size
     # Unknowns in units of their columns, so that none is lost beside one of other size.
     scale = np.linalg.norm(a, axis=0)
     found = not_negative(a / scale, b) / scale

@@ -1,0 +1,204 @@
+"""What kernels are counted to do and predicted to take; predictions of plans against an emulated board."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Gen
+from samples import sample
+
+from generator import build, ops, predict, targets
+from generator.ir import Graph, Node, Op
+from generator.kernels import CATALOGUE, choose
+from generator.kernels.cost import DEFAULT_CPU, Calls, basis, call_instructions, costs_of, kernel_instructions, measured
+from generator.kernels.work import BLOCK, Work, by_blocks, elements, inside
+from generator.paths import MODELS
+from generator.plan import Plan, Ring, Step
+from generator.planner import Goal
+from generator.stage import Stage
+from generator.targets import CPUS, Isa
+from tests.bench.fit import Row, fitted, fitted_calls, not_negative
+
+COMPUTING = [op for op in ops.OPS if op is not ops.Reshape]
+
+
+def node_of(graph: Graph) -> Node:
+    return next(graph.nodes())
+
+
+def samples(op_class: type[Op], count: int = 15) -> list[Node]:
+    return [node_of(sample(op_class, np.random.default_rng(seed))) for seed in range(count)]
+
+
+@pytest.mark.parametrize("op_class", COMPUTING, ids=lambda c: c.__name__)
+def test_a_row_of_the_catalogue_says_what_its_kernel_does(op_class: type[Op]) -> None:
+    for node in samples(op_class):
+        for kernel in (k for k in CATALOGUE if k.op is op_class and k.accepts(node)):
+            counts = kernel.work(node).counts()
+
+            assert counts.pop("calls") == 1
+            assert counts and min(counts.values()) > 0, f"{kernel.function}: {counts}"
+
+
+@pytest.mark.parametrize("cpu", measured())
+@pytest.mark.parametrize("op_class", COMPUTING, ids=lambda c: c.__name__)
+def test_a_row_is_predicted_to_take_instructions_on_every_core(op_class: type[Op], cpu: str) -> None:
+    for node in samples(op_class, 5):
+        kernel = choose(node, (Isa.C,))
+
+        assert kernel_instructions(kernel, kernel.work(node), cpu) >= 1
+
+
+@pytest.mark.parametrize("op_class", [ops.Conv2d, ops.DepthwiseConv2d, ops.Dense, ops.FirstPartial, ops.NextPartial])
+def test_the_elements_of_inner_loops_are_the_multiply_accumulates(op_class: type[Op]) -> None:
+    for node in samples(op_class):
+        work = choose(node, (Isa.C,)).work(node)
+        done = work.by32 + work.by8 + work.by4 + work.by1
+        # The loop of a depthwise kernel goes over padding as well; a convolution has another loop for it.
+        done += 0 if op_class is ops.DepthwiseConv2d else work.padded_elements
+
+        assert done * node.output.type.rows == pytest.approx(node.op.macs(node.sig))
+
+
+@pytest.mark.parametrize("cpu", measured())
+def test_no_cost_is_negative_and_every_kernel_of_the_catalogue_has_some(cpu: str) -> None:
+    costs = costs_of(cpu)
+    features = {f.name for f in fields(Work)}
+
+    for function, of_kernel in costs.kernels.items():
+        assert of_kernel and min(of_kernel.values()) > 0 and set(of_kernel) <= features, function
+    assert set(costs.calls) <= {f.name for f in fields(Calls)} and min(costs.calls.values()) >= 0
+    assert costs.calls["steps"] > 0
+
+
+def test_every_kernel_was_measured_on_the_core_that_stands_for_others() -> None:
+    assert {k.function for k in CATALOGUE} == set(costs_of(DEFAULT_CPU).kernels)
+
+
+def test_more_work_never_takes_less() -> None:
+    rng = np.random.default_rng(3)
+    for kernel in CATALOGUE:
+        for cpu in measured():
+            some = Work(**{f.name: float(rng.integers(0, 99)) for f in fields(Work)})
+            for field in fields(Work):
+                more = replace(some, **{field.name: getattr(some, field.name) + 1})
+
+                assert kernel_instructions(kernel, more, cpu) >= kernel_instructions(kernel, some, cpu)
+
+
+def test_a_kernel_that_was_not_measured_takes_what_others_take() -> None:
+    unknown = replace(CATALOGUE[0], suffix="of_tomorrow")
+    work = Work(outputs=10)
+    of_others = [kernel_instructions(k, work, DEFAULT_CPU) for k in CATALOGUE]
+
+    assert min(of_others) < kernel_instructions(unknown, work, DEFAULT_CPU) < max(of_others)
+
+
+def test_every_core_has_a_measured_one_that_stands_for_it() -> None:
+    assert {basis(cpu) for cpu in CPUS} <= set(measured())
+    assert basis("cortex-m4f") == "cortex-m4f"
+
+
+def test_loops_are_counted_by_how_they_unroll() -> None:
+    assert elements(2, 47) == Work(
+        loops=2, loops32=2, loops8=2, loops4=2, ragged=2, by32=64, by8=16, by4=8, by1=6
+    )  # 47 = 32 + 8 + 4 + 3
+    assert elements(5, 3) == Work(loops=5, ragged=5, by1=15)
+    assert by_blocks(3, 2 * BLOCK + 1) == elements(6, BLOCK) + elements(3, 1)
+
+
+def test_padding_is_what_a_window_sees_outside() -> None:
+    assert inside(outputs=3, taps=3, size=3, stride=1, before=1) == 2 + 3 + 2
+    assert inside(outputs=2, taps=3, size=4, stride=2, before=0) == 3 + 2
+    assert inside(outputs=1, taps=3, size=9, stride=1, before=2, dilation=2) == 2
+
+
+def _digits() -> tuple[Plan, tuple[Stage, ...]]:
+    unit = build.plan_model(MODELS / "digits.tflite", targets.board("mps2-an386"), build.Options()).unit
+    return unit.plan, unit.stages
+
+
+def test_rows_and_steps_cost_as_often_as_they_run() -> None:
+    plan, chosen = _digits()
+    op = chosen[3]
+    once = predict.instructions(plan, chosen)
+    again = predict.instructions(replace(plan, steps=(*plan.steps, Step(op.name, (0, 2), (0, 1)))), chosen)
+
+    assert again - once == pytest.approx(2 * op.row_cost + costs_of("cortex-m4f").calls["steps"], abs=4)
+
+
+def test_a_row_that_is_looked_up_is_no_faster_than_one_of_a_whole_tensor() -> None:
+    plan, chosen = _digits()
+
+    def scattered(ring: Ring) -> Ring:
+        return replace(ring, slots=tuple(range(0, 4 * ring.height, 4)))
+
+    assert predict.instructions(replace(plan, rings=tuple(map(scattered, plan.rings))), chosen) > predict.instructions(
+        plan, chosen
+    )
+    for cpu in measured():
+        assert call_instructions(Calls(pointers=1, slotted=1), cpu) >= call_instructions(Calls(pointers=1), cpu)
+
+
+def test_the_report_predicts_for_the_board_s_core(gen: Gen) -> None:
+    found = {
+        board: json.loads(gen("plan", MODELS / "digits.tflite", "--board", board, "--json").stdout)["plan"]
+        for board in ("mps2-an386", "microbit")
+    }
+    table = gen("plan", MODELS / "digits.tflite", "--board", "mps2-an386").stdout
+
+    assert f"{found['mps2-an386']['predicted_instructions']:,} instructions" in table
+    assert "emulated cortex-m4f" in table
+    assert found["microbit"]["predicted_instructions"] > 1.2 * found["mps2-an386"]["predicted_instructions"]
+
+
+def test_costs_that_made_the_figures_are_found_again() -> None:
+    rng = np.random.default_rng(5)
+    kernels = {"a": {"outputs": 7.0, "by1": 0.5}, "b": {"outputs": 3.0, "loops": 11.0}}
+    calls = {"steps": 20.0, "slotted": 2.0, "pointers": 4.0}
+    rows, pairs = [], []
+    for i in range(40):
+        name = "ab"[i % 2]
+        work = {feature: float(rng.integers(1, 100)) for feature in kernels[name]}
+        plans = []
+        for steps, slotted in ((1, 0), (float(rng.integers(2, 9)), float(rng.integers(1, 9)))):
+            around = {"pointers": float(10 + i), "steps": float(steps), "slotted": float(slotted)}
+            took = sum(kernels[name][f] * n for f, n in work.items()) + sum(calls[f] * n for f, n in around.items())
+            plans.append(Row(name, work, around, took))
+        rows += plans
+        pairs.append((plans[0], plans[1]))
+
+    known = fitted_calls(pairs)
+    found, found_calls = fitted(rows, known)
+
+    assert known == pytest.approx({"steps": 20, "slotted": 2, "wrapped": 0}, abs=1e-6)
+    assert found_calls["pointers"] == pytest.approx(4) and found["a"] == pytest.approx(kernels["a"])
+    assert found["b"] == pytest.approx(kernels["b"])
+
+
+def test_least_squares_stay_above_zero() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        a, b = rng.normal(size=(12, 5)), rng.normal(size=12)
+        x = not_negative(a, b)
+        slope = a.T @ (b - a @ x)
+
+        # The conditions of an optimum: nothing can be gained by moving up, nor down where that is allowed.
+        assert x.min() >= 0 and slope.max() < 1e-8 and np.abs(slope[x > 0]).max(initial=0) < 1e-8
+
+
+@pytest.mark.skipif(not shutil.which("qemu-system-arm"), reason="qemu-system-arm is not installed")
+@pytest.mark.parametrize("goal", list(Goal))
+def test_an_emulated_board_takes_the_instructions_that_were_predicted(gen: Gen, goal: Goal, tmp_path: Path) -> None:
+    folder = tmp_path / "digits"
+    made = gen("firmware", "--board", "mps2-an386", "--minimize", goal.value, "--out", folder, "--json")
+    predicted = json.loads(made.stdout)["plan"]["predicted_instructions"]
+
+    timed = json.loads(gen("bench", folder, "--emulate", "--runs", "1", "--json").stdout)
+
+    assert predicted == pytest.approx(timed["total"]["median"], rel=0.03)
