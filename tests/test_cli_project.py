@@ -33,6 +33,7 @@ REPORT = {
         "steps",
         "status",
         "solve_seconds",
+        "predicted_instructions",
     },
     "firmware": {"ram_bytes", "flash_bytes", "stack_bytes"},
 }
