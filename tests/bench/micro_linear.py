@@ -1,0 +1,170 @@
+"""Small graphs of one linear op each, or of one in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from generator import ops
+from generator.ir import Array, DType, Graph, Quant, Tensor, TensorType, verify
+from tests.bench.micro_graph import NONE, SAME, Operand, Rng, graph_of, s8
+
+
+def _linear(rng: Rng, x: TensorType, shape: tuple[int, ...], outputs: int, finer: bool = False) -> list[Operand]:
+    """x, weights and bias; `finer`: an output scale so small that roundings shift to the left."""
+    scale = 9.0 if finer else 0.01
+    weights = TensorType(shape, DType.INT8, Quant((scale,), (0,)))
+    bias = TensorType((outputs,), DType.INT32, Quant((scale * 0.05,), (0,)))
+    return [
+        x,
+        (weights, rng.integers(-127, 127, shape, np.int8, endpoint=True)),
+        (bias, rng.integers(-900, 900, outputs, np.int32)),
+    ]
+
+
+# height, width, channels in, out, kernel, stride, padding, dilation, groups
+CONVS = (
+    (5, 5, 3, 8, 3, 1, SAME, 1, 1),
+    (6, 6, 8, 16, 3, 2, SAME, 1, 1),
+    (4, 4, 16, 8, 1, 1, NONE, 1, 1),
+    (3, 3, 64, 24, 1, 1, NONE, 1, 1),
+    (2, 3, 33, 5, 1, 1, NONE, 1, 1),
+    (1, 1, 100, 40, 1, 1, NONE, 1, 1),
+    (4, 4, 7, 4, 3, 1, SAME, 1, 1),
+    (3, 9, 12, 4, 3, 1, NONE, 1, 1),
+    (7, 7, 2, 6, 5, 2, ops.Padding(2, 2, 2, 2), 1, 1),
+    (6, 6, 4, 4, 3, 1, ops.Padding(2, 2, 2, 2), 2, 1),
+    (4, 4, 16, 16, 3, 1, SAME, 1, 4),
+    (4, 4, 12, 12, 1, 1, NONE, 1, 3),
+    (12, 3, 1, 8, 8, 2, ops.Padding(3, 3, 0, 0), 1, 1),
+    (2, 2, 1, 30, 1, 1, NONE, 1, 1),
+    (3, 3, 40, 9, 3, 1, SAME, 1, 1),
+    (1, 20, 40, 16, 1, 1, NONE, 1, 1),
+)
+
+
+def convs(rng: Rng) -> Iterator[Graph]:
+    """Conv2d."""
+    for i, (h, w, c, o, k, stride, pad, dilation, groups) in enumerate(CONVS):
+        across = min(k, w + pad.left + pad.right)
+        yield graph_of(
+            ops.Conv2d,
+            _linear(rng, s8(1, h, w, c), (o, k, across, c // groups), o, finer=i in (3, 6)),
+            s8(scale=0.5),
+            stride=(stride, stride),
+            dilation=(dilation, dilation),
+            padding=pad,
+        )
+
+
+# height, width, channels, multiplier, kernel, stride, padding
+DEPTHWISE = (
+    (5, 5, 8, 1, 3, 1, SAME),
+    (6, 6, 16, 1, 3, 2, SAME),
+    (4, 4, 24, 1, 3, 1, NONE),
+    (5, 5, 40, 1, 3, 1, SAME),
+    (3, 3, 67, 1, 3, 1, SAME),
+    (6, 6, 3, 1, 5, 1, ops.Padding(2, 2, 2, 2)),
+    (7, 7, 20, 1, 5, 2, ops.Padding(2, 2, 2, 2)),
+    (4, 4, 1, 8, 3, 1, SAME),
+    (4, 4, 5, 4, 3, 2, SAME),
+    (8, 3, 32, 1, 7, 1, ops.Padding(0, 0, 3, 3)),
+    (3, 12, 17, 1, 1, 1, NONE),
+    (2, 2, 100, 1, 2, 1, NONE),
+    (10, 4, 1, 12, 8, 2, ops.Padding(3, 4, 1, 2)),
+)
+
+
+def depthwise(rng: Rng) -> Iterator[Graph]:
+    """DepthwiseConv2d."""
+    for i, (h, w, c, m, k, stride, pad) in enumerate(DEPTHWISE):
+        across = min(k, w + pad.left + pad.right)
+        yield graph_of(
+            ops.DepthwiseConv2d,
+            _linear(rng, s8(1, h, w, c), (1, k, across, c * m), c * m, finer=i in (2, 10)),
+            s8(scale=0.5),
+            stride=(stride, stride),
+            padding=pad,
+        )
+
+
+# height, width, channels in, out, kernel, stride, before
+TRANSPOSES = (
+    (3, 3, 8, 4, 2, 2, 0),
+    (3, 4, 16, 8, 3, 2, 0),
+    (2, 2, 5, 7, 3, 1, 1),
+    (4, 2, 33, 3, 4, 2, 1),
+    (2, 3, 3, 12, 3, 3, 0),
+    (3, 3, 21, 2, 5, 2, 2),
+)
+
+
+def transpose_convs(rng: Rng) -> Iterator[Graph]:
+    """TransposeConv2d."""
+    for h, w, c, o, k, stride, before in TRANSPOSES:
+        size = [(n - 1) * stride + k - 2 * before for n in (h, w)]
+        yield graph_of(
+            ops.TransposeConv2d,
+            _linear(rng, s8(1, h, w, c), (o, k, k, c), o),
+            s8(scale=0.5),
+            stride=(stride, stride),
+            padding=ops.Padding(before, before, before, before),
+            output_shape=(1, *size, o),
+        )
+
+
+def dense(rng: Rng) -> Iterator[Graph]:
+    """Dense, one vector and several in a row."""
+    for shape, outputs in (
+        ((1, 8), 10),
+        ((1, 64), 12),
+        ((1, 250), 3),
+        ((1, 37), 20),
+        ((1, 3), 30),
+        ((1, 128), 16),
+        ((6, 12), 9),
+        ((1, 1, 5, 20), 6),
+        ((1, 14), 11),
+    ):
+        yield graph_of(ops.Dense, _linear(rng, s8(*shape), (outputs, shape[-1]), outputs), s8(scale=0.5))
+
+
+def partials(rng: Rng) -> Iterator[Graph]:
+    """Sums in two parts, and their rescale."""
+    for h, w, c, o, k, pad in (
+        (3, 3, 8, 12, 1, NONE),
+        (2, 4, 32, 5, 1, NONE),
+        (4, 4, 5, 8, 3, SAME),
+        (1, 1, 70, 30, 1, NONE),
+        (3, 3, 16, 7, 3, SAME),
+        (2, 2, 3, 40, 1, NONE),
+    ):
+        yield _in_parts(rng, s8(1, h, w, c), (o, k, k, c), pad)
+
+
+def _in_parts(rng: Rng, x: TensorType, shape: tuple[int, ...], pad: ops.Padding) -> Graph:
+    outputs = shape[0]
+    scales = rng.integers(1 << 30, 1 << 31, outputs).astype(np.int32), np.full(outputs, -9, np.int8)
+    constants: dict[str, Array] = {
+        "start": rng.integers(-900, 900, outputs, np.int32),
+        "multipliers": scales[0],
+        "shifts": scales[1],
+    }
+    tensors = {n: Tensor(n, TensorType((outputs,), DType(v.dtype.name)), v) for n, v in constants.items()}
+    for name in ("first", "next"):
+        kind = TensorType(shape, DType.INT8, Quant((0.01,), (0,)))
+        tensors[f"{name}_weights"] = Tensor(
+            f"{name}_weights", kind, rng.integers(-127, 127, shape, np.int8, endpoint=True)
+        )
+    chain = (
+        ops.FirstPartial(name="first", inputs=("x", "first_weights", "start"), output="a", padding=pad),
+        ops.NextPartial(name="next", inputs=("x", "a", "next_weights"), output="b", padding=pad),
+        ops.Rescale(name="rescale", inputs=("b", "multipliers", "shifts"), output="y"),
+    )
+    tensors["x"] = Tensor("x", x)
+    for op in chain:
+        made = op.infer(tuple(tensors[n].type for n in op.inputs))
+        kind = TensorType(made, DType.INT32) if op.output != "y" else s8(*made, scale=0.5)
+        tensors[op.output] = Tensor(op.output, kind)
+    return verify(Graph("micro", tensors, chain, ("x",), ("y",)))
