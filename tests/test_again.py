@@ -14,7 +14,8 @@ from random_graphs import random_graph
 
 from generator.lower import lower
 from generator.planner import DELIVERY, OpSpec, Problem, Read, TensorSpec
-from generator.planner.again import again, least
+from generator.planner.again import again, least, reordered
+from generator.planner.clones import lowest
 from generator.planner.flow import Event, Flow, slot_bytes
 from generator.planner.flow import rigid as rigid_tensors
 from generator.planner.remat.graph import Graph
@@ -141,6 +142,29 @@ def test_what_is_answered_fits_and_costs_what_is_said_on_random_graphs(seed: int
     assert (said.peak, said.work) == counted(problem, found)
     assert said.peak <= budget
     assert Counter({(e.op, e.row) for e in found}) == Counter((e.op, e.row) for e in start)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 10**6), st.booleans())
+def test_orders_with_clones_run_and_are_no_higher(seed: int, streamed: bool):
+    problem = problem_of(seed, streamed)
+    flow, start = Flow(problem), op_by_op(problem)
+    found = lowest(problem, start, least(flow), 12)
+    said = replay(flow, found)
+
+    assert (said.peak, said.work) == counted(problem, found)
+    assert said.peak <= replay(flow, start).peak
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 10**6), st.booleans())
+def test_a_free_order_runs_each_row_once_and_is_no_higher(seed: int, streamed: bool):
+    problem = problem_of(seed, streamed)
+    start = op_by_op(problem)
+    found = reordered(problem, start, EFFORT)
+
+    assert Counter(found) == Counter(start)
+    assert counted(problem, found)[0] <= counted(problem, start)[0]
 
 
 def test_a_skip_is_computed_again_where_keeping_it_does_not_fit():

@@ -1,8 +1,9 @@
 """Rows in an order of their own, computed again where that keeps the peak within a budget at the least extra work.
 
-A given order, that of flow.py say, becomes a sequence of bands of rows (stepgraph.py). The local search of remat first
-looks for an order that needs nothing twice; then it starts from retraces (retrace.py) and anneals order and
-copies. What it finds is counted again row by row (replay.py), and rows that nobody needs go.
+A given order, that of modes.py say, becomes a sequence of bands of rows (stepgraph.py), coarse ones first. The local
+search of remat looks for an order that needs nothing twice. Where it finds none, ops are cloned (clones.py) or retraced
+(retrace.py), and the search goes on from there with order and copies free. What it finds is counted again row by row
+(replay.py), and rows that nobody needs go.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from time import monotonic
 
+from generator.planner.clones import lowest
 from generator.planner.flow import Event, Flow
 from generator.planner.problem import Problem
 from generator.planner.remat.outcome import Effort
@@ -21,9 +23,11 @@ from generator.planner.stepgraph import StepGraph, step_graph
 
 NODES = (800, 2500)  # bands of rows, about, from coarse to fine
 REORDER = Phase(hot=3e-5, cold=3e-8, share=0.15, copy=False)  # cool: the given order is good already
-PHASES = (Phase(4e-3, 8e-7, 0.4), Phase(5e-4, 5e-7, 0.25), Phase(5e-5, 1e-7, 0.2))
+PHASES = (Phase(5e-4, 5e-7, 0.4), Phase(5e-5, 1e-7, 0.25), Phase(5e-6, 1e-7, 0.2))
 _TRIES_PER_SECOND = 60  # sequences weighed before the search
 _SEARCH_SHARE = 0.6  # of the seconds
+_CLONED_ROWS_PER_SECOND = 8000  # rows of problems with clones, for each of the seed budgets
+_SEED_BUDGETS = (1.0, 0.9, 0.8)
 _ROUNDS = 10  # budgets tried for the lowest peak
 _FIRST_CUT = 0.08  # part of the peak that is tried to be saved; half of it after each failure
 _LAST_CUT = 0.004
@@ -128,7 +132,8 @@ class _Try:
     """The road from an order that is too high to one that fits."""
 
     def __init__(self, flow: Flow, start: Sequence[Event], budget: int, effort: Effort) -> None:
-        self._flow, self._budget = flow, budget
+        self._flow, self._start, self._budget = flow, start, budget
+        self._clones = int(effort.seconds * _CLONED_ROWS_PER_SECOND / (1 + sum(map(len, flow.last_user.values()))))
         self._tries = int(effort.seconds * _TRIES_PER_SECOND)
         self._levels = list(_levels(flow, start, budget, effort, _SEARCH_SHARE / len(NODES)))
         self._best: tuple[int, list[Event]] | None = None
@@ -142,23 +147,32 @@ class _Try:
         return self._best and self._best[1]
 
     def _again(self) -> None:
-        """Recomputing: the coarsest bands start from a guess, finer ones from what coarser ones found."""
+        """Recomputing: clones, then bands from coarse to fine, each from the best so far or else from a guess."""
+        for part in _SEED_BUDGETS:  # what goes lower is at times cheaper too
+            budget = max(least(self._flow), int(self._budget * part))
+            self._keep(lowest(self._flow.problem, self._start, budget, self._clones))
         found: tuple[int, ...] | None = None
         coarser: _Level | None = None
+        phases: tuple[Phase, ...]
         for level in self._levels:
-            if found is not None and coarser is not None:
+            finest = level is self._levels[-1]
+            if self._best is not None and finest:
+                start, phases = level.steps.repeated(self._best[1]), PHASES[1:]
+            elif found is not None and coarser is not None:
                 start, phases = level.steps.refined(coarser.steps, found), PHASES[1:]
             else:
-                start, phases = guess(level.steps, level.order, self._budget, self._tries), PHASES
+                start, phases = guess(self._flow, level.steps, level.order, self._budget, self._tries), PHASES
                 self._take(level, start)
             found, coarser = level.anneal(start, phases), level
             self._take(level, found)
 
     def _take(self, level: _Level, sequence: Sequence[int] | None) -> None:
-        """Keeps a sequence that fits, row by row, and takes less work than the one before."""
-        if sequence is None:
-            return
-        events = pruned(self._flow, level.steps.events(sequence))
+        if sequence is not None:
+            self._keep(level.steps.events(sequence))
+
+    def _keep(self, events: Sequence[Event]) -> None:
+        """Keeps an order that fits, row by row, and takes less work than the one before."""
+        events = pruned(self._flow, events)
         found = replay(self._flow, events)
         if found.peak <= self._budget and (self._best is None or found.work < self._best[0]):
             self._best = found.work, events

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from operator import add
 
+from generator.planner.flow import Flow
 from generator.planner.remat.memory import last_readers
 from generator.planner.stepgraph import StepGraph
 
@@ -27,32 +28,20 @@ class Retrace:
     late: frozenset[tuple[int, int]]
 
 
-def retraces(steps: StepGraph, order: Sequence[int]) -> Iterator[Retrace]:
-    """One per op whose output has several readers, per way to part these in early and late ones, and per cone."""
-    reads, readers = _op_edges(steps)
-    bands = [band for v in order if (band := steps.bands[v]) is not None]
-    place = {band.op: i for i, band in reversed(list(enumerate(bands)))}
-    once = {b.op for b, most in zip(steps.bands, steps.terms.most, strict=True) if b is not None and most == 1}
-    for op, found in sorted(readers.items()):
-        if op in once:
-            continue
-        rising = sorted(found, key=lambda reader: place[reader])
-        for cut in range(1, len(rising)):
-            late = frozenset((reader, op) for reader in rising[cut:])
-            for cone in _cones(op, reads, once):
-                yield Retrace(cone, late)
-
-
-def _op_edges(steps: StepGraph) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
-    reads: dict[int, set[int]] = {}
-    readers: dict[int, set[int]] = {}
-    for v, band in enumerate(steps.bands):
-        for u in steps.graph.inputs[v] if band is not None else ():
-            source = steps.bands[u]
-            if band is not None and source is not None:
-                reads.setdefault(band.op, set()).add(source.op)
-                readers.setdefault(source.op, set()).add(band.op)
-    return reads, readers
+def retraces(flow: Flow) -> list[Retrace]:
+    """One per op whose output has several readers, per way to part these in early and late ones, and per cone; the
+    largest outputs first.
+    """
+    writer = {name: op for op, name in enumerate(flow.writes)}
+    reads = {op: {writer[t.tensor] for t in taps if t.tensor in writer} for op, taps in enumerate(flow.taps)}
+    once = {0} if flow.streamed else set()
+    found = []
+    for op in sorted(reads, key=lambda op: (-flow.rows[flow.writes[op]] * flow.slot[flow.writes[op]], op)):
+        readers = [reader for reader, read in reads.items() if op in read and op not in once]
+        for cut in range(1, len(readers)):
+            late = frozenset((reader, op) for reader in readers[cut:])
+            found += [Retrace(cone, late) for cone in _cones(op, reads, once)]
+    return found
 
 
 def _cones(op: int, reads: dict[int, set[int]], once: set[int]) -> Iterator[frozenset[int]]:
@@ -118,10 +107,10 @@ def above(steps: StepGraph, order: Sequence[int], budget: int) -> int:
     return sum(max(0, m - budget) for m in _memory(steps, order))
 
 
-def guess(steps: StepGraph, order: Sequence[int], budget: int, tries: int) -> tuple[int, ...]:
+def guess(flow: Flow, steps: StepGraph, order: Sequence[int], budget: int, tries: int) -> tuple[int, ...]:
     """The order with retraces that bring it nearer to the budget; at most `tries` sequences are weighed."""
     durations = steps.graph.durations
-    offered = list(retraces(steps, order))
+    offered = retraces(flow)
     chosen: list[Retrace] = []
     best = tuple(order)
     left = above(steps, best, budget)

@@ -52,11 +52,15 @@ class StepGraph:
 
     def refined(self, coarser: StepGraph, sequence: Sequence[int]) -> tuple[int, ...]:
         """A sequence of a coarser graph of the same problem, repeats and all, in the nodes of this one."""
+        return self.repeated(coarser.events(sequence))
+
+    def repeated(self, events: Sequence[Event]) -> tuple[int, ...]:
+        """A node whenever rows of it are computed; neighbouring rows of one are computed together."""
         given = [v for v in self.graph.order if self.bands[v] is None and not self.token(v)]
         found = given[:-1]
-        for v in sequence:
-            if (band := coarser.bands[v]) is not None:
-                found += dict.fromkeys(self.node_of[band.op, row] for row in range(band.first, band.end))
+        for node in (self.node_of[event.op, event.row] for event in events):
+            if node != found[-1]:
+                found.append(node)
         return tuple(self._hastened([*found, given[-1]]))
 
     def _hastened(self, sequence: list[int]) -> Iterator[int]:

@@ -1,0 +1,169 @@
+"""Orders by rows and rows computed again: what they save on real models, and on nets with long skips.
+
+    python -m tests.bench.again [--models NAME ...] [--percents N ...] [--seconds N] [--streamed] [--out DIR]
+
+Writes DIR/again.json and DIR/again.md as it goes. Per model: the peak of the best partition into groups, the lowest
+peak found with the order free and each row once, and, at budgets of so many percent of the first, the MACs computed
+again. All peaks are bytes alive, rows as they lie in the arena; where rows are placed is not looked at here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from generator import importers, ops, passes
+from generator.ir import Graph
+from generator.lower import lower
+from generator.planner import Problem
+from generator.planner.again import again, least, reordered
+from generator.planner.flow import Event, Flow
+from generator.planner.modes import Modes
+from generator.planner.remat.outcome import Effort
+from generator.planner.replay import replay
+from generator.stage import stages
+from generator.targets import Isa
+from tests.nets import Net
+from tests.shared import MODELS, ROAD
+
+STOP = 10  # times the seconds: where the clock ends a search that this machine is too slow for
+
+
+def u_net(side: int, levels: int, channels: int) -> Graph:
+    """Two windows a level, down by stride 2, up by nearest neighbours, each level's skip joined by concatenation."""
+    net = Net(1, side, side, 3)
+    pad = ops.Padding(1, 1, 1, 1)
+
+    def conv(x: str, outputs: int, stride: int = 1) -> str:
+        return net.conv(x, outputs, 3, padding=pad, stride=(stride, stride))
+
+    x, skips = "x", []
+    for level in range(levels):
+        x = conv(conv(x, channels << level), channels << level)
+        skips.append(x)
+        x = conv(x, channels << level, 2)
+    for level in reversed(range(levels)):
+        x = _larger(net, conv(x, channels << level))
+        x = conv(net.add(ops.Concat, skips.pop(), x, axis=3), channels << level)
+    return net.graph(net.conv(x, 2))
+
+
+def fpn(side: int, levels: int, channels: int) -> Graph:
+    """A backbone of stride 2, a way up that adds, and a window on each level as an output."""
+    net = Net(1, side, side, 3)
+    pad = ops.Padding(1, 1, 1, 1)
+    x, laterals = "x", []
+    for level in range(levels):
+        x = net.conv(x, channels << level, 3, padding=pad, stride=(2, 2))
+        x = net.conv(x, channels << level, 3, padding=pad)
+        laterals.append(net.conv(x, channels))
+    top, ends = laterals.pop(), []
+    ends.append(net.conv(top, 4, 3, padding=pad))
+    while laterals:
+        top = net.add(ops.Add, laterals.pop(), _larger(net, top))
+        ends.append(net.conv(top, 4, 3, padding=pad))
+    return net.graph(*ends)
+
+
+def _larger(net: Net, x: str) -> str:
+    _, height, width, _ = net.type(x).nhwc
+    return net.add(ops.ResizeNearest, x, size=(2 * height, 2 * width), align_corners=False, half_pixel_centers=False)
+
+
+SYNTHETIC: dict[str, Callable[[], Graph]] = {
+    "u-net-32-3-8": lambda: u_net(32, 3, 8),
+    "u-net-64-4-8": lambda: u_net(64, 4, 8),
+    "fpn-64-3-8": lambda: fpn(64, 3, 8),
+    "fpn-96-4-8": lambda: fpn(96, 4, 8),
+}
+
+
+def problem_of(name: str, streamed: bool) -> Problem:
+    """The model after all passes, for portable kernels, without blocks that run in bands."""
+    source = SYNTHETIC[name]() if name in SYNTHETIC else importers.load(MODELS / f"{name}.tflite")
+    graph, _ = passes.run(source, frozenset(), ())
+    return replace(lower(graph, stages(graph, (Isa.C,)), None, streamed), blocks=())
+
+
+def macs(problem: Problem, events: Sequence[Event]) -> int:
+    return sum(problem.ops[event.op].row_macs * event.rows for event in events)
+
+
+def measure(name: str, percents: Sequence[int], seconds: float, streamed: bool) -> dict[str, Any]:
+    """One model."""
+    problem = problem_of(name, streamed)
+    flow = Flow(problem)
+    modes = Modes(problem, None)
+    groups = modes.minimax()
+    start = modes.events(groups.groups)
+    effort = Effort(seconds, stop=STOP * seconds)
+    started = monotonic()
+    free = reordered(problem, start, effort)
+    row: dict[str, Any] = {
+        "model": name,
+        "streamed": streamed,
+        "rows": sum(event.rows for event in start),
+        "groups_peak": groups.peak,
+        "free_peak": replay(flow, free).peak,
+        "least": least(flow),
+        "free_seconds": round(monotonic() - started, 1),
+    }
+    return row | {f"at_{percent}": at(problem, free, groups.peak * percent // 100, effort) for percent in percents}
+
+
+def at(problem: Problem, start: Sequence[Event], budget: int, effort: Effort) -> dict[str, Any]:
+    """What keeping within one budget costs."""
+    started = monotonic()
+    found = again(problem, start, budget, effort)
+    said: dict[str, Any] = {"budget": budget, "seconds": round(monotonic() - started, 1)}
+    if found is None:
+        return said | {"possible": budget >= least(Flow(problem))}
+    once, now = macs(problem, start), macs(problem, found)
+    extra = 100 * (now - once) / max(1, once)
+    return said | {"peak": replay(Flow(problem), found).peak, "extra_macs_percent": extra, "events": len(found)}
+
+
+def table(rows: Sequence[dict[str, Any]], percents: Sequence[int]) -> str:
+    """The rows as Markdown; `-`: not found, `x`: no order of rows can."""
+    head = ["model", "rows", "groups", "free order", "", "row floor", *(f"MACs at {p} %" for p in percents)]
+    lines = [f"| {' | '.join(head)} |", f"|---{'|---:' * (len(head) - 1)}|"]
+    for row in rows:
+        saved = 100 * (row["free_peak"] - row["groups_peak"]) / row["groups_peak"]
+        name = f"{row['model']}{', streamed' if row['streamed'] else ''}"
+        cells = [name, row["rows"], f"{row['groups_peak']:,}", f"{row['free_peak']:,}", f"{saved:+.1f} %"]
+        cells += [f"{row['least']:,}", *(_cost(row[f"at_{p}"]) for p in percents)]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cost(said: dict[str, Any]) -> str:
+    if "extra_macs_percent" in said:
+        return f"{said['extra_macs_percent']:+.2f} %"
+    return "-" if said["possible"] else "x"
+
+
+def main() -> None:
+    names = (*ROAD, *SYNTHETIC)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", choices=names, default=list(names))
+    parser.add_argument("--percents", nargs="+", type=int, default=[95, 90, 80])
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--streamed", action="store_true")
+    parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for name in options.models:
+        rows.append(measure(name, options.percents, options.seconds, options.streamed))
+        (options.out / "again.json").write_text(json.dumps(rows, indent=1) + "\n")
+        (options.out / "again.md").write_text(table(rows, options.percents))
+        print(table(rows[-1:], options.percents).splitlines()[-1], flush=True)
+
+
+if __name__ == "__main__":
+    main()
