@@ -6,18 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from generator import importers, passes, split, targets
+from generator import importers, passes, targets
 from generator.emit.bundle import Bundle
 from generator.emit.names import library_name
 from generator.emit.project import project
 from generator.emit.unit import Unit
 from generator.emit.weights import Constants, constants
 from generator.ir import Graph
-from generator.lower import lower
-from generator.plan import Plan
-from generator.planner import DoesNotFit, Goal, PlanFault, check, make_plan
+from generator.planner import DoesNotFit, Goal
 from generator.report import Json, report, timeless
-from generator.stage import stages, stages_like
+from generator.schedule import Scheduled, Wish, schedule
+from generator.stage import stages
 from generator.targets import Board, Isa
 
 # Code without the model's constants, as built for Cortex-M: 13.9 KB with 3 kernels (M3), 21.3 KB with 6 (M0). This is
@@ -46,6 +45,7 @@ class Planned:
     unit: Unit
     constants: Constants
     report: Json
+    uncut: Scheduled  # the plan, with the graph and the stages as they are before blocks are cut into chunks
 
 
 def plan_model(
@@ -58,21 +58,17 @@ def plan_model(
     source = importers.load(model)
     graph, records = passes.run(source, options.disabled, options.preserve)
     chosen = stages(graph, board.cpu.isas, board.spec.cpu) if board else stages(graph, (Isa.C,))
-    problem = lower(graph, chosen, _capacity(board, options), options.stream_input)
+    wish = Wish(options.goal, _capacity(board, options), options.stream_input, _most_macs(graph, options))
     try:
-        plan = make_plan(problem, options.goal, _most_macs(graph, options), say)
+        made = schedule(graph, chosen, wish, say)
     except DoesNotFit as refusal:
         raise _with_advice(refusal, graph, board) from refusal
-    if any(c.chunks > 1 for c in plan.cascades):
-        graph = _split(graph, plan)
-        chosen = stages_like(chosen[0], graph)
-        if faults := check(lower(graph, chosen, problem.capacity_bytes, options.stream_input, banded=False), plan):
-            raise PlanFault(f"the plan is wrong, please report this: {'; '.join(faults[:3])}")
-    unit = Unit(library_name(graph.name), graph, chosen, plan)
+    uncut = Scheduled(graph, chosen, made.plan)
+    unit = Unit(library_name(graph.name), made.graph, made.stages, made.plan)
     found = constants(unit)
     if board is not None:
         _refuse_flash(unit, found, board)
-    return Planned(unit, found, report(source, board, records, plan, chosen))
+    return Planned(unit, found, report(source, board, records, made.plan, made.stages), uncut)
 
 
 def firmware(
@@ -81,14 +77,6 @@ def firmware(
     """The plan and every file of the project folder. `task` is one of emit.mlperf.CHOICES."""
     planned = plan_model(model, board, options, say)
     return planned, project(planned.unit, planned.constants, board, task, timeless(planned.report))
-
-
-def _split(graph: Graph, plan: Plan) -> Graph:
-    """The graph with the blocks cut into the chunks that the plan says."""
-    for cascade in plan.cascades:
-        block = next(b for b in split.blocks(graph) if b.ops[0] == cascade.block)
-        graph = split.split(graph, block, cascade.chunks)
-    return graph
 
 
 def _most_macs(graph: Graph, options: Options) -> int | None:

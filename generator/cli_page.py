@@ -52,8 +52,8 @@ def progress(what: str) -> Iterator[_Say]:
 
 def points(planned: Planned, say: _Say) -> tuple[pareto.Point, ...]:
     """The curve of a planned model."""
-    unit = planned.unit
-    return pareto.curve(unit.graph, unit.stages, unit.plan.streamed, say)
+    uncut = planned.uncut
+    return pareto.curve(uncut.graph, uncut.stages, uncut.plan.streamed, say)
 
 
 def write_page(planned: Planned, curve: Sequence[pareto.Point], path: Path) -> None:

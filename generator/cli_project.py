@@ -200,8 +200,23 @@ def _print_plan(planned: build.Planned, board: targets.Board | None) -> None:
     whole = chosen.outcome.whole_tensor_bytes
     kind = "whole tensors" if chosen.arena_bytes == whole else f"by rows; whole tensors take {whole:,}"
     out.print(f"arena {chosen.arena_bytes:,} bytes ({kind}; {proof}), constants {planned.constants.bytes:,} bytes")
+    _print_blocks(planned)
     time = instructions(chosen, planned.unit.stages)
     out.print(f"predicted: {time:,} instructions per inference, from the {ruler(planned.unit.stages)}", soft_wrap=True)
+
+
+def _print_blocks(planned: build.Planned) -> None:
+    """What is computed again, and the blocks that run in bands."""
+    chosen, figures = planned.unit.plan, planned.report["plan"]
+    assert isinstance(figures, Mapping)
+    again, macs = figures["recomputed_macs"], figures["macs"]
+    share = f", {100 * again / max(1, macs - again):.1f} % of the MACs computed again" if again else ""
+    out.print(f"{len(chosen.steps):,} steps{share}; {chosen.outcome.reason}")
+    if chosen.cascades:
+        table = _table("block", "chunks of channels", "rows a band", right=(1, 2), fold=0)
+        for cascade in chosen.cascades:
+            table.add_row(cascade.block, str(cascade.chunks), str(cascade.band))
+        out.print(table)
 
 
 def _title(planned: build.Planned, board: targets.Board | None) -> str:

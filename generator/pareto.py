@@ -1,4 +1,4 @@
-"""Bytes against predicted time: plans of one problem for budgets from the smallest arena to whole tensors.
+"""Bytes against predicted time: plans for budgets from whole tensors down to where rows are computed again.
 
 How time is predicted: predict.py.
 """
@@ -6,16 +6,17 @@ How time is predicted: predict.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from generator import predict
 from generator.ir import Graph
-from generator.lower import lower
-from generator.plan import Plan
-from generator.planner import DoesNotFit, Goal, make_plan
+from generator.planner import DoesNotFit, Goal
+from generator.schedule import Scheduled, Wish, schedule
 from generator.stage import Stage
 
-BUDGETS = 6
+BUDGETS = 6  # from the smallest arena without computing again to whole tensors
+BELOW = (0.85, 0.7, 0.5)  # of that smallest arena
+MOST_AGAIN = 0.25  # of the MACs
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,9 @@ class Point:
     predicted_instructions: int
 
 
-def predicted(plan: Plan, stages: Sequence[Stage]) -> Point:
+def predicted(made: Scheduled) -> Point:
     """What one inference of the plan takes; recomputed rows count again."""
+    plan, stages = made.plan, made.stages
     rows, _ = predict.rows_and_steps(plan)
     macs = sum(s.macs * rows[s.name] // s.node.output.type.rows for s in stages)
     return Point(plan.arena_bytes, len(plan.steps), macs, predict.instructions(plan, stages))
@@ -40,18 +42,19 @@ def curve(graph: Graph, stages: Sequence[Stage], streamed: bool, say: Callable[[
 
     `say` gets a line before each plan is made.
     """
-    problem = lower(graph, stages, None, streamed)
     say("the smallest arena")
-    smallest = make_plan(problem, Goal.SRAM)
-    found = {predicted(smallest, stages)}
-    low, high = smallest.arena_bytes, smallest.outcome.whole_tensor_bytes
-    for i in range(1, BUDGETS):
-        budget = round(low * (high / low) ** (i / (BUDGETS - 1)))
-        say(f"plan {i + 1} of {BUDGETS}, within {budget:,} bytes")
+    smallest = schedule(graph, stages, Wish(Goal.SRAM, None, streamed))
+    found = {predicted(smallest)}
+    low, high = smallest.plan.arena_bytes, smallest.plan.outcome.whole_tensor_bytes
+    budgets = [round(low * share) for share in BELOW]
+    budgets += [round(low * (high / low) ** (i / (BUDGETS - 1))) for i in range(1, BUDGETS)]
+    for i, budget in enumerate(budgets):
+        say(f"plan {i + 2} of {len(budgets) + 1}, within {budget:,} bytes")
         try:
-            found.add(predicted(make_plan(replace(problem, capacity_bytes=budget)), stages))
+            wish = Wish(Goal.TIME, budget, streamed, int(graph.macs * MOST_AGAIN))
+            found.add(predicted(schedule(graph, stages, wish)))
         except DoesNotFit:
-            continue  # rows did not pack into this budget; a smaller plan is on the curve already
+            continue  # too little, or rows did not pack into it and a smaller plan is on the curve already
     return _undominated(found)
 
 

@@ -56,8 +56,10 @@ def _plan(plan: Plan, stages: Sequence[Stage]) -> Json:
         "macs": done,
         "recomputed_macs": done - needed,
         "predicted_instructions": predict.instructions(plan, stages),
+        "blocks": [{"block": c.block, "chunks": c.chunks, "band_rows": c.band} for c in plan.cascades],
         "steps": len(plan.steps),
         "status": plan.outcome.status.value,
+        "reason": plan.outcome.reason,
         "solve_seconds": round(plan.outcome.solve_seconds, 3),
     }
 

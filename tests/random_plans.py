@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,16 +11,16 @@ from generator import passes
 from generator.emit.unit import Unit
 from generator.ir import Graph
 from generator.lower import lower
-from generator.plan import Plan
-from generator.planner import Goal, Problem, check, make_plan
+from generator.planner import Goal, Problem, check
+from generator.schedule import Scheduled, Wish, schedule
 from generator.stage import Stage, stages
 from generator.targets import Isa
 
 
 def few_tries(patch: pytest.MonkeyPatch) -> None:
     """Lets the planner search for addresses a little only: the sweep asks whether plans are right, not how small."""
-    for name, few in (("_ROUNDS", 6), ("_SEARCH", 0.05)):
-        patch.setattr(f"generator.planner.place.{name}", few, raising=False)
+    for name, few in (("_FIT_ROUNDS", 6), ("_SEARCH", 0.05), ("_RUNS", 4), ("_WORK", 200_000)):
+        patch.setattr(f"generator.planner.place.{name}", few)
 
 
 def prepared(graph: Graph, seed: int) -> tuple[Graph, tuple[Stage, ...]]:
@@ -37,26 +36,29 @@ def problems(graph: Graph, chosen: Sequence[Stage]) -> list[tuple[Problem, Goal]
     return [(plain, Goal.SRAM), (plain, Goal.TIME), *streamed]
 
 
-def _plan(problem: Problem, goal: Goal) -> Plan:
+def _plan(graph: Graph, chosen: Sequence[Stage], wish: Wish) -> Scheduled:
     """A plan that the check finds clean and that keeps its promises."""
-    plan = make_plan(problem, goal)
-    assert check(problem, plan) == []
-    assert plan.outcome.bound_bytes <= plan.arena_bytes
-    assert problem.capacity_bytes is None or plan.arena_bytes <= problem.capacity_bytes
-    return plan
+    made = schedule(graph, chosen, wish)
+    problem = lower(made.graph, made.stages, wish.capacity_bytes, wish.stream_input, banded=False)
+    assert check(problem, made.plan) == []
+    assert made.plan.outcome.bound_bytes <= made.plan.arena_bytes
+    assert wish.capacity_bytes is None or made.plan.arena_bytes <= wish.capacity_bytes
+    return made
 
 
-def _plans(graph: Graph, chosen: Sequence[Stage], rng: np.random.Generator) -> list[Plan]:
-    """The smallest plan, and one with a random capacity, with streamed input, or with both."""
+def _plans(graph: Graph, chosen: Sequence[Stage], rng: np.random.Generator) -> list[Scheduled]:
+    """The smallest plan; then one with a random capacity, with streamed input, or with rows computed again."""
     stream = len(graph.inputs) == 1 and bool(rng.random() < 0.5)
-    smallest = _plan(lower(graph, chosen, None), Goal.SRAM)
-    problem = lower(graph, chosen, None, stream)
-    least = _plan(problem, Goal.SRAM) if stream else smallest
-    if stream and rng.random() < 0.5:
+    smallest = _plan(graph, chosen, Wish(Goal.SRAM))
+    least = _plan(graph, chosen, Wish(Goal.SRAM, None, stream)) if stream else smallest
+    kind = rng.random()
+    if stream and kind < 0.3:
         return [smallest, least]
-    most = max(least.arena_bytes, least.outcome.whole_tensor_bytes)
-    capacity = int(rng.integers(least.arena_bytes, most, endpoint=True))
-    return [smallest, _plan(replace(problem, capacity_bytes=capacity), Goal.TIME)]
+    if kind < 0.65:
+        return [smallest, _plan(graph, chosen, Wish(Goal.SRAM, None, stream, most_macs=None))]
+    most = max(least.plan.arena_bytes, least.plan.outcome.whole_tensor_bytes)
+    capacity = int(rng.integers(least.plan.arena_bytes, most, endpoint=True))
+    return [smallest, _plan(graph, chosen, Wish(Goal.TIME, capacity, stream))]
 
 
 def units_of(graph: Graph, seed: int) -> list[Unit]:
@@ -67,4 +69,4 @@ def units_of(graph: Graph, seed: int) -> list[Unit]:
     except Exception as error:
         error.add_note(f"seed {seed}: `python tests/random_seed.py {seed}` says more")
         raise
-    return [Unit(f"seed_{seed}_{i}", planned, chosen, plan) for i, plan in enumerate(plans)]
+    return [Unit(f"seed_{seed}_{i}", made.graph, made.stages, made.plan) for i, made in enumerate(plans)]

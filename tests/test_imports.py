@@ -26,6 +26,7 @@ _ALL = {
     "emit",
     "report",
     "predict",
+    "schedule",
 }
 ALLOWED: dict[str, set[str]] = {
     "__init__": set(),
@@ -47,7 +48,8 @@ ALLOWED: dict[str, set[str]] = {
     "predict": {"plan", "kernels", "stage"},
     "emit": {"ir", "plan", "ops", "kernels", "stage", "predict", "targets"},
     "report": {"ir", "passes", "plan", "stage", "predict", "targets"},
-    "pareto": {"ir", "plan", "planner", "lower", "stage", "predict"},
+    "schedule": {"ir", "plan", "planner", "lower", "split", "stage"},
+    "pareto": {"ir", "planner", "schedule", "stage", "predict"},
     "build": _ALL,
     "cli": _ALL | {"build", "console", "host_tools"},
     "cli_buffers": {"planner", "console"},

@@ -1,0 +1,51 @@
+"""From ops with kernels to a plan: the problem lowered, planned, and the graph cut where the plan says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from generator import split
+from generator.ir import Graph
+from generator.lower import lower
+from generator.plan import Plan
+from generator.planner import Goal, PlanFault, check, make_plan
+from generator.stage import Stage, stages_like
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a plan is asked for."""
+
+    goal: Goal = Goal.TIME
+    capacity_bytes: int | None = None  # of the arena; None: as much as it takes
+    stream_input: bool = False  # the input arrives row by row
+    most_macs: int | None = 0  # that may be computed again; None: as many as the capacity takes
+
+
+@dataclass(frozen=True, eq=False)
+class Scheduled:
+    """A plan, and the graph and the stages that it is for."""
+
+    graph: Graph
+    stages: tuple[Stage, ...]
+    plan: Plan
+
+
+def schedule(
+    graph: Graph, stages: Sequence[Stage], wish: Wish, say: Callable[[str], None] = lambda _: None
+) -> Scheduled:
+    """The plan of a graph, whose blocks are cut into chunks of channels where the plan wants that.
+
+    Raises DoesNotFit where no plan is within the capacity, PlanFault where the check refuses what was made.
+    """
+    plan = make_plan(lower(graph, stages, wish.capacity_bytes, wish.stream_input), wish.goal, wish.most_macs, say)
+    if all(cascade.chunks == 1 for cascade in plan.cascades):
+        return Scheduled(graph, tuple(stages), plan)
+    for cascade in plan.cascades:
+        block = next(b for b in split.blocks(graph) if b.ops[0] == cascade.block)
+        graph = split.split(graph, block, cascade.chunks)
+    cut = stages_like(stages[0], graph)
+    if faults := check(lower(graph, cut, wish.capacity_bytes, wish.stream_input, banded=False), plan):
+        raise PlanFault(f"the plan is wrong, please report this: {'; '.join(faults[:3])}")
+    return Scheduled(graph, cut, plan)
