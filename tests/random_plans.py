@@ -31,8 +31,8 @@ def prepared(graph: Graph, seed: int) -> tuple[Graph, tuple[Stage, ...]]:
 
 def problems(graph: Graph, chosen: Sequence[Stage]) -> list[tuple[Problem, Goal]]:
     """By rows, with whole tensors, and by rows with streamed input where there is one input."""
-    plain = lower(graph, chosen, None)
-    streamed = [(lower(graph, chosen, None, True), Goal.SRAM)] if len(graph.inputs) == 1 else []
+    plain = lower(graph, chosen, None, banded=False)
+    streamed = [(lower(graph, chosen, None, True, banded=False), Goal.SRAM)] if len(graph.inputs) == 1 else []
     return [(plain, Goal.SRAM), (plain, Goal.TIME), *streamed]
 
 

@@ -11,8 +11,10 @@ import hashlib
 from collections.abc import Callable
 
 from generator.ir import Graph, Node
+from generator.kernels import choose
 from generator.ops import Reshape
 from generator.plan import Plan, Ring, Step
+from generator.targets import Isa
 
 _WORD = 8  # bytes of hash for one byte of the arena
 
@@ -61,6 +63,9 @@ class _Arena:
             raise IndexError
         return slice(at * _WORD, (at + ring.row_bytes) * _WORD)
 
+    def at(self, name: str, y: int) -> int:
+        return self._span(self._rings[name], y).start
+
     def read(self, name: str, y: int) -> bytes:
         return bytes(self._words[self._span(self._rings[name], y)])
 
@@ -69,7 +74,10 @@ class _Arena:
 
 
 def replays(rows: Rows, plan: Plan) -> bool:
-    """Whether every row that the plan computes, and every output, is right; a kernel's row spoils its own inputs."""
+    """Whether every row that the plan computes, and every output, is right.
+
+    A kernel's row spoils its own inputs, but for one that it may overwrite.
+    """
     try:
         return _replays(rows, plan, _Arena(plan))
     except (IndexError, ZeroDivisionError):
@@ -93,6 +101,15 @@ def _replays(rows: Rows, plan: Plan, arena: _Arena) -> bool:
     )
 
 
+def _overwritten(node: Node) -> str | None:
+    """The tensor whose row y the kernel reads, byte by byte, before it writes its own row y there."""
+    place = choose(node, (Isa.C,)).in_place(node)
+    if place is None or node.row_inputs[place].data is not None:
+        return None
+    name = node.row_inputs[place].name
+    return name if [t.name for t in node.row_inputs].count(name) == 1 else None
+
+
 def _computes(rows: Rows, step: Step, y: int, arena: _Arena) -> bool:
     """Whether one row of a step, once it is done, is right."""
     if step.delivers:
@@ -103,6 +120,12 @@ def _computes(rows: Rows, step: Step, y: int, arena: _Arena) -> bool:
     name, kind = node.output.name, node.output.type
     if not 0 <= y < kind.rows:
         return False
+    over = _overwritten(node)
+    kept = arena.read(over, y) if over is not None and arena.at(over, y) == arena.at(name, y) else None
+
+    def read(tensor: str, row: int) -> bytes:
+        return kept if kept is not None and (tensor, row) == (over, y) else arena.read(tensor, row)
+
     arena.write(name, y, bytes(kind.row_bytes * _WORD))
-    arena.write(name, y, rows.computed(node, y, arena.read))
+    arena.write(name, y, rows.computed(node, y, read))
     return arena.read(name, y) == rows.row(name, y)
