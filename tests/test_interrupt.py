@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic, sleep
@@ -18,6 +19,7 @@ from test_allocate import csv_of, full
 
 from generator.planner import remat
 from generator.planner.allocate import Problem, check, csv_file
+from generator.planner.beside import beside
 from generator.planner.remat.check import check as check_sequence
 from generator.planner.remat.memory import peak
 
@@ -56,6 +58,31 @@ def graph_file(folder: Path) -> Path:
     path = folder / "graph.json"
     path.write_text(json.dumps({"directed": True, "nodes": nodes, "links": links}))
     return path
+
+
+def test_ctrl_c_waits_for_the_work_beside_and_is_raised_again():
+    stop, ended = threading.Event(), threading.Event()
+
+    def work() -> None:
+        sleep(1)  # till the main thread waits; it alone hears the signal
+        signal.raise_signal(signal.SIGINT)
+        stop.wait(20)
+        sleep(0.3)
+        ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        beside(work, stop.set)
+
+    assert ended.is_set()
+
+
+def test_work_beside_is_told_to_stop_when_its_time_is_over_and_still_answers():
+    stop = threading.Event()
+
+    assert beside(lambda: (stop.wait(20), "late")[1], stop.set, 0.05) == "late"
+    assert stop.is_set()
+    with pytest.raises(ZeroDivisionError):
+        beside(lambda: 1 // 0, stop.set)
 
 
 def test_buffers_get_the_lowest_offsets_so_far(tmp_path: Path):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
-from threading import Thread
 from time import monotonic
 
 from ortools.sat.python import cp_model
+
+from generator.planner.beside import beside
 
 
 @dataclass
@@ -49,19 +50,9 @@ def solve(model: cp_model.CpModel, limit: Limit) -> Answer:
     engine.parameters.max_deterministic_time = limit.deterministic
     engine.parameters.max_time_in_seconds = limit.seconds
     engine.parameters.catch_sigint_signal = False
-    status: list[cp_model.CpSolverStatus] = []
-    # In a thread of its own, since the main thread sees Ctrl-C only between two lines of Python.
-    worker = Thread(target=lambda: status.append(engine.solve(model)))
-    worker.start()
-    try:
-        while worker.is_alive():
-            worker.join(0.1)
-    except KeyboardInterrupt:
-        engine.stop_search()
-        worker.join()
-        raise
+    status = beside(lambda: engine.solve(model), engine.stop_search)
     limit.deterministic -= engine.response_proto.deterministic_time
-    found = status[0] in (cp_model.OPTIMAL, cp_model.FEASIBLE)
-    infeasible = status[0] == cp_model.INFEASIBLE
-    bound = None if infeasible or status[0] == cp_model.MODEL_INVALID else ceil(engine.best_objective_bound - 1e-6)
-    return Answer(bound, found, status[0] == cp_model.OPTIMAL, infeasible, engine.value)
+    found = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
+    infeasible = status == cp_model.INFEASIBLE
+    bound = None if infeasible or status == cp_model.MODEL_INVALID else ceil(engine.best_objective_bound - 1e-6)
+    return Answer(bound, found, status == cp_model.OPTIMAL, infeasible, engine.value)
