@@ -2,199 +2,193 @@
 
 A bundle is what must keep its shape: one row with a place of its own, a tensor whose rows lie one after the other (each
 still dies by itself, so others may move in behind it), or the scratch of an op (alive again and again at one address).
-Where every bundle is a plain rectangle of time and bytes, or as good as one, allocate's exact search finds the places.
-Otherwise every bundle goes to the lowest address that is free; the order of placing is improved by moving those that
-ended too high to the front (squeaky wheel optimisation, Joslin and Clements, JAIR 1999), with a fixed seed and effort.
+Three ways aim at the height wanted, in turn. First fit: each bundle at the lowest free address, those that ended too
+high moved forward in the order (squeaky wheel optimisation, Joslin and Clements, JAIR 1999). A sweep over time, many
+placements side by side. Allocate's exact search, with one bundle at the top and boxes below it. Where none comes down
+to that height, the sweep bisects above it. Seeds and effort are fixed, so equal bundles get equal addresses.
 """
 
 from __future__ import annotations
 
 import random
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count, islice, pairwise, product
 
-import numpy as np
-from numpy.typing import NDArray
-
-from generator.planner.allocate import Buffer, allocate
+from generator.errors import ShoehornError
+from generator.planner.allocate import Buffer, Problem, Status, allocate
+from generator.planner.allocate.solve import MOST_SEARCHED
+from generator.planner.bundles import Bundle, Piece, load, profile
 from generator.planner.problem import ALIGNMENT
+from generator.planner.sweep import MOST_HEIGHT, Manner, Sweep
 
-_EFFORT = 120_000  # pieces placed from each first order; a few seconds
-_ROUNDS = 120
-_SEARCH = 20.0  # effort of allocate's search, about seconds
+_FIT_PAIRS = 500_000_000  # pairs of bundles, some 1/32 of which first fit compares; about a second
+_FIT_ROUNDS = 30  # for each first order
+_FIRST_WORK = 20_000_000  # of the sweep at the height wanted, before the exact search; about half a second
+_WORK = 300_000_000  # of the sweep at the height wanted after it; about 5 s
+_RUNS = 120  # of the sweep at the height wanted, at most
+_LOWERING_WORK = 100_000_000  # of the sweep above it
+_LOWERING_TRIES = 16  # runs at each height above it
+_SEARCH = 8.0  # effort of allocate's search, about seconds
+_WIDTHS = (32, 128, 512, 1024, 2048)
+_POWERS = (0, 1, 3, 8)
+_NOISES = (0.02, 0.1, 0.3)
+
+Placement = tuple[int, dict[str, int]]
+"""The height and the base of each bundle, by name."""
 
 
-@dataclass(frozen=True)
-class Piece:
-    """`bytes` at `offset` of a bundle, alive from time `first` to time `last`, both inclusive."""
+def _keys(bundles: Sequence[Bundle]) -> Iterator[list[tuple[int, ...]]]:
+    """What first fit takes first: a key per bundle, the smallest in front."""
+    crowd = profile(bundles)
+    yield [(-b.bytes, b.first) for b in bundles]
+    yield [(b.first, -b.bytes) for b in bundles]
+    yield [(-max(crowd.most(p.first, p.last) for p in b.pieces), -b.bytes, b.first) for b in bundles]
+    yield [(-b.bytes * (b.last - b.first + 1), b.first) for b in bundles]
 
-    offset: int
-    bytes: int
-    first: int
-    last: int
+
+def _manners() -> Iterator[Manner]:
+    """How the sweep is run, one after the other without end; always the same ones."""
+    for width, backwards, power in product(_WIDTHS, (False, True), _POWERS):
+        yield Manner(width, backwards, power)
+    for seed in count(1):
+        for noise, power, backwards in product(_NOISES, _POWERS, (False, True)):
+            yield Manner(_WIDTHS[1 + seed % 3], backwards, power, noise, seed)
 
 
-@dataclass(frozen=True)
-class Bundle:
-    """Pieces that keep their distances. `sinks`: it may be put at the top of the arena at once."""
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
-    name: str
-    pieces: tuple[Piece, ...]
-    sinks: bool = False
+
+def _placement(bundles: Sequence[Bundle], bases: Mapping[str, int]) -> Placement:
+    return max((bases[b.name] + b.bytes for b in bundles), default=0), dict(bases)
+
+
+class _Tries:
+    """A sweep of these bundles, run in one manner after the other."""
+
+    def __init__(self, bundles: Sequence[Bundle]) -> None:
+        self._bundles = bundles
+        self._sweep = Sweep(bundles, ALIGNMENT)
 
     @property
-    def bytes(self) -> int:
-        return max(p.offset + p.bytes for p in self.pieces)
+    def work(self) -> int:
+        return self._sweep.work
 
-    @property
-    def first(self) -> int:
-        return min(p.first for p in self.pieces)
+    def fitted(self, wanted: int) -> Placement:
+        """The best of some rounds of first fit."""
+        best: Placement | None = None
+        n = len(self._bundles)
+        rounds = max(1, min(_FIT_ROUNDS, _FIT_PAIRS // (n * n)))
+        for keys in _keys(self._bundles):
+            ranks = [(not b.sinks, key, i) for i, (b, key) in enumerate(zip(self._bundles, keys, strict=True))]
+            order = [i for _, _, i in sorted(ranks)]
+            chance = random.Random(0)
+            for _ in range(rounds):
+                found = self._fit(order, wanted)
+                best = min(best or found, found, key=lambda placement: placement[0])
+                if best[0] <= wanted:
+                    return best
+                order = self._squeak(order, found, wanted, chance)
+        assert best is not None
+        return best
 
-    @property
-    def last(self) -> int:
-        return max(p.last for p in self.pieces)
+    def _fit(self, order: Sequence[int], wanted: int) -> Placement:
+        first = self._bundles[order[0]]
+        top = (wanted - first.bytes) // ALIGNMENT * ALIGNMENT if first.sinks else 0
+        return self._named(self._sweep.fit(order, max(0, top)))
 
+    def _squeak(self, order: Sequence[int], found: Placement, wanted: int, chance: random.Random) -> list[int]:
+        """The order with the bundles that ended above the height wanted moved towards the front."""
+        rank = {}
+        for place, i in enumerate(order):
+            bundle = self._bundles[i]
+            high = found[1][bundle.name] + bundle.bytes > wanted
+            rank[i] = (not bundle.sinks, chance.uniform(0.3, 0.9) * place - 1 if high else place)
+        return sorted(order, key=lambda i: rank[i])
 
-def _profile(bundles: Sequence[Bundle]) -> tuple[list[int], list[int]]:
-    """Moments at which something is born or dies, and the bytes alive from each to the next."""
-    changes: dict[int, int] = {}
-    for piece in (p for b in bundles for p in b.pieces):
-        changes[piece.first] = changes.get(piece.first, 0) + piece.bytes
-        changes[piece.last + 1] = changes.get(piece.last + 1, 0) - piece.bytes
-    moments = sorted(changes)
-    return moments, list(accumulate(changes[moment] for moment in moments))
+    def _named(self, bases: Sequence[int]) -> Placement:
+        return _placement(self._bundles, {b.name: at for b, at in zip(self._bundles, bases, strict=True)})
 
-
-def load(bundles: Sequence[Bundle]) -> int:
-    """Most bytes alive at one time: no placement is lower."""
-    return max(_profile(bundles)[1], default=0)
-
-
-def _crowds(bundles: Sequence[Bundle]) -> dict[str, int]:
-    """For each bundle the most bytes alive at a time at which it is alive itself."""
-    moments, alive = _profile(bundles)
-
-    def crowd(piece: Piece) -> int:
-        return max(alive[bisect_left(moments, piece.first) : bisect_right(moments, piece.last)])
-
-    return {b.name: max(map(crowd, b.pieces)) for b in bundles}
-
-
-class _Arena:
-    """What has been placed so far, as arrays over all pieces; slots not in use have no lifetime."""
-
-    def __init__(self, pieces: int) -> None:
-        self._first: NDArray[np.int64] = np.full(pieces, 1, np.int64)
-        self._last: NDArray[np.int64] = np.zeros(pieces, np.int64)
-        self._low: NDArray[np.int64] = np.zeros(pieces, np.int64)
-        self._high: NDArray[np.int64] = np.zeros(pieces, np.int64)
-        self._used = 0
-        self.height = 0
-
-    def put(self, bundle: Bundle, base: int) -> None:
-        for piece in bundle.pieces:
-            i = self._used
-            self._first[i], self._last[i] = piece.first, piece.last
-            self._low[i], self._high[i] = base + piece.offset, base + piece.offset + piece.bytes
-            self._used += 1
-        self.height = max(self.height, base + bundle.bytes)
-
-    def lowest(self, bundle: Bundle) -> int:
-        """The lowest base, a multiple of ALIGNMENT, at which the bundle hits nothing that is alive with it."""
-        used = slice(0, self._used)
-        starts, ends = [], []
-        for piece in bundle.pieces:
-            near = (self._first[used] <= piece.last) & (self._last[used] >= piece.first)
-            starts.append(self._low[used][near] - piece.offset - piece.bytes)
-            ends.append(self._high[used][near] - piece.offset)
-        start, end = np.concatenate(starts), np.concatenate(ends)  # bases strictly between are forbidden
-        if not start.size:
-            return 0
-        order = np.argsort(start, kind="stable")
-        start, end = start[order], -(-np.maximum.accumulate(end[order]) // ALIGNMENT) * ALIGNMENT
-        base = np.maximum(np.concatenate((np.zeros(1, np.int64), end)), 0)
-        free = np.nonzero(base[:-1] <= start)[0]
-        return int(base[free[0]]) if free.size else int(base[-1])
-
-
-def _place(order: Sequence[Bundle], target: int, pieces: int) -> tuple[int, dict[str, int]]:
-    """Height and base of each bundle, placed in order; a sinking bundle goes to the top of `target` bytes."""
-    arena = _Arena(pieces)
-    bases: dict[str, int] = {}
-    for bundle in order:
-        top = (target - bundle.bytes) // ALIGNMENT * ALIGNMENT
-        bases[bundle.name] = top if bundle.sinks and top >= 0 and not bases else arena.lowest(bundle)
-        arena.put(bundle, bases[bundle.name])
-    return arena.height, bases
-
-
-def _orders(bundles: Sequence[Bundle]) -> Iterator[list[Bundle]]:
-    """Orders to begin with; the first to be placed is what may sink to the top."""
-    crowds = _crowds(bundles)
-    keys: tuple[Callable[[Bundle], tuple[int, ...]], ...] = (
-        lambda b: (-b.bytes, b.first),
-        lambda b: (b.first, -b.bytes),
-        lambda b: (-crowds[b.name], -b.bytes, b.first),
-        lambda b: (-b.bytes * (b.last - b.first + 1), b.first),
-    )
-    for key in keys:
-        yield sorted(bundles, key=lambda b: (not b.sinks, key(b), b.name))
-
-
-def _boxed(bundle: Bundle) -> Bundle:
-    """The bundle as one piece that holds all of its pieces."""
-    return Bundle(bundle.name, (Piece(0, bundle.bytes, bundle.first, bundle.last),))
-
-
-def _exact(bundles: Sequence[Bundle], _: int) -> tuple[int, dict[str, int]] | None:
-    """Places by exact search, as far as that comes; None where boxes would take more bytes at one time than pieces."""
-    boxes = list(map(_boxed, bundles))
-    if load(boxes) > load(bundles):
+    def at(self, height: int, manners: Iterator[Manner], work: int) -> Placement | None:
+        """A placement within `height`, from the first manner that gives one; None when `work` or they are at an end."""
+        end = self._sweep.work + work
+        while self._sweep.work < end and (manner := next(manners, None)) is not None:
+            bases = self._sweep.run(height, manner, end - self._sweep.work)
+            if bases is not None:
+                return self._named(bases)
         return None
-    start = min((b.first for b in boxes), default=0)
-    buffers = (Buffer(b.name, b.first - start, b.last - start + 1, b.bytes) for b in boxes)
-    found = allocate(buffers, alignment=ALIGNMENT, effort=_SEARCH)
-    return max((found.offsets[b.name] + b.bytes for b in boxes), default=0), dict(found.offsets)
 
 
-def place(bundles: Sequence[Bundle], enough: int) -> tuple[int, dict[str, int]]:
-    """The lowest height found and the base of each bundle, by name; stops at `enough` bytes."""
-    ways = (_exact, _squeaked) if not any(b.sinks for b in bundles) else (_squeaked, _exact)
-    best: tuple[int, dict[str, int]] | None = None
-    for way in ways:
-        found = way(bundles, enough)
-        if found is not None and (best is None or found[0] < best[0]):
-            best = found
-        if best is not None and best[0] <= enough:
-            break
-    assert best is not None
+def _ceiling(bundle: Bundle) -> Iterator[Buffer]:
+    """What a bundle at the top takes: from its lowest living byte to the top, over time."""
+    pieces = sorted(bundle.pieces, key=lambda p: p.offset)
+    top = _aligned(bundle.bytes)
+    changes = sorted({time for p in pieces for time in (p.first, p.last + 1)})
+    for time, after in pairwise(changes):
+        lowest = next((p.offset for p in pieces if p.first <= time <= p.last), None)
+        if lowest is not None:
+            yield Buffer(f"{bundle.name} from {time}", time, after, top - lowest // ALIGNMENT * ALIGNMENT)
+
+
+def _boxed(bundle: Bundle) -> Buffer:
+    """The rectangle of time and bytes that holds a bundle."""
+    return Buffer(bundle.name, bundle.first, bundle.last + 1, bundle.bytes)
+
+
+def _exact(bundles: Sequence[Bundle], wanted: int) -> tuple[Placement | None, int]:
+    """By exact search, one bundle at the top, the others as boxes: a placement, and the least height of any such.
+
+    Nothing is said where boxes take more than `wanted` at one time, or where they are very many.
+    """
+    sinking = next((b for b in bundles if b.sinks and len(b.pieces) > 1), None)
+    boxes = [_boxed(b) for b in bundles if b is not sinking]
+    ceiling = tuple(_ceiling(sinking)) if sinking else ()
+    height = _aligned(wanted)
+    if len(boxes) > MOST_SEARCHED or Problem(tuple(boxes), None, ALIGNMENT, ceiling).peak.bytes > height:
+        return None, 0
+    found = allocate(boxes, height, alignment=ALIGNMENT, ceiling=ceiling, effort=_SEARCH)
+    if found.status is Status.INFEASIBLE:
+        found = allocate(boxes, alignment=ALIGNMENT, ceiling=ceiling, effort=_SEARCH)
+    if found.height is None:
+        return None, found.bound
+    top = {} if sinking is None else {sinking.name: found.height - _aligned(sinking.bytes)}
+    return _placement(bundles, {**found.offsets, **top}), found.bound
+
+
+def _lower(tries: _Tries, wanted: int, best: Placement) -> Placement:
+    """The lowest placement above `wanted` that bisecting finds, or `best`."""
+    low, work = wanted, _LOWERING_WORK
+    while best[0] - low > ALIGNMENT and work > 0:
+        height = (low + best[0]) // 2 // ALIGNMENT * ALIGNMENT
+        before = tries.work
+        found = tries.at(height, islice(_manners(), _LOWERING_TRIES), work)
+        work -= tries.work - before
+        low = low if found else height
+        best = found or best
     return best
 
 
-def _squeaked(bundles: Sequence[Bundle], enough: int) -> tuple[int, dict[str, int]] | None:
-    """Places by first fit in many orders."""
-    pieces = sum(len(b.pieces) for b in bundles)
-    rounds = max(2, min(_ROUNDS, _EFFORT // max(1, pieces)))
-    best: tuple[int, dict[str, int]] | None = None
-    for order in _orders(bundles):
-        chance = random.Random(0)
-        for _ in range(rounds):
-            found = _place(order, enough, pieces)
-            if best is None or found[0] < best[0]:
-                best = found
-            if best[0] <= enough:
-                return best
-            order = _squeak(order, found[1], enough, chance)
-    assert best is not None
-    return best
+def place(bundles: Sequence[Bundle], enough: int) -> Placement:
+    """The lowest placement found; stops at `enough` bytes. Equal bundles get equal bases.
+
+    ShoehornError: so many bytes are alive at one time that no board has them. HostError: there is no C compiler.
+    """
+    if not bundles:
+        return 0, {}
+    wanted = max(enough, load(bundles))
+    if wanted > MOST_HEIGHT:
+        raise ShoehornError(f"{wanted:,} bytes are alive at one time, which is more than {MOST_HEIGHT:,}")
+    tries, manners = _Tries(bundles), islice(_manners(), _RUNS)
+    best = tries.fitted(wanted)
+    if best[0] > wanted:
+        best = tries.at(wanted, manners, _FIRST_WORK) or best
+    if best[0] > wanted:
+        found, least = _exact(bundles, wanted)
+        best = found if found and found[0] < best[0] else best
+        wanted = max(wanted, least)  # a bundle that is no box may still lie lower, but hardly
+    if best[0] > wanted:
+        best = tries.at(wanted, manners, _WORK) or best
+    return _lower(tries, wanted, best)
 
 
-def _squeak(order: Sequence[Bundle], bases: dict[str, int], enough: int, chance: random.Random) -> list[Bundle]:
-    """The order with the bundles that ended above `enough` moved towards the front."""
-    rank = {
-        b.name: (chance.uniform(0.3, 0.9) * i - 1 if bases[b.name] + b.bytes > enough else i)
-        for i, b in enumerate(order)
-    }
-    return sorted(order, key=lambda b: (not b.sinks, rank[b.name]))
+__all__ = ["Bundle", "Piece", "Placement", "load", "place"]

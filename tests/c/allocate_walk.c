@@ -24,6 +24,8 @@ static void require(int holds, const char *what)
     }
 }
 
+static int32_t ceiling[SECTIONS];
+
 static int apart(const sh_alloc_problem *p, const int64_t *at, int64_t height)
 {
     for (int32_t i = 0; i < p->buffers; i++) {
@@ -70,7 +72,7 @@ int main(void)
     int32_t lower[MOST], upper[MOST], size[MOST], order[MOST], lowered = 0;
     int64_t at[MOST];
     for (int round = 0; round < 2000; round++) {
-        sh_alloc_problem p = {1 + below(MOST), SECTIONS, lower, upper, size};
+        sh_alloc_problem p = {1 + below(MOST), SECTIONS, lower, upper, size, ceiling};
         for (int32_t i = 0; i < p.buffers; i++) {
             lower[i] = below(SECTIONS);
             upper[i] = lower[i] + 1 + below(SECTIONS - lower[i]);

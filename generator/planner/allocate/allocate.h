@@ -6,14 +6,15 @@
 #include <stdint.h>
 
 // Time is cut into sections, within which nothing begins or ends. Buffer i takes size[i] > 0 units
-// of memory throughout sections lower[i] to upper[i] - 1; the sizes alive in a section sum to less
-// than 2^28.
+// of memory throughout sections lower[i] to upper[i] - 1; the sizes alive in a section and its
+// ceiling sum to less than 2^28.
 typedef struct sh_alloc_problem {
     int32_t buffers;
     int32_t sections;
     const int32_t *lower; // buffers of them, as upper and size
     const int32_t *upper;
     const int32_t *size;
+    const int32_t *ceiling; // for each section: units below the capacity that are not to be had
 } sh_alloc_problem;
 
 // What makes a section the one to branch on: the least sum of these. All are >= 0.

@@ -39,10 +39,10 @@ class Taste:
 class Sections:
     """A problem in units: time cut into sections, sizes divided by what divides them all. An entry per buffer."""
 
-    count: int  # of the sections
     lower: Sequence[int]
     upper: Sequence[int]
     size: Sequence[int]
+    ceiling: Sequence[int]  # an entry per section: units below the height that are not to be had
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ class Native:
         ffi = self._library.ffi
         self._n = len(sections.size)
         self._keep = [ffi.new("int32_t[]", list(row)) for row in (sections.lower, sections.upper, sections.size)]
-        self._problem = ffi.new("sh_alloc_problem *", [self._n, sections.count, *self._keep])
+        self._keep.append(ffi.new("int32_t[]", list(sections.ceiling)))
+        self._problem = ffi.new("sh_alloc_problem *", [self._n, len(sections.ceiling), *self._keep])
 
     def greedy(self, order: Sequence[int], lowest: bool) -> tuple[int, ...]:
         """Offsets of the buffers, placed in this order into the tightest gap each, or into the lowest."""

@@ -38,12 +38,15 @@ class Peak:
 class Problem:
     """Buffers alive at one time must lie apart. Offsets and the height are multiples of `alignment`.
 
+    `ceiling` is what stands at the top, ending where the height ends, whatever that will be: one at a time.
+
     ShoehornError: two buffers have one id, a lifetime is empty, or a number is out of range.
     """
 
     buffers: tuple[Buffer, ...]
     capacity: int | None = None  # bytes; None: as much as it takes
     alignment: int = 1  # bytes
+    ceiling: tuple[Buffer, ...] = ()
 
     def __post_init__(self) -> None:
         if self.alignment < 1:
@@ -51,7 +54,7 @@ class Problem:
         if self.capacity is not None and self.capacity < 0:
             raise ShoehornError(f"a capacity of {self.capacity} bytes is none; 0 or more")
         seen = set()
-        for b in self.buffers:
+        for b in (*self.buffers, *self.ceiling):
             name = f"buffer '{b.id[:_LINE]}'"
             if b.id in seen:
                 raise ShoehornError(f"{name} is there twice; ids must differ")
@@ -60,6 +63,9 @@ class Problem:
             if not 0 <= b.size <= MOST_BYTES:
                 raise ShoehornError(f"{name}: size {b.size} is not in 0..{MOST_BYTES} bytes")
             seen.add(b.id)
+        for one, after in pairwise(sorted(self.ceiling, key=lambda b: b.lower)):
+            if one.upper > after.lower:
+                raise ShoehornError(f"ceilings '{one.id[:_LINE]}' and '{after.id[:_LINE]}' are there at one time")
 
     def aligned(self, size: int) -> int:
         """The size with the padding behind it."""
@@ -69,7 +75,7 @@ class Problem:
     def peak(self) -> Peak:
         """No placement is lower than this many bytes; the earliest such time."""
         change: dict[int, int] = {}
-        for b in self.buffers:
+        for b in (*self.buffers, *self.ceiling):
             change[b.lower] = change.get(b.lower, 0) + self.aligned(b.size)
             change[b.upper] = change.get(b.upper, 0) - self.aligned(b.size)
         load, most, span = 0, 0, (0, 0)
@@ -77,7 +83,7 @@ class Problem:
             load += change[time]
             if load > most:
                 most, span = load, (time, after)
-        ids = tuple(b.id for b in self.buffers if b.lower <= span[0] < b.upper and b.size)
+        ids = tuple(b.id for b in (*self.buffers, *self.ceiling) if b.lower <= span[0] < b.upper and b.size)
         return Peak(most, *span, ids)
 
 

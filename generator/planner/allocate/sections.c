@@ -92,7 +92,7 @@ static int stacks_fit(search *q, const part *t)
         q->used.work += upper - lower + 8; // 8: what a buffer costs beside its sections
     }
     for (int32_t i = t->begin; i < t->end; i++) {
-        highest = most(highest, top[i]);
+        highest = most(highest, top[i] + q->p->ceiling[i]);
     }
     return highest <= q->capacity;
 }
@@ -156,9 +156,15 @@ static void survey(search *q, const part *t)
     }
 }
 
+// What stays empty in the section if all that it holds lies as low as can be.
+static int32_t slack(const search *q, int32_t section)
+{
+    return q->capacity - q->p->ceiling[section] - q->s.base[section] - q->s.rest[section];
+}
+
 int sh_alloc_may_leave(const search *q, int32_t section)
 {
-    return q->s.waiting[section] || q->s.base[section] + q->s.rest[section] < q->capacity;
+    return q->s.waiting[section] || slack(q, section) > 0;
 }
 
 // The section to branch on, after fits(). There is one: nothing can slip under the lowest buffer
@@ -172,10 +178,9 @@ int32_t sh_alloc_choose(search *q, const part *t)
         if (!q->s.count[i] || q->s.barred[i]) {
             continue;
         }
-        int64_t slack = q->capacity - q->s.base[i] - q->s.rest[i];
         int64_t cost =
             (q->s.count[i] + (sh_alloc_may_leave(q, i) ? q->taste->leave : 0)) * (int64_t)1024 +
-            (q->taste->slack * slack + q->taste->level * (int64_t)q->s.base[i]) * 1024 /
+            (q->taste->slack * (int64_t)slack(q, i) + q->taste->level * (int64_t)q->s.base[i]) * 1024 /
                 q->capacity;
         if (cost < best) {
             best = cost;

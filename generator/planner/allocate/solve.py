@@ -24,24 +24,26 @@ def allocate(
     capacity: int | None = None,
     *,
     alignment: int = 1,
+    ceiling: Iterable[Buffer] = (),
     effort: float = 3.0,
     seconds: float = 600.0,
 ) -> Result:
     """The lowest placement that the effort finds; at most `capacity` bytes high where that is given.
 
+    `ceiling`: see Problem; offsets are given for `buffers` only.
     `effort` is about seconds of searching, counted in work so that equal inputs give equal offsets everywhere;
     `seconds` of wall time are a last stop. Ctrl-C gives the best so far, where there is one.
     ShoehornError: the buffers are not sound, or too much for 32-bit units. HostError: there is no C compiler.
     """
     started = perf_counter()
-    problem = Problem(tuple(buffers), capacity, alignment)
+    problem = Problem(tuple(buffers), capacity, alignment, tuple(ceiling))
     bound = problem.peak.bytes
     if capacity is not None and capacity < bound:
         return Result(Status.INFEASIBLE, {}, None, bound, perf_counter() - started, 0)
     solid = [b for b in problem.buffers if b.size]
     if not solid:
-        return Result(Status.OPTIMAL, {b.id: 0 for b in problem.buffers}, 0, 0, perf_counter() - started, 0)
-    unit = math.gcd(*(problem.aligned(b.size) for b in solid))
+        return Result(Status.OPTIMAL, {b.id: 0 for b in problem.buffers}, bound, bound, perf_counter() - started, 0)
+    unit = math.gcd(*(problem.aligned(b.size) for b in (*solid, *problem.ceiling)))
     if bound // unit >= _MOST_UNITS:
         raise ShoehornError(
             f"{bound} bytes are alive at time {problem.peak.lower}, in units of {unit} (what divides all sizes): "
@@ -57,13 +59,17 @@ def allocate(
 
 
 def _sections(problem: Problem, solid: Sequence[Buffer], unit: int) -> Sections:
-    times = sorted({time for b in solid for time in (b.lower, b.upper)})
+    times = sorted({time for b in (*solid, *problem.ceiling) for time in (b.lower, b.upper)})
     place = {time: i for i, time in enumerate(times)}
+    ceiling = [0] * (len(times) - 1)
+    for c in problem.ceiling:
+        for i in range(place[c.lower], place[c.upper]):
+            ceiling[i] = problem.aligned(c.size) // unit
     return Sections(
-        len(times) - 1,
         [place[b.lower] for b in solid],
         [place[b.upper] for b in solid],
         [problem.aligned(b.size) // unit for b in solid],
+        ceiling,
     )
 
 
@@ -73,7 +79,11 @@ class _Descent:
     def __init__(self, problem: Problem, solid: list[Buffer], unit: int, work: int, deadline: float) -> None:
         self._problem, self._solid, self._unit = problem, solid, unit
         sections = _sections(problem, solid, unit)
-        self._sizes = sections.size
+        self._reaches = [
+            size + max(sections.ceiling[lower:upper])  # from a buffer's offset to the least height that it needs
+            for lower, upper, size in zip(sections.lower, sections.upper, sections.size, strict=True)
+        ]
+        self._standing = max(sections.ceiling)  # the height is not less
         self._native = Native(sections)
         self._orders = orders(solid, sections)
         self._trials: dict[int, Iterator[Trial]] = {}  # by the height aimed at
@@ -113,7 +123,7 @@ class _Descent:
         return Result(status, offsets, self._height * self._unit, bound, seconds, self._nodes)
 
     def _take(self, offsets: tuple[int, ...]) -> None:
-        height = max(map(sum, zip(offsets, self._sizes, strict=True)))
+        height = max(self._standing, *map(sum, zip(offsets, self._reaches, strict=True)))
         if height < self._height:
             self._best, self._height = offsets, height
 

@@ -44,7 +44,7 @@ class Orders:
 
 def orders(solid: Sequence[Buffer], sections: Sections) -> Orders:
     """By width, area and the fullest time of each buffer, after MiniMalloc's WAT, TAW and TWA; then by size."""
-    loads = [0] * sections.count
+    loads = list(sections.ceiling)
     for lower, upper, size in zip(sections.lower, sections.upper, sections.size, strict=True):
         for i in range(lower, upper):
             loads[i] += size

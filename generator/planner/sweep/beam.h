@@ -1,0 +1,76 @@
+// What the files of the sweep share.
+#ifndef SH_SWEEP_BEAM_H
+#define SH_SWEEP_BEAM_H
+
+#include "sweep.h"
+
+// A bundle that is placed.
+typedef struct entry {
+    int32_t base, bundle;
+} entry;
+
+// One placement: its bundles that are still alive, sorted by base.
+typedef struct placement {
+    entry *entries;
+    int32_t count;
+} placement;
+
+// Bases strictly between `low` and `high` are forbidden; what forbids them dies at the weighted
+// times `below` (at its lower end) and `above`.
+typedef struct interval {
+    int32_t low, high;
+    double below, above;
+} interval;
+
+// A placement that could be one of the next step.
+typedef struct offered {
+    double cost;
+    uint64_t hash;
+    int32_t parent, base;
+} offered;
+
+typedef struct trail {
+    int32_t parent, base;
+} trail;
+
+typedef struct seen {
+    uint64_t hash;
+    int64_t stamp;
+} seen;
+
+typedef struct beam {
+    const sh_sweep_problem *p;
+    const sh_sweep_run *run;
+    char *memory;
+    int32_t *birth, *death, *extent; // of each bundle
+    uint64_t *kind;                  // equal for bundles that are alike from birth on
+    double *fate;                    // the weights summed up to each time
+    double now;
+    placement *states, *others;
+    int32_t states_count;
+    interval *spans; // forbidden for the bundle at hand, relative to the base of each placed bundle
+    int32_t *spans_begin, *spans_end;
+    int32_t spans_count, spans_most;
+    int32_t *near; // bundles placed and not known to be dead
+    int32_t near_count;
+    interval *intervals;
+    int32_t count;
+    double fragments; // of the placement at hand: the variation of deaths over the addresses
+    offered *offers;
+    int32_t offers_count, offers_most;
+    trail *trail;
+    seen *table;
+    uint64_t table_mask, seed;
+    int64_t step, work;
+} beam;
+
+// Memory for all, in one block; 0: there is none.
+int sh_beam_prepare(beam *q, const sh_sweep_problem *problem, const sh_sweep_run *run);
+
+void sh_beam_free(beam *q);
+
+// Fills the spans of all placed bundles for this one, and counts it among the placed; 0: there is
+// no memory.
+int sh_beam_spans(beam *q, int32_t bundle);
+
+#endif

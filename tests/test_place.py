@@ -1,0 +1,193 @@
+"""Addresses: nothing overlaps, heights against brute force, equal calls, and shapes that are no boxes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from generator.errors import ShoehornError
+from generator.planner import place as module
+from generator.planner.bundles import Bundle, Piece, load, profile
+from generator.planner.place import place
+from generator.planner.problem import ALIGNMENT
+from generator.planner.sweep import MOST_HEIGHT, Manner, Sweep
+
+
+def overlaps(bundles: Sequence[Bundle], bases: dict[str, int]) -> list[str]:
+    """Byte by byte and moment by moment: who takes what somebody else has."""
+    owner: dict[tuple[int, int], str] = {}
+    faults = []
+    for bundle in bundles:
+        for piece in bundle.pieces:
+            start = bases[bundle.name] + piece.offset
+            for byte, time in itertools.product(range(start, start + piece.bytes), range(piece.first, piece.last + 1)):
+                if owner.setdefault((byte, time), bundle.name) != bundle.name:
+                    faults.append(f"'{bundle.name}' and '{owner[byte, time]}' share byte {byte} at time {time}")
+    return faults
+
+
+def sound(bundles: Sequence[Bundle], found: tuple[int, dict[str, int]]) -> bool:
+    """Whether a placement holds every bundle at a place of its own, and is as high as it says."""
+    height, bases = found
+    assert overlaps(bundles, bases) == []
+    assert sorted(bases) == sorted(b.name for b in bundles)
+    assert all(base >= 0 and base % ALIGNMENT == 0 for base in bases.values())
+    assert height == max((bases[b.name] + b.bytes for b in bundles), default=0)
+    return True
+
+
+def least(bundles: Sequence[Bundle]) -> int:
+    """The lowest height there is: every bundle at every base below the best height so far."""
+    best = sum(-(-b.bytes // ALIGNMENT) * ALIGNMENT for b in bundles)
+
+    def apart(one: tuple[Bundle, int], other: tuple[Bundle, int]) -> bool:
+        pairs = itertools.product(one[0].pieces, other[0].pieces)
+        return all(
+            p.first > q.last
+            or q.first > p.last
+            or one[1] + p.offset >= other[1] + q.offset + q.bytes
+            or other[1] + q.offset >= one[1] + p.offset + p.bytes
+            for p, q in pairs
+        )
+
+    def down(placed: list[tuple[Bundle, int]], height: int) -> None:
+        nonlocal best
+        if len(placed) == len(bundles):
+            best = min(best, height)
+            return
+        bundle = bundles[len(placed)]
+        for base in range(0, best - bundle.bytes, ALIGNMENT):
+            if all(apart((bundle, base), other) for other in placed):
+                down([*placed, (bundle, base)], max(height, base + bundle.bytes))
+
+    down([], 0)
+    return best
+
+
+@st.composite
+def bundles_of(draw: st.DrawFn, most: int) -> tuple[Bundle, ...]:
+    """Rows, stacks of rows that die one by one or come one by one, and working memory alive now and then."""
+    times = st.integers(-1, 5)
+    found = []
+    for i in range(draw(st.integers(1, most))):
+        count = draw(st.sampled_from((1, 1, 2, 3)))
+        size = draw(st.integers(1, 9))
+        lives = [sorted(draw(st.tuples(times, times))) for _ in range(count)]
+        pieces = tuple(Piece(y * size, size, *life) for y, life in enumerate(lives))
+        if draw(st.booleans()):  # the same bytes again and again
+            pieces = tuple(Piece(0, size, t, t) for t in sorted({life[0] for life in lives}))
+        found.append(Bundle(f"b{i}", pieces, sinks=i == 0 and draw(st.booleans())))
+    return tuple(found)
+
+
+@given(bundles_of(9))
+@settings(max_examples=80, deadline=None)
+def test_nothing_overlaps_and_no_height_is_below_the_load(bundles: tuple[Bundle, ...]):
+    with pytest.MonkeyPatch.context() as patch:
+        few_tries(patch)
+        found = place(bundles, 0)
+
+    assert sound(bundles, found)
+    assert found[0] >= load(bundles)
+
+
+@given(bundles_of(3))
+@settings(max_examples=60, deadline=None)
+def test_small_cases_get_the_least_height(bundles: tuple[Bundle, ...]):
+    with pytest.MonkeyPatch.context() as patch:
+        few_tries(patch)
+
+        assert place(bundles, 0)[0] < least(bundles) + ALIGNMENT
+
+
+def few_tries(patch: pytest.MonkeyPatch) -> None:
+    for name, few in (("_WORK", 20_000), ("_LOWERING_WORK", 20_000), ("_SEARCH", 0.02), ("_FIT_ROUNDS", 5)):
+        patch.setattr(module, name, few)
+
+
+def conveyor(rows: int, sizes: Sequence[int], alive: int) -> list[Bundle]:
+    """Rows of several sizes by turns, each of which dies some rows later."""
+    return [
+        Bundle(f"{y} {i}", (Piece(0, size, y * len(sizes) + i, (y + alive) * len(sizes) + i - 1),))
+        for y in range(rows)
+        for i, size in enumerate(sizes)
+    ]
+
+
+def test_equal_calls_give_equal_places():
+    bundles = conveyor(30, (20, 28, 44, 12), 3)
+
+    assert place(bundles, 0) == place(list(bundles), 0)
+
+
+def test_rows_on_their_way_through_several_ops_take_no_more_than_are_alive():
+    bundles = conveyor(60, (96, 40, 160, 64), 3)
+
+    assert place(bundles, 0)[0] == load(bundles)
+
+
+def test_rows_move_in_behind_an_input_that_is_used_up():
+    rows = [Piece(48 * y, 48, -1, y) for y in range(20)]
+    outputs = [Bundle(f"out {y}", (Piece(0, 48, y + 1, 20),)) for y in range(20)]
+    bundles = [Bundle("input", tuple(rows), sinks=True), *outputs]
+    height, bases = place(bundles, 0)
+
+    assert sound(bundles, (height, bases))
+    assert height == load(bundles) == 20 * 48
+
+
+def test_an_output_grows_into_what_dies_before_it():
+    rows = [Piece(16 * y, 16, y + 1, 12) for y in range(10)]
+    before = [Bundle(f"in {y}", (Piece(0, 16, -1, y),)) for y in range(10)]
+    bundles = [Bundle("output", tuple(rows)), *before]
+    found = place(bundles, 0)
+
+    assert sound(bundles, found)
+    assert found[0] == load(bundles) == 160
+
+
+def test_enough_is_enough():
+    bundles = conveyor(20, (20, 28, 44), 3)
+    whole = sum(-(-b.bytes // ALIGNMENT) * ALIGNMENT for b in bundles)
+    height, bases = place(bundles, whole)
+
+    assert sound(bundles, (height, bases))
+    assert height <= whole
+
+
+def test_nothing_takes_nothing():
+    assert place([], 0) == (0, {})
+
+
+def test_more_bytes_than_any_board_has_are_refused():
+    bundles = [Bundle(f"b{i}", (Piece(0, MOST_HEIGHT, 0, 0),)) for i in range(2)]
+    with pytest.raises(ShoehornError, match="alive at one time"):
+        place(bundles, 0)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_sweep_finds_room_in_both_directions_of_time(backwards: bool):
+    bundles = conveyor(40, (20, 28, 44, 12), 3)
+    bases = Sweep(bundles, ALIGNMENT).run(2 * load(bundles), Manner(20, backwards, 1), 10**9)
+
+    assert bases is not None
+    assert overlaps(bundles, {b.name: at for b, at in zip(bundles, bases, strict=True)}) == []
+
+
+def test_a_sweep_ends_with_its_work_and_below_the_load():
+    bundles = conveyor(40, (20, 28, 44, 12), 3)
+    sweep = Sweep(bundles, ALIGNMENT)
+
+    assert sweep.run(2 * load(bundles), Manner(20, False, 1), 100) is None
+    assert 100 <= sweep.work < 10_000
+    assert sweep.run(load(bundles) - 1, Manner(20, False, 1), 10**9) is None
+
+
+def test_the_profile_says_what_is_alive_when():
+    found = profile([Bundle("a", (Piece(0, 8, 0, 3), Piece(8, 4, 2, 5))), Bundle("b", (Piece(0, 16, 3, 3),))])
+
+    assert [found.at(time) for time in range(-1, 7)] == [0, 8, 8, 12, 28, 4, 4, 0]
