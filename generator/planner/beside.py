@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from math import inf
+from time import monotonic
 from typing import TypeVar
 
 T = TypeVar("T")
-_AGAIN_SECONDS = 0.1  # C that had not quite begun may miss the first word
+# A signal may reach any thread and Python hears it in the main one, between two lines; C that had not quite begun may
+# miss the first word.
+_LOOK_SECONDS = 0.1
 
 
 def beside(work: Callable[[], T], stop: Callable[[], None], seconds: float | None = None) -> T:
@@ -16,12 +20,14 @@ def beside(work: Callable[[], T], stop: Callable[[], None], seconds: float | Non
     Not by Thread.join: in CPython 3.11 a Ctrl-C within it marks a thread that runs as ended, so that the next join
     returns at once and the process ends under the running C.
     """
+    end = monotonic() + (inf if seconds is None else seconds)
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(work)
         try:
-            wait([future], seconds)
+            while not future.done() and monotonic() < end:
+                wait([future], min(_LOOK_SECONDS, end - monotonic()))
         finally:
             while not future.done():
                 stop()
-                wait([future], _AGAIN_SECONDS)
+                wait([future], _LOOK_SECONDS)
         return future.result()
