@@ -159,7 +159,7 @@ def _lower(tries: _Tries, wanted: int, best: Placement) -> Placement:
     """The lowest placement above `wanted` that bisecting finds, or `best`."""
     low, work = wanted, _LOWERING_WORK
     while best[0] - low > ALIGNMENT and work > 0:
-        height = (low + best[0]) // 2 // ALIGNMENT * ALIGNMENT
+        height = (low + best[0]) // 2
         before = tries.work
         found = tries.at(height, islice(_manners(), _LOWERING_TRIES), work)
         work -= tries.work - before
