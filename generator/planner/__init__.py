@@ -75,14 +75,13 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates) -> Plan:
                     return _because(plan, "the fastest plan tried that fits")
         for plan in candidates.smallest():
             best = _lower(best, plan)
-            if best.outcome.status is Status.OPTIMAL:
-                return _because(best, "the bound is reached")
     except KeyboardInterrupt:
         if best is None:
             raise
         return _because(best, "interrupted: the best plan so far")
     assert best is not None
-    return _because(best, "all that there was to try was tried")
+    proven = best.outcome.status is Status.OPTIMAL
+    return _because(best, "the bound is reached" if proven else "all that there was to try was tried")
 
 
 def _lower(best: Plan | None, plan: Plan) -> Plan:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
 
 from generator.plan import Cascade, Outcome, Plan, Status
 from generator.planner import greedy
+from generator.planner.again import again, least, reordered
 from generator.planner.cascade import Composite, applied
+from generator.planner.flow import Event, Flow
 from generator.planner.modes import Found, Modes
 from generator.planner.problem import Problem
-from generator.planner.rows import fullest_step, lay_out
+from generator.planner.remat.outcome import Effort
+from generator.planner.replay import replay
+from generator.planner.rows import Layout, fullest_step, lay_out
 
 _SPARE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the capacity: rows may not pack to the last byte
+
+_LEAST_SECONDS, _MOST_SECONDS, _ROWS_PER_SECOND = 2.0, 24.0, 100  # of effort for orders of their own
+_PATIENCE = 20  # times as long by the clock, so that effort decides on any machine
+_LESS = (0.9, 0.8, 0.7, 0.6, 0.5)  # of the peak without computing again
 
 
 class Candidates:
@@ -58,6 +66,7 @@ class Candidates:
             if found is None:
                 break
             yield self._plan(found)
+        yield from self._reordered(capacity)
         self._say("blocks in bands")
         for part in _SPARE:
             found = self._modes.cheapest(int(capacity * (1 - part)))
@@ -65,11 +74,13 @@ class Candidates:
                 break
             if self._most_macs is None or found.extra_macs <= self._most_macs:
                 yield self._plan(found)
+        for part in _SPARE[::2] if self._most_macs != 0 else ():
+            yield from self._again(int(capacity * (1 - part)))
 
     def smallest(self) -> Iterator[Plan]:
         """Plans for the smallest arena."""
-        outcome = replace(self.whole.outcome, status=self._status(self.whole.arena_bytes), bound_bytes=self.bound)
-        yield replace(self.whole, outcome=outcome)
+        status = Status.OPTIMAL if self.whole.arena_bytes == self.bound else Status.FEASIBLE
+        yield replace(self.whole, outcome=replace(self.whole.outcome, status=status, bound_bytes=self.bound))
         self._say("rows")
         plain = self._modes.minimax()
         yield self._plan(plain)
@@ -78,28 +89,83 @@ class Candidates:
             found = self._modes.lowest(self._most_macs)
             if found.groups != plain.groups:
                 yield self._plan(found)
+        yield from self._reordered(plain.peak - 1)
+        if self._most_macs != 0:
+            yield from self._recomputed(plain.peak)
+
+    @cached_property
+    def _flow(self) -> Flow:
+        """The problem without blocks."""
+        return Flow(replace(self._problem, blocks=()))
+
+    @cached_property
+    def _start(self) -> list[Event]:
+        """The order of rows that the search for others starts from."""
+        return self._modes.events(self._modes.minimax().groups)
+
+    @property
+    def _effort(self) -> Effort:
+        rows = sum(self._flow.rows.values())
+        seconds = min(_MOST_SECONDS, max(_LEAST_SECONDS, rows / _ROWS_PER_SECOND))
+        return Effort(seconds, seconds * _PATIENCE)
+
+    @cached_property
+    def _freed(self) -> list[Event]:
+        """Rows in an order of their own, each once."""
+        self._say("rows in any order")
+        return reordered(self._flow.problem, self._start, self._effort)
+
+    def _reordered(self, most_bytes: int) -> Iterator[Plan]:
+        """A plan with each row once in an order of its own, if that needs no more than this."""
+        if least(self._flow) <= most_bytes and replay(self._flow, self._freed).peak <= most_bytes:
+            yield self._ordered(self._freed)
+
+    def _again(self, most_bytes: int) -> Iterator[Plan]:
+        """A plan that computes rows again, within the allowance, if that needs no more than this."""
+        self._say(f"rows again, within {most_bytes:,} bytes")
+        events = again(self._flow.problem, self._start, most_bytes, self._effort)
+        if events is not None and (self._most_macs is None or self._extra_macs(events) <= self._most_macs):
+            yield self._ordered(events)
+
+    def _recomputed(self, peak: int) -> Iterator[Plan]:
+        """Plans that compute rows again for less and less memory, as far as the allowance goes."""
+        for part in _LESS:
+            found = list(self._again(int(peak * part)))
+            yield from found
+            if not found:
+                break
+
+    def _extra_macs(self, events: Sequence[Event]) -> int:
+        ops = self._problem.ops
+        return sum(ops[e.op].row_macs * e.rows for e in events) - sum(
+            op.row_macs * self._problem.by_name[op.writes].rows for op in ops
+        )
+
+    def _ordered(self, events: Sequence[Event]) -> Plan:
+        """The plan of an order outside of the space of groups: what some row takes is the only bound."""
+        return self._laid(lay_out(self._flow, events), least(self._flow), ())
 
     def _plan(self, found: Found) -> Plan:
         modes = self._modes
         layout = lay_out(modes.flow, modes.events(found.groups), modes.composites)
         composites = [modes.composites[i] for group in found.groups for i in group.composites]
+        return self._laid(layout, self.bound, composites)
+
+    def _laid(self, layout: Layout, bound: int, composites: Sequence[Composite]) -> Plan:
         return Plan(
             steps=layout.steps,
             rings=layout.rings,
             scratch=layout.scratch,
             arena_bytes=layout.arena_bytes,
             outcome=Outcome(
-                status=self._status(layout.arena_bytes),
-                bound_bytes=self.bound,
+                status=Status.OPTIMAL if layout.arena_bytes == bound else Status.FEASIBLE,
+                bound_bytes=bound,
                 whole_tensor_bytes=self.whole.arena_bytes,
                 peak_step=fullest_step(applied(self._problem, composites), layout.steps),
                 solve_seconds=perf_counter() - self._started,
             ),
             cascades=tuple(Cascade(c.block.name, c.way.chunks, c.band) for c in composites),
         )
-
-    def _status(self, arena_bytes: int) -> Status:
-        return Status.OPTIMAL if arena_bytes == self.bound else Status.FEASIBLE
 
     def applied(self, plan: Plan) -> Problem:
         """The problem that a plan of these solves: with the ways of its cascades in place of their blocks."""
