@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -11,6 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from generator.planner.beside import beside
 from host_tools import cbuild
 
 _HERE = Path(__file__).parent
@@ -87,21 +87,15 @@ class Native:
         effort = ffi.new("sh_alloc_effort *", [nodes, work])
         rank_c, offsets = ffi.new("int32_t[]", list(rank)), ffi.new("int32_t[]", self._n)
         stop = ffi.new("int32_t *", 0)
-        endings: list[int] = []
 
-        def run() -> None:
+        def run() -> int:
             search: Any = self._library.lib.sh_alloc_search
-            endings.append(search(self._problem, capacity, rank_c, taste_c, effort, stop, offsets))
+            return int(search(self._problem, capacity, rank_c, taste_c, effort, stop, offsets))
 
-        # C runs beside the main thread, which alone hears Ctrl-C.
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
-        try:
-            thread.join(max(0.0, deadline - perf_counter()))
-        finally:
+        def halt() -> None:
             stop[0] = 1
-            thread.join()
-        ending = Ending(endings[0])
+
+        ending = Ending(beside(run, halt, deadline - perf_counter()))
         if ending is Ending.MEMORY:
             raise MemoryError
         return Found(ending, tuple(offsets) if ending is Ending.FOUND else (), effort.nodes, effort.work)
