@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 from time import perf_counter
 
 from generator.plan import Cascade, Outcome, Plan, Status
@@ -116,9 +117,13 @@ class Candidates:
         return reordered(self._flow.problem, self._start, self._effort)
 
     def _reordered(self, most_bytes: int) -> Iterator[Plan]:
-        """A plan with each row once in an order of its own, if that needs no more than this."""
-        if least(self._flow) <= most_bytes and replay(self._flow, self._freed).peak <= most_bytes:
-            yield self._ordered(self._freed)
+        """A plan with each row once in an order of its own, if that needs no more than this.
+
+        Where each op reads what the one before it writes, the groups come within a few rows of any order.
+        """
+        if not _forced(self._problem) and least(self._flow) <= most_bytes:
+            if replay(self._flow, self._freed).peak <= most_bytes:
+                yield self._ordered(self._freed)
 
     def _again(self, most_bytes: int) -> Iterator[Plan]:
         """A plan that computes rows again, within the allowance, if that needs no more than this."""
@@ -174,3 +179,11 @@ class Candidates:
     def _composite(self, cascade: Cascade) -> Composite:
         wanted = (cascade.block, cascade.chunks, cascade.band)
         return next(c for c in self._modes.composites if (c.block.name, c.way.chunks, c.band) == wanted)
+
+
+def _forced(problem: Problem) -> bool:
+    """Whether the ops have but one order: each reads what the one before it writes."""
+    return all(
+        problem.root(before.writes) in {problem.root(read.tensor) for read in op.reads}
+        for before, op in pairwise(problem.ops)
+    )
