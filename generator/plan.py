@@ -86,6 +86,7 @@ class Cascade:
     block: str
     chunks: int
     band: int
+    ops: tuple[str, ...]  # that have its steps, the one that ends a band last
 
 
 @dataclass(frozen=True)

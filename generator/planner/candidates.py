@@ -169,7 +169,9 @@ class Candidates:
                 peak_step=fullest_step(applied(self._problem, composites), layout.steps),
                 solve_seconds=perf_counter() - self._started,
             ),
-            cascades=tuple(Cascade(c.block.name, c.way.chunks, c.band) for c in composites),
+            cascades=tuple(
+                Cascade(c.block.name, c.way.chunks, c.band, tuple(op.name for op in c.way.ops)) for c in composites
+            ),
         )
 
     def applied(self, plan: Plan) -> Problem:
