@@ -34,7 +34,8 @@ class Options:
     disabled: frozenset[str] = frozenset()
     preserve: tuple[str, ...] = ()
     stream_input: bool = False  # the input arrives row by row
-    # Percent of the model's MACs that may be computed again; None: none for the smallest arena, else as many as needed.
+    # Percent of the model's MACs that may be computed again; None: as many as a limit of the arena takes, and none for
+    # the smallest arena or without a limit.
     recompute_percent: float | None = None
 
 
@@ -58,7 +59,8 @@ def plan_model(
     source = importers.load(model)
     graph, records = passes.run(source, options.disabled, options.preserve)
     chosen = stages(graph, board.cpu.isas, board.spec.cpu) if board else stages(graph, (Isa.C,))
-    wish = Wish(options.goal, _capacity(board, options), options.stream_input, _most_macs(graph, options))
+    capacity = _capacity(board, options)
+    wish = Wish(options.goal, capacity, options.stream_input, _most_macs(graph, options, capacity))
     try:
         made = schedule(graph, chosen, wish, say)
     except DoesNotFit as refusal:
@@ -79,11 +81,11 @@ def firmware(
     return planned, project(planned.unit, planned.constants, board, task, timeless(planned.report))
 
 
-def _most_macs(graph: Graph, options: Options) -> int | None:
+def _most_macs(graph: Graph, options: Options, capacity: int | None) -> int | None:
     """What may be computed again."""
     if options.recompute_percent is not None:
         return int(graph.macs * options.recompute_percent / 100)
-    return 0 if options.goal is Goal.SRAM else None
+    return 0 if options.goal is Goal.SRAM or capacity is None else None
 
 
 def _capacity(board: Board | None, options: Options) -> int | None:

@@ -55,7 +55,7 @@ _planning = together(
         type=click.FloatRange(0),
         metavar="PERCENT",
         help="MACs that may be computed again, in percent of the model's. "
-        "Default: none with --minimize sram, else as many as --sram takes.",
+        "Default: as many as --sram takes, none without it or with --minimize sram.",
     ),
     click.option("--disable", multiple=True, metavar="PASS", help="Leave out this pass; repeatable."),
     click.option("--preserve", multiple=True, metavar="TENSOR", help="Give out this tensor as well; repeatable."),

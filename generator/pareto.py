@@ -25,7 +25,8 @@ class Point:
 
     arena_bytes: int
     steps: int
-    macs: int
+    macs: int  # those computed again included
+    recomputed_macs: int
     predicted_instructions: int
 
 
@@ -34,7 +35,8 @@ def predicted(made: Scheduled) -> Point:
     plan, stages = made.plan, made.stages
     rows, _ = predict.rows_and_steps(plan)
     macs = sum(s.macs * rows[s.name] // s.node.output.type.rows for s in stages)
-    return Point(plan.arena_bytes, len(plan.steps), macs, predict.instructions(plan, stages))
+    again = macs - sum(s.macs for s in stages)
+    return Point(plan.arena_bytes, len(plan.steps), macs, again, predict.instructions(plan, stages))
 
 
 def curve(graph: Graph, stages: Sequence[Stage], streamed: bool, say: Callable[[str], None]) -> tuple[Point, ...]:

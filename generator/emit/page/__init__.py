@@ -9,8 +9,9 @@ from html import escape
 from pathlib import Path
 
 from generator.emit.page import parts
+from generator.emit.page.data import as_data
 from generator.emit.page.parts import Dot
-from generator.emit.page.picture import as_data, picture
+from generator.emit.page.picture import picture
 from generator.emit.unit import Unit
 from generator.predict import ruler
 

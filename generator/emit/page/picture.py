@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from generator.emit.unit import Unit
 from generator.ops import Reshape
-from generator.plan import DELIVERY, Step
+from generator.plan import Step
 from generator.stage import Stage
 
 
@@ -26,13 +26,18 @@ class Owner:
 
 @dataclass
 class Rectangle:
-    """Row `row` of an owner lies at `address` from event `first` to event `last`, both inclusive."""
+    """Row `row` of an owner lies at `address` from event `first` to event `last`, both inclusive.
+
+    `over` is the row that it overwrites as it is computed: the two share bytes during event `first`, the last of that
+    one. A row that is computed again has a rectangle each time.
+    """
 
     owner: int
     row: int
     address: int  # bytes from the arena's start
     first: int
     last: int
+    over: Rectangle | None = None
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class Picture:
     rectangles: tuple[Rectangle, ...]
     events: int
     peak_event: int  # the first event with most bytes alive
-    peak_bytes: int  # rows and scratch alive then; gaps and alignment are not counted
+    peak_bytes: int  # rows and scratch alive then, shared bytes once; gaps and alignment are not counted
 
 
 Key = tuple[str, int]
@@ -107,11 +112,22 @@ class _Replay:
             ]
         return self._reads[stage.name]
 
-    def write(self, tensor: str, row: int, time: int) -> None:
-        """Row `row` is born."""
+    def write(self, tensor: str, row: int, time: int, reads: Sequence[Key] = ()) -> None:
+        """Row `row` is born from these, the last of which it may overwrite."""
         address = self._unit.rings[tensor].at(row)
-        born = self._open[tensor, row] = Rectangle(self._number[tensor], row, address, time, time)
+        born = Rectangle(self._number[tensor], row, address, time, time)
+        for key in reads:
+            read = self._open[key]
+            read.last = time
+            if self._meet(read, born):
+                born.over = read
+        self._open[tensor, row] = born
         self.rectangles.append(born)
+
+    def _meet(self, one: Rectangle, other: Rectangle) -> bool:
+        """Whether they share an address."""
+        lower, upper = sorted((one, other), key=lambda rectangle: rectangle.address)
+        return upper.address < lower.address + self.owners[lower.owner].row_bytes
 
     def step(self, step: Step, time: int) -> None:
         """The rows of one step, the first of them at event `time`."""
@@ -122,9 +138,7 @@ class _Replay:
         stage = self._stages[step.op]
         reads = self._reads_of(stage)
         for y in range(*step.rows):
-            self.write(stage.node.output.name, y, time + y - step.rows[0])
-            for key in reads[y]:
-                self._open[key].last = time + y - step.rows[0]
+            self.write(stage.node.output.name, y, time + y - step.rows[0], reads[y])
         if step.op in self._scratch:
             last = time + step.rows[1] - step.rows[0] - 1
             place = self._place[stage.index]
@@ -159,22 +173,10 @@ def _peak(owners: Sequence[Owner], rectangles: Sequence[Rectangle], events: int)
     for r in rectangles:
         change[r.first] += owners[r.owner].row_bytes
         change[r.last + 1] -= owners[r.owner].row_bytes
+        if r.over:
+            shared = min(owners[r.owner].row_bytes, owners[r.over.owner].row_bytes)
+            change[r.first] -= shared
+            change[r.first + 1] += shared
     loads = list(accumulate(change[:events]))
     most = max(loads)
     return loads.index(most), most
-
-
-def as_data(unit: Unit, seen: Picture) -> Mapping[str, object]:
-    """What the page's script draws from; long lists are flat: three numbers per step, five per rectangle."""
-    index = {stage.name: stage.index for stage in unit.stages} | {DELIVERY: len(unit.stages)}
-    ops = [[s.name, s.kernel.function, s.node.output.name] for s in unit.stages]
-    ops += [["input", "push_row", unit.streamed]] if unit.streamed else []
-    return {
-        "arena": unit.plan.arena_bytes,
-        "events": seen.events,
-        "peak": [seen.peak_event, seen.peak_bytes],
-        "ops": ops,
-        "owners": [[o.name, o.kind, o.type, o.rows, o.row_bytes, o.op] for o in seen.owners],
-        "steps": [n for s in unit.plan.steps for n in (index[s.op], *s.rows)],
-        "rectangles": [n for r in seen.rectangles for n in (r.owner, r.row, r.address, r.first, r.last)],
-    }

@@ -1,0 +1,41 @@
+"""What the page's script draws from, as JSON; long lists are flat, to keep the file small."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+
+from generator.emit.page.picture import Picture, Rectangle
+from generator.emit.unit import Unit
+from generator.plan import DELIVERY, Cascade
+
+
+def as_data(unit: Unit, seen: Picture) -> Mapping[str, object]:
+    """Flat are: three numbers per step, five per rectangle, two (rectangles) per row that overwrites another."""
+    index = {stage.name: stage.index for stage in unit.stages} | {DELIVERY: len(unit.stages)}
+    ops = [[s.name, s.kernel.function, s.node.output.name] for s in unit.stages]
+    ops += [["input", "push_row", unit.streamed]] if unit.streamed else []
+    return {
+        "arena": unit.plan.arena_bytes,
+        "events": seen.events,
+        "peak": [seen.peak_event, seen.peak_bytes],
+        "ops": ops,
+        "blocks": [_block(unit, cascade, index) for cascade in unit.plan.cascades],
+        "owners": [[o.name, o.kind, o.type, o.rows, o.row_bytes, o.op] for o in seen.owners],
+        "steps": [n for s in unit.plan.steps for n in (index[s.op], *s.rows)],
+        "rectangles": [n for r in seen.rectangles for n in (r.owner, r.row, r.address, r.first, r.last)],
+        "over": _over(seen.rectangles),
+    }
+
+
+def _block(unit: Unit, cascade: Cascade, index: Mapping[str, int]) -> Sequence[object]:
+    """[name, chunks, rows of a band, bands, ops]: the last of the ops ends a band."""
+    height = unit.rings[unit.stages[index[cascade.ops[-1]]].node.output.name].height
+    ops = [index[name] for name in cascade.ops]
+    return [cascade.block, cascade.chunks, min(cascade.band, height), -(-height // cascade.band), ops]
+
+
+def _over(rectangles: Sequence[Rectangle]) -> list[int]:
+    """Pairs: the rectangle that overwrites, and which one it does."""
+    place = {id(r): i for i, r in enumerate(rectangles)}
+    return list(chain.from_iterable((i, place[id(r.over)]) for i, r in enumerate(rectangles) if r.over))
