@@ -105,15 +105,22 @@ def _refusal(candidates: Candidates, plan: Plan, capacity: int) -> str:
     named = ", ".join(f"'{_short(name)}' {size:,}" for name, size in alive_at(problem, plan.steps, peak))
     arriving = not plan.steps or plan.steps[peak].delivers
     step = "the input" if arriving else f"step {peak} ('{_short(plan.steps[peak].op)}')"
-    needed = f"{plan.arena_bytes:,} bytes in the best plan found"
-    if plan.outcome.status is Status.OPTIMAL:
-        needed = f"at least {plan.arena_bytes:,} bytes"
-    elif candidates.bound > capacity:
-        needed += f" and {candidates.bound:,} in any (set by '{_short(candidates.bound_op) or 'the input'}')"
+    bound, op = (plan.arena_bytes, "") if plan.outcome.status is Status.OPTIMAL else candidates.at_least()
+    if bound > capacity:
+        needed = f"at least {bound:,} bytes"
+        needed += (
+            f" (set by {_named(op)}; {plan.arena_bytes:,} in the best plan found)" if bound < plan.arena_bytes else ""
+        )
+    else:
+        needed = f"{plan.arena_bytes:,} bytes in the best plan found (the bound is {bound:,})"
     return (
         f"needs an arena of {needed}, {max(0, capacity):,} are available; "
         f"the peak is {step}, where these are alive: {named}"
     )
+
+
+def _named(op: str) -> str:
+    return "the input" if op == DELIVERY else f"'{_short(op)}'"
 
 
 __all__ = [

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from time import monotonic
 
 from generator.planner.clones import lowest
@@ -77,12 +78,18 @@ def _single(events: Sequence[Event]) -> list[Event]:
 
 def least(flow: Flow) -> int:
     """What some moment of any order takes: the inputs, or a row with what it reads."""
+    return tightest(flow)[0]
+
+
+def tightest(flow: Flow) -> tuple[int, str]:
+    """The same, and the op of that row; the first op stands for the inputs, the last one for the outputs."""
+    ops = flow.problem.ops
     inputs = sum(flow.rows[name] * flow.slot[name] for name, born in flow.born.items() if born < 0)
     outputs = {flow.problem.root(name) for name in flow.problem.outputs}
     kept = sum(flow.rows[name] * flow.slot[name] for name in outputs)
-    ops = range(len(flow.problem.ops))
-    rows = (_row_takes(flow, op, y) for op in ops for y in range(flow.rows[flow.writes[op]]))
-    return max(inputs, kept, max(rows, default=0))
+    rows = ((_row_takes(flow, i, y), op.name) for i, op in enumerate(ops) for y in range(flow.rows[op.writes]))
+    found = [(inputs, ops[0].name), (kept, ops[-1].name), *rows] if ops else [(max(inputs, kept), "")]
+    return max(found, key=itemgetter(0))
 
 
 def _row_takes(flow: Flow, op: int, y: int) -> int:

@@ -10,7 +10,7 @@ from time import perf_counter
 
 from generator.plan import Cascade, Outcome, Plan, Status
 from generator.planner import greedy
-from generator.planner.again import again, least, reordered
+from generator.planner.again import again, least, reordered, tightest
 from generator.planner.cascade import Composite, applied
 from generator.planner.flow import Event, Flow
 from generator.planner.modes import Found, Modes
@@ -52,10 +52,10 @@ class Candidates:
         """Scattered rows are padded to whole words, whole tensors are not."""
         return min(self._bound[0], self.whole.outcome.bound_bytes)
 
-    @property
-    def bound_op(self) -> str:
-        """The op at whose row the bound is reached."""
-        return self._problem.ops[self._bound[1]].name
+    def at_least(self) -> tuple[int, str]:
+        """A lower bound on every plan that was tried, and the op at whose row it is reached."""
+        takes, op = tightest(self._flow)
+        return (self.bound, self._problem.ops[self._bound[1]].name) if self.bound < takes else (takes, op)
 
     def within(self, capacity: int) -> Iterator[Plan]:
         """Plans for a capacity, the fastest first: whole tensors, rows, blocks in bands. Some may exceed it."""
@@ -121,9 +121,10 @@ class Candidates:
 
         Where each op reads what the one before it writes, the groups come within a few rows of any order.
         """
-        if not _forced(self._problem) and least(self._flow) <= most_bytes:
-            if replay(self._flow, self._freed).peak <= most_bytes:
-                yield self._ordered(self._freed)
+        if _forced(self._problem) or least(self._flow) > most_bytes:
+            return
+        if replay(self._flow, self._freed).peak <= most_bytes:
+            yield self._ordered(self._freed)
 
     def _again(self, most_bytes: int) -> Iterator[Plan]:
         """A plan that computes rows again, within the allowance, if that needs no more than this."""

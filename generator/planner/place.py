@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import count, islice, pairwise, product
 
 from generator.errors import ShoehornError
@@ -26,6 +27,7 @@ _FIT_ROUNDS = 30  # for each first order
 _FIRST_WORK = 20_000_000  # of the sweep at the height wanted, before the exact search; about half a second
 _WORK = 300_000_000  # of the sweep at the height wanted after it; about 5 s
 _RUNS = 120  # of the sweep at the height wanted, at most
+_PINNED_RUNS = 16  # of the sweep for each place of an input that is tried
 _LOWERING_WORK = 100_000_000  # of the sweep above it
 _LOWERING_TRIES = 16  # runs at each height above it
 _SEARCH = 8.0  # effort of allocate's search, about seconds
@@ -155,6 +157,35 @@ def _exact(bundles: Sequence[Bundle], wanted: int) -> tuple[Placement | None, in
     return _placement(bundles, {**found.offsets, **top}), found.bound
 
 
+def _pinned(bundles: Sequence[Bundle], wanted: int) -> Placement | None:
+    """By sweeps with an input in the middle, so that a row of the others fits into the room behind its last living row.
+
+    Rows that nobody reads stand at the end of some inputs, and leave a hole that is of use together with what is beside.
+    """
+    input_ = next((b for b in bundles if b.sinks and len(b.pieces) > 1), None)
+    living = 0 if input_ is None else max((p.offset + p.bytes for p in input_.pieces if p.last >= 0), default=0)
+    if input_ is None or living == input_.bytes:
+        return None
+    for size in sorted({b.bytes for b in bundles if b is not input_}, reverse=True):
+        base = (wanted - size - living) // ALIGNMENT * ALIGNMENT
+        if 0 <= base <= wanted - input_.bytes:
+            found = _Tries([_held(b, base, wanted) if b is input_ else b for b in bundles]).at(
+                wanted, islice(_manners(), _PINNED_RUNS), _FIRST_WORK
+            )
+            if found is not None:
+                return _placement(bundles, {**found[1], input_.name: base})
+    return None
+
+
+def _held(bundle: Bundle, base: int, height: int) -> Bundle:
+    """The bundle with all else of `height` bytes, at its birth, so that there is one place for it: `base`."""
+    moved = [replace(p, offset=p.offset + base) for p in bundle.pieces]
+    rest = ((0, base), (base + bundle.bytes, height))
+    first = bundle.first
+    moved += [Piece(start, end - start, first, first) for start, end in rest if start < end]
+    return Bundle(bundle.name, tuple(moved), bundle.sinks)
+
+
 def _lower(tries: _Tries, wanted: int, best: Placement) -> Placement:
     """The lowest placement above `wanted` that bisecting finds, or `best`."""
     low, work = wanted, _LOWERING_WORK
@@ -181,7 +212,7 @@ def place(bundles: Sequence[Bundle], enough: int) -> Placement:
     tries, manners = _Tries(bundles), islice(_manners(), _RUNS)
     best = tries.fitted(wanted)
     if best[0] > wanted:
-        best = tries.at(wanted, manners, _FIRST_WORK) or best
+        best = tries.at(wanted, manners, _FIRST_WORK) or _pinned(bundles, wanted) or best
     if best[0] > wanted:
         found, least = _exact(bundles, wanted)
         best = found if found and found[0] < best[0] else best
