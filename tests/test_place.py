@@ -150,6 +150,19 @@ def test_an_output_grows_into_what_dies_before_it():
     assert found[0] == load(bundles) == 160
 
 
+def test_an_input_whose_last_rows_nobody_reads_may_lie_in_the_middle():
+    rows = [Piece(20 * y, 20, -1, y if y < 9 else -1) for y in range(10)]
+    bundles = [
+        Bundle("input", tuple(rows), sinks=True),
+        Bundle("a", (Piece(0, 60, 0, 9),)),  # 20 bytes behind the rows that live, and 40 beside them
+        Bundle("b", (Piece(0, 20, 0, 0),)),
+    ]
+    found = place(bundles, 0)
+
+    assert sound(bundles, found)
+    assert found[0] == load(bundles) == 260
+
+
 def test_enough_is_enough():
     bundles = conveyor(20, (20, 28, 44), 3)
     whole = sum(-(-b.bytes // ALIGNMENT) * ALIGNMENT for b in bundles)

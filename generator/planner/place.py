@@ -160,10 +160,12 @@ def _exact(bundles: Sequence[Bundle], wanted: int) -> tuple[Placement | None, in
 def _pinned(bundles: Sequence[Bundle], wanted: int) -> Placement | None:
     """By sweeps with an input in the middle, so that a row of the others fits into the room behind its last living row.
 
-    Rows that nobody reads stand at the end of some inputs, and leave a hole that is of use together with what is beside.
+    Rows that nobody reads stand at the end of some inputs; they leave a hole, of use together with what is beside it.
     """
     input_ = next((b for b in bundles if b.sinks and len(b.pieces) > 1), None)
-    living = 0 if input_ is None else max((p.offset + p.bytes for p in input_.pieces if p.last >= 0), default=0)
+    living = (
+        0 if input_ is None else max((p.offset + p.bytes for p in input_.pieces if p.last > input_.first), default=0)
+    )
     if input_ is None or living == input_.bytes:
         return None
     for size in sorted({b.bytes for b in bundles if b is not input_}, reverse=True):
