@@ -180,8 +180,8 @@ int32_t sh_alloc_choose(search *q, const part *t)
         }
         int64_t cost =
             (q->s.count[i] + (sh_alloc_may_leave(q, i) ? q->taste->leave : 0)) * (int64_t)1024 +
-            (q->taste->slack * (int64_t)slack(q, i) + q->taste->level * (int64_t)q->s.base[i]) * 1024 /
-                q->capacity;
+            (q->taste->slack * (int64_t)slack(q, i) + q->taste->level * (int64_t)q->s.base[i]) *
+                1024 / q->capacity;
         if (cost < best) {
             best = cost;
             chosen = i;

@@ -29,7 +29,9 @@ static int by_low(const void *a, const void *b)
 static int32_t lowest(fit *f)
 {
     int32_t base = 0, step = f->p->alignment;
-    qsort(f->spans, (size_t)f->count, sizeof *f->spans, by_low);
+    if (f->count) {
+        qsort(f->spans, (size_t)f->count, sizeof *f->spans, by_low);
+    }
     for (int32_t i = 0; i < f->count && f->spans[i].low < base; i++) {
         int32_t high = f->spans[i].high;
         base = high > base ? (high + step - 1) / step * step : base;

@@ -1,0 +1,110 @@
+// Many small random problems through first fit and the sweep; run with sanitizers.
+
+#include "sweep.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MOST 20
+#define PIECES 3
+#define TIMES 12
+
+static uint32_t state = 1;
+
+static int32_t below(int32_t n)
+{
+    state = state * 1664525u + 1013904223u;
+    return (int32_t)((state >> 8) % (uint32_t)n);
+}
+
+static void require(int holds, const char *what)
+{
+    if (!holds) {
+        printf("%s\n", what);
+        exit(1);
+    }
+}
+
+static int32_t begin[MOST + 1], offset[MOST * PIECES], size[MOST * PIECES], first[MOST * PIECES],
+    last[MOST * PIECES];
+
+// Stacks of rows, born in the order of their numbers.
+static sh_sweep_problem random_problem(void)
+{
+    sh_sweep_problem p = {1 + below(MOST), TIMES, 4, begin, offset, size, first, last};
+    int32_t count = 0, birth = 0;
+    for (int32_t b = 0; b < p.bundles; b++) {
+        int32_t rows = 1 + below(PIECES), bytes = 1 + below(30);
+        birth += birth + 1 < TIMES && !below(2);
+        begin[b] = count;
+        for (int32_t y = 0; y < rows; y++, count++) {
+            offset[count] = y * bytes;
+            size[count] = bytes;
+            first[count] = y ? birth + below(TIMES - birth) : birth;
+            last[count] = first[count] + below(TIMES - first[count]);
+        }
+    }
+    begin[p.bundles] = count;
+    return p;
+}
+
+static int apart(const sh_sweep_problem *p, const int32_t *bases, int32_t height)
+{
+    static int32_t owner[MOST * PIECES * 40 * 2][TIMES];
+    for (int32_t i = 0; i < height; i++) {
+        for (int32_t t = 0; t < TIMES; t++) {
+            owner[i][t] = -1;
+        }
+    }
+    for (int32_t b = 0; b < p->bundles; b++) {
+        for (int32_t k = begin[b]; k < begin[b + 1]; k++) {
+            int32_t at = bases[b] + offset[k];
+            if (bases[b] % 4 || at < 0 || at + size[k] > height) {
+                return 0;
+            }
+            for (int32_t i = at; i < at + size[k]; i++) {
+                for (int32_t t = first[k]; t <= last[k]; t++) {
+                    if (owner[i][t] >= 0) {
+                        return 0;
+                    }
+                    owner[i][t] = b;
+                }
+            }
+        }
+    }
+    return 1;
+}
+
+int main(void)
+{
+    double weight[TIMES];
+    int32_t order[MOST], bases[MOST], lowered = 0;
+    for (int round = 0; round < 2000; round++) {
+        sh_sweep_problem p = random_problem();
+        for (int32_t t = 0; t < TIMES; t++) {
+            weight[t] = 1 + below(9);
+        }
+        for (int32_t b = 0; b < p.bundles; b++) {
+            int32_t other = below(b + 1);
+            order[b] = order[other];
+            order[other] = b;
+        }
+        int32_t height = sh_sweep_fit(&p, order, 4 * below(9), bases), found = height;
+        require(height > 0 && apart(&p, bases, height), "first fit must lie apart");
+        while (found > 0) {
+            sh_sweep_run run = {found - 1, 1 + below(20), below(2) * 0.1, (uint64_t)round, weight};
+            int64_t work = below(8) ? INT64_MAX : 50;
+            int32_t placed = sh_sweep(&p, &run, &work, bases);
+            require(placed >= 0, "there must be memory");
+            if (placed < p.bundles) {
+                break;
+            }
+            require(apart(&p, bases, found - 1), "a sweep must lie apart, below its height");
+            found--;
+            lowered++;
+        }
+    }
+    require(lowered > 500, "the sweep must lower some");
+    printf("every placement lay apart\n");
+    return 0;
+}
