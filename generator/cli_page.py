@@ -14,7 +14,7 @@ from generator import pareto
 from generator.build import Planned
 from generator.console import err, out, together
 from generator.emit.page import START, page
-from generator.emit.page.parts import Dot
+from generator.emit.page.curve import Dot
 from generator.errors import ShoehornError
 from generator.predict import ruler
 
@@ -58,7 +58,7 @@ def points(planned: Planned, say: _Say) -> tuple[pareto.Point, ...]:
 
 def write_page(planned: Planned, curve: Sequence[pareto.Point], path: Path) -> None:
     """Writes the page. ShoehornError where the file cannot be written, or is there and no page of ours."""
-    dots = [Dot(p.arena_bytes, p.predicted_instructions, p.steps, p.macs) for p in curve]
+    dots = [Dot(p.arena_bytes, p.predicted_instructions, p.steps, p.macs, p.recomputed_macs) for p in curve]
     text = page(planned.unit, planned.report, dots)
     try:
         if path.exists() and not path.read_bytes().startswith(START.encode()):

@@ -25,7 +25,7 @@ from nets import nets
 
 from generator import build, pareto, predict
 from generator.emit.page import START, page
-from generator.emit.page.parts import Dot
+from generator.emit.page.curve import Dot
 from generator.emit.page.picture import Picture, picture
 from generator.emit.unit import Unit
 from generator.ir import Graph
@@ -186,7 +186,7 @@ def test_equal_plans_give_equal_pages_and_the_folder_holds_one(digits_project: P
 
 
 def test_the_page_loads_nothing():
-    text = page(planned().unit, planned().report, [Dot(10, 20, 3, 4)])
+    text = page(planned().unit, planned().report, [Dot(10, 20, 3, 4, 0)])
 
     assert re.findall(r"https?:|\bsrc\s*=|\bhref\s*=|url\(|@import|\bfetch\(|XMLHttp|\bimport\b", text) == []
     assert "default-src 'none'" in text
@@ -248,6 +248,40 @@ def test_a_browser_draws_the_page_searches_zooms_and_tells_what_each_rectangle_i
     assert 0 < said["rows"] < len(whole.unit.plan.steps)
     assert "block3_expand\nint8[1x4x4x64], row 0 of 4\n256 bytes at" in "\n".join(said["hits"])
     assert {owner.name for owner in seen.owners if owner.name in "\n".join(said["hits"])} >= {"image", "stem"}
+
+
+@needs_chromium
+def test_a_browser_lists_blocks_and_tells_bands_chunks_rows_computed_again_and_rows_overwritten(tmp_path: Path):
+    whole = tight(Goal.TIME)
+    plan = whole.unit.plan
+    (block,) = plan.cascades
+    own = [i for i, step in enumerate(plan.steps) if step.op in block.ops]
+    bands = -(-whole.unit.rings["block3_project"].height // block.band)
+    said = driven(page(whole.unit, whole.report), tmp_path, READER.with_name("page_blocks.js").read_text())
+    tips = "\n".join(said["tips"])
+    step_of = [i for i, step in enumerate(plan.steps) for _ in range(*step.rows)]
+    again = [(owner, step_of[event]) for owner, event in rows_again(picture(whole.unit))]
+
+    assert (said["fault"], said["hatched"], said["pressed"]) == (True, False, "true")
+    assert said["blocks"] == [f"block {block.block}{block.chunks} chunks, {bands} bands of {block.band} rows"]
+    assert (said["search"], said["cleared"]) == (f"block {block.block}", "")
+    assert said["count"] == f"{len(block.ops)} tensors, {len(own)} steps"
+    assert f"Step {own[-1]}: {block.ops[-1]} " in said["last"]
+    assert f"in block {block.block}, band {bands} of {bands}." in said["last"]
+    assert any(f"chunk {block.chunks} of {block.chunks}, band {bands} of {bands}" in row for row in said["rows"])
+    assert said["again"] == f"{len({o for o, _ in again})} tensors, {len({s for _, s in again})} steps"
+    assert "computed again, 2nd of 2" in tips and "1st of 2 times" in tips
+    assert re.search(r"in place: it overwrites row \d of block3_project/\dof\d", tips)
+    assert re.search(r"overwritten there by row \d of block3_project/\dof\d", tips)
+
+
+def rows_again(seen: Picture) -> Iterator[tuple[int, int]]:
+    """(Owner, event) of each row that is not computed for the first time."""
+    known = set()
+    for r in seen.rectangles:
+        if (r.owner, r.row) in known and seen.owners[r.owner].kind != "scratch":
+            yield r.owner, r.first
+        known.add((r.owner, r.row))
 
 
 @needs_chromium
@@ -317,19 +351,26 @@ def test_gen_plan_writes_the_page_and_nothing_over_a_stranger_s_file(gen: Gen, t
     assert mine.read_text() == "mine"
 
 
-def test_the_pareto_curve_goes_from_the_smallest_arena_to_the_least_time(gen: Gen, tmp_path: Path):
-    done = gen("plan", DIGITS, "--pareto", "--html", tmp_path / "p.html", "--json")
+def test_the_pareto_curve_goes_from_where_macs_are_computed_again_to_the_least_time(gen: Gen, tmp_path: Path):
+    done = gen("plan", DIGITS, "--sram", "2000", "--pareto", "--html", tmp_path / "p.html", "--json")
     report = json.loads(done.stdout)
     points = report["pareto"]
     smallest, fastest = planned(Goal.SRAM).report["plan"], planned(Goal.TIME).report["plan"]
+    once = [p["arena_bytes"] for p in points if not p["recomputed_macs"]]
+    again = [p["arena_bytes"] for p in points if p["recomputed_macs"]]
 
     assert isinstance(smallest, dict) and isinstance(fastest, dict)
-    assert (points[0]["arena_bytes"], points[-1]["steps"]) == (smallest["arena_bytes"], fastest["steps"])
+    assert (min(once), points[-1]["steps"]) == (smallest["arena_bytes"], fastest["steps"])
+    assert again and max(again) < min(once)
+    assert {p["macs"] - p["recomputed_macs"] for p in points} == {fastest["macs"]}
     for a, b in pairwise(points):
         assert a["arena_bytes"] < b["arena_bytes"] and a["predicted_instructions"] > b["predicted_instructions"]
     text = (tmp_path / "p.html").read_text()
     assert text.count("<circle cx") == len(points) >= 3
+    assert text.count('<circle class="ring"') == text.count('<rect class="again"') == 1
+    assert f"In less than {min(once):,} bytes (shaded), MACs are computed again." in text
     assert all(f"<td>{p['arena_bytes']:,}</td>" in text for p in points)
+    assert all(f"<td>{p['recomputed_macs']:,} (" in text for p in points if p["recomputed_macs"])
     basis = predict.ruler(planned(Goal.TIME).unit.stages)
     assert basis in text and basis in gen("plan", DIGITS, "--pareto").stdout
 

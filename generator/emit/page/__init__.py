@@ -7,10 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from generator.emit.page import parts
+from generator.emit.page.curve import Dot, pareto
 from generator.emit.page.data import as_data
-from generator.emit.page.parts import Dot
 from generator.emit.page.picture import picture
 from generator.emit.unit import Unit
 from generator.predict import ruler
@@ -27,6 +28,13 @@ def _data(value: Mapping[str, object]) -> str:
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
+def _own(report: Mapping[str, object]) -> Dot:
+    """The page's own plan."""
+    plan: Any = report["plan"]
+    keys = ("arena_bytes", "predicted_instructions", "steps", "macs", "recomputed_macs")
+    return Dot(*(plan[key] for key in keys))
+
+
 def page(unit: Unit, report: Mapping[str, object], dots: Sequence[Dot] = ()) -> str:
     """The page as text; equal arguments give equal text.
 
@@ -39,7 +47,7 @@ def page(unit: Unit, report: Mapping[str, object], dots: Sequence[Dot] = ()) -> 
         "TITLE": escape(where),
         "FACTS": parts.facts(report, seen, basis),
         "PASSES": parts.passes(report),
-        "PARETO": parts.pareto(dots, unit.plan.arena_bytes, basis) if dots else "",
+        "PARETO": pareto(dots, _own(report), basis) if dots else "",
         "STYLE": (_HERE / "page.css").read_text(),
         "DATA": _data(as_data(unit, seen)),
         "SCRIPT": "\n".join((_HERE / name).read_text() for name in _SCRIPTS),

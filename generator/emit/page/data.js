@@ -11,7 +11,13 @@ const ARENA = Math.max(1, data.arena);
 const [PEAK_EVENT, PEAK_BYTES] = data.peak;
 const format = (n) => Math.round(n).toLocaleString("en");
 
-const ops = data.ops.map(([name, kernel, output]) => ({ name, kernel, output }));
+// `chunk` and `block` are of those that run in bands; the last op of a block ends a band.
+const ops = data.ops.map(([name, kernel, output]) => ({ name, kernel, output, block: -1, chunk: "" }));
+const blocks = data.blocks.map(([name, chunks, band, bands, own], block) => {
+  const each = Math.floor(own.length / chunks);
+  own.forEach((op, i) => Object.assign(ops[op], { block, chunk: chunks > 1 && i < each * chunks ? `chunk ${Math.floor(i / each) + 1} of ${chunks}` : "" }));
+  return { label: `block ${name}`, chunks, band, bands, last: own[own.length - 1] };
+});
 
 // Converters join names with ";" into hundreds of characters; the first one says which tensor it is.
 function shortName(name) {
@@ -30,44 +36,84 @@ const owners = data.owners.map(([name, kind, type, rows, bytes, op], i) => {
 const rectangles = [];
 for (let i = 0; i < data.rectangles.length; i += 5) {
   const [owner, row, address, first, last] = data.rectangles.slice(i, i + 5);
-  rectangles.push({ owner, row, address, first, last, end: address + owners[owner].bytes });
+  rectangles.push({ owner, row, address, first, last, end: address + owners[owner].bytes, nth: 1, times: 1 });
 }
+for (let i = 0; i < data.over.length; i += 2) {
+  const [above, below] = [rectangles[data.over[i]], rectangles[data.over[i + 1]]];
+  Object.assign(above, { over: below, shared: Math.min(owners[above.owner].bytes, owners[below.owner].bytes) });
+  below.under = above;
+}
+
+// Rows that are computed several times; a scratch is no row.
+const ofRow = new Map();
+for (const r of rectangles) {
+  if (owners[r.owner].kind === "scratch") continue;
+  const key = `${r.owner} ${r.row}`;
+  ofRow.set(key, [...(ofRow.get(key) || []), r]);
+}
+for (const same of ofRow.values()) same.forEach((r, i) => Object.assign(r, { nth: i + 1, times: same.length }));
+const again = new Set(rectangles.filter((r) => r.nth > 1).map((r) => r.first));
+for (const r of rectangles) if (r.nth > 1) owners[r.owner].again = true;
+for (const owner of owners) if (owner.again) owner.text += " again";
 
 const steps = [];
 const stepOf = new Uint32Array(EVENTS);
 for (let i = 0, at = 0; i < data.steps.length; i += 3) {
   const [op, y0, y1] = data.steps.slice(i, i + 3);
   stepOf.fill(steps.length, at, at + y1 - y0);
-  steps.push({ op, y0, y1, first: at, last: at + y1 - y0 - 1 });
+  const events = Array.from({ length: y1 - y0 }, (_, row) => at + row);
+  steps.push({ op, y0, y1, first: at, last: at + y1 - y0 - 1, band: -1, again: events.some((event) => again.has(event)) });
   at += y1 - y0;
+}
+const bandNow = blocks.map(() => -1);
+for (const step of [...steps].reverse()) {
+  const { block } = ops[step.op];
+  if (block < 0) continue;
+  if (step.op === blocks[block].last) bandNow[block] = Math.floor(step.y0 / blocks[block].band);
+  step.band = bandNow[block];
 }
 
 const loads = new Float64Array(EVENTS + 1);
 for (const r of rectangles) {
   loads[r.first] += owners[r.owner].bytes;
   loads[r.last + 1] -= owners[r.owner].bytes;
+  if (!r.over) continue;
+  loads[r.first] -= r.shared;
+  loads[r.first + 1] += r.shared;
 }
 for (let i = 1; i <= EVENTS; i++) loads[i] += loads[i - 1];
 
-// What a step is found by: its operator, kernel and output, of a joined name the first part or all of it.
+// What a step is found by: its operator, kernel and output, of a joined name the first part or all of it; and "again".
 function stepText(step, all) {
   const { name, kernel, output } = ops[step.op];
-  return `${name} ${kernel} ${all ? output : output.split(";")[0]}`.toLowerCase();
+  return `${name} ${kernel} ${all ? output : output.split(";")[0]}${step.again ? " again" : ""}`.toLowerCase();
 }
 
 // Rows "3", or "3 to 5" inclusive.
 const range = (first, last) => (first === last ? `${first}` : `${first} to ${last}`);
 
+const ordinal = (n) => `${n}${["th", "st", "nd", "rd"][n % 100 > 10 && n % 100 < 14 ? 0 : n % 10] || "th"}`;
+
+// "chunk 2 of 4, band 3 of 8" of a step in a block.
+function partOf(step) {
+  const { block, chunk } = ops[step.op];
+  if (block < 0) return "";
+  const { bands } = blocks[block];
+  return [chunk, bands > 1 ? `band ${step.band + 1} of ${bands}` : ""].filter(Boolean).join(", ");
+}
+
 // "12 (conv_2d_0)": the step of an event, for a tooltip.
 const stepAt = (event) => (steps.length ? `${stepOf[event]} (${ops[steps[stepOf[event]].op].name})` : "0");
 
-// What lives at an event: [owner, rows, bytes], most bytes first.
+// What lives at an event: [owner, rows, bytes], most bytes first. Of a row that overwrites another, what lies beyond it.
 function aliveAt(event) {
   const found = new Map();
   for (const r of rectangles) {
-    if (r.first <= event && event <= r.last) found.set(r.owner, (found.get(r.owner) || 0) + 1);
+    if (r.first > event || event > r.last) continue;
+    const [rows, bytes] = found.get(r.owner) || [0, 0];
+    found.set(r.owner, [rows + 1, bytes + owners[r.owner].bytes - (r.over && r.first === event ? r.shared : 0)]);
   }
-  const list = [...found].map(([owner, rows]) => [owners[owner], rows, rows * owners[owner].bytes]);
+  const list = [...found].map(([owner, [rows, bytes]]) => [owners[owner], rows, bytes]);
   return list.sort((a, b) => b[2] - a[2] || (a[0].name < b[0].name ? -1 : 1));
 }
 

@@ -27,7 +27,24 @@ function mix() {
   paint = { bg: get("--bg"), fg: get("--fg"), muted: get("--muted"), line: get("--line"), peak: get("--peak"), mark: get("--mark") };
   const [s, fill, edge] = ["--fill-s", "--fill-l", "--edge-l"].map(get);
   paint.fill = owners.map((o) => (o.kind === "scratch" ? get("--scratch") : `hsl(${o.hue} ${s} ${fill})`));
+  paint.hatch = hatch(paint.bg);
   paint.edge = owners.map((o) => (o.kind === "scratch" ? get("--scratch") : `hsl(${o.hue} ${s} ${edge})`));
+}
+
+// Slanting lines, for rows that are computed again.
+function hatch(colour) {
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 6;
+  const g = tile.getContext("2d");
+  g.strokeStyle = colour;
+  g.lineWidth = 1.5;
+  g.beginPath();
+  for (const shift of [-6, 0, 6]) {
+    g.moveTo(shift - 1, 7);
+    g.lineTo(shift + 7, -1);
+  }
+  g.stroke();
+  return g.createPattern(tile, "repeat");
 }
 
 function draw() {
@@ -48,6 +65,7 @@ function draw() {
     drawStep(g, TOP, box.height);
     drawLabels(g);
   });
+  drawRuns(g);
   drawLoads(g);
   drawPeak(g);
 }
@@ -107,6 +125,10 @@ function drawRectangles(g) {
       const [wide, high] = [Math.max(0.8, x(r.last + 1) - left), Math.max(0.8, y(r.address) - top)];
       g.fillStyle = paint.fill[r.owner];
       g.fillRect(left, top, wide, high);
+      if (r.nth > 1 && wide >= 2) {
+        g.fillStyle = paint.hatch;
+        g.fillRect(left, top, wide, high);
+      }
       if (wide < 4 || high < 4) continue;
       g.strokeStyle = paint.edge[r.owner];
       g.strokeRect(left + 0.5, top + 0.5, wide - 1, high - 1);
@@ -149,6 +171,19 @@ function drawStep(g, top, height) {
   g.fillRect(left, top, right - left, height);
   g.globalAlpha = 1;
   for (const side of [left, right]) line(g, side, top, side, top + height);
+}
+
+// Between picture and loads: when the steps run that are looked for, or else those of blocks.
+function drawRuns(g) {
+  const wanted = chosen.steps || [...steps.keys()].filter((i) => ops[steps[i].op].block >= 0);
+  g.fillStyle = chosen.steps ? paint.mark : paint.muted;
+  clipped(g, TOP + box.height, GAP, () => {
+    for (let i = 0, last; i < wanted.length; i = last + 1) {
+      for (last = i; last + 1 < wanted.length && wanted[last + 1] === wanted[last] + 1; ) last += 1;
+      const left = x(steps[wanted[i]].first);
+      g.fillRect(left, TOP + box.height + 4, Math.max(1, x(steps[wanted[last]].last + 1) - left), 6);
+    }
+  });
 }
 
 function drawLoads(g) {

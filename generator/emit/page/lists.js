@@ -25,6 +25,30 @@ const tensorItems = owners.map((owner, i) => {
   return { item, button, swatch, i };
 });
 
+const blockItems = blocks.map(({ label, chunks, band, bands }, i) => {
+  const how = `${chunks > 1 ? `${chunks} chunks` : "whole"}, ${bands > 1 ? `${bands} bands of ${band} rows` : "one band"}`;
+  const button = element("button", { type: "button", title: `${label}: ${how}`, "aria-pressed": "false" },
+    element("span", { class: "name" }, label), element("span", {}, how.replace(" of 1 rows", " of 1 row")));
+  button.addEventListener("click", () => {
+    $("search").value = chosen.query === label ? "" : label;
+    search($("search").value);
+    if (chosen.steps) scrollTo(chosen.steps[0]);
+  });
+  const item = element("li", {}, button);
+  $("blocks").append(item);
+  return { item, button, i };
+});
+$("blocks-part").hidden = !blocks.length;
+$("hatched").hidden = !again.size;
+
+function listBlocks() {
+  const found = new Set((chosen.steps || []).map((step) => ops[steps[step].op].block));
+  for (const { item, button, i } of blockItems) {
+    item.hidden = Boolean(chosen.steps) && !found.has(i);
+    button.setAttribute("aria-pressed", String(blocks[i].label === chosen.query));
+  }
+}
+
 function listTensors() {
   for (const { item, button, swatch, i } of tensorItems) {
     item.hidden = Boolean(chosen.owners) && !chosen.owners[i];
@@ -46,12 +70,16 @@ function listSteps() {
   const peak = steps.length ? stepOf[PEAK_EVENT] : -1;
   for (let place = first; place < last; place++) {
     const number = shown[place];
-    const { op, y0, y1 } = steps[number];
+    const step = steps[number];
+    const { op, y0, y1 } = step;
+    const notes = [`${ops[op].name} (${ops[op].kernel})`, partOf(step), step.again && "computed again", number === peak && "the peak"];
     const row = element("div", { class: number === peak ? "row peak" : "row", role: "option", id: `step-${number}`,
       "aria-selected": String(number === chosen.step), "aria-posinset": place + 1, "aria-setsize": shown.length,
-      title: `${ops[op].name} (${ops[op].kernel})${number === peak ? ", the peak" : ""}` },
+      title: notes.filter(Boolean).join(", ") },
       element("span", { class: "number" }, String(number)), element("span", { class: "name" }, ops[op].name),
-      element("span", {}, y1 - y0 === 1 ? `row ${y0}` : `rows ${range(y0, y1 - 1)}`));
+      element("span", { class: "note" }, step.band >= 0 && blocks[ops[op].block].bands > 1 ? `band ${step.band + 1}` : ""),
+      element("span", { class: "note" }, step.again ? "again" : ""),
+      element("span", {}, y1 - y0 === 1 ? `row ${y0}` : `rows ${y0}–${y1 - 1}`));
     row.style.top = `${place * ROW}px`;
     row.addEventListener("click", () => choose(number));
     stepList.append(row);
@@ -60,6 +88,7 @@ function listSteps() {
 }
 
 function listAll() {
+  listBlocks();
   listTensors();
   listSteps();
   const found = chosen.owners && chosen.owners.filter(Boolean).length;
@@ -81,7 +110,7 @@ function stepBy(by) {
   const shown = listed();
   if (!shown.length) return;
   const at = shown.indexOf(chosen.step);
-  const next = at < 0 ? 0 : Math.min(shown.length - 1, Math.max(0, at + by));
+  const next = Math.min(shown.length - 1, Math.max(0, at + by));
   choose(shown[next]);
   scrollTo(shown[next]);
 }
@@ -90,13 +119,16 @@ function showDetail() {
   const detail = $("detail");
   detail.replaceChildren();
   if (chosen.step < 0) return;
-  const { op, y0, y1, first, last } = steps[chosen.step];
+  const step = steps[chosen.step];
+  const { op, y0, y1, first, last } = step;
   let fullest = first;
   for (let t = first; t <= last; t++) if (loads[t] > loads[fullest]) fullest = t;
   const { name, kernel, output } = ops[op];
   const does = kernel === "push_row" ? "takes" : "computes";
   const rows = `row${y1 - y0 === 1 ? "" : "s"} ${range(y0, y1 - 1)} of ${shortName(output)}`;
-  const where = `Step ${chosen.step}: ${name} (${kernel}) ${does} ${rows}.`;
+  const part = partOf(step);
+  const within = ops[op].block < 0 ? "" : `, in ${blocks[ops[op].block].label}${part && `, ${part}`}`;
+  const where = `Step ${chosen.step}: ${name} (${kernel}) ${does} ${rows}${step.again ? " again" : ""}${within}.`;
   const alive = aliveAt(fullest).map(([o, count, bytes]) =>
     o.kind === "scratch" ? `${o.name} ${format(bytes)}` : `${o.short} ${format(bytes)} (${count} of ${o.rows} rows)`);
   detail.append(element("p", {}, element("strong", {}, where)),

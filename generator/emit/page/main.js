@@ -44,13 +44,26 @@ canvas.addEventListener("pointerup", (event) => {
 canvas.addEventListener("pointercancel", () => { drag = null; });
 canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
 
+const rowOf = (r) => `row ${r.row} of ${owners[r.owner].short}`;
+
+function birth(r) {
+  if (owners[r.owner].op < 0) return "there from the start";
+  const place = r.over ? `, in place: it overwrites ${rowOf(r.over)}` : "";
+  return `born in step ${stepAt(r.first)}${place}`;
+}
+
+function death(r) {
+  if (owners[r.owner].kind === "output" && r.last === EVENTS - 1) return "kept to the end";
+  return `last used in step ${stepAt(r.last)}${r.under ? `, overwritten there by ${rowOf(r.under)}` : ""}`;
+}
+
 function showTip(event, r) {
   tip.hidden = !r;
   if (!r) return;
   const owner = owners[r.owner];
-  const what = owner.kind === "scratch" ? owner.name : `${owner.short}\n${owner.type}, row ${r.row} of ${owner.rows}`;
-  const born = owner.op < 0 ? "there from the start" : `born in step ${stepAt(r.first)}`;
-  const died = owner.kind === "output" && r.last === EVENTS - 1 ? "kept to the end" : `last used in step ${stepAt(r.last)}`;
+  const nth = r.nth > 1 ? `, computed again, ${ordinal(r.nth)} of ${r.times}` : r.times > 1 ? `, 1st of ${r.times} times` : "";
+  const what = owner.kind === "scratch" ? owner.name : `${owner.short}\n${owner.type}, row ${r.row} of ${owner.rows}${nth}`;
+  const [born, died] = [birth(r), death(r)];
   tip.textContent = `${what}\n${format(owner.bytes)} bytes at ${format(r.address)} to ${format(r.end - 1)}\n${born}\n${died}`;
   const [left, top] = [event.clientX + 14, event.clientY + 14];
   tip.style.left = `${Math.max(4, Math.min(left, innerWidth - tip.offsetWidth - 8))}px`;

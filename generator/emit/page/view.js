@@ -41,16 +41,17 @@ function reveal(first, last) {
   return see(start, start + 2 * half, view.a0, view.a1);
 }
 
-// A tensor's exact name means that tensor alone. Otherwise all words have to occur in its name, operator or kernel; only
+// A tensor's exact name means that tensor alone, a block's label that block. Otherwise all words have to occur in its name, operator or kernel; only
 // where nothing has them, all parts of joined names are looked at.
 function search(query) {
   chosen.query = query.trim();
   const words = chosen.query.toLowerCase().split(/\s+/).filter(Boolean);
   const holds = (text) => words.every((word) => text.includes(word));
   const exact = owners.filter((o) => o.name === chosen.query);
+  const block = exact.length ? -1 : blocks.findIndex((b) => b.label === chosen.query);
   const all = !owners.some((o) => holds(o.text)) && !steps.some((step) => holds(stepText(step, false)));
-  const wanted = (o) => (exact.length ? exact.includes(o) : holds(all ? o.full : o.text));
-  const runs = (step) => (exact.length ? exact.some((o) => o.op === step.op) : holds(stepText(step, all)));
+  const wanted = (o) => (exact.length ? exact.includes(o) : block >= 0 ? o.op >= 0 && ops[o.op].block === block : holds(all ? o.full : o.text));
+  const runs = (step) => (exact.length ? exact.some((o) => o.op === step.op) : block >= 0 ? ops[step.op].block === block : holds(stepText(step, all)));
   chosen.owners = words.length ? owners.map(wanted) : null;
   chosen.steps = words.length ? [...steps.keys()].filter((i) => runs(steps[i])) : null;
   listAll();

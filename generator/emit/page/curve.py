@@ -1,0 +1,117 @@
+"""Arena against predicted time: the Pareto curve as SVG and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from generator.emit.page.parts import table
+
+_WIDTH, _HEIGHT = 640, 300  # of the curve, in SVG units
+_LEFT, _RIGHT, _TOP, _BOTTOM = 78, 24, 20, 46
+_FOOT = _HEIGHT - _BOTTOM
+_HEAD = ("Arena bytes", "Predicted instructions", "More than least", "Steps", "MACs", "Computed again")
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One plan of the curve."""
+
+    arena_bytes: int
+    instructions: int  # predicted
+    steps: int
+    macs: int  # those computed again included
+    recomputed_macs: int
+
+    @property
+    def again(self) -> str:
+        """MACs computed again, and how many percent of those that have to be computed."""
+        share = 100 * self.recomputed_macs / max(1, self.macs - self.recomputed_macs)
+        return f"{self.recomputed_macs:,} ({share:.1f} %)" if self.recomputed_macs else "0"
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """From bytes and instructions to SVG units."""
+
+    least: int  # instructions
+    most: int
+    widest: int  # bytes
+
+    def x(self, arena_bytes: int) -> float:
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * arena_bytes / max(1, self.widest)
+
+    def y(self, instructions: int) -> float:
+        return _FOOT - (_FOOT - _TOP) * (instructions - self.least) / max(1, self.most - self.least)
+
+    def percent(self, instructions: int) -> str:
+        return f"+{100 * (instructions - self.least) / max(1, self.least):.3f} %"
+
+    def at(self, dot: Dot) -> str:
+        return f'cx="{self.x(dot.arena_bytes):.1f}" cy="{self.y(dot.instructions):.1f}"'
+
+
+def pareto(dots: Sequence[Dot], own: Dot, basis: str) -> str:
+    """A <section> with the curve, smallest arena first, and the page's own plan, which another one may beat.
+
+    Shaded is what lies below the smallest arena in which nothing is computed again.
+    """
+    shown = (*dots, own)
+    times = [dot.instructions for dot in shown]
+    scale = _Scale(min(times), max(times), max(dot.arena_bytes for dot in shown))
+    once = min((dot.arena_bytes for dot in dots if not dot.recomputed_macs), default=0)
+    once = once if once > dots[0].arena_bytes else 0
+    lines = [_cells(dot, scale) for dot in dots]
+    shaded = f" In less than {once:,} bytes (shaded), MACs are computed again." if once else ""
+    return (
+        "<section id=pareto><h2>SRAM against predicted time</h2>"
+        f"<p>Each dot is a plan, the ring is that of this page.{shaded} Time is predicted from the {escape(basis)}.</p>"
+        f"<div class=side>{_curve(dots, own, scale, once)}<div class=scroll>{table(_HEAD, lines)}</div></div></section>"
+    )
+
+
+def _cells(dot: Dot, scale: _Scale) -> Sequence[str]:
+    figures = f"{dot.arena_bytes:,}", f"{dot.instructions:,}", scale.percent(dot.instructions)
+    return (*figures, f"{dot.steps:,}", f"{dot.macs:,}", dot.again)
+
+
+def _curve(dots: Sequence[Dot], own: Dot, scale: _Scale, once: int) -> str:
+    """A staircase through the dots: with so many bytes, this is the least time."""
+    first, *others = ((scale.x(d.arena_bytes), scale.y(d.instructions)) for d in dots)
+    path = f"M{first[0]:.1f} {first[1]:.1f}" + "".join(f"H{x:.1f}V{y:.1f}" for x, y in others)
+    size = f'width="{scale.x(once) - _LEFT:.1f}" height="{_FOOT - _TOP + 8}"'
+    shade = f'<rect class="again" x="{_LEFT}" y="{_TOP - 8}" {size}/>' if once else ""
+    return (
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="Predicted time over arena bytes; the table has '
+        f'the figures">{shade}<path class="axis" d="M{_LEFT} {_TOP - 8}V{_FOOT}H{_WIDTH - _RIGHT}"/>'
+        f'<path class="curve" d="{path}"/>{"".join(_mark(d, scale) for d in dots)}'
+        f'<circle class="ring" {scale.at(own)} r="8"/>{_ticks(scale)}'
+        f'<text x="{(_LEFT + _WIDTH) / 2:.0f}" y="{_HEIGHT - 8}" class="mid">arena, bytes</text></svg>'
+    )
+
+
+def _mark(dot: Dot, scale: _Scale) -> str:
+    say = f"{dot.arena_bytes:,} bytes, {dot.instructions:,} instructions, {dot.steps:,} steps"
+    say += f", {dot.again} MACs computed again" if dot.recomputed_macs else ""
+    return f'<circle {scale.at(dot)} r="4"><title>{say}</title></circle>'
+
+
+def _ticks(scale: _Scale) -> str:
+    """Round numbers of bytes, and the most and the least time."""
+    found = [
+        f'<text x="{_LEFT - 8}" y="{scale.y(time) + 4:.1f}" class="end">{scale.percent(time)}</text>'
+        for time in dict.fromkeys((scale.most, scale.least))
+    ]
+    found += [
+        f'<text x="{scale.x(arena):.0f}" y="{_FOOT + 18}" class="mid">{arena:,}</text>'
+        for arena in _round(scale.widest)
+    ]
+    return "".join(found)
+
+
+def _round(most: int) -> range:
+    """At most six round numbers from 0 to `most`."""
+    power = 10 ** (len(str(most)) - 1)
+    step = next(step for part in (1, 2, 5, 10, 20) if most // (step := max(1, part * power // 10)) <= 5)
+    return range(0, most + 1, step)
