@@ -34,6 +34,8 @@ REPORT = {
         "status",
         "solve_seconds",
         "predicted_instructions",
+        "blocks",
+        "reason",
     },
     "firmware": {"ram_bytes", "flash_bytes", "stack_bytes"},
 }
@@ -208,7 +210,8 @@ def test_a_rename_that_fails_puts_the_old_folder_back(digits: Path, monkeypatch:
 
 def test_a_model_that_does_not_fit_is_told_the_peak_and_what_would_help(tmp_path: Path):
     least = json.loads(gen("plan", DIGITS, "--minimize", "sram", "--json").stdout)["plan"]["arena_bytes"]
-    said = refused("firmware", "--board", "microbit", "--sram", str(least - 1), "--out", tmp_path / "d")
+    options = ("--sram", str(least - 1), "--recompute", "0", "--out", tmp_path / "d")
+    said = refused("firmware", "--board", "microbit", *options)
 
     for part in (
         "digits on microbit",
@@ -219,7 +222,24 @@ def test_a_model_that_does_not_fit_is_told_the_peak_and_what_would_help(tmp_path
     ):
         assert part in said
     assert not (tmp_path / "d").exists()
-    assert gen("plan", DIGITS, "--sram", str(least)).exit_code == 0
+    assert gen("plan", DIGITS, "--sram", str(least), "--recompute", "0").exit_code == 0
+
+
+def test_below_the_smallest_arena_macs_are_computed_again_as_far_as_they_may_be():
+    def planned(*options: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(gen("plan", DIGITS, *options, "--json").stdout)["plan"]
+        return found
+
+    least = planned("--minimize", "sram")
+    below = planned("--sram", str(least["arena_bytes"] - 1))
+    share = 100 * below["recomputed_macs"] / least["macs"]
+    enough = planned("--sram", str(least["arena_bytes"] - 1), "--recompute", str(share + 0.01))
+
+    assert below["arena_bytes"] < least["arena_bytes"]
+    assert below["macs"] - below["recomputed_macs"] == least["macs"] and below["recomputed_macs"] > 0
+    assert below["blocks"] and set(below["blocks"][0]) == {"block", "chunks", "band_rows"}
+    assert enough["recomputed_macs"] == below["recomputed_macs"]
+    assert (least["blocks"], least["recomputed_macs"]) == ([], 0)
 
 
 @needs_shared
@@ -228,7 +248,7 @@ def test_a_model_that_does_not_fit_is_told_the_peak_and_what_would_help(tmp_path
     [
         ("mlperf-kws-dscnn-int8", "stm32vldiscovery", ["8,640 bytes", "5,632", "microbit"]),
         ("mlperf-ad-int8", "microbit", ["bytes of flash", "262,144", "netduinoplus2"]),
-        ("facemesh-192-fullint", "netduinoplus2", ["442,944 bytes", "mps2-an386"]),
+        ("facemesh-192-fullint", "netduinoplus2", ["442,368 bytes", "mps2-an386"]),
     ],
 )
 def test_what_is_too_large_for_a_board_is_told_which_boards_have_room(model: str, board: str, parts: list[str]):
@@ -321,7 +341,7 @@ def test_wrong_usage_exits_with_2(arguments: list[str]):
 
 @pytest.mark.parametrize(("size", "arena"), [("3k", True), ("1k", False), ("3000", True), ("1M", True)])
 def test_sizes_are_bytes_or_have_a_unit(size: str, arena: bool):
-    assert (gen("plan", DIGITS, "--sram", size).exit_code == 0) is arena
+    assert (gen("plan", DIGITS, "--sram", size, "--recompute", "0").exit_code == 0) is arena
 
 
 def test_whole_tensors_are_kept_for_time_and_rows_are_taken_for_sram_or_where_nothing_else_fits():
