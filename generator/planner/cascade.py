@@ -5,30 +5,19 @@ F(x) = sum_i (B_i o N_i o A_i)(x) (MobileNetV2, Sandler et al. 2018, section 5.1
 chunks come one after the other; each lives for as many inner rows as the next op needs, and the band's partial sums
 stay until the last chunk has added to them. Between two bands nothing is kept: inner rows that both need are computed
 again, as the patches of MCUNetV2 (Lin et al. 2021) compute their halo again, but of one block only.
-To the rest of the plan a band is one event of one op, the composite, and the memory inside is its scratch: the frame.
+To the rest of the plan a band is one event of one op, the composite, and the memory inside is its scratch.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 from generator.plan import Ring, Scratch, Step
 from generator.planner.problem import ALIGNMENT, Block, OpSpec, Problem, Read, TensorSpec, Way
 
-
-@dataclass(frozen=True)
-class _Window:
-    """The ring of an inner tensor: rows needed at one time at most, and the phases in which any of them is alive."""
-
-    rows: int
-    first: int
-    last: int
-
-    def joined(self, other: _Window) -> _Window:
-        return _Window(max(self.rows, other.rows), min(self.first, other.first), max(self.last, other.last))
+_SCRATCH = ""  # the part that holds it; no tensor has this name
 
 
 class Pattern:
@@ -143,43 +132,48 @@ class Composite:
         return self._total([op.row_macs for op in self.way.ops])
 
     @cached_property
-    def _windows(self) -> dict[str, _Window]:
-        """The ring of each inner tensor; a phase is a chunk, sums live on into the next."""
-        found: dict[str, _Window] = {}
+    def _slots(self) -> dict[str, int]:
+        """By inner tensor: slots of its ring."""
         one = len(self.pattern.ops)
-        for i, op in enumerate(self.way.ops):
-            chunk, place = divmod(i, one)
-            if op.writes in self._inner and place < one - 1:
-                found[op.writes] = _Window(self.pattern.windows[place], chunk, chunk)
-            elif op.writes in self._inner:
-                found[op.writes] = _Window(min(self.band, self.pattern.height), chunk, chunk + 1)
-        return found
+        windows = (*self.pattern.windows, min(self.band, self.pattern.height))
+        return {op.writes: windows[i % one] for i, op in enumerate(self.way.ops) if op.writes in self._inner}
 
     @cached_property
-    def _frame(self) -> tuple[int, dict[str, int]]:
-        """Bytes of the rings, and where each inner tensor's lies; rows overwritten in place share theirs."""
-        owner = {name: self._overwritten(name) for name in self._windows}
-        parts: dict[str, tuple[_Window, int]] = {}
-        for name, window in self._windows.items():
-            size = _aligned(window.rows * self._inner[name].row_bytes)
-            known = parts.get(owner[name])
-            parts[owner[name]] = (window.joined(known[0]), max(size, known[1])) if known else (window, size)
-        bases = _first_fit(parts)
-        height = max((bases[name] + size for name, (_, size) in parts.items()), default=0)
-        return height, {name: bases[owner[name]] for name in self._windows}
+    def _part_of(self) -> dict[str, str]:
+        """By inner tensor: the first chunk's tensor whose bytes it shares.
+
+        Chunks follow each other, so that each takes the places of the one before; sums, and rows that are overwritten
+        in place, lie where they were.
+        """
+        one = len(self.pattern.ops)
+        return {
+            op.writes: self._overwritten(self.way.ops[i % one].writes)
+            for i, op in enumerate(self.way.ops)
+            if op.writes in self._inner
+        }
 
     def _overwritten(self, name: str) -> str:
         """The first of the tensors that are overwritten one by the next and at last by this one."""
         while (base := self._makers[name].in_place) is not None and base in self._inner:
-            if self._windows[base].rows != self._windows[name].rows:
+            if self._slots[base] != self._slots[name]:
                 break
             name = base
         return name
 
+    @cached_property
+    def parts(self) -> dict[str, int]:
+        """What the block needs inside, in pieces that may lie anywhere: bytes by name, the scratch as the last."""
+        found: dict[str, int] = {}
+        for name, part in self._part_of.items():
+            size = _aligned(self._slots[name] * self._inner[name].row_bytes)
+            found[part] = max(size, found.get(part, 0))
+        scratch = max((op.scratch_bytes for op in self.way.ops), default=0)
+        return {**found, **({_SCRATCH: _aligned(scratch)} if scratch else {})}
+
     @property
     def frame_bytes(self) -> int:
-        """All that the block needs inside: rings and scratch."""
-        return self._frame[0] + max((op.scratch_bytes for op in self.way.ops), default=0)
+        """All that the block needs inside."""
+        return sum(self.parts.values())
 
     @cached_property
     def spec(self) -> OpSpec:
@@ -204,20 +198,20 @@ class Composite:
             yield Step(op.name, (inner[start][1], inner[i - 1][1] + 1), (0, op.channels))
             start = i
 
-    def rings(self, base: int) -> Iterator[Ring]:
-        """The rings of the inner tensors in a frame at `base`."""
-        for name, window in self._windows.items():
+    def rings(self, bases: Mapping[str, int]) -> Iterator[Ring]:
+        """The rings of the inner tensors, where the parts lie at `bases`."""
+        for name, slots in self._slots.items():
             spec = self._inner[name]
-            yield Ring(name, base + self._frame[1][name], window.rows, spec.rows, spec.row_bytes)
+            yield Ring(name, bases[self._part_of[name]], slots, spec.rows, spec.row_bytes)
         for view in self._views:
             assert view.view_of is not None
-            yield Ring(view.name, base + self._frame[1][view.view_of], view.rows, view.rows, view.row_bytes)
+            yield Ring(view.name, bases[self._part_of[view.view_of]], view.rows, view.rows, view.row_bytes)
 
-    def scratch(self, base: int) -> Iterator[Scratch]:
-        """The scratch of the inner ops, behind the rings."""
+    def scratch(self, bases: Mapping[str, int]) -> Iterator[Scratch]:
+        """The scratch of the inner ops: one place for all of them."""
         for op in self.way.ops:
             if op.scratch_bytes:
-                yield Scratch(op.name, base + self._frame[0], op.scratch_bytes)
+                yield Scratch(op.name, bases[_SCRATCH], op.scratch_bytes)
 
 
 def _aligned(size: int) -> int:
@@ -231,26 +225,6 @@ def _most_apart(rows: Sequence[tuple[int, int, int]]) -> int:
         together = [other for begun, ended, other in rows if begun <= first <= ended]
         most = max(most, row - min(together) + 1, max(together) - row + 1)
     return most
-
-
-def _first_fit(parts: dict[str, tuple[_Window, int]]) -> dict[str, int]:
-    """Lowest addresses that are free, the longest-lived parts first."""
-    order = sorted(parts, key=lambda n: (parts[n][0].first - parts[n][0].last, -parts[n][1], n))
-    placed: dict[str, int] = {}
-    for name in order:
-        window, size = parts[name]
-        near = sorted(
-            (at, at + parts[other][1])
-            for other, at in placed.items()
-            if parts[other][0].first <= window.last and window.first <= parts[other][0].last
-        )
-        base = 0
-        for low, high in near:
-            if low - base >= size:
-                break
-            base = max(base, high)
-        placed[name] = base
-    return placed
 
 
 def applied(problem: Problem, composites: Sequence[Composite]) -> Problem:

@@ -18,7 +18,7 @@ from generator.planner.problem import Block, Problem
 
 LONGEST = 48  # ops of a group at most; longer ones were never better on any model tried
 _NEVER = 1 << 62
-_BANDS = (1, 2, 4, 8)  # rows of a block's output, beside all of them
+_BANDS = (1, 2, 3, 4, 6, 8)  # rows of a block's output, beside all of them
 _FEW = 3000  # choices of composites in a group, to try them all
 _TRIES = 16
 _TRY = 0.01  # of the peak

@@ -67,8 +67,8 @@ def _lives(flow: Flow, events: Sequence[Event]) -> _Lives:
 class _Layout:
     """Bundles of one order of rows."""
 
-    def __init__(self, flow: Flow, events: Sequence[Event]) -> None:
-        self._flow, self._events = flow, events
+    def __init__(self, flow: Flow, events: Sequence[Event], composites: Sequence[Composite] = ()) -> None:
+        self._flow, self._events, self._composites = flow, events, composites
         self._stiff = rigid(flow.problem)
         self._lives = _lives(flow, events)
         self.spots: dict[tuple[str, int], _Spot] = {}
@@ -108,11 +108,18 @@ class _Layout:
                 size = self._flow.slot[name]
                 found += [Piece(spot.offset, size, life.first, life.last) for life in lives if life.first <= life.last]
         for time, event in enumerate(self._events):
-            if size := self._flow.scratch[event.op]:
-                pieces.setdefault(f"\n{event.op}", []).append(Piece(0, size, time, time))
+            for part, size in self._needs(event.op).items():
+                pieces.setdefault(f"\n{event.op}\n{part}", []).append(Piece(0, size, time, time))
         for name, found in pieces.items():
             if found:
                 yield Bundle(name, tuple(found), sinks=name in inputs)
+
+    def _needs(self, op: int) -> Mapping[str, int]:
+        """What an op needs while it runs, beside its rows: bytes by name."""
+        flow = self._flow
+        if op < flow.count:
+            return {"": flow.scratch[op]} if flow.scratch[op] else {}
+        return self._composites[op - flow.count].parts
 
     def rings(self, bases: Mapping[str, int]) -> Iterator[Ring]:
         """Where each tensor lies; a view lies where its root does."""
@@ -131,18 +138,18 @@ class _Layout:
 
 def lay_out(flow: Flow, events: Sequence[Event], composites: Sequence[Composite] = ()) -> Layout:
     """Places everything for an order of rows; `composites` are those that the flow has behind its ops."""
-    made = _Layout(flow, events)
+    made = _Layout(flow, events, composites)
     least = load(made.bundles)
     arena_bytes, bases = place(made.bundles, least)
     used = dict.fromkeys(e.op - flow.count for e in events if e.op >= flow.count)
     rings, scratch = list(made.rings(bases)), []
     for op, spec in enumerate(flow.problem.ops):
-        if spec.scratch_bytes and f"\n{op}" in bases:
-            scratch.append(Scratch(spec.name, bases[f"\n{op}"], spec.scratch_bytes))
+        if spec.scratch_bytes and f"\n{op}\n" in bases:
+            scratch.append(Scratch(spec.name, bases[f"\n{op}\n"], spec.scratch_bytes))
     for i in used:
-        base = bases.get(f"\n{flow.count + i}", 0)
-        rings += composites[i].rings(base)
-        scratch += composites[i].scratch(base)
+        places = {part: bases[f"\n{flow.count + i}\n{part}"] for part in composites[i].parts}
+        rings += composites[i].rings(places)
+        scratch += composites[i].scratch(places)
     steps = tuple(_steps(flow, events, composites))
     return Layout(steps, tuple(rings), tuple(scratch), arena_bytes, least)
 
