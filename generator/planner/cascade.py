@@ -245,5 +245,5 @@ def applied(problem: Problem, composites: Sequence[Composite]) -> Problem:
         ops += composite.way.ops
         added += composite.way.tensors
         at = block.last + 1
-    tensors = (*(t for t in problem.tensors if t.name not in gone), *added)
+    tensors = (*(t for t in problem.tensors if problem.root(t.name) not in gone), *added)
     return Problem(tensors, tuple(ops), problem.inputs, problem.outputs, problem.capacity_bytes)
