@@ -91,10 +91,13 @@ class Net:
         for _ in range(pick.choice((1, 1, 2))):
             if pick.random() < 0.15:
                 y = self.pool(y)
+            elif pick.random() < 0.3:
+                narrow = pick.choice((wide, wide, pick.randint(1, wide)))
+                y = self.op((same(y, self.tensors[y].rows),), narrow, y)
             else:
-                y = self.op((self.window(y),), wide, y if pick.random() < 0.3 else None)
+                y = self.op((self.window(y),), wide)
         if self.tensors[y].rows == 1 and pick.random() < 0.3:
-            y, viewed = self.tensor(1, wide, y), True
+            y, viewed = self.tensor(1, self.tensors[y].row_bytes, y), True
         y = self.op((self.window(y, (1, 1, 1, 1, 3)),), pick.randint(1, 16))
         made = Block(f"op{first}", first, len(self.ops) - 1, self._ways(first, viewed))
         self.blocks.append(made)

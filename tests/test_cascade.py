@@ -1,0 +1,316 @@
+"""Blocks run in bands: what a band computes, where its inner rows lie, and what the whole costs; replayed here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate
+from random import Random
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from row_problems import MACS, Net, problems, same, window
+
+from generator.plan import Cascade, Outcome, Plan, Ring, Status
+from generator.planner import Block, OpSpec, Problem, Read, TensorSpec, Way, check
+from generator.planner.cascade import Composite, Pattern, applied
+from generator.planner.flow import Flow, Runner
+from generator.planner.rows import lay_out
+
+
+def composites(problem: Problem, chance: Random) -> Iterator[Composite]:
+    """Every way of every block, in bands of one row, of all rows, and of a random number."""
+    for block in problem.blocks:
+        height = problem.by_name[problem.ops[block.last].writes].rows
+        for band in {1, height, chance.randint(1, height)}:
+            pattern = Pattern(problem, block, band)
+            yield from (Composite(pattern, way) for way in block.ways)
+
+
+def blocked(chance: Random) -> Problem:
+    """A problem with one block at least."""
+    net = Net(chance)
+    x = net.tensor(chance.randint(1, 12), chance.randint(1, 24))
+    net.block(net.residual(net.block(x)) if chance.random() < 0.3 else x)
+    return net.problem(streamed=False)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Problem, list[Composite]]:
+    chance = draw(st.randoms(use_true_random=False))
+    problem = blocked(chance)
+    return problem, list(composites(problem, chance))
+
+
+def inner_reads(composite: Composite, op: OpSpec, row: int) -> list[tuple[str, int]]:
+    """What a row of an op reads that the block itself makes."""
+    made = {op.writes for op in composite.way.ops}
+    return [(read.tensor, r) for read in op.reads if read.tensor in made for r in read.rows[row]]
+
+
+def bands(composite: Composite) -> list[list[tuple[OpSpec, int]]]:
+    """By band: the rows of ops in order, from the steps that the plan gets."""
+    by_name = {op.name: op for op in composite.way.ops}
+    starts = range(0, composite.pattern.height, composite.band)
+    return [[(by_name[s.op], y) for s in composite.steps(start) for y in range(*s.rows)] for start in starts]
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases())
+def test_each_row_of_the_output_is_computed_once_and_from_rows_that_are_there(case: tuple[Problem, list[Composite]]):
+    for composite in case[1]:
+        written: list[int] = []
+        for number, band in enumerate(bands(composite)):
+            there: set[tuple[str, int]] = set()
+            for op, row in band:
+                assert set(inner_reads(composite, op, row)) <= there
+                assert (op.writes, row) not in there  # nothing twice within a band
+                there.add((op.writes, row))
+            written += sorted(row for op, row in band if op is composite.way.ops[-1])
+            needed = {pair for op, row in band for pair in inner_reads(composite, op, row)}
+            needed |= {(composite.way.ops[-1].writes, row) for row in written[number * composite.band :]}
+            assert there == needed  # and nothing in vain
+        assert written == list(range(composite.pattern.height))
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases())
+def test_a_composite_reads_with_the_first_row_of_a_band_what_its_ops_read_in_it(case: tuple[Problem, list[Composite]]):
+    problem, all_ways = case
+    for composite in all_ways:
+        made = {op.writes for op in composite.way.ops}
+        for number, band in enumerate(bands(composite)):
+            read = {(r.tensor, y) for op, row in band for r in op.reads if r.tensor not in made for y in r.rows[row]}
+            first = number * composite.band
+            said = {(r.tensor, y) for r in composite.spec.reads for y in r.rows[first]}
+            assert said == read
+            for row in range(first + 1, min(first + composite.band, composite.pattern.height)):
+                assert all(r.rows[row] == () for r in composite.spec.reads)
+        assert composite.spec.writes == problem.ops[composite.block.last].writes
+
+
+def bases(composite: Composite, at: int = 0) -> dict[str, int]:
+    """One part behind the other, from `at` on."""
+    return dict(zip(composite.parts, accumulate(composite.parts.values(), initial=at), strict=False))
+
+
+@dataclass
+class Frame:
+    """The memory of a band, byte by byte: which row wrote what lies there."""
+
+    composite: Composite
+    bytes: dict[int, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.places = bases(self.composite)
+        self.rings = {ring.tensor: ring for ring in self.composite.rings(self.places)}
+        self.views = {t.name: t.view_of for t in self.composite.way.tensors if t.view_of is not None}
+        self.scratch = {s.op: range(s.address, s.address + s.bytes) for s in self.composite.scratch(self.places)}
+
+    def span(self, name: str, row: int) -> range:
+        ring: Ring = self.rings[self.views.get(name, name)]
+        start = ring.address + row % ring.rows * ring.row_bytes
+        assert start >= 0
+        assert start + ring.row_bytes <= self.composite.frame_bytes
+        return range(start, start + ring.row_bytes)
+
+    def run(self, op: OpSpec, row: int) -> None:
+        """What a row reads must be there while it and the scratch are written, but for what may be overwritten."""
+        reads = inner_reads(self.composite, op, row)
+        over = (op.in_place, row)
+        for name, y in reads:
+            assert all(self.bytes.get(at) == (name, y) for at in self.span(name, y)), (op.name, row, name, y)
+        taken: set[int] = set()
+        for name, y in reads:
+            shared = op.writes in self.rings and (name, y) == over
+            if not (shared and self.span(name, y).start == self.span(op.writes, row).start):
+                taken |= set(self.span(name, y))
+        own = set(self.span(op.writes, row)) if op.writes in self.rings else set()
+        scratch = set(self.scratch.get(op.name, ()))
+        assert not taken & own
+        assert not taken & scratch
+        assert not own & scratch
+        assert len(scratch) >= op.scratch_bytes
+        self.bytes.update(dict.fromkeys(scratch, "scratch"))
+        self.bytes.update(dict.fromkeys(own, (op.writes, row)))
+
+
+@settings(max_examples=200, deadline=None)
+@given(cases())
+def test_inner_rows_lie_in_the_frame_until_they_are_read(case: tuple[Problem, list[Composite]]):
+    for composite in case[1]:
+        for band in bands(composite):
+            frame = Frame(composite)
+            for op, row in band:
+                frame.run(op, row)
+
+
+def most_alive(composite: Composite) -> int:
+    """The most bytes of inner rows that are needed at one time, whatever their addresses."""
+    most = 0
+    sizes = {t.name: t.row_bytes for t in composite.way.tensors}
+    for band in bands(composite):
+        last = {pair: i for i, (op, row) in enumerate(band) for pair in inner_reads(composite, op, row)}
+        alive: set[tuple[str, int]] = set()
+        for i, (op, row) in enumerate(band):
+            own = {(op.writes, row)} if op.writes in sizes else set()
+            during = sum(sizes[name] for name, _ in alive | own) + op.scratch_bytes
+            over = (op.in_place, row)
+            if own and over in alive and last[over] == i:
+                during -= min(sizes[over[0] or ""], sizes[op.writes])
+            most = max(most, during)
+            alive = {pair for pair in alive | own if last.get(pair, -1) > i}
+    return most
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases())
+def test_a_frame_is_no_larger_than_its_rings_and_no_smaller_than_what_is_alive_in_it(
+    case: tuple[Problem, list[Composite]],
+):
+    for composite in case[1]:
+        views = {t.name for t in composite.way.tensors if t.view_of is not None}
+        rings = sum(-(-r.bytes // 4) * 4 for r in composite.rings(bases(composite)) if r.tensor not in views)
+        scratch = -(-max(op.scratch_bytes for op in composite.way.ops) // 4) * 4
+
+        assert most_alive(composite) <= composite.frame_bytes <= rings + scratch
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases())
+def test_cost_and_multiplications_are_those_of_the_steps(case: tuple[Problem, list[Composite]]):
+    for composite in case[1]:
+        done = [pair for band in bands(composite) for pair in band]
+
+        assert composite.cost == sum(op.row_cost for op, _ in done)
+        assert composite.macs == sum(op.row_macs for op, _ in done)
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases())
+def test_a_band_of_all_rows_computes_nothing_again(case: tuple[Problem, list[Composite]]):
+    problem, made = case
+    for composite in made:
+        counts = Counter((op.name, row) for band in bands(composite) for op, row in band)
+        ops = problem.ops[composite.block.first : composite.block.last + 1]
+        once = sum(op.row_macs * problem.by_name[op.writes].rows for op in ops)
+        if composite.band == composite.pattern.height:
+            assert set(counts.values()) == {1}
+            assert composite.macs <= once  # less where some inner rows are never read
+        elif composite.way.chunks > 1:
+            whole = Composite(Pattern(problem, composite.block, composite.pattern.height), composite.way)
+            assert composite.macs >= whole.macs
+
+
+def plan_of(problem: Problem, chosen: Composite) -> Plan:
+    """All of a problem as one group, one block of it run as a composite."""
+    flow = Flow(problem, [Runner(chosen.spec, chosen.band)])
+    kept = [op for op in range(flow.count) if not chosen.block.first < op <= chosen.block.last]
+    group = [flow.count if op == chosen.block.first else op for op in kept]
+    events = flow.events(group, 0, flow.count)
+    made = lay_out(flow, events, [chosen])
+    given_in = sum(problem.by_name[name].bytes for name in set(map(problem.root, problem.inputs)))
+    assert made.load_bytes <= max(given_in, flow.peak(group, 0, flow.count) or 0)
+    outcome = Outcome(Status.FEASIBLE, 0, 0, 0, 0.0)
+    ops = tuple(op.name for op in chosen.way.ops)
+    cascade = Cascade(chosen.block.name, chosen.way.chunks, chosen.band, ops)
+    return Plan(made.steps, made.rings, made.scratch, made.arena_bytes, outcome, (cascade,))
+
+
+@settings(max_examples=60, deadline=None)
+@given(problem=problems(most_ops=10, most_blocks=2, most_rows=7), chance=st.randoms(use_true_random=False))
+def test_the_plan_of_a_problem_with_a_block_in_bands_passes_the_check(problem: Problem, chance: Random):
+    choices = list(composites(problem, chance))
+    assume(choices)
+    chosen = chance.choice(choices)
+    after = applied(problem, [chosen])
+
+    assert check(after, plan_of(problem, chosen)) == []
+    assert after.blocks == ()
+    untouched = [*problem.ops[: chosen.block.first], *problem.ops[chosen.block.last + 1 :]]
+    assert [op for op in after.ops if op not in chosen.way.ops] == untouched
+    for op in after.ops:
+        assert {op.writes, *(read.tensor for read in op.reads)} <= after.by_name.keys()
+        assert all(len(read.rows) == after.by_name[op.writes].rows for read in op.reads)
+    assert all(t.view_of is None or t.view_of in after.by_name for t in after.tensors)
+
+
+# --- Blocks of which everything is known
+
+
+def bottleneck(rows: int, chunks: int) -> Block:
+    """x (8 bytes a row) -> h (40) -> n (40), a window of three -> y (4), alone and in chunks."""
+    ops = (
+        OpSpec("a", (same("x", rows),), "h", 1, 0, 10, MACS),
+        OpSpec("n", (window("h", rows, 3, before=1),), "n", 1, 0, 10, MACS),
+        OpSpec("b", (same("n", rows),), "y", 1, 0, 10, MACS),
+    )
+    net = Net(Random(0), ops=list(ops))
+    for name, row_bytes in (("x", 8), ("h", 40), ("n", 40), ("y", 4)):
+        net.tensors[name] = TensorSpec(name, rows, row_bytes)
+    plain = Way(1, (net.tensors["h"], net.tensors["n"]), ops)
+    return Block("a", 0, 2, (plain,) if chunks == 1 else (plain, net._chunked(ops, chunks)))
+
+
+def alone(block: Block) -> Problem:
+    rows = len(block.ways[0].ops[0].reads[0].rows)
+    tensors = (TensorSpec("x", rows, 8), *block.ways[0].tensors, TensorSpec("y", rows, 4))
+    return Problem(tensors, block.ways[0].ops, ("x",), ("y",), None, (block,))
+
+
+@pytest.mark.parametrize(
+    ("band", "of_h", "ring"),
+    [(1, 28, 3), (2, 18, 3), (4, 14, 3), (5, 12, 3), (10, 10, 3)],
+)
+def test_the_halo_of_a_bottleneck_is_two_rows_a_band(band: int, of_h: int, ring: int):
+    block = bottleneck(10, 1)
+    made = Composite(Pattern(alone(block), block, band), block.ways[0])
+
+    assert made.pattern.counts == (of_h, 10, 10)
+    assert made.macs == MACS * (of_h + 20)
+    assert {r.tensor: r.rows for r in made.rings(bases(made))} == {"h": ring, "n": 1}
+    assert made.frame_bytes == 4 * 40
+
+
+def test_chunks_narrow_the_rings_and_keep_the_sums_of_a_band():
+    """h and n at a quarter: 3 * 10 and 10, padded to words; the sums of 2 rows of 4 int32."""
+    block = bottleneck(10, 4)
+    made = Composite(Pattern(alone(block), block, 2), block.ways[1])
+
+    assert made.frame_bytes == 32 + 12 + 2 * 16
+    assert made.macs == MACS * (18 + 20) // 4 * 4
+    steps = [(s.op, s.rows) for s in made.steps(4)]
+    assert steps[:6] == [("a/1of4", (3, 6)), ("n/1of4", (4, 5)), ("b/1of4", (4, 5)), *_second_row("1of4")]
+    assert steps[-1] == ("b", (4, 6))
+
+
+def _second_row(end: str) -> list[tuple[str, tuple[int, int]]]:
+    return [(f"a/{end}", (6, 7)), (f"n/{end}", (5, 6)), (f"b/{end}", (5, 6))]
+
+
+def test_the_addresses_of_a_frame_begin_at_its_base():
+    block = bottleneck(10, 4)
+    made = Composite(Pattern(alone(block), block, 2), block.ways[1])
+    low, high = list(made.rings(bases(made))), list(made.rings(bases(made, 400)))
+
+    assert [r.address + 400 for r in low] == [r.address for r in high]
+    assert [r.tensor for r in low] == [r.tensor for r in high]
+    assert len({r.address for r in low if r.tensor.startswith("y/")}) == 1  # the sums, one over the other
+
+
+def test_rows_that_nobody_reads_are_not_computed():
+    """B takes every other row, so that every other row of n is never made, and h only where a window lies."""
+    ops = (
+        OpSpec("a", (same("x", 9),), "h", 1),
+        OpSpec("n", (same("h", 9),), "n", 1),
+        OpSpec("b", (Read("n", tuple((2 * y,) for y in range(5))),), "y", 1),
+    )
+    tensors = tuple(TensorSpec(*t) for t in (("x", 9, 8), ("h", 9, 40), ("n", 9, 40), ("y", 5, 4)))
+    block = Block("a", 0, 2, (Way(1, tensors[1:3], ops),))
+    problem = Problem(tensors, ops, ("x",), ("y",), None, (block,))
+    made = Composite(Pattern(problem, block, 1), block.ways[0])
+
+    assert made.pattern.counts == (5, 5, 5)
+    assert check(applied(problem, [made]), plan_of(problem, made)) == []
