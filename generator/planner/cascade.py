@@ -161,19 +161,45 @@ class Composite:
         return name
 
     @cached_property
-    def parts(self) -> dict[str, int]:
-        """What the block needs inside, in pieces that may lie anywhere: bytes by name, the scratch as the last."""
+    def _slot_bytes(self) -> dict[str, int]:
+        """By part: bytes of a slot."""
         found: dict[str, int] = {}
         for name, part in self._part_of.items():
-            size = _aligned(self._slots[name] * self._inner[name].row_bytes)
-            found[part] = max(size, found.get(part, 0))
-        scratch = max((op.scratch_bytes for op in self.way.ops), default=0)
-        return {**found, **({_SCRATCH: _aligned(scratch)} if scratch else {})}
+            found[part] = max(_aligned(self._inner[name].row_bytes), found.get(part, 0))
+        return found
+
+    @cached_property
+    def _scratch_bytes(self) -> int:
+        return _aligned(max((op.scratch_bytes for op in self.way.ops), default=0))
 
     @property
     def frame_bytes(self) -> int:
-        """All that the block needs inside."""
-        return sum(self.parts.values())
+        """All that a band needs inside."""
+        return sum(self._slots[part] * size for part, size in self._slot_bytes.items()) + self._scratch_bytes
+
+    @cached_property
+    def _cells(self) -> dict[str, tuple[int, ...]]:
+        """By part and row: the first row of those that have one address.
+
+        A row keeps its address from band to band, and within a band rows of one slot have one.
+        """
+        one = len(self.pattern.ops)
+        found: dict[str, tuple[int, ...]] = {}
+        for i, op in enumerate(self.way.ops[:one]):
+            if op.writes in self._slot_bytes:
+                bands = [[row for at, row in band if at == i] for band in self.pattern.bands]
+                found[op.writes] = _joined(self._inner[op.writes].rows, self._slots[op.writes], bands)
+        return found
+
+    def needs(self, row: int) -> Iterator[tuple[str, int]]:
+        """Names and bytes of what the band that begins with `row` needs inside; equal names are one place."""
+        band = self.pattern.bands[row // self.band]
+        for i, op in enumerate(self.way.ops[: len(self.pattern.ops)]):
+            if op.writes in self._cells:
+                cells = {self._cells[op.writes][y] for at, y in band if at == i}
+                yield from ((f"{op.writes}\n{cell}", self._slot_bytes[op.writes]) for cell in sorted(cells))
+        if self._scratch_bytes:
+            yield _SCRATCH, self._scratch_bytes
 
     @cached_property
     def spec(self) -> OpSpec:
@@ -199,13 +225,18 @@ class Composite:
             start = i
 
     def rings(self, bases: Mapping[str, int]) -> Iterator[Ring]:
-        """The rings of the inner tensors, where the parts lie at `bases`."""
-        for name, slots in self._slots.items():
-            spec = self._inner[name]
-            yield Ring(name, bases[self._part_of[name]], slots, spec.rows, spec.row_bytes)
+        """The rings of the inner tensors, where what is needed lies at `bases`."""
+        for name in self._slots:
+            spec, part = self._inner[name], self._part_of[name]
+            slots = [bases.get(f"{part}\n{cell}", -1) for cell in self._cells[part]]
+            used = [at for at in slots if at >= 0]
+            slots = [at if at >= 0 else used[0] for at in slots]  # rows that nobody needs
+            scattered = tuple(slots) if spec.rows > 1 else ()
+            yield Ring(name, slots[0], len(set(slots)), spec.rows, spec.row_bytes, scattered)
         for view in self._views:
             assert view.view_of is not None
-            yield Ring(view.name, bases[self._part_of[view.view_of]], view.rows, view.rows, view.row_bytes)
+            part = self._part_of[view.view_of]
+            yield Ring(view.name, bases[f"{part}\n0"], view.rows, view.rows, view.row_bytes)
 
     def scratch(self, bases: Mapping[str, int]) -> Iterator[Scratch]:
         """The scratch of the inner ops: one place for all of them."""
@@ -225,6 +256,23 @@ def _most_apart(rows: Sequence[tuple[int, int, int]]) -> int:
         together = [other for begun, ended, other in rows if begun <= first <= ended]
         most = max(most, row - min(together) + 1, max(together) - row + 1)
     return most
+
+
+def _joined(rows: int, slots: int, bands: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """By row: the first row of those that it shares an address with, because they share a slot in some band."""
+    first = list(range(rows))
+
+    def root(row: int) -> int:
+        while first[row] != row:
+            row = first[row]
+        return row
+
+    for band in bands:
+        by_slot: dict[int, int] = {}
+        for row in sorted(band):
+            low, high = sorted((root(by_slot.setdefault(row % slots, row)), root(row)))
+            first[high] = low
+    return tuple(map(root, range(rows)))
 
 
 def applied(problem: Problem, composites: Sequence[Composite]) -> Problem:

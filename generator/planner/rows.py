@@ -108,18 +108,19 @@ class _Layout:
                 size = self._flow.slot[name]
                 found += [Piece(spot.offset, size, life.first, life.last) for life in lives if life.first <= life.last]
         for time, event in enumerate(self._events):
-            for part, size in self._needs(event.op).items():
+            for part, size in self._needs(event):
                 pieces.setdefault(f"\n{event.op}\n{part}", []).append(Piece(0, size, time, time))
         for name, found in pieces.items():
             if found:
                 yield Bundle(name, tuple(found), sinks=name in inputs)
 
-    def _needs(self, op: int) -> Mapping[str, int]:
+    def _needs(self, event: Event) -> Iterator[tuple[str, int]]:
         """What an op needs while it runs, beside its rows: bytes by name."""
         flow = self._flow
-        if op < flow.count:
-            return {"": flow.scratch[op]} if flow.scratch[op] else {}
-        return self._composites[op - flow.count].parts
+        if event.op >= flow.count:
+            yield from self._composites[event.op - flow.count].needs(event.row)
+        elif flow.scratch[event.op]:
+            yield "", flow.scratch[event.op]
 
     def rings(self, bases: Mapping[str, int]) -> Iterator[Ring]:
         """Where each tensor lies; a view lies where its root does."""
@@ -147,7 +148,8 @@ def lay_out(flow: Flow, events: Sequence[Event], composites: Sequence[Composite]
         if spec.scratch_bytes and f"\n{op}\n" in bases:
             scratch.append(Scratch(spec.name, bases[f"\n{op}\n"], spec.scratch_bytes))
     for i in used:
-        places = {part: bases[f"\n{flow.count + i}\n{part}"] for part in composites[i].parts}
+        start = f"\n{flow.count + i}\n"
+        places = {name.removeprefix(start): base for name, base in bases.items() if name.startswith(start)}
         rings += composites[i].rings(places)
         scratch += composites[i].scratch(places)
     steps = tuple(_steps(flow, events, composites))
