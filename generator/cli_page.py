@@ -8,11 +8,10 @@ from pathlib import Path
 
 import click
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from generator import pareto
 from generator.build import Planned
-from generator.console import err, out, together
+from generator.console import err, out, table, together
 from generator.emit.page import START, page
 from generator.emit.page.curve import Dot
 from generator.errors import ShoehornError
@@ -76,13 +75,13 @@ def curve_json(curve: Sequence[pareto.Point]) -> list[Mapping[str, int]]:
 
 
 def print_curve(curve: Sequence[pareto.Point], planned: Planned) -> None:
-    """The curve as a table."""
+    """The curve as a table; `again`: MACs computed again."""
     least = min(p.predicted_instructions for p in curve)
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for column in ("arena", "predicted instructions", "more than least", "steps", "MACs"):
-        table.add_column(column, justify="right")
+    right = range(6)
+    made = table("arena", "predicted instructions", "more than least", "steps", "MACs", "again", right=right)
     for p in curve:
         more = f"{100 * (p.predicted_instructions - least) / max(1, least):.3f} %"
-        table.add_row(f"{p.arena_bytes:,}", f"{p.predicted_instructions:,}", more, f"{p.steps:,}", f"{p.macs:,}")
-    out.print(table)
-    out.print(f"predicted from the {ruler(planned.unit.stages)}", soft_wrap=True)
+        again = f"{100 * p.recomputed_macs / max(1, p.macs - p.recomputed_macs):.1f} %" if p.recomputed_macs else ""
+        made.add_row(f"{p.arena_bytes:,}", f"{p.predicted_instructions:,}", more, f"{p.steps:,}", f"{p.macs:,}", again)
+    out.print(made)
+    out.print(f"predicted from the {ruler(planned.unit.stages)}", soft_wrap=not out.is_terminal)

@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
 
 from generator import build, targets
 from generator.cli_buffers import buffer_options, plan_buffers
 from generator.cli_graph import graph_options, plan_graph
 from generator.cli_page import curve_json, page_options, points, print_curve, progress, write_page
-from generator.console import emit_json, err, json_option, out, together
+from generator.cli_plan import print_plan
+from generator.console import emit_json, err, json_option, out, table, together
 from generator.emit import bundle, mlperf
 from generator.paths import MODELS
 from generator.planner import Goal
-from generator.predict import instructions, ruler
 
 _UNITS = {"": 1, "k": 1024, "m": 1024**2}
 
@@ -115,7 +114,7 @@ def firmware(
     if as_json:
         emit_json(planned.report)
         return
-    _print_plan(planned, board)
+    print_plan(planned, board)
     emulate = " --emulate" if board.spec.emulator else ""
     out.print(f"wrote {folder}: {len(files)} files; next: gen validate {folder}{emulate}", soft_wrap=True)
 
@@ -172,55 +171,11 @@ def plan(
     if as_json:
         emit_json({**planned.report, "pareto": curve_json(curve)} if with_pareto else planned.report)
         return
-    _print_plan(planned, board)
+    print_plan(planned, board)
     if curve:
         print_curve(curve, planned)
     if html is not None:
         out.print(f"wrote {html}", soft_wrap=True)
-
-
-def _table(*columns: str, title: str | None = None, right: Sequence[int] = (), fold: int) -> Table:
-    """An empty table; where the terminal is narrow, column `fold` gives way and the others stay whole."""
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="right" if i in right else "left", no_wrap=i != fold, overflow="fold")
-    return table
-
-
-def _print_plan(planned: build.Planned, board: targets.Board | None) -> None:
-    """The ops as a table, then what the plan takes."""
-    table = _table("op", "kernel", "MACs", "weights", "output", title=_title(planned, board), right=(2, 3), fold=0)
-    for stage in planned.unit.stages:
-        kernel, output = stage.kernel.function.removeprefix("sh_"), stage.node.output.type
-        table.add_row(stage.name, kernel, f"{stage.macs:,}", f"{stage.weight_bytes:,}", str(output))
-    out.print(table)
-    chosen = planned.unit.plan
-    bound = chosen.outcome.bound_bytes
-    proof = "no such plan takes less" if chosen.arena_bytes == bound else f"lower bound {bound:,}"
-    whole = chosen.outcome.whole_tensor_bytes
-    kind = "whole tensors" if chosen.arena_bytes == whole else f"by rows; whole tensors take {whole:,}"
-    out.print(f"arena {chosen.arena_bytes:,} bytes ({kind}; {proof}), constants {planned.constants.bytes:,} bytes")
-    _print_blocks(planned)
-    time = instructions(chosen, planned.unit.stages)
-    out.print(f"predicted: {time:,} instructions per inference, from the {ruler(planned.unit.stages)}", soft_wrap=True)
-
-
-def _print_blocks(planned: build.Planned) -> None:
-    """What is computed again, and the blocks that run in bands."""
-    chosen, figures = planned.unit.plan, planned.report["plan"]
-    assert isinstance(figures, Mapping)
-    again, macs = figures["recomputed_macs"], figures["macs"]
-    share = f", {100 * again / max(1, macs - again):.1f} % of the MACs computed again" if again else ""
-    out.print(f"{len(chosen.steps):,} steps{share}; {chosen.outcome.reason}")
-    if chosen.cascades:
-        table = _table("block", "chunks of channels", "rows a band", right=(1, 2), fold=0)
-        for cascade in chosen.cascades:
-            table.add_row(cascade.block, str(cascade.chunks), str(cascade.band))
-        out.print(table)
-
-
-def _title(planned: build.Planned, board: targets.Board | None) -> str:
-    return f"{planned.unit.name} on {board.name}" if board else planned.unit.name
 
 
 def _board_row(board: targets.Board) -> Mapping[str, Any]:
@@ -246,11 +201,11 @@ def boards(as_json: bool) -> None:
     if as_json:
         emit_json({"boards": rows})
         return
-    table = _table("board", "cpu", "ISA", "SRAM", "flash", "clock", "verified", "name", right=(3, 4, 5), fold=7)
+    made = table("board", "cpu", "ISA", "SRAM", "flash", "clock", "verified", "name", right=(3, 4, 5), fold=7)
     for row in rows:
         sizes = (_kilobytes(row["sram_bytes"]), _kilobytes(row["flash_bytes"]), f"{row['clock']['hz'] / 1e6:g} MHz")
-        table.add_row(row["id"], row["cpu"], row["isa"], *sizes, row["verified"][-1], row["name"])
-    out.print(table)
+        made.add_row(row["id"], row["cpu"], row["isa"], *sizes, row["verified"][-1], row["name"])
+    out.print(made)
 
 
 def _kilobytes(size_bytes: int) -> str:

@@ -1,0 +1,68 @@
+"""What `gen plan` prints of a plan: short enough to read, whole in its figures, the sum of it last."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from conftest import Gen
+from shared import MODELS, needs_shared
+
+from generator import cli_plan, console
+from generator.paths import MODELS as SHIPPED
+
+DIGITS = SHIPPED / "digits.tflite"
+TIGHT = (DIGITS, "--sram", "1100")
+
+
+def ops_of(printed: str) -> list[str]:
+    """The lines of the op table."""
+    lines = printed.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.split()[:2] == ["op", "kernel"])
+    end = next(i for i, line in enumerate(lines) if i > start and not re.search(r"int(8|32)\[", line))
+    return lines[start + 1 : end]
+
+
+def test_the_chunks_of_an_op_are_one_line_and_its_figures_are_those_of_all(gen: Gen):
+    whole = {line.split()[0]: line.split() for line in ops_of(gen("plan", DIGITS).stdout)}
+    cut = {line.split()[0]: line.split() for line in ops_of(gen("plan", *TIGHT).stdout) if " x8 " in line}
+
+    assert list(cut) == ["conv_2d_8", "depthwise_conv_2d_9", "conv_2d_10"]
+    for name, (_, times, _, macs, *_) in cut.items():
+        assert (times, macs) == ("x8", whole[name][2])
+
+
+def test_what_matters_stands_at_the_end(gen: Gen):
+    done = gen("plan", *TIGHT)
+    *_, head, block, arena, steps, predicted = done.stdout.splitlines()
+
+    assert head.split() == ["block", "chunks", "of", "channels", "rows", "a", "band"]
+    assert block.split() == ["conv_2d_8", "8", "2"]
+    assert re.match(r"arena 1,\d{3} bytes \(by rows; whole tensors take 2,560; lower bound [\d,]+\), constants", arena)
+    assert re.match(r"\d+ steps, \d+\.\d % of the MACs computed again; \w+", steps)
+    assert re.match(r"predicted: [\d,]+ instructions per inference, from the work", predicted)
+
+
+@pytest.mark.parametrize("width", [72, 80, 120])
+def test_a_narrow_terminal_cuts_kernel_names_and_no_figure(width: int, gen: Gen, monkeypatch: pytest.MonkeyPatch):
+    wide = [line.split() for line in ops_of(gen("plan", *TIGHT).stdout)]
+    monkeypatch.setattr(console.out, "width", width)
+    narrow = [line.split() for line in ops_of(gen("plan", *TIGHT).stdout)]
+
+    assert [line[:1] + line[-3:] for line in narrow] == [line[:1] + line[-3:] for line in wide]
+    assert (narrow == wide) is (width == 120)
+
+
+@needs_shared
+def test_of_very_many_ops_the_dearest_are_shown(gen: Gen, monkeypatch: pytest.MonkeyPatch):
+    model: Path = MODELS / "mlperf-vww96-int8.tflite"
+    every = ops_of(gen("plan", model).stdout)
+    monkeypatch.setattr(cli_plan, "MOST_OPS", len(every) - 1)
+    printed = gen("plan", model).stdout
+    shown = ops_of(printed)
+
+    assert len(shown) == 20 and set(shown) < set(every)
+    assert shown == [line for line in every if line in shown]
+    assert re.search(rf"the 20 dearest of {len(every)} ops, 9\d % of the predicted time", printed)
+    assert not [line for line in every if line not in shown and "497,664" in line]
