@@ -333,9 +333,22 @@ def _extra(problem: Problem, composite: Composite) -> tuple[int, int]:
 
 
 def _without_inner(problem: Problem, blocks: Sequence[Block]) -> Problem:
-    """The problem with rows of no bytes inside of these blocks, and no scratch there."""
+    """The problem with rows of no bytes inside of these blocks, no scratch there, and no reads for rows left out."""
     inner = {op.writes for b in blocks for op in problem.ops[b.first : b.last]}
     inside = {i for b in blocks for i in range(b.first, b.last + 1)}
+    left_out = {row for b in blocks for row in _left_out(problem, b)}
     tensors = tuple(replace(t, row_bytes=0) if problem.root(t.name) in inner else t for t in problem.tensors)
-    ops = tuple(replace(op, scratch_bytes=0) if i in inside else op for i, op in enumerate(problem.ops))
-    return replace(problem, tensors=tensors, ops=ops, blocks=())
+    ops = list(problem.ops)
+    for i in inside:
+        rows = [[() if (i, y) in left_out else each for y, each in enumerate(read.rows)] for read in ops[i].reads]
+        reads = tuple(replace(read, rows=tuple(kept)) for read, kept in zip(ops[i].reads, rows, strict=True))
+        ops[i] = replace(ops[i], reads=reads, scratch_bytes=0)
+    return replace(problem, tensors=tensors, ops=tuple(ops), blocks=())
+
+
+def _left_out(problem: Problem, block: Block) -> set[tuple[int, int]]:
+    """(Op, row) of a block that its output does without: a composite does not compute them, nor keep what they read."""
+    heights = [problem.by_name[op.writes].rows for op in problem.ops[block.first : block.last + 1]]
+    computed = set(Pattern(problem, block, heights[-1]).bands[0])
+    rows = ((place, y) for place, height in enumerate(heights) for y in range(height))
+    return {(block.first + place, y) for place, y in rows if (place, y) not in computed}
