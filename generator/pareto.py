@@ -6,6 +6,7 @@ How time is predicted: predict.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from generator import predict
@@ -14,8 +15,9 @@ from generator.planner import DoesNotFit, Goal
 from generator.schedule import Scheduled, Wish, schedule
 from generator.stage import Stage
 
-BUDGETS = 6  # from the smallest arena without computing again to whole tensors
-BELOW = (0.85, 0.7, 0.5)  # of that smallest arena
+ABOVE = 5  # budgets from the smallest arena without computing again to whole tensors
+BELOW = 4  # budgets from there down to the smallest arena with it
+BUDGETS = ABOVE + BELOW
 MOST_AGAIN = 0.25  # of the MACs
 
 
@@ -45,19 +47,23 @@ def curve(graph: Graph, stages: Sequence[Stage], streamed: bool, say: Callable[[
     `say` gets a line before each plan is made.
     """
     say("the smallest arena")
-    smallest = schedule(graph, stages, Wish(Goal.SRAM, None, streamed))
-    found = {predicted(smallest)}
-    low, high = smallest.plan.arena_bytes, smallest.plan.outcome.whole_tensor_bytes
-    budgets = [round(low * share) for share in BELOW]
-    budgets += [round(low * (high / low) ** (i / (BUDGETS - 1))) for i in range(1, BUDGETS)]
-    for i, budget in enumerate(budgets):
-        say(f"plan {i + 2} of {len(budgets) + 1}, within {budget:,} bytes")
-        try:
-            wish = Wish(Goal.TIME, budget, streamed, int(graph.macs * MOST_AGAIN))
-            found.add(predicted(schedule(graph, stages, wish)))
-        except DoesNotFit:
-            continue  # too little, or rows did not pack into it and a smaller plan is on the curve already
+    once = schedule(graph, stages, Wish(Goal.SRAM, None, streamed))
+    say("the smallest arena with MACs computed again")
+    most_macs = int(graph.macs * MOST_AGAIN)
+    again = schedule(graph, stages, Wish(Goal.SRAM, None, streamed, most_macs))
+    found = {predicted(once), predicted(again)}
+    least, low, high = again.plan.arena_bytes, once.plan.arena_bytes, once.plan.outcome.whole_tensor_bytes
+    budgets = [*_between(least, low, BELOW), low, *_between(low, high, ABOVE - 2), high]
+    for i, budget in enumerate(dict.fromkeys(budgets)):
+        say(f"plan {i + 1} of {len(budgets)}, within {budget:,} bytes")
+        with suppress(DoesNotFit):  # rows did not pack into it, and a smaller plan is on the curve already
+            found.add(predicted(schedule(graph, stages, Wish(Goal.TIME, budget, streamed, most_macs))))
     return _undominated(found)
+
+
+def _between(low: int, high: int, count: int) -> list[int]:
+    """So many budgets between these, each larger than the last by the same factor."""
+    return [round(low * (high / low) ** (i / (count + 1))) for i in range(1, count + 1)] if low < high else []
 
 
 def _undominated(found: set[Point]) -> tuple[Point, ...]:
