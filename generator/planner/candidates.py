@@ -23,6 +23,8 @@ _SPARE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the capacity: rows may not pack
 
 _LEAST_SECONDS, _MOST_SECONDS, _ROWS_PER_SECOND = 2.0, 24.0, 100  # of effort for orders of their own
 _PATIENCE = 20  # times as long by the clock, so that effort decides on any machine
+_PACKED = 8  # orders of rows placed in the search for the smallest arena
+_LONG = 8  # ops between a tensor's writer and its last reader
 _LESS = (0.9, 0.8, 0.7, 0.6, 0.5)  # of the peak without computing again
 
 
@@ -75,7 +77,7 @@ class Candidates:
                 break
             if self._most_macs is None or found.extra_macs <= self._most_macs:
                 yield self._plan(found)
-        for part in _SPARE[::2] if self._most_macs != 0 else ():
+        for part in _SPARE[::2] if self._most_macs != 0 and _long_skips(self._problem) else ():
             yield from self._again(int(capacity * (1 - part)))
 
     def smallest(self) -> Iterator[Plan]:
@@ -87,12 +89,20 @@ class Candidates:
         yield self._plan(plain)
         if self._modes.composites:
             self._say("blocks in bands")
-            found = self._modes.lowest(self._most_macs)
-            if found.groups != plain.groups:
-                yield self._plan(found)
+            yield from self._lowest()
         yield from self._reordered(plain.peak - 1)
-        if self._most_macs != 0:
+        if self._most_macs != 0 and _long_skips(self._problem):
             yield from self._recomputed(plain.peak)
+
+    def _lowest(self) -> Iterator[Plan]:
+        """Plans with blocks in bands, lowest peak first: rows may not pack to the last byte, so that one need not win."""
+        least_arena: int | None = None
+        for found in self._modes.lowest(self._most_macs)[:_PACKED]:
+            if least_arena is not None and found.peak >= least_arena:
+                break
+            plan = self._plan(found)
+            least_arena = min(plan.arena_bytes, least_arena or plan.arena_bytes)
+            yield plan
 
     @cached_property
     def _flow(self) -> Flow:
@@ -189,4 +199,12 @@ def _forced(problem: Problem) -> bool:
     return all(
         problem.root(before.writes) in {problem.root(read.tensor) for read in op.reads}
         for before, op in pairwise(problem.ops)
+    )
+
+
+def _long_skips(problem: Problem) -> bool:
+    """Whether a tensor is read long after it was written: there computing it again may pay."""
+    written = {problem.root(op.writes): i for i, op in enumerate(problem.ops)}
+    return any(
+        i - written.get(problem.root(read.tensor), i) > _LONG for i, op in enumerate(problem.ops) for read in op.reads
     )

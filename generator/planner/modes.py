@@ -146,29 +146,32 @@ class Modes:
         """No peak above `limit`, and as little work as was found; None: no such partition was found."""
         return self._path(lambda start, end: self._choose(start, end, limit))
 
-    def lowest(self, most_macs: int | None) -> Found:
-        """The lowest peak found with at most so many multiply-accumulates computed again."""
-        best = self.minimax()
-        low, high = self.bound()[0], best.peak
+    def lowest(self, most_macs: int | None) -> list[Found]:
+        """What was found with at most so many multiply-accumulates computed again, the lowest peak first."""
+        found = {self.minimax()}
+
+        def within(limit: int) -> Found | None:
+            each = self.cheapest(limit)
+            if each is None or (most_macs is not None and each.extra_macs > most_macs):
+                return None
+            found.add(each)
+            return each
+
+        low, high = self.bound()[0], self._plain
         while low < high:
             middle = (low + high) // 2
-            found = self.cheapest(middle)
-            if found is not None and (most_macs is None or found.extra_macs <= most_macs):
-                best = found
-                high = min(middle, found.peak)
-            else:
+            each = within(middle)
+            if each is None:
                 low = middle + max(1, int(middle * _STEP))
-        return self._lower_still(best, most_macs)
-
-    def _lower_still(self, best: Found, most_macs: int | None) -> Found:
-        """What is found is no monotone function of the limit, so the limits just below are tried one by one."""
-        limit, floor = best.peak, self.bound()[0]
+            else:
+                high = min(middle, each.peak)
+        # What is found is no monotone function of the limit, so the limits just below are tried one by one.
+        limit, floor = high, self.bound()[0]
         for _ in range(_TRIES):
-            limit = min(limit, best.peak) - max(1, int(best.peak * _TRY))
-            found = self.cheapest(limit) if limit >= floor else None
-            if found is not None and (most_macs is None or found.extra_macs <= most_macs):
-                best = found
-        return best
+            limit -= max(1, int(limit * _TRY))
+            each = within(limit) if limit >= floor else None
+            limit = each.peak if each is not None else limit
+        return sorted(found, key=lambda each: (each.peak, each.extra_cost))
 
     def _path(self, choose: Callable[[int, int], _Choice | None]) -> Found | None:
         """The partition whose groups cost least together."""
