@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import product
+from math import log
 
 from generator.emit.page.parts import table
 
 _WIDTH, _HEIGHT = 640, 300  # of the curve, in SVG units
 _LEFT, _RIGHT, _TOP, _BOTTOM = 78, 24, 20, 46
 _FOOT = _HEIGHT - _BOTTOM
+_BEYOND = 1.1  # how far the axis goes on
+_APART = 60  # SVG units between two figures of the axis
 _HEAD = ("Arena bytes", "Predicted instructions", "More than least", "Steps", "MACs", "Computed again")
 
 
@@ -33,14 +37,15 @@ class Dot:
 
 @dataclass(frozen=True)
 class _Scale:
-    """From bytes and instructions to SVG units."""
+    """From bytes (logarithmic: small arenas are what matters) and instructions to SVG units."""
 
     least: int  # instructions
     most: int
-    widest: int  # bytes
+    narrow: float  # bytes at the left end, more than 0
+    wide: float
 
-    def x(self, arena_bytes: int) -> float:
-        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * arena_bytes / max(1, self.widest)
+    def x(self, arena_bytes: float) -> float:
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * log(arena_bytes / self.narrow) / log(self.wide / self.narrow)
 
     def y(self, instructions: int) -> float:
         return _FOOT - (_FOOT - _TOP) * (instructions - self.least) / max(1, self.most - self.least)
@@ -49,7 +54,7 @@ class _Scale:
         return f"+{100 * (instructions - self.least) / max(1, self.least):.3f} %"
 
     def at(self, dot: Dot) -> str:
-        return f'cx="{self.x(dot.arena_bytes):.1f}" cy="{self.y(dot.instructions):.1f}"'
+        return f'cx="{self.x(max(1, dot.arena_bytes)):.1f}" cy="{self.y(dot.instructions):.1f}"'
 
 
 def pareto(dots: Sequence[Dot], own: Dot, basis: str) -> str:
@@ -59,7 +64,8 @@ def pareto(dots: Sequence[Dot], own: Dot, basis: str) -> str:
     """
     shown = (*dots, own)
     times = [dot.instructions for dot in shown]
-    scale = _Scale(min(times), max(times), max(dot.arena_bytes for dot in shown))
+    arenas = [max(1, dot.arena_bytes) for dot in shown]
+    scale = _Scale(min(times), max(times), min(arenas) / _BEYOND, max(arenas) * _BEYOND)
     once = min((dot.arena_bytes for dot in dots if not dot.recomputed_macs), default=0)
     once = once if once > dots[0].arena_bytes else 0
     lines = [_cells(dot, scale) for dot in dots]
@@ -78,16 +84,18 @@ def _cells(dot: Dot, scale: _Scale) -> Sequence[str]:
 
 def _curve(dots: Sequence[Dot], own: Dot, scale: _Scale, once: int) -> str:
     """A staircase through the dots: with so many bytes, this is the least time."""
-    first, *others = ((scale.x(d.arena_bytes), scale.y(d.instructions)) for d in dots)
+    first, *others = ((scale.x(max(1, d.arena_bytes)), scale.y(d.instructions)) for d in dots)
     path = f"M{first[0]:.1f} {first[1]:.1f}" + "".join(f"H{x:.1f}V{y:.1f}" for x, y in others)
-    size = f'width="{scale.x(once) - _LEFT:.1f}" height="{_FOOT - _TOP + 8}"'
-    shade = f'<rect class="again" x="{_LEFT}" y="{_TOP - 8}" {size}/>' if once else ""
+    shade = ""
+    if once:
+        size = f'width="{scale.x(once) - _LEFT:.1f}" height="{_FOOT - _TOP + 8}"'
+        shade = f'<rect class="again" x="{_LEFT}" y="{_TOP - 8}" {size}/>'
     return (
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="Predicted time over arena bytes; the table has '
         f'the figures">{shade}<path class="axis" d="M{_LEFT} {_TOP - 8}V{_FOOT}H{_WIDTH - _RIGHT}"/>'
         f'<path class="curve" d="{path}"/>{"".join(_mark(d, scale) for d in dots)}'
         f'<circle class="ring" {scale.at(own)} r="8"/>{_ticks(scale)}'
-        f'<text x="{(_LEFT + _WIDTH) / 2:.0f}" y="{_HEIGHT - 8}" class="mid">arena, bytes</text></svg>'
+        f'<text x="{(_LEFT + _WIDTH) / 2:.0f}" y="{_HEIGHT - 8}" class="mid">arena, bytes (logarithmic)</text></svg>'
     )
 
 
@@ -104,14 +112,16 @@ def _ticks(scale: _Scale) -> str:
         for time in dict.fromkeys((scale.most, scale.least))
     ]
     found += [
-        f'<text x="{scale.x(arena):.0f}" y="{_FOOT + 18}" class="mid">{arena:,}</text>'
-        for arena in _round(scale.widest)
+        f'<text x="{scale.x(arena):.0f}" y="{_FOOT + 18}" class="mid">{arena:,}</text>' for arena in _round(scale)
     ]
     return "".join(found)
 
 
-def _round(most: int) -> range:
-    """At most six round numbers from 0 to `most`."""
-    power = 10 ** (len(str(most)) - 1)
-    step = next(step for part in (1, 2, 5, 10, 20) if most // (step := max(1, part * power // 10)) <= 5)
-    return range(0, most + 1, step)
+def _round(scale: _Scale) -> Iterator[int]:
+    """Round numbers of bytes, not too near to each other."""
+    last = -float(_APART)
+    for power, digits in product(range(12), (10, 15, 20, 30, 40, 50, 60, 70, 80, 90)):
+        arena = digits * 10**power // 10
+        if scale.narrow <= arena <= scale.wide and scale.x(arena) >= last + _APART:
+            last = scale.x(arena)
+            yield arena

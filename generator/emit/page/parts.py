@@ -12,7 +12,8 @@ from generator.emit.page.picture import Picture
 def facts(report: Mapping[str, Any], seen: Picture, basis: str) -> str:
     """The figures at the top, as <dt> and <dd>; `basis` is what the predicted time rests on."""
     model, board, plan = report["model"], report["board"], report["plan"]
-    proof = "equal to the bound: no plan of the space searched is smaller" if plan["proven_optimal"] else "not proven"
+    kind = "with whole tensors" if plan["arena_bytes"] == plan["whole_tensor_bytes"] else "of the space searched"
+    proof = f"equal to the bound: no plan {kind} is smaller" if plan["proven_optimal"] else "not proven"
     machine = (
         f"{board['id']}, {board['cpu']}, {board['sram_bytes']:,} bytes of SRAM" if board else "none, portable kernels"
     )
