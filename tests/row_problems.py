@@ -75,7 +75,8 @@ class Net:
         mates = [t.name for t in self.tensors.values() if t.rows == self.tensors[x].rows and t.name not in hidden]
         pair = (x, self.chance.choice(mates))
         row_bytes = self.chance.choice((self.tensors[x].row_bytes, self.chance.randint(1, 24)))
-        over = self.chance.choice((None, *pair)) if pair[0] != pair[1] else None
+        wide = [name for name in pair if self.tensors[name].row_bytes >= row_bytes]
+        over = self.chance.choice((None, *wide)) if pair[0] != pair[1] else None
         return self.op([same(name, self.tensors[name].rows) for name in pair], row_bytes, over)
 
     def view(self, x: str) -> str:

@@ -172,10 +172,10 @@ class Composite:
     def _scratch_bytes(self) -> int:
         return _aligned(max((op.scratch_bytes for op in self.way.ops), default=0))
 
-    @property
+    @cached_property
     def frame_bytes(self) -> int:
-        """All that a band needs inside."""
-        return sum(self._slots[part] * size for part, size in self._slot_bytes.items()) + self._scratch_bytes
+        """The most that a band needs inside."""
+        return max(sum(size for _, size in self.needs(y)) for y in range(0, self.pattern.height, self.band))
 
     @cached_property
     def _cells(self) -> dict[str, tuple[int, ...]]:
@@ -229,7 +229,7 @@ class Composite:
         for name in self._slots:
             spec, part = self._inner[name], self._part_of[name]
             slots = [bases.get(f"{part}\n{cell}", -1) for cell in self._cells[part]]
-            used = [at for at in slots if at >= 0]
+            used = [at for at in slots if at >= 0] or [0]
             slots = [at if at >= 0 else used[0] for at in slots]  # rows that nobody needs
             scattered = tuple(slots) if spec.rows > 1 else ()
             yield Ring(name, slots[0], len(set(slots)), spec.rows, spec.row_bytes, scattered)
