@@ -18,9 +18,11 @@ from generator.targets import Isa
 
 
 def few_tries(patch: pytest.MonkeyPatch) -> None:
-    """Lets the planner search for addresses a little only: the sweep asks whether plans are right, not how small."""
+    """Lets the planner search a little only: the sweep asks whether plans are right, not how small."""
     for name, few in (("_FIT_ROUNDS", 6), ("_SEARCH", 0.05), ("_RUNS", 4), ("_WORK", 200_000)):
         patch.setattr(f"generator.planner.place.{name}", few)
+    for name, few in (("_LEAST_SECONDS", 0.05), ("_MOST_SECONDS", 0.05), ("_LESS", (0.8,))):
+        patch.setattr(f"generator.planner.candidates.{name}", few)
 
 
 def prepared(graph: Graph, seed: int) -> tuple[Graph, tuple[Stage, ...]]:

@@ -95,7 +95,7 @@ class Candidates:
             yield from self._recomputed(plain.peak)
 
     def _lowest(self) -> Iterator[Plan]:
-        """Plans with blocks in bands, the lowest peak first; rows may not pack to the last byte, so others are tried."""
+        """Plans with blocks in bands, the lowest peak first. Rows may not pack to the last byte: others are tried."""
         least_arena: int | None = None
         for found in self._modes.lowest(self._most_macs)[:_PACKED]:
             if least_arena is not None and found.peak >= least_arena:
