@@ -20,10 +20,15 @@ const blocks = data.blocks.map(([name, chunks, band, bands, own], block) => {
 });
 
 // Converters join names with ";" into hundreds of characters; the first one says which tensor it is.
-function shortName(name) {
+function firstName(name) {
   const first = name.split(";")[0] || name;
   return first.length > 60 ? `${first.slice(0, 59)}…` : first;
 }
+
+// A tensor of a chunk ends in "/1of4", which stays.
+const chunkOf = (name) => (name.match(/\/\d+of\d+$/) || [""])[0];
+const wholeName = (name) => name.slice(0, name.length - chunkOf(name).length);
+const shortName = (name) => `${firstName(wholeName(name))}${chunkOf(name)}`;
 
 const owners = data.owners.map(([name, kind, type, rows, bytes, op], i) => {
   const writer = op < 0 ? "the input" : ops[op].name;

@@ -12,10 +12,10 @@ function element(tag, attributes, ...children) {
 const tensorItems = owners.map((owner, i) => {
   const swatch = element("span", { class: "swatch" });
   const size = owner.kind === "scratch" ? format(owner.bytes) : format(owner.rows * owner.bytes);
-  const note = owner.kind === "tensor" || owner.kind === "scratch" ? "" : owner.kind;
+  const note = owner.kind === "tensor" ? chunkOf(owner.name).slice(1) : owner.kind === "scratch" ? "" : owner.kind;
   const label = `${owner.name}: ${owner.type} ${owner.kind}, ${size} bytes, written by ${owner.writer}`;
   const button = element("button", { type: "button", title: label, "aria-pressed": "false" }, swatch,
-    element("span", { class: "name" }, owner.short), element("span", {}, note), element("span", {}, size));
+    element("span", { class: "name" }, firstName(wholeName(owner.name))), element("span", {}, note), element("span", {}, size));
   button.addEventListener("click", () => {
     $("search").value = chosen.query === owner.name ? "" : owner.name;
     search($("search").value);
