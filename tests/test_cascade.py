@@ -214,7 +214,7 @@ def test_a_band_of_all_rows_computes_nothing_again(case: tuple[Problem, list[Com
 
 def plan_of(problem: Problem, chosen: Composite) -> Plan:
     """All of a problem as one group, one block of it run as a composite."""
-    flow = Flow(problem, [Runner(chosen.spec, chosen.band)])
+    flow = Flow(problem, [Runner(chosen.spec, chosen.band, chosen.frames)])
     kept = [op for op in range(flow.count) if not chosen.block.first < op <= chosen.block.last]
     group = [flow.count if op == chosen.block.first else op for op in kept]
     events = flow.events(group, 0, flow.count)

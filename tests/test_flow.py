@@ -30,10 +30,11 @@ Row = tuple[str, int]
 class Naive:
     """One group, run on demand; what is alive is asked of the ops that are still to run, row by row, at each event."""
 
-    def __init__(self, problem: Problem, composites: Sequence[OpSpec], bands: Sequence[int]) -> None:
+    def __init__(self, problem: Problem, composites: Sequence[Runner]) -> None:
         self.problem = problem
-        self.ops = (*problem.ops, *composites)
-        self.bands = (1,) * len(problem.ops) + tuple(bands)
+        self.ops = (*problem.ops, *(runner.spec for runner in composites))
+        self.bands = (1,) * len(problem.ops) + tuple(runner.band for runner in composites)
+        self.frames = ((),) * len(problem.ops) + tuple(runner.frames for runner in composites)
         self.specs = {t.name: t for t in problem.tensors}
         ends = (*problem.inputs, *problem.outputs)
         self.outputs = set(map(self.root, problem.outputs))
@@ -124,7 +125,7 @@ class Naive:
         made = {(spec.writes, y) for y in range(y0, y1)}
         assert {row for y in range(y0, y1) for row in self.reads[op][y]} <= self.rows
         self.rows |= made
-        during = self.held() + spec.scratch_bytes
+        during = self.held() + (self.frames[op][y0 // self.bands[op]] if self.frames[op] else spec.scratch_bytes)
         self.done[spec.writes] = y1
         self.events.append(Event(op, y0, y1 - y0))
         over = self.overwritten(spec, y0)
@@ -147,7 +148,8 @@ class Naive:
 def compared(problem: Problem, chance: Random) -> int:
     """One random group of a problem, by both; how many events it has."""
     found = [(Composite(Pattern(problem, b, chance.randint(1, 9)), chance.choice(b.ways)), b) for b in problem.blocks]
-    flow = Flow(problem, [Runner(c.spec, c.band) for c, _ in found])
+    runners = [Runner(c.spec, c.band, c.frames if chance.random() < 0.7 else ()) for c, _ in found]
+    flow = Flow(problem, runners)
     start = chance.choice((0, chance.randint(0, len(problem.ops) - 1)))
     end = chance.choice((len(problem.ops), chance.randint(start + 1, len(problem.ops))))
     group = list(range(start, end))
@@ -155,7 +157,7 @@ def compared(problem: Problem, chance: Random) -> int:
         if start <= block.first and block.last < end and chance.random() < 0.7:
             group = [op for op in group if not block.first < op <= block.last]
             group = [flow.count + i if op == block.first else op for op in group]
-    peak, events = Naive(problem, [c.spec for c, _ in found], [c.band for c, _ in found]).run(group, start, end)
+    peak, events = Naive(problem, runners).run(group, start, end)
 
     assert flow.events(group, start, end) == events
     assert flow.peak(group, start, end) == peak

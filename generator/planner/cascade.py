@@ -173,9 +173,14 @@ class Composite:
         return _aligned(max((op.scratch_bytes for op in self.way.ops), default=0))
 
     @cached_property
+    def frames(self) -> tuple[int, ...]:
+        """By band: all that it needs inside, in bytes."""
+        return tuple(sum(size for _, size in self.needs(y)) for y in range(0, self.pattern.height, self.band))
+
+    @property
     def frame_bytes(self) -> int:
         """The most that a band needs inside."""
-        return max(sum(size for _, size in self.needs(y)) for y in range(0, self.pattern.height, self.band))
+        return max(self.frames)
 
     @cached_property
     def _cells(self) -> dict[str, tuple[int, ...]]:

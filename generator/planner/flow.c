@@ -100,7 +100,7 @@ static void emit(run *r, int32_t op, int32_t y0, int32_t y1)
     const sh_flow *f = r->flow;
     int32_t tensor = f->writes[op];
     r->bytes += (int64_t)(y1 - y0) * f->slot[tensor];
-    note(r, r->bytes + f->scratch[op] - shared(r, op, y0), op);
+    note(r, r->bytes + f->scratch[f->scratch_start[op] + y0] - shared(r, op, y0), op);
     r->at.done[tensor] = y1;
     if (r->events != NULL) {
         int32_t *event = r->events + 3 * r->count;

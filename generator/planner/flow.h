@@ -7,13 +7,14 @@
 typedef struct {
     int32_t tensors;
     int32_t ops;
-    const int32_t *row_start;  // by tensor, one more at the end: its row 0 in arrays by row
-    const int32_t *slot;       // by tensor: bytes of a row
-    const int32_t *born;       // by tensor: the position that writes it; -1: there from the start
-    const int32_t *last;       // by tensor: the last position that reads a row of it; -1: none
-    const int32_t *last_user;  // by row: the same for the row
-    const int32_t *writes;     // by op: its tensor
-    const int32_t *scratch;    // by op: bytes
+    const int32_t *row_start; // by tensor, one more at the end: its row 0 in arrays by row
+    const int32_t *slot;      // by tensor: bytes of a row
+    const int32_t *born;      // by tensor: the position that writes it; -1: there from the start
+    const int32_t *last;      // by tensor: the last position that reads a row of it; -1: none
+    const int32_t *last_user; // by row: the same for the row
+    const int32_t *writes;    // by op: its tensor
+    const int32_t *scratch_start; // by op: its row 0 in the next one
+    const int32_t *scratch;    // by op and row: bytes, where a run of rows computed at once begins
     const int32_t *band;       // by op: rows computed at a time
     const int32_t *in_place;   // by op: the tap whose row may be overwritten, or -1
     const int32_t *tap_start;  // by op, one more at the end

@@ -40,6 +40,7 @@ class Runner:
 
     spec: OpSpec
     band: int = 1  # rows computed at a time
+    frames: tuple[int, ...] = ()  # by band: its scratch in bytes; empty: the op's
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,11 @@ class Flow:
                     users[row] = max(users[row], op)
         return found
 
+    def scratch_by_row(self, op: int) -> list[int]:
+        """Bytes of scratch, by the first of the rows that are computed at one time."""
+        runner, rows = self.runners[op], range(self.rows[self.writes[op]])
+        return [runner.frames[y // runner.band] if runner.frames else self.scratch[op] for y in rows]
+
     def peak(self, ops: Sequence[int], start: int, end: int, limit: int = _NO_LIMIT) -> int | None:
         """Most bytes alive while `ops` run as one group in place of ops [start, end); None: `limit` or more."""
         peak, _ = self._native.run(ops, start, end, limit, None)
@@ -183,7 +189,8 @@ class _Native:
             [max(flow.last_user[name], default=-1) for name in names],
             [user for name in names for user in flow.last_user[name]],
             [number[name] for name in flow.writes],
-            flow.scratch,
+            _starts(flow.rows[name] for name in flow.writes),
+            [size for op in range(len(flow.runners)) for size in flow.scratch_by_row(op)],
             [runner.band for runner in flow.runners],
             places,
             tap_start,

@@ -60,7 +60,7 @@ class Modes:
         self._plain, self._plain_groups = _minimax_of(Flow(problem))
         # What takes as much by itself as the best plan without composites helps no plan.
         self.composites = tuple(c for c in _composites(problem, most_macs) if _size(problem, c) < self._plain)
-        self.flow = Flow(problem, [Runner(c.spec, c.band) for c in self.composites])
+        self.flow = Flow(problem, [Runner(c.spec, c.band, c.frames) for c in self.composites])
         self._extra = [_extra(problem, c) for c in self.composites]
         self._options: dict[str, list[int]] = {}  # by name of the block: numbers of its composites
         for i, composite in enumerate(self.composites):
