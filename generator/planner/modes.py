@@ -66,7 +66,12 @@ class Modes:
         for i, composite in enumerate(self.composites):
             self._options.setdefault(composite.block.name, []).append(i)
         self._blocks = [b for b in problem.blocks if b.name in self._options]
-        self._relaxed = Flow(_without_inner(problem, self._blocks))
+        self._relaxed, self._lower = Flow(_without_inner(problem, self._blocks)), self.flow
+        self._sparing = [b for b in self._blocks if _left_out(problem, b)]
+        if self._sparing:  # for bounds, a group keeps no rows for a later block that may do without them
+            self._lower = Flow(problem, self.flow.runners[self.flow.count :])
+            spared = Flow(_without_left_out(problem, self._sparing)).last_user
+            self._lower.last_user = self._relaxed.last_user = spared
         self._peaks: dict[Group, int] = {}
         self._floors: dict[tuple[int, int], int] = {}
 
@@ -104,9 +109,11 @@ class Modes:
         blocks read are kept for as short as they can be.
         """
         if (start, end) not in self._floors:
-            floor = self._relaxed.peak(range(start, end), start, end) or 0
+            inside = [b for b in self._blocks if start <= b.first and b.last < end]
+            # A block that spares rows runs what is before it in another order, for which the relaxation is no bound.
+            spares = any(b in self._sparing for b in inside)
+            floor = 0 if spares else self._relaxed.peak(range(start, end), start, end) or 0
             if floor < self._plain:
-                inside = [b for b in self._blocks if start <= b.first and b.last < end]
                 choices = list(islice(self._all(inside), _FEW + 1))
                 if len(choices) <= _FEW:
                     floor = self._least(Group(start, end), choices)
@@ -119,7 +126,7 @@ class Modes:
         least = self._plain
         for chosen in choices:
             group = replace(plain, composites=chosen)
-            least = self.flow.peak(self.ops(group), group.start, group.end, least) or least
+            least = self._lower.peak(self.ops(group), group.start, group.end, least) or least
         return least
 
     def _all(self, blocks: Sequence[Block]) -> Iterator[tuple[int, ...]]:
@@ -336,17 +343,23 @@ def _extra(problem: Problem, composite: Composite) -> tuple[int, int]:
 
 
 def _without_inner(problem: Problem, blocks: Sequence[Block]) -> Problem:
-    """The problem with rows of no bytes inside of these blocks, no scratch there, and no reads for rows left out."""
+    """The problem with rows of no bytes inside of these blocks, and no scratch there."""
     inner = {op.writes for b in blocks for op in problem.ops[b.first : b.last]}
     inside = {i for b in blocks for i in range(b.first, b.last + 1)}
-    left_out = {row for b in blocks for row in _left_out(problem, b)}
     tensors = tuple(replace(t, row_bytes=0) if problem.root(t.name) in inner else t for t in problem.tensors)
-    ops = list(problem.ops)
-    for i in inside:
-        rows = [[() if (i, y) in left_out else each for y, each in enumerate(read.rows)] for read in ops[i].reads]
-        reads = tuple(replace(read, rows=tuple(kept)) for read, kept in zip(ops[i].reads, rows, strict=True))
-        ops[i] = replace(ops[i], reads=reads, scratch_bytes=0)
-    return replace(problem, tensors=tensors, ops=tuple(ops), blocks=())
+    ops = tuple(replace(op, scratch_bytes=0) if i in inside else op for i, op in enumerate(problem.ops))
+    return replace(problem, tensors=tensors, ops=ops, blocks=())
+
+
+def _without_left_out(problem: Problem, blocks: Sequence[Block]) -> Problem:
+    """The problem with no reads for what these blocks leave out."""
+    left_out = {row for b in blocks for row in _left_out(problem, b)}
+    ops = []
+    for i, op in enumerate(problem.ops):
+        rows = [[() if (i, y) in left_out else each for y, each in enumerate(read.rows)] for read in op.reads]
+        reads = tuple(replace(read, rows=tuple(kept)) for read, kept in zip(op.reads, rows, strict=True))
+        ops.append(replace(op, reads=reads))
+    return replace(problem, ops=tuple(ops), blocks=())
 
 
 def _left_out(problem: Problem, block: Block) -> set[tuple[int, int]]:
