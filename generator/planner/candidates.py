@@ -23,6 +23,7 @@ _SPARE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the capacity: rows may not pack
 
 _LEAST_SECONDS, _MOST_SECONDS, _ROWS_PER_SECOND = 2.0, 24.0, 100  # of effort for orders of their own
 _PATIENCE = 20  # times as long by the clock, so that effort decides on any machine
+_SPARE_AGAIN = (0.0, 0.04)  # the same where each try takes long
 _PACKED = 8  # orders of rows placed in the search for the smallest arena
 _LONG = 8  # ops between a tensor's writer and its last reader
 _LESS = (0.9, 0.8, 0.7, 0.6, 0.5)  # of the peak without computing again
@@ -61,7 +62,7 @@ class Candidates:
 
     def within(self, capacity: int) -> Iterator[Plan]:
         """Plans for a capacity, the fastest first: whole tensors, rows, blocks in bands. Some may exceed it."""
-        if not self._problem.streamed:
+        if not self._problem.streamed and self.whole.arena_bytes <= capacity:
             yield self.whole
         self._say("rows")
         for part in _SPARE:
@@ -77,8 +78,9 @@ class Candidates:
                 break
             if self._most_macs is None or found.extra_macs <= self._most_macs:
                 yield self._plan(found)
-        for part in _SPARE[::2] if self._most_macs != 0 and _long_skips(self._problem) else ():
-            yield from self._again(int(capacity * (1 - part)))
+        if self._most_macs != 0 and self.at_least()[0] <= capacity:
+            for part in _SPARE_AGAIN:
+                yield from self._again(int(capacity * (1 - part)))
 
     def smallest(self) -> Iterator[Plan]:
         """Plans for the smallest arena."""
