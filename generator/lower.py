@@ -69,7 +69,8 @@ def blocks(graph: Graph, stages: Sequence[Stage], first: int) -> Iterator[Block]
         followed = places == list(range(places[0], places[0] + len(places)))
         if followed and all(types[v.inputs[0]].rows == types[v.output].rows == 1 for v in inside):
             ways = tuple(_ways(graph, block, [stages[i] for i in places]))
-            yield Block(block.ops[0], first + places[0], first + places[-1], ways)
+            if ways:
+                yield Block(block.ops[0], first + places[0], first + places[-1], ways)
 
 
 def _ways(graph: Graph, block: split.Block, chosen: Sequence[Stage]) -> Iterator[Way]:
