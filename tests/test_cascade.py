@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from row_problems import MACS, Net, problems, same, window
+from row_problems import MACS, Net, chances, problems, same, window
 
 from generator.plan import Cascade, Outcome, Plan, Ring, Status
 from generator.planner import Block, OpSpec, Problem, Read, TensorSpec, Way, check
@@ -39,7 +39,7 @@ def blocked(chance: Random) -> Problem:
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[Problem, list[Composite]]:
-    chance = draw(st.randoms(use_true_random=False))
+    chance = draw(chances())
     problem = blocked(chance)
     return problem, list(composites(problem, chance))
 
@@ -228,7 +228,7 @@ def plan_of(problem: Problem, chosen: Composite) -> Plan:
 
 
 @settings(max_examples=60, deadline=None)
-@given(problem=problems(most_ops=10, most_blocks=2, most_rows=7), chance=st.randoms(use_true_random=False))
+@given(problem=problems(most_ops=10, most_blocks=2, most_rows=7), chance=chances())
 def test_the_plan_of_a_problem_with_a_block_in_bands_passes_the_check(problem: Problem, chance: Random):
     choices = list(composites(problem, chance))
     assume(choices)

@@ -13,8 +13,7 @@ from random import Random
 import pytest
 from compilers import SANITIZERS
 from hypothesis import given, settings
-from hypothesis import strategies as st
-from row_problems import problems, random_problem, same
+from row_problems import chances, problems, random_problem, same
 from test_runtime_c import ASAN, needs_asan
 
 from generator.planner import DELIVERY, OpSpec, Problem, Read, TensorSpec
@@ -168,7 +167,7 @@ def compared(problem: Problem, chance: Random) -> int:
 
 
 @settings(max_examples=400, deadline=None)
-@given(problem=problems(most_ops=9, most_blocks=2), chance=st.randoms(use_true_random=False))
+@given(problem=problems(most_ops=9, most_blocks=2), chance=chances())
 def test_a_group_takes_the_bytes_and_the_order_that_sets_of_rows_say(problem: Problem, chance: Random):
     compared(problem, chance)
 

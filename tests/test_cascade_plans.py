@@ -1,0 +1,169 @@
+"""Blocks in bands from the graph to bytes: C beside numpy of the graph as it was, and plans with one fault planted."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bottlenecks import bottlenecks
+from evaluate import evaluate, random_arrays
+from many_models import ManyModels, compile_kernels
+from mutants import Mutants, mutants
+from replay import Rows, replays
+from test_place import few_tries
+
+from generator.emit.unit import Unit
+from generator.ir import Graph
+from generator.lower import lower
+from generator.plan import Plan, Ring
+from generator.planner import DoesNotFit, Goal, check
+from generator.schedule import Scheduled, Wish, schedule
+from generator.stage import stages
+from generator.targets import Isa
+
+CHUNK = 20
+CHUNKS = 24  # the first in every run of the suite
+
+
+@pytest.fixture(autouse=True)
+def _few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    few_tries(monkeypatch)
+    monkeypatch.setattr("generator.planner.candidates._LEAST_SECONDS", 0.01)
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return compile_kernels(tmp_path_factory.mktemp("kernels"))
+
+
+def _chunks() -> list[object]:
+    marks = [() if chunk == 0 else (pytest.mark.long,) for chunk in range(CHUNKS)]
+    return [pytest.param(i * CHUNK, id=f"{i * CHUNK}..{(i + 1) * CHUNK - 1}", marks=m) for i, m in enumerate(marks)]
+
+
+def scheduled(graph: Graph, seed: int) -> Iterator[Scheduled]:
+    """The smallest plans with rows computed again, stored and streamed, and one that just has to fit."""
+    chosen = stages(graph, (Isa.C,))
+    for stream in (False, True):
+        smallest = schedule(graph, chosen, Wish(Goal.SRAM, None, stream, None))
+        yield smallest
+        least, most = smallest.plan.arena_bytes, smallest.plan.outcome.whole_tensor_bytes
+        capacity = random.Random(seed).randint(least, max(least, (least + most) // 2))
+        fitting = schedule(graph, chosen, Wish(Goal.TIME, capacity, stream, None))
+        assert fitting.plan.arena_bytes <= capacity
+        if fitting.plan.steps != smallest.plan.steps:
+            yield fitting
+
+
+@pytest.mark.parametrize("first", _chunks())
+def test_the_library_of_blocks_in_bands_computes_what_the_graph_as_it_was_means(
+    first: int, kernels: list[Path], tmp_path: Path
+):
+    made: list[tuple[Graph, Unit]] = []
+    for seed in range(first, first + CHUNK):
+        graph = bottlenecks(seed)
+        for i, each in enumerate(scheduled(graph, seed)):
+            assert check(lower(each.graph, each.stages, None, each.plan.streamed, banded=False), each.plan) == []
+            made.append((graph, Unit(f"seed_{seed}_{i}", each.graph, each.stages, each.plan)))
+    kinds = Counter((unit.plan.streamed, bool(unit.plan.cascades)) for _, unit in made)
+    assert min(kinds[streamed, True] for streamed in (False, True)) > CHUNK // 4
+    assert {c.chunks > 1 for _, unit in made for c in unit.plan.cascades} == {False, True}
+    assert len({c.band for _, unit in made for c in unit.plan.cascades}) > 2
+
+    turns = [(i, random_arrays(graph, vector)) for i, (graph, _) in enumerate(made) for vector in (1, 2)]
+    found = ManyModels([unit for _, unit in made], kernels, tmp_path).run(turns)
+    for (place, inputs), outputs in zip(turns, found, strict=True):
+        graph, unit = made[place]
+        wanted = evaluate(graph, inputs)
+        for name in graph.outputs:
+            np.testing.assert_array_equal(outputs[name], wanted[name], err_msg=f"{unit.name} {name}")
+
+
+def test_the_random_bottlenecks_give_outputs_of_many_values():
+    alike = 0
+    for seed in range(60):
+        graph = bottlenecks(seed)
+        one, other = (evaluate(graph, random_arrays(graph, vector)) for vector in (1, 2))
+        alike += all((one[name] == other[name]).mean() > 0.5 for name in graph.outputs)
+
+    assert alike < 20
+
+
+# --- Faults
+
+
+def inner_rings(plan: Plan, made: Scheduled) -> list[Ring]:
+    """Rings of what the ops of a cascade hand on to each other."""
+    ops = {name for cascade in plan.cascades for name in cascade.ops[:-1]}
+    inner = {stage.node.output.name for stage in made.stages if stage.name in ops}
+    return [ring for ring in plan.rings if ring.tensor in inner]
+
+
+def with_ring(plan: Plan, old: Ring, new: Ring) -> Plan:
+    return replace(plan, rings=tuple(new if ring is old else ring for ring in plan.rings))
+
+
+def inner_mutants(made: Scheduled, chance: random.Random) -> Mutants:
+    """An inner row a word off or in the place of another, two rows of one ring in one place, bands exchanged."""
+    plan = made.plan
+    for ring in chance.sample(rings := inner_rings(plan, made), min(4, len(rings))):
+        slots = list(ring.slots) or [ring.at(y) for y in range(ring.height)]
+        y = chance.randrange(ring.height)
+        for by in (-4, 4):
+            moved = (*slots[:y], slots[y] + by, *slots[y + 1 :])
+            yield f"inner row {by:+}", with_ring(plan, ring, replace(ring, slots=moved))
+        apart = [other for other in range(ring.height) if slots[other] != slots[y]]
+        if apart:
+            joined = tuple(slots[y] if other == apart[0] else at for other, at in enumerate(slots))
+            yield "inner ring of one place less", with_ring(plan, ring, replace(ring, slots=joined))
+    for cascade in plan.cascades:
+        ends = [i for i, step in enumerate(plan.steps) if step.op == cascade.ops[-1]]
+        begins = [i for i, step in enumerate(plan.steps) if step.op == cascade.ops[0]]
+        if len(ends) > 1 and begins[0] < ends[0] < ends[1]:
+            first, second = plan.steps[begins[0] : ends[0] + 1], plan.steps[ends[0] + 1 : ends[1] + 1]
+            steps = (*plan.steps[: begins[0]], *second, *first, *plan.steps[ends[1] + 1 :])
+            yield "bands exchanged", replace(plan, steps=steps)
+        i = chance.choice([i for i, step in enumerate(plan.steps) if step.op in cascade.ops])
+        yield "inner step left out", replace(plan, steps=(*plan.steps[:i], *plan.steps[i + 1 :]))
+        if i + 1 < len(plan.steps):
+            exchanged = (*plan.steps[:i], plan.steps[i + 1], plan.steps[i], *plan.steps[i + 2 :])
+            yield "inner steps exchanged", replace(plan, steps=exchanged)
+
+
+@pytest.mark.parametrize("first", _chunks()[:4])
+def test_the_check_refuses_a_cascade_that_is_one_off_unless_it_computes_the_same(first: int):
+    """`replays` runs a plan on hashes of rows, from the ops alone, and so proves whether a mutant is harmless."""
+    verdicts: Counter[tuple[str, str]] = Counter()
+    for seed in range(first, first + CHUNK, 2):
+        chance = random.Random(seed)
+        for made in scheduled(bottlenecks(seed), seed):
+            if not made.plan.cascades:
+                continue
+            problem, rows = lower(made.graph, made.stages, None, made.plan.streamed, banded=False), Rows(made.graph)
+            assert replays(rows, made.plan), f"seed {seed}"
+            for kind, mutant in (*mutants(made.plan, chance), *inner_mutants(made, chance)):
+                faults, right = check(problem, mutant), replays(rows, mutant)
+                bytes_wrong = any(word in fault for fault in faults for word in ("is read, but", "are outside"))
+                told = f"seed {seed}, {kind}: harmless is {right}, but the check says {faults}"
+                assert not right if bytes_wrong else right or faults, told
+                verdicts[kind, "caught" if faults else "harmless"] += 1
+    inner = {"inner row -4", "inner row +4", "inner ring of one place less", "bands exchanged"}
+    inner |= {"inner step left out", "inner steps exchanged"}
+    assert inner < {kind for kind, _ in verdicts}
+    for kind in inner | {"slot of a neighbour", "step left out", "steps exchanged", "step's rows"}:
+        assert verdicts[kind, "caught"] > 5, (kind, verdicts)
+
+
+def test_a_capacity_below_the_bound_is_refused_with_the_bound():
+    graph = bottlenecks(3)
+    chosen = stages(graph, (Isa.C,))
+    bound = schedule(graph, chosen, Wish(Goal.SRAM, None, False, None)).plan.outcome.bound_bytes
+
+    with pytest.raises(DoesNotFit, match=r"needs an arena of .* bytes") as refused:
+        schedule(graph, chosen, Wish(Goal.TIME, bound // 2, False, None))
+    assert refused.value.needed_bytes >= bound // 2

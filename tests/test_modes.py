@@ -1,0 +1,260 @@
+"""Groups with composites against every partition and every composite of small problems; and plans as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from random import Random
+
+import pytest
+from brute_modes import Brute
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from row_problems import problems, random_problem
+from test_cascade import alone, bottleneck
+from test_place import few_tries
+
+from generator.plan import Plan, Status
+from generator.planner import DoesNotFit, Goal, Problem, check, make_plan, modes
+from generator.planner.again import least
+from generator.planner.cascade import applied
+from generator.planner.flow import Flow
+from generator.planner.modes import Found, Modes
+
+SMALL = problems(most_ops=8, most_blocks=2)
+FACTORS = st.sampled_from((0.0, 0.3, 0.7, 1.0))
+MACS = st.sampled_from((None, 0, 60, 180, 600))
+
+
+@pytest.fixture(autouse=True)
+def _few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Orders and addresses of their own are other tests' matter."""
+    few_tries(monkeypatch)
+    monkeypatch.setattr("generator.planner.candidates._LEAST_SECONDS", 0.01)
+
+
+def limits(brute: Brute) -> list[int]:
+    """Between the least peak there is and a little more than the least without composites."""
+    low, high = brute.least_peak(), brute.least_peak(plain=True)
+    return sorted({low - 1, low, (low + high) // 2, high - 1, high, high + 8})
+
+
+@settings(max_examples=120, deadline=None)
+@given(SMALL)
+def test_the_bound_is_no_higher_than_any_partition_and_exact_where_choices_are_few(problem: Problem):
+    found = Modes(problem, None)
+    brute = Brute(found)
+    least, plain = brute.least_peak(), brute.least_peak(plain=True)
+
+    assert found.minimax().peak == plain
+    assert found.bound()[0] <= least <= plain
+    if not found._sparing:
+        assert found.bound()[0] == least
+
+
+@settings(max_examples=120, deadline=None)
+@given(SMALL)
+def test_the_bound_of_many_choices_is_no_higher_than_any_partition(problem: Problem):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(modes, "_FEW", 0)
+        found = Modes(problem, None)
+        bound, _ = found.bound()
+
+    assert bound <= Brute(found).least_peak()
+
+
+@settings(max_examples=80, deadline=None)
+@given(SMALL, MACS)
+def test_the_lowest_peak_keeps_to_the_allowance_and_is_not_below_the_least(problem: Problem, most_macs: int | None):
+    search = Modes(problem, most_macs)
+    found = search.lowest(most_macs)
+
+    assert [each.peak for each in found] == sorted(each.peak for each in found)
+    assert all(most_macs is None or each.extra_macs <= most_macs for each in found)
+    assert Brute(search).lowest(most_macs) <= found[0].peak <= search.minimax().peak
+    for each in found:
+        assert_sums(search, each)
+
+
+def assert_sums(search: Modes, found: Found) -> None:
+    """What is found covers the ops once and says its own peak, cost and multiplications."""
+    brute = Brute(search)
+    assert [g.start for g in found.groups] == [0, *(g.end for g in found.groups[:-1])]
+    assert found.groups[-1].end == brute.count
+    options = [o for g in found.groups for o in brute.options[g.start, g.end] if same_group(o.groups[0], g)]
+    assert len(options) == len(found.groups)
+    assert found.peak == max(o.peak for o in options)
+    assert found.extra_cost == sum(o.cost for o in options)
+    assert found.extra_macs == sum(o.macs for o in options)
+
+
+def same_group(one: modes.Group, other: modes.Group) -> bool:
+    return (one.start, one.end, sorted(one.composites)) == (other.start, other.end, sorted(other.composites))
+
+
+@settings(max_examples=80, deadline=None)
+@given(SMALL)
+def test_the_cheapest_keeps_to_the_limit_and_the_fewest_shared_rows_are_the_fewest(problem: Problem):
+    search = Modes(problem, None)
+    brute = Brute(search)
+    for limit in limits(brute):
+        cheapest, fewest = search.cheapest(limit), search.fewest(limit)
+        least, shared = brute.least_cost(limit), brute.least_shared(limit)
+
+        assert (fewest is None) == (shared is None)
+        if fewest is not None:
+            assert sum(search._shared(g.start, g.end) for g in fewest.groups) == shared
+            assert fewest.peak <= limit
+            assert not any(g.composites for g in fewest.groups)
+        assert cheapest is None or least is not None
+        if cheapest is not None and least is not None:
+            assert cheapest.peak <= limit
+            assert cheapest.extra_cost >= least
+            assert_sums(search, cheapest)
+
+
+def test_the_search_misses_little():
+    """Heuristics: of a hundred problems with composites, how often each is as good as trying everything."""
+    lowest = cheapest = none = asked = tried = 0
+    for seed in range(150):
+        problem = random_problem(Random(seed), 8, 2)
+        search = Modes(problem, None)
+        if not search.composites:
+            continue
+        brute = Brute(search)
+        tried += 1
+        lowest += search.lowest(None)[0].peak == brute.least_peak()
+        for limit in limits(brute)[1:]:
+            found, least = search.cheapest(limit), brute.least_cost(limit)
+            asked += 1
+            none += found is None
+            cheapest += found is not None and least is not None and found.extra_cost <= max(0, least)
+
+    assert tried > 80
+    assert lowest > 0.97 * tried
+    assert none < 0.02 * asked
+    assert cheapest > 0.9 * asked
+
+
+def test_a_composite_that_is_smaller_and_cheaper_than_another_leaves_it_no_place():
+    block = bottleneck(10, 4)
+    search = Modes(alone(block), None)
+    sizes = [modes._size(search.problem, c) for c in search.composites]
+
+    assert sizes == sorted(sizes)
+    assert all(a.cost > b.cost for a, b in pairwise(search.composites))
+
+
+# --- Plans
+
+
+def assert_sound(problem: Problem, plan: Plan, most_macs: int | None) -> None:
+    """What make_plan promises of any plan."""
+    by_name = {c.block.name: c for c in Modes(problem, None).composites}
+    assert {cascade.block for cascade in plan.cascades} <= by_name.keys()
+    outcome = plan.outcome
+    assert outcome.bound_bytes <= plan.arena_bytes
+    assert (outcome.status is Status.OPTIMAL) == (outcome.bound_bytes == plan.arena_bytes)
+    assert 0 <= outcome.peak_step < len(plan.steps)
+    assert extra_macs(problem, plan) <= (most_macs if most_macs is not None else 1 << 60)
+    assert check(in_place_of_blocks(problem, plan), plan) == []
+
+
+def in_place_of_blocks(problem: Problem, plan: Plan) -> Problem:
+    """The problem that a plan solves, from what it says of its cascades."""
+    chosen = []
+    for cascade in plan.cascades:
+        block = next(b for b in problem.blocks if b.name == cascade.block)
+        way = next(w for w in block.ways if w.chunks == cascade.chunks)
+        assert tuple(op.name for op in way.ops) == cascade.ops
+        chosen.append(modes.Composite(modes.Pattern(problem, block, cascade.band), way))
+    return applied(problem, chosen)
+
+
+def extra_macs(problem: Problem, plan: Plan) -> int:
+    """Multiplications of the steps, beyond those of each op once."""
+    ops = {op.name: op for op in in_place_of_blocks(problem, plan).ops}
+    once = sum(op.row_macs * problem.by_name[op.writes].rows for op in problem.ops)
+    return sum(ops[s.op].row_macs * (s.rows[1] - s.rows[0]) for s in plan.steps) - once
+
+
+@settings(max_examples=40, deadline=None)
+@given(problem=SMALL, goal=st.sampled_from(Goal), most_macs=MACS, room=FACTORS)
+def test_plans_keep_their_promises_and_a_refusal_says_what_is_needed(
+    problem: Problem, goal: Goal, most_macs: int | None, room: float
+):
+    smallest = make_plan(problem, Goal.SRAM, most_macs)
+    whole = smallest.outcome.whole_tensor_bytes
+    capacity = int(smallest.arena_bytes + room * max(0, whole - smallest.arena_bytes))
+    assert_sound(problem, smallest, most_macs)
+    assert_sound(problem, make_plan(replace(problem, capacity_bytes=capacity), Goal.SRAM, most_macs), most_macs)
+
+    assert_sound(problem, make_plan(problem, goal, most_macs), most_macs)
+    try:
+        plan = make_plan(replace(problem, capacity_bytes=capacity), goal, most_macs)
+    except DoesNotFit as refused:
+        pytest.fail(f"{smallest.arena_bytes} bytes do, but of {capacity}: {refused}")
+    assert plan.arena_bytes <= capacity
+    assert_sound(problem, plan, most_macs)
+    below = min(Modes(problem, most_macs).bound()[0], least(Flow(problem)), smallest.outcome.bound_bytes) - 1
+    with pytest.raises(DoesNotFit, match=r"^needs an arena of .* bytes") as refusal:
+        make_plan(replace(problem, capacity_bytes=below), goal, most_macs)
+    assert refusal.value.needed_bytes > below
+    assert "the peak is " in str(refusal.value)
+
+
+@settings(max_examples=20, deadline=None)
+@given(problem=SMALL, most_macs=MACS)
+def test_equal_problems_with_blocks_give_equal_plans(problem: Problem, most_macs: int | None):
+    first, second = (make_plan(problem, Goal.SRAM, most_macs) for _ in range(2))
+
+    def timeless(plan: Plan) -> Plan:
+        return replace(plan, outcome=replace(plan.outcome, solve_seconds=0.0))
+
+    assert timeless(first) == timeless(second)
+
+
+class Interrupter:
+    """Hears what is tried, and is Ctrl-C at the given call."""
+
+    def __init__(self, at: int) -> None:
+        self.at, self.calls = at, 0
+
+    def __call__(self, said: str) -> None:
+        self.calls += 1
+        if self.calls == self.at:
+            raise KeyboardInterrupt
+
+
+@settings(max_examples=15, deadline=None)
+@given(problem=SMALL, goal=st.sampled_from(Goal), part=st.sampled_from((None, 0.5, 1.0, 1.2)))
+def test_ctrl_c_at_any_time_gives_a_checked_plan_or_a_refusal(problem: Problem, goal: Goal, part: float | None):
+    least = make_plan(problem, Goal.SRAM, None).arena_bytes
+    tried = replace(problem, capacity_bytes=None if part is None else int(part * least))
+    listener = Interrupter(-1)
+    try:
+        make_plan(tried, goal, None, listener)
+    except DoesNotFit:
+        assert part is not None
+    assume(listener.calls)
+    for at in range(1, listener.calls + 1):
+        try:
+            plan = make_plan(tried, goal, None, Interrupter(at))
+        except DoesNotFit as refused:
+            assert refused.needed_bytes > (tried.capacity_bytes or 0)
+        except KeyboardInterrupt:
+            assert problem.streamed or part is not None  # nothing that fits was found yet, and whole tensors do not
+        else:
+            assert plan.outcome.reason == "interrupted: the best plan so far"
+            assert tried.capacity_bytes is None or plan.arena_bytes <= tried.capacity_bytes
+            assert check(in_place_of_blocks(problem, plan), plan) == []
+
+
+def test_a_block_in_bands_goes_below_rows_alone_and_within_the_allowance():
+    """x and h whole would be 80 + 120; a band of a chunk needs a few rows of h."""
+    problem = alone(bottleneck(10, 4))
+    free, none = make_plan(problem, Goal.SRAM, None), make_plan(problem, Goal.SRAM, 0)
+
+    assert extra_macs(problem, none) == 0
+    assert extra_macs(problem, free) > 0
+    assert free.arena_bytes < none.arena_bytes < make_plan(problem).arena_bytes
