@@ -69,7 +69,7 @@ class Candidates:
             found = self._modes.fewest(int(capacity * (1 - part)))
             if found is None:
                 break
-            yield self._plan(found)
+            yield self._plan(found, min(self._modes.minimax().peak, self.whole.outcome.bound_bytes))
         yield from self._reordered(capacity)
         self._say("blocks in bands")
         for part in _SPARE:
@@ -163,11 +163,12 @@ class Candidates:
         """The plan of an order outside of the space of groups: what some row takes is the only bound."""
         return self._laid(lay_out(self._flow, events), least(self._flow), ())
 
-    def _plan(self, found: Found) -> Plan:
+    def _plan(self, found: Found, bound: int | None = None) -> Plan:
+        """The plan of a partition; `bound` is that of the space that it is from, None: of all partitions and blocks."""
         modes = self._modes
         layout = lay_out(modes.flow, modes.events(found.groups), modes.composites)
         composites = [modes.composites[i] for group in found.groups for i in group.composites]
-        return self._laid(layout, self.bound, composites)
+        return self._laid(layout, self.bound if bound is None else bound, composites)
 
     def _laid(self, layout: Layout, bound: int, composites: Sequence[Composite]) -> Plan:
         return Plan(
