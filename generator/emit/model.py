@@ -126,12 +126,13 @@ def _rings(unit: Unit) -> list[str]:
         f'_Static_assert({unit.upper}_ARENA_BYTES <= INT32_MAX, "rows are counted in int32_t");',
         "",
     ]
+    tables: dict[tuple[int, ...], str] = {}  # chunks of a block lie in the same places, one after the other
     for ring in unit.plan.rings:
         if ring.tensor not in used:
             continue
         name = f"t{unit.number[ring.tensor]}"
         lines.append(c.comment(f"{c.quoted(ring.tensor)} {unit.type(ring.tensor)}"))
-        lines += _scattered(name, ring) if ring.slots else _contiguous(name, ring)
+        lines += _scattered(name, ring, tables) if ring.slots else _contiguous(name, ring)
         lines.append("")
     return lines
 
@@ -150,8 +151,8 @@ def _contiguous(name: str, ring: Ring) -> list[str]:
     ]
 
 
-def _scattered(name: str, ring: Ring) -> list[str]:
-    """A ring whose rows have places of their own, in a table of slots."""
+def _scattered(name: str, ring: Ring, tables: dict[tuple[int, ...], str]) -> list[str]:
+    """A ring whose rows have places of their own, in a table of slots; equal `tables` are written once."""
     slots = [at // SLOT_BYTES for at in ring.slots]
     width = 16 if max(slots) < 2**16 else 32
     members = {
@@ -159,10 +160,11 @@ def _scattered(name: str, ring: Ring) -> list[str]:
         "rows": str(ring.rows),
         "height": str(ring.height),
         "row_bytes": str(ring.row_bytes),
-        f"slots{width}": f"{name}_slots",
+        f"slots{width}": tables.setdefault(ring.slots, f"{name}_slots"),
     }
+    known = tables[ring.slots] != f"{name}_slots"
     return [
-        c.array(f"{name}_slots", np.array(slots, f"uint{width}"), "static const"),
+        *([] if known else [c.array(f"{name}_slots", np.array(slots, f"uint{width}"), "static const")]),
         c.struct("sh_ring", name, members),
         f'_Static_assert({max(ring.slots)} + {ring.row_bytes} <= sizeof arena, "{name} leaves the arena");',
     ]
