@@ -15,7 +15,7 @@ from test_cascade import alone, bottleneck
 from test_place import few_tries
 
 from generator.plan import Plan, Status
-from generator.planner import DoesNotFit, Goal, Problem, check, make_plan, modes
+from generator.planner import DoesNotFit, Goal, Problem, check, make_plan, modes, ways
 from generator.planner.again import least
 from generator.planner.cascade import applied
 from generator.planner.flow import Flow
@@ -139,7 +139,7 @@ def test_the_search_misses_little():
 def test_a_composite_that_is_smaller_and_cheaper_than_another_leaves_it_no_place():
     block = bottleneck(10, 4)
     search = Modes(alone(block), None)
-    sizes = [modes._size(search.problem, c) for c in search.composites]
+    sizes = [ways.size(search.problem, c) for c in search.composites]
 
     assert sizes == sorted(sizes)
     assert all(a.cost > b.cost for a, b in pairwise(search.composites))

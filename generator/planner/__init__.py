@@ -81,7 +81,12 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates) -> Plan:
         return _because(best, "interrupted: the best plan so far")
     assert best is not None
     proven = best.outcome.status is Status.OPTIMAL
-    return _because(best, "the bound is reached" if proven else "all that there was to try was tried")
+    return _because(
+        best,
+        "no division into groups, with blocks in bands or without, takes less"
+        if proven
+        else "all that there was to try was tried",
+    )
 
 
 def _lower(best: Plan | None, plan: Plan) -> Plan:

@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from generator.planner.cascade import Composite, Pattern
+from generator.planner import ways
 from generator.planner.flow import Event, Flow, Runner
 from generator.planner.problem import Block, Problem
 
 LONGEST = 48  # ops of a group at most; longer ones were never better on any model tried
 _NEVER = 1 << 62
-_BANDS = (1, 2, 3, 4, 6, 8)  # rows of a block's output, beside all of them
 _FEW = 3000  # choices of composites in a group, to try them all
 _TRIES = 16
 _TRY = 0.01  # of the peak
@@ -59,18 +58,18 @@ class Modes:
         self.problem = problem
         self._plain, self._plain_groups = _minimax_of(Flow(problem))
         # What takes as much by itself as the best plan without composites helps no plan.
-        self.composites = tuple(c for c in _composites(problem, most_macs) if _size(problem, c) < self._plain)
+        self.composites = tuple(c for c in ways.composites(problem, most_macs) if ways.size(problem, c) < self._plain)
         self.flow = Flow(problem, [Runner(c.spec, c.band, c.frames) for c in self.composites])
-        self._extra = [_extra(problem, c) for c in self.composites]
+        self._extra = [ways.extra(problem, c) for c in self.composites]
         self._options: dict[str, list[int]] = {}  # by name of the block: numbers of its composites
         for i, composite in enumerate(self.composites):
             self._options.setdefault(composite.block.name, []).append(i)
         self._blocks = [b for b in problem.blocks if b.name in self._options]
-        self._relaxed, self._lower = Flow(_without_inner(problem, self._blocks)), self.flow
-        self._sparing = [b for b in self._blocks if _left_out(problem, b)]
+        self._relaxed, self._lower = Flow(ways.without_inner(problem, self._blocks)), self.flow
+        self._sparing = [b for b in self._blocks if ways.left_out(problem, b)]
         if self._sparing:  # for bounds, a group keeps no rows for a later block that may do without them
             self._lower = Flow(problem, self.flow.runners[self.flow.count :])
-            spared = Flow(_without_left_out(problem, self._sparing)).last_user
+            spared = Flow(ways.without_left_out(problem, self._sparing)).last_user
             self._lower.last_user = self._relaxed.last_user = spared
         self._peaks: dict[Group, int] = {}
         self._floors: dict[tuple[int, int], int] = {}
@@ -263,7 +262,7 @@ class Modes:
         return 0 if composite is None else max(1, self._extra[composite][0])
 
     def _size(self, composite: int) -> tuple[int, int]:
-        return _size(self.problem, self.composites[composite]), self._cost(composite)
+        return ways.size(self.problem, self.composites[composite]), self._cost(composite)
 
 
 def _group(plain: Group, choice: Mapping[str, int | None]) -> Group:
@@ -305,66 +304,3 @@ def _disjoint(blocks: Sequence[Block]) -> Iterator[list[Block]]:
             if not found or block.first > found[-1].last:
                 found.append(block)
         yield found
-
-
-def _composites(problem: Problem, most_macs: int | None) -> Iterator[Composite]:
-    """Every way and band of every block that is within the allowance and not worse in size and work than another."""
-    for block in problem.blocks:
-        height = problem.by_name[problem.ops[block.last].writes].rows
-        patterns = [Pattern(problem, block, band) for band in sorted({min(height, band) for band in _BANDS} | {height})]
-        allowed = [
-            composite
-            for composite in (Composite(p, block.ways[0]) for p in patterns)
-            if most_macs is None or _extra(problem, composite)[1] <= most_macs
-        ]
-        allowed = [Composite(c.pattern, way) for c in allowed for way in block.ways]
-        least = _NEVER
-        for c in sorted(allowed, key=lambda c: (_size(problem, c), c.cost)):
-            if c.cost < least:
-                least = c.cost
-                yield c
-
-
-def _size(problem: Problem, composite: Composite) -> int:
-    """Bytes that a band takes: the frame, the rows that it reads and those that it writes."""
-    read = sum(
-        max(map(len, read.rows), default=0) * problem.by_name[read.tensor].row_bytes for read in composite.spec.reads
-    )
-    return composite.frame_bytes + read + composite.band * problem.by_name[composite.spec.writes].row_bytes
-
-
-def _extra(problem: Problem, composite: Composite) -> tuple[int, int]:
-    """Instructions and multiply-accumulates beyond those of the block's ops, each run once."""
-    ops = problem.ops[composite.block.first : composite.block.last + 1]
-    rows = [problem.by_name[op.writes].rows for op in ops]
-    cost = sum(op.row_cost * n for op, n in zip(ops, rows, strict=True))
-    macs = sum(op.row_macs * n for op, n in zip(ops, rows, strict=True))
-    return composite.cost - cost, composite.macs - macs
-
-
-def _without_inner(problem: Problem, blocks: Sequence[Block]) -> Problem:
-    """The problem with rows of no bytes inside of these blocks, and no scratch there."""
-    inner = {op.writes for b in blocks for op in problem.ops[b.first : b.last]}
-    inside = {i for b in blocks for i in range(b.first, b.last + 1)}
-    tensors = tuple(replace(t, row_bytes=0) if problem.root(t.name) in inner else t for t in problem.tensors)
-    ops = tuple(replace(op, scratch_bytes=0) if i in inside else op for i, op in enumerate(problem.ops))
-    return replace(problem, tensors=tensors, ops=ops, blocks=())
-
-
-def _without_left_out(problem: Problem, blocks: Sequence[Block]) -> Problem:
-    """The problem with no reads for what these blocks leave out."""
-    left_out = {row for b in blocks for row in _left_out(problem, b)}
-    ops = []
-    for i, op in enumerate(problem.ops):
-        rows = [[() if (i, y) in left_out else each for y, each in enumerate(read.rows)] for read in op.reads]
-        reads = tuple(replace(read, rows=tuple(kept)) for read, kept in zip(op.reads, rows, strict=True))
-        ops.append(replace(op, reads=reads))
-    return replace(problem, ops=tuple(ops), blocks=())
-
-
-def _left_out(problem: Problem, block: Block) -> set[tuple[int, int]]:
-    """(Op, row) of a block that its output does without: a composite does not compute them, nor keep what they read."""
-    heights = [problem.by_name[op.writes].rows for op in problem.ops[block.first : block.last + 1]]
-    computed = set(Pattern(problem, block, heights[-1]).bands[0])
-    rows = ((place, y) for place, height in enumerate(heights) for y in range(height))
-    return {(block.first + place, y) for place, y in rows if (place, y) not in computed}

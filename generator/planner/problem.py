@@ -37,7 +37,7 @@ class OpSpec:
     """One op: what it reads and writes by rows, the working memory that its kernel wants, and what a row costs.
 
     `in_place`: a tensor that the op reads, row y of which for output row y, and which that row may overwrite as it is
-    computed (the same address, to the byte).
+    computed (the same address, to the byte); row y of the output is no longer.
     """
 
     name: str
