@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from itertools import accumulate
 
 from generator.plan import Ring, Scratch, Step
@@ -20,6 +21,14 @@ class _Life:
 
     first: int
     last: int
+
+
+class Share(Enum):
+    """Which rows are overwritten in place: a shared place is less to hold, but harder to put somewhere."""
+
+    ALL = "all"
+    SCATTERED = "those with places of their own"
+    NONE = "none"
 
 
 _Lives = dict[str, list[list[_Life]]]
@@ -67,7 +76,9 @@ def _lives(flow: Flow, events: Sequence[Event]) -> _Lives:
 class _Layout:
     """Bundles of one order of rows."""
 
-    def __init__(self, flow: Flow, events: Sequence[Event], composites: Sequence[Composite] = ()) -> None:
+    def __init__(
+        self, flow: Flow, events: Sequence[Event], composites: Sequence[Composite] = (), share: Share = Share.ALL
+    ) -> None:
         self._flow, self._events, self._composites = flow, events, composites
         self._stiff = rigid(flow.problem)
         self._lives = _lives(flow, events)
@@ -76,17 +87,19 @@ class _Layout:
             for y in range(len(rows)):
                 stiff = name in self._stiff
                 self.spots[name, y] = _Spot(name, y * flow.slot[name]) if stiff else _Spot(f"{name}\n{y}", 0)
-        for time, event in enumerate(events):
-            self._share(time, event)
+        for time, event in enumerate(events if share is not Share.NONE else ()):
+            self._share(time, event, share)
         self.bundles = tuple(self._bundles())
 
-    def _share(self, time: int, event: Event) -> None:
+    def _share(self, time: int, event: Event, share: Share) -> None:
         """Puts a row over the one that it may overwrite, where nobody reads that one later."""
         flow = self._flow
         tap = flow.in_place[event.op]
         if tap is None:
             return
         name, y = flow.taps[event.op][tap].tensor, event.row
+        if share is Share.SCATTERED and name in self._stiff:
+            return
         below, above = self._lives[name][y], self._lives[flow.writes[event.op]][y]
         kept = flow.last_user[name][y] >= flow.count
         if kept or len(below) != 1 or len(above) != 1 or below[0].last != time:
@@ -137,11 +150,25 @@ class _Layout:
             yield Ring(spec.name, slots[0], len(set(slots)), spec.rows, spec.row_bytes, slots)
 
 
+def _placed(
+    flow: Flow, events: Sequence[Event], composites: Sequence[Composite]
+) -> tuple[_Layout, int, Mapping[str, int], int]:
+    """Bundles, their arena and bases, and the load: with as many rows in place of others as does good."""
+    best: tuple[_Layout, int, Mapping[str, int], int] | None = None
+    for share in Share if any(tap is not None for tap in flow.in_place) else (Share.NONE,):
+        made = _Layout(flow, events, composites, share)
+        least = load(made.bundles)
+        if best is None or least < best[1]:
+            arena_bytes, bases = place(made.bundles, least)
+            if best is None or arena_bytes < best[1]:
+                best = made, arena_bytes, bases, least
+    assert best is not None
+    return best
+
+
 def lay_out(flow: Flow, events: Sequence[Event], composites: Sequence[Composite] = ()) -> Layout:
     """Places everything for an order of rows; `composites` are those that the flow has behind its ops."""
-    made = _Layout(flow, events, composites)
-    least = load(made.bundles)
-    arena_bytes, bases = place(made.bundles, least)
+    made, arena_bytes, bases, least = _placed(flow, events, composites)
     used = dict.fromkeys(e.op - flow.count for e in events if e.op >= flow.count)
     rings, scratch = list(made.rings(bases)), []
     for op, spec in enumerate(flow.problem.ops):
