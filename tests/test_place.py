@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import os
+import random
+import signal
+import threading
 from collections.abc import Sequence
+from time import perf_counter
 
 import pytest
 from hypothesis import given, settings
@@ -11,10 +16,10 @@ from hypothesis import strategies as st
 
 from generator.errors import ShoehornError
 from generator.planner import place as module
-from generator.planner.bundles import Bundle, Piece, load, profile
+from generator.planner.bundles import Bundle, Piece, joined, load, profile
 from generator.planner.place import place
 from generator.planner.problem import ALIGNMENT
-from generator.planner.sweep import MOST_HEIGHT, Manner, Sweep
+from generator.planner.sweep import MOST_HEIGHT, Front, Manner, Start, Sweep
 
 
 def overlaps(bundles: Sequence[Bundle], bases: dict[str, int]) -> list[str]:
@@ -28,6 +33,10 @@ def overlaps(bundles: Sequence[Bundle], bases: dict[str, int]) -> list[str]:
                 if owner.setdefault((byte, time), bundle.name) != bundle.name:
                     faults.append(f"'{bundle.name}' and '{owner[byte, time]}' share byte {byte} at time {time}")
     return faults
+
+
+def named(bundles: Sequence[Bundle], bases: Sequence[int]) -> dict[str, int]:
+    return {b.name: at for b, at in zip(bundles, bases, strict=True)}
 
 
 def sound(bundles: Sequence[Bundle], found: tuple[int, dict[str, int]]) -> bool:
@@ -105,7 +114,8 @@ def test_small_cases_get_the_least_height(bundles: tuple[Bundle, ...]):
 
 
 def few_tries(patch: pytest.MonkeyPatch) -> None:
-    for name, few in (("_WORK", 20_000), ("_LOWERING_WORK", 20_000), ("_SEARCH", 0.02), ("_FIT_ROUNDS", 5)):
+    patch.setattr(module, "_FIT_ROUNDS", 5)
+    for name, few in (("_RUNS", 60), ("_WORK", 20_000), ("_LOWERING_WORK", 20_000), ("_SEARCH", 0.02)):
         patch.setattr(module, name, few)
 
 
@@ -183,22 +193,74 @@ def test_more_bytes_than_any_board_has_are_refused():
         place(bundles, 0)
 
 
-@pytest.mark.parametrize("backwards", [False, True])
-def test_a_sweep_finds_room_in_both_directions_of_time(backwards: bool):
+@pytest.mark.parametrize("front", Front)
+@pytest.mark.parametrize("start", Start)
+def test_a_sweep_finds_room_from_wherever_it_starts(start: Start, front: Front):
     bundles = conveyor(40, (20, 28, 44, 12), 3)
-    bases = Sweep(bundles, ALIGNMENT).run(2 * load(bundles), Manner(20, backwards, 1), 10**9)
+    bases = Sweep(bundles, ALIGNMENT).run(2 * load(bundles), Manner(20, start, 1, front), 10**9)
 
     assert bases is not None
-    assert overlaps(bundles, {b.name: at for b, at in zip(bundles, bases, strict=True)}) == []
+    assert overlaps(bundles, named(bundles, bases)) == []
+
+
+@given(bundles_of(9), st.sampled_from(Start), st.sampled_from(Front), st.sampled_from((0, 8, 200)))
+@settings(max_examples=80, deadline=None)
+def test_a_sweep_keeps_bundles_apart_and_below_its_height(
+    bundles: tuple[Bundle, ...], start: Start, front: Front, power: int
+):
+    height = load(bundles) + 8
+    bases = Sweep(bundles, ALIGNMENT).run(height, Manner(8, start, power, front, 0.1), 10**9)
+    if bases is not None:
+        found = named(bundles, bases)
+
+        assert sound(bundles, (max(found[b.name] + b.bytes for b in bundles), found))
+        assert all(base + b.bytes <= height for b, base in zip(bundles, bases, strict=True))
+
+
+def full_once(seed: int) -> list[Bundle]:
+    """Rows that take all of 960 bytes at time 50, and less and less before and after it."""
+    chance = random.Random(seed)
+    sizes = [chance.choice((16, 24, 40, 64)) for _ in range(24)]
+    sizes[-1] += 960 - sum(sizes)
+    there = [(size, 50 - chance.randrange(30), 50 + chance.randrange(30)) for size in sizes]
+    around = [(size, 90, 95) for size in sizes[:8]] + [(size, 5, 10) for size in sizes[8:16]]
+    return [Bundle(str(i), (Piece(0, *row),)) for i, row in enumerate([*there, *around])]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_fills_the_arena_at_one_moment_fits_when_that_comes_first(seed: int):
+    bundles = full_once(seed)
+    sweep = Sweep(bundles, ALIGNMENT)
+
+    assert sweep.run(960, Manner(32, Start.FULLEST, 8), 10**9) is not None
+    assert sweep.run(956, Manner(32, Start.FULLEST, 8), 10**9) is None
 
 
 def test_a_sweep_ends_with_its_work_and_below_the_load():
     bundles = conveyor(40, (20, 28, 44, 12), 3)
     sweep = Sweep(bundles, ALIGNMENT)
 
-    assert sweep.run(2 * load(bundles), Manner(20, False, 1), 100) is None
+    assert sweep.run(2 * load(bundles), Manner(20, Start.FIRST, 1), 100) is None
     assert 100 <= sweep.work < 10_000
-    assert sweep.run(load(bundles) - 1, Manner(20, False, 1), 10**9) is None
+    assert sweep.run(load(bundles) - 1, Manner(20, Start.FIRST, 1), 10**9) is None
+
+
+def test_a_sweep_ends_soon_after_ctrl_c():
+    bundles = conveyor(1200, (20, 28, 44, 12), 30)
+    sweep = Sweep(bundles, ALIGNMENT)
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    started = perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        sweep.run(2 * load(bundles), Manner(1500, Start.FIRST, 1), 10**12)  # tens of seconds
+
+    assert 0.4 < perf_counter() - started < 5
+
+
+def test_pieces_that_follow_each_other_at_one_place_are_one():
+    pieces = (Piece(0, 8, 5, 6), Piece(0, 8, 0, 4), Piece(0, 8, 9, 9), Piece(8, 8, 7, 8), Piece(0, 4, 7, 7))
+
+    assert joined(pieces) == (Piece(0, 4, 7, 7), Piece(0, 8, 0, 6), Piece(0, 8, 9, 9), Piece(8, 8, 7, 8))
 
 
 def test_the_profile_says_what_is_alive_when():

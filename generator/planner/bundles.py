@@ -40,6 +40,18 @@ class Bundle:
         return max(p.last for p in self.pieces)
 
 
+def joined(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+    """Pieces that follow each other at the same bytes as one; the same bytes at the same times."""
+    found: list[Piece] = []
+    for piece in sorted(pieces, key=lambda p: (p.offset, p.bytes, p.first)):
+        last = found[-1] if found else None
+        if last and (last.offset, last.bytes) == (piece.offset, piece.bytes) and piece.first <= last.last + 1:
+            found[-1] = Piece(last.offset, last.bytes, last.first, max(last.last, piece.last))
+        else:
+            found.append(piece)
+    return tuple(found)
+
+
 @dataclass(frozen=True)
 class Profile:
     """`alive[i]` bytes are alive from time `moments[i]` up to the next moment."""

@@ -3,9 +3,10 @@
 A bundle is what must keep its shape: one row with a place of its own, a tensor whose rows lie one after the other (each
 still dies by itself, so others may move in behind it), or the scratch of an op (alive again and again at one address).
 Three ways aim at the height wanted, in turn. First fit: each bundle at the lowest free address, those that ended too
-high moved forward in the order (squeaky wheel optimisation, Joslin and Clements, JAIR 1999). A sweep over time, many
-placements side by side. Allocate's exact search, with one bundle at the top and boxes below it. Where none comes down
-to that height, the sweep bisects above it. Seeds and effort are fixed, so equal bundles get equal addresses.
+high moved forward in the order (squeaky wheel optimisation, Joslin and Clements, JAIR 1999). A sweep over time, from an
+end or from the fullest moment outwards, many placements side by side. Allocate's exact search, with one bundle at the
+top and boxes below it. Where none comes down to that height, the sweep bisects above it. Seeds and effort are fixed,
+so equal bundles get equal addresses.
 """
 
 from __future__ import annotations
@@ -20,20 +21,21 @@ from generator.planner.allocate import Buffer, Problem, Status, allocate
 from generator.planner.allocate.solve import MOST_SEARCHED
 from generator.planner.bundles import Bundle, Piece, load, profile
 from generator.planner.problem import ALIGNMENT
-from generator.planner.sweep import MOST_HEIGHT, Manner, Sweep
+from generator.planner.sweep import MOST_HEIGHT, Front, Manner, Start, Sweep
 
 _FIT_PAIRS = 500_000_000  # pairs of bundles, some 1/32 of which first fit compares; about a second
 _FIT_ROUNDS = 30  # for each first order
-_FIRST_WORK = 20_000_000  # of the sweep at the height wanted, before the exact search; about half a second
-_WORK = 300_000_000  # of the sweep at the height wanted after it; about 5 s
-_RUNS = 120  # of the sweep at the height wanted, at most
+_FIRST_WORK = 60_000_000  # of the sweep at the height wanted, before the exact search; about a second
+_WORK = 400_000_000  # of the sweep at the height wanted after it; about 6 s
+_RUNS = 400  # of the sweep at the height wanted, at most
 _PINNED_RUNS = 16  # of the sweep for each place of an input that is tried
 _LOWERING_WORK = 100_000_000  # of the sweep above it
-_LOWERING_TRIES = 16  # runs at each height above it
-_SEARCH = 8.0  # effort of allocate's search, about seconds
-_WIDTHS = (32, 128, 512, 1024, 2048)
-_POWERS = (0, 1, 3, 8)
-_NOISES = (0.02, 0.1, 0.3)
+_LOWERING_TRIES = 24  # runs at each height above it
+_SEARCH = 3.0  # effort of allocate's search, about seconds
+_NARROW, _WIDE = (32, 128, 512), (512, 1024, 2048, 128)
+_POWERS = (0, 1, 3, 8)  # from an end
+_STEEP = (8, 20, 60, 200)  # from the fullest moment
+_NOISES = (0.05, 0.1, 0.3)
 
 Placement = tuple[int, dict[str, int]]
 """The height and the base of each bundle, by name."""
@@ -48,13 +50,22 @@ def _keys(bundles: Sequence[Bundle]) -> Iterator[list[tuple[int, ...]]]:
     yield [(-b.bytes * (b.last - b.first + 1), b.first) for b in bundles]
 
 
-def _manners() -> Iterator[Manner]:
-    """How the sweep is run, one after the other without end; always the same ones."""
-    for width, backwards, power in product(_WIDTHS, (False, True), _POWERS):
-        yield Manner(width, backwards, power)
-    for seed in count(1):
-        for noise, power, backwards in product(_NOISES, _POWERS, (False, True)):
-            yield Manner(_WIDTHS[1 + seed % 3], backwards, power, noise, seed)
+def _manners(widths: Sequence[int] = _NARROW) -> Iterator[Manner]:
+    """How the sweep is run, one after the other without end; always the same ones.
+
+    Runs that begin at the fullest moment end soon where they fail, so there are more of them.
+    """
+    ends = (Start.FIRST, Start.LAST)
+    for width in widths:
+        yield from (Manner(width, start, power) for start, power in product(ends, _POWERS))
+        yield from (Manner(width, Start.FULLEST, power, front) for front, power in product(Front, _STEEP))
+    for seed in count():
+        width = _WIDE[seed % len(_WIDE)]
+        for noise in _NOISES:
+            rest = product(Front, _STEEP)
+            yield from (Manner(width, Start.FULLEST, power, front, noise, seed) for front, power in rest)
+        power = _POWERS[seed % len(_POWERS)]
+        yield from (Manner(width, start, power, noise=_NOISES[seed % len(_NOISES)], seed=seed) for start in ends)
 
 
 def _aligned(size: int) -> int:
@@ -194,7 +205,7 @@ def _lower(tries: _Tries, wanted: int, best: Placement) -> Placement:
     while best[0] - low > ALIGNMENT and work > 0:
         height = (low + best[0]) // 2
         before = tries.work
-        found = tries.at(height, islice(_manners(), _LOWERING_TRIES), work)
+        found = tries.at(height, islice(_manners(_NARROW[1:]), _LOWERING_TRIES), work)
         work -= tries.work - before
         low = low if found else height
         best = found or best

@@ -1,7 +1,7 @@
-"""Addresses by beam search over time: bundles in the order of their births, many placements side by side."""
+"""Addresses by beam search over time, from one moment outwards, many placements side by side."""
 
 from __future__ import annotations
 
-from generator.planner.sweep.sweep import MOST_HEIGHT, Manner, Sweep
+from generator.planner.sweep.sweep import MOST_HEIGHT, Front, Manner, Start, Sweep
 
-__all__ = ["MOST_HEIGHT", "Manner", "Sweep"]
+__all__ = ["MOST_HEIGHT", "Front", "Manner", "Start", "Sweep"]

@@ -15,44 +15,51 @@ static void *take(char *memory, size_t *used, size_t count, size_t size)
     return at;
 }
 
-// Most bundles that are alive with the one that is born.
-static size_t most_alive(const sh_sweep_problem *p)
+// The direction's own times of a piece.
+static int32_t first_of(const beam *q, int d, int32_t piece)
 {
-    size_t most = 0;
-    int32_t *dying = calloc((size_t)p->times + 1, sizeof *dying);
-    if (!dying) {
-        return 0;
-    }
-    int32_t alive = 0, now = 0;
-    for (int32_t b = 0; b < p->bundles; b++) {
-        int32_t birth = INT32_MAX, death = 0;
-        for (int32_t k = p->begin[b]; k < p->begin[b + 1]; k++) {
-            birth = p->first[k] < birth ? p->first[k] : birth;
-            death = p->last[k] > death ? p->last[k] : death;
-        }
-        for (; now < birth; now++) {
-            alive -= dying[now];
-        }
-        alive++;
-        dying[death]++;
-        most = (size_t)alive > most ? (size_t)alive : most;
-    }
-    free(dying);
-    return most;
+    return d == FORWARDS ? q->p->first[piece] : q->p->times - 1 - q->p->last[piece];
 }
 
-static size_t lay_out(beam *q, size_t alive)
+static int32_t last_of(const beam *q, int d, int32_t piece)
 {
-    size_t used = 0, n = (size_t)q->p->bundles, width = (size_t)q->run->width;
+    return d == FORWARDS ? q->p->last[piece] : q->p->times - 1 - q->p->first[piece];
+}
+
+static int32_t pivot_of(const beam *q, int d)
+{
+    return d == FORWARDS ? q->run->pivot : q->p->times - 1 - q->run->pivot;
+}
+
+// Whether a bundle is seen in a direction: it does not die before the pivot.
+static int concerns(const beam *q, int d, int32_t b)
+{
+    return q->directions[d].death[b] >= pivot_of(q, d);
+}
+
+// What is known of the bundles before the sweep.
+static size_t lay_out_bundles(beam *q)
+{
+    size_t used = 0, n = (size_t)q->p->bundles;
     char *m = q->memory;
-    q->birth = take(m, &used, n, sizeof *q->birth);
-    q->death = take(m, &used, n, sizeof *q->death);
     q->extent = take(m, &used, n, sizeof *q->extent);
-    q->kind = take(m, &used, n, sizeof *q->kind);
-    q->fate = take(m, &used, (size_t)q->p->times + 1, sizeof *q->fate);
+    for (int d = 0; d < DIRECTIONS; d++) {
+        direction *v = &q->directions[d];
+        v->birth = take(m, &used, n, sizeof *v->birth);
+        v->death = take(m, &used, n, sizeof *v->death);
+        v->kind = take(m, &used, n, sizeof *v->kind);
+        v->fate = take(m, &used, (size_t)q->p->times + 1, sizeof *v->fate);
+        v->near = take(m, &used, n, sizeof *v->near);
+    }
     q->spans_begin = take(m, &used, n, sizeof *q->spans_begin);
     q->spans_end = take(m, &used, n, sizeof *q->spans_end);
-    q->near = take(m, &used, n, sizeof *q->near);
+    return used;
+}
+
+static size_t lay_out_states(beam *q, size_t alive)
+{
+    size_t used = 0, n = (size_t)q->p->bundles, width = (size_t)q->run->width;
+    char *m = q->states_memory;
     q->offers_most = (int32_t)width * OFFERS;
     q->offers = take(m, &used, (size_t)q->offers_most, sizeof *q->offers);
     q->trail = take(m, &used, n * width, sizeof *q->trail);
@@ -64,9 +71,11 @@ static size_t lay_out(beam *q, size_t alive)
     memset(m ? (void *)q->table : &used, 0, m ? (size_t)q->table_mask * sizeof *q->table : 0);
     q->table_mask--;
     q->states = take(m, &used, 2 * width, sizeof *q->states);
-    entry *entries = take(m, &used, 2 * width * alive, sizeof *entries);
+    entry *entries = take(m, &used, 2 * DIRECTIONS * width * alive, sizeof *entries);
     for (size_t i = 0; m && i < 2 * width; i++) {
-        q->states[i] = (placement){entries + i * alive, 0};
+        for (size_t d = 0; d < DIRECTIONS; d++) {
+            q->states[i].fronts[d] = (front){.entries = entries + (DIRECTIONS * i + d) * alive};
+        }
     }
     q->others = m ? q->states + width : NULL;
     return used;
@@ -75,40 +84,79 @@ static size_t lay_out(beam *q, size_t alive)
 static void measure(beam *q, int32_t b)
 {
     const sh_sweep_problem *p = q->p;
-    q->birth[b] = INT32_MAX;
-    q->death[b] = q->extent[b] = 0;
-    for (int32_t k = p->begin[b]; k < p->begin[b + 1]; k++) {
-        int32_t end = p->offset[k] + p->size[k];
-        q->birth[b] = p->first[k] < q->birth[b] ? p->first[k] : q->birth[b];
-        q->death[b] = p->last[k] > q->death[b] ? p->last[k] : q->death[b];
-        q->extent[b] = end > q->extent[b] ? end : q->extent[b];
+    q->extent[b] = 0;
+    for (int d = 0; d < DIRECTIONS; d++) {
+        direction *v = &q->directions[d];
+        v->birth[b] = INT32_MAX;
+        v->death[b] = 0;
+        for (int32_t k = p->begin[b]; k < p->begin[b + 1]; k++) {
+            int32_t end = p->offset[k] + p->size[k], first = first_of(q, d, k);
+            v->birth[b] = first < v->birth[b] ? first : v->birth[b];
+            v->death[b] = last_of(q, d, k) > v->death[b] ? last_of(q, d, k) : v->death[b];
+            q->extent[b] = end > q->extent[b] ? end : q->extent[b];
+        }
+        v->birth[b] = v->birth[b] > pivot_of(q, d) ? v->birth[b] : pivot_of(q, d);
+        uint64_t plain = (uint64_t)q->extent[b] << 32 | (uint32_t)v->death[b];
+        v->kind[b] = p->begin[b + 1] - p->begin[b] == 1 ? plain : (uint64_t)b << 32 | 1U << 31;
     }
-    uint64_t plain = (uint64_t)q->extent[b] << 32 | (uint32_t)q->death[b];
-    q->kind[b] = p->begin[b + 1] - p->begin[b] == 1 ? plain : (uint64_t)b << 32 | 1U << 31;
+}
+
+// Most bundles that a front holds: before each birth those are dropped that died before it.
+static size_t most_alive(beam *q)
+{
+    size_t most = 0;
+    for (int d = 0; d < DIRECTIONS; d++) {
+        direction *v = &q->directions[d];
+        v->near_count = 0;
+        for (int32_t i = 0; i < q->p->bundles; i++) {
+            int32_t b = q->run->order[i], kept = 0;
+            if (!concerns(q, d, b)) {
+                continue;
+            }
+            for (int32_t k = 0; k < v->near_count; k++) {
+                v->near[kept] = v->near[k];
+                kept += v->death[v->near[k]] >= v->birth[b];
+            }
+            v->near[kept] = b;
+            v->near_count = kept + 1;
+            most = (size_t)kept + 1 > most ? (size_t)kept + 1 : most;
+        }
+        v->near_count = 0;
+    }
+    return most;
 }
 
 int sh_beam_prepare(beam *q, const sh_sweep_problem *problem, const sh_sweep_run *run)
 {
     *q = (beam){.p = problem, .run = run, .seed = run->seed, .states_count = 1};
-    size_t alive = most_alive(problem);
-    q->memory = alive ? malloc(lay_out(q, alive)) : NULL;
+    q->memory = malloc(lay_out_bundles(q));
     if (!q->memory) {
         return 0;
     }
-    lay_out(q, alive);
+    lay_out_bundles(q);
     for (int32_t b = 0; b < problem->bundles; b++) {
         measure(q, b);
     }
-    q->fate[0] = 0;
-    for (int32_t t = 0; t < problem->times; t++) {
-        q->fate[t + 1] = q->fate[t] + run->weight[t];
+    for (int d = 0; d < DIRECTIONS; d++) {
+        double *fate = q->directions[d].fate;
+        fate[0] = 0;
+        for (int32_t t = 0; t < problem->times; t++) {
+            fate[t + 1] = fate[t] + run->weight[d == FORWARDS ? t : problem->times - 1 - t];
+        }
     }
+    size_t alive = most_alive(q);
+    q->states_memory = malloc(lay_out_states(q, alive));
+    if (!q->states_memory) {
+        return 0;
+    }
+    lay_out_states(q, alive);
     return 1;
 }
 
 void sh_beam_free(beam *q)
 {
     free(q->memory);
+    free(q->states_memory);
     free(q->spans);
     free(q->intervals);
 }
@@ -143,10 +191,19 @@ static int32_t merge(interval *list, int32_t count)
             list[merged++] = list[i];
         } else if (list[i].high > last->high) {
             last->high = list[i].high;
-            last->above = list[i].above;
+            memcpy(last->above, list[i].above, sizeof last->above);
         }
     }
     return merged;
+}
+
+// When a piece dies in each direction; what is dead before the pivot leaves nothing behind it.
+static void note_fates(const beam *q, int32_t piece, interval *v)
+{
+    for (int d = q->from; d <= q->to; d++) {
+        int32_t last = last_of(q, d, piece), pivot = pivot_of(q, d);
+        v->below[d] = v->above[d] = q->directions[d].fate[last < pivot ? pivot : last + 1];
+    }
 }
 
 // Where bundle b cannot be, because of bundle m.
@@ -163,10 +220,10 @@ static int span(beam *q, int32_t b, int32_t m)
             if (!make_room(q, count + 1)) {
                 return 0;
             }
-            double fate = q->fate[p->last[k] + 1];
             interval *v = q->spans + q->spans_count + count;
-            *v = (interval){p->offset[k] - p->offset[i] - p->size[i],
-                            p->offset[k] + p->size[k] - p->offset[i], fate, fate};
+            v->low = p->offset[k] - p->offset[i] - p->size[i];
+            v->high = p->offset[k] + p->size[k] - p->offset[i];
+            note_fates(q, k, v);
             sorted &= !count++ || v[-1].low <= v->low;
         }
     }
@@ -181,17 +238,54 @@ static int span(beam *q, int32_t b, int32_t m)
 
 int sh_beam_spans(beam *q, int32_t bundle)
 {
-    int32_t kept = 0;
+    q->from = concerns(q, FORWARDS, bundle) ? FORWARDS : BACKWARDS;
+    q->to = concerns(q, BACKWARDS, bundle) ? BACKWARDS : FORWARDS;
     q->spans_count = 0;
-    for (int32_t i = 0; i < q->near_count; i++) {
-        if (q->death[q->near[i]] >= q->birth[bundle]) {
-            q->near[kept++] = q->near[i];
-            if (!span(q, bundle, q->near[i])) {
-                return 0;
+    for (int d = q->from; d <= q->to; d++) {
+        direction *v = &q->directions[d];
+        int32_t kept = 0;
+        v->now = v->fate[v->birth[bundle]];
+        for (int32_t i = 0; i < v->near_count; i++) {
+            int32_t m = v->near[i];
+            if (v->death[m] >= v->birth[bundle]) {
+                v->near[kept++] = m;
+                if (d == q->from && !span(q, bundle, m)) {
+                    return 0;
+                }
             }
         }
+        v->near[kept++] = bundle;
+        v->near_count = kept;
     }
-    q->near[kept++] = bundle;
-    q->near_count = kept;
     return 1;
+}
+
+void sh_beam_select(beam *q, int32_t most)
+{
+    offered *list = q->offers;
+    int32_t low = 0, high = q->offers_count - 1;
+    while (low < high) {
+        double pivot = list[low + (high - low) / 2].cost;
+        int32_t i = low, j = high;
+        while (i <= j) {
+            while (list[i].cost < pivot) {
+                i++;
+            }
+            while (list[j].cost > pivot) {
+                j--;
+            }
+            if (i <= j) {
+                offered held = list[i];
+                list[i++] = list[j];
+                list[j--] = held;
+            }
+        }
+        if (most <= j) {
+            high = j;
+        } else if (most >= i) {
+            low = i;
+        } else {
+            return;
+        }
+    }
 }

@@ -9,23 +9,43 @@ typedef struct entry {
     int32_t base, bundle;
 } entry;
 
-// One placement: its bundles that are still alive, sorted by base.
-typedef struct placement {
+// What a sweep sees in one direction of time: FORWARDS from the pivot on, BACKWARDS from it down.
+// Times of the second count from the end; both begin with the pivot.
+enum { FORWARDS, BACKWARDS, DIRECTIONS };
+
+typedef struct direction {
+    int32_t *birth, *death; // of each bundle; births before the pivot count as born with it
+    uint64_t *kind;         // equal for bundles that are alike from birth on
+    double *fate;           // the weights summed up to each time
+    double now;
+    int32_t *near; // bundles placed and not known to be dead
+    int32_t near_count;
+} direction;
+
+// In one direction: the bundles that are still alive, sorted by base, what they leave in fragments,
+// and their hash.
+typedef struct front {
     entry *entries;
     int32_t count;
+    double fragments;
+    uint64_t hash;
+} front;
+
+typedef struct placement {
+    front fronts[DIRECTIONS];
 } placement;
 
 // Bases strictly between `low` and `high` are forbidden; what forbids them dies at the weighted
-// times `below` (at its lower end) and `above`.
+// times `below` (at its lower end) and `above`, in each direction.
 typedef struct interval {
     int32_t low, high;
-    double below, above;
+    double below[DIRECTIONS], above[DIRECTIONS];
 } interval;
 
 // A placement that could be one of the next step.
 typedef struct offered {
-    double cost;
-    uint64_t hash;
+    double cost, fragments[DIRECTIONS];
+    uint64_t hash[DIRECTIONS];
     int32_t parent, base;
 } offered;
 
@@ -41,21 +61,19 @@ typedef struct seen {
 typedef struct beam {
     const sh_sweep_problem *p;
     const sh_sweep_run *run;
-    char *memory;
-    int32_t *birth, *death, *extent; // of each bundle
-    uint64_t *kind;                  // equal for bundles that are alike from birth on
-    double *fate;                    // the weights summed up to each time
-    double now;
+    char *memory, *states_memory;
+    int32_t *extent; // of each bundle
+    direction directions[DIRECTIONS];
+    int32_t from, to; // the directions that the bundle at hand is seen in
     placement *states, *others;
     int32_t states_count;
     interval *spans; // forbidden for the bundle at hand, relative to the base of each placed bundle
     int32_t *spans_begin, *spans_end;
     int32_t spans_count, spans_most;
-    int32_t *near; // bundles placed and not known to be dead
-    int32_t near_count;
     interval *intervals;
     int32_t count;
-    double fragments; // of the placement at hand: the variation of deaths over the addresses
+    double
+        fragments[DIRECTIONS]; // of the placement at hand: the variation of deaths over addresses
     offered *offers;
     int32_t offers_count, offers_most;
     trail *trail;
@@ -69,8 +87,11 @@ int sh_beam_prepare(beam *q, const sh_sweep_problem *problem, const sh_sweep_run
 
 void sh_beam_free(beam *q);
 
-// Fills the spans of all placed bundles for this one, and counts it among the placed; 0: there is
-// no memory.
+// Makes this the bundle at hand: fills the spans of all placed bundles for it, and counts it among
+// the placed; 0: there is no memory.
 int sh_beam_spans(beam *q, int32_t bundle);
+
+// Moves the `most` cheapest offers to the front.
+void sh_beam_select(beam *q, int32_t most);
 
 #endif

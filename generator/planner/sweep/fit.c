@@ -111,10 +111,14 @@ static int32_t born_from(const fit *f, int32_t time)
     return low;
 }
 
-static int32_t run(fit *f, const int32_t *order, int32_t first_base, int32_t *bases)
+static int32_t run(fit *f, const int32_t *order, int32_t first_base, const volatile int32_t *stop,
+                   int32_t *bases)
 {
     int32_t height = 0;
     for (int32_t at = 0; at < f->p->bundles; at++) {
+        if (*stop) {
+            return -2;
+        }
         int32_t b = order[at];
         int32_t begin = born_from(f, f->birth[b] - f->short_life);
         int32_t end = born_from(f, f->death[b] + 1);
@@ -132,7 +136,7 @@ static int32_t run(fit *f, const int32_t *order, int32_t first_base, int32_t *ba
 }
 
 int32_t sh_sweep_fit(const sh_sweep_problem *problem, const int32_t *order, int32_t first_base,
-                     int32_t *bases)
+                     const volatile int32_t *stop, int32_t *bases)
 {
     fit f = {.p = problem};
     size_t n = (size_t)problem->bundles;
@@ -157,7 +161,7 @@ int32_t sh_sweep_fit(const sh_sweep_problem *problem, const int32_t *order, int3
             f.long_list[f.long_count++] = b;
         }
     }
-    int32_t height = run(&f, order, first_base, bases);
+    int32_t height = run(&f, order, first_base, stop, bases);
     free(f.spans);
     free(f.birth);
     return height;

@@ -1,5 +1,7 @@
-// A beam search over time. Each bundle in turn, in the order of births, goes into a gap of each
-// placement at hand, at the gap's lower or upper end; the best of all these placements stay.
+// A beam search over time, from a pivot outwards: where it is fullest, all must fit without a gap,
+// so that comes first. Each bundle in turn goes into a gap of each placement at hand, at the gap's
+// lower or upper end; the best of all these placements stay. A bundle alive at the pivot is seen in
+// both directions of time, any other one in one of them only.
 //
 // Good is what leaves few fragments later. With the time of death drawn over the addresses, the
 // number of free fragments at a future moment is the number of times the curve crosses that moment;
@@ -17,9 +19,15 @@ static double between(double a, double b)
 }
 
 // What lies next to each other, one dying at `a` and the other at `b`, `gap` bytes apart.
-static double border(const beam *q, double a, double b, int32_t gap)
+static double border(const beam *q, int d, double a, double b, int32_t gap)
 {
-    return gap >= q->p->alignment ? between(a, q->now) + between(b, q->now) : between(a, b);
+    double now = q->directions[d].now;
+    return gap >= q->p->alignment ? between(a, now) + between(b, now) : between(a, b);
+}
+
+static double wall(const beam *q, int d)
+{
+    return q->directions[d].fate[q->p->times];
 }
 
 static uint64_t mixed(uint64_t x)
@@ -31,26 +39,34 @@ static uint64_t mixed(uint64_t x)
     return x ^ x >> 32;
 }
 
-static uint64_t mark(const beam *q, entry e)
+static uint64_t mark(const beam *q, int d, entry e)
 {
-    return mixed(mixed(q->kind[e.bundle]) + (uint32_t)e.base);
+    return mixed(mixed(q->directions[d].kind[e.bundle]) + (uint32_t)e.base);
 }
 
-// Drops what is dead from a placement, fills q->intervals with where the bundle's base cannot be,
-// sorted and merged. Gives the hash of what is left.
-static uint64_t gather(beam *q, placement *s, int32_t bundle)
+// Drops what is dead from a front, and marks what is left.
+static void bury(beam *q, front *f, int d, int32_t bundle)
 {
-    uint64_t hash = 0;
-    int32_t kept = 0, count = 0, merged = 0, end = 0, extent = q->extent[bundle];
-    double wall = q->fate[q->p->times], above = wall;
-    interval *list = q->intervals;
-    for (int32_t i = 0; i < s->count; i++) {
-        entry e = s->entries[i];
-        if (q->death[e.bundle] < q->birth[bundle]) {
-            continue;
+    const direction *v = &q->directions[d];
+    int32_t kept = 0;
+    f->hash = 0;
+    for (int32_t i = 0; i < f->count; i++) {
+        entry e = f->entries[i];
+        if (v->death[e.bundle] >= v->birth[bundle]) {
+            f->entries[kept++] = e;
+            f->hash += mark(q, d, e);
         }
-        s->entries[kept++] = e;
-        hash += mark(q, e);
+    }
+    f->count = kept;
+}
+
+// Where the bundle cannot be because of what is in a front, sorted.
+static int32_t gather(beam *q, const front *f)
+{
+    int32_t count = 0;
+    interval *list = q->intervals;
+    for (int32_t i = 0; i < f->count; i++) {
+        entry e = f->entries[i];
         for (int32_t k = q->spans_begin[e.bundle]; k < q->spans_end[e.bundle]; k++) {
             interval v = q->spans[k];
             v.low += e.base;
@@ -63,102 +79,137 @@ static uint64_t gather(beam *q, placement *s, int32_t bundle)
             list[at] = v;
         }
     }
-    s->count = kept;
     q->work += count + 8;
-    q->fragments = 0;
-    for (int32_t i = 0; i < count; i++) {
-        q->fragments += border(q, above, list[i].below, list[i].low + extent - end);
-        if (list[i].high > end) {
-            end = list[i].high;
-            above = list[i].above;
-        }
-        if (merged && list[i].low < list[merged - 1].high) {
-            if (list[i].high > list[merged - 1].high) {
-                list[merged - 1].high = list[i].high;
-                list[merged - 1].above = list[i].above;
-            }
-            continue;
-        }
-        list[merged++] = list[i];
-    }
-    q->count = merged;
-    q->fragments += border(q, above, wall, q->run->height - end);
-    return hash;
+    return count;
 }
 
-static void offer(beam *q, int32_t parent, int32_t base, double cost, uint64_t hash)
+// The fragments that these intervals leave in one direction.
+static double fragments(const beam *q, int d, int32_t count, int32_t extent)
+{
+    double found = 0, above = wall(q, d);
+    int32_t end = 0;
+    for (int32_t i = 0; i < count; i++) {
+        const interval *v = &q->intervals[i];
+        found += border(q, d, above, v->below[d], v->low + extent - end);
+        if (v->high > end) {
+            end = v->high;
+            above = v->above[d];
+        }
+    }
+    return found + border(q, d, above, wall(q, d), q->run->height - end);
+}
+
+// Joins intervals that overlap.
+static int32_t merge(interval *list, int32_t count)
+{
+    int32_t merged = 0;
+    for (int32_t i = 0; i < count; i++) {
+        interval *last = merged ? &list[merged - 1] : NULL;
+        if (!last || list[i].low >= last->high) {
+            list[merged++] = list[i];
+        } else if (list[i].high > last->high) {
+            last->high = list[i].high;
+            memcpy(last->above, list[i].above, sizeof last->above);
+        }
+    }
+    return merged;
+}
+
+// Fills q->intervals with where the bundle's base cannot be in this placement, sorted and merged.
+static void survey(beam *q, placement *s, int32_t bundle)
+{
+    for (int d = q->from; d <= q->to; d++) {
+        bury(q, &s->fronts[d], d, bundle);
+    }
+    int32_t count = gather(q, &s->fronts[q->from]);
+    for (int d = 0; d < DIRECTIONS; d++) {
+        int seen_in = d >= q->from && d <= q->to;
+        q->fragments[d] =
+            seen_in ? fragments(q, d, count, q->extent[bundle]) : s->fronts[d].fragments;
+    }
+    q->count = merge(q->intervals, count);
+}
+
+static int is_new(beam *q, uint64_t hash)
 {
     uint64_t slot = hash & q->table_mask;
     while (q->table[slot].stamp == q->step) {
         if (q->table[slot].hash == hash) {
-            return;
+            return 0;
         }
         slot = (slot + 1) & q->table_mask;
     }
+    q->table[slot].stamp = q->step;
+    q->table[slot].hash = hash;
+    return 1;
+}
+
+// The bundle at a base `under` bytes above what is below the gap, and `over` bytes below what is
+// above it.
+static void offer(beam *q, offered o, int32_t bundle, int32_t gap, int32_t under, int32_t over)
+{
     if (q->offers_count == q->offers_most) {
         return;
     }
-    q->table[slot].stamp = q->step;
-    q->table[slot].hash = hash;
+    const placement *s = &q->states[o.parent];
+    for (int d = 0; d < DIRECTIONS; d++) {
+        o.hash[d] = s->fronts[d].hash;
+        o.fragments[d] = q->fragments[d];
+        if (d < q->from || d > q->to) {
+            continue;
+        }
+        const direction *v = &q->directions[d];
+        double below = gap ? q->intervals[gap - 1].above[d] : wall(q, d);
+        double above = gap < q->count ? q->intervals[gap].below[d] : wall(q, d);
+        double own = v->fate[v->death[bundle] + 1];
+        o.hash[d] += mark(q, d, (entry){o.base, bundle});
+        o.fragments[d] += border(q, d, below, own, under) + border(q, d, own, above, over) -
+                          border(q, d, below, above, INT32_MAX);
+    }
+    if (!is_new(q, o.hash[FORWARDS] + mixed(o.hash[BACKWARDS]))) {
+        return;
+    }
     q->seed = mixed(q->seed + UINT64_C(0x9e3779b97f4a7c15));
     double chance = (double)(q->seed >> 40) / (double)(1 << 24);
-    q->offers[q->offers_count++] =
-        (offered){cost * (1 + q->run->noise * chance), hash, parent, base};
+    o.cost = (o.fragments[FORWARDS] + o.fragments[BACKWARDS]) * (1 + q->run->noise * chance);
+    q->offers[q->offers_count++] = o;
 }
 
 // All places for the bundle in one placement.
 static void branch(beam *q, int32_t parent, int32_t bundle)
 {
-    uint64_t hash = gather(q, &q->states[parent], bundle);
+    survey(q, &q->states[parent], bundle);
     const interval *list = q->intervals;
-    double own = q->fate[q->death[bundle] + 1], wall = q->fate[q->p->times];
     int32_t top = q->run->height - q->extent[bundle], step = q->p->alignment;
     for (int32_t i = 0; i <= q->count; i++) {
-        double below = i ? list[i - 1].above : wall, above = i < q->count ? list[i].below : wall;
         int32_t low = i ? list[i - 1].high : 0, high = i < q->count ? list[i].low : top;
         low = low > 0 ? (low + step - 1) / step * step : 0;
         high = high < top ? high : top;
         high -= high > 0 ? high % step : 0;
-        if (low > high) {
-            continue;
+        if (low <= high) {
+            offer(q, (offered){.parent = parent, .base = low}, bundle, i, 0, high - low);
         }
-        double rest = q->fragments - border(q, below, above, INT32_MAX);
-        double at_low = rest + border(q, below, own, 0) + border(q, own, above, high - low);
-        offer(q, parent, low, at_low, hash + mark(q, (entry){low, bundle}));
-        if (high > low) {
-            double at_high = rest + border(q, below, own, high - low) + border(q, own, above, 0);
-            offer(q, parent, high, at_high, hash + mark(q, (entry){high, bundle}));
+        if (low < high) {
+            offer(q, (offered){.parent = parent, .base = high}, bundle, i, high - low, 0);
         }
     }
 }
 
-// Moves the `most` cheapest offers to the front.
-static void select_best(offered *list, int32_t count, int32_t most)
+// A front with one bundle more, where it has one more.
+static void extend(front *to, const front *from, const entry *more)
 {
-    int32_t low = 0, high = count - 1;
-    while (low < high) {
-        double pivot = list[low + (high - low) / 2].cost;
-        int32_t i = low, j = high;
-        while (i <= j) {
-            while (list[i].cost < pivot) {
-                i++;
-            }
-            while (list[j].cost > pivot) {
-                j--;
-            }
-            if (i <= j) {
-                offered held = list[i];
-                list[i++] = list[j];
-                list[j--] = held;
-            }
-        }
-        if (most <= j) {
-            high = j;
-        } else if (most >= i) {
-            low = i;
-        } else {
-            return;
-        }
+    int32_t at = 0;
+    while (more && at < from->count && from->entries[at].base < more->base) {
+        at++;
+    }
+    at = more ? at : from->count;
+    memcpy(to->entries, from->entries, (size_t)at * sizeof(entry));
+    to->count = from->count;
+    if (more) {
+        to->entries[at] = *more;
+        memcpy(to->entries + at + 1, from->entries + at,
+               (size_t)(from->count - at) * sizeof(entry));
+        to->count++;
     }
 }
 
@@ -167,18 +218,14 @@ static void follow(beam *q, int32_t bundle, int32_t chosen)
 {
     for (int32_t i = 0; i < chosen; i++) {
         const offered *o = &q->offers[i];
-        const placement *from = &q->states[o->parent];
-        placement *to = &q->others[i];
-        int32_t at = 0;
-        while (at < from->count && from->entries[at].base < o->base) {
-            at++;
+        entry more = {o->base, bundle};
+        for (int d = 0; d < DIRECTIONS; d++) {
+            front *to = &q->others[i].fronts[d];
+            extend(to, &q->states[o->parent].fronts[d], d >= q->from && d <= q->to ? &more : NULL);
+            to->fragments = o->fragments[d];
+            to->hash = o->hash[d];
         }
-        memcpy(to->entries, from->entries, (size_t)at * sizeof(entry));
-        to->entries[at] = (entry){o->base, bundle};
-        memcpy(to->entries + at + 1, from->entries + at,
-               (size_t)(from->count - at) * sizeof(entry));
-        to->count = from->count + 1;
-        q->trail[(int64_t)bundle * q->run->width + i] = (trail){o->parent, o->base};
+        q->trail[(q->step - 1) * q->run->width + i] = (trail){o->parent, o->base};
     }
     placement *held = q->states;
     q->states = q->others;
@@ -189,43 +236,46 @@ static void follow(beam *q, int32_t bundle, int32_t chosen)
 static void trace_back(const beam *q, int32_t *bases)
 {
     int32_t state = 0;
-    for (int32_t b = q->p->bundles - 1; b >= 0; b--) {
-        trail t = q->trail[(int64_t)b * q->run->width + state];
-        bases[b] = t.base;
+    for (int64_t at = q->p->bundles - 1; at >= 0; at--) {
+        trail t = q->trail[at * q->run->width + state];
+        bases[q->run->order[at]] = t.base;
         state = t.parent;
     }
 }
 
-int32_t sh_sweep(const sh_sweep_problem *problem, const sh_sweep_run *run, int64_t *work,
-                 int32_t *bases)
+// The next step: 1, or 0 where the bundle fits into no placement, or -1 without memory.
+static int advance(beam *q, int32_t bundle)
 {
-    beam q;
-    if (!sh_beam_prepare(&q, problem, run)) {
+    q->step++;
+    q->offers_count = 0;
+    if (!sh_beam_spans(q, bundle)) {
         return -1;
     }
-    int32_t placed = 0;
-    for (; placed < problem->bundles && q.work < *work; placed++) {
-        q.step = placed + 1;
-        q.now = q.fate[q.birth[placed]];
-        q.offers_count = 0;
-        if (!sh_beam_spans(&q, placed)) {
-            placed = -1;
-            break;
-        }
-        for (int32_t i = 0; i < q.states_count; i++) {
-            branch(&q, i, placed);
-        }
-        if (!q.offers_count) {
-            break;
-        }
-        int32_t chosen = q.offers_count < run->width ? q.offers_count : run->width;
-        select_best(q.offers, q.offers_count, chosen);
-        follow(&q, placed, chosen);
+    for (int32_t i = 0; i < q->states_count; i++) {
+        branch(q, i, bundle);
+    }
+    int32_t width = q->run->width;
+    int32_t chosen = q->offers_count < width ? q->offers_count : width;
+    if (chosen) {
+        sh_beam_select(q, chosen);
+        follow(q, bundle, chosen);
+    }
+    return chosen > 0;
+}
+
+int32_t sh_sweep(const sh_sweep_problem *problem, const sh_sweep_run *run,
+                 const volatile int32_t *stop, int64_t *work, int32_t *bases)
+{
+    beam q;
+    int placed = 0, more = sh_beam_prepare(&q, problem, run) ? 1 : -1;
+    while (more > 0 && placed < problem->bundles && q.work < *work && !*stop) {
+        more = advance(&q, run->order[placed]);
+        placed += more > 0;
     }
     if (placed == problem->bundles) {
         trace_back(&q, bases);
     }
     *work = q.work;
     sh_beam_free(&q);
-    return placed;
+    return more < 0 ? -1 : placed;
 }

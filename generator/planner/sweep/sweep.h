@@ -1,4 +1,4 @@
-// Places bundles in the order of their births, many placements side by side (beam search).
+// Places bundles from one time outwards, many placements side by side (beam search).
 #ifndef SH_SWEEP_H
 #define SH_SWEEP_H
 
@@ -18,25 +18,29 @@ typedef struct sh_sweep_problem {
     const int32_t *last;  // time, inclusive
 } sh_sweep_problem;
 
-// One run. `weight[t]` says how much a fragment of free memory costs from time t to the next.
+// One run. `weight[t]` says how much a fragment of free memory costs at time t. `order` lists the
+// bundles alive at `pivot` first, then those born later, in the order of their births, and those
+// dead before, in the order of their deaths backwards; these two may be mixed.
 typedef struct sh_sweep_run {
     int32_t height; // bytes that may be taken
     int32_t width;  // placements kept side by side
     double noise;   // share by which costs move at random
     uint64_t seed;
     const double *weight;
+    int32_t pivot; // time
+    const int32_t *order;
 } sh_sweep_run;
 
 // Fills `bases` if all bundles find a place and gives their number, else the number of those that
 // did in the best placement, or -1 where there is no memory. *work: intervals looked at; in: at
-// most so many, out: used.
-int32_t sh_sweep(const sh_sweep_problem *problem, const sh_sweep_run *run, int64_t *work,
-                 int32_t *bases);
+// most so many, out: used. Ends soon after *stop is no longer 0.
+int32_t sh_sweep(const sh_sweep_problem *problem, const sh_sweep_run *run,
+                 const volatile int32_t *stop, int64_t *work, int32_t *bases);
 
 // First fit: bundles one after the other, as `order` lists them, each at the lowest base that is
 // free; the first one at `first_base`. Fills `bases`; gives the height, or -1 where there is no
-// memory.
+// memory, or -2 soon after *stop is no longer 0.
 int32_t sh_sweep_fit(const sh_sweep_problem *problem, const int32_t *order, int32_t first_base,
-                     int32_t *bases);
+                     const volatile int32_t *stop, int32_t *bases);
 
 #endif
