@@ -17,7 +17,7 @@ from test_place import few_tries
 from generator.plan import Plan, Status
 from generator.planner import DoesNotFit, Goal, Problem, check, make_plan, modes, ways
 from generator.planner.again import least
-from generator.planner.cascade import Composite, applied
+from generator.planner.cascade import Composite, Pattern, applied
 from generator.planner.flow import Flow
 from generator.planner.modes import Found, Modes
 
@@ -167,7 +167,7 @@ def in_place_of_blocks(problem: Problem, plan: Plan) -> Problem:
         block = next(b for b in problem.blocks if b.name == cascade.block)
         way = next(w for w in block.ways if w.chunks == cascade.chunks)
         assert tuple(op.name for op in way.ops) == cascade.ops
-        chosen.append(Composite(modes.Pattern(problem, block, cascade.band), way))
+        chosen.append(Composite(Pattern(problem, block, cascade.band), way))
     return applied(problem, chosen)
 
 
