@@ -19,8 +19,9 @@ from generator.planner.clones import lowest
 from generator.planner.flow import Event, Flow, slot_bytes
 from generator.planner.flow import rigid as rigid_tensors
 from generator.planner.remat.graph import Graph
+from generator.planner.remat.memory import Terms
 from generator.planner.remat.outcome import Effort
-from generator.planner.remat.search import QUICK, Search, Terms
+from generator.planner.remat.search import QUICK, Search
 from generator.planner.replay import OrderFault, pruned, replay
 from generator.planner.stepgraph import step_graph
 from generator.stage import stages

@@ -2,23 +2,26 @@
 
 A given order, that of modes.py say, becomes a sequence of bands of rows (stepgraph.py), coarse ones first. The local
 search of remat looks for an order that needs nothing twice. Where it finds none, ops are cloned (clones.py) or retraced
-(retrace.py), and the search goes on from there with order and copies free. What it finds is counted again row by row
-(replay.py), and rows that nobody needs go.
+(retrace.py), and the search goes on from there with order and copies free. Where bands are few, retention intervals in
+CP-SAT (retained.py) end it. What is found is counted again row by row (replay.py), and rows that nobody needs go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from time import monotonic
 
+from generator.plan import DELIVERY
 from generator.planner.clones import lowest
 from generator.planner.flow import Event, Flow
 from generator.planner.problem import Problem
 from generator.planner.remat.outcome import Effort
 from generator.planner.remat.search import WORK_PER_SECOND, Phase, Search
+from generator.planner.remat.solver import Limit
 from generator.planner.replay import pruned, replay
+from generator.planner.retained import MOST_NODES, retained
 from generator.planner.retrace import guess
 from generator.planner.stepgraph import StepGraph, step_graph
 
@@ -29,12 +32,40 @@ _TRIES_PER_SECOND = 60  # sequences weighed before the search
 _SEARCH_SHARE = 0.6  # of the seconds
 _CLONED_ROWS_PER_SECOND = 8000  # rows of problems with clones, for each of the seed budgets
 _SEED_BUDGETS = (1.0, 0.9, 0.8)
+_RETAIN_SHARE = 0.5  # of the seconds, as CP-SAT counts them
+_TRIED = (1.0, 0.85, 0.7)  # of the budget
 _ROUNDS = 10  # budgets tried for the lowest peak
 _FIRST_CUT = 0.08  # part of the peak that is tried to be saved; half of it after each failure
 _LAST_CUT = 0.004
 
 
+@dataclass(frozen=True)
+class Order:
+    """Rows in an order that fits. `least_work`: what CP-SAT proved no choice of the places that it was offered takes
+    less than, and the order itself does not either; None: it was not asked or proved nothing.
+    """
+
+    events: list[Event]
+    work: int  # predicted instructions
+    once: int  # the same with every row once
+    least_work: int | None = None
+
+    @property
+    def reason(self) -> str:
+        """What is known of how little has to be computed again, in words."""
+        if self.least_work is None or self.work == self.once:
+            return ""
+        more, least = (100 * (work - self.once) / max(1, self.once) for work in (self.work, self.least_work))
+        return f"{more:.2f} % more work; at the places tried for rows again no choice takes less than {least:.2f} %"
+
+
 def again(problem: Problem, start: Sequence[Event], budget: int, effort: Effort | None = None) -> list[Event] | None:
+    """The rows of `recomputed`."""
+    found = recomputed(problem, start, budget, effort)
+    return None if found is None else found.events
+
+
+def recomputed(problem: Problem, start: Sequence[Event], budget: int, effort: Effort | None = None) -> Order | None:
     """An order with a peak of at most `budget` bytes and the least predicted work found; None: none was found.
 
     `start` computes every row at least once; where it fits, it is the answer. Equal calls give equal answers, unless
@@ -42,11 +73,12 @@ def again(problem: Problem, start: Sequence[Event], budget: int, effort: Effort 
     """
     flow = Flow(problem)
     start = _single(start)
-    if replay(flow, start).peak <= budget:
-        return list(start)
+    said = replay(flow, start)
+    if said.peak <= budget:
+        return Order(list(start), said.work, said.work)
     if least(flow) > budget:
         return None
-    return _Try(flow, start, budget, effort or Effort()).answer()
+    return _Ask(flow, start, budget, effort or Effort()).answer()
 
 
 def reordered(problem: Problem, start: Sequence[Event], effort: Effort | None = None) -> list[Event]:
@@ -135,6 +167,45 @@ def _levels(flow: Flow, start: Sequence[Event], budget: int, effort: Effort, sha
     return (_Level(flow, start, budget, nodes, work, end) for nodes in sizes)
 
 
+class _Ask:
+    """Tries within the budget and below it, for what goes lower may need less elsewhere; then what to keep instead."""
+
+    def __init__(self, flow: Flow, start: Sequence[Event], budget: int, effort: Effort) -> None:
+        self._flow, self._start, self._budget, self._effort = flow, start, budget, effort
+        self._once = sum(op.row_cost * flow.rows[op.writes] for op in flow.problem.ops if op.name != DELIVERY)
+        self._end = monotonic() + (effort.seconds if effort.stop is None else effort.stop)
+
+    def answer(self) -> Order | None:
+        found: list[tuple[int, list[Event]]] = []
+        few = sum(self._flow.rows[name] for name in self._flow.born) <= MOST_NODES
+        for part in _TRIED if few else _TRIED[:1]:
+            budget = max(least(self._flow), int(self._budget * part))
+            left = max(0.0, self._end - monotonic())
+            tried = _Try(self._flow, self._start, budget, Effort(self._effort.seconds, left)).answer()
+            if tried is not None:
+                found.append(tried)
+                if tried[0] == self._once:
+                    return Order(tried[1], self._once, self._once)
+        if not found:
+            return None
+        found.sort(key=itemgetter(0))
+        return self._retained(found) if few else Order(found[0][1], found[0][0], self._once)
+
+    def _retained(self, found: Sequence[tuple[int, list[Event]]]) -> Order:
+        """The best order, after CP-SAT's choice of copies around each of them where rows are few enough."""
+        best = Order(found[0][1], found[0][0], self._once)
+        steps = step_graph(self._flow, MOST_NODES)  # a node a row
+        limit = Limit(self._effort.seconds * _RETAIN_SHARE, self._end)
+        for _, events in found:
+            share = Limit(limit.deterministic / len(found), limit.end)
+            kept = retained(steps.graph, steps.terms, steps.repeated(events), self._budget, share)
+            order = pruned(self._flow, steps.events(kept.sequence))
+            said = replay(self._flow, order)
+            if said.peak <= self._budget and (said.work, best.least_work is None) <= (best.work, True):
+                best = Order(order, said.work, self._once, kept.least)
+        return best
+
+
 class _Try:
     """The road from an order that is too high to one that fits."""
 
@@ -145,13 +216,14 @@ class _Try:
         self._levels = list(_levels(flow, start, budget, effort, _SEARCH_SHARE / len(NODES)))
         self._best: tuple[int, list[Event]] | None = None
 
-    def answer(self) -> list[Event] | None:
+    def answer(self) -> tuple[int, list[Event]] | None:
+        """The least work found, and its order."""
         for level in self._levels:
             self._take(level, level.reorder())
             if self._best is not None:
-                return self._best[1]
+                return self._best
         self._again()
-        return self._best and self._best[1]
+        return self._best
 
     def _again(self) -> None:
         """Recomputing: clones, then bands from coarse to fine, each from the best so far or else from a guess."""

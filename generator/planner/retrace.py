@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from operator import add
 
 from generator.planner.flow import Flow
-from generator.planner.remat.memory import last_readers
+from generator.planner.remat.memory import profile
 from generator.planner.stepgraph import StepGraph
 
 _DEEPEST = 10  # ops of a way back
@@ -90,21 +88,9 @@ def _demanded(steps: StepGraph, node: int, cone: frozenset[int], again: set[int]
             stack += [(u, False) for u in steps.graph.inputs[v]]
 
 
-def _memory(steps: StepGraph, order: Sequence[int]) -> list[int]:
-    sizes, extra = steps.graph.sizes, steps.terms.extra
-    change = [0] * (len(order) + 1)
-    own = [extra[v] for v in order]  # what the step alone takes, less what it takes over
-    for step, last in enumerate(last_readers(steps.graph, order)):
-        node, reader = order[step], order[last]
-        change[step] += sizes[node]
-        change[last + 1] -= sizes[node]
-        own[last] -= min(sizes[node], sizes[reader]) if steps.terms.reuse[reader] == node else 0
-    return list(map(add, accumulate(change[:-1]), own))
-
-
 def above(steps: StepGraph, order: Sequence[int], budget: int) -> int:
     """Bytes above the budget, summed over steps."""
-    return sum(max(0, m - budget) for m in _memory(steps, order))
+    return sum(max(0, m - budget) for m in profile(steps.graph, order, steps.terms))
 
 
 def guess(flow: Flow, steps: StepGraph, order: Sequence[int], budget: int, tries: int) -> tuple[int, ...]:

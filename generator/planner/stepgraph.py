@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from generator.planner.flow import Event, Flow
 from generator.planner.remat.graph import Graph
-from generator.planner.remat.search import COPIES, Terms
+from generator.planner.remat.memory import Terms
+from generator.planner.remat.search import COPIES
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
+from operator import add
 
 from generator.planner.remat.graph import Graph
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a graph does not say of its nodes; without entries there are none."""
+
+    most: tuple[int, ...] = ()  # copies of each node
+    extra: tuple[int, ...] = ()  # memory that only the node's own step takes
+    reuse: tuple[int, ...] = ()  # the input whose bytes a node takes over where it is the last to read it; -1: none
+
+
+PLAIN = Terms()
 
 
 def last_readers(graph: Graph, sequence: Sequence[int]) -> list[int]:
@@ -19,18 +33,24 @@ def last_readers(graph: Graph, sequence: Sequence[int]) -> list[int]:
     return last
 
 
-def profile(graph: Graph, sequence: Sequence[int]) -> list[int]:
-    """The memory at each step: earlier outputs that this or a later step still reads, and the step's own output."""
+def profile(graph: Graph, sequence: Sequence[int], terms: Terms = PLAIN) -> list[int]:
+    """The memory at each step: earlier outputs that this or a later step still reads, the step's own output and extra
+    memory, less what it takes over.
+    """
     change = [0] * (len(sequence) + 1)
+    own = [terms.extra[v] for v in sequence] if terms.extra else [0] * len(sequence)
     for step, last in enumerate(last_readers(graph, sequence)):
-        change[step] += graph.sizes[sequence[step]]
-        change[last + 1] -= graph.sizes[sequence[step]]
-    return list(accumulate(change[:-1]))
+        node, reader = sequence[step], sequence[last]
+        change[step] += graph.sizes[node]
+        change[last + 1] -= graph.sizes[node]
+        if terms.reuse and terms.reuse[reader] == node:
+            own[last] -= min(graph.sizes[node], graph.sizes[reader])
+    return list(map(add, accumulate(change[:-1]), own))
 
 
-def peak(graph: Graph, sequence: Sequence[int]) -> int:
+def peak(graph: Graph, sequence: Sequence[int], terms: Terms = PLAIN) -> int:
     """The most memory that any step takes."""
-    return max(profile(graph, sequence))
+    return max(profile(graph, sequence, terms))
 
 
 def duration(graph: Graph, sequence: Sequence[int]) -> int:

@@ -3,27 +3,34 @@
 Copy i of node v is active or not (a), starts at an event s and is kept until event e. With the order of first copies
 fixed, event (j, k) is the chance to run the node of rank k in stage j >= k; stage j ends with the first run of the node
 of rank j, and events are numbered stage after stage. With a free order, any copy may start at any event.
+
+Beyond the paper, a node's step may take memory of its own, an interval of that one event; and it may take over bytes of
+the input that it is the last to read: these leave the input's interval one event earlier.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ortools.sat.python import cp_model
 
 from generator.planner.remat import solver
 from generator.planner.remat.graph import LIMIT, Graph
-from generator.planner.remat.memory import last_readers, peak
+from generator.planner.remat.memory import PLAIN, Terms, last_readers, peak
 from generator.planner.remat.units import scaled
 
 
 @dataclass(frozen=True)
 class Options:
-    """`copies` of each node at most, C_v; the order of first copies is the graph's unless it is free."""
+    """`copies` of each node at most, C_v (`terms.most` does not count here); the order of first copies is the graph's
+    unless it is free.
+    """
 
     copies: tuple[int, ...]
     free_order: bool = False
+    terms: Terms = PLAIN
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,7 @@ def solve(graph: Graph, budget: int, options: Options, limit: solver.Limit, hint
     small = None
     if hint is None:
         first = _Model(graph, budget, options)
+        first.hint(graph.order)  # each node once: within the peak of the order
         first.minimize_peak()
         half = solver.Limit(limit.deterministic / 2, limit.end - limit.seconds / 2)
         answer = solver.solve(first.model, half)
@@ -53,11 +61,14 @@ def solve(graph: Graph, budget: int, options: Options, limit: solver.Limit, hint
         model.hint(hint)
     answer = solver.solve(model.model, limit)
     sequence = model.sequence(answer) if answer.has_answer else small
-    if sequence is not None and peak(graph, sequence) > budget:
+    if sequence is not None and peak(graph, sequence, options.terms) > budget:
         sequence = None
     bound = sum(graph.durations) if answer.bound is None else answer.bound * model.duration_unit
     bound = LIMIT if answer.infeasible else bound
     return Found(sequence, bound, answer.proven or answer.infeasible)
+
+
+_Copy = tuple[int, int]  # (node, which of its copies)
 
 
 class _Model:
@@ -66,12 +77,15 @@ class _Model:
     def __init__(self, graph: Graph, budget: int, options: Options) -> None:
         self._graph, self._options = graph, options
         self.model = cp_model.CpModel()
-        sizes, unit = scaled(graph.sizes, max(options.copies), upwards=True)
-        self._sizes, self._budget = sizes, budget // unit
+        n = len(graph.names)
+        extra = options.terms.extra or (0,) * n
+        sizes, unit = scaled((*graph.sizes, *extra), max(options.copies), upwards=True)
+        self._sizes, self._extra, self._budget = sizes[:n], sizes[n:], budget // unit
         self._durations, self.duration_unit = scaled(graph.durations, max(options.copies))
         self._rank = {v: rank for rank, v in enumerate(graph.order)}
         self._events = sum(options.copies) if options.free_order else _event(len(graph.order), 0)
         self._copies = [(v, i) for v in graph.nodes for i in range(options.copies[v])]
+        self._reads: dict[tuple[_Copy, _Copy], cp_model.IntVar] = {}  # (copy of an input, copy of its reader)
         self._variables()
         self._copies_follow_each_other()
         self._inputs_are_retained()
@@ -79,17 +93,12 @@ class _Model:
         self._every_node_is_run()
 
     def _variables(self) -> None:
-        """(2), (8): starts and ends in their domains, start <= end, an interval that may be absent."""
+        """(2), (8): starts and ends in their domains, start <= end."""
         m, last = self.model, self._events - 1
         self._active = {c: m.new_bool_var(f"a{c}") for c in self._copies}
         self._start_domain = {(v, i): self._starts(v, i) for v, i in self._copies}
         self._start = {c: m.new_int_var_from_domain(self._start_domain[c], f"s{c}") for c in self._copies}
         self._end = {c: m.new_int_var(0, last, f"e{c}") for c in self._copies}
-        self._kept = {c: m.new_int_var(1, last + 1, f"k{c}") for c in self._copies}
-        self._intervals = {
-            c: m.new_optional_interval_var(self._start[c], self._kept[c], self._end[c] + 1, self._active[c], f"i{c}")
-            for c in self._copies
-        }
 
     def _starts(self, v: int, copy: int) -> cp_model.Domain:
         """The events at which a copy may start; the first of a fixed order has only one."""
@@ -109,9 +118,47 @@ class _Model:
                 self.model.add_implication(self._active[v, i], self._active[v, i - 1])
 
     def _fit(self, capacity: cp_model.LinearExprT) -> None:
-        """(4): what is retained at any event fits."""
-        demands = [self._sizes[v] for v, _ in self._copies]
-        self.model.add_cumulative([self._intervals[c] for c in self._copies], demands, capacity)
+        """(4): what is retained at any event fits, with what steps take of their own."""
+        intervals, demands = [], []
+        for c in self._copies:
+            for size, taken in self._parts(c):
+                intervals.append(self._kept(c, taken))
+                demands.append(size)
+            if extra := self._extra[c[0]]:
+                step = self.model.new_optional_fixed_size_interval_var(self._start[c], 1, self._active[c], f"w{c}")
+                intervals.append(step)
+                demands.append(extra)
+        self.model.add_cumulative(intervals, demands, capacity)
+
+    def _kept(self, c: _Copy, takers: Sequence[int]) -> cp_model.IntervalVar:
+        """As long as a copy is kept; an event less where one of `takers` takes it over."""
+        kept = self.model.new_int_var(1, self._events, f"k{c}{takers}")
+        end: cp_model.LinearExprT = self._end[c] + 1
+        if takers:
+            end = self.model.new_int_var(1, self._events, f"n{c}{takers}")
+            self.model.add(end == self._end[c] + 1 - self._is_taken(c, takers))
+        return self.model.new_optional_interval_var(self._start[c], kept, end, self._active[c], f"i{c}")
+
+    def _parts(self, c: _Copy) -> list[tuple[int, list[int]]]:
+        """A copy's bytes in parts: how many, and which nodes may take them over."""
+        size, reuse = self._sizes[c[0]], self._options.terms.reuse
+        takers = [v for v in self._graph.readers[c[0]] if reuse and reuse[v] == c[0]]
+        edges = sorted({0, size, *(min(size, self._sizes[v]) for v in takers)})
+        return [(high - low, [v for v in takers if self._sizes[v] >= high]) for low, high in pairwise(edges)]
+
+    def _is_taken(self, c: _Copy, takers: Sequence[int]) -> cp_model.IntVar:
+        """A Boolean: at this copy's end a step of one of these nodes reads it."""
+        taken = self.model.new_bool_var(f"t{c}{takers}")
+        ways = []
+        for reader in ((v, j) for v in takers for j in range(self._options.copies[v])):
+            if (read := self._reads.get((c, reader))) is not None:
+                way = self.model.new_bool_var(f"t{c}{reader}")
+                self.model.add_implication(way, read)
+                self.model.add_implication(way, self._active[reader])
+                self.model.add(self._end[c] == self._start[reader]).only_enforce_if(way)
+                ways.append(way)
+        self.model.add_bool_or([*ways, taken.negated()])
+        return taken
 
     def _inputs_are_retained(self) -> None:
         """(5): some active copy of each input started before the reader does and is kept until then."""
@@ -121,9 +168,10 @@ class _Model:
                 for i in range(self._options.copies[u]):
                     if (read := self._read((u, i), (v, j))) is not None:
                         reads.append(read)
+                        self._reads[(u, i), (v, j)] = read
                 self.model.add_bool_or([*reads, self._active[v, j].negated()])
 
-    def _read(self, source: tuple[int, int], reader: tuple[int, int]) -> cp_model.IntVar | None:
+    def _read(self, source: _Copy, reader: _Copy) -> cp_model.IntVar | None:
         """A Boolean: this copy of the reader reads that copy of its input. None: it never can."""
         if self._start_domain[source].min() >= self._start_domain[reader].max():
             return None
@@ -157,7 +205,7 @@ class _Model:
 
     def minimize_peak(self) -> None:
         """The first phase as published: the least peak, but no less than the budget."""
-        highest = sum(self._sizes[v] for v, _ in self._copies)
+        highest = sum(self._sizes[v] + self._extra[v] for v, _ in self._copies)
         capacity = self.model.new_int_var(min(self._budget, highest), highest, "peak")
         self._fit(capacity)
         self.model.minimize(capacity)

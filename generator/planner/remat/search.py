@@ -11,7 +11,7 @@ from typing import Any
 
 from generator.errors import ShoehornError
 from generator.planner.remat.graph import Graph
-from generator.planner.remat.memory import duration
+from generator.planner.remat.memory import PLAIN, Terms, duration
 from generator.planner.remat.units import scaled
 from host_tools import cbuild
 
@@ -32,15 +32,6 @@ class Phase:
     share: float
     copy: bool = True  # False: the order alone changes
     frozen: bool = False  # True: the order of first copies stays
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What a graph does not say of its nodes; without entries there are none."""
-
-    most: tuple[int, ...] = ()  # copies of each node
-    extra: tuple[int, ...] = ()  # memory that only the node's own step takes
-    reuse: tuple[int, ...] = ()  # the input whose bytes a node takes over where it is the last to read it; -1: none
 
 
 ORDER = Phase(hot=2e-2, cold=2e-5, share=0.1, copy=False)
@@ -123,17 +114,16 @@ class Search:
     `more()` is asked now and then whether to go on; with the same answers, the same sequence is found.
     """
 
-    def __init__(
-        self, graph: Graph, budget: int, work: int, more: Callable[[], bool], terms: Terms | None = None
-    ) -> None:
+    def __init__(self, graph: Graph, budget: int, work: int, more: Callable[[], bool], terms: Terms = PLAIN) -> None:
         self.best: tuple[int, ...] | None = None
         self._graph, self._work, self._more = graph, work, more
-        self._walkers = [_Walker(graph, budget, seed, terms or Terms()) for seed in range(1, WALKERS + 1)]
+        self._walkers = [_Walker(graph, budget, seed, terms) for seed in range(1, WALKERS + 1)]
         self.restart(graph.order)
 
     def restart(self, sequence: Sequence[int]) -> bool:
         """Puts every walker to this sequence. False: it is too long, or has too many copies of a node."""
-        return all([walker.load(sequence) for walker in self._walkers])
+        loaded = [walker.load(sequence) for walker in self._walkers]  # every one, whatever the others say
+        return all(loaded)
 
     def run(self, phase: Phase, good: int) -> None:
         """Anneals until the work is done, `more()` says no, or a sequence of duration `good` is found."""

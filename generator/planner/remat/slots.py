@@ -1,0 +1,164 @@
+"""Retention intervals where the places of all copies are given: MOCCASIN's model with start events narrowed to slots.
+
+A slot is a node at a place in one sequence. Which slots are run and which outputs are kept between them is chosen,
+exactly: starts are fixed, so an interval falls into gaps, each from one slot that writes or reads a node to the next
+such slot, and a Boolean says whether the node is kept across it. So far more nodes are in reach than with free starts.
+
+- a slot that is run finds each input kept across the gap before it;
+- what is kept behind a slot was kept before it, or the slot has just run it;
+- what is kept across a slot, its own output and extra memory, less what it takes over, fit the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ortools.sat.python import cp_model
+
+from generator.planner.remat import solver
+from generator.planner.remat.graph import LIMIT, Graph
+from generator.planner.remat.memory import PLAIN, Terms, last_readers, peak
+from generator.planner.remat.retention import Found
+from generator.planner.remat.units import scaled
+
+
+def offered(graph: Graph, terms: Terms, sequence: Sequence[int], far: int, more: int) -> tuple[list[int], list[int]]:
+    """Slots for `sequence`, and where its own steps stand among them.
+
+    Beside these, every input that was neither run nor read in the last `far` slots may be run again right before its
+    reader, and before it in turn its own inputs; no node gets `more` than so many of these.
+    """
+    slots: list[int] = []
+    steps: list[int] = []
+    touched: dict[int, int] = {}
+    left = [0 if terms.most and terms.most[v] == 1 else more for v in graph.nodes]
+
+    def run(v: int) -> None:
+        touched.update(dict.fromkeys((*graph.inputs[v], v), len(slots)))
+        slots.append(v)
+
+    for node in sequence:
+        pushed, stack = {node}, [node]
+        while stack:
+            again = [u for u in graph.inputs[stack[-1]] if u not in pushed and left[u]]
+            waits = [u for u in again if len(slots) - touched[u] > far]
+            for u in waits[:1]:
+                pushed.add(u)
+                left[u] -= 1
+            stack += waits[:1]
+            if not waits:
+                if len(stack) == 1:
+                    steps.append(len(slots))
+                run(stack.pop())
+    return slots, steps
+
+
+def solve(
+    graph: Graph, slots: Sequence[int], budget: int, limit: solver.Limit, terms: Terms = PLAIN,
+    hint: Sequence[int] = (),
+) -> Found:  # fmt: skip
+    """The shortest choice of slots that runs every node within the budget; `hint` names slots that do.
+
+    The bound holds for choices of these slots only. Every node has a slot, behind one of each of its inputs.
+    """
+    model = _Model(graph, slots, budget, terms)
+    if hint:
+        model.hint(hint)
+    answer = solver.solve(model.model, limit)
+    sequence = model.sequence(answer) if answer.has_answer else None
+    if sequence is not None and peak(graph, sequence, terms) > budget:
+        sequence = None
+    bound = LIMIT if answer.infeasible else max(sum(graph.durations), (answer.bound or 0) * model.unit)
+    return Found(sequence, bound, answer.proven or answer.infeasible)
+
+
+class _Model:
+    """`run` by slot; `kept` by node and by the slot at which a gap begins."""
+
+    def __init__(self, graph: Graph, slots: Sequence[int], budget: int, terms: Terms) -> None:
+        self._graph, self._slots, self._terms = graph, slots, terms
+        n = len(graph.names)
+        scale, unit = scaled((*graph.sizes, *(terms.extra or (0,) * n)), 1, upwards=True)
+        self._sizes, self._extra, self._budget = scale[:n], scale[n:], budget // unit
+        self.model = cp_model.CpModel()
+        self._run = [self.model.new_bool_var(f"r{t}") for t in range(len(slots))]
+        self._kept: dict[tuple[int, int], cp_model.IntVar] = {}
+        self._before: dict[tuple[int, int], cp_model.IntVar] = {}  # by node and by the slot at which the gap ends
+        for v, points in enumerate(self._points()):
+            self._gaps(v, points)
+        self._nodes_find_their_inputs()
+        self._slots_fit()
+        durations, self.unit = scaled(graph.durations, len(slots))
+        self.model.minimize(sum(durations[v] * r for v, r in zip(slots, self._run, strict=True)))
+
+    def _points(self) -> list[list[int]]:
+        """Per node the slots that write or read it, from the first that writes it."""
+        points: list[list[int]] = [[] for _ in self._graph.nodes]
+        for t, v in enumerate(self._slots):
+            points[v].append(t)
+            for u in self._graph.inputs[v]:
+                if points[u]:
+                    points[u].append(t)
+        return points
+
+    def _gaps(self, v: int, points: Sequence[int]) -> None:
+        """What is kept was there; a node is run at least once, and not while it is kept."""
+        before: cp_model.IntVar | None = None
+        for at, t in enumerate(points):
+            there = [] if before is None else [before]
+            if self._slots[t] == v:
+                there.append(self._run[t])
+                self.model.add_at_most_one(there)
+            if at + 1 < len(points):
+                before = self.model.new_bool_var(f"k{v},{t}")
+                self._kept[v, t] = self._before[v, points[at + 1]] = before
+                self.model.add_bool_or([*there, before.negated()])
+        self.model.add_bool_or([self._run[t] for t in points if self._slots[t] == v])
+
+    def _nodes_find_their_inputs(self) -> None:
+        for t, v in enumerate(self._slots):
+            for u in self._graph.inputs[v]:
+                # Where no slot of the input comes before, this one cannot be run.
+                kept = [self._before[u, t]] if (u, t) in self._before else []
+                self.model.add_bool_or([*kept, self._run[t].negated()])
+
+    def _slots_fit(self) -> None:
+        across: dict[int, cp_model.IntVar] = {}  # by node: kept across the present slot
+        for t, v in enumerate(self._slots):
+            held = [(self._sizes[u], kept) for u, kept in across.items() if self._sizes[u]]
+            most = sum(size for size, _ in held) + self._sizes[v] + self._extra[v]
+            if most > self._budget:
+                taken = self._taken_over(t, v)
+                own = (self._sizes[v] + self._extra[v]) * self._run[t]
+                self.model.add(
+                    cp_model.LinearExpr.sum([*(size * kept for size, kept in held), own]) <= self._budget + taken
+                )
+            for u in (v, *self._graph.inputs[v]):
+                across.pop(u, None)
+                if (u, t) in self._kept:
+                    across[u] = self._kept[u, t]
+
+    def _taken_over(self, t: int, v: int) -> cp_model.LinearExprT:
+        """Bytes of an input that is not kept behind the slot."""
+        input_ = self._terms.reuse[v] if self._terms.reuse else -1
+        if input_ < 0:
+            return 0
+        taken = self.model.new_bool_var(f"t{t}")
+        self.model.add_implication(taken, self._run[t])
+        if (input_, t) in self._kept:
+            self.model.add_implication(taken, self._kept[input_, t].negated())
+        return min(self._sizes[input_], self._sizes[v]) * taken
+
+    def hint(self, steps: Sequence[int]) -> None:
+        """Tells the solver which slots to run, and what is kept then."""
+        chosen, order = set(steps), [self._slots[t] for t in steps]
+        alive: dict[int, list[tuple[int, int]]] = {}
+        for step, last in enumerate(last_readers(self._graph, order)):
+            alive.setdefault(order[step], []).append((steps[step], steps[last]))
+        for t, run in enumerate(self._run):
+            self.model.add_hint(run, t in chosen)
+        for (v, t), kept in self._kept.items():
+            self.model.add_hint(kept, any(first <= t < last for first, last in alive.get(v, ())))
+
+    def sequence(self, answer: solver.Answer) -> tuple[int, ...]:
+        return tuple(v for v, run in zip(self._slots, self._run, strict=True) if answer.value(run))

@@ -1,0 +1,146 @@
+"""Retention intervals with the terms of step graphs: against exhaustive search, and on rows of small problems."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_again import counted, op_by_op, u_net
+from test_remat import graph_of
+
+from generator.planner.again import recomputed
+from generator.planner.flow import Flow
+from generator.planner.remat import retention, slots
+from generator.planner.remat.graph import LIMIT, Graph
+from generator.planner.remat.memory import Terms, duration, last_readers, peak
+from generator.planner.remat.outcome import Effort
+from generator.planner.remat.solver import Limit
+from generator.planner.replay import replay
+from generator.planner.retained import retained
+
+Problem = tuple[Graph, Terms]
+
+
+def limit() -> Limit:
+    return Limit(20.0, monotonic() + 100)
+
+
+@st.composite
+def problems(draw: Any) -> Problem:
+    """Up to five nodes, some with memory of their own, some that take an input over, some that may run once only."""
+    n = draw(st.integers(2, 5))
+    edges = [(u, v) for v in range(n) for u in range(v) if draw(st.integers(0, 9)) < 6]
+    sizes = draw(st.lists(st.integers(0, 6), min_size=n, max_size=n))
+    durations = draw(st.lists(st.integers(1, 5), min_size=n, max_size=n))
+    graph = graph_of(sizes, durations, edges)
+    most = tuple(draw(st.sampled_from((1, 2, 2))) for _ in range(n))
+    extra = tuple(draw(st.sampled_from((0, 0, 3))) for _ in range(n))
+    return graph, Terms(most, extra, tuple(draw(st.sampled_from((-1, *reads))) for reads in graph.inputs))
+
+
+def every(graph: Graph, terms: Terms) -> list[tuple[int, ...]]:
+    """All sequences that run each node between once and as often as it may, each after its inputs."""
+    found, edge = [], [()]
+    while edge:
+        edge = [
+            (*s, v)
+            for s in edge
+            for v in graph.nodes
+            if s.count(v) < terms.most[v] and set(graph.inputs[v]) <= set(s) and s[-1:] != (v,)
+        ]
+        found += [s for s in edge if len(set(s)) == len(graph.nodes)]
+    return found
+
+
+def memory(graph: Graph, terms: Terms, sequence: tuple[int, ...]) -> int:
+    """The peak by the words of the contract, step by step."""
+    last = last_readers(graph, sequence)
+    highest = 0
+    for step, v in enumerate(sequence):
+        alive = [k for k in range(step) if last[k] >= step]
+        over = [k for k in alive if sequence[k] == terms.reuse[v] and last[k] == step]
+        taken = sum(min(graph.sizes[sequence[k]], graph.sizes[v]) for k in over)
+        highest = max(highest, sum(graph.sizes[sequence[k]] for k in alive) + graph.sizes[v] + terms.extra[v] - taken)
+    return highest
+
+
+def below(problem: Problem, part: float) -> int:
+    """A budget at or below the peak of the given order."""
+    graph, terms = problem
+    return int((0.5 + part / 2) * memory(graph, terms, graph.order))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(problems(), st.floats(0, 1))
+def test_the_model_with_a_free_order_reaches_the_least_of_all_sequences(problem: Problem, part: float):
+    graph, terms = problem
+    budget = below(problem, part)
+    best = min((duration(graph, s) for s in every(graph, terms) if memory(graph, terms, s) <= budget), default=None)
+    found = retention.solve(graph, budget, retention.Options(terms.most, True, terms), limit())
+
+    assert found.proven
+    if best is None:
+        assert (found.sequence, found.bound) == (None, LIMIT)
+        return
+    assert found.sequence is not None
+    assert duration(graph, found.sequence) == found.bound == best
+    assert memory(graph, terms, found.sequence) <= budget
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(problems(), st.floats(0, 1), st.integers(0, 3))
+def test_slots_give_the_least_of_all_choices_of_them(problem: Problem, part: float, far: int):
+    graph, terms = problem
+    budget = below(problem, part)
+    places, steps = slots.offered(graph, terms, graph.order, far, 1)
+    assert [places[t] for t in steps] == list(graph.order)
+    assert all(places.count(v) <= terms.most[v] for v in graph.nodes)
+    found = slots.solve(graph, places, budget, limit(), terms)
+
+    best = min((duration(graph, s) for s in _choices(graph, places) if memory(graph, terms, s) <= budget), default=None)
+    assert found.proven
+    assert found.bound == (LIMIT if best is None else best)
+    assert (found.sequence and memory(graph, terms, found.sequence) <= budget) == (None if best is None else True)
+
+
+def _choices(graph: Graph, places: list[int]) -> list[tuple[int, ...]]:
+    found = []
+    for bits in range(1 << len(places)):
+        chosen = tuple(v for t, v in enumerate(places) if bits >> t & 1)
+        ready = all(set(graph.inputs[v]) <= set(chosen[:t]) for t, v in enumerate(chosen))
+        if ready and len(set(chosen)) == len(graph.nodes):
+            found.append(chosen)
+    return found
+
+
+def test_a_skip_that_does_not_fit_is_run_again_and_never_for_more_than_before():
+    # 0 is read by 1 and, past a peak at 2 and 3, by 4
+    graph = graph_of([5, 2, 6, 2, 1], [3, 1, 1, 1, 1], [(0, 1), (1, 2), (2, 3), (0, 4), (3, 4)])
+    terms = Terms((2,) * 5, (0,) * 5, (-1,) * 5)
+    places, steps = slots.offered(graph, terms, graph.order, 1, 1)
+    found = slots.solve(graph, places, 9, limit(), terms)
+
+    assert peak(graph, graph.order) == 13
+    assert found.sequence == (0, 1, 2, 3, 0, 4)
+    assert found.proven
+    longer = (0, 1, 2, 3, 0, 4)
+    assert retained(graph, terms, longer, 13, limit()).sequence == tuple(graph.order)
+    assert retained(graph, terms, longer, 9, limit()).sequence == longer
+    assert len(steps) == 5
+
+
+def test_rows_computed_again_are_those_of_the_least_work_offered():
+    problem = u_net(8)
+    start = op_by_op(problem)
+    budget = 8 * 4 + 8 * 8 + 8 * 4 + 4 * 40
+    first, second = (recomputed(problem, start, budget, Effort(3, stop=100)) for _ in range(2))
+
+    assert first is not None
+    assert first == second
+    assert counted(problem, first.events) == (replay(Flow(problem), first.events).peak, first.work)
+    assert first.once < first.work
+    assert first.least_work is not None
+    assert first.once <= first.least_work <= first.work
+    assert "at the places tried" in first.reason
