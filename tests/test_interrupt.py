@@ -120,7 +120,8 @@ def test_a_model_gets_a_checked_plan_or_one_word_and_never_half_a_page(after: fl
     model, page = MODELS / "coral-mnv2-tf2-ptq.tflite", tmp_path / "plan.html"
     done = interrupted(model, "--minimize", "sram", "--html", page, "--json", after=after)
 
-    if done.returncode == 0:
+    if done.stdout:
+        assert done.returncode in (0, -signal.SIGINT)  # the latter where all was done and Python itself was ending
         plan = json.loads(done.stdout)["plan"]
         assert plan["arena_bound_bytes"] <= plan["arena_bytes"] <= plan["whole_tensor_bytes"]
         assert page.read_text().rstrip().endswith("</html>")
