@@ -89,8 +89,8 @@ def model_h(unit: Unit) -> str:
 
 
 def _includes(unit: Unit) -> list[str]:
-    headers = sorted({stage.kernel.header for stage in unit.stages})
-    functions = sorted({(stage.kernel.struct, stage.kernel.function) for stage in unit.stages})
+    headers = sorted({stage.kernel.header for stage in unit.stepped})
+    functions = sorted({(stage.kernel.struct, stage.kernel.function) for stage in unit.stepped})
     return [
         f'#include "{unit.name}.h"',
         "",
@@ -120,7 +120,7 @@ def _trace(unit: Unit) -> list[str]:
 
 def _rings(unit: Unit) -> list[str]:
     """The arena and the rings that steps touch."""
-    used = {t.name for stage in unit.stages for t in (*stage.row_inputs, stage.node.output)} | {unit.streamed}
+    used = {t.name for stage in unit.stepped for t in (*stage.row_inputs, stage.node.output)} | {unit.streamed}
     lines = [
         f"static _Alignas({ARENA_ALIGNMENT}) uint8_t arena[{unit.upper}_ARENA_BYTES];",
         f'_Static_assert({unit.upper}_ARENA_BYTES <= INT32_MAX, "rows are counted in int32_t");',
@@ -182,7 +182,7 @@ def _run(unit: Unit) -> str:
 
 def model_c(unit: Unit, found: Constants) -> str:
     """The implementation."""
-    functions = [line for stage in unit.stages for line in (ops.function(unit, stage, found), "")]
+    functions = [line for stage in unit.stepped for line in (ops.function(unit, stage, found), "")]
     outcome = unit.plan.outcome
     lines = [
         c.comment(f"{c.quoted(unit.graph.name)}: {len(unit.stages)} ops, {len(unit.plan.steps)} steps."),

@@ -83,7 +83,7 @@ def _tables(steps: list[tuple[int, int, int]], starts: list[int]) -> list[str]:
 def _step(unit: Unit) -> str:
     """A function that runs one step."""
     lines = ["switch (op) {"]
-    for stage in unit.stages:
+    for stage in unit.stepped:
         ring = unit.number[stage.node.output.name]
         lines += [f"case {stage.index}:", f"    STEP({stage.index}, t{ring}, y0, y1);", "    break;"]
     lines += ["default:", "    break;", "}"]

@@ -36,6 +36,12 @@ class Unit:
     def type(self, tensor: str) -> TensorType:
         return self.graph.tensors[tensor].type
 
+    @cached_property
+    def stepped(self) -> tuple[Stage, ...]:
+        """The stages that the plan computes rows of: an op whose rows nobody needs may have no step."""
+        ops = {step.op for step in self.plan.steps}
+        return tuple(stage for stage in self.stages if stage.name in ops)
+
     @property
     def streamed(self) -> str | None:
         """The input that arrives row by row, if there is one."""
