@@ -9,6 +9,7 @@ from enum import Enum
 from itertools import accumulate
 
 from generator.plan import Ring, Scratch, Step
+from generator.planner.bundles import Profile, profile
 from generator.planner.cascade import Composite
 from generator.planner.flow import Event, Flow, rigid
 from generator.planner.place import Bundle, Piece, load, place
@@ -26,6 +27,7 @@ class _Life:
 class Share(Enum):
     """Which rows are overwritten in place: a shared place is less to hold, but harder to put somewhere."""
 
+    NEEDED = "those as large as what they overwrite, and those without which the fullest moment would be fuller"
     ALL = "all"
     SCATTERED = "those with places of their own"
     NONE = "none"
@@ -82,6 +84,9 @@ class _Layout:
         self._flow, self._events, self._composites = flow, events, composites
         self._stiff = rigid(flow.problem)
         self._lives = _lives(flow, events)
+        self._crowd: Profile | None = None  # what is alive when, if there is room beside it for short rows
+        if share is Share.NEEDED:
+            self._crowd = profile(_Layout(flow, events, composites).bundles)
         self.spots: dict[tuple[str, int], _Spot] = {}
         for name, rows in self._lives.items():
             for y in range(len(rows)):
@@ -89,7 +94,7 @@ class _Layout:
                 self.spots[name, y] = _Spot(name, y * flow.slot[name]) if stiff else _Spot(f"{name}\n{y}", 0)
         for time, event in enumerate(events if share is not Share.NONE else ()):
             self._share(time, event, share)
-        self.bundles = tuple(self._bundles())
+        self.bundles: tuple[Bundle, ...] = tuple(self._bundles())
 
     def _share(self, time: int, event: Event, share: Share) -> None:
         """Puts a row over the one that it may overwrite, where nobody reads that one later."""
@@ -104,11 +109,18 @@ class _Layout:
         kept = flow.last_user[name][y] >= flow.count
         if kept or len(below) != 1 or len(above) != 1 or below[0].last != time:
             return
+        shrinks = flow.slot[flow.writes[event.op]] < flow.slot[name]
+        if shrinks and self._has_room(time, flow.slot[flow.writes[event.op]]):
+            return
         self.spots[flow.writes[event.op], y] = self.spots[name, y]
-        if flow.slot[flow.writes[event.op]] >= flow.slot[name]:
-            below[0].last = time - 1
-        else:
+        if shrinks:
             above[0].first = time + 1
+        else:
+            below[0].last = time - 1
+
+    def _has_room(self, time: int, size: int) -> bool:
+        """Whether a short row may have a place of its own; over a longer one it leaves a fragment beside it."""
+        return self._crowd is not None and self._crowd.at(time) + size <= max(self._crowd.alive)
 
     def _bundles(self) -> Iterator[Bundle]:
         """A bundle per rigid tensor, one per row of the others, one per scratch."""
