@@ -65,11 +65,14 @@ def again(problem: Problem, start: Sequence[Event], budget: int, effort: Effort 
     return None if found is None else found.events
 
 
-def recomputed(problem: Problem, start: Sequence[Event], budget: int, effort: Effort | None = None) -> Order | None:
+def recomputed(
+    problem: Problem, start: Sequence[Event], budget: int, effort: Effort | None = None, most_rows: int = MOST_NODES
+) -> Order | None:
     """An order with a peak of at most `budget` bytes and the least predicted work found; None: none was found.
 
     `start` computes every row at least once; where it fits, it is the answer. Equal calls give equal answers, unless
-    the clock says `effort.stop`. Raises OrderFault where `start` does not run.
+    the clock says `effort.stop`. CP-SAT is asked about problems of up to `most_rows` rows. Raises OrderFault where
+    `start` does not run.
     """
     flow = Flow(problem)
     start = _single(start)
@@ -78,7 +81,7 @@ def recomputed(problem: Problem, start: Sequence[Event], budget: int, effort: Ef
         return Order(list(start), said.work, said.work)
     if least(flow) > budget:
         return None
-    return _Ask(flow, start, budget, effort or Effort()).answer()
+    return _Ask(flow, start, budget, effort or Effort(), most_rows).answer()
 
 
 def reordered(problem: Problem, start: Sequence[Event], effort: Effort | None = None) -> list[Event]:
@@ -170,15 +173,16 @@ def _levels(flow: Flow, start: Sequence[Event], budget: int, effort: Effort, sha
 class _Ask:
     """Tries within the budget and below it, for what goes lower may need less elsewhere; then what to keep instead."""
 
-    def __init__(self, flow: Flow, start: Sequence[Event], budget: int, effort: Effort) -> None:
+    def __init__(self, flow: Flow, start: Sequence[Event], budget: int, effort: Effort, most_rows: int) -> None:
         self._flow, self._start, self._budget, self._effort = flow, start, budget, effort
+        self._rows = sum(flow.rows[name] for name in flow.born)
+        self._few = self._rows <= most_rows
         self._once = sum(op.row_cost * flow.rows[op.writes] for op in flow.problem.ops if op.name != DELIVERY)
         self._end = monotonic() + (effort.seconds if effort.stop is None else effort.stop)
 
     def answer(self) -> Order | None:
         found: list[tuple[int, list[Event]]] = []
-        few = sum(self._flow.rows[name] for name in self._flow.born) <= MOST_NODES
-        for part in _TRIED if few else _TRIED[:1]:
+        for part in _TRIED if self._few else _TRIED[:1]:
             budget = max(least(self._flow), int(self._budget * part))
             left = max(0.0, self._end - monotonic())
             tried = _Try(self._flow, self._start, budget, Effort(self._effort.seconds, left)).answer()
@@ -189,12 +193,12 @@ class _Ask:
         if not found:
             return None
         found.sort(key=itemgetter(0))
-        return self._retained(found) if few else Order(found[0][1], found[0][0], self._once)
+        return self._retained(found) if self._few else Order(found[0][1], found[0][0], self._once)
 
     def _retained(self, found: Sequence[tuple[int, list[Event]]]) -> Order:
         """The best order, after CP-SAT's choice of copies around each of them where rows are few enough."""
         best = Order(found[0][1], found[0][0], self._once)
-        steps = step_graph(self._flow, MOST_NODES)  # a node a row
+        steps = step_graph(self._flow, self._rows)  # a node a row
         limit = Limit(self._effort.seconds * _RETAIN_SHARE, self._end)
         for _, events in found:
             share = Limit(limit.deterministic / len(found), limit.end)

@@ -21,7 +21,7 @@ from generator import importers, ops, passes
 from generator.ir import Graph
 from generator.lower import lower
 from generator.planner import Problem
-from generator.planner.again import again, least, reordered
+from generator.planner.again import least, recomputed, reordered
 from generator.planner.flow import Event, Flow
 from generator.planner.modes import Modes
 from generator.planner.remat.outcome import Effort
@@ -118,18 +118,24 @@ def measure(name: str, percents: Sequence[int], seconds: float, streamed: bool) 
 
 def at(problem: Problem, start: Sequence[Event], budget: int, effort: Effort) -> dict[str, Any]:
     """What keeping within one budget costs."""
+    searched = recomputed(problem, start, budget, effort, most_rows=0)
     started = monotonic()
-    found = again(problem, start, budget, effort)
+    found = recomputed(problem, start, budget, effort)
     said: dict[str, Any] = {"budget": budget, "seconds": round(monotonic() - started, 1)}
     if found is None:
         return said | {"possible": budget >= least(Flow(problem))}
-    once, now = macs(problem, start), macs(problem, found)
-    extra = 100 * (now - once) / max(1, once)
-    return said | {"peak": replay(Flow(problem), found).peak, "extra_macs_percent": extra, "events": len(found)}
+    said |= {"peak": replay(Flow(problem), found.events).peak, "events": len(found.events), "reason": found.reason}
+    said |= {"extra_macs_percent": _extra(problem, start, found.events)}
+    return said | {"searched_percent": None if searched is None else _extra(problem, start, searched.events)}
+
+
+def _extra(problem: Problem, start: Sequence[Event], events: Sequence[Event]) -> float:
+    once = macs(problem, start)
+    return 100 * (macs(problem, events) - once) / max(1, once)
 
 
 def table(rows: Sequence[dict[str, Any]], percents: Sequence[int]) -> str:
-    """The rows as Markdown; `-`: not found, `x`: no order of rows can."""
+    """The rows as Markdown. MACs: searched / with retention; `-`: not found, `x`: no order of rows can."""
     head = ["model", "rows", "groups", "free order", "", "row floor", *(f"MACs at {p} %" for p in percents)]
     lines = [f"| {' | '.join(head)} |", f"|---{'|---:' * (len(head) - 1)}|"]
     for row in rows:
@@ -143,7 +149,8 @@ def table(rows: Sequence[dict[str, Any]], percents: Sequence[int]) -> str:
 
 def _cost(said: dict[str, Any]) -> str:
     if "extra_macs_percent" in said:
-        return f"{said['extra_macs_percent']:+.2f} %"
+        alone = said["searched_percent"]
+        return f"{'-' if alone is None else f'{alone:+.2f}'} / {said['extra_macs_percent']:+.2f} %"
     return "-" if said["possible"] else "x"
 
 
