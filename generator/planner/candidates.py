@@ -79,8 +79,7 @@ class Candidates:
             if self._most_macs is None or found.extra_macs <= self._most_macs:
                 yield self._plan(found)
         if self._most_macs != 0 and self.at_least()[0] <= capacity:
-            for part in _SPARE_AGAIN:
-                yield from self._again(int(capacity * (1 - part)))
+            yield from self._less_and_less([int(capacity * (1 - part)) for part in _SPARE_AGAIN])
 
     def smallest(self) -> Iterator[Plan]:
         """Plans for the smallest arena."""
@@ -94,7 +93,7 @@ class Candidates:
             yield from self._lowest()
         yield from self._reordered(plain.peak - 1)
         if self._most_macs != 0 and _long_skips(self._problem):
-            yield from self._recomputed(plain.peak)
+            yield from self._less_and_less([int(plain.peak * part) for part in _LESS])
 
     def _lowest(self) -> Iterator[Plan]:
         """Plans with blocks in bands, the lowest peak first. Rows may not pack to the last byte: others are tried."""
@@ -145,10 +144,10 @@ class Candidates:
         if events is not None and (self._most_macs is None or self._extra_macs(events) <= self._most_macs):
             yield self._ordered(events)
 
-    def _recomputed(self, peak: int) -> Iterator[Plan]:
-        """Plans that compute rows again for less and less memory, as far as the allowance goes."""
-        for part in _LESS:
-            found = list(self._again(int(peak * part)))
+    def _less_and_less(self, budgets: Sequence[int]) -> Iterator[Plan]:
+        """Plans that compute rows again, for each of these budgets until one is too small."""
+        for budget in budgets:
+            found = list(self._again(budget))
             yield from found
             if not found:
                 break
