@@ -14,6 +14,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import count, islice, pairwise, product
 
 from generator.errors import ShoehornError
@@ -30,8 +31,9 @@ _WORK = 400_000_000  # of the sweep at the height wanted after it; about 6 s
 _RUNS = 400  # of the sweep at the height wanted, at most
 _PINNED_RUNS = 16  # of the sweep for each place of an input that is tried
 _LOWERING_WORK = 100_000_000  # of the sweep above it
-_LOWERING_TRIES = 24  # runs at each height above it
+_LOWERING_TRIES = 28  # runs at each height above it
 _SEARCH = 3.0  # effort of allocate's search, about seconds
+_REMEMBERED = 16  # placements
 _NARROW, _WIDE = (32, 128, 512), (512, 1024, 2048, 128)
 _POWERS = (0, 1, 3, 8)  # from an end
 _STEEP = (8, 20, 60, 200)  # from the fullest moment
@@ -222,6 +224,13 @@ def place(bundles: Sequence[Bundle], enough: int) -> Placement:
     wanted = max(enough, load(bundles))
     if wanted > MOST_HEIGHT:
         raise ShoehornError(f"{wanted:,} bytes are alive at one time, which is more than {MOST_HEIGHT:,}")
+    height, bases = _placed(tuple(bundles), wanted)
+    return height, dict(bases)
+
+
+@lru_cache(_REMEMBERED)
+def _placed(bundles: tuple[Bundle, ...], wanted: int) -> Placement:
+    """As `place`. It is asked again for equal bundles: plans that differ in their groups may have one order of rows."""
     tries, manners = _Tries(bundles), islice(_manners(), _RUNS)
     best = tries.fitted(wanted)
     if best[0] > wanted:

@@ -35,6 +35,7 @@ class Front(Enum):
     EARLY = "those born first"
     LATE = "those that die last"
     LONG = "those that live longest"
+    SMALL = "the small ones"
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ _RANKS: dict[Front, Callable[[_Span], int]] = {
     Front.EARLY: lambda b: b.first,
     Front.LATE: lambda b: -b.last,
     Front.LONG: lambda b: b.first - b.last,
+    Front.SMALL: lambda b: b.bytes,
 }
 
 
