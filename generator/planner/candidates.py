@@ -65,11 +65,7 @@ class Candidates:
         if not self._problem.streamed and self.whole.arena_bytes <= capacity:
             yield self.whole
         self._say("rows")
-        for part in _SPARE:
-            found = self._modes.fewest(int(capacity * (1 - part)))
-            if found is None:
-                break
-            yield self._plan(found, min(self._modes.minimax().peak, self.whole.outcome.bound_bytes))
+        yield from self._rows(capacity, min(self._modes.minimax().peak, self.whole.outcome.bound_bytes))
         yield from self._reordered(capacity)
         self._say("blocks in bands")
         for part in _SPARE:
@@ -87,13 +83,24 @@ class Candidates:
         yield replace(self.whole, outcome=replace(self.whole.outcome, status=status, bound_bytes=self.bound))
         self._say("rows")
         plain = self._modes.minimax()
-        yield self._plan(plain)
+        lowest = self._plan(plain)
+        yield lowest
+        if lowest.arena_bytes > self.bound:  # other partitions may pack better
+            yield from self._rows(lowest.arena_bytes - 1, self.bound)
         if self._modes.composites:
             self._say("blocks in bands")
             yield from self._lowest()
         yield from self._reordered(plain.peak - 1)
         if self._most_macs != 0 and _long_skips(self._problem):
             yield from self._less_and_less([int(plain.peak * part) for part in _LESS])
+
+    def _rows(self, most_bytes: int, bound: int) -> Iterator[Plan]:
+        """Plans by rows with no peak above this, for less and less: rows may not pack to the last byte."""
+        for part in _SPARE:
+            found = self._modes.fewest(int(most_bytes * (1 - part)))
+            if found is None:
+                break
+            yield self._plan(found, bound)
 
     def _lowest(self) -> Iterator[Plan]:
         """Plans with blocks in bands, the lowest peak first. Rows may not pack to the last byte: others are tried."""
