@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from generator.cli import main
+
+# A shell starts what runs in its background with Ctrl-C ignored, and that is inherited: tests that interrupt hear it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Gen = Callable[..., Result]
 
