@@ -3,26 +3,11 @@
 #include "allocate.h"
 
 #include <stdio.h>
-#include <stdlib.h>
+
+#include "walk.h"
 
 #define MOST 24
 #define SECTIONS 12
-
-static uint32_t state = 1;
-
-static int32_t below(int32_t n)
-{
-    state = state * 1664525u + 1013904223u;
-    return (int32_t)((state >> 8) % (uint32_t)n);
-}
-
-static void require(int holds, const char *what)
-{
-    if (!holds) {
-        printf("%s\n", what);
-        exit(1);
-    }
-}
 
 static int32_t ceiling[SECTIONS];
 

@@ -3,27 +3,12 @@
 #include "sweep.h"
 
 #include <stdio.h>
-#include <stdlib.h>
+
+#include "walk.h"
 
 #define MOST 20
 #define PIECES 3
 #define TIMES 12
-
-static uint32_t state = 1;
-
-static int32_t below(int32_t n)
-{
-    state = state * 1664525u + 1013904223u;
-    return (int32_t)((state >> 8) % (uint32_t)n);
-}
-
-static void require(int holds, const char *what)
-{
-    if (!holds) {
-        printf("%s\n", what);
-        exit(1);
-    }
-}
 
 static int32_t begin[MOST + 1], offset[MOST * PIECES], size[MOST * PIECES], first[MOST * PIECES],
     last[MOST * PIECES];
