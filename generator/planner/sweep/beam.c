@@ -182,7 +182,7 @@ static int make_room(beam *q, int32_t more)
     return spans && intervals;
 }
 
-static int32_t merge(interval *list, int32_t count)
+int32_t sh_beam_merge(interval *list, int32_t count)
 {
     int32_t merged = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -231,7 +231,7 @@ static int span(beam *q, int32_t b, int32_t m)
     if (!sorted) {
         qsort(q->spans + q->spans_count, (size_t)count, sizeof *q->spans, by_low);
     }
-    q->spans_count += merge(q->spans + q->spans_count, count);
+    q->spans_count += sh_beam_merge(q->spans + q->spans_count, count);
     q->spans_end[m] = q->spans_count;
     return 1;
 }

@@ -91,6 +91,9 @@ void sh_beam_free(beam *q);
 // the placed; 0: there is no memory.
 int sh_beam_spans(beam *q, int32_t bundle);
 
+// Joins intervals that overlap, sorted by `low`; their number then.
+int32_t sh_beam_merge(interval *list, int32_t count);
+
 // Moves the `most` cheapest offers to the front.
 void sh_beam_select(beam *q, int32_t most);
 

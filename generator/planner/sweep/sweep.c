@@ -99,22 +99,6 @@ static double fragments(const beam *q, int d, int32_t count, int32_t extent)
     return found + border(q, d, above, wall(q, d), q->run->height - end);
 }
 
-// Joins intervals that overlap.
-static int32_t merge(interval *list, int32_t count)
-{
-    int32_t merged = 0;
-    for (int32_t i = 0; i < count; i++) {
-        interval *last = merged ? &list[merged - 1] : NULL;
-        if (!last || list[i].low >= last->high) {
-            list[merged++] = list[i];
-        } else if (list[i].high > last->high) {
-            last->high = list[i].high;
-            memcpy(last->above, list[i].above, sizeof last->above);
-        }
-    }
-    return merged;
-}
-
 // Fills q->intervals with where the bundle's base cannot be in this placement, sorted and merged.
 static void survey(beam *q, placement *s, int32_t bundle)
 {
@@ -127,7 +111,7 @@ static void survey(beam *q, placement *s, int32_t bundle)
         q->fragments[d] =
             seen_in ? fragments(q, d, count, q->extent[bundle]) : s->fronts[d].fragments;
     }
-    q->count = merge(q->intervals, count);
+    q->count = sh_beam_merge(q->intervals, count);
 }
 
 static int is_new(beam *q, uint64_t hash)
