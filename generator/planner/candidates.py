@@ -68,10 +68,7 @@ class Candidates:
         yield from self._rows(capacity, min(self._modes.minimax().peak, self.whole.outcome.bound_bytes))
         yield from self._reordered(capacity)
         self._say("blocks in bands")
-        for part in _SPARE:
-            found = self._modes.cheapest(int(capacity * (1 - part)))
-            if found is None:
-                break
+        for found in _for_less(self._modes.cheapest, capacity):
             if self._most_macs is None or found.extra_macs <= self._most_macs:
                 yield self._plan(found)
         if self._most_macs != 0 and self.at_least()[0] <= capacity:
@@ -95,11 +92,8 @@ class Candidates:
             yield from self._less_and_less([int(plain.peak * part) for part in _LESS])
 
     def _rows(self, most_bytes: int, bound: int) -> Iterator[Plan]:
-        """Plans by rows with no peak above this, for less and less: rows may not pack to the last byte."""
-        for part in _SPARE:
-            found = self._modes.fewest(int(most_bytes * (1 - part)))
-            if found is None:
-                break
+        """Plans by rows with no peak above this."""
+        for found in _for_less(self._modes.fewest, most_bytes):
             yield self._plan(found, bound)
 
     def _lowest(self) -> Iterator[Plan]:
@@ -201,6 +195,18 @@ class Candidates:
     def _composite(self, cascade: Cascade) -> Composite:
         wanted = (cascade.block, cascade.chunks, cascade.band)
         return next(c for c in self._modes.composites if (c.block.name, c.way.chunks, c.band) == wanted)
+
+
+def _for_less(search: Callable[[int], Found | None], most_bytes: int) -> Iterator[Found]:
+    """What a search finds for less and less, as rows may not pack to the last byte; each partition once."""
+    seen: set[Found] = set()
+    for part in _SPARE:
+        found = search(int(most_bytes * (1 - part)))
+        if found is None:
+            break
+        if found not in seen:
+            seen.add(found)
+            yield found
 
 
 def _forced(problem: Problem) -> bool:
