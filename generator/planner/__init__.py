@@ -14,6 +14,7 @@ from generator.planner.problem import ALIGNMENT, Block, OpSpec, Problem, Read, T
 from generator.planner.rows import alive_at
 
 _NAME = 60  # characters of a name in a message
+_FASTEST = "the fastest plan tried that fits"
 
 
 class Goal(Enum):
@@ -46,8 +47,7 @@ def make_plan(
     """A checked plan within the capacity: whole tensors where they fit and time is the goal, else rows.
 
     Blocks run in bands where rows alone do not do; `most_macs` is what may be computed again then (None: as much as it
-    takes). A streamed input is planned by rows in any case, and the other tensors stay whole where a capacity leaves
-    room. Ctrl-C ends the search with the best plan so far. `say` hears what is being tried.
+    takes). A streamed input is planned by rows in any case, and the other tensors stay whole where that fits. Ctrl-C ends the search with the best plan so far. `say` hears what is being tried.
 
     Raises DoesNotFit where no plan was found within the capacity, PlanFault where the check refuses the plan.
     """
@@ -66,13 +66,12 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates) -> Plan:
     capacity = problem.capacity_bytes
     best: Plan | None = None
     try:
-        if goal is Goal.TIME and capacity is None and not problem.streamed:
-            return _because(candidates.whole, "nothing limits the arena")
-        if goal is Goal.TIME and capacity is not None:
-            for plan in candidates.within(capacity):
+        if goal is Goal.TIME:
+            limit = candidates.whole.arena_bytes if capacity is None else capacity
+            for plan in candidates.within(limit):
                 best = _lower(best, plan)
-                if plan.arena_bytes <= capacity:
-                    return _because(plan, "the fastest plan tried that fits")
+                if plan.arena_bytes <= limit:
+                    return _because(plan, "nothing limits the arena" if capacity is None else _FASTEST)
         for plan in candidates.smallest():
             best = _lower(best, plan)
     except KeyboardInterrupt:
