@@ -47,7 +47,8 @@ def make_plan(
     """A checked plan within the capacity: whole tensors where they fit and time is the goal, else rows.
 
     Blocks run in bands where rows alone do not do; `most_macs` is what may be computed again then (None: as much as it
-    takes). A streamed input is planned by rows in any case, and the other tensors stay whole where that fits. Ctrl-C ends the search with the best plan so far. `say` hears what is being tried.
+    takes). A streamed input is planned by rows in any case, and the other tensors stay whole where that fits. Ctrl-C
+    ends the search with the best plan so far. `say` hears what is being tried.
 
     Raises DoesNotFit where no plan was found within the capacity, PlanFault where the check refuses the plan.
     """
