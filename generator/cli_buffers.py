@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from rich.table import Table
 
-from generator.console import emit_json, err, out, together
+from generator.console import emit_json, err, out, print_table, together
 from generator.errors import ShoehornError
 from generator.planner import allocate as allocation
 from generator.planner.allocate import csv_file
@@ -74,13 +73,9 @@ def _refusal(problem: allocation.Problem, result: allocation.Result) -> str:
 
 
 def _print(problem: allocation.Problem, result: allocation.Result) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("buffer", "lower", "upper", "size", "offset"):
-        table.add_column(name, justify="left" if name == "buffer" else "right")
     by_place = sorted(problem.buffers, key=lambda b: (result.offsets[b.id], b.lower))
-    for b in by_place[:_SHOWN]:
-        table.add_row(b.id, str(b.lower), str(b.upper), f"{b.size:,}", f"{result.offsets[b.id]:,}")
-    out.print(table)
+    rows = [(b.id, str(b.lower), str(b.upper), f"{b.size:,}", f"{result.offsets[b.id]:,}") for b in by_place[:_SHOWN]]
+    print_table(("buffer", "lower", "upper", "size", "offset"), rows, right=range(1, 5))
     if len(by_place) > _SHOWN:
         err.print(f"and {len(by_place) - _SHOWN} more; --json lists all")
     proof = "proven lowest" if result.status is allocation.Status.OPTIMAL else f"lower bound {result.bound:,}"

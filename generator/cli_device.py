@@ -10,10 +10,9 @@ from typing import Any
 
 import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 from rich.text import Text
 
-from generator.console import emit_json, err, json_option, out, together
+from generator.console import emit_json, err, json_option, out, print_table, together
 from host_tools import vectors
 from host_tools.bench import INSTRUCTIONS, MICROSECONDS, Timing, bytes_to_move
 from host_tools.bench import bench as time_inferences
@@ -147,13 +146,11 @@ def bench(folder: Path, port: str | None, emulated: bool, runs: int, as_json: bo
 def _print_timing(found: dict[str, Any], timing: Timing) -> None:
     unit, total = found["unit"], found["total"]
     whole = sum(op["median"] for op in found["ops"]) or 1
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name, justify in (("op", "left"), ("kernel", "left"), (unit, "right"), ("%", "right")):
-        table.add_column(name, justify="right" if justify == "right" else "left", overflow="fold")
-    for op in found["ops"]:
-        kernel = op["kernel"].removeprefix("sh_")
-        table.add_row(op["name"], kernel, f"{op['median']:,}", f"{100 * op['median'] / whole:.1f}")
-    out.print(table)
+    rows = [
+        (op["name"], op["kernel"].removeprefix("sh_"), f"{op['median']:,}", f"{100 * op['median'] / whole:.1f}")
+        for op in found["ops"]
+    ]
+    print_table(("op", "kernel", unit, "%"), rows, right=(2, 3), fold=1)
     spread = f"{total['min']:,} to {total['max']:,} in {found['runs']} runs"
     out.print(f"whole inference: {total['median']:,} {unit} ({spread}), by {found['clock']['name']}", soft_wrap=True)
     out.print(f"stack: {timing.stack_used_bytes:,} of {timing.stack_bytes:,} bytes ever used")

@@ -11,13 +11,14 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from generator import pareto
 from generator.build import Planned
-from generator.console import err, out, table, together
+from generator.console import err, out, print_table, together
 from generator.emit.page import START, page
 from generator.emit.page.curve import Dot
 from generator.errors import ShoehornError
 from generator.predict import ruler
 
 _Say = Callable[[str], None]
+_CURVE = ("arena", "predicted instructions", "more than least", "steps", "MACs", "again")
 
 
 page_options = together(
@@ -77,11 +78,12 @@ def curve_json(curve: Sequence[pareto.Point]) -> list[Mapping[str, int]]:
 def print_curve(curve: Sequence[pareto.Point], planned: Planned) -> None:
     """The curve as a table; `again`: MACs computed again."""
     least = min(p.predicted_instructions for p in curve)
-    right = range(6)
-    made = table("arena", "predicted instructions", "more than least", "steps", "MACs", "again", right=right)
+    rows = []
     for p in curve:
         more = f"{100 * (p.predicted_instructions - least) / max(1, least):.3f} %"
         again = f"{100 * p.recomputed_macs / max(1, p.macs - p.recomputed_macs):.1f} %" if p.recomputed_macs else ""
-        made.add_row(f"{p.arena_bytes:,}", f"{p.predicted_instructions:,}", more, f"{p.steps:,}", f"{p.macs:,}", again)
-    out.print(made)
+        figures = (p.arena_bytes, p.predicted_instructions, p.steps, p.macs)
+        arena, instructions, steps, macs = (f"{figure:,}" for figure in figures)
+        rows.append((arena, instructions, more, steps, macs, again))
+    print_table(_CURVE, rows, right=range(len(_CURVE)))
     out.print(f"predicted from the {ruler(planned.unit.stages)}", soft_wrap=not out.is_terminal)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from generator import targets
 from generator.build import Planned
-from generator.console import GAP, out, table
+from generator.console import GAP, out, print_table
 from generator.plan import Cascade
 from generator.predict import by_op, ruler
 from generator.stage import Stage
@@ -64,10 +64,8 @@ def _print_ops(planned: Planned, title: str) -> None:
     lines = _lines(planned)
     dearest = set(sorted(range(len(lines)), key=lambda i: -lines[i].instructions)[:_SHOWN])
     shown = [line for i, line in enumerate(lines) if len(lines) <= MOST_OPS or i in dearest]
-    made = table(*_HEAD, title=title, right=(2, 3), fold=_KERNEL)
-    for cells in _fitting([line.cells for line in shown], out.width):
-        made.add_row(*cells)
-    out.print(made)
+    cells = list(_fitting([line.cells for line in shown], out.width))
+    print_table(_HEAD, cells, title=title, right=(2, 3), fold=_KERNEL)
     if len(shown) < len(lines):
         share = 100 * sum(line.instructions for line in shown) / max(1.0, sum(line.instructions for line in lines))
         out.print(f"the {len(shown)} dearest of {len(lines)} ops, {share:.0f} % of the predicted time; --json has all")
@@ -86,10 +84,8 @@ def _fitting(rows: Sequence[Sequence[str]], width: int) -> Iterator[Sequence[str
 def _print_blocks(cascades: Sequence[Cascade]) -> None:
     """The blocks that run in bands."""
     if cascades:
-        made = table("block", "chunks of channels", "rows a band", right=(1, 2), fold=0)
-        for cascade in cascades:
-            made.add_row(cascade.block, str(cascade.chunks), str(cascade.band))
-        out.print(made)
+        rows = [(c.block, str(c.chunks), str(c.band)) for c in cascades]
+        print_table(("block", "chunks of channels", "rows a band"), rows, right=(1, 2), fold=0)
 
 
 def print_plan(planned: Planned, board: targets.Board | None) -> None:

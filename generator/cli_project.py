@@ -14,11 +14,12 @@ from generator.cli_buffers import buffer_options, plan_buffers
 from generator.cli_graph import graph_options, plan_graph
 from generator.cli_page import curve_json, page_options, points, print_curve, progress, write_page
 from generator.cli_plan import print_plan
-from generator.console import emit_json, err, json_option, out, table, together
+from generator.console import emit_json, err, json_option, out, print_table, together
 from generator.emit import bundle, mlperf
 from generator.paths import MODELS
 from generator.planner import Goal
 
+_BOARD_HEAD = ("board", "cpu", "ISA", "SRAM", "flash", "clock", "verified", "name")
 _UNITS = {"": 1, "k": 1024, "m": 1024**2}
 
 
@@ -201,11 +202,12 @@ def boards(as_json: bool) -> None:
     if as_json:
         emit_json({"boards": rows})
         return
-    made = table("board", "cpu", "ISA", "SRAM", "flash", "clock", "verified", "name", right=(3, 4, 5), fold=7)
-    for row in rows:
-        sizes = (_kilobytes(row["sram_bytes"]), _kilobytes(row["flash_bytes"]), f"{row['clock']['hz'] / 1e6:g} MHz")
-        made.add_row(row["id"], row["cpu"], row["isa"], *sizes, row["verified"][-1], row["name"])
-    out.print(made)
+    print_table(_BOARD_HEAD, [_board_cells(row) for row in rows], right=(3, 4, 5), fold=7, spare=7)
+
+
+def _board_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    sizes = (_kilobytes(row["sram_bytes"]), _kilobytes(row["flash_bytes"]), f"{row['clock']['hz'] / 1e6:g} MHz")
+    return row["id"], row["cpu"], row["isa"], *sizes, row["verified"][-1], row["name"]
 
 
 def _kilobytes(size_bytes: int) -> str:

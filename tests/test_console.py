@@ -1,0 +1,81 @@
+"""Tables on terminals of any width: columns give way, are left out or become words; no figure is cut."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import Gen
+
+from generator import console
+from generator.paths import MODELS as SHIPPED
+
+DIGITS = SHIPPED / "digits.tflite"
+WIDTHS = (24, 40, 60, 72, 80, 86, 87, 100, 120)
+
+
+def words(printed: str) -> list[str]:
+    """Words in order, without the commas behind them."""
+    return [word.rstrip(",") for word in printed.split()]
+
+
+def stand_in_order(wanted: list[str], found: list[str]) -> bool:
+    """Whether all of these words are there, one after another, whatever stands between them."""
+    rest = iter(found)
+    return all(word in rest for word in wanted)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_boards_shows_every_figure_whole(width: int, gen: Gen, monkeypatch: pytest.MonkeyPatch):
+    listed = json.loads(gen("boards", "--json").stdout)["boards"]
+    monkeypatch.setattr(console.out, "width", width)
+    printed = gen("boards").stdout
+
+    assert max(map(len, printed.splitlines())) <= width
+    for board in listed:
+        sram = board["sram_bytes"] // 1024
+        figures = [f"{sram}K" if sram < 1024 else f"{sram // 1024}M", f"{board['clock']['hz'] / 1e6:g}", "MHz"]
+        wanted = [board["id"], board["cpu"], board["isa"], *figures, board["verified"][-1]]
+        assert stand_in_order(wanted, words(printed)), board["id"]
+
+
+def test_names_of_boards_are_left_out_before_rows_become_words(gen: Gen, monkeypatch: pytest.MonkeyPatch):
+    def shown(width: int) -> tuple[bool, bool]:
+        monkeypatch.setattr(console.out, "width", width)
+        printed = gen("boards").stdout
+        return printed.split()[:2] == ["board", "cpu"], "micro:bit" in words(printed)
+
+    assert [shown(width) for width in (120, 80, 60)] == [(True, True), (True, False), (False, True)]
+
+
+@pytest.mark.parametrize("width", [24, 66, 80])
+def test_a_plan_and_its_curve_show_every_figure_whole(width: int, gen: Gen, monkeypatch: pytest.MonkeyPatch):
+    options = ("plan", DIGITS, "--sram", "1100", "--pareto")
+    report = json.loads(gen(*options, "--json").stdout)
+    monkeypatch.setattr(console.out, "width", width)
+    printed = gen(*options).stdout
+
+    for op in report["ops"]:
+        if op["weight_bytes"] and "/" not in op["name"]:
+            assert stand_in_order([op["name"], f"{op['macs']:,}", f"{op['weight_bytes']:,}"], words(printed))
+    for point in report["pareto"]:
+        figures = [point[name] for name in ("arena_bytes", "predicted_instructions", "steps", "macs")]
+        assert stand_in_order([f"{figure:,}" for figure in figures], words(printed))
+
+
+def test_what_is_longer_than_the_terminal_goes_on_in_the_next_line(capsys, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(console.out, "width", 20)
+    rows = [("short", "a name [of] :many: words", "1,234,567"), ("a-name-longer-than-the-terminal", "", "8")]
+    console.print_table(("thing", "other", "bytes"), rows, title="all things", right=[2])
+    lines = capsys.readouterr().out.splitlines()
+
+    assert lines == [
+        "all things",
+        "thing short, other a",
+        "  name [of] :many:",
+        "  words,",
+        "  bytes 1,234,567",
+        "thing a-name-longer-",
+        "  than-the-terminal,",
+        "  bytes 8",
+    ]
