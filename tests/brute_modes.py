@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
 
-from generator.planner.modes import Group, Modes
+from generator.planner.modes import Modes
 from generator.planner.problem import Block
+from generator.planner.space import Group
 
 
 @dataclass(frozen=True)
@@ -25,21 +26,21 @@ class Brute:
     """All partitions over the composites that a search has."""
 
     def __init__(self, modes: Modes) -> None:
-        self.modes, self.count = modes, len(modes.problem.ops)
-        once = {b.name: self._once(b) for b in modes.problem.blocks}
-        self.extra = [(c.cost - once[c.block.name][0], c.macs - once[c.block.name][1]) for c in modes.composites]
+        self.modes, self.count = modes, len(modes.space.problem.ops)
+        once = {b.name: self._once(b) for b in modes.space.problem.blocks}
+        self.extra = [(c.cost - once[c.block.name][0], c.macs - once[c.block.name][1]) for c in modes.space.composites]
         spans = [(start, end) for end in range(1, self.count + 1) for start in range(end)]
         self.options = {span: [self._option(group) for group in self._groups(*span)] for span in spans}
 
     def _once(self, block: Block) -> tuple[int, int]:
         """Cost and multiplications of a block's ops, each row once."""
-        problem = self.modes.problem
+        problem = self.modes.space.problem
         ops = [(op, problem.by_name[op.writes].rows) for op in problem.ops[block.first : block.last + 1]]
         return sum(op.row_cost * rows for op, rows in ops), sum(op.row_macs * rows for op, rows in ops)
 
     def _groups(self, start: int, end: int) -> Iterator[Group]:
         """A span with every choice of composites inside it that do not overlap."""
-        made = self.modes.composites
+        made = self.modes.space.composites
         names = dict.fromkeys(c.block.name for c in made if start <= c.block.first and c.block.last < end)
         of = [[None, *(i for i, c in enumerate(made) if c.block.name == name)] for name in names]
         for choice in product(*of):
@@ -49,7 +50,7 @@ class Brute:
                 yield Group(start, end, tuple(chosen))
 
     def _option(self, group: Group) -> Partition:
-        peak = self.modes.flow.peak(self.modes.ops(group), group.start, group.end)
+        peak = self.modes.space.flow.peak(self.modes.space.ops(group), group.start, group.end)
         assert peak is not None
         cost, macs = (sum(self.extra[i][k] for i in group.composites) for k in (0, 1))
         return Partition(peak, cost, macs, (group,))
@@ -82,7 +83,7 @@ class Brute:
 
     def least_shared(self, limit: int) -> int | None:
         """The fewest rows computed by turns without composites and with no peak above `limit`."""
-        flow = self.modes.flow
+        flow = self.modes.space.flow
 
         def shared(span: tuple[int, int]) -> int | None:
             (plain,) = (o for o in self.options[span] if not o.groups[0].composites)

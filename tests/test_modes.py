@@ -15,11 +15,12 @@ from test_cascade import alone, bottleneck
 from test_place import few_tries
 
 from generator.plan import Plan, Status
-from generator.planner import DoesNotFit, Goal, Problem, check, make_plan, modes, ways
+from generator.planner import DoesNotFit, Goal, Problem, bounds, check, make_plan, ways
 from generator.planner.again import least
 from generator.planner.cascade import Composite, Pattern, applied
 from generator.planner.flow import Flow
 from generator.planner.modes import Found, Modes
+from generator.planner.space import Group
 
 SMALL = problems(most_ops=8, most_blocks=2)
 FACTORS = st.sampled_from((0.0, 0.3, 0.7, 1.0))
@@ -47,18 +48,18 @@ def test_the_bound_is_no_higher_than_any_partition_and_exact_where_choices_are_f
     least, plain = brute.least_peak(), brute.least_peak(plain=True)
 
     assert found.minimax().peak == plain
-    assert found.bound()[0] <= least <= plain
-    if not found._sparing:
-        assert found.bound()[0] == least
+    assert found.bounds.peak()[0] <= least <= plain
+    if not found.bounds.sparing:
+        assert found.bounds.peak()[0] == least
 
 
 @settings(max_examples=120, deadline=None)
 @given(SMALL)
 def test_the_bound_of_many_choices_is_no_higher_than_any_partition(problem: Problem):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(modes, "_FEW", 0)
+        patch.setattr(bounds, "_FEW", 0)
         found = Modes(problem, None)
-        bound, _ = found.bound()
+        bound, _ = found.bounds.peak()
 
     assert bound <= Brute(found).least_peak()
 
@@ -88,7 +89,7 @@ def assert_sums(search: Modes, found: Found) -> None:
     assert found.extra_macs == sum(o.macs for o in options)
 
 
-def same_group(one: modes.Group, other: modes.Group) -> bool:
+def same_group(one: Group, other: Group) -> bool:
     return (one.start, one.end, sorted(one.composites)) == (other.start, other.end, sorted(other.composites))
 
 
@@ -113,13 +114,24 @@ def test_the_cheapest_keeps_to_the_limit_and_the_fewest_shared_rows_are_the_fewe
             assert_sums(search, cheapest)
 
 
+@settings(max_examples=120, deadline=None)
+@given(SMALL)
+def test_no_partition_below_a_peak_takes_less_work_than_the_bound(problem: Problem):
+    search = Modes(problem, None)
+    brute = Brute(search)
+    for limit in limits(brute):
+        bound, least = search.bounds.extra_cost(limit), brute.least_cost(limit)
+        assert least is None or (bound is not None and bound <= least)
+        assert bound is not None or search.cheapest(limit) is None
+
+
 def test_the_search_misses_little():
     """Heuristics: of a hundred problems with composites, how often each is as good as trying everything."""
     lowest = cheapest = none = asked = tried = 0
     for seed in range(150):
         problem = random_problem(Random(seed), 8, 2)
         search = Modes(problem, None)
-        if not search.composites:
+        if not search.space.composites:
             continue
         brute = Brute(search)
         tried += 1
@@ -139,10 +151,10 @@ def test_the_search_misses_little():
 def test_a_composite_that_is_smaller_and_cheaper_than_another_leaves_it_no_place():
     block = bottleneck(10, 4)
     search = Modes(alone(block), None)
-    sizes = [ways.size(search.problem, c) for c in search.composites]
+    sizes = [ways.size(search.space.problem, c) for c in search.space.composites]
 
     assert sizes == sorted(sizes)
-    assert all(a.cost > b.cost for a, b in pairwise(search.composites))
+    assert all(a.cost > b.cost for a, b in pairwise(search.space.composites))
 
 
 # --- Plans
@@ -150,7 +162,7 @@ def test_a_composite_that_is_smaller_and_cheaper_than_another_leaves_it_no_place
 
 def assert_sound(problem: Problem, plan: Plan, most_macs: int | None) -> None:
     """What make_plan promises of any plan."""
-    by_name = {c.block.name: c for c in Modes(problem, None).composites}
+    by_name = {c.block.name: c for c in Modes(problem, None).space.composites}
     assert {cascade.block for cascade in plan.cascades} <= by_name.keys()
     outcome = plan.outcome
     assert outcome.bound_bytes <= plan.arena_bytes
@@ -196,7 +208,7 @@ def test_plans_keep_their_promises_and_a_refusal_says_what_is_needed(
         pytest.fail(f"{smallest.arena_bytes} bytes do, but of {capacity}: {refused}")
     assert plan.arena_bytes <= capacity
     assert_sound(problem, plan, most_macs)
-    below = min(Modes(problem, most_macs).bound()[0], least(Flow(problem)), smallest.outcome.bound_bytes) - 1
+    below = min(Modes(problem, most_macs).bounds.peak()[0], least(Flow(problem)), smallest.outcome.bound_bytes) - 1
     with pytest.raises(DoesNotFit, match=r"^needs an arena of .* bytes") as refusal:
         make_plan(replace(problem, capacity_bytes=below), goal, most_macs)
     assert refusal.value.needed_bytes > below

@@ -18,6 +18,7 @@ from generator.planner.problem import Problem
 from generator.planner.remat.outcome import Effort
 from generator.planner.replay import replay
 from generator.planner.rows import Layout, fullest_step, lay_out
+from generator.planner.space import Space
 
 _SPARE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the capacity: rows may not pack to the last byte
 
@@ -45,10 +46,14 @@ class Candidates:
     def _modes(self) -> Modes:
         return Modes(self._problem, self._most_macs)
 
+    @property
+    def _space(self) -> Space:
+        return self._modes.space
+
     @cached_property
     def _bound(self) -> tuple[int, int]:
         """The lowest arena of the whole space, and the op that sets it."""
-        return self._modes.bound()
+        return self._modes.bounds.peak()
 
     @cached_property
     def bound(self) -> int:
@@ -84,7 +89,7 @@ class Candidates:
         yield lowest
         if lowest.arena_bytes > self.bound:  # other partitions may pack better
             yield from self._rows(lowest.arena_bytes - 1, self.bound)
-        if self._modes.composites:
+        if self._space.composites:
             self._say("blocks in bands")
             yield from self._lowest()
         yield from self._reordered(plain.peak - 1)
@@ -114,7 +119,7 @@ class Candidates:
     @cached_property
     def _start(self) -> list[Event]:
         """The order of rows that the search for others starts from."""
-        return self._modes.events(self._modes.minimax().groups)
+        return self._space.events(self._modes.minimax().groups)
 
     @property
     def _effort(self) -> Effort:
@@ -165,9 +170,9 @@ class Candidates:
 
     def _plan(self, found: Found, bound: int | None = None) -> Plan:
         """The plan of a partition; `bound` is that of the space that it is from, None: of all partitions and blocks."""
-        modes = self._modes
-        layout = lay_out(modes.flow, modes.events(found.groups), modes.composites)
-        composites = [modes.composites[i] for group in found.groups for i in group.composites]
+        space = self._space
+        layout = lay_out(space.flow, space.events(found.groups), space.composites)
+        composites = [space.composites[i] for group in found.groups for i in group.composites]
         return self._laid(layout, self.bound if bound is None else bound, composites)
 
     def _laid(self, layout: Layout, bound: int, composites: Sequence[Composite]) -> Plan:
@@ -194,7 +199,7 @@ class Candidates:
 
     def _composite(self, cascade: Cascade) -> Composite:
         wanted = (cascade.block, cascade.chunks, cascade.band)
-        return next(c for c in self._modes.composites if (c.block.name, c.way.chunks, c.band) == wanted)
+        return next(c for c in self._space.composites if (c.block.name, c.way.chunks, c.band) == wanted)
 
 
 def _for_less(search: Callable[[int], Found | None], most_bytes: int) -> Iterator[Found]:

@@ -30,7 +30,7 @@ class Cloned:
     def order(self) -> list[Event]:
         """The best order of groups, in ops of the first problem."""
         modes = Modes(self.problem, None)
-        events = modes.events(modes.minimax().groups)
+        events = modes.space.events(modes.minimax().groups)
         return [Event(self.origin[e.op], row) for e in events for row in range(e.row, e.row + e.rows)]
 
 
