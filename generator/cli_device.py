@@ -151,7 +151,8 @@ def _print_timing(found: dict[str, Any], timing: Timing) -> None:
         for op in found["ops"]
     ]
     print_table(("op", "kernel", unit, "%"), rows, right=(2, 3), fold=1)
-    spread = f"{total['min']:,} to {total['max']:,} in {found['runs']} runs"
+    runs = "1 run" if found["runs"] == 1 else f"{found['runs']} runs"
+    spread = f"{total['min']:,} to {total['max']:,} in {runs}"
     out.print(f"whole inference: {total['median']:,} {unit} ({spread}), by {found['clock']['name']}", soft_wrap=True)
     out.print(f"stack: {timing.stack_used_bytes:,} of {timing.stack_bytes:,} bytes ever used")
 

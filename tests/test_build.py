@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import serial
 from board_project import write_hello
+from shared import MODELS, needs_shared
 
 from generator.targets import Board, boards
 from host_tools.build import build, is_built, measure, pio_command
@@ -361,3 +362,23 @@ def test_the_stack_bound_covers_what_inferences_really_use(gen, tmp_path, board_
     assert 0 < used <= result.stack_bytes <= size
     assert not any("statics" in note or "over the" in note for note in result.notes), result.notes
     print(f"{board_id}: painted {used}, bound {result.stack_bytes}, reserved {size}")
+
+
+@needs_shared
+def test_the_buffer_of_the_text_protocol_is_no_surprise(gen, tmp_path):
+    model, folder = MODELS / "mlperf-vww96-int8.tflite", tmp_path / "vww"
+    assert gen("firmware", model, "--board", "netduinoplus2", "--out", folder).exit_code == 0
+    config = folder / "src" / "app_config.h"
+    notes = build(Project.open(folder)).notes
+    buffer = "#define SH_APP_DB_BUFFER 1"
+    config.write_text(config.read_text().replace(buffer, "#define SH_APP_DB_BUFFER 1 // unread"))
+
+    assert not [note for note in notes if "statics" in note]
+    assert [note for note in measure(Project.open(folder)).notes if "statics beside the arena take 2" in note]
+
+
+def test_the_stack_of_a_process_is_not_called_too_small(gen, tmp_path):
+    assert gen("firmware", "--board", "native", "--out", tmp_path / "d").exit_code == 0
+    notes = build(Project.open(tmp_path / "d")).notes
+
+    assert not [note for note in notes if "reserved" in note]

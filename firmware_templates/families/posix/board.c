@@ -22,8 +22,8 @@ static _Noreturn void give_up(const char *what)
     exit(1);
 }
 
-// Paints a piece of the stack below the caller; what main calls later grows into it. Taken at run
-// time, so that the static stack bound leaves it out.
+// Paints a piece of the stack below the caller; what main calls later grows into it. The static
+// stack bound counts it, and so has room for the host's libraries, which it cannot look into.
 static __attribute__((noinline)) void paint_stack(void)
 {
     volatile uint8_t *piece = __builtin_alloca(SH_BOARD_STACK_BYTES);
