@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from generator.console import emit_json, err, out, together
+from generator.console import Finite, emit_json, err, out, together
 from generator.errors import ShoehornError
 from generator.planner import remat
 
@@ -32,7 +32,7 @@ graph_options = together(
     ),
     click.option(
         "--seconds",
-        type=click.FloatRange(0, 86400, min_open=True),
+        type=Finite(0, 86400, min_open=True),
         metavar="N",
         help=f"With --graph: how long to try at most; decides the answer. Default: {_SECONDS:g}.",
     ),

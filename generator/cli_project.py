@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from generator import build, targets
 from generator.cli_buffers import buffer_options, plan_buffers
 from generator.cli_graph import graph_options, plan_graph
 from generator.cli_page import curve_json, page_options, points, print_curve, progress, write_page
 from generator.cli_plan import print_plan
-from generator.console import emit_json, err, json_option, out, print_table, together
+from generator.console import Finite, emit_json, err, json_option, out, print_table, together
 from generator.emit import bundle, mlperf
 from generator.paths import MODELS
 from generator.planner import Goal
@@ -52,7 +53,7 @@ _planning = together(
     ),
     click.option(
         "--recompute",
-        type=click.FloatRange(0),
+        type=Finite(0),
         metavar="PERCENT",
         help="MACs that may be computed again, in percent of the model's. "
         "Default: as many as --sram takes, none without it or with --minimize sram.",
@@ -120,6 +121,27 @@ def firmware(
     out.print(f"wrote {folder}: {len(files)} files; next: gen validate {folder}{emulate}", soft_wrap=True)
 
 
+_MODEL_ONLY = (
+    "board_id",
+    "sram",
+    "minimize",
+    "stream_input",
+    "recompute",
+    "disable",
+    "preserve",
+    "html",
+    "with_pareto",
+)
+"""What says nothing about a bare graph or a list of buffers."""
+
+
+def _given(ctx: click.Context, names: Sequence[str]) -> str:
+    """The first of these parameters that stands on the command line, as it is written there; or nothing."""
+    given = (p for p in ctx.command.params if p.name in names)
+    written = (p.opts[0] for p in given if ctx.get_parameter_source(p.name or "") is ParameterSource.COMMANDLINE)
+    return next(written, "")
+
+
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path), required=False)
 @click.option("--board", "board_id", metavar="BOARD", help="Plan with this board's kernels and within its SRAM.")
@@ -128,7 +150,9 @@ def firmware(
 @graph_options
 @buffer_options
 @json_option
+@click.pass_context
 def plan(
+    ctx: click.Context,
     model: Path | None,
     board_id: str | None,
     sram: int | None,
@@ -153,8 +177,8 @@ def plan(
         raise click.UsageError("--budget and --seconds go with --graph; MODEL takes --sram")
     if buffers is None and capacity is not None:
         raise click.UsageError("--capacity goes with --buffers; MODEL takes --sram")
-    if model is None and (html or with_pareto):
-        raise click.UsageError("--html and --pareto go with MODEL")
+    if model is None and (given := _given(ctx, _MODEL_ONLY)):
+        raise click.UsageError(f"{given} goes with MODEL")
     if graph is not None:
         plan_graph(graph, budget, seconds, as_json)
         return

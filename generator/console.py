@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
 from textwrap import fill
 from typing import Any, Protocol, TypeVar
 
@@ -27,6 +28,17 @@ _PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
 # A terminal has its own width; what goes to a file or a log is not folded at rich's default of 80.
 out = Console(width=None if sys.stdout.isatty() else 120, **_PLAIN)
 err = Console(stderr=True, **_PLAIN)
+
+
+class Finite(click.FloatRange):
+    """A number of a range; click's own range takes NaN, and infinity where it has no end."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = super().convert(value, param, ctx)
+        if not isfinite(found):
+            self.fail(f"{value} is no finite number.", param, ctx)
+        return found
+
 
 GAP = 2  # blanks between the columns of a table
 _LEAST_FOLDED = 16  # characters of a column that gives way

@@ -316,6 +316,7 @@ def test_a_streamed_input_makes_a_plan_of_its_own_and_its_rows_stand_in_the_step
         (["--board", "microbit", "--mlperf", "kws01"], "is no kws01 model"),
         (["no-such.tflite", "--board", "microbit"], "no-such.tflite: cannot be read"),
         ([str(ROOT / "README.md"), "--board", "microbit"], "unknown kind of model"),
+        ([str(ROOT), "--board", "microbit"], "is a folder; name a file that ends in .tflite"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(arguments: list[str], part: str, tmp_path: Path):
@@ -333,10 +334,33 @@ def test_what_cannot_be_is_refused_in_one_line(arguments: list[str], part: str, 
         ["firmware", "--board", "microbit", "--minimize", "both"],
         ["firmware", "--board", "microbit", "--mlperf", "zap"],
         ["zap"],
+        ["plan", str(DIGITS), "--recompute", "nan"],
+        ["plan", str(DIGITS), "--recompute", "inf"],
+        ["plan", "--graph", "g.json", "--budget", "9", "--seconds", "nan"],
     ],
 )
 def test_wrong_usage_exits_with_2(arguments: list[str]):
     assert gen(*arguments).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "named"),
+    [
+        (["--sram", "4k"], "--sram"),
+        (["--minimize", "time"], "--minimize"),
+        (["--stream-input"], "--stream-input"),
+        (["--board", "microbit"], "--board"),
+        (["--json", "--pareto"], "--pareto"),
+    ],
+)
+@pytest.mark.parametrize("subject", [["--graph", "g.json", "--budget", "9"], ["--buffers", "b.csv"]])
+def test_what_is_for_models_is_not_taken_in_silence_for_graphs_and_buffers(
+    option: list[str], named: str, subject: list[str]
+):
+    done = gen("plan", *subject, *option)
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1] == f"Error: {named} goes with MODEL"
 
 
 @pytest.mark.parametrize(("size", "arena"), [("3k", True), ("1k", False), ("3000", True), ("1M", True)])

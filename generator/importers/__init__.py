@@ -19,6 +19,8 @@ FILE_LIMIT_BYTES = 1 << 31  # offsets in a flatbuffer are 32 bits; also what we 
 
 def load(path: Path) -> Graph:
     """The verified graph of a model file, named after the file; ImportFault says what is wrong, in one line."""
+    if path.is_dir():
+        raise ImportFault(f"{path}: is a folder; name a file that ends in {' or '.join(IMPORTERS)}")
     importer = IMPORTERS.get(path.suffix.lower())
     if importer is None:
         known = ", ".join(IMPORTERS)
