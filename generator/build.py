@@ -64,7 +64,7 @@ def plan_model(
     try:
         made = schedule(graph, chosen, wish, say)
     except DoesNotFit as refusal:
-        raise _with_advice(refusal, graph, board) from refusal
+        raise _with_advice(refusal, graph, board, options.stream_input) from refusal
     uncut = Scheduled(graph, chosen, made.plan)
     unit = Unit(library_name(graph.name), made.graph, made.stages, made.plan)
     found = constants(unit)
@@ -94,13 +94,15 @@ def _capacity(board: Board | None, options: Options) -> int | None:
     return min((n for n in limits if n is not None), default=None)
 
 
-def _with_advice(refusal: DoesNotFit, graph: Graph, board: Board | None) -> DoesNotFit:
+def _with_advice(refusal: DoesNotFit, graph: Graph, board: Board | None, streamed: bool) -> DoesNotFit:
     """The refusal, with the place before it and what would help after it."""
     where = f"{graph.name} on {board.id}" if board else graph.name
     enough = [b.id for b in targets.boards() if b.arena_limit_bytes >= refusal.needed_bytes]
     cure = f"boards with room for it: {', '.join(enough)}" if enough else "no board of ours has room for it"
     if board is None or (board.id in enough):
         cure = f"--sram {refusal.needed_bytes} would do; {cure}"
+    if not streamed and len(graph.inputs) == 1 and graph.tensors[graph.inputs[0]].type.rows > 1:
+        cure += "; --stream-input never holds the whole input and may take less"
     message = f"{where}: {refusal}; {cure}; a smaller input makes every map smaller"
     return DoesNotFit(message, refusal.needed_bytes, refusal.available_bytes)
 

@@ -219,8 +219,10 @@ def test_a_model_that_does_not_fit_is_told_the_peak_and_what_would_help(tmp_path
         "the peak is step",
         "where these are alive: '",
         f"--sram {least}",
+        "--stream-input never holds the whole input",
     ):
         assert part in said
+    assert "--stream-input" not in refused("plan", DIGITS, "--sram", "500", "--recompute", "0", "--stream-input")
     assert not (tmp_path / "d").exists()
     assert gen("plan", DIGITS, "--sram", str(least), "--recompute", "0").exit_code == 0
 
