@@ -1,10 +1,11 @@
 """How long planning takes, and how that grows with the number of steps: every `road` model, stored and streamed.
 
     python -m tests.bench.planning [--models NAME ...] [--goals time sram] [--seconds N] [--out DIR]
+    python -m tests.bench.planning --plot DIR    draws DIR/planning.svg again, from DIR/planning.json
 
 Each plan is made by `gen plan` in a process of its own, start of Python included. A process that takes more than
 --seconds of wall time gets Ctrl-C, and if it does not end then, it is killed. Writes DIR/planning.json, planning.md and
-planning.png (CPU seconds over steps) as it goes, so a run that is cut loses nothing. What counts is CPU time, user and
+planning.svg (CPU seconds over steps) as it goes, so a run that is cut loses nothing. What counts is CPU time, user and
 system of all threads: it is that of an idle machine wherever the bench runs.
 """
 
@@ -37,6 +38,7 @@ ASKED = {
 ASKED_OF_ANY = 120
 ASKED_BYTES = 2 * 1024**3
 GRACE_SECONDS = 10.0  # between Ctrl-C and the end
+_RULER_STEPS = 300  # where the ruler of the plot has one second
 
 
 @dataclass(frozen=True)
@@ -139,13 +141,14 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
-    """CPU seconds over steps, both logarithmic."""
+    """CPU seconds over steps, both logarithmic; equal rows give equal bytes."""
     import matplotlib  # here, because a process starts with the peak memory of the one that started it
 
     matplotlib.use("Agg")
+    matplotlib.rcParams.update({"svg.hashsalt": "planning", "svg.fonttype": "none", "font.size": 10})
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(8, 5), dpi=110)
+    figure, axes = pyplot.subplots(figsize=(8, 4.6))
     for streamed, goal in ((s, g) for g in GOALS for s in (False, True)):
         dots = [
             (r.plan["steps"], r.used.cpu_seconds) for r in rows if r.plan and (r.streamed, r.goal) == (streamed, goal)
@@ -153,16 +156,23 @@ def plot(rows: Sequence[Row], path: Path) -> None:
         if dots:
             label = f"--minimize {goal}{' --stream-input' if streamed else ''}"
             axes.scatter(*zip(*dots, strict=True), s=28, alpha=0.75, marker="^" if streamed else "o", label=label)
-    axes.axhline(ASKED_OF_ANY, color="grey", linestyle=":", linewidth=1)
-    place = {"xy": (0.99, ASKED_OF_ANY), "xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
-    axes.annotate(f"asked: at most {ASKED_OF_ANY} s", color="grey", fontsize=8, **place)
+    _rulers(axes)
     axes.set(xscale="log", yscale="log", xlabel="steps of the plan", ylabel="CPU seconds of gen plan")
-    axes.set_title("Planning time of the road models")
+    axes.set_title(f"Planning time of {len({r.model for r in rows})} int8 models", fontsize=11)
     axes.grid(which="major", alpha=0.3)
-    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, 0.94))
+    axes.legend(fontsize=9, loc="upper left", bbox_to_anchor=(0, 0.93))
     figure.tight_layout()
-    figure.savefig(path)
+    figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)
+
+
+def _rulers(axes: Any) -> None:
+    """What was asked for, and what growth in proportion would look like."""
+    grey: dict[str, Any] = {"color": "grey", "linewidth": 1}
+    axes.axhline(ASKED_OF_ANY, linestyle=":", **grey)
+    place = {"xy": (0.99, ASKED_OF_ANY), "xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
+    axes.annotate(f"asked: at most {ASKED_OF_ANY} s", color="grey", fontsize=9, **place)
+    axes.plot((_RULER_STEPS, 30 * _RULER_STEPS), (1, 30), linestyle="--", label="in proportion to steps", **grey)
 
 
 def save(rows: Sequence[Row], folder: Path) -> None:
@@ -171,13 +181,23 @@ def save(rows: Sequence[Row], folder: Path) -> None:
     (folder / "planning.md").write_text(table(rows))
 
 
+def saved(folder: Path) -> list[Row]:
+    """What save() wrote."""
+    rows = json.loads((folder / "planning.json").read_text())
+    return [Row(**{**row, "used": Used(**row["used"])}) for row in rows]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", choices=ROAD, default=list(ROAD), metavar="NAME")
     parser.add_argument("--goals", nargs="+", choices=GOALS, default=list(GOALS))
     parser.add_argument("--seconds", type=float, default=300.0, help="wall time that one plan may take")
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    parser.add_argument("--plot", type=Path, metavar="DIR", help="measure nothing")
     options = parser.parse_args()
+    if options.plot:
+        plot(saved(options.plot), options.plot / "planning.svg")
+        return
     options.out.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     try:
@@ -186,7 +206,7 @@ def main() -> None:
             save(rows, options.out)
             print(table(rows[-1:]).strip().splitlines()[2 if rows[-1].plan else -1], flush=True)
     finally:
-        plot(rows, options.out / "planning.png")
+        plot(rows, options.out / "planning.svg")
     faults = sum(bool(row.faults) for row in rows)
     print(f"{len(rows)} plans, {faults} over what was asked or ended badly; see {options.out / 'planning.md'}")
 
