@@ -309,6 +309,18 @@ def test_a_streamed_input_makes_a_plan_of_its_own_and_its_rows_stand_in_the_step
     assert "digits_input(" not in header
 
 
+@pytest.mark.parametrize("options", [[], ["--stream-input"]], ids=["whole", "streamed"])
+def test_the_folder_s_readme_names_functions_that_the_library_has(options: list[str], tmp_path: Path):
+    folder = tmp_path / "d"
+    assert gen("firmware", "--board", "microbit", *options, "--out", folder).exit_code == 0
+    header = (folder / "lib" / "digits" / "src" / "digits.h").read_text()
+    named = set(re.findall(r"`(digits_\w+)\(\)`", (folder / "README.md").read_text()))
+    declared = set(re.findall(r"\b(digits_\w+)\(", header))
+
+    assert named <= declared
+    assert {"digits_output", "digits_push_row" if options else "digits_run"} <= named
+
+
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [

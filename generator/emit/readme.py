@@ -20,7 +20,8 @@ def _use(unit: Unit) -> list[str]:
     """How the functions go together."""
     if unit.streamed is None:
         return [
-            *_use(unit),
+            f"Write the inputs, call `{unit.name}_run()`, read the outputs. An inference uses the inputs' bytes for",
+            "other things, so write them before each one.",
         ]
     type_ = unit.type(unit.streamed)
     rows = f"{type_.rows} rows of {type_.row_bytes} bytes"
@@ -66,8 +67,7 @@ def readme(unit: Unit, board: Board) -> str:
             *_ends(unit, "input", unit.graph.inputs),
             *_ends(unit, "output", unit.graph.outputs),
             "",
-            f"Write the inputs, call `{unit.name}_run()`, read the outputs. An inference uses the inputs' bytes for",
-            "other things, so write them before each one.",
+            *_use(unit),
             "",
         )
     )
