@@ -19,7 +19,7 @@ from shared import DATA, needs_shared
 
 from generator.cli import main
 from generator.planner import remat
-from generator.planner.remat import Effort, Graph, GraphError, Status, rematerialise, retention, solver
+from generator.planner.remat import Effort, Graph, GraphError, Status, rematerialise, retention, solver, staged
 from generator.planner.remat.check import check
 from generator.planner.remat.graph import parse
 from generator.planner.remat.memory import duration, peak, pruned, working_set
@@ -103,29 +103,6 @@ def optimum(graph: Graph, budget: int, copies: int | None = None) -> int | None:
     return shortest(((0,) * n, 0), moves, lambda state: all(state[0]))
 
 
-def staged_optimum(graph: Graph, budget: int, copies: int) -> int | None:
-    """The least duration in MOCCASIN's space: the graph's order of first runs, and before each of them earlier nodes
-    again, by rank, no node more than `copies` times. A copy is held until its last reader, as (4) has it.
-    """
-    n = len(graph.names)
-
-    def moves(state: State) -> Iterator[tuple[int, State]]:
-        stage, after, runs, held = state
-        for v in range(stage + 1):
-            if v < stage and held >> v & 1:
-                yield 0, (stage, after, runs, held & ~(1 << v))
-                continue
-            if v < after or stage == n or runs[v] == copies:
-                continue
-            memory = graph.sizes[v] + sum(graph.sizes[u] for u in graph.nodes if held >> u & 1)
-            if memory > budget or any(not held >> u & 1 for u in graph.inputs[v]):
-                continue
-            to = (stage + 1, 0) if v == stage else (stage, v + 1)
-            yield graph.durations[v], (*to, (*runs[:v], runs[v] + 1, *runs[v + 1 :]), held | 1 << v)
-
-    return shortest((0, 0, (0,) * (n + 1), 0), moves, lambda state: state[0] == n)
-
-
 def limit(deterministic: float = 20.0) -> Limit:
     return Limit(deterministic, monotonic() + 60)
 
@@ -160,24 +137,11 @@ def test_every_milestone_gives_a_true_bound(graph: Graph, part: float):
         assert step.sequence is None or peak(graph, step.sequence) <= budget
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
-@given(graphs(largest=5), st.floats(0, 1), st.integers(1, 3))
-def test_retention_intervals_are_exact_in_the_given_order(graph: Graph, part: float, copies: int):
-    budget = budget_of(graph, part)
-    found = retention.solve(graph, budget, retention.Options((copies,) * len(graph.names)), limit())
-    least = staged_optimum(graph, budget, copies)
-
-    assert found.proven
-    assert (found.sequence and duration(graph, found.sequence)) == least
-    assert found.bound == (remat.LIMIT if least is None else least)
-
-
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(graphs(largest=4), st.floats(0, 1), st.integers(1, 2))
 def test_retention_intervals_are_exact_in_any_order(graph: Graph, part: float, copies: int):
     budget = budget_of(graph, part)
-    options = retention.Options((copies,) * len(graph.names), free_order=True)
-    found = retention.solve(graph, budget, options, limit())
+    found = retention.solve(graph, budget, retention.Options((copies,) * len(graph.names)), limit())
 
     assert found.proven
     assert (found.sequence and duration(graph, found.sequence)) == optimum(graph, budget, copies)
@@ -289,7 +253,7 @@ def test_a_frozen_search_keeps_the_order_of_first_runs_and_finds_the_models_best
     budget = int(0.7 * peak(graph, graph.order))
     search = Search(graph, budget, 60_000_000, lambda: True)
     search.run(FROZEN, 0)
-    found = retention.solve(graph, budget, retention.Options((2,) * len(graph.names)), limit(), search.best)
+    found = staged.solve(graph, budget, (2,) * len(graph.names), limit())
 
     assert search.best is not None and tuple(dict.fromkeys(search.best)) == graph.order
     assert found.proven and search.duration == found.bound

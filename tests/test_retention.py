@@ -74,11 +74,11 @@ def below(problem: Problem, part: float) -> int:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(problems(), st.floats(0, 1))
-def test_the_model_with_a_free_order_reaches_the_least_of_all_sequences(problem: Problem, part: float):
+def test_the_model_reaches_the_least_of_all_sequences(problem: Problem, part: float):
     graph, terms = problem
     budget = below(problem, part)
     best = min((duration(graph, s) for s in every(graph, terms) if memory(graph, terms, s) <= budget), default=None)
-    found = retention.solve(graph, budget, retention.Options(terms.most, True, terms), limit())
+    found = retention.solve(graph, budget, retention.Options(terms.most, terms), limit())
 
     assert found.proven
     if best is None:

@@ -95,7 +95,7 @@ class _Solve:
         if self._proven or len(self._graph.names) > _SMALL:
             return
         copies, all_there_are = _copies(self._graph, self._search)
-        options = retention.Options(copies, free_order=True)
+        options = retention.Options(copies)
         found = retention.solve(self._graph, self._budget, options, self._limit(), self._search.best)
         if found.sequence is not None:
             self._search.offer(found.sequence)

@@ -1,8 +1,7 @@
-"""MOCCASIN's model in CP-SAT: retention intervals (Bartan et al., ICML 2023, equations 1 to 8).
+"""MOCCASIN's model in CP-SAT: retention intervals (Bartan et al., ICML 2023, equations 1 to 8), the order free.
 
-Copy i of node v is active or not (a), starts at an event s and is kept until event e. With the order of first copies
-fixed, event (j, k) is the chance to run the node of rank k in stage j >= k; stage j ends with the first run of the node
-of rank j, and events are numbered stage after stage. With a free order, any copy may start at any event.
+Copy i of node v is active or not (a), starts at an event s and is kept until event e; any copy may start at any event.
+Where the order of first copies is fixed, `staged.py` puts the same intervals another way.
 
 Beyond the paper, a node's step may take memory of its own, an interval of that one event; and it may take over bytes of
 the input that it is the last to read: these leave the input's interval one event earlier.
@@ -24,18 +23,15 @@ from generator.planner.remat.units import scaled
 
 @dataclass(frozen=True)
 class Options:
-    """`copies` of each node at most, C_v (`terms.most` does not count here); the order of first copies is the graph's
-    unless it is free.
-    """
+    """`copies` of each node at most, C_v (`terms.most` does not count here)."""
 
     copies: tuple[int, ...]
-    free_order: bool = False
     terms: Terms = PLAIN
 
 
 @dataclass(frozen=True)
 class Found:
-    """A sequence within the budget, or None; `bound` holds for this model's sequences: its copies, its order.
+    """A sequence within the budget, or None; `bound` holds for the model's sequences: its copies, its order.
 
     Where there are none, the bound is 2^62.
     """
@@ -82,8 +78,7 @@ class _Model:
         sizes, unit = scaled((*graph.sizes, *extra), max(options.copies), upwards=True)
         self._sizes, self._extra, self._budget = sizes[:n], sizes[n:], budget // unit
         self._durations, self.duration_unit = scaled(graph.durations, max(options.copies))
-        self._rank = {v: rank for rank, v in enumerate(graph.order)}
-        self._events = sum(options.copies) if options.free_order else _event(len(graph.order), 0)
+        self._events = sum(options.copies)
         self._copies = [(v, i) for v in graph.nodes for i in range(options.copies[v])]
         self._reads: dict[tuple[_Copy, _Copy], cp_model.IntVar] = {}  # (copy of an input, copy of its reader)
         self._variables()
@@ -96,18 +91,8 @@ class _Model:
         """(2), (8): starts and ends in their domains, start <= end."""
         m, last = self.model, self._events - 1
         self._active = {c: m.new_bool_var(f"a{c}") for c in self._copies}
-        self._start_domain = {(v, i): self._starts(v, i) for v, i in self._copies}
-        self._start = {c: m.new_int_var_from_domain(self._start_domain[c], f"s{c}") for c in self._copies}
+        self._start = {c: m.new_int_var(0, last, f"s{c}") for c in self._copies}
         self._end = {c: m.new_int_var(0, last, f"e{c}") for c in self._copies}
-
-    def _starts(self, v: int, copy: int) -> cp_model.Domain:
-        """The events at which a copy may start; the first of a fixed order has only one."""
-        if self._options.free_order:
-            return cp_model.Domain(0, self._events - 1)
-        rank = self._rank[v]
-        stages = [rank] if copy == 0 else range(rank + 1, len(self._graph.order))
-        # A node of the last rank has no stage to be run in again: its other copies stay inactive.
-        return cp_model.Domain.from_values([_event(stage, rank) for stage in stages] or [_event(rank, rank)])
 
     def _copies_follow_each_other(self) -> None:
         """(3): a copy ends before the next one starts; the next one is active only if it is."""
@@ -151,12 +136,11 @@ class _Model:
         taken = self.model.new_bool_var(f"t{c}{takers}")
         ways = []
         for reader in ((v, j) for v in takers for j in range(self._options.copies[v])):
-            if (read := self._reads.get((c, reader))) is not None:
-                way = self.model.new_bool_var(f"t{c}{reader}")
-                self.model.add_implication(way, read)
-                self.model.add_implication(way, self._active[reader])
-                self.model.add(self._end[c] == self._start[reader]).only_enforce_if(way)
-                ways.append(way)
+            way = self.model.new_bool_var(f"t{c}{reader}")
+            self.model.add_implication(way, self._reads[c, reader])
+            self.model.add_implication(way, self._active[reader])
+            self.model.add(self._end[c] == self._start[reader]).only_enforce_if(way)
+            ways.append(way)
         self.model.add_bool_or([*ways, taken.negated()])
         return taken
 
@@ -164,39 +148,30 @@ class _Model:
         """(5): some active copy of each input started before the reader does and is kept until then."""
         for u, v in self._graph.edges:
             for j in range(self._options.copies[v]):
-                reads = []
-                for i in range(self._options.copies[u]):
-                    if (read := self._read((u, i), (v, j))) is not None:
-                        reads.append(read)
-                        self._reads[(u, i), (v, j)] = read
+                reads = [self._read((u, i), (v, j)) for i in range(self._options.copies[u])]
                 self.model.add_bool_or([*reads, self._active[v, j].negated()])
 
-    def _read(self, source: _Copy, reader: _Copy) -> cp_model.IntVar | None:
-        """A Boolean: this copy of the reader reads that copy of its input. None: it never can."""
-        if self._start_domain[source].min() >= self._start_domain[reader].max():
-            return None
+    def _read(self, source: _Copy, reader: _Copy) -> cp_model.IntVar:
+        """A Boolean: this copy of the reader reads that copy of its input."""
         read = self.model.new_bool_var(f"x{source}{reader}")
         self.model.add_implication(read, self._active[source])
         self.model.add(self._start[source] + 1 <= self._start[reader]).only_enforce_if(read)
         self.model.add(self._start[reader] <= self._end[source]).only_enforce_if(read)
+        self._reads[source, reader] = read
         return read
 
     def _starts_differ(self) -> None:
-        """(6): with a fixed order the domains are apart already."""
-        if self._options.free_order:
-            steps = [
-                self.model.new_optional_fixed_size_interval_var(self._start[c], 1, self._active[c], f"step{c}")
-                for c in self._copies
-            ]
-            self.model.add_no_overlap(steps)
+        """(6)"""
+        steps = [
+            self.model.new_optional_fixed_size_interval_var(self._start[c], 1, self._active[c], f"step{c}")
+            for c in self._copies
+        ]
+        self.model.add_no_overlap(steps)
 
     def _every_node_is_run(self) -> None:
-        """(7); and where the order is fixed, a node of the last rank has but one copy."""
+        """(7)"""
         for v in self._graph.nodes:
             self.model.add(self._active[v, 0] == 1)
-            if not self._options.free_order and self._rank[v] == len(self._graph.order) - 1:
-                for i in range(1, self._options.copies[v]):
-                    self.model.add(self._active[v, i] == 0)
 
     def minimize_duration(self) -> None:
         """(1), within the budget."""
@@ -211,35 +186,19 @@ class _Model:
         self.model.minimize(capacity)
 
     def hint(self, sequence: Sequence[int]) -> None:
-        """Tells the solver a sequence, brought into the model's events."""
-        placed = self._placed(sequence)
-        last = last_readers(self._graph, [v for _, v in placed])
+        """Tells the solver a sequence; steps beyond the model's events and copies are left out."""
+        last = last_readers(self._graph, sequence)
         seen: dict[int, int] = {}
-        for step, (event, v) in enumerate(placed):
+        for step, v in enumerate(sequence[: self._events]):
             i = seen.get(v, 0)
             seen[v] = i + 1
             if i < self._options.copies[v]:
-                self.model.add_hint(self._start[v, i], event)
-                self.model.add_hint(self._end[v, i], placed[last[step]][0])
+                self.model.add_hint(self._start[v, i], step)
+                self.model.add_hint(self._end[v, i], min(last[step], self._events - 1))
         for v, i in self._copies:
             self.model.add_hint(self._active[v, i], i < seen.get(v, 0))
-
-    def _placed(self, sequence: Sequence[int]) -> list[tuple[int, int]]:
-        """(event, node) of each step: within a stage by rank, each node once."""
-        if self._options.free_order:
-            return list(enumerate(sequence))[: self._events]
-        stage, events = 0, set()
-        for v in sequence:
-            events.add((_event(max(stage, self._rank[v]), self._rank[v]), v))
-            stage += self._rank[v] == stage
-        return sorted(events)
 
     def sequence(self, answer: solver.Answer) -> tuple[int, ...]:
         """The active copies by their starts."""
         active = [c for c in self._copies if answer.value(self._active[c])]
         return tuple(v for v, _ in sorted(active, key=lambda c: answer.value(self._start[c])))
-
-
-def _event(stage: int, rank: int) -> int:
-    """The number of the event at which the node of this rank may be run in this stage."""
-    return stage * (stage + 1) // 2 + rank

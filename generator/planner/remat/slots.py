@@ -55,16 +55,19 @@ def offered(graph: Graph, terms: Terms, sequence: Sequence[int], far: int, more:
 
 def solve(
     graph: Graph, slots: Sequence[int], budget: int, limit: solver.Limit, terms: Terms = PLAIN,
-    hint: Sequence[int] = (),
+    hint: Sequence[int] = (), in_order: bool = False,
 ) -> Found:  # fmt: skip
     """The shortest choice of slots that runs every node within the budget; `hint` names slots that do.
 
-    The bound holds for choices of these slots only. Every node has a slot, behind one of each of its inputs.
+    The bound holds for choices of these slots only. Every node has a slot, behind one of each of its inputs; where the
+    choice is `in_order`, every node's first slot is run.
     """
     model = _Model(graph, slots, budget, terms)
+    if in_order:
+        model.run_first_slots()
     if hint:
         model.hint(hint)
-    answer = solver.solve(model.model, limit)
+    answer = solver.solve(model.model, limit, probe=not in_order)
     sequence = model.sequence(answer) if answer.has_answer else None
     if sequence is not None and peak(graph, sequence, terms) > budget:
         sequence = None
@@ -87,6 +90,7 @@ class _Model:
         for v, points in enumerate(self._points()):
             self._gaps(v, points)
         self._nodes_find_their_inputs()
+        self._no_node_is_run_too_often()
         self._slots_fit()
         durations, self.unit = scaled(graph.durations, len(slots))
         self.model.minimize(sum(durations[v] * r for v, r in zip(slots, self._run, strict=True)))
@@ -121,6 +125,20 @@ class _Model:
                 # Where no slot of the input comes before, this one cannot be run.
                 kept = [self._before[u, t]] if (u, t) in self._before else []
                 self.model.add_bool_or([*kept, self._run[t].negated()])
+
+    def _no_node_is_run_too_often(self) -> None:
+        runs: list[list[cp_model.IntVar]] = [[] for _ in self._graph.nodes]
+        for v, run in zip(self._slots, self._run, strict=True):
+            runs[v].append(run)
+        for most, chances in zip(self._terms.most, runs, strict=False):  # without entries there is no limit
+            if len(chances) > most:
+                self.model.add(sum(chances) <= most)
+
+    def run_first_slots(self) -> None:
+        """Keeps the order of first copies."""
+        first = {v: t for t, v in reversed(list(enumerate(self._slots)))}
+        for t in first.values():
+            self.model.add(self._run[t] == 1)
 
     def _slots_fit(self) -> None:
         across: dict[int, cp_model.IntVar] = {}  # by node: kept across the present slot
