@@ -5,7 +5,7 @@ How time is predicted: predict.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -41,24 +41,40 @@ def predicted(made: Scheduled) -> Point:
     return Point(plan.arena_bytes, len(plan.steps), macs, again, predict.instructions(plan, stages))
 
 
-def curve(graph: Graph, stages: Sequence[Stage], streamed: bool, say: Callable[[str], None]) -> tuple[Point, ...]:
+def curve(
+    graph: Graph, stages: Sequence[Stage], streamed: bool, say: Callable[[str], None]
+) -> tuple[tuple[Point, ...], bool]:
     """The plans that no other one beats, smallest arena first; the input is `streamed` in all of them or in none.
 
-    `say` gets a line before each plan is made.
+    Also whether they are all that there are: after Ctrl-C the curve has the plans made until then. `say` gets a line
+    before each plan is made.
     """
+    found: set[Point] = set()
+    try:
+        for made in _plans(graph, stages, streamed, say):
+            found.add(predicted(made))
+            if made.plan.outcome.interrupted:
+                return _undominated(found), False
+    except KeyboardInterrupt:
+        return _undominated(found), False
+    return _undominated(found), True
+
+
+def _plans(graph: Graph, stages: Sequence[Stage], streamed: bool, say: Callable[[str], None]) -> Iterator[Scheduled]:
+    """The smallest arenas, then the fastest plan within each budget."""
     say("the smallest arena")
     once = schedule(graph, stages, Wish(Goal.SRAM, None, streamed))
+    yield once
     say("the smallest arena with MACs computed again")
     most_macs = int(graph.macs * MOST_AGAIN)
     again = schedule(graph, stages, Wish(Goal.SRAM, None, streamed, most_macs))
-    found = {predicted(once), predicted(again)}
+    yield again
     least, low, high = again.plan.arena_bytes, once.plan.arena_bytes, once.plan.outcome.whole_tensor_bytes
     budgets = [*_between(least, low, BELOW), low, *_between(low, high, ABOVE - 2), high]
     for i, budget in enumerate(dict.fromkeys(budgets)):
         say(f"plan {i + 1} of {len(budgets)}, within {budget:,} bytes")
         with suppress(DoesNotFit):  # rows did not pack into it, and a smaller plan is on the curve already
-            found.add(predicted(schedule(graph, stages, Wish(Goal.TIME, budget, streamed, most_macs))))
-    return _undominated(found)
+            yield schedule(graph, stages, Wish(Goal.TIME, budget, streamed, most_macs))
 
 
 def _between(low: int, high: int, count: int) -> list[int]:

@@ -78,6 +78,11 @@ class Outcome:
     solve_seconds: float
     reason: str = ""  # why the search ended
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the search."""
+        return self.reason.startswith("interrupted")
+
 
 @dataclass(frozen=True)
 class Cascade:

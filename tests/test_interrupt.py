@@ -128,3 +128,14 @@ def test_a_model_gets_a_checked_plan_or_one_word_and_never_half_a_page(after: fl
     else:
         assert (done.returncode, done.stdout, done.stderr) == (130, "", "gen: interrupted\n")
         assert not page.exists()
+
+
+@needs_shared
+def test_a_curve_ends_with_the_plans_made_so_far(tmp_path: Path):
+    model, page = MODELS / "resnet20-cifar10-int8.tflite", tmp_path / "plan.html"
+    done = interrupted(model, "--pareto", "--html", page, "--json", after=4)
+    curve = json.loads(done.stdout)["pareto"]
+
+    assert (done.returncode, done.stderr) == (0, "note: interrupted; the curve has the plans made so far\n")
+    assert all(point["arena_bytes"] > 0 for point in curve) and len(curve) < 7
+    assert page.read_text().rstrip().endswith("</html>")
