@@ -1,8 +1,9 @@
 """Rows in an order of their own, computed again where that keeps the peak within a budget at the least extra work.
 
 A given order, that of modes.py say, becomes a sequence of bands of rows (stepgraph.py), coarse ones first. The local
-search of remat looks for an order that needs nothing twice. Where it finds none, ops are cloned (clones.py) or retraced
-(retrace.py), and the search goes on from there with order and copies free. Where bands are few, retention intervals in
+search of remat looks for an order that needs nothing twice. Where it finds none, it goes on in fine bands with order
+and copies free; from far above a budget it comes down rung by rung. Where that is not enough, or rows are few, ops are
+cloned (clones.py) or retraced (retrace.py), and it starts again from there. Where bands are few, retention intervals in
 CP-SAT (retained.py) end it. What is found is counted again row by row (replay.py), and rows that nobody needs go.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from operator import itemgetter
 from time import monotonic
 
@@ -31,9 +33,10 @@ PHASES = (Phase(5e-4, 5e-7, 0.4), Phase(5e-5, 1e-7, 0.25), Phase(5e-6, 1e-7, 0.2
 _TRIES_PER_SECOND = 60  # sequences weighed before the search
 _SEARCH_SHARE = 0.6  # of the seconds
 _CLONED_ROWS_PER_SECOND = 8000  # rows of problems with clones, for each of the seed budgets
-_SEED_BUDGETS = (1.0, 0.9, 0.8)
+_SEED_BUDGETS = (1.0, 0.9, 0.8)  # where rows are few
 _RETAIN_SHARE = 0.5  # of the seconds, as CP-SAT counts them
 _TRIED = (1.0, 0.85, 0.7)  # of the budget
+_RUNG = 0.05  # of the peak: how much lower the next order has to be, on the way to a budget
 _ROUNDS = 10  # budgets tried for the lowest peak
 _FIRST_CUT = 0.08  # part of the peak that is tried to be saved; half of it after each failure
 _LAST_CUT = 0.004
@@ -53,10 +56,13 @@ class Order:
     @property
     def reason(self) -> str:
         """What is known of how little has to be computed again, in words."""
-        if self.least_work is None or self.work == self.once:
-            return ""
-        more, least = (100 * (work - self.once) / max(1, self.once) for work in (self.work, self.least_work))
-        return f"{more:.2f} % more work; at the places tried for rows again no choice takes less than {least:.2f} %"
+        more, least = (
+            100 * (work - self.once) / max(1, self.once) for work in (self.work, self.least_work or self.once)
+        )
+        found = "" if self.work == self.once else f"{more:.2f} % more work, the least found"
+        if self.least_work is None or not found:
+            return found
+        return f"{found}; at the places tried for rows again no choice takes less than {least:.2f} %"
 
 
 def again(problem: Problem, start: Sequence[Event], budget: int, effort: Effort | None = None) -> list[Event] | None:
@@ -74,14 +80,50 @@ def recomputed(
     the clock says `effort.stop`. CP-SAT is asked about problems of up to `most_rows` rows. Raises OrderFault where
     `start` does not run.
     """
-    flow = Flow(problem)
-    start = _single(start)
-    said = replay(flow, start)
-    if said.peak <= budget:
-        return Order(list(start), said.work, said.work)
-    if least(flow) > budget:
-        return None
-    return _Ask(flow, start, budget, effort or Effort(), most_rows).answer()
+    found = next(lower_and_lower(problem, start, (budget,), effort, most_rows), None)
+    return found if found is not None and replay(Flow(problem), found.events).peak <= budget else None
+
+
+def lower_and_lower(
+    problem: Problem,
+    start: Sequence[Event],
+    budgets: Sequence[int],
+    effort: Effort | None = None,
+    most_rows: int = MOST_NODES,
+) -> Iterator[Order]:
+    """The same for each of these budgets, each from the order before it, until none is found.
+
+    The last one may then be an order that came near its budget.
+    """
+    flow, effort, now = Flow(problem), effort or Effort(), _single(start)
+    for budget in budgets:
+        if least(flow) > budget:
+            return
+        near = _near(flow, now, budget, effort)
+        said = replay(flow, near)
+        found = _Ask(flow, near, budget, effort, most_rows).answer() if _rung(said.peak) <= budget else None
+        if found is None:
+            if near is not now:
+                yield Order(near, said.work, said.work)
+            return
+        yield found
+        now = found.events
+
+
+def _near(flow: Flow, start: list[Event], budget: int, effort: Effort) -> list[Event]:
+    """An order at most a rung above the budget, or as near as it comes."""
+    now = start
+    while (budget_now := _rung(replay(flow, now).peak)) > budget:
+        tried = _Try(flow, now, budget_now, effort, few=False)
+        found = tried.directly() or tried.elsewhere()
+        if found is None:
+            break
+        now = found[1]
+    return now
+
+
+def _rung(peak: int) -> int:
+    return int(peak * (1 - _RUNG))
 
 
 def reordered(problem: Problem, start: Sequence[Event], effort: Effort | None = None) -> list[Event]:
@@ -139,7 +181,8 @@ class _Level:
     """The problem in bands of one fineness, and the search there."""
 
     def __init__(self, flow: Flow, start: Sequence[Event], budget: int, nodes: int, work: int, end: float) -> None:
-        self.steps: StepGraph = step_graph(flow, nodes)
+        self._budget = budget
+        self.steps: StepGraph = _steps(flow, nodes)
         self.order = self.steps.sequence(start)
         self.once = sum(self.steps.graph.durations)
         graph = replace(self.steps.graph, order=self.order)
@@ -151,14 +194,24 @@ class _Level:
         return self.search.best
 
     def anneal(self, start: Sequence[int], phases: tuple[Phase, ...]) -> tuple[int, ...] | None:
-        """The best sequence, from this one on."""
+        """The best sequence, from this one on. Where it ends a little above the budget, it goes on once more."""
         if not self.search.restart(start):
             return None
+        self._run(phases)
+        if self.search.best is None and self.search.over <= self._budget:
+            self._run(phases)
+        return self.search.best
+
+    def _run(self, phases: tuple[Phase, ...]) -> None:
         for phase in phases:
             self.search.run(phase, self.once)
             if self.search.best is not None:
                 self.search.restart(self.search.best)
-        return self.search.best
+
+
+@lru_cache(len(NODES))
+def _steps(flow: Flow, nodes: int) -> StepGraph:
+    return step_graph(flow, nodes)
 
 
 def _levels(flow: Flow, start: Sequence[Event], budget: int, effort: Effort, share: float) -> Iterator[_Level]:
@@ -174,18 +227,21 @@ class _Ask:
     """Tries within the budget and below it, for what goes lower may need less elsewhere; then what to keep instead."""
 
     def __init__(self, flow: Flow, start: Sequence[Event], budget: int, effort: Effort, most_rows: int) -> None:
-        self._flow, self._start, self._budget, self._effort = flow, start, budget, effort
+        self._flow, self._start, self._budget, self._effort = flow, list(start), budget, effort
         self._rows = sum(flow.rows[name] for name in flow.born)
         self._few = self._rows <= most_rows
         self._once = sum(op.row_cost * flow.rows[op.writes] for op in flow.problem.ops if op.name != DELIVERY)
         self._end = monotonic() + (effort.seconds if effort.stop is None else effort.stop)
 
     def answer(self) -> Order | None:
+        said = replay(self._flow, self._start)
+        if said.peak <= self._budget:
+            return Order(self._start, said.work, self._once)
         found: list[tuple[int, list[Event]]] = []
         for part in _TRIED if self._few else _TRIED[:1]:
             budget = max(least(self._flow), int(self._budget * part))
             left = max(0.0, self._end - monotonic())
-            tried = _Try(self._flow, self._start, budget, Effort(self._effort.seconds, left)).answer()
+            tried = _Try(self._flow, self._start, budget, Effort(self._effort.seconds, left), self._few).answer()
             if tried is not None:
                 found.append(tried)
                 if tried[0] == self._once:
@@ -213,8 +269,8 @@ class _Ask:
 class _Try:
     """The road from an order that is too high to one that fits."""
 
-    def __init__(self, flow: Flow, start: Sequence[Event], budget: int, effort: Effort) -> None:
-        self._flow, self._start, self._budget = flow, start, budget
+    def __init__(self, flow: Flow, start: Sequence[Event], budget: int, effort: Effort, few: bool) -> None:
+        self._flow, self._start, self._budget, self._few = flow, start, budget, few
         self._clones = int(effort.seconds * _CLONED_ROWS_PER_SECOND / (1 + sum(map(len, flow.last_user.values()))))
         self._tries = int(effort.seconds * _TRIES_PER_SECOND)
         self._levels = list(_levels(flow, start, budget, effort, _SEARCH_SHARE / len(NODES)))
@@ -222,16 +278,23 @@ class _Try:
 
     def answer(self) -> tuple[int, list[Event]] | None:
         """The least work found, and its order."""
-        for level in self._levels:
+        once = len(self._start) == sum(self._flow.rows[name] for name in self._flow.writes)
+        for level in self._levels if once else ():
             self._take(level, level.reorder())
             if self._best is not None:
                 return self._best
-        self._again()
+        found = self.directly()
+        return self.elsewhere() if found is None or self._few else found
+
+    def directly(self) -> tuple[int, list[Event]] | None:
+        """In fine bands, from the order given."""
+        finest = self._levels[-1]
+        self._take(finest, finest.anneal(finest.steps.repeated(self._start), PHASES))
         return self._best
 
-    def _again(self) -> None:
-        """Recomputing: clones, then bands from coarse to fine, each from the best so far or else from a guess."""
-        for part in _SEED_BUDGETS:  # what goes lower is at times cheaper too
+    def elsewhere(self) -> tuple[int, list[Event]] | None:
+        """From clones, then in bands from coarse to fine, each from the best so far or else from a guess."""
+        for part in _SEED_BUDGETS if self._few else _SEED_BUDGETS[:1]:  # what goes lower is at times cheaper too
             budget = max(least(self._flow), int(self._budget * part))
             self._keep(lowest(self._flow.problem, self._start, budget, self._clones))
         found: tuple[int, ...] | None = None
@@ -248,6 +311,7 @@ class _Try:
                 self._take(level, start)
             found, coarser = level.anneal(start, phases), level
             self._take(level, found)
+        return self._best
 
     def _take(self, level: _Level, sequence: Sequence[int] | None) -> None:
         if sequence is not None:

@@ -10,7 +10,7 @@ from time import perf_counter
 
 from generator.plan import Cascade, Outcome, Plan, Status
 from generator.planner import greedy
-from generator.planner.again import again, least, reordered, tightest
+from generator.planner.again import least, lower_and_lower, reordered, tightest
 from generator.planner.cascade import Composite, applied
 from generator.planner.flow import Event, Flow
 from generator.planner.modes import Found, Modes
@@ -24,7 +24,7 @@ _SPARE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the capacity: rows may not pack
 
 _LEAST_SECONDS, _MOST_SECONDS, _ROWS_PER_SECOND = 2.0, 24.0, 100  # of effort for orders of their own
 _PATIENCE = 20  # times as long by the clock, so that effort decides on any machine
-_SPARE_AGAIN = (0.0, 0.04)  # the same where each try takes long
+_SPARE_AGAIN = (0.0, 0.03, 0.06, 0.1, 0.15)  # the same for orders that are less regular
 _PACKED = 8  # orders of rows placed in the search for the smallest arena
 _LONG = 8  # ops between a tensor's writer and its last reader
 _LESS = (0.9, 0.8, 0.7, 0.6, 0.5)  # of the peak without computing again
@@ -36,6 +36,7 @@ class Candidates:
     def __init__(self, problem: Problem, most_macs: int | None, say: Callable[[str], None]) -> None:
         self._problem, self._most_macs, self._say = problem, most_macs, say
         self._started = perf_counter()
+        self._came_near = False  # rows were computed again, for a budget given
 
     @cached_property
     def whole(self) -> Plan:
@@ -77,7 +78,7 @@ class Candidates:
             if self._most_macs is None or found.extra_macs <= self._most_macs:
                 yield self._plan(found)
         if self._most_macs != 0 and self.at_least()[0] <= capacity:
-            yield from self._less_and_less([int(capacity * (1 - part)) for part in _SPARE_AGAIN])
+            yield from self._again([int(capacity * (1 - part)) for part in _SPARE_AGAIN], capacity)
 
     def smallest(self) -> Iterator[Plan]:
         """Plans for the smallest arena."""
@@ -93,8 +94,8 @@ class Candidates:
             self._say("blocks in bands")
             yield from self._lowest()
         yield from self._reordered(plain.peak - 1)
-        if self._most_macs != 0 and _long_skips(self._problem):
-            yield from self._less_and_less([int(plain.peak * part) for part in _LESS])
+        if self._most_macs != 0 and not self._came_near and _long_skips(self._problem):
+            yield from self._again([int(plain.peak * part) for part in _LESS])
 
     def _rows(self, most_bytes: int, bound: int) -> Iterator[Plan]:
         """Plans by rows with no peak above this."""
@@ -143,20 +144,20 @@ class Candidates:
         if replay(self._flow, self._freed).peak <= most_bytes:
             yield self._ordered(self._freed)
 
-    def _again(self, most_bytes: int) -> Iterator[Plan]:
-        """A plan that computes rows again, within the allowance, if that needs no more than this."""
-        self._say(f"rows again, within {most_bytes:,} bytes")
-        events = again(self._flow.problem, self._start, most_bytes, self._effort)
-        if events is not None and (self._most_macs is None or self._extra_macs(events) <= self._most_macs):
-            yield self._ordered(events)
+    def _again(self, budgets: Sequence[int], enough: int | None = None) -> Iterator[Plan]:
+        """Plans that compute rows again, within the allowance, for each of these budgets until one is too small,
+        and then the one nearest to it.
 
-    def _less_and_less(self, budgets: Sequence[int]) -> Iterator[Plan]:
-        """Plans that compute rows again, for each of these budgets until one is too small."""
+        Where rows lie matters little below `enough` bytes, or else the budget.
+        """
+        self._came_near = True
+        orders = lower_and_lower(self._flow.problem, self._start, budgets, self._effort)
         for budget in budgets:
-            found = list(self._again(budget))
-            yield from found
-            if not found:
-                break
+            self._say(f"rows again, within {budget:,} bytes")
+            order = next(orders, None)
+            if order is None or (self._most_macs is not None and self._extra_macs(order.events) > self._most_macs):
+                return
+            yield self._ordered(order.events, enough or budget, order.reason)
 
     def _extra_macs(self, events: Sequence[Event]) -> int:
         ops = self._problem.ops
@@ -164,9 +165,10 @@ class Candidates:
             op.row_macs * self._problem.by_name[op.writes].rows for op in ops
         )
 
-    def _ordered(self, events: Sequence[Event]) -> Plan:
+    def _ordered(self, events: Sequence[Event], enough: int | None = None, reason: str = "") -> Plan:
         """The plan of an order outside of the space of groups: what some row takes is the only bound."""
-        return self._laid(lay_out(self._flow, events), least(self._flow), ())
+        plan = self._laid(lay_out(self._flow, events, enough=enough), least(self._flow), ())
+        return replace(plan, outcome=replace(plan.outcome, reason=reason))
 
     def _plan(self, found: Found, bound: int | None = None) -> Plan:
         """The plan of a partition; `bound` is that of the space that it is from, None: of all partitions and blocks."""

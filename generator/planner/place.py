@@ -214,8 +214,10 @@ def _lower(tries: _Tries, wanted: int, best: Placement) -> Placement:
     return best
 
 
-def place(bundles: Sequence[Bundle], enough: int) -> Placement:
+def place(bundles: Sequence[Bundle], enough: int, patient: bool = True) -> Placement:
     """The lowest placement found; stops at `enough` bytes. Equal bundles get equal bases.
+
+    Not `patient`: about a second, for where many orders are to be placed.
 
     ShoehornError: so many bytes are alive at one time that no board has them. HostError: there is no C compiler.
     """
@@ -224,17 +226,19 @@ def place(bundles: Sequence[Bundle], enough: int) -> Placement:
     wanted = max(enough, load(bundles))
     if wanted > MOST_HEIGHT:
         raise ShoehornError(f"{wanted:,} bytes are alive at one time, which is more than {MOST_HEIGHT:,}")
-    height, bases = _placed(tuple(bundles), wanted)
+    height, bases = _placed(tuple(bundles), wanted, patient)
     return height, dict(bases)
 
 
 @lru_cache(_REMEMBERED)
-def _placed(bundles: tuple[Bundle, ...], wanted: int) -> Placement:
+def _placed(bundles: tuple[Bundle, ...], wanted: int, patient: bool) -> Placement:
     """As `place`. It is asked again for equal bundles: plans that differ in their groups may have one order of rows."""
     tries, manners = _Tries(bundles), islice(_manners(), _RUNS)
     best = tries.fitted(wanted)
     if best[0] > wanted:
         best = tries.at(wanted, manners, _FIRST_WORK) or _pinned(bundles, wanted) or best
+    if not patient:
+        return best
     if best[0] > wanted:
         found, least = _exact(bundles, wanted)
         best = found if found and found[0] < best[0] else best

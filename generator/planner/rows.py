@@ -163,7 +163,7 @@ class _Layout:
 
 
 def _placed(
-    flow: Flow, events: Sequence[Event], composites: Sequence[Composite]
+    flow: Flow, events: Sequence[Event], composites: Sequence[Composite], enough: int | None
 ) -> tuple[_Layout, int, Mapping[str, int], int]:
     """Bundles, their arena and bases, and the load: with as many rows in place of others as does good."""
     best: tuple[_Layout, int, Mapping[str, int], int] | None = None
@@ -171,16 +171,23 @@ def _placed(
         made = _Layout(flow, events, composites, share)
         least = load(made.bundles)
         if best is None or least < best[1]:
-            arena_bytes, bases = place(made.bundles, least)
+            arena_bytes, bases = place(made.bundles, max(least, enough or 0), patient=enough is None)
             if best is None or arena_bytes < best[1]:
                 best = made, arena_bytes, bases, least
+        if enough is not None and best[1] <= enough:
+            break
     assert best is not None
     return best
 
 
-def lay_out(flow: Flow, events: Sequence[Event], composites: Sequence[Composite] = ()) -> Layout:
-    """Places everything for an order of rows; `composites` are those that the flow has behind its ops."""
-    made, arena_bytes, bases, least = _placed(flow, events, composites)
+def lay_out(
+    flow: Flow, events: Sequence[Event], composites: Sequence[Composite] = (), enough: int | None = None
+) -> Layout:
+    """Places everything for an order of rows; `composites` are those that the flow has behind its ops.
+
+    As low as can be, or, with less patience, within `enough` bytes.
+    """
+    made, arena_bytes, bases, least = _placed(flow, events, composites, enough)
     used = dict.fromkeys(e.op - flow.count for e in events if e.op >= flow.count)
     rings, scratch = list(made.rings(bases)), []
     for op, spec in enumerate(flow.problem.ops):

@@ -137,6 +137,11 @@ class Search:
                 self._collect()
 
     @property
+    def over(self) -> int:
+        """How far the lowest walker stands above the budget, summed over steps, in the unit of its sizes."""
+        return min(walker.over for walker in self._walkers)
+
+    @property
     def duration(self) -> int:
         """Of the best sequence; there must be one."""
         return duration(self._graph, self.best or ())
