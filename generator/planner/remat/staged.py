@@ -45,7 +45,7 @@ class _Reach:
     part: int
 
 
-_WIDER = (_Reach(1, 8), _Reach(1, 25), _Reach(2, 25), _Reach(3, 25))
+_WIDER = (_Reach(1, 8), _Reach(1, 25), _Reach(2, 25))
 _WINDOWS = ((_Reach(3, 50), 200), (_Reach(4, 100), 300))  # with so many events more than the best sequence
 
 
