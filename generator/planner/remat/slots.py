@@ -67,7 +67,7 @@ def solve(
         model.run_first_slots()
     if hint:
         model.hint(hint)
-    answer = solver.solve(model.model, limit, probe=not in_order)
+    answer = solver.solve(model.model, limit, presolve=not in_order)
     sequence = model.sequence(answer) if answer.has_answer else None
     if sequence is not None and peak(graph, sequence, terms) > budget:
         sequence = None

@@ -39,10 +39,10 @@ class Answer:
     value: Callable[[cp_model.IntVar], int]
 
 
-def solve(model: cp_model.CpModel, limit: Limit, probe: bool = True) -> Answer:
+def solve(model: cp_model.CpModel, limit: Limit, presolve: bool = True) -> Answer:
     """Solves within the limit, and takes from it what was used. KeyboardInterrupt ends the search, then goes on up.
 
-    Without `probe`, presolve neither tries Booleans out nor looks for symmetries.
+    Without `presolve`, the model is searched as it is.
     """
     if limit.reached:
         return Answer(None, False, False, False, lambda _: 0)
@@ -50,9 +50,7 @@ def solve(model: cp_model.CpModel, limit: Limit, probe: bool = True) -> Answer:
     engine.parameters.num_workers = 1
     engine.parameters.random_seed = 1
     engine.parameters.linearization_level = 2
-    if not probe:
-        engine.parameters.cp_model_probing_level = 0
-        engine.parameters.symmetry_level = 0
+    engine.parameters.cp_model_presolve = presolve
     engine.parameters.max_deterministic_time = limit.deterministic
     engine.parameters.max_time_in_seconds = limit.seconds
     engine.parameters.catch_sigint_signal = False

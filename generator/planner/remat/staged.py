@@ -8,11 +8,13 @@ What is not as published is how it is put to CP-SAT, and how that is led:
 
 - A start is a Boolean per event, not a number in a domain. An interval ends with one of its readers, so it is a Boolean
   per gap between events that write or read the node (`slots.py`). Memory is a linear constraint per event, not one
-  cumulative. Nothing is rounded: intervals have any length.
+  cumulative. Intervals have any length, of which the authors' code offers some. CP-SAT's presolve is off: it took
+  longer than the search.
 - Few events are offered at first: in each stage, what its node would have to run again. More follow, then all those of
   one window of stages after the other, always with the events of the best sequence so far, which is the hint. CP-SAT's
   own search by neighbourhoods, which several workers would do side by side, does the like at random.
 - There is no first phase for a small peak: among few events, a sequence within the budget is soon found or excluded.
+  Where it is excluded, more events are offered.
 - All events at once come last, and only where they are so few that this may prove something.
 """
 
@@ -135,6 +137,10 @@ class _Search:
         self._best: tuple[int, ...] | None = None
 
     @property
+    def _done(self) -> bool:
+        return self._is_shortest or self._limit.reached
+
+    @property
     def _is_shortest(self) -> bool:
         """It takes no longer than running each node once."""
         return self._best is not None and duration(self._graph, self._best) == sum(self._graph.durations)
@@ -150,10 +156,10 @@ class _Search:
         return self._take(found)
 
     def sweep(self, reach: _Reach, width: int) -> bool:
-        """Offers one window after the other. True: some helped."""
-        if self._best is None or self._is_shortest:
-            return False
-        helped = [self.offer(window) for window in self.stages.windows(reach, width) if not self._limit.reached]
+        """Offers one window after the other; all within reach at once where no sequence is known. True: some helped."""
+        if self._best is None:
+            return self.offer(self.stages.offered(reach, self.stages.all))
+        helped = [self.offer(window) for window in self.stages.windows(reach, width) if not self._done]
         return any(helped)
 
     def ended(self) -> Found:
