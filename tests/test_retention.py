@@ -18,7 +18,7 @@ from generator.planner.remat.memory import Terms, duration, last_readers, peak
 from generator.planner.remat.outcome import Effort
 from generator.planner.remat.solver import Limit
 from generator.planner.replay import replay
-from generator.planner.retained import retained
+from generator.planner.retained import retained, windowed
 
 Problem = tuple[Graph, Terms]
 
@@ -99,20 +99,57 @@ def test_slots_give_the_least_of_all_choices_of_them(problem: Problem, part: flo
     assert all(places.count(v) <= terms.most[v] for v in graph.nodes)
     found = slots.solve(graph, places, budget, limit(), terms)
 
-    best = min((duration(graph, s) for s in _choices(graph, places) if memory(graph, terms, s) <= budget), default=None)
+    best = min(
+        (duration(graph, s) for c in _choices(graph, places) if memory(graph, terms, s := _at(places, c)) <= budget),
+        default=None,
+    )
     assert found.proven
     assert found.bound == (LIMIT if best is None else best)
     assert (found.sequence and memory(graph, terms, found.sequence) <= budget) == (None if best is None else True)
 
 
 def _choices(graph: Graph, places: list[int]) -> list[tuple[int, ...]]:
+    """All choices of slots that run every node, each after its inputs."""
     found = []
     for bits in range(1 << len(places)):
-        chosen = tuple(v for t, v in enumerate(places) if bits >> t & 1)
+        slots_run = tuple(t for t in range(len(places)) if bits >> t & 1)
+        chosen = _at(places, slots_run)
         ready = all(set(graph.inputs[v]) <= set(chosen[:t]) for t, v in enumerate(chosen))
         if ready and len(set(chosen)) == len(graph.nodes):
-            found.append(chosen)
+            found.append(slots_run)
     return found
+
+
+def _at(places: list[int], slots_run: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(places[t] for t in slots_run)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(problems(), st.floats(0, 1), st.integers(0, 3), st.data())
+def test_outside_of_what_is_free_the_hint_is_the_choice(problem: Problem, part: float, far: int, data: Any):
+    graph, terms = problem
+    places, _ = slots.offered(graph, terms, graph.order, far, 1)
+    fitting = [c for c in _choices(graph, places) if memory(graph, terms, _at(places, c)) <= below(problem, part)]
+    if not fitting:
+        return
+    hint = data.draw(st.sampled_from(fitting))
+    first = data.draw(st.integers(0, len(places) - 1))
+    free = range(first, data.draw(st.integers(first, len(places))))
+    found = slots.solve(graph, places, below(problem, part), limit(), terms, hint, free=free)
+
+    fixed = set(hint) - set(free)
+    same = [c for c in fitting if set(c) - set(free) == fixed]
+    assert found.sequence is not None
+    assert duration(graph, found.sequence) == min(duration(graph, _at(places, c)) for c in same)
+
+
+def test_a_window_keeps_what_was_run_again_for_nothing():
+    graph = graph_of([5, 2, 6, 2, 1], [3, 1, 1, 1, 1], [(0, 1), (1, 2), (2, 3), (0, 4), (3, 4)])
+    terms = Terms((2,) * 5, (0,) * 5, (-1,) * 5)
+    longer = (0, 1, 2, 3, 0, 4)
+
+    assert windowed(graph, terms, longer, 13, limit()) == tuple(graph.order)
+    assert windowed(graph, terms, longer, 9, limit()) == longer
 
 
 def test_a_skip_that_does_not_fit_is_run_again_and_never_for_more_than_before():

@@ -10,31 +10,30 @@ CP-SAT (retained.py) end it. What is found is counted again row by row (replay.p
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from operator import itemgetter
 from time import monotonic
 
 from generator.plan import DELIVERY
 from generator.planner.clones import lowest
 from generator.planner.flow import Event, Flow
+from generator.planner.levels import NODES, PHASES, REORDER, Level, levels, steps_of
 from generator.planner.problem import Problem
+from generator.planner.remat.memory import peak
 from generator.planner.remat.outcome import Effort
-from generator.planner.remat.search import WORK_PER_SECOND, Phase, Search
+from generator.planner.remat.search import Phase
 from generator.planner.remat.solver import Limit
 from generator.planner.replay import pruned, replay
-from generator.planner.retained import MOST_NODES, retained
+from generator.planner.retained import MOST_NODES, retained, windowed
 from generator.planner.retrace import guess
-from generator.planner.stepgraph import StepGraph, step_graph
+from generator.planner.stepgraph import step_graph
 
-NODES = (800, 2500)  # bands of rows, about, from coarse to fine
-REORDER = Phase(hot=3e-5, cold=3e-8, share=0.15, copy=False)  # cool: the given order is good already
-PHASES = (Phase(5e-4, 5e-7, 0.4), Phase(5e-5, 1e-7, 0.25), Phase(5e-6, 1e-7, 0.2))
 _TRIES_PER_SECOND = 60  # sequences weighed before the search
 _SEARCH_SHARE = 0.6  # of the seconds
 _CLONED_ROWS_PER_SECOND = 8000  # rows of problems with clones, for each of the seed budgets
 _SEED_BUDGETS = (1.0, 0.9, 0.8)  # where rows are few
 _RETAIN_SHARE = 0.5  # of the seconds, as CP-SAT counts them
+_WINDOW_SHARE = 0.15  # of the seconds, where rows are too many for one model
 _TRIED = (1.0, 0.85, 0.7)  # of the budget
 _RUNG = 0.05  # of the peak: how much lower the next order has to be, on the way to a budget
 _ROUNDS = 10  # budgets tried for the lowest peak
@@ -77,7 +76,8 @@ def recomputed(
     """An order with a peak of at most `budget` bytes and the least predicted work found; None: none was found.
 
     `start` computes every row at least once; where it fits, it is the answer. Equal calls give equal answers, unless
-    the clock says `effort.stop`. CP-SAT is asked about problems of up to `most_rows` rows. Raises OrderFault where
+    the clock says `effort.stop`. CP-SAT is asked about all of a problem of up to `most_rows` rows at one time, about
+    windows of larger ones, and where that is 0 not at all. Raises OrderFault where
     `start` does not run.
     """
     found = next(lower_and_lower(problem, start, (budget,), effort, most_rows), None)
@@ -139,8 +139,8 @@ def reordered(problem: Problem, start: Sequence[Event], effort: Effort | None = 
         budget = max(low, int(peak * (1 - cut)))
         if budget >= peak or cut < _LAST_CUT:
             break
-        levels = _levels(flow, best, budget, effort, share)
-        found = next((level.steps.events(s) for level in levels if (s := level.reorder())), None)
+        tried = levels(flow, best, budget, effort, share)
+        found = next((level.steps.events(s) for level in tried if (s := level.reorder())), None)
         if found is None:
             cut /= 2
         else:
@@ -177,59 +177,13 @@ def _row_takes(flow: Flow, op: int, y: int) -> int:
     return sum(flow.slot[tensor] for tensor, _ in read) + own + flow.scratch[op] - reused
 
 
-class _Level:
-    """The problem in bands of one fineness, and the search there."""
-
-    def __init__(self, flow: Flow, start: Sequence[Event], budget: int, nodes: int, work: int, end: float) -> None:
-        self._budget = budget
-        self.steps: StepGraph = _steps(flow, nodes)
-        self.order = self.steps.sequence(start)
-        self.once = sum(self.steps.graph.durations)
-        graph = replace(self.steps.graph, order=self.order)
-        self.search = Search(graph, budget, work, lambda: monotonic() <= end, self.steps.terms)
-
-    def reorder(self) -> tuple[int, ...] | None:
-        """A sequence of every node once, within the budget."""
-        self.search.run(REORDER, self.once)
-        return self.search.best
-
-    def anneal(self, start: Sequence[int], phases: tuple[Phase, ...]) -> tuple[int, ...] | None:
-        """The best sequence, from this one on. Where it ends a little above the budget, it goes on once more."""
-        if not self.search.restart(start):
-            return None
-        self._run(phases)
-        if self.search.best is None and self.search.over <= self._budget:
-            self._run(phases)
-        return self.search.best
-
-    def _run(self, phases: tuple[Phase, ...]) -> None:
-        for phase in phases:
-            self.search.run(phase, self.once)
-            if self.search.best is not None:
-                self.search.restart(self.search.best)
-
-
-@lru_cache(len(NODES))
-def _steps(flow: Flow, nodes: int) -> StepGraph:
-    return step_graph(flow, nodes)
-
-
-def _levels(flow: Flow, start: Sequence[Event], budget: int, effort: Effort, share: float) -> Iterator[_Level]:
-    """From coarse to fine; each may search for `share` of the effort."""
-    end = monotonic() + (effort.seconds if effort.stop is None else effort.stop)
-    rows = sum(flow.rows[name] for name in flow.born)
-    work = int(effort.seconds * WORK_PER_SECOND * share)
-    sizes = [nodes for nodes in NODES if nodes < rows] + [nodes for nodes in NODES if nodes >= rows][:1]
-    return (_Level(flow, start, budget, nodes, work, end) for nodes in sizes)
-
-
 class _Ask:
     """Tries within the budget and below it, for what goes lower may need less elsewhere; then what to keep instead."""
 
     def __init__(self, flow: Flow, start: Sequence[Event], budget: int, effort: Effort, most_rows: int) -> None:
         self._flow, self._start, self._budget, self._effort = flow, list(start), budget, effort
         self._rows = sum(flow.rows[name] for name in flow.born)
-        self._few = self._rows <= most_rows
+        self._few, self._most_rows = self._rows <= most_rows, most_rows
         self._once = sum(op.row_cost * flow.rows[op.writes] for op in flow.problem.ops if op.name != DELIVERY)
         self._end = monotonic() + (effort.seconds if effort.stop is None else effort.stop)
 
@@ -249,7 +203,20 @@ class _Ask:
         if not found:
             return None
         found.sort(key=itemgetter(0))
-        return self._retained(found) if self._few else Order(found[0][1], found[0][0], self._once)
+        return self._retained(found) if self._few else self._windowed(*found[0])
+
+    def _windowed(self, work: int, events: list[Event]) -> Order:
+        """The order, after CP-SAT's choice of copies in one part of it after the other."""
+        best = Order(events, work, self._once)
+        steps = steps_of(self._flow, NODES[-1])
+        sequence = steps.repeated(events)
+        if not self._most_rows or peak(steps.graph, sequence, steps.terms) > self._budget:
+            return best
+        limit = Limit(self._effort.seconds * _WINDOW_SHARE, self._end)
+        kept = windowed(steps.graph, steps.terms, sequence, self._budget, limit)
+        order = pruned(self._flow, steps.events(kept))
+        said = replay(self._flow, order)
+        return Order(order, said.work, self._once) if said.peak <= self._budget and said.work < work else best
 
     def _retained(self, found: Sequence[tuple[int, list[Event]]]) -> Order:
         """The best order, after CP-SAT's choice of copies around each of them where rows are few enough."""
@@ -273,7 +240,7 @@ class _Try:
         self._flow, self._start, self._budget, self._few = flow, start, budget, few
         self._clones = int(effort.seconds * _CLONED_ROWS_PER_SECOND / (1 + sum(map(len, flow.last_user.values()))))
         self._tries = int(effort.seconds * _TRIES_PER_SECOND)
-        self._levels = list(_levels(flow, start, budget, effort, _SEARCH_SHARE / len(NODES)))
+        self._levels = list(levels(flow, start, budget, effort, _SEARCH_SHARE / len(NODES)))
         self._best: tuple[int, list[Event]] | None = None
 
     def answer(self) -> tuple[int, list[Event]] | None:
@@ -298,7 +265,7 @@ class _Try:
             budget = max(least(self._flow), int(self._budget * part))
             self._keep(lowest(self._flow.problem, self._start, budget, self._clones))
         found: tuple[int, ...] | None = None
-        coarser: _Level | None = None
+        coarser: Level | None = None
         phases: tuple[Phase, ...]
         for level in self._levels:
             finest = level is self._levels[-1]
@@ -313,7 +280,7 @@ class _Try:
             self._take(level, found)
         return self._best
 
-    def _take(self, level: _Level, sequence: Sequence[int] | None) -> None:
+    def _take(self, level: Level, sequence: Sequence[int] | None) -> None:
         if sequence is not None:
             self._keep(level.steps.events(sequence))
 

@@ -13,6 +13,8 @@ from generator.planner.remat.solver import Limit
 MOST_NODES = 1000  # of a graph that CP-SAT is asked about
 _OFFERS = ((8, 1), (30, 1))  # slots that an input waits before it is offered again, and how often
 _SHARE = 0.4  # of what is left: for one model
+_WINDOW = 400  # steps that are free at one time
+_WINDOW_SHARE = 0.1  # of all
 
 
 @dataclass(frozen=True)
@@ -40,3 +42,41 @@ def retained(graph: Graph, terms: Terms, sequence: Sequence[int], budget: int, l
         else:
             at += 1
     return Retained(best, least)
+
+
+def windowed(graph: Graph, terms: Terms, sequence: Sequence[int], budget: int, limit: Limit) -> tuple[int, ...]:
+    """A sequence no longer than this one, which fits, for graphs of any size.
+
+    What is run and kept is chosen anew within one window of steps after the other, wherever something is run again.
+    """
+    best = tuple(sequence)
+    most = limit.deterministic * _WINDOW_SHARE
+    start = 0
+    while not limit.reached and (again := _repeat(best, start)) is not None:
+        start = max(start, again - _WINDOW // 2)
+        best = _in_window(graph, terms, best, range(start, start + _WINDOW), budget, limit, most) or best
+        start += _WINDOW
+    return best
+
+
+def _repeat(sequence: Sequence[int], start: int) -> int | None:
+    """The first step from `start` on of a node that has run before."""
+    seen = set(sequence[:start])
+    for step in range(start, len(sequence)):
+        if sequence[step] in seen:
+            return step
+        seen.add(sequence[step])
+    return None
+
+
+def _in_window(
+    graph: Graph, terms: Terms, sequence: tuple[int, ...], window: range, budget: int, limit: Limit, most: float
+) -> tuple[int, ...] | None:
+    """A shorter sequence with other choices in this window, or None."""
+    places, steps = slots.offered(graph, terms, sequence, *_OFFERS[0], window)
+    free = range(steps[window.start], steps[min(window.stop, len(steps)) - 1] + 1)
+    part = Limit(min(most, limit.deterministic), limit.end)
+    limit.deterministic -= part.deterministic
+    found = slots.solve(graph, places, budget, part, terms, steps, free=free).sequence
+    limit.deterministic += max(0.0, part.deterministic)
+    return found if found is not None and duration(graph, found) < duration(graph, sequence) else None

@@ -22,11 +22,14 @@ from generator.planner.remat.retention import Found
 from generator.planner.remat.units import scaled
 
 
-def offered(graph: Graph, terms: Terms, sequence: Sequence[int], far: int, more: int) -> tuple[list[int], list[int]]:
+def offered(
+    graph: Graph, terms: Terms, sequence: Sequence[int], far: int, more: int, within: range | None = None
+) -> tuple[list[int], list[int]]:
     """Slots for `sequence`, and where its own steps stand among them.
 
     Beside these, every input that was neither run nor read in the last `far` slots may be run again right before its
-    reader, and before it in turn its own inputs; no node gets `more` than so many of these.
+    reader, and before it in turn its own inputs; no node gets `more` than so many of these. They stand `within` some of
+    the steps only, or everywhere.
     """
     slots: list[int] = []
     steps: list[int] = []
@@ -37,10 +40,11 @@ def offered(graph: Graph, terms: Terms, sequence: Sequence[int], far: int, more:
         touched.update(dict.fromkeys((*graph.inputs[v], v), len(slots)))
         slots.append(v)
 
-    for node in sequence:
+    for step, node in enumerate(sequence):
         pushed, stack = {node}, [node]
         while stack:
-            again = [u for u in graph.inputs[stack[-1]] if u not in pushed and left[u]]
+            here = within is None or step in within
+            again = [u for u in graph.inputs[stack[-1]] if here and u not in pushed and left[u]]
             waits = [u for u in again if len(slots) - touched[u] > far]
             for u in waits[:1]:
                 pushed.add(u)
@@ -55,18 +59,19 @@ def offered(graph: Graph, terms: Terms, sequence: Sequence[int], far: int, more:
 
 def solve(
     graph: Graph, slots: Sequence[int], budget: int, limit: solver.Limit, terms: Terms = PLAIN,
-    hint: Sequence[int] = (), in_order: bool = False,
+    hint: Sequence[int] = (), in_order: bool = False, free: range | None = None,
 ) -> Found:  # fmt: skip
     """The shortest choice of slots that runs every node within the budget; `hint` names slots that do.
 
     The bound holds for choices of these slots only. Every node has a slot, behind one of each of its inputs; where the
-    choice is `in_order`, every node's first slot is run.
+    choice is `in_order`, every node's first slot is run. Outside of the `free` slots
+    the hint is the choice, which must fit the budget then.
     """
-    model = _Model(graph, slots, budget, terms)
+    model = _Model(graph, slots, budget, terms, hint, free)
     if in_order:
         model.run_first_slots()
     if hint:
-        model.hint(hint)
+        model.hint()
     answer = solver.solve(model.model, limit, presolve=not in_order)
     sequence = model.sequence(answer) if answer.has_answer else None
     if sequence is not None and peak(graph, sequence, terms) > budget:
@@ -75,17 +80,34 @@ def solve(
     return Found(sequence, bound, answer.proven or answer.infeasible)
 
 
+def _kept(graph: Graph, slots: Sequence[int], steps: Sequence[int]) -> set[tuple[int, int]]:
+    """Which node is kept behind which slot that writes or reads it, where these slots are run."""
+    order = [slots[t] for t in steps]
+    last, latest = last_readers(graph, order), dict[int, int]()  # by node: the last slot that needs its present copy
+    found, at = set(), dict(zip(steps, range(len(steps)), strict=True))
+    for t, v in enumerate(slots):
+        if t in at:
+            latest[v] = steps[last[at[t]]]
+        found |= {(u, t) for u in (v, *graph.inputs[v]) if latest.get(u, -1) > t}
+    return found
+
+
 class _Model:
     """`run` by slot; `kept` by node and by the slot at which a gap begins."""
 
-    def __init__(self, graph: Graph, slots: Sequence[int], budget: int, terms: Terms) -> None:
+    def __init__(
+        self, graph: Graph, slots: Sequence[int], budget: int, terms: Terms, hint: Sequence[int], free: range | None
+    ) -> None:
         self._graph, self._slots, self._terms = graph, slots, terms
+        self._free = range(len(slots)) if free is None else free
+        self._chosen, self._hinted = set(hint), _kept(graph, slots, hint)
         n = len(graph.names)
         scale, unit = scaled((*graph.sizes, *(terms.extra or (0,) * n)), 1, upwards=True)
         self._sizes, self._extra, self._budget = scale[:n], scale[n:], budget // unit
         self.model = cp_model.CpModel()
-        self._run = [self.model.new_bool_var(f"r{t}") for t in range(len(slots))]
+        self._run = [self._var(f"r{t}", t in self._chosen, (t,)) for t in range(len(slots))]
         self._kept: dict[tuple[int, int], cp_model.IntVar] = {}
+        self._open = set(self._free)  # slots at which something is to be chosen
         self._before: dict[tuple[int, int], cp_model.IntVar] = {}  # by node and by the slot at which the gap ends
         for v, points in enumerate(self._points()):
             self._gaps(v, points)
@@ -94,6 +116,11 @@ class _Model:
         self._slots_fit()
         durations, self.unit = scaled(graph.durations, len(slots))
         self.model.minimize(sum(durations[v] * r for v, r in zip(slots, self._run, strict=True)))
+
+    def _var(self, name: str, hinted: bool, at: Sequence[int]) -> cp_model.IntVar:
+        """A Boolean, as hinted where none of these slots is free."""
+        free = any(t in self._free for t in at)
+        return self.model.new_bool_var(name) if free else self.model.new_int_var(hinted, hinted, name)
 
     def _points(self) -> list[list[int]]:
         """Per node the slots that write or read it, from the first that writes it."""
@@ -114,8 +141,11 @@ class _Model:
                 there.append(self._run[t])
                 self.model.add_at_most_one(there)
             if at + 1 < len(points):
-                before = self.model.new_bool_var(f"k{v},{t}")
-                self._kept[v, t] = self._before[v, points[at + 1]] = before
+                end = points[at + 1]
+                before = self._var(f"k{v},{t}", (v, t) in self._hinted, (t, end))
+                self._kept[v, t] = self._before[v, end] = before
+                if t in self._free or end in self._free:
+                    self._open.update(range(t, end + 1))
                 self.model.add_bool_or([*there, before.negated()])
         self.model.add_bool_or([self._run[t] for t in points if self._slots[t] == v])
 
@@ -145,7 +175,7 @@ class _Model:
         for t, v in enumerate(self._slots):
             held = [(self._sizes[u], kept) for u, kept in across.items() if self._sizes[u]]
             most = sum(size for size, _ in held) + self._sizes[v] + self._extra[v]
-            if most > self._budget:
+            if most > self._budget and t in self._open:
                 taken = self._taken_over(t, v)
                 own = (self._sizes[v] + self._extra[v]) * self._run[t]
                 self.model.add(
@@ -167,16 +197,12 @@ class _Model:
             self.model.add_implication(taken, self._kept[input_, t].negated())
         return min(self._sizes[input_], self._sizes[v]) * taken
 
-    def hint(self, steps: Sequence[int]) -> None:
+    def hint(self) -> None:
         """Tells the solver which slots to run, and what is kept then."""
-        chosen, order = set(steps), [self._slots[t] for t in steps]
-        alive: dict[int, list[tuple[int, int]]] = {}
-        for step, last in enumerate(last_readers(self._graph, order)):
-            alive.setdefault(order[step], []).append((steps[step], steps[last]))
         for t, run in enumerate(self._run):
-            self.model.add_hint(run, t in chosen)
-        for (v, t), kept in self._kept.items():
-            self.model.add_hint(kept, any(first <= t < last for first, last in alive.get(v, ())))
+            self.model.add_hint(run, t in self._chosen)
+        for gap, kept in self._kept.items():
+            self.model.add_hint(kept, gap in self._hinted)
 
     def sequence(self, answer: solver.Answer) -> tuple[int, ...]:
         return tuple(v for v, run in zip(self._slots, self._run, strict=True) if answer.value(run))
