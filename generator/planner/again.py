@@ -36,6 +36,7 @@ _RETAIN_SHARE = 0.5  # of the seconds, as CP-SAT counts them
 _WINDOW_SHARE = 0.15  # of the seconds, where rows are too many for one model
 _TRIED = (1.0, 0.85, 0.7)  # of the budget
 _RUNG = 0.05  # of the peak: how much lower the next order has to be, on the way to a budget
+_RUNGS = 8  # at most, on this way
 _ROUNDS = 10  # budgets tried for the lowest peak
 _FIRST_CUT = 0.08  # part of the peak that is tried to be saved; half of it after each failure
 _LAST_CUT = 0.004
@@ -99,31 +100,37 @@ def lower_and_lower(
     for budget in budgets:
         if least(flow) > budget:
             return
-        near = _near(flow, now, budget, effort)
-        said = replay(flow, near)
-        found = _Ask(flow, near, budget, effort, most_rows).answer() if _rung(said.peak) <= budget else None
+        near, reached = _near(flow, now, budget, effort)
+        found = _Ask(flow, near, budget, effort, most_rows).answer() if reached else None
         if found is None:
             if near is not now:
-                yield Order(near, said.work, said.work)
+                yield _order(flow, near)
             return
         yield found
         now = found.events
 
 
-def _near(flow: Flow, start: list[Event], budget: int, effort: Effort) -> list[Event]:
-    """An order at most a rung above the budget, or as near as it comes."""
-    now = start
-    while (budget_now := _rung(replay(flow, now).peak)) > budget:
-        tried = _Try(flow, now, budget_now, effort, few=False)
+def _near(flow: Flow, start: list[Event], budget: int, effort: Effort) -> tuple[list[Event], bool]:
+    """An order at most a rung above the budget, or as near as it comes, and whether it came so near."""
+    now, peak_now = start, replay(flow, start).peak
+    rung = max(int(peak_now * _RUNG), (peak_now - budget) // _RUNGS)
+    while peak_now - rung > budget:
+        tried = _Try(flow, now, peak_now - rung, effort, few=False)
         found = tried.directly() or tried.elsewhere()
         if found is None:
-            break
+            return now, False
         now = found[1]
-    return now
+        peak_now = replay(flow, now).peak
+    return now, True
 
 
-def _rung(peak: int) -> int:
-    return int(peak * (1 - _RUNG))
+def _order(flow: Flow, events: list[Event]) -> Order:
+    return Order(events, replay(flow, events).work, _once(flow))
+
+
+def _once(flow: Flow) -> int:
+    """The work of every row once."""
+    return sum(op.row_cost * flow.rows[op.writes] for op in flow.problem.ops if op.name != DELIVERY)
 
 
 def reordered(problem: Problem, start: Sequence[Event], effort: Effort | None = None) -> list[Event]:
@@ -184,7 +191,7 @@ class _Ask:
         self._flow, self._start, self._budget, self._effort = flow, list(start), budget, effort
         self._rows = sum(flow.rows[name] for name in flow.born)
         self._few, self._most_rows = self._rows <= most_rows, most_rows
-        self._once = sum(op.row_cost * flow.rows[op.writes] for op in flow.problem.ops if op.name != DELIVERY)
+        self._once = _once(flow)
         self._end = monotonic() + (effort.seconds if effort.stop is None else effort.stop)
 
     def answer(self) -> Order | None:
