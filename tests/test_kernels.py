@@ -69,6 +69,25 @@ def _depthwise(channels: int, rng: np.random.Generator) -> Graph:
     )
 
 
+def _conv(outputs: int, rng: np.random.Generator, groups: int = 1) -> Graph:
+    weights = TensorType((groups * outputs, 3, 3, 5), DType.INT8, Quant((0.01,), (0,)))
+    bias = TensorType((groups * outputs,), DType.INT32, Quant((0.01,), (0,)))
+    return graph_of(
+        ops.Conv2d,
+        [
+            int8((1, 4, 4, groups * 5), Quant((1.0,), (-3,))),
+            (weights, rng.integers(-127, 127, weights.shape, np.int8)),
+            (bias, rng.integers(-900, 900, groups * outputs, np.int32)),
+        ],
+        int8((), Quant((4.0,), (5,))),
+        padding=ops.Padding(1, 1, 1, 1),
+    )
+
+
+def _grouped(outputs: int, rng: np.random.Generator) -> Graph:
+    return _conv(outputs, rng, groups=3)
+
+
 def _average(channels: int, rng: np.random.Generator) -> Graph:
     del rng
     x = int8((1, 4, 4, channels), ONE)
@@ -77,8 +96,8 @@ def _average(channels: int, rng: np.random.Generator) -> Graph:
     )
 
 
-@pytest.mark.parametrize("channels", [1, 15, 16, 17, 31, 32, 33, 48])
-@pytest.mark.parametrize("make", [_depthwise, _average])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 31, 32, 33, 48])
+@pytest.mark.parametrize("make", [_depthwise, _average, _conv, _grouped])
 def test_channels_around_a_block_of_them_are_all_computed(
     make: Callable[[int, np.random.Generator], Graph], channels: int
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 from generator.ir import DType, Node
 from generator.kernels.base import Kernel, Value
 from generator.kernels.operands import all_s8, are, data
-from generator.kernels.work import BLOCK, Work, by_blocks, elements, inside
+from generator.kernels.work import LANES, Work, dots, elements, inside
 from generator.ops import Conv2d, Dense, DepthwiseConv2d, TransposeConv2d
 from generator.ops.conv import Window, conv_scales, dense_scales, folded_bias
 
@@ -101,49 +103,96 @@ def _right_shifts(node: Node, shifts: NDArray[np.int8]) -> float:
     return node.output.type.row_elements * float((shifts < 0).mean())
 
 
-def window_taps(op: Window, node: Node) -> tuple[float, float]:
-    """Taps of one channel in a row of outputs: those inside the input, and those in the padding."""
+@dataclass(frozen=True)
+class Lines:
+    """What the windows of a row of output look at, line by line; the mean over all rows."""
+
+    inside: float  # lines of a pixel's window that are rows of the input
+    missing: float  # those that are padding
+    taps: tuple[int, ...]  # by pixel: taps of a line that lie in the row; they lie together
+    edges: int  # pieces of the pixels' lines that lie beside the row
+
+
+def padding_of(lines: Lines, kernel_width: int) -> tuple[float, float]:
+    """Runs of padding in a row's windows, and the taps in them."""
+    beside = sum(kernel_width - taps for taps in lines.taps)
+    whole = lines.missing * len(lines.taps)
+    return lines.inside * lines.edges + whole, lines.inside * beside + whole * kernel_width
+
+
+def lines_of(op: Window, node: Node) -> Lines:
+    """Of a convolution."""
     _, height, width, _ = node.inputs[0].type.nhwc
     _, out_height, out_width, _ = node.output.type.nhwc
     _, kernel_height, kernel_width, _ = op.weights(node.sig).shape
-    down = inside(out_height, kernel_height, height, op.stride[0], op.padding.top, op.dilation[0])
-    across = inside(out_width, kernel_width, width, op.stride[1], op.padding.left, op.dilation[1])
-    within = down * across / out_height
-    return within, kernel_height * kernel_width * out_width - within
+    down = inside(out_height, kernel_height, height, op.stride[0], op.padding.top, op.dilation[0]) / out_height
+    columns = np.arange(out_width)[:, None] * op.stride[1] - op.padding.left
+    columns = columns + np.arange(kernel_width)[None] * op.dilation[1]
+    before, after = columns < 0, columns >= width
+    taps = kernel_width - (before | after).sum(axis=1)
+    edges = before.any(axis=1).sum() + after.any(axis=1).sum()
+    return Lines(down, kernel_height - down, tuple(taps.tolist()), int(edges))
+
+
+def window_work(op: Window, node: Node, groups: int = 1) -> Work:
+    """Sums over windows for LANES output channels of a group at a time (`sh_window_sum`)."""
+    channels, kernel_height, kernel_width, inputs = op.weights(node.sig).shape
+    lines = lines_of(op, node)
+    blocks = groups * -(-channels // groups // LANES)
+    pixels = node.output.type.nhwc[2]
+    joined = op.dilation[1] == 1 and groups == 1  # taps of a line are one run of elements
+    total = Work()
+    for taps, columns in Counter(lines.taps).items():
+        met = blocks * lines.inside * columns  # lines with so many taps
+        if taps:
+            total += dots(met, taps * inputs) if joined else dots(met * taps, inputs)
+    padded, padded_taps = padding_of(lines, kernel_width)
+    return total + Work(
+        pixels=pixels,
+        blocks=pixels * blocks,
+        kernel_rows=pixels * blocks * kernel_height,
+        outputs=node.output.type.row_elements,
+        padded=padded * blocks,
+        padded_elements=padded_taps * blocks * inputs,
+    )
 
 
 def _conv2d_work(node: Node) -> Work:
     op = cast(Conv2d, node.op)
-    channels, kernel_height, _, group_inputs = node.inputs[1].type.shape
-    within, padded = window_taps(op, node)
-    outputs = node.output.type.row_elements
-    pixels = node.output.type.nhwc[2]
-    return elements(within * channels, group_inputs) + Work(
-        pixels=pixels,
-        blocks=pixels * (node.inputs[0].type.nhwc[3] // group_inputs),
-        kernel_rows=outputs * kernel_height,
-        outputs=outputs,
-        right_shifts=_right_shifts(node, conv_scales(node.sig)[1]),
-        padded=padded * channels,
-        padded_elements=padded * channels * group_inputs,
-    )
+    groups = node.inputs[0].type.nhwc[3] // node.inputs[1].type.shape[3]
+    return window_work(op, node, groups) + Work(right_shifts=_right_shifts(node, conv_scales(node.sig)[1]))
 
 
 def _depthwise_conv2d_work(node: Node) -> Work:
     op = cast(DepthwiseConv2d, node.op)
-    _, kernel_height, _, channels = node.inputs[1].type.shape
-    within, padded = window_taps(op, node)
+    _, kernel_height, kernel_width, channels = node.inputs[1].type.shape
+    shared = channels != node.inputs[0].type.nhwc[3]  # several outputs read one input: one by one
+    eights, rest = divmod(0 if shared else channels, 8)
+    fours, ones = divmod(rest, 4)
+    ones = channels if shared else ones
+    lines = lines_of(op, node)
+    runs = lines.inside * sum(taps > 0 for taps in lines.taps)
+    taps = lines.inside * sum(lines.taps)
+    padded, padded_taps = padding_of(lines, kernel_width)
     pixels = node.output.type.nhwc[2]
-    blocks = pixels * -(-channels // BLOCK)
-    return by_blocks(within + padded, channels) + Work(
+    blocks = eights + fours
+    return Work(
         pixels=pixels,
-        blocks=blocks,
-        kernel_rows=blocks * kernel_height,
+        blocks=pixels * blocks,
+        kernel_rows=pixels * blocks * kernel_height,
+        loops8=runs * eights,
+        loops4=runs * fours,
+        by8=taps * eights * 8,
+        by4=taps * fours * 4,
+        padded=padded * blocks,
+        padded_elements=padded_taps * channels,
+        # Those that are computed one by one have instructions of their own for most of that.
+        divided=pixels * ones,
+        loops=pixels * ones * kernel_height,
+        ragged=padded * ones,
+        by1=taps * ones,
         outputs=node.output.type.row_elements,
         right_shifts=_right_shifts(node, conv_scales(node.sig)[1]),
-        padded=padded * -(-channels // BLOCK),
-        padded_elements=padded * channels,
-        divided=within * channels if channels != node.inputs[0].type.nhwc[3] else 0,
     )
 
 
@@ -173,8 +222,12 @@ def _hits(outputs: int, taps: int, size: int, stride: int, before: int) -> int:
 def _dense_work(node: Node) -> Work:
     outputs, inputs = node.inputs[1].type.shape
     pixels = node.output.type.nhwc[2]
-    return elements(pixels * outputs, inputs) + Work(
-        pixels=pixels, outputs=pixels * outputs, right_shifts=_right_shifts(node, dense_scales(node.sig)[1])
+    blocks = pixels * -(-outputs // LANES)
+    return dots(blocks, inputs) + Work(
+        pixels=pixels,
+        blocks=blocks,
+        outputs=pixels * outputs,
+        right_shifts=_right_shifts(node, dense_scales(node.sig)[1]),
     )
 
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from generator.ir import DType, Node, Tensor
 from generator.kernels.base import Kernel, Value
-from generator.kernels.conv import window_taps
+from generator.kernels.conv import window_work
 from generator.kernels.operands import are, data, element_by_element
-from generator.kernels.work import Work, elements
+from generator.kernels.work import Work
 from generator.ops import FirstPartial, NextPartial, Rescale
 
 
@@ -47,17 +47,7 @@ def _partial(node: Node) -> dict[str, Value]:
 
 
 def _partial_work(node: Node) -> Work:
-    op, weights = cast(FirstPartial | NextPartial, node.op), _operands(node)[0].type
-    channels, kernel_height, _, inputs = weights.shape
-    within, padded = window_taps(op, node)
-    outputs = node.output.type.row_elements
-    return elements(within * channels, inputs) + Work(
-        pixels=node.output.type.nhwc[2],
-        kernel_rows=outputs * kernel_height,
-        outputs=outputs,
-        padded=padded * channels,
-        padded_elements=padded * channels * inputs,
-    )
+    return window_work(cast(FirstPartial | NextPartial, node.op), node)
 
 
 def _in_sums(node: Node) -> tuple[int, ...]:

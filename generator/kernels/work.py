@@ -7,7 +7,10 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 BLOCK = 16
-"""Channels that the kernels of windows by channel compute together (`BLOCK` in their sources)."""
+"""Channels that the average pool computes together (`BLOCK` in its source)."""
+
+LANES = 4
+"""Outputs that the kernels of linear ops compute together (`SH_LANES`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +21,7 @@ class Work:
     nothing. Elements of inner loops are counted apart by how compilers unroll: `by32` are those of the first
     multiple of 32 of a loop, `by8` those of the multiples of 8 that are left, `by4` and `by1` what remains then;
     a loop of so many or more is one of `loops32`, `loops8` and `loops4`, and one that is no multiple of 4 is ragged.
+    Loops for several outputs at a time have `by16` in place of `by32` and `by8`.
     """
 
     calls: float = 1
@@ -26,10 +30,12 @@ class Work:
     kernel_rows: float = 0  # rows of a window that an output, or a block, looks at
     loops: float = 0  # inner loops begun
     loops32: float = 0
+    loops16: float = 0
     loops8: float = 0
     loops4: float = 0
     ragged: float = 0
     by32: float = 0
+    by16: float = 0
     by8: float = 0
     by4: float = 0
     by1: float = 0
@@ -70,6 +76,21 @@ def elements(times: float, length: int) -> Work:
         ragged=times * (by1 > 0),
         by32=times * 32 * by32,
         by8=times * 8 * by8,
+        by4=times * 4 * by4,
+        by1=times * by1,
+    )
+
+
+def dots(times: float, length: int) -> Work:
+    """Sums of `length` products for LANES outputs at a time, done `times` times."""
+    by16, rest = divmod(length, 16)
+    by4, by1 = divmod(rest, 4)
+    return Work(
+        loops=times,
+        loops16=times * (by16 > 0),
+        loops4=times * (by4 > 0),
+        ragged=times * (by1 > 0),
+        by16=times * 16 * by16,
         by4=times * 4 * by4,
         by1=times * by1,
     )

@@ -2,10 +2,11 @@
 
     python -m tests.bench.costs [--boards ID ...] [--models NAME ...] [--write] [--out DIR]
 
-On each board it runs the graphs of tests/bench/micro.py and the models below, each planned with whole tensors and for
-the smallest arena. Costs are fitted to the graphs and the models of FITTED; the others are held out. --write puts them
-into generator/kernels/costs.json. What is in DIR/<board>.json already is not measured again (delete it after a change
-of kernels or planner); work is counted anew each time, so features may change without measuring.
+On each board, one per core where none is named, it runs the graphs of tests/bench/micro.py and the models below (the
+large ones on the first board alone), each planned with whole tensors and for the smallest arena. Costs are fitted to
+the graphs and the models of FITTED; the others are held out. --write puts them into generator/kernels/costs.json.
+What is in DIR/<board>.json already is not measured again (delete it after a change of kernels or planner); work is
+counted anew each time, so features may change without measuring.
 DIR/costs.md and DIR/costs.json say predicted against measured, per model and per kernel.
 """
 
@@ -47,6 +48,16 @@ from tests.bench import micro
 from tests.bench.fit import Row, fitted, fitted_calls
 from tests.shared import MODELS
 
+BOARDS = (  # one per core; the first is that of DEFAULT_CPU
+    "mps2-an386",
+    "rpi-zero-2w",
+    "mps2-an505",
+    "mps3-an547",
+    "mps2-an500",
+    "microbit",
+    "rpi-zero",
+    "stm32vldiscovery",
+)
 FITTED = (
     "digits",  # shipped; the only model with two plans that fits the smallest boards
     "mlperf-ic-resnet8-int8",
@@ -65,6 +76,15 @@ HELD_OUT = (
     "tflm-micro-speech",
     "st-yamnet256-int8",
     "nano-u-botanic-int8",
+    "resnet20-cifar10-int8",
+    "tinyengine-vww",
+    "synth-densenet-bc-40-12-int8",
+)
+LARGE = (  # to emulate, or to plan; measured on the first board
+    "mltk-rock-paper-scissors",
+    "blazeface-front-128-fullint",
+    "mltk-fingerprint",
+    "st-yamnet256-int8",
     "resnet20-cifar10-int8",
     "tinyengine-vww",
     "synth-densenet-bc-40-12-int8",
@@ -223,10 +243,16 @@ def say(board: str, results: Sequence[Found], table: Found) -> Iterator[str]:
     yield ""
 
 
+def models_for(board: str) -> tuple[str, ...]:
+    """What is measured there where no models are named; digits comes always."""
+    models = (*FITTED[1:], *HELD_OUT)
+    return models if board == BOARDS[0] else tuple(m for m in models if m not in LARGE)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--boards", nargs="*", default=["mps2-an386"])
-    parser.add_argument("--models", nargs="*", default=[*FITTED[1:], *HELD_OUT])
+    parser.add_argument("--boards", nargs="*", default=BOARDS)
+    parser.add_argument("--models", nargs="*")
     parser.add_argument("--out", type=Path, default=Path("build/costs"))
     parser.add_argument("--write", action="store_true", help="rewrite generator/kernels/costs.json")
     arguments = parser.parse_args()
@@ -236,7 +262,7 @@ def main() -> None:
     lines: list[str] = []
     for name in arguments.boards:
         board = targets.board(name)
-        results = measured(board, arguments.models, out)
+        results = measured(board, arguments.models or models_for(name), out)
         tables[board.spec.cpu] = _rounded(table_of(results, 1e9 / board.spec.tick_hz))
         lines += say(name, results, tables[board.spec.cpu])
     (out / "costs.md").write_text("\n".join(lines))

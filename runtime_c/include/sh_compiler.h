@@ -1,0 +1,20 @@
+// What kernels ask of compilers beyond the language. It changes nothing but speed and size.
+#ifndef SH_COMPILER_H
+#define SH_COMPILER_H
+
+// Of a function that is called with constants and must know them.
+#if defined(__GNUC__)
+#define SH_INLINED static inline __attribute__((always_inline))
+#else
+#define SH_INLINED static inline
+#endif
+
+// Before a loop that needs most of the registers: unrolled, as Clang does for Cortex-M, it would
+// need more than there are. There are still vectors where the core has some.
+#if defined(__clang__)
+#define SH_ROLLED _Pragma("clang loop unroll(disable)")
+#else
+#define SH_ROLLED
+#endif
+
+#endif

@@ -1,0 +1,64 @@
+// Sums over a convolution's window, for four output channels at a time.
+#ifndef SH_WINDOW_H
+#define SH_WINDOW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sh_dot.h"
+
+// What stays the same in a row of output. Weights of an output channel: [height][width][inputs].
+typedef struct {
+    int32_t in_width;
+    int32_t in_channels;
+    int32_t height; // number of rows in x
+    int32_t width;
+    int32_t dilation; // across
+    int32_t inputs;   // channels that are summed, of in_channels
+    int32_t x_zero;   // what is read in the padding
+} sh_window;
+
+// Where the window of one pixel lies.
+typedef struct {
+    int32_t left;  // column of tap 0
+    int32_t first; // taps [first, end) of a line lie inside the row
+    int32_t end;
+    int32_t run; // so many of them lie side by side, channel by channel, as their weights do
+} sh_span;
+
+static inline sh_span sh_span_at(const sh_window *window, int32_t left)
+{
+    sh_span span = {left, 0, window->width, 1};
+    while (span.first < span.end && left + span.first * window->dilation < 0) {
+        span.first++;
+    }
+    while (span.end > span.first && left + (span.end - 1) * window->dilation >= window->in_width) {
+        span.end--;
+    }
+    if (window->dilation == 1 && window->inputs == window->in_channels) {
+        span.run = span.end - span.first;
+    }
+    return span;
+}
+
+// sums[j] += all taps times the weights in lane j; `channel` is the first input channel.
+static inline void sh_window_sum(const sh_window *window, const int8_t *const x[], sh_span span,
+                                 int32_t channel, sh_lanes w, int32_t sums[SH_LANES])
+{
+    for (int32_t ky = 0; ky < window->height; ky++) {
+        int32_t taps = 0;
+        for (int32_t kx = 0; kx < window->width; kx += taps) {
+            if (x[ky] != NULL && kx >= span.first && kx < span.end) {
+                int32_t ix = span.left + kx * window->dilation;
+                taps = span.run;
+                sh_dot(x[ky] + ix * window->in_channels + channel, w, taps * window->inputs, sums);
+            } else {
+                taps = (kx < span.first ? span.first : window->width) - kx;
+                sh_dot_constant(window->x_zero, w, taps * window->inputs, sums);
+            }
+            w.a += taps * window->inputs;
+        }
+    }
+}
+
+#endif
