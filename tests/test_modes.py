@@ -68,11 +68,12 @@ def test_the_bound_of_many_choices_is_no_higher_than_any_partition(problem: Prob
 @given(SMALL, MACS)
 def test_the_lowest_peak_keeps_to_the_allowance_and_is_not_below_the_least(problem: Problem, most_macs: int | None):
     search = Modes(problem, most_macs)
-    found = search.lowest(most_macs)
+    found, floor = search.lowest()
 
     assert [each.peak for each in found] == sorted(each.peak for each in found)
     assert all(most_macs is None or each.extra_macs <= most_macs for each in found)
-    assert Brute(search).lowest(most_macs) <= found[0].peak <= search.minimax().peak
+    assert floor <= Brute(search).lowest(most_macs) <= found[0].peak <= search.minimax().peak
+    assert search.bounds.sparing or floor == found[0].peak
     for each in found:
         assert_sums(search, each)
 
@@ -108,6 +109,9 @@ def test_the_cheapest_keeps_to_the_limit_and_the_fewest_shared_rows_are_the_fewe
             assert fewest.peak <= limit
             assert not any(g.composites for g in fewest.groups)
         assert cheapest is None or least is not None
+        if not search.bounds.sparing and least is not None:
+            assert cheapest is not None
+            assert cheapest.extra_cost <= max(0, least)
         if cheapest is not None and least is not None:
             assert cheapest.peak <= limit
             assert cheapest.extra_cost >= least
@@ -120,7 +124,7 @@ def test_no_partition_below_a_peak_takes_less_work_than_the_bound(problem: Probl
     search = Modes(problem, None)
     brute = Brute(search)
     for limit in limits(brute):
-        bound, least = search.bounds.extra_cost(limit), brute.least_cost(limit)
+        bound, least = search.least_cost(limit), brute.least_cost(limit)
         assert least is None or (bound is not None and bound <= least)
         assert bound is not None or search.cheapest(limit) is None
 
@@ -135,7 +139,7 @@ def test_the_search_misses_little():
             continue
         brute = Brute(search)
         tried += 1
-        lowest += search.lowest(None)[0].peak == brute.least_peak()
+        lowest += search.lowest()[0][0].peak == brute.least_peak()
         for limit in limits(brute)[1:]:
             found, least = search.cheapest(limit), brute.least_cost(limit)
             asked += 1

@@ -15,6 +15,7 @@ from generator.planner.rows import alive_at
 
 _NAME = 60  # characters of a name in a message
 _FASTEST = "the fastest plan tried that fits"
+_ENDLESS = "nothing limits the arena"
 
 
 class Goal(Enum):
@@ -72,7 +73,9 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates) -> Plan:
             for plan in candidates.within(limit):
                 best = _lower(best, plan)
                 if plan.arena_bytes <= limit:
-                    return _because(plan, "nothing limits the arena" if capacity is None else _FASTEST)
+                    return _because(
+                        plan, "nothing limits the arena" if capacity is None else plan.outcome.reason or _FASTEST
+                    )
         for plan in candidates.smallest():
             best = _lower(best, plan)
     except KeyboardInterrupt:
@@ -90,8 +93,10 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates) -> Plan:
 
 
 def _lower(best: Plan | None, plan: Plan) -> Plan:
-    """The plan with the smaller arena; of equals the earlier one."""
-    return plan if best is None or plan.arena_bytes < best.arena_bytes else best
+    """The plan with the smaller arena; of equals the one with the higher bound, or else the earlier one."""
+    if best is None:
+        return plan
+    return min(best, plan, key=lambda each: (each.arena_bytes, -each.outcome.bound_bytes))
 
 
 def _because(plan: Plan, reason: str) -> Plan:
@@ -113,8 +118,9 @@ def _refusal(candidates: Candidates, plan: Plan, capacity: int) -> str:
     bound, op = (plan.arena_bytes, "") if plan.outcome.status is Status.OPTIMAL else candidates.at_least()
     if bound > capacity:
         needed = f"at least {bound:,} bytes"
-        needed += (
-            f" (set by {_named(op)}; {plan.arena_bytes:,} in the best plan found)" if bound < plan.arena_bytes else ""
+        found = [f"set by {_named(op)}"] if op is not None else []
+        needed += f" ({'; '.join([*found, f'{plan.arena_bytes:,} in the best plan found'])})" * (
+            bound < plan.arena_bytes
         )
     else:
         needed = f"{plan.arena_bytes:,} bytes in the best plan found (the bound is {bound:,})"

@@ -37,6 +37,7 @@ class Candidates:
         self._problem, self._most_macs, self._say = problem, most_macs, say
         self._started = perf_counter()
         self._came_near = False  # rows were computed again, for a budget given
+        self._raised = 0  # the bound, where blocks in bands were asked for the lowest peak
 
     @cached_property
     def whole(self) -> Plan:
@@ -56,15 +57,17 @@ class Candidates:
         """The lowest arena of the whole space, and the op that sets it."""
         return self._modes.bounds.peak()
 
-    @cached_property
+    @property
     def bound(self) -> int:
-        """Scattered rows are padded to whole words, whole tensors are not."""
-        return min(self._bound[0], self.whole.outcome.bound_bytes)
+        """What is known by now. Scattered rows are padded to whole words, whole tensors are not."""
+        return min(max(self._bound[0], self._raised), self.whole.outcome.bound_bytes)
 
-    def at_least(self) -> tuple[int, str]:
-        """A lower bound on every plan that was tried, and the op at whose row it is reached."""
+    def at_least(self) -> tuple[int, str | None]:
+        """A lower bound on every plan that was tried, and the op at whose row it is reached; None: not one op alone."""
         takes, op = tightest(self._flow)
-        return (self.bound, self._problem.ops[self._bound[1]].name) if self.bound < takes else (takes, op)
+        if self.bound >= takes:
+            return takes, op
+        return self.bound, self._problem.ops[self._bound[1]].name if self.bound <= self._bound[0] else None
 
     def within(self, capacity: int) -> Iterator[Plan]:
         """Plans for a capacity, the fastest first: whole tensors, rows, blocks in bands. Some may exceed it."""
@@ -75,27 +78,43 @@ class Candidates:
         yield from self._reordered(capacity)
         self._say("blocks in bands")
         for found in _for_less(self._modes.cheapest, capacity):
-            if self._most_macs is None or found.extra_macs <= self._most_macs:
-                yield self._plan(found)
+            yield self._because(self._plan(found), found, capacity)
         if self._most_macs != 0 and self.at_least()[0] <= capacity:
             yield from self._again([int(capacity * (1 - part)) for part in _SPARE_AGAIN], capacity)
 
     def smallest(self) -> Iterator[Plan]:
-        """Plans for the smallest arena."""
-        status = Status.OPTIMAL if self.whole.arena_bytes == self.bound else Status.FEASIBLE
-        yield replace(self.whole, outcome=replace(self.whole.outcome, status=status, bound_bytes=self.bound))
+        """Plans for the smallest arena. What is yielded again is proven better by then."""
+        yield self._bounded(self.whole)
         self._say("rows")
         plain = self._modes.minimax()
-        lowest = self._plan(plain)
+        best = lowest = self._plan(plain)
         yield lowest
         if lowest.arena_bytes > self.bound:  # other partitions may pack better
-            yield from self._rows(lowest.arena_bytes - 1, self.bound)
+            for plan in self._rows(lowest.arena_bytes - 1, self.bound):
+                yield plan
+                best = min(best, plan, key=lambda each: each.arena_bytes)
         if self._space.composites:
             self._say("blocks in bands")
-            yield from self._lowest()
+            for plan in self._lowest():
+                yield plan
+                best = min(best, plan, key=lambda each: each.arena_bytes)
+            yield self._bounded(best)
         yield from self._reordered(plain.peak - 1)
         if self._most_macs != 0 and not self._came_near and _long_skips(self._problem):
             yield from self._again([int(plain.peak * part) for part in _LESS])
+
+    def _bounded(self, plan: Plan) -> Plan:
+        """A plan of the space, with what is known of the bound by now."""
+        status = Status.OPTIMAL if plan.arena_bytes == self.bound else Status.FEASIBLE
+        return replace(plan, outcome=replace(plan.outcome, status=status, bound_bytes=self.bound))
+
+    def _because(self, plan: Plan, found: Found, capacity: int) -> Plan:
+        """A plan of a capacity, with what is known of how little work there must be again."""
+        once = sum(op.row_cost * self._problem.by_name[op.writes].rows for op in self._problem.ops)
+        least = min(found.extra_cost, self._modes.least_cost(capacity))
+        reason = f"{_percent(found.extra_cost, once)} more work; no plan of blocks in bands that fits takes less"
+        reason += "" if least == found.extra_cost else f" than {_percent(least, once)}"
+        return replace(plan, outcome=replace(plan.outcome, reason=reason))
 
     def _rows(self, most_bytes: int, bound: int) -> Iterator[Plan]:
         """Plans by rows with no peak above this."""
@@ -105,7 +124,8 @@ class Candidates:
     def _lowest(self) -> Iterator[Plan]:
         """Plans with blocks in bands, the lowest peak first. Rows may not pack to the last byte: others are tried."""
         least_arena: int | None = None
-        for found in self._modes.lowest(self._most_macs)[:_PACKED]:
+        each, self._raised = self._modes.lowest()
+        for found in each[:_PACKED]:
             if least_arena is not None and found.peak >= least_arena:
                 break
             plan = self._plan(found)
@@ -214,6 +234,10 @@ def _for_less(search: Callable[[int], Found | None], most_bytes: int) -> Iterato
         if found not in seen:
             seen.add(found)
             yield found
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / max(1, whole):.2f} %"
 
 
 def _forced(problem: Problem) -> bool:

@@ -11,7 +11,8 @@ A composite (cascade.py) stands for a block of ops and may take their place in a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import accumulate
@@ -116,6 +117,14 @@ class Flow:
         written = {op.writes: i for i, op in enumerate(problem.ops)}
         self.born = {name: -1 for name in self.rows if name in inputs} | written
         self.last_user = self._last_users({problem.root(name) for name in problem.outputs})
+
+    def emptied(self, tensors: Collection[str], ops: Collection[int]) -> Flow:
+        """The same where these tensors, no views, take no bytes, and these ops no scratch: for bounds."""
+        other = copy(self)
+        other.__dict__.pop("_native", None)
+        other.slot = {name: 0 if name in tensors else size for name, size in self.slot.items()}
+        other.scratch = tuple(0 if op in ops else size for op, size in enumerate(self.scratch))
+        return other
 
     def _overwritten(self, op: int) -> int | None:
         """The tap of the tensor that an op's output may overwrite row by row."""

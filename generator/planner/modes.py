@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 from generator.planner import ways
 from generator.planner.bounds import Bounds
+from generator.planner.exact import Exact
 from generator.planner.problem import Block, Problem
-from generator.planner.space import Choice, Group, Space, least_path
+from generator.planner.space import NEVER, Choice, Group, Space, least_path
 
 _TRIES = 16
 _TRY = 0.01  # of the peak
@@ -34,8 +35,10 @@ class Modes:
     """The search of one space. `most_macs` is what may be computed again; None: any number."""
 
     def __init__(self, problem: Problem, most_macs: int | None) -> None:
-        self.space = Space(problem, most_macs)
+        self.space, self._most_macs = Space(problem, most_macs), most_macs
         self.bounds = Bounds(self.space)
+        self._exact = Exact(self.space, self.bounds)
+        self._cheapest: dict[int, tuple[Found | None, int]] = {}
 
     def minimax(self) -> Found:
         """The lowest peak without composites."""
@@ -51,35 +54,67 @@ class Modes:
         return self._path(shared)
 
     def cheapest(self, limit: int) -> Found | None:
-        """No peak above `limit`, and as little work as was found; None: no such partition was found."""
-        return self._path(lambda start, end: self._choose(start, end, limit))
+        """No peak above `limit`, within the allowance, and the least work, or as little as was found; None: no such
+        partition was found.
+        """
+        if limit not in self._cheapest:
+            rough = self._roughly(limit)
+            least = self._exact.least(0, limit, NEVER if rough is None else rough.extra_cost)
+            found = rough if least.groups is None else self._found(least.groups)
+            if found is not None and not self._allowed(found):
+                fewest = self._within(limit)
+                found = fewest if isinstance(fewest, Found) else None
+            self._cheapest[limit] = found, least.bound
+        return self._cheapest[limit][0]
 
-    def lowest(self, most_macs: int | None) -> list[Found]:
-        """What was found with at most so many multiply-accumulates computed again, the lowest peak first."""
+    def least_cost(self, limit: int) -> int:
+        """What no partition with no peak above `limit` costs less than, beyond each op once."""
+        self.cheapest(limit)
+        return self._cheapest[limit][1]
+
+    def lowest(self) -> tuple[list[Found], int]:
+        """What was found within the allowance, the lowest peak first; and a lower bound on the peak of all others."""
         found = {self.minimax()}
-
-        def within(limit: int) -> Found | None:
-            each = self.cheapest(limit)
-            if each is None or (most_macs is not None and each.extra_macs > most_macs):
-                return None
-            found.add(each)
-            return each
-
-        low, high = self.bounds.peak()[0], self.space.plain
+        low = floor = self.bounds.peak()[0]
+        high = self.space.plain
         while low < high:
             middle = (low + high) // 2
-            each = within(middle)
-            if each is None:
-                low = middle + max(1, int(middle * _STEP))
-            else:
+            each = self._within(middle)
+            if isinstance(each, Found):
+                found.add(each)
                 high = min(middle, each.peak)
-        # What is found is no monotone function of the limit, so the limits just below are tried one by one.
-        limit, floor = high, self.bounds.peak()[0]
+            elif each:
+                low = floor = middle + 1
+            else:
+                low = middle + max(1, int(middle * _STEP))
+        found |= {each for each in (*self._just_below(high, floor), self.cheapest(high)) if each is not None}
+        return sorted(found, key=lambda each: (each.peak, each.extra_cost)), floor
+
+    def _just_below(self, limit: int, floor: int) -> Iterator[Found]:
+        """What the quick search finds is no monotone function of the limit, so some limits are tried one by one."""
         for _ in range(_TRIES):
             limit -= max(1, int(limit * _TRY))
-            each = within(limit) if limit >= floor else None
-            limit = each.peak if each is not None else limit
-        return sorted(found, key=lambda each: (each.peak, each.extra_cost))
+            if limit >= floor and (each := self._roughly(limit)) is not None and self._allowed(each):
+                limit = each.peak
+                yield each
+
+    def _within(self, limit: int) -> Found | bool:
+        """A partition with no peak above `limit` within the allowance; else whether it is known that there is none."""
+        rough = self._roughly(limit)
+        if rough is not None and self._allowed(rough):
+            return rough
+        measure, most = (None, 1) if self._most_macs is None else (1, self._most_macs + 1)
+        least = self._exact.least(measure, limit, most)
+        if least.groups is not None and self._allowed(found := self._found(least.groups)):
+            return found
+        return least.bound >= most
+
+    def _allowed(self, found: Found) -> bool:
+        return self._most_macs is None or found.extra_macs <= self._most_macs
+
+    def _roughly(self, limit: int) -> Found | None:
+        """No peak above `limit`, and as little work as the quick search finds."""
+        return self._path(lambda start, end: self._choose(start, end, limit))
 
     def _path(self, choose: Callable[[int, int], Choice | None]) -> Found | None:
         """The partition whose groups cost least together."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from generator.planner.cascade import Composite, Pattern
+from generator.planner.flow import Flow
 from generator.planner.problem import Block, Problem
 
 _BANDS = (1, 2, 3, 4, 6, 8)  # rows of a block's output, beside all of them
@@ -46,13 +47,12 @@ def extra(problem: Problem, composite: Composite) -> tuple[int, int]:
     return composite.cost - cost, composite.macs - macs
 
 
-def without_inner(problem: Problem, blocks: Sequence[Block]) -> Problem:
-    """The problem with rows of no bytes inside of these blocks, and no scratch there."""
+def emptied(flow: Flow, blocks: Sequence[Block]) -> Flow:
+    """The flow where nothing inside of these blocks takes bytes, neither rows nor scratch."""
+    problem = flow.problem
     inner = {op.writes for b in blocks for op in problem.ops[b.first : b.last]}
-    inside = {i for b in blocks for i in range(b.first, b.last + 1)}
-    tensors = tuple(replace(t, row_bytes=0) if problem.root(t.name) in inner else t for t in problem.tensors)
-    ops = tuple(replace(op, scratch_bytes=0) if i in inside else op for i, op in enumerate(problem.ops))
-    return replace(problem, tensors=tensors, ops=ops, blocks=())
+    tensors = {t.name for t in problem.tensors if t.view_of is None and t.name in inner}
+    return flow.emptied(tensors, {i for b in blocks for i in range(b.first, b.last + 1)})
 
 
 def without_left_out(problem: Problem, blocks: Sequence[Block]) -> Problem:
