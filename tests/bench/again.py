@@ -1,10 +1,12 @@
 """Orders by rows and rows computed again: what they save on real models, and on nets with long skips.
 
-    python -m tests.bench.again [--models NAME ...] [--percents N ...] [--seconds N] [--streamed] [--out DIR]
+    python -m tests.bench.again [--models NAME ...] [--percents N ...] [--seconds N] [--streamed] [--plans] [--out DIR]
 
 Writes DIR/again.json and DIR/again.md as it goes. Per model: the peak of the best partition into groups, the lowest
 peak found with the order free and each row once, and, at budgets of so many percent of the first, the MACs computed
-again. All peaks are bytes alive, rows as they lie in the arena; where rows are placed is not looked at here.
+again. All peaks are bytes alive, rows as they lie in the arena; where rows are placed is not looked at, but with
+--plans: then checked plans are made, as `gen plan --sram` does, within so many percent of the smallest arena that
+computes nothing again, blocks in bands included.
 """
 
 from __future__ import annotations
@@ -14,13 +16,13 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from time import monotonic
+from time import monotonic, process_time
 from typing import Any
 
 from generator import importers, ops, passes
 from generator.ir import Graph
 from generator.lower import lower
-from generator.planner import Problem
+from generator.planner import DoesNotFit, Goal, Problem, make_plan
 from generator.planner.again import least, recomputed, reordered
 from generator.planner.flow import Event, Flow
 from generator.planner.modes import Modes
@@ -84,10 +86,15 @@ SYNTHETIC: dict[str, Callable[[], Graph]] = {
 
 
 def problem_of(name: str, streamed: bool) -> Problem:
-    """The model after all passes, for portable kernels, without blocks that run in bands."""
+    """The model without blocks that run in bands."""
+    return replace(_lowered(name, streamed), blocks=())
+
+
+def _lowered(name: str, streamed: bool) -> Problem:
+    """The model after all passes, for portable kernels."""
     source = SYNTHETIC[name]() if name in SYNTHETIC else importers.load(MODELS / f"{name}.tflite")
     graph, _ = passes.run(source, frozenset(), ())
-    return replace(lower(graph, stages(graph, (Isa.C,)), None, streamed), blocks=())
+    return lower(graph, stages(graph, (Isa.C,)), None, streamed)
 
 
 def macs(problem: Problem, events: Sequence[Event]) -> int:
@@ -134,6 +141,48 @@ def _extra(problem: Problem, start: Sequence[Event], events: Sequence[Event]) ->
     return 100 * (macs(problem, events) - once) / max(1, once)
 
 
+def plans(name: str, percents: Sequence[int], streamed: bool) -> dict[str, Any]:
+    """One model by way of checked plans."""
+    problem = _lowered(name, streamed)
+    smallest = make_plan(problem, Goal.SRAM, 0).arena_bytes
+    row: dict[str, Any] = {"model": name, "streamed": streamed, "smallest": smallest}
+    for percent in percents:
+        row[f"at_{percent}"] = _plan(replace(problem, capacity_bytes=smallest * percent // 100))
+    return row
+
+
+def _plan(problem: Problem) -> dict[str, Any]:
+    """What one capacity costs, and CPU seconds."""
+    started = process_time()
+    try:
+        plan = make_plan(problem, Goal.TIME, None)
+    except DoesNotFit as refusal:
+        return {"needed": refusal.needed_bytes, "seconds": round(process_time() - started, 1)}
+    rows = {op.name: op.row_macs for op in problem.ops}
+    once = sum(op.row_macs * problem.by_name[op.writes].rows for op in problem.ops)
+    done = sum(rows.get(step.op, 0) * (step.rows[1] - step.rows[0]) for step in plan.steps)
+    again = 0.0 if plan.cascades else 100 * (done - once) / max(1, once)
+    said = {"arena": plan.arena_bytes, "percent": again, "reason": plan.outcome.reason}
+    return said | {"blocks": len(plan.cascades), "seconds": round(process_time() - started, 1)}
+
+
+def plans_table(rows: Sequence[dict[str, Any]], percents: Sequence[int]) -> str:
+    """The rows as Markdown: arena and MACs again, or the best plan of a refusal; CPU seconds."""
+    head = ["model", "smallest", *(f"{p} %" for p in percents)]
+    lines = [f"| {' | '.join(head)} |", f"|---{'|---:' * (len(head) - 1)}|"]
+    for row in rows:
+        cells = [f"{row['model']}{', streamed' if row['streamed'] else ''}", f"{row['smallest']:,}"]
+        lines.append(f"| {' | '.join([*cells, *(_planned(row[f'at_{p}']) for p in percents)])} |")
+    return "\n".join(lines) + "\n"
+
+
+def _planned(said: dict[str, Any]) -> str:
+    if "needed" in said:
+        return f"- (best {said['needed']:,}; {said['seconds']} s)"
+    cost = f"{said['blocks']} blocks" if said["blocks"] else f"{said['percent']:+.2f} %"
+    return f"{said['arena']:,}, {cost}; {said['seconds']} s"
+
+
 def table(rows: Sequence[dict[str, Any]], percents: Sequence[int]) -> str:
     """The rows as Markdown. MACs: searched / with retention; `-`: not found, `x`: no order of rows can."""
     head = ["model", "rows", "groups", "free order", "", "row floor", *(f"MACs at {p} %" for p in percents)]
@@ -161,15 +210,20 @@ def main() -> None:
     parser.add_argument("--percents", nargs="+", type=int, default=[95, 90, 80])
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--streamed", action="store_true")
+    parser.add_argument("--plans", action="store_true", help="checked plans instead")
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     rows = []
     for name in options.models:
-        rows.append(measure(name, options.percents, options.seconds, options.streamed))
+        if options.plans:
+            rows.append(plans(name, options.percents, options.streamed))
+        else:
+            rows.append(measure(name, options.percents, options.seconds, options.streamed))
+        written = (plans_table if options.plans else table)(rows, options.percents)
         (options.out / "again.json").write_text(json.dumps(rows, indent=1) + "\n")
-        (options.out / "again.md").write_text(table(rows, options.percents))
-        print(table(rows[-1:], options.percents).splitlines()[-1], flush=True)
+        (options.out / "again.md").write_text(written)
+        print(written.splitlines()[-1], flush=True)
 
 
 if __name__ == "__main__":
