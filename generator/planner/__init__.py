@@ -15,6 +15,7 @@ from generator.planner.rows import alive_at
 
 _NAME = 60  # characters of a name in a message
 _FASTEST = "the fastest plan tried that fits"
+_OF_GROUPS = " for ops in groups and blocks in bands"
 _ENDLESS = "nothing limits the arena"
 
 
@@ -83,13 +84,10 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates) -> Plan:
             raise
         return _because(best, "interrupted: the best plan so far")
     assert best is not None
-    proven = best.outcome.status is Status.OPTIMAL
-    return _because(
-        best,
-        "no division into groups, with blocks in bands or without, takes less"
-        if proven
-        else "all that there was to try was tried",
-    )
+    if best.outcome.status is Status.OPTIMAL:
+        return _because(best, "no division into groups, with blocks in bands or without, takes less")
+    tried = "all that there was to try was tried"
+    return _because(best, f"{tried}; {best.outcome.reason}" if best.outcome.reason else tried)
 
 
 def _lower(best: Plan | None, plan: Plan) -> Plan:
@@ -115,8 +113,10 @@ def _refusal(candidates: Candidates, plan: Plan, capacity: int) -> str:
     named = ", ".join(f"'{_short(name)}' {size:,}" for name, size in alive_at(problem, plan.steps, peak))
     arriving = not plan.steps or plan.steps[peak].delivers
     step = "the input" if arriving else f"step {peak} ('{_short(plan.steps[peak].op)}')"
-    bound, op = (plan.arena_bytes, "") if plan.outcome.status is Status.OPTIMAL else candidates.at_least()
-    if bound > capacity:
+    bound, op = candidates.at_least()
+    if plan.outcome.status is Status.OPTIMAL:
+        needed = f"at least {plan.arena_bytes:,} bytes{_OF_GROUPS if bound < plan.arena_bytes else ''}"
+    elif bound > capacity:
         needed = f"at least {bound:,} bytes"
         found = [f"set by {_named(op)}"] if op is not None else []
         needed += f" ({'; '.join([*found, f'{plan.arena_bytes:,} in the best plan found'])})" * (
