@@ -15,7 +15,7 @@ from generator.planner.rows import alive_at
 
 _NAME = 60  # characters of a name in a message
 _FASTEST = "the fastest plan tried that fits"
-_OF_GROUPS = " for ops in groups and blocks in bands"
+_OF_GROUPS = " (the bound is one for ops in groups and blocks in bands)"
 _ENDLESS = "nothing limits the arena"
 
 
@@ -114,8 +114,9 @@ def _refusal(candidates: Candidates, plan: Plan, capacity: int) -> str:
     arriving = not plan.steps or plan.steps[peak].delivers
     step = "the input" if arriving else f"step {peak} ('{_short(plan.steps[peak].op)}')"
     bound, op = candidates.at_least()
+    kind = ""
     if plan.outcome.status is Status.OPTIMAL:
-        needed = f"at least {plan.arena_bytes:,} bytes{_OF_GROUPS if bound < plan.arena_bytes else ''}"
+        needed, kind = f"at least {plan.arena_bytes:,} bytes", _OF_GROUPS if bound < plan.arena_bytes else ""
     elif bound > capacity:
         needed = f"at least {bound:,} bytes"
         found = [f"set by {_named(op)}"] if op is not None else []
@@ -125,7 +126,7 @@ def _refusal(candidates: Candidates, plan: Plan, capacity: int) -> str:
     else:
         needed = f"{plan.arena_bytes:,} bytes in the best plan found (the bound is {bound:,})"
     return (
-        f"needs an arena of {needed}, {max(0, capacity):,} are available; "
+        f"needs an arena of {needed}, {max(0, capacity):,} are available{kind}; "
         f"the peak is {step}, where these are alive: {named}"
     )
 
