@@ -31,6 +31,11 @@ graph_options = together(
         help="With --graph: the memory that a step may take, in the unit of the nodes' sizes.",
     ),
     click.option(
+        "--fixed-order",
+        is_flag=True,
+        help="With --graph: keep the file's order of first runs and run no node more than twice, as MOCCASIN does.",
+    ),
+    click.option(
         "--seconds",
         type=Finite(0, 86400, min_open=True),
         metavar="N",
@@ -40,7 +45,7 @@ graph_options = together(
 """The options of `gen plan` for a bare graph."""
 
 
-def plan_graph(path: Path, budget: int | None, seconds: float | None, as_json: bool) -> None:
+def plan_graph(path: Path, budget: int | None, seconds: float | None, fixed_order: bool, as_json: bool) -> None:
     """Prints what was found. ShoehornError: the file is refused, nothing fits the budget, or nothing was found."""
     if budget is None:
         raise click.UsageError("--graph needs --budget BYTES")
@@ -48,7 +53,8 @@ def plan_graph(path: Path, budget: int | None, seconds: float | None, as_json: b
     started = monotonic()
     if not as_json:
         err.print(f"planning {len(graph.names)} nodes and {len(graph.edges)} edges; Ctrl-C gives the best so far")
-    outcome = remat.rematerialise(graph, budget, remat.Effort(seconds or _SECONDS))
+    plan = remat.in_fixed_order if fixed_order else remat.rematerialise
+    outcome = plan(graph, budget, remat.Effort(seconds or _SECONDS))
     if as_json:
         emit_json(_report(graph, outcome, monotonic() - started))
     if not outcome.sequence:

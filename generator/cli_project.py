@@ -166,6 +166,7 @@ def plan(
     graph: Path | None,
     budget: int | None,
     seconds: float | None,
+    fixed_order: bool,
     buffers: Path | None,
     capacity: int | None,
     as_json: bool,
@@ -173,14 +174,14 @@ def plan(
     """Plans MODEL; without a board, with the portable kernels. Writes nothing but the page of --html."""
     if sum(subject is not None for subject in (model, graph, buffers)) != 1:
         raise click.UsageError("give one of MODEL, --graph FILE and --buffers FILE")
-    if graph is None and (budget is not None or seconds is not None):
-        raise click.UsageError("--budget and --seconds go with --graph; MODEL takes --sram")
+    if graph is None and (budget is not None or seconds is not None or fixed_order):
+        raise click.UsageError("--budget, --seconds and --fixed-order go with --graph; MODEL takes --sram")
     if buffers is None and capacity is not None:
         raise click.UsageError("--capacity goes with --buffers; MODEL takes --sram")
     if model is None and (given := _given(ctx, _MODEL_ONLY)):
         raise click.UsageError(f"{given} goes with MODEL")
     if graph is not None:
-        plan_graph(graph, budget, seconds, as_json)
+        plan_graph(graph, budget, seconds, fixed_order, as_json)
         return
     if buffers is not None:
         plan_buffers(buffers, capacity, as_json)

@@ -94,11 +94,12 @@ def test_buffers_get_the_lowest_offsets_so_far(tmp_path: Path):
     assert check(Problem(csv_file.read(path), said["height"]), said["offsets"]) == []
 
 
-def test_a_graph_gets_the_shortest_sequence_so_far(tmp_path: Path):
+@pytest.mark.parametrize(("order", "after"), [([], 8), (["--fixed-order"], 4)], ids=["free", "fixed"])
+def test_a_graph_gets_the_shortest_sequence_so_far(order: list[str], after: float, tmp_path: Path):
     path = graph_file(tmp_path)
     graph = remat.read(path)
     budget = int(0.8 * peak(graph, graph.order))
-    done = interrupted("--graph", path, "--budget", str(budget), "--seconds", "100", "--json", after=8)
+    done = interrupted("--graph", path, "--budget", str(budget), "--seconds", "100", "--json", *order, after=after)
     said = json.loads(done.stdout)
 
     assert (done.returncode, said["status"], done.stderr) == (0, "feasible", "")

@@ -384,6 +384,30 @@ def test_json_says_all_and_a_sequence_of_ids(hour_glass: Path):
     assert (said["status"] == "optimal") == (said["bound_percent"] == said["increase_percent"])
 
 
+def test_in_fixed_order_first_runs_keep_the_order_and_no_node_runs_thrice(hour_glass: Path):
+    graph = remat.read(hour_glass)
+    budget = int(0.7 * peak(graph, graph.order))
+    arguments = ("--graph", hour_glass, "--budget", str(budget), "--seconds", "5", "--json")
+    said, free_order = (json.loads(gen(*arguments, *more).stdout) for more in (["--fixed-order"], []))
+
+    assert list(said) == KEYS
+    assert check(graph, said["sequence"], budget, said["peak"], said["duration"]) == []
+    assert list(dict.fromkeys(said["sequence"])) == list(graph.order)
+    assert max(map(said["sequence"].count, graph.nodes)) == 2
+    assert said["status"] == "optimal"
+    assert said["duration"] >= free_order["duration"]
+
+
+def test_in_fixed_order_what_does_not_fit_is_refused(hour_glass: Path):
+    graph = remat.read(hour_glass)
+    least = max(working_set(graph, v) for v in graph.nodes)
+    done = gen("--graph", hour_glass, "--budget", str(least), "--seconds", "5", "--fixed-order", "--json")
+
+    assert done.exit_code == 1
+    assert "no sequence found in this order: tried in full" in done.stderr
+    assert json.loads(done.stdout)["status"] == "infeasible"
+
+
 def test_a_budget_below_one_step_is_refused_with_the_step(hour_glass: Path):
     graph = remat.read(hour_glass)
     node = max(graph.nodes, key=lambda v: working_set(graph, v))
@@ -411,6 +435,7 @@ def test_unreadable_files_are_refused_in_one_line(content: bytes, tmp_path: Path
         ["--graph", "x"],
         ["m.tflite", "--graph", "x", "--budget", "1"],
         ["m.tflite", "--budget", "1"],
+        ["m.tflite", "--fixed-order"],
         ["--graph", "x", "--budget", "-1"],
     ],
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from time import monotonic
 
-from generator.planner.remat import retention
+from generator.planner.remat import retention, staged
 from generator.planner.remat.check import check
 from generator.planner.remat.graph import LIMIT, Graph, GraphError, quoted, read
 from generator.planner.remat.memory import duration, peak, working_set
@@ -35,6 +35,24 @@ def rematerialise(graph: Graph, budget: int, effort: Effort | None = None) -> Ou
     if peak(graph, graph.order) <= budget:
         return _checked(graph, budget, graph.order, sum(graph.durations), "the given order fits")
     return _Solve(graph, budget, effort).outcome()
+
+
+def in_fixed_order(graph: Graph, budget: int, effort: Effort | None = None) -> Outcome:
+    """The same in MOCCASIN's plan space as published: first runs in the graph's order, no node more than twice.
+
+    CP-SAT alone finds it (staged.py), and the bound is one for that space.
+    """
+    effort = effort or Effort()
+    stop = effort.seconds if effort.stop is None else effort.stop
+    if refusal := _too_tight(graph, budget):
+        return _none(graph, budget, Status.INFEASIBLE, sum(graph.durations), refusal)
+    limit = Limit(effort.seconds, monotonic() + stop)
+    found = staged.solve(graph, budget, (2,) * len(graph.names), limit)
+    reason = "interrupted" if found.interrupted else f"{stop:g} seconds are over" if limit.reached else "tried in full"
+    if found.sequence is None:
+        status = Status.INFEASIBLE if found.proven else Status.UNKNOWN
+        return _none(graph, budget, status, sum(graph.durations), f"no sequence found in this order: {reason}")
+    return _checked(graph, budget, found.sequence, found.bound, "proven" if found.proven else reason)
 
 
 class _Solve:
@@ -154,6 +172,7 @@ __all__ = [
     "Outcome",
     "SequenceFault",
     "Status",
+    "in_fixed_order",
     "quoted",
     "read",
     "rematerialise",

@@ -39,6 +39,7 @@ class Found:
     sequence: tuple[int, ...] | None
     bound: int
     proven: bool
+    interrupted: bool = False
 
 
 def solve(graph: Graph, budget: int, options: Options, limit: solver.Limit, hint: Sequence[int] | None = None) -> Found:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from generator.planner.remat import slots
@@ -54,15 +54,18 @@ _WINDOWS = ((_Reach(3, 50), 200), (_Reach(4, 100), 300))  # with so many events 
 def solve(graph: Graph, budget: int, copies: Sequence[int], limit: Limit) -> Found:
     """The shortest sequence found that keeps the graph's order of first runs and runs node v `copies[v]` times at most.
 
-    The bound says more than the duration of the order only where all events were offered.
+    The bound says more than the duration of the order only where all events were offered. Ctrl-C gives the best so far.
     """
     search = _Search(graph, budget, copies, limit)
-    for reach in _WIDER:
-        search.offer(search.stages.offered(reach, search.stages.all))
-    for reach, width in _WINDOWS:
-        while search.sweep(reach, width):
-            pass
-    return search.ended()
+    try:
+        for reach in _WIDER:
+            search.offer(search.stages.offered(reach, search.stages.all))
+        for reach, width in _WINDOWS:
+            while search.sweep(reach, width):
+                pass
+        return search.ended()
+    except KeyboardInterrupt:
+        return replace(search.so_far(), interrupted=True)
 
 
 class _Stages:
@@ -168,6 +171,10 @@ class _Search:
             found = self._solve(self.stages.every, self._limit)
             self._take(found)
             return Found(self._best, found.bound, found.proven)
+        return self.so_far()
+
+    def so_far(self) -> Found:
+        """The best sequence, with the bound that needs no search."""
         return Found(self._best, sum(self._graph.durations), self._is_shortest)
 
     def _solve(self, events: set[Event], limit: Limit) -> Found:
