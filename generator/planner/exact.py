@@ -113,11 +113,15 @@ class _Ask:
     def _search(self, most: int, order: Sequence[int]) -> None:
         """A* over composites for one block after the other, within the effort for one search."""
         heap: list[tuple[int, int, tuple[int, ...]]] = [(sum(self._alone), len(order), ())]
-        dearer, enough = False, self._exact.effort - _RUNS
+        dearer, enough = False, max(0, self._exact.effort - _RUNS)
+        known = 0 if self.choice is None else self.choice.cost
         while heap:
             weight, to_come, chosen = heappop(heap)
-            if to_come == 0 or weight >= most or self._exact.effort <= max(0, enough):
-                self.choice, self.solved = Choice(weight, chosen), to_come == 0 or weight >= most
+            if to_come == 0 or weight >= most:
+                self.choice, self.solved = Choice(weight, tuple(sorted(chosen))), True
+                return
+            if self._exact.effort <= enough:
+                self.choice = Choice(max(weight, known))
                 return
             at, *loose = order[len(order) - to_come :]
             for option in self._apart(self._inside[at], chosen):
