@@ -145,6 +145,21 @@ def test_what_is_answered_fits_and_costs_what_is_said_on_random_graphs(seed: int
     assert Counter({(e.op, e.row) for e in found}) == Counter((e.op, e.row) for e in start)
 
 
+def test_a_few_bytes_end_too():
+    """Steps of five percent would be none."""
+    names = {"a": "x", "e": "x", "g": "x", "b": "a", "c": "b"}
+    ops = [OpSpec(name, (Read(read, ((0,),)),), name, 1) for name, read in names.items()]
+    ops += [OpSpec(y, (Read(u, ((0,),)), Read(v, ((0,),))), y, 1) for y, u, v in ("yce", "zyg")]
+    tensors = tuple(TensorSpec(name, 1, 4) for name in ("x", *(op.writes for op in ops)))
+    problem = Problem(tensors, tuple(ops), inputs=("x",), outputs=("z",))
+    flow, start = Flow(problem), op_by_op(problem)
+
+    assert least(flow) < replay(flow, start).peak < 20
+    for budget in range(least(flow), replay(flow, start).peak):
+        found = again(problem, start, budget, Effort(0.1))
+        assert found is None or replay(flow, found).peak <= budget
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 10**6), st.booleans())
 def test_orders_with_clones_run_and_are_no_higher(seed: int, streamed: bool):

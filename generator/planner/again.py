@@ -113,7 +113,7 @@ def lower_and_lower(
 def _near(flow: Flow, start: list[Event], budget: int, effort: Effort) -> tuple[list[Event], bool]:
     """An order at most a rung above the budget, or as near as it comes, and whether it came so near."""
     now, peak_now = start, replay(flow, start).peak
-    rung = max(int(peak_now * _RUNG), (peak_now - budget) // _RUNGS)
+    rung = max(1, int(peak_now * _RUNG), (peak_now - budget) // _RUNGS)
     while peak_now - rung > budget:
         tried = _Try(flow, now, peak_now - rung, effort, few=False)
         found = tried.directly() or tried.elsewhere()
