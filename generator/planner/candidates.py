@@ -22,7 +22,7 @@ from generator.planner.space import Space
 
 _SPARE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the capacity: rows may not pack to the last byte
 
-_LEAST_SECONDS, _MOST_SECONDS, _ROWS_PER_SECOND = 2.0, 18.0, 100  # of effort for orders of their own
+_LEAST_SECONDS, _MOST_SECONDS, _ROWS_PER_SECOND = 2.0, 24.0, 100  # of effort for orders of their own
 _PATIENCE = 20  # times as long by the clock, so that effort decides on any machine
 _SPARE_AGAIN = (0.0, 0.03, 0.06, 0.1, 0.15)  # the same for orders that are less regular
 _PACKED = 8  # orders of rows placed in the search for the smallest arena

@@ -8,9 +8,10 @@ Where the effort ends first, the path so far is a bound.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
+from itertools import accumulate
 
 from generator.planner import ways
 from generator.planner.bounds import Bounds
@@ -46,10 +47,20 @@ class Exact:
         extra = [0 if measure is None else each[measure] for each in self.space.extra]
         # A composite may take less than the ops that it stands for: it counts as nothing.
         spared = sum(max(0, -min(extra[i] for i in options)) for options in self.space.options.values())
-        found = _Question(self, [max(0, each) for each in extra], limit).answer(most + spared)
+        weights = [max(0, each) for each in extra]
+        options = self.space.options if measure is None else self._lighter(weights)
+        found = _Question(self, weights, options, limit).answer(most + spared)
         fits = found.groups is not None and all(self.space.fits(group, limit) for group in found.groups)
         # Else it fits only if rows are forgotten that a later block may do without.
         return Least(found.bound - spared, found.groups if fits else None)
+
+    def _lighter(self, weights: Sequence[int]) -> dict[str, list[int]]:
+        """By block its composites that are lighter than all that are no larger; the space has them by size."""
+        found: dict[str, list[int]] = {}
+        for name, options in self.space.options.items():
+            lightest = accumulate((weights[i] for i in options), min, initial=NEVER)
+            found[name] = [i for i, least in zip(options, lightest, strict=False) if weights[i] < least]
+        return found
 
     def without(self, loose: Sequence[Block]) -> Flow:
         """The flow where nothing inside of the loose blocks takes bytes."""
@@ -64,12 +75,14 @@ class Exact:
 class _Ask:
     """One group: what it weighs at least, `choice`, and whether that is exact or known to be too much: `solved`."""
 
-    def __init__(self, exact: Exact, weights: Sequence[int], limit: int, group: Group) -> None:
-        self._exact, self._weights, self._limit, self._group = exact, weights, limit, group
+    def __init__(self, question: _Question, group: Group) -> None:
+        exact = question.exact
+        self._exact, self._weights, self._limit = exact, question.weights, question.limit
+        self._choices, self._group = question.options, group
         self._inside: list[Block] = []
         self._alone: list[int] = []  # what each of them must weigh while the others take nothing
         self._spares = False
-        self.solved = exact.space.fits(group, limit)
+        self.solved = exact.space.fits(group, self._limit)
         self.choice = Choice(0) if self.solved else self._roughly()
 
     def _roughly(self) -> Choice | None:
@@ -93,7 +106,7 @@ class _Ask:
 
     def _options(self, block: Block) -> list[tuple[int, ...]]:
         """No composite, then those of the block, the lightest first."""
-        options = sorted(self._exact.space.options[block.name], key=lambda i: self._weights[i])
+        options = sorted(self._choices[block.name], key=lambda i: self._weights[i])
         return [(), *((i,) for i in options)]
 
     def _weight(self, composites: Sequence[int]) -> int:
@@ -148,14 +161,14 @@ class _Ask:
 class _Question:
     """The groups of one question."""
 
-    def __init__(self, exact: Exact, weights: Sequence[int], limit: int) -> None:
-        self._exact, self._weights, self._limit = exact, weights, limit
+    def __init__(self, exact: Exact, weights: Sequence[int], options: Mapping[str, Sequence[int]], limit: int) -> None:
+        self.exact, self.weights, self.options, self.limit = exact, weights, options, limit
         self._asks: dict[tuple[int, int], _Ask] = {}
 
     def answer(self, most: int) -> Least:
         """The shortest path, until it is exact, or not below `most`, or the effort ends."""
         while True:
-            found = least_path(self._exact.space.flow.count, self._choice)
+            found = least_path(self.exact.space.flow.count, self._choice)
             if found is None or found[0] >= most:
                 return Least(most if found is None else found[0])
             bound, groups = found
@@ -170,5 +183,5 @@ class _Question:
 
     def _choice(self, start: int, end: int) -> Choice | None:
         if (start, end) not in self._asks:
-            self._asks[start, end] = _Ask(self._exact, self._weights, self._limit, Group(start, end))
+            self._asks[start, end] = _Ask(self, Group(start, end))
         return self._asks[start, end].choice

@@ -13,7 +13,9 @@ _BANDS = (1, 2, 3, 4, 6, 8)  # rows of a block's output, beside all of them
 
 
 def composites(problem: Problem, most_macs: int | None) -> Iterator[Composite]:
-    """Every way and band of every block that is within the allowance and not worse in size and work than another."""
+    """Every way and band of every block that is within the allowance, but what is not better than another in size,
+    instructions or multiply-accumulates.
+    """
     for block in problem.blocks:
         height = problem.by_name[problem.ops[block.last].writes].rows
         patterns = [Pattern(problem, block, band) for band in sorted({min(height, band) for band in _BANDS} | {height})]
@@ -23,10 +25,10 @@ def composites(problem: Problem, most_macs: int | None) -> Iterator[Composite]:
             if most_macs is None or extra(problem, composite)[1] <= most_macs
         ]
         allowed = [Composite(c.pattern, way) for c in allowed for way in block.ways]
-        least: int | None = None
-        for c in sorted(allowed, key=lambda c: (size(problem, c), c.cost)):
-            if least is None or c.cost < least:
-                least = c.cost
+        kept: list[tuple[int, int]] = []
+        for c in sorted(allowed, key=lambda c: (size(problem, c), c.cost, c.macs)):
+            if not any(cost <= c.cost and macs <= c.macs for cost, macs in kept):
+                kept.append((c.cost, c.macs))
                 yield c
 
 
