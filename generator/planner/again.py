@@ -78,8 +78,7 @@ def recomputed(
 
     `start` computes every row at least once; where it fits, it is the answer. Equal calls give equal answers, unless
     the clock says `effort.stop`. CP-SAT is asked about all of a problem of up to `most_rows` rows at one time, about
-    windows of larger ones, and where that is 0 not at all. Raises OrderFault where
-    `start` does not run.
+    windows of larger ones, and where that is 0 not at all. Raises OrderFault where `start` does not run.
     """
     found = next(lower_and_lower(problem, start, (budget,), effort, most_rows), None)
     return found if found is not None and replay(Flow(problem), found.events).peak <= budget else None
@@ -125,10 +124,10 @@ def _near(flow: Flow, start: list[Event], budget: int, effort: Effort) -> tuple[
 
 
 def _order(flow: Flow, events: list[Event]) -> Order:
-    return Order(events, replay(flow, events).work, _once(flow))
+    return Order(events, replay(flow, events).work, work_once(flow))
 
 
-def _once(flow: Flow) -> int:
+def work_once(flow: Flow) -> int:
     """The work of every row once."""
     return sum(op.row_cost * flow.rows[op.writes] for op in flow.problem.ops if op.name != DELIVERY)
 
@@ -191,8 +190,8 @@ class _Ask:
         self._flow, self._start, self._budget, self._effort = flow, list(start), budget, effort
         self._rows = sum(flow.rows[name] for name in flow.born)
         self._few, self._most_rows = self._rows <= most_rows, most_rows
-        self._once = _once(flow)
-        self._end = monotonic() + (effort.seconds if effort.stop is None else effort.stop)
+        self._once = work_once(flow)
+        self._end = monotonic() + effort.patience
 
     def answer(self) -> Order | None:
         said = replay(self._flow, self._start)

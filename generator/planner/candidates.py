@@ -10,7 +10,7 @@ from time import perf_counter
 
 from generator.plan import Cascade, Outcome, Plan, Status
 from generator.planner import greedy
-from generator.planner.again import least, lower_and_lower, reordered, tightest
+from generator.planner.again import least, lower_and_lower, reordered, tightest, work_once
 from generator.planner.cascade import Composite, applied
 from generator.planner.flow import Event, Flow
 from generator.planner.modes import Found, Modes
@@ -83,25 +83,29 @@ class Candidates:
             yield from self._again([int(capacity * (1 - part)) for part in _SPARE_AGAIN], capacity)
 
     def smallest(self) -> Iterator[Plan]:
-        """Plans for the smallest arena. What is yielded again is proven better by then."""
+        """Plans for the smallest arena. The best of the space comes once more, with what is proven by then."""
         yield self._bounded(self.whole)
+        best: Plan | None = None
+        for plan in self._of_space():
+            yield plan
+            best = plan if best is None else min(best, plan, key=lambda each: each.arena_bytes)
+        if best is not None:
+            yield self._bounded(best)
+        highest = self._modes.minimax().peak
+        yield from self._reordered(highest - 1)
+        if self._most_macs != 0 and not self._came_near and _long_skips(self._problem):
+            yield from self._again([int(highest * part) for part in _LESS])
+
+    def _of_space(self) -> Iterator[Plan]:
+        """The lowest by rows, others by rows where it does not pack, the lowest with blocks in bands."""
         self._say("rows")
-        plain = self._modes.minimax()
-        best = lowest = self._plan(plain)
+        lowest = self._plan(self._modes.minimax())
         yield lowest
-        if lowest.arena_bytes > self.bound:  # other partitions may pack better
-            for plan in self._rows(lowest.arena_bytes - 1, self.bound):
-                yield plan
-                best = min(best, plan, key=lambda each: each.arena_bytes)
+        if lowest.arena_bytes > self.bound:
+            yield from self._rows(lowest.arena_bytes - 1, self.bound)
         if self._space.composites:
             self._say("blocks in bands")
-            for plan in self._lowest():
-                yield plan
-                best = min(best, plan, key=lambda each: each.arena_bytes)
-            yield self._bounded(best)
-        yield from self._reordered(plain.peak - 1)
-        if self._most_macs != 0 and not self._came_near and _long_skips(self._problem):
-            yield from self._again([int(plain.peak * part) for part in _LESS])
+            yield from self._lowest()
 
     def _bounded(self, plan: Plan) -> Plan:
         """A plan of the space, with what is known of the bound by now."""
@@ -110,10 +114,10 @@ class Candidates:
 
     def _because(self, plan: Plan, found: Found, capacity: int) -> Plan:
         """A plan of a capacity, with what is known of how little work there must be again."""
-        once = sum(op.row_cost * self._problem.by_name[op.writes].rows for op in self._problem.ops)
+        work = work_once(self._flow)
         least = min(found.extra_cost, self._modes.least_cost(capacity))
-        reason = f"{_percent(found.extra_cost, once)} more work; no plan of blocks in bands that fits takes less"
-        reason += "" if least == found.extra_cost else f" than {_percent(least, once)}"
+        reason = f"{_percent(found.extra_cost, work)} more work; no plan of blocks in bands that fits takes less"
+        reason += "" if least == found.extra_cost else f" than {_percent(least, work)}"
         return replace(plan, outcome=replace(plan.outcome, reason=reason))
 
     def _rows(self, most_bytes: int, bound: int) -> Iterator[Plan]:

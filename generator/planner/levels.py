@@ -57,7 +57,7 @@ def steps_of(flow: Flow, nodes: int) -> StepGraph:
 
 def levels(flow: Flow, start: Sequence[Event], budget: int, effort: Effort, share: float) -> Iterator[Level]:
     """From coarse to fine; each may search for `share` of the effort."""
-    end = monotonic() + (effort.seconds if effort.stop is None else effort.stop)
+    end = monotonic() + effort.patience
     rows = sum(flow.rows[name] for name in flow.born)
     work = int(effort.seconds * WORK_PER_SECOND * share)
     sizes = [nodes for nodes in NODES if nodes < rows] + [nodes for nodes in NODES if nodes >= rows][:1]

@@ -31,10 +31,8 @@ def retained(graph: Graph, terms: Terms, sequence: Sequence[int], budget: int, l
     at = 0
     while at < len(_OFFERS) and not limit.reached:
         places, steps = slots.offered(graph, terms, best, *_OFFERS[at])
-        part = Limit(limit.deterministic * _SHARE, limit.end)
-        limit.deterministic -= part.deterministic
-        found = slots.solve(graph, places, budget, part, terms, steps)
-        limit.deterministic += max(0.0, part.deterministic)
+        with limit.part(limit.deterministic * _SHARE) as part:
+            found = slots.solve(graph, places, budget, part, terms, steps)
         if at == 0:
             least = found.bound if found.bound < LIMIT else None
         if found.sequence is not None and duration(graph, found.sequence) < duration(graph, best):
@@ -75,8 +73,6 @@ def _in_window(
     """A shorter sequence with other choices in this window, or None."""
     places, steps = slots.offered(graph, terms, sequence, *_OFFERS[0], window)
     free = range(steps[window.start], steps[min(window.stop, len(steps)) - 1] + 1)
-    part = Limit(min(most, limit.deterministic), limit.end)
-    limit.deterministic -= part.deterministic
-    found = slots.solve(graph, places, budget, part, terms, steps, free=free).sequence
-    limit.deterministic += max(0.0, part.deterministic)
+    with limit.part(most) as part:
+        found = slots.solve(graph, places, budget, part, terms, steps, free=free).sequence
     return found if found is not None and duration(graph, found) < duration(graph, sequence) else None

@@ -43,12 +43,17 @@ def in_fixed_order(graph: Graph, budget: int, effort: Effort | None = None) -> O
     CP-SAT alone finds it (staged.py), and the bound is one for that space.
     """
     effort = effort or Effort()
-    stop = effort.seconds if effort.stop is None else effort.stop
     if refusal := _too_tight(graph, budget):
         return _none(graph, budget, Status.INFEASIBLE, sum(graph.durations), refusal)
-    limit = Limit(effort.seconds, monotonic() + stop)
+    limit = Limit(effort.seconds, monotonic() + effort.patience)
     found = staged.solve(graph, budget, (2,) * len(graph.names), limit)
-    reason = "interrupted" if found.interrupted else f"{stop:g} seconds are over" if limit.reached else "tried in full"
+    reason = (
+        "interrupted"
+        if found.interrupted
+        else f"{effort.patience:g} seconds are over"
+        if limit.reached
+        else "tried in full"
+    )
     if found.sequence is None:
         status = Status.INFEASIBLE if found.proven else Status.UNKNOWN
         return _none(graph, budget, status, sum(graph.durations), f"no sequence found in this order: {reason}")
@@ -64,8 +69,7 @@ class _Solve:
         self._late = False
         work = int(effort.seconds * _SEARCH_SHARE * WORK_PER_SECOND)
         self._search = Search(graph, budget, work, self._more)  # compiles, the first time
-        self._stop = effort.seconds if effort.stop is None else effort.stop
-        self._end = monotonic() + self._stop
+        self._end = monotonic() + effort.patience
         self._milestones = Milestones(graph, budget)
 
     def outcome(self) -> Outcome:
@@ -76,7 +80,7 @@ class _Solve:
         except KeyboardInterrupt:
             reason = "interrupted"
         if self._late and not self._proven:
-            reason = f"{self._stop:g} seconds are over"
+            reason = f"{self._effort.patience:g} seconds are over"
         if self._search.best is None:
             return _none(self._graph, self._budget, Status.UNKNOWN, self._bound, f"no sequence found: {reason}")
         reason = "proven" if self._proven else reason

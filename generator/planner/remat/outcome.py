@@ -27,6 +27,11 @@ class Effort:
     seconds: float = 60.0
     stop: float | None = None
 
+    @property
+    def patience(self) -> float:
+        """Seconds by the clock, after which what there is is the answer."""
+        return self.seconds if self.stop is None else self.stop
+
 
 @dataclass(frozen=True)
 class Outcome:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil
 from time import monotonic
@@ -26,6 +27,14 @@ class Limit:
     @property
     def reached(self) -> bool:
         return self.deterministic <= 0 or self.seconds <= 0
+
+    @contextmanager
+    def part(self, most: float) -> Iterator[Limit]:
+        """So much of what is left, at most; what is not used of it goes back."""
+        part = Limit(min(most, self.deterministic), self.end)
+        self.deterministic -= part.deterministic
+        yield part
+        self.deterministic += max(0.0, part.deterministic)
 
 
 @dataclass(frozen=True)

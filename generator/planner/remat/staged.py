@@ -152,10 +152,8 @@ class _Search:
         """Solves the model of these events, of all first runs, and of the best sequence's events. True: it is better
         now.
         """
-        part = Limit(min(self._share, self._limit.deterministic), self._limit.end)
-        before = part.deterministic
-        found = self._solve(events, part)
-        self._limit.deterministic -= before - part.deterministic
+        with self._limit.part(self._share) as part:
+            found = self._solve(events, part)
         return self._take(found)
 
     def sweep(self, reach: _Reach, width: int) -> bool:
