@@ -11,7 +11,8 @@ class Ring:
     """A tensor's place in the arena: `rows` slots of `row_bytes`; row y lies in slot y % rows, or at `slots[y]`.
 
     rows == height is the ordinary whole tensor. `slots` gives each row an address of its own, so that it may go
-    wherever bytes have just come free.
+    wherever bytes have just come free. A row that is computed again may lie elsewhere then: the tensor has rings of
+    several editions, numbered from 0, and a step says which of them it means.
     """
 
     tensor: str
@@ -20,6 +21,7 @@ class Ring:
     height: int  # rows of the whole tensor
     row_bytes: int
     slots: tuple[int, ...] = ()  # empty: one slot after the other
+    edition: int = 0
 
     @property
     def bytes(self) -> int:
@@ -39,6 +41,9 @@ class Scratch:
     bytes: int
 
 
+Editions = tuple[tuple[str, int], ...]
+"""Tensors, and which edition of each is meant; for those that are not named, 0."""
+
 DELIVERY = ""
 """The op of a step in which rows of the streamed input arrive; no op has this name."""
 
@@ -54,6 +59,11 @@ class Step:
     op: str
     rows: tuple[int, int]
     channels: tuple[int, int]
+    editions: Editions = ()  # of the tensors that it reads and writes
+
+    def edition(self, tensor: str) -> int:
+        """Which ring of a tensor this step means."""
+        return dict(self.editions).get(tensor, 0)
 
     @property
     def delivers(self) -> bool:
@@ -110,5 +120,5 @@ class Plan:
         """Whether the input arrives row by row."""
         return any(step.delivers for step in self.steps)
 
-    def ring(self, tensor: str) -> Ring:
-        return next(r for r in self.rings if r.tensor == tensor)
+    def ring(self, tensor: str, edition: int = 0) -> Ring:
+        return next(r for r in self.rings if (r.tensor, r.edition) == (tensor, edition))

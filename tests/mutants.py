@@ -1,8 +1,9 @@
-"""Plans with one fault planted: an address, a slot, a ring's height, or the order of the steps one off."""
+"""Plans with one fault planted: an address, a slot, an edition, a ring's height, or the order of the steps one off."""
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -18,7 +19,7 @@ _EACH = 4  # faults of one kind per plan
 
 def mutants(plan: Plan, chance: random.Random) -> Mutants:
     """Some mutants of each kind, with the kind's name."""
-    for kind in (_addresses, _slots, _heights, _orders, _ranges):
+    for kind in (_addresses, _slots, _heights, _orders, _ranges, _editions):
         yield from kind(plan, chance)
 
 
@@ -74,3 +75,14 @@ def _ranges(plan: Plan, chance: random.Random) -> Mutants:
             if rows[0] < rows[1]:
                 mutant = replace(step, rows=rows)
                 yield "step's rows", replace(plan, steps=(*plan.steps[:i], mutant, *plan.steps[i + 1 :]))
+
+
+def _editions(plan: Plan, chance: random.Random) -> Mutants:
+    """A step that means another edition of a tensor whose rows lie elsewhere each time they are computed."""
+    count = Counter(ring.tensor for ring in plan.rings)
+    named = [(i, step) for i, step in enumerate(plan.steps) if step.editions]
+    for i, step in _some(named, chance):
+        tensor, edition = chance.choice(step.editions)
+        other = (edition + chance.choice((-1, 1))) % (count[tensor] + 1)  # one of them is not there
+        mutant = replace(step, editions=tuple((t, other if t == tensor else e) for t, e in step.editions))
+        yield "edition", replace(plan, steps=(*plan.steps[:i], mutant, *plan.steps[i + 1 :]))

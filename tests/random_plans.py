@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,11 @@ from generator import passes
 from generator.emit.unit import Unit
 from generator.ir import Graph
 from generator.lower import lower
-from generator.planner import Goal, Problem, check
+from generator.plan import DELIVERY, Outcome, Plan, Status
+from generator.planner import Goal, Problem, check, make_plan
+from generator.planner.flow import Event, Flow
+from generator.planner.modes import Modes
+from generator.planner.rows import lay_out
 from generator.schedule import Scheduled, Wish, schedule
 from generator.stage import Stage, stages
 from generator.targets import Isa
@@ -21,7 +26,7 @@ def few_tries(patch: pytest.MonkeyPatch) -> None:
     """Lets the planner search a little only: the sweep asks whether plans are right, not how small."""
     for name, few in (("_FIT_ROUNDS", 6), ("_SEARCH", 0.05), ("_RUNS", 4), ("_WORK", 200_000)):
         patch.setattr(f"generator.planner.place.{name}", few)
-    for name, few in (("_LEAST_SECONDS", 0.05), ("_MOST_SECONDS", 0.05), ("_LESS", (0.8,))):
+    for name, few in (("_LEAST_SECONDS", 0.05), ("_MOST_SECONDS", 0.05), ("_DESCENTS", 1), ("_FIRST_CUT", 0.2)):
         patch.setattr(f"generator.planner.candidates.{name}", few)
 
 
@@ -31,11 +36,32 @@ def prepared(graph: Graph, seed: int) -> tuple[Graph, tuple[Stage, ...]]:
     return after, stages(after, (Isa.C,))
 
 
-def problems(graph: Graph, chosen: Sequence[Stage]) -> list[tuple[Problem, Goal]]:
-    """By rows, with whole tensors, and by rows with streamed input where there is one input."""
+def plans(graph: Graph, chosen: Sequence[Stage], seed: int) -> list[tuple[Problem, Plan]]:
+    """By rows, with whole tensors, with rows again, and by rows with streamed input where there is one input."""
     plain = lower(graph, chosen, None, banded=False)
-    streamed = [(lower(graph, chosen, None, True, banded=False), Goal.SRAM)] if len(graph.inputs) == 1 else []
-    return [(plain, Goal.SRAM), (plain, Goal.TIME), *streamed]
+    found = [(plain, make_plan(plain, Goal.SRAM)), (plain, make_plan(plain, Goal.TIME))]
+    found.append((plain, with_rows_again(plain, np.random.default_rng(seed))))
+    if len(graph.inputs) == 1:
+        streamed = lower(graph, chosen, None, True, banded=False)
+        found += [(streamed, make_plan(streamed, Goal.SRAM))]
+    return found
+
+
+def with_rows_again(problem: Problem, rng: np.random.Generator) -> Plan:
+    """By rows, a random third of which are computed again, at a random time after the first one."""
+    problem = replace(problem, blocks=())
+    modes = Modes(problem, 0)
+    events = [
+        Event(event.op, row)
+        for event in modes.space.events(modes.minimax().groups)
+        for row in range(event.row, event.row + event.rows)
+    ]
+    repeated = [(at, event) for at, event in enumerate(events) if problem.ops[event.op].name != DELIVERY]
+    for at, event in reversed([pair for pair in repeated if rng.random() < 1 / 3]):
+        events.insert(int(rng.integers(at + 1, len(events), endpoint=True)), event)
+    layout = lay_out(Flow(problem), events, enough=0)
+    outcome = Outcome(Status.FEASIBLE, 0, 0, 0, 0.0)
+    return Plan(layout.steps, layout.rings, layout.scratch, layout.arena_bytes, outcome)
 
 
 def _plan(graph: Graph, chosen: Sequence[Stage], wish: Wish) -> Scheduled:
@@ -49,14 +75,21 @@ def _plan(graph: Graph, chosen: Sequence[Stage], wish: Wish) -> Scheduled:
 
 
 def _plans(graph: Graph, chosen: Sequence[Stage], rng: np.random.Generator) -> list[Scheduled]:
-    """The smallest plan; then one with a random capacity, with streamed input, or with rows computed again."""
+    """The smallest plan; then one with a random capacity, with streamed input, or with rows computed again, at random
+    or to save memory.
+    """
     stream = len(graph.inputs) == 1 and bool(rng.random() < 0.5)
     smallest = _plan(graph, chosen, Wish(Goal.SRAM))
     least = _plan(graph, chosen, Wish(Goal.SRAM, None, stream)) if stream else smallest
     kind = rng.random()
     if stream and kind < 0.3:
         return [smallest, least]
-    if kind < 0.65:
+    if kind < 0.5:
+        problem = lower(graph, chosen, None, stream, banded=False)
+        plan = with_rows_again(problem, rng)
+        assert check(problem, plan) == []
+        return [smallest, Scheduled(graph, tuple(chosen), plan)]
+    if kind < 0.7:
         return [smallest, _plan(graph, chosen, Wish(Goal.SRAM, None, stream, most_macs=None))]
     most = max(least.plan.arena_bytes, least.plan.outcome.whole_tensor_bytes)
     capacity = int(rng.integers(least.plan.arena_bytes, most, endpoint=True))

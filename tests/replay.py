@@ -13,7 +13,7 @@ from collections.abc import Callable
 from generator.ir import Graph, Node
 from generator.kernels import choose
 from generator.ops import Reshape
-from generator.plan import Plan, Ring, Step
+from generator.plan import Editions, Plan, Ring, Step
 from generator.targets import Isa
 
 _WORD = 8  # bytes of hash for one byte of the arena
@@ -54,8 +54,16 @@ class Rows:
 class _Arena:
     def __init__(self, plan: Plan) -> None:
         self._words = bytearray(plan.arena_bytes * _WORD)
-        self._rings = {ring.tensor: ring for ring in plan.rings}
+        self._rings = {(ring.tensor, ring.edition): ring for ring in plan.rings}
+        self._editions: dict[str, int] = {}  # other than 0
         self._end = plan.arena_bytes
+
+    def goes_by(self, editions: Editions) -> None:
+        """From here on tensors lie in these rings."""
+        self._editions = dict(editions)
+
+    def _ring(self, name: str) -> Ring:
+        return self._rings[name, self._editions.get(name, 0)]
 
     def _span(self, ring: Ring, y: int) -> slice:
         at = ring.slots[y] if ring.slots else ring.address + (y % ring.rows) * ring.row_bytes
@@ -64,13 +72,13 @@ class _Arena:
         return slice(at * _WORD, (at + ring.row_bytes) * _WORD)
 
     def at(self, name: str, y: int) -> int:
-        return self._span(self._rings[name], y).start
+        return self._span(self._ring(name), y).start
 
     def read(self, name: str, y: int) -> bytes:
-        return bytes(self._words[self._span(self._rings[name], y)])
+        return bytes(self._words[self._span(self._ring(name), y)])
 
     def write(self, name: str, y: int, words: bytes) -> None:
-        self._words[self._span(self._rings[name], y)] = words
+        self._words[self._span(self._ring(name), y)] = words
 
 
 def replays(rows: Rows, plan: Plan) -> bool:
@@ -80,7 +88,7 @@ def replays(rows: Rows, plan: Plan) -> bool:
     """
     try:
         return _replays(rows, plan, _Arena(plan))
-    except (IndexError, ZeroDivisionError):
+    except (IndexError, KeyError, ZeroDivisionError):
         return False
 
 
@@ -94,11 +102,14 @@ def _replays(rows: Rows, plan: Plan, arena: _Arena) -> bool:
     for name in given:
         for y in range(graph.tensors[name].type.rows):
             arena.write(name, y, rows.row(name, y))
-    return (
-        all(map(whole, given))
-        and all(_computes(rows, step, y, arena) for step in plan.steps for y in range(*step.rows))
-        and all(map(whole, graph.outputs))
-    )
+    if not all(map(whole, given)):
+        return False
+    for step in plan.steps:
+        arena.goes_by(step.editions)
+        if not all(_computes(rows, step, y, arena) for y in range(*step.rows)):
+            return False
+    arena.goes_by(())
+    return all(map(whole, graph.outputs))
 
 
 def _overwritten(node: Node) -> str | None:

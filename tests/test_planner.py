@@ -174,7 +174,7 @@ def test_the_check_sees_a_view_that_lies_elsewhere_and_rings_that_are_missing_or
         (replace(plan, rings=plan.rings[1:]), "has no ring"),
         (replace(plan, rings=(replace(plan.rings[0], row_bytes=7), *plan.rings[1:])), "do not suit"),
         (replace(plan, rings=(replace(plan.rings[0], rows=5), *plan.rings[1:])), "do not suit"),
-        (replace(plan, rings=(*plan.rings, plan.rings[0])), "two places"),
+        (replace(plan, rings=(*plan.rings, plan.rings[0])), "other editions"),
     ):
         assert any(word in fault for fault in check(_viewed(), wrong)), word
 

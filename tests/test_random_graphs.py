@@ -16,11 +16,12 @@ from growers import GROWERS
 from many_models import ManyModels, compile_kernels
 from mutants import mutants
 from random_graphs import random_graph, shrunk
-from random_plans import few_tries, prepared, problems, units_of
+from random_plans import few_tries, plans, prepared, units_of
 from replay import Rows, replays
 
 from generator import ops
 from generator.ir import Graph, dump
+from generator.lower import lower
 from generator.ops import MODEL_OPS
 from generator.planner import Goal, check, make_plan
 
@@ -72,8 +73,7 @@ def test_the_check_refuses_a_plan_that_is_one_off_unless_it_computes_the_same(fi
     for seed in range(first, first + CHUNK, 3):
         graph, chosen = prepared(random_graph(seed), seed)
         rows = Rows(graph)
-        for problem, goal in problems(graph, chosen):
-            plan = make_plan(problem, goal)
+        for problem, plan in plans(graph, chosen, seed):
             assert replays(rows, plan), f"seed {seed}"
             for kind, mutant in mutants(plan, random.Random(seed)):
                 faults, right = check(problem, mutant), replays(rows, mutant)
@@ -112,14 +112,12 @@ def test_most_random_graphs_are_planned_by_rows_and_few_outputs_are_all_alike():
     smaller = alike = outputs = 0
     for seed in range(60):
         graph, chosen = prepared(random_graph(seed), seed)
-        (problem, goal), *_ = problems(graph, chosen)
-        plan = make_plan(problem, goal)
+        plan = make_plan(lower(graph, chosen, None, banded=False), Goal.SRAM)
         smaller += plan.arena_bytes < plan.outcome.whole_tensor_bytes
         values = evaluate(graph, random_arrays(graph, 1))
         alike += sum(np.unique(values[n]).size == 1 < values[n].size for n in graph.outputs)
         outputs += len(graph.outputs)
 
-    assert goal is Goal.SRAM
     assert smaller > 40
     assert alike < outputs / 5
 

@@ -106,14 +106,19 @@ def _includes(unit: Unit) -> list[str]:
 
 
 def _trace(unit: Unit) -> list[str]:
-    """How a step is called, with hooks and without."""
+    """How a step is called, with hooks and without; `STEP_AT` where it says in which rings."""
+    moving = any(map(unit.moving, unit.stepped))
+    at = "STEP_AT(n, ring, y0, y1, ...)", "op##n(y0, y1, __VA_ARGS__)"
+    calls = [("STEP(n, ring, y0, y1)", "op##n(y0, y1)"), *([at] if moving else [])]
+    hooked = [
+        f"#define {head} \\\n    (sh_trace_begin(n), {call}, sh_trace_end(n, &(ring), y0, y1))" for head, call in calls
+    ]
     return [
         "#ifdef SH_TRACE",
         '#include "sh/include/sh_trace.h"',
-        "#define STEP(n, ring, y0, y1) \\",
-        "    (sh_trace_begin(n), op##n(y0, y1), sh_trace_end(n, &(ring), y0, y1))",
+        *hooked,
         "#else",
-        "#define STEP(n, ring, y0, y1) op##n(y0, y1)",
+        *(f"#define {head} {call}" for head, call in calls),
         "#endif",
     ]
 
@@ -130,7 +135,7 @@ def _rings(unit: Unit) -> list[str]:
     for ring in unit.plan.rings:
         if ring.tensor not in used:
             continue
-        name = f"t{unit.number[ring.tensor]}"
+        name = unit.ring_name(ring.tensor, ring.edition)
         lines.append(c.comment(f"{c.quoted(ring.tensor)} {unit.type(ring.tensor)}"))
         lines += _scattered(name, ring, tables) if ring.slots else _contiguous(name, ring)
         lines.append("")
@@ -172,11 +177,7 @@ def _scattered(name: str, ring: Ring, tables: dict[tuple[int, ...], str]) -> lis
 
 def _run(unit: Unit) -> str:
     index = {stage.name: stage for stage in unit.stages}
-    steps = []
-    for step in unit.plan.steps:
-        stage = index[step.op]
-        ring = unit.number[stage.node.output.name]
-        steps.append(f"STEP({stage.index}, t{ring}, {step.rows[0]}, {step.rows[1]});")
+    steps = [ops.step(unit, index[s.op], s.editions, *map(str, s.rows)) for s in unit.plan.steps]
     return c.function(f"void {unit.name}_run(void)", steps)
 
 

@@ -11,6 +11,7 @@ from generator.emit.rows import Affine, Null, Place, Window, windows
 from generator.emit.unit import Unit
 from generator.emit.weights import Constants
 from generator.kernels.base import Value
+from generator.plan import Editions
 from generator.stage import Stage
 
 _LOOP_FROM = 9  # places of one input; fewer are spelt out
@@ -66,7 +67,7 @@ class _Rows:
             row = f"op{self._stage.index}_rows[y][{rule.column}{offset}]"
         tensor = self._stage.row_inputs[place]
         if tensor.data is None:
-            ring = f"&t{self._unit.number[tensor.name]}"
+            ring = _ring(self._unit, tensor.name)
             return c.call("sh_ring_row_or_null" if rule.guarded else "sh_ring_row", (ring, row))
         name = self._found.names[self._stage.index, f"x{place}"]
         at = f"(const int8_t *){name} + ({row}) * {tensor.type.row_bytes}"
@@ -98,17 +99,35 @@ class _Rows:
         return [f"x[{base + k}] = {self.pointer(i, rule)};" for k, rule in enumerate(window.places)]
 
 
+def _ring(unit: Unit, tensor: str) -> str:
+    """Where a function finds a ring: it is given the one of a tensor that has several."""
+    number = f"t{unit.number[tensor]}"
+    return number if len(unit.editions[tensor]) > 1 else f"&{number}"
+
+
 def function(unit: Unit, stage: Stage, found: Constants) -> str:
-    """`static void opN(int32_t y0, int32_t y1)` with everything that it needs above it."""
+    """`static void opN(int32_t y0, int32_t y1)` with everything that it needs above it.
+
+    It also takes a ring of each tensor that has several, in the order of `unit.moving(stage)`.
+    """
     rows = _Rows(unit, stage, found)
     kernel = stage.kernel
-    output = f"t{unit.number[stage.node.output.name]}"
-    arguments = [f"&op{stage.index}_params", "x", f"sh_ring_row(&{output}, y)"]
+    output = _ring(unit, stage.node.output.name)
+    arguments = [f"&op{stage.index}_params", "x", f"sh_ring_row({output}, y)"]
     arguments += ["y"] if kernel.takes_row else []
     if kernel.scratch_bytes is not None:
         places = {s.op: s.address for s in unit.plan.scratch}
         arguments.append(f"arena + {places[stage.name]}" if stage.name in places else "NULL")
     loop = c.block("for (int32_t y = y0; y < y1; y++)", [*rows.declare(), c.call(kernel.function, arguments) + ";"])
-    body = c.function(f"static void op{stage.index}(int32_t y0, int32_t y1)", loop)
+    taken = ["int32_t y0", "int32_t y1", *(f"const sh_ring *t{unit.number[name]}" for name in unit.moving(stage))]
+    body = c.function(f"static void op{stage.index}({', '.join(taken)})", loop)
     parts = [remark(stage), params(stage, found), rows.table_text(), "", body]
     return "\n".join(part for part in parts if part is not None)
+
+
+def step(unit: Unit, stage: Stage, editions: Editions, y0: str, y1: str) -> str:
+    """The statement that runs a step."""
+    means = dict(editions)
+    ring = unit.ring_name(stage.node.output.name, means.get(stage.node.output.name, 0))
+    given = [f"&{unit.ring_name(name, means.get(name, 0))}" for name in unit.moving(stage)]
+    return c.call("STEP_AT" if given else "STEP", (str(stage.index), ring, y0, y1, *given)) + ";"

@@ -33,7 +33,8 @@ def plan_json(unit: Unit, identity: str) -> Mapping[str, object]:
     def what(step: Step) -> Mapping[str, object]:
         if step.delivers:
             return {"input": 0, "rows": list(step.rows)}
-        return {"op": index[step.op], "rows": list(step.rows), "channels": list(step.channels)}
+        means = {"editions": dict(step.editions)} if step.editions else {}
+        return {"op": index[step.op], "rows": list(step.rows), "channels": list(step.channels), **means}
 
     return {
         "model": unit.name,
@@ -51,6 +52,7 @@ def plan_json(unit: Unit, identity: str) -> Mapping[str, object]:
                 "height": r.height,
                 "row_bytes": r.row_bytes,
                 **({"slots": list(r.slots)} if r.slots else {}),
+                **({"edition": r.edition} if r.edition else {}),
             }
             for r in plan.rings
         ],

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from generator.emit import c
+from generator.emit import c, ops
 from generator.emit.unit import Unit
+from generator.plan import Editions
 
 SUMMARY = (
     "// The input arrives row by row and is never held whole. Nothing is allocated and nothing can fail;",
@@ -50,17 +53,26 @@ def prototypes(unit: Unit) -> list[str]:
     ]
 
 
-def _schedule(unit: Unit) -> tuple[list[tuple[int, int, int]], list[int]]:
-    """The steps as (op, first row, row behind the last), and by row of the input the first one that its push runs."""
+Kind = tuple[str, Editions]
+"""What steps may have in common: an op, and the editions of the tensors that it touches."""
+
+
+def _schedule(unit: Unit) -> tuple[list[Kind], list[tuple[int, int, int]], list[int]]:
+    """The kinds of steps; the steps as (kind, first row, row behind the last); and by row of the input the first one
+    that its push runs.
+    """
+    ran = [step for step in unit.plan.steps if not step.delivers]
     index = {stage.name: stage.index for stage in unit.stages}
+    kinds = sorted({(s.op, s.editions) for s in ran}, key=lambda kind: (index[kind[0]], kind[1]))
+    number = {kind: i for i, kind in enumerate(kinds)}
     steps: list[tuple[int, int, int]] = []
     starts: list[int] = []
     for step in unit.plan.steps:
         if step.delivers:
             starts += [len(steps)] * (step.rows[1] - step.rows[0])
         else:
-            steps.append((index[step.op], *step.rows))
-    return steps, [*starts, len(steps)]
+            steps.append((number[step.op, step.editions], *step.rows))
+    return kinds, steps, [*starts, len(steps)]
 
 
 def _unsigned(largest: int) -> str:
@@ -71,7 +83,7 @@ def _unsigned(largest: int) -> str:
 def _tables(steps: list[tuple[int, int, int]], starts: list[int]) -> list[str]:
     largest = max(max(step) for step in steps)
     return [
-        "// Op, first row and row behind the last of each step.",
+        "// Kind (see step), first row and row behind the last of each step.",
         c.table("steps", f"{_unsigned(largest)}_t", steps),
         "",
         "// By row of the input: the first step that its push runs; at the end, the number of all steps.",
@@ -80,19 +92,19 @@ def _tables(steps: list[tuple[int, int, int]], starts: list[int]) -> list[str]:
     ]
 
 
-def _step(unit: Unit) -> str:
+def _step(unit: Unit, kinds: Sequence[Kind]) -> str:
     """A function that runs one step."""
-    lines = ["switch (op) {"]
-    for stage in unit.stepped:
-        ring = unit.number[stage.node.output.name]
-        lines += [f"case {stage.index}:", f"    STEP({stage.index}, t{ring}, y0, y1);", "    break;"]
+    stages = {stage.name: stage for stage in unit.stages}
+    lines = ["switch (kind) {"]
+    for i, (op, editions) in enumerate(kinds):
+        lines += [f"case {i}:", f"    {ops.step(unit, stages[op], editions, 'y0', 'y1')}", "    break;"]
     lines += ["default:", "    break;", "}"]
-    return c.function("static void step(int32_t op, int32_t y0, int32_t y1)", lines)
+    return c.function("static void step(int32_t kind, int32_t y0, int32_t y1)", lines)
 
 
 def definitions(unit: Unit) -> list[str]:
     """The steps as a table, and the functions of the interface."""
-    steps, starts = _schedule(unit)
+    kinds, steps, starts = _schedule(unit)
     name, ring = unit.name, f"t{unit.number[_input(unit)]}"
     body = ["step(steps[i][0], steps[i][1], steps[i][2]);"]
     loop = c.block("for (uint32_t i = starts[arrived]; i < starts[arrived + 1]; i++)", body)
@@ -104,7 +116,7 @@ def definitions(unit: Unit) -> list[str]:
     ]
     return [
         *(_tables(steps, starts) if steps else []),
-        *([_step(unit), ""] if steps else []),
+        *([_step(unit, kinds), ""] if steps else []),
         "// Rows that have arrived; none again after the last one.",
         "static int32_t arrived;",
         "",

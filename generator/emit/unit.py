@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,13 +25,32 @@ class Unit:
         return self.name.upper()
 
     @cached_property
+    def editions(self) -> Mapping[str, Sequence[Ring]]:
+        """By tensor: its rings, one per edition."""
+        found: dict[str, list[Ring]] = {}
+        for ring in self.plan.rings:
+            found.setdefault(ring.tensor, []).append(ring)
+        return found
+
+    @cached_property
     def rings(self) -> Mapping[str, Ring]:
-        return {ring.tensor: ring for ring in self.plan.rings}
+        """The first of them."""
+        return {tensor: rings[0] for tensor, rings in self.editions.items()}
 
     @cached_property
     def number(self) -> Mapping[str, int]:
-        """Ring of tensor -> its number in the C text (`t3`)."""
-        return {ring.tensor: i for i, ring in enumerate(self.plan.rings)}
+        """Tensor -> its number in the C text (`t3`)."""
+        return {tensor: i for i, tensor in enumerate(self.editions)}
+
+    def ring_name(self, tensor: str, edition: int) -> str:
+        """The ring's name in the C text: `t3`, or `t3_1` where there are several."""
+        number = f"t{self.number[tensor]}"
+        return number if len(self.editions[tensor]) == 1 else f"{number}_{edition}"
+
+    def moving(self, stage: Stage) -> list[str]:
+        """The tensors that an op touches and of which a step has to say the edition, what it writes first."""
+        touched = (stage.node.output.name, *(t.name for t in stage.row_inputs if t.data is None))
+        return [name for name in dict.fromkeys(touched) if len(self.editions[name]) > 1]
 
     def type(self, tensor: str) -> TensorType:
         return self.graph.tensors[tensor].type

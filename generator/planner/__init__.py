@@ -68,6 +68,7 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates) -> Plan:
     """The best of the candidates, with why it is the answer."""
     capacity = problem.capacity_bytes
     best: Plan | None = None
+    fitting: Plan | None = None  # the last one; of those that compute rows again it takes the least work
     try:
         if goal is Goal.TIME:
             limit = candidates.whole.arena_bytes if capacity is None else capacity
@@ -77,12 +78,17 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates) -> Plan:
                     return _because(
                         plan, "nothing limits the arena" if capacity is None else plan.outcome.reason or _FASTEST
                     )
+            for plan in candidates.again(limit):
+                best = _lower(best, plan)
+                fitting = plan if plan.arena_bytes <= limit else fitting
+            if fitting is not None:
+                return fitting
         for plan in candidates.smallest():
             best = _lower(best, plan)
     except KeyboardInterrupt:
         if best is None:
             raise
-        return _because(best, "interrupted: the best plan so far")
+        return _because(fitting or best, "interrupted: the best plan so far")
     assert best is not None
     if best.outcome.status is Status.OPTIMAL:
         return _because(best, "no division into groups, with blocks in bands or without, takes less")

@@ -9,7 +9,7 @@ CP-SAT (retained.py) end it. What is found is counted again row by row (replay.p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from time import monotonic
@@ -49,6 +49,7 @@ class Order:
     """
 
     events: list[Event]
+    peak: int  # bytes alive
     work: int  # predicted instructions
     once: int  # the same with every row once
     least_work: int | None = None
@@ -80,33 +81,22 @@ def recomputed(
     the clock says `effort.stop`. CP-SAT is asked about all of a problem of up to `most_rows` rows at one time, about
     windows of larger ones, and where that is 0 not at all. Raises OrderFault where `start` does not run.
     """
-    found = next(lower_and_lower(problem, start, (budget,), effort, most_rows), None)
-    return found if found is not None and replay(Flow(problem), found.events).peak <= budget else None
+    found = nearer(Flow(problem), start, budget, effort, most_rows)
+    return found if found is not None and found.peak <= budget else None
 
 
-def lower_and_lower(
-    problem: Problem,
-    start: Sequence[Event],
-    budgets: Sequence[int],
-    effort: Effort | None = None,
-    most_rows: int = MOST_NODES,
-) -> Iterator[Order]:
-    """The same for each of these budgets, each from the order before it, until none is found.
-
-    The last one may then be an order that came near its budget.
-    """
-    flow, effort, now = Flow(problem), effort or Effort(), _single(start)
-    for budget in budgets:
-        if least(flow) > budget:
-            return
-        near, reached = _near(flow, now, budget, effort)
-        found = _Ask(flow, near, budget, effort, most_rows).answer() if reached else None
-        if found is None:
-            if near is not now:
-                yield _order(flow, near)
-            return
-        yield found
-        now = found.events
+def nearer(
+    flow: Flow, start: Sequence[Event], budget: int, effort: Effort | None = None, most_rows: int = MOST_NODES
+) -> Order | None:
+    """As `recomputed`; where no order within the budget is found, one that is lower than `start`, or None."""
+    if least(flow) > budget:
+        return None
+    effort, now = effort or Effort(), _single(start)
+    near, reached = _near(flow, now, budget, effort)
+    found = _Ask(flow, near, budget, effort, most_rows).answer() if reached else None
+    if found is not None:
+        return found
+    return None if near is now else _order(flow, near)
 
 
 def _near(flow: Flow, start: list[Event], budget: int, effort: Effort) -> tuple[list[Event], bool]:
@@ -123,8 +113,9 @@ def _near(flow: Flow, start: list[Event], budget: int, effort: Effort) -> tuple[
     return now, True
 
 
-def _order(flow: Flow, events: list[Event]) -> Order:
-    return Order(events, replay(flow, events).work, work_once(flow))
+def _order(flow: Flow, events: list[Event], least_work: int | None = None) -> Order:
+    said = replay(flow, events)
+    return Order(events, said.peak, said.work, work_once(flow), least_work)
 
 
 def work_once(flow: Flow) -> int:
@@ -190,13 +181,12 @@ class _Ask:
         self._flow, self._start, self._budget, self._effort = flow, list(start), budget, effort
         self._rows = sum(flow.rows[name] for name in flow.born)
         self._few, self._most_rows = self._rows <= most_rows, most_rows
-        self._once = work_once(flow)
         self._end = monotonic() + effort.patience
 
     def answer(self) -> Order | None:
-        said = replay(self._flow, self._start)
-        if said.peak <= self._budget:
-            return Order(self._start, said.work, self._once)
+        order = _order(self._flow, self._start)
+        if order.peak <= self._budget:
+            return order
         found: list[tuple[int, list[Event]]] = []
         for part in _TRIED if self._few else _TRIED[:1]:
             budget = max(least(self._flow), int(self._budget * part))
@@ -204,38 +194,36 @@ class _Ask:
             tried = _Try(self._flow, self._start, budget, Effort(self._effort.seconds, left), self._few).answer()
             if tried is not None:
                 found.append(tried)
-                if tried[0] == self._once:
-                    return Order(tried[1], self._once, self._once)
+                if tried[0] == order.once:
+                    return _order(self._flow, tried[1])
         if not found:
             return None
         found.sort(key=itemgetter(0))
-        return self._retained(found) if self._few else self._windowed(*found[0])
+        return self._retained(found) if self._few else self._windowed(found[0][1])
 
-    def _windowed(self, work: int, events: list[Event]) -> Order:
+    def _windowed(self, events: list[Event]) -> Order:
         """The order, after CP-SAT's choice of copies in one part of it after the other."""
-        best = Order(events, work, self._once)
+        best = _order(self._flow, events)
         steps = steps_of(self._flow, NODES[-1])
         sequence = steps.repeated(events)
         if not self._most_rows or peak(steps.graph, sequence, steps.terms) > self._budget:
             return best
         limit = Limit(self._effort.seconds * _WINDOW_SHARE, self._end)
         kept = windowed(steps.graph, steps.terms, sequence, self._budget, limit)
-        order = pruned(self._flow, steps.events(kept))
-        said = replay(self._flow, order)
-        return Order(order, said.work, self._once) if said.peak <= self._budget and said.work < work else best
+        order = _order(self._flow, pruned(self._flow, steps.events(kept)))
+        return order if order.peak <= self._budget and order.work < best.work else best
 
     def _retained(self, found: Sequence[tuple[int, list[Event]]]) -> Order:
         """The best order, after CP-SAT's choice of copies around each of them where rows are few enough."""
-        best = Order(found[0][1], found[0][0], self._once)
+        best = _order(self._flow, found[0][1])
         steps = step_graph(self._flow, self._rows)  # a node a row
         limit = Limit(self._effort.seconds * _RETAIN_SHARE, self._end)
         for _, events in found:
             share = Limit(limit.deterministic / len(found), limit.end)
             kept = retained(steps.graph, steps.terms, steps.repeated(events), self._budget, share)
-            order = pruned(self._flow, steps.events(kept.sequence))
-            said = replay(self._flow, order)
-            if said.peak <= self._budget and (said.work, best.least_work is None) <= (best.work, True):
-                best = Order(order, said.work, self._once, kept.least)
+            order = _order(self._flow, pruned(self._flow, steps.events(kept.sequence)), kept.least)
+            if order.peak <= self._budget and (order.work, best.least_work is None) <= (best.work, True):
+                best = order
         return best
 
 

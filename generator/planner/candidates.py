@@ -10,7 +10,7 @@ from time import perf_counter
 
 from generator.plan import Cascade, Outcome, Plan, Status
 from generator.planner import greedy
-from generator.planner.again import least, lower_and_lower, reordered, tightest, work_once
+from generator.planner.again import Order, least, nearer, reordered, tightest, work_once
 from generator.planner.cascade import Composite, applied
 from generator.planner.flow import Event, Flow
 from generator.planner.modes import Found, Modes
@@ -26,8 +26,9 @@ _LEAST_SECONDS, _MOST_SECONDS, _ROWS_PER_SECOND = 2.0, 24.0, 100  # of effort fo
 _PATIENCE = 20  # times as long by the clock, so that effort decides on any machine
 _SPARE_AGAIN = (0.0, 0.03, 0.06, 0.1, 0.15)  # the same for orders that are less regular
 _PACKED = 8  # orders of rows placed in the search for the smallest arena
-_LONG = 8  # ops between a tensor's writer and its last reader
-_LESS = (0.9, 0.8, 0.7, 0.6, 0.5)  # of the peak without computing again
+_NO_LIMIT = 1 << 62
+_DESCENTS, _DESCENT_SHARE = 6, 0.6  # orders with rows again for the smallest arena, and the effort of each
+_FIRST_CUT = 0.1  # part of the peak that is tried to be saved; half of it after each failure
 
 
 class Candidates:
@@ -79,8 +80,28 @@ class Candidates:
         self._say("blocks in bands")
         for found in _for_less(self._modes.cheapest, capacity):
             yield self._because(self._plan(found), found, capacity)
-        if self._most_macs != 0 and self.at_least()[0] <= capacity:
-            yield from self._again([int(capacity * (1 - part)) for part in _SPARE_AGAIN], capacity)
+
+    def again(self, capacity: int) -> Iterator[Plan]:
+        """Plans for a capacity that compute rows again; of those that fit each takes less work than the one before.
+
+        What goes lower may take less work elsewhere, and packs more easily, so lower budgets are tried too.
+        """
+        if self._most_macs == 0 or self.at_least()[0] > capacity:
+            return
+        self._came_near = True
+        now, least_work = self._start, _NO_LIMIT
+        for part in _SPARE_AGAIN:
+            budget = int(capacity * (1 - part))
+            order = self._nearer(now, budget, self._effort)
+            if order is None:
+                return
+            if order.work < least_work:
+                plan = self._ordered(order.events, capacity, order.reason)
+                least_work = order.work if plan.arena_bytes <= capacity else least_work
+                yield plan
+            if order.peak > budget:
+                return
+            now = order.events
 
     def smallest(self) -> Iterator[Plan]:
         """Plans for the smallest arena. The best of the space comes once more, with what is proven by then."""
@@ -93,8 +114,8 @@ class Candidates:
             yield self._bounded(best)
         highest = self._modes.minimax().peak
         yield from self._reordered(highest - 1)
-        if self._most_macs != 0 and not self._came_near and _long_skips(self._problem):
-            yield from self._again([int(highest * part) for part in _LESS])
+        if self._most_macs != 0 and not self._came_near and not (best and best.cascades):
+            yield from self._descending(highest)
 
     def _of_space(self) -> Iterator[Plan]:
         """The lowest by rows, others by rows where it does not pack, the lowest with blocks in bands."""
@@ -168,20 +189,26 @@ class Candidates:
         if replay(self._flow, self._freed).peak <= most_bytes:
             yield self._ordered(self._freed)
 
-    def _again(self, budgets: Sequence[int], enough: int | None = None) -> Iterator[Plan]:
-        """Plans that compute rows again, within the allowance, for each of these budgets until one is too small,
-        and then the one nearest to it.
+    def _descending(self, peak: int) -> Iterator[Plan]:
+        """Plans that compute rows again, lower and lower within the allowance, by smaller steps where one fails."""
+        seconds = self._effort.seconds * _DESCENT_SHARE
+        now, cut = self._start, _FIRST_CUT
+        for _ in range(_DESCENTS):
+            budget = int(peak * (1 - cut))
+            order = self._nearer(now, budget, Effort(seconds, seconds * _PATIENCE))
+            if order is not None:
+                yield self._ordered(order.events, order.peak, order.reason)
+                now, peak = order.events, order.peak
+            if order is None or order.peak > budget:
+                cut /= 2
 
-        Where rows lie matters little below `enough` bytes, or else the budget.
-        """
-        self._came_near = True
-        orders = lower_and_lower(self._flow.problem, self._start, budgets, self._effort)
-        for budget in budgets:
-            self._say(f"rows again, within {budget:,} bytes")
-            order = next(orders, None)
-            if order is None or (self._most_macs is not None and self._extra_macs(order.events) > self._most_macs):
-                return
-            yield self._ordered(order.events, enough or budget, order.reason)
+    def _nearer(self, start: Sequence[Event], budget: int, effort: Effort) -> Order | None:
+        """An order that computes rows again within the allowance, and keeps within the budget or comes nearer to it."""
+        self._say(f"rows again, within {budget:,} bytes")
+        order = nearer(self._flow, start, budget, effort)
+        if order is None or (self._most_macs is not None and self._extra_macs(order.events) > self._most_macs):
+            return None
+        return order
 
     def _extra_macs(self, events: Sequence[Event]) -> int:
         ops = self._problem.ops
@@ -249,12 +276,4 @@ def _forced(problem: Problem) -> bool:
     return all(
         problem.root(before.writes) in {problem.root(read.tensor) for read in op.reads}
         for before, op in pairwise(problem.ops)
-    )
-
-
-def _long_skips(problem: Problem) -> bool:
-    """Whether a tensor is read long after it was written: there computing it again may pay."""
-    written = {problem.root(op.writes): i for i, op in enumerate(problem.ops)}
-    return any(
-        i - written.get(problem.root(read.tensor), i) > _LONG for i, op in enumerate(problem.ops) for read in op.reads
     )

@@ -28,6 +28,7 @@ _FIT_PAIRS = 500_000_000  # pairs of bundles, some 1/32 of which first fit compa
 _FIT_ROUNDS = 30  # for each first order
 _FIRST_WORK = 60_000_000  # of the sweep at the height wanted, before the exact search; about a second
 _WORK = 400_000_000  # of the sweep at the height wanted after it; about 6 s
+_SOME_WORK = _WORK // 3  # the same where many orders are to be placed
 _RUNS = 400  # of the sweep at the height wanted, at most
 _PINNED_RUNS = 16  # of the sweep for each place of an input that is tried
 _LOWERING_WORK = 100_000_000  # of the sweep above it
@@ -217,7 +218,7 @@ def _lower(tries: _Tries, wanted: int, best: Placement) -> Placement:
 def place(bundles: Sequence[Bundle], enough: int, patient: bool = True) -> Placement:
     """The lowest placement found; stops at `enough` bytes. Equal bundles get equal bases.
 
-    Not `patient`: about a second, for where many orders are to be placed.
+    Not `patient`: some seconds at most, for where many orders are to be placed.
 
     ShoehornError: so many bytes are alive at one time that no board has them. HostError: there is no C compiler.
     """
@@ -237,14 +238,12 @@ def _placed(bundles: tuple[Bundle, ...], wanted: int, patient: bool) -> Placemen
     best = tries.fitted(wanted)
     if best[0] > wanted:
         best = tries.at(wanted, manners, _FIRST_WORK) or _pinned(bundles, wanted) or best
-    if not patient:
-        return best
-    if best[0] > wanted:
+    if best[0] > wanted and patient:
         found, least = _exact(bundles, wanted)
         best = found if found and found[0] < best[0] else best
         wanted = max(wanted, least)  # a bundle that is no box may still lie lower, but hardly
     if best[0] > wanted:
-        best = tries.at(wanted, manners, _WORK) or best
+        best = tries.at(wanted, manners, _WORK if patient else _SOME_WORK) or best
     return _lower(tries, wanted, best)
 
 

@@ -4,24 +4,37 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import accumulate
 
-from generator.plan import Ring, Scratch, Step
+from generator.plan import Editions, Ring, Scratch, Step
 from generator.planner.bundles import Profile, profile
 from generator.planner.cascade import Composite
+from generator.planner.editions import editions
 from generator.planner.flow import Event, Flow, rigid
 from generator.planner.place import Bundle, Piece, load, place
 from generator.planner.problem import Problem
 
 
+@dataclass(frozen=True)
+class _Spot:
+    """Where a row lies: in which bundle, and how far from its base."""
+
+    bundle: str
+    offset: int
+
+
 @dataclass
-class _Life:
-    """First and last event that touches a row, both inclusive; inputs are there from -1 on."""
+class _Copy:
+    """A row as it was computed once: the first and last event that touch it, both inclusive, and where it lies.
+
+    Inputs are there from -1 on.
+    """
 
     first: int
     last: int
+    spot: _Spot
 
 
 class Share(Enum):
@@ -33,16 +46,8 @@ class Share(Enum):
     NONE = "none"
 
 
-_Lives = dict[str, list[list[_Life]]]
-"""By tensor that is no view, by row: its lifetimes, more than one where it is computed again."""
-
-
-@dataclass(frozen=True)
-class _Spot:
-    """Where a row lies: in which bundle, and how far from its base."""
-
-    bundle: str
-    offset: int
+_Copies = dict[str, list[list[_Copy]]]
+"""By tensor that is no view, by row: more than one where it is computed again."""
 
 
 @dataclass(frozen=True)
@@ -56,23 +61,30 @@ class Layout:
     load_bytes: int  # most bytes alive at one time in this order
 
 
-def _lives(flow: Flow, events: Sequence[Event]) -> _Lives:
-    """When each row of each tensor is alive."""
-    lives: _Lives = {name: [[] for _ in range(rows)] for name, rows in flow.rows.items() if name in flow.born}
-    for name in flow.problem.inputs:
-        for row in lives[flow.problem.root(name)]:
-            row[:] = [_Life(-1, -1)]
+def _copies(flow: Flow, events: Sequence[Event]) -> _Copies:
+    """When each row of each tensor is alive. Rows that follow each other in a bundle lie there whenever computed."""
+    stiff = rigid(flow.problem)
+    copies: _Copies = {name: [[] for _ in range(rows)] for name, rows in flow.rows.items() if name in flow.born}
+
+    def write(name: str, y: int, time: int) -> None:
+        found = copies[name][y]
+        spot = _Spot(name, y * flow.slot[name]) if name in stiff else _Spot(f"{name}\n{y}\n{len(found)}", 0)
+        found.append(_Copy(time, time, spot))
+
+    for name in map(flow.problem.root, flow.problem.inputs):
+        for y in range(flow.rows[name]):
+            write(name, y, -1)
     for time, event in enumerate(events):
         rows = range(event.row, event.row + event.rows)
         for y in rows:
-            lives[flow.writes[event.op]][y].append(_Life(time, time))
+            write(flow.writes[event.op], y, time)
         for tap in flow.taps[event.op]:
             for read in (read for y in rows for read in tap.reads[y]):
-                lives[tap.tensor][read][-1].last = time
-    for name in flow.problem.outputs:
-        for row in lives[flow.problem.root(name)]:
+                copies[tap.tensor][read][-1].last = time
+    for name in map(flow.problem.root, flow.problem.outputs):
+        for row in copies[name]:
             row[-1].last = max(len(events) - 1, 0)
-    return lives
+    return copies
 
 
 class _Layout:
@@ -83,15 +95,10 @@ class _Layout:
     ) -> None:
         self._flow, self._events, self._composites = flow, events, composites
         self._stiff = rigid(flow.problem)
-        self._lives = _lives(flow, events)
+        self._copies = _copies(flow, events)
         self._crowd: Profile | None = None  # what is alive when, if there is room beside it for short rows
         if share is Share.NEEDED:
             self._crowd = profile(_Layout(flow, events, composites).bundles)
-        self.spots: dict[tuple[str, int], _Spot] = {}
-        for name, rows in self._lives.items():
-            for y in range(len(rows)):
-                stiff = name in self._stiff
-                self.spots[name, y] = _Spot(name, y * flow.slot[name]) if stiff else _Spot(f"{name}\n{y}", 0)
         for time, event in enumerate(events if share is not Share.NONE else ()):
             self._share(time, event, share)
         self.bundles: tuple[Bundle, ...] = tuple(self._bundles())
@@ -103,20 +110,20 @@ class _Layout:
         if tap is None:
             return
         name, y = flow.taps[event.op][tap].tensor, event.row
-        if share is Share.SCATTERED and name in self._stiff:
+        if name in self._stiff and (share is Share.SCATTERED or len(self._copies[name][y]) > 1):
             return
-        below, above = self._lives[name][y], self._lives[flow.writes[event.op]][y]
-        kept = flow.last_user[name][y] >= flow.count
-        if kept or len(below) != 1 or len(above) != 1 or below[0].last != time:
+        below = next(copy for copy in reversed(self._copies[name][y]) if copy.first <= time)
+        above = next(copy for copy in self._copies[flow.writes[event.op]][y] if copy.first == time)
+        if flow.last_user[name][y] >= flow.count or below.last != time:
             return
         shrinks = flow.slot[flow.writes[event.op]] < flow.slot[name]
         if shrinks and self._has_room(time, flow.slot[flow.writes[event.op]]):
             return
-        self.spots[flow.writes[event.op], y] = self.spots[name, y]
+        above.spot = below.spot
         if shrinks:
-            above[0].first = time + 1
+            above.first = time + 1
         else:
-            below[0].last = time - 1
+            below.last = time - 1
 
     def _has_room(self, time: int, size: int) -> bool:
         """Whether a short row may have a place of its own; over a longer one it leaves a fragment beside it."""
@@ -126,12 +133,11 @@ class _Layout:
         """A bundle per rigid tensor, one per row of the others, one per scratch."""
         inputs = {self._flow.problem.root(name) for name in self._flow.problem.inputs}
         pieces: dict[str, list[Piece]] = {}
-        for name, rows in self._lives.items():
-            for y, lives in enumerate(rows):
-                spot = self.spots[name, y]
-                found = pieces.setdefault(spot.bundle, [])
-                size = self._flow.slot[name]
-                found += [Piece(spot.offset, size, life.first, life.last) for life in lives if life.first <= life.last]
+        for name, rows in self._copies.items():
+            for copy in (copy for row in rows for copy in row):
+                found = pieces.setdefault(copy.spot.bundle, [])
+                if copy.first <= copy.last:
+                    found.append(Piece(copy.spot.offset, self._flow.slot[name], copy.first, copy.last))
         for time, event in enumerate(self._events):
             for part, size in self._needs(event):
                 pieces.setdefault(f"\n{event.op}\n{part}", []).append(Piece(0, size, time, time))
@@ -147,19 +153,24 @@ class _Layout:
         elif flow.scratch[event.op]:
             yield "", flow.scratch[event.op]
 
-    def rings(self, bases: Mapping[str, int]) -> Iterator[Ring]:
-        """Where each tensor lies; a view lies where its root does."""
+    def rings(self, bases: Mapping[str, int], steps: Sequence[range]) -> tuple[list[Ring], list[Editions]]:
+        """Where each tensor lies; a view lies where its root does. And which edition of a tensor each step means."""
         problem = self._flow.problem
+        addresses = {
+            name: [[bases[copy.spot.bundle] + copy.spot.offset for copy in row] for row in rows]
+            for name, rows in self._copies.items()
+            if name not in self._stiff and any(rows)
+        }
+        tables, chosen = editions(self._flow, self._events, steps, addresses)
+        found = []
         for spec in problem.tensors:
             root = problem.root(spec.name)
-            if root not in self._lives or not any(self._lives[root]):
-                continue
-            if root in self._stiff:
-                yield Ring(spec.name, bases[root], spec.rows, spec.rows, spec.row_bytes)
-                continue
-            spots = (self.spots[root, y] for y in range(spec.rows))
-            slots = tuple(bases[spot.bundle] + spot.offset for spot in spots)
-            yield Ring(spec.name, slots[0], len(set(slots)), spec.rows, spec.row_bytes, slots)
+            if root in self._stiff and any(self._copies.get(root, ())):
+                found.append(Ring(spec.name, bases[root], spec.rows, spec.rows, spec.row_bytes))
+            for edition, slots in enumerate(tables.get(root, ())):
+                rows = len(set(slots))
+                found.append(Ring(spec.name, slots[0], rows, spec.rows, spec.row_bytes, slots, edition))
+        return found, chosen
 
 
 def _placed(
@@ -189,7 +200,9 @@ def lay_out(
     """
     made, arena_bytes, bases, least = _placed(flow, events, composites, enough)
     used = dict.fromkeys(e.op - flow.count for e in events if e.op >= flow.count)
-    rings, scratch = list(made.rings(bases)), []
+    parts = list(_parts(events))
+    rings, chosen = made.rings(bases, parts)
+    scratch = []
     for op, spec in enumerate(flow.problem.ops):
         if spec.scratch_bytes and f"\n{op}\n" in bases:
             scratch.append(Scratch(spec.name, bases[f"\n{op}\n"], spec.scratch_bytes))
@@ -198,24 +211,32 @@ def lay_out(
         places = {name.removeprefix(start): base for name, base in bases.items() if name.startswith(start)}
         rings += composites[i].rings(places)
         scratch += composites[i].scratch(places)
-    steps = tuple(_steps(flow, events, composites))
-    return Layout(steps, tuple(rings), tuple(scratch), arena_bytes, least)
+    steps = [
+        replace(step, editions=edition)
+        for part, edition in zip(parts, chosen, strict=True)
+        for step in _steps(flow, events[part.start : part.stop], composites)
+    ]
+    return Layout(tuple(steps), tuple(rings), tuple(scratch), arena_bytes, least)
+
+
+def _parts(events: Sequence[Event]) -> Iterator[range]:
+    """Neighbouring rows of one op, by the places of their events."""
+    start = 0
+    for i in range(1, len(events) + 1):
+        if i == len(events) or (events[i].op, events[i].row) != (events[i - 1].op, events[i - 1].row + 1):
+            yield range(start, i)
+            start = i
 
 
 def _steps(flow: Flow, events: Sequence[Event], composites: Sequence[Composite]) -> Iterator[Step]:
-    """Neighbouring rows of one op become one step; a band of a composite stands for several."""
-    start = 0
-    for i in range(1, len(events) + 1):
-        if i < len(events) and (events[i].op, events[i].row) == (events[i - 1].op, events[i - 1].row + 1):
-            continue
-        first, last = events[start], events[i - 1]
-        if first.op < flow.count:
-            op = flow.problem.ops[first.op]
-            yield Step(op.name, (first.row, last.row + last.rows), (0, op.channels))
-        else:
-            for event in events[start:i]:
-                yield from composites[first.op - flow.count].steps(event.row)
-        start = i
+    """Neighbouring rows of one op are one step; a band of a composite stands for several."""
+    first, last = events[0], events[-1]
+    if first.op < flow.count:
+        op = flow.problem.ops[first.op]
+        yield Step(op.name, (first.row, last.row + last.rows), (0, op.channels))
+    else:
+        for event in events:
+            yield from composites[first.op - flow.count].steps(event.row)
 
 
 def fullest_step(problem: Problem, steps: Sequence[Step]) -> int:

@@ -82,8 +82,7 @@ class _Replay:
         if self._unit.streamed:
             writer[self._unit.streamed] = len(self._unit.stages)
         found = []
-        for ring in self._unit.plan.rings:
-            name = ring.tensor
+        for name, ring in self._unit.rings.items():
             if name in self._views:
                 continue
             kind = "input" if name in inputs else "output" if name in outputs else "tensor"
@@ -112,9 +111,9 @@ class _Replay:
             ]
         return self._reads[stage.name]
 
-    def write(self, tensor: str, row: int, time: int, reads: Sequence[Key] = ()) -> None:
+    def write(self, tensor: str, row: int, time: int, reads: Sequence[Key] = (), edition: int = 0) -> None:
         """Row `row` is born from these, the last of which it may overwrite."""
-        address = self._unit.rings[tensor].at(row)
+        address = self._unit.editions[tensor][edition].at(row)
         born = Rectangle(self._number[tensor], row, address, time, time)
         for key in reads:
             read = self._open[key]
@@ -137,8 +136,9 @@ class _Replay:
             return
         stage = self._stages[step.op]
         reads = self._reads_of(stage)
+        output = stage.node.output.name
         for y in range(*step.rows):
-            self.write(stage.node.output.name, y, time + y - step.rows[0], reads[y])
+            self.write(output, y, time + y - step.rows[0], reads[y], step.edition(output))
         if step.op in self._scratch:
             last = time + step.rows[1] - step.rows[0] - 1
             place = self._place[stage.index]
