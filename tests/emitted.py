@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from compilers import HOST, WARNINGS
+from random_plans import with_rows_again
 
 from generator.emit.bundle import Bundle
 from generator.emit.library import library
@@ -25,6 +26,13 @@ def unit_of(graph: Graph, stream_input: bool = False) -> Unit:
     """The graph with portable kernels and a plan, without passes."""
     chosen = stages(graph, (Isa.C,))
     return Unit(library_name(graph.name), graph, chosen, make_plan(lower(graph, chosen, None, stream_input)))
+
+
+def again_unit_of(graph: Graph, stream_input: bool = False) -> Unit:
+    """The same with rows computed again at random, which lie elsewhere then."""
+    chosen = stages(graph, (Isa.C,))
+    plan = with_rows_again(lower(graph, chosen, None, stream_input), np.random.default_rng(1))
+    return Unit(library_name(graph.name), graph, chosen, plan)
 
 
 def library_of(unit: Unit) -> Bundle:

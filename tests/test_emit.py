@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from samples import random_inputs, sample
 from shared import MODELS, ROAD, needs_shared
 
 from generator import importers, passes
+from generator.emit.unit import Unit
 from generator.errors import ShoehornError
 from generator.ir import DType, Graph, Op, Quant, Tensor, TensorType, verify
 from generator.ops import (
@@ -200,9 +202,15 @@ def _odd() -> Graph:
 
 
 @pytest.mark.parametrize(
-    ("graph", "streamed"),
-    [(_shipped(), False), (_odd(), False), (_viewed(), True)],
-    ids=["digits", "odd names", "streamed"],
+    ("made", "graph", "streamed"),
+    [
+        (emitted.unit_of, _shipped(), False),
+        (emitted.unit_of, _odd(), False),
+        (emitted.unit_of, _viewed(), True),
+        (emitted.again_unit_of, _shipped(), False),
+        (emitted.again_unit_of, _shipped(), True),
+    ],
+    ids=["digits", "odd names", "streamed", "rows again", "rows again, streamed"],
 )
 @pytest.mark.parametrize(
     "compiler",
@@ -215,9 +223,14 @@ def _odd() -> Graph:
 )
 @pytest.mark.parametrize("trace", [(), ("-DSH_TRACE",)], ids=["plain", "trace"])
 def test_the_library_compiles_without_a_warning(
-    graph: Graph, streamed: bool, compiler: tuple[str, ...], trace: tuple[str, ...], tmp_path: Path
+    made: Callable[[Graph, bool], Unit],
+    graph: Graph,
+    streamed: bool,
+    compiler: tuple[str, ...],
+    trace: tuple[str, ...],
+    tmp_path: Path,
 ):
-    unit = emitted.unit_of(graph, streamed)
+    unit = made(graph, streamed)
     emitted.put(emitted.library_of(unit), tmp_path)
     for source in (f"{unit.name}.c", f"{unit.name}_weights.c"):
         command = [
@@ -258,14 +271,19 @@ _HOOKS = """
 void sh_trace_begin(int32_t op) { printf("%d ", (int)op); }
 void sh_trace_end(int32_t op, const sh_ring *ring, int32_t y0, int32_t y1)
 {
+    const uint8_t *row = sh_ring_row(ring, y0);
+    if (ring->slots16) {
+        printf("at %d: ", (int)(row - ring->base));
+    }
     printf("%d %d %d %d %d\\n", (int)op, (int)y0, (int)y1, (int)ring->rows, (int)ring->row_bytes);
 }
 int main(void) { made_run(); return 0; }
 """
 
 
-def test_hooks_are_called_around_each_step_in_plan_order(tmp_path: Path):
-    unit = emitted.unit_of(_branches())
+@pytest.mark.parametrize("made", [emitted.unit_of, emitted.again_unit_of], ids=["each row once", "rows again"])
+def test_hooks_are_called_around_each_step_in_plan_order(made: Callable[[Graph], Unit], tmp_path: Path):
+    unit = made(_branches())
     emitted.put(emitted.library_of(unit), tmp_path)
     (tmp_path / "hooks.c").write_text(_HOOKS)
     sources = [str(p) for p in tmp_path.rglob("*.c")]
@@ -273,13 +291,13 @@ def test_hooks_are_called_around_each_step_in_plan_order(tmp_path: Path):
     build = [*HOST, "-DSH_TRACE", f"-I{tmp_path / 'src'}", *sources, "-o", str(program)]
     subprocess.run(build, check=True, timeout=120)
     lines = subprocess.run([program], capture_output=True, text=True, check=True, timeout=60).stdout.split("\n")
-    rings = {r.tensor: r for r in unit.plan.rings}
     stages = {s.name: s for s in unit.stages}
     wanted = []
     for step in unit.plan.steps:
         stage = stages[step.op]
-        ring = rings[stage.node.output.name]
-        wanted.append(f"{stage.index} {stage.index} {step.rows[0]} {step.rows[1]} {ring.rows} {ring.row_bytes}")
+        ring = unit.plan.ring(stage.node.output.name, step.edition(stage.node.output.name))
+        at = f"at {ring.at(step.rows[0])}: " if ring.slots else ""
+        wanted.append(f"{stage.index} {at}{stage.index} {step.rows[0]} {step.rows[1]} {ring.rows} {ring.row_bytes}")
 
     assert lines[:-1] == wanted
 

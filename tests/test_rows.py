@@ -1,11 +1,16 @@
-"""From an order of rows to addresses: which rows are overwritten in place."""
+"""From an order of rows to addresses: rows overwritten in place, and rows that lie elsewhere when computed again."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from row_problems import same
 
+from generator.plan import Editions, Outcome, Plan, Status
 from generator.planner import Goal, OpSpec, Problem, Read, TensorSpec, check, make_plan
-from generator.planner.flow import Flow
+from generator.planner.editions import editions
+from generator.planner.flow import Event, Flow
 from generator.planner.place import load, place
 from generator.planner.rows import Share, _Layout, lay_out
 
@@ -42,3 +47,69 @@ def test_a_plan_with_some_rows_in_place_is_clean_and_proven():
 
     assert check(problem, plan) == []
     assert plan.arena_bytes == plan.outcome.bound_bytes == ROWS * LONG
+
+
+def moving() -> tuple[Problem, Plan]:
+    """`a` (8 bytes) runs, its reader and the reader of that (8 each), then `a` once more, for `end`; `x` is 4 bytes.
+
+    Beside `x` two of the three fit: what comes third lies where `a` lay, so `a` must lie elsewhere then.
+    """
+    ops = (
+        OpSpec("make", (same("x", 1),), "a", 1),
+        OpSpec("second", (same("a", 1),), "b", 1),
+        OpSpec("third", (same("b", 1),), "c", 1),
+        OpSpec("end", (same("c", 1), same("a", 1)), "y", 1),
+    )
+    sizes = {"x": 4, "a": 8, "b": 8, "c": 8, "y": 4}
+    problem = Problem(tuple(TensorSpec(name, 1, size) for name, size in sizes.items()), ops, ("x",), ("y",))
+    made = lay_out(Flow(problem), [Event(op, 0) for op in (0, 1, 2, 0, 3)])
+    outcome = Outcome(Status.FEASIBLE, 0, 0, 0, 0.0)
+    return problem, Plan(made.steps, made.rings, made.scratch, made.arena_bytes, outcome)
+
+
+def test_a_row_that_is_computed_again_lies_where_there_is_room_then():
+    problem, plan = moving()
+
+    assert plan.arena_bytes == 4 + 8 + 8
+    assert check(problem, plan) == []
+    assert plan.ring("a", 1).at(0) == plan.ring("b").at(0) != plan.ring("a").at(0) == plan.ring("c").at(0)
+    assert [step.editions for step in plan.steps] == [(), (), (), (("a", 1),), (("a", 1),)]
+
+
+@pytest.mark.parametrize(
+    ("step", "means", "fault"),
+    [
+        (4, (), "row 0 of 'a' is read, but row 0 of 'c' lies there"),
+        (3, (), "row 0 of 'c' is read, but row 0 of 'a' lies there"),
+        (1, (("a", 1),), "row 0 of 'a' is read, but row 0 of 'b' lies there"),
+        (4, (("a", 2),), "'a' has no ring of the edition it means"),
+        (4, (("a", -1),), "'a' has no ring of the edition it means"),
+        (4, (("nobody", 0),), "'nobody' has no ring of the edition it means"),
+    ],
+)
+def test_the_check_sees_a_step_that_means_another_edition(step: int, means: Editions, fault: str):
+    problem, plan = moving()
+    steps = [replace(s, editions=means) if i == step else s for i, s in enumerate(plan.steps)]
+
+    assert fault in check(problem, replace(plan, steps=tuple(steps)))[0]
+
+
+def test_the_check_sees_editions_that_are_missing_and_outputs_that_lie_scattered():
+    problem, plan = moving()
+    later = tuple(ring for ring in plan.rings if (ring.tensor, ring.edition) != ("a", 0))
+    apart = tuple(replace(r, slots=(r.address,)) if r.tensor == "y" else r for r in plan.rings)
+
+    assert "'a' has rings of other editions" in check(problem, replace(plan, rings=later))[0]
+    assert "'y': an input or an output must be whole" in check(problem, replace(plan, rings=apart))[0]
+
+
+def test_steps_share_an_edition_as_far_as_they_agree():
+    ops = (OpSpec("make", (same("x", 3),), "a", 1), OpSpec("read", (same("a", 3),), "y", 1))
+    problem = Problem(tuple(TensorSpec(name, 3, 4) for name in "xay"), ops, ("x",), ("y",))
+    order = [(0, 0), (0, 1), (1, 0), (0, 0), (1, 1), (0, 2), (1, 0), (1, 2), (0, 0), (1, 0)]
+    events = [Event(*event) for event in order]
+    steps = [range(i, i + 1) for i in range(len(events))]
+    tables, named = editions(Flow(problem), events, steps, {"a": [[0, 40, 0], [8], [16]]})
+
+    assert tables == {"a": [(0, 8, 16), (40, 8, 16)]}
+    assert [dict(each).get("a", 0) for each in named] == [0, 0, 0, 1, 0, 0, 1, 0, 0, 0]
