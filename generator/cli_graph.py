@@ -58,9 +58,17 @@ def plan_graph(path: Path, budget: int | None, seconds: float | None, fixed_orde
     if as_json:
         emit_json(_report(graph, outcome, monotonic() - started))
     if not outcome.sequence:
-        raise ShoehornError(f"{path}: {outcome.reason}")
+        raise ShoehornError(f"{path}: {outcome.reason}; {_cure(outcome, fixed_order)}")
     if not as_json:
         _print(graph, outcome)
+
+
+def _cure(outcome: remat.Outcome, fixed_order: bool) -> str:
+    """What may help where there is no sequence."""
+    if outcome.status is remat.Status.INFEASIBLE:
+        return "raise --budget"
+    other = ", or leave --fixed-order out" if fixed_order else ""
+    return f"raise --budget, or let it try for longer (--seconds){other}"
 
 
 def _report(graph: remat.Graph, outcome: remat.Outcome, seconds: float) -> Mapping[str, Any]:

@@ -112,7 +112,8 @@ def test_a_graph_for_which_nothing_was_found_yet_says_so(tmp_path: Path):
     said = json.loads(done.stdout)
 
     assert (done.returncode, said["status"], said["sequence"]) == (1, "unknown", [])
-    assert done.stderr == f"gen: {tmp_path / 'graph.json'}: no sequence found: interrupted\n"
+    cure = "raise --budget, or let it try for longer (--seconds)"
+    assert done.stderr == f"gen: {tmp_path / 'graph.json'}: no sequence found: interrupted; {cure}\n"
 
 
 @needs_shared
