@@ -107,7 +107,7 @@ def _includes(unit: Unit) -> list[str]:
 
 def _trace(unit: Unit) -> list[str]:
     """How a step is called, with hooks and without; `STEP_AT` where it says in which rings."""
-    moving = any(map(unit.moving, unit.stepped))
+    moving = any(unit.moving[stage.name] for stage in unit.stepped)
     at = "STEP_AT(n, ring, y0, y1, ...)", "op##n(y0, y1, __VA_ARGS__)"
     calls = [("STEP(n, ring, y0, y1)", "op##n(y0, y1)"), *([at] if moving else [])]
     hooked = [

@@ -108,7 +108,7 @@ def _ring(unit: Unit, tensor: str) -> str:
 def function(unit: Unit, stage: Stage, found: Constants) -> str:
     """`static void opN(int32_t y0, int32_t y1)` with everything that it needs above it.
 
-    It also takes a ring of each tensor that has several, in the order of `unit.moving(stage)`.
+    It also takes a ring of each tensor that has several, in the order of `unit.moving`.
     """
     rows = _Rows(unit, stage, found)
     kernel = stage.kernel
@@ -119,7 +119,7 @@ def function(unit: Unit, stage: Stage, found: Constants) -> str:
         places = {s.op: s.address for s in unit.plan.scratch}
         arguments.append(f"arena + {places[stage.name]}" if stage.name in places else "NULL")
     loop = c.block("for (int32_t y = y0; y < y1; y++)", [*rows.declare(), c.call(kernel.function, arguments) + ";"])
-    taken = ["int32_t y0", "int32_t y1", *(f"const sh_ring *t{unit.number[name]}" for name in unit.moving(stage))]
+    taken = ["int32_t y0", "int32_t y1", *(f"const sh_ring *t{unit.number[name]}" for name in unit.moving[stage.name])]
     body = c.function(f"static void op{stage.index}({', '.join(taken)})", loop)
     parts = [remark(stage), params(stage, found), rows.table_text(), "", body]
     return "\n".join(part for part in parts if part is not None)
@@ -129,5 +129,5 @@ def step(unit: Unit, stage: Stage, editions: Editions, y0: str, y1: str) -> str:
     """The statement that runs a step."""
     means = dict(editions)
     ring = unit.ring_name(stage.node.output.name, means.get(stage.node.output.name, 0))
-    given = [f"&{unit.ring_name(name, means.get(name, 0))}" for name in unit.moving(stage)]
+    given = [f"&{unit.ring_name(name, means.get(name, 0))}" for name in unit.moving[stage.name]]
     return c.call("STEP_AT" if given else "STEP", (str(stage.index), ring, y0, y1, *given)) + ";"

@@ -47,10 +47,10 @@ class Unit:
         number = f"t{self.number[tensor]}"
         return number if len(self.editions[tensor]) == 1 else f"{number}_{edition}"
 
-    def moving(self, stage: Stage) -> list[str]:
-        """The tensors that an op touches and of which a step has to say the edition, what it writes first."""
-        touched = (stage.node.output.name, *(t.name for t in stage.row_inputs if t.data is None))
-        return [name for name in dict.fromkeys(touched) if len(self.editions[name]) > 1]
+    @cached_property
+    def moving(self) -> Mapping[str, Sequence[str]]:
+        """By op: the tensors whose rows it touches and of which a step has to say the edition; its output first."""
+        return {stage.name: [t for t in _touched(stage) if len(self.editions[t]) > 1] for stage in self.stages}
 
     def type(self, tensor: str) -> TensorType:
         return self.graph.tensors[tensor].type
@@ -70,3 +70,12 @@ class Unit:
         """(suffix of the C name, tensor) of every input, then of every output: `input`, `input_1`, ..., `output`."""
         named = [("input", t) for t in self.graph.inputs], [("output", t) for t in self.graph.outputs]
         return [(f"{kind}_{i}" if i else kind, t) for group in named for i, (kind, t) in enumerate(group)]
+
+
+def _touched(stage: Stage) -> list[str]:
+    """What an op writes, and the tensors of which it reads any row: all that it reads of one may be padding."""
+    found = [stage.node.output.name]
+    for i, tensor in enumerate(stage.row_inputs):
+        if tensor.data is None and any(row is not None for rows in stage.rows for row in rows[i]):
+            found.append(tensor.name)
+    return list(dict.fromkeys(found))
