@@ -63,6 +63,14 @@ def test_the_library_of_a_random_graph_planned_by_rows_computes_what_its_ops_mea
             np.testing.assert_array_equal(outputs[name], wanted[name], err_msg=f"{unit.name} {name}")
 
 
+def test_an_op_takes_no_ring_of_which_it_reads_only_padding(kernels: list[Path], tmp_path: Path):
+    once, again = units_of(random_graph(378), 378)
+
+    assert not any(once.moving.values())
+    assert any(again.moving.values())
+    assert ManyModels([once, again], kernels, tmp_path).run([]) == []  # compiles without a warning
+
+
 @pytest.mark.parametrize("first", _chunks()[:1] + _chunks()[DAILY:12])
 def test_the_check_refuses_a_plan_that_is_one_off_unless_it_computes_the_same(first: int):
     """`replays` runs a plan on hashes of rows, from the ops alone, and so proves whether a mutant is harmless.
