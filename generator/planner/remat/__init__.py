@@ -19,6 +19,7 @@ from generator.planner.remat.solver import Limit
 
 _SEARCH_SHARE = 0.5  # of the seconds: what the walkers get, as work
 _BOUND_SHARE = 0.05  # each time: what CP-SAT gets, as deterministic time
+_FIXED_SHARE = 0.6  # of the seconds: what CP-SAT gets in a fixed order, as deterministic time
 _FIRST_PATIENCE = 1  # milestones in a row that may fail to raise the bound before any sequence is known
 _PATIENCE = 4  # and before the anneals
 _SMALL = 24  # nodes: up to here the whole problem goes to CP-SAT at last
@@ -45,7 +46,7 @@ def in_fixed_order(graph: Graph, budget: int, effort: Effort | None = None) -> O
     effort = effort or Effort()
     if refusal := _too_tight(graph, budget):
         return _none(graph, budget, Status.INFEASIBLE, sum(graph.durations), refusal)
-    limit = Limit(effort.seconds, monotonic() + effort.patience)
+    limit = Limit(effort.seconds * _FIXED_SHARE, monotonic() + effort.patience)
     found = staged.solve(graph, budget, (2,) * len(graph.names), limit)
     reason = (
         "interrupted"

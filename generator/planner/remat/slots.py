@@ -171,20 +171,20 @@ class _Model:
             self.model.add(self._run[t] == 1)
 
     def _slots_fit(self) -> None:
-        across: dict[int, cp_model.IntVar] = {}  # by node: kept across the present slot
+        across: dict[int, cp_model.IntVar] = {}  # by node with a size: kept across the present slot
+        most = 0  # their bytes, were all kept
         for t, v in enumerate(self._slots):
-            held = [(self._sizes[u], kept) for u, kept in across.items() if self._sizes[u]]
-            most = sum(size for size, _ in held) + self._sizes[v] + self._extra[v]
-            if most > self._budget and t in self._open:
-                taken = self._taken_over(t, v)
-                own = (self._sizes[v] + self._extra[v]) * self._run[t]
-                self.model.add(
-                    cp_model.LinearExpr.sum([*(size * kept for size, kept in held), own]) <= self._budget + taken
-                )
+            own = self._sizes[v] + self._extra[v]
+            if most + own > self._budget and t in self._open:
+                sizes = [self._sizes[u] for u in across]
+                held = cp_model.LinearExpr.weighted_sum([*across.values(), self._run[t]], [*sizes, own])
+                self.model.add(held <= self._budget + self._taken_over(t, v))
             for u in (v, *self._graph.inputs[v]):
-                across.pop(u, None)
-                if (u, t) in self._kept:
+                if across.pop(u, None) is not None:
+                    most -= self._sizes[u]
+                if self._sizes[u] and (u, t) in self._kept:
                     across[u] = self._kept[u, t]
+                    most += self._sizes[u]
 
     def _taken_over(self, t: int, v: int) -> cp_model.LinearExprT:
         """Bytes of an input that is not kept behind the slot."""

@@ -10,9 +10,11 @@ What is not as published is how it is put to CP-SAT, and how that is led:
   per gap between events that write or read the node (`slots.py`). Memory is a linear constraint per event, not one
   cumulative. Intervals have any length, of which the authors' code offers some. CP-SAT's presolve is off: it took
   longer than the search.
-- Few events are offered at first: in each stage, what its node would have to run again. More follow, then all those of
-  one window of stages after the other, always with the events of the best sequence so far, which is the hint. CP-SAT's
-  own search by neighbourhoods, which several workers would do side by side, does the like at random.
+- Few events are offered at first: those of nodes that the stage's first run reads, and only where running them again
+  may help, because the given order exceeds the budget somewhere since they were last touched. Then whatever these would
+  need in turn, and so on, within one window of stages after the other, with the events of the best sequence so far,
+  which is the hint. Windows grow while their models are soon solved. CP-SAT's own search by neighbourhoods, which
+  several workers would do side by side, does the like at random.
 - There is no first phase for a small peak: among few events, a sequence within the budget is soon found or excluded.
   Where it is excluded, more events are offered.
 - All events at once come last, and only where they are so few that this may prove something.
@@ -21,34 +23,37 @@ What is not as published is how it is put to CP-SAT, and how that is led:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 
 from generator.planner.remat import slots
 from generator.planner.remat.graph import Graph
-from generator.planner.remat.memory import Terms, duration
+from generator.planner.remat.memory import Terms, duration, profile
 from generator.planner.remat.retention import Found
 from generator.planner.remat.solver import Limit
 
 Event = tuple[int, int]  # (stage, rank)
 
-_SHARE = 1 / 30  # of the limit: what one model gets, where it is not the last
+_SHARE = 1 / 60  # of the limit: what one model gets, where it is not the last
+_BUILDING = 1 / 4000  # of deterministic time: what an event takes that is offered, besides CP-SAT's own
 _MOST_EVENTS = 6000  # of a model with all of them: the order of a hundred nodes has 5050
+_WIDTH = 300  # events of the first windows
 
 
 @dataclass(frozen=True)
 class _Reach:
-    """Which events of a stage are offered: `depth` steps back from its node at most, each a node that was neither run
-    first nor read by a first run in the last n / `part` stages.
+    """Which events of a stage are offered: of nodes that are at most `depth` steps back from its own, that no first run
+    ran or read in the last n * `far` stages, and since whose last one a step of the order exceeded the budget.
     """
 
     depth: int
-    part: int
+    far: float
 
 
-_WIDER = (_Reach(1, 8), _Reach(1, 25), _Reach(2, 25))
-_WINDOWS = ((_Reach(3, 50), 200), (_Reach(4, 100), 300))  # with so many events more than the best sequence
+_WHOLE = (_Reach(1, 1 / 8), _Reach(1, 0))
+_WINDOWS = (_Reach(2, 1 / 25), _Reach(2, 1 / 100), _Reach(3, 1 / 50), _Reach(4, 1 / 100))
 
 
 def solve(graph: Graph, budget: int, copies: Sequence[int], limit: Limit) -> Found:
@@ -58,11 +63,9 @@ def solve(graph: Graph, budget: int, copies: Sequence[int], limit: Limit) -> Fou
     """
     search = _Search(graph, budget, copies, limit)
     try:
-        for reach in _WIDER:
+        for reach in _WHOLE:
             search.offer(search.stages.offered(reach, search.stages.all))
-        for reach, width in _WINDOWS:
-            while search.sweep(reach, width):
-                pass
+        search.sweep_on()
         return search.ended()
     except KeyboardInterrupt:
         return replace(search.so_far(), interrupted=True)
@@ -71,8 +74,9 @@ def solve(graph: Graph, budget: int, copies: Sequence[int], limit: Limit) -> Fou
 class _Stages:
     """The graph by ranks: which events there are."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, budget: int) -> None:
         self._graph = graph
+        self._over = [0, *accumulate(bytes_ > budget for bytes_ in profile(graph, graph.order))]  # steps before each
         self.rank = {v: rank for rank, v in enumerate(graph.order)}
         self._inputs = [[self.rank[u] for u in graph.inputs[v]] for v in graph.order]
         self._readers = [sorted(self.rank[w] for w in graph.readers[v]) for v in graph.order]
@@ -83,33 +87,29 @@ class _Stages:
 
     def offered(self, reach: _Reach, stages: Iterable[int]) -> set[Event]:
         """The events of these stages within reach."""
-        far = len(self._inputs) // reach.part
+        far = int(len(self.all) * reach.far)
         found: set[Event] = set()
         for stage in stages:
             edge = {stage}
             for _ in range(reach.depth):
-                edge = {k for v in edge for k in self._inputs[v] if stage - self._touched(k, stage) > far}
+                edge = {k for v in edge for k in self._inputs[v] if self._may_help(stage, k, far)}
                 found |= {(stage, k) for k in edge}
         return found
 
-    def _touched(self, rank: int, stage: int) -> int:
-        """The last stage before this one that ends with the node or with a reader of it."""
+    def _may_help(self, stage: int, rank: int, far: int) -> bool:
+        """Whether the node is of no use for more than `far` stages, and for one at least that exceeds the budget."""
         readers = self._readers[rank]
         at = bisect_left(readers, stage)
-        return readers[at - 1] if at else rank
+        touched = readers[at - 1] if at else rank
+        return stage - touched > far and self._over[stage] > self._over[min(touched + 1, stage)]
 
-    def windows(self, reach: _Reach, width: int) -> Iterator[set[Event]]:
-        """All events within reach of some stages in a row, `width` or a little more; from the last stages to the first,
-        each window overlapping the one before by half.
-        """
-        end = len(self._inputs)
-        while end > 0:
-            first, window = end, set[Event]()
-            while first > 0 and len(window) < width:
-                first -= 1
-                window |= self.offered(reach, [first])
-            yield window
-            end = (first + end) // 2 if first else 0
+    def window(self, reach: _Reach, end: int, width: int) -> tuple[int, set[Event]]:
+        """All events within reach of some stages in a row, `width` or a little more; and the first of these stages."""
+        first, window = end, set[Event]()
+        while first > 0 and len(window) < width:
+            first -= 1
+            window |= self.offered(reach, [first])
+        return first, window
 
     @cached_property
     def every(self) -> set[Event]:
@@ -133,10 +133,11 @@ class _Search:
     """The best sequence so far, and what may still be used up."""
 
     def __init__(self, graph: Graph, budget: int, copies: Sequence[int], limit: Limit) -> None:
-        self.stages = _Stages(graph)
+        self.stages = _Stages(graph, budget)
         self._graph, self._budget, self._limit = graph, budget, limit
         self._terms = Terms(tuple(copies))
         self._share = limit.deterministic * _SHARE
+        self._width = _WIDTH
         self._best: tuple[int, ...] | None = None
 
     @property
@@ -148,26 +149,50 @@ class _Search:
         """It takes no longer than running each node once."""
         return self._best is not None and duration(self._graph, self._best) == sum(self._graph.durations)
 
+    @property
+    def _few(self) -> bool:
+        """All events there are."""
+        return len(self.stages.every) + len(self.stages.all) <= _MOST_EVENTS
+
     def offer(self, events: set[Event]) -> bool:
-        """Solves the model of these events, of all first runs, and of the best sequence's events. True: it is better
-        now.
-        """
+        """Solves the model of these events, of all first runs, and of the best sequence's events. True: to its end."""
         with self._limit.part(self._share) as part:
             found = self._solve(events, part)
-        return self._take(found)
+        self._take(found.sequence)
+        return found.proven
 
-    def sweep(self, reach: _Reach, width: int) -> bool:
-        """Offers one window after the other; all within reach at once where no sequence is known. True: some helped."""
+    def sweep_on(self) -> None:
+        """Sweeps the windows of each reach in turn for as long as that helps; with more time for each model then, where
+        that may help and all events are too many.
+        """
+        while not self._done:
+            before = self._best
+            ended = [self._sweep(reach) for reach in _WINDOWS]
+            if self._best == before:
+                if all(ended) or self._few:
+                    return
+                self._share *= 2
+
+    def _sweep(self, reach: _Reach) -> bool:
+        """Offers one window after the other, from the last stages to the first, each overlapping the one before by
+        half; all within reach at once where no sequence is known. True: each was solved to its end.
+        """
         if self._best is None:
             return self.offer(self.stages.offered(reach, self.stages.all))
-        helped = [self.offer(window) for window in self.stages.windows(reach, width) if not self._done]
-        return any(helped)
+        end, all_ended = len(self.stages.all), True
+        while end > 0 and not self._done:
+            first, window = self.stages.window(reach, end, self._width)
+            ended = self.offer(window)
+            self._width = self._width * 2 if ended else max(_WIDTH, self._width // 2)
+            all_ended &= ended
+            end = (first + end) // 2 if first else 0
+        return all_ended
 
     def ended(self) -> Found:
         """With all events if they are few enough; else as it stands."""
-        if len(self.stages.every) + len(self.stages.all) <= _MOST_EVENTS and not self._limit.reached:
+        if self._few and not self._limit.reached:
             found = self._solve(self.stages.every, self._limit)
-            self._take(found)
+            self._take(found.sequence)
             return Found(self._best, found.bound, found.proven)
         return self.so_far()
 
@@ -178,15 +203,14 @@ class _Search:
     def _solve(self, events: set[Event], limit: Limit) -> Found:
         best = self.stages.placed(self._best or ())
         offered = sorted({*events, *best, *((rank, rank) for rank in self.stages.all)})
+        self._limit.deterministic -= len(offered) * _BUILDING
         number = {event: t for t, event in enumerate(offered)}
         nodes = [self._graph.order[rank] for _, rank in offered]
         hint = [number[event] for event in best]
         return slots.solve(self._graph, nodes, self._budget, limit, self._terms, hint, in_order=True)
 
-    def _take(self, found: Found) -> bool:
-        if found.sequence is None:
-            return False
-        if self._best is not None and duration(self._graph, found.sequence) >= duration(self._graph, self._best):
-            return False
-        self._best = found.sequence
-        return True
+    def _take(self, sequence: tuple[int, ...] | None) -> None:
+        if sequence is None:
+            return
+        if self._best is None or duration(self._graph, sequence) < duration(self._graph, self._best):
+            self._best = sequence
