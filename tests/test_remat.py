@@ -19,12 +19,12 @@ from shared import DATA, needs_shared
 
 from generator.cli import main
 from generator.planner import remat
-from generator.planner.remat import Effort, Graph, GraphError, Status, rematerialise, retention, solver, staged
+from generator.planner.remat import Effort, Graph, GraphError, Status, rematerialise, retention, solver
 from generator.planner.remat.check import check
 from generator.planner.remat.graph import parse
 from generator.planner.remat.memory import duration, peak, pruned, working_set
 from generator.planner.remat.milestones import Milestones
-from generator.planner.remat.search import FROZEN, Search
+from generator.planner.remat.search import Search
 from generator.planner.remat.solver import Limit
 
 KEYS = [
@@ -246,17 +246,6 @@ def test_a_recomputation_that_is_left_out_is_caught():
         shorter = outcome.sequence[:i] + outcome.sequence[i + 1 :]
 
         assert check(graph, shorter, outcome.budget, outcome.peak, duration(graph, shorter)), i
-
-
-def test_a_frozen_search_keeps_the_order_of_first_runs_and_finds_the_models_best():
-    graph = skip_net(12)
-    budget = int(0.7 * peak(graph, graph.order))
-    search = Search(graph, budget, 60_000_000, lambda: True)
-    search.run(FROZEN, 0)
-    found = staged.solve(graph, budget, (2,) * len(graph.names), limit())
-
-    assert search.best is not None and tuple(dict.fromkeys(search.best)) == graph.order
-    assert found.proven and search.duration == found.bound
 
 
 def test_huge_numbers_fit():

@@ -67,7 +67,7 @@ static int walk(uint32_t seed)
     remat_load(s, order, NODES);
     int good = 1;
     for (int32_t copy = 0; copy < 2; copy++) {
-        const remat_schedule schedule = {4e-3, 8e-7, 2000000, copy, copy && seed % 2};
+        const remat_schedule schedule = {4e-3, 8e-7, 2000000, copy};
         for (int32_t part = 0; part < 50; part++) {
             remat_run(s, &schedule, part / 50.0, (part + 1) / 50.0);
             good &= check(s);

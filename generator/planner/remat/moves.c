@@ -65,12 +65,11 @@ static int32_t make_room(remat_search *s, int32_t slot)
     return -1;
 }
 
-// Takes out copies of `node` that nobody reads, and then those of its inputs. The order of first
-// copies may be frozen.
-static int32_t drop_useless(remat_search *s, int32_t node, const remat_schedule *schedule)
+// Takes out copies of `node` that nobody reads, and then those of its inputs.
+static int32_t drop_useless(remat_search *s, int32_t node)
 {
     const remat_graph *g = &s->graph;
-    for (int32_t i = s->count[node] - 1; i >= schedule->frozen && s->count[node] > 1; i--) {
+    for (int32_t i = s->count[node] - 1; i >= 0 && s->count[node] > 1; i--) {
         const int32_t slot = start_of(s, node, i);
         if (s->last[slot] > slot) {
             continue;
@@ -79,7 +78,7 @@ static int32_t drop_useless(remat_search *s, int32_t node, const remat_schedule 
             return -1;
         }
         for (int32_t e = g->pred_at[node]; e < g->pred_at[node + 1]; e++) {
-            if (drop_useless(s, g->preds[e], schedule) < 0) {
+            if (drop_useless(s, g->preds[e]) < 0) {
                 return -1;
             }
         }
@@ -90,15 +89,12 @@ static int32_t drop_useless(remat_search *s, int32_t node, const remat_schedule 
 // --- Moves. Each returns 0, or -1 where it found nothing to do or stopped half-way; the caller
 // undoes it then.
 
-typedef int32_t move_fn(remat_search *s, const remat_schedule *schedule);
+typedef int32_t move_fn(remat_search *s);
 
 // One copy goes elsewhere, mostly near.
-static int32_t move_one(remat_search *s, const remat_schedule *schedule)
+static int32_t move_one(remat_search *s)
 {
     const int32_t slot = draw_copy(s), node = s->at[slot];
-    if (schedule->frozen && start_of(s, node, 0) == slot) {
-        return -1;
-    }
     const uint32_t span = remat_draw(s, 3) ? NEAR : (uint32_t)s->slots;
     const int32_t to = slot + (int32_t)remat_draw(s, 2 * span + 1) - (int32_t)span;
     if (to < 0 || to >= s->slots || to == slot) {
@@ -115,7 +111,7 @@ static int32_t move_one(remat_search *s, const remat_schedule *schedule)
     if (room < 0 || remat_place(s, node, room) < 0) {
         return -1;
     }
-    return drop_useless(s, node, schedule);
+    return drop_useless(s, node);
 }
 
 // Marks what `seed` needs within the window (`step` -1) or what needs it (`step` 1), by way of the
@@ -167,14 +163,11 @@ static int32_t rearrange(remat_search *s, const int32_t *slots, const int32_t *o
 
 // Within a window, what the last copy needs comes before all else; or what needs the first one
 // comes after all else.
-static int32_t move_cluster(remat_search *s, const remat_schedule *schedule)
+static int32_t move_cluster(remat_search *s)
 {
     int32_t *slots = s->scratch, *order = slots + NEAR + 1;
     const int32_t wanted = 2 + (int32_t)remat_draw(s, NEAR - 1);
     int32_t length = 0, filled = 0;
-    if (schedule->frozen) {
-        return -1;
-    }
     for (int32_t i = draw_copy(s); i < s->slots && length < wanted; i = neighbour(s, i, 1)) {
         slots[length++] = i;
     }
@@ -217,19 +210,18 @@ static int32_t recompute(remat_search *s, int32_t node, int32_t slot, int32_t *l
     return 0;
 }
 
-static int32_t recompute_with_inputs(remat_search *s, int32_t node, int32_t slot,
-                                     const remat_schedule *schedule)
+static int32_t recompute_with_inputs(remat_search *s, int32_t node, int32_t slot)
 {
     static const uint32_t luck[] = {0, 0, 4, 8, 14};
     int32_t left = CHAIN;
-    if (!schedule->copy || recompute(s, node, slot, &left, luck[remat_draw(s, 5)]) < 0) {
+    if (recompute(s, node, slot, &left, luck[remat_draw(s, 5)]) < 0) {
         return -1;
     }
-    return drop_useless(s, node, schedule);
+    return drop_useless(s, node);
 }
 
 // An input of some step is computed again just before it, or a little earlier.
-static int32_t copy_input(remat_search *s, const remat_schedule *schedule)
+static int32_t copy_input(remat_search *s)
 {
     const remat_graph *g = &s->graph;
     int32_t slot = draw_copy(s);
@@ -243,11 +235,11 @@ static int32_t copy_input(remat_search *s, const remat_schedule *schedule)
         const int32_t before = neighbour(s, slot, -1);
         slot = before < 0 ? slot : before;
     }
-    return recompute_with_inputs(s, input, slot, schedule);
+    return recompute_with_inputs(s, input, slot);
 }
 
 // What is alive across a step above the budget is computed again before its next reader.
-static int32_t relieve(remat_search *s, const remat_schedule *schedule)
+static int32_t relieve(remat_search *s)
 {
     int32_t peak = draw_copy(s);
     for (int32_t tries = 0;
@@ -265,7 +257,7 @@ static int32_t relieve(remat_search *s, const remat_schedule *schedule)
         for (int32_t e = g->pred_at[s->at[reader]]; e < g->pred_at[s->at[reader] + 1]; e++) {
             const int32_t input = g->preds[e], i = remat_copy_before(s, input, reader);
             if (i >= 0 && start_of(s, input, i) < peak && remat_draw(s, 2)) {
-                return recompute_with_inputs(s, input, reader, schedule);
+                return recompute_with_inputs(s, input, reader);
             }
         }
     }
@@ -273,7 +265,7 @@ static int32_t relieve(remat_search *s, const remat_schedule *schedule)
 }
 
 // One copy too many goes.
-static int32_t drop_copy(remat_search *s, const remat_schedule *schedule)
+static int32_t drop_copy(remat_search *s)
 {
     if (s->length == s->graph.nodes) {
         return -1;
@@ -284,12 +276,11 @@ static int32_t drop_copy(remat_search *s, const remat_schedule *schedule)
         slot = slot < s->slots ? slot : neighbour(s, -1, 1);
     }
     const int32_t node = s->at[slot];
-    if (s->count[node] == 1 || (schedule->frozen && start_of(s, node, 0) == slot) ||
-        remat_lift(s, slot) < 0) {
+    if (s->count[node] == 1 || remat_lift(s, slot) < 0) {
         return -1;
     }
     for (int32_t e = s->graph.pred_at[node]; e < s->graph.pred_at[node + 1]; e++) {
-        if (drop_useless(s, s->graph.preds[e], schedule) < 0) {
+        if (drop_useless(s, s->graph.preds[e]) < 0) {
             return -1;
         }
     }
@@ -302,5 +293,5 @@ int32_t remat_move(remat_search *s, const remat_schedule *schedule)
         move_one,   move_one,   move_one,   move_one, move_one, move_one,  move_one,  move_cluster,
         copy_input, copy_input, copy_input, relieve,  relieve,  drop_copy, drop_copy, drop_copy,
     };
-    return moves[remat_draw(s, schedule->copy ? 16 : 8)](s, schedule);
+    return moves[remat_draw(s, schedule->copy ? 16 : 8)](s);
 }

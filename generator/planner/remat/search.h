@@ -27,11 +27,10 @@ typedef struct {
 } remat_graph;
 
 typedef struct {
-    double hot;     // temperatures, as a part of the graph's whole duration
-    double cold;    //
-    int64_t work;   // array elements to touch
-    int32_t copy;   // 0: change the order only
-    int32_t frozen; // 1: the order of first copies stays
+    double hot;   // temperatures, as a part of the graph's whole duration
+    double cold;  //
+    int64_t work; // array elements to touch
+    int32_t copy; // 0: change the order only
 } remat_schedule;
 
 // A search, or null without memory. The graph's arrays are copied.

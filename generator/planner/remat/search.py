@@ -31,13 +31,11 @@ class Phase:
     cold: float
     share: float
     copy: bool = True  # False: the order alone changes
-    frozen: bool = False  # True: the order of first copies stays
 
 
 ORDER = Phase(hot=2e-2, cold=2e-5, share=0.1, copy=False)
 QUICK = Phase(4e-3, 8e-7, 0.1)
 ANNEAL = (Phase(4e-3, 8e-7, 0.45), Phase(5e-4, 5e-7, 0.2), Phase(5e-4, 5e-7, 0.15))
-FROZEN = Phase(4e-3, 8e-7, 1.0, frozen=True)
 
 
 @cache
@@ -90,7 +88,7 @@ class _Walker:
     def run(self, phase: Phase, work: int, chunk: int) -> None:
         schedule = self._ffi.new(
             "remat_schedule *",
-            {"hot": phase.hot, "cold": phase.cold, "work": work, "copy": phase.copy, "frozen": phase.frozen},
+            {"hot": phase.hot, "cold": phase.cold, "work": work, "copy": phase.copy},
         )
         self._lib.remat_run(self._state, schedule, chunk / _CHUNKS, (chunk + 1) / _CHUNKS)
 
