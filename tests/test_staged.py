@@ -160,6 +160,17 @@ def test_nothing_is_claimed_when_the_limit_is_reached_before_the_start():
     assert (found.sequence, found.proven, found.bound) == (None, False, sum(graph.durations))
 
 
+def test_no_model_is_built_when_the_limit_is_reached(monkeypatch: pytest.MonkeyPatch):
+    """One of all events within reach may take longer to build than there is time."""
+    built: list[int] = []
+    inner = staged.slots.solve
+    monkeypatch.setattr(staged.slots, "solve", lambda *a, **k: built.append(len(a[1])) or inner(*a, **k))
+    graph = layered(1)
+    staged.solve(graph, budget_of(graph, 0.5), (2,) * 40, Limit(10, monotonic() - 1))
+
+    assert built == []
+
+
 # Increases in percent as published (Bartan et al., 2023) at 90 and 80 % of the peak of the order, to one digit; and how
 # many reaches of windows they need.
 PUBLISHED = [

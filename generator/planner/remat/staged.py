@@ -151,11 +151,13 @@ class _Search:
 
     @property
     def _few(self) -> bool:
-        """All events there are."""
+        """So few events there are that a model of all may prove something."""
         return len(self.stages.every) + len(self.stages.all) <= _MOST_EVENTS
 
     def offer(self, events: set[Event]) -> bool:
         """Solves the model of these events, of all first runs, and of the best sequence's events. True: to its end."""
+        if self._done:
+            return False
         with self._limit.part(self._share) as part:
             found = self._solve(events, part)
         self._take(found.sequence)
