@@ -14,7 +14,7 @@ from random_graphs import random_graph
 
 from generator.lower import lower
 from generator.planner import DELIVERY, OpSpec, Problem, Read, TensorSpec
-from generator.planner.again import again, least, reordered
+from generator.planner.again import again, between, least, recomputed, reordered
 from generator.planner.clones import lowest
 from generator.planner.flow import Event, Flow, slot_bytes
 from generator.planner.flow import rigid as rigid_tensors
@@ -222,6 +222,19 @@ def test_an_order_that_fits_is_the_answer():
     start = op_by_op(problem)
 
     assert again(problem, start, replay(Flow(problem), start).peak, EFFORT) == start
+
+
+def test_between_two_orders_less_is_computed_again_than_in_the_lower_one():
+    flow = Flow(u_net())
+    below = recomputed(flow.problem, op_by_op(flow.problem), 500, EFFORT)
+    above = recomputed(flow.problem, op_by_op(flow.problem), 700, EFFORT)
+    assert above is not None
+    assert below is not None
+    found = between(flow, above, below, 624, EFFORT)
+
+    assert counted(flow.problem, found.events) == (found.peak, found.work)
+    assert found.peak <= 624 < above.peak
+    assert above.work < found.work < below.work
 
 
 def test_equal_calls_give_equal_orders():

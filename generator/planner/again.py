@@ -99,6 +99,18 @@ def nearer(
     return None if near is now else _order(flow, near)
 
 
+def between(flow: Flow, above: Order, below: Order, budget: int, effort: Effort) -> Order:
+    """An order within a budget between the peaks of two others, one of which fits: with less work, or that one.
+
+    Quickly: in fine bands from the one that is too high, or else from the one that fits.
+    """
+    for start in (above, below):
+        tried = _Try(flow, start.events, budget, effort, few=False).directly()
+        if tried is not None and tried[0] < below.work:
+            return _order(flow, tried[1])
+    return below
+
+
 def _near(flow: Flow, start: list[Event], budget: int, effort: Effort) -> tuple[list[Event], bool]:
     """An order at most a rung above the budget, or as near as it comes, and whether it came so near."""
     now, peak_now = start, replay(flow, start).peak

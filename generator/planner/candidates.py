@@ -10,28 +10,19 @@ from time import perf_counter
 
 from generator.plan import Cascade, Outcome, Plan, Status
 from generator.planner import greedy
-from generator.planner.again import Order, least, nearer, reordered, tightest, work_once
+from generator.planner.again import least, reordered, tightest, work_once
+from generator.planner.budgets import Budgets
 from generator.planner.cascade import Composite, applied
 from generator.planner.flow import Event, Flow
 from generator.planner.modes import Found, Modes
 from generator.planner.problem import Problem
-from generator.planner.remat.outcome import Effort
 from generator.planner.replay import replay
 from generator.planner.rows import Layout, fullest_step, lay_out
 from generator.planner.settle import settled
 from generator.planner.space import Space
 
 _SPARE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the capacity: rows may not pack to the last byte
-
-_LEAST_SECONDS, _MOST_SECONDS, _ROWS_PER_SECOND = 2.0, 24.0, 100  # of effort for orders of their own
-_PATIENCE = 20  # times as long by the clock, so that effort decides on any machine
-_SPARE_AGAIN = (0.0, 0.03, 0.06, 0.1, 0.15)  # the same for orders that are less regular
 _PACKED = 8  # orders of rows placed in the search for the smallest arena
-_NO_LIMIT = 1 << 62
-_FINER, _FINER_SHARE = 2, 0.6  # budgets after the first whose order packs, and the effort of each
-_FINEST = 0.003  # of the capacity: how near they come to each other
-_DESCENTS, _DESCENT_SHARE = 6, 0.6  # orders with rows again for the smallest arena, and the effort of each
-_FIRST_CUT, _GROWTH = 0.1, 1.5  # part of the peak that is tried to be saved, and how it grows until a budget is too low
 
 
 class Candidates:
@@ -86,24 +77,9 @@ class Candidates:
 
     def again(self, capacity: int) -> Iterator[Plan]:
         """Plans for a capacity that compute rows again; of those that fit each takes less work than the one before."""
-        if self._most_macs == 0 or self.at_least()[0] > capacity:
-            return
-        self._came_near = True
-        budgets, now, least_work = _Budgets(capacity), self._start, _NO_LIMIT
-        while (budget := budgets.next()) is not None:
-            order = self._nearer(now, budget, self._effort(_FINER_SHARE if budgets.tight else 1))
-            if order is None:
-                return
-            packs = order.work >= least_work  # another one does, and takes less
-            if not packs:
-                plan = self._ordered(order.events, capacity, order.reason)
-                packs = plan.arena_bytes <= capacity
-                least_work = order.work if packs else least_work
-                yield plan
-            if order.peak > budget:
-                return
-            budgets.tried(budget, packs)
-            now = now if packs and budgets.loose else order.events
+        if self._most_macs != 0 and self.at_least()[0] <= capacity:
+            self._came_near = True
+            yield from self._budgets.for_capacity(capacity)
 
     def smallest(self) -> Iterator[Plan]:
         """Plans for the smallest arena. The best of the space comes once more, with what is proven by then."""
@@ -117,7 +93,7 @@ class Candidates:
         highest = self._modes.minimax().peak
         yield from self._reordered(highest - 1)
         if self._most_macs != 0 and not self._came_near and not (best and best.cascades):
-            yield from self._descending(highest)
+            yield from self._budgets.descending(highest)
 
     def _of_space(self) -> Iterator[Plan]:
         """The lowest by rows, others by rows where it does not pack, the lowest with blocks in bands."""
@@ -169,16 +145,15 @@ class Candidates:
         """The order of rows that the search for others starts from."""
         return self._space.events(self._modes.minimax().groups)
 
-    def _effort(self, share: float = 1) -> Effort:
-        rows = sum(self._flow.rows.values())
-        seconds = share * min(_MOST_SECONDS, max(_LEAST_SECONDS, rows / _ROWS_PER_SECOND))
-        return Effort(seconds, seconds * _PATIENCE)
+    @cached_property
+    def _budgets(self) -> Budgets:
+        return Budgets(self._flow, self._start, self._most_macs, self._say, self._ordered)
 
     @cached_property
     def _freed(self) -> list[Event]:
         """Rows in an order of their own, each once."""
         self._say("rows in any order")
-        return reordered(self._flow.problem, self._start, self._effort())
+        return reordered(self._flow.problem, self._start, self._budgets.effort())
 
     def _reordered(self, most_bytes: int) -> Iterator[Plan]:
         """A plan with each row once in an order of its own, if that needs no more than this.
@@ -189,37 +164,6 @@ class Candidates:
             return
         if replay(self._flow, self._freed).peak <= most_bytes:
             yield self._ordered(self._freed)
-
-    def _descending(self, peak: int) -> Iterator[Plan]:
-        """Plans that compute rows again within the allowance: lower and lower by growing steps, then halfway to the
-        highest budget that is too low.
-        """
-        now, cut, low = self._start, _FIRST_CUT, least(self._flow) - 1
-        halving = False
-        for _ in range(_DESCENTS):
-            budget = (low + peak) // 2 if halving else max(int(peak * (1 - cut)), (low + peak) // 2)
-            if budget <= low:
-                return
-            order = self._nearer(now, budget, self._effort(_DESCENT_SHARE))
-            if order is None or order.peak > budget:
-                low, halving = budget, True
-            if order is not None:
-                yield self._ordered(order.events, order.peak, order.reason)
-                now, peak, cut = order.events, order.peak, cut * _GROWTH
-
-    def _nearer(self, start: Sequence[Event], budget: int, effort: Effort) -> Order | None:
-        """An order that computes rows again within the allowance, and keeps within the budget or comes nearer to it."""
-        self._say(f"rows again, within {budget:,} bytes")
-        order = nearer(self._flow, start, budget, effort)
-        if order is None or (self._most_macs is not None and self._extra_macs(order.events) > self._most_macs):
-            return None
-        return order
-
-    def _extra_macs(self, events: Sequence[Event]) -> int:
-        ops = self._problem.ops
-        return sum(ops[e.op].row_macs * e.rows for e in events) - sum(
-            op.row_macs * self._problem.by_name[op.writes].rows for op in ops
-        )
 
     def _ordered(self, events: Sequence[Event], enough: int | None = None, reason: str = "") -> Plan:
         """The plan of an order outside of the space of groups: what some row takes is the only bound."""
@@ -258,37 +202,6 @@ class Candidates:
     def _composite(self, cascade: Cascade) -> Composite:
         wanted = (cascade.block, cascade.chunks, cascade.band)
         return next(c for c in self._space.composites if (c.block.name, c.way.chunks, c.band) == wanted)
-
-
-class _Budgets:
-    """What is tried for a capacity, as rows may not pack to the last byte: less and less until an order packs.
-
-    Then a few between that budget and the last whose order did not pack. Where each did, lower ones: what goes lower
-    may take less work elsewhere.
-    """
-
-    def __init__(self, capacity: int) -> None:
-        self._rungs = [int(capacity * (1 - part)) for part in _SPARE_AGAIN]
-        self._least_step = int(capacity * _FINEST)
-        self._left = _FINER
-        self.tight = self.loose = 0  # the highest budget whose order packs, the lowest whose order does not; 0: none
-
-    def next(self) -> int | None:
-        """The next budget; None: that was all."""
-        if self.tight:
-            self._left -= 1
-        if self._left < 0 or not (self._rungs or self.tight):
-            return None
-        if not (self.tight and self.loose):
-            return self._rungs.pop(0) if self._rungs else None
-        between = (self.tight + self.loose) // 2
-        return between if between - self.tight >= self._least_step else None
-
-    def tried(self, budget: int, packs: bool) -> None:
-        if packs:
-            self.tight = budget
-        else:
-            self.loose = budget
 
 
 def _for_less(search: Callable[[int], Found | None], most_bytes: int) -> Iterator[Found]:

@@ -1,0 +1,82 @@
+"""Which budgets are tried for rows that are computed again; what is found within each is made up here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from test_again import op_by_op, u_net
+
+from generator.planner import budgets
+from generator.planner.again import Order
+from generator.planner.flow import Event, Flow
+
+
+class Tried:
+    """Budgets that are asked for: an order is found within each from `floor` on, and takes more work the lower it is.
+
+    It packs into `fragments` times its peak.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, floor: int, fragments: float = 1.0) -> None:
+        self.asked: list[int] = []
+        self._floor, self._fragments, self._last = floor, fragments, 0
+        monkeypatch.setattr(budgets, "nearer", lambda flow, start, budget, effort: self._order(budget))
+        monkeypatch.setattr(budgets, "between", lambda flow, above, below, budget, effort: self._order(budget) or below)
+        flow = Flow(u_net())
+        self.budgets = budgets.Budgets(flow, op_by_op(flow.problem), None, lambda _: None, self._placed)
+
+    def _order(self, budget: int) -> Order | None:
+        self.asked.append(budget)
+        if budget < self._floor:
+            return None
+        self._last = budget
+        return Order([], budget, 10_000_000 - budget, 0)
+
+    def _placed(self, events: Sequence[Event], enough: int | None, reason: str) -> Any:
+        return SimpleNamespace(arena_bytes=int(self._last * self._fragments))
+
+
+Try = Callable[..., Tried]
+
+
+@pytest.fixture(name="tried")
+def _tried(monkeypatch: pytest.MonkeyPatch) -> Try:
+    return lambda floor, fragments=1.0: Tried(monkeypatch, floor, fragments)
+
+
+def test_budgets_go_down_until_an_order_packs_then_halfway_to_the_last_that_did_not(tried: Try):
+    each = tried(100, 1.05)
+    arenas = [plan.arena_bytes for plan in each.budgets.for_capacity(10_000)]
+    assert each.asked == [10_000, 9_700, 9_400, 9_550, 9_475]
+    assert [arena <= 10_000 for arena in arenas] == [False, False, True, False, True]
+
+
+def test_where_the_first_order_packs_two_lower_ones_are_tried(tried: Try):
+    each = tried(100)
+    assert len(list(each.budgets.for_capacity(10_000))) == 1  # the lower ones take more work
+    assert each.asked == [10_000, 9_700, 9_400]
+
+
+def test_where_no_order_packs_there_is_an_end(tried: Try):
+    each = tried(100, 2.0)
+    assert len(list(each.budgets.for_capacity(10_000))) == len(each.asked) == 5
+
+
+def test_the_smallest_arena_is_looked_for_by_growing_steps_then_between_what_fails_and_what_does_not(tried: Try):
+    each = tried(5_000)
+    found = [plan.arena_bytes for plan in each.budgets.descending(10_000)]
+    assert found == sorted(found, reverse=True)
+    low = max(budget for budget in each.asked if budget < 5_000)
+    after = each.asked[each.asked.index(low) + 1 :]
+    assert all(low < budget for budget in after)
+    assert found[-1] < 5_600
+
+
+def test_nothing_below_what_one_row_takes_is_asked_for(tried: Try):
+    each = tried(0)
+    least = budgets.least(each.budgets._flow)
+    list(each.budgets.descending(least + 8))
+    assert min(each.asked) >= least
