@@ -16,7 +16,7 @@ from generator import build, ops, predict, targets
 from generator.ir import Graph, Node, Op
 from generator.kernels import CATALOGUE, choose
 from generator.kernels.cost import DEFAULT_CPU, Calls, basis, call_instructions, costs_of, kernel_instructions, measured
-from generator.kernels.work import BLOCK, LANES, Work, by_blocks, dots, elements, inside
+from generator.kernels.work import BLOCK, LANES, Work, by_blocks, dots, elements, inside, rests
 from generator.paths import MODELS
 from generator.plan import Plan, Ring, Step
 from generator.planner import Goal
@@ -58,19 +58,10 @@ def test_a_row_is_predicted_to_take_instructions_on_every_core(op_class: type[Op
 def test_the_elements_of_inner_loops_are_the_multiply_accumulates(op_class: type[Op]) -> None:
     for node in samples(op_class):
         work = choose(node, (Isa.C,)).work(node)
-        done = work.by16 + work.by8 + work.by4 + work.by1 + work.padded_elements
+        together = 1 if op_class is ops.DepthwiseConv2d else LANES  # products of an element
+        done = together * (work.by16 + work.by4 + work.by1 + work.padded_elements)
 
-        assert done * node.output.type.rows == pytest.approx(node.op.macs(node.sig) * _per_product(node))
-
-
-def _per_product(node: Node) -> float:
-    """Elements of inner loops for a product: one loop computes up to LANES outputs of a group."""
-    if isinstance(node.op, ops.DepthwiseConv2d):
-        return 1
-    outputs = node.output.type.nhwc[3]
-    if isinstance(node.op, ops.Conv2d):
-        outputs //= node.inputs[0].type.nhwc[3] // node.inputs[1].type.shape[3]
-    return -(-outputs // LANES) / outputs
+        assert (done + work.by8 + work.by32) * node.output.type.rows == pytest.approx(node.op.macs(node.sig))
 
 
 @pytest.mark.parametrize("cpu", measured())
@@ -118,6 +109,8 @@ def test_loops_are_counted_by_how_they_unroll() -> None:
     )  # 47 = 32 + 8 + 4 + 3
     assert elements(5, 3) == Work(loops=5, ragged=5, by1=15)
     assert dots(2, 47) == Work(loops=2, loops16=2, loops4=2, ragged=2, by16=64, by4=24, by1=6)  # 47 = 32 + 12 + 3
+    assert rests(2, 9, 1) == Work(loops8=2, by32=18) and rests(2, 9, 3) == Work(loops8=2, by8=54)
+    assert rests(0, 9, 0) == Work()
     assert by_blocks(3, 2 * BLOCK + 1) == elements(6, BLOCK) + elements(3, 1)
 
 

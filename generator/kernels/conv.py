@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from generator.ir import DType, Node
 from generator.kernels.base import Kernel, Value
 from generator.kernels.operands import all_s8, are, data
-from generator.kernels.work import LANES, Work, dots, elements, inside
+from generator.kernels.work import LANES, Work, dots, elements, inside, rests
 from generator.ops import Conv2d, Dense, DepthwiseConv2d, TransposeConv2d
 from generator.ops.conv import Window, conv_scales, dense_scales, folded_bias
 
@@ -135,25 +135,28 @@ def lines_of(op: Window, node: Node) -> Lines:
 
 
 def window_work(op: Window, node: Node, groups: int = 1) -> Work:
-    """Sums over windows for LANES output channels of a group at a time (`sh_window_sum`)."""
+    """Sums over windows for LANES output channels of a group at a time, and for what is left (`sh_window_sum`)."""
     channels, kernel_height, kernel_width, inputs = op.weights(node.sig).shape
     lines = lines_of(op, node)
-    blocks = groups * -(-channels // groups // LANES)
+    whole, left = divmod(channels // groups, LANES)
+    blocks, ends = groups * whole, groups * (left > 0)
     pixels = node.output.type.nhwc[2]
     joined = op.dilation[1] == 1 and groups == 1  # taps of a line are one run of elements
     total = Work()
     for taps, columns in Counter(lines.taps).items():
-        met = blocks * lines.inside * columns  # lines with so many taps
         if taps:
-            total += dots(met, taps * inputs) if joined else dots(met * taps, inputs)
+            runs, run = (columns, taps * inputs) if joined else (columns * taps, inputs)
+            met = lines.inside * runs  # in the lines with so many taps
+            total += dots(blocks * met, run) + rests(ends * met, run, left)
     padded, padded_taps = padding_of(lines, kernel_width)
     return total + Work(
         pixels=pixels,
         blocks=pixels * blocks,
-        kernel_rows=pixels * blocks * kernel_height,
+        rests=pixels * ends,
+        kernel_rows=pixels * (blocks + ends) * kernel_height,
         outputs=node.output.type.row_elements,
-        padded=padded * blocks,
-        padded_elements=padded_taps * blocks * inputs,
+        padded=padded * (blocks + ends),
+        padded_elements=padded_taps * inputs * channels / LANES,
     )
 
 
@@ -222,10 +225,13 @@ def _hits(outputs: int, taps: int, size: int, stride: int, before: int) -> int:
 def _dense_work(node: Node) -> Work:
     outputs, inputs = node.inputs[1].type.shape
     pixels = node.output.type.nhwc[2]
-    blocks = pixels * -(-outputs // LANES)
-    return dots(blocks, inputs) + Work(
+    whole, left = divmod(outputs, LANES)
+    pair, last = divmod(left, 2)
+    sums = dots(pixels * whole, inputs) + rests(pixels * pair, inputs, 2 * pair) + rests(pixels * last, inputs, last)
+    return sums + Work(
         pixels=pixels,
-        blocks=blocks,
+        blocks=pixels * whole,
+        rests=pixels * (left > 0),
         outputs=pixels * outputs,
         right_shifts=_right_shifts(node, dense_scales(node.sig)[1]),
     )

@@ -21,12 +21,14 @@ class Work:
     nothing. Elements of inner loops are counted apart by how compilers unroll: `by32` are those of the first
     multiple of 32 of a loop, `by8` those of the multiples of 8 that are left, `by4` and `by1` what remains then;
     a loop of so many or more is one of `loops32`, `loops8` and `loops4`, and one that is no multiple of 4 is ragged.
-    Loops for several outputs at a time have `by16` in place of `by32` and `by8`.
+    Loops for LANES outputs at a time have `by16` in place of `by32` and `by8`. Where fewer outputs are left, these
+    are a rest: `rests` of them, `loops8` loops, `by32` products for one output and `by8` for two or three together.
     """
 
     calls: float = 1
     pixels: float = 0  # columns of the output, or pieces that are moved
     blocks: float = 0  # groups of channels, or blocks of BLOCK channels
+    rests: float = 0  # outputs that are fewer than LANES
     kernel_rows: float = 0  # rows of a window that an output, or a block, looks at
     loops: float = 0  # inner loops begun
     loops32: float = 0
@@ -94,6 +96,13 @@ def dots(times: float, length: int) -> Work:
         by4=times * 4 * by4,
         by1=times * by1,
     )
+
+
+def rests(times: float, length: int, outputs: int) -> Work:
+    """Sums of `length` products for `outputs`, fewer than LANES, done `times` times."""
+    one = outputs == 1
+    products = times * length * outputs
+    return Work(loops8=times * (outputs > 0), by32=products * one, by8=products * (not one))
 
 
 def by_blocks(times: float, channels: int) -> Work:

@@ -9,12 +9,29 @@
 #define SH_INLINED static inline
 #endif
 
+// Of a function for what is seldom: by itself it takes no registers from what is frequent.
+#if defined(__GNUC__)
+#define SH_APART static __attribute__((noinline))
+#else
+#define SH_APART static
+#endif
+
 // Before a loop that needs most of the registers: unrolled, as Clang does for Cortex-M, it would
 // need more than there are. There are still vectors where the core has some.
 #if defined(__clang__)
 #define SH_ROLLED _Pragma("clang loop unroll(disable)")
 #else
 #define SH_ROLLED
+#endif
+
+// Before a loop of eight that reads nothing it writes: as vectors, where Clang would rather unroll
+// it.
+#if defined(__clang__) && defined(__ARM_FEATURE_MVE)
+#define SH_EIGHT                                                                                   \
+    _Pragma("clang loop vectorize(assume_safety) vectorize_width(8)")                              \
+        _Pragma("clang loop interleave_count(1) unroll(disable)")
+#else
+#define SH_EIGHT
 #endif
 
 #endif

@@ -1,5 +1,5 @@
-// Sums of products of int8, four rows of weights at a time: what was read of the input is used four
-// times.
+// Sums of products of int8 for up to four rows of weights at a time: what was read of the input is
+// used for each of them.
 #ifndef SH_DOT_H
 #define SH_DOT_H
 
@@ -9,45 +9,54 @@
 
 enum { SH_LANES = 4 };
 
-// Four rows of weights. Where fewer are wanted the last ones stand for the first, and their sums
-// are not used.
-typedef struct {
-    const int8_t *a;
-    int32_t b; // distances from a
-    int32_t c;
-    int32_t d;
-} sh_lanes;
-
-// The first `count` rows from w on, 1 <= count; they are `pitch` apart.
-static inline sh_lanes sh_lanes_from(const int8_t *w, int32_t pitch, int32_t count)
-{
-    return (sh_lanes){w, count > 1 ? pitch : 0, count > 2 ? 2 * pitch : 0,
-                      count > 3 ? 3 * pitch : 0};
-}
-
-// sums[j] += sum of x[i] * w.j[i]
-static inline void sh_dot(const int8_t *x, sh_lanes w, int32_t count, int32_t sums[SH_LANES])
+// sums[j] += sum of x[i] * row j of w, for j < lanes; rows are `pitch` apart. lanes: 1 to 4, a
+// constant.
+SH_INLINED void sh_dot(const int8_t *x, const int8_t *w, int32_t pitch, int32_t count,
+                       int32_t lanes, int32_t sums[SH_LANES])
 {
     int32_t a = 0;
     int32_t b = 0;
     int32_t c = 0;
     int32_t d = 0;
-    SH_ROLLED
-    for (int32_t i = 0; i < count; i++) {
-        const int8_t *at = w.a + i;
-        a += x[i] * at[0];
-        b += x[i] * at[w.b];
-        c += x[i] * at[w.c];
-        d += x[i] * at[w.d];
+    if (lanes == 4) {
+        SH_ROLLED
+        for (int32_t i = 0; i < count; i++) {
+            const int8_t *at = w + i;
+            a += x[i] * at[0];
+            b += x[i] * at[pitch];
+            c += x[i] * at[2 * pitch];
+            d += x[i] * at[3 * pitch];
+        }
+        sums[2] += c;
+        sums[3] += d;
+    } else if (lanes == 3) {
+        SH_ROLLED
+        for (int32_t i = 0; i < count; i++) {
+            const int8_t *at = w + i;
+            a += x[i] * at[0];
+            b += x[i] * at[pitch];
+            c += x[i] * at[2 * pitch];
+        }
+        sums[2] += c;
+    } else if (lanes == 2) {
+        for (int32_t i = 0; i < count; i++) {
+            a += x[i] * w[i];
+            b += x[i] * w[pitch + i];
+        }
+    } else {
+        for (int32_t i = 0; i < count; i++) {
+            a += x[i] * w[i];
+        }
     }
     sums[0] += a;
-    sums[1] += b;
-    sums[2] += c;
-    sums[3] += d;
+    if (lanes > 1) {
+        sums[1] += b;
+    }
 }
 
-// sums[j] += x * sum of w.j[i]
-static inline void sh_dot_constant(int32_t x, sh_lanes w, int32_t count, int32_t sums[SH_LANES])
+// sums[j] += x * sum of row j of w, for j < lanes
+SH_INLINED void sh_dot_constant(int32_t x, const int8_t *w, int32_t pitch, int32_t count,
+                                int32_t lanes, int32_t sums[SH_LANES])
 {
     int32_t a = 0;
     int32_t b = 0;
@@ -55,16 +64,28 @@ static inline void sh_dot_constant(int32_t x, sh_lanes w, int32_t count, int32_t
     int32_t d = 0;
     SH_ROLLED
     for (int32_t i = 0; i < count; i++) {
-        const int8_t *at = w.a + i;
+        const int8_t *at = w + i;
         a += at[0];
-        b += at[w.b];
-        c += at[w.c];
-        d += at[w.d];
+        if (lanes > 1) {
+            b += at[pitch];
+        }
+        if (lanes > 2) {
+            c += at[2 * pitch];
+        }
+        if (lanes > 3) {
+            d += at[3 * pitch];
+        }
     }
     sums[0] += x * a;
-    sums[1] += x * b;
-    sums[2] += x * c;
-    sums[3] += x * d;
+    if (lanes > 1) {
+        sums[1] += x * b;
+    }
+    if (lanes > 2) {
+        sums[2] += x * c;
+    }
+    if (lanes > 3) {
+        sums[3] += x * d;
+    }
 }
 
 #endif

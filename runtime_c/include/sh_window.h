@@ -1,4 +1,4 @@
-// Sums over a convolution's window, for four output channels at a time.
+// Sums over a convolution's window, for up to four output channels at a time.
 #ifndef SH_WINDOW_H
 #define SH_WINDOW_H
 
@@ -29,11 +29,15 @@ typedef struct {
 static inline sh_span sh_span_at(const sh_window *window, int32_t left)
 {
     sh_span span = {left, 0, window->width, 1};
-    while (span.first < span.end && left + span.first * window->dilation < 0) {
-        span.first++;
-    }
-    while (span.end > span.first && left + (span.end - 1) * window->dilation >= window->in_width) {
-        span.end--;
+    const int32_t last = left + (window->width - 1) * window->dilation;
+    if (left < 0 || last >= window->in_width) {
+        while (span.first < span.end && left + span.first * window->dilation < 0) {
+            span.first++;
+        }
+        while (span.end > span.first &&
+               left + (span.end - 1) * window->dilation >= window->in_width) {
+            span.end--;
+        }
     }
     if (window->dilation == 1 && window->inputs == window->in_channels) {
         span.run = span.end - span.first;
@@ -41,9 +45,11 @@ static inline sh_span sh_span_at(const sh_window *window, int32_t left)
     return span;
 }
 
-// sums[j] += all taps times the weights in lane j; `channel` is the first input channel.
-static inline void sh_window_sum(const sh_window *window, const int8_t *const x[], sh_span span,
-                                 int32_t channel, sh_lanes w, int32_t sums[SH_LANES])
+// sums[j] += all taps times the weights of channel j, for j < lanes; `pitch` lies between channels,
+// `channel` is the first input channel. lanes: 1 to 4, a constant.
+SH_INLINED void sh_window_sum(const sh_window *window, const int8_t *const x[], sh_span span,
+                              int32_t channel, const int8_t *w, int32_t pitch, int32_t lanes,
+                              int32_t sums[SH_LANES])
 {
     for (int32_t ky = 0; ky < window->height; ky++) {
         int32_t taps = 0;
@@ -51,12 +57,13 @@ static inline void sh_window_sum(const sh_window *window, const int8_t *const x[
             if (x[ky] != NULL && kx >= span.first && kx < span.end) {
                 int32_t ix = span.left + kx * window->dilation;
                 taps = span.run;
-                sh_dot(x[ky] + ix * window->in_channels + channel, w, taps * window->inputs, sums);
+                sh_dot(x[ky] + ix * window->in_channels + channel, w, pitch, taps * window->inputs,
+                       lanes, sums);
             } else {
                 taps = (kx < span.first ? span.first : window->width) - kx;
-                sh_dot_constant(window->x_zero, w, taps * window->inputs, sums);
+                sh_dot_constant(window->x_zero, w, pitch, taps * window->inputs, lanes, sums);
             }
-            w.a += taps * window->inputs;
+            w += taps * window->inputs;
         }
     }
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,12 +27,18 @@ def merged(name: str, graphs: Sequence[Graph]) -> Graph:
     return verify(Graph(name, tensors, tuple(found), tuple(inputs), tuple(outputs)))
 
 
-def packed(limit_bytes: int, most_inputs: int = 60) -> Iterator[Graph]:
-    """All the graphs, merged into as few as hold at most `limit_bytes` of inputs and outputs each."""
+def graphs() -> Iterator[Graph]:
+    """All the graphs that costs are fitted to."""
     rng = np.random.default_rng(0)
+    for family in FAMILIES:
+        yield from family(rng)
+
+
+def packed(limit_bytes: int, graphs: Iterable[Graph], most_inputs: int = 60) -> Iterator[Graph]:
+    """Graphs merged into as few as hold at most `limit_bytes` of inputs and outputs each; larger ones are left out."""
     batch: list[Graph] = []
     held = number = 0
-    for graph in (g for family in FAMILIES for g in family(rng)):
+    for graph in graphs:
         # A graph's own bytes, each tensor aligned.
         size = sum(-(-t.type.bytes // 4) * 4 for t in graph.tensors.values() if t.data is None)
         inputs = sum(len(g.inputs) for g in batch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from generator.ir import Array, DType, Graph, Quant, Tensor, TensorType, verify
 from tests.bench.micro_graph import NONE, SAME, Operand, Rng, graph_of, s8
 
 
-def _linear(rng: Rng, x: TensorType, shape: tuple[int, ...], outputs: int, finer: bool = False) -> list[Operand]:
+def linear(rng: Rng, x: TensorType, shape: tuple[int, ...], outputs: int, finer: bool = False) -> list[Operand]:
     """x, weights and bias; `finer`: an output scale so small that roundings shift to the left."""
     scale = 9.0 if finer else 0.01
     weights = TensorType(shape, DType.INT8, Quant((scale,), (0,)))
@@ -49,16 +49,40 @@ CONVS = (
     (6, 7, 1, 8, 3, 1, SAME, 1, 1),
     (1, 20, 4, 1, 1, 1, NONE, 1, 1),
     (1, 11, 8, 2, 1, 1, NONE, 1, 1),
+    (2, 9, 20, 3, 1, 1, NONE, 1, 1),
+    (3, 5, 6, 7, 3, 1, SAME, 1, 1),
+    (3, 6, 9, 2, 3, 1, SAME, 1, 1),
+    (2, 8, 24, 1, 1, 1, NONE, 1, 1),
+)
+
+
+RAGGED_CONVS = (  # whose inner loops are no multiples of 4, nor of a vector
+    (6, 6, 3, 8, 5, 1, ops.Padding(2, 2, 2, 2), 1, 1),
+    (4, 7, 5, 4, 3, 1, SAME, 1, 1),
+    (1, 6, 11, 8, 1, 1, NONE, 1, 1),
+    (1, 6, 14, 4, 1, 1, NONE, 1, 1),
+    (1, 5, 15, 12, 1, 1, NONE, 1, 1),
+    (1, 5, 22, 8, 1, 1, NONE, 1, 1),
+    (1, 5, 29, 4, 1, 1, NONE, 1, 1),
 )
 
 
 def convs(rng: Rng) -> Iterator[Graph]:
     """Conv2d."""
-    for i, (h, w, c, o, k, stride, pad, dilation, groups) in enumerate(CONVS):
+    yield from _convs(rng, CONVS)
+
+
+def ragged_convs(rng: Rng) -> Iterator[Graph]:
+    """Conv2d with inner loops of odd lengths."""
+    yield from _convs(rng, RAGGED_CONVS)
+
+
+def _convs(rng: Rng, shapes: Sequence[tuple[int, int, int, int, int, int, ops.Padding, int, int]]) -> Iterator[Graph]:
+    for i, (h, w, c, o, k, stride, pad, dilation, groups) in enumerate(shapes):
         across = min(k, w + pad.left + pad.right)
         yield graph_of(
             ops.Conv2d,
-            _linear(rng, s8(1, h, w, c), (o, k, across, c // groups), o, finer=i in (3, 6)),
+            linear(rng, s8(1, h, w, c), (o, k, across, c // groups), o, finer=i in (3, 6)),
             s8(scale=0.5),
             stride=(stride, stride),
             dilation=(dilation, dilation),
@@ -100,7 +124,7 @@ def depthwise(rng: Rng) -> Iterator[Graph]:
         across = min(k, w + pad.left + pad.right)
         yield graph_of(
             ops.DepthwiseConv2d,
-            _linear(rng, s8(1, h, w, c), (1, k, across, c * m), c * m, finer=i in (2, 10)),
+            linear(rng, s8(1, h, w, c), (1, k, across, c * m), c * m, finer=i in (2, 10)),
             s8(scale=0.5),
             stride=(stride, stride),
             padding=pad,
@@ -124,7 +148,7 @@ def transpose_convs(rng: Rng) -> Iterator[Graph]:
         size = [(n - 1) * stride + k - 2 * before for n in (h, w)]
         yield graph_of(
             ops.TransposeConv2d,
-            _linear(rng, s8(1, h, w, c), (o, k, k, c), o),
+            linear(rng, s8(1, h, w, c), (o, k, k, c), o),
             s8(scale=0.5),
             stride=(stride, stride),
             padding=ops.Padding(before, before, before, before),
@@ -145,8 +169,12 @@ def dense(rng: Rng) -> Iterator[Graph]:
         ((1, 1, 5, 20), 6),
         ((1, 14), 11),
         ((1, 512), 8),
+        ((1, 90), 1),
+        ((1, 150), 2),
+        ((3, 40), 7),
+        ((4, 24), 2),
     ):
-        yield graph_of(ops.Dense, _linear(rng, s8(*shape), (outputs, shape[-1]), outputs), s8(scale=0.5))
+        yield graph_of(ops.Dense, linear(rng, s8(*shape), (outputs, shape[-1]), outputs), s8(scale=0.5))
 
 
 def partials(rng: Rng) -> Iterator[Graph]:
@@ -169,10 +197,10 @@ def partials(rng: Rng) -> Iterator[Graph]:
         (3, 6, 20, 5, 3, NONE),
         (2, 3, 64, 4, 3, SAME),
     ):
-        yield _in_parts(rng, s8(1, h, w, c), (o, k, k, c), pad)
+        yield in_parts(rng, s8(1, h, w, c), (o, k, k, c), pad)
 
 
-def _in_parts(rng: Rng, x: TensorType, shape: tuple[int, ...], pad: ops.Padding) -> Graph:
+def in_parts(rng: Rng, x: TensorType, shape: tuple[int, ...], pad: ops.Padding) -> Graph:
     outputs = shape[0]
     scales = rng.integers(1 << 30, 1 << 31, outputs).astype(np.int32), np.full(outputs, -9, np.int8)
     constants: dict[str, Array] = {

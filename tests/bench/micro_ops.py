@@ -9,7 +9,7 @@ import numpy as np
 from generator import ops
 from generator.ir import DType, Graph, Op, Quant, TensorType
 from tests.bench.micro_graph import NONE, SAME, Rng, graph_of, s8
-from tests.bench.micro_linear import convs, dense, depthwise, partials, transpose_convs
+from tests.bench.micro_linear import convs, dense, depthwise, partials, ragged_convs, transpose_convs
 
 SHAPES = ((1, 4, 6, 8), (1, 3, 3, 32), (1, 6, 1, 5), (1, 1, 1, 100), (1, 2, 10, 3), (1, 5, 4, 17))
 
@@ -147,4 +147,5 @@ FAMILIES: tuple[Callable[[Rng], Iterator[Graph]], ...] = (
     resizes,
     layouts,
     partials,
+    ragged_convs,
 )

@@ -26,6 +26,28 @@ SH_INLINED void add(const int8_t *tap, int32_t step, const int8_t *w, int32_t pi
     }
 }
 
+// The same for LANES of them, whose sums stay in registers meanwhile.
+SH_INLINED void add_all(const int8_t *tap, int32_t step, const int8_t *w, int32_t pitch,
+                        int32_t taps, int32_t sums[LANES])
+{
+    int32_t now[LANES];
+    for (int32_t j = 0; j < LANES; j++) {
+        now[j] = sums[j];
+    }
+    SH_ROLLED
+    for (int32_t t = 0; t < taps; t++) {
+        SH_EIGHT
+        for (int32_t j = 0; j < LANES; j++) {
+            now[j] += tap[j] * w[j];
+        }
+        tap += step;
+        w += pitch;
+    }
+    for (int32_t j = 0; j < LANES; j++) {
+        sums[j] = now[j];
+    }
+}
+
 // sums[j] += x * sum of w[j]
 SH_INLINED void add_constant(int32_t x, const int8_t *w, int32_t pitch, int32_t taps, int32_t lanes,
                              int32_t sums[LANES])
@@ -56,7 +78,11 @@ SH_INLINED void block(const sh_depthwise_conv2d_s8 *op, const int8_t *const x[],
         for (int32_t kx = 0; kx < op->kernel_width; kx += taps) {
             if (kx == span.first && x[ky] != NULL && kx < span.end) {
                 taps = span.end - kx;
-                add(x[ky] + at, step, w, pitch, taps, lanes, sums);
+                if (lanes == LANES) {
+                    add_all(x[ky] + at, step, w, pitch, taps, sums);
+                } else {
+                    add(x[ky] + at, step, w, pitch, taps, lanes, sums);
+                }
             } else {
                 taps = (kx < span.first ? span.first : op->kernel_width) - kx;
                 add_constant(op->x_zero, w, pitch, taps, lanes, sums);
