@@ -67,7 +67,7 @@ def test_where_no_order_packs_there_is_an_end(tried: Try):
 
 def test_the_smallest_arena_is_looked_for_by_growing_steps_then_between_what_fails_and_what_does_not(tried: Try):
     each = tried(5_000)
-    found = [plan.arena_bytes for plan in each.budgets.descending(10_000)]
+    found = [plan.arena_bytes for plan in each.budgets.descending([], 10_000)]
     assert found == sorted(found, reverse=True)
     low = max(budget for budget in each.asked if budget < 5_000)
     after = each.asked[each.asked.index(low) + 1 :]
@@ -78,5 +78,11 @@ def test_the_smallest_arena_is_looked_for_by_growing_steps_then_between_what_fai
 def test_nothing_below_what_one_row_takes_is_asked_for(tried: Try):
     each = tried(0)
     least = budgets.least(each.budgets._flow)
-    list(each.budgets.descending(least + 8))
+    list(each.budgets.descending([], least + 8))
     assert min(each.asked) >= least
+
+
+def test_three_failures_in_a_row_are_the_end(tried: Try):
+    each = tried(10_000)
+    assert list(each.budgets.descending([], 10_000)) == []
+    assert each.asked == [9_000, 9_500, 9_750]

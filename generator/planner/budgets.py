@@ -8,12 +8,15 @@ from generator.plan import Plan
 from generator.planner.again import Order, between, least, nearer
 from generator.planner.flow import Event, Flow
 from generator.planner.remat.outcome import Effort
+from generator.planner.retained import MOST_NODES
 
-_LEAST_SECONDS, _MOST_SECONDS, _ROWS_PER_SECOND = 2.0, 20.0, 120  # of effort for orders of their own
+_LEAST_SECONDS, _MOST_SECONDS, _ROWS_PER_SECOND = 1.2, 20.0, 120  # of effort for orders of their own
 _PATIENCE = 20  # times as long by the clock, so that effort decides on any machine
 _SPARE = (0.0, 0.03, 0.06, 0.1, 0.15)  # of the capacity: rows may not pack to the last byte
 _FINER, _FINER_SHARE = 2, 0.6  # budgets after the first whose order packs, and the effort of each
-_DESCENTS, _DESCENT_SHARE = 6, 0.6  # for the smallest arena
+_DESCENTS = 6  # for the smallest arena
+_DESCENT_SHARE, _FEW_SHARE = 0.6, 0.4  # the effort of each; where rows are few, CP-SAT adds to it
+_FAILURES = 3  # in a row, after which nothing more is expected
 _FIRST_CUT, _GROWTH = 0.1, 1.5  # part of the peak that is tried to be saved, and how it grows until a budget is too low
 
 
@@ -85,17 +88,21 @@ class Budgets:
             else:
                 loose = order
 
-    def descending(self, peak: int) -> Iterator[Plan]:
-        """Plans that compute rows again within the allowance: lower and lower by growing steps, then halfway to the
-        highest budget that is too low.
+    def descending(self, start: Sequence[Event], peak: int) -> Iterator[Plan]:
+        """Plans that compute rows again within the allowance, from an order with this peak: lower and lower by growing
+        steps, then halfway to the highest budget that is too low.
         """
-        now, cut, low = self._start, _FIRST_CUT, least(self._flow) - 1
-        halving = False
+        now, cut, low = start, _FIRST_CUT, least(self._flow) - 1
+        failed, halving = 0, False
+        few = sum(self._flow.rows.values()) <= MOST_NODES
         for _ in range(_DESCENTS):
             budget = (low + peak) // 2 if halving else max(int(peak * (1 - cut)), (low + peak) // 2)
             if budget <= low:
                 return
-            order = self._nearer(now, budget, self.effort(_DESCENT_SHARE))
+            order = self._nearer(now, budget, self.effort(_FEW_SHARE if few else _DESCENT_SHARE))
+            failed = 0 if order is not None else failed + 1
+            if failed == _FAILURES:
+                return
             if order is None or order.peak > budget:
                 low, halving = budget, True
             if order is not None:

@@ -93,7 +93,10 @@ class Candidates:
         highest = self._modes.minimax().peak
         yield from self._reordered(highest - 1)
         if self._most_macs != 0 and not self._came_near and not (best and best.cascades):
-            yield from self._budgets.descending(highest)
+            if _forced(self._problem):
+                yield from self._budgets.descending(self._start, highest)
+            else:
+                yield from self._budgets.descending(self._freed, replay(self._flow, self._freed).peak)
 
     def _of_space(self) -> Iterator[Plan]:
         """The lowest by rows, others by rows where it does not pack, the lowest with blocks in bands."""
