@@ -22,6 +22,7 @@ from generator.planner.settle import settled
 from generator.planner.space import Space
 
 _SPARE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the capacity: rows may not pack to the last byte
+_LONG = 4  # ops between a tensor's writer and its last reader: more than a residual block has
 _PACKED = 8  # orders of rows placed in the search for the smallest arena
 
 
@@ -92,7 +93,8 @@ class Candidates:
             yield self._bounded(best)
         highest = self._modes.minimax().peak
         yield from self._reordered(highest - 1)
-        if self._most_macs != 0 and not self._came_near and not (best and best.cascades):
+        in_bands = best is not None and best.cascades
+        if self._most_macs != 0 and not self._came_near and not in_bands and _long_skips(self._problem):
             if _forced(self._problem):
                 yield from self._budgets.descending(self._start, highest)
             else:
@@ -228,4 +230,12 @@ def _forced(problem: Problem) -> bool:
     return all(
         problem.root(before.writes) in {problem.root(read.tensor) for read in op.reads}
         for before, op in pairwise(problem.ops)
+    )
+
+
+def _long_skips(problem: Problem) -> bool:
+    """Whether a tensor is read long after it was written: there computing it again may pay."""
+    written = {problem.root(op.writes): i for i, op in enumerate(problem.ops)}
+    return any(
+        i - written.get(problem.root(read.tensor), i) > _LONG for i, op in enumerate(problem.ops) for read in op.reads
     )
