@@ -27,7 +27,7 @@ def few_tries(patch: pytest.MonkeyPatch) -> None:
     for name, few in (("_FIT_ROUNDS", 6), ("_SEARCH", 0.05), ("_RUNS", 4), ("_WORK", 200_000)):
         patch.setattr(f"generator.planner.place.{name}", few)
     for name, few in (("_LEAST_SECONDS", 0.05), ("_MOST_SECONDS", 0.05), ("_DESCENTS", 1), ("_FIRST_CUT", 0.2)):
-        patch.setattr(f"generator.planner.candidates.{name}", few)
+        patch.setattr(f"generator.planner.budgets.{name}", few)
 
 
 def prepared(graph: Graph, seed: int) -> tuple[Graph, tuple[Stage, ...]]:

@@ -33,7 +33,7 @@ CHUNKS = 24  # the first in every run of the suite
 @pytest.fixture(autouse=True)
 def _few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     few_tries(monkeypatch)
-    monkeypatch.setattr("generator.planner.candidates._LEAST_SECONDS", 0.01)
+    monkeypatch.setattr("generator.planner.budgets._LEAST_SECONDS", 0.01)
 
 
 @pytest.fixture(scope="module")

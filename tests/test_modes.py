@@ -30,7 +30,7 @@ MACS = st.sampled_from((None, 0, 60, 180, 600))
 def _few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Orders and addresses of their own are other tests' matter."""
     few_tries(monkeypatch)
-    monkeypatch.setattr("generator.planner.candidates._LEAST_SECONDS", 0.01)
+    monkeypatch.setattr("generator.planner.budgets._LEAST_SECONDS", 0.01)
 
 
 def limits(brute: Brute) -> list[int]:

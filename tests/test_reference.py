@@ -109,8 +109,11 @@ def written(graph: Graph, tmp_path: Path) -> Path:
 def test_a_changed_kernel_changes_the_result(tmp_path: Path) -> None:
     folder = written(CONV, tmp_path)
     source = folder / "reference/runtime/kernels/conv2d_s8/conv2d_s8_ref.c"
-    source.write_text(source.read_text().replace("op.bias[o + j] +", "op.bias[o + j] + 5000 +"))
+    kept = source.read_text()
+    changed = kept.replace("op->bias[o + j] +", "op->bias[o + j] + 5000 +")
+    source.write_text(changed)
 
+    assert changed != kept
     assert Reference.load(folder).run(CONV_INPUTS)["y"].tobytes() != conv_output()
 
 
