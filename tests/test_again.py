@@ -11,15 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_graphs import random_graph
+from row_problems import same
 
 from generator.lower import lower
 from generator.planner import DELIVERY, OpSpec, Problem, Read, TensorSpec
-from generator.planner.again import again, between, least, recomputed, reordered
+from generator.planner.again import _Ask, again, between, least, recomputed, reordered
 from generator.planner.clones import lowest
 from generator.planner.flow import Event, Flow, slot_bytes
 from generator.planner.flow import rigid as rigid_tensors
 from generator.planner.remat.graph import Graph
-from generator.planner.remat.memory import Terms
+from generator.planner.remat.memory import Terms, runs
 from generator.planner.remat.outcome import Effort
 from generator.planner.remat.search import QUICK, Search
 from generator.planner.replay import OrderFault, pruned, replay
@@ -222,6 +223,22 @@ def test_an_order_that_fits_is_the_answer():
     start = op_by_op(problem)
 
     assert again(problem, start, replay(Flow(problem), start).peak, EFFORT) == start
+
+
+def test_an_order_that_bands_of_rows_cannot_follow_stays_as_it_is(monkeypatch: pytest.MonkeyPatch):
+    """Row by row a window begins long before a band of its rows is there."""
+    windows = Read("a", tuple(tuple(range(max(0, y - 1), min(16, y + 2))) for y in range(16)))
+    ops = (OpSpec("a", (same("x", 16),), "a", 1, 0, 10), OpSpec("y", (windows,), "y", 1, 0, 10))
+    problem = Problem(tuple(TensorSpec(name, 16, 8) for name in "xay"), ops, ("x",), ("y",))
+    flow = Flow(problem)
+    order = [Event(0, 0), *(event for y in range(15) for event in (Event(0, y + 1), Event(1, y))), Event(1, 15)]
+    monkeypatch.setattr("generator.planner.again.NODES", (12,))
+    bands = step_graph(flow, 12)
+    found = _Ask(flow, order, replay(flow, order).peak, EFFORT, most_rows=1)._windowed(order)
+
+    assert not runs(bands.graph, bands.repeated(order))
+    assert runs(bands.graph, bands.sequence(order))
+    assert (found.events, found.work) == (order, found.once)
 
 
 def test_between_two_orders_less_is_computed_again_than_in_the_lower_one():

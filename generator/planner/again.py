@@ -19,7 +19,7 @@ from generator.planner.clones import lowest
 from generator.planner.flow import Event, Flow
 from generator.planner.levels import NODES, PHASES, REORDER, Level, levels, steps_of
 from generator.planner.problem import Problem
-from generator.planner.remat.memory import peak
+from generator.planner.remat.memory import peak, runs
 from generator.planner.remat.outcome import Effort
 from generator.planner.remat.search import Phase
 from generator.planner.remat.solver import Limit
@@ -218,7 +218,9 @@ class _Ask:
         best = _order(self._flow, events)
         steps = steps_of(self._flow, NODES[-1])
         sequence = steps.repeated(events)
-        if not self._most_rows or peak(steps.graph, sequence, steps.terms) > self._budget:
+        if not self._most_rows or not runs(steps.graph, sequence):
+            return best  # rows of one band may be computed far apart
+        if peak(steps.graph, sequence, steps.terms) > self._budget:
             return best
         limit = Limit(self._effort.seconds * _WINDOW_SHARE, self._end)
         kept = windowed(steps.graph, steps.terms, sequence, self._budget, limit)

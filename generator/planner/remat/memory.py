@@ -22,8 +22,18 @@ class Terms:
 PLAIN = Terms()
 
 
+def runs(graph: Graph, sequence: Sequence[int]) -> bool:
+    """Whether every step has its inputs from earlier ones."""
+    there: set[int] = set()
+    for v in sequence:
+        if not there.issuperset(graph.inputs[v]):
+            return False
+        there.add(v)
+    return True
+
+
 def last_readers(graph: Graph, sequence: Sequence[int]) -> list[int]:
-    """For each step the last step that reads its output, or itself."""
+    """For each step the last step that reads its output, or itself. The sequence runs."""
     last = list(range(len(sequence)))
     latest: dict[int, int] = {}
     for step, v in enumerate(sequence):
