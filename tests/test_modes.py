@@ -9,12 +9,26 @@ import pytest
 from brute_modes import Brute
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from row_problems import problems, random_problem
+from row_problems import Net, problems, random_problem, same
 from test_cascade import alone, bottleneck
 from test_place import few_tries
 
 from generator.plan import Plan, Status
-from generator.planner import DoesNotFit, Goal, Problem, bounds, check, make_plan, ways
+from generator.planner import (
+    DELIVERY,
+    Block,
+    DoesNotFit,
+    Goal,
+    OpSpec,
+    Problem,
+    Read,
+    TensorSpec,
+    Way,
+    bounds,
+    check,
+    make_plan,
+    ways,
+)
 from generator.planner.again import least
 from generator.planner.cascade import Composite, Pattern, applied
 from generator.planner.flow import Flow
@@ -126,6 +140,29 @@ def test_no_partition_below_a_peak_takes_less_work_than_the_bound(problem: Probl
         bound, least = search.least_cost(limit), brute.least_cost(limit)
         assert least is None or bound <= least
         assert bound < NEVER or search.cheapest(limit) is None
+
+
+def test_a_block_of_more_rows_and_smaller_sums_counts_where_its_rows_are_kept_anyway():
+    """The input is an output too, so that a band of two rows that reads more of it takes nothing more; two chunks take
+    less inside than one does, though such a band is the larger one by itself.
+    """
+    window = Read("t2", ((0, 1, 2), (1, 2, 3), (2, 3, 4)))
+    ops = (
+        OpSpec("op0", (same("t0", 5),), "t1", 1),
+        OpSpec("op1", (same("t1", 5),), "t2", 1, row_macs=60, in_place="t1"),
+        OpSpec("op2", (window,), "t3", 1),
+    )
+    tensors = {n: TensorSpec(n, rows, size) for n, rows, size in (("t1", 5, 21), ("t2", 5, 21), ("t3", 3, 4))}
+    ways_ = (Way(1, (tensors["t1"], tensors["t2"]), ops), Net(Random(0), tensors=tensors)._chunked(ops, 2))
+    arriving = OpSpec(DELIVERY, (), "t0", 1)
+    everything = (TensorSpec("t0", 5, 12), *tensors.values())
+    problem = Problem(everything, (arriving, *ops), (), ("t3", "t0"), None, (Block("op0", 1, 3, ways_),))
+    search = Modes(problem, None)
+    brute = Brute(search)
+
+    assert [(c.way.chunks, c.band) for c in search.space.composites] == [(2, 1), (1, 1), (2, 2)]
+    assert search.least_cost(136) == brute.least_cost(136) == search.space.extra[2][0]
+    assert search.least_cost(135) == NEVER
 
 
 def test_the_search_misses_little():

@@ -23,6 +23,7 @@ from generator.planner.space import Space
 
 _SPARE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the capacity: rows may not pack to the last byte
 _LONG = 4  # ops between a tensor's writer and its last reader: more than a residual block has
+_FREED_SHARE = 1.2  # of the effort for one order: for one in which nothing is computed again
 _PACKED = 8  # orders of rows placed in the search for the smallest arena
 
 
@@ -158,7 +159,7 @@ class Candidates:
     def _freed(self) -> list[Event]:
         """Rows in an order of their own, each once."""
         self._say("rows in any order")
-        return reordered(self._flow.problem, self._start, self._budgets.effort())
+        return reordered(self._flow.problem, self._start, self._budgets.effort(_FREED_SHARE))
 
     def _reordered(self, most_bytes: int) -> Iterator[Plan]:
         """A plan with each row once in an order of its own, if that needs no more than this.

@@ -40,15 +40,18 @@ class Exact:
         self._flows: dict[tuple[int, ...], Flow] = {}
         self.effort = _ALL_RUNS
 
-    def least(self, measure: int | None, limit: int, most: int = NEVER) -> Least:
+    def least(self, measure: int | None, limit: int, most: int = NEVER, narrow: bool = False) -> Least:
         """The least instructions (measure 0) or multiply-accumulates (1) again, or any number (None), with no peak
         above `limit`. Groups are given only where they take less than `most`.
+
+        `narrow`: only with composites that are lighter than all smaller ones. That is quicker and mostly enough, but
+        the bound is one for them alone: in a group a smaller one may still need more than a larger one of fewer chunks.
         """
         extra = [0 if measure is None else each[measure] for each in self.space.extra]
         # A composite may take less than the ops that it stands for: it counts as nothing.
         spared = sum(max(0, -min(extra[i] for i in options)) for options in self.space.options.values())
         weights = [max(0, each) for each in extra]
-        options = self.space.options if measure is None else self._lighter(weights)
+        options = self._lighter(weights) if narrow else self.space.options
         found = _Question(self, weights, options, limit).answer(most + spared)
         fits = found.groups is not None and all(self.space.fits(group, limit) for group in found.groups)
         # Else it fits only if rows are forgotten that a later block may do without.

@@ -58,13 +58,15 @@ class Modes:
         partition was found.
         """
         if limit not in self._cheapest:
-            rough = self._roughly(limit)
-            least = self._exact.least(0, limit, NEVER if rough is None else rough.extra_cost)
-            found = rough if least.groups is None else self._found(least.groups)
+            found, bound = self._roughly(limit), 0
+            for narrow in (True, False):
+                least = self._exact.least(0, limit, NEVER if found is None else found.extra_cost, narrow)
+                found = found if least.groups is None else self._found(least.groups)
+                bound = least.bound
             if found is not None and not self._allowed(found):
                 fewest = self._within(limit)
                 found = fewest if isinstance(fewest, Found) else None
-            self._cheapest[limit] = found, least.bound
+            self._cheapest[limit] = found, bound
         return self._cheapest[limit][0]
 
     def least_cost(self, limit: int) -> int:
