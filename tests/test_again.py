@@ -15,7 +15,7 @@ from row_problems import same
 
 from generator.lower import lower
 from generator.planner import DELIVERY, OpSpec, Problem, Read, TensorSpec
-from generator.planner.again import _Ask, again, between, least, recomputed, reordered
+from generator.planner.again import Order, _Ask, again, between, least, recomputed, reordered
 from generator.planner.clones import lowest
 from generator.planner.flow import Event, Flow, slot_bytes
 from generator.planner.flow import rigid as rigid_tensors
@@ -338,3 +338,12 @@ def test_the_search_keeps_its_sums_and_honours_the_terms_of_nodes(seed: int):
         assert all(count <= terms.most[v] for v, count in Counter(now).items())
     if search.best is not None:
         assert max(memory(graph, terms, search.best)) <= budget
+
+
+def test_an_order_says_what_is_known_of_how_little_it_could_take():
+    known = "10.00 % more work, the least found"
+
+    assert Order([], 0, 100, 100).reason == ""
+    assert Order([], 0, 110, 100).reason == Order([], 0, 110, 100, 100).reason == known
+    assert Order([], 0, 110, 100, 105).reason.startswith(f"{known}; at the places tried")
+    assert Order([], 0, 110, 100, 105).reason.endswith("less than 5.00 %")

@@ -57,13 +57,15 @@ class Order:
     @property
     def reason(self) -> str:
         """What is known of how little has to be computed again, in words."""
-        more, least = (
-            100 * (work - self.once) / max(1, self.once) for work in (self.work, self.least_work or self.once)
-        )
-        found = "" if self.work == self.once else f"{more:.2f} % more work, the least found"
-        if self.least_work is None or not found:
+        if self.work == self.once:
+            return ""
+        found = f"{self._percent(self.work)} more work, the least found"
+        if self.least_work is None or self.least_work <= self.once:
             return found
-        return f"{found}; at the places tried for rows again no choice takes less than {least:.2f} %"
+        return f"{found}; at the places tried for rows again no choice takes less than {self._percent(self.least_work)}"
+
+    def _percent(self, work: int) -> str:
+        return f"{100 * (work - self.once) / max(1, self.once):.2f} %"
 
 
 def again(problem: Problem, start: Sequence[Event], budget: int, effort: Effort | None = None) -> list[Event] | None:
