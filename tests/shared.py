@@ -1,5 +1,6 @@
 """Models and data that lie beside the checkout and are no part of it; tests that want them skip where they are not."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,6 @@ ROAD = (
     "synth-densenet-bc-40-12-int8",
     "synth-randwire-ws-n32-c24-s11-int8",
 )
+
+GEN = (sys.executable, "-c", "from generator.cli import main; main()")
+"""The command `gen` of this tree, installed or not."""

@@ -19,7 +19,7 @@ from time import monotonic
 from typing import Any
 
 from generator.planner.allocate import Problem, check, csv_file
-from tests.shared import DATA
+from tests.shared import DATA, GEN
 
 # Seconds of MiniMalloc, from its slides (ASPLOS 2023), on a machine of its authors; None: not published.
 MINIMALLOC = {
@@ -37,7 +37,7 @@ MINIMALLOC = {
 
 def run(path: Path, capacity: int, environment: dict[str, str] | None = None) -> tuple[dict[str, Any], float]:
     """What the command answers, and its wall time in seconds."""
-    words = ["gen", "plan", "--buffers", str(path), "--capacity", str(capacity), "--json"]
+    words = [*GEN, "plan", "--buffers", str(path), "--capacity", str(capacity), "--json"]
     started = monotonic()
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
     wall = monotonic() - started

@@ -22,7 +22,7 @@ from typing import Any
 from generator.planner import remat
 from generator.planner.remat import memory
 from generator.planner.remat.check import check
-from tests.shared import DATA
+from tests.shared import DATA, GEN
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ PERCENTS = (90, 80, 70)
 
 def found_by_gen(path: Path, graph: remat.Graph, budget: int, seconds: float) -> dict[str, Any]:
     """What the command answers, replayed here by the independent check."""
-    words = ["gen", "plan", "--graph", str(path), "--budget", str(budget), "--seconds", str(seconds), "--json"]
+    words = [*GEN, "plan", "--graph", str(path), "--budget", str(budget), "--seconds", str(seconds), "--json"]
     started = monotonic()
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     wall = monotonic() - started

@@ -16,7 +16,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -24,9 +23,8 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, BinaryIO
 
-from tests.shared import MODELS, ROAD
+from tests.shared import GEN, MODELS, ROAD
 
-GEN = (sys.executable, "-c", "from generator.cli import main; main()")
 GOALS = ("time", "sram")
 # CPU seconds asked for; any other model may take as many as the last.
 ASKED = {

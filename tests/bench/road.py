@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.shared import MODELS, ROAD
+from tests.shared import GEN, MODELS, ROAD
 
 MACS_OF_FEW = 50_000_000  # a model above this gets fewer vectors
 COLUMNS = (
@@ -35,7 +35,7 @@ COLUMNS = (
 
 def gen(*words: str) -> tuple[dict[str, Any] | None, str]:
     """The JSON of a `gen` command, or None and the one line it refused with."""
-    done = subprocess.run(["gen", *words, "--json"], capture_output=True, text=True, check=False)
+    done = subprocess.run([*GEN, *words, "--json"], capture_output=True, text=True, check=False)
     if done.returncode == 0 or done.stdout.strip():
         return json.loads(done.stdout), ""
     return None, done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit {done.returncode}"
