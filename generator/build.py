@@ -6,18 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from generator import importers, passes, targets
-from generator.emit.bundle import Bundle
-from generator.emit.names import library_name
-from generator.emit.project import project
-from generator.emit.unit import Unit
-from generator.emit.weights import Constants, constants
-from generator.ir import Graph
-from generator.planner import DoesNotFit, Goal
-from generator.report import Json, report, timeless
-from generator.schedule import Scheduled, Wish, schedule
-from generator.stage import stages
-from generator.targets import Board, Isa
+from shoehorn_mcu import importers, passes, targets
+from shoehorn_mcu.emit.bundle import Bundle
+from shoehorn_mcu.emit.names import library_name
+from shoehorn_mcu.emit.project import project
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.emit.weights import Constants, constants
+from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.planner import DoesNotFit, Goal
+from shoehorn_mcu.report import Json, report, timeless
+from shoehorn_mcu.schedule import Scheduled, Wish, schedule
+from shoehorn_mcu.stage import stages
+from shoehorn_mcu.targets import Board, Isa
 
 # Code without the model's constants, as built for Cortex-M: 13.9 KB with 3 kernels (M3), 21.3 KB with 6 (M0). This is
 # an estimate from below, so that nothing is refused that would fit; the linker has the last word.

@@ -6,19 +6,19 @@ import importlib
 
 import click
 
-from generator import __version__
-from generator.errors import ShoehornError
-from host_tools.errors import HostError
+from shoehorn_mcu import __version__
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.host_tools.errors import HostError
 
 COMMANDS = {
-    "firmware": "generator.cli_project",
-    "plan": "generator.cli_project",
-    "boards": "generator.cli_project",
-    "ops": "generator.cli_project",
-    "flash": "generator.cli_device",
-    "emulate": "generator.cli_device",
-    "bench": "generator.cli_device",
-    "validate": "generator.cli_device",
+    "firmware": "shoehorn_mcu.cli_project",
+    "plan": "shoehorn_mcu.cli_project",
+    "boards": "shoehorn_mcu.cli_project",
+    "ops": "shoehorn_mcu.cli_project",
+    "flash": "shoehorn_mcu.cli_device",
+    "emulate": "shoehorn_mcu.cli_device",
+    "bench": "shoehorn_mcu.cli_device",
+    "validate": "shoehorn_mcu.cli_device",
 }
 
 

@@ -12,21 +12,21 @@ import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from generator.console import emit_json, err, json_option, out, print_table, together
-from host_tools import vectors
-from host_tools.bench import INSTRUCTIONS, MICROSECONDS, Timing, bytes_to_move
-from host_tools.bench import bench as time_inferences
-from host_tools.build import build, is_built
-from host_tools.emulate import emulate as start_emulator
-from host_tools.errors import HostError
-from host_tools.flash import flash as write_flash
-from host_tools.link import Link
-from host_tools.plan import Plan
-from host_tools.ports import Port, find
-from host_tools.project import Project
-from host_tools.reference import Reference
-from host_tools.validate import Validation
-from host_tools.validate import validate as compare
+from shoehorn_mcu.console import emit_json, err, json_option, out, print_table, together
+from shoehorn_mcu.host_tools import vectors
+from shoehorn_mcu.host_tools.bench import INSTRUCTIONS, MICROSECONDS, Timing, bytes_to_move
+from shoehorn_mcu.host_tools.bench import bench as time_inferences
+from shoehorn_mcu.host_tools.build import build, is_built
+from shoehorn_mcu.host_tools.emulate import emulate as start_emulator
+from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.host_tools.flash import flash as write_flash
+from shoehorn_mcu.host_tools.link import Link
+from shoehorn_mcu.host_tools.plan import Plan
+from shoehorn_mcu.host_tools.ports import Port, find
+from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.host_tools.reference import Reference
+from shoehorn_mcu.host_tools.validate import Validation
+from shoehorn_mcu.host_tools.validate import validate as compare
 
 _COUNT, _SEED = 10, 0
 

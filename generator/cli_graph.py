@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from generator.console import Finite, emit_json, err, out, together
-from generator.errors import ShoehornError
-from generator.planner import remat
+from shoehorn_mcu.console import Finite, emit_json, err, out, together
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.planner import remat
 
 _SECONDS = 60.0
 _NAMED = 12  # recomputed nodes that the text names

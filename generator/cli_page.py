@@ -9,13 +9,13 @@ from pathlib import Path
 import click
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from generator import pareto
-from generator.build import Planned
-from generator.console import err, out, print_table, together
-from generator.emit.page import START, page
-from generator.emit.page.curve import Dot
-from generator.errors import ShoehornError
-from generator.predict import ruler
+from shoehorn_mcu import pareto
+from shoehorn_mcu.build import Planned
+from shoehorn_mcu.console import err, out, print_table, together
+from shoehorn_mcu.emit.page import START, page
+from shoehorn_mcu.emit.page.curve import Dot
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.predict import ruler
 
 _Say = Callable[[str], None]
 _CURVE = ("arena", "predicted instructions", "more than least", "steps", "MACs", "again")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from generator import targets
-from generator.build import Planned
-from generator.console import GAP, out, print_table
-from generator.plan import Cascade
-from generator.predict import by_op, ruler
-from generator.stage import Stage
+from shoehorn_mcu import targets
+from shoehorn_mcu.build import Planned
+from shoehorn_mcu.console import GAP, out, print_table
+from shoehorn_mcu.memory_plan import Cascade
+from shoehorn_mcu.predict import by_op, ruler
+from shoehorn_mcu.stage import Stage
 
 MOST_OPS = 30  # of a table; of more, the dearest are shown
 _SHOWN = 20

@@ -10,15 +10,15 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from generator import build, targets
-from generator.cli_buffers import buffer_options, plan_buffers
-from generator.cli_graph import graph_options, plan_graph
-from generator.cli_page import curve_json, page_options, points, print_curve, progress, write_page
-from generator.cli_plan import print_plan
-from generator.console import Finite, emit_json, err, json_option, out, print_table, together
-from generator.emit import bundle, mlperf
-from generator.paths import MODELS
-from generator.planner import Goal
+from shoehorn_mcu import build, targets
+from shoehorn_mcu.cli_buffers import buffer_options, plan_buffers
+from shoehorn_mcu.cli_graph import graph_options, plan_graph
+from shoehorn_mcu.cli_page import curve_json, page_options, points, print_curve, progress, write_page
+from shoehorn_mcu.cli_plan import print_plan
+from shoehorn_mcu.console import Finite, emit_json, err, json_option, out, print_table, together
+from shoehorn_mcu.emit import bundle, mlperf
+from shoehorn_mcu.paths import MODELS
+from shoehorn_mcu.planner import Goal
 
 _BOARD_HEAD = ("board", "cpu", "ISA", "SRAM", "flash", "clock", "verified", "name")
 _UNITS = {"": 1, "k": 1024, "m": 1024**2}
@@ -243,7 +243,7 @@ def _kilobytes(size_bytes: int) -> str:
 @json_option
 def ops(as_json: bool) -> None:
     """Lists the ops that each importer takes, by the names of its format."""
-    from generator.importers import tflite
+    from shoehorn_mcu.importers import tflite
 
     supported = {"tflite": sorted(tflite.CONVERTERS)}
     if as_json:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from generator import split
-from generator.errors import ShoehornError
-from generator.ir import Graph, TensorType
-from generator.ops import Reshape
-from generator.planner import DELIVERY, Block, OpSpec, Problem, Read, TensorSpec, Way
-from generator.stage import Stage, stages_like
+from shoehorn_mcu import split
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.ir import Graph, TensorType
+from shoehorn_mcu.ops import Reshape
+from shoehorn_mcu.planner import DELIVERY, Block, OpSpec, Problem, Read, TensorSpec, Way
+from shoehorn_mcu.stage import Stage, stages_like
 
 MOST_CHUNKS = 16  # of a block; the paper advises 2 to 5, for small matrices are slow
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from generator import predict
-from generator.ir import Graph
-from generator.planner import DoesNotFit, Goal
-from generator.schedule import Scheduled, Wish, schedule
-from generator.stage import Stage
+from shoehorn_mcu import predict
+from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.planner import DoesNotFit, Goal
+from shoehorn_mcu.schedule import Scheduled, Wish, schedule
+from shoehorn_mcu.stage import Stage
 
 ABOVE = 5  # budgets from the smallest arena without computing again to whole tensors
 BELOW = 4  # budgets from there down to the smallest arena with it

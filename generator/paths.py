@@ -6,7 +6,7 @@ _HERE = Path(__file__).resolve().parent
 
 
 def _data(name: str) -> Path:
-    """The folder `name`, from the wheel's `generator/_data` or from the checkout's root."""
+    """The folder `name`, from the wheel's `shoehorn_mcu/_data` or from the checkout's root."""
     installed = _HERE / "_data" / name
     return installed if installed.is_dir() else _HERE.parent / name
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from generator.kernels.cost import Calls, basis, call_instructions
-from generator.plan import Plan, Ring
-from generator.stage import Stage
+from shoehorn_mcu.kernels.cost import Calls, basis, call_instructions
+from shoehorn_mcu.memory_plan import Plan, Ring
+from shoehorn_mcu.stage import Stage
 
 
 def _pointers(ring: Ring | None, count: float) -> Calls:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from generator import predict
-from generator.ir import Graph
-from generator.passes import PassRecord
-from generator.plan import Plan, Status
-from generator.stage import Stage
-from generator.targets import Board
+from shoehorn_mcu import predict
+from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.memory_plan import Plan, Status
+from shoehorn_mcu.passes import PassRecord
+from shoehorn_mcu.stage import Stage
+from shoehorn_mcu.targets import Board
 
 Json = Mapping[str, object]
 

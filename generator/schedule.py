@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from generator import split
-from generator.ir import Graph
-from generator.lower import lower
-from generator.plan import Plan
-from generator.planner import Goal, PlanFault, check, make_plan
-from generator.stage import Stage, stages_like
+from shoehorn_mcu import split
+from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.lower import lower
+from shoehorn_mcu.memory_plan import Plan
+from shoehorn_mcu.planner import Goal, PlanFault, check, make_plan
+from shoehorn_mcu.stage import Stage, stages_like
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from typing import cast
 
 import numpy as np
 
-from generator.ir import Array, DType, Graph, GraphError, Node, Op, Quant, Tensor, TensorType, verify
-from generator.ir.edit import only_reader, readers, with_ops
-from generator.ops import (
+from shoehorn_mcu.ir import Array, DType, Graph, GraphError, Node, Op, Quant, Tensor, TensorType, verify
+from shoehorn_mcu.ir.edit import only_reader, readers, with_ops
+from shoehorn_mcu.ops import (
     AveragePool2d,
     Conv2d,
     Dense,
@@ -28,7 +28,7 @@ from generator.ops import (
     Reshape,
     Unary,
 )
-from generator.ops.conv import conv_scales, dense_scales, folded_bias
+from shoehorn_mcu.ops.conv import conv_scales, dense_scales, folded_bias
 
 LEAST_CHANNELS = 4  # of a chunk; below, calls cost more than the memory is worth
 MOST_CHUNKINGS = 8

@@ -8,13 +8,13 @@ from functools import cached_property
 
 import numpy as np
 
-from generator.ir import Graph, Node, Tensor
-from generator.kernels import choose
-from generator.kernels.base import Kernel, Value
-from generator.kernels.cost import DEFAULT_CPU, Calls, call_instructions, kernel_instructions
-from generator.kernels.work import Work
-from generator.ops import Reshape
-from generator.targets import Isa
+from shoehorn_mcu.ir import Graph, Node, Tensor
+from shoehorn_mcu.kernels import choose
+from shoehorn_mcu.kernels.base import Kernel, Value
+from shoehorn_mcu.kernels.cost import DEFAULT_CPU, Calls, call_instructions, kernel_instructions
+from shoehorn_mcu.kernels.work import Work
+from shoehorn_mcu.ops import Reshape
+from shoehorn_mcu.targets import Isa
 
 Rows = tuple[tuple[int | None, ...], ...]
 """What Op.rows gives for one output row: a tuple per row input."""

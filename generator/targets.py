@@ -10,8 +10,8 @@ from typing import Literal
 
 import pydantic
 
-from generator.errors import ShoehornError
-from generator.paths import BOARDS
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.paths import BOARDS
 
 
 class BoardError(ShoehornError):

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from host_tools.link import Link, Mode, Progress
-from host_tools.plan import Plan
-from host_tools.vectors import Vector
+from shoehorn_mcu.host_tools.link import Link, Mode, Progress
+from shoehorn_mcu.host_tools.plan import Plan
+from shoehorn_mcu.host_tools.vectors import Vector
 
 Number = int | float
 

@@ -10,10 +10,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from host_tools.elf import sizes
-from host_tools.errors import HostError
-from host_tools.project import Project
-from host_tools.stack import bound
+from shoehorn_mcu.host_tools.elf import sizes
+from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.host_tools.stack import bound
 
 _LIMIT_SECONDS = 1800
 _SOURCES = ("src", "lib", "platform", "boards")

@@ -23,7 +23,7 @@ from typing import Any
 
 import cffi
 
-from host_tools.errors import HostError
+from shoehorn_mcu.host_tools.errors import HostError
 
 # No sanitizers: `zig cc` has one on by default. No contraction: results are the same on every machine.
 _FLAGS = ("-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fPIC", "-shared", "-fno-sanitize=all")

@@ -9,7 +9,7 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 
-from host_tools.errors import HostError
+from shoehorn_mcu.host_tools.errors import HostError
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from host_tools.errors import HostError
-from host_tools.project import Project
+from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.host_tools.project import Project
 
 _PACKAGES = {"qemu-system-aarch64": "qemu-system-arm"}  # Debian's package where it is not the program's name
 _START_SECONDS = 20.0

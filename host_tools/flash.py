@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from host_tools.build import pio_command, run_pio
-from host_tools.errors import HostError
-from host_tools.project import Project
+from shoehorn_mcu.host_tools.build import pio_command, run_pio
+from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.host_tools.project import Project
 
 _TAKES_MOUNT = ("drive", "boot-partition")
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from types import TracebackType
 
-from host_tools.errors import HostError
-from host_tools.frames import ANSWER, ERROR_TYPE, Frame, Kind, Refusal, pack, unpack
-from host_tools.ports import Port
+from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.host_tools.frames import ANSWER, ERROR_TYPE, Frame, Kind, Refusal, pack, unpack
+from shoehorn_mcu.host_tools.ports import Port
 
 VERSION = 1
 Progress = Callable[[int], None]  # bytes moved since the last call

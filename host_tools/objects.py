@@ -14,7 +14,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import Section, SymbolTableSection
 
-from host_tools import machine_code
+from shoehorn_mcu.host_tools import machine_code
 
 _NO_CODE_POINTERS = (".vectors", ".stack_sizes", ".ARM.exidx", ".llvm_addrsig", ".eh_frame", ".debug")
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from host_tools.errors import HostError
-from host_tools.project import Project
+from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.host_tools.project import Project
 
 Array = NDArray[np.generic]
 

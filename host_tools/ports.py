@@ -10,7 +10,7 @@ from types import TracebackType
 import serial
 from serial.tools import list_ports
 
-from host_tools.errors import HostError
+from shoehorn_mcu.host_tools.errors import HostError
 
 BAUD = 115200
 POLL_SECONDS = 0.02  # how long `Port.read` waits for a first byte

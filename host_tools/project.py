@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from host_tools.errors import HostError
+from shoehorn_mcu.host_tools.errors import HostError
 
 Json = Mapping[str, Any]
 

@@ -34,8 +34,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from host_tools.errors import HostError
-from host_tools.reference_build import Kernels, build
+from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.host_tools.reference_build import Kernels, build
 
 Array = NDArray[np.generic]
 Bytes = NDArray[np.uint8]

@@ -24,8 +24,8 @@ from typing import Any
 
 import cffi
 
-from host_tools import cbuild
-from host_tools.errors import HostError
+from shoehorn_mcu.host_tools import cbuild
+from shoehorn_mcu.host_tools.errors import HostError
 
 # No sanitizers: `zig cc` has one on by default.
 _FLAGS = ("-std=c11", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-fno-sanitize=all")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from host_tools.objects import Code, Function, read
+from shoehorn_mcu.host_tools.objects import Code, Function, read
 
 # A helper of the compiler's runtime (64-bit division, soft float) comes without a frame size; the largest has less.
 HELPER_BYTES = 256

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from host_tools.link import Inference, Link, Mode, Progress
-from host_tools.plan import Array, Plan
-from host_tools.vectors import Vector
+from shoehorn_mcu.host_tools.link import Inference, Link, Mode, Progress
+from shoehorn_mcu.host_tools.plan import Array, Plan
+from shoehorn_mcu.host_tools.vectors import Vector
 
 Run = Callable[[Vector], Mapping[str, Array]]  # the reference: all tensors by name
 

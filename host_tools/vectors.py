@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from host_tools.errors import HostError
-from host_tools.plan import Array, End
+from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.host_tools.plan import Array, End
 
 Vector = list[Array]  # one array per input, in the model's order and shapes
 _FALLBACK = (-1.0, 1.0)  # for float32 that nothing quantises

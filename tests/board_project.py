@@ -6,8 +6,8 @@ import json
 import shutil
 from pathlib import Path
 
-from generator.paths import FIRMWARE_TEMPLATES
-from generator.targets import Board, board
+from shoehorn_mcu.paths import FIRMWARE_TEMPLATES
+from shoehorn_mcu.targets import Board, board
 
 HELLO = Path(__file__).parent / "c" / "hello"
 

@@ -7,8 +7,8 @@ from math import prod, sqrt
 import numpy as np
 from nets import Net
 
-from generator import ops
-from generator.ir import Graph, Op, Quant
+from shoehorn_mcu import ops
+from shoehorn_mcu.ir import Graph, Op, Quant
 
 
 class Bottlenecks(Net):

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
 
-from generator.planner.modes import Modes
-from generator.planner.problem import Block
-from generator.planner.space import Group
+from shoehorn_mcu.planner.modes import Modes
+from shoehorn_mcu.planner.problem import Block
+from shoehorn_mcu.planner.space import Group
 
 
 @dataclass(frozen=True)

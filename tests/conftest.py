@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from generator.cli import main
+from shoehorn_mcu.cli import main
 
 # A shell starts what runs in its background with Ctrl-C ignored, and that is inherited: tests that interrupt hear it.
 signal.signal(signal.SIGINT, signal.default_int_handler)

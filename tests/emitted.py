@@ -10,16 +10,16 @@ import numpy as np
 from compilers import HOST, WARNINGS
 from random_plans import with_rows_again
 
-from generator.emit.bundle import Bundle
-from generator.emit.library import library
-from generator.emit.names import library_name
-from generator.emit.unit import Unit
-from generator.emit.weights import constants
-from generator.ir import Array, Graph
-from generator.lower import lower
-from generator.planner import make_plan
-from generator.stage import stages
-from generator.targets import Isa
+from shoehorn_mcu.emit.bundle import Bundle
+from shoehorn_mcu.emit.library import library
+from shoehorn_mcu.emit.names import library_name
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.emit.weights import constants
+from shoehorn_mcu.ir import Array, Graph
+from shoehorn_mcu.lower import lower
+from shoehorn_mcu.planner import make_plan
+from shoehorn_mcu.stage import stages
+from shoehorn_mcu.targets import Isa
 
 
 def unit_of(graph: Graph, stream_input: bool = False) -> Unit:

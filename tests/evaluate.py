@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from generator.ir import Array, Graph
+from shoehorn_mcu.ir import Array, Graph
 
 
 def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -8,8 +8,8 @@ import numpy as np
 from growth import Growth
 from samples import SOFTMAX_QUANT, bias, clamp, float32, int8, linear_output, quant, weights, window
 
-from generator import ops
-from generator.ir import DType, GraphError, Op, Quant, TensorType
+from shoehorn_mcu import ops
+from shoehorn_mcu.ir import DType, GraphError, Op, Quant, TensorType
 
 MOST_WEIGHTS = 1200  # of an op
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from samples import Rng, clamp, float32, int8, pick, quant
 
-from generator import ops
-from generator.ir import Array, DType, GraphError, Op, Quant, Signature, Tensor, TensorType
+from shoehorn_mcu import ops
+from shoehorn_mcu.ir import Array, DType, GraphError, Op, Quant, Signature, Tensor, TensorType
 
 MOST_ELEMENTS = 900  # of a tensor
 MOST_ROWS = 36

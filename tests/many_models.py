@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 from compilers import HOST, SANITIZERS, WARNINGS
 
-from generator.emit.model import model_c, model_h
-from generator.emit.unit import Unit
-from generator.emit.weights import constants, weights_c, weights_h
-from generator.ir import Array
-from generator.paths import RUNTIME_C
+from shoehorn_mcu.emit.model import model_c, model_h
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.emit.weights import constants, weights_c, weights_h
+from shoehorn_mcu.ir import Array
+from shoehorn_mcu.paths import RUNTIME_C
 
 _DRIVER = """#include <stdint.h>
 #include <stdio.h>

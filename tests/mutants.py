@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from generator.plan import Plan, Ring
+from shoehorn_mcu.memory_plan import Plan, Ring
 
 _T = TypeVar("_T")
 

@@ -8,9 +8,9 @@ from math import prod
 import numpy as np
 from hypothesis import strategies as st
 
-from generator import ops
-from generator.ir import Array, DType, Graph, GraphError, Op, Quant, Tensor, TensorType, verify
-from generator.passes.drop_dead import drop_dead
+from shoehorn_mcu import ops
+from shoehorn_mcu.ir import Array, DType, Graph, GraphError, Op, Quant, Tensor, TensorType, verify
+from shoehorn_mcu.passes.drop_dead import drop_dead
 
 
 class Net:

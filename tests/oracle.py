@@ -15,8 +15,8 @@ from samples import same_padding
 from tflite_micro.python.tflite_micro import runtime
 from tflite_micro.python.tflite_micro.runtime import schema_fb
 
-from generator import ops
-from generator.ir import Array, DType, Graph, Node, Op, Quant, TensorType
+from shoehorn_mcu import ops
+from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Quant, TensorType
 
 Inputs = list[int]
 Options = tuple[str, dict[str, Any]] | None

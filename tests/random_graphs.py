@@ -15,9 +15,9 @@ from growers import GROWERS, to_uint8
 from growth import Growth
 from samples import SOFTMAX_QUANT, dims, int8, quant
 
-from generator import ops
-from generator.ir import DType, Graph, GraphError, TensorType, verify
-from generator.passes.drop_dead import drop_dead
+from shoehorn_mcu import ops
+from shoehorn_mcu.ir import DType, Graph, GraphError, TensorType, verify
+from shoehorn_mcu.passes.drop_dead import drop_dead
 
 MOST_OPS = 14
 

@@ -8,26 +8,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from generator import passes
-from generator.emit.unit import Unit
-from generator.ir import Graph
-from generator.lower import lower
-from generator.plan import DELIVERY, Outcome, Plan, Status
-from generator.planner import Goal, Problem, check, make_plan
-from generator.planner.flow import Event, Flow
-from generator.planner.modes import Modes
-from generator.planner.rows import lay_out
-from generator.schedule import Scheduled, Wish, schedule
-from generator.stage import Stage, stages
-from generator.targets import Isa
+from shoehorn_mcu import passes
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.lower import lower
+from shoehorn_mcu.memory_plan import DELIVERY, Outcome, Plan, Status
+from shoehorn_mcu.planner import Goal, Problem, check, make_plan
+from shoehorn_mcu.planner.flow import Event, Flow
+from shoehorn_mcu.planner.modes import Modes
+from shoehorn_mcu.planner.rows import lay_out
+from shoehorn_mcu.schedule import Scheduled, Wish, schedule
+from shoehorn_mcu.stage import Stage, stages
+from shoehorn_mcu.targets import Isa
 
 
 def few_tries(patch: pytest.MonkeyPatch) -> None:
     """Lets the planner search a little only: the sweep asks whether plans are right, not how small."""
     for name, few in (("_FIT_ROUNDS", 6), ("_SEARCH", 0.05), ("_RUNS", 4), ("_WORK", 200_000)):
-        patch.setattr(f"generator.planner.place.{name}", few)
+        patch.setattr(f"shoehorn_mcu.planner.place.{name}", few)
     for name, few in (("_LEAST_SECONDS", 0.05), ("_MOST_SECONDS", 0.05), ("_DESCENTS", 1), ("_FIRST_CUT", 0.2)):
-        patch.setattr(f"generator.planner.budgets.{name}", few)
+        patch.setattr(f"shoehorn_mcu.planner.budgets.{name}", few)
 
 
 def prepared(graph: Graph, seed: int) -> tuple[Graph, tuple[Stage, ...]]:

@@ -15,7 +15,7 @@ from many_models import ManyModels, compile_kernels
 from random_graphs import random_graph, shrunk
 from random_plans import few_tries, units_of
 
-from generator.ir import Graph, dump
+from shoehorn_mcu.ir import Graph, dump
 
 
 def complaint(graph: Graph, seed: int, kernels: list[Path]) -> str:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from generator.ir import Graph, Node
-from generator.kernels import choose
-from generator.ops import Reshape
-from generator.plan import Editions, Plan, Ring, Step
-from generator.targets import Isa
+from shoehorn_mcu.ir import Graph, Node
+from shoehorn_mcu.kernels import choose
+from shoehorn_mcu.memory_plan import Editions, Plan, Ring, Step
+from shoehorn_mcu.ops import Reshape
+from shoehorn_mcu.targets import Isa
 
 _WORD = 8  # bytes of hash for one byte of the arena
 

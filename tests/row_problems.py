@@ -8,7 +8,7 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from generator.planner import DELIVERY, Block, OpSpec, Problem, Read, TensorSpec, Way
+from shoehorn_mcu.planner import DELIVERY, Block, OpSpec, Problem, Read, TensorSpec, Way
 
 MACS = 60  # divides by every number of chunks below
 MOST_CHUNKS = 5
@@ -112,7 +112,7 @@ class Net:
         return (*plain, *(self._chunked(ops, chunks) for chunks in sorted(numbers)))
 
     def _chunked(self, ops: Sequence[OpSpec], chunks: int) -> Way:
-        """As generator.split does it: int32 sums of B's row size times four, each added to in place."""
+        """As generator/split.py does it: int32 sums of B's row size times four, each added to in place."""
         out = self.tensors[ops[-1].writes]
         inside = {op.writes for op in ops}
         roots = {t.name: t.view_of for t in self.tensors.values() if t.view_of in inside}

@@ -6,10 +6,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from generator.emit.reference import reference_files
-from generator.ir import Array, Graph
-from generator.paths import RUNTIME_C
-from host_tools.reference import Reference
+from shoehorn_mcu.emit.reference import reference_files
+from shoehorn_mcu.host_tools.reference import Reference
+from shoehorn_mcu.ir import Array, Graph
+from shoehorn_mcu.paths import RUNTIME_C
 
 
 def write_reference(graph: Graph, folder: Path) -> Path:

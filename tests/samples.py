@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from generator import ops
-from generator.ir import Array, DType, Graph, Op, Quant, Tensor, TensorType, verify
-from generator.ops.fixed_point import quantize_multipliers
+from shoehorn_mcu import ops
+from shoehorn_mcu.ir import Array, DType, Graph, Op, Quant, Tensor, TensorType, verify
+from shoehorn_mcu.ops.fixed_point import quantize_multipliers
 
 Rng = np.random.Generator
 

@@ -17,11 +17,11 @@ import cffi
 import numpy as np
 from samples import random_inputs, sample
 
-from generator.emit.reference import reference_files
-from generator.ir import Array, Graph
-from generator.ops import OPS, Relu, Reshape
-from generator.paths import RUNTIME_C
-from host_tools.reference_build import declarations
+from shoehorn_mcu.emit.reference import reference_files
+from shoehorn_mcu.host_tools.reference_build import declarations
+from shoehorn_mcu.ir import Array, Graph
+from shoehorn_mcu.ops import OPS, Relu, Reshape
+from shoehorn_mcu.paths import RUNTIME_C
 
 
 class Heap:

@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 from nets import Draw, Net
 
-from generator import ops
-from generator.ir import Graph, GraphError, Op, Quant
+from shoehorn_mcu import ops
+from shoehorn_mcu.ir import Graph, GraphError, Op, Quant
 
 CLAMPS = st.sampled_from((ops.Clamp(), ops.Clamp(), ops.Clamp(-60, 90), ops.Clamp(0, 127)))
 

@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 from random_graphs import random_graph
 from row_problems import same
 
-from generator.lower import lower
-from generator.planner import DELIVERY, OpSpec, Problem, Read, TensorSpec
-from generator.planner.again import Order, _Ask, again, between, least, recomputed, reordered
-from generator.planner.clones import lowest
-from generator.planner.flow import Event, Flow, slot_bytes
-from generator.planner.flow import rigid as rigid_tensors
-from generator.planner.remat.graph import Graph
-from generator.planner.remat.memory import Terms, runs
-from generator.planner.remat.outcome import Effort
-from generator.planner.remat.search import QUICK, Search
-from generator.planner.replay import OrderFault, pruned, replay
-from generator.planner.stepgraph import step_graph
-from generator.stage import stages
-from generator.targets import Isa
+from shoehorn_mcu.lower import lower
+from shoehorn_mcu.planner import DELIVERY, OpSpec, Problem, Read, TensorSpec
+from shoehorn_mcu.planner.again import Order, _Ask, again, between, least, recomputed, reordered
+from shoehorn_mcu.planner.clones import lowest
+from shoehorn_mcu.planner.flow import Event, Flow, slot_bytes
+from shoehorn_mcu.planner.flow import rigid as rigid_tensors
+from shoehorn_mcu.planner.remat.graph import Graph
+from shoehorn_mcu.planner.remat.memory import Terms, runs
+from shoehorn_mcu.planner.remat.outcome import Effort
+from shoehorn_mcu.planner.remat.search import QUICK, Search
+from shoehorn_mcu.planner.replay import OrderFault, pruned, replay
+from shoehorn_mcu.planner.stepgraph import step_graph
+from shoehorn_mcu.stage import stages
+from shoehorn_mcu.targets import Isa
 
 EFFORT = Effort(0.3, stop=60)
 
@@ -232,7 +232,7 @@ def test_an_order_that_bands_of_rows_cannot_follow_stays_as_it_is(monkeypatch: p
     problem = Problem(tuple(TensorSpec(name, 16, 8) for name in "xay"), ops, ("x",), ("y",))
     flow = Flow(problem)
     order = [Event(0, 0), *(event for y in range(15) for event in (Event(0, y + 1), Event(1, y))), Event(1, 15)]
-    monkeypatch.setattr("generator.planner.again.NODES", (12,))
+    monkeypatch.setattr("shoehorn_mcu.planner.again.NODES", (12,))
     bands = step_graph(flow, 12)
     found = _Ask(flow, order, replay(flow, order).peak, EFFORT, most_rows=1)._windowed(order)
 

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from ortools.sat.python import cp_model
 from shared import DATA, needs_shared
 
-from generator.cli import main
-from generator.errors import ShoehornError
-from generator.planner.allocate import Buffer, Problem, Status, allocate, check, csv_file, native, solve
+from shoehorn_mcu.cli import main
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.planner.allocate import Buffer, Problem, Status, allocate, check, csv_file, native, solve
 
 MINIMALLOC = DATA / "planning" / "minimalloc"
 CAPACITY = 1048576

@@ -20,11 +20,11 @@ from tflite_writer import (
     small_model,
 )
 
-from generator.errors import ShoehornError
-from generator.importers import ImportFault, load
-from generator.importers.tflite import import_tflite
-from generator.ir import Graph, dump
-from generator.passes import run
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.importers import ImportFault, load
+from shoehorn_mcu.importers.tflite import import_tflite
+from shoehorn_mcu.ir import Graph, dump
+from shoehorn_mcu.passes import run
 
 SMALL = small_model().bytes()
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from generator.paths import BOARDS, FIRMWARE_TEMPLATES
-from generator.targets import CPUS, Board, BoardError, board, boards, load_board
+from shoehorn_mcu.paths import BOARDS, FIRMWARE_TEMPLATES
+from shoehorn_mcu.targets import CPUS, Board, BoardError, board, boards, load_board
 
 FAMILIES = json.loads((FIRMWARE_TEMPLATES / "families" / "families.json").read_text())
 IDS = {

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from test_again import op_by_op, u_net
 
-from generator.planner import budgets
-from generator.planner.again import Order
-from generator.planner.flow import Event, Flow
+from shoehorn_mcu.planner import budgets
+from shoehorn_mcu.planner.again import Order
+from shoehorn_mcu.planner.flow import Event, Flow
 
 
 class Tried:

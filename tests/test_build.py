@@ -15,14 +15,14 @@ import serial
 from board_project import write_hello
 from shared import MODELS, needs_shared
 
-from generator.targets import Board, boards
-from host_tools.build import build, is_built, measure, pio_command
-from host_tools.emulate import emulate
-from host_tools.errors import HostError
-from host_tools.flash import flash
-from host_tools.link import Link, Mode
-from host_tools.ports import Port
-from host_tools.project import Project
+from shoehorn_mcu.host_tools.build import build, is_built, measure, pio_command
+from shoehorn_mcu.host_tools.emulate import emulate
+from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.host_tools.flash import flash
+from shoehorn_mcu.host_tools.link import Link, Mode
+from shoehorn_mcu.host_tools.ports import Port
+from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.targets import Board, boards
 
 BOARDS = {b.id: b for b in boards()}
 BARE = [name for name in BOARDS if name != "native"]

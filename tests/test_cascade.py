@@ -13,11 +13,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from row_problems import MACS, Net, chances, problems, same, window
 
-from generator.plan import Cascade, Outcome, Plan, Ring, Status
-from generator.planner import Block, OpSpec, Problem, Read, TensorSpec, Way, check
-from generator.planner.cascade import Composite, Pattern, applied
-from generator.planner.flow import Flow, Runner
-from generator.planner.rows import lay_out
+from shoehorn_mcu.memory_plan import Cascade, Outcome, Plan, Ring, Status
+from shoehorn_mcu.planner import Block, OpSpec, Problem, Read, TensorSpec, Way, check
+from shoehorn_mcu.planner.cascade import Composite, Pattern, applied
+from shoehorn_mcu.planner.flow import Flow, Runner
+from shoehorn_mcu.planner.rows import lay_out
 
 
 def composites(problem: Problem, chance: Random) -> Iterator[Composite]:

@@ -17,14 +17,14 @@ from mutants import Mutants, mutants
 from replay import Rows, replays
 from test_place import few_tries
 
-from generator.emit.unit import Unit
-from generator.ir import Graph
-from generator.lower import lower
-from generator.plan import Plan, Ring
-from generator.planner import DoesNotFit, Goal, check
-from generator.schedule import Scheduled, Wish, schedule
-from generator.stage import stages
-from generator.targets import Isa
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.lower import lower
+from shoehorn_mcu.memory_plan import Plan, Ring
+from shoehorn_mcu.planner import DoesNotFit, Goal, check
+from shoehorn_mcu.schedule import Scheduled, Wish, schedule
+from shoehorn_mcu.stage import stages
+from shoehorn_mcu.targets import Isa
 
 CHUNK = 20
 CHUNKS = 24  # the first in every run of the suite
@@ -33,7 +33,7 @@ CHUNKS = 24  # the first in every run of the suite
 @pytest.fixture(autouse=True)
 def _few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     few_tries(monkeypatch)
-    monkeypatch.setattr("generator.planner.budgets._LEAST_SECONDS", 0.01)
+    monkeypatch.setattr("shoehorn_mcu.planner.budgets._LEAST_SECONDS", 0.01)
 
 
 @pytest.fixture(scope="module")

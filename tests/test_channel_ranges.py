@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import sample
 
-from generator import ops
-from generator.ir import Array, Op, Tensor
-from generator.passes.channel_needs import TIES
-from generator.passes.channel_ranges import RANGES, Range, ranges
-from generator.passes.linear import LINEAR
+from shoehorn_mcu import ops
+from shoehorn_mcu.ir import Array, Op, Tensor
+from shoehorn_mcu.passes.channel_needs import TIES
+from shoehorn_mcu.passes.channel_ranges import RANGES, Range, ranges
+from shoehorn_mcu.passes.linear import LINEAR
 
 
 def test_every_op_has_a_range_and_a_tie_or_is_known_to_have_none() -> None:

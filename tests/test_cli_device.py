@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from conftest import Gen
 
-from host_tools.link import Link
-from host_tools.ports import Port
-from host_tools.reference import Reference
+from shoehorn_mcu.host_tools.link import Link
+from shoehorn_mcu.host_tools.ports import Port
+from shoehorn_mcu.host_tools.reference import Reference
 
 needs_qemu = pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="qemu-system-arm is not installed")
 
@@ -34,7 +34,7 @@ def project(digits_project: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 @contextmanager
 def emulated(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """`gen emulate` as a process of its own."""
-    code = "from generator.cli import main; main(prog_name='gen')"
+    code = "from shoehorn_mcu.cli import main; main(prog_name='gen')"
     command = [sys.executable, "-c", code, "emulate", str(folder), *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -239,7 +239,7 @@ def test_several_ports_are_listed_and_none_is_said(gen: Gen, project: Path, monk
         def __init__(self, device: str, vid: int | None, hwid: str):
             self.device, self.vid, self.hwid, self.description = device, vid, hwid, f"thing at {device}"
 
-    from host_tools import ports
+    from shoehorn_mcu.host_tools import ports
 
     def offer(*found: Found) -> None:
         monkeypatch.setattr(ports.list_ports, "comports", lambda: list(found))

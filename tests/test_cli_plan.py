@@ -9,8 +9,8 @@ import pytest
 from conftest import Gen
 from shared import MODELS, needs_shared
 
-from generator import cli_plan, console
-from generator.paths import MODELS as SHIPPED
+from shoehorn_mcu import cli_plan, console
+from shoehorn_mcu.paths import MODELS as SHIPPED
 
 DIGITS = SHIPPED / "digits.tflite"
 TIGHT = (DIGITS, "--sram", "1100")

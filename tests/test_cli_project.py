@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner, Result
 from shared import MODELS, needs_shared
 
-from generator import targets
-from generator.cli import main
-from generator.emit.bundle import FolderError, write
+from shoehorn_mcu import targets
+from shoehorn_mcu.cli import main
+from shoehorn_mcu.emit.bundle import FolderError, write
 
 ROOT = Path(__file__).resolve().parents[1]
 DIGITS = ROOT / "generator" / "models" / "digits.tflite"
@@ -109,8 +109,8 @@ def test_the_shipped_model_is_written_for_every_board(board: str, tmp_path: Path
 
 def test_equal_inputs_give_byte_equal_folders_whatever_the_hash_seed_and_place(tmp_path: Path):
     for seed, folder in (("1", tmp_path / "a" / "x"), ("77", tmp_path / "b" / "longer")):
-        command = [sys.executable, "-m", "generator.cli", "firmware", "--board", "rpi-zero", "--out", str(folder)]
-        code = f"import sys; sys.argv = {['gen', *command[3:]]!r}; from generator.cli import main; main()"
+        command = [sys.executable, "-m", "shoehorn_mcu.cli", "firmware", "--board", "rpi-zero", "--out", str(folder)]
+        code = f"import sys; sys.argv = {['gen', *command[3:]]!r}; from shoehorn_mcu.cli import main; main()"
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
         folder.parent.mkdir()
         subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=folder.parent, timeout=120)

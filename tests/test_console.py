@@ -7,8 +7,8 @@ import json
 import pytest
 from conftest import Gen
 
-from generator import console
-from generator.paths import MODELS as SHIPPED
+from shoehorn_mcu import console
+from shoehorn_mcu.paths import MODELS as SHIPPED
 
 DIGITS = SHIPPED / "digits.tflite"
 WIDTHS = (24, 40, 60, 72, 80, 86, 87, 100, 120)

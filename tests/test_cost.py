@@ -12,16 +12,24 @@ import pytest
 from conftest import Gen
 from samples import sample
 
-from generator import build, ops, predict, targets
-from generator.ir import Graph, Node, Op
-from generator.kernels import CATALOGUE, choose
-from generator.kernels.cost import DEFAULT_CPU, Calls, basis, call_instructions, costs_of, kernel_instructions, measured
-from generator.kernels.work import BLOCK, LANES, Work, by_blocks, dots, elements, inside, rests
-from generator.paths import MODELS
-from generator.plan import Plan, Ring, Step
-from generator.planner import Goal
-from generator.stage import Stage
-from generator.targets import CPUS, Isa
+from shoehorn_mcu import build, ops, predict, targets
+from shoehorn_mcu.ir import Graph, Node, Op
+from shoehorn_mcu.kernels import CATALOGUE, choose
+from shoehorn_mcu.kernels.cost import (
+    DEFAULT_CPU,
+    Calls,
+    basis,
+    call_instructions,
+    costs_of,
+    kernel_instructions,
+    measured,
+)
+from shoehorn_mcu.kernels.work import BLOCK, LANES, Work, by_blocks, dots, elements, inside, rests
+from shoehorn_mcu.memory_plan import Plan, Ring, Step
+from shoehorn_mcu.paths import MODELS
+from shoehorn_mcu.planner import Goal
+from shoehorn_mcu.stage import Stage
+from shoehorn_mcu.targets import CPUS, Isa
 from tests.bench.fit import Row, fitted, fitted_calls, not_negative
 
 COMPUTING = [op for op in ops.OPS if op is not ops.Reshape]

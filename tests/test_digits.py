@@ -14,7 +14,7 @@ from compilers import WARNINGS, ZIG
 from conftest import Gen
 from tflite_micro import runtime
 
-from generator.paths import MODELS
+from shoehorn_mcu.paths import MODELS
 
 NEEDS_QEMU = pytest.mark.skipif(not shutil.which("qemu-system-arm"), reason="qemu-system-arm is not installed")
 BOARDS = (

@@ -15,11 +15,11 @@ from compilers import HOST, SANITIZERS, WARNINGS, ZIG
 from samples import random_inputs, sample
 from shared import MODELS, ROAD, needs_shared
 
-from generator import importers, passes
-from generator.emit.unit import Unit
-from generator.errors import ShoehornError
-from generator.ir import DType, Graph, Op, Quant, Tensor, TensorType, verify
-from generator.ops import (
+from shoehorn_mcu import importers, passes
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.ir import DType, Graph, Op, Quant, Tensor, TensorType, verify
+from shoehorn_mcu.ops import (
     OPS,
     Add,
     Concat,
@@ -36,7 +36,7 @@ from generator.ops import (
     Transpose,
     TransposeConv2d,
 )
-from generator.paths import MODELS as SHIPPED
+from shoehorn_mcu.paths import MODELS as SHIPPED
 
 Q = Quant((0.05,), (3,))
 SMALL = ("mlperf-kws-dscnn-int8", "tflm-hello-world-int8", "tflm-micro-speech", "mltk-fingerprint")

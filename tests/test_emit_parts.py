@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shared import MODELS, needs_shared
 
-from generator import importers, passes, targets
-from generator.emit import app, c, mlperf
-from generator.emit.names import library_name
-from generator.emit.rows import Affine, Listed, Null, windows
-from generator.ir import Graph
-from generator.paths import MODELS as SHIPPED
+from shoehorn_mcu import importers, passes, targets
+from shoehorn_mcu.emit import app, c, mlperf
+from shoehorn_mcu.emit.names import library_name
+from shoehorn_mcu.emit.rows import Affine, Listed, Null, windows
+from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.paths import MODELS as SHIPPED
 
 
 def _shipped() -> Graph:

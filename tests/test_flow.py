@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from row_problems import chances, problems, random_problem, same
 from test_runtime_c import ASAN, needs_asan
 
-from generator.planner import DELIVERY, OpSpec, Problem, Read, TensorSpec
-from generator.planner.cascade import Composite, Pattern
-from generator.planner.flow import Event, Flow, Runner
-from host_tools import cbuild
+from shoehorn_mcu.host_tools import cbuild
+from shoehorn_mcu.planner import DELIVERY, OpSpec, Problem, Read, TensorSpec
+from shoehorn_mcu.planner.cascade import Composite, Pattern
+from shoehorn_mcu.planner.flow import Event, Flow, Runner
 
 TESTS = Path(__file__).parent
 

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from nets import Net, nets
 from shared import MODELS, ROAD, needs_shared
 
-from generator import ops
-from generator.importers import bounds, load
-from generator.ir import Array, DType, Graph, Quant, verify
-from generator.passes import run
-from generator.passes.fold_constant_channels import fold_constant_channels
+from shoehorn_mcu import ops
+from shoehorn_mcu.importers import bounds, load
+from shoehorn_mcu.ir import Array, DType, Graph, Quant, verify
+from shoehorn_mcu.passes import run
+from shoehorn_mcu.passes.fold_constant_channels import fold_constant_channels
 
 NAME = "fold-constant-channels"
 UNFOLDED = frozenset({NAME})

@@ -16,14 +16,14 @@ from evaluate import evaluate, random_arrays
 from shared import MODELS, ROAD, needs_shared
 from tflite_writer import ModelSpec, OpSpec, TensorSpec, bias, changed, int8, ints, single, small_model
 
-from generator import ops
-from generator.importers import ImportFault, load
-from generator.importers.tflite import CONVERTERS, import_tflite, tensor_names
-from generator.importers.tflite_linear import same_padding
-from generator.importers.tflite_options import Activation
-from generator.importers.tflite_site import clamp
-from generator.importers.tflite_tensors import unique_names
-from generator.ir import DType, Graph, Op, Quant, TensorType
+from shoehorn_mcu import ops
+from shoehorn_mcu.importers import ImportFault, load
+from shoehorn_mcu.importers.tflite import CONVERTERS, import_tflite, tensor_names
+from shoehorn_mcu.importers.tflite_linear import same_padding
+from shoehorn_mcu.importers.tflite_options import Activation
+from shoehorn_mcu.importers.tflite_site import clamp
+from shoehorn_mcu.importers.tflite_tensors import unique_names
+from shoehorn_mcu.ir import DType, Graph, Op, Quant, TensorType
 
 QUICK = ["mlperf-ad-int8", "mltk-fingerprint", "tflm-micro-speech", "tinymaix-mnist-valid-q", "nano-u-botanic-int8"]
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+PACKAGE, HOST = "shoehorn_mcu", "shoehorn_mcu.host_tools"  # what setup.py calls the folders generator and host_tools
 
 # Part -> parts that it may import, beside itself. `errors` and `paths` are open to all of the generator.
 _ALL = {
     "ir",
-    "plan",
+    "memory_plan",
     "ops",
     "importers",
     "passes",
@@ -35,7 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "console": set(),
     "models": set(),
     "ir": set(),
-    "plan": set(),
+    "memory_plan": set(),
     "targets": set(),
     "ops": {"ir"},
     "importers": {"ir", "ops"},
@@ -43,19 +44,19 @@ ALLOWED: dict[str, set[str]] = {
     "kernels": {"ir", "ops", "targets"},
     "split": {"ir", "ops"},
     "stage": {"ir", "ops", "kernels", "targets"},
-    "planner": {"plan", "cbuild"},
+    "planner": {"memory_plan", "cbuild"},
     "lower": {"ir", "ops", "split", "stage", "planner"},
-    "predict": {"plan", "kernels", "stage"},
-    "emit": {"ir", "plan", "ops", "kernels", "stage", "predict", "targets"},
-    "report": {"ir", "passes", "plan", "stage", "predict", "targets"},
-    "schedule": {"ir", "plan", "planner", "lower", "split", "stage"},
+    "predict": {"memory_plan", "kernels", "stage"},
+    "emit": {"ir", "memory_plan", "ops", "kernels", "stage", "predict", "targets"},
+    "report": {"ir", "passes", "memory_plan", "stage", "predict", "targets"},
+    "schedule": {"ir", "memory_plan", "planner", "lower", "split", "stage"},
     "pareto": {"ir", "planner", "schedule", "stage", "predict"},
     "build": _ALL,
     "cli": _ALL | {"build", "console", "host_tools"},
     "cli_buffers": {"planner", "console"},
     "cli_graph": {"planner", "console"},
     "cli_page": {"build", "pareto", "predict", "emit", "console"},
-    "cli_plan": {"build", "plan", "predict", "stage", "targets", "console"},
+    "cli_plan": {"build", "memory_plan", "predict", "stage", "targets", "console"},
     "cli_project": _ALL | {"build", "cli_buffers", "cli_graph", "cli_page", "cli_plan", "console", "host_tools"},
     "cli_device": _ALL | {"build", "console", "host_tools"},
     "cbuild": set(),
@@ -86,23 +87,24 @@ def _modules() -> list[Path]:
 
 def _imports(path: Path, root: Path = ROOT) -> Iterator[str]:
     """Every module that the file imports anywhere, functions included, by its full name."""
-    package = path.relative_to(root).with_suffix("").parts[:-1]
+    folder, *rest = path.relative_to(root).with_suffix("").parts[:-1]
+    package = (*({"generator": PACKAGE, "host_tools": HOST}[folder].split(".")), *rest)
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
             name = ".".join(filter(None, (base, node.module)))
-            # `from generator import passes` imports the module generator.passes
-            yield from (f"{name}.{a.name}" for a in node.names) if name in ("generator", "host_tools") else (name,)
+            # `from shoehorn_mcu import passes` imports the module shoehorn_mcu.passes
+            yield from (f"{name}.{a.name}" for a in node.names) if name in (PACKAGE, HOST) else (name,)
 
 
 def _part(module: str) -> str | None:
     """The part of the project that a module belongs to; None for modules of others."""
+    if module.startswith(HOST):  # of the host tools, one module is open to the planner
+        return "cbuild" if module == f"{HOST}.cbuild" else "host_tools"
     head, _, rest = module.partition(".")
-    if head == "host_tools":  # of the host tools, one module is open to the planner
-        return "cbuild" if rest == "cbuild" else head
-    return (rest.split(".")[0] or "__init__") if head == "generator" else None
+    return (rest.split(".")[0] or "__init__") if head == PACKAGE else None
 
 
 def _of(path: Path) -> str:
@@ -142,8 +144,9 @@ def test_every_way_to_import_is_seen(tmp_path: Path):
     module = tmp_path / "generator" / "planner" / "m.py"
     module.parent.mkdir(parents=True)
     module.write_text(
-        "from generator import importers\nfrom generator.ir import Op\nfrom . import check\nfrom ..emit.c import call\n"
-        "def f():\n    import generator.build, serial.tools\n"
+        "from shoehorn_mcu import importers\nfrom shoehorn_mcu.ir import Op\nfrom . import check\n"
+        "from ..emit.c import call\n"
+        "def f():\n    import shoehorn_mcu.build, serial.tools\n"
     )
     found = set(_imports(module, tmp_path))
 

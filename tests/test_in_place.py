@@ -7,10 +7,10 @@ import pytest
 from runtime import load_reference
 from samples import graph_of, int8, random_inputs, sample
 
-from generator import ops
-from generator.ir import Array, DType, Graph, Node, Op, Quant
-from generator.kernels import choose
-from generator.targets import Isa
+from shoehorn_mcu import ops
+from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Quant
+from shoehorn_mcu.kernels import choose
+from shoehorn_mcu.targets import Isa
 
 SEEDS = 60
 ONE = Quant((1.0,), (0,))

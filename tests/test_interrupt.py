@@ -17,11 +17,11 @@ import pytest
 from shared import MODELS, needs_shared
 from test_allocate import csv_of, full
 
-from generator.planner import remat
-from generator.planner.allocate import Problem, check, csv_file
-from generator.planner.beside import beside
-from generator.planner.remat.check import check as check_sequence
-from generator.planner.remat.memory import peak
+from shoehorn_mcu.planner import remat
+from shoehorn_mcu.planner.allocate import Problem, check, csv_file
+from shoehorn_mcu.planner.beside import beside
+from shoehorn_mcu.planner.remat.check import check as check_sequence
+from shoehorn_mcu.planner.remat.memory import peak
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -34,7 +34,7 @@ def cpu_seconds(process: int) -> float:
 
 def interrupted(*words: str | Path, after: float) -> subprocess.CompletedProcess[str]:
     """`gen plan`, with a Ctrl-C after so many seconds of work; it must then end soon."""
-    command = [sys.executable, "-c", "from generator.cli import main; main()", "plan", *map(str, words)]
+    command = [sys.executable, "-c", "from shoehorn_mcu.cli import main; main()", "plan", *map(str, words)]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = monotonic() + 120
     try:

@@ -10,12 +10,12 @@ from runtime import run_reference
 from samples import graph_of, int8, random_inputs, sample
 from shared import MODELS, ROAD, needs_shared
 
-from generator import ops
-from generator.importers import load
-from generator.ir import Array, DType, Graph, Node, Op, Quant, Tensor, TensorType
-from generator.kernels import CATALOGUE, KernelError, choose
-from generator.paths import RUNTIME_C
-from generator.targets import Isa
+from shoehorn_mcu import ops
+from shoehorn_mcu.importers import load
+from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Quant, Tensor, TensorType
+from shoehorn_mcu.kernels import CATALOGUE, KernelError, choose
+from shoehorn_mcu.paths import RUNTIME_C
+from shoehorn_mcu.targets import Isa
 
 SEEDS = 40
 ONE = Quant((1.0,), (0,))

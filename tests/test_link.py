@@ -15,10 +15,10 @@ import pytest
 from compilers import GCC, HOST, SANITIZERS, ZIG
 from toy import Bench, Int8, Toy
 
-from host_tools.errors import HostError
-from host_tools.frames import Kind, pack, stuff, unpack, unstuff
-from host_tools.link import Link, Mode, Timing
-from host_tools.ports import Port
+from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.host_tools.frames import Kind, pack, stuff, unpack, unstuff
+from shoehorn_mcu.host_tools.link import Link, Mode, Timing
+from shoehorn_mcu.host_tools.ports import Port
 
 FAST = Timing(answer=0.2, inference=10.0)
 

@@ -16,12 +16,12 @@ from conftest import Gen
 from shared import DATA, MODELS, needs_shared
 from toy import APP, SCALE, ZERO, Bench, C, Int8, Toy, compile_c
 
-from host_tools.build import build
-from host_tools.emulate import emulate
-from host_tools.frames import Kind, pack, unpack
-from host_tools.ports import Port
-from host_tools.project import Project
-from host_tools.reference import Reference
+from shoehorn_mcu.host_tools.build import build
+from shoehorn_mcu.host_tools.emulate import emulate
+from shoehorn_mcu.host_tools.frames import Kind, pack, unpack
+from shoehorn_mcu.host_tools.ports import Port
+from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.host_tools.reference import Reference
 
 READY = "m-ready\r\n"
 

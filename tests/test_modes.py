@@ -13,8 +13,8 @@ from row_problems import Net, problems, random_problem, same
 from test_cascade import alone, bottleneck
 from test_place import few_tries
 
-from generator.plan import Plan, Status
-from generator.planner import (
+from shoehorn_mcu.memory_plan import Plan, Status
+from shoehorn_mcu.planner import (
     DELIVERY,
     Block,
     DoesNotFit,
@@ -29,11 +29,11 @@ from generator.planner import (
     make_plan,
     ways,
 )
-from generator.planner.again import least
-from generator.planner.cascade import Composite, Pattern, applied
-from generator.planner.flow import Flow
-from generator.planner.modes import Found, Modes
-from generator.planner.space import NEVER, Group
+from shoehorn_mcu.planner.again import least
+from shoehorn_mcu.planner.cascade import Composite, Pattern, applied
+from shoehorn_mcu.planner.flow import Flow
+from shoehorn_mcu.planner.modes import Found, Modes
+from shoehorn_mcu.planner.space import NEVER, Group
 
 SMALL = problems(most_ops=8, most_blocks=2)
 FACTORS = st.sampled_from((0.0, 0.3, 0.7, 1.0))
@@ -44,7 +44,7 @@ MACS = st.sampled_from((None, 0, 60, 180, 600))
 def _few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Orders and addresses of their own are other tests' matter."""
     few_tries(monkeypatch)
-    monkeypatch.setattr("generator.planner.budgets._LEAST_SECONDS", 0.01)
+    monkeypatch.setattr("shoehorn_mcu.planner.budgets._LEAST_SECONDS", 0.01)
 
 
 def limits(brute: Brute) -> list[int]:

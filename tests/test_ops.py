@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import samples
 
-from generator import ops
-from generator.ir import Array, DType, Graph, GraphError, Node, Op, Quant, TensorType
-from generator.ops import fixed_point
-from generator.ops.fixed_point import Scale
+from shoehorn_mcu import ops
+from shoehorn_mcu.ir import Array, DType, Graph, GraphError, Node, Op, Quant, TensorType
+from shoehorn_mcu.ops import fixed_point
+from shoehorn_mcu.ops.fixed_point import Scale
 
 CASES = 40
 by_op = pytest.mark.parametrize("op_class", ops.OPS, ids=lambda c: c.__name__)

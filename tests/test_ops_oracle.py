@@ -10,8 +10,8 @@ import pytest
 import samples
 from numpy.typing import NDArray
 
-from generator import ops
-from generator.ir import Array, DType, Graph, Op, Quant, TensorType
+from shoehorn_mcu import ops
+from shoehorn_mcu.ir import Array, DType, Graph, Op, Quant, TensorType
 
 CASES = 60  # random graphs of each op
 ALL_INT8 = np.arange(-128, 128, dtype=np.int8)

@@ -16,8 +16,8 @@ import click
 import numpy as np
 import pytest
 
-import generator.cli
-from generator.paths import MODELS
+import shoehorn_mcu.cli
+from shoehorn_mcu.paths import MODELS
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA_FOLDERS = ("runtime_c", "firmware_templates", "boards")
@@ -38,15 +38,22 @@ def tracked() -> list[Path]:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    # From a copy: setuptools leaves a folder `build` beside what it builds from.
+    copy = folder / "source"
+    for path in tracked():
+        target = copy / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", str(folder)]
+    command = [sys.executable, "-m", "pip", "wheel", "-qq", *options, str(copy)]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
     (built,) = folder.glob("*.whl")
     return built
 
 
 def installed_gen(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs the command line from the wheel's files at `site`, away from the checkout."""
-    code = f"import generator.cli as c; assert c.__file__.startswith({str(site)!r}), c.__file__; c.main()"
+    code = f"import shoehorn_mcu.cli as c; assert c.__file__.startswith({str(site)!r}), c.__file__; c.main()"
     command = [sys.executable, "-c", code, *arguments]
     environment = {**os.environ, "PYTHONPATH": str(site)}
     return subprocess.run(command, cwd=site, env=environment, capture_output=True, text=True, timeout=120)
@@ -62,21 +69,38 @@ def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_every_data_file(wheel: Path):
     held = set(zipfile.ZipFile(wheel).namelist())
     wanted = {
-        f"generator/_data/{path.relative_to(ROOT).as_posix()}"
+        f"shoehorn_mcu/_data/{path.relative_to(ROOT).as_posix()}"
         for path in tracked()
         if path.relative_to(ROOT).parts[0] in DATA_FOLDERS
     }
 
     assert wanted
     assert wanted - held == set()
-    assert {"generator/models/digits.tflite", "generator/cli.py", "host_tools/__init__.py"} <= held
+    assert {f"shoehorn_mcu/{name}" for name in ("models/digits.tflite", "cli.py", "host_tools/__init__.py")} <= held
 
 
 def test_the_wheel_holds_nothing_that_tools_made(wheel: Path):
     held = zipfile.ZipFile(wheel).namelist()
 
     assert [name for name in held if GENERATED & set(Path(name).parts) or name.endswith((".o", ".elf", ".pyc"))] == []
-    assert {name.split("/")[0] for name in held if ".dist-info" not in name} == {"generator", "host_tools"}
+    assert {name.split("/")[0] for name in held if ".dist-info" not in name} == {"shoehorn_mcu"}
+
+
+@pytest.mark.parametrize("folder", ["generator", "host_tools", "runtime_c", "boards"])
+def test_the_names_of_our_folders_cannot_be_imported_from_an_installed_wheel(site: Path, folder: str):
+    # -S and -P: neither this environment's packages nor the current folder.
+    code = f"import sys; sys.path.append({str(site)!r}); import shoehorn_mcu; import {folder}"
+    result = subprocess.run([sys.executable, "-S", "-P", "-c", code], cwd=site, capture_output=True, text=True)
+
+    assert result.returncode == 1
+    assert f"ModuleNotFoundError: No module named '{folder}'" in result.stderr
+
+
+def test_an_editable_install_offers_the_same_names_only(tmp_path: Path):
+    code = "import shoehorn_mcu.host_tools.link, shoehorn_mcu.build; import generator"
+    result = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+
+    assert "ModuleNotFoundError: No module named 'generator'" in result.stderr
 
 
 def test_an_installed_wheel_lists_its_boards(site: Path):
@@ -157,7 +181,7 @@ def readme_commands() -> list[tuple[str, str]]:
 
 def test_the_readme_shows_every_command_and_only_real_options():
     shown = readme_commands()
-    group = generator.cli.main
+    group = shoehorn_mcu.cli.main
     context = click.Context(group)
     unknown = []
     for name, line in shown:

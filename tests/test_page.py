@@ -23,19 +23,19 @@ from conftest import Gen
 from hypothesis import HealthCheck, given, settings
 from nets import nets
 
-from generator import build, pareto, predict
-from generator.emit.page import START, page
-from generator.emit.page.curve import Dot
-from generator.emit.page.picture import Picture, picture
-from generator.emit.unit import Unit
-from generator.ir import Graph
-from generator.lower import lower
-from generator.paths import MODELS as SHIPPED
-from generator.plan import Scratch
-from generator.planner import Goal
-from generator.schedule import Scheduled, Wish, schedule
-from generator.stage import stages
-from generator.targets import Isa
+from shoehorn_mcu import build, pareto, predict
+from shoehorn_mcu.emit.page import START, page
+from shoehorn_mcu.emit.page.curve import Dot
+from shoehorn_mcu.emit.page.picture import Picture, picture
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.lower import lower
+from shoehorn_mcu.memory_plan import Scratch
+from shoehorn_mcu.paths import MODELS as SHIPPED
+from shoehorn_mcu.planner import Goal
+from shoehorn_mcu.schedule import Scheduled, Wish, schedule
+from shoehorn_mcu.stage import stages
+from shoehorn_mcu.targets import Isa
 
 ROOT = Path(__file__).resolve().parents[1]
 READER = Path(__file__).with_name("page_reader.js")
@@ -389,7 +389,7 @@ def test_rows_computed_again_count_again():
 
 
 def test_a_terminal_is_told_that_gen_is_planning_and_a_log_is_not():
-    code = f"import sys; sys.argv = ['gen', 'plan', {str(DIGITS)!r}]; from generator.cli import main; main()"
+    code = f"import sys; sys.argv = ['gen', 'plan', {str(DIGITS)!r}]; from shoehorn_mcu.cli import main; main()"
     here, there = os.openpty()
     terminal = {**os.environ, "TERM": "xterm"}
     shown = subprocess.Popen(

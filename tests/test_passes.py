@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from shared import MODELS, ROAD, needs_shared
 from tflite_writer import small_model
 
-from generator import ops
-from generator.importers import load
-from generator.importers.tflite import import_tflite
-from generator.ir import DType, Graph, Op, Quant, Tensor, TensorType, verify
-from generator.passes import PIPELINE, PassError, run
-from generator.passes.drop_dead import drop_dead
-from generator.passes.drop_views import drop_views
-from generator.passes.fold_pad import fold_pad
-from generator.passes.fuse_clamp import fuse_clamp
+from shoehorn_mcu import ops
+from shoehorn_mcu.importers import load
+from shoehorn_mcu.importers.tflite import import_tflite
+from shoehorn_mcu.ir import DType, Graph, Op, Quant, Tensor, TensorType, verify
+from shoehorn_mcu.passes import PIPELINE, PassError, run
+from shoehorn_mcu.passes.drop_dead import drop_dead
+from shoehorn_mcu.passes.drop_views import drop_views
+from shoehorn_mcu.passes.fold_pad import fold_pad
+from shoehorn_mcu.passes.fuse_clamp import fuse_clamp
 
 QUANT = Quant((0.0625,), (-5,))
 QUICK = [

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generator.errors import ShoehornError
-from generator.planner import place as module
-from generator.planner.bundles import Bundle, Piece, joined, load, profile
-from generator.planner.place import place
-from generator.planner.problem import ALIGNMENT
-from generator.planner.sweep import MOST_HEIGHT, Front, Manner, Start, Sweep
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.planner import place as module
+from shoehorn_mcu.planner.bundles import Bundle, Piece, joined, load, profile
+from shoehorn_mcu.planner.place import place
+from shoehorn_mcu.planner.problem import ALIGNMENT
+from shoehorn_mcu.planner.sweep import MOST_HEIGHT, Front, Manner, Start, Sweep
 
 
 def overlaps(bundles: Sequence[Bundle], bases: dict[str, int]) -> list[str]:

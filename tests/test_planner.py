@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generator.plan import Plan, Status
-from generator.planner import DELIVERY, DoesNotFit, Goal, OpSpec, Problem, Read, TensorSpec, check, make_plan
+from shoehorn_mcu.memory_plan import Plan, Status
+from shoehorn_mcu.planner import DELIVERY, DoesNotFit, Goal, OpSpec, Problem, Read, TensorSpec, check, make_plan
 
 
 def _window(tensor: str, out_rows: int, in_rows: int, height: int = 1) -> Read:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from compilers import GCC, SANITIZERS, WARNINGS, ZIG
 
-from generator import planner
+from shoehorn_mcu import planner
 
 PLANNER = Path(planner.__file__).parent
 WALKS = Path(__file__).parent / "c"

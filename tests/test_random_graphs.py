@@ -19,11 +19,11 @@ from random_graphs import random_graph, shrunk
 from random_plans import few_tries, plans, prepared, units_of
 from replay import Rows, replays
 
-from generator import ops
-from generator.ir import Graph, dump
-from generator.lower import lower
-from generator.ops import MODEL_OPS
-from generator.planner import Goal, check, make_plan
+from shoehorn_mcu import ops
+from shoehorn_mcu.ir import Graph, dump
+from shoehorn_mcu.lower import lower
+from shoehorn_mcu.ops import MODEL_OPS
+from shoehorn_mcu.planner import Goal, check, make_plan
 
 CHUNK = 100
 CHUNKS = 100

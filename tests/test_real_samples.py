@@ -15,9 +15,9 @@ from runtime import load_reference
 from shared import DATA, MODELS, needs_shared
 from test_reference_oracle import Oracle
 
-from generator import passes
-from generator.importers import load
-from generator.ir import Array
+from shoehorn_mcu import passes
+from shoehorn_mcu.importers import load
+from shoehorn_mcu.ir import Array
 
 Samples = tuple[Array, list[int]]
 

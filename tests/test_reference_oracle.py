@@ -10,10 +10,10 @@ from samples import random_inputs
 from shared import MODELS, ROAD, needs_shared
 from tflite_micro.python.tflite_micro import runtime
 
-from generator.importers import load
-from generator.importers.tflite import tensor_names
-from generator.ir import Array, Graph
-from generator.paths import MODELS as SHIPPED
+from shoehorn_mcu.importers import load
+from shoehorn_mcu.importers.tflite import tensor_names
+from shoehorn_mcu.ir import Array, Graph
+from shoehorn_mcu.paths import MODELS as SHIPPED
 
 LARGE_MACS = 50_000_000
 ARENA_BYTES = 256 << 20

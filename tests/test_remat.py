@@ -17,15 +17,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shared import DATA, needs_shared
 
-from generator.cli import main
-from generator.planner import remat
-from generator.planner.remat import Effort, Graph, GraphError, Status, rematerialise, retention, solver
-from generator.planner.remat.check import check
-from generator.planner.remat.graph import parse
-from generator.planner.remat.memory import duration, peak, pruned, working_set
-from generator.planner.remat.milestones import Milestones
-from generator.planner.remat.search import Search
-from generator.planner.remat.solver import Limit
+from shoehorn_mcu.cli import main
+from shoehorn_mcu.planner import remat
+from shoehorn_mcu.planner.remat import Effort, Graph, GraphError, Status, rematerialise, retention, solver
+from shoehorn_mcu.planner.remat.check import check
+from shoehorn_mcu.planner.remat.graph import parse
+from shoehorn_mcu.planner.remat.memory import duration, peak, pruned, working_set
+from shoehorn_mcu.planner.remat.milestones import Milestones
+from shoehorn_mcu.planner.remat.search import Search
+from shoehorn_mcu.planner.remat.solver import Limit
 
 KEYS = [
     "status",

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from row_problems import same
 
-from generator.plan import Editions, Outcome, Plan, Status
-from generator.planner import Goal, OpSpec, Problem, Read, TensorSpec, check, make_plan
-from generator.planner.editions import editions
-from generator.planner.flow import Event, Flow
-from generator.planner.place import load, place
-from generator.planner.rows import Share, _Layout, lay_out
+from shoehorn_mcu.memory_plan import Editions, Outcome, Plan, Status
+from shoehorn_mcu.planner import Goal, OpSpec, Problem, Read, TensorSpec, check, make_plan
+from shoehorn_mcu.planner.editions import editions
+from shoehorn_mcu.planner.flow import Event, Flow
+from shoehorn_mcu.planner.place import load, place
+from shoehorn_mcu.planner.rows import Share, _Layout, lay_out
 
 ROWS, LONG, SHORT = 8, 48, 12
 

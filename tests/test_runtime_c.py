@@ -16,8 +16,8 @@ from compilers import GCC, SANITIZERS, WARNINGS, ZIG, Compiler, each_compiler
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from generator.ops import fixed_point
-from generator.paths import RUNTIME_C
+from shoehorn_mcu.ops import fixed_point
+from shoehorn_mcu.paths import RUNTIME_C
 
 TESTS = Path(__file__).resolve().parent
 SOURCES = sorted(RUNTIME_C.glob("kernels/*/*_ref.c"))

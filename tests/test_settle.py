@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_again import problem_of
 
-from generator.planner.again import least, recomputed
-from generator.planner.flow import Event, Flow
-from generator.planner.modes import Modes
-from generator.planner.problem import OpSpec, Problem, Read, TensorSpec
-from generator.planner.remat.outcome import Effort
-from generator.planner.replay import replay
-from generator.planner.settle import _Links, _Settling, settled
+from shoehorn_mcu.planner.again import least, recomputed
+from shoehorn_mcu.planner.flow import Event, Flow
+from shoehorn_mcu.planner.modes import Modes
+from shoehorn_mcu.planner.problem import OpSpec, Problem, Read, TensorSpec
+from shoehorn_mcu.planner.remat.outcome import Effort
+from shoehorn_mcu.planner.replay import replay
+from shoehorn_mcu.planner.settle import _Links, _Settling, settled
 
 
 def orders(problem: Problem) -> list[list[Event]]:

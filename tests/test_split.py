@@ -19,13 +19,13 @@ from split_nets import split_nets
 from test_kernels import assert_same_bytes
 from test_reference_oracle import Oracle
 
-from generator import ops, passes
-from generator.importers import load
-from generator.ir import Graph, GraphError, Tensor
-from generator.ops import FirstPartial, NextPartial, Rescale, Reshape
-from generator.split import LEAST_CHANNELS, Block, blocks, chunk_sizes, chunkings, split
-from generator.stage import stages
-from generator.targets import Isa
+from shoehorn_mcu import ops, passes
+from shoehorn_mcu.importers import load
+from shoehorn_mcu.ir import Graph, GraphError, Tensor
+from shoehorn_mcu.ops import FirstPartial, NextPartial, Rescale, Reshape
+from shoehorn_mcu.split import LEAST_CHANNELS, Block, blocks, chunk_sizes, chunkings, split
+from shoehorn_mcu.stage import stages
+from shoehorn_mcu.targets import Isa
 
 
 def split_often(graph: Graph, rng: np.random.Generator, any_number: bool = False) -> tuple[Graph, int]:

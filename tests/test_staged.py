@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from shared import DATA, needs_shared
 from test_remat import State, budget_of, graph_of, graphs, shortest
 
-from generator.planner.remat import Graph, read, staged
-from generator.planner.remat.check import check
-from generator.planner.remat.graph import LIMIT
-from generator.planner.remat.memory import duration, peak, profile
-from generator.planner.remat.solver import Limit
+from shoehorn_mcu.planner.remat import Graph, read, staged
+from shoehorn_mcu.planner.remat.check import check
+from shoehorn_mcu.planner.remat.graph import LIMIT
+from shoehorn_mcu.planner.remat.memory import duration, peak, profile
+from shoehorn_mcu.planner.remat.solver import Limit
 
 
 def limit(deterministic: float = 20.0) -> Limit:

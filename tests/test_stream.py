@@ -14,8 +14,8 @@ from compilers import HOST, WARNINGS
 from conftest import Gen
 from shared import MODELS, needs_shared
 
-from generator.paths import MODELS as SHIPPED
-from host_tools.reference import Reference
+from shoehorn_mcu.host_tools.reference import Reference
+from shoehorn_mcu.paths import MODELS as SHIPPED
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from toy import Bench, Int8, Toy
 
-from host_tools import vectors
-from host_tools.bench import INSTRUCTIONS, MICROSECONDS, bench
-from host_tools.errors import HostError
-from host_tools.link import Link, Timing
-from host_tools.plan import Array, End, Plan, PlannedOp
-from host_tools.ports import Port
-from host_tools.validate import Validation, validate
+from shoehorn_mcu.host_tools import vectors
+from shoehorn_mcu.host_tools.bench import INSTRUCTIONS, MICROSECONDS, bench
+from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.host_tools.link import Link, Timing
+from shoehorn_mcu.host_tools.plan import Array, End, Plan, PlannedOp
+from shoehorn_mcu.host_tools.ports import Port
+from shoehorn_mcu.host_tools.validate import Validation, validate
 
 TOY = Toy()
 INPUT = End("image", (1, TOY.rows, TOY.row_bytes, 1), np.dtype(np.int8), TOY.inputs)

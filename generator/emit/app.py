@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from generator.emit import c
-from generator.emit.mlperf import Results, Task, Transform
-from generator.emit.unit import Unit
-from generator.ir import DType
-from generator.targets import Board
+from shoehorn_mcu.emit import c
+from shoehorn_mcu.emit.mlperf import Results, Task, Transform
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.ir import DType
+from shoehorn_mcu.targets import Board
 
 _TYPES = {DType.INT8: "SH_APP_INT8", DType.UINT8: "SH_APP_UINT8", DType.FLOAT32: "SH_APP_FLOAT32"}
 

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from generator.errors import ShoehornError
+from shoehorn_mcu.errors import ShoehornError
 
 Bundle = Mapping[str, bytes]
 """What a folder holds, by path below it, with forward slashes."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from generator.ir import Array
+from shoehorn_mcu.ir import Array
 
 TYPES: Mapping[str, str] = {
     "int8": "int8_t",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from generator import __version__
-from generator.emit.bundle import Bundle
-from generator.emit.model import model_c, model_h
-from generator.emit.unit import Unit
-from generator.emit.weights import Constants, weights_c, weights_h
-from generator.paths import RUNTIME_C
+from shoehorn_mcu import __version__
+from shoehorn_mcu.emit.bundle import Bundle
+from shoehorn_mcu.emit.model import model_c, model_h
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.emit.weights import Constants, weights_c, weights_h
+from shoehorn_mcu.paths import RUNTIME_C
 
 
 def runtime(unit: Unit) -> Bundle:

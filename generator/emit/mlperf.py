@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from generator.errors import ShoehornError
-from generator.ir import DType, Graph
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.ir import DType, Graph
 
 
 class Transform(IntEnum):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from generator.emit import c, ops, stream
-from generator.emit.unit import Unit
-from generator.emit.weights import Constants
-from generator.ir import TensorType
-from generator.plan import Ring
+from shoehorn_mcu.emit import c, ops, stream
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.emit.weights import Constants
+from shoehorn_mcu.ir import TensorType
+from shoehorn_mcu.memory_plan import Ring
 
 ARENA_ALIGNMENT = 16  # bytes; rings lie at multiples of 4 in it
 SLOT_BYTES = 4  # SH_SLOT_BYTES of sh_ring.h

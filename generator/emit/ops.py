@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from generator.emit import c
-from generator.emit.rows import Affine, Null, Place, Window, windows
-from generator.emit.unit import Unit
-from generator.emit.weights import Constants
-from generator.kernels.base import Value
-from generator.plan import Editions
-from generator.stage import Stage
+from shoehorn_mcu.emit import c
+from shoehorn_mcu.emit.rows import Affine, Null, Place, Window, windows
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.emit.weights import Constants
+from shoehorn_mcu.kernels.base import Value
+from shoehorn_mcu.memory_plan import Editions
+from shoehorn_mcu.stage import Stage
 
 _LOOP_FROM = 9  # places of one input; fewer are spelt out
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from generator.emit.unit import Unit
-from generator.plan import Step
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.memory_plan import Step
 
 
 def _ends(unit: Unit, tensors: Sequence[str]) -> list[Mapping[str, object]]:

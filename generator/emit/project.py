@@ -7,18 +7,18 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from generator.emit import app, mlperf
-from generator.emit.bundle import Bundle, digest
-from generator.emit.library import library
-from generator.emit.page import page
-from generator.emit.plan_json import plan_json
-from generator.emit.readme import readme
-from generator.emit.reference import reference_files
-from generator.emit.unit import Unit
-from generator.emit.weights import Constants
-from generator.errors import ShoehornError
-from generator.paths import FIRMWARE_TEMPLATES, RUNTIME_C
-from generator.targets import Board
+from shoehorn_mcu.emit import app, mlperf
+from shoehorn_mcu.emit.bundle import Bundle, digest
+from shoehorn_mcu.emit.library import library
+from shoehorn_mcu.emit.page import page
+from shoehorn_mcu.emit.plan_json import plan_json
+from shoehorn_mcu.emit.readme import readme
+from shoehorn_mcu.emit.reference import reference_files
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.emit.weights import Constants
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.paths import FIRMWARE_TEMPLATES, RUNTIME_C
+from shoehorn_mcu.targets import Board
 
 _FAMILIES = FIRMWARE_TEMPLATES / "families"
 _SKIPPED = {"__pycache__"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from generator.emit.unit import Unit
-from generator.targets import Board
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.targets import Board
 
 
 def _ends(unit: Unit, kind: str, tensors: tuple[str, ...]) -> list[str]:

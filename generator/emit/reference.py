@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from generator.ir import Array, Graph, Node, Tensor
-from generator.kernels import Value, choose
-from generator.ops import Reshape
-from generator.targets import Isa
+from shoehorn_mcu.ir import Array, Graph, Node, Tensor
+from shoehorn_mcu.kernels import Value, choose
+from shoehorn_mcu.ops import Reshape
+from shoehorn_mcu.targets import Isa
 
 FORMAT = 1
 _ALIGNMENT = 16  # of each constant in constants.bin, bytes

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from generator.emit import c, ops
-from generator.emit.unit import Unit
-from generator.plan import Editions
+from shoehorn_mcu.emit import c, ops
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.memory_plan import Editions
 
 SUMMARY = (
     "// The input arrives row by row and is never held whole. Nothing is allocated and nothing can fail;",

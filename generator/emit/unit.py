@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from generator.ir import Graph, TensorType
-from generator.plan import Plan, Ring
-from generator.stage import Stage
+from shoehorn_mcu.ir import Graph, TensorType
+from shoehorn_mcu.memory_plan import Plan, Ring
+from shoehorn_mcu.stage import Stage
 
 
 @dataclass(frozen=True, eq=False)

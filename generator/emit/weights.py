@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from generator.emit import c
-from generator.emit.unit import Unit
-from generator.ir import Array
+from shoehorn_mcu.emit import c
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.ir import Array
 
 
 @dataclass(frozen=True, eq=False)

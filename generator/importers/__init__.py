@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from generator.importers.fault import ImportFault, Unsupported
-from generator.importers.tflite import import_tflite
-from generator.ir import Graph
+from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.tflite import import_tflite
+from shoehorn_mcu.ir import Graph
 
 __all__ = ["IMPORTERS", "ImportFault", "Unsupported", "load"]
 

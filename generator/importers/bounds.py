@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from generator.importers.fault import ImportFault
-from generator.ir import Graph, Node, Op, TensorType
-from generator.ops import (
+from shoehorn_mcu.importers.fault import ImportFault
+from shoehorn_mcu.ir import Graph, Node, Op, TensorType
+from shoehorn_mcu.ops import (
     Add,
     AveragePool2d,
     Conv2d,
@@ -26,7 +26,7 @@ from generator.ops import (
     Sub,
     TransposeConv2d,
 )
-from generator.ops.fixed_point import quantize_multiplier
+from shoehorn_mcu.ops.fixed_point import quantize_multiplier
 
 SPAN = 255  # largest distance between two 8-bit values: of x from its zero point
 LIMIT = (1 << 31) - 1 - SPAN  # room for the zero point that is added at the end

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generator.errors import ShoehornError
+from shoehorn_mcu.errors import ShoehornError
 
 
 class ImportFault(ShoehornError):

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from generator.importers import bounds
-from generator.importers import tflite_elements as elements
-from generator.importers import tflite_layout as layout
-from generator.importers import tflite_linear as linear
-from generator.importers.fault import ImportFault, Unsupported
-from generator.importers.tflite_file import RawModel, RawOp, read
-from generator.importers.tflite_site import Part, Site
-from generator.importers.tflite_tensors import convert, quoted, unique_names
-from generator.ir import DType, Graph, GraphError, Op, Tensor, verify
-from generator.ops import (
+from shoehorn_mcu.importers import bounds
+from shoehorn_mcu.importers import tflite_elements as elements
+from shoehorn_mcu.importers import tflite_layout as layout
+from shoehorn_mcu.importers import tflite_linear as linear
+from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.tflite_file import RawModel, RawOp, read
+from shoehorn_mcu.importers.tflite_site import Part, Site
+from shoehorn_mcu.importers.tflite_tensors import convert, quoted, unique_names
+from shoehorn_mcu.ir import DType, Graph, GraphError, Op, Tensor, verify
+from shoehorn_mcu.ops import (
     Add,
     AveragePool2d,
     HardSwish,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from generator.importers.fault import ImportFault, Unsupported
-from generator.importers.tflite_linear import image, padding
-from generator.importers.tflite_options import (
+from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.tflite_linear import image, padding
+from shoehorn_mcu.importers.tflite_options import (
     ActivationOptions,
     FactorOptions,
     ReduceOptions,
     ResizeOptions,
     WindowOptions,
 )
-from generator.importers.tflite_site import (
+from shoehorn_mcu.importers.tflite_site import (
     Part,
     Site,
     axis_of,
@@ -23,8 +23,8 @@ from generator.importers.tflite_site import (
     quantised,
     same_quant,
 )
-from generator.ir import DType, Quant
-from generator.ops import (
+from shoehorn_mcu.ir import DType, Quant
+from shoehorn_mcu.ops import (
     Binary,
     Dequantize,
     LeakyRelu,

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from generator.importers.fault import ImportFault
-from generator.importers.tflite_options import READERS, Options
+from shoehorn_mcu.importers.fault import ImportFault
+from shoehorn_mcu.importers.tflite_options import READERS, Options
 
 _DAMAGE = (struct.error, ValueError, TypeError, IndexError, KeyError, OverflowError, AssertionError)
 """What the schema package raises on offsets, lengths and enum values that make no sense."""

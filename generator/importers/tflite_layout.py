@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from generator.importers.fault import ImportFault, Unsupported
-from generator.importers.tflite_options import ConcatOptions, SplitOptions, StridedSliceOptions
-from generator.importers.tflite_site import Part, Site, axis_of, plain, quantised, same_quant
-from generator.importers.tflite_tensors import quoted
-from generator.ir import DType, Tensor
-from generator.ops import Concat, Pad, Reshape, Slice, Transpose
+from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.tflite_options import ConcatOptions, SplitOptions, StridedSliceOptions
+from shoehorn_mcu.importers.tflite_site import Part, Site, axis_of, plain, quantised, same_quant
+from shoehorn_mcu.importers.tflite_tensors import quoted
+from shoehorn_mcu.ir import DType, Tensor
+from shoehorn_mcu.ops import Concat, Pad, Reshape, Slice, Transpose
 
 MOVABLE = (DType.INT8, DType.UINT8, DType.FLOAT32)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from generator.importers.fault import ImportFault, Unsupported
-from generator.importers.tflite_options import DenseOptions, Scheme, WindowOptions
-from generator.importers.tflite_site import Part, Site, clamp, int8, positive, weights
-from generator.importers.tflite_tensors import quoted
-from generator.ir import DType, Op, Tensor, TensorType
-from generator.ops import Conv2d, Dense, DepthwiseConv2d, Padding, Reshape, TransposeConv2d
+from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.tflite_options import DenseOptions, Scheme, WindowOptions
+from shoehorn_mcu.importers.tflite_site import Part, Site, clamp, int8, positive, weights
+from shoehorn_mcu.importers.tflite_tensors import quoted
+from shoehorn_mcu.ir import DType, Op, Tensor, TensorType
+from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Padding, Reshape, TransposeConv2d
 
 
 def same_padding(size: int, kernel: int, stride: int, dilation: int = 1) -> tuple[int, int]:

@@ -8,11 +8,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from generator.importers.fault import ImportFault, Unsupported
-from generator.importers.tflite_options import Activation, Options
-from generator.importers.tflite_tensors import quoted
-from generator.ir import Array, DType, Op, Quant, Tensor, TensorType
-from generator.ops import Clamp
+from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.tflite_options import Activation, Options
+from shoehorn_mcu.importers.tflite_tensors import quoted
+from shoehorn_mcu.ir import Array, DType, Op, Quant, Tensor, TensorType
+from shoehorn_mcu.ops import Clamp
 
 T = TypeVar("T", bound=Options)
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from generator.importers.fault import ImportFault, Unsupported
-from generator.importers.tflite_file import RawTensor
-from generator.ir import Array, DType, Quant, Tensor, TensorType
+from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.tflite_file import RawTensor
+from shoehorn_mcu.ir import Array, DType, Quant, Tensor, TensorType
 
 DTYPES = {d.name: d for d in DType}
 """The schema happens to use our names in capitals."""

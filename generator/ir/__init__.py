@@ -1,8 +1,8 @@
 """The intermediate representation: plain frozen values over numpy, nothing else."""
 
-from generator.ir.dump import dump
-from generator.ir.graph import Graph, GraphError, Node, Op, Signature, Tensor, verify
-from generator.ir.types import Array, DType, Quant, TensorType
+from shoehorn_mcu.ir.dump import dump
+from shoehorn_mcu.ir.graph import Graph, GraphError, Node, Op, Signature, Tensor, verify
+from shoehorn_mcu.ir.types import Array, DType, Quant, TensorType
 
 __all__ = [
     "Array",

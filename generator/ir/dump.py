@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from generator.ir.graph import Graph, Op
+from shoehorn_mcu.ir.graph import Graph, Op
 
 _OPERANDS = {field.name for field in dataclasses.fields(Op)}
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from generator.ir.graph import Graph, Op
+from shoehorn_mcu.ir.graph import Graph, Op
 
 
 def readers(graph: Graph) -> Mapping[str, tuple[Op, ...]]:

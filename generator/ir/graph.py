@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from generator.errors import ShoehornError
-from generator.ir.types import Array, TensorType
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.ir.types import Array, TensorType
 
 
 class GraphError(ShoehornError):

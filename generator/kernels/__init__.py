@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from generator.errors import ShoehornError
-from generator.ir import Node
-from generator.kernels import conv, elementwise, layout, partial, pool, resize, unary
-from generator.kernels.base import Kernel, Value
-from generator.targets import Isa
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels import conv, elementwise, layout, partial, pool, resize, unary
+from shoehorn_mcu.kernels.base import Kernel, Value
+from shoehorn_mcu.targets import Isa
 
 # Rows of one op and instruction set are tried in order: special cases stand above the general row.
 CATALOGUE: tuple[Kernel, ...] = (

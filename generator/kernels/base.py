@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from generator.ir import Array, Node, Op
-from generator.kernels.work import Work
-from generator.targets import Isa
+from shoehorn_mcu.ir import Array, Node, Op
+from shoehorn_mcu.kernels.work import Work
+from shoehorn_mcu.targets import Isa
 
 Value = int | float | Array | None
 """A member of a parameters struct: a number, a constant array, or a null pointer."""

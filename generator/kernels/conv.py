@@ -9,12 +9,12 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from generator.ir import DType, Node
-from generator.kernels.base import Kernel, Value
-from generator.kernels.operands import all_s8, are, data
-from generator.kernels.work import LANES, Work, dots, elements, inside, rests
-from generator.ops import Conv2d, Dense, DepthwiseConv2d, TransposeConv2d
-from generator.ops.conv import Window, conv_scales, dense_scales, folded_bias
+from shoehorn_mcu.ir import DType, Node
+from shoehorn_mcu.kernels.base import Kernel, Value
+from shoehorn_mcu.kernels.operands import all_s8, are, data
+from shoehorn_mcu.kernels.work import LANES, Work, dots, elements, inside, rests
+from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, TransposeConv2d
+from shoehorn_mcu.ops.conv import Window, conv_scales, dense_scales, folded_bias
 
 
 def _linear_s8(node: Node) -> bool:

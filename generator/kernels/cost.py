@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from statistics import median
 
-from generator.kernels.base import Kernel
-from generator.kernels.work import Work
+from shoehorn_mcu.kernels.base import Kernel
+from shoehorn_mcu.kernels.work import Work
 
 TABLE = Path(__file__).with_name("costs.json")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import cast
 
-from generator.ir import Node
-from generator.kernels.base import Kernel, Value
-from generator.kernels.operands import all_s8, broadcast, element_by_element
-from generator.kernels.work import Work
-from generator.ops import Add, Binary, Maximum, Minimum, Mul, Prelu, Sub
-from generator.ops.elementwise import add_params, mul_scale, prelu_scales, sub_params
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels.base import Kernel, Value
+from shoehorn_mcu.kernels.operands import all_s8, broadcast, element_by_element
+from shoehorn_mcu.kernels.work import Work
+from shoehorn_mcu.ops import Add, Binary, Maximum, Minimum, Mul, Prelu, Sub
+from shoehorn_mcu.ops.elementwise import add_params, mul_scale, prelu_scales, sub_params
 
 
 def _binary(node: Node) -> dict[str, Value]:

@@ -6,12 +6,12 @@ from typing import cast
 
 import numpy as np
 
-from generator.ir import Node
-from generator.kernels.base import Kernel, Value
-from generator.kernels.operands import element_bytes, same_dtype
-from generator.kernels.work import Work, copied
-from generator.ops import Concat, Pad, Slice, Transpose
-from generator.ops.rules import as_4d
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels.base import Kernel, Value
+from shoehorn_mcu.kernels.operands import element_bytes, same_dtype
+from shoehorn_mcu.kernels.work import Work, copied
+from shoehorn_mcu.ops import Concat, Pad, Slice, Transpose
+from shoehorn_mcu.ops.rules import as_4d
 
 
 def _pad(node: Node) -> dict[str, Value]:

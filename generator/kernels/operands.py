@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from generator.ir import Array, DType, Node, Tensor
-from generator.kernels.base import Value
+from shoehorn_mcu.ir import Array, DType, Node, Tensor
+from shoehorn_mcu.kernels.base import Value
 
 
 def data(tensor: Tensor) -> Array:

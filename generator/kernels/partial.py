@@ -6,12 +6,12 @@ from typing import cast
 
 import numpy as np
 
-from generator.ir import DType, Node, Tensor
-from generator.kernels.base import Kernel, Value
-from generator.kernels.conv import window_work
-from generator.kernels.operands import are, data, element_by_element
-from generator.kernels.work import Work
-from generator.ops import FirstPartial, NextPartial, Rescale
+from shoehorn_mcu.ir import DType, Node, Tensor
+from shoehorn_mcu.kernels.base import Kernel, Value
+from shoehorn_mcu.kernels.conv import window_work
+from shoehorn_mcu.kernels.operands import are, data, element_by_element
+from shoehorn_mcu.kernels.work import Work
+from shoehorn_mcu.ops import FirstPartial, NextPartial, Rescale
 
 
 def _operands(node: Node) -> tuple[Tensor, Tensor]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import cast
 
-from generator.ir import Node
-from generator.kernels.base import Kernel, Value
-from generator.kernels.operands import all_s8
-from generator.kernels.work import BLOCK, Work, by_blocks, elements, inside
-from generator.ops import AveragePool2d, MaxPool2d, Mean, Pool2d, Softmax
-from generator.ops.pool import mean_params, softmax_params
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels.base import Kernel, Value
+from shoehorn_mcu.kernels.operands import all_s8
+from shoehorn_mcu.kernels.work import BLOCK, Work, by_blocks, elements, inside
+from shoehorn_mcu.ops import AveragePool2d, MaxPool2d, Mean, Pool2d, Softmax
+from shoehorn_mcu.ops.pool import mean_params, softmax_params
 
 
 def _pool2d(node: Node) -> dict[str, Value]:

@@ -6,12 +6,12 @@ from typing import cast
 
 import numpy as np
 
-from generator.ir import Array, Node
-from generator.kernels.base import Kernel, Value
-from generator.kernels.operands import all_s8, element_bytes, same_dtype
-from generator.kernels.work import Work, copied
-from generator.ops import ResizeBilinear, ResizeNearest
-from generator.ops.resize import BilinearTaps, bilinear_taps, nearest_taps
+from shoehorn_mcu.ir import Array, Node
+from shoehorn_mcu.kernels.base import Kernel, Value
+from shoehorn_mcu.kernels.operands import all_s8, element_bytes, same_dtype
+from shoehorn_mcu.kernels.work import Work, copied
+from shoehorn_mcu.ops import ResizeBilinear, ResizeNearest
+from shoehorn_mcu.ops.resize import BilinearTaps, bilinear_taps, nearest_taps
 
 
 def _nearest(node: Node) -> dict[str, Value]:

@@ -6,11 +6,11 @@ from typing import cast
 
 import numpy as np
 
-from generator.ir import DType, Node
-from generator.kernels.base import Kernel, Value
-from generator.kernels.operands import are, element_by_element
-from generator.kernels.work import Work, elements
-from generator.ops import (
+from shoehorn_mcu.ir import DType, Node
+from shoehorn_mcu.kernels.base import Kernel, Value
+from shoehorn_mcu.kernels.operands import are, element_by_element
+from shoehorn_mcu.kernels.work import Work, elements
+from shoehorn_mcu.ops import (
     Dequantize,
     HardSwish,
     LeakyRelu,
@@ -22,7 +22,7 @@ from generator.ops import (
     Tanh,
     Unary,
 )
-from generator.ops.unary import dtype_bounds
+from shoehorn_mcu.ops.unary import dtype_bounds
 
 _EIGHT_BITS = (DType.INT8, DType.UINT8)
 

@@ -1,13 +1,13 @@
 """What every op means, without any target: attributes, shapes, rows, and a numpy reference."""
 
-from generator.ir import Op
-from generator.ops.conv import Clamp, Conv2d, Dense, DepthwiseConv2d, Padding, TransposeConv2d
-from generator.ops.elementwise import Add, Binary, Maximum, Minimum, Mul, Prelu, Sub
-from generator.ops.layout import Concat, Pad, Reshape, Slice, Transpose
-from generator.ops.partial import FirstPartial, NextPartial, Rescale
-from generator.ops.pool import AveragePool2d, MaxPool2d, Mean, Pool2d, Softmax
-from generator.ops.resize import Resize, ResizeBilinear, ResizeNearest
-from generator.ops.unary import (
+from shoehorn_mcu.ir import Op
+from shoehorn_mcu.ops.conv import Clamp, Conv2d, Dense, DepthwiseConv2d, Padding, TransposeConv2d
+from shoehorn_mcu.ops.elementwise import Add, Binary, Maximum, Minimum, Mul, Prelu, Sub
+from shoehorn_mcu.ops.layout import Concat, Pad, Reshape, Slice, Transpose
+from shoehorn_mcu.ops.partial import FirstPartial, NextPartial, Rescale
+from shoehorn_mcu.ops.pool import AveragePool2d, MaxPool2d, Mean, Pool2d, Softmax
+from shoehorn_mcu.ops.resize import Resize, ResizeBilinear, ResizeNearest
+from shoehorn_mcu.ops.unary import (
     Dequantize,
     HardSwish,
     LeakyRelu,

@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from generator.ir import Array, Op, Signature, TensorType
-from generator.ops.fixed_point import Floats, quantize_multipliers, rescale
-from generator.ops.rules import refuse, want, want_rank, window_count, window_rows
+from shoehorn_mcu.ir import Array, Op, Signature, TensorType
+from shoehorn_mcu.ops.fixed_point import Floats, quantize_multipliers, rescale
+from shoehorn_mcu.ops.rules import refuse, want, want_rank, window_count, window_rows
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from generator.ir import Array, Op, Signature, TensorType
-from generator.ops.conv import Clamp
-from generator.ops.fixed_point import Ints, Scale, quantize_multiplier, rescale
-from generator.ops.rules import broadcast_rows, broadcast_shape, refuse, want
+from shoehorn_mcu.ir import Array, Op, Signature, TensorType
+from shoehorn_mcu.ops.conv import Clamp
+from shoehorn_mcu.ops.fixed_point import Ints, Scale, quantize_multiplier, rescale
+from shoehorn_mcu.ops.rules import broadcast_rows, broadcast_shape, refuse, want
 
 
 class AddParams(NamedTuple):

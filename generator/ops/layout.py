@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from generator.ir import Array, Op, Signature, TensorType
-from generator.ops.rules import as_4d, refuse, want
+from shoehorn_mcu.ir import Array, Op, Signature, TensorType
+from shoehorn_mcu.ops.rules import as_4d, refuse, want
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

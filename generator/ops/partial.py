@@ -13,10 +13,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from generator.ir import Array, DType, Op, Signature, TensorType
-from generator.ops.conv import Clamp, Window
-from generator.ops.fixed_point import Floats, rescale
-from generator.ops.rules import refuse, want, want_rank
+from shoehorn_mcu.ir import Array, DType, Op, Signature, TensorType
+from shoehorn_mcu.ops.conv import Clamp, Window
+from shoehorn_mcu.ops.fixed_point import Floats, rescale
+from shoehorn_mcu.ops.rules import refuse, want, want_rank
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

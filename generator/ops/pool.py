@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from generator.ir import Array, Op, Signature, TensorType
-from generator.ops import fixed_point
-from generator.ops.conv import Clamp, Padding
-from generator.ops.fixed_point import Ints, Scale, divide_by_pot, quantize_multiplier, rescale
-from generator.ops.rules import as_4d, refuse, want, want_rank, window_count, window_rows
+from shoehorn_mcu.ir import Array, Op, Signature, TensorType
+from shoehorn_mcu.ops import fixed_point
+from shoehorn_mcu.ops.conv import Clamp, Padding
+from shoehorn_mcu.ops.fixed_point import Ints, Scale, divide_by_pot, quantize_multiplier, rescale
+from shoehorn_mcu.ops.rules import as_4d, refuse, want, want_rank, window_count, window_rows
 
 
 class SoftmaxParams(NamedTuple):

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from generator.ir import Array, Op, Signature, TensorType
-from generator.ops.fixed_point import Ints
-from generator.ops.rules import refuse, want, want_rank
+from shoehorn_mcu.ir import Array, Op, Signature, TensorType
+from shoehorn_mcu.ops.fixed_point import Ints
+from shoehorn_mcu.ops.rules import refuse, want, want_rank
 
 
 class BilinearTaps(NamedTuple):

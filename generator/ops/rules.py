@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generator.ir import GraphError, Op, Signature, TensorType
+from shoehorn_mcu.ir import GraphError, Op, Signature, TensorType
 
 
 def refuse(op: Op, why: str) -> GraphError:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from generator.ir import Array, DType, Op, Signature, TensorType
-from generator.ops import fixed_point
-from generator.ops.fixed_point import Ints, Scale, divide_by_pot, input_radius, quantize_multiplier, rescale
-from generator.ops.rules import want
+from shoehorn_mcu.ir import Array, DType, Op, Signature, TensorType
+from shoehorn_mcu.ops import fixed_point
+from shoehorn_mcu.ops.fixed_point import Ints, Scale, divide_by_pot, input_radius, quantize_multiplier, rescale
+from shoehorn_mcu.ops.rules import want
 
 
 def dtype_bounds(dtype: DType) -> tuple[int, int]:

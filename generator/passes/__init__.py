@@ -6,13 +6,13 @@ import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from generator.errors import ShoehornError
-from generator.ir import Graph, verify
-from generator.passes.drop_dead import drop_dead
-from generator.passes.drop_views import drop_views
-from generator.passes.fold_constant_channels import fold_constant_channels
-from generator.passes.fold_pad import fold_pad
-from generator.passes.fuse_clamp import fuse_clamp
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.ir import Graph, verify
+from shoehorn_mcu.passes.drop_dead import drop_dead
+from shoehorn_mcu.passes.drop_views import drop_views
+from shoehorn_mcu.passes.fold_constant_channels import fold_constant_channels
+from shoehorn_mcu.passes.fold_pad import fold_pad
+from shoehorn_mcu.passes.fuse_clamp import fuse_clamp
 
 __all__ = ["PIPELINE", "Pass", "PassError", "PassRecord", "run"]
 

@@ -13,8 +13,8 @@ from typing import cast
 
 import numpy as np
 
-from generator.ir import Graph, Node, Op
-from generator.ops import (
+from shoehorn_mcu.ir import Graph, Node, Op
+from shoehorn_mcu.ops import (
     Add,
     AveragePool2d,
     Concat,
@@ -41,9 +41,9 @@ from generator.ops import (
     Tanh,
     Transpose,
 )
-from generator.ops.fixed_point import Ints
-from generator.passes.channel_ranges import Range
-from generator.passes.linear import Bools, Linear, linear
+from shoehorn_mcu.ops.fixed_point import Ints
+from shoehorn_mcu.passes.channel_ranges import Range
+from shoehorn_mcu.passes.linear import Bools, Linear, linear
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,8 @@ from typing import cast
 
 import numpy as np
 
-from generator.ir import Array, DType, Graph, Node, Op, Tensor, TensorType
-from generator.ops import (
+from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Tensor, TensorType
+from shoehorn_mcu.ops import (
     Add,
     AveragePool2d,
     Clamp,
@@ -43,9 +43,9 @@ from generator.ops import (
     Transpose,
     Unary,
 )
-from generator.ops.fixed_point import Floats, Ints
-from generator.ops.unary import dtype_bounds
-from generator.passes.linear import LINEAR, Bools, linear, requantise
+from shoehorn_mcu.ops.fixed_point import Floats, Ints
+from shoehorn_mcu.ops.unary import dtype_bounds
+from shoehorn_mcu.passes.linear import LINEAR, Bools, linear, requantise
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from generator.ir import Graph, Op
-from generator.ir.edit import with_ops
+from shoehorn_mcu.ir import Graph, Op
+from shoehorn_mcu.ir.edit import with_ops
 
 
 def drop_dead(graph: Graph) -> Graph:

@@ -9,12 +9,12 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from generator.ir import Graph, Node, Op, Tensor
-from generator.ir.edit import only_reader, readers, with_ops
-from generator.ops import DepthwiseConv2d, Pad, Reshape, Slice, TransposeConv2d
-from generator.passes.channel_needs import Reads, needs, reads
-from generator.passes.channel_ranges import ranges
-from generator.passes.linear import LINEAR, Bools
+from shoehorn_mcu.ir import Graph, Node, Op, Tensor
+from shoehorn_mcu.ir.edit import only_reader, readers, with_ops
+from shoehorn_mcu.ops import DepthwiseConv2d, Pad, Reshape, Slice, TransposeConv2d
+from shoehorn_mcu.passes.channel_needs import Reads, needs, reads
+from shoehorn_mcu.passes.channel_ranges import ranges
+from shoehorn_mcu.passes.linear import LINEAR, Bools
 
 T = TypeVar("T")
 

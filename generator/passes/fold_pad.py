@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from generator.ir import Graph, Node, Op
-from generator.ir.edit import only_reader, readers, with_ops
-from generator.ops import Conv2d, DepthwiseConv2d, Pad, Padding
+from shoehorn_mcu.ir import Graph, Node, Op
+from shoehorn_mcu.ir.edit import only_reader, readers, with_ops
+from shoehorn_mcu.ops import Conv2d, DepthwiseConv2d, Pad, Padding
 
 
 def fold_pad(graph: Graph) -> Graph:

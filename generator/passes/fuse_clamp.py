@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from generator.ir import DType, Graph, Node, Op
-from generator.ir.edit import only_reader, readers, with_ops
-from generator.ops import Binary, Clamp, Conv2d, Dense, DepthwiseConv2d, Pool2d, TransposeConv2d, Unary
+from shoehorn_mcu.ir import DType, Graph, Node, Op
+from shoehorn_mcu.ir.edit import only_reader, readers, with_ops
+from shoehorn_mcu.ops import Binary, Clamp, Conv2d, Dense, DepthwiseConv2d, Pool2d, TransposeConv2d, Unary
 
 Clamped = Conv2d | DepthwiseConv2d | TransposeConv2d | Dense | Binary | Pool2d
 

@@ -13,10 +13,10 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from generator.ir import Node, Op
-from generator.ops import Conv2d, Dense, DepthwiseConv2d, TransposeConv2d
-from generator.ops.conv import conv_scales
-from generator.ops.fixed_point import Floats, Ints, rescale
+from shoehorn_mcu.ir import Node, Op
+from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, TransposeConv2d
+from shoehorn_mcu.ops.conv import conv_scales
+from shoehorn_mcu.ops.fixed_point import Floats, Ints, rescale
 
 Bools = NDArray[np.bool_]
 

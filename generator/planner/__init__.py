@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
 
-from generator.errors import ShoehornError
-from generator.plan import DELIVERY, Plan, Status
-from generator.planner.candidates import Candidates
-from generator.planner.check import check
-from generator.planner.problem import ALIGNMENT, Block, OpSpec, Problem, Read, TensorSpec, Way
-from generator.planner.rows import alive_at
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.memory_plan import DELIVERY, Plan, Status
+from shoehorn_mcu.planner.candidates import Candidates
+from shoehorn_mcu.planner.check import check
+from shoehorn_mcu.planner.problem import ALIGNMENT, Block, OpSpec, Problem, Read, TensorSpec, Way
+from shoehorn_mcu.planner.rows import alive_at
 
 _NAME = 60  # characters of a name in a message
 _FASTEST = "the fastest plan tried that fits"

@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from operator import itemgetter
 from time import monotonic
 
-from generator.plan import DELIVERY
-from generator.planner.clones import lowest
-from generator.planner.flow import Event, Flow
-from generator.planner.levels import NODES, PHASES, REORDER, Level, levels, steps_of
-from generator.planner.problem import Problem
-from generator.planner.remat.memory import peak, runs
-from generator.planner.remat.outcome import Effort
-from generator.planner.remat.search import Phase
-from generator.planner.remat.solver import Limit
-from generator.planner.replay import pruned, replay
-from generator.planner.retained import MOST_NODES, retained, windowed
-from generator.planner.retrace import guess
-from generator.planner.stepgraph import step_graph
+from shoehorn_mcu.memory_plan import DELIVERY
+from shoehorn_mcu.planner.clones import lowest
+from shoehorn_mcu.planner.flow import Event, Flow
+from shoehorn_mcu.planner.levels import NODES, PHASES, REORDER, Level, levels, steps_of
+from shoehorn_mcu.planner.problem import Problem
+from shoehorn_mcu.planner.remat.memory import peak, runs
+from shoehorn_mcu.planner.remat.outcome import Effort
+from shoehorn_mcu.planner.remat.search import Phase
+from shoehorn_mcu.planner.remat.solver import Limit
+from shoehorn_mcu.planner.replay import pruned, replay
+from shoehorn_mcu.planner.retained import MOST_NODES, retained, windowed
+from shoehorn_mcu.planner.retrace import guess
+from shoehorn_mcu.planner.stepgraph import step_graph
 
 _TRIES_PER_SECOND = 60  # sequences weighed before the search
 _SEARCH_SHARE = 0.6  # of the seconds

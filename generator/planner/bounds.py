@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from generator.planner import ways
-from generator.planner.flow import Flow
-from generator.planner.problem import Block
-from generator.planner.space import NEVER, Group, Space, minimax
+from shoehorn_mcu.planner import ways
+from shoehorn_mcu.planner.flow import Flow
+from shoehorn_mcu.planner.problem import Block
+from shoehorn_mcu.planner.space import NEVER, Group, Space, minimax
 
 _FEW = 3000  # choices of composites in a group, to try them all
 

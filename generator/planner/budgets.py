@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from generator.plan import Plan
-from generator.planner.again import Order, between, least, nearer
-from generator.planner.flow import Event, Flow
-from generator.planner.remat.outcome import Effort
-from generator.planner.retained import MOST_NODES
+from shoehorn_mcu.memory_plan import Plan
+from shoehorn_mcu.planner.again import Order, between, least, nearer
+from shoehorn_mcu.planner.flow import Event, Flow
+from shoehorn_mcu.planner.remat.outcome import Effort
+from shoehorn_mcu.planner.retained import MOST_NODES
 
 _LEAST_SECONDS, _MOST_SECONDS, _ROWS_PER_SECOND = 1.2, 20.0, 120  # of effort for orders of their own
 _PATIENCE = 20  # times as long by the clock, so that effort decides on any machine

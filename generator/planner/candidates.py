@@ -8,18 +8,18 @@ from functools import cached_property
 from itertools import pairwise
 from time import perf_counter
 
-from generator.plan import Cascade, Outcome, Plan, Status
-from generator.planner import greedy
-from generator.planner.again import least, reordered, tightest, work_once
-from generator.planner.budgets import Budgets
-from generator.planner.cascade import Composite, applied
-from generator.planner.flow import Event, Flow
-from generator.planner.modes import Found, Modes
-from generator.planner.problem import Problem
-from generator.planner.replay import replay
-from generator.planner.rows import Layout, fullest_step, lay_out
-from generator.planner.settle import settled
-from generator.planner.space import Space
+from shoehorn_mcu.memory_plan import Cascade, Outcome, Plan, Status
+from shoehorn_mcu.planner import greedy
+from shoehorn_mcu.planner.again import least, reordered, tightest, work_once
+from shoehorn_mcu.planner.budgets import Budgets
+from shoehorn_mcu.planner.cascade import Composite, applied
+from shoehorn_mcu.planner.flow import Event, Flow
+from shoehorn_mcu.planner.modes import Found, Modes
+from shoehorn_mcu.planner.problem import Problem
+from shoehorn_mcu.planner.replay import replay
+from shoehorn_mcu.planner.rows import Layout, fullest_step, lay_out
+from shoehorn_mcu.planner.settle import settled
+from shoehorn_mcu.planner.space import Space
 
 _SPARE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the capacity: rows may not pack to the last byte
 _LONG = 4  # ops between a tensor's writer and its last reader: more than a residual block has

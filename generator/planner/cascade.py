@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
-from generator.plan import Ring, Scratch, Step
-from generator.planner.problem import ALIGNMENT, Block, OpSpec, Problem, Read, TensorSpec, Way
+from shoehorn_mcu.memory_plan import Ring, Scratch, Step
+from shoehorn_mcu.planner.problem import ALIGNMENT, Block, OpSpec, Problem, Read, TensorSpec, Way
 
 _SCRATCH = ""  # the part that holds it; no tensor has this name
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from generator.plan import Plan, Ring, Scratch, Step
-from generator.planner.problem import OpSpec, Problem, TensorSpec
+from shoehorn_mcu.memory_plan import Plan, Ring, Scratch, Step
+from shoehorn_mcu.planner.problem import OpSpec, Problem, TensorSpec
 
 _NOTHING = -1
 _SCRATCH = -2

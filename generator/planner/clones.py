@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from generator.planner.flow import Event, Flow
-from generator.planner.modes import Modes
-from generator.planner.problem import OpSpec, Problem, Read, TensorSpec
-from generator.planner.replay import pruned, replay
-from generator.planner.retrace import Retrace, retraces
+from shoehorn_mcu.planner.flow import Event, Flow
+from shoehorn_mcu.planner.modes import Modes
+from shoehorn_mcu.planner.problem import OpSpec, Problem, Read, TensorSpec
+from shoehorn_mcu.planner.replay import pruned, replay
+from shoehorn_mcu.planner.retrace import Retrace, retraces
 
 _MOST = 8  # retraces in one problem
 _DEAREST = 0.5  # of the whole work: what clones may cost together

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from generator.plan import Editions
-from generator.planner.flow import Event, Flow
+from shoehorn_mcu.memory_plan import Editions
+from shoehorn_mcu.planner.flow import Event, Flow
 
 Addresses = Mapping[str, Sequence[Sequence[int]]]
 """By tensor, by row: the address of each of its copies, in the order in which they are computed."""

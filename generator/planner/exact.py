@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import accumulate
 
-from generator.planner import ways
-from generator.planner.bounds import Bounds
-from generator.planner.flow import Flow
-from generator.planner.problem import Block
-from generator.planner.space import NEVER, Choice, Group, Space, least_path
+from shoehorn_mcu.planner import ways
+from shoehorn_mcu.planner.bounds import Bounds
+from shoehorn_mcu.planner.flow import Flow
+from shoehorn_mcu.planner.problem import Block
+from shoehorn_mcu.planner.space import NEVER, Choice, Group, Space, least_path
 
 _RUNS = 150_000  # of a group in one search
 _ALL_RUNS = 1_500_000  # of groups in searches, for all questions together

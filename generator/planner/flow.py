@@ -19,8 +19,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from generator.planner.problem import ALIGNMENT, OpSpec, Problem, Read
-from host_tools import cbuild
+from shoehorn_mcu.host_tools import cbuild
+from shoehorn_mcu.planner.problem import ALIGNMENT, OpSpec, Problem, Read
 
 _HERE = Path(__file__).parent
 _NO_LIMIT = 1 << 62

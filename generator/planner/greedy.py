@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
-from generator.plan import Outcome, Plan, Ring, Scratch, Status, Step
-from generator.planner.problem import ALIGNMENT, Problem
+from shoehorn_mcu.memory_plan import Outcome, Plan, Ring, Scratch, Status, Step
+from shoehorn_mcu.planner.problem import ALIGNMENT, Problem
 
 _WORK = 4_000_000  # pairs of blocks compared at most by the search over orders; about two seconds
 _TRIES = 200

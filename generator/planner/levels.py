@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import lru_cache
 from time import monotonic
 
-from generator.planner.flow import Event, Flow
-from generator.planner.remat.outcome import Effort
-from generator.planner.remat.search import WORK_PER_SECOND, Phase, Search
-from generator.planner.stepgraph import StepGraph, step_graph
+from shoehorn_mcu.planner.flow import Event, Flow
+from shoehorn_mcu.planner.remat.outcome import Effort
+from shoehorn_mcu.planner.remat.search import WORK_PER_SECOND, Phase, Search
+from shoehorn_mcu.planner.stepgraph import StepGraph, step_graph
 
 NODES = (800, 2500)  # bands of rows, about, from coarse to fine
 REORDER = Phase(hot=3e-5, cold=3e-8, share=0.15, copy=False)  # cool: the given order is good already

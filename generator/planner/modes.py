@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from generator.planner import ways
-from generator.planner.bounds import Bounds
-from generator.planner.exact import Exact
-from generator.planner.problem import Block, Problem
-from generator.planner.space import NEVER, Choice, Group, Space, least_path
+from shoehorn_mcu.planner import ways
+from shoehorn_mcu.planner.bounds import Bounds
+from shoehorn_mcu.planner.exact import Exact
+from shoehorn_mcu.planner.problem import Block, Problem
+from shoehorn_mcu.planner.space import NEVER, Choice, Group, Space, least_path
 
 _TRIES = 16
 _TRY = 0.01  # of the peak

@@ -17,12 +17,12 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import count, islice, pairwise, product
 
-from generator.errors import ShoehornError
-from generator.planner.allocate import Buffer, Problem, Status, allocate
-from generator.planner.allocate.solve import MOST_SEARCHED
-from generator.planner.bundles import Bundle, Piece, load, profile
-from generator.planner.problem import ALIGNMENT
-from generator.planner.sweep import MOST_HEIGHT, Front, Manner, Start, Sweep
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.planner.allocate import Buffer, Problem, Status, allocate
+from shoehorn_mcu.planner.allocate.solve import MOST_SEARCHED
+from shoehorn_mcu.planner.bundles import Bundle, Piece, load, profile
+from shoehorn_mcu.planner.problem import ALIGNMENT
+from shoehorn_mcu.planner.sweep import MOST_HEIGHT, Front, Manner, Start, Sweep
 
 _FIT_PAIRS = 500_000_000  # pairs of bundles, some 1/32 of which first fit compares; about a second
 _FIT_ROUNDS = 30  # for each first order

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from generator.plan import DELIVERY
+from shoehorn_mcu.memory_plan import DELIVERY
 
 ALIGNMENT = 4  # bytes; every ring and every scratch starts at a multiple
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from generator.errors import ShoehornError
-from generator.planner.flow import Event, Flow
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.planner.flow import Event, Flow
 
 
 class OrderFault(ShoehornError):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from generator.planner.remat import slots
-from generator.planner.remat.graph import LIMIT, Graph
-from generator.planner.remat.memory import Terms, duration
-from generator.planner.remat.solver import Limit
+from shoehorn_mcu.planner.remat import slots
+from shoehorn_mcu.planner.remat.graph import LIMIT, Graph
+from shoehorn_mcu.planner.remat.memory import Terms, duration
+from shoehorn_mcu.planner.remat.solver import Limit
 
 MOST_NODES = 1000  # of a graph that CP-SAT is asked about
 _OFFERS = ((8, 1), (30, 1))  # slots that an input waits before it is offered again, and how often

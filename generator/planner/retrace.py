@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from generator.planner.flow import Flow
-from generator.planner.remat.memory import profile
-from generator.planner.stepgraph import StepGraph
+from shoehorn_mcu.planner.flow import Flow
+from shoehorn_mcu.planner.remat.memory import profile
+from shoehorn_mcu.planner.stepgraph import StepGraph
 
 _DEEPEST = 10  # ops of a way back
 _MOST = 24  # retraces in one sequence

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import accumulate
 
-from generator.plan import Editions, Ring, Scratch, Step
-from generator.planner.bundles import Profile, profile
-from generator.planner.cascade import Composite
-from generator.planner.editions import editions
-from generator.planner.flow import Event, Flow, rigid
-from generator.planner.place import Bundle, Piece, load, place
-from generator.planner.problem import Problem
+from shoehorn_mcu.memory_plan import Editions, Ring, Scratch, Step
+from shoehorn_mcu.planner.bundles import Profile, profile
+from shoehorn_mcu.planner.cascade import Composite
+from shoehorn_mcu.planner.editions import editions
+from shoehorn_mcu.planner.flow import Event, Flow, rigid
+from shoehorn_mcu.planner.place import Bundle, Piece, load, place
+from shoehorn_mcu.planner.problem import Problem
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from generator.planner.flow import Event, Flow
-from generator.planner.replay import replay
+from shoehorn_mcu.planner.flow import Event, Flow
+from shoehorn_mcu.planner.replay import replay
 
 _PASSES = 2
 _FARTHEST = 2000  # places that a computation moves at one time

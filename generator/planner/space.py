@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from generator.planner import ways
-from generator.planner.flow import Event, Flow, Runner
-from generator.planner.problem import Block, Problem
+from shoehorn_mcu.planner import ways
+from shoehorn_mcu.planner.flow import Event, Flow, Runner
+from shoehorn_mcu.planner.problem import Block, Problem
 
 LONGEST = 48  # ops of a group at most; longer ones were never better on any model tried
 NEVER = 1 << 62

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from generator.planner.flow import Event, Flow
-from generator.planner.remat.graph import Graph
-from generator.planner.remat.memory import Terms
-from generator.planner.remat.search import COPIES
+from shoehorn_mcu.planner.flow import Event, Flow
+from shoehorn_mcu.planner.remat.graph import Graph
+from shoehorn_mcu.planner.remat.memory import Terms
+from shoehorn_mcu.planner.remat.search import COPIES
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from generator.planner.cascade import Composite, Pattern
-from generator.planner.flow import Flow
-from generator.planner.problem import Block, Problem
+from shoehorn_mcu.planner.cascade import Composite, Pattern
+from shoehorn_mcu.planner.flow import Flow
+from shoehorn_mcu.planner.problem import Block, Problem
 
 _BANDS = (1, 2, 3, 4, 6, 8)  # rows of a block's output, beside all of them
 

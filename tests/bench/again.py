@@ -19,18 +19,18 @@ from pathlib import Path
 from time import monotonic, process_time
 from typing import Any
 
-from generator import importers, ops, passes
-from generator.ir import Graph
-from generator.lower import lower
-from generator.plan import DELIVERY, Plan
-from generator.planner import DoesNotFit, Goal, Problem, make_plan
-from generator.planner.again import least, recomputed, reordered
-from generator.planner.flow import Event, Flow
-from generator.planner.modes import Modes
-from generator.planner.remat.outcome import Effort
-from generator.planner.replay import replay
-from generator.stage import stages
-from generator.targets import Isa
+from shoehorn_mcu import importers, ops, passes
+from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.lower import lower
+from shoehorn_mcu.memory_plan import DELIVERY, Plan
+from shoehorn_mcu.planner import DoesNotFit, Goal, Problem, make_plan
+from shoehorn_mcu.planner.again import least, recomputed, reordered
+from shoehorn_mcu.planner.flow import Event, Flow
+from shoehorn_mcu.planner.modes import Modes
+from shoehorn_mcu.planner.remat.outcome import Effort
+from shoehorn_mcu.planner.replay import replay
+from shoehorn_mcu.stage import stages
+from shoehorn_mcu.targets import Isa
 from tests.nets import Net
 from tests.shared import MODELS, ROAD
 

@@ -22,28 +22,28 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from generator import importers, passes, targets
-from generator.emit.bundle import write
-from generator.emit.names import library_name
-from generator.emit.project import project
-from generator.emit.unit import Unit
-from generator.emit.weights import constants
-from generator.ir import Graph
-from generator.kernels import cost
-from generator.lower import lower
-from generator.planner import DoesNotFit, Goal, make_plan
-from generator.predict import calls_of, rows_and_steps
-from generator.report import report, timeless
-from generator.stage import stages
-from host_tools import vectors
-from host_tools.bench import INSTRUCTIONS, bench
-from host_tools.build import build
-from host_tools.emulate import emulate
-from host_tools.errors import HostError
-from host_tools.link import Link
-from host_tools.plan import Plan
-from host_tools.ports import Port
-from host_tools.project import Project
+from shoehorn_mcu import importers, passes, targets
+from shoehorn_mcu.emit.bundle import write
+from shoehorn_mcu.emit.names import library_name
+from shoehorn_mcu.emit.project import project
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.emit.weights import constants
+from shoehorn_mcu.host_tools import vectors
+from shoehorn_mcu.host_tools.bench import INSTRUCTIONS, bench
+from shoehorn_mcu.host_tools.build import build
+from shoehorn_mcu.host_tools.emulate import emulate
+from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.host_tools.link import Link
+from shoehorn_mcu.host_tools.plan import Plan
+from shoehorn_mcu.host_tools.ports import Port
+from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.kernels import cost
+from shoehorn_mcu.lower import lower
+from shoehorn_mcu.planner import DoesNotFit, Goal, make_plan
+from shoehorn_mcu.predict import calls_of, rows_and_steps
+from shoehorn_mcu.report import report, timeless
+from shoehorn_mcu.stage import stages
 from tests.bench import micro
 from tests.bench.fit import Row, fitted, fitted_calls
 from tests.bench.shapes import shapes

@@ -19,9 +19,9 @@ from pathlib import Path
 from time import monotonic, process_time
 from typing import Any
 
-from generator.planner import remat
-from generator.planner.remat import memory
-from generator.planner.remat.check import check
+from shoehorn_mcu.planner import remat
+from shoehorn_mcu.planner.remat import memory
+from shoehorn_mcu.planner.remat.check import check
 from tests.shared import DATA, GEN
 
 

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from generator import targets
-from generator.planner import Goal
+from shoehorn_mcu import targets
+from shoehorn_mcu.planner import Goal
 from tests.bench import micro
 from tests.bench.costs import BOARDS, MICRO_SHARE, measure
 from tests.bench.shapes import shapes

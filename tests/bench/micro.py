@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from generator.ir import Graph, verify
+from shoehorn_mcu.ir import Graph, verify
 from tests.bench.micro_ops import FAMILIES
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from generator import ops
-from generator.ir import Array, DType, Graph, Op, Quant, Tensor, TensorType, verify
+from shoehorn_mcu import ops
+from shoehorn_mcu.ir import Array, DType, Graph, Op, Quant, Tensor, TensorType, verify
 
 Rng = np.random.Generator
 Operand = TensorType | tuple[TensorType, Array]

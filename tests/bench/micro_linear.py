@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from generator import ops
-from generator.ir import Array, DType, Graph, Quant, Tensor, TensorType, verify
+from shoehorn_mcu import ops
+from shoehorn_mcu.ir import Array, DType, Graph, Quant, Tensor, TensorType, verify
 from tests.bench.micro_graph import NONE, SAME, Operand, Rng, graph_of, s8
 
 

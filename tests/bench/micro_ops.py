@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from generator import ops
-from generator.ir import DType, Graph, Op, Quant, TensorType
+from shoehorn_mcu import ops
+from shoehorn_mcu.ir import DType, Graph, Op, Quant, TensorType
 from tests.bench.micro_graph import NONE, SAME, Rng, graph_of, s8
 from tests.bench.micro_linear import convs, dense, depthwise, partials, ragged_convs, transpose_convs
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from generator import ops
-from generator.ir import Graph
+from shoehorn_mcu import ops
+from shoehorn_mcu.ir import Graph
 from tests.bench.micro_graph import NONE, SAME, graph_of, s8
 from tests.bench.micro_linear import in_parts, linear
 

@@ -9,12 +9,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from generator.emit.page import parts
-from generator.emit.page.curve import Dot, pareto
-from generator.emit.page.data import as_data
-from generator.emit.page.picture import picture
-from generator.emit.unit import Unit
-from generator.predict import ruler
+from shoehorn_mcu.emit.page import parts
+from shoehorn_mcu.emit.page.curve import Dot, pareto
+from shoehorn_mcu.emit.page.data import as_data
+from shoehorn_mcu.emit.page.picture import picture
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.predict import ruler
 
 START = "<!doctype html>\n<!-- Written by Shoehorn -->\n"
 """How each page begins: what tells ours from a stranger's file."""

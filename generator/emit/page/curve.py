@@ -8,7 +8,7 @@ from html import escape
 from itertools import product
 from math import log
 
-from generator.emit.page.parts import table
+from shoehorn_mcu.emit.page.parts import table
 
 _WIDTH, _HEIGHT = 640, 300  # of the curve, in SVG units
 _LEFT, _RIGHT, _TOP, _BOTTOM = 78, 24, 20, 46

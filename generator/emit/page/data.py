@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from generator.emit.page.picture import Picture, Rectangle
-from generator.emit.unit import Unit
-from generator.plan import DELIVERY, Cascade
+from shoehorn_mcu.emit.page.picture import Picture, Rectangle
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.memory_plan import DELIVERY, Cascade
 
 
 def as_data(unit: Unit, seen: Picture) -> Mapping[str, object]:

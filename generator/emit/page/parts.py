@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from generator.emit.page.picture import Picture
+from shoehorn_mcu.emit.page.picture import Picture
 
 
 def facts(report: Mapping[str, Any], seen: Picture, basis: str) -> str:

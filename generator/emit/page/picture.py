@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from generator.emit.unit import Unit
-from generator.ops import Reshape
-from generator.plan import Step
-from generator.stage import Stage
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.memory_plan import Step
+from shoehorn_mcu.ops import Reshape
+from shoehorn_mcu.stage import Stage
 
 
 @dataclass(frozen=True)

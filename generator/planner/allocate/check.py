@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from generator.planner.allocate.problem import Buffer, Problem
+from shoehorn_mcu.planner.allocate.problem import Buffer, Problem
 
 _MOST_FAULTS = 20
 

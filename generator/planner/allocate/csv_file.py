@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from generator.errors import ShoehornError
-from generator.planner.allocate.problem import Buffer
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.planner.allocate.problem import Buffer
 
 COLUMNS = ("id", "lower", "upper", "size")
 _MOST_BYTES = 64 * 2**20  # of a file

@@ -10,8 +10,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from generator.planner.beside import beside
-from host_tools import cbuild
+from shoehorn_mcu.host_tools import cbuild
+from shoehorn_mcu.planner.beside import beside
 
 _HERE = Path(__file__).parent
 _SOURCES = ("greedy.c", "search.c", "sections.c")

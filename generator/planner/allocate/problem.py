@@ -8,7 +8,7 @@ from enum import Enum
 from functools import cached_property
 from itertools import pairwise
 
-from generator.errors import ShoehornError
+from shoehorn_mcu.errors import ShoehornError
 
 MOST_BYTES = 2**31 - 1  # of one buffer; no board has as much
 _LINE = 60  # characters of an id in a message

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from time import perf_counter
 
-from generator.errors import ShoehornError
-from generator.planner.allocate.native import Ending, Native, Sections
-from generator.planner.allocate.problem import Buffer, Problem, Result, Status
-from generator.planner.allocate.trials import Trial, orders, trials
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.planner.allocate.native import Ending, Native, Sections
+from shoehorn_mcu.planner.allocate.problem import Buffer, Problem, Result, Status
+from shoehorn_mcu.planner.allocate.trials import Trial, orders, trials
 
 WORK_PER_SECOND = 400_000_000  # of C's `work`, on one core of 2 to 3 GHz
 MOST_SEARCHED = 3000  # buffers; the search takes memory by their square, so more are placed greedily

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from generator.planner.allocate.native import Sections, Taste
-from generator.planner.allocate.problem import Buffer
+from shoehorn_mcu.planner.allocate.native import Sections, Taste
+from shoehorn_mcu.planner.allocate.problem import Buffer
 
 # Most instances fall to some short search or to none; only a long one can prove that there is nothing to be found.
 _FEWEST_NODES = 500

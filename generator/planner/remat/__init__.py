@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from time import monotonic
 
-from generator.planner.remat import retention, staged
-from generator.planner.remat.check import check
-from generator.planner.remat.graph import LIMIT, Graph, GraphError, quoted, read
-from generator.planner.remat.memory import duration, peak, working_set
-from generator.planner.remat.milestones import Milestones
-from generator.planner.remat.outcome import Effort, Outcome, SequenceFault, Status
-from generator.planner.remat.search import ANNEAL, COPIES, ORDER, QUICK, WORK_PER_SECOND, Search
-from generator.planner.remat.solver import Limit
+from shoehorn_mcu.planner.remat import retention, staged
+from shoehorn_mcu.planner.remat.check import check
+from shoehorn_mcu.planner.remat.graph import LIMIT, Graph, GraphError, quoted, read
+from shoehorn_mcu.planner.remat.memory import duration, peak, working_set
+from shoehorn_mcu.planner.remat.milestones import Milestones
+from shoehorn_mcu.planner.remat.outcome import Effort, Outcome, SequenceFault, Status
+from shoehorn_mcu.planner.remat.search import ANNEAL, COPIES, ORDER, QUICK, WORK_PER_SECOND, Search
+from shoehorn_mcu.planner.remat.solver import Limit
 
 _SEARCH_SHARE = 0.5  # of the seconds: what the walkers get, as work
 _BOUND_SHARE = 0.05  # each time: what CP-SAT gets, as deterministic time

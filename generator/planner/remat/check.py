@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from generator.planner.remat.graph import Graph
+from shoehorn_mcu.planner.remat.graph import Graph
 
 
 def check(graph: Graph, sequence: Sequence[int], budget: int, peak: int, duration: int) -> list[str]:

@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import Any
 
-from generator.errors import ShoehornError
+from shoehorn_mcu.errors import ShoehornError
 
 NodeId = int | str
 LIMIT = 1 << 62  # sizes and durations stay below

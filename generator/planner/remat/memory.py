@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from operator import add
 
-from generator.planner.remat.graph import Graph
+from shoehorn_mcu.planner.remat.graph import Graph
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from functools import cached_property
 
 from ortools.sat.python import cp_model
 
-from generator.planner.remat import solver
-from generator.planner.remat.graph import Graph
-from generator.planner.remat.memory import profile, pruned
-from generator.planner.remat.units import scaled
+from shoehorn_mcu.planner.remat import solver
+from shoehorn_mcu.planner.remat.graph import Graph
+from shoehorn_mcu.planner.remat.memory import profile, pruned
+from shoehorn_mcu.planner.remat.units import scaled
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from generator.errors import ShoehornError
+from shoehorn_mcu.errors import ShoehornError
 
 
 class Status(Enum):

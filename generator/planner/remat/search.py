@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from generator.errors import ShoehornError
-from generator.planner.remat.graph import Graph
-from generator.planner.remat.memory import PLAIN, Terms, duration
-from generator.planner.remat.units import scaled
-from host_tools import cbuild
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.host_tools import cbuild
+from shoehorn_mcu.planner.remat.graph import Graph
+from shoehorn_mcu.planner.remat.memory import PLAIN, Terms, duration
+from shoehorn_mcu.planner.remat.units import scaled
 
 # Array elements that a walker touches in a second of the slowest machine that is to give the same answers.
 WORK_PER_SECOND = 200_000_000

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 
 from ortools.sat.python import cp_model
 
-from generator.planner.remat import solver
-from generator.planner.remat.graph import LIMIT, Graph
-from generator.planner.remat.memory import PLAIN, Terms, last_readers, peak
-from generator.planner.remat.retention import Found
-from generator.planner.remat.units import scaled
+from shoehorn_mcu.planner.remat import solver
+from shoehorn_mcu.planner.remat.graph import LIMIT, Graph
+from shoehorn_mcu.planner.remat.memory import PLAIN, Terms, last_readers, peak
+from shoehorn_mcu.planner.remat.retention import Found
+from shoehorn_mcu.planner.remat.units import scaled
 
 
 def offered(

@@ -10,7 +10,7 @@ from time import monotonic
 
 from ortools.sat.python import cp_model
 
-from generator.planner.beside import beside
+from shoehorn_mcu.planner.beside import beside
 
 
 @dataclass

@@ -28,11 +28,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
-from generator.planner.remat import slots
-from generator.planner.remat.graph import Graph
-from generator.planner.remat.memory import Terms, duration, profile
-from generator.planner.remat.retention import Found
-from generator.planner.remat.solver import Limit
+from shoehorn_mcu.planner.remat import slots
+from shoehorn_mcu.planner.remat.graph import Graph
+from shoehorn_mcu.planner.remat.memory import Terms, duration, profile
+from shoehorn_mcu.planner.remat.retention import Found
+from shoehorn_mcu.planner.remat.solver import Limit
 
 Event = tuple[int, int]  # (stage, rank)
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from generator.planner.sweep.sweep import MOST_HEIGHT, Front, Manner, Start, Sweep
+from shoehorn_mcu.planner.sweep.sweep import MOST_HEIGHT, Front, Manner, Start, Sweep
 
 __all__ = ["MOST_HEIGHT", "Front", "Manner", "Start", "Sweep"]

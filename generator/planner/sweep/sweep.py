@@ -10,9 +10,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from generator.planner.beside import beside
-from generator.planner.bundles import Bundle, joined, profile
-from host_tools import cbuild
+from shoehorn_mcu.host_tools import cbuild
+from shoehorn_mcu.planner.beside import beside
+from shoehorn_mcu.planner.bundles import Bundle, joined, profile
 
 _HERE = Path(__file__).parent
 _MOST_STEPS = 8_000_000  # bundles times placements side by side; 8 bytes each
