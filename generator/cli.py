@@ -8,7 +8,6 @@ import click
 
 from shoehorn_mcu import __version__
 from shoehorn_mcu.errors import ShoehornError
-from shoehorn_mcu.host_tools.errors import HostError
 
 COMMANDS = {
     "firmware": "shoehorn_mcu.cli_project",
@@ -37,7 +36,7 @@ class _Gen(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except (ShoehornError, HostError) as error:
+        except ShoehornError as error:
             click.echo(f"gen: {error}", err=True)
             ctx.exit(1)
         except KeyboardInterrupt:

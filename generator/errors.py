@@ -1,5 +1,3 @@
-"""The one exception a user may meet: a line that names the place, the thing and the cure."""
+"""The one base of all errors that a user may see; host_tools, which imports nothing of the generator, defines it."""
 
-
-class ShoehornError(Exception):
-    """A clear refusal; the command line prints it as one line and exits with 1."""
+from shoehorn_mcu.host_tools.errors import ShoehornError as ShoehornError
