@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 #include "cobs.h"
 
 #include "sh_board.h"

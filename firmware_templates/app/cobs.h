@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Consistent overhead byte stuffing: frames without zero bytes, between zero bytes.
 #ifndef SH_COBS_H
 #define SH_COBS_H

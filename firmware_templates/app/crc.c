@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 #include "crc.h"
 
 // Four bits at a time: 64 bytes of table, a quarter of the bit loop's time.

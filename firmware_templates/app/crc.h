@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // CRC-32 as zlib computes it (polynomial 0x04C11DB7 reflected, ends inverted).
 #ifndef SH_CRC_H
 #define SH_CRC_H

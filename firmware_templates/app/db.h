@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // The byte buffer of the text protocol's `db` commands, and its way into the model's inputs.
 #ifndef SH_DB_H
 #define SH_DB_H

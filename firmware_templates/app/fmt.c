@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 #include "fmt.h"
 
 #include "sh_board.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Text in and out without a C library.
 #ifndef SH_FMT_H
 #define SH_FMT_H

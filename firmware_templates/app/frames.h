@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // The framed binary link: ARCHITECTURE.md, "Serial", has the format and the requests.
 #ifndef SH_FRAMES_H
 #define SH_FRAMES_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // The application: a model behind a serial port. Text first (mlperf.h), frames on request
 // (frames.h).
 #include "frames.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // The text protocol of MLPerf Tiny: commands end in '%', every answer ends with the line "m-ready".
 #ifndef SH_MLPERF_H
 #define SH_MLPERF_H

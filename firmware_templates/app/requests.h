@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // What a frame asks for: ARCHITECTURE.md, "Serial", has the table.
 #ifndef SH_REQUESTS_H
 #define SH_REQUESTS_H

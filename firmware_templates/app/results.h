@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Inferences for the text protocol, and what they gave. An inference may overwrite the model's
 // input, so only the first one after loading computes on the host's bytes: its results are the ones
 // that are told.

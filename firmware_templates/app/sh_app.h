@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // The model as the application sees it: its ends, made from app_config.h (which the generator
 // writes).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // What a chip family gives the application. Implemented in firmware_templates/families/<family>.
 #ifndef SH_BOARD_H
 #define SH_BOARD_H

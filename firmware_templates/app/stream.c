@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 #include "stream.h"
 
 #include "crc.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // A model whose input arrives row by row: one inference as the framed link feeds it. Rows are
 // checked before they are pushed, so the model never computes on bytes that are not the host's.
 // Where the input is whole (SH_APP_INPUT_ROWS is 0) nothing here is called.

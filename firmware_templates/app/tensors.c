@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 #include "sh_app.h"
 
 // The row of app_config.h's table that `index` counts down to; outputs are const in the library,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 #include "trace.h"
 
 #include "app_config.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Time or CRC-32 per op, collected by the hooks of sh_trace.h while the model runs.
 #ifndef SH_TRACE_APP_H
 #define SH_TRACE_APP_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: 0BSD
 """The PlatformIO platform `shoehorn`: no package to download, the tools come from PyPI."""
 
 import json

@@ -92,6 +92,7 @@ def app_config_h(unit: Unit, board: Board, task: Task | None, identity: str) -> 
     rest = "SH_BOARD_FIRMWARE_RAM_BYTES + SH_BOARD_STACK_BYTES"
     return "\n".join(
         (
+            f"// {c.SPDX}",
             f"// {unit.name} on {board.id}: what the application needs to know. ARCHITECTURE.md of Shoehorn, section",
             "// app_config.h, says what each of these is. Generated; do not edit.",
             "#ifndef APP_CONFIG_H",
@@ -122,6 +123,7 @@ def board_config_h(board: Board) -> str:
     numbers = {"SH_BOARD_TICK_HZ": spec.tick_hz, "SH_BOARD_STACK_BYTES": spec.stack_bytes, **spec.defines}
     return "\n".join(
         (
+            f"// {c.SPDX}",
             f"// {board.id}: numbers from its manifest. Generated; do not edit.",
             "#ifndef BOARD_CONFIG_H",
             "#define BOARD_CONFIG_H",

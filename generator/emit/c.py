@@ -26,6 +26,12 @@ _WIDTH = 100
 _NAME = 60
 
 
+# REUSE-IgnoreStart: the licence of what is written, not of this file.
+LICENCE = "0BSD"
+SPDX = "SPDX-License-Identifier: 0BSD"
+# REUSE-IgnoreEnd
+
+
 def comment(text: str) -> str:
     """One `//` line; whatever a model calls its tensors cannot end it or go on after it."""
     shown = "".join(ch if " " <= ch <= "~" and ch != "\\" else "?" for ch in text)

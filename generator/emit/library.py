@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from shoehorn_mcu import __version__
+from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.model import model_c, model_h
 from shoehorn_mcu.emit.unit import Unit
@@ -29,6 +30,7 @@ def _library_json(unit: Unit) -> str:
         "name": unit.name,
         "version": __version__,
         "description": _description(unit),
+        "license": c.LICENCE,
         "headers": f"{unit.name}.h",
         "frameworks": "*",
         "platforms": "*",
@@ -42,6 +44,7 @@ def _library_properties(unit: Unit) -> str:
     whole = f"Write the input, call {unit.name}_run, read the output."
     by_rows = f"Call {unit.name}_push_row with each row of the input, read the output."
     return (
+        f"# {c.SPDX}\n"
         f"name={unit.name}\n"
         f"version={__version__}\n"
         "author=Shoehorn\n"
@@ -59,6 +62,7 @@ def _cmake(unit: Unit, sources: list[str]) -> str:
     """For `add_subdirectory`, and for Zephyr as a module."""
     listed = "\n".join(f"    {path}" for path in sources)
     return (
+        f"# {c.SPDX}\n"
         "# add_subdirectory() this folder and link against the target; in Zephyr, list it in ZEPHYR_EXTRA_MODULES.\n"
         "cmake_minimum_required(VERSION 3.13)\n"
         f"project({unit.name} C)\n"
@@ -88,5 +92,5 @@ def library(unit: Unit, found: Constants) -> Bundle:
     files["library.json"] = _library_json(unit).encode()
     files["library.properties"] = _library_properties(unit).encode()
     files["CMakeLists.txt"] = _cmake(unit, sources).encode()
-    files["zephyr/module.yml"] = f"name: {unit.name}\nbuild:\n  cmake: .\n".encode()
+    files["zephyr/module.yml"] = f"# {c.SPDX}\nname: {unit.name}\nbuild:\n  cmake: .\n".encode()
     return files

@@ -59,6 +59,7 @@ def model_h(unit: Unit) -> str:
     sizes += stream.sizes(unit) if unit.streamed else []
     return "\n".join(
         (
+            f"// {c.SPDX}",
             c.comment(f"{c.quoted(unit.graph.name)} as static C, written by Shoehorn."),
             "//",
             *(stream.SUMMARY if unit.streamed else _summary(unit)),
@@ -186,6 +187,7 @@ def model_c(unit: Unit, found: Constants) -> str:
     functions = [line for stage in unit.stepped for line in (ops.function(unit, stage, found), "")]
     outcome = unit.plan.outcome
     lines = [
+        f"// {c.SPDX}",
         c.comment(f"{c.quoted(unit.graph.name)}: {len(unit.stages)} ops, {len(unit.plan.steps)} steps."),
         f"// An arena of {unit.plan.arena_bytes} bytes (lower bound {outcome.bound_bytes}). Written by Shoehorn.",
         *_includes(unit),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.targets import Board
 
@@ -45,6 +46,8 @@ def readme(unit: Unit, board: Board) -> str:
     lines = [f"{command[0]:<{width}}   # {command[1]}" for command in commands if command]
     return "\n".join(
         (
+            f"<!-- {c.SPDX} -->",
+            "",
             f"# {unit.name} on {board.name}",
             "",
             f"Written by Shoehorn. `{unit.name}` runs in an arena of {unit.plan.arena_bytes:,} bytes; nothing is "

@@ -54,6 +54,7 @@ def weights_h(unit: Unit, found: Constants) -> str:
     declared = (f"extern const {c.TYPES[d.dtype.name]} {name}[{d.size}];" for name, d in found.arrays.items())
     return "\n".join(
         (
+            f"// {c.SPDX}",
             f"// Constants of {unit.name}: weights, biases, multipliers and tables, as the kernels read them.",
             f"#ifndef {guard}",
             f"#define {guard}",
@@ -70,7 +71,7 @@ def weights_h(unit: Unit, found: Constants) -> str:
 
 def weights_c(unit: Unit, found: Constants) -> str:
     """Definitions of the constants; 4-byte aligned, so that variants may load words."""
-    parts = [f'#include "{unit.name}_weights.h"']
+    parts = [f'// {c.SPDX}\n#include "{unit.name}_weights.h"']
     first: dict[str, int] = {}
     for (index, _), name in found.names.items():
         first.setdefault(name, index)

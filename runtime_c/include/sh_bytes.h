@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // The two library functions that kernels call. Declared here because a freestanding compiler has no
 // <string.h>; the program must have them anyway, since compilers call them on their own.
 #ifndef SH_BYTES_H

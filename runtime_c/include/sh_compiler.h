@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // What kernels ask of compilers beyond the language. It changes nothing but speed and size.
 #ifndef SH_COMPILER_H
 #define SH_COMPILER_H

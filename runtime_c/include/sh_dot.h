@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Sums of products of int8 for up to four rows of weights at a time: what was read of the input is
 // used for each of them.
 #ifndef SH_DOT_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Integer rounding: the one place where an accumulator becomes an 8-bit value.
 //
 // The rule is gemmlowp's double rounding, as TFLite Micro and CMSIS-NN compute it. Its twin in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Where the rows of a tensor lie: R slots of equal size, row y in slot y % R, or each row where the
 // table says.
 #ifndef SH_RING_H

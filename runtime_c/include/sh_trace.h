@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Hooks around each step of a model built with SH_TRACE; the application implements them.
 #ifndef SH_TRACE_H
 #define SH_TRACE_H

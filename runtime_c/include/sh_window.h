@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Sums over a convolution's window, for up to four output channels at a time.
 #ifndef SH_WINDOW_H
 #define SH_WINDOW_H

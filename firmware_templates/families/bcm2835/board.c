@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Raspberry Pi Zero: the system timer is the clock, 1 MHz and 64 bits.
 #include "sh_board.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // The ARM1176's memory system (ARM DDI 0301): flat map in 1 MB sections, caches, branch prediction.
 #include "sh_bcm283x.h"
 

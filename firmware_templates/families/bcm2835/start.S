@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // From the firmware's jump to main on the ARM1176: VFP, bss, painted stack, MMU and caches.
 
     .syntax unified

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Raspberry Pi Zero 2 W: the architectural counter is the clock.
 #include "sh_board.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // The Cortex-A53's memory system: flat map in 2 MB blocks, caches on. Its branch prediction always
 // is.
 #include "sh_bcm283x.h"

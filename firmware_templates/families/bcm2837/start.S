@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // From the firmware's jump to main on the Cortex-A53: one core, EL1, NEON, bss, painted stack, MMU.
 
     .section .boot, "ax"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // The PL011 of a Raspberry Pi on GPIO 14 (transmit) and 15 (receive), polled.
 #include "board_config.h"
 #include "sh_bcm283x.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Shared by the Raspberry Pi families.
 #ifndef SH_BCM283X_H
 #define SH_BCM283X_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // The line that every exception handler ends in.
 #include "sh_fault.h"
 

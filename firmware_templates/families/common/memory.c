@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // memcpy, memmove, memset and memcmp: the compiler calls them, and a bare machine has no libc.
 // Words where both sides are aligned, else bytes: never an unaligned access.
 #include <stddef.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // The last words of a board: one line on the console, then silence.
 #ifndef SH_FAULT_H
 #define SH_FAULT_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Registers and cycles of waiting, for the drivers of every bare-metal family.
 #ifndef SH_REG_H
 #define SH_REG_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // The stack that the linker script reserves.
 #include "sh_board.h"
 

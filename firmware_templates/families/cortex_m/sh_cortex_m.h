@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // What the shared Cortex-M start-up calls and gives.
 #ifndef SH_CORTEX_M_H
 #define SH_CORTEX_M_H

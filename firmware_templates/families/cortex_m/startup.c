@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // From reset to main on any Cortex-M: FPU, data, bss, painted stack, vector table, faults.
 #include "board_config.h"
 #include "sh_board.h"

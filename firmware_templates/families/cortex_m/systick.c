@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // SysTick counts processor clocks down in 24 bits; its interrupt carries them on to 64.
 #include "sh_board.h"
 #include "sh_cortex_m.h"

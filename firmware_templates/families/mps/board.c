@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // MPS2 and MPS3 images: CMSDK UART and SysTick. The FPGA starts with its clocks running.
 #include "board_config.h"
 #include "sh_board.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // nRF51822 (reference manual 3.0): crystal clock, UART0 without flow control, TIMER0 as 64-bit
 // clock. The core has no SysTick.
 #include "board_config.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // A process as a board: a pty is its serial port, whose path is the first line on stdout.
 #define _GNU_SOURCE
 #include <errno.h>

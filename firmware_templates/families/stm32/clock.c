@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // The clock control of STM32F1 and F4: the bits that lie alike in RCC_CR and RCC_CFGR.
 #include "sh_reg.h"
 #include "sh_stm32.h"

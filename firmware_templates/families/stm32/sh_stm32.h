@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Shared by the STM32 families.
 #ifndef SH_STM32_H
 #define SH_STM32_H

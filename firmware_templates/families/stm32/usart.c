@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // The USART of STM32F1 and F4 (SR, DR, BRR, CR1 at the same offsets), polled.
 #include "board_config.h"
 #include "sh_board.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // STM32F100 at 24 MHz (RM0041): PLL from the 8 MHz crystal; its flash needs no wait states.
 #include "sh_board.h"
 #include "sh_cortex_m.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // STM32F405 at 168 MHz (RM0090): all in the 128 KB of SRAM (QEMU 7.2 has no core-coupled memory);
 // PLL from the crystal, five flash wait states with the ART accelerator.
 #include "board_config.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: 0BSD
 """firmware.elf -> the image that the board takes."""
 
 import shutil

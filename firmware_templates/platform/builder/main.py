@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: 0BSD
 """Builds firmware.elf and the image that the board takes, with the Clang and the linker of PyPI's ziglang."""
 
 import sys

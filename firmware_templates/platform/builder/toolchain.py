@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: 0BSD
 """How each core is compiled and linked by ziglang."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: 0BSD
 """Puts the image onto the board: a debug probe, a USB drive, a boot partition, or an emulator that boots it."""
 
 import os

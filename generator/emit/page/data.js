@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // What the page shows, read from the JSON block; lists there are flat to keep the file small.
 const $ = (id) => document.getElementById(id);
 addEventListener("error", (event) => {

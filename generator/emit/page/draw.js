@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // The picture: addresses upwards, time to the right, and below it how many bytes are alive.
 const canvas = $("arena");
 const LEFT = 72, TOP = 22, RIGHT = 12, BOTTOM = 26, STRIP = 64, GAP = 14;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // The lists beside the picture, and the sentence about the step that is chosen.
 const ROW = 24; // pixels, as in the style
 const stepList = $("steps");

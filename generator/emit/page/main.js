@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // What the reader does: mouse, keys, search, theme; and what the address asks for (#search=conv&step=3&theme=dark).
 const tip = $("tip");
 let drag = null;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // The part of time and addresses that is seen, and what is chosen.
 const view = { t0: 0, t1: EVENTS, a0: 0, a1: ARENA };
 const chosen = { query: "", owners: null, steps: null, step: -1 };

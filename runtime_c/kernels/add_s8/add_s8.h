@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Sum or difference, int8, of two rows with broadcasting.
 //
 // y = clamp(y_zero + rescale_y(scaled_a + b_sign * scaled_b))

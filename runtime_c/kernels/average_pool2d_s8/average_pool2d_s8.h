@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Average pooling, int8, one row of output.
 //
 // y[ox][c] = clamp(mean of x[ky][ox * stride + kx - pad_left][c])

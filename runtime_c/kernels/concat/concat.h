@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Concatenation of one row, elements of any size.
 //
 // y = for each of `pieces`: the next part_bytes[i] bytes of x[0], of x[1], ...

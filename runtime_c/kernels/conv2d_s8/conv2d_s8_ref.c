@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 #include "conv2d_s8.h"
 
 #include "../../include/sh_quant.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Dense layer, int8, over the positions of one row.
 //
 // y[p][o] = clamp(y_zero + rescale(bias[o] + sum_i x[0][p][i] * weights[o][i]))

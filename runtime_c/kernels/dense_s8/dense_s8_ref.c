@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 #include "dense_s8.h"
 
 #include "../../include/sh_compiler.h"

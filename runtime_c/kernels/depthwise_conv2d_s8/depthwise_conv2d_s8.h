@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Depthwise convolution, int8, one row of output.
 //
 // y[ox][o] = clamp(y_zero + rescale(acc))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // int8 or uint8 to float32.
 //
 // y[i] = scale * (level(x[i]) - zero)

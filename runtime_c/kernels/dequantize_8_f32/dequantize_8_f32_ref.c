@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 #include "dequantize_8_f32.h"
 
 sh_dequantize_8_f32_fn sh_dequantize_8_f32_ref;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Any map of 8-bit values to 8-bit values, int8 or uint8 at either end, by table.
 //
 // y[i] = table[x[0][i] as an unsigned byte]

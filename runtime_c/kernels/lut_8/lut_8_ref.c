@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 #include "lut_8.h"
 
 sh_lut_8_fn sh_lut_8_ref;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Maximum pooling, int8, one row of output.
 //
 // y[ox][c] = clamp(largest of x[ky][ox * stride + kx - pad_left][c] over the taps inside).

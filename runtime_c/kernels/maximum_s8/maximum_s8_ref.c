@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 #include "maximum_s8.h"
 
 #include "../../include/sh_quant.h"

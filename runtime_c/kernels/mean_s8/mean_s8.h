@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Mean over any dimensions, int8, one row of output.
 //
 // y[i] = clamp(y_zero + rescale(sum over the reduced dimensions - x_zero_sum))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // The smaller of two rows, int8, with broadcasting; all quantised alike.
 //
 // y = clamp(minimum(a, b))

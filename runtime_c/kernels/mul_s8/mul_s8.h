@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Product, int8, of two rows with broadcasting.
 //
 // y = clamp(y_zero + rescale((a - a_zero) * (b - b_zero)))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Padding of one row with a constant, elements of any size.
 //
 // y = row_before fills, then per pixel: `before` fills, pixel_bytes of x, `after` fills; then

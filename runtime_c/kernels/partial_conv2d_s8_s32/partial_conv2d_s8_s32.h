@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Convolution over some of the input channels, int8 to sums in int32, one row of output.
 //
 // y[ox][o] = before + sum_{ky,kx,i} tap(ky, kx, i) * weights[o][ky][kx][i]

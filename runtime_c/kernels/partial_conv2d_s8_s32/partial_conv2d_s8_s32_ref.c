@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 #include "partial_conv2d_s8_s32.h"
 
 #include <stddef.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Parametric ReLU, int8; alpha is broadcast.
 //
 // y = clamp(y_zero + rescale_positive(x - x_zero)), where x >= x_zero, elsewhere

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // float32 to int8 or uint8.
 //
 // y[i] = clamp(zero + round(x[i] / scale)), halves away from zero; NaN gives y_min.

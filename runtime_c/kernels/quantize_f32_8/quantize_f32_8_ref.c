@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 #include "quantize_f32_8.h"
 
 #include "../../include/sh_quant.h"

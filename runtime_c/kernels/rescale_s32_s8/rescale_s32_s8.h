@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Sums in int32 to int8, one row.
 //
 // y[p][o] = clamp(y_zero + rescale(x[0][p][o]))

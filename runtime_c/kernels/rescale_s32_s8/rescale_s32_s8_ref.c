@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 #include "rescale_s32_s8.h"
 
 #include "../../include/sh_quant.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Bilinear resize, int8, one row of output.
 //
 // y[ox][c] = mean of the four neighbours, weighted in 1024ths, rounded half away from zero:

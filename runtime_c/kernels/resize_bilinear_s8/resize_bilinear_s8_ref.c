@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 #include "resize_bilinear_s8.h"
 
 sh_resize_bilinear_s8_fn sh_resize_bilinear_s8_ref;

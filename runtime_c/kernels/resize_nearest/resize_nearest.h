@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Nearest-neighbour resize of one row, elements of any size.
 //
 // y[ox] = x[0][columns[ox]]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 #include "resize_nearest.h"
 
 #include "../../include/sh_bytes.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // A part of one row, elements of any size.
 //
 // y = run_bytes bytes from begin + p * pixel_step + r * run_step of x[0], for each pixel p and run

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 #include "slice.h"
 
 #include "../../include/sh_bytes.h"

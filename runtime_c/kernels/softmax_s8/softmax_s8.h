@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Softmax, int8, over the last axis of one row.
 //
 // y[p][i] = exp(beta * (x[p][i] - max(x[p]))) / sum_j exp(beta * (x[p][j] - max(x[p])))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // One row of a transposed tensor, elements of any size.
 //
 // y[w][c] = x[w * w_rows + c * c_rows] at byte n * n_step + h * h_step + w * w_step + c * c_step

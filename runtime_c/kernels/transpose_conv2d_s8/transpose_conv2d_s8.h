@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 // Transpose convolution, int8, one row of output.
 //
 // y[ox][o] = clamp(y_zero + rescale(acc))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: 0BSD
 #include "transpose_conv2d_s8.h"
 
 #include <stddef.h>
