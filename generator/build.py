@@ -15,7 +15,7 @@ from shoehorn_mcu.emit.weights import Constants, constants
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.report import Json, report, timeless
-from shoehorn_mcu.schedule import Scheduled, Wish, schedule
+from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
 from shoehorn_mcu.stage import stages
 from shoehorn_mcu.targets import Board, Isa
 
@@ -60,9 +60,9 @@ def plan_model(
     graph, records = passes.run(source, options.disabled, options.preserve)
     chosen = stages(graph, board.cpu.isas, board.spec.cpu) if board else stages(graph, (Isa.C,))
     capacity = _capacity(board, options)
-    wish = Wish(options.goal, capacity, options.stream_input, _most_macs(graph, options, capacity))
+    request = PlanRequest(options.goal, capacity, options.stream_input, _most_macs(graph, options, capacity))
     try:
-        made = schedule(graph, chosen, wish, say)
+        made = schedule(graph, chosen, request, say)
     except DoesNotFit as refusal:
         raise _with_advice(refusal, graph, board, options.stream_input) from refusal
     uncut = Scheduled(graph, chosen, made.plan)

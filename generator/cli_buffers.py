@@ -8,8 +8,8 @@ import click
 
 from shoehorn_mcu.console import emit_json, err, out, print_table, together
 from shoehorn_mcu.errors import ShoehornError
-from shoehorn_mcu.planner import allocate as allocation
-from shoehorn_mcu.planner.allocate import csv_file
+from shoehorn_mcu.planner.placement import allocate as allocation
+from shoehorn_mcu.planner.placement.allocate import csv_file
 
 _SHOWN = 40  # buffers in the table; --json has all
 

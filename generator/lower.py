@@ -1,6 +1,6 @@
 """Graph and stages -> the planner's problem: ops become reads and writes of rows, Reshapes become views.
 
-Blocks that may run in bands, whole or by chunks of their inner channels (split.py), become ways to run them.
+Blocks that may run in bands, whole or by chunks of their inner channels (split.py), become cuts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from shoehorn_mcu import split
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.ir import Graph, TensorType
 from shoehorn_mcu.ops import Reshape
-from shoehorn_mcu.planner import DELIVERY, Block, OpSpec, Problem, Read, TensorSpec, Way
+from shoehorn_mcu.planner import DELIVERY, Block, Cut, OpSpec, Problem, Read, TensorSpec
 from shoehorn_mcu.stage import Stage, stages_like
 
 MOST_CHUNKS = 16  # of a block; the paper advises 2 to 5, for small matrices are slow
@@ -68,15 +68,15 @@ def blocks(graph: Graph, stages: Sequence[Stage], first: int) -> Iterator[Block]
         places = [place[name] for name in block.ops if name not in views]
         followed = places == list(range(places[0], places[0] + len(places)))
         if followed and all(types[v.inputs[0]].rows == types[v.output].rows == 1 for v in inside):
-            ways = tuple(_ways(graph, block, [stages[i] for i in places]))
-            if ways:
-                yield Block(block.ops[0], first + places[0], first + places[-1], ways)
+            cuts = tuple(_cuts(graph, block, [stages[i] for i in places]))
+            if cuts:
+                yield Block(block.ops[0], first + places[0], first + places[-1], cuts)
 
 
-def _ways(graph: Graph, block: split.Block, chosen: Sequence[Stage]) -> Iterator[Way]:
+def _cuts(graph: Graph, block: split.Block, chosen: Sequence[Stage]) -> Iterator[Cut]:
     """The block as it is, unless a view is in it, and by chunks."""
     if len(chosen) == len(block.ops):
-        yield Way(1, _inner(chosen), tuple(map(_op, chosen)))
+        yield Cut(1, _inner(chosen), tuple(map(_op, chosen)))
     alone = replace(
         graph,
         ops=tuple(op for op in graph.ops if op.name in block.ops),
@@ -89,7 +89,7 @@ def _ways(graph: Graph, block: split.Block, chosen: Sequence[Stage]) -> Iterator
             parts = stages_like(chosen[0], apart)
             views = {op.output: op.inputs[0] for op in apart.ops if isinstance(op, Reshape)}
             seen = tuple(_spec(name, apart.tensors[name].type, root) for name, root in views.items())
-            yield Way(chunks, (*_inner(parts), *seen), tuple(_on_roots(_op(part), views) for part in parts))
+            yield Cut(chunks, (*_inner(parts), *seen), tuple(_on_roots(_op(part), views) for part in parts))
 
 
 def _on_roots(op: OpSpec, views: Mapping[str, str]) -> OpSpec:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from shoehorn_mcu import predict
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.planner import DoesNotFit, Goal
-from shoehorn_mcu.schedule import Scheduled, Wish, schedule
+from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
 from shoehorn_mcu.stage import Stage
 
 ABOVE = 5  # budgets from the smallest arena without computing again to whole tensors
@@ -63,18 +63,18 @@ def curve(
 def _plans(graph: Graph, stages: Sequence[Stage], streamed: bool, say: Callable[[str], None]) -> Iterator[Scheduled]:
     """The smallest arenas, then the fastest plan within each budget."""
     say("the smallest arena")
-    once = schedule(graph, stages, Wish(Goal.SRAM, None, streamed))
+    once = schedule(graph, stages, PlanRequest(Goal.SRAM, None, streamed))
     yield once
     say("the smallest arena with MACs computed again")
     most_macs = int(graph.macs * MOST_AGAIN)
-    again = schedule(graph, stages, Wish(Goal.SRAM, None, streamed, most_macs))
+    again = schedule(graph, stages, PlanRequest(Goal.SRAM, None, streamed, most_macs))
     yield again
     least, low, high = again.plan.arena_bytes, once.plan.arena_bytes, once.plan.outcome.whole_tensor_bytes
     budgets = [*_between(least, low, BELOW), low, *_between(low, high, ABOVE - 2), high]
     for i, budget in enumerate(dict.fromkeys(budgets)):
         say(f"plan {i + 1} of {len(budgets)}, within {budget:,} bytes")
         with suppress(DoesNotFit):  # rows did not pack into it, and a smaller plan is on the curve already
-            yield schedule(graph, stages, Wish(Goal.TIME, budget, streamed, most_macs))
+            yield schedule(graph, stages, PlanRequest(Goal.TIME, budget, streamed, most_macs))
 
 
 def _between(low: int, high: int, count: int) -> list[int]:

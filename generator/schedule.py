@@ -14,7 +14,7 @@ from shoehorn_mcu.stage import Stage, stages_like
 
 
 @dataclass(frozen=True)
-class Wish:
+class PlanRequest:
     """What a plan is asked for."""
 
     goal: Goal = Goal.TIME
@@ -33,19 +33,21 @@ class Scheduled:
 
 
 def schedule(
-    graph: Graph, stages: Sequence[Stage], wish: Wish, say: Callable[[str], None] = lambda _: None
+    graph: Graph, stages: Sequence[Stage], request: PlanRequest, say: Callable[[str], None] = lambda _: None
 ) -> Scheduled:
     """The plan of a graph, whose blocks are cut into chunks of channels where the plan wants that.
 
     Raises DoesNotFit where no plan is within the capacity, PlanFault where the check refuses what was made.
     """
-    plan = make_plan(lower(graph, stages, wish.capacity_bytes, wish.stream_input), wish.goal, wish.most_macs, say)
+    plan = make_plan(
+        lower(graph, stages, request.capacity_bytes, request.stream_input), request.goal, request.most_macs, say
+    )
     if all(cascade.chunks == 1 for cascade in plan.cascades):
         return Scheduled(graph, tuple(stages), plan)
     for cascade in plan.cascades:
         block = next(b for b in split.blocks(graph) if b.ops[0] == cascade.block)
         graph = split.split(graph, block, cascade.chunks)
     cut = stages_like(stages[0], graph)
-    if faults := check(lower(graph, cut, wish.capacity_bytes, wish.stream_input, banded=False), plan):
+    if faults := check(lower(graph, cut, request.capacity_bytes, request.stream_input, banded=False), plan):
         raise PlanFault(f"the plan is wrong, please report this: {'; '.join(faults[:3])}")
     return Scheduled(graph, cut, plan)

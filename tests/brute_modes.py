@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
 
-from shoehorn_mcu.planner.modes import Modes
+from shoehorn_mcu.planner.partition.search import PartitionSearch
+from shoehorn_mcu.planner.partition.space import Group
 from shoehorn_mcu.planner.problem import Block
-from shoehorn_mcu.planner.space import Group
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Partition:
 class Brute:
     """All partitions over the composites that a search has."""
 
-    def __init__(self, modes: Modes) -> None:
+    def __init__(self, modes: PartitionSearch) -> None:
         self.modes, self.count = modes, len(modes.space.problem.ops)
         once = {b.name: self._once(b) for b in modes.space.problem.blocks}
         self.extra = [(c.cost - once[c.block.name][0], c.macs - once[c.block.name][1]) for c in modes.space.composites]

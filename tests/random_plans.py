@@ -14,10 +14,10 @@ from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import DELIVERY, Outcome, Plan, Status
 from shoehorn_mcu.planner import Goal, Problem, check, make_plan
-from shoehorn_mcu.planner.flow import Event, Flow
-from shoehorn_mcu.planner.modes import Modes
-from shoehorn_mcu.planner.rows import lay_out
-from shoehorn_mcu.schedule import Scheduled, Wish, schedule
+from shoehorn_mcu.planner.order.flow import Event, Flow
+from shoehorn_mcu.planner.partition.search import PartitionSearch
+from shoehorn_mcu.planner.placement.layout import lay_out
+from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
 from shoehorn_mcu.stage import Stage, stages
 from shoehorn_mcu.targets import Isa
 
@@ -25,9 +25,9 @@ from shoehorn_mcu.targets import Isa
 def few_tries(patch: pytest.MonkeyPatch) -> None:
     """Lets the planner search a little only: the sweep asks whether plans are right, not how small."""
     for name, few in (("_FIT_ROUNDS", 6), ("_SEARCH", 0.05), ("_RUNS", 4), ("_WORK", 200_000)):
-        patch.setattr(f"shoehorn_mcu.planner.place.{name}", few)
+        patch.setattr(f"shoehorn_mcu.planner.placement.place.{name}", few)
     for name, few in (("_LEAST_SECONDS", 0.05), ("_MOST_SECONDS", 0.05), ("_DESCENTS", 1), ("_FIRST_CUT", 0.2)):
-        patch.setattr(f"shoehorn_mcu.planner.budgets.{name}", few)
+        patch.setattr(f"shoehorn_mcu.planner.recompute.budgets.{name}", few)
 
 
 def prepared(graph: Graph, seed: int) -> tuple[Graph, tuple[Stage, ...]]:
@@ -50,7 +50,7 @@ def plans(graph: Graph, chosen: Sequence[Stage], seed: int) -> list[tuple[Proble
 def with_rows_again(problem: Problem, rng: np.random.Generator) -> Plan:
     """By rows, a random third of which are computed again, at a random time after the first one."""
     problem = replace(problem, blocks=())
-    modes = Modes(problem, 0)
+    modes = PartitionSearch(problem, 0)
     events = [
         Event(event.op, row)
         for event in modes.space.events(modes.minimax().groups)
@@ -64,13 +64,13 @@ def with_rows_again(problem: Problem, rng: np.random.Generator) -> Plan:
     return Plan(layout.steps, layout.rings, layout.scratch, layout.arena_bytes, outcome)
 
 
-def _plan(graph: Graph, chosen: Sequence[Stage], wish: Wish) -> Scheduled:
+def _plan(graph: Graph, chosen: Sequence[Stage], request: PlanRequest) -> Scheduled:
     """A plan that the check finds clean and that keeps its promises."""
-    made = schedule(graph, chosen, wish)
-    problem = lower(made.graph, made.stages, wish.capacity_bytes, wish.stream_input, banded=False)
+    made = schedule(graph, chosen, request)
+    problem = lower(made.graph, made.stages, request.capacity_bytes, request.stream_input, banded=False)
     assert check(problem, made.plan) == []
     assert made.plan.outcome.bound_bytes <= made.plan.arena_bytes
-    assert wish.capacity_bytes is None or made.plan.arena_bytes <= wish.capacity_bytes
+    assert request.capacity_bytes is None or made.plan.arena_bytes <= request.capacity_bytes
     return made
 
 
@@ -79,8 +79,8 @@ def _plans(graph: Graph, chosen: Sequence[Stage], rng: np.random.Generator) -> l
     or to save memory.
     """
     stream = len(graph.inputs) == 1 and bool(rng.random() < 0.5)
-    smallest = _plan(graph, chosen, Wish(Goal.SRAM))
-    least = _plan(graph, chosen, Wish(Goal.SRAM, None, stream)) if stream else smallest
+    smallest = _plan(graph, chosen, PlanRequest(Goal.SRAM))
+    least = _plan(graph, chosen, PlanRequest(Goal.SRAM, None, stream)) if stream else smallest
     kind = rng.random()
     if stream and kind < 0.3:
         return [smallest, least]
@@ -90,10 +90,10 @@ def _plans(graph: Graph, chosen: Sequence[Stage], rng: np.random.Generator) -> l
         assert check(problem, plan) == []
         return [smallest, Scheduled(graph, tuple(chosen), plan)]
     if kind < 0.7:
-        return [smallest, _plan(graph, chosen, Wish(Goal.SRAM, None, stream, most_macs=None))]
+        return [smallest, _plan(graph, chosen, PlanRequest(Goal.SRAM, None, stream, most_macs=None))]
     most = max(least.plan.arena_bytes, least.plan.outcome.whole_tensor_bytes)
     capacity = int(rng.integers(least.plan.arena_bytes, most, endpoint=True))
-    return [smallest, _plan(graph, chosen, Wish(Goal.TIME, capacity, stream))]
+    return [smallest, _plan(graph, chosen, PlanRequest(Goal.TIME, capacity, stream))]
 
 
 def units_of(graph: Graph, seed: int) -> list[Unit]:

@@ -1,4 +1,4 @@
-"""Random problems of the planner: windows, pools, residuals, views, streamed inputs, and blocks with their ways."""
+"""Random problems of the planner: windows, pools, residuals, views, streamed inputs, and blocks with their cuts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from shoehorn_mcu.planner import DELIVERY, Block, OpSpec, Problem, Read, TensorSpec, Way
+from shoehorn_mcu.planner import DELIVERY, Block, Cut, OpSpec, Problem, Read, TensorSpec
 
 MACS = 60  # divides by every number of chunks below
 MOST_CHUNKS = 5
@@ -100,18 +100,18 @@ class Net:
         if self.tensors[y].rows == 1 and pick.random() < 0.3:
             y, viewed = self.tensor(1, self.tensors[y].row_bytes, y), True
         y = self.op((self.window(y, (1, 1, 1, 1, 3)),), pick.randint(1, 16))
-        made = Block(f"op{first}", first, len(self.ops) - 1, self._ways(first, viewed))
+        made = Block(f"op{first}", first, len(self.ops) - 1, self._cuts(first, viewed))
         self.blocks.append(made)
         return y
 
-    def _ways(self, first: int, viewed: bool) -> tuple[Way, ...]:
+    def _cuts(self, first: int, viewed: bool) -> tuple[Cut, ...]:
         """As it is, unless a view is in it, and in some numbers of chunks."""
         ops = tuple(self.ops[first:])
         numbers = self.chance.sample(range(2, MOST_CHUNKS + 1), self.chance.randint(1, 2))
-        plain = [] if viewed else [Way(1, tuple(self.tensors[op.writes] for op in ops[:-1]), ops)]
+        plain = [] if viewed else [Cut(1, tuple(self.tensors[op.writes] for op in ops[:-1]), ops)]
         return (*plain, *(self._chunked(ops, chunks) for chunks in sorted(numbers)))
 
-    def _chunked(self, ops: Sequence[OpSpec], chunks: int) -> Way:
+    def _chunked(self, ops: Sequence[OpSpec], chunks: int) -> Cut:
         """As generator/split.py does it: int32 sums of B's row size times four, each added to in place."""
         out = self.tensors[ops[-1].writes]
         inside = {op.writes for op in ops}
@@ -137,7 +137,7 @@ class Net:
                 made[-1] = replace(made[-1], row_cost=cost, row_macs=macs, in_place=over)
             total = names[out.name]
         made.append(OpSpec(ops[-1].name, (same(total, out.rows),), out.name, 1, 0, 3, 0, total))
-        return Way(chunks, tuple(inner), tuple(made))
+        return Cut(chunks, tuple(inner), tuple(made))
 
     def hidden(self) -> set[str]:
         """What the ops of blocks hand on to each other; nobody else may read it."""

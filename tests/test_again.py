@@ -15,16 +15,16 @@ from row_problems import same
 
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.planner import DELIVERY, OpSpec, Problem, Read, TensorSpec
-from shoehorn_mcu.planner.again import Order, _Ask, again, between, least, recomputed, reordered
-from shoehorn_mcu.planner.clones import lowest
-from shoehorn_mcu.planner.flow import Event, Flow, slot_bytes
-from shoehorn_mcu.planner.flow import rigid as rigid_tensors
+from shoehorn_mcu.planner.order.flow import Event, Flow, slot_bytes
+from shoehorn_mcu.planner.order.flow import rigid as rigid_tensors
+from shoehorn_mcu.planner.order.replay import OrderFault, pruned, replay
+from shoehorn_mcu.planner.recompute.bands import step_graph
+from shoehorn_mcu.planner.recompute.clones import lowest
+from shoehorn_mcu.planner.recompute.search import Order, _Ask, again, between, least, recomputed, reordered
 from shoehorn_mcu.planner.remat.graph import Graph
 from shoehorn_mcu.planner.remat.memory import Terms, runs
 from shoehorn_mcu.planner.remat.outcome import Effort
 from shoehorn_mcu.planner.remat.search import QUICK, Search
-from shoehorn_mcu.planner.replay import OrderFault, pruned, replay
-from shoehorn_mcu.planner.stepgraph import step_graph
 from shoehorn_mcu.stage import stages
 from shoehorn_mcu.targets import Isa
 
@@ -232,7 +232,7 @@ def test_an_order_that_bands_of_rows_cannot_follow_stays_as_it_is(monkeypatch: p
     problem = Problem(tuple(TensorSpec(name, 16, 8) for name in "xay"), ops, ("x",), ("y",))
     flow = Flow(problem)
     order = [Event(0, 0), *(event for y in range(15) for event in (Event(0, y + 1), Event(1, y))), Event(1, 15)]
-    monkeypatch.setattr("shoehorn_mcu.planner.again.NODES", (12,))
+    monkeypatch.setattr("shoehorn_mcu.planner.recompute.search.NODES", (12,))
     bands = step_graph(flow, 12)
     found = _Ask(flow, order, replay(flow, order).peak, EFFORT, most_rows=1)._windowed(order)
 

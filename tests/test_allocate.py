@@ -23,7 +23,7 @@ from shared import DATA, needs_shared
 
 from shoehorn_mcu.cli import main
 from shoehorn_mcu.errors import ShoehornError
-from shoehorn_mcu.planner.allocate import Buffer, Problem, Status, allocate, check, csv_file, native, solve
+from shoehorn_mcu.planner.placement.allocate import Buffer, Problem, Status, allocate, check, csv_file, native, solve
 
 MINIMALLOC = DATA / "planning" / "minimalloc"
 CAPACITY = 1048576

@@ -10,8 +10,8 @@ import pytest
 from test_again import op_by_op, u_net
 
 from shoehorn_mcu.planner import budgets
-from shoehorn_mcu.planner.again import Order
-from shoehorn_mcu.planner.flow import Event, Flow
+from shoehorn_mcu.planner.order.flow import Event, Flow
+from shoehorn_mcu.planner.recompute.search import Order
 
 
 class Tried:

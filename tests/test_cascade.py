@@ -14,19 +14,19 @@ from hypothesis import strategies as st
 from row_problems import MACS, Net, chances, problems, same, window
 
 from shoehorn_mcu.memory_plan import Cascade, Outcome, Plan, Ring, Status
-from shoehorn_mcu.planner import Block, OpSpec, Problem, Read, TensorSpec, Way, check
-from shoehorn_mcu.planner.cascade import Composite, Pattern, applied
-from shoehorn_mcu.planner.flow import Flow, Runner
-from shoehorn_mcu.planner.rows import lay_out
+from shoehorn_mcu.planner import Block, Cut, OpSpec, Problem, Read, TensorSpec, check
+from shoehorn_mcu.planner.blocks.cascade import Composite, Pattern, applied
+from shoehorn_mcu.planner.order.flow import Flow, Runner
+from shoehorn_mcu.planner.placement.layout import lay_out
 
 
 def composites(problem: Problem, chance: Random) -> Iterator[Composite]:
-    """Every way of every block, in bands of one row, of all rows, and of a random number."""
+    """Every cut of every block, in bands of one row, of all rows, and of a random number."""
     for block in problem.blocks:
         height = problem.by_name[problem.ops[block.last].writes].rows
         for band in {1, height, chance.randint(1, height)}:
             pattern = Pattern(problem, block, band)
-            yield from (Composite(pattern, way) for way in block.ways)
+            yield from (Composite(pattern, cut) for cut in block.cuts)
 
 
 def blocked(chance: Random) -> Problem:
@@ -46,13 +46,13 @@ def cases(draw: st.DrawFn) -> tuple[Problem, list[Composite]]:
 
 def inner_reads(composite: Composite, op: OpSpec, row: int) -> list[tuple[str, int]]:
     """What a row of an op reads that the block itself makes."""
-    made = {op.writes for op in composite.way.ops}
+    made = {op.writes for op in composite.cut.ops}
     return [(read.tensor, r) for read in op.reads if read.tensor in made for r in read.rows[row]]
 
 
 def bands(composite: Composite) -> list[list[tuple[OpSpec, int]]]:
     """By band: the rows of ops in order, from the steps that the plan gets."""
-    by_name = {op.name: op for op in composite.way.ops}
+    by_name = {op.name: op for op in composite.cut.ops}
     starts = range(0, composite.pattern.height, composite.band)
     return [[(by_name[s.op], y) for s in composite.steps(start) for y in range(*s.rows)] for start in starts]
 
@@ -68,9 +68,9 @@ def test_each_row_of_the_output_is_computed_once_and_from_rows_that_are_there(ca
                 assert set(inner_reads(composite, op, row)) <= there
                 assert (op.writes, row) not in there  # nothing twice within a band
                 there.add((op.writes, row))
-            written += sorted(row for op, row in band if op is composite.way.ops[-1])
+            written += sorted(row for op, row in band if op is composite.cut.ops[-1])
             needed = {pair for op, row in band for pair in inner_reads(composite, op, row)}
-            needed |= {(composite.way.ops[-1].writes, row) for row in written[number * composite.band :]}
+            needed |= {(composite.cut.ops[-1].writes, row) for row in written[number * composite.band :]}
             assert there == needed  # and nothing in vain
         assert written == list(range(composite.pattern.height))
 
@@ -78,9 +78,9 @@ def test_each_row_of_the_output_is_computed_once_and_from_rows_that_are_there(ca
 @settings(max_examples=150, deadline=None)
 @given(cases())
 def test_a_composite_reads_with_the_first_row_of_a_band_what_its_ops_read_in_it(case: tuple[Problem, list[Composite]]):
-    problem, all_ways = case
-    for composite in all_ways:
-        made = {op.writes for op in composite.way.ops}
+    problem, all_cuts = case
+    for composite in all_cuts:
+        made = {op.writes for op in composite.cut.ops}
         for number, band in enumerate(bands(composite)):
             read = {(r.tensor, y) for op, row in band for r in op.reads if r.tensor not in made for y in r.rows[row]}
             first = number * composite.band
@@ -108,7 +108,7 @@ class Frame:
     def __post_init__(self) -> None:
         places = bases(self.composite)
         self.rings = {ring.tensor: ring for ring in self.composite.rings(places)}
-        self.views = {t.name: t.view_of for t in self.composite.way.tensors if t.view_of is not None}
+        self.views = {t.name: t.view_of for t in self.composite.cut.tensors if t.view_of is not None}
         self.scratch = {s.op: range(s.address, s.address + s.bytes) for s in self.composite.scratch(places)}
         self.own = {
             at for name, size in self.composite.needs(self.row) for at in range(places[name], places[name] + size)
@@ -156,7 +156,7 @@ def test_inner_rows_lie_in_the_frame_until_they_are_read(case: tuple[Problem, li
 def most_alive(composite: Composite, band: list[tuple[OpSpec, int]]) -> int:
     """The most bytes of inner rows that are needed at one time, whatever their addresses."""
     most = 0
-    sizes = {t.name: t.row_bytes for t in composite.way.tensors}
+    sizes = {t.name: t.row_bytes for t in composite.cut.tensors}
     last = {pair: i for i, (op, row) in enumerate(band) for pair in inner_reads(composite, op, row)}
     alive: set[tuple[str, int]] = set()
     for i, (op, row) in enumerate(band):
@@ -177,7 +177,7 @@ def test_what_a_band_needs_holds_all_that_is_alive_in_it_and_is_no_more_than_the
 ):
     for composite in case[1]:
         slots = (r.rows * -(-r.row_bytes // 4) * 4 for r in composite.rings(bases(composite)))
-        scratch = -(-max(op.scratch_bytes for op in composite.way.ops) // 4) * 4
+        scratch = -(-max(op.scratch_bytes for op in composite.cut.ops) // 4) * 4
         at_most = composite.frame_bytes
         for number, band in enumerate(bands(composite)):
             needed = sum(size for _, size in composite.needs(number * composite.band))
@@ -207,8 +207,8 @@ def test_a_band_of_all_rows_computes_nothing_again(case: tuple[Problem, list[Com
         if composite.band == composite.pattern.height:
             assert set(counts.values()) == {1}
             assert composite.macs <= once  # less where some inner rows are never read
-        elif composite.way.chunks > 1:
-            whole = Composite(Pattern(problem, composite.block, composite.pattern.height), composite.way)
+        elif composite.cut.chunks > 1:
+            whole = Composite(Pattern(problem, composite.block, composite.pattern.height), composite.cut)
             assert composite.macs >= whole.macs
 
 
@@ -222,8 +222,8 @@ def plan_of(problem: Problem, chosen: Composite) -> Plan:
     given_in = sum(problem.by_name[name].bytes for name in set(map(problem.root, problem.inputs)))
     assert made.load_bytes <= max(given_in, flow.peak(group, 0, flow.count) or 0)
     outcome = Outcome(Status.FEASIBLE, 0, 0, 0, 0.0)
-    ops = tuple(op.name for op in chosen.way.ops)
-    cascade = Cascade(chosen.block.name, chosen.way.chunks, chosen.band, ops)
+    ops = tuple(op.name for op in chosen.cut.ops)
+    cascade = Cascade(chosen.block.name, chosen.cut.chunks, chosen.band, ops)
     return Plan(made.steps, made.rings, made.scratch, made.arena_bytes, outcome, (cascade,))
 
 
@@ -238,7 +238,7 @@ def test_the_plan_of_a_problem_with_a_block_in_bands_passes_the_check(problem: P
     assert check(after, plan_of(problem, chosen)) == []
     assert after.blocks == ()
     untouched = [*problem.ops[: chosen.block.first], *problem.ops[chosen.block.last + 1 :]]
-    assert [op for op in after.ops if op not in chosen.way.ops] == untouched
+    assert [op for op in after.ops if op not in chosen.cut.ops] == untouched
     for op in after.ops:
         assert {op.writes, *(read.tensor for read in op.reads)} <= after.by_name.keys()
         assert all(len(read.rows) == after.by_name[op.writes].rows for read in op.reads)
@@ -258,14 +258,14 @@ def bottleneck(rows: int, chunks: int) -> Block:
     net = Net(Random(0), ops=list(ops))
     for name, row_bytes in (("x", 8), ("h", 40), ("n", 40), ("y", 4)):
         net.tensors[name] = TensorSpec(name, rows, row_bytes)
-    plain = Way(1, (net.tensors["h"], net.tensors["n"]), ops)
+    plain = Cut(1, (net.tensors["h"], net.tensors["n"]), ops)
     return Block("a", 0, 2, (plain,) if chunks == 1 else (plain, net._chunked(ops, chunks)))
 
 
 def alone(block: Block) -> Problem:
-    rows = len(block.ways[0].ops[0].reads[0].rows)
-    tensors = (TensorSpec("x", rows, 8), *block.ways[0].tensors, TensorSpec("y", rows, 4))
-    return Problem(tensors, block.ways[0].ops, ("x",), ("y",), None, (block,))
+    rows = len(block.cuts[0].ops[0].reads[0].rows)
+    tensors = (TensorSpec("x", rows, 8), *block.cuts[0].tensors, TensorSpec("y", rows, 4))
+    return Problem(tensors, block.cuts[0].ops, ("x",), ("y",), None, (block,))
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def alone(block: Block) -> Problem:
 )
 def test_the_halo_of_a_bottleneck_is_two_rows_a_band(band: int, of_h: int):
     block = bottleneck(10, 1)
-    made = Composite(Pattern(alone(block), block, band), block.ways[0])
+    made = Composite(Pattern(alone(block), block, band), block.cuts[0])
 
     assert made.pattern.counts == (of_h, 10, 10)
     assert made.macs == MACS * (of_h + 20)
@@ -285,7 +285,7 @@ def test_the_halo_of_a_bottleneck_is_two_rows_a_band(band: int, of_h: int):
 def test_chunks_narrow_the_rings_and_keep_the_sums_of_a_band():
     """h and n at a quarter, 3 rows and 1, each padded to words; the sums of 2 rows of 4 int32."""
     block = bottleneck(10, 4)
-    made = Composite(Pattern(alone(block), block, 2), block.ways[1])
+    made = Composite(Pattern(alone(block), block, 2), block.cuts[1])
 
     assert made.frame_bytes == 3 * 12 + 12 + 2 * 16
     assert made.macs == MACS * (18 + 20) // 4 * 4
@@ -300,7 +300,7 @@ def _second_row(end: str) -> list[tuple[str, tuple[int, int]]]:
 
 def test_the_addresses_of_a_frame_begin_at_its_base():
     block = bottleneck(10, 4)
-    made = Composite(Pattern(alone(block), block, 2), block.ways[1])
+    made = Composite(Pattern(alone(block), block, 2), block.cuts[1])
     low, high = list(made.rings(bases(made))), list(made.rings(bases(made, 400)))
 
     assert [[r.at(y) + 400 for y in range(r.height)] for r in low] == [[r.at(y) for y in range(r.height)] for r in high]
@@ -316,9 +316,9 @@ def test_rows_that_nobody_reads_are_not_computed():
         OpSpec("b", (Read("n", tuple((2 * y,) for y in range(5))),), "y", 1),
     )
     tensors = tuple(TensorSpec(*t) for t in (("x", 9, 8), ("h", 9, 40), ("n", 9, 40), ("y", 5, 4)))
-    block = Block("a", 0, 2, (Way(1, tensors[1:3], ops),))
+    block = Block("a", 0, 2, (Cut(1, tensors[1:3], ops),))
     problem = Problem(tensors, ops, ("x",), ("y",), None, (block,))
-    made = Composite(Pattern(problem, block, 1), block.ways[0])
+    made = Composite(Pattern(problem, block, 1), block.cuts[0])
 
     assert made.pattern.counts == (5, 5, 5)
     assert check(applied(problem, [made]), plan_of(problem, made)) == []

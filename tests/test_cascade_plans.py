@@ -22,7 +22,7 @@ from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import Plan, Ring
 from shoehorn_mcu.planner import DoesNotFit, Goal, check
-from shoehorn_mcu.schedule import Scheduled, Wish, schedule
+from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
 from shoehorn_mcu.stage import stages
 from shoehorn_mcu.targets import Isa
 
@@ -33,7 +33,7 @@ CHUNKS = 24  # the first in every run of the suite
 @pytest.fixture(autouse=True)
 def _few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     few_tries(monkeypatch)
-    monkeypatch.setattr("shoehorn_mcu.planner.budgets._LEAST_SECONDS", 0.01)
+    monkeypatch.setattr("shoehorn_mcu.planner.recompute.budgets._LEAST_SECONDS", 0.01)
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +50,11 @@ def scheduled(graph: Graph, seed: int) -> Iterator[Scheduled]:
     """The smallest plans with rows computed again, stored and streamed, and one that just has to fit."""
     chosen = stages(graph, (Isa.C,))
     for stream in (False, True):
-        smallest = schedule(graph, chosen, Wish(Goal.SRAM, None, stream, None))
+        smallest = schedule(graph, chosen, PlanRequest(Goal.SRAM, None, stream, None))
         yield smallest
         least, most = smallest.plan.arena_bytes, smallest.plan.outcome.whole_tensor_bytes
         capacity = random.Random(seed).randint(least, max(least, (least + most) // 2))
-        fitting = schedule(graph, chosen, Wish(Goal.TIME, capacity, stream, None))
+        fitting = schedule(graph, chosen, PlanRequest(Goal.TIME, capacity, stream, None))
         assert fitting.plan.arena_bytes <= capacity
         if fitting.plan.steps != smallest.plan.steps:
             yield fitting
@@ -168,8 +168,8 @@ def test_the_check_refuses_a_cascade_that_is_one_off_unless_it_computes_the_same
 def test_a_capacity_below_the_bound_is_refused_with_the_bound():
     graph = bottlenecks(3)
     chosen = stages(graph, (Isa.C,))
-    bound = schedule(graph, chosen, Wish(Goal.SRAM, None, False, None)).plan.outcome.bound_bytes
+    bound = schedule(graph, chosen, PlanRequest(Goal.SRAM, None, False, None)).plan.outcome.bound_bytes
 
     with pytest.raises(DoesNotFit, match=r"needs an arena of .* bytes") as refused:
-        schedule(graph, chosen, Wish(Goal.TIME, bound // 2, False, None))
+        schedule(graph, chosen, PlanRequest(Goal.TIME, bound // 2, False, None))
     assert refused.value.needed_bytes >= bound // 2

@@ -18,8 +18,8 @@ from test_runtime_c import ASAN, needs_asan
 
 from shoehorn_mcu.host_tools import cbuild
 from shoehorn_mcu.planner import DELIVERY, OpSpec, Problem, Read, TensorSpec
-from shoehorn_mcu.planner.cascade import Composite, Pattern
-from shoehorn_mcu.planner.flow import Event, Flow, Runner
+from shoehorn_mcu.planner.blocks.cascade import Composite, Pattern
+from shoehorn_mcu.planner.order.flow import Event, Flow, Runner
 
 TESTS = Path(__file__).parent
 
@@ -146,7 +146,7 @@ class Naive:
 
 def compared(problem: Problem, chance: Random) -> int:
     """One random group of a problem, by both; how many events it has."""
-    found = [(Composite(Pattern(problem, b, chance.randint(1, 9)), chance.choice(b.ways)), b) for b in problem.blocks]
+    found = [(Composite(Pattern(problem, b, chance.randint(1, 9)), chance.choice(b.cuts)), b) for b in problem.blocks]
     runners = [Runner(c.spec, c.band, c.frames if chance.random() < 0.7 else ()) for c, _ in found]
     flow = Flow(problem, runners)
     start = chance.choice((0, chance.randint(0, len(problem.ops) - 1)))

@@ -64,6 +64,17 @@ ALLOWED: dict[str, set[str]] = {
 }
 OPEN = {"errors", "paths", "__init__"}
 
+# The rooms of the planner, a floor a line: a room may import rooms of the floors below it and none beside it.
+FLOORS = (
+    {"make_plan"},
+    {"candidates"},
+    {"recompute"},
+    {"partition", "placement"},
+    {"blocks"},
+    {"order", "remat", "check", "whole_tensors"},
+    {"problem", "interruptible"},
+)
+
 # A heavy library and the modules that may import it.
 HOMES = {
     "ortools": ("generator/planner/",),
@@ -96,7 +107,8 @@ def _imports(path: Path, root: Path = ROOT) -> Iterator[str]:
             base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
             name = ".".join(filter(None, (base, node.module)))
             # `from shoehorn_mcu import passes` imports the module shoehorn_mcu.passes
-            yield from (f"{name}.{a.name}" for a in node.names) if name in (PACKAGE, HOST) else (name,)
+            packages = (PACKAGE, HOST, f"{PACKAGE}.planner")
+            yield from (f"{name}.{a.name}" for a in node.names) if name in packages else (name,)
 
 
 def _part(module: str) -> str | None:
@@ -121,6 +133,28 @@ def test_a_module_imports_only_what_its_part_may(path: Path):
     extra = own - ALLOWED[part] - ({"errors"} if part == "host_tools" else OPEN)
 
     assert not extra, f"{path.relative_to(ROOT)} imports {extra}"
+
+
+def _floor(room: str) -> int:
+    return next(i for i, rooms in enumerate(FLOORS) if room in rooms)
+
+
+def _rooms(path: Path) -> Iterator[str]:
+    """The rooms of the planner that a module imports from. What `__init__` offers is for those outside."""
+    for module in _imports(path):
+        if module.startswith(f"{PACKAGE}.planner"):
+            yield module.removeprefix(f"{PACKAGE}.planner").lstrip(".").partition(".")[0]
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in _modules() if "planner" in p.parts], ids=lambda p: p.relative_to(ROOT).as_posix()
+)
+def test_arrows_between_rooms_of_the_planner_point_down(path: Path):
+    room = path.relative_to(ROOT / "generator" / "planner").with_suffix("").parts[0]
+    if room == "__init__":
+        return
+    for other in set(_rooms(path)) - {room}:
+        assert _floor(other) > _floor(room), f"{path.relative_to(ROOT)} imports from {other}"
 
 
 @pytest.mark.parametrize("path", _modules(), ids=lambda p: p.relative_to(ROOT).as_posix())

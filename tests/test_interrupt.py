@@ -18,8 +18,8 @@ from shared import MODELS, needs_shared
 from test_allocate import csv_of, full
 
 from shoehorn_mcu.planner import remat
-from shoehorn_mcu.planner.allocate import Problem, check, csv_file
-from shoehorn_mcu.planner.beside import beside
+from shoehorn_mcu.planner.interruptible import interruptible
+from shoehorn_mcu.planner.placement.allocate import Problem, check, csv_file
 from shoehorn_mcu.planner.remat.check import check as check_sequence
 from shoehorn_mcu.planner.remat.memory import peak
 
@@ -71,7 +71,7 @@ def test_ctrl_c_waits_for_the_work_beside_and_is_raised_again():
         ended.set()
 
     with pytest.raises(KeyboardInterrupt):
-        beside(work, stop.set)
+        interruptible(work, stop.set)
 
     assert ended.is_set()
 
@@ -79,10 +79,10 @@ def test_ctrl_c_waits_for_the_work_beside_and_is_raised_again():
 def test_work_beside_is_told_to_stop_when_its_time_is_over_and_still_answers():
     stop = threading.Event()
 
-    assert beside(lambda: (stop.wait(20), "late")[1], stop.set, 0.05) == "late"
+    assert interruptible(lambda: (stop.wait(20), "late")[1], stop.set, 0.05) == "late"
     assert stop.is_set()
     with pytest.raises(ZeroDivisionError):
-        beside(lambda: 1 // 0, stop.set)
+        interruptible(lambda: 1 // 0, stop.set)
 
 
 def test_buffers_get_the_lowest_offsets_so_far(tmp_path: Path):

@@ -17,23 +17,23 @@ from shoehorn_mcu.memory_plan import Plan, Status
 from shoehorn_mcu.planner import (
     DELIVERY,
     Block,
+    Cut,
     DoesNotFit,
     Goal,
     OpSpec,
     Problem,
     Read,
     TensorSpec,
-    Way,
     bounds,
     check,
     make_plan,
-    ways,
 )
-from shoehorn_mcu.planner.again import least
-from shoehorn_mcu.planner.cascade import Composite, Pattern, applied
-from shoehorn_mcu.planner.flow import Flow
-from shoehorn_mcu.planner.modes import Found, Modes
-from shoehorn_mcu.planner.space import NEVER, Group
+from shoehorn_mcu.planner.blocks import composites as banded
+from shoehorn_mcu.planner.blocks.cascade import Composite, Pattern, applied
+from shoehorn_mcu.planner.order.flow import Flow
+from shoehorn_mcu.planner.partition.search import Partition, PartitionSearch
+from shoehorn_mcu.planner.partition.space import NEVER, Group
+from shoehorn_mcu.planner.recompute.search import least
 
 SMALL = problems(most_ops=8, most_blocks=2)
 FACTORS = st.sampled_from((0.0, 0.3, 0.7, 1.0))
@@ -44,7 +44,7 @@ MACS = st.sampled_from((None, 0, 60, 180, 600))
 def _few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Orders and addresses of their own are other tests' matter."""
     few_tries(monkeypatch)
-    monkeypatch.setattr("shoehorn_mcu.planner.budgets._LEAST_SECONDS", 0.01)
+    monkeypatch.setattr("shoehorn_mcu.planner.recompute.budgets._LEAST_SECONDS", 0.01)
 
 
 def limits(brute: Brute) -> list[int]:
@@ -56,7 +56,7 @@ def limits(brute: Brute) -> list[int]:
 @settings(max_examples=120, deadline=None)
 @given(SMALL)
 def test_the_bound_is_no_higher_than_any_partition_and_exact_where_choices_are_few(problem: Problem):
-    found = Modes(problem, None)
+    found = PartitionSearch(problem, None)
     brute = Brute(found)
     least, plain = brute.least_peak(), brute.least_peak(plain=True)
 
@@ -71,7 +71,7 @@ def test_the_bound_is_no_higher_than_any_partition_and_exact_where_choices_are_f
 def test_the_bound_of_many_choices_is_no_higher_than_any_partition(problem: Problem):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bounds, "_FEW", 0)
-        found = Modes(problem, None)
+        found = PartitionSearch(problem, None)
         bound, _ = found.bounds.peak()
 
     assert bound <= Brute(found).least_peak()
@@ -80,7 +80,7 @@ def test_the_bound_of_many_choices_is_no_higher_than_any_partition(problem: Prob
 @settings(max_examples=80, deadline=None)
 @given(SMALL, MACS)
 def test_the_lowest_peak_keeps_to_the_allowance_and_is_not_below_the_least(problem: Problem, most_macs: int | None):
-    search = Modes(problem, most_macs)
+    search = PartitionSearch(problem, most_macs)
     found, floor = search.lowest()
 
     assert [each.peak for each in found] == sorted(each.peak for each in found)
@@ -91,7 +91,7 @@ def test_the_lowest_peak_keeps_to_the_allowance_and_is_not_below_the_least(probl
         assert_sums(search, each)
 
 
-def assert_sums(search: Modes, found: Found) -> None:
+def assert_sums(search: PartitionSearch, found: Partition) -> None:
     """What is found covers the ops once and says its own peak, cost and multiplications."""
     brute = Brute(search)
     assert [g.start for g in found.groups] == [0, *(g.end for g in found.groups[:-1])]
@@ -110,7 +110,7 @@ def same_group(one: Group, other: Group) -> bool:
 @settings(max_examples=80, deadline=None)
 @given(SMALL)
 def test_the_cheapest_keeps_to_the_limit_and_the_fewest_shared_rows_are_the_fewest(problem: Problem):
-    search = Modes(problem, None)
+    search = PartitionSearch(problem, None)
     brute = Brute(search)
     for limit in limits(brute):
         cheapest, fewest = search.cheapest(limit), search.fewest(limit)
@@ -134,7 +134,7 @@ def test_the_cheapest_keeps_to_the_limit_and_the_fewest_shared_rows_are_the_fewe
 @settings(max_examples=120, deadline=None)
 @given(SMALL)
 def test_no_partition_below_a_peak_takes_less_work_than_the_bound(problem: Problem):
-    search = Modes(problem, None)
+    search = PartitionSearch(problem, None)
     brute = Brute(search)
     for limit in limits(brute):
         bound, least = search.least_cost(limit), brute.least_cost(limit)
@@ -153,14 +153,14 @@ def test_a_block_of_more_rows_and_smaller_sums_counts_where_its_rows_are_kept_an
         OpSpec("op2", (window,), "t3", 1),
     )
     tensors = {n: TensorSpec(n, rows, size) for n, rows, size in (("t1", 5, 21), ("t2", 5, 21), ("t3", 3, 4))}
-    ways_ = (Way(1, (tensors["t1"], tensors["t2"]), ops), Net(Random(0), tensors=tensors)._chunked(ops, 2))
+    cuts = (Cut(1, (tensors["t1"], tensors["t2"]), ops), Net(Random(0), tensors=tensors)._chunked(ops, 2))
     arriving = OpSpec(DELIVERY, (), "t0", 1)
     everything = (TensorSpec("t0", 5, 12), *tensors.values())
-    problem = Problem(everything, (arriving, *ops), (), ("t3", "t0"), None, (Block("op0", 1, 3, ways_),))
-    search = Modes(problem, None)
+    problem = Problem(everything, (arriving, *ops), (), ("t3", "t0"), None, (Block("op0", 1, 3, cuts),))
+    search = PartitionSearch(problem, None)
     brute = Brute(search)
 
-    assert [(c.way.chunks, c.band) for c in search.space.composites] == [(2, 1), (1, 1), (2, 2)]
+    assert [(c.cut.chunks, c.band) for c in search.space.composites] == [(2, 1), (1, 1), (2, 2)]
     assert search.least_cost(136) == brute.least_cost(136) == search.space.extra[2][0]
     assert search.least_cost(135) == NEVER
 
@@ -170,7 +170,7 @@ def test_the_search_misses_little():
     lowest = cheapest = none = asked = tried = 0
     for seed in range(150):
         problem = random_problem(Random(seed), 8, 2)
-        search = Modes(problem, None)
+        search = PartitionSearch(problem, None)
         if not search.space.composites:
             continue
         brute = Brute(search)
@@ -190,8 +190,8 @@ def test_the_search_misses_little():
 
 def test_a_composite_that_is_smaller_and_cheaper_than_another_leaves_it_no_place():
     block = bottleneck(10, 4)
-    search = Modes(alone(block), None)
-    sizes = [ways.size(search.space.problem, c) for c in search.space.composites]
+    search = PartitionSearch(alone(block), None)
+    sizes = [banded.size(search.space.problem, c) for c in search.space.composites]
     taken = [(c.cost, c.macs) for c in search.space.composites]
 
     assert sizes == sorted(sizes)
@@ -204,7 +204,7 @@ def test_a_composite_that_is_smaller_and_cheaper_than_another_leaves_it_no_place
 
 def assert_sound(problem: Problem, plan: Plan, most_macs: int | None) -> None:
     """What make_plan promises of any plan."""
-    by_name = {c.block.name: c for c in Modes(problem, None).space.composites}
+    by_name = {c.block.name: c for c in PartitionSearch(problem, None).space.composites}
     assert {cascade.block for cascade in plan.cascades} <= by_name.keys()
     outcome = plan.outcome
     assert outcome.bound_bytes <= plan.arena_bytes
@@ -219,9 +219,9 @@ def in_place_of_blocks(problem: Problem, plan: Plan) -> Problem:
     chosen = []
     for cascade in plan.cascades:
         block = next(b for b in problem.blocks if b.name == cascade.block)
-        way = next(w for w in block.ways if w.chunks == cascade.chunks)
-        assert tuple(op.name for op in way.ops) == cascade.ops
-        chosen.append(Composite(Pattern(problem, block, cascade.band), way))
+        cut = next(w for w in block.cuts if w.chunks == cascade.chunks)
+        assert tuple(op.name for op in cut.ops) == cascade.ops
+        chosen.append(Composite(Pattern(problem, block, cascade.band), cut))
     return applied(problem, chosen)
 
 
@@ -250,7 +250,10 @@ def test_plans_keep_their_promises_and_a_refusal_says_what_is_needed(
         pytest.fail(f"{smallest.arena_bytes} bytes do, but of {capacity}: {refused}")
     assert plan.arena_bytes <= capacity
     assert_sound(problem, plan, most_macs)
-    below = min(Modes(problem, most_macs).bounds.peak()[0], least(Flow(problem)), smallest.outcome.bound_bytes) - 1
+    below = (
+        min(PartitionSearch(problem, most_macs).bounds.peak()[0], least(Flow(problem)), smallest.outcome.bound_bytes)
+        - 1
+    )
     with pytest.raises(DoesNotFit, match=r"^needs an arena of .* bytes") as refusal:
         make_plan(replace(problem, capacity_bytes=below), goal, most_macs)
     assert refusal.value.needed_bytes > below

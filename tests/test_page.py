@@ -33,7 +33,7 @@ from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import Scratch
 from shoehorn_mcu.paths import MODELS as SHIPPED
 from shoehorn_mcu.planner import Goal
-from shoehorn_mcu.schedule import Scheduled, Wish, schedule
+from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
 from shoehorn_mcu.stage import stages
 from shoehorn_mcu.targets import Isa
 
@@ -62,9 +62,9 @@ def planned(goal: Goal = Goal.SRAM, stream: bool = False) -> build.Planned:
     return build.plan_model(DIGITS, None, build.Options(goal=goal, stream_input=stream))
 
 
-def unit_of(graph: Graph, wish: Wish) -> Unit:
+def unit_of(graph: Graph, request: PlanRequest) -> Unit:
     """The graph with its plan, cut where that says so."""
-    made = schedule(graph, stages(graph, (Isa.C,)), wish)
+    made = schedule(graph, stages(graph, (Isa.C,)), request)
     return Unit("made", made.graph, made.stages, made.plan)
 
 
@@ -136,7 +136,7 @@ def test_the_picture_of_the_shipped_model_is_its_plan(goal: Goal, stream: bool):
 @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_the_picture_of_any_plan_shares_no_byte_and_shows_each_row_that_is_read(graph: Graph):
     for again in (0, None):
-        unit = unit_of(graph, Wish(Goal.SRAM, None, len(graph.inputs) == 1, again))
+        unit = unit_of(graph, PlanRequest(Goal.SRAM, None, len(graph.inputs) == 1, again))
 
         assert faults(unit, picture(unit)) == []
 

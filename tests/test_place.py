@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoehorn_mcu.errors import ShoehornError
-from shoehorn_mcu.planner import place as module
-from shoehorn_mcu.planner.bundles import Bundle, Piece, joined, load, profile
-from shoehorn_mcu.planner.place import place
+from shoehorn_mcu.planner.placement import place as module
+from shoehorn_mcu.planner.placement.bundles import Bundle, Piece, joined, load, profile
+from shoehorn_mcu.planner.placement.place import place
+from shoehorn_mcu.planner.placement.sweep import MOST_HEIGHT, Front, Start, Sweep, SweepSettings
 from shoehorn_mcu.planner.problem import ALIGNMENT
-from shoehorn_mcu.planner.sweep import MOST_HEIGHT, Front, Manner, Start, Sweep
 
 
 def overlaps(bundles: Sequence[Bundle], bases: dict[str, int]) -> list[str]:
@@ -210,7 +210,7 @@ def test_more_bytes_than_any_board_has_are_refused():
 @pytest.mark.parametrize("start", Start)
 def test_a_sweep_finds_room_from_wherever_it_starts(start: Start, front: Front):
     bundles = conveyor(40, (20, 28, 44, 12), 3)
-    bases = Sweep(bundles, ALIGNMENT).run(2 * load(bundles), Manner(20, start, 1, front), 10**9)
+    bases = Sweep(bundles, ALIGNMENT).run(2 * load(bundles), SweepSettings(20, start, 1, front), 10**9)
 
     assert bases is not None
     assert overlaps(bundles, named(bundles, bases)) == []
@@ -222,7 +222,7 @@ def test_a_sweep_keeps_bundles_apart_and_below_its_height(
     bundles: tuple[Bundle, ...], start: Start, front: Front, power: int
 ):
     height = load(bundles) + 8
-    bases = Sweep(bundles, ALIGNMENT).run(height, Manner(8, start, power, front, 0.1), 10**9)
+    bases = Sweep(bundles, ALIGNMENT).run(height, SweepSettings(8, start, power, front, 0.1), 10**9)
     if bases is not None:
         found = named(bundles, bases)
 
@@ -245,17 +245,17 @@ def test_what_fills_the_arena_at_one_moment_fits_when_that_comes_first(seed: int
     bundles = full_once(seed)
     sweep = Sweep(bundles, ALIGNMENT)
 
-    assert sweep.run(960, Manner(32, Start.FULLEST, 8), 10**9) is not None
-    assert sweep.run(956, Manner(32, Start.FULLEST, 8), 10**9) is None
+    assert sweep.run(960, SweepSettings(32, Start.FULLEST, 8), 10**9) is not None
+    assert sweep.run(956, SweepSettings(32, Start.FULLEST, 8), 10**9) is None
 
 
 def test_a_sweep_ends_with_its_work_and_below_the_load():
     bundles = conveyor(40, (20, 28, 44, 12), 3)
     sweep = Sweep(bundles, ALIGNMENT)
 
-    assert sweep.run(2 * load(bundles), Manner(20, Start.FIRST, 1), 100) is None
+    assert sweep.run(2 * load(bundles), SweepSettings(20, Start.FIRST, 1), 100) is None
     assert 100 <= sweep.work < 10_000
-    assert sweep.run(load(bundles) - 1, Manner(20, Start.FIRST, 1), 10**9) is None
+    assert sweep.run(load(bundles) - 1, SweepSettings(20, Start.FIRST, 1), 10**9) is None
 
 
 def test_a_sweep_ends_soon_after_ctrl_c():
@@ -265,7 +265,7 @@ def test_a_sweep_ends_soon_after_ctrl_c():
     timer.start()
     started = perf_counter()
     with pytest.raises(KeyboardInterrupt):
-        sweep.run(2 * load(bundles), Manner(1500, Start.FIRST, 1), 10**12)  # tens of seconds
+        sweep.run(2 * load(bundles), SweepSettings(1500, Start.FIRST, 1), 10**12)  # tens of seconds
 
     assert 0.4 < perf_counter() - started < 5
 

@@ -30,15 +30,19 @@ def test_it_compiles_without_a_warning(source: Path, compiler: tuple[str, ...], 
 @pytest.mark.parametrize(
     ("folder", "said"),
     [
-        ("allocate", "every placement lay apart\n"),
-        ("sweep", "every placement lay apart\n"),
+        ("placement/allocate", "every placement lay apart\n"),
+        ("placement/sweep", "every placement lay apart\n"),
         ("remat", "every undo restored the sums\n"),
     ],
 )
 def test_a_long_walk_has_no_fault_that_sanitizers_see(folder: str, said: str, tmp_path: Path):
     if not shutil.which(GCC[0]):
         pytest.skip("gcc is not installed")
-    program, walk, sources = tmp_path / "walk", WALKS / f"{folder}_walk.c", sorted((PLANNER / folder).glob("*.c"))
+    program, walk, sources = (
+        tmp_path / "walk",
+        WALKS / f"{Path(folder).name}_walk.c",
+        sorted((PLANNER / folder).glob("*.c")),
+    )
     command = [*GCC, *WARNINGS, "-O1", "-g", *SANITIZERS, f"-I{PLANNER / folder}", str(walk), *map(str, sources), "-lm"]
     made = subprocess.run([*command, "-o", str(program)], capture_output=True, text=True, check=False)
     if "cannot find" in made.stderr:

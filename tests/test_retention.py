@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from test_again import counted, op_by_op, u_net
 from test_remat import graph_of
 
-from shoehorn_mcu.planner.again import recomputed
-from shoehorn_mcu.planner.flow import Flow
+from shoehorn_mcu.planner.order.flow import Flow
+from shoehorn_mcu.planner.order.replay import replay
+from shoehorn_mcu.planner.recompute.search import recomputed
 from shoehorn_mcu.planner.remat import retention, slots
 from shoehorn_mcu.planner.remat.graph import LIMIT, Graph
 from shoehorn_mcu.planner.remat.memory import Terms, duration, last_readers, peak
+from shoehorn_mcu.planner.remat.neighbourhood import retained, windowed
 from shoehorn_mcu.planner.remat.outcome import Effort
 from shoehorn_mcu.planner.remat.solver import Limit
-from shoehorn_mcu.planner.replay import replay
-from shoehorn_mcu.planner.retained import retained, windowed
 
 Problem = tuple[Graph, Terms]
 

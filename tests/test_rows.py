@@ -9,10 +9,10 @@ from row_problems import same
 
 from shoehorn_mcu.memory_plan import Editions, Outcome, Plan, Status
 from shoehorn_mcu.planner import Goal, OpSpec, Problem, Read, TensorSpec, check, make_plan
-from shoehorn_mcu.planner.editions import editions
-from shoehorn_mcu.planner.flow import Event, Flow
-from shoehorn_mcu.planner.place import load, place
-from shoehorn_mcu.planner.rows import Share, _Layout, lay_out
+from shoehorn_mcu.planner.order.flow import Event, Flow
+from shoehorn_mcu.planner.placement.editions import editions
+from shoehorn_mcu.planner.placement.layout import Share, _Layout, lay_out
+from shoehorn_mcu.planner.placement.place import load, place
 
 ROWS, LONG, SHORT = 8, 48, 12
 

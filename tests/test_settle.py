@@ -10,18 +10,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_again import problem_of
 
-from shoehorn_mcu.planner.again import least, recomputed
-from shoehorn_mcu.planner.flow import Event, Flow
-from shoehorn_mcu.planner.modes import Modes
+from shoehorn_mcu.planner.order.flow import Event, Flow
+from shoehorn_mcu.planner.order.replay import replay
+from shoehorn_mcu.planner.order.shorten import _Links, _Shortening, shortened
+from shoehorn_mcu.planner.partition.search import PartitionSearch
 from shoehorn_mcu.planner.problem import OpSpec, Problem, Read, TensorSpec
+from shoehorn_mcu.planner.recompute.search import least, recomputed
 from shoehorn_mcu.planner.remat.outcome import Effort
-from shoehorn_mcu.planner.replay import replay
-from shoehorn_mcu.planner.settle import _Links, _Settling, settled
 
 
 def orders(problem: Problem) -> list[list[Event]]:
     """One by groups; one with rows computed again, where the quick search finds it."""
-    flow, modes = Flow(problem), Modes(problem, None)
+    flow, modes = Flow(problem), PartitionSearch(problem, None)
     by_groups = modes.space.events(modes.minimax().groups)
     once = [Event(event.op, row) for event in by_groups for row in range(event.row, event.row + event.rows)]
     budget = max(least(flow), int(replay(flow, once).peak * 0.8))
@@ -35,7 +35,7 @@ def test_the_same_rows_are_computed_and_the_peak_is_no_higher(seed: int, streame
     problem = replace(problem_of(seed, streamed), blocks=())
     flow = Flow(problem)
     for events in orders(problem):
-        found = settled(flow, events)
+        found = shortened(flow, events)
         assert Counter(found) == Counter(events)
         assert replay(flow, found).peak <= replay(flow, events).peak
 
@@ -46,7 +46,7 @@ def test_what_is_alive_is_known_after_each_move(seed: int, streamed: bool):
     problem = replace(problem_of(seed, streamed), blocks=())
     flow = Flow(problem)
     events = orders(problem)[-1]
-    settling = _Settling(_Links(flow, events), replay(flow, events).peak)
+    settling = _Shortening(_Links(flow, events), replay(flow, events).peak)
     for event in random.Random(seed).sample(settling.order, len(settling.order)):
         settling.settle(event)
     held, after = settling._held.copy(), settling._after.copy()
@@ -75,5 +75,5 @@ def test_a_wide_row_is_computed_right_before_its_reader():
     flow = Flow(wide_and_narrow())
     rows = range(8)
     events = [*(Event(0, y) for y in rows), *(Event(1, y) for y in rows), *(Event(2, y) for y in rows)]
-    found = settled(flow, events)
+    found = shortened(flow, events)
     assert all(found.index(Event(2, y)) == found.index(Event(0, y)) + 1 for y in rows)

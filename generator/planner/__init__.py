@@ -2,149 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from enum import Enum
-
-from shoehorn_mcu.errors import ShoehornError
-from shoehorn_mcu.memory_plan import DELIVERY, Plan, Status
-from shoehorn_mcu.planner.candidates import Candidates
+from shoehorn_mcu.memory_plan import DELIVERY
 from shoehorn_mcu.planner.check import check
-from shoehorn_mcu.planner.problem import ALIGNMENT, Block, OpSpec, Problem, Read, TensorSpec, Way
-from shoehorn_mcu.planner.rows import alive_at
-
-_NAME = 60  # characters of a name in a message
-_FASTEST = "the fastest plan tried that fits"
-_OF_GROUPS = " (the bound is one for ops in groups and blocks in bands)"
-_ENDLESS = "nothing limits the arena"
-
-
-class Goal(Enum):
-    """What a plan is to have least of, once it fits."""
-
-    TIME = "time"
-    SRAM = "sram"
-
-
-class DoesNotFit(ShoehornError):
-    """No plan within the capacity; the message says the peak and who is alive there."""
-
-    def __init__(self, message: str, needed_bytes: int, available_bytes: int) -> None:
-        super().__init__(message)
-        self.needed_bytes = needed_bytes
-        self.available_bytes = available_bytes
-
-
-class PlanFault(ShoehornError):
-    """The independent check found a fault in a plan: a defect of the planner, never of the model."""
-
-
-def _silent(_: str) -> None:
-    pass
-
-
-def make_plan(
-    problem: Problem, goal: Goal = Goal.TIME, most_macs: int | None = 0, say: Callable[[str], None] = _silent
-) -> Plan:
-    """A checked plan within the capacity: whole tensors where they fit and time is the goal, else rows.
-
-    Blocks run in bands where rows alone do not do; `most_macs` is what may be computed again then (None: as much as it
-    takes). A streamed input is planned by rows in any case, and the other tensors stay whole where that fits. Ctrl-C
-    ends the search with the best plan so far. `say` hears what is being tried.
-
-    Raises DoesNotFit where no plan was found within the capacity, PlanFault where the check refuses the plan.
-    """
-    candidates = Candidates(problem, most_macs, say)
-    plan = _search(problem, goal, candidates)
-    capacity = problem.capacity_bytes
-    if capacity is not None and plan.arena_bytes > capacity:
-        raise DoesNotFit(_refusal(candidates, plan, capacity), plan.arena_bytes, capacity)
-    if faults := check(candidates.applied(plan), plan):
-        raise PlanFault(f"the plan is wrong, please report this: {'; '.join(faults[:3])}")
-    return plan
-
-
-def _search(problem: Problem, goal: Goal, candidates: Candidates) -> Plan:
-    """The best of the candidates, with why it is the answer."""
-    capacity = problem.capacity_bytes
-    best: Plan | None = None
-    fitting: Plan | None = None  # the last one; of those that compute rows again it takes the least work
-    try:
-        if goal is Goal.TIME:
-            limit = candidates.whole.arena_bytes if capacity is None else capacity
-            for plan in candidates.within(limit):
-                best = _lower(best, plan)
-                if plan.arena_bytes <= limit:
-                    return _because(
-                        plan, "nothing limits the arena" if capacity is None else plan.outcome.reason or _FASTEST
-                    )
-            for plan in candidates.again(limit):
-                best = _lower(best, plan)
-                fitting = plan if plan.arena_bytes <= limit else fitting
-            if fitting is not None:
-                return fitting
-        for plan in candidates.smallest():
-            best = _lower(best, plan)
-    except KeyboardInterrupt:
-        if best is None:
-            raise
-        return _because(fitting or best, "interrupted: the best plan so far")
-    assert best is not None
-    if best.outcome.status is Status.OPTIMAL:
-        return _because(best, "no division into groups, with blocks in bands or without, takes less")
-    tried = "all that there was to try was tried"
-    return _because(best, f"{tried}; {best.outcome.reason}" if best.outcome.reason else tried)
-
-
-def _lower(best: Plan | None, plan: Plan) -> Plan:
-    """The plan with the smaller arena; of equals the one with the higher bound, or else the earlier one."""
-    if best is None:
-        return plan
-    return min(best, plan, key=lambda each: (each.arena_bytes, -each.outcome.bound_bytes))
-
-
-def _because(plan: Plan, reason: str) -> Plan:
-    return replace(plan, outcome=replace(plan.outcome, reason=reason))
-
-
-def _short(name: str) -> str:
-    """Converters join names into hundreds of characters; the first ones say which tensor it is."""
-    return name if len(name) <= _NAME else f"{name[: _NAME - 3]}..."
-
-
-def _refusal(candidates: Candidates, plan: Plan, capacity: int) -> str:
-    """What is needed, and the tensors alive at the peak, largest first."""
-    problem = candidates.applied(plan)
-    peak = plan.outcome.peak_step
-    named = ", ".join(f"'{_short(name)}' {size:,}" for name, size in alive_at(problem, plan.steps, peak))
-    arriving = not plan.steps or plan.steps[peak].delivers
-    step = "the input" if arriving else f"step {peak} ('{_short(plan.steps[peak].op)}')"
-    bound, op = candidates.at_least()
-    kind = ""
-    if plan.outcome.status is Status.OPTIMAL:
-        needed, kind = f"at least {plan.arena_bytes:,} bytes", _OF_GROUPS if bound < plan.arena_bytes else ""
-    elif bound > capacity:
-        needed = f"at least {bound:,} bytes"
-        found = [f"set by {_named(op)}"] if op is not None else []
-        needed += f" ({'; '.join([*found, f'{plan.arena_bytes:,} in the best plan found'])})" * (
-            bound < plan.arena_bytes
-        )
-    else:
-        needed = f"{plan.arena_bytes:,} bytes in the best plan found (the bound is {bound:,})"
-    return (
-        f"needs an arena of {needed}, {max(0, capacity):,} are available{kind}; "
-        f"the peak is {step}, where these are alive: {named}"
-    )
-
-
-def _named(op: str) -> str:
-    return "the input" if op == DELIVERY else f"'{_short(op)}'"
-
+from shoehorn_mcu.planner.make_plan import DoesNotFit, Goal, PlanFault, make_plan
+from shoehorn_mcu.planner.problem import ALIGNMENT, Block, Cut, OpSpec, Problem, Read, TensorSpec
 
 __all__ = [
     "ALIGNMENT",
     "DELIVERY",
     "Block",
+    "Cut",
     "DoesNotFit",
     "Goal",
     "OpSpec",
@@ -152,7 +19,6 @@ __all__ = [
     "Problem",
     "Read",
     "TensorSpec",
-    "Way",
     "check",
     "make_plan",
 ]

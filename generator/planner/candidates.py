@@ -9,17 +9,17 @@ from itertools import pairwise
 from time import perf_counter
 
 from shoehorn_mcu.memory_plan import Cascade, Outcome, Plan, Status
-from shoehorn_mcu.planner import greedy
-from shoehorn_mcu.planner.again import least, reordered, tightest, work_once
-from shoehorn_mcu.planner.budgets import Budgets
-from shoehorn_mcu.planner.cascade import Composite, applied
-from shoehorn_mcu.planner.flow import Event, Flow
-from shoehorn_mcu.planner.modes import Found, Modes
+from shoehorn_mcu.planner import whole_tensors
+from shoehorn_mcu.planner.blocks.cascade import Composite, applied
+from shoehorn_mcu.planner.order.flow import Event, Flow
+from shoehorn_mcu.planner.order.replay import replay
+from shoehorn_mcu.planner.order.shorten import shortened
+from shoehorn_mcu.planner.partition.search import Partition, PartitionSearch
+from shoehorn_mcu.planner.partition.space import Space
+from shoehorn_mcu.planner.placement.layout import Layout, fullest_step, lay_out
 from shoehorn_mcu.planner.problem import Problem
-from shoehorn_mcu.planner.replay import replay
-from shoehorn_mcu.planner.rows import Layout, fullest_step, lay_out
-from shoehorn_mcu.planner.settle import settled
-from shoehorn_mcu.planner.space import Space
+from shoehorn_mcu.planner.recompute.budgets import Budgets
+from shoehorn_mcu.planner.recompute.search import least, reordered, tightest, work_once
 
 _SPARE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the capacity: rows may not pack to the last byte
 _LONG = 4  # ops between a tensor's writer and its last reader: more than a residual block has
@@ -39,20 +39,20 @@ class Candidates:
     @cached_property
     def whole(self) -> Plan:
         """Whole tensors, one step per op."""
-        return greedy.solve(self._problem)
+        return whole_tensors.solve(self._problem)
 
     @cached_property
-    def _modes(self) -> Modes:
-        return Modes(self._problem, self._most_macs)
+    def _partitions(self) -> PartitionSearch:
+        return PartitionSearch(self._problem, self._most_macs)
 
     @property
     def _space(self) -> Space:
-        return self._modes.space
+        return self._partitions.space
 
     @cached_property
     def _bound(self) -> tuple[int, int]:
         """The lowest arena of the whole space, and the op that sets it."""
-        return self._modes.bounds.peak()
+        return self._partitions.bounds.peak()
 
     @property
     def bound(self) -> int:
@@ -71,10 +71,10 @@ class Candidates:
         if not self._problem.streamed and self.whole.arena_bytes <= capacity:
             yield self.whole
         self._say("rows")
-        yield from self._rows(capacity, min(self._modes.minimax().peak, self.whole.outcome.bound_bytes))
+        yield from self._rows(capacity, min(self._partitions.minimax().peak, self.whole.outcome.bound_bytes))
         yield from self._reordered(capacity)
         self._say("blocks in bands")
-        for found in _for_less(self._modes.cheapest, capacity):
+        for found in _for_less(self._partitions.cheapest, capacity):
             yield self._because(self._plan(found), found, capacity)
 
     def again(self, capacity: int) -> Iterator[Plan]:
@@ -92,7 +92,7 @@ class Candidates:
             best = plan if best is None else min(best, plan, key=lambda each: each.arena_bytes)
         if best is not None:
             yield self._bounded(best)
-        highest = self._modes.minimax().peak
+        highest = self._partitions.minimax().peak
         yield from self._reordered(highest - 1)
         in_bands = best is not None and best.cascades
         if self._most_macs != 0 and not self._came_near and not in_bands and _long_skips(self._problem):
@@ -104,7 +104,7 @@ class Candidates:
     def _of_space(self) -> Iterator[Plan]:
         """The lowest by rows, others by rows where it does not pack, the lowest with blocks in bands."""
         self._say("rows")
-        lowest = self._plan(self._modes.minimax())
+        lowest = self._plan(self._partitions.minimax())
         yield lowest
         if lowest.arena_bytes > self.bound:
             yield from self._rows(lowest.arena_bytes - 1, self.bound)
@@ -117,23 +117,23 @@ class Candidates:
         status = Status.OPTIMAL if plan.arena_bytes == self.bound else Status.FEASIBLE
         return replace(plan, outcome=replace(plan.outcome, status=status, bound_bytes=self.bound))
 
-    def _because(self, plan: Plan, found: Found, capacity: int) -> Plan:
+    def _because(self, plan: Plan, found: Partition, capacity: int) -> Plan:
         """A plan of a capacity, with what is known of how little work there must be again."""
         work = work_once(self._flow)
-        least = min(found.extra_cost, self._modes.least_cost(capacity))
+        least = min(found.extra_cost, self._partitions.least_cost(capacity))
         reason = f"{_percent(found.extra_cost, work)} more work; no plan of blocks in bands that fits takes less"
         reason += "" if least == found.extra_cost else f" than {_percent(least, work)}"
         return replace(plan, outcome=replace(plan.outcome, reason=reason))
 
     def _rows(self, most_bytes: int, bound: int) -> Iterator[Plan]:
         """Plans by rows with no peak above this."""
-        for found in _for_less(self._modes.fewest, most_bytes):
+        for found in _for_less(self._partitions.fewest, most_bytes):
             yield self._plan(found, bound)
 
     def _lowest(self) -> Iterator[Plan]:
         """Plans with blocks in bands, the lowest peak first. Rows may not pack to the last byte: others are tried."""
         least_arena: int | None = None
-        each, self._raised = self._modes.lowest()
+        each, self._raised = self._partitions.lowest()
         for found in each[:_PACKED]:
             if least_arena is not None and found.peak >= least_arena:
                 break
@@ -149,7 +149,7 @@ class Candidates:
     @cached_property
     def _start(self) -> list[Event]:
         """The order of rows that the search for others starts from."""
-        return self._space.events(self._modes.minimax().groups)
+        return self._space.events(self._partitions.minimax().groups)
 
     @cached_property
     def _budgets(self) -> Budgets:
@@ -173,10 +173,10 @@ class Candidates:
 
     def _ordered(self, events: Sequence[Event], enough: int | None = None, reason: str = "") -> Plan:
         """The plan of an order outside of the space of groups: what some row takes is the only bound."""
-        plan = self._laid(lay_out(self._flow, settled(self._flow, events), enough=enough), least(self._flow), ())
+        plan = self._laid(lay_out(self._flow, shortened(self._flow, events), enough=enough), least(self._flow), ())
         return replace(plan, outcome=replace(plan.outcome, reason=reason))
 
-    def _plan(self, found: Found, bound: int | None = None) -> Plan:
+    def _plan(self, found: Partition, bound: int | None = None) -> Plan:
         """The plan of a partition; `bound` is that of the space that it is from, None: of all partitions and blocks."""
         space = self._space
         layout = lay_out(space.flow, space.events(found.groups), space.composites)
@@ -197,22 +197,22 @@ class Candidates:
                 solve_seconds=perf_counter() - self._started,
             ),
             cascades=tuple(
-                Cascade(c.block.name, c.way.chunks, c.band, tuple(op.name for op in c.way.ops)) for c in composites
+                Cascade(c.block.name, c.cut.chunks, c.band, tuple(op.name for op in c.cut.ops)) for c in composites
             ),
         )
 
     def applied(self, plan: Plan) -> Problem:
-        """The problem that a plan of these solves: with the ways of its cascades in place of their blocks."""
+        """The problem that a plan of these solves: with the cuts of its cascades in place of their blocks."""
         return applied(self._problem, [self._composite(c) for c in plan.cascades])
 
     def _composite(self, cascade: Cascade) -> Composite:
         wanted = (cascade.block, cascade.chunks, cascade.band)
-        return next(c for c in self._space.composites if (c.block.name, c.way.chunks, c.band) == wanted)
+        return next(c for c in self._space.composites if (c.block.name, c.cut.chunks, c.band) == wanted)
 
 
-def _for_less(search: Callable[[int], Found | None], most_bytes: int) -> Iterator[Found]:
+def _for_less(search: Callable[[int], Partition | None], most_bytes: int) -> Iterator[Partition]:
     """What a search finds for less and less, as rows may not pack to the last byte; each partition once."""
-    seen: set[Found] = set()
+    seen: set[Partition] = set()
     for part in _SPARE:
         found = search(int(most_bytes * (1 - part)))
         if found is None:

@@ -51,7 +51,7 @@ class OpSpec:
 
 
 @dataclass(frozen=True)
-class Way:
+class Cut:
     """How a block may be run: its ops as they are (chunks == 1), or cut into chunks of its inner channels.
 
     `ops` are as many for each chunk, in the same order and with reads of the same rows, and where there are several
@@ -71,7 +71,7 @@ class Block:
     name: str
     first: int
     last: int  # inclusive
-    ways: tuple[Way, ...]
+    cuts: tuple[Cut, ...]
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,11 @@ from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import DELIVERY, Plan
 from shoehorn_mcu.planner import DoesNotFit, Goal, Problem, make_plan
-from shoehorn_mcu.planner.again import least, recomputed, reordered
-from shoehorn_mcu.planner.flow import Event, Flow
-from shoehorn_mcu.planner.modes import Modes
+from shoehorn_mcu.planner.order.flow import Event, Flow
+from shoehorn_mcu.planner.order.replay import replay
+from shoehorn_mcu.planner.partition.search import PartitionSearch
+from shoehorn_mcu.planner.recompute.search import least, recomputed, reordered
 from shoehorn_mcu.planner.remat.outcome import Effort
-from shoehorn_mcu.planner.replay import replay
 from shoehorn_mcu.stage import stages
 from shoehorn_mcu.targets import Isa
 from tests.nets import Net
@@ -106,7 +106,7 @@ def measure(name: str, percents: Sequence[int], seconds: float, streamed: bool) 
     """One model."""
     problem = problem_of(name, streamed)
     flow = Flow(problem)
-    modes = Modes(problem, None)
+    modes = PartitionSearch(problem, None)
     groups = modes.minimax()
     start = modes.space.events(groups.groups)
     effort = Effort(seconds, stop=STOP * seconds)

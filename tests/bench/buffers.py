@@ -18,7 +18,7 @@ from statistics import median
 from time import monotonic
 from typing import Any
 
-from shoehorn_mcu.planner.allocate import Problem, check, csv_file
+from shoehorn_mcu.planner.placement.allocate import Problem, check, csv_file
 from tests.shared import DATA, GEN
 
 # Seconds of MiniMalloc, from its slides (ASPLOS 2023), on a machine of its authors; None: not published.

@@ -34,9 +34,9 @@ static int32_t descend(const sh_alloc_problem *p, const int32_t *order, int64_t 
     int32_t offsets[MOST], result = SH_ALLOC_FOUND, found = 0;
     const int32_t stop = 0;
     while (result == SH_ALLOC_FOUND && height > 1) {
-        sh_alloc_taste taste = {below(5), below(20), below(4)};
+        sh_alloc_weights weights = {below(5), below(20), below(4)};
         sh_alloc_effort effort = {3000, INT64_MAX};
-        result = sh_alloc_search(p, (int32_t)height - 1, order, &taste, &effort, &stop, offsets);
+        result = sh_alloc_search(p, (int32_t)height - 1, order, &weights, &effort, &stop, offsets);
         require(effort.nodes <= 3001, "a search must stop where it is told to");
         if (result == SH_ALLOC_FOUND) {
             int64_t at[MOST];

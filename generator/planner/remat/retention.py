@@ -30,7 +30,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Found:
+class Solution:
     """A sequence within the budget, or None; `bound` holds for the model's sequences: its copies, its order.
 
     Where there are none, the bound is 2^62.
@@ -42,7 +42,9 @@ class Found:
     interrupted: bool = False
 
 
-def solve(graph: Graph, budget: int, options: Options, limit: solver.Limit, hint: Sequence[int] | None = None) -> Found:
+def solve(
+    graph: Graph, budget: int, options: Options, limit: solver.Limit, hint: Sequence[int] | None = None
+) -> Solution:
     """The shortest sequence of the model. Without a hint, one with a small peak is sought first, as published."""
     small = None
     if hint is None:
@@ -62,7 +64,7 @@ def solve(graph: Graph, budget: int, options: Options, limit: solver.Limit, hint
         sequence = None
     bound = sum(graph.durations) if answer.bound is None else answer.bound * model.duration_unit
     bound = LIMIT if answer.infeasible else bound
-    return Found(sequence, bound, answer.proven or answer.infeasible)
+    return Solution(sequence, bound, answer.proven or answer.infeasible)
 
 
 _Copy = tuple[int, int]  # (node, which of its copies)

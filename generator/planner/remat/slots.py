@@ -18,7 +18,7 @@ from ortools.sat.python import cp_model
 from shoehorn_mcu.planner.remat import solver
 from shoehorn_mcu.planner.remat.graph import LIMIT, Graph
 from shoehorn_mcu.planner.remat.memory import PLAIN, Terms, last_readers, peak
-from shoehorn_mcu.planner.remat.retention import Found
+from shoehorn_mcu.planner.remat.retention import Solution
 from shoehorn_mcu.planner.remat.units import scaled
 
 
@@ -60,7 +60,7 @@ def offered(
 def solve(
     graph: Graph, slots: Sequence[int], budget: int, limit: solver.Limit, terms: Terms = PLAIN,
     hint: Sequence[int] = (), in_order: bool = False, free: range | None = None,
-) -> Found:  # fmt: skip
+) -> Solution:  # fmt: skip
     """The shortest choice of slots that runs every node within the budget; `hint` names slots that do.
 
     The bound holds for choices of these slots only. Every node has a slot, behind one of each of its inputs; where the
@@ -77,7 +77,7 @@ def solve(
     if sequence is not None and peak(graph, sequence, terms) > budget:
         sequence = None
     bound = LIMIT if answer.infeasible else max(sum(graph.durations), (answer.bound or 0) * model.unit)
-    return Found(sequence, bound, answer.proven or answer.infeasible)
+    return Solution(sequence, bound, answer.proven or answer.infeasible)
 
 
 def _kept(graph: Graph, slots: Sequence[int], steps: Sequence[int]) -> set[tuple[int, int]]:

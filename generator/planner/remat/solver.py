@@ -10,7 +10,7 @@ from time import monotonic
 
 from ortools.sat.python import cp_model
 
-from shoehorn_mcu.planner.beside import beside
+from shoehorn_mcu.planner.interruptible import interruptible
 
 
 @dataclass
@@ -63,7 +63,7 @@ def solve(model: cp_model.CpModel, limit: Limit, presolve: bool = True) -> Answe
     engine.parameters.max_deterministic_time = limit.deterministic
     engine.parameters.max_time_in_seconds = limit.seconds
     engine.parameters.catch_sigint_signal = False
-    status = beside(lambda: engine.solve(model), engine.stop_search)
+    status = interruptible(lambda: engine.solve(model), engine.stop_search)
     limit.deterministic -= engine.response_proto.deterministic_time
     found = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
     infeasible = status == cp_model.INFEASIBLE

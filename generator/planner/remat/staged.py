@@ -31,7 +31,7 @@ from itertools import accumulate
 from shoehorn_mcu.planner.remat import slots
 from shoehorn_mcu.planner.remat.graph import Graph
 from shoehorn_mcu.planner.remat.memory import Terms, duration, profile
-from shoehorn_mcu.planner.remat.retention import Found
+from shoehorn_mcu.planner.remat.retention import Solution
 from shoehorn_mcu.planner.remat.solver import Limit
 
 Event = tuple[int, int]  # (stage, rank)
@@ -56,7 +56,7 @@ _WHOLE = (_Reach(1, 1 / 8), _Reach(1, 0))
 _WINDOWS = (_Reach(2, 1 / 25), _Reach(2, 1 / 100), _Reach(3, 1 / 50), _Reach(4, 1 / 100))
 
 
-def solve(graph: Graph, budget: int, copies: Sequence[int], limit: Limit) -> Found:
+def solve(graph: Graph, budget: int, copies: Sequence[int], limit: Limit) -> Solution:
     """The shortest sequence found that keeps the graph's order of first runs and runs node v `copies[v]` times at most.
 
     The bound says more than the duration of the order only where all events were offered. Ctrl-C gives the best so far.
@@ -190,19 +190,19 @@ class _Search:
             end = (first + end) // 2 if first else 0
         return all_ended
 
-    def ended(self) -> Found:
+    def ended(self) -> Solution:
         """With all events if they are few enough; else as it stands."""
         if self._few and not self._limit.reached:
             found = self._solve(self.stages.every, self._limit)
             self._take(found.sequence)
-            return Found(self._best, found.bound, found.proven)
+            return Solution(self._best, found.bound, found.proven)
         return self.so_far()
 
-    def so_far(self) -> Found:
+    def so_far(self) -> Solution:
         """The best sequence, with the bound that needs no search."""
-        return Found(self._best, sum(self._graph.durations), self._is_shortest)
+        return Solution(self._best, sum(self._graph.durations), self._is_shortest)
 
-    def _solve(self, events: set[Event], limit: Limit) -> Found:
+    def _solve(self, events: set[Event], limit: Limit) -> Solution:
         best = self.stages.placed(self._best or ())
         offered = sorted({*events, *best, *((rank, rank) for rank in self.stages.all)})
         self._limit.deterministic -= len(offered) * _BUILDING

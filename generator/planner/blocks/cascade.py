@@ -1,0 +1,302 @@
+"""A block run band by band: what it needs inside, what it computes again, and the steps that it stands for.
+
+A block expands, maps per channel and projects: F(x) = B(N(A(x))), and where its inner channels are cut into t chunks
+F(x) = sum_i (B_i o N_i o A_i)(x) (MobileNetV2, Sandler et al. 2018, section 5.1). Within a band of output rows the
+chunks come one after the other; each lives for as many inner rows as the next op needs, and the band's partial sums
+stay until the last chunk has added to them. Between two bands nothing is kept: inner rows that both need are computed
+again, as the patches of MCUNetV2 (Lin et al. 2021) compute their halo again, but of one block only.
+To the rest of the plan a band is one event of one op, the composite, and the memory inside is its scratch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+from shoehorn_mcu.memory_plan import Ring, Scratch, Step
+from shoehorn_mcu.planner.problem import ALIGNMENT, Block, Cut, OpSpec, Problem, Read, TensorSpec
+
+_SCRATCH = ""  # the part that holds it; no tensor has this name
+
+
+class Pattern:
+    """What a band of a block computes by rows: the same for the whole block and for each chunk of it."""
+
+    def __init__(self, problem: Problem, block: Block, band: int) -> None:
+        cut = block.cuts[0]
+        self.block, self.band = block, band
+        self.ops = cut.ops[: len(cut.ops) // cut.chunks]
+        self.height = problem.by_name[problem.ops[block.last].writes].rows
+        self._makers = {op.writes: i for i, op in enumerate(self.ops[:-1])}
+
+    @cached_property
+    def bands(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """By band: (place of an op, row), in order."""
+        return tuple(self._band(y, min(y + self.band, self.height)) for y in range(0, self.height, self.band))
+
+    def _band(self, y0: int, y1: int) -> tuple[tuple[int, int], ...]:
+        """Rows on demand, one of the last op after the other."""
+        done: dict[tuple[int, int], None] = {}
+
+        def compute(op: int, row: int) -> None:
+            for read in self.ops[op].reads:
+                if read.tensor in self._makers:
+                    for needed in read.rows[row]:
+                        if (self._makers[read.tensor], needed) not in done:
+                            compute(self._makers[read.tensor], needed)
+            done[op, row] = None
+
+        for y in range(y0, y1):
+            compute(len(self.ops) - 1, y)
+        return tuple(done)
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """By op: rows computed in all bands."""
+        counted = Counter(op for band in self.bands for op, _ in band)
+        return tuple(counted[op] for op in range(len(self.ops)))
+
+    @cached_property
+    def windows(self) -> tuple[int, ...]:
+        """By op but the last: slots of the ring that holds its rows."""
+        found = [1] * (len(self.ops) - 1)
+        for band in self.bands:
+            for op, rows in self._lives(band).items():
+                found[op] = max(found[op], _most_apart(rows))
+        return tuple(found)
+
+    def _lives(self, band: Sequence[tuple[int, int]]) -> dict[int, list[tuple[int, int, int]]]:
+        """By op: when each of its rows is computed and last read."""
+        used = {each: time for time, each in enumerate(band)}
+        made = dict(used)
+        for time, (op, row) in enumerate(band):
+            for read in self.ops[op].reads:
+                if read.tensor in self._makers:
+                    used.update(dict.fromkeys(((self._makers[read.tensor], r) for r in read.rows[row]), time))
+        lives: dict[int, list[tuple[int, int, int]]] = {}
+        for (op, row), time in made.items():
+            if op < len(self.ops) - 1:
+                lives.setdefault(op, []).append((time, used[op, row], row))
+        return lives
+
+    @cached_property
+    def reads(self) -> tuple[Read, ...]:
+        """What is read from outside, by output row; each band reads all that it needs with its first row."""
+        outside = dict.fromkeys(r.tensor for op in self.ops for r in op.reads if r.tensor not in self._makers)
+        found: dict[str, list[tuple[int, ...]]] = {name: [()] * self.height for name in outside}
+        for i, band in enumerate(self.bands):
+            for name in outside:
+                rows = (
+                    needed
+                    for op, row in band
+                    for read in self.ops[op].reads
+                    if read.tensor == name
+                    for needed in read.rows[row]
+                )
+                found[name][i * self.band] = tuple(dict.fromkeys(rows))
+        return tuple(Read(name, tuple(rows)) for name, rows in found.items())
+
+
+class Composite:
+    """A block, run with one cut in the bands of a pattern."""
+
+    def __init__(self, pattern: Pattern, cut: Cut) -> None:
+        self.pattern, self.cut = pattern, cut
+        self.block, self.band = pattern.block, pattern.band
+        self._inner = {t.name: t for t in cut.tensors if t.view_of is None}
+        self._views = [t for t in cut.tensors if t.view_of is not None]
+        self._makers = {op.writes: op for op in cut.ops}
+
+    def rows(self, band: int) -> Iterator[tuple[int, int]]:
+        """(Place of an op, row) of a band, in order: chunk after chunk, then what ends the sums."""
+        one = len(self.pattern.ops)
+        for chunk in range(self.cut.chunks):
+            yield from ((chunk * one + op, row) for op, row in self.pattern.bands[band])
+        if self.cut.chunks > 1:
+            yield from ((len(self.cut.ops) - 1, row) for op, row in self.pattern.bands[band] if op == one - 1)
+
+    def _total(self, by_op: Sequence[int]) -> int:
+        """A figure of each op, times the rows that it computes."""
+        counts = self.pattern.counts * self.cut.chunks
+        return sum(figure * n for figure, n in zip(by_op, (*counts, self.pattern.height), strict=False))
+
+    @cached_property
+    def cost(self) -> int:
+        """Predicted instructions of all bands."""
+        return self._total([op.row_cost for op in self.cut.ops])
+
+    @cached_property
+    def macs(self) -> int:
+        """Multiply-accumulates of all bands."""
+        return self._total([op.row_macs for op in self.cut.ops])
+
+    @cached_property
+    def _slots(self) -> dict[str, int]:
+        """By inner tensor: slots of its ring."""
+        one = len(self.pattern.ops)
+        windows = (*self.pattern.windows, min(self.band, self.pattern.height))
+        return {op.writes: windows[i % one] for i, op in enumerate(self.cut.ops) if op.writes in self._inner}
+
+    @cached_property
+    def _part_of(self) -> dict[str, str]:
+        """By inner tensor: the first chunk's tensor whose bytes it shares.
+
+        Chunks follow each other, so that each takes the places of the one before; sums, and rows that are overwritten
+        in place, lie where they were.
+        """
+        one = len(self.pattern.ops)
+        return {
+            op.writes: self._overwritten(self.cut.ops[i % one].writes)
+            for i, op in enumerate(self.cut.ops)
+            if op.writes in self._inner
+        }
+
+    def _overwritten(self, name: str) -> str:
+        """The first of the tensors that are overwritten one by the next and at last by this one."""
+        while (base := self._makers[name].in_place) is not None and base in self._inner:
+            if self._slots[base] != self._slots[name]:
+                break
+            name = base
+        return name
+
+    @cached_property
+    def _slot_bytes(self) -> dict[str, int]:
+        """By part: bytes of a slot."""
+        found: dict[str, int] = {}
+        for name, part in self._part_of.items():
+            found[part] = max(_aligned(self._inner[name].row_bytes), found.get(part, 0))
+        return found
+
+    @cached_property
+    def _scratch_bytes(self) -> int:
+        return _aligned(max((op.scratch_bytes for op in self.cut.ops), default=0))
+
+    @cached_property
+    def frames(self) -> tuple[int, ...]:
+        """By band: all that it needs inside, in bytes."""
+        return tuple(sum(size for _, size in self.needs(y)) for y in range(0, self.pattern.height, self.band))
+
+    @property
+    def frame_bytes(self) -> int:
+        """The most that a band needs inside."""
+        return max(self.frames)
+
+    @cached_property
+    def _cells(self) -> dict[str, tuple[int, ...]]:
+        """By part and row: the first row of those that have one address.
+
+        A row keeps its address from band to band, and within a band rows of one slot have one.
+        """
+        one = len(self.pattern.ops)
+        found: dict[str, tuple[int, ...]] = {}
+        for i, op in enumerate(self.cut.ops[:one]):
+            if op.writes in self._slot_bytes:
+                bands = [[row for at, row in band if at == i] for band in self.pattern.bands]
+                found[op.writes] = _joined(self._inner[op.writes].rows, self._slots[op.writes], bands)
+        return found
+
+    def needs(self, row: int) -> Iterator[tuple[str, int]]:
+        """Names and bytes of what the band that begins with `row` needs inside; equal names are one place."""
+        band = self.pattern.bands[row // self.band]
+        for i, op in enumerate(self.cut.ops[: len(self.pattern.ops)]):
+            if op.writes in self._cells:
+                cells = {self._cells[op.writes][y] for at, y in band if at == i}
+                yield from ((f"{op.writes}\n{cell}", self._slot_bytes[op.writes]) for cell in sorted(cells))
+        if self._scratch_bytes:
+            yield _SCRATCH, self._scratch_bytes
+
+    @cached_property
+    def spec(self) -> OpSpec:
+        """The composite as one op."""
+        last = self.cut.ops[-1]
+        return OpSpec(
+            name=f"{self.block.name}/{self.cut.chunks}x{self.band}",
+            reads=self.pattern.reads,
+            writes=last.writes,
+            channels=last.channels,
+            scratch_bytes=self.frame_bytes,
+        )
+
+    def steps(self, row: int) -> Iterator[Step]:
+        """What the band that begins with `row` stands for; neighbouring rows of one op are one step."""
+        inner = list(self.rows(row // self.band))
+        start = 0
+        for i in range(1, len(inner) + 1):
+            if i < len(inner) and inner[i] == (inner[i - 1][0], inner[i - 1][1] + 1):
+                continue
+            op = self.cut.ops[inner[start][0]]
+            yield Step(op.name, (inner[start][1], inner[i - 1][1] + 1), (0, op.channels))
+            start = i
+
+    def rings(self, bases: Mapping[str, int]) -> Iterator[Ring]:
+        """The rings of the inner tensors, where what is needed lies at `bases`."""
+        for name in self._slots:
+            spec, part = self._inner[name], self._part_of[name]
+            slots = [bases.get(f"{part}\n{cell}", -1) for cell in self._cells[part]]
+            used = [at for at in slots if at >= 0] or [0]
+            slots = [at if at >= 0 else used[0] for at in slots]  # rows that nobody needs
+            scattered = tuple(slots) if spec.rows > 1 else ()
+            yield Ring(name, slots[0], len(set(slots)), spec.rows, spec.row_bytes, scattered)
+        for view in self._views:
+            assert view.view_of is not None
+            part = self._part_of[view.view_of]
+            yield Ring(view.name, bases[f"{part}\n0"], view.rows, view.rows, view.row_bytes)
+
+    def scratch(self, bases: Mapping[str, int]) -> Iterator[Scratch]:
+        """The scratch of the inner ops: one place for all of them."""
+        for op in self.cut.ops:
+            if op.scratch_bytes:
+                yield Scratch(op.name, bases[_SCRATCH], op.scratch_bytes)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _most_apart(rows: Sequence[tuple[int, int, int]]) -> int:
+    """Slots of a ring (row y in slot y modulo their number) in which no two rows alive together (first, last) meet."""
+    most = 1
+    for first, _, row in rows:
+        together = [other for begun, ended, other in rows if begun <= first <= ended]
+        most = max(most, row - min(together) + 1, max(together) - row + 1)
+    return most
+
+
+def _joined(rows: int, slots: int, bands: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """By row: the first row of those that it shares an address with, because they share a slot in some band."""
+    first = list(range(rows))
+
+    def root(row: int) -> int:
+        while first[row] != row:
+            row = first[row]
+        return row
+
+    for band in bands:
+        by_slot: dict[int, int] = {}
+        for row in sorted(band):
+            low, high = sorted((root(by_slot.setdefault(row % slots, row)), root(row)))
+            first[high] = low
+    return tuple(map(root, range(rows)))
+
+
+def applied(problem: Problem, composites: Sequence[Composite]) -> Problem:
+    """The problem with the chosen cuts in place of their blocks, and no block left."""
+    by_first = {c.block.first: c for c in composites}
+    ops: list[OpSpec] = []
+    at = 0
+    gone: set[str] = set()
+    added: list[TensorSpec] = []
+    while at < len(problem.ops):
+        composite = by_first.get(at)
+        if composite is None:
+            ops.append(problem.ops[at])
+            at += 1
+            continue
+        block = composite.block
+        gone |= {op.writes for op in problem.ops[block.first : block.last]}
+        ops += composite.cut.ops
+        added += composite.cut.tensors
+        at = block.last + 1
+    tensors = (*(t for t in problem.tensors if problem.root(t.name) not in gone), *added)
+    return Problem(tensors, tuple(ops), problem.inputs, problem.outputs, problem.capacity_bytes)

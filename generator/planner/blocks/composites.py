@@ -1,0 +1,76 @@
+"""The composites that a search may choose from, and problems that are easier than any choice of them: for bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from shoehorn_mcu.planner.blocks.cascade import Composite, Pattern
+from shoehorn_mcu.planner.order.flow import Flow
+from shoehorn_mcu.planner.problem import Block, Problem
+
+_BANDS = (1, 2, 3, 4, 6, 8)  # rows of a block's output, beside all of them
+
+
+def composites(problem: Problem, most_macs: int | None) -> Iterator[Composite]:
+    """Every cut and band of every block that is within the allowance, but what is not better than another in size,
+    instructions or multiply-accumulates.
+    """
+    for block in problem.blocks:
+        height = problem.by_name[problem.ops[block.last].writes].rows
+        patterns = [Pattern(problem, block, band) for band in sorted({min(height, band) for band in _BANDS} | {height})]
+        allowed = [
+            composite
+            for composite in (Composite(p, block.cuts[0]) for p in patterns)
+            if most_macs is None or extra(problem, composite)[1] <= most_macs
+        ]
+        allowed = [Composite(c.pattern, cut) for c in allowed for cut in block.cuts]
+        kept: list[tuple[int, int]] = []
+        for c in sorted(allowed, key=lambda c: (size(problem, c), c.cost, c.macs)):
+            if not any(cost <= c.cost and macs <= c.macs for cost, macs in kept):
+                kept.append((c.cost, c.macs))
+                yield c
+
+
+def size(problem: Problem, composite: Composite) -> int:
+    """Bytes that a band takes: the frame, the rows that it reads and those that it writes."""
+    read = sum(
+        max(map(len, read.rows), default=0) * problem.by_name[read.tensor].row_bytes for read in composite.spec.reads
+    )
+    return composite.frame_bytes + read + composite.band * problem.by_name[composite.spec.writes].row_bytes
+
+
+def extra(problem: Problem, composite: Composite) -> tuple[int, int]:
+    """Instructions and multiply-accumulates beyond those of the block's ops, each run once."""
+    ops = problem.ops[composite.block.first : composite.block.last + 1]
+    rows = [problem.by_name[op.writes].rows for op in ops]
+    cost = sum(op.row_cost * n for op, n in zip(ops, rows, strict=True))
+    macs = sum(op.row_macs * n for op, n in zip(ops, rows, strict=True))
+    return composite.cost - cost, composite.macs - macs
+
+
+def emptied(flow: Flow, blocks: Sequence[Block]) -> Flow:
+    """The flow where nothing inside of these blocks takes bytes, neither rows nor scratch."""
+    problem = flow.problem
+    inner = {op.writes for b in blocks for op in problem.ops[b.first : b.last]}
+    tensors = {t.name for t in problem.tensors if t.view_of is None and t.name in inner}
+    return flow.emptied(tensors, {i for b in blocks for i in range(b.first, b.last + 1)})
+
+
+def without_left_out(problem: Problem, blocks: Sequence[Block]) -> Problem:
+    """The problem with no reads for what these blocks leave out."""
+    skipped = {row for b in blocks for row in left_out(problem, b)}
+    ops = []
+    for i, op in enumerate(problem.ops):
+        rows = [[() if (i, y) in skipped else each for y, each in enumerate(read.rows)] for read in op.reads]
+        reads = tuple(replace(read, rows=tuple(kept)) for read, kept in zip(op.reads, rows, strict=True))
+        ops.append(replace(op, reads=reads))
+    return replace(problem, ops=tuple(ops), blocks=())
+
+
+def left_out(problem: Problem, block: Block) -> set[tuple[int, int]]:
+    """(Op, row) of a block that its output does without: a composite does not compute them, nor keep what they read."""
+    heights = [problem.by_name[op.writes].rows for op in problem.ops[block.first : block.last + 1]]
+    computed = set(Pattern(problem, block, heights[-1]).bands[0])
+    rows = ((place, y) for place, height in enumerate(heights) for y in range(height))
+    return {(block.first + place, y) for place, y in rows if (place, y) not in computed}

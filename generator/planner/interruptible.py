@@ -1,0 +1,33 @@
+"""Runs C beside the main thread, which alone hears Ctrl-C."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from math import inf
+from time import monotonic
+from typing import TypeVar
+
+T = TypeVar("T")
+# A signal may reach any thread and Python hears it in the main one, between two lines; C that had not quite begun may
+# miss the first word.
+_LOOK_SECONDS = 0.1
+
+
+def interruptible(work: Callable[[], T], stop: Callable[[], None], seconds: float | None = None) -> T:
+    """What `work` gives. After `seconds`, or on Ctrl-C, which is raised again, `stop` is to make it return soon.
+
+    Not by Thread.join: in CPython 3.11 a Ctrl-C within it marks a thread that runs as ended, so that the next join
+    returns at once and the process ends under the running C.
+    """
+    end = monotonic() + (inf if seconds is None else seconds)
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(work)
+        try:
+            while not future.done() and monotonic() < end:
+                wait([future], min(_LOOK_SECONDS, end - monotonic()))
+        finally:
+            while not future.done():
+                stop()
+                wait([future], _LOOK_SECONDS)
+        return future.result()

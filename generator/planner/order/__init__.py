@@ -1,0 +1,1 @@
+"""In which order rows are computed, and what that order costs."""

@@ -1,0 +1,215 @@
+"""Rows that live no longer than they have to: an order of rows shortened, so that it packs better.
+
+Where an arena is not full, a search for the least work does not care when a row is computed, and lets bytes lie there
+for nothing; they split what is free where it is scarce. So each computation moves to where least bytes wait: a row that
+is larger than what dies with it goes towards its first reader, one that is smaller towards what it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoehorn_mcu.planner.order.flow import Event, Flow
+from shoehorn_mcu.planner.order.replay import replay
+
+_PASSES = 2
+_FARTHEST = 2000  # places that a computation moves at one time
+_Bytes = NDArray[np.int64]
+
+
+def shortened(flow: Flow, events: Sequence[Event]) -> list[Event]:
+    """The same computations, one row each, in an order with a peak no higher; `events` runs."""
+    most = replay(flow, events).peak
+    settling = _Shortening(_Links(flow, events), most)
+    for each in range(_PASSES):
+        order = list(settling.order)
+        for event in order if each % 2 else reversed(order):
+            settling.settle(event)
+    found = [events[i] for i in settling.order]
+    return found if replay(flow, found).peak <= most else list(events)
+
+
+class _Links:
+    """Computations, numbered as they stand, and the copies that they read; rows of inputs are numbered behind them.
+
+    What a computation reads stays as it is: the same copy of each row. So it stands between those that it reads and
+    those that read it, behind the readers of the copy before it, and where it overwrites a row, behind its readers.
+    """
+
+    def __init__(self, flow: Flow, events: Sequence[Event]) -> None:
+        self.count = len(events)
+        self.slots = [flow.slot[flow.writes[event.op]] for event in events]
+        self.reads: list[list[int]] = []
+        self.readers: list[list[int]] = [[] for _ in events]
+        self.before: list[set[int]] = []
+        self.extra = [flow.scratch[event.op] for event in events]  # bytes during the event alone
+        self._over: list[list[int]] = []  # what each may overwrite
+        self._latest: dict[tuple[str, int], int] = {}
+        self._inputs(flow)
+        for i, event in enumerate(events):
+            self._link(flow, i, event)
+        roots = map(flow.problem.root, flow.problem.outputs)
+        self.kept = {self._latest[name, row] for name in roots for row in range(flow.rows[name])}
+        for i, over in enumerate(self._over):
+            self._overwrite(i, over)
+        if flow.streamed:
+            self._arrive([i for i, event in enumerate(events) if event.op == 0])
+        self.behind: list[list[int]] = [[] for _ in events]
+        for i, before in enumerate(self.before):
+            for other in before:
+                self.behind[other].append(i)
+
+    def _inputs(self, flow: Flow) -> None:
+        for name in (name for name, born in flow.born.items() if born < 0):
+            for row in range(flow.rows[name]):
+                self._latest[name, row] = len(self.slots)
+                self.slots.append(flow.slot[name])
+                self.readers.append([])
+
+    def _link(self, flow: Flow, i: int, event: Event) -> None:
+        taps = [[self._latest[tap.tensor, row] for row in tap.reads[event.row]] for tap in flow.taps[event.op]]
+        reads = list(dict.fromkeys(copy for copies in taps for copy in copies))
+        self.reads.append(reads)
+        for copy in reads:
+            self.readers[copy].append(i)
+        place = flow.in_place[event.op]
+        self._over.append([] if place is None else taps[place])
+        old = self._latest.get((flow.writes[event.op], event.row))
+        self.before.append({copy for copy in reads if copy < self.count})
+        self.before[i] |= set() if old is None else {old, *self.readers[old]}
+        self._latest[flow.writes[event.op], event.row] = i
+
+    def _overwrite(self, i: int, over: Sequence[int]) -> None:
+        """Where an event is the last to read a row that it may overwrite, it stays so."""
+        dying = [copy for copy in over if self.readers[copy][-1] == i and copy not in self.kept]
+        for copy in dying:
+            self.before[i] |= {*self.readers[copy]} - {i}
+        self.extra[i] -= min(self.slots[dying[-1]], self.slots[i]) if dying else 0
+
+    def _arrive(self, arriving: Sequence[int]) -> None:
+        """Rows of a streamed input come one after the other, the first one before all else."""
+        for i in range(self.count):
+            self.before[i] |= {arriving[0]} - {i}
+        for before, i in pairwise(arriving):
+            self.before[i].add(before)
+
+
+@dataclass(frozen=True)
+class _Move:
+    """A computation goes to place `to`: what that saves, in bytes times places, and how far what it passes changes."""
+
+    saved: int
+    to: int
+    step: int  # bytes alive during it
+    change: _Bytes  # by place that it passes, nearest first: of the bytes alive during that
+    after: _Bytes  # the same: of those alive behind it
+
+
+class _Shortening:
+    """An order that changes, and how many bytes are alive during and after each event."""
+
+    def __init__(self, links: _Links, most: int) -> None:
+        self._links, self._most = links, most
+        self.order = list(range(links.count))
+        self._place = list(range(links.count))
+        self._profile()
+
+    def _profile(self) -> None:
+        links, n = self._links, self._links.count
+        during, after = (np.zeros(n + 2, dtype=np.int64) for _ in range(2))
+        self._start = 0  # bytes alive before the first event
+        for copy, size in enumerate(links.slots):
+            first, last = (self._place[copy] if copy < n else -1), self._last(copy)
+            during[max(first, 0)] += size
+            during[min(last, n) + 1] -= size
+            after[max(first, 0)] += size
+            after[max(0, min(last, n))] -= size
+            self._start += size if first < 0 <= last else 0
+        self._held: _Bytes = np.cumsum(during)[:n] + np.array([links.extra[i] for i in self.order], dtype=np.int64)
+        self._after: _Bytes = np.cumsum(after)[:n]
+
+    def _last(self, copy: int, but: int = -1) -> int:
+        """Where a copy is touched last, by others than `but`; an input's own place is -1."""
+        links = self._links
+        if copy in links.kept:
+            return links.count
+        readers = (self._place[reader] for reader in links.readers[copy] if reader != but)
+        return max(readers, default=self._place[copy] if copy < links.count else -1)
+
+    def settle(self, event: int) -> None:
+        """Moves an event to where the fewest bytes wait."""
+        moves = [move for move in (self._later(event), self._earlier(event)) if move is not None and move.saved > 0]
+        if moves:
+            self._go(event, max(moves, key=lambda move: move.saved))
+
+    def _alone(self, event: int) -> tuple[int, int]:
+        """What an event adds behind it, and what it takes while it runs beside that."""
+        links = self._links
+        lives = bool(links.readers[event]) or event in links.kept
+        own = links.slots[event] if lives else 0
+        return own, links.slots[event] - own + links.extra[event]
+
+    def _later(self, event: int) -> _Move | None:
+        """Behind one of those that follow."""
+        links, at = self._links, self._place[event]
+        end = min((self._place[b] for b in links.behind[event]), default=links.count)
+        places = np.arange(at + 1, min(end, at + 1 + _FARTHEST))
+        own, alone = self._alone(event)
+        change, after = (np.full(len(places), -own, dtype=np.int64) for _ in range(2))
+        for copy in links.reads[event]:
+            last = self._last(copy, event)
+            change += np.where(places > last, links.slots[copy], 0)
+            after += np.where(places >= last, links.slots[copy], 0)
+        step = self._after[places] + after + own + alone
+        return self._best(places, change, after, step)
+
+    def _earlier(self, event: int) -> _Move | None:
+        """Before one of those that precede."""
+        links, at = self._links, self._place[event]
+        end = max((self._place[b] for b in links.before[event]), default=-1)
+        places = np.arange(at - 1, max(end, at - 1 - _FARTHEST), -1)
+        own, alone = self._alone(event)
+        change, after = (np.full(len(places), own, dtype=np.int64) for _ in range(2))
+        for copy in links.reads[event]:
+            last = self._last(copy, event)
+            freed = np.where(places > last, links.slots[copy], 0)
+            change -= freed
+            after -= np.where(places >= last, links.slots[copy], 0)
+        before = np.where(places > 0, self._after[places - 1], self._start)
+        return self._best(places, change, after, before + own + alone)
+
+    def _best(self, places: _Bytes, change: _Bytes, after: _Bytes, step: _Bytes) -> _Move | None:
+        """The move that saves most, of those that raise nothing above what is allowed."""
+        held = self._held[places]
+        passable = np.logical_and.accumulate(held + change <= np.maximum(self._most, held))
+        saved = np.where(passable & (step <= self._most), np.cumsum(-change), -1)
+        if not len(saved):
+            return None
+        i = int(saved.argmax())
+        return _Move(int(saved[i]), int(places[i]), int(step[i]), change[: i + 1], after[: i + 1])
+
+    def _go(self, event: int, move: _Move) -> None:
+        at, to = self._place[event], move.to
+        held, after = self._held, self._after
+        if to > at:
+            held[at:to] = held[at + 1 : to + 1] + move.change
+            after[at:to] = after[at + 1 : to + 1] + move.after
+        else:
+            start = after[to - 1] if to else self._start
+            held[to + 1 : at + 1] = held[to:at] + move.change[::-1]
+            behind = after[to:at] + move.after[::-1]
+            after[to] = start + self._alone(event)[0] - self._freed(event, to)
+            after[to + 1 : at + 1] = behind
+        held[to] = move.step
+        self.order.insert(to, self.order.pop(at))
+        for place in range(min(at, to), max(at, to) + 1):
+            self._place[self.order[place]] = place
+
+    def _freed(self, event: int, to: int) -> int:
+        """Bytes that nobody needs behind an event at this place."""
+        return sum(self._links.slots[copy] for copy in self._links.reads[event] if self._last(copy, event) < to)

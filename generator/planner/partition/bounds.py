@@ -1,0 +1,79 @@
+"""A lower bound on the peak of every partition of a space, with any choice of composites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from shoehorn_mcu.planner.blocks import composites as banded
+from shoehorn_mcu.planner.order.flow import Flow
+from shoehorn_mcu.planner.partition.space import NEVER, Group, Space, minimax
+from shoehorn_mcu.planner.problem import Block
+
+_FEW = 3000  # choices of composites in a group, to try them all
+
+
+class Bounds:
+    """What no partition of a space goes below. `flow` is the space's, or lower: made for bounds."""
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+        self.sparing = [b for b in space.blocks if banded.left_out(space.problem, b)]
+        self.flow = self._spared() if self.sparing else space.flow
+        self._relaxed = banded.emptied(self.flow, space.blocks)
+        self._floors: dict[tuple[int, int], int] = {}
+
+    def _spared(self) -> Flow:
+        """The flow in which a group keeps no rows for a later block that may do without them."""
+        problem, flow = self._space.problem, self._space.flow
+        spared = Flow(problem, flow.runners[flow.count :])
+        spared.last_user = Flow(banded.without_left_out(problem, self.sparing)).last_user
+        return spared
+
+    def peak(self) -> tuple[int, int]:
+        """On the peak of every partition, and the op that sets it."""
+        flow = self._relaxed
+        peak, groups = minimax(flow.count, self.group)
+        highest = max(groups, key=lambda g: self.group(g.start, g.end, NEVER) or 0, default=None)
+        return peak, flow.peak_op(range(highest.start, highest.end), highest.start, highest.end) if highest else 0
+
+    def group(self, start: int, end: int, limit: int) -> int | None:
+        """On the peak of one group, whatever its composites; None: `limit` or more.
+
+        All composites are tried where they are few. Else inner tensors of blocks take no bytes, and the rows that
+        blocks read are kept for as short as they can be.
+        """
+        if (start, end) not in self._floors:
+            inside = self._space.inside(start, end)
+            floor = 0 if self.spares(inside) else self._relaxed.peak(range(start, end), start, end) or 0
+            if floor < self._space.plain:
+                choices = list(islice(self._choices(inside), _FEW + 1))
+                if len(choices) <= _FEW:
+                    floor = self._least(Group(start, end), choices)
+            self._floors[start, end] = floor
+        floor = self._floors[start, end]
+        return floor if floor < limit else None
+
+    def spares(self, blocks: Sequence[Block]) -> bool:
+        """A block that spares rows runs what is before it in another order, for which relaxations are no bounds."""
+        return any(b in self.sparing for b in blocks)
+
+    def _least(self, plain: Group, choices: Sequence[tuple[int, ...]]) -> int:
+        """The lowest peak of one group with any of these choices, as far as it is below the best without composites."""
+        least = self._space.plain
+        for chosen in choices:
+            group = replace(plain, composites=chosen)
+            least = self.flow.peak(self._space.ops(group), group.start, group.end, least) or least
+        return least
+
+    def _choices(self, blocks: Sequence[Block]) -> Iterator[tuple[int, ...]]:
+        """Every choice of composites of these blocks that do not overlap."""
+        if not blocks:
+            yield ()
+            return
+        first, *others = blocks
+        yield from self._choices(others)
+        apart = [b for b in others if b.first > first.last]
+        for i in self._space.options[first.name]:
+            yield from ((i, *more) for more in self._choices(apart))

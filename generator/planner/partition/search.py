@@ -1,0 +1,189 @@
+"""Which groups of ops run interleaved, and which blocks in bands: the least peak, or the least work below a peak.
+
+Partitions of a space (space.py). Without composites the lowest peak is exact (a minimax path). With them, each group
+starts from its smallest composites and gives up, dearest first, those that it can do without: a local optimum in each
+group, the best path over them. What no partition goes below is known beside it (bounds.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from shoehorn_mcu.planner.blocks import composites as banded
+from shoehorn_mcu.planner.partition.bounds import Bounds
+from shoehorn_mcu.planner.partition.exact import Exact
+from shoehorn_mcu.planner.partition.space import NEVER, Choice, Group, Space, least_path
+from shoehorn_mcu.planner.problem import Block, Problem
+
+_TRIES = 16
+_TRY = 0.01  # of the peak
+_STEP = 0.001  # of the peak: how finely the lowest peak within an allowance of work is looked for
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition, and what it costs over running each op once."""
+
+    groups: tuple[Group, ...]
+    peak: int
+    extra_cost: int
+    extra_macs: int
+
+
+class PartitionSearch:
+    """The search of one space. `most_macs` is what may be computed again; None: any number."""
+
+    def __init__(self, problem: Problem, most_macs: int | None) -> None:
+        self.space, self._most_macs = Space(problem, most_macs), most_macs
+        self.bounds = Bounds(self.space)
+        self._exact = Exact(self.space, self.bounds)
+        self._cheapest: dict[int, tuple[Partition | None, int]] = {}
+
+    def minimax(self) -> Partition:
+        """The lowest peak without composites."""
+        return Partition(tuple(self.space.plain_groups), self.space.plain, 0, 0)
+
+    def fewest(self, limit: int) -> Partition | None:
+        """No peak above `limit`, no composite, and as few rows in shared groups as can be; None: there is none."""
+
+        def shared(start: int, end: int) -> Choice | None:
+            group = Group(start, end)
+            return Choice(self._shared(start, end), ()) if self.space.fits(group, limit) else None
+
+        return self._path(shared)
+
+    def cheapest(self, limit: int) -> Partition | None:
+        """No peak above `limit`, within the allowance, and the least work, or as little as was found; None: no such
+        partition was found.
+        """
+        if limit not in self._cheapest:
+            found, bound = self._roughly(limit), 0
+            for narrow in (True, False):
+                least = self._exact.least(0, limit, NEVER if found is None else found.extra_cost, narrow)
+                found = found if least.groups is None else self._found(least.groups)
+                bound = least.bound
+            if found is not None and not self._allowed(found):
+                fewest = self._within(limit)
+                found = fewest if isinstance(fewest, Partition) else None
+            self._cheapest[limit] = found, bound
+        return self._cheapest[limit][0]
+
+    def least_cost(self, limit: int) -> int:
+        """What no partition with no peak above `limit` costs less than, beyond each op once."""
+        self.cheapest(limit)
+        return self._cheapest[limit][1]
+
+    def lowest(self) -> tuple[list[Partition], int]:
+        """What was found within the allowance, the lowest peak first; and a lower bound on the peak of all others."""
+        found = {self.minimax()}
+        low = floor = self.bounds.peak()[0]
+        high = self.space.plain
+        while low < high:
+            middle = (low + high) // 2
+            each = self._within(middle)
+            if isinstance(each, Partition):
+                found.add(each)
+                high = min(middle, each.peak)
+            elif each:
+                low = floor = middle + 1
+            else:
+                low = middle + max(1, int(middle * _STEP))
+        found |= {each for each in (*self._just_below(high, floor), self.cheapest(high)) if each is not None}
+        return sorted(found, key=lambda each: (each.peak, each.extra_cost)), floor
+
+    def _just_below(self, limit: int, floor: int) -> Iterator[Partition]:
+        """What the quick search finds is no monotone function of the limit, so some limits are tried one by one."""
+        for _ in range(_TRIES):
+            limit -= max(1, int(limit * _TRY))
+            if limit >= floor and (each := self._roughly(limit)) is not None and self._allowed(each):
+                limit = each.peak
+                yield each
+
+    def _within(self, limit: int) -> Partition | bool:
+        """A partition with no peak above `limit` within the allowance; else whether it is known that there is none."""
+        rough = self._roughly(limit)
+        if rough is not None and self._allowed(rough):
+            return rough
+        measure, most = (None, 1) if self._most_macs is None else (1, self._most_macs + 1)
+        least = self._exact.least(measure, limit, most)
+        if least.groups is not None and self._allowed(found := self._found(least.groups)):
+            return found
+        return least.bound >= most
+
+    def _allowed(self, found: Partition) -> bool:
+        return self._most_macs is None or found.extra_macs <= self._most_macs
+
+    def _roughly(self, limit: int) -> Partition | None:
+        """No peak above `limit`, and as little work as the quick search finds."""
+        return self._path(lambda start, end: self._choose(start, end, limit))
+
+    def _path(self, choose: Callable[[int, int], Choice | None]) -> Partition | None:
+        """The partition whose groups cost least together."""
+        found = least_path(self.space.flow.count, choose)
+        return None if found is None else self._found(tuple(found[1]))
+
+    def _found(self, groups: tuple[Group, ...]) -> Partition:
+        extra = [self.space.extra[i] for g in groups for i in g.composites]
+        peak = max((self.space.peak(g) for g in groups), default=0)
+        return Partition(groups, peak, sum(cost for cost, _ in extra), sum(macs for _, macs in extra))
+
+    def _shared(self, start: int, end: int) -> int:
+        """Rows computed by turns in a group. A streamed input by itself would be held whole: worse than all else."""
+        if end - start == 1:
+            return sum(self.space.flow.rows.values()) if start == 0 and self.space.flow.streamed else 0
+        return sum(self.space.flow.rows[self.space.flow.writes[op]] for op in range(start, end))
+
+    def _choose(self, start: int, end: int, limit: int) -> Choice | None:
+        """The least work found for one group."""
+        plain = Group(start, end)
+        if self.space.peak(plain) <= limit:
+            return Choice(0, ())
+        inside = self.space.inside(start, end)
+        if not inside or self.bounds.group(start, end, limit + 1) is None:
+            return None
+        tried = [self._thinned(plain, blocks, limit) for blocks in _disjoint(inside)]
+        return min((c for c in tried if c is not None), key=lambda c: c.cost, default=None)
+
+    def _thinned(self, plain: Group, blocks: Sequence[Block], limit: int) -> Choice | None:
+        """From the smallest composite of each block: those that are not needed are given up, in the best of orders."""
+        chosen: dict[str, int | None] = {b.name: min(self.space.options[b.name], key=self._size) for b in blocks}
+        if not self.space.fits(_group(plain, chosen), limit):
+            return None
+        orders = [list(chosen), list(chosen)[::-1], sorted(chosen, key=lambda name: -self._cost(chosen[name]))]
+        return min((self._given_up(plain, chosen, order, limit) for order in orders), key=lambda c: c.cost)
+
+    def _given_up(self, plain: Group, composites: Mapping[str, int | None], order: Sequence[str], limit: int) -> Choice:
+        """What is left of these composites, asked in this order, where each gives way to the cheapest that will do."""
+        chosen = dict(composites)
+        for block in order:
+            options: list[int | None] = [None, *sorted(self.space.options[block], key=self._cost)]
+            for option in options:
+                if option is not None and self._cost(option) >= self._cost(chosen[block]):
+                    break
+                if self.space.fits(_group(plain, {**chosen, block: option}), limit):
+                    chosen[block] = option
+                    break
+        final = _group(plain, chosen)
+        return Choice(sum(map(self._cost, final.composites)), final.composites)
+
+    def _cost(self, composite: int | None) -> int:
+        return 0 if composite is None else max(1, self.space.extra[composite][0])
+
+    def _size(self, composite: int) -> tuple[int, int]:
+        return banded.size(self.space.problem, self.space.composites[composite]), self._cost(composite)
+
+
+def _group(plain: Group, choice: Mapping[str, int | None]) -> Group:
+    """The group with these composites."""
+    return replace(plain, composites=tuple(i for i in choice.values() if i is not None))
+
+
+def _disjoint(blocks: Sequence[Block]) -> Iterator[list[Block]]:
+    """Blocks that do not overlap, as many as fit: from the first one on, and from the second one on."""
+    for first in range(min(2, len(blocks))):
+        found: list[Block] = []
+        for block in blocks[first:]:
+            if not found or block.first > found[-1].last:
+                found.append(block)
+        yield found

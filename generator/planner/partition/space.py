@@ -1,0 +1,131 @@
+"""What modes.py searches: partitions of the op order into groups, with a composite for some blocks of each.
+
+Groups (flow.py) do not depend on each other, so that partitions are paths over the cut positions. A composite
+(cascade.py) stands for a block that runs in bands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from shoehorn_mcu.planner.blocks import composites as banded
+from shoehorn_mcu.planner.order.flow import Event, Flow, Runner
+from shoehorn_mcu.planner.problem import Block, Problem
+
+LONGEST = 48  # ops of a group at most; longer ones were never better on any model tried
+NEVER = 1 << 62
+
+
+@dataclass(frozen=True)
+class Group:
+    """Ops [start, end) run as one; `composites` are the numbers of those that stand for blocks."""
+
+    start: int
+    end: int
+    composites: tuple[int, ...] = ()
+
+
+class Space:
+    """The search space of one problem. `most_macs` is what may be computed again; None: any number."""
+
+    def __init__(self, problem: Problem, most_macs: int | None) -> None:
+        self.problem = problem
+        rows = Flow(problem)
+        self.plain, self.plain_groups = minimax(
+            rows.count, lambda start, end, limit: rows.peak(range(start, end), start, end, limit)
+        )
+        # What takes as much by itself as the best plan without composites helps no plan.
+        self.composites = tuple(
+            c for c in banded.composites(problem, most_macs) if banded.size(problem, c) < self.plain
+        )
+        self.flow = Flow(problem, [Runner(c.spec, c.band, c.frames) for c in self.composites])
+        self.extra = [banded.extra(problem, c) for c in self.composites]  # (instructions, multiply-accumulates)
+        self.options: dict[str, list[int]] = {}  # by name of the block: numbers of its composites
+        for i, composite in enumerate(self.composites):
+            self.options.setdefault(composite.block.name, []).append(i)
+        self.blocks = [b for b in problem.blocks if b.name in self.options]
+        self._peaks: dict[Group, int] = {}
+
+    def inside(self, start: int, end: int) -> list[Block]:
+        """The blocks that lie in ops [start, end)."""
+        return [b for b in self.blocks if start <= b.first and b.last < end]
+
+    def ops(self, group: Group) -> list[int]:
+        """What runs in a group, in order: numbers of the flow."""
+        by_first = {self.composites[i].block.first: i for i in group.composites}
+        found: list[int] = []
+        at = group.start
+        while at < group.end:
+            i = by_first.get(at)
+            found.append(at if i is None else self.flow.count + i)
+            at = at + 1 if i is None else self.composites[i].block.last + 1
+        return found
+
+    def events(self, groups: Sequence[Group]) -> list[Event]:
+        """The order of rows of a partition."""
+        return [event for g in groups for event in self.flow.events(self.ops(g), g.start, g.end)]
+
+    def peak(self, group: Group) -> int:
+        """The peak of one group, remembered."""
+        if group not in self._peaks:
+            self._peaks[group] = self.flow.peak(self.ops(group), group.start, group.end) or 0
+        return self._peaks[group]
+
+    def fits(self, group: Group, limit: int) -> bool:
+        """Whether no peak of it is above `limit`."""
+        if group in self._peaks:
+            return self._peaks[group] <= limit
+        return self.flow.peak(self.ops(group), group.start, group.end, limit + 1) is not None
+
+
+def minimax(count: int, peak_of: Callable[[int, int, int], int | None]) -> tuple[int, list[Group]]:
+    """The lowest peak over all partitions into groups, and the groups that reach it.
+
+    `peak_of(start, end, limit)` is the peak of a group, None where that is `limit` or more.
+    """
+    best, before = [0] + [NEVER] * count, [0] * (count + 1)
+    for end in range(1, count + 1):
+        for start in range(end - 1, max(-1, end - 1 - LONGEST), -1):
+            if best[start] >= best[end]:
+                continue
+            peak = peak_of(start, end, best[end])
+            if peak is not None and max(best[start], peak) < best[end]:
+                best[end], before[end] = max(best[start], peak), start
+    groups: list[Group] = []
+    end = count
+    while end > 0:
+        groups.append(Group(before[end], end))
+        end = before[end]
+    return best[count], groups[::-1]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One group at one limit: what it costs beyond each op once, and the composites chosen."""
+
+    cost: int
+    composites: tuple[int, ...] = ()
+
+
+def least_path(count: int, choose: Callable[[int, int], Choice | None]) -> tuple[int, list[Group]] | None:
+    """The partition whose groups cost least together, and what they cost; None where no partition will do."""
+    cost = [0] + [NEVER] * count
+    before: list[Group | None] = [None] * (count + 1)
+    for end in range(1, count + 1):
+        for start in range(end - 1, max(-1, end - 1 - LONGEST), -1):
+            if cost[start] >= cost[end]:
+                continue
+            choice = choose(start, end)
+            if choice is not None and cost[start] + choice.cost < cost[end]:
+                cost[end], before[end] = cost[start] + choice.cost, Group(start, end, choice.composites)
+    if cost[count] >= NEVER:
+        return None
+    groups: list[Group] = []
+    end = count
+    while end > 0:
+        group = before[end]
+        assert group is not None
+        groups.append(group)
+        end = group.start
+    return cost[count], groups[::-1]

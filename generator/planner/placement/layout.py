@@ -1,0 +1,289 @@
+"""Plans by rows: from an order of rows to lifetimes of single rows, and from those to addresses (place.py)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import accumulate
+
+from shoehorn_mcu.memory_plan import Editions, Ring, Scratch, Step
+from shoehorn_mcu.planner.blocks.cascade import Composite
+from shoehorn_mcu.planner.order.flow import Event, Flow, rigid
+from shoehorn_mcu.planner.placement.bundles import Profile, profile
+from shoehorn_mcu.planner.placement.editions import editions
+from shoehorn_mcu.planner.placement.place import Bundle, Piece, load, place
+from shoehorn_mcu.planner.problem import Problem
+
+
+@dataclass(frozen=True)
+class _Spot:
+    """Where a row lies: in which bundle, and how far from its base."""
+
+    bundle: str
+    offset: int
+
+
+@dataclass
+class _Copy:
+    """A row as it was computed once: the first and last event that touch it, both inclusive, and where it lies.
+
+    Inputs are there from -1 on.
+    """
+
+    first: int
+    last: int
+    spot: _Spot
+
+
+class Share(Enum):
+    """Which rows are overwritten in place: a shared place is less to hold, but harder to put somewhere."""
+
+    NEEDED = "those as large as what they overwrite, and those without which the fullest moment would be fuller"
+    ALL = "all"
+    SCATTERED = "those with places of their own"
+    NONE = "none"
+
+
+_Copies = dict[str, list[list[_Copy]]]
+"""By tensor that is no view, by row: more than one where it is computed again."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Steps, and an address for everything."""
+
+    steps: tuple[Step, ...]
+    rings: tuple[Ring, ...]
+    scratch: tuple[Scratch, ...]
+    arena_bytes: int
+    load_bytes: int  # most bytes alive at one time in this order
+
+
+def _copies(flow: Flow, events: Sequence[Event]) -> _Copies:
+    """When each row of each tensor is alive. Rows that follow each other in a bundle lie there whenever computed."""
+    stiff = rigid(flow.problem)
+    copies: _Copies = {name: [[] for _ in range(rows)] for name, rows in flow.rows.items() if name in flow.born}
+
+    def write(name: str, y: int, time: int) -> None:
+        found = copies[name][y]
+        spot = _Spot(name, y * flow.slot[name]) if name in stiff else _Spot(f"{name}\n{y}\n{len(found)}", 0)
+        found.append(_Copy(time, time, spot))
+
+    for name in map(flow.problem.root, flow.problem.inputs):
+        for y in range(flow.rows[name]):
+            write(name, y, -1)
+    for time, event in enumerate(events):
+        rows = range(event.row, event.row + event.rows)
+        for y in rows:
+            write(flow.writes[event.op], y, time)
+        for tap in flow.taps[event.op]:
+            for read in (read for y in rows for read in tap.reads[y]):
+                copies[tap.tensor][read][-1].last = time
+    for name in map(flow.problem.root, flow.problem.outputs):
+        for row in copies[name]:
+            row[-1].last = max(len(events) - 1, 0)
+    return copies
+
+
+class _Layout:
+    """Bundles of one order of rows."""
+
+    def __init__(
+        self, flow: Flow, events: Sequence[Event], composites: Sequence[Composite] = (), share: Share = Share.ALL
+    ) -> None:
+        self._flow, self._events, self._composites = flow, events, composites
+        self._stiff = rigid(flow.problem)
+        self._copies = _copies(flow, events)
+        self._crowd: Profile | None = None  # what is alive when, if there is room beside it for short rows
+        if share is Share.NEEDED:
+            self._crowd = profile(_Layout(flow, events, composites).bundles)
+        for time, event in enumerate(events if share is not Share.NONE else ()):
+            self._share(time, event, share)
+        self.bundles: tuple[Bundle, ...] = tuple(self._bundles())
+
+    def _share(self, time: int, event: Event, share: Share) -> None:
+        """Puts a row over the one that it may overwrite, where nobody reads that one later."""
+        flow = self._flow
+        tap = flow.in_place[event.op]
+        if tap is None:
+            return
+        name, y = flow.taps[event.op][tap].tensor, event.row
+        if name in self._stiff and (share is Share.SCATTERED or len(self._copies[name][y]) > 1):
+            return
+        below = next(copy for copy in reversed(self._copies[name][y]) if copy.first <= time)
+        above = next(copy for copy in self._copies[flow.writes[event.op]][y] if copy.first == time)
+        if flow.last_user[name][y] >= flow.count or below.last != time:
+            return
+        shrinks = flow.slot[flow.writes[event.op]] < flow.slot[name]
+        if shrinks and self._has_room(time, flow.slot[flow.writes[event.op]]):
+            return
+        above.spot = below.spot
+        if shrinks:
+            above.first = time + 1
+        else:
+            below.last = time - 1
+
+    def _has_room(self, time: int, size: int) -> bool:
+        """Whether a short row may have a place of its own; over a longer one it leaves a fragment beside it."""
+        return self._crowd is not None and self._crowd.at(time) + size <= max(self._crowd.alive)
+
+    def _bundles(self) -> Iterator[Bundle]:
+        """A bundle per rigid tensor, one per row of the others, one per scratch."""
+        inputs = {self._flow.problem.root(name) for name in self._flow.problem.inputs}
+        pieces: dict[str, list[Piece]] = {}
+        for name, rows in self._copies.items():
+            for copy in (copy for row in rows for copy in row):
+                found = pieces.setdefault(copy.spot.bundle, [])
+                if copy.first <= copy.last:
+                    found.append(Piece(copy.spot.offset, self._flow.slot[name], copy.first, copy.last))
+        for time, event in enumerate(self._events):
+            for part, size in self._needs(event):
+                pieces.setdefault(f"\n{event.op}\n{part}", []).append(Piece(0, size, time, time))
+        for name, found in pieces.items():
+            if found:
+                yield Bundle(name, tuple(found), sinks=name in inputs)
+
+    def _needs(self, event: Event) -> Iterator[tuple[str, int]]:
+        """What an op needs while it runs, beside its rows: bytes by name."""
+        flow = self._flow
+        if event.op >= flow.count:
+            yield from self._composites[event.op - flow.count].needs(event.row)
+        elif flow.scratch[event.op]:
+            yield "", flow.scratch[event.op]
+
+    def rings(self, bases: Mapping[str, int], steps: Sequence[range]) -> tuple[list[Ring], list[Editions]]:
+        """Where each tensor lies; a view lies where its root does. And which edition of a tensor each step means."""
+        problem = self._flow.problem
+        addresses = {
+            name: [[bases[copy.spot.bundle] + copy.spot.offset for copy in row] for row in rows]
+            for name, rows in self._copies.items()
+            if name not in self._stiff and any(rows)
+        }
+        tables, chosen = editions(self._flow, self._events, steps, addresses)
+        found = []
+        for spec in problem.tensors:
+            root = problem.root(spec.name)
+            if root in self._stiff and any(self._copies.get(root, ())):
+                found.append(Ring(spec.name, bases[root], spec.rows, spec.rows, spec.row_bytes))
+            for edition, slots in enumerate(tables.get(root, ())):
+                rows = len(set(slots))
+                found.append(Ring(spec.name, slots[0], rows, spec.rows, spec.row_bytes, slots, edition))
+        return found, chosen
+
+
+def _placed(
+    flow: Flow, events: Sequence[Event], composites: Sequence[Composite], enough: int | None
+) -> tuple[_Layout, int, Mapping[str, int], int]:
+    """Bundles, their arena and bases, and the load: with as many rows in place of others as does good."""
+    best: tuple[_Layout, int, Mapping[str, int], int] | None = None
+    for share in Share if any(tap is not None for tap in flow.in_place) else (Share.NONE,):
+        made = _Layout(flow, events, composites, share)
+        least = load(made.bundles)
+        if best is None or least < best[1]:
+            arena_bytes, bases = place(made.bundles, max(least, enough or 0), patient=enough is None)
+            if best is None or arena_bytes < best[1]:
+                best = made, arena_bytes, bases, least
+        if enough is not None and best[1] <= enough:
+            break
+    assert best is not None
+    return best
+
+
+def lay_out(
+    flow: Flow, events: Sequence[Event], composites: Sequence[Composite] = (), enough: int | None = None
+) -> Layout:
+    """Places everything for an order of rows; `composites` are those that the flow has behind its ops.
+
+    As low as can be, or, with less patience, within `enough` bytes.
+    """
+    made, arena_bytes, bases, least = _placed(flow, events, composites, enough)
+    used = dict.fromkeys(e.op - flow.count for e in events if e.op >= flow.count)
+    parts = list(_parts(events))
+    rings, chosen = made.rings(bases, parts)
+    scratch = []
+    for op, spec in enumerate(flow.problem.ops):
+        if spec.scratch_bytes and f"\n{op}\n" in bases:
+            scratch.append(Scratch(spec.name, bases[f"\n{op}\n"], spec.scratch_bytes))
+    for i in used:
+        start = f"\n{flow.count + i}\n"
+        places = {name.removeprefix(start): base for name, base in bases.items() if name.startswith(start)}
+        rings += composites[i].rings(places)
+        scratch += composites[i].scratch(places)
+    steps = [
+        replace(step, editions=edition)
+        for part, edition in zip(parts, chosen, strict=True)
+        for step in _steps(flow, events[part.start : part.stop], composites)
+    ]
+    return Layout(tuple(steps), tuple(rings), tuple(scratch), arena_bytes, least)
+
+
+def _parts(events: Sequence[Event]) -> Iterator[range]:
+    """Neighbouring rows of one op, by the places of their events."""
+    start = 0
+    for i in range(1, len(events) + 1):
+        if i == len(events) or (events[i].op, events[i].row) != (events[i - 1].op, events[i - 1].row + 1):
+            yield range(start, i)
+            start = i
+
+
+def _steps(flow: Flow, events: Sequence[Event], composites: Sequence[Composite]) -> Iterator[Step]:
+    """Neighbouring rows of one op are one step; a band of a composite stands for several."""
+    first, last = events[0], events[-1]
+    if first.op < flow.count:
+        op = flow.problem.ops[first.op]
+        yield Step(op.name, (first.row, last.row + last.rows), (0, op.channels))
+    else:
+        for event in events:
+            yield from composites[first.op - flow.count].steps(event.row)
+
+
+def fullest_step(problem: Problem, steps: Sequence[Step]) -> int:
+    """The step during which most bytes are alive."""
+    alive = _Alive(problem, steps)
+    return alive.step_of(alive.fullest(range(len(alive.events)))) if alive.events else 0
+
+
+def alive_at(problem: Problem, steps: Sequence[Step], step: int) -> list[tuple[str, int]]:
+    """Tensors (and scratch) that hold bytes at the fullest moment of a step, largest first."""
+    alive = _Alive(problem, steps)
+    if not alive.events:
+        return [(t.name, t.bytes) for t in problem.tensors]
+    held = alive.held(alive.fullest(alive.events_of(step)))
+    return sorted(held.items(), key=lambda item: (-item[1], item[0]))
+
+
+class _Alive:
+    """What is alive when, in the steps of a plan."""
+
+    def __init__(self, problem: Problem, steps: Sequence[Step]) -> None:
+        index = {op.name: i for i, op in enumerate(problem.ops)}
+        self.events = [Event(index[s.op], y) for s in steps for y in range(*s.rows)]
+        self._ends = list(accumulate(s.rows[1] - s.rows[0] for s in steps))
+        self._pieces = [
+            (b.name.partition("\n")[0] or "scratch", p)
+            for b in (_Layout(Flow(problem), self.events).bundles if self.events else ())
+            for p in b.pieces
+        ]
+        change = [0] * (len(self.events) + 2)
+        for _, piece in self._pieces:
+            change[max(piece.first, 0)] += piece.bytes
+            change[piece.last + 1] -= piece.bytes
+        self._loads = list(accumulate(change))
+
+    def step_of(self, event: int) -> int:
+        return bisect_right(self._ends, event)
+
+    def events_of(self, step: int) -> range:
+        return range(self._ends[step - 1] if step else 0, self._ends[step])
+
+    def fullest(self, during: range) -> int:
+        return max(during, key=self._loads.__getitem__)
+
+    def held(self, time: int) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for name, piece in self._pieces:
+            if piece.first <= time <= piece.last:
+                found[name] = found.get(name, 0) + piece.bytes
+        return found

@@ -1,0 +1,250 @@
+"""Where bytes lie: bundles of pieces, each with its own lifetime, put at addresses so that none overlap while alive.
+
+A bundle is what must keep its shape: one row with a place of its own, a tensor whose rows lie one after the other (each
+still dies by itself, so others may move in behind it), or the scratch of an op (alive again and again at one address).
+Three ways aim at the height wanted, in turn. First fit: each bundle at the lowest free address, those that ended too
+high moved forward in the order (squeaky wheel optimisation, Joslin and Clements, JAIR 1999). A sweep over time, from an
+end or from the fullest moment outwards, many placements side by side. Allocate's exact search, with one bundle at the
+top and boxes below it. Where none comes down to that height, the sweep bisects above it. Seeds and effort are fixed,
+so equal bundles get equal addresses.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import count, islice, pairwise, product
+
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.planner.placement.allocate import Buffer, Problem, Status, allocate
+from shoehorn_mcu.planner.placement.allocate.solve import MOST_SEARCHED
+from shoehorn_mcu.planner.placement.bundles import Bundle, Piece, load, profile
+from shoehorn_mcu.planner.placement.sweep import MOST_HEIGHT, Front, Start, Sweep, SweepSettings
+from shoehorn_mcu.planner.problem import ALIGNMENT
+
+_FIT_PAIRS = 500_000_000  # pairs of bundles, some 1/32 of which first fit compares; about a second
+_FIT_ROUNDS = 30  # for each first order
+_FIRST_WORK = 60_000_000  # of the sweep at the height wanted, before the exact search; about a second
+_WORK = 400_000_000  # of the sweep at the height wanted after it; about 6 s
+_SOME_WORK = _WORK // 3  # the same where many orders are to be placed
+_RUNS = 400  # of the sweep at the height wanted, at most
+_PINNED_RUNS = 16  # of the sweep for each place of an input that is tried
+_LOWERING_WORK = 100_000_000  # of the sweep above it
+_LOWERING_TRIES = 28  # runs at each height above it
+_SEARCH = 3.0  # effort of allocate's search, about seconds
+_REMEMBERED = 16  # placements
+_NARROW, _WIDE = (32, 128, 512), (512, 1024, 2048, 128)
+_POWERS = (0, 1, 3, 8)  # from an end
+_STEEP = (8, 20, 60, 200)  # from the fullest moment
+_NOISES = (0.05, 0.1, 0.3)
+
+Placement = tuple[int, dict[str, int]]
+"""The height and the base of each bundle, by name."""
+
+
+def _keys(bundles: Sequence[Bundle]) -> Iterator[list[tuple[int, ...]]]:
+    """What first fit takes first: a key per bundle, the smallest in front."""
+    crowd = profile(bundles)
+    yield [(-b.bytes, b.first) for b in bundles]
+    yield [(b.first, -b.bytes) for b in bundles]
+    yield [(-max(crowd.most(p.first, p.last) for p in b.pieces), -b.bytes, b.first) for b in bundles]
+    yield [(-b.bytes * (b.last - b.first + 1), b.first) for b in bundles]
+
+
+def _settings(widths: Sequence[int] = _NARROW) -> Iterator[SweepSettings]:
+    """How the sweep is run, one after the other without end; always the same ones.
+
+    Runs that begin at the fullest moment end soon where they fail, so there are more of them.
+    """
+    ends = (Start.FIRST, Start.LAST)
+    for width in widths:
+        yield from (SweepSettings(width, start, power) for start, power in product(ends, _POWERS))
+        yield from (SweepSettings(width, Start.FULLEST, power, front) for front, power in product(Front, _STEEP))
+    for seed in count():
+        width = _WIDE[seed % len(_WIDE)]
+        for noise in _NOISES:
+            rest = product(Front, _STEEP)
+            yield from (SweepSettings(width, Start.FULLEST, power, front, noise, seed) for front, power in rest)
+        power = _POWERS[seed % len(_POWERS)]
+        yield from (SweepSettings(width, start, power, noise=_NOISES[seed % len(_NOISES)], seed=seed) for start in ends)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _placement(bundles: Sequence[Bundle], bases: Mapping[str, int]) -> Placement:
+    return max((bases[b.name] + b.bytes for b in bundles), default=0), dict(bases)
+
+
+class _Tries:
+    """A sweep of these bundles, run with one setting after the other."""
+
+    def __init__(self, bundles: Sequence[Bundle]) -> None:
+        self._bundles = bundles
+        self._sweep = Sweep(bundles, ALIGNMENT)
+
+    @property
+    def work(self) -> int:
+        return self._sweep.work
+
+    def fitted(self, wanted: int) -> Placement:
+        """The best of some rounds of first fit."""
+        best: Placement | None = None
+        n = len(self._bundles)
+        rounds = max(1, min(_FIT_ROUNDS, _FIT_PAIRS // (n * n)))
+        for keys in _keys(self._bundles):
+            ranks = [(not b.sinks, key, i) for i, (b, key) in enumerate(zip(self._bundles, keys, strict=True))]
+            order = [i for _, _, i in sorted(ranks)]
+            chance = random.Random(0)
+            for _ in range(rounds):
+                found = self._fit(order, wanted)
+                best = min(best or found, found, key=lambda placement: placement[0])
+                if best[0] <= wanted:
+                    return best
+                order = self._squeak(order, found, wanted, chance)
+        assert best is not None
+        return best
+
+    def _fit(self, order: Sequence[int], wanted: int) -> Placement:
+        first = self._bundles[order[0]]
+        top = (wanted - first.bytes) // ALIGNMENT * ALIGNMENT if first.sinks else 0
+        return self._named(self._sweep.fit(order, max(0, top)))
+
+    def _squeak(self, order: Sequence[int], found: Placement, wanted: int, chance: random.Random) -> list[int]:
+        """The order with the bundles that ended above the height wanted moved towards the front."""
+        rank = {}
+        for place, i in enumerate(order):
+            bundle = self._bundles[i]
+            high = found[1][bundle.name] + bundle.bytes > wanted
+            rank[i] = (not bundle.sinks, chance.uniform(0.3, 0.9) * place - 1 if high else place)
+        return sorted(order, key=lambda i: rank[i])
+
+    def _named(self, bases: Sequence[int]) -> Placement:
+        return _placement(self._bundles, {b.name: at for b, at in zip(self._bundles, bases, strict=True)})
+
+    def at(self, height: int, settings_left: Iterator[SweepSettings], work: int) -> Placement | None:
+        """A placement within `height`, from the first settings that give one; None when `work` or settings run out."""
+        end = self._sweep.work + work
+        while self._sweep.work < end and (settings := next(settings_left, None)) is not None:
+            bases = self._sweep.run(height, settings, end - self._sweep.work)
+            if bases is not None:
+                return self._named(bases)
+        return None
+
+
+def _ceiling(bundle: Bundle) -> Iterator[Buffer]:
+    """What a bundle at the top takes: from its lowest living byte to the top, over time."""
+    pieces = sorted(bundle.pieces, key=lambda p: p.offset)
+    top = _aligned(bundle.bytes)
+    changes = sorted({time for p in pieces for time in (p.first, p.last + 1)})
+    for time, after in pairwise(changes):
+        lowest = next((p.offset for p in pieces if p.first <= time <= p.last), None)
+        if lowest is not None:
+            yield Buffer(f"{bundle.name} from {time}", time, after, top - lowest // ALIGNMENT * ALIGNMENT)
+
+
+def _boxed(bundle: Bundle) -> Buffer:
+    """The rectangle of time and bytes that holds a bundle."""
+    return Buffer(bundle.name, bundle.first, bundle.last + 1, bundle.bytes)
+
+
+def _exact(bundles: Sequence[Bundle], wanted: int) -> tuple[Placement | None, int]:
+    """By exact search, one bundle at the top, the others as boxes: a placement, and the least height of any such.
+
+    Nothing is said where boxes take more than `wanted` at one time, or where they are very many.
+    """
+    sinking = next((b for b in bundles if b.sinks and len(b.pieces) > 1), None)
+    boxes = [_boxed(b) for b in bundles if b is not sinking]
+    ceiling = tuple(_ceiling(sinking)) if sinking else ()
+    height = _aligned(wanted)
+    if len(boxes) > MOST_SEARCHED or Problem(tuple(boxes), None, ALIGNMENT, ceiling).peak.bytes > height:
+        return None, 0
+    found = allocate(boxes, height, alignment=ALIGNMENT, ceiling=ceiling, effort=_SEARCH)
+    if found.status is Status.INFEASIBLE:
+        found = allocate(boxes, alignment=ALIGNMENT, ceiling=ceiling, effort=_SEARCH)
+    if found.height is None:
+        return None, found.bound
+    top = {} if sinking is None else {sinking.name: found.height - _aligned(sinking.bytes)}
+    return _placement(bundles, {**found.offsets, **top}), found.bound
+
+
+def _pinned(bundles: Sequence[Bundle], wanted: int) -> Placement | None:
+    """By sweeps with an input in the middle, so that a row of the others fits into the room behind its last living row.
+
+    Rows that nobody reads stand at the end of some inputs; they leave a hole, of use together with what is beside it.
+    """
+    input_ = next((b for b in bundles if b.sinks and len(b.pieces) > 1), None)
+    living = (
+        0 if input_ is None else max((p.offset + p.bytes for p in input_.pieces if p.last > input_.first), default=0)
+    )
+    if input_ is None or living == input_.bytes:
+        return None
+    for size in sorted({b.bytes for b in bundles if b is not input_}, reverse=True):
+        base = (wanted - size - living) // ALIGNMENT * ALIGNMENT
+        if 0 <= base <= wanted - input_.bytes:
+            found = _Tries([_held(b, base, wanted) if b is input_ else b for b in bundles]).at(
+                wanted, islice(_settings(), _PINNED_RUNS), _FIRST_WORK
+            )
+            if found is not None:
+                return _placement(bundles, {**found[1], input_.name: base})
+    return None
+
+
+def _held(bundle: Bundle, base: int, height: int) -> Bundle:
+    """The bundle with all else of `height` bytes, at its birth, so that there is one place for it: `base`."""
+    moved = [replace(p, offset=p.offset + base) for p in bundle.pieces]
+    rest = ((0, base), (base + bundle.bytes, height))
+    first = bundle.first
+    moved += [Piece(start, end - start, first, first) for start, end in rest if start < end]
+    return Bundle(bundle.name, tuple(moved), bundle.sinks)
+
+
+def _lower(tries: _Tries, wanted: int, best: Placement) -> Placement:
+    """The lowest placement above `wanted` that bisecting finds, or `best`."""
+    low, work = wanted, _LOWERING_WORK
+    while best[0] - low > ALIGNMENT and work > 0:
+        height = (low + best[0]) // 2
+        before = tries.work
+        found = tries.at(height, islice(_settings(_NARROW[1:]), _LOWERING_TRIES), work)
+        work -= tries.work - before
+        low = low if found else height
+        best = found or best
+    return best
+
+
+def place(bundles: Sequence[Bundle], enough: int, patient: bool = True) -> Placement:
+    """The lowest placement found; stops at `enough` bytes. Equal bundles get equal bases.
+
+    Not `patient`: some seconds at most, for where many orders are to be placed.
+
+    ShoehornError: so many bytes are alive at one time that no board has them. HostError: there is no C compiler.
+    """
+    if not bundles:
+        return 0, {}
+    wanted = max(enough, load(bundles))
+    if wanted > MOST_HEIGHT:
+        raise ShoehornError(f"{wanted:,} bytes are alive at one time, which is more than {MOST_HEIGHT:,}")
+    height, bases = _placed(tuple(bundles), wanted, patient)
+    return height, dict(bases)
+
+
+@lru_cache(_REMEMBERED)
+def _placed(bundles: tuple[Bundle, ...], wanted: int, patient: bool) -> Placement:
+    """As `place`. It is asked again for equal bundles: plans that differ in their groups may have one order of rows."""
+    tries, settings_left = _Tries(bundles), islice(_settings(), _RUNS)
+    best = tries.fitted(wanted)
+    if best[0] > wanted:
+        best = tries.at(wanted, settings_left, _FIRST_WORK) or _pinned(bundles, wanted) or best
+    if best[0] > wanted and patient:
+        found, least = _exact(bundles, wanted)
+        best = found if found and found[0] < best[0] else best
+        wanted = max(wanted, least)  # a bundle that is no box may still lie lower, but hardly
+    if best[0] > wanted:
+        best = tries.at(wanted, settings_left, _WORK if patient else _SOME_WORK) or best
+    return _lower(tries, wanted, best)
+
+
+__all__ = ["Bundle", "Piece", "Placement", "load", "place"]

@@ -1,0 +1,172 @@
+"""The C part, compiled on first use: one run over time, from any moment outwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from shoehorn_mcu.host_tools import cbuild
+from shoehorn_mcu.planner.interruptible import interruptible
+from shoehorn_mcu.planner.placement.bundles import Bundle, joined, profile
+
+_HERE = Path(__file__).parent
+_MOST_STEPS = 8_000_000  # bundles times placements side by side; 8 bytes each
+_LEAST_WEIGHT = 1e-6  # of a time, so that each one counts
+MOST_HEIGHT = 2**29 - 1  # bytes; C adds three of these in 32 bits
+
+
+class Start(Enum):
+    """Where a run begins."""
+
+    FIRST = "at the first time, forwards"
+    LAST = "at the last time, backwards"
+    FULLEST = "when most bytes are alive, outwards"
+
+
+class Front(Enum):
+    """Which of the bundles that are alive at the start come first; those in front end up at the arena's two ends."""
+
+    LARGE = "the large ones"
+    EARLY = "those born first"
+    LATE = "those that die last"
+    LONG = "those that live longest"
+    SMALL = "the small ones"
+
+
+@dataclass(frozen=True)
+class SweepSettings:
+    """How one run goes about it."""
+
+    width: int  # placements kept side by side
+    start: Start
+    power: int  # of the load of each moment, which says how much fragments cost then
+    front: Front = Front.LARGE
+    noise: float = 0.0  # share by which costs move at random
+    seed: int = 1
+
+
+@cache
+def library() -> cbuild.Library:
+    """The compiled C. HostError: no compiler here can compile it."""
+    return cbuild.load("shoehorn_sweep", _HERE / "sweep.h", [_HERE / name for name in ("beam.c", "fit.c", "sweep.c")])
+
+
+@dataclass(frozen=True)
+class _Span:
+    """A bundle's size and life, in times from 0 on."""
+
+    bytes: int
+    first: int
+    last: int
+
+
+_RANKS: dict[Front, Callable[[_Span], int]] = {
+    Front.LARGE: lambda b: -b.bytes,
+    Front.EARLY: lambda b: b.first,
+    Front.LATE: lambda b: -b.last,
+    Front.LONG: lambda b: b.first - b.last,
+    Front.SMALL: lambda b: b.bytes,
+}
+
+
+def _outwards(bundles: Sequence[_Span], loads: Sequence[int], pivot: int, front: Front) -> list[int]:
+    """What is alive at the pivot; then later and earlier bundles, the side in front that gets fuller.
+
+    `loads`: bytes alive at each time.
+    """
+    there = [i for i, b in enumerate(bundles) if b.first <= pivot <= b.last]
+    later = [i for i, b in enumerate(bundles) if b.first > pivot]
+    before = [i for i, b in enumerate(bundles) if b.last < pivot]
+    there.sort(key=lambda i: (_RANKS[front](bundles[i]), -bundles[i].bytes, i))
+    later.sort(key=lambda i: (-bundles[i].first, bundles[i].bytes, -i))
+    before.sort(key=lambda i: (bundles[i].last, bundles[i].bytes, -i))
+    until = list(accumulate(loads, max))
+    since = list(accumulate(reversed(loads), max))[::-1]
+    while later and before:
+        forwards = since[bundles[later[-1]].first] >= until[bundles[before[-1]].last]
+        there.append((later if forwards else before).pop())
+    return [*there, *reversed(later), *reversed(before)]
+
+
+class Sweep:
+    """Bundles that are placed again and again, each time in another settings."""
+
+    def __init__(self, bundles: Sequence[Bundle], alignment: int) -> None:
+        """There is at least one bundle, and each has bytes."""
+        start, end = min(b.first for b in bundles), max(b.last for b in bundles)
+        self._order = sorted(range(len(bundles)), key=lambda i: (bundles[i].first, -bundles[i].bytes, i))
+        shapes = [joined(bundles[i].pieces) for i in self._order]
+        pieces = [p for shape in shapes for p in shape]
+        columns = (
+            [0, *accumulate(map(len, shapes))],
+            [p.offset for p in pieces],
+            [p.bytes for p in pieces],
+            [p.first - start for p in pieces],
+            [p.last - start for p in pieces],
+        )
+        self._ffi, self._lib = library().ffi, library().lib
+        self._keep = [self._ffi.new("int32_t[]", column) for column in columns]
+        self._problem: Any = self._ffi.new(
+            "sh_sweep_problem *", [len(bundles), end - start + 1, alignment, *self._keep]
+        )
+        alive = profile(bundles)
+        self._loads = [alive.at(time) for time in range(start, end + 1)]
+        placed = (bundles[i] for i in self._order)
+        self._spans = [_Span(b.bytes, b.first - start, b.last - start) for b in placed]
+        self._orders: dict[tuple[Start, Front], tuple[int, Any]] = {}
+        self._widest = max(1, _MOST_STEPS // len(bundles))
+        self.work = 0  # spent so far: intervals looked at, whose number per second is steady
+
+    def fit(self, order: Sequence[int], first_base: int) -> list[int]:
+        """A base for each bundle, each in this order at the lowest that is free; the first one's is given."""
+        place = {bundle: i for i, bundle in enumerate(self._order)}
+        order_c, found = self._ffi.new("int32_t[]", [place[i] for i in order]), self._ffi.new("int32_t[]", len(order))
+        fit = self._lib.sh_sweep_fit
+        if self._beside(lambda stop: fit(self._problem, order_c, first_base, stop, found)) < 0:
+            raise MemoryError
+        return self._by_bundle(found)
+
+    def run(self, height: int, settings: SweepSettings, work: int) -> list[int] | None:
+        """A base for each bundle, all within `height` bytes; None where this run finds none with so much work."""
+        ffi, sweep, n = self._ffi, self._lib.sh_sweep, len(self._order)
+        pivot, order = self._from(settings.start, settings.front)
+        most = max(1, *self._loads)
+        weight = ffi.new("double[]", [(load / most) ** settings.power + _LEAST_WEIGHT for load in self._loads])
+        width = min(settings.width, self._widest)
+        run = ffi.new("sh_sweep_run *", [height, width, settings.noise, settings.seed, weight, pivot, order])
+        used, found = ffi.new("int64_t *", work), ffi.new("int32_t[]", n)
+        placed = self._beside(lambda stop: sweep(self._problem, run, stop, used, found))
+        if placed < 0:
+            raise MemoryError
+        self.work += used[0]
+        return self._by_bundle(found) if placed == n else None
+
+    def _from(self, start: Start, front: Front) -> tuple[int, Any]:
+        """The time where a run begins, and the order of bundles."""
+        if (start, front) not in self._orders:
+            fullest = self._loads.index(max(self._loads))
+            pivot = {Start.FIRST: 0, Start.LAST: len(self._loads) - 1, Start.FULLEST: fullest}[start]
+            order = _outwards(self._spans, self._loads, pivot, front)
+            self._orders[start, front] = pivot, self._ffi.new("int32_t[]", order)
+        return self._orders[start, front]
+
+    def _beside(self, work: Callable[[Any], int]) -> int:
+        """What C gives, which looks at a flag to stop: so Ctrl-C is heard."""
+        stop = self._ffi.new("int32_t *", 0)
+
+        def halt() -> None:
+            stop[0] = 1
+
+        return interruptible(lambda: work(stop), halt)
+
+    def _by_bundle(self, found: Sequence[int]) -> list[int]:
+        """What was found, for each bundle as it was given."""
+        bases = [0] * len(self._order)
+        for bundle, base in zip(self._order, found, strict=True):
+            bases[bundle] = base
+        return bases

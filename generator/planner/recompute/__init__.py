@@ -1,0 +1,1 @@
+"""Orders in which rows are computed more than once."""

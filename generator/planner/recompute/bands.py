@@ -1,0 +1,203 @@
+"""A problem as a bare graph for planner/remat: nodes are bands of rows of one op, helpers say the rest.
+
+What a bare graph does not know is said so:
+
+- rows of a resident input are nodes that take no time and may stand once, all of them before a start node that
+  every op without other inputs reads;
+- rows of a streamed input take no time, stand once, and each reads a token that reads the row before, so that they come
+  in order; tokens take no memory, and one that stands right behind its row prolongs nothing;
+- an end node reads the outputs, and what nobody else reads by way of a token, so that it is the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from shoehorn_mcu.planner.order.flow import Event, Flow
+from shoehorn_mcu.planner.remat.graph import Graph
+from shoehorn_mcu.planner.remat.memory import Terms
+from shoehorn_mcu.planner.remat.search import COPIES
+
+
+@dataclass(frozen=True)
+class Band:
+    """Rows [first, end) of an op's output."""
+
+    op: int
+    first: int
+    end: int
+
+
+@dataclass(frozen=True)
+class StepGraph:
+    """The graph, what it does not say (copies and scratch of each node), and the rows that a node computes."""
+
+    graph: Graph
+    terms: Terms
+    bands: tuple[Band | None, ...]  # None: rows that are there from the start, a token, the start, the end
+    node_of: dict[tuple[int, int], int]  # (op, row) -> node
+
+    def sequence(self, events: Sequence[Event]) -> tuple[int, ...]:
+        """Every node once: as early as the first of its rows stands in `events`, after all that it reads."""
+        placed: dict[int, None] = {}
+        wanted = [self.node_of[event.op, row] for event in events for row in range(event.row, event.row + event.rows)]
+        for node in (*wanted, *self.graph.order):
+            stack = [node]
+            while stack:
+                waits = [u for u in self.graph.inputs[stack[-1]] if u not in placed]
+                if not waits:
+                    placed[stack.pop()] = None
+                stack += waits[:1]
+        return tuple(self._hastened(list(placed)))
+
+    def refined(self, coarser: StepGraph, sequence: Sequence[int]) -> tuple[int, ...]:
+        """A sequence of a coarser graph of the same problem, repeats and all, in the nodes of this one."""
+        return self.repeated(coarser.events(sequence))
+
+    def repeated(self, events: Sequence[Event]) -> tuple[int, ...]:
+        """A node whenever rows of it are computed; neighbouring rows of one are computed together."""
+        given = [v for v in self.graph.order if self.bands[v] is None and not self.token(v)]
+        found = given[:-1]
+        for node in (self.node_of[event.op, event.row] for event in events):
+            if node != found[-1]:
+                found.append(node)
+        return tuple(self._hastened([*found, given[-1]]))
+
+    def _hastened(self, sequence: list[int]) -> Iterator[int]:
+        """Tokens right behind what they read, so that they prolong nothing."""
+        tokens = {self.graph.inputs[v][0]: v for v in self.graph.nodes if self.token(v)}
+        for v in sequence:
+            if not self.token(v):
+                yield v
+                if v in tokens:
+                    yield tokens[v]
+
+    def token(self, node: int) -> bool:
+        """Whether a node only says that another one has run."""
+        alone = self.bands[node] is None and len(self.graph.inputs[node]) == 1
+        return alone and node != self.graph.order[-1]
+
+    def events(self, sequence: Sequence[int]) -> list[Event]:
+        """The rows of a sequence, one by one."""
+        bands = [band for v in sequence if (band := self.bands[v]) is not None]
+        return [Event(band.op, row) for band in bands for row in range(band.first, band.end)]
+
+
+def _heights(flow: Flow, most: int) -> dict[str, int]:
+    """Rows of a band, by tensor: bands of about equal bytes, so many that the graph has about `most` nodes."""
+    there = [name for name in flow.rows if name in flow.born]
+
+    def heights(size: int) -> dict[str, int]:
+        return {name: _height(flow.rows[name], size // max(1, flow.slot[name])) for name in there}
+
+    def nodes(size: int) -> int:
+        return sum(-(-flow.rows[name] // height) for name, height in heights(size).items())
+
+    low, high = 0, max((flow.rows[name] * flow.slot[name] for name in there), default=0)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if nodes(middle) <= most else (middle + 1, high)
+    return heights(low)
+
+
+def _height(rows: int, most: int) -> int:
+    """All rows, or else a power of two, so that the bands of one graph are whole bands of a finer one."""
+    return rows if most >= rows else 1 << max(0, most.bit_length() - 1)
+
+
+class _Builder:
+    """Nodes as they are added; each reads only earlier ones."""
+
+    def __init__(self, flow: Flow, most: int) -> None:
+        self._flow = flow
+        self._heights = _heights(flow, most)
+        self._columns: list[tuple[int, int, int, int, int, set[int], Band | None]] = []
+        self._at: dict[tuple[str, int], int] = {}  # (tensor, row) -> node
+        self._rows_of: dict[int, range] = {}
+        self._start = -1
+
+    def _add(self, reads: set[int], size: int = 0, band: Band | None = None) -> int:
+        """A node that takes no time and may stand once."""
+        self._columns.append((size, 0, 1, 0, -1, reads, band))
+        return len(self._columns) - 1
+
+    def _add_work(self, reads: set[int], size: int, band: Band) -> int:
+        op = self._flow.problem.ops[band.op]
+        duration = op.row_cost * (band.end - band.first)
+        self._columns.append((size, duration, COPIES, op.scratch_bytes, self._overwritten(band), reads, band))
+        return len(self._columns) - 1
+
+    def _overwritten(self, band: Band) -> int:
+        """The node of just these rows of the tensor that the op may overwrite, or -1."""
+        place = self._flow.in_place[band.op]
+        if place is None:
+            return -1
+        node = self._at[self._flow.taps[band.op][place].tensor, band.first]
+        return node if self._rows_of[node] == range(band.first, band.end) else -1
+
+    def _bands(self, tensor: str) -> Iterator[range]:
+        rows, height = self._flow.rows[tensor], self._heights[tensor]
+        return (range(first, min(first + height, rows)) for first in range(0, rows, height))
+
+    def _write(self, tensor: str, make: Callable[[range, int], int]) -> list[int]:
+        nodes = []
+        for rows in self._bands(tensor):
+            nodes.append(make(rows, len(rows) * self._flow.slot[tensor]))
+            self._rows_of[nodes[-1]] = rows
+            self._at.update(((tensor, row), nodes[-1]) for row in rows)
+        return nodes
+
+    def build(self) -> StepGraph:
+        flow = self._flow
+        there = [name for name, born in flow.born.items() if born < 0]
+        given = {v for name in there for v in self._write(name, lambda _, size: self._add(set(), size))}
+        self._start = self._add(given)
+        for op in range(len(flow.problem.ops)):
+            if op == 0 and flow.streamed:
+                self._deliver()
+            else:
+                self._compute(op)
+        self._end()
+        sizes, durations, most, extra, reuse, reads, bands = zip(*self._columns, strict=True)
+        nodes = range(len(sizes))
+        inputs = tuple(tuple(sorted(each)) for each in reads)
+        graph = Graph(tuple(nodes), sizes, durations, inputs, tuple(nodes))
+        node_of = {(b.op, row): v for v, b in enumerate(bands) if b is not None for row in range(b.first, b.end)}
+        return StepGraph(graph, Terms(most, extra, reuse), bands, node_of)
+
+    def _deliver(self) -> None:
+        """Rows that come from outside. What has no inputs starts behind the first ones."""
+        token = self._start
+
+        def arrive(rows: range, size: int) -> int:
+            nonlocal token
+            node = self._add({token}, size, band=Band(0, rows.start, rows.stop))
+            token = self._add({node})
+            return node
+
+        first = self._write(self._flow.writes[0], arrive)[0]
+        self._start = first + 1
+
+    def _compute(self, op: int) -> None:
+        def band(rows: range, size: int) -> int:
+            taps = self._flow.taps[op]
+            reads = {self._at[tap.tensor, row] for tap in taps for y in rows for row in tap.reads[y]}
+            computed = {u for u in reads if u > self._start}
+            starts = set() if computed else {self._start}
+            return self._add_work(reads | starts, size, Band(op, rows.start, rows.stop))
+
+        self._write(self._flow.writes[op], band)
+
+    def _end(self) -> None:
+        problem = self._flow.problem
+        outputs = {problem.root(name) for name in problem.outputs}
+        kept = {node for (tensor, _), node in self._at.items() if tensor in outputs}
+        read = {u for column in self._columns for u in column[5]} | kept
+        unread = [v for v in range(len(self._columns)) if v not in read]
+        self._add(kept | {v if self._columns[v][0] == 0 else self._add({v}) for v in unread})
+
+
+def step_graph(flow: Flow, most: int) -> StepGraph:
+    """The graph of a problem, of about `most` bands of rows at most where there are not more tensors."""
+    return _Builder(flow, most).build()

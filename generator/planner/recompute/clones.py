@@ -1,0 +1,91 @@
+"""Retraces as a rewrite of the problem: ops that run again stand there twice, so that what orders ops counts them.
+
+Late readers of a tensor read the output of clones that stand right before the first of them. The groups of modes.py run
+originals and clones interleaved with whoever asks for their rows. Clones are taken one by one, each time those that
+lower the peak most for their work, until it fits the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from shoehorn_mcu.planner.order.flow import Event, Flow
+from shoehorn_mcu.planner.order.replay import pruned, replay
+from shoehorn_mcu.planner.partition.search import PartitionSearch
+from shoehorn_mcu.planner.problem import OpSpec, Problem, Read, TensorSpec
+from shoehorn_mcu.planner.recompute.retrace import Retrace, retraces
+
+_MOST = 8  # retraces in one problem
+_DEAREST = 0.5  # of the whole work: what clones may cost together
+
+
+@dataclass(frozen=True)
+class Cloned:
+    """A problem with clones; `origin` says which op of the first problem each of its ops is."""
+
+    problem: Problem
+    origin: tuple[int, ...]
+
+    def order(self) -> list[Event]:
+        """The best order of groups, in ops of the first problem."""
+        modes = PartitionSearch(self.problem, None)
+        events = modes.space.events(modes.minimax().groups)
+        return [Event(self.origin[e.op], row) for e in events for row in range(e.row, e.row + e.rows)]
+
+
+def cloned(before: Cloned, retrace: Retrace, mark: str) -> Cloned:
+    """The ops of the cone once more, for the late readers; new names end in `mark`."""
+    problem = before.problem
+    cone = sorted(retrace.cone)
+    written = {problem.ops[op].writes for op in cone}
+    renamed = {t.name: t.name + mark for t in problem.tensors if problem.root(t.name) in written}
+    specs = [_renamed_tensor(problem.by_name[name], renamed) for name in renamed]
+    clones = [replace(_reading(problem.ops[op], renamed), name=problem.ops[op].name + mark) for op in cone]
+    clones = [replace(op, writes=renamed[op.writes]) for op in clones]
+    ops = list(problem.ops)
+    for reader, read in retrace.late:
+        tensor = problem.ops[read].writes
+        asked = {name: new for name, new in renamed.items() if problem.root(name) == tensor}
+        ops[reader] = _reading(ops[reader], asked)
+    at = min(reader for reader, _ in retrace.late)
+    origin = before.origin
+    return Cloned(
+        replace(problem, tensors=(*problem.tensors, *specs), ops=(*ops[:at], *clones, *ops[at:]), blocks=()),
+        (*origin[:at], *(origin[op] for op in cone), *origin[at:]),
+    )
+
+
+def _renamed_tensor(spec: TensorSpec, renamed: dict[str, str]) -> TensorSpec:
+    return replace(spec, name=renamed[spec.name], view_of=spec.view_of and renamed[spec.view_of])
+
+
+def _reading(op: OpSpec, renamed: dict[str, str]) -> OpSpec:
+    """The op with other names for what it reads."""
+    reads = tuple(Read(renamed.get(read.tensor, read.tensor), read.rows) for read in op.reads)
+    return replace(op, reads=reads, in_place=op.in_place and renamed.get(op.in_place, op.in_place))
+
+
+def lowest(problem: Problem, start: Sequence[Event], budget: int, tries: int) -> list[Event]:
+    """The lowest order with clones, or the first that fits; `start` where none is lower. At most `tries` orders."""
+    flow = Flow(problem)
+    now = Cloned(problem, tuple(range(len(problem.ops))))
+    best = list(start)
+    said = replay(flow, best)
+    dearest = said.work * (1 + _DEAREST)
+    for count in range(1, _MOST + 1):
+        found: tuple[float, list[Event], Cloned] | None = None
+        offers = list(retraces(Flow(now.problem)))[: max(0, tries)] if said.peak > budget else []
+        tries -= len(offers)
+        for retrace in offers:
+            tried = cloned(now, retrace, "\n" * count)
+            order = pruned(flow, tried.order())
+            cost = replay(flow, order)
+            gain = (said.peak - max(budget, cost.peak)) / max(1, cost.work - said.work)
+            if cost.peak < said.peak and cost.work <= dearest and (found is None or gain > found[0]):
+                found = gain, order, tried
+        if found is None:
+            break
+        _, best, now = found
+        said = replay(flow, best)
+    return best

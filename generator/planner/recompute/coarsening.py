@@ -1,0 +1,64 @@
+"""A problem in bands of rows, from coarse to fine, and the local search of remat on each of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from time import monotonic
+
+from shoehorn_mcu.planner.order.flow import Event, Flow
+from shoehorn_mcu.planner.recompute.bands import StepGraph, step_graph
+from shoehorn_mcu.planner.remat.outcome import Effort
+from shoehorn_mcu.planner.remat.search import WORK_PER_SECOND, Phase, Search
+
+NODES = (800, 2500)  # bands of rows, about, from coarse to fine
+REORDER = Phase(hot=3e-5, cold=3e-8, share=0.15, copy=False)  # cool: the given order is good already
+PHASES = (Phase(5e-4, 5e-7, 0.4), Phase(5e-5, 1e-7, 0.25), Phase(5e-6, 1e-7, 0.2))
+
+
+class Level:
+    """The problem in bands of one fineness, and the search there."""
+
+    def __init__(self, flow: Flow, start: Sequence[Event], budget: int, nodes: int, work: int, end: float) -> None:
+        self._budget = budget
+        self.steps: StepGraph = steps_of(flow, nodes)
+        self.order = self.steps.sequence(start)
+        self.once = sum(self.steps.graph.durations)
+        graph = replace(self.steps.graph, order=self.order)
+        self.search = Search(graph, budget, work, lambda: monotonic() <= end, self.steps.terms)
+
+    def reorder(self) -> tuple[int, ...] | None:
+        """A sequence of every node once, within the budget."""
+        self.search.run(REORDER, self.once)
+        return self.search.best
+
+    def anneal(self, start: Sequence[int], phases: tuple[Phase, ...]) -> tuple[int, ...] | None:
+        """The best sequence, from this one on. Where it ends a little above the budget, it goes on once more."""
+        if not self.search.restart(start):
+            return None
+        self._run(phases)
+        if self.search.best is None and self.search.over <= self._budget:
+            self._run(phases)
+        return self.search.best
+
+    def _run(self, phases: tuple[Phase, ...]) -> None:
+        for phase in phases:
+            self.search.run(phase, self.once)
+            if self.search.best is not None:
+                self.search.restart(self.search.best)
+
+
+@lru_cache(len(NODES))
+def steps_of(flow: Flow, nodes: int) -> StepGraph:
+    """The step graph of a flow, remembered."""
+    return step_graph(flow, nodes)
+
+
+def levels(flow: Flow, start: Sequence[Event], budget: int, effort: Effort, share: float) -> Iterator[Level]:
+    """From coarse to fine; each may search for `share` of the effort."""
+    end = monotonic() + effort.patience
+    rows = sum(flow.rows[name] for name in flow.born)
+    work = int(effort.seconds * WORK_PER_SECOND * share)
+    sizes = [nodes for nodes in NODES if nodes < rows] + [nodes for nodes in NODES if nodes >= rows][:1]
+    return (Level(flow, start, budget, nodes, work, end) for nodes in sizes)

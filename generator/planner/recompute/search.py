@@ -1,0 +1,302 @@
+"""Rows in an order of their own, computed again where that keeps the peak within a budget at the least extra work.
+
+A given order, that of modes.py say, becomes a sequence of bands of rows (stepgraph.py), coarse ones first. The local
+search of remat looks for an order that needs nothing twice. Where it finds none, it goes on in fine bands with order
+and copies free; from far above a budget it comes down rung by rung. Where that is not enough, or rows are few, ops are
+cloned (clones.py) or retraced (retrace.py), and it starts again from there. Where bands are few, retention intervals in
+CP-SAT (retained.py) end it. What is found is counted again row by row (replay.py), and rows that nobody needs go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from time import monotonic
+
+from shoehorn_mcu.memory_plan import DELIVERY
+from shoehorn_mcu.planner.order.flow import Event, Flow
+from shoehorn_mcu.planner.order.replay import pruned, replay
+from shoehorn_mcu.planner.problem import Problem
+from shoehorn_mcu.planner.recompute.bands import step_graph
+from shoehorn_mcu.planner.recompute.clones import lowest
+from shoehorn_mcu.planner.recompute.coarsening import NODES, PHASES, REORDER, Level, levels, steps_of
+from shoehorn_mcu.planner.recompute.retrace import guess
+from shoehorn_mcu.planner.remat.memory import peak, runs
+from shoehorn_mcu.planner.remat.neighbourhood import MOST_NODES, retained, windowed
+from shoehorn_mcu.planner.remat.outcome import Effort
+from shoehorn_mcu.planner.remat.search import Phase
+from shoehorn_mcu.planner.remat.solver import Limit
+
+_TRIES_PER_SECOND = 60  # sequences weighed before the search
+_SEARCH_SHARE = 0.6  # of the seconds
+_CLONED_ROWS_PER_SECOND = 8000  # rows of problems with clones, for each of the seed budgets
+_SEED_BUDGETS = (1.0, 0.9, 0.8)  # where rows are few
+_RETAIN_SHARE = 0.5  # of the seconds, as CP-SAT counts them
+_WINDOW_SHARE = 0.15  # of the seconds, where rows are too many for one model
+_TRIED = (1.0, 0.85, 0.7)  # of the budget
+_RUNG = 0.05  # of the peak: how much lower the next order has to be, on the way to a budget
+_RUNGS = 8  # at most, on this way
+_ROUNDS = 10  # budgets tried for the lowest peak
+_FIRST_CUT = 0.08  # part of the peak that is tried to be saved; half of it after each failure
+_LAST_CUT = 0.004
+
+
+@dataclass(frozen=True)
+class Order:
+    """Rows in an order that fits. `least_work`: what CP-SAT proved no choice of the places that it was offered takes
+    less than, and the order itself does not either; None: it was not asked or proved nothing.
+    """
+
+    events: list[Event]
+    peak: int  # bytes alive
+    work: int  # predicted instructions
+    once: int  # the same with every row once
+    least_work: int | None = None
+
+    @property
+    def reason(self) -> str:
+        """What is known of how little has to be computed again, in words."""
+        if self.work == self.once:
+            return ""
+        found = f"{self._percent(self.work)} more work, the least found"
+        if self.least_work is None or self.least_work <= self.once:
+            return found
+        return f"{found}; at the places tried for rows again no choice takes less than {self._percent(self.least_work)}"
+
+    def _percent(self, work: int) -> str:
+        return f"{100 * (work - self.once) / max(1, self.once):.2f} %"
+
+
+def again(problem: Problem, start: Sequence[Event], budget: int, effort: Effort | None = None) -> list[Event] | None:
+    """The rows of `recomputed`."""
+    found = recomputed(problem, start, budget, effort)
+    return None if found is None else found.events
+
+
+def recomputed(
+    problem: Problem, start: Sequence[Event], budget: int, effort: Effort | None = None, most_rows: int = MOST_NODES
+) -> Order | None:
+    """An order with a peak of at most `budget` bytes and the least predicted work found; None: none was found.
+
+    `start` computes every row at least once; where it fits, it is the answer. Equal calls give equal answers, unless
+    the clock says `effort.stop`. CP-SAT is asked about all of a problem of up to `most_rows` rows at one time, about
+    windows of larger ones, and where that is 0 not at all. Raises OrderFault where `start` does not run.
+    """
+    found = nearer(Flow(problem), start, budget, effort, most_rows)
+    return found if found is not None and found.peak <= budget else None
+
+
+def nearer(
+    flow: Flow, start: Sequence[Event], budget: int, effort: Effort | None = None, most_rows: int = MOST_NODES
+) -> Order | None:
+    """As `recomputed`; where no order within the budget is found, one that is lower than `start`, or None."""
+    if least(flow) > budget:
+        return None
+    effort, now = effort or Effort(), _single(start)
+    near, reached = _near(flow, now, budget, effort)
+    found = _Ask(flow, near, budget, effort, most_rows).answer() if reached else None
+    if found is not None:
+        return found
+    return None if near is now else _order(flow, near)
+
+
+def between(flow: Flow, above: Order, below: Order, budget: int, effort: Effort) -> Order:
+    """An order within a budget between the peaks of two others, one of which fits: with less work, or that one.
+
+    Quickly: in fine bands from the one that is too high, or else from the one that fits.
+    """
+    for start in (above, below):
+        tried = _Try(flow, start.events, budget, effort, few=False).directly()
+        if tried is not None and tried[0] < below.work:
+            return _order(flow, tried[1])
+    return below
+
+
+def _near(flow: Flow, start: list[Event], budget: int, effort: Effort) -> tuple[list[Event], bool]:
+    """An order at most a rung above the budget, or as near as it comes, and whether it came so near."""
+    now, peak_now = start, replay(flow, start).peak
+    rung = max(1, int(peak_now * _RUNG), (peak_now - budget) // _RUNGS)
+    while peak_now - rung > budget:
+        tried = _Try(flow, now, peak_now - rung, effort, few=False)
+        found = tried.directly() or tried.elsewhere()
+        if found is None:
+            return now, False
+        now = found[1]
+        peak_now = replay(flow, now).peak
+    return now, True
+
+
+def _order(flow: Flow, events: list[Event], least_work: int | None = None) -> Order:
+    said = replay(flow, events)
+    return Order(events, said.peak, said.work, work_once(flow), least_work)
+
+
+def work_once(flow: Flow) -> int:
+    """The work of every row once."""
+    return sum(op.row_cost * flow.rows[op.writes] for op in flow.problem.ops if op.name != DELIVERY)
+
+
+def reordered(problem: Problem, start: Sequence[Event], effort: Effort | None = None) -> list[Event]:
+    """The order with the lowest peak found in which each row is computed once; `start` if none is lower.
+
+    `start` computes every row once. Deterministic as `again` is.
+    """
+    flow, effort = Flow(problem), effort or Effort()
+    best = _single(start)
+    peak, low, cut = replay(flow, best).peak, least(flow), _FIRST_CUT
+    share = 1 / REORDER.share / _ROUNDS / len(NODES)
+    for _ in range(_ROUNDS):
+        budget = max(low, int(peak * (1 - cut)))
+        if budget >= peak or cut < _LAST_CUT:
+            break
+        tried = levels(flow, best, budget, effort, share)
+        found = next((level.steps.events(s) for level in tried if (s := level.reorder())), None)
+        if found is None:
+            cut /= 2
+        else:
+            best, peak = found, replay(flow, found).peak
+    return best
+
+
+def _single(events: Sequence[Event]) -> list[Event]:
+    """One row an event."""
+    return [Event(event.op, row) for event in events for row in range(event.row, event.row + event.rows)]
+
+
+def least(flow: Flow) -> int:
+    """What some moment of any order takes: the inputs, or a row with what it reads."""
+    return tightest(flow)[0]
+
+
+def tightest(flow: Flow) -> tuple[int, str]:
+    """The same, and the op of that row; the first op stands for the inputs, the last one for the outputs."""
+    ops = flow.problem.ops
+    inputs = sum(flow.rows[name] * flow.slot[name] for name, born in flow.born.items() if born < 0)
+    outputs = {flow.problem.root(name) for name in flow.problem.outputs}
+    kept = sum(flow.rows[name] * flow.slot[name] for name in outputs)
+    rows = ((_row_takes(flow, i, y), op.name) for i, op in enumerate(ops) for y in range(flow.rows[op.writes]))
+    found = [(inputs, ops[0].name), (kept, ops[-1].name), *rows] if ops else [(max(inputs, kept), "")]
+    return max(found, key=itemgetter(0))
+
+
+def _row_takes(flow: Flow, op: int, y: int) -> int:
+    read = {(tap.tensor, row) for tap in flow.taps[op] for row in tap.reads[y]}
+    own = flow.slot[flow.writes[op]]
+    place = flow.in_place[op]
+    reused = 0 if place is None else min(own, flow.slot[flow.taps[op][place].tensor])
+    return sum(flow.slot[tensor] for tensor, _ in read) + own + flow.scratch[op] - reused
+
+
+class _Ask:
+    """Tries within the budget and below it, for what goes lower may need less elsewhere; then what to keep instead."""
+
+    def __init__(self, flow: Flow, start: Sequence[Event], budget: int, effort: Effort, most_rows: int) -> None:
+        self._flow, self._start, self._budget, self._effort = flow, list(start), budget, effort
+        self._rows = sum(flow.rows[name] for name in flow.born)
+        self._few, self._most_rows = self._rows <= most_rows, most_rows
+        self._end = monotonic() + effort.patience
+
+    def answer(self) -> Order | None:
+        order = _order(self._flow, self._start)
+        if order.peak <= self._budget:
+            return order
+        found: list[tuple[int, list[Event]]] = []
+        for part in _TRIED if self._few else _TRIED[:1]:
+            budget = max(least(self._flow), int(self._budget * part))
+            left = max(0.0, self._end - monotonic())
+            tried = _Try(self._flow, self._start, budget, Effort(self._effort.seconds, left), self._few).answer()
+            if tried is not None:
+                found.append(tried)
+                if tried[0] == order.once:
+                    return _order(self._flow, tried[1])
+        if not found:
+            return None
+        found.sort(key=itemgetter(0))
+        return self._retained(found) if self._few else self._windowed(found[0][1])
+
+    def _windowed(self, events: list[Event]) -> Order:
+        """The order, after CP-SAT's choice of copies in one part of it after the other."""
+        best = _order(self._flow, events)
+        steps = steps_of(self._flow, NODES[-1])
+        sequence = steps.repeated(events)
+        if not self._most_rows or not runs(steps.graph, sequence):
+            return best  # rows of one band may be computed far apart
+        if peak(steps.graph, sequence, steps.terms) > self._budget:
+            return best
+        limit = Limit(self._effort.seconds * _WINDOW_SHARE, self._end)
+        kept = windowed(steps.graph, steps.terms, sequence, self._budget, limit)
+        order = _order(self._flow, pruned(self._flow, steps.events(kept)))
+        return order if order.peak <= self._budget and order.work < best.work else best
+
+    def _retained(self, found: Sequence[tuple[int, list[Event]]]) -> Order:
+        """The best order, after CP-SAT's choice of copies around each of them where rows are few enough."""
+        best = _order(self._flow, found[0][1])
+        steps = step_graph(self._flow, self._rows)  # a node a row
+        limit = Limit(self._effort.seconds * _RETAIN_SHARE, self._end)
+        for _, events in found:
+            share = Limit(limit.deterministic / len(found), limit.end)
+            kept = retained(steps.graph, steps.terms, steps.repeated(events), self._budget, share)
+            order = _order(self._flow, pruned(self._flow, steps.events(kept.sequence)), kept.least)
+            if order.peak <= self._budget and (order.work, best.least_work is None) <= (best.work, True):
+                best = order
+        return best
+
+
+class _Try:
+    """The road from an order that is too high to one that fits."""
+
+    def __init__(self, flow: Flow, start: Sequence[Event], budget: int, effort: Effort, few: bool) -> None:
+        self._flow, self._start, self._budget, self._few = flow, start, budget, few
+        self._clones = int(effort.seconds * _CLONED_ROWS_PER_SECOND / (1 + sum(map(len, flow.last_user.values()))))
+        self._tries = int(effort.seconds * _TRIES_PER_SECOND)
+        self._levels = list(levels(flow, start, budget, effort, _SEARCH_SHARE / len(NODES)))
+        self._best: tuple[int, list[Event]] | None = None
+
+    def answer(self) -> tuple[int, list[Event]] | None:
+        """The least work found, and its order."""
+        once = len(self._start) == sum(self._flow.rows[name] for name in self._flow.writes)
+        for level in self._levels if once else ():
+            self._take(level, level.reorder())
+            if self._best is not None:
+                return self._best
+        found = self.directly()
+        return self.elsewhere() if found is None or self._few else found
+
+    def directly(self) -> tuple[int, list[Event]] | None:
+        """In fine bands, from the order given."""
+        finest = self._levels[-1]
+        self._take(finest, finest.anneal(finest.steps.repeated(self._start), PHASES))
+        return self._best
+
+    def elsewhere(self) -> tuple[int, list[Event]] | None:
+        """From clones, then in bands from coarse to fine, each from the best so far or else from a guess."""
+        for part in _SEED_BUDGETS if self._few else _SEED_BUDGETS[:1]:  # what goes lower is at times cheaper too
+            budget = max(least(self._flow), int(self._budget * part))
+            self._keep(lowest(self._flow.problem, self._start, budget, self._clones))
+        found: tuple[int, ...] | None = None
+        coarser: Level | None = None
+        phases: tuple[Phase, ...]
+        for level in self._levels:
+            finest = level is self._levels[-1]
+            if self._best is not None and finest:
+                start, phases = level.steps.repeated(self._best[1]), PHASES[1:]
+            elif found is not None and coarser is not None:
+                start, phases = level.steps.refined(coarser.steps, found), PHASES[1:]
+            else:
+                start, phases = guess(self._flow, level.steps, level.order, self._budget, self._tries), PHASES
+                self._take(level, start)
+            found, coarser = level.anneal(start, phases), level
+            self._take(level, found)
+        return self._best
+
+    def _take(self, level: Level, sequence: Sequence[int] | None) -> None:
+        if sequence is not None:
+            self._keep(level.steps.events(sequence))
+
+    def _keep(self, events: Sequence[Event]) -> None:
+        """Keeps an order that fits, row by row, and takes less work than the one before."""
+        events = pruned(self._flow, events)
+        found = replay(self._flow, events)
+        if found.peak <= self._budget and (self._best is None or found.work < self._best[0]):
+            self._best = found.work, events
