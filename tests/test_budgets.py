@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from test_again import op_by_op, u_net
 
-from shoehorn_mcu.planner import budgets
 from shoehorn_mcu.planner.order.flow import Event, Flow
+from shoehorn_mcu.planner.recompute import budgets
 from shoehorn_mcu.planner.recompute.search import Order
 
 

@@ -24,13 +24,13 @@ from shoehorn_mcu.planner import (
     Problem,
     Read,
     TensorSpec,
-    bounds,
     check,
     make_plan,
 )
 from shoehorn_mcu.planner.blocks import composites as banded
 from shoehorn_mcu.planner.blocks.cascade import Composite, Pattern, applied
 from shoehorn_mcu.planner.order.flow import Flow
+from shoehorn_mcu.planner.partition import bounds
 from shoehorn_mcu.planner.partition.search import Partition, PartitionSearch
 from shoehorn_mcu.planner.partition.space import NEVER, Group
 from shoehorn_mcu.planner.recompute.search import least

@@ -3,10 +3,10 @@
 A group is an interval of the given op order. It runs on demand: its last op asks for row after row, and each op
 asks its inputs for the rows that it needs (streaming, as in MCUNetV2's patch stage or Vela's cascades, but by rows and
 without recomputing any). What a group leaves for later ops is whole; the rest lives for as many rows as are needed.
-The best partition into groups is a minimax path over the cut positions (modes.py), exact for this space.
+The best partition into groups is a minimax path over the cut positions (partition/search.py), exact for this space.
 
 A streamed input is an op without reads at the front (see Problem): its rows, too, come when somebody asks for them.
-A composite (cascade.py) stands for a block of ops and may take their place in a group.
+A composite (blocks/cascade.py) stands for a block of ops and may take their place in a group.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What modes.py searches: partitions of the op order into groups, with a composite for some blocks of each.
+"""What partition/search.py searches: partitions of the op order into groups, with a composite for some blocks of each.
 
 Groups (flow.py) do not depend on each other, so that partitions are paths over the cut positions. A composite
-(cascade.py) stands for a block that runs in bands.
+(blocks/cascade.py) stands for a block that runs in bands.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Retraces as a rewrite of the problem: ops that run again stand there twice, so that what orders ops counts them.
 
-Late readers of a tensor read the output of clones that stand right before the first of them. The groups of modes.py run
+Late readers of a tensor read the output of clones that stand right before the first of them. The groups of partition/search.py run
 originals and clones interleaved with whoever asks for their rows. Clones are taken one by one, each time those that
 lower the peak most for their work, until it fits the budget.
 """

@@ -1,10 +1,10 @@
 """Rows in an order of their own, computed again where that keeps the peak within a budget at the least extra work.
 
-A given order, that of modes.py say, becomes a sequence of bands of rows (stepgraph.py), coarse ones first. The local
+A given order, that of partition/search.py say, becomes a sequence of bands of rows (bands.py), coarse ones first. The local
 search of remat looks for an order that needs nothing twice. Where it finds none, it goes on in fine bands with order
 and copies free; from far above a budget it comes down rung by rung. Where that is not enough, or rows are few, ops are
 cloned (clones.py) or retraced (retrace.py), and it starts again from there. Where bands are few, retention intervals in
-CP-SAT (retained.py) end it. What is found is counted again row by row (replay.py), and rows that nobody needs go.
+CP-SAT (remat/neighbourhood.py) end it. What is found is counted again row by row (replay.py), and rows that nobody needs go.
 """
 
 from __future__ import annotations
