@@ -1,4 +1,4 @@
-"""Every partition of a small problem into groups, with every composite of each: what partition/search.py is held against."""
+"""Every partition of a small problem into groups, with every composite: the reference for partition/search.py."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Retraces as a rewrite of the problem: ops that run again stand there twice, so that what orders ops counts them.
+"""Duplicates recomputed ops in the problem, so that the partition search schedules them like any other op.
 
-Late readers of a tensor read the output of clones that stand right before the first of them. The groups of partition/search.py run
-originals and clones interleaved with whoever asks for their rows. Clones are taken one by one, each time those that
-lower the peak most for their work, until it fits the budget.
+Late readers of a tensor read the output of a clone, which is placed right before the first of them. The partition
+search interleaves originals and clones with the readers of their rows. Clones are added one retrace at a time, each
+time the one that lowers the peak most per extra instruction, until the peak is within the budget.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Rows in an order of their own, computed again where that keeps the peak within a budget at the least extra work.
+"""Orders of single rows: rows are recomputed where that keeps the peak within a budget, at the least extra work found.
 
-A given order, that of partition/search.py say, becomes a sequence of bands of rows (bands.py), coarse ones first. The local
-search of remat looks for an order that needs nothing twice. Where it finds none, it goes on in fine bands with order
-and copies free; from far above a budget it comes down rung by rung. Where that is not enough, or rows are few, ops are
-cloned (clones.py) or retraced (retrace.py), and it starts again from there. Where bands are few, retention intervals in
-CP-SAT (remat/neighbourhood.py) end it. What is found is counted again row by row (replay.py), and rows that nobody needs go.
+A given order (that of the partition search, say) becomes a sequence of bands of rows (bands.py), coarse ones first. The
+local search of remat first looks for an order without any recomputation. If there is none, it continues in fine bands
+and may also recompute; from a peak far above the budget it lowers the limit step by step. If that fails, or if rows
+are few, ops are cloned (clones.py) or retraced (retrace.py) and the search restarts from there. If bands are few,
+retention intervals in CP-SAT (remat/neighbourhood.py) come last. Every answer is counted again row by row (replay.py),
+and rows without a reader are dropped.
 """
 
 from __future__ import annotations
