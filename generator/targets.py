@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Literal
 
 import pydantic
 
 from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.host_tools.files import read_json
+from shoehorn_mcu.host_tools.manifest import Manifest, Shoehorn, faults
 from shoehorn_mcu.paths import BOARDS
 
 
@@ -49,61 +49,6 @@ CPUS: dict[str, Cpu] = {
 }
 
 
-class _Strict(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
-
-
-class Memory(_Strict):
-    """One memory region of the board, as the linker script sees it."""
-
-    name: str
-    kind: Literal["ram", "flash"]
-    origin: int
-    bytes: int
-
-
-class Emulator(_Strict):
-    """How QEMU (or, for `native`, the machine itself) runs the image."""
-
-    program: Literal["qemu-system-arm", "qemu-system-aarch64", "native"]
-    machine: str = ""
-    arguments: tuple[str, ...] = ()
-
-
-class Shoehorn(_Strict):
-    """The block `shoehorn` of a board manifest: what PlatformIO's own keys do not say."""
-
-    family: str  # folder in firmware_templates/families
-    cpu: str  # key of CPUS
-    memory: tuple[Memory, ...]
-    sram_bytes: int  # what rings, statics and stack share
-    flash_bytes: int  # what code and constants share
-    firmware_ram_bytes: int  # the application's own statics, an upper bound checked after the build
-    stack_bytes: int  # reserved by the linker script
-    tick_hz: int  # the benchmark clock
-    clock_name: str
-    frame_bytes: int = 240  # largest payload of a serial frame
-    defines: dict[str, int] = {}  # register addresses and the like, for the family's drivers
-    emulator: Emulator | None = None
-    flash_tool: Literal["pyocd", "drive", "boot-partition", "emulator"]
-    image: str = ""  # what is flashed; empty: firmware.elf
-    pyocd_target: str = ""
-    verified: tuple[Literal["build", "emulator", "hardware"], ...]
-
-
-class Manifest(_Strict):
-    """A PlatformIO board manifest, with the keys that Shoehorn's boards use."""
-
-    name: str
-    vendor: str
-    url: str
-    platforms: tuple[str, ...]
-    frameworks: tuple[str, ...] = ()
-    build: dict[str, str]
-    upload: dict[str, str | int] = {}
-    shoehorn: Shoehorn
-
-
 @dataclass(frozen=True)
 class Board:
     """A board by its id (the manifest's file name)."""
@@ -131,12 +76,13 @@ class Board:
 def load_board(path: Path) -> Board:
     """The board of one manifest; BoardError names the file and the key that is wrong."""
     try:
-        manifest = Manifest.model_validate(json.loads(path.read_text()))
-    except json.JSONDecodeError as error:
-        raise BoardError(f"{path}: not JSON: {error}") from error
+        manifest = Manifest.model_validate(read_json(path))
     except pydantic.ValidationError as error:
-        faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise BoardError(f"{path}: {faults}") from error
+        raise BoardError(f"{path}: {faults(error)}") from error
+    except ValueError as error:
+        raise BoardError(f"{path}: not JSON: {error}") from error
+    except OSError as error:
+        raise BoardError(f"{path}: cannot be read: {error.strerror}") from error
     if manifest.shoehorn.cpu not in CPUS:
         raise BoardError(f"{path}: unknown cpu '{manifest.shoehorn.cpu}'; known: {', '.join(CPUS)}")
     return Board(path.stem, path, manifest.name, manifest.shoehorn)

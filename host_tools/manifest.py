@@ -1,0 +1,71 @@
+"""The schema of a board's manifest, for the generator (boards/*.json) and for written folders (DIR/boards/*.json)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import pydantic
+
+Count = Annotated[int, pydantic.Field(ge=0, lt=2**63)]
+Positive = Annotated[int, pydantic.Field(gt=0, lt=2**63)]
+
+
+class _Strict(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+
+class Memory(_Strict):
+    """One memory region of the board, as the linker script sees it."""
+
+    name: str
+    kind: Literal["ram", "flash"]
+    origin: Count
+    bytes: Count
+
+
+class Emulator(_Strict):
+    """How QEMU (or, for `native`, the machine itself) runs the image."""
+
+    program: Literal["qemu-system-arm", "qemu-system-aarch64", "native"]
+    machine: str = ""
+    arguments: tuple[str, ...] = ()
+
+
+class Shoehorn(_Strict):
+    """The block `shoehorn` of a board manifest: the facts that PlatformIO's own keys do not hold."""
+
+    family: str  # row of firmware_templates/families/families.json
+    cpu: str  # key of targets.CPUS
+    memory: tuple[Memory, ...]
+    sram_bytes: Count  # shared by rings, statics and stack
+    flash_bytes: Count  # shared by code and constants
+    firmware_ram_bytes: Count  # the application's own statics, an upper bound checked after the build
+    stack_bytes: Count  # reserved by the linker script
+    tick_hz: Positive  # the benchmark clock
+    clock_name: str
+    frame_bytes: Annotated[int, pydantic.Field(ge=32, le=1024)] = 240  # largest payload of a serial frame
+    defines: dict[str, int] = {}  # register addresses and the like, for the family's drivers
+    emulator: Emulator | None = None
+    flash_tool: Literal["pyocd", "drive", "boot-partition", "emulator"]
+    image: Annotated[str, pydantic.Field(pattern=r"^[\w.-]*$")] = ""  # the file that is flashed; empty: firmware.elf
+    pyocd_target: str = ""
+    verified: tuple[Literal["build", "emulator", "hardware"], ...]
+
+
+class Manifest(_Strict):
+    """A PlatformIO board manifest, with the keys that Shoehorn's boards use."""
+
+    name: str
+    vendor: str
+    url: str
+    platforms: tuple[str, ...]
+    frameworks: tuple[str, ...] = ()
+    build: dict[str, str]
+    upload: dict[str, str | int] = {}
+    shoehorn: Shoehorn
+
+
+def faults(error: pydantic.ValidationError) -> str:
+    """The first faults of a document in one line: where, and what is wrong there."""
+    said = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" if e["loc"] else e["msg"] for e in error.errors()]
+    return "; ".join(said[:3]) + (f"; and {len(said) - 3} more" if len(said) > 3 else "")
