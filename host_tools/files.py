@@ -6,7 +6,7 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from shoehorn_mcu.host_tools.errors import InputError
 
@@ -32,7 +32,7 @@ def read_start(path: Path, count: int) -> bytes:
         return file.read(count)
 
 
-def _open(path: Path) -> Any:
+def _open(path: Path) -> BinaryIO:
     """The file opened for reading; InputError, without waiting, where it is no regular file."""
     if path.exists() and not path.is_dir() and not stat.S_ISREG(path.stat().st_mode):
         raise InputError(f"{path}: is no regular file")
