@@ -1,0 +1,301 @@
+"""Plants small faults in a copy of this project, one at a time, and asks the fast suite whether it notices.
+
+    python -m tests.plant_faults [--count 100] [--seed 1] [--jobs 2] [--areas AREA ...] [--out FILE] [--whole]
+    python -m tests.plant_faults --list      the faults of that seed, without running anything
+
+A fault is one token of one line: a comparison one off or turned round, plus for minus, a number one more, `and` for
+`or`, a `not` left out, min for max, a guard that never fires. The areas get the same number of faults each; the seed
+chooses the lines. For each fault the tests of its area run first, then, with --whole, the whole fast suite. Numbers
+assigned to names in capitals are left alone: they say how long the planner tries, not whether its plans are right.
+Appends a line of JSON per fault to --out and continues after the last line of an earlier run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LIMIT_SECONDS = 1500  # of one run of tests; a fault that makes an endless loop is noticed by it
+
+
+@dataclass(frozen=True)
+class Area:
+    """Files to plant faults in, and the tests that should notice, the quickest first."""
+
+    files: tuple[str, ...]
+    tests: tuple[str, ...]
+
+
+_ROAD = ("test_build", "test_emit", "test_random_graphs", "test_validate", "test_cli_project", "test_cli_device")
+_PLANS = [
+    "test_planner*",
+    "test_flow",
+    "test_rows",
+    "test_place",
+    "test_modes",
+    "test_cascade*",
+    "test_again",
+    "test_settle",
+    "test_split",
+    "test_in_place",
+    "test_remat",
+    "test_retention",
+    "test_staged",
+    "test_allocate",
+    "test_budgets",
+]
+AREAS: Mapping[str, Area] = {
+    "kernels": Area(
+        ("runtime_c/kernels/*/*.inc", "runtime_c/include/*.h"),
+        ("test_kernel*", "test_runtime_c", "test_emit", "test_random_graphs"),
+    ),
+    "emit": Area(
+        ("generator/emit/*.py",),
+        ("test_emit*", "test_build", "test_library*", "test_stream", "test_random_graphs", *_ROAD),
+    ),
+    "check": Area(("generator/planner/check.py",), ("test_planner", "test_in_place", "test_cascade*", *_ROAD)),
+    "link": Area(
+        ("host_tools/link.py", "host_tools/frames.py", "host_tools/plan.py", "host_tools/validate.py"),
+        ("test_link*", "test_validate*", "test_stream", "test_cli_device", "test_hostile*", "test_damaged*"),
+    ),
+    "passes": Area(
+        ("generator/passes/*.py",),
+        ("test_passes", "test_channel_ranges", "test_fold_constant_channels", "test_importer", "test_split", *_ROAD),
+    ),
+    "importers": Area(
+        ("generator/importers/*.py",),
+        ("test_importer", "test_bad_models", "test_ops_oracle", "test_reference_oracle", *_ROAD),
+    ),
+    "planner": Area(
+        ("generator/planner/**/*.py", "generator/planner/**/*.c", "generator/lower.py", "generator/split.py"),
+        (*_PLANS, "test_random_graphs", *_ROAD),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One change of one line; `column` is where the old text begins."""
+
+    area: str
+    path: str  # below the project's root
+    line: int  # from 1
+    column: int
+    old: str
+    new: str
+
+    def apply(self, text: str) -> str:
+        """The text with the fault in it."""
+        lines = text.splitlines(keepends=True)
+        row = lines[self.line - 1]
+        assert row[self.column :].startswith(self.old), (self, row)
+        lines[self.line - 1] = row[: self.column] + self.new + row[self.column + len(self.old) :]
+        return "".join(lines)
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}:{self.column + 1}: `{self.old}` -> `{self.new}`"
+
+
+_COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
+_OPERATORS = {"+": "-", "-": "+", "*": "+", "//": "*", "%": "//", "<<": ">>", ">>": "<<", "&": "|", "|": "&"}
+_NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
+
+
+def python_faults(area: str, path: str, text: str) -> Iterator[Fault]:
+    """Every fault of a Python file. Annotations, docstrings, asserts and constants in capitals have none."""
+    lines = text.splitlines()
+
+    def between(left: ast.expr, right: ast.expr, table: Mapping[str, str], words: str) -> Iterator[Fault]:
+        """The operator between two expressions of one line."""
+        if left.end_lineno != right.lineno or left.end_col_offset is None:
+            return
+        row = lines[right.lineno - 1].encode()
+        gap = row[left.end_col_offset : right.col_offset].decode()
+        if (found := re.search(words, gap)) and found[0] in table:
+            column = len(row[: left.end_col_offset].decode()) + found.start()
+            yield Fault(area, path, right.lineno, column, found[0], table[found[0]])
+
+    for node in _executed(ast.parse(text)):
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            yield from between(node.left, node.comparators[0], _COMPARISONS, r"[<>=!]=|[<>]")
+        elif isinstance(node, ast.BinOp) and not isinstance(node.left, ast.Constant | ast.JoinedStr):
+            yield from between(node.left, node.right, _OPERATORS, r"//|<<|>>|[-+*%&|]")
+        elif isinstance(node, ast.BoolOp):
+            yield from between(node.values[0], node.values[1], {"and": "or", "or": "and"}, r"\b(?:and|or)\b")
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            yield Fault(area, path, node.lineno, _column(lines, node), "not ", "")
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _NAMES:
+            yield Fault(area, path, node.lineno, _column(lines, node), node.func.id, _NAMES[node.func.id])
+        elif isinstance(node, ast.Constant) and type(node.value) is int and node.end_col_offset is not None:
+            old = lines[node.lineno - 1].encode()[node.col_offset : node.end_col_offset].decode()
+            if old.isdigit():
+                yield Fault(area, path, node.lineno, _column(lines, node), old, str(node.value + 1))
+        elif isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise | ast.Return | ast.Continue):
+            column = _column(lines, node)
+            if lines[node.lineno - 1][column:].startswith("if "):
+                yield Fault(area, path, node.lineno, column, "if ", "if False and ")
+
+
+def _executed(tree: ast.Module) -> Iterator[ast.AST]:
+    """The nodes that compute something."""
+    todo: list[ast.AST] = [tree]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Assert) or (isinstance(node, ast.Assign) and _is_setting(node)):
+            continue
+        yield node
+        skipped = {"annotation", "returns", "type_params", "decorator_list"}
+        for name, value in ast.iter_fields(node):
+            if name not in skipped:
+                todo += [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, ast.AST)]
+
+
+def _is_setting(node: ast.Assign) -> bool:
+    (target,) = node.targets if len(node.targets) == 1 else (None,)
+    return isinstance(target, ast.Name) and target.id.isupper()
+
+
+def _column(lines: list[str], node: ast.expr | ast.stmt) -> int:
+    return len(lines[node.lineno - 1].encode()[: node.col_offset].decode())
+
+
+_C_TOKENS = re.compile(r"(?<=[\w)\]] )(<=|>=|==|!=|&&|\|\||<<|>>|[-+*<>])(?= )|(?<=[+\-] )\d+\b|(?<=\[)\d+(?=\])")
+_C_TABLE = {**_COMPARISONS, "+": "-", "-": "+", "*": "+", "&&": "||", "||": "&&", "<<": ">>", ">>": "<<"}
+
+
+def c_faults(area: str, path: str, text: str) -> Iterator[Fault]:
+    """Every fault of a C file. Comments, declarations of pointers and the preprocessor's lines have none."""
+    inside = False
+    for number, row in enumerate(text.splitlines(), 1):
+        if not row.lstrip().startswith(("//", "*", "/*", "#")) and not inside:
+            code = row.split("//")[0]
+            for found in _C_TOKENS.finditer(code):
+                old = found[0]
+                new = str(int(old) + 1) if old.isdigit() else _C_TABLE[old]
+                yield Fault(area, path, number, found.start(), old, new)
+        inside = (inside or "/*" in row) and "*/" not in row
+
+
+def faults_of(area: str) -> list[Fault]:
+    """All faults of an area, in the order of its files."""
+    found: list[Fault] = []
+    for pattern in AREAS[area].files:
+        for path in sorted(ROOT.glob(pattern)):
+            name, text = path.relative_to(ROOT).as_posix(), path.read_text()
+            found += (python_faults if path.suffix == ".py" else c_faults)(area, name, text)
+    return found
+
+
+def chosen(count: int, seed: int, areas: list[str]) -> list[Fault]:
+    """So many faults, the same number in each area (one more in the first ones), no two in one line."""
+    picked: list[Fault] = []
+    for place, area in enumerate(areas):
+        wanted = count // len(areas) + (place < count % len(areas))
+        lines: dict[tuple[str, int], Fault] = {}
+        pool = faults_of(area)
+        random.Random(f"{seed} {area}").shuffle(pool)
+        for fault in pool:
+            lines.setdefault((fault.path, fault.line), fault)
+        picked += list(lines.values())[:wanted]
+    return picked
+
+
+class Copy:
+    """A copy of the project in a temporary folder, importable under the name of the package."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "project"
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
+        for name in filter(None, listed.split("\0")):
+            if (ROOT / name).is_file():
+                (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(ROOT / name, self.root / name)
+        (folder / "shared").symlink_to(ROOT.parent / "shared")
+        self._site = folder / "site"
+        package = self._site / "shoehorn_mcu"
+        package.mkdir(parents=True)
+        for entry in (*(self.root / "generator").iterdir(), self.root / "host_tools"):
+            (package / entry.name).symlink_to(entry)
+
+    def passes(self, tests: list[str], jobs: int) -> tuple[bool, str]:
+        """Whether the tests pass, and the line that says why not."""
+        workers = ["-n", str(jobs)] if jobs > 1 else []
+        command = [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *workers, *tests]
+        environment = {**os.environ, "PYTHONPATH": str(self._site), "HYPOTHESIS_STORAGE_DIRECTORY": str(self._site)}
+        try:
+            done = subprocess.run(
+                command, cwd=self.root, env=environment, capture_output=True, text=True, timeout=LIMIT_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            return False, f"took over {LIMIT_SECONDS} s"
+        said = [row for row in done.stdout.splitlines() if row.startswith(("FAILED", "ERROR", "E  "))]
+        return done.returncode == 0, (said or done.stdout.splitlines()[-1:] or [""])[-1][:200]
+
+
+def _tests(copy: Path, area: str) -> list[str]:
+    """The files of the area's tests that there are, each once, in order."""
+    paths = [p for name in AREAS[area].tests for p in sorted((copy / "tests").glob(f"{name}.py"))]
+    return list(dict.fromkeys(str(p.relative_to(copy)) for p in paths))
+
+
+def run(faults: list[Fault], jobs: int, out: Path, whole: bool) -> list[dict[str, object]]:
+    """Tries the faults one after the other; what is in `out` is not tried a second time."""
+    done = [json.loads(line) for line in out.read_text().splitlines()] if out.is_file() else []
+    known = {str(row["fault"]): row for row in done}
+    with tempfile.TemporaryDirectory() as folder, out.open("a") as log:
+        copy = Copy(Path(folder))
+        for fault in faults:
+            if str(fault) in known:
+                continue
+            path = copy.root / fault.path
+            text = path.read_text()
+            path.write_text(fault.apply(text))
+            passed, why = copy.passes(_tests(copy.root, fault.area), jobs)
+            if passed and whole:
+                passed, why = copy.passes(["tests"], jobs)
+            path.write_text(text)
+            row = {"fault": str(fault), **asdict(fault), "noticed": not passed, "by": why}
+            known[str(fault)] = row
+            print(json.dumps(row), file=log, flush=True)
+            print(f"{'noticed ' if not passed else 'SURVIVED'} {fault}  {why}", flush=True)
+    return [known[str(fault)] for fault in faults]
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--areas", nargs="*", choices=list(AREAS), default=list(AREAS))
+    parser.add_argument("--out", type=Path, default=Path("build/planted_faults.jsonl"))
+    parser.add_argument("--whole", action="store_true", help="give survivors to the whole fast suite")
+    parser.add_argument("--list", action="store_true", help="print the faults and run nothing")
+    asked = parser.parse_args()
+    faults = chosen(asked.count, asked.seed, asked.areas)
+    if asked.list:
+        print("\n".join(str(fault) for fault in faults))
+        return
+    asked.out.parent.mkdir(parents=True, exist_ok=True)
+    rows = run(faults, asked.jobs, asked.out, asked.whole)
+    count, noticed = Counter(r["area"] for r in rows), Counter(r["area"] for r in rows if r["noticed"])
+    for area in asked.areas:
+        print(f"{area}: {noticed[area]} of {count[area]} noticed")
+    print(f"all: {noticed.total()} of {count.total()} noticed")
+
+
+if __name__ == "__main__":
+    main()
