@@ -63,7 +63,7 @@ def build(runtime: Path) -> Kernels:
     HostError: there are no kernels, or no compiler here can compile them.
     """
     headers = sorted(runtime.glob("kernels/*/*.h"))
-    sources = sorted(runtime.glob("kernels/*/*_ref.c"))
+    sources = sorted(runtime.glob("kernels/*/*.c"))
     if not sources:
         raise HostError(f"{runtime}: no kernels here; write the folder again with `gen firmware`")
     faults = []
@@ -100,14 +100,14 @@ def _key(runtime: Path, way: _Way) -> str:
 
 
 def declarations(headers: list[Path], sources: list[Path]) -> str:
-    """The headers without preprocessor lines, and every portable kernel by its function type."""
+    """The headers without preprocessor lines, and every kernel by its function type."""
     lines = [line for h in headers for line in h.read_text().splitlines() if not line.lstrip().startswith("#")]
-    return "\n".join([*lines, *(f"{s.stem.removesuffix('_ref')}_fn {s.stem};" for s in map(_function, sources))])
+    return "\n".join([*lines, *map(_prototype, sources)])
 
 
-def _function(source: Path) -> Path:
-    """The C function's name in place of the file's: conv2d_s8_ref.c holds sh_conv2d_s8_ref."""
-    return source.with_name(f"sh_{source.name}")
+def _prototype(source: Path) -> str:
+    """conv2d_s8/conv2d_s8_ref.c holds `sh_conv2d_s8_fn sh_conv2d_s8_ref`."""
+    return f"sh_{source.parent.name}_fn sh_{source.stem};"
 
 
 def _interface(headers: list[Path], sources: list[Path]) -> Any:
@@ -123,7 +123,7 @@ def _compile(way: _Way, name: str, runtime: Path, headers: list[Path], sources: 
         if way.api:
             ffi = _interface(headers, sources)
             own = [f'#include "{h.relative_to(runtime).as_posix()}"' for h in headers]
-            own += [f"{s.stem.removesuffix('_ref')}_fn {s.stem};" for s in map(_function, sources)]
+            own += map(_prototype, sources)
             ffi.set_source(name, "\n".join(own))
             glue = Path(folder) / f"{name}.c"
             with contextlib.redirect_stdout(io.StringIO()):  # cffi says what it does

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from compilers import HOST, SANITIZERS, WARNINGS
+from instances import PREFIX, write_instances
 
 from shoehorn_mcu.emit.model import model_c, model_h
 from shoehorn_mcu.emit.unit import Unit
@@ -60,7 +61,7 @@ def _compile(sources: Sequence[Path], folder: Path, optimise: str) -> list[Path]
 
 def compile_kernels(folder: Path) -> list[Path]:
     """Objects of all portable kernels, with sanitizers."""
-    return _compile(sorted(RUNTIME_C.glob("kernels/*/*_ref.c")), folder, "-O1")
+    return _compile(write_instances(folder), folder, "-O1")
 
 
 def _turn(unit: Unit) -> str:
@@ -82,8 +83,11 @@ def _write(unit: Unit, folder: Path) -> Path:
     for end, text in {**texts, ".c": model_c(unit, found)}.items():
         (folder / f"{unit.name}{end}").write_text(text)
     top = folder / f"{unit.name}_all.c"
+    # All models call the same kernels, so that these are compiled once.
+    shared = {stage.kernel.symbol(unit.name): stage.kernel.symbol(PREFIX) for stage in unit.stages}
     top.write_text(
-        f'#include "{unit.name}_weights.c"\n#include "{unit.name}.c"\n'
+        "".join(f"#define {own} {common}\n" for own, common in shared.items())
+        + f'#include "{unit.name}_weights.c"\n#include "{unit.name}.c"\n'
         "void take(void *place, unsigned long bytes);\nvoid give(const void *place, unsigned long bytes);\n"
         f"void {unit.name}_turn(void);\nvoid {unit.name}_turn(void)\n{{\n{_turn(unit)}\n}}\n"
     )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
+
+from instances import write_variants
 
 from shoehorn_mcu.emit.reference import reference_files
 from shoehorn_mcu.host_tools.reference import Reference
+from shoehorn_mcu.host_tools.reference_build import Kernels, build
 from shoehorn_mcu.ir import Array, Graph
 from shoehorn_mcu.paths import RUNTIME_C
 
@@ -22,12 +27,37 @@ def write_reference(graph: Graph, folder: Path) -> Path:
     return folder
 
 
+@cache
+def _oracles() -> Kernels:
+    return build(RUNTIME_C)
+
+
+@cache
+def _variants() -> Kernels:
+    with tempfile.TemporaryDirectory() as folder:
+        write_variants(Path(folder) / "runtime")
+        return build(Path(folder) / "runtime")
+
+
+def _loaded(graph: Graph, kernels: Kernels, suffix: str) -> Reference:
+    files = reference_files(graph, graph.name)
+    written = json.loads(files["graph.json"])
+    for op in written["ops"]:
+        if "function" in op:
+            op["function"] = op["function"].removesuffix("_ref") + suffix
+    return Reference(written, bytes(files["constants.bin"]), kernels)
+
+
 def load_reference(graph: Graph) -> Reference:
     """The graph, ready to run."""
-    with tempfile.TemporaryDirectory() as folder:
-        return Reference.load(write_reference(graph, Path(folder)))
+    return _loaded(graph, _oracles(), "_ref")
 
 
 def run_reference(graph: Graph, inputs: Sequence[Array]) -> dict[str, Array]:
     """Every tensor that is not constant, by name, for one array per graph input."""
     return load_reference(graph).run(inputs)
+
+
+def run_portable(graph: Graph, inputs: Sequence[Array]) -> dict[str, Array]:
+    """The same, with the portable variants that a board gets in place of the oracles."""
+    return _loaded(graph, _variants(), "_c").run(inputs)

@@ -48,7 +48,7 @@ class Runner:
     """The kernels of a shared library."""
 
     def __init__(self, library: str) -> None:
-        headers, sources = (sorted(RUNTIME_C.glob(f"kernels/*/*{end}")) for end in (".h", "_ref.c"))
+        headers, sources = (sorted(RUNTIME_C.glob(f"kernels/*/*{end}")) for end in (".h", ".inc"))
         self.ffi = cffi.FFI()
         self.ffi.cdef(declarations(headers, sources) + "void *malloc(size_t); void free(void *);")
         self.lib = self.ffi.dlopen(library)
@@ -67,7 +67,7 @@ class Runner:
             x = [rows[i["tensor"]][r] if r >= 0 else self.ffi.NULL for i in op["inputs"] for r in i["rows"][y]]
             place = self.heap.block(bytes(output.row_bytes))
             arguments = [struct, self.ffi.new("int8_t *[]", x), place, *([y] if op["takes_row"] else [])]
-            getattr(self.lib, op["function"])(*arguments)
+            getattr(self.lib, op["function"].removesuffix("_ref") + "_c")(*arguments)
             result += bytes(self.ffi.buffer(place, output.row_bytes))
         self.heap.free()
         return result

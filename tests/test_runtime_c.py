@@ -15,20 +15,23 @@ import pytest
 from compilers import GCC, SANITIZERS, WARNINGS, ZIG, Compiler, each_compiler
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
+from instances import write_instances
 
 from shoehorn_mcu.ops import fixed_point
 from shoehorn_mcu.paths import RUNTIME_C
 
 TESTS = Path(__file__).resolve().parent
-SOURCES = sorted(RUNTIME_C.glob("kernels/*/*_ref.c"))
+ORACLES = sorted(RUNTIME_C.glob("kernels/*/*_ref.c"))
+BODIES = sorted(RUNTIME_C.glob("kernels/*/*.inc"))
 HEADERS = sorted(RUNTIME_C.rglob("*.h"))
 
 
 @each_compiler()
 def test_the_kernels_compile_without_a_warning(compiler: Compiler, tmp_path: Path) -> None:
-    compiler.run(*WARNINGS, "-O2", "-c", *SOURCES, cwd=tmp_path)
+    sources = [*ORACLES, *write_instances(tmp_path)]
+    compiler.run(*WARNINGS, "-O2", "-c", *sources, cwd=tmp_path)
 
-    assert len(list(tmp_path.glob("*.o"))) == len(SOURCES)
+    assert len(list(tmp_path.glob("*.o"))) == len(sources)
 
 
 @each_compiler("zig-host", "gcc-host")
@@ -41,7 +44,7 @@ def test_a_header_needs_no_other_before_it_and_bears_to_be_read_twice(compiler: 
 
 @each_compiler("zig-cortex-m0", "gcc-cortex-m0")
 def test_kernels_call_no_library_and_keep_no_state(compiler: Compiler, tmp_path: Path) -> None:
-    compiler.run(*WARNINGS, "-O2", "-ffreestanding", "-c", *SOURCES, cwd=tmp_path)
+    compiler.run(*WARNINGS, "-O2", "-ffreestanding", "-c", *write_instances(tmp_path), cwd=tmp_path)
 
     for path in sorted(tmp_path.glob("*.o")):
         with path.open("rb") as file:
@@ -60,7 +63,7 @@ def _symbols(elf: ELFFile) -> list:
     ]
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("source", [*ORACLES, *BODIES], ids=lambda p: p.stem)
 def test_a_portable_kernel_has_no_conditional_compilation_and_includes_its_contract_first(source: Path) -> None:
     lines = [line for line in source.read_text().splitlines() if line.startswith("#")]
     ours = ("bytes", "compiler", "dot", "quant", "window")
@@ -151,10 +154,11 @@ needs_asan = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The portable kernels with AddressSanitizer and UndefinedBehaviorSanitizer in them."""
-    library = tmp_path_factory.mktemp("sanitized") / "kernels.so"
+    """The portable variants with AddressSanitizer and UndefinedBehaviorSanitizer in them."""
+    folder = tmp_path_factory.mktemp("sanitized")
+    library = folder / "kernels.so"
     flags = ("-O1", "-g", "-fPIC", "-shared", "-fno-omit-frame-pointer", *SANITIZERS)
-    command = [*GCC, *WARNINGS, *flags, *map(str, SOURCES), "-o", str(library)]
+    command = [*GCC, *WARNINGS, *flags, *map(str, write_instances(folder)), "-o", str(library)]
     subprocess.run(command, check=True, capture_output=True, text=True)
     return library
 
@@ -186,4 +190,4 @@ def test_one_element_too_many_would_be_noticed(sanitized: Path) -> None:
 
     assert result.returncode != 0
     assert "heap-buffer-overflow" in result.stderr
-    assert "sh_lut_8_ref" in result.stderr
+    assert "sh_lut_8_c" in result.stderr

@@ -14,10 +14,19 @@ from shoehorn_mcu.paths import RUNTIME_C
 
 
 def runtime(unit: Unit) -> Bundle:
-    """The kernels in use and the headers that they share, laid out as in runtime_c."""
+    """The bodies of the kernels in use and the headers that they share, laid out as in runtime_c."""
     paths = {path for stage in unit.stages for path in (stage.kernel.header, stage.kernel.source)}
     paths |= {f"include/{p.name}" for p in (RUNTIME_C / "include").glob("*.h")}
     return {f"src/sh/{path}": (RUNTIME_C / path).read_bytes() for path in sorted(paths)}
+
+
+def instances(unit: Unit) -> Bundle:
+    """The files that compile the bodies, under names that begin with the model's.
+
+    They are beside `<model>.c`, so that `"sh/..."` finds this library's files whatever is on the include path.
+    """
+    used = {stage.kernel.function: stage.kernel for stage in unit.stages}
+    return {f"src/{k.symbol(unit.name)}.c": k.instance(unit.name, "sh/").encode() for _, k in sorted(used.items())}
 
 
 def _description(unit: Unit) -> str:
@@ -87,7 +96,7 @@ def library(unit: Unit, found: Constants) -> Bundle:
         f"src/{unit.name}_weights.h": weights_h(unit, found),
         f"src/{unit.name}_weights.c": weights_c(unit, found),
     }
-    files = {path: text.encode() for path, text in texts.items()} | dict(runtime(unit))
+    files = {path: text.encode() for path, text in texts.items()} | dict(runtime(unit)) | dict(instances(unit))
     sources = sorted(path for path in files if path.endswith(".c"))
     files["library.json"] = _library_json(unit).encode()
     files["library.properties"] = _library_properties(unit).encode()

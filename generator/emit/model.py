@@ -91,7 +91,7 @@ def model_h(unit: Unit) -> str:
 
 def _includes(unit: Unit) -> list[str]:
     headers = sorted({stage.kernel.header for stage in unit.stepped})
-    functions = sorted({(stage.kernel.struct, stage.kernel.function) for stage in unit.stepped})
+    functions = sorted({(stage.kernel.struct, stage.kernel.symbol(unit.name)) for stage in unit.stepped})
     return [
         f'#include "{unit.name}.h"',
         "",

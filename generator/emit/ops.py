@@ -118,7 +118,9 @@ def function(unit: Unit, stage: Stage, found: Constants) -> str:
     if kernel.scratch_bytes is not None:
         places = {s.op: s.address for s in unit.plan.scratch}
         arguments.append(f"arena + {places[stage.name]}" if stage.name in places else "NULL")
-    loop = c.block("for (int32_t y = y0; y < y1; y++)", [*rows.declare(), c.call(kernel.function, arguments) + ";"])
+    loop = c.block(
+        "for (int32_t y = y0; y < y1; y++)", [*rows.declare(), c.call(kernel.symbol(unit.name), arguments) + ";"]
+    )
     taken = ["int32_t y0", "int32_t y1", *(f"const sh_ring *t{unit.number[name]}" for name in unit.moving[stage.name])]
     body = c.function(f"static void op{stage.index}({', '.join(taken)})", loop)
     parts = [remark(stage), params(stage, found), rows.table_text(), "", body]

@@ -87,7 +87,7 @@ def _op(node: Node, constants: _Constants) -> dict[str, object]:
     return {
         "name": node.op.name,
         "type": type(node.op).__name__,
-        "function": kernel.function,
+        "function": kernel.oracle,
         "struct": kernel.struct,
         "takes_row": kernel.takes_row,
         "scratch_bytes": kernel.scratch_bytes(node) if kernel.scratch_bytes else None,

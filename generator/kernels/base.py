@@ -23,14 +23,18 @@ def _nowhere(node: Node) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Kernel:
-    """`sh_<name>_<suffix>` in `runtime_c/kernels/<name>/<name>_<suffix>.c`, contract in `<name>.h`."""
+    """A variant of contract `<name>.h`: the body `<name>_<suffix>.inc` in `runtime_c/kernels/<name>`.
+
+    A library compiles the body under a name of its own (`instance`). Beside it is the oracle `<name>_ref.c`, plain C
+    that is compiled for the reference runtime and never for a board.
+    """
 
     op: type[Op]
     name: str
     params: Callable[[Node], Mapping[str, Value]]  # members of struct sh_<name>
     work: Callable[[Node], Work]  # of one row; see cost.py
     isa: Isa = Isa.C
-    suffix: str = "ref"
+    suffix: str = "c"
     accepts: Callable[[Node], bool] = _any
     takes_row: bool = False  # the contract takes the number of the output row (before scratch)
     scratch_bytes: Callable[[Node], int] | None = None  # None: the contract takes no scratch
@@ -47,7 +51,25 @@ class Kernel:
 
     @property
     def function(self) -> str:
-        return f"sh_{self.name}_{self.suffix}"
+        """Readable name; the C function has the library's prefix before it."""
+        return f"{self.name}_{self.suffix}"
+
+    @property
+    def oracle(self) -> str:
+        """The C function of the oracle."""
+        return f"sh_{self.name}_ref"
+
+    def symbol(self, prefix: str) -> str:
+        """The C function in a library of this prefix."""
+        return f"{prefix}_{self.function}"
+
+    def instance(self, prefix: str, runtime: str) -> str:
+        """The C file that compiles the body for one library; `runtime` is the path from it to runtime_c, or ""."""
+        return (
+            f"// {self.function} for {prefix}. Generated; do not edit.\n"
+            f"#define SH_NAME {self.symbol(prefix)}\n"
+            f'#include "{runtime}{self.source}"\n'
+        )
 
     @property
     def header(self) -> str:
@@ -57,4 +79,4 @@ class Kernel:
     @property
     def source(self) -> str:
         """Path below runtime_c."""
-        return f"kernels/{self.name}/{self.name}_{self.suffix}.c"
+        return f"kernels/{self.name}/{self.name}_{self.suffix}.inc"
