@@ -49,13 +49,14 @@ def _loaded(graph: Graph, kernels: Kernels, suffix: str) -> Reference:
 
 
 def load_reference(graph: Graph) -> Reference:
-    """The graph, ready to run."""
-    return _loaded(graph, _oracles(), "_ref")
+    """The graph, ready to run, from a folder as a user has it."""
+    with tempfile.TemporaryDirectory() as folder:
+        return Reference.load(write_reference(graph, Path(folder)))
 
 
 def run_reference(graph: Graph, inputs: Sequence[Array]) -> dict[str, Array]:
     """Every tensor that is not constant, by name, for one array per graph input."""
-    return load_reference(graph).run(inputs)
+    return _loaded(graph, _oracles(), "_ref").run(inputs)
 
 
 def run_portable(graph: Graph, inputs: Sequence[Array]) -> dict[str, Array]:
