@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,7 @@ class Options:
     # Percent of the model's MACs that may be computed again; None: as many as a limit of the arena takes, and none for
     # the smallest arena or without a limit.
     recompute_percent: float | None = None
+    caller_arena: bool = False  # the library takes its arena from the caller
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +68,8 @@ def plan_model(
     except DoesNotFit as refusal:
         raise _with_advice(refusal, graph, board, options.stream_input) from refusal
     uncut = Scheduled(graph, chosen, made.plan)
-    unit = Unit(library_name(graph.name), made.graph, made.stages, made.plan)
+    sha256 = hashlib.sha256(model.read_bytes()).hexdigest()
+    unit = Unit(library_name(graph.name), made.graph, made.stages, made.plan, sha256, options.caller_arena)
     found = constants(unit)
     if board is not None:
         _refuse_flash(unit, found, board)

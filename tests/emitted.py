@@ -47,15 +47,24 @@ def put(bundle: Bundle, folder: Path) -> Path:
     return folder
 
 
+def _arena(unit: Unit) -> tuple[str, str]:
+    """Definition and hand-over of the arena where it is the caller's."""
+    if not unit.caller_arena:
+        return "", ""
+    size, alignment = f"{unit.upper}_ARENA_BYTES", f"{unit.upper}_ARENA_ALIGNMENT"
+    return f"static _Alignas({alignment}) uint8_t memory[{size}];\n", f"    {unit.name}_init(memory);\n"
+
+
 def _driver(unit: Unit) -> str:
     """A program that runs vector after vector."""
+    arena, init = _arena(unit)
     reads = [f"fread({unit.name}_{s}(), {unit.type(t).bytes}, 1, stdin) == 1" for s, t in unit.ends() if "input" in s]
     if unit.streamed:
         return _streaming_driver(unit)
     writes = [f"fwrite({unit.name}_{s}(), {unit.type(t).bytes}, 1, stdout);" for s, t in unit.ends() if "output" in s]
     return (
-        f'#include <stdio.h>\n#include "{unit.name}.h"\n'
-        f"int main(void)\n{{\n    while ({' && '.join(reads)}) {{\n"
+        f'#include <stdio.h>\n#include "{unit.name}.h"\n{arena}'
+        f"int main(void)\n{{\n{init}    while ({' && '.join(reads)}) {{\n"
         f"        {unit.name}_run();\n        {' '.join(writes)}\n    }}\n    return 0;\n}}\n"
     )
 
@@ -64,12 +73,13 @@ def _streaming_driver(unit: Unit) -> str:
     """The same by rows. Every other row is written in place, and the first inference is begun once in vain."""
     writes = [f"fwrite({unit.name}_{s}(), {unit.type(t).bytes}, 1, stdout);" for s, t in unit.ends() if "output" in s]
     name, upper = unit.name, unit.upper
+    arena, init = _arena(unit)
     return f"""#include <stdio.h>
 #include <stdlib.h>
 #include "{name}.h"
-int main(void)
+{arena}int main(void)
 {{
-    void *row = calloc(1, {upper}_INPUT_ROW_BYTES);
+{init}    void *row = calloc(1, {upper}_INPUT_ROW_BYTES);
     {name}_push_row(row);
     {name}_reset();
     for (long y = 0;; y++) {{

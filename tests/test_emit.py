@@ -269,11 +269,11 @@ _HOOKS = """
 #include "sh/include/sh_trace.h"
 #include "made.h"
 void sh_trace_begin(int32_t op) { printf("%d ", (int)op); }
-void sh_trace_end(int32_t op, const sh_ring *ring, int32_t y0, int32_t y1)
+void sh_trace_end(int32_t op, uint8_t *arena, const sh_ring *ring, int32_t y0, int32_t y1)
 {
-    const uint8_t *row = sh_ring_row(ring, y0);
+    const uint8_t *row = sh_ring_row(arena, ring, y0);
     if (ring->slots16) {
-        printf("at %d: ", (int)(row - ring->base));
+        printf("at %d: ", (int)(row - arena));
     }
     printf("%d %d %d %d %d\\n", (int)op, (int)y0, (int)y1, (int)ring->rows, (int)ring->row_bytes);
 }

@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: 0BSD
 // The application: a model behind a serial port. Text first (mlperf.h), frames on request
 // (frames.h).
+#include "app_config.h"
 #include "frames.h"
 #include "mlperf.h"
 #include "sh_board.h"
+
+#ifdef SH_APP_ARENA_BYTES // the model's library has no arena of its own
+static _Alignas(SH_APP_ARENA_ALIGNMENT) uint8_t arena[SH_APP_ARENA_BYTES];
+#endif
 
 int main(void)
 {
     bool frames = false;
     sh_board_init();
+#ifdef SH_APP_ARENA_BYTES
+    SH_APP_INIT(arena);
+#endif
     sh_mlperf_banner();
     for (;;) {
         int32_t byte = sh_board_getc();

@@ -36,14 +36,15 @@ void sh_trace_begin(int32_t op)
     }
 }
 
-void sh_trace_end(int32_t op, const sh_ring *ring, int32_t y0, int32_t y1)
+void sh_trace_end(int32_t op, uint8_t *arena, const sh_ring *ring, int32_t y0, int32_t y1)
 {
     if (mode == SH_TRACE_TIME) {
         uint64_t sum = values[op] + (sh_board_ticks() - begun);
         values[op] = sum > UINT32_MAX ? UINT32_MAX : (uint32_t)sum;
     } else if (mode == SH_TRACE_CRC) {
         for (int32_t y = y0; y < y1; y++) {
-            values[op] = sh_crc32(values[op], sh_ring_row(ring, y), (uint32_t)ring->row_bytes);
+            values[op] =
+                sh_crc32(values[op], sh_ring_row(arena, ring, y), (uint32_t)ring->row_bytes);
         }
     }
 }

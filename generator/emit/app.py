@@ -52,6 +52,17 @@ def _rows(unit: Unit) -> dict[str, str]:
     }
 
 
+def _arena(unit: Unit) -> dict[str, str]:
+    """Where the library has no arena of its own: the application's."""
+    if not unit.caller_arena:
+        return {}
+    return {
+        "SH_APP_ARENA_BYTES": f"{unit.upper}_ARENA_BYTES",
+        "SH_APP_ARENA_ALIGNMENT": f"{unit.upper}_ARENA_ALIGNMENT",
+        "SH_APP_INIT(arena)": f"{unit.name}_init(arena)",
+    }
+
+
 def db_bytes(unit: Unit, task: Task | None) -> int:
     """What `db load` takes."""
     inputs = [unit.type(t) for t in unit.graph.inputs]
@@ -83,6 +94,7 @@ def app_config_h(unit: Unit, board: Board, task: Task | None, identity: str) -> 
         "SH_APP_DB_BUFFER": str(buffer),
         "SH_APP_INPUT_TRANSFORM": str(int(task.transform if task else Transform.RAW)),
         "SH_APP_RESULTS": str(int(task.results if task else Results.OUTPUTS)),
+        **_arena(unit),
         "SH_APP_FRAME_BYTES": str(spec.frame_bytes),
         "SH_BOARD_SRAM_BYTES": str(spec.sram_bytes),
         "SH_BOARD_FIRMWARE_RAM_BYTES": str(spec.firmware_ram_bytes),

@@ -7,7 +7,8 @@ import json
 from shoehorn_mcu import __version__
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.bundle import Bundle
-from shoehorn_mcu.emit.model import model_c, model_h
+from shoehorn_mcu.emit.header import model_h
+from shoehorn_mcu.emit.model import model_c
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.emit.weights import Constants, weights_c, weights_h
 from shoehorn_mcu.paths import RUNTIME_C

@@ -68,7 +68,7 @@ class _Rows:
         tensor = self._stage.row_inputs[place]
         if tensor.data is None:
             ring = _ring(self._unit, tensor.name)
-            return c.call("sh_ring_row_or_null" if rule.guarded else "sh_ring_row", (ring, row))
+            return c.call("sh_ring_row_or_null" if rule.guarded else "sh_ring_row", ("arena", ring, row))
         name = self._found.names[self._stage.index, f"x{place}"]
         at = f"(const int8_t *){name} + ({row}) * {tensor.type.row_bytes}"
         inside = f"{row} >= 0 && {row} < {tensor.type.rows}"
@@ -113,7 +113,7 @@ def function(unit: Unit, stage: Stage, found: Constants) -> str:
     rows = _Rows(unit, stage, found)
     kernel = stage.kernel
     output = _ring(unit, stage.node.output.name)
-    arguments = [f"&op{stage.index}_params", "x", f"sh_ring_row({output}, y)"]
+    arguments = [f"&op{stage.index}_params", "x", f"sh_ring_row(arena, {output}, y)"]
     arguments += ["y"] if kernel.takes_row else []
     if kernel.scratch_bytes is not None:
         places = {s.op: s.address for s in unit.plan.scratch}

@@ -1,4 +1,4 @@
-"""What `<model>.h` and `<model>.c` have where the input arrives row by row: push_row in place of run."""
+"""The parts of `<model>.h` and `<model>.c` for an input that arrives row by row: push_row in place of run."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.memory_plan import Editions
 
 SUMMARY = (
-    "// The input arrives row by row and is never held whole. Nothing is allocated and nothing can fail;",
-    "// there is one arena, so one inference at a time.",
+    "// The input arrives row by row and is never held whole. Nothing is allocated and no call can fail.",
+    "// The tensors share one arena, so one inference runs at a time.",
 )
 
 
@@ -21,32 +21,19 @@ def _input(unit: Unit) -> str:
     return unit.streamed
 
 
-def sizes(unit: Unit) -> list[str]:
-    """What the header says beside the bytes of the whole input."""
-    type_ = unit.type(_input(unit))
-    return [
-        f"#define {unit.upper}_INPUT_ROWS {type_.rows}",
-        f"#define {unit.upper}_INPUT_ROW_BYTES {type_.row_bytes}",
-    ]
-
-
 def prototypes(unit: Unit) -> list[str]:
     """The interface, and the rules of its use."""
     name, rows = unit.name, f"{unit.upper}_INPUT_ROWS"
-    type_ = unit.type(_input(unit))
-    quant = f", scale {type_.quant.scale:.9g}, zero point {type_.quant.zero_point}" if type_.quant else ""
     return [
-        c.comment(f"input: {c.quoted(_input(unit))} {type_}{quant}"),
-        "//",
         f"// One inference is {rows} calls of {name}_push_row, row 0 first, {unit.upper}_INPUT_ROW_BYTES bytes each.",
-        "// Each call copies its row and computes all that no later row is needed for; when the last one returns, the",
-        f"// outputs are there. They stay until the next row is written or pushed. There is no {name}_run.",
+        "// Each call copies its row and computes every row that needs no later input; after the last call the outputs",
+        f"// are complete. They are valid until the next row is written or pushed. There is no {name}_run.",
         f"void {name}_push_row(const void *row);",
         "",
-        "// Where the next row will lie. Write it there and push this very pointer to spare the copy and a buffer.",
+        "// The address of the next row. Write the row there and push this pointer to avoid the copy and a buffer.",
         f"void *{name}_next_row(void);",
         "",
-        "// Forgets the rows of an inference that is not to be finished: the next row is row 0.",
+        "// Abandons an unfinished inference: the next row is row 0.",
         f"void {name}_reset(void);",
         "",
         "// Outputs.",
@@ -83,10 +70,10 @@ def _unsigned(largest: int) -> str:
 def _tables(steps: list[tuple[int, int, int]], starts: list[int]) -> list[str]:
     largest = max(max(step) for step in steps)
     return [
-        "// Kind (see step), first row and row behind the last of each step.",
+        "// Each step: its kind (see step), its first row, and the row after its last.",
         c.table("steps", f"{_unsigned(largest)}_t", steps),
         "",
-        "// By row of the input: the first step that its push runs; at the end, the number of all steps.",
+        "// The first step that the push of each input row runs; then the number of steps.",
         c.array("starts", np.array(starts, _unsigned(len(steps))), "static const"),
         "",
     ]
@@ -117,10 +104,10 @@ def definitions(unit: Unit) -> list[str]:
     return [
         *(_tables(steps, starts) if steps else []),
         *([_step(unit, kinds), ""] if steps else []),
-        "// Rows that have arrived; none again after the last one.",
+        "// Rows of this inference that have arrived.",
         "static int32_t arrived;",
         "",
-        c.function(f"void *{name}_next_row(void)", [f"return sh_ring_row(&{ring}, arrived);"]),
+        c.function(f"void *{name}_next_row(void)", [f"return sh_ring_row(arena, &{ring}, arrived);"]),
         "",
         c.function(f"void {name}_push_row(const void *row)", push),
         "",

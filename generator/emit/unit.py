@@ -19,6 +19,8 @@ class Unit:
     graph: Graph
     stages: tuple[Stage, ...]
     plan: Plan
+    source_sha256: str = ""  # of the model file, hexadecimal; empty where the graph is not from a file
+    caller_arena: bool = False  # <model>_init takes the arena; the library has none of its own
 
     @property
     def upper(self) -> str:

@@ -12,10 +12,8 @@
 static int8_t rows[TOY_ROWS * TOY_ROW_BYTES];
 static int8_t output[TOY_OUTPUTS];
 
-static const sh_ring hidden = {
-    .base = (uint8_t *)rows, .rows = TOY_ROWS, .height = TOY_ROWS, .row_bytes = TOY_ROW_BYTES};
-static const sh_ring result = {
-    .base = (uint8_t *)output, .rows = 1, .height = 1, .row_bytes = TOY_OUTPUTS};
+static const sh_ring hidden = {.rows = TOY_ROWS, .height = TOY_ROWS, .row_bytes = TOY_ROW_BYTES};
+static const sh_ring result = {.rows = 1, .height = 1, .row_bytes = TOY_OUTPUTS};
 
 int8_t *toy_input(void)
 {
@@ -60,13 +58,13 @@ void toy_run(void)
     dawdle();
     sh_trace_begin(0);
     triple(0, 2);
-    sh_trace_end(0, &hidden, 0, 2);
+    sh_trace_end(0, (uint8_t *)rows, &hidden, 0, 2);
     sh_trace_begin(0);
     triple(2, TOY_ROWS);
-    sh_trace_end(0, &hidden, 2, TOY_ROWS);
+    sh_trace_end(0, (uint8_t *)rows, &hidden, 2, TOY_ROWS);
     sh_trace_begin(1);
     sum();
-    sh_trace_end(1, &result, 0, 1);
+    sh_trace_end(1, (uint8_t *)output, &result, 0, 1);
 }
 
 static int8_t ring[2][TOY_ROW_BYTES];
@@ -90,12 +88,12 @@ void toy_push_row(const void *row)
     }
     sh_trace_begin(0);
     triple(arrived, arrived + 1);
-    sh_trace_end(0, &hidden, arrived, arrived + 1);
+    sh_trace_end(0, (uint8_t *)rows, &hidden, arrived, arrived + 1);
     if (++arrived == TOY_ROWS) {
         dawdle();
         sh_trace_begin(1);
         sum();
-        sh_trace_end(1, &result, 0, 1);
+        sh_trace_end(1, (uint8_t *)output, &result, 0, 1);
         arrived = 0;
     }
 }

@@ -1,0 +1,135 @@
+"""`<model>.h`: the interface of the library, for C and C++, with all that a caller has to know as macros."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shoehorn_mcu import __version__
+from shoehorn_mcu.emit import c, stream
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.ir import DType, TensorType
+
+ARENA_ALIGNMENT = 16  # bytes; every tensor in the arena is aligned to 4
+
+
+def accessor(unit: Unit, suffix: str, tensor: str) -> str:
+    """The head of the function that returns an input or an output."""
+    const = "" if suffix.startswith("input") else "const "
+    return f"{const}{c.TYPES[unit.type(tensor).dtype.value]} *{unit.name}_{suffix}(void)"
+
+
+def init_head(unit: Unit) -> str:
+    """The head of the function that hands over the caller's arena."""
+    return f"void {unit.name}_init(void *memory)"
+
+
+def model_h(unit: Unit) -> str:
+    """The header; C++ may include it."""
+    guard = f"SHOEHORN_{unit.upper}_H"
+    parts = [
+        f"// {c.SPDX}",
+        c.comment(f"{c.quoted(unit.graph.name)} as static C, written by Shoehorn {__version__}."),
+        "//",
+        *(stream.SUMMARY if unit.streamed else _summary(unit)),
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "",
+        "#include <stdint.h>",
+        "",
+        *_origin(unit),
+        *_arena(unit),
+        *(line for suffix, tensor in unit.ends() for line in ("", *_tensor(unit, suffix, tensor))),
+        "",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+        *(_init(unit) if unit.caller_arena else []),
+        *(stream.prototypes(unit) if unit.streamed else _validity(unit)),
+        *_prototypes(unit),
+        *([] if unit.streamed else ["", "// One inference.", f"void {unit.name}_run(void);"]),
+        "",
+        "#ifdef __cplusplus",
+        "}",
+        "#endif",
+        "",
+        "#endif",
+        "",
+    ]
+    return "\n".join(parts)
+
+
+def _summary(unit: Unit) -> list[str]:
+    return [
+        f"// Write the inputs, call {unit.name}_run, read the outputs. Nothing is allocated and no call can fail.",
+        "// The tensors share one arena, so one inference runs at a time.",
+    ]
+
+
+def _origin(unit: Unit) -> list[str]:
+    """Which model and which generator the files are from."""
+    sha = [f"#define {unit.upper}_MODEL_SHA256 {c.string(unit.source_sha256)}"] if unit.source_sha256 else []
+    return [f"#define {unit.upper}_GENERATOR_VERSION {c.string(__version__)}", *sha, ""]
+
+
+def _arena(unit: Unit) -> list[str]:
+    lines = [
+        f"#define {unit.upper}_ARENA_BYTES {unit.plan.arena_bytes}",
+        f"#define {unit.upper}_ARENA_ALIGNMENT {ARENA_ALIGNMENT}",
+    ]
+    if unit.caller_arena:
+        return ["// Size and alignment of the memory for the tensors, in bytes.", *lines]
+    return [
+        "// Size and alignment of the memory for the tensors, in bytes: a static array whose contents need not be",
+        f"// initialised. To place it in a section of your linker script, define {unit.upper}_ARENA_SECTION as",
+        f'// the name of the section, a string such as ".bss.dtcm", where {unit.name}.c is compiled.',
+        *lines,
+    ]
+
+
+def _tensor(unit: Unit, suffix: str, tensor: str) -> list[str]:
+    """The macros of an input or output. A row is one step along the height of NHWC."""
+    type_, stem = unit.type(tensor), f"{unit.upper}_{suffix.upper()}"
+    values = {
+        "TYPE": c.TYPES[type_.dtype.value],
+        "RANK": str(len(type_.shape)),
+        "SHAPE": f"{{{', '.join(map(str, type_.shape))}}}",
+        "ELEMENTS": str(type_.elements),
+        "BYTES": str(type_.bytes),
+        "ROWS": str(type_.rows),
+        "ROW_BYTES": str(type_.row_bytes),
+        **_quantisation(type_),
+    }
+    title = c.comment(f"{suffix.replace('_', ' ')}: {c.quoted(tensor)}")
+    return [title, *(f"#define {stem}_{name} {value}" for name, value in values.items())]
+
+
+def _quantisation(type_: TensorType) -> dict[str, str]:
+    """real = SCALE * (stored - ZERO_POINT); float32 tensors have neither."""
+    if type_.quant is None or type_.dtype is DType.FLOAT32:
+        return {}
+    zero = int(type_.quant.zero_point)
+    return {"SCALE": c.number(float(type_.quant.scale)), "ZERO_POINT": f"({zero})" if zero < 0 else str(zero)}
+
+
+def _init(unit: Unit) -> list[str]:
+    return [
+        "// The library has no arena of its own. Before any other function, call this with",
+        f"// {unit.upper}_ARENA_BYTES bytes of memory aligned to {unit.upper}_ARENA_ALIGNMENT. Models that never run",
+        "// at the same time may share the memory; inputs and outputs are then valid until another model uses it.",
+        f"{init_head(unit)};",
+        "",
+    ]
+
+
+def _validity(unit: Unit) -> list[str]:
+    return [
+        f"// Inputs may be written until {unit.name}_run, which reuses their bytes.",
+        "// Outputs are valid until an input is written.",
+    ]
+
+
+def _prototypes(unit: Unit) -> Sequence[str]:
+    """The accessors; a streamed input has none, its rows are pushed."""
+    ends = [(s, t) for s, t in unit.ends() if s != "input" or not unit.streamed]
+    return [f"{accessor(unit, suffix, tensor)};" for suffix, tensor in ends]
