@@ -8,14 +8,22 @@ from pathlib import Path
 
 import pydantic
 
-from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.errors import ShoehornError, did_you_mean
 from shoehorn_mcu.host_tools.files import read_json
 from shoehorn_mcu.host_tools.manifest import Manifest, Shoehorn, faults
 from shoehorn_mcu.paths import BOARDS
 
 
 class BoardError(ShoehornError):
-    """An unknown board, or a manifest that breaks the schema."""
+    """A board's manifest that cannot be read or breaks the schema."""
+
+    kind = "bad-board"
+
+
+class UnknownBoard(BoardError):
+    """No board has this id."""
+
+    kind = "unknown-board"
 
 
 class Isa(Enum):
@@ -94,9 +102,10 @@ def boards() -> list[Board]:
 
 
 def board(board_id: str) -> Board:
-    """The board with this id; BoardError lists the known ones."""
+    """The board with this id; UnknownBoard names those most like it."""
     path = BOARDS / f"{board_id}.json"
     if not path.is_file():
-        known = ", ".join(p.stem for p in sorted(BOARDS.glob("*.json")))
-        raise BoardError(f"unknown board '{board_id}'; known boards: {known}")
+        known = [p.stem for p in sorted(BOARDS.glob("*.json"))]
+        cure = did_you_mean(board_id, known, f"known boards: {', '.join(known)}")
+        raise UnknownBoard(f"unknown board '{board_id}'; {cure}")
     return load_board(path)

@@ -41,7 +41,8 @@ class Shoehorn(_Strict):
     flash_bytes: Count  # shared by code and constants
     firmware_ram_bytes: Count  # the application's own statics, an upper bound checked after the build
     stack_bytes: Count  # reserved by the linker script
-    tick_hz: Positive  # the benchmark clock
+    core_hz: Positive | None = None  # the processor's clock; None: not known, or an emulator's nominal one
+    tick_hz: Positive  # the timer that `gen bench` reads, which is not always the core's clock
     clock_name: str
     frame_bytes: Annotated[int, pydantic.Field(ge=32, le=1024)] = 240  # largest payload of a serial frame
     defines: dict[str, int] = {}  # register addresses and the like, for the family's drivers

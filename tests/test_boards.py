@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shoehorn_mcu.paths import BOARDS, FIRMWARE_TEMPLATES
-from shoehorn_mcu.targets import CPUS, Board, BoardError, board, boards, load_board
+from shoehorn_mcu.targets import CPUS, Board, BoardError, UnknownBoard, board, boards, load_board
 
 FAMILIES = json.loads((FIRMWARE_TEMPLATES / "families" / "families.json").read_text())
 IDS = {
@@ -101,6 +101,16 @@ def test_a_manifest_that_is_not_json_is_refused(tmp_path):
         load_board(path)
 
 
-def test_an_unknown_board_lists_the_known_ones():
-    with pytest.raises(BoardError, match=r"unknown board 'arduino'; known boards: .*microbit"):
+def test_an_unknown_board_lists_those_like_it_or_else_all():
+    with pytest.raises(UnknownBoard, match=r"unknown board 'arduino'; known boards: .*microbit"):
         board("arduino")
+    with pytest.raises(UnknownBoard, match=r"unknown board 'micro-bit'; did you mean 'microbit'\?"):
+        board("micro-bit")
+
+
+@ALL
+def test_a_part_s_core_clock_is_the_one_it_is_built_for_and_an_emulator_has_none(each: Board):
+    manifest = json.loads(each.path.read_text())
+    built_for = int(manifest["build"]["f_cpu"].rstrip("L")) if each.spec.flash_tool != "emulator" else None
+
+    assert each.spec.core_hz == built_for

@@ -1,0 +1,108 @@
+"""`gen boards` and `gen ops`: what there is, as tables or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from textwrap import fill
+from typing import Any
+
+import click
+
+from shoehorn_mcu import targets
+from shoehorn_mcu.console import GAP, emit_json, err, json_option, out, print_table
+from shoehorn_mcu.kernels import CATALOGUE
+
+_HEAD = ("board", "cpu", "kernels", "SRAM", "flash", "core", "timer", "verified", "name")
+_NAME = len(_HEAD) - 1  # wrapped, then left out, on a narrow terminal
+_GROUPS = (("parts", True), ("emulated machines, and this one", False))
+_KILO = ((1_000_000_000, "GHz"), (1_000_000, "MHz"), (1_000, "kHz"))
+
+
+@click.command()
+@json_option
+def boards(as_json: bool) -> None:
+    """Lists the boards, their kernels and clocks, and how far each is verified.
+
+    `kernels` names the best instruction set that the board runs and for which there are kernels; `c` is portable C.
+    `core` is the processor's clock, `timer` the one that `gen bench` reads. `verified` is the furthest test that
+    passed: build, emulator or hardware.
+    """
+    listed = targets.boards()
+    if as_json:
+        emit_json({"boards": [_row(board) for board in listed]})
+        return
+    for title, physical in _GROUPS:
+        cells = [_cells(_row(board)) for board in listed if _is_physical(board) is physical]
+        if cells:
+            print_table(_HEAD, cells, title=title, right=(3, 4, 5, 6), fold=_NAME, spare=_NAME)
+
+
+def kernel_isas(board: targets.Board) -> Sequence[str]:
+    """The instruction sets with kernels that this board runs, best first."""
+    there = {kernel.isa for kernel in CATALOGUE}
+    return [isa.value for isa in board.cpu.isas if isa in there]
+
+
+def _is_physical(board: targets.Board) -> bool:
+    """Whether there is hardware to flash."""
+    return board.spec.flash_tool != "emulator"
+
+
+def _row(board: targets.Board) -> Mapping[str, Any]:
+    spec = board.spec
+    return {
+        "id": board.id,
+        "name": board.name,
+        "cpu": spec.cpu,
+        "isa": board.isa.value,
+        "kernel_isas": list(kernel_isas(board)),
+        "sram_bytes": spec.sram_bytes,
+        "flash_bytes": spec.flash_bytes,
+        "arena_limit_bytes": board.arena_limit_bytes,
+        "core_hz": spec.core_hz,
+        "clock": {"name": spec.clock_name, "hz": spec.tick_hz},
+        "physical": _is_physical(board),
+        "verified": list(spec.verified),
+    }
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    sizes = (_kilobytes(row["sram_bytes"]), _kilobytes(row["flash_bytes"]))
+    core = "" if row["core_hz"] is None else _hertz(row["core_hz"])
+    best = row["kernel_isas"][0]
+    return row["id"], row["cpu"], best, *sizes, core, _hertz(row["clock"]["hz"]), row["verified"][-1], row["name"]
+
+
+def _kilobytes(size_bytes: int) -> str:
+    return f"{size_bytes / 1024:g}K" if size_bytes < 1024**2 else f"{size_bytes / 1024**2:g}M"
+
+
+def _hertz(hz: int) -> str:
+    factor, unit = next((each for each in _KILO if hz >= each[0]), (1, "Hz"))
+    return f"{hz / factor:g} {unit}"
+
+
+@click.command()
+@json_option
+def ops(as_json: bool) -> None:
+    """Lists the ops that a model may use, by the names of its format."""
+    from shoehorn_mcu.importers import tflite
+
+    supported = {"tflite": sorted(tflite.CONVERTERS)}
+    if as_json:
+        emit_json({"importers": supported})
+        return
+    for name, names in supported.items():
+        out.print(f"{name}: {len(names)} ops")
+        for line in _in_columns(names, out.width - GAP):
+            out.print(f"{' ' * GAP}{line}")
+    text = "Kernels are for int8; uint8 and float32 are possible as a model's inputs and outputs."
+    err.print(fill(text, err.width))
+
+
+def _in_columns(names: Sequence[str], width: int) -> Sequence[str]:
+    """The names as lines of equal columns, sorted downwards."""
+    widest = max(map(len, names)) + GAP
+    columns = max(1, (width + GAP) // widest)
+    height = -(-len(names) // columns)
+    return ["".join(name.ljust(widest) for name in names[row::height]).rstrip() for row in range(height)]
