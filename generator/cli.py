@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import importlib
+import signal
+from collections.abc import Mapping, Sequence
 
 import click
 
 from shoehorn_mcu import __version__
-from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.errors import ShoehornError, did_you_mean
 
 COMMANDS = {
     "firmware": "shoehorn_mcu.cli_project",
     "plan": "shoehorn_mcu.cli_project",
-    "boards": "shoehorn_mcu.cli_project",
-    "ops": "shoehorn_mcu.cli_project",
+    "validate": "shoehorn_mcu.cli_device",
+    "bench": "shoehorn_mcu.cli_device",
     "flash": "shoehorn_mcu.cli_device",
     "emulate": "shoehorn_mcu.cli_device",
-    "bench": "shoehorn_mcu.cli_device",
-    "validate": "shoehorn_mcu.cli_device",
+    "boards": "shoehorn_mcu.cli_lists",
+    "ops": "shoehorn_mcu.cli_lists",
+    "remat": "shoehorn_mcu.cli_graph",
+    "pack": "shoehorn_mcu.cli_buffers",
 }
+"""Each command's module, in the order of `gen --help`."""
+
+_AS_JSON = "shoehorn.as_json"  # key of the context's `meta`
 
 
 class _Gen(click.Group):
@@ -33,18 +40,57 @@ class _Gen(click.Group):
         command: click.Command = getattr(importlib.import_module(COMMANDS[name]), name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        ctx.meta[_AS_JSON] = "--json" in args
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            cure = did_you_mean(args[0], COMMANDS, "`gen --help` lists the commands")
+            ctx.fail(f"no command '{args[0]}'; {cure}")
+        found = super().resolve_command(ctx, args)
+        if signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, signal.default_int_handler):
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # all is imported: Ctrl-C is an exception now
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Each command with the whole first sentence of its help; click would cut it."""
+        rows = [(name, _first_sentence(command)) for name, command in self._shown(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def _shown(self, ctx: click.Context) -> Sequence[tuple[str, click.Command]]:
+        commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        return [(name, command) for name, command in commands if command is not None and not command.hidden]
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except ShoehornError as error:
             click.echo(f"gen: {error}", err=True)
+            if ctx.meta.get(_AS_JSON):
+                _print_error(error.kind, str(error), error.facts, error.answer)
             ctx.exit(1)
+        except click.UsageError as error:
+            if ctx.meta.get(_AS_JSON):
+                _print_error("usage", error.format_message(), {}, {})
+            raise
         except KeyboardInterrupt:
             click.echo("gen: interrupted", err=True)
             ctx.exit(130)
 
 
+def _first_sentence(command: click.Command) -> str:
+    return " ".join((command.help or "").split("\n\n")[0].split())
+
+
+def _print_error(kind: str, message: str, facts: Mapping[str, object], answer: Mapping[str, object]) -> None:
+    """The error object of a `--json` run; `answer` is what the command found all the same."""
+    from shoehorn_mcu.console import emit_json
+
+    emit_json({**answer, "error": {"kind": kind, "message": message, **facts}})
+
+
 @click.group(cls=_Gen, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="gen")
 def main() -> None:
-    """Puts neural networks where they do not fit: a model and a board in, a proven firmware out."""
+    """Puts neural networks where they do not fit: a model and a board in, a tested firmware out."""

@@ -1,12 +1,14 @@
-"""`gen plan --buffers FILE`: static allocation of a list of buffers, read, solved, checked and printed."""
+"""`gen pack`: offsets for a list of buffers with live ranges; read, solved, checked and printed."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
-from shoehorn_mcu.console import emit_json, err, out, print_table, together
+from shoehorn_mcu.console import Options, emit_json, err, json_option, out, print_table
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.planner.placement import allocate as allocation
 from shoehorn_mcu.planner.placement.allocate import csv_file
@@ -14,25 +16,54 @@ from shoehorn_mcu.planner.placement.allocate import csv_file
 _SHOWN = 40  # buffers in the table; --json has all
 
 
-buffer_options = together(
-    click.option(
-        "--buffers",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Place a list of buffers instead (minimalloc's CSV: id,lower,upper,size): an offset for each.",
-    ),
-    click.option(
+class NoPlacement(ShoehornError):
+    """No offsets within the capacity: either there are provably none, or the search found none."""
+
+    kind = "does-not-fit"
+
+    def __init__(self, message: str, needed_bytes: int, report: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        self.needed_bytes = needed_bytes
+        self.report = report
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        return {"needed_bytes": self.needed_bytes, "available_bytes": self.report["capacity"]}
+
+    @property
+    def answer(self) -> Mapping[str, object]:
+        return self.report
+
+
+def capacity_option(old: bool) -> Options:
+    """The option of `gen pack`; `old`: as `gen plan --buffers` has it, hidden from its help."""
+    return click.option(
         "--capacity",
         type=click.IntRange(min=0),
         metavar="BYTES",
-        help="With --buffers: the memory that they may take. Default: as little as possible.",
-    ),
-)
-"""The options of `gen plan` for a list of buffers."""
+        hidden=old,
+        help="Memory that the buffers may occupy. Default: as little as possible.",
+    )
 
 
-def plan_buffers(path: Path, capacity: int | None, as_json: bool) -> None:
-    """Prints the offsets. ShoehornError: the file is not sound, or nothing within the capacity was found."""
+@click.command()
+@click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
+@capacity_option(old=False)
+@json_option
+def pack(path: Path, capacity: int | None, as_json: bool) -> None:
+    """Places a list of buffers with live ranges in as little memory as possible.
+
+    FILE is minimalloc's CSV with the columns id, lower, upper and size; a buffer is live from time `lower` up to, but
+    not including, time `upper`. Ctrl-C gives the best offsets so far.
+    """
+    place_buffers(path, capacity, as_json)
+
+
+def place_buffers(path: Path, capacity: int | None, as_json: bool) -> None:
+    """Prints the offsets.
+
+    Raises ShoehornError where the file is refused, NoPlacement where nothing within the capacity was found.
+    """
     buffers = csv_file.read(path)
     try:
         problem = allocation.Problem(buffers, capacity)
@@ -42,34 +73,31 @@ def plan_buffers(path: Path, capacity: int | None, as_json: bool) -> None:
     faults = allocation.check(problem, result.offsets) if result.found else []
     if faults:
         raise ShoehornError(f"{path}: the offsets found are wrong, which is a defect of Shoehorn: {faults[0]}")
-    if as_json:
-        emit_json(
-            {
-                "status": result.status.value,
-                "seconds": round(result.seconds, 3),
-                "capacity": capacity,
-                "height": result.height,
-                "offsets": dict(result.offsets),
-            }
-        )
+    report = {
+        "status": result.status.value,
+        "seconds": round(result.seconds, 3),
+        "capacity": capacity,
+        "height": result.height,
+        "offsets": dict(result.offsets),
+    }
     if not result.found:
-        raise ShoehornError(f"{path}: {_refusal(problem, result)}")
-    if not as_json:
+        raise NoPlacement(f"{path}: {_refusal(problem, result)}", max(problem.peak.bytes, result.bound), report)
+    if as_json:
+        emit_json(report)
+    else:
         _print(problem, result)
 
 
 def _refusal(problem: allocation.Problem, result: allocation.Result) -> str:
-    """Why there is no placement."""
+    """The reason why there is no placement."""
     if result.status is allocation.Status.UNKNOWN:
         return f"found no placement within {problem.capacity:,} bytes, nor a proof that there is none; raise --capacity"
     peak = problem.peak
-    alive = f"{len(peak.ids)} buffers hold {peak.bytes:,} bytes at times {peak.lower} to {peak.upper}"
+    live = f"{len(peak.ids)} buffers hold {peak.bytes:,} bytes at times {peak.lower} to {peak.upper}"
     if result.bound > peak.bytes:
-        return (
-            f"needs at least {result.bound:,} bytes, proven by search; --capacity gives {problem.capacity:,}; {alive}"
-        )
+        return f"needs at least {result.bound:,} bytes, proven by search; --capacity gives {problem.capacity:,}; {live}"
     named = allocation.ids_in_words(peak.ids)
-    return f"needs at least {peak.bytes:,} bytes, --capacity gives {problem.capacity:,}: {alive} ({named})"
+    return f"needs at least {peak.bytes:,} bytes, --capacity gives {problem.capacity:,}: {live} ({named})"
 
 
 def _print(problem: allocation.Problem, result: allocation.Result) -> None:

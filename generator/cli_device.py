@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from shoehorn_mcu.console import emit_json, err, json_option, out, print_table, together
+from shoehorn_mcu.console import emit_json, err, is_verbose, out, output_options, print_table, together
 from shoehorn_mcu.host_tools import vectors
 from shoehorn_mcu.host_tools.bench import INSTRUCTIONS, MICROSECONDS, Timing, bytes_to_move
 from shoehorn_mcu.host_tools.bench import bench as time_inferences
@@ -45,8 +46,8 @@ def _ensure_built(project: Project) -> None:
         return
     with err.status(Text(f"building {project.folder.name}")):
         result = build(project)
-    for note in result.notes:
-        err.print(f"note: {note}", soft_wrap=True)
+    for line in (*result.warnings, *(result.notes if is_verbose() else ())):
+        err.print(f"note: {line}", soft_wrap=True)
 
 
 def _is_emulated(project: Project, port: str | None, emulated: bool) -> bool:
@@ -88,7 +89,7 @@ def _bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
 @click.option("--port", metavar="P", help="Probe's id, or where the board's drive or boot partition is mounted.")
 @click.option("--mount", metavar="PATH", help="Where the board's drive or boot partition is mounted.")
 @click.option("--dry-run", is_flag=True, help="Print the exact commands and run none.")
-@json_option
+@output_options
 def flash(folder: Path, port: str | None, mount: str | None, dry_run: bool, as_json: bool) -> None:
     """Builds DIR and writes it to the board; an emulated board is booted once instead."""
     project = Project.open(folder)
@@ -100,12 +101,15 @@ def flash(folder: Path, port: str | None, mount: str | None, dry_run: bool, as_j
         for command in commands:
             click.echo(command)
     else:
-        out.print(f"flashed {project.folder.name} onto {project.board_id}; next: gen validate {folder}", soft_wrap=True)
+        following = ["gen", "validate", str(folder)]
+        out.print(
+            f"flashed {project.folder.name} onto {project.board_id}; next: {shlex.join(following)}", soft_wrap=True
+        )
 
 
 @click.command()
 @folder_argument
-@json_option
+@output_options
 def emulate(folder: Path, as_json: bool) -> None:
     """Boots DIR in the board's emulator, prints the URL of its serial port, and stays until Ctrl-C."""
     project = Project.open(folder)
@@ -125,7 +129,7 @@ def emulate(folder: Path, as_json: bool) -> None:
 @folder_argument
 @_board_options
 @click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Inferences to time.")
-@json_option
+@output_options
 def bench(folder: Path, port: str | None, emulated: bool, runs: int, as_json: bool) -> None:
     """Times whole inferences and each op on the board."""
     project = Project.open(folder)
@@ -164,7 +168,7 @@ def _print_timing(found: dict[str, Any], timing: Timing) -> None:
 @click.option("--count", type=click.IntRange(min=1), help=f"Random vectors instead.  [default: {_COUNT}]")
 @click.option("--seed", type=click.IntRange(min=0), help=f"Of the random vectors.  [default: {_SEED}]")
 @click.option("--outputs", type=click.Path(path_type=Path), metavar="Y.npz", help="Write the board's outputs here.")
-@json_option
+@output_options
 @click.pass_context
 def validate(
     ctx: click.Context,

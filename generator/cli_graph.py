@@ -1,4 +1,4 @@
-"""`gen plan --graph`: rematerialisation on a bare graph; reads arguments, calls the planner, prints."""
+"""`gen remat`: order and recomputations of a bare graph; reads arguments, calls the planner, prints."""
 
 from __future__ import annotations
 
@@ -9,90 +9,120 @@ from typing import Any
 
 import click
 
-from shoehorn_mcu.console import Finite, emit_json, err, out, together
+from shoehorn_mcu.console import Finite, Options, emit_json, err, json_option, out, together
 from shoehorn_mcu.errors import ShoehornError
-from shoehorn_mcu.planner import remat
+from shoehorn_mcu.planner import remat as solver
 
 _SECONDS = 60.0
 _NAMED = 12  # recomputed nodes that the text names
 
 
-graph_options = together(
-    click.option(
-        "--graph",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Plan a bare graph instead (networkx node-link JSON): order and recomputations within --budget.",
-    ),
-    click.option(
-        "--budget",
-        type=click.IntRange(0, remat.LIMIT),
-        metavar="BYTES",
-        help="With --graph: the memory that a step may take, in the unit of the nodes' sizes.",
-    ),
-    click.option(
-        "--fixed-order",
-        is_flag=True,
-        help="With --graph: keep the file's order of first runs and run no node more than twice, as MOCCASIN does.",
-    ),
-    click.option(
-        "--seconds",
-        type=Finite(0, 86400, min_open=True),
-        metavar="N",
-        help=f"With --graph: how long to try at most; decides the answer. Default: {_SECONDS:g}.",
-    ),
-)
-"""The options of `gen plan` for a bare graph."""
+class NoSequence(ShoehornError):
+    """No sequence within the budget: either there is provably none, or the search found none in its time."""
+
+    kind = "no-sequence"
+
+    def __init__(self, message: str, report: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        self.report = report
+
+    @property
+    def answer(self) -> Mapping[str, object]:
+        return self.report
 
 
-def plan_graph(path: Path, budget: int | None, seconds: float | None, fixed_order: bool, as_json: bool) -> None:
-    """Prints what was found. ShoehornError: the file is refused, nothing fits the budget, or nothing was found."""
-    if budget is None:
-        raise click.UsageError("--graph needs --budget BYTES")
-    graph = remat.read(path)
+def graph_options(old: bool) -> Options:
+    """The options of `gen remat`; `old`: as `gen plan --graph` has them, hidden from its help."""
+    return together(
+        click.option(
+            "--budget",
+            type=click.IntRange(0, solver.LIMIT),
+            metavar="BYTES",
+            required=not old,
+            hidden=old,
+            help="Memory that each step may hold, in the unit of the nodes' sizes.",
+        ),
+        click.option(
+            "--fixed-order",
+            is_flag=True,
+            hidden=old,
+            help="Keep the file's order of first runs and run no node more than twice, as MOCCASIN does.",
+        ),
+        click.option(
+            "--seconds",
+            type=Finite(0, 86400, min_open=True),
+            metavar="N",
+            hidden=old,
+            help=f"Time limit of the search; a longer one may find a better answer. Default: {_SECONDS:g}.",
+        ),
+    )
+
+
+@click.command()
+@click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
+@graph_options(old=False)
+@json_option
+def remat(path: Path, budget: int, fixed_order: bool, seconds: float | None, as_json: bool) -> None:
+    """Orders the nodes of a bare graph within a memory budget, recomputing as little as possible.
+
+    FILE is networkx node-link JSON. A node has its output's size in `size`, `out_cost` or `cost_ram`, and its run time
+    in `duration` or `cost_cpu`. Ctrl-C gives the best sequence so far.
+    """
+    plan_graph(path, budget, seconds, fixed_order, as_json)
+
+
+def plan_graph(path: Path, budget: int, seconds: float | None, fixed_order: bool, as_json: bool) -> None:
+    """Prints the sequence found.
+
+    Raises GraphError where the file is refused, NoSequence where no sequence within the budget was found.
+    """
+    graph = solver.read(path)
     started = monotonic()
     if not as_json:
         err.print(f"planning {len(graph.names)} nodes and {len(graph.edges)} edges; Ctrl-C gives the best so far")
-    plan = remat.in_fixed_order if fixed_order else remat.rematerialise
-    outcome = plan(graph, budget, remat.Effort(seconds or _SECONDS))
-    if as_json:
-        emit_json(_report(graph, outcome, monotonic() - started))
+    search = solver.in_fixed_order if fixed_order else solver.rematerialise
+    outcome = search(graph, budget, solver.Effort(seconds or _SECONDS))
+    report = _report(graph, outcome, monotonic() - started)
     if not outcome.sequence:
-        raise ShoehornError(f"{path}: {outcome.reason}; {_cure(outcome, fixed_order)}")
-    if not as_json:
+        raise NoSequence(f"{path}: {outcome.reason}; {_cure(outcome, fixed_order)}", report)
+    if as_json:
+        emit_json(report)
+    else:
         _print(graph, outcome)
 
 
-def _cure(outcome: remat.Outcome, fixed_order: bool) -> str:
-    """What may help where there is no sequence."""
-    if outcome.status is remat.Status.INFEASIBLE:
+def _cure(outcome: solver.Outcome, fixed_order: bool) -> str:
+    """Advice where there is no sequence."""
+    if outcome.status is solver.Status.INFEASIBLE:
         return "raise --budget"
     other = ", or leave --fixed-order out" if fixed_order else ""
-    return f"raise --budget, or let it try for longer (--seconds){other}"
+    return f"raise --budget, or let it search for longer (--seconds){other}"
 
 
-def _report(graph: remat.Graph, outcome: remat.Outcome, seconds: float) -> Mapping[str, Any]:
-    found = bool(outcome.sequence)
+def _report(graph: solver.Graph, outcome: solver.Outcome, seconds: float) -> Mapping[str, Any]:
+    solved = bool(outcome.sequence)
     return {
         "status": outcome.status.value,
         "seconds": round(seconds, 3),
         "budget": outcome.budget,
-        "peak": outcome.peak if found else None,
-        "duration": outcome.duration if found else None,
+        "peak": outcome.peak if solved else None,
+        "duration": outcome.duration if solved else None,
         "base_duration": outcome.base_duration,
-        "increase_percent": outcome.increase_percent if found else None,
+        "increase_percent": outcome.increase_percent if solved else None,
         "bound_percent": outcome.bound_percent,
         "sequence": [graph.names[v] for v in outcome.sequence],
     }
 
 
-def _print(graph: remat.Graph, outcome: remat.Outcome) -> None:
-    """The sequence in words; `--json` has it in full."""
-    again = sorted({v for v in graph.nodes if outcome.sequence.count(v) > 1}, key=outcome.sequence.index)
-    named = ", ".join(remat.quoted(graph.names[v]) for v in again[:_NAMED]) + (", ..." if len(again) > _NAMED else "")
-    proven = outcome.status is remat.Status.OPTIMAL
-    proof = "proven least" if proven else f"{outcome.bound_percent:+.4f} % at least; {outcome.reason}"
+def _print(graph: solver.Graph, outcome: solver.Outcome) -> None:
+    """The figures and the recomputed nodes in words; `--json` has the sequence."""
+    repeated = sorted({v for v in graph.nodes if outcome.sequence.count(v) > 1}, key=outcome.sequence.index)
+    named = ", ".join(solver.quoted(graph.names[v]) for v in repeated[:_NAMED])
+    named += ", ..." if len(repeated) > _NAMED else ""
+    proven = outcome.status is solver.Status.OPTIMAL
+    proof = "proven least" if proven else f"lower bound {outcome.bound_percent:+.4f} %; {outcome.reason}"
     out.print(f"peak {outcome.peak:,} of {outcome.budget:,}")
-    out.print(f"duration {outcome.duration:,}, {outcome.increase_percent:+.4f} % on every node once ({proof})")
-    steps = len(outcome.sequence) - len(graph.names)
-    out.print(f"{steps} recomputations{f' of {len(again)} nodes: {named}' if again else ''}", soft_wrap=True)
+    out.print(f"duration {outcome.duration:,}, {outcome.increase_percent:+.4f} % of running each node once ({proof})")
+    count = len(outcome.sequence) - len(graph.names)
+    nodes = f" of {len(repeated)} nodes: {named}" if repeated else ""
+    out.print(f"{count} recomputations{nodes}", soft_wrap=True)

@@ -31,17 +31,17 @@ err = Console(stderr=True, **_PLAIN)
 
 
 class Finite(click.FloatRange):
-    """A number of a range; click's own range takes NaN, and infinity where it has no end."""
+    """A finite number within a range; click's own range accepts NaN, and infinity where it has no end."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        found = super().convert(value, param, ctx)
-        if not isfinite(found):
-            self.fail(f"{value} is no finite number.", param, ctx)
-        return found
+        number = super().convert(value, param, ctx)
+        if not isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
 
 
 GAP = 2  # blanks between the columns of a table
-_LEAST_FOLDED = 16  # characters of a column that gives way
+_LEAST_FOLDED = 16  # characters per line of the column that is wrapped
 _GLUE = "\N{NO-BREAK SPACE}"
 
 
@@ -59,21 +59,25 @@ def print_table(
     fold: int | None = None,
     spare: int | None = None,
 ) -> None:
-    """Prints a table on stdout so that no cell of it is cut, however narrow the terminal is.
+    """Prints a table on stdout without cutting any cell, however narrow the terminal is.
 
-    Column `fold` gives way first, down to a few characters a line, then column `spare` is left out; where that does
-    not do, each row becomes a paragraph that names its columns.
+    Column `fold` is wrapped first, down to 16 characters a line. Then column `spare` is left out. If the table is
+    still too wide, each row becomes a paragraph that names its columns.
     """
     kept = [i for i in range(len(head)) if i != spare or _fits(head, rows, fold, range(len(head)))]
     if not _fits(head, rows, fold, kept):
         _print_paragraphs(head, rows, title)
         return
-    made = Table(title=title, title_justify="left", box=None, padding=(0, GAP, 0, 0), pad_edge=False)
+    table = Table(title=title, title_justify="left", box=None, padding=(0, GAP, 0, 0), pad_edge=False)
     for i in kept:
-        made.add_column(head[i], justify="right" if i in right else "left", no_wrap=i != fold, overflow="fold")
+        table.add_column(head[i], justify="right" if i in right else "left", no_wrap=i != fold, overflow="fold")
     for row in rows:
-        made.add_row(*(row[i] for i in kept))
-    out.print(made)
+        table.add_row(*(row[i] for i in kept))
+    with out.capture() as drawn:
+        out.print(table)
+    # rich pads the last column; files and pipes get no blanks at the ends of lines.
+    out.file.write("".join(f"{line.rstrip()}\n" for line in drawn.get().splitlines()))
+    out.file.flush()
 
 
 def _fits(head: Sequence[str], rows: Sequence[Sequence[str]], fold: int | None, kept: Sequence[int]) -> bool:
@@ -86,7 +90,7 @@ def _fits(head: Sequence[str], rows: Sequence[Sequence[str]], fold: int | None, 
 def _print_paragraphs(head: Sequence[str], rows: Sequence[Sequence[str]], title: str | None) -> None:
     """Each row in words; a column's name and its value stay on one line."""
     if title:
-        out.print(title, style="italic")
+        out.print(fill(title, out.width), style="italic")
     for row in rows:
         pairs = [f"{name} {cell}" for name, cell in zip(head, row, strict=True) if cell]
         glued = (pair.replace(" ", _GLUE) if cell_len(pair) < out.width - GAP else pair for pair in pairs)
@@ -95,7 +99,7 @@ def _print_paragraphs(head: Sequence[str], rows: Sequence[Sequence[str]], title:
 
 
 def together(*options: Options) -> Options:
-    """One decorator of several; `--help` lists them in this order."""
+    """One decorator made of several; `--help` lists them in this order."""
 
     def put(command: _Command, /) -> _Command:
         for option in reversed(options):
@@ -105,4 +109,21 @@ def together(*options: Options) -> Options:
     return put
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, nothing else there.")
+_VERBOSE = "shoehorn.verbose"  # key of the context's `meta`
+
+
+def is_verbose() -> bool:
+    """Whether the command that runs was given `-v`."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_VERBOSE))
+
+
+def _set_verbose(context: click.Context, _: click.Parameter, value: bool) -> None:
+    context.meta[_VERBOSE] = value
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, nothing else.")
+verbose_option = click.option(
+    "-v", "--verbose", is_flag=True, expose_value=False, callback=_set_verbose, help="Print notes and whole lists."
+)
+output_options = together(json_option, verbose_option)

@@ -1,3 +1,4 @@
 """The one base of all errors that a user may see; host_tools, which imports nothing of the generator, defines it."""
 
 from shoehorn_mcu.host_tools.errors import ShoehornError as ShoehornError
+from shoehorn_mcu.host_tools.errors import did_you_mean as did_you_mean

@@ -21,12 +21,13 @@ _SOURCES = ("src", "lib", "platform", "boards")
 
 @dataclass(frozen=True)
 class BuildResult:
-    """Bytes of the firmware; `notes` are sentences about them for a person to read."""
+    """Bytes of the firmware, and sentences about them: `notes` on how the stack bound was reached, and `warnings`."""
 
     ram_bytes: int
     flash_bytes: int
     stack_bytes: int
     notes: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 def pio_command(project: Project, *arguments: str) -> list[str]:
@@ -85,16 +86,16 @@ def measure(project: Project) -> BuildResult:
     objects = [p for p in project.build_folder.rglob("*.o") if not p.name.startswith(".")]
     native = spec["family"] == "posix"  # its stack is the system's; what is painted there is a frame of its own
     stack = bound(objects, "sh_start", native, bool(spec["defines"].get("SH_BOARD_FPU")))
-    notes = list(stack.notes)
+    warnings = []
     if stack.bytes > spec["stack_bytes"] and not native:
-        notes.append(f"the stack bound of {stack.bytes:,} bytes is over the {spec['stack_bytes']:,} bytes reserved")
+        warnings.append(f"the stack bound of {stack.bytes:,} bytes is over the {spec['stack_bytes']:,} bytes reserved")
     planned = project.report.get("plan", {}).get("arena_bytes", 0) + _buffer_bytes(project)
     statics, allowed = found.ram_bytes - spec["stack_bytes"] - planned, spec["firmware_ram_bytes"]
     if statics > allowed:
-        notes.append(
+        warnings.append(
             f"statics beside the arena take {statics:,} bytes, over the {allowed:,} that the manifest foresees"
         )
-    return BuildResult(found.ram_bytes, found.flash_bytes, stack.bytes, tuple(notes))
+    return BuildResult(found.ram_bytes, found.flash_bytes, stack.bytes, tuple(stack.notes), tuple(warnings))
 
 
 def _buffer_bytes(project: Project) -> int:

@@ -1,15 +1,28 @@
 """The one base of all errors that a user may see: a line that names the place, the thing and the cure."""
 
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import ClassVar
 
 
 class ShoehornError(Exception):
     """A clear refusal; the command line prints it as one line and exits with 1.
 
-    `kind` is one word for programs that read `--json`; a subclass names its own.
+    With `--json` it becomes `{"error": {"kind": kind, "message": str(self), **facts}}` on stdout. `kind` is one word
+    for programs; a subclass names its own.
     """
 
     kind: ClassVar[str] = "refused"
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        """Further fields of the error in `--json`: figures and lists that a program may want; JSON values only."""
+        return {}
+
+    @property
+    def answer(self) -> Mapping[str, object]:
+        """Fields of the JSON object beside `error`, for a command whose refusal is an answer as well."""
+        return {}
 
 
 class HostError(ShoehornError):
@@ -46,3 +59,9 @@ class InputError(HostError):
     """A file that the user gave cannot be read, or holds something else than was asked for."""
 
     kind: ClassVar[str] = "input"
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """A cure for a name that does not exist: the names most like it, or `otherwise` where none is like it."""
+    close = get_close_matches(name, list(known), n=3)
+    return f"did you mean {' or '.join(repr(each) for each in close)}?" if close else otherwise

@@ -40,5 +40,5 @@ ROAD = (
     "synth-randwire-ws-n32-c24-s11-int8",
 )
 
-GEN = (sys.executable, "-c", "from shoehorn_mcu.cli import main; main()")
+GEN = (sys.executable, "-c", "from shoehorn_mcu.__main__ import main; main()")
 """The command `gen` of this tree, installed or not."""

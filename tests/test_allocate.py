@@ -301,7 +301,7 @@ def test_loads_beyond_32_bits_are_placed_where_the_sizes_share_a_divisor():
 
 
 def gen(path: Path, *words: str) -> Result:
-    return CliRunner().invoke(main, ["plan", "--buffers", str(path), *words])
+    return CliRunner().invoke(main, ["pack", str(path), *words])
 
 
 def csv_of(folder: Path, buffers: Sequence[Buffer]) -> Path:
@@ -393,7 +393,8 @@ def test_ids_may_hold_anything(tmp_path: Path):
 @pytest.mark.parametrize(
     "words",
     [
-        ["plan", "--buffers", "x.csv", "--capacity", "-1"],
+        ["pack"],
+        ["pack", "x.csv", "--capacity", "-1"],
         ["plan", "--capacity", "5", "model.tflite"],
         ["plan", "--buffers", "x.csv", "model.tflite"],
         ["plan", "--buffers", "x.csv", "--graph", "x.json", "--budget", "4"],

@@ -360,7 +360,7 @@ def test_the_stack_bound_covers_what_inferences_really_use(gen, tmp_path, board_
 
     assert size == BOARDS[board_id].spec.stack_bytes
     assert 0 < used <= result.stack_bytes <= size
-    assert not any("statics" in note or "over the" in note for note in result.notes), result.notes
+    assert not any("statics" in note or "over the" in note for note in result.warnings), result.warnings
     print(f"{board_id}: painted {used}, bound {result.stack_bytes}, reserved {size}")
 
 
@@ -369,16 +369,16 @@ def test_the_buffer_of_the_text_protocol_is_no_surprise(gen, tmp_path):
     model, folder = MODELS / "mlperf-vww96-int8.tflite", tmp_path / "vww"
     assert gen("firmware", model, "--board", "netduinoplus2", "--out", folder).exit_code == 0
     config = folder / "src" / "app_config.h"
-    notes = build(Project.open(folder)).notes
+    warnings = build(Project.open(folder)).warnings
     buffer = "#define SH_APP_DB_BUFFER 1"
     config.write_text(config.read_text().replace(buffer, "#define SH_APP_DB_BUFFER 1 // unread"))
 
-    assert not [note for note in notes if "statics" in note]
-    assert [note for note in measure(Project.open(folder)).notes if "statics beside the arena take 2" in note]
+    assert not [line for line in warnings if "statics" in line]
+    assert [note for note in measure(Project.open(folder)).warnings if "statics beside the arena take 2" in note]
 
 
 def test_the_stack_of_a_process_is_not_called_too_small(gen, tmp_path):
     assert gen("firmware", "--board", "native", "--out", tmp_path / "d").exit_code == 0
-    notes = build(Project.open(tmp_path / "d")).notes
+    warnings = build(Project.open(tmp_path / "d")).warnings
 
-    assert not [note for note in notes if "reserved" in note]
+    assert not [line for line in warnings if "reserved" in line]

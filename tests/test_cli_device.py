@@ -34,7 +34,7 @@ def project(digits_project: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 @contextmanager
 def emulated(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """`gen emulate` as a process of its own."""
-    code = "from shoehorn_mcu.cli import main; main(prog_name='gen')"
+    code = "from shoehorn_mcu.__main__ import main; main()"
     command = [sys.executable, "-c", code, "emulate", str(folder), *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:

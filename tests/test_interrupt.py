@@ -33,8 +33,8 @@ def cpu_seconds(process: int) -> float:
 
 
 def interrupted(*words: str | Path, after: float) -> subprocess.CompletedProcess[str]:
-    """`gen plan`, with a Ctrl-C after so many seconds of work; it must then end soon."""
-    command = [sys.executable, "-c", "from shoehorn_mcu.cli import main; main()", "plan", *map(str, words)]
+    """`gen`, with a Ctrl-C after so many seconds of work; it must then end soon."""
+    command = [sys.executable, "-c", "from shoehorn_mcu.__main__ import main; main()", *map(str, words)]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = monotonic() + 120
     try:
@@ -87,7 +87,7 @@ def test_work_beside_is_told_to_stop_when_its_time_is_over_and_still_answers():
 
 def test_buffers_get_the_lowest_offsets_so_far(tmp_path: Path):
     path = csv_of(tmp_path, full(1, 4000, 100, 3))
-    done = interrupted("--buffers", path, "--json", after=1.9)
+    done = interrupted("pack", path, "--json", after=1.9)
     said = json.loads(done.stdout)
 
     assert (done.returncode, said["status"], done.stderr) == (0, "feasible", "")
@@ -99,7 +99,7 @@ def test_a_graph_gets_the_shortest_sequence_so_far(order: list[str], after: floa
     path = graph_file(tmp_path)
     graph = remat.read(path)
     budget = int(0.8 * peak(graph, graph.order))
-    done = interrupted("--graph", path, "--budget", str(budget), "--seconds", "100", "--json", *order, after=after)
+    done = interrupted("remat", path, "--budget", str(budget), "--seconds", "100", "--json", *order, after=after)
     said = json.loads(done.stdout)
 
     assert (done.returncode, said["status"], done.stderr) == (0, "feasible", "")
@@ -108,11 +108,12 @@ def test_a_graph_gets_the_shortest_sequence_so_far(order: list[str], after: floa
 
 
 def test_a_graph_for_which_nothing_was_found_yet_says_so(tmp_path: Path):
-    done = interrupted("--graph", graph_file(tmp_path), "--budget", "700", "--seconds", "100", "--json", after=2.5)
+    done = interrupted("remat", graph_file(tmp_path), "--budget", "700", "--seconds", "100", "--json", after=2.5)
     said = json.loads(done.stdout)
 
     assert (done.returncode, said["status"], said["sequence"]) == (1, "unknown", [])
-    cure = "raise --budget, or let it try for longer (--seconds)"
+    assert said["error"]["kind"] == "no-sequence"
+    cure = "raise --budget, or let it search for longer (--seconds)"
     assert done.stderr == f"gen: {tmp_path / 'graph.json'}: no sequence found: interrupted; {cure}\n"
 
 
@@ -120,7 +121,7 @@ def test_a_graph_for_which_nothing_was_found_yet_says_so(tmp_path: Path):
 @pytest.mark.parametrize("after", [0.1, 1.0, 1.6, 2.5])
 def test_a_model_gets_a_checked_plan_or_one_word_and_never_half_a_page(after: float, tmp_path: Path):
     model, page = MODELS / "coral-mnv2-tf2-ptq.tflite", tmp_path / "plan.html"
-    done = interrupted(model, "--minimize", "sram", "--stream-input", "--html", page, "--json", after=after)
+    done = interrupted("plan", model, "--minimize", "sram", "--stream-input", "--html", page, "--json", after=after)
 
     if done.stdout:
         assert done.returncode in (0, -signal.SIGINT)  # the latter where all was done and Python itself was ending
@@ -135,7 +136,7 @@ def test_a_model_gets_a_checked_plan_or_one_word_and_never_half_a_page(after: fl
 @needs_shared
 def test_a_curve_ends_with_the_plans_made_so_far(tmp_path: Path):
     model, page = MODELS / "resnet20-cifar10-int8.tflite", tmp_path / "plan.html"
-    done = interrupted(model, "--pareto", "--html", page, "--json", after=4)
+    done = interrupted("plan", model, "--pareto", "--html", page, "--json", after=4)
     curve = json.loads(done.stdout)["pareto"]
 
     assert (done.returncode, done.stderr) == (0, "note: interrupted; the curve has the plans made so far\n")

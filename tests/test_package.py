@@ -53,7 +53,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def installed_gen(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs the command line from the wheel's files at `site`, away from the checkout."""
-    code = f"import shoehorn_mcu.cli as c; assert c.__file__.startswith({str(site)!r}), c.__file__; c.main()"
+    code = f"import shoehorn_mcu.__main__ as c; assert c.__file__.startswith({str(site)!r}), c.__file__; c.main()"
     command = [sys.executable, "-c", code, *arguments]
     environment = {**os.environ, "PYTHONPATH": str(site)}
     return subprocess.run(command, cwd=site, env=environment, capture_output=True, text=True, timeout=120)

@@ -389,7 +389,7 @@ def test_rows_computed_again_count_again():
 
 
 def test_a_terminal_is_told_that_gen_is_planning_and_a_log_is_not():
-    code = f"import sys; sys.argv = ['gen', 'plan', {str(DIGITS)!r}]; from shoehorn_mcu.cli import main; main()"
+    code = f"import sys; sys.argv = ['gen', 'plan', {str(DIGITS)!r}]; from shoehorn_mcu.__main__ import main; main()"
     here, there = os.openpty()
     terminal = {**os.environ, "TERM": "xterm"}
     shown = subprocess.Popen(

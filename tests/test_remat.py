@@ -345,8 +345,8 @@ def test_a_bad_graph_is_refused_by_name(data: Any, said: str):
 
 
 def gen(*arguments: str | Path) -> Result:
-    """`gen plan` as a user calls it; a traceback fails the test."""
-    done = CliRunner().invoke(main, ["plan", *map(str, arguments)])
+    """`gen` as a user calls it; a traceback fails the test."""
+    done = CliRunner().invoke(main, [str(each) for each in arguments])
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return done
 
@@ -364,7 +364,7 @@ def hour_glass(tmp_path: Path) -> Path:
 def test_json_says_all_and_a_sequence_of_ids(hour_glass: Path):
     graph = remat.read(hour_glass)
     budget = int(0.7 * peak(graph, graph.order))
-    said = json.loads(gen("--graph", hour_glass, "--budget", str(budget), "--seconds", "1", "--json").stdout)
+    said = json.loads(gen("remat", hour_glass, "--budget", str(budget), "--seconds", "1", "--json").stdout)
 
     assert list(said) == KEYS
     assert check(graph, said["sequence"], budget, said["peak"], said["duration"]) == []
@@ -376,7 +376,7 @@ def test_json_says_all_and_a_sequence_of_ids(hour_glass: Path):
 def test_in_fixed_order_first_runs_keep_the_order_and_no_node_runs_thrice(hour_glass: Path):
     graph = remat.read(hour_glass)
     budget = int(0.7 * peak(graph, graph.order))
-    arguments = ("--graph", hour_glass, "--budget", str(budget), "--seconds", "5", "--json")
+    arguments = ("remat", hour_glass, "--budget", str(budget), "--seconds", "5", "--json")
     said, free_order = (json.loads(gen(*arguments, *more).stdout) for more in (["--fixed-order"], []))
 
     assert list(said) == KEYS
@@ -390,7 +390,7 @@ def test_in_fixed_order_first_runs_keep_the_order_and_no_node_runs_thrice(hour_g
 def test_in_fixed_order_what_does_not_fit_is_refused(hour_glass: Path):
     graph = remat.read(hour_glass)
     least = max(working_set(graph, v) for v in graph.nodes)
-    done = gen("--graph", hour_glass, "--budget", str(least), "--seconds", "5", "--fixed-order", "--json")
+    done = gen("remat", hour_glass, "--budget", str(least), "--seconds", "5", "--fixed-order", "--json")
 
     assert done.exit_code == 1
     assert "no sequence found in this order: tried in full" in done.stderr
@@ -400,7 +400,7 @@ def test_in_fixed_order_what_does_not_fit_is_refused(hour_glass: Path):
 def test_a_budget_below_one_step_is_refused_with_the_step(hour_glass: Path):
     graph = remat.read(hour_glass)
     node = max(graph.nodes, key=lambda v: working_set(graph, v))
-    done = gen("--graph", hour_glass, "--budget", str(working_set(graph, node) - 1), "--json")
+    done = gen("remat", hour_glass, "--budget", str(working_set(graph, node) - 1), "--json")
 
     assert done.exit_code == 1
     assert f"node {node} needs {working_set(graph, node):,}" in done.stderr
@@ -411,7 +411,7 @@ def test_a_budget_below_one_step_is_refused_with_the_step(hour_glass: Path):
 def test_unreadable_files_are_refused_in_one_line(content: bytes, tmp_path: Path):
     path = tmp_path / "bad.json"
     path.write_bytes(content)
-    done = gen("--graph", path, "--budget", "5")
+    done = gen("remat", path, "--budget", "5")
 
     assert (done.exit_code, done.stdout) == (1, "")
     assert "bad.json" in done.stderr.splitlines()[-1] and "Traceback" not in done.stderr
@@ -420,12 +420,13 @@ def test_unreadable_files_are_refused_in_one_line(content: bytes, tmp_path: Path
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
-        ["--graph", "x"],
-        ["m.tflite", "--graph", "x", "--budget", "1"],
-        ["m.tflite", "--budget", "1"],
-        ["m.tflite", "--fixed-order"],
-        ["--graph", "x", "--budget", "-1"],
+        ["remat"],
+        ["plan", "--graph", "x"],
+        ["plan", "m.tflite", "--graph", "x", "--budget", "1"],
+        ["plan", "m.tflite", "--budget", "1"],
+        ["plan", "m.tflite", "--fixed-order"],
+        ["remat", "x"],
+        ["remat", "x", "--budget", "-1"],
     ],
 )
 def test_wrong_usage_exits_with_2(arguments: list[str]):

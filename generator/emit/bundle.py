@@ -21,7 +21,9 @@ _CACHE = "__pycache__"  # what Python leaves beside the platform's files
 
 
 class FolderError(ShoehornError):
-    """The output folder cannot be written, or holds what is not ours to replace."""
+    """The output folder cannot be written, or holds files that Shoehorn must not replace."""
+
+    kind = "folder"
 
 
 def digest(bundle: Bundle) -> str:

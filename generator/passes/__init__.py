@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.errors import ShoehornError, did_you_mean
 from shoehorn_mcu.ir import Graph, verify
 from shoehorn_mcu.passes.drop_dead import drop_dead
 from shoehorn_mcu.passes.drop_views import drop_views
@@ -14,11 +13,19 @@ from shoehorn_mcu.passes.fold_constant_channels import fold_constant_channels
 from shoehorn_mcu.passes.fold_pad import fold_pad
 from shoehorn_mcu.passes.fuse_clamp import fuse_clamp
 
-__all__ = ["PIPELINE", "Pass", "PassError", "PassRecord", "run"]
+__all__ = ["PIPELINE", "Pass", "PassError", "PassRecord", "TensorError", "run"]
 
 
 class PassError(ShoehornError):
-    """A pass or tensor that the user names does not exist."""
+    """The user named a pass that does not exist."""
+
+    kind = "unknown-pass"
+
+
+class TensorError(ShoehornError):
+    """The user named a tensor that no op writes."""
+
+    kind = "unknown-tensor"
 
 
 @dataclass(frozen=True)
@@ -54,11 +61,13 @@ def run(
 ) -> tuple[Graph, list[PassRecord]]:
     """The graph after every pass that is not disabled, verified after each, and what each did.
 
-    Tensors named in `preserve` become outputs, behind the model's own. Raises PassError for unknown names.
+    Tensors named in `preserve` become outputs, behind the model's own.
+    Raises PassError or TensorError for unknown names.
     """
     names = [p.name for p in PIPELINE]
     if unknown := sorted(disabled - set(names)):
-        raise PassError(f"no pass is called {', '.join(unknown)}; passes: {', '.join(names)}")
+        cure = did_you_mean(unknown[0], names, f"the passes are {', '.join(names)}")
+        raise PassError(f"no pass is called '{unknown[0]}'; {cure}")
     graph = verify(_preserved(graph, preserve))
     records = []
     for each in PIPELINE:
@@ -75,8 +84,7 @@ def _preserved(graph: Graph, preserve: tuple[str, ...]) -> Graph:
     written = [op.output for op in graph.ops]
     for name in preserve:
         if name not in written:
-            close = difflib.get_close_matches(name, written, n=3, cutoff=0.4)
-            hint = f"did you mean {', '.join(repr(c) for c in close)}?" if close else f"the last is {written[-1]!r}"
-            raise PassError(f"{graph.name}: no op writes a tensor called '{name}'; {hint}")
+            cure = did_you_mean(name, written, f"the last op writes {written[-1]!r}")
+            raise TensorError(f"{graph.name}: no op writes a tensor called '{name}'; {cure}")
     added = dict.fromkeys(n for n in preserve if n not in graph.outputs)
     return replace(graph, outputs=(*graph.outputs, *added))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import Enum
 
@@ -27,16 +27,24 @@ class Goal(Enum):
 
 
 class DoesNotFit(ShoehornError):
-    """No plan within the capacity; the message says the peak and who is alive there."""
+    """No plan within the capacity; the message names the peak step and the tensors held there."""
+
+    kind = "does-not-fit"
 
     def __init__(self, message: str, needed_bytes: int, available_bytes: int) -> None:
         super().__init__(message)
         self.needed_bytes = needed_bytes
         self.available_bytes = available_bytes
 
+    @property
+    def facts(self) -> Mapping[str, object]:
+        return {"needed_bytes": self.needed_bytes, "available_bytes": self.available_bytes}
+
 
 class PlanFault(ShoehornError):
     """The independent check found a fault in a plan: a defect of the planner, never of the model."""
+
+    kind = "defect"
 
 
 def _silent(_: str) -> None:

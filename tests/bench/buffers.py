@@ -1,4 +1,4 @@
-"""Static allocation on minimalloc's instances: seconds of `gen plan --buffers`, beside MiniMalloc's own.
+"""Static allocation on minimalloc's instances: seconds of `gen pack`, beside MiniMalloc's own.
 
     python -m tests.bench.buffers [--names NAME ...] [--repeat N] [--out DIR]
 
@@ -37,7 +37,7 @@ MINIMALLOC = {
 
 def run(path: Path, capacity: int, environment: dict[str, str] | None = None) -> tuple[dict[str, Any], float]:
     """What the command answers, and its wall time in seconds."""
-    words = [*GEN, "plan", "--buffers", str(path), "--capacity", str(capacity), "--json"]
+    words = [*GEN, "pack", str(path), "--capacity", str(capacity), "--json"]
     started = monotonic()
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
     wall = monotonic() - started

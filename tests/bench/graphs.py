@@ -1,4 +1,4 @@
-"""Rematerialisation on published graphs: what `gen plan --graph` finds, beside MOCCASIN, FastSA and what was aimed at.
+"""Rematerialisation on published graphs: what `gen remat` finds, beside MOCCASIN, FastSA and what was aimed at.
 
     python -m tests.bench.graphs [--graphs NAME ...] [--percents N ...] [--seconds N] [--fixed-order [alone]]
                                   [--out DIR]
@@ -47,7 +47,7 @@ PERCENTS = (90, 80, 70)
 
 def found_by_gen(path: Path, graph: remat.Graph, budget: int, seconds: float) -> dict[str, Any]:
     """What the command answers, replayed here by the independent check."""
-    words = [*GEN, "plan", "--graph", str(path), "--budget", str(budget), "--seconds", str(seconds), "--json"]
+    words = [*GEN, "remat", str(path), "--budget", str(budget), "--seconds", str(seconds), "--json"]
     started = monotonic()
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     wall = monotonic() - started

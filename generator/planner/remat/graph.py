@@ -22,7 +22,9 @@ _MOST_BYTES = 256 * 2**20  # of a file
 
 
 class GraphError(ShoehornError):
-    """The graph is no graph to plan for; the message names the file, the node or edge, and what is wanted."""
+    """The file holds no graph that can be planned; the message names the file, the node or edge, and the rule."""
+
+    kind = "bad-file"
 
 
 @dataclass(frozen=True)

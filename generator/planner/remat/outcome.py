@@ -61,3 +61,5 @@ def _percent(value: int, base: int) -> float:
 
 class SequenceFault(ShoehornError):
     """The independent check found a fault in a sequence: a defect of the planner, never of the graph."""
+
+    kind = "defect"
