@@ -31,6 +31,7 @@ _ALL = {
 }
 ALLOWED: dict[str, set[str]] = {
     "__init__": set(),
+    "__main__": {"cli"},
     "errors": set(),
     "paths": set(),
     "console": set(),
@@ -55,6 +56,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli": _ALL | {"build", "console", "host_tools"},
     "cli_buffers": {"planner", "console"},
     "cli_graph": {"planner", "console"},
+    "cli_lists": {"importers", "kernels", "targets", "console"},
     "cli_page": {"build", "pareto", "predict", "emit", "console"},
     "cli_plan": {"build", "memory_plan", "predict", "stage", "targets", "console"},
     "cli_project": _ALL | {"build", "cli_buffers", "cli_graph", "cli_page", "cli_plan", "console", "host_tools"},
@@ -173,7 +175,7 @@ def test_only_cli_modules_print(path: Path):
     calls = (n.func for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call))
     prints = [f for f in calls if isinstance(f, ast.Name) and f.id == "print"]
 
-    assert not prints or _of(path).startswith("cli") or _of(path) == "models"
+    assert not prints or _of(path).startswith("cli") or _of(path) in ("models", "__main__")
 
 
 def test_every_way_to_import_is_seen(tmp_path: Path):
