@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import click
 
 from shoehorn_mcu import __version__
+from shoehorn_mcu.console import VERBOSE, emit_json
 from shoehorn_mcu.errors import ShoehornError, did_you_mean
 
 COMMANDS = {
@@ -25,7 +26,8 @@ COMMANDS = {
 }
 """Each command's module, in the order of `gen --help`."""
 
-_AS_JSON = "shoehorn.as_json"  # key of the context's `meta`
+# Keys of the context's `meta`.
+_AS_JSON = "shoehorn.as_json"
 
 
 class _Gen(click.Group):
@@ -67,6 +69,8 @@ class _Gen(click.Group):
             return super().invoke(ctx)
         except ShoehornError as error:
             click.echo(f"gen: {error}", err=True)
+            for line in error.details(bool(ctx.meta.get(VERBOSE))):
+                click.echo(f"  {line}", err=True)
             if ctx.meta.get(_AS_JSON):
                 _print_error(error.kind, str(error), error.facts, error.answer)
             ctx.exit(1)
@@ -85,8 +89,6 @@ def _first_sentence(command: click.Command) -> str:
 
 def _print_error(kind: str, message: str, facts: Mapping[str, object], answer: Mapping[str, object]) -> None:
     """The error object of a `--json` run; `answer` is what the command found all the same."""
-    from shoehorn_mcu.console import emit_json
-
     emit_json({**answer, "error": {"kind": kind, "message": message, **facts}})
 
 

@@ -109,17 +109,17 @@ def together(*options: Options) -> Options:
     return put
 
 
-_VERBOSE = "shoehorn.verbose"  # key of the context's `meta`
+VERBOSE = "shoehorn.verbose"  # key of the context's `meta`
 
 
 def is_verbose() -> bool:
     """Whether the command that runs was given `-v`."""
     context = click.get_current_context(silent=True)
-    return context is not None and bool(context.meta.get(_VERBOSE))
+    return context is not None and bool(context.meta.get(VERBOSE))
 
 
 def _set_verbose(context: click.Context, _: click.Parameter, value: bool) -> None:
-    context.meta[_VERBOSE] = value
+    context.meta[VERBOSE] = value
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, nothing else.")

@@ -1,6 +1,6 @@
 """The one base of all errors that a user may see: a line that names the place, the thing and the cure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import ClassVar
 
@@ -18,6 +18,10 @@ class ShoehornError(Exception):
     def facts(self) -> Mapping[str, object]:
         """Further fields of the error in `--json`: figures and lists that a program may want; JSON values only."""
         return {}
+
+    def details(self, whole: bool) -> Sequence[str]:
+        """Lines below the message, for a person: at most a screen, or with `-v` (`whole`) all of them."""
+        return ()
 
     @property
     def answer(self) -> Mapping[str, object]:

@@ -16,7 +16,7 @@ from typing import Any
 import click
 import pytest
 from conftest import Gen
-from shared import GEN
+from shared import GEN, MODELS, needs_shared
 
 from shoehorn_mcu.cli import main
 from shoehorn_mcu.paths import MODELS as SHIPPED
@@ -96,6 +96,41 @@ def test_wrong_usage_is_an_object_too_and_exits_with_2(gen: Gen):
 )
 def test_a_name_that_is_nearly_right_gets_the_right_one(words: list[str], hint: str, gen: Gen):
     assert hint in gen(*words).stderr
+
+
+SCREEN = 24
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    ("model", "diagnosis"),
+    [
+        ("mnv1-025-128-f32.tflite", "a float32 model; convert it to int8"),
+        ("coral-mnv1-025-128-u8.tflite", "a uint8 model; convert the float model it was made from"),
+        ("basic-pitch-nmp-tflite.tflite", "a float32 model; convert it to int8"),
+        ("mww-okay-nabu-v2.tflite", "22 of its ops, inputs and outputs are not supported"),
+        ("resnet20-cifar10-qdq-int8.onnx", "an ONNX model; convert it to an int8 .tflite first"),
+    ],
+)
+def test_a_model_that_cannot_run_gets_a_diagnosis_and_at_most_a_screen(model: str, diagnosis: str, gen: Gen):
+    said = gen("plan", MODELS / model).stderr
+
+    assert said.startswith(f"gen: {model}: {diagnosis}")
+    assert len(said.splitlines()) < SCREEN
+
+
+@needs_shared
+def test_the_whole_list_of_what_cannot_run_is_there_with_v_and_in_json(gen: Gen):
+    model = MODELS / "basic-pitch-nmp-tflite.tflite"
+    listed = gen("plan", model, "-v").stderr.splitlines()[1:]
+    found = error_of(gen, "plan", model)
+
+    assert found["kind"] == "unsupported-model"
+    assert found["diagnosis"].startswith("a float32 model")
+    assert sum(cause["count"] for cause in found["causes"]) == len(listed) > 100
+    assert sorted(place for cause in found["causes"] for place in cause["places"]) == sorted(
+        line.strip() for line in listed
+    )
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")

@@ -1,8 +1,17 @@
-"""The two ways in which an importer refuses a model."""
+"""How an importer refuses a model: one fault of the file, or the list of everything in it that cannot run."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
 from shoehorn_mcu.errors import ShoehornError
+
+_FEW = 3  # refusals that fit into the one line
+_MOST_CAUSES = 12  # that are listed without -v: with the line before them, less than a screen
+_NAMES = 2  # tensors that a cause names
+_NAME = 40  # characters of such a name
 
 
 class ImportFault(ShoehornError):
@@ -10,6 +19,87 @@ class ImportFault(ShoehornError):
 
     kind = "bad-file"
 
+    def within(self, place: str) -> ImportFault:
+        """The same fault with a place, such as the file's name, before its message."""
+        return type(self)(f"{place}: {self}")
+
 
 class Unsupported(ImportFault):
-    """One op that no kernel runs; an importer collects these, so that one message lists them all."""
+    """One op that no kernel runs; an importer collects these and raises one UnsupportedModel."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One op, input or output that cannot run."""
+
+    place: str  # "op 12", "input", "output", "model"
+    code: str  # the op's kind in the format's own words; "" for what is not an op
+    tensors: str  # what it writes, quoted; "" for what is not an op
+    reason: str  # "": no converter knows this kind of op
+
+    def __str__(self) -> str:
+        words = " ".join(word for word in (self.place, self.code, self.tensors and f"writing {self.tensors}") if word)
+        return f"{words}: {self.reason}" if self.reason else words
+
+    @property
+    def cause(self) -> tuple[str, str]:
+        """Equal for refusals that differ in place and names only: the kind of op, and the reason without names."""
+        return self.code or self.place, re.sub(r" '[^']*'", "", self.reason)
+
+
+class UnsupportedModel(ImportFault):
+    """Everything in a model that cannot run, after a diagnosis of the model as a whole."""
+
+    kind = "unsupported-model"
+
+    def __init__(self, diagnosis: str, refusals: Sequence[Refusal], place: str = "") -> None:
+        self.diagnosis = diagnosis  # "" where the model is int8 and only some of its ops are the trouble
+        self.refusals = tuple(refusals)
+        if len(refusals) <= _FEW:
+            summary = f"not supported (`gen ops` lists what is): {'; '.join(map(str, refusals))}"
+        else:
+            summary = f"{len(refusals)} of its ops, inputs and outputs are not supported (`gen ops` lists what is)"
+        message = f"{diagnosis}; {summary}" if diagnosis else summary
+        super().__init__(f"{place}: {message}" if place else message)
+
+    def within(self, place: str) -> UnsupportedModel:
+        return UnsupportedModel(self.diagnosis, self.refusals, place)
+
+    @property
+    def causes(self) -> Sequence[tuple[tuple[str, str], Sequence[Refusal]]]:
+        """The refusals by cause, the most frequent cause first."""
+        groups: dict[tuple[str, str], list[Refusal]] = {}
+        for refusal in self.refusals:
+            groups.setdefault(refusal.cause, []).append(refusal)
+        return sorted(groups.items(), key=lambda item: -len(item[1]))
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        causes = [
+            {"op": op, "reason": reason, "count": len(group), "places": [str(each) for each in group]}
+            for (op, reason), group in self.causes
+        ]
+        return {"diagnosis": self.diagnosis, "causes": causes}
+
+    def details(self, whole: bool) -> Sequence[str]:
+        if len(self.refusals) <= _FEW:
+            return ()
+        if whole:
+            return [str(refusal) for refusal in self.refusals]
+        lines = [_in_words(cause, group) for cause, group in self.causes[:_MOST_CAUSES]]
+        rest = self.causes[_MOST_CAUSES:]
+        more = sum(len(group) for _, group in rest)
+        return [*lines, *([f"{more} more, for {len(rest)} other reasons"] if rest else []), "-v lists them all"]
+
+
+def _in_words(cause: tuple[str, str], group: Sequence[Refusal]) -> str:
+    """One line for a cause: how many there are, why, and the first of them."""
+    op, reason = cause
+    named = [_cut(refusal.tensors) for refusal in group if refusal.tensors]
+    first = ", ".join(named[:_NAMES]) + (", ..." if len(named) > _NAMES else "")
+    return f"{len(group)} {op}{f': {reason}' if reason else ''}{f' ({first})' if first else ''}"
+
+
+def _cut(name: str) -> str:
+    """A long name without its middle: converters put what tells tensors apart at both ends."""
+    return name if len(name) <= _NAME else f"{name[: _NAME // 2 - 1]}...{name[2 - _NAME // 2 :]}"

@@ -9,7 +9,8 @@ from shoehorn_mcu.importers import bounds
 from shoehorn_mcu.importers import tflite_elements as elements
 from shoehorn_mcu.importers import tflite_layout as layout
 from shoehorn_mcu.importers import tflite_linear as linear
-from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.fault import ImportFault, Refusal, Unsupported, UnsupportedModel
+from shoehorn_mcu.importers.tflite_diagnosis import diagnosis
 from shoehorn_mcu.importers.tflite_file import RawModel, RawOp, read
 from shoehorn_mcu.importers.tflite_site import Part, Site
 from shoehorn_mcu.importers.tflite_tensors import convert, quoted, unique_names
@@ -109,7 +110,7 @@ class _Import:
     raw: RawModel
     tensors: dict[str, Tensor] = field(default_factory=dict)
     ops: list[Op] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
+    refused: list[Refusal] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.names = unique_names(t.name for t in self.raw.tensors)
@@ -119,13 +120,13 @@ class _Import:
 
     def graph(self, name: str) -> Graph:
         if self.raw.subgraphs > 1:
-            self.refused.append(f"the model has {self.raw.subgraphs} subgraphs, one is supported")
+            self.refused.append(Refusal("model", "", "", f"it has {self.raw.subgraphs} subgraphs, one is supported"))
         for index, op in enumerate(self.raw.ops):
             self._op(index, op)
         inputs = tuple(self._boundary(i, "input") for i in self.raw.inputs)
         outputs = tuple(self._boundary(i, "output") for i in self.raw.outputs)
         if self.refused:
-            raise Unsupported(f"not supported (`gen ops` lists what is): {'; '.join(self.refused)}")
+            raise UnsupportedModel(diagnosis(self.raw), self.refused)
         for place in self.raw.outputs:
             if place not in self.writers:
                 raise ImportFault(f"output {quoted(self.names[place])} is not computed by any op; remove it")
@@ -135,14 +136,14 @@ class _Import:
 
     def _op(self, index: int, raw: RawOp) -> None:
         """Converts one op, or notes why it is refused."""
-        writes = ", ".join(f"{quoted(self.names[i])}" for i in raw.outputs) or "nothing"
-        where = f"op {index} {raw.code}{f' {raw.custom!r}' if raw.custom else ''} writing {writes}"
+        writes = ", ".join(f"{quoted(self.names[i])}" for i in raw.outputs)
+        code = f"{raw.code} {raw.custom!r}" if raw.custom else raw.code
         try:
             part = self._convert(index, raw)
         except Unsupported as fault:
-            self.refused.append(f"{where}: {fault}" if str(fault) else where)
+            self.refused.append(Refusal(f"op {index}", code, writes, str(fault)))
         except ImportFault as fault:
-            raise ImportFault(f"{where}: {fault}") from fault
+            raise fault.within(f"op {index} {code} writing {writes}") from fault
         else:
             self.ops += part.ops
             self.tensors |= {t.name: t for t in part.tensors}
@@ -185,7 +186,7 @@ class _Import:
             if tensor.type.dtype not in BOUNDARY:
                 raise Unsupported(f"tensor {quoted(tensor.name)} is {tensor.type.dtype.value}")
         except Unsupported as fault:
-            self.refused.append(f"{role} {fault}")
+            self.refused.append(Refusal(role, "", "", str(fault)))
         except ImportFault as fault:
             raise ImportFault(f"{role} {fault}") from fault
         return self.names[place]

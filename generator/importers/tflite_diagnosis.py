@@ -1,0 +1,35 @@
+"""The kind of a model that cannot run, in a few words: which element types its tensors have, and the cure."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from shoehorn_mcu.importers.tflite_file import RawModel
+
+_GUIDE = "docs/first-model.md"
+# Ops that only change the element type: what they write says nothing about the model.
+_CONVERSIONS = {"QUANTIZE", "DEQUANTIZE", "CAST"}
+_KINDS = {
+    "FLOAT32": "a float32 model",
+    "FLOAT16": "a float16 model",
+    "INT16": "an int16 model",
+    "UINT8": "a uint8 model",
+}
+_CURES = {"UINT8": "convert the float model it was made from to int8 with TensorFlow 2"}
+_CURE = "convert it to int8"
+
+
+def diagnosis(raw: RawModel) -> str:
+    """What kind of model this is and what to do with it; "" where its ops compute with int8."""
+    writes = Counter(
+        raw.tensors[place].dtype for op in raw.ops if op.code not in _CONVERSIONS for place in op.outputs if place >= 0
+    )
+    others = {dtype: count for dtype, count in writes.items() if dtype in _KINDS}
+    if not others:
+        return ""
+    dtype = max(others, key=lambda each: others[each])
+    cure = f"{_CURES.get(dtype, _CURE)} ({_GUIDE} shows how)"
+    if writes["INT8"]:
+        total, kind = sum(writes.values()), dtype.lower()
+        return f"a model quantised in part: {others[dtype]} of its {total} tensors are {kind}; {cure}"
+    return f"{_KINDS[dtype]}; {cure}"
