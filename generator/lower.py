@@ -30,7 +30,6 @@ def _op(stage: Stage) -> OpSpec:
         name=stage.name,
         reads=tuple(_read(stage, i) for i, t in enumerate(stage.row_inputs) if t.data is None),
         writes=output.name,
-        channels=output.type.nhwc[3],
         scratch_bytes=stage.scratch_bytes,
         row_cost=stage.row_cost,
         row_macs=stage.macs // output.type.rows,
@@ -55,7 +54,7 @@ def _delivery(graph: Graph) -> OpSpec:
             f"({', '.join(graph.inputs)}); leave the option out"
         )
     (name,) = graph.inputs
-    return OpSpec(DELIVERY, (), name, graph.tensors[name].type.nhwc[3])
+    return OpSpec(DELIVERY, (), name)
 
 
 def blocks(graph: Graph, stages: Sequence[Stage], first: int) -> Iterator[Block]:

@@ -1,44 +1,48 @@
-"""What a planner decides, as plain data: which rows of which op when, and where every byte lies."""
+"""What a planner decides, as plain data: which rows of which op are computed when, and the address of every byte."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 
+SRAM = "sram"
+"""The memory that is used where a plan names no other one: the board's main SRAM."""
+
 
 @dataclass(frozen=True)
-class Ring:
-    """A tensor's place in the arena: `rows` slots of `row_bytes`; row y lies in slot y % rows, or at `slots[y]`.
+class Placement:
+    """An address for each row of a tensor: row y is at `slots[y]`, or without `slots` at address + y * row_bytes.
 
-    rows == height is the ordinary whole tensor. `slots` gives each row an address of its own, so that it may go
-    wherever bytes have just come free. A row that is computed again may lie elsewhere then: the tensor has rings of
-    several editions, numbered from 0, and a step says which of them it means.
+    With `slots`, rows whose live ranges do not overlap may share bytes. A recomputed row may have another address than
+    before: the tensor then has several editions of its placement, numbered from 0, and a step names the one it uses.
     """
 
     tensor: str
-    address: int  # bytes from the arena's start
-    rows: int
-    height: int  # rows of the whole tensor
+    address: int  # of row 0, in bytes from the start of the arena
+    rows: int  # of the tensor
     row_bytes: int
-    slots: tuple[int, ...] = ()  # empty: one slot after the other
+    slots: tuple[int, ...] = ()  # empty: the tensor is whole, one row after the other
     edition: int = 0
+    memory: str = SRAM  # whose arena
 
     @property
     def bytes(self) -> int:
+        """Of the whole tensor."""
         return self.rows * self.row_bytes
 
     def at(self, y: int) -> int:
         """The address of row y."""
-        return self.slots[y] if self.slots else self.address + y % self.rows * self.row_bytes
+        return self.slots[y] if self.slots else self.address + y * self.row_bytes
 
 
 @dataclass(frozen=True)
 class Scratch:
-    """Working memory of one op's kernel, alive during each of its steps only."""
+    """Working memory of one op's kernel, live during each of its steps only; each core of a step has its own part."""
 
     op: str
     address: int
-    bytes: int
+    bytes: int  # for all cores of a step together
+    memory: str = SRAM
 
 
 Editions = tuple[tuple[str, int], ...]
@@ -50,7 +54,10 @@ DELIVERY = ""
 
 @dataclass(frozen=True)
 class Step:
-    """Computes rows [rows[0], rows[1]) and channels [channels[0], channels[1]) of one op's output.
+    """Computes rows [rows[0], rows[1]) of one op's output.
+
+    With several `cores` all rows of the step are written before any row that it reads is released, and no row may
+    overwrite one of its inputs in place.
 
     With op DELIVERY nothing is computed: these rows of the streamed input arrive, in order and each once. The first
     step of a plan with streamed input is one, so that the row about to arrive always has its place to itself.
@@ -58,11 +65,11 @@ class Step:
 
     op: str
     rows: tuple[int, int]
-    channels: tuple[int, int]
     editions: Editions = ()  # of the tensors that it reads and writes
+    cores: int = 1
 
     def edition(self, tensor: str) -> int:
-        """Which ring of a tensor this step means."""
+        """Which placement of a tensor this step uses."""
         return dict(self.editions).get(tensor, 0)
 
     @property
@@ -109,16 +116,23 @@ class Plan:
     """The whole decision; `arena_bytes` is everything an inference needs beside constants and stack."""
 
     steps: tuple[Step, ...]
-    rings: tuple[Ring, ...]
+    placements: tuple[Placement, ...]
     scratch: tuple[Scratch, ...]
-    arena_bytes: int
+    arena_bytes: int  # of the memory SRAM
     outcome: Outcome
     cascades: tuple[Cascade, ...] = ()
+    other_arenas: tuple[tuple[str, int], ...] = ()  # (memory, bytes)
+    copied_constants: tuple[tuple[str, str], ...] = ()  # (constant, memory); all others are read from flash
+
+    @property
+    def arenas(self) -> dict[str, int]:
+        """Bytes of the arena in each memory."""
+        return {SRAM: self.arena_bytes, **dict(self.other_arenas)}
 
     @property
     def streamed(self) -> bool:
         """Whether the input arrives row by row."""
         return any(step.delivers for step in self.steps)
 
-    def ring(self, tensor: str, edition: int = 0) -> Ring:
-        return next(r for r in self.rings if (r.tensor, r.edition) == (tensor, edition))
+    def placement(self, tensor: str, edition: int = 0) -> Placement:
+        return next(p for p in self.placements if (p.tensor, p.edition) == (tensor, edition))

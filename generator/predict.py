@@ -6,23 +6,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from shoehorn_mcu.kernels.cost import Calls, basis, call_instructions
-from shoehorn_mcu.memory_plan import Plan, Ring
+from shoehorn_mcu.memory_plan import Placement, Plan
 from shoehorn_mcu.stage import Stage
 
 
-def _pointers(ring: Ring | None, count: float) -> Calls:
-    """So many pointers to rows of this ring; a constant has none and lies whole."""
-    if ring is not None and ring.slots:
-        return Calls(pointers=count, slotted=count)
-    wraps = ring is not None and ring.rows != ring.height
-    return Calls(pointers=count, wrapped=count if wraps else 0)
+def _pointers(placement: Placement | None, count: float) -> Calls:
+    """So many pointers to rows of this tensor; a constant has no placement and is whole."""
+    return Calls(pointers=count, slotted=count if placement is not None and placement.slots else 0)
 
 
-def calls_of(stage: Stage, rings: Mapping[str, Ring]) -> Calls:
+def calls_of(stage: Stage, placements: Mapping[str, Placement]) -> Calls:
     """What is done around the kernel for one row."""
-    total = _pointers(rings[stage.node.output.name], 1)
+    total = _pointers(placements[stage.node.output.name], 1)
     for tensor, (places, guarded) in zip(stage.row_inputs, stage.pointers, strict=True):
-        total += _pointers(rings.get(tensor.name), places) + Calls(guarded=guarded)
+        total += _pointers(placements.get(tensor.name), places) + Calls(guarded=guarded)
     return total
 
 
@@ -37,10 +34,10 @@ def rows_and_steps(plan: Plan) -> tuple[Counter[str], Counter[str]]:
 
 def by_op(plan: Plan, stages: Sequence[Stage]) -> Iterator[float]:
     """Predicted instructions of each stage in one inference, in their order."""
-    rings = {ring.tensor: ring for ring in plan.rings}
+    placements = {placement.tensor: placement for placement in plan.placements}
     rows, steps = rows_and_steps(plan)
     for stage in stages:
-        a_row = stage.kernel_instructions + call_instructions(calls_of(stage, rings), stage.cpu)
+        a_row = stage.kernel_instructions + call_instructions(calls_of(stage, placements), stage.cpu)
         yield rows[stage.name] * a_row + call_instructions(Calls(steps=steps[stage.name]), stage.cpu)
 
 

@@ -45,7 +45,7 @@ class Plan:
     outputs: tuple[End, ...]
     ops: tuple[PlannedOp, ...]
     steps: tuple[tuple[int, int, int], ...]
-    row_bytes: Mapping[str, int]  # of each tensor that has a ring
+    row_bytes: Mapping[str, int]  # of each tensor that has a placement
     streamed: bool = False  # whether the one input goes to the board row by row
 
     @property
@@ -69,7 +69,7 @@ class Plan:
                     for step in plan["steps"]
                     if "op" in step
                 ),
-                {ring["tensor"]: int(ring["row_bytes"]) for ring in plan["rings"]},
+                {placed["tensor"]: int(placed["row_bytes"]) for placed in plan["placements"]},
                 any("input" in step for step in plan["steps"]),
             )
         except (ValueError, KeyError, TypeError, IndexError) as error:

@@ -1,4 +1,4 @@
-"""Plans with one fault planted: an address, a slot, an edition, a ring's height, or the order of the steps one off."""
+"""Plans with one fault planted: an address, a slot, an edition, or the order of the steps one off."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from shoehorn_mcu.memory_plan import Plan, Ring
+from shoehorn_mcu.memory_plan import Placement, Plan
 
 _T = TypeVar("_T")
 
@@ -19,7 +19,7 @@ _EACH = 4  # faults of one kind per plan
 
 def mutants(plan: Plan, chance: random.Random) -> Mutants:
     """Some mutants of each kind, with the kind's name."""
-    for kind in (_addresses, _slots, _heights, _orders, _ranges, _editions):
+    for kind in (_addresses, _slots, _orders, _ranges, _editions):
         yield from kind(plan, chance)
 
 
@@ -27,33 +27,27 @@ def _some(items: Sequence[_T], chance: random.Random) -> list[_T]:
     return chance.sample(items, min(_EACH, len(items)))
 
 
-def _with(plan: Plan, old: Ring, **changes: object) -> Plan:
+def _with(plan: Plan, old: Placement, **changes: object) -> Plan:
     changed = replace(old, **changes)  # type: ignore[arg-type]
-    return replace(plan, rings=tuple(changed if r is old else r for r in plan.rings))
+    return replace(plan, placements=tuple(changed if r is old else r for r in plan.placements))
 
 
 def _addresses(plan: Plan, chance: random.Random) -> Mutants:
-    """A ring one byte or one word too low or too high."""
-    for ring in _some([r for r in plan.rings if not r.slots], chance):
+    """A whole tensor one byte or one word too low or too high."""
+    for placement in _some([r for r in plan.placements if not r.slots], chance):
         for by in (-4, -1, 1, 4):
-            yield f"address {by:+}", _with(plan, ring, address=ring.address + by)
+            yield f"address {by:+}", _with(plan, placement, address=placement.address + by)
 
 
 def _slots(plan: Plan, chance: random.Random) -> Mutants:
-    """One row of a scattered ring a word off, or where its neighbour lies."""
-    for ring in _some([r for r in plan.rings if r.slots], chance):
-        y = chance.randrange(len(ring.slots))
+    """One row of a scattered tensor a word off, or where its neighbour lies."""
+    for placement in _some([r for r in plan.placements if r.slots], chance):
+        slots = placement.slots
+        y = chance.randrange(len(slots))
         for by in (-4, 4):
-            yield f"slot {by:+}", _with(plan, ring, slots=(*ring.slots[:y], ring.slots[y] + by, *ring.slots[y + 1 :]))
-        near = ring.slots[(y + 1) % len(ring.slots)]
-        yield "slot of a neighbour", _with(plan, ring, slots=(*ring.slots[:y], near, *ring.slots[y + 1 :]))
-
-
-def _heights(plan: Plan, chance: random.Random) -> Mutants:
-    """A ring of one row less or more than the plan says."""
-    for ring in _some([r for r in plan.rings if not r.slots], chance):
-        for by in (-1, 1):
-            yield f"ring rows {by:+}", _with(plan, ring, rows=ring.rows + by)
+            yield f"slot {by:+}", _with(plan, placement, slots=(*slots[:y], slots[y] + by, *slots[y + 1 :]))
+        near = slots[(y + 1) % len(slots)]
+        yield "slot of a neighbour", _with(plan, placement, slots=(*slots[:y], near, *slots[y + 1 :]))
 
 
 def _orders(plan: Plan, chance: random.Random) -> Mutants:
@@ -79,7 +73,7 @@ def _ranges(plan: Plan, chance: random.Random) -> Mutants:
 
 def _editions(plan: Plan, chance: random.Random) -> Mutants:
     """A step that means another edition of a tensor whose rows lie elsewhere each time they are computed."""
-    count = Counter(ring.tensor for ring in plan.rings)
+    count = Counter(placement.tensor for placement in plan.placements)
     named = [(i, step) for i, step in enumerate(plan.steps) if step.editions]
     for i, step in _some(named, chance):
         tensor, edition = chance.choice(step.editions)

@@ -61,7 +61,7 @@ def with_rows_again(problem: Problem, rng: np.random.Generator) -> Plan:
         events.insert(int(rng.integers(at + 1, len(events), endpoint=True)), event)
     layout = lay_out(Flow(problem), events, enough=0)
     outcome = Outcome(Status.FEASIBLE, 0, 0, 0, 0.0)
-    return Plan(layout.steps, layout.rings, layout.scratch, layout.arena_bytes, outcome)
+    return Plan(layout.steps, layout.placements, layout.scratch, layout.arena_bytes, outcome)
 
 
 def _plan(graph: Graph, chosen: Sequence[Stage], request: PlanRequest) -> Scheduled:

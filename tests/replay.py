@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from shoehorn_mcu.ir import Graph, Node
 from shoehorn_mcu.kernels import choose
-from shoehorn_mcu.memory_plan import Editions, Plan, Ring, Step
+from shoehorn_mcu.memory_plan import Editions, Placement, Plan, Step
 from shoehorn_mcu.ops import Reshape
 from shoehorn_mcu.targets import Isa
 
@@ -54,7 +54,7 @@ class Rows:
 class _Arena:
     def __init__(self, plan: Plan) -> None:
         self._words = bytearray(plan.arena_bytes * _WORD)
-        self._rings = {(ring.tensor, ring.edition): ring for ring in plan.rings}
+        self._rings = {(ring.tensor, ring.edition): ring for ring in plan.placements}
         self._editions: dict[str, int] = {}  # other than 0
         self._end = plan.arena_bytes
 
@@ -62,11 +62,11 @@ class _Arena:
         """From here on tensors lie in these rings."""
         self._editions = dict(editions)
 
-    def _ring(self, name: str) -> Ring:
+    def _ring(self, name: str) -> Placement:
         return self._rings[name, self._editions.get(name, 0)]
 
-    def _span(self, ring: Ring, y: int) -> slice:
-        at = ring.slots[y] if ring.slots else ring.address + (y % ring.rows) * ring.row_bytes
+    def _span(self, ring: Placement, y: int) -> slice:
+        at = ring.slots[y] if ring.slots else ring.address + y * ring.row_bytes
         if at < 0 or at + ring.row_bytes > self._end:
             raise IndexError
         return slice(at * _WORD, (at + ring.row_bytes) * _WORD)

@@ -45,7 +45,7 @@ class Net:
         pick = self.chance
         output = self.tensor(len(reads[0].rows), row_bytes)
         name, cost, macs = f"op{len(self.ops)}", pick.randint(1, 50), MACS * pick.randint(0, 3)
-        self.ops.append(OpSpec(name, tuple(reads), output, 1, pick.choice((0, 0, 0, 7, 24)), cost, macs, in_place))
+        self.ops.append(OpSpec(name, tuple(reads), output, pick.choice((0, 0, 0, 7, 24)), cost, macs, in_place))
         return output
 
     def window(self, x: str, kernels: Sequence[int] = (1, 1, 2, 3, 3, 5, 7)) -> Read:
@@ -136,7 +136,7 @@ class Net:
                 made.append(replace(op, name=op.name + end, reads=tuple(reads), writes=names[op.writes]))
                 made[-1] = replace(made[-1], row_cost=cost, row_macs=macs, in_place=over)
             total = names[out.name]
-        made.append(OpSpec(ops[-1].name, (same(total, out.rows),), out.name, 1, 0, 3, 0, total))
+        made.append(OpSpec(ops[-1].name, (same(total, out.rows),), out.name, 0, 3, 0, total))
         return Cut(chunks, tuple(inner), tuple(made))
 
     def hidden(self) -> set[str]:
@@ -154,7 +154,7 @@ class Net:
             ends[self.chance.choice(free)] = None
         ops, inputs, blocks = tuple(self.ops), ("t0",), tuple(self.blocks)
         if streamed:
-            ops, inputs = (OpSpec(DELIVERY, (), "t0", 1), *ops), ()
+            ops, inputs = (OpSpec(DELIVERY, (), "t0"), *ops), ()
             blocks = tuple(replace(b, first=b.first + 1, last=b.last + 1) for b in blocks)
         return Problem(tuple(self.tensors.values()), ops, inputs, tuple(ends), None, blocks)
 

@@ -104,11 +104,11 @@ def u_net(rows: int = 16, wide: int = 40) -> Problem:
     return Problem(
         tensors=tuple(TensorSpec(*t) for t in tensors),
         ops=(
-            OpSpec("expand", (same("x"),), "skip", 1, row_cost=10),
-            OpSpec("down", (window("skip"),), "a", 1, row_cost=100),
-            OpSpec("conv", (window("a"),), "b", 1, row_cost=100),
-            OpSpec("mean", (_whole("b", rows),), "g", 1, row_cost=5),
-            OpSpec("up", (same("skip"), same("b"), gate), "y", 1, row_cost=50),
+            OpSpec("expand", (same("x"),), "skip", row_cost=10),
+            OpSpec("down", (window("skip"),), "a", row_cost=100),
+            OpSpec("conv", (window("a"),), "b", row_cost=100),
+            OpSpec("mean", (_whole("b", rows),), "g", row_cost=5),
+            OpSpec("up", (same("skip"), same("b"), gate), "y", row_cost=50),
         ),
         inputs=("x",),
         outputs=("y",),
@@ -149,8 +149,8 @@ def test_what_is_answered_fits_and_costs_what_is_said_on_random_graphs(seed: int
 def test_a_few_bytes_end_too():
     """Steps of five percent would be none."""
     names = {"a": "x", "e": "x", "g": "x", "b": "a", "c": "b"}
-    ops = [OpSpec(name, (Read(read, ((0,),)),), name, 1) for name, read in names.items()]
-    ops += [OpSpec(y, (Read(u, ((0,),)), Read(v, ((0,),))), y, 1) for y, u, v in ("yce", "zyg")]
+    ops = [OpSpec(name, (Read(read, ((0,),)),), name) for name, read in names.items()]
+    ops += [OpSpec(y, (Read(u, ((0,),)), Read(v, ((0,),))), y) for y, u, v in ("yce", "zyg")]
     tensors = tuple(TensorSpec(name, 1, 4) for name in ("x", *(op.writes for op in ops)))
     problem = Problem(tensors, tuple(ops), inputs=("x",), outputs=("z",))
     flow, start = Flow(problem), op_by_op(problem)
@@ -228,7 +228,7 @@ def test_an_order_that_fits_is_the_answer():
 def test_an_order_that_bands_of_rows_cannot_follow_stays_as_it_is(monkeypatch: pytest.MonkeyPatch):
     """Row by row a window begins long before a band of its rows is there."""
     windows = Read("a", tuple(tuple(range(max(0, y - 1), min(16, y + 2))) for y in range(16)))
-    ops = (OpSpec("a", (same("x", 16),), "a", 1, 0, 10), OpSpec("y", (windows,), "y", 1, 0, 10))
+    ops = (OpSpec("a", (same("x", 16),), "a", 0, 10), OpSpec("y", (windows,), "y", 0, 10))
     problem = Problem(tuple(TensorSpec(name, 16, 8) for name in "xay"), ops, ("x",), ("y",))
     flow = Flow(problem)
     order = [Event(0, 0), *(event for y in range(15) for event in (Event(0, y + 1), Event(1, y))), Event(1, 15)]

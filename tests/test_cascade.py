@@ -13,11 +13,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from row_problems import MACS, Net, chances, problems, same, window
 
-from shoehorn_mcu.memory_plan import Cascade, Outcome, Plan, Ring, Status
+from shoehorn_mcu.memory_plan import Cascade, Outcome, Placement, Plan, Status
 from shoehorn_mcu.planner import Block, Cut, OpSpec, Problem, Read, TensorSpec, check
 from shoehorn_mcu.planner.blocks.cascade import Composite, Pattern, applied
 from shoehorn_mcu.planner.order.flow import Flow, Runner
-from shoehorn_mcu.planner.placement.layout import lay_out
+from shoehorn_mcu.planner.placement.bundles import load
+from shoehorn_mcu.planner.placement.layout import _Layout, lay_out
 
 
 def composites(problem: Problem, chance: Random) -> Iterator[Composite]:
@@ -107,7 +108,7 @@ class Frame:
 
     def __post_init__(self) -> None:
         places = bases(self.composite)
-        self.rings = {ring.tensor: ring for ring in self.composite.rings(places)}
+        self.placements = {ring.tensor: ring for ring in self.composite.placements(places)}
         self.views = {t.name: t.view_of for t in self.composite.cut.tensors if t.view_of is not None}
         self.scratch = {s.op: range(s.address, s.address + s.bytes) for s in self.composite.scratch(places)}
         self.own = {
@@ -115,8 +116,8 @@ class Frame:
         }
 
     def span(self, name: str, row: int) -> range:
-        ring: Ring = self.rings[self.views.get(name, name)]
-        assert name not in self.views or self.rings[name] == replace(ring, tensor=name)
+        ring: Placement = self.placements[self.views.get(name, name)]
+        assert name not in self.views or self.placements[name] == replace(ring, tensor=name)
         span = range(ring.at(row), ring.at(row) + ring.row_bytes)
         assert self.own.issuperset(span)
         return span
@@ -129,10 +130,10 @@ class Frame:
             assert all(self.bytes.get(at) == (name, y) for at in self.span(name, y)), (op.name, row, name, y)
         taken: set[int] = set()
         for name, y in reads:
-            shared = op.writes in self.rings and (name, y) == over
+            shared = op.writes in self.placements and (name, y) == over
             if not (shared and self.span(name, y).start == self.span(op.writes, row).start):
                 taken |= set(self.span(name, y))
-        own = set(self.span(op.writes, row)) if op.writes in self.rings else set()
+        own = set(self.span(op.writes, row)) if op.writes in self.placements else set()
         scratch = set(self.scratch.get(op.name, ()))
         assert self.own.issuperset(scratch)
         assert not taken & own
@@ -176,7 +177,7 @@ def test_what_a_band_needs_holds_all_that_is_alive_in_it_and_is_no_more_than_the
     case: tuple[Problem, list[Composite]],
 ):
     for composite in case[1]:
-        slots = (r.rows * -(-r.row_bytes // 4) * 4 for r in composite.rings(bases(composite)))
+        slots = (len(set(r.slots) or {0}) * -(-r.row_bytes // 4) * 4 for r in composite.placements(bases(composite)))
         scratch = -(-max(op.scratch_bytes for op in composite.cut.ops) // 4) * 4
         at_most = composite.frame_bytes
         for number, band in enumerate(bands(composite)):
@@ -220,11 +221,11 @@ def plan_of(problem: Problem, chosen: Composite) -> Plan:
     events = flow.events(group, 0, flow.count)
     made = lay_out(flow, events, [chosen])
     given_in = sum(problem.by_name[name].bytes for name in set(map(problem.root, problem.inputs)))
-    assert made.load_bytes <= max(given_in, flow.peak(group, 0, flow.count) or 0)
+    assert load(_Layout(flow, events, [chosen]).bundles) <= max(given_in, flow.peak(group, 0, flow.count) or 0)
     outcome = Outcome(Status.FEASIBLE, 0, 0, 0, 0.0)
     ops = tuple(op.name for op in chosen.cut.ops)
     cascade = Cascade(chosen.block.name, chosen.cut.chunks, chosen.band, ops)
-    return Plan(made.steps, made.rings, made.scratch, made.arena_bytes, outcome, (cascade,))
+    return Plan(made.steps, made.placements, made.scratch, made.arena_bytes, outcome, (cascade,))
 
 
 @settings(max_examples=60, deadline=None)
@@ -251,9 +252,9 @@ def test_the_plan_of_a_problem_with_a_block_in_bands_passes_the_check(problem: P
 def bottleneck(rows: int, chunks: int) -> Block:
     """x (8 bytes a row) -> h (40) -> n (40), a window of three -> y (4), alone and in chunks."""
     ops = (
-        OpSpec("a", (same("x", rows),), "h", 1, 0, 10, MACS),
-        OpSpec("n", (window("h", rows, 3, before=1),), "n", 1, 0, 10, MACS),
-        OpSpec("b", (same("n", rows),), "y", 1, 0, 10, MACS),
+        OpSpec("a", (same("x", rows),), "h", 0, 10, MACS),
+        OpSpec("n", (window("h", rows, 3, before=1),), "n", 0, 10, MACS),
+        OpSpec("b", (same("n", rows),), "y", 0, 10, MACS),
     )
     net = Net(Random(0), ops=list(ops))
     for name, row_bytes in (("x", 8), ("h", 40), ("n", 40), ("y", 4)):
@@ -301,7 +302,7 @@ def _second_row(end: str) -> list[tuple[str, tuple[int, int]]]:
 def test_the_addresses_of_a_frame_begin_at_its_base():
     block = bottleneck(10, 4)
     made = Composite(Pattern(alone(block), block, 2), block.cuts[1])
-    low, high = list(made.rings(bases(made))), list(made.rings(bases(made, 400)))
+    low, high = list(made.placements(bases(made))), list(made.placements(bases(made, 400)))
 
     assert [[r.at(y) + 400 for y in range(r.height)] for r in low] == [[r.at(y) for y in range(r.height)] for r in high]
     assert [r.tensor for r in low] == [r.tensor for r in high]
@@ -311,9 +312,9 @@ def test_the_addresses_of_a_frame_begin_at_its_base():
 def test_rows_that_nobody_reads_are_not_computed():
     """B takes every other row, so that every other row of n is never made, and h only where a window lies."""
     ops = (
-        OpSpec("a", (same("x", 9),), "h", 1),
-        OpSpec("n", (same("h", 9),), "n", 1),
-        OpSpec("b", (Read("n", tuple((2 * y,) for y in range(5))),), "y", 1),
+        OpSpec("a", (same("x", 9),), "h"),
+        OpSpec("n", (same("h", 9),), "n"),
+        OpSpec("b", (Read("n", tuple((2 * y,) for y in range(5))),), "y"),
     )
     tensors = tuple(TensorSpec(*t) for t in (("x", 9, 8), ("h", 9, 40), ("n", 9, 40), ("y", 5, 4)))
     block = Block("a", 0, 2, (Cut(1, tensors[1:3], ops),))

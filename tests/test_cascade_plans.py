@@ -20,7 +20,7 @@ from test_place import few_tries
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.lower import lower
-from shoehorn_mcu.memory_plan import Plan, Ring
+from shoehorn_mcu.memory_plan import Placement, Plan
 from shoehorn_mcu.planner import DoesNotFit, Goal, check
 from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
 from shoehorn_mcu.stage import stages
@@ -103,27 +103,27 @@ def test_the_random_bottlenecks_give_outputs_of_many_values():
 # --- Faults
 
 
-def inner_rings(plan: Plan, made: Scheduled) -> list[Ring]:
+def inner_rings(plan: Plan, made: Scheduled) -> list[Placement]:
     """Rings of what the ops of a cascade hand on to each other."""
     ops = {name for cascade in plan.cascades for name in cascade.ops[:-1]}
     inner = {stage.node.output.name for stage in made.stages if stage.name in ops}
-    return [ring for ring in plan.rings if ring.tensor in inner]
+    return [ring for ring in plan.placements if ring.tensor in inner]
 
 
-def with_ring(plan: Plan, old: Ring, new: Ring) -> Plan:
-    return replace(plan, rings=tuple(new if ring is old else ring for ring in plan.rings))
+def with_ring(plan: Plan, old: Placement, new: Placement) -> Plan:
+    return replace(plan, placements=tuple(new if ring is old else ring for ring in plan.placements))
 
 
 def inner_mutants(made: Scheduled, chance: random.Random) -> Mutants:
     """An inner row a word off or in the place of another, two rows of one ring in one place, bands exchanged."""
     plan = made.plan
     for ring in chance.sample(rings := inner_rings(plan, made), min(4, len(rings))):
-        slots = list(ring.slots) or [ring.at(y) for y in range(ring.height)]
-        y = chance.randrange(ring.height)
+        slots = list(ring.slots) or [ring.at(y) for y in range(ring.rows)]
+        y = chance.randrange(ring.rows)
         for by in (-4, 4):
             moved = (*slots[:y], slots[y] + by, *slots[y + 1 :])
             yield f"inner row {by:+}", with_ring(plan, ring, replace(ring, slots=moved))
-        apart = [other for other in range(ring.height) if slots[other] != slots[y]]
+        apart = [other for other in range(ring.rows) if slots[other] != slots[y]]
         if apart:
             joined = tuple(slots[y] if other == apart[0] else at for other, at in enumerate(slots))
             yield "inner ring of one place less", with_ring(plan, ring, replace(ring, slots=joined))

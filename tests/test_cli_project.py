@@ -413,10 +413,10 @@ def test_ops_lists_the_names_of_the_format():
 
 def test_plan_json_numbers_its_ops_as_the_steps_do(digits: Path):
     plan = json.loads((digits / "plan.json").read_text())
-    rings = {ring["tensor"]: ring for ring in plan["rings"]}
+    rings = {ring["tensor"]: ring for ring in plan["placements"]}
 
     assert [step["op"] for step in plan["steps"]] == list(range(len(plan["ops"])))
-    assert all(step["rows"] == [0, rings[plan["ops"][step["op"]]["output"]]["height"]] for step in plan["steps"])
+    assert all(step["rows"] == [0, rings[plan["ops"][step["op"]]["output"]]["rows"]] for step in plan["steps"])
     assert len(bytes.fromhex(plan["identity"])) == 8
     assert plan["inputs"][0] | {"scale": 0} == {
         "name": "image",

@@ -269,9 +269,9 @@ _HOOKS = """
 #include "sh/include/sh_trace.h"
 #include "made.h"
 void sh_trace_begin(int32_t op) { printf("%d ", (int)op); }
-void sh_trace_end(int32_t op, uint8_t *arena, const sh_ring *ring, int32_t y0, int32_t y1)
+void sh_trace_end(int32_t op, uint8_t *arena, const sh_tensor *ring, int32_t y0, int32_t y1)
 {
-    const uint8_t *row = sh_ring_row(arena, ring, y0);
+    const uint8_t *row = sh_tensor_row(arena, ring, y0);
     if (ring->slots16) {
         printf("at %d: ", (int)(row - arena));
     }
@@ -295,7 +295,7 @@ def test_hooks_are_called_around_each_step_in_plan_order(made: Callable[[Graph],
     wanted = []
     for step in unit.plan.steps:
         stage = stages[step.op]
-        ring = unit.plan.ring(stage.node.output.name, step.edition(stage.node.output.name))
+        ring = unit.plan.placement(stage.node.output.name, step.edition(stage.node.output.name))
         at = f"at {ring.at(step.rows[0])}: " if ring.slots else ""
         wanted.append(f"{stage.index} {at}{stage.index} {step.rows[0]} {step.rows[1]} {ring.rows} {ring.row_bytes}")
 

@@ -70,7 +70,7 @@ def test_rows_are_found_again_from_their_rules(data: st.DataObject):
         ("模型", "model"),
         ("math", "math_model"),
         ("board", "board_model"),
-        ("sh_ring", "sh_ring_model"),
+        ("sh_tensor", "sh_tensor_model"),
         ("int", "int"),
         ("__init__", "init"),
     ],

@@ -196,9 +196,9 @@ def _shared_rows(in_place: str | None) -> int:
     """The peak of: a (6 bytes a row, but 8 in the arena) -> b over a -> y; all in one group of 4 rows."""
     tensors = [TensorSpec(name, 4, 6) for name in "ab"] + [TensorSpec("y", 1, 1)]
     ops = (
-        OpSpec("make", (), "a", 1),
-        OpSpec("change", (same("a", 4),), "b", 1, in_place=in_place),
-        OpSpec("end", (Read("b", (tuple(range(4)),)),), "y", 1),
+        OpSpec("make", (), "a"),
+        OpSpec("change", (same("a", 4),), "b", in_place=in_place),
+        OpSpec("end", (Read("b", (tuple(range(4)),)),), "y"),
     )
     return Flow(Problem(tuple(tensors), ops, (), ("y",))).peak(range(3), 0, 3) or 0
 
@@ -210,8 +210,8 @@ def test_a_row_that_is_overwritten_takes_its_bytes_once():
 
 def test_a_row_that_somebody_reads_later_is_not_overwritten():
     tensors = [TensorSpec(name, 3, 8) for name in "xaby"]
-    late = OpSpec("late", (same("a", 3), same("b", 3)), "y", 1)
-    ops = (OpSpec("make", (same("x", 3),), "a", 1), OpSpec("change", (same("a", 3),), "b", 1, in_place="a"), late)
+    late = OpSpec("late", (same("a", 3), same("b", 3)), "y")
+    ops = (OpSpec("make", (same("x", 3),), "a"), OpSpec("change", (same("a", 3),), "b", in_place="a"), late)
     problem = Problem(tuple(tensors), ops, ("x",), ("y",))
     free = replace(problem, ops=(*ops[:2], replace(late, reads=(same("b", 3),))))
 
@@ -222,7 +222,7 @@ def test_a_row_that_somebody_reads_later_is_not_overwritten():
 def test_a_group_of_a_long_chain_does_not_run_out_of_stack():
     count = 3000
     tensors = [TensorSpec(f"t{i}", 2, 4) for i in range(count + 1)]
-    ops = [OpSpec(f"op{i}", (same(f"t{i}", 2),), f"t{i + 1}", 1) for i in range(count)]
+    ops = [OpSpec(f"op{i}", (same(f"t{i}", 2),), f"t{i + 1}") for i in range(count)]
     flow = Flow(Problem(tuple(tensors), tuple(ops), ("t0",), (f"t{count}",)))
 
     assert flow.peak(range(count), 0, count) == 12  # a row that waits, and one on its way

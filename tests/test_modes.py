@@ -148,13 +148,13 @@ def test_a_block_of_more_rows_and_smaller_sums_counts_where_its_rows_are_kept_an
     """
     window = Read("t2", ((0, 1, 2), (1, 2, 3), (2, 3, 4)))
     ops = (
-        OpSpec("op0", (same("t0", 5),), "t1", 1),
-        OpSpec("op1", (same("t1", 5),), "t2", 1, row_macs=60, in_place="t1"),
-        OpSpec("op2", (window,), "t3", 1),
+        OpSpec("op0", (same("t0", 5),), "t1"),
+        OpSpec("op1", (same("t1", 5),), "t2", row_macs=60, in_place="t1"),
+        OpSpec("op2", (window,), "t3"),
     )
     tensors = {n: TensorSpec(n, rows, size) for n, rows, size in (("t1", 5, 21), ("t2", 5, 21), ("t3", 3, 4))}
     cuts = (Cut(1, (tensors["t1"], tensors["t2"]), ops), Net(Random(0), tensors=tensors)._chunked(ops, 2))
-    arriving = OpSpec(DELIVERY, (), "t0", 1)
+    arriving = OpSpec(DELIVERY, (), "t0")
     everything = (TensorSpec("t0", 5, 12), *tensors.values())
     problem = Problem(everything, (arriving, *ops), (), ("t3", "t0"), None, (Block("op0", 1, 3, cuts),))
     search = PartitionSearch(problem, None)

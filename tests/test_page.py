@@ -256,7 +256,7 @@ def test_a_browser_lists_blocks_and_tells_bands_chunks_rows_computed_again_and_r
     plan = whole.unit.plan
     (block,) = plan.cascades
     own = [i for i, step in enumerate(plan.steps) if step.op in block.ops]
-    bands = -(-whole.unit.rings["block3_project"].height // block.band)
+    bands = -(-whole.unit.placements["block3_project"].rows // block.band)
     said = driven(page(whole.unit, whole.report), tmp_path, READER.with_name("page_blocks.js").read_text())
     tips = "\n".join(said["tips"])
     step_of = [i for i, step in enumerate(plan.steps) for _ in range(*step.rows)]
@@ -289,14 +289,14 @@ def test_a_hostile_name_is_text(tmp_path: Path):
     whole = planned(Goal.TIME)
     evil = "</script><img src=x onerror=alert(1)>@DATA@"
     graph = whole.unit.graph
-    rings = tuple(replace(r, tensor=evil) if r.tensor == "stem" else r for r in whole.unit.plan.rings)
+    rings = tuple(replace(r, tensor=evil) if r.tensor == "stem" else r for r in whole.unit.plan.placements)
     shown = [replace(s, node=_renamed(s.node, evil)) for s in whole.unit.stages]
     tensors = {evil if n == "stem" else n: t for n, t in graph.tensors.items()}
     unit = replace(
         whole.unit,
         graph=replace(graph, tensors=tensors),
         stages=tuple(shown),
-        plan=replace(whole.unit.plan, rings=rings),
+        plan=replace(whole.unit.plan, placements=rings),
     )
     text = page(unit, {**whole.report, "model": {**_model(whole), "name": evil}})
 

@@ -62,9 +62,9 @@ def wide_and_narrow(rows: int = 8) -> Problem:
     return Problem(
         tensors=tuple(TensorSpec(*t) for t in tensors),
         ops=(
-            OpSpec("widen", (Read("x", same),), "wide", 1, row_cost=1),
-            OpSpec("narrow", (Read("x", same),), "narrow", 1, row_cost=1),
-            OpSpec("join", (Read("wide", same), Read("narrow", same)), "y", 1, row_cost=1),
+            OpSpec("widen", (Read("x", same),), "wide", row_cost=1),
+            OpSpec("narrow", (Read("x", same),), "narrow", row_cost=1),
+            OpSpec("join", (Read("wide", same), Read("narrow", same)), "y", row_cost=1),
         ),
         inputs=("x",),
         outputs=("y",),

@@ -36,7 +36,7 @@ void sh_trace_begin(int32_t op)
     }
 }
 
-void sh_trace_end(int32_t op, uint8_t *arena, const sh_ring *ring, int32_t y0, int32_t y1)
+void sh_trace_end(int32_t op, uint8_t *arena, const sh_tensor *tensor, int32_t y0, int32_t y1)
 {
     if (mode == SH_TRACE_TIME) {
         uint64_t sum = values[op] + (sh_board_ticks() - begun);
@@ -44,7 +44,7 @@ void sh_trace_end(int32_t op, uint8_t *arena, const sh_ring *ring, int32_t y0, i
     } else if (mode == SH_TRACE_CRC) {
         for (int32_t y = y0; y < y1; y++) {
             values[op] =
-                sh_crc32(values[op], sh_ring_row(arena, ring, y), (uint32_t)ring->row_bytes);
+                sh_crc32(values[op], sh_tensor_row(arena, tensor, y), (uint32_t)tensor->row_bytes);
         }
     }
 }

@@ -1,4 +1,4 @@
-"""`<model>.c`: the arena, the rings in it, and the steps."""
+"""`<model>.c`: the arena, the placements of tensors in it, and the steps."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from shoehorn_mcu.emit import c, ops, stream
 from shoehorn_mcu.emit.header import ARENA_ALIGNMENT, accessor, init_head
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.emit.weights import Constants
-from shoehorn_mcu.memory_plan import Ring
+from shoehorn_mcu.memory_plan import Placement
 
-SLOT_BYTES = 4  # SH_SLOT_BYTES of sh_ring.h
+SLOT_BYTES = 4  # SH_SLOT_BYTES of sh_tensor.h
 
 
 def _ends(unit: Unit) -> list[str]:
@@ -18,7 +18,7 @@ def _ends(unit: Unit) -> list[str]:
     lines: list[str] = []
     for suffix, tensor in unit.ends():
         if tensor != unit.streamed or suffix != "input":
-            body = [f"void *first = arena + {unit.rings[tensor].address};", "return first;"]
+            body = [f"void *first = arena + {unit.placements[tensor].address};", "return first;"]
             lines += [c.function(accessor(unit, suffix, tensor), body), ""]
     return lines
 
@@ -33,7 +33,7 @@ def _includes(unit: Unit) -> list[str]:
         "",
         f'#include "{unit.name}_weights.h"',
         *(['#include "sh/include/sh_bytes.h"'] if unit.streamed else []),
-        '#include "sh/include/sh_ring.h"',
+        '#include "sh/include/sh_tensor.h"',
         *(f'#include "sh/{header}"' for header in headers),
         "",
         *(f"{struct}_fn {function};" for struct, function in functions),
@@ -41,11 +41,11 @@ def _includes(unit: Unit) -> list[str]:
 
 
 def _trace(unit: Unit) -> list[str]:
-    """How a step is called, with hooks and without; `STEP_AT` where it says in which rings."""
+    """How a step is called, with hooks and without; `STEP_AT` where it names the placements."""
     moving = any(unit.moving[stage.name] for stage in unit.stepped)
-    at = "STEP_AT(n, ring, y0, y1, ...)", "op##n(y0, y1, __VA_ARGS__)"
-    calls = [("STEP(n, ring, y0, y1)", "op##n(y0, y1)"), *([at] if moving else [])]
-    end = "sh_trace_end(n, arena, &(ring), y0, y1)"
+    at = "STEP_AT(n, tensor, y0, y1, ...)", "op##n(y0, y1, __VA_ARGS__)"
+    calls = [("STEP(n, tensor, y0, y1)", "op##n(y0, y1)"), *([at] if moving else [])]
+    end = "sh_trace_end(n, arena, &(tensor), y0, y1)"
     hooked = [f"#define {head} \\\n    (sh_trace_begin(n), {call}, {end})" for head, call in calls]
     return [
         "#ifdef SH_TRACE",
@@ -77,8 +77,8 @@ def _init(unit: Unit) -> str:
     return c.function(init_head(unit), ["arena = memory;", *reset])
 
 
-def _rings(unit: Unit) -> list[str]:
-    """The arena and the rings that steps touch."""
+def _placements(unit: Unit) -> list[str]:
+    """The arena, and the placements of the tensors that steps touch."""
     used = {t.name for stage in unit.stepped for t in (*stage.row_inputs, stage.node.output)} | {unit.streamed}
     size = f"{unit.upper}_ARENA_BYTES"
     lines = [
@@ -87,45 +87,43 @@ def _rings(unit: Unit) -> list[str]:
         "",
     ]
     tables: dict[tuple[int, ...], str] = {}  # chunks of a block lie in the same places, one after the other
-    for ring in unit.plan.rings:
-        if ring.tensor not in used:
+    for placement in unit.plan.placements:
+        if placement.tensor not in used:
             continue
-        name = unit.ring_name(ring.tensor, ring.edition)
-        lines.append(c.comment(f"{c.quoted(ring.tensor)} {unit.type(ring.tensor)}"))
-        lines += _scattered(name, ring, tables, size) if ring.slots else _contiguous(name, ring, size)
+        name = unit.placement_name(placement.tensor, placement.edition)
+        lines.append(c.comment(f"{c.quoted(placement.tensor)} {unit.type(placement.tensor)}"))
+        lines += _scattered(name, placement, tables, size) if placement.slots else _contiguous(name, placement, size)
         lines.append("")
     return lines
 
 
-def _contiguous(name: str, ring: Ring, arena: str) -> list[str]:
+def _contiguous(name: str, placement: Placement, arena: str) -> list[str]:
     members = {
-        "offset": str(ring.address),
-        "rows": str(ring.rows),
-        "height": str(ring.height),
-        "row_bytes": str(ring.row_bytes),
+        "offset": str(placement.address),
+        "rows": str(placement.rows),
+        "row_bytes": str(placement.row_bytes),
     }
-    end = f"{ring.address} + {ring.rows} * {ring.row_bytes}"
+    end = f"{placement.address} + {placement.rows} * {placement.row_bytes}"
     return [
-        c.struct("sh_ring", name, members),
-        f'_Static_assert({ring.address} % 4 == 0 && {end} <= {arena}, "{name} leaves the arena");',
+        c.struct("sh_tensor", name, members),
+        f'_Static_assert({placement.address} % 4 == 0 && {end} <= {arena}, "{name} leaves the arena");',
     ]
 
 
-def _scattered(name: str, ring: Ring, tables: dict[tuple[int, ...], str], arena: str) -> list[str]:
-    """A ring whose rows have places of their own, in a table of slots; equal `tables` are written once."""
-    slots = [at // SLOT_BYTES for at in ring.slots]
+def _scattered(name: str, placement: Placement, tables: dict[tuple[int, ...], str], arena: str) -> list[str]:
+    """A tensor whose rows have an address each, in a table of slots; equal `tables` are written once."""
+    slots = [at // SLOT_BYTES for at in placement.slots]
     width = 16 if max(slots) < 2**16 else 32
     members = {
-        "rows": str(ring.rows),
-        "height": str(ring.height),
-        "row_bytes": str(ring.row_bytes),
-        f"slots{width}": tables.setdefault(ring.slots, f"{name}_slots"),
+        "rows": str(placement.rows),
+        "row_bytes": str(placement.row_bytes),
+        f"slots{width}": tables.setdefault(placement.slots, f"{name}_slots"),
     }
-    known = tables[ring.slots] != f"{name}_slots"
+    known = tables[placement.slots] != f"{name}_slots"
     return [
         *([] if known else [c.array(f"{name}_slots", np.array(slots, f"uint{width}"), "static const")]),
-        c.struct("sh_ring", name, members),
-        f'_Static_assert({max(ring.slots)} + {ring.row_bytes} <= {arena}, "{name} leaves the arena");',
+        c.struct("sh_tensor", name, members),
+        f'_Static_assert({max(placement.slots)} + {placement.row_bytes} <= {arena}, "{name} leaves the arena");',
     ]
 
 
@@ -147,7 +145,7 @@ def model_c(unit: Unit, found: Constants) -> str:
         "",
         *_trace(unit),
         "",
-        *_rings(unit),
+        *_placements(unit),
         *functions,
         *_ends(unit),
         *(stream.definitions(unit) if unit.streamed else [_run(unit)]),

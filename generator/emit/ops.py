@@ -67,8 +67,8 @@ class _Rows:
             row = f"op{self._stage.index}_rows[y][{rule.column}{offset}]"
         tensor = self._stage.row_inputs[place]
         if tensor.data is None:
-            ring = _ring(self._unit, tensor.name)
-            return c.call("sh_ring_row_or_null" if rule.guarded else "sh_ring_row", ("arena", ring, row))
+            placed = _tensor(self._unit, tensor.name)
+            return c.call("sh_tensor_row_or_null" if rule.guarded else "sh_tensor_row", ("arena", placed, row))
         name = self._found.names[self._stage.index, f"x{place}"]
         at = f"(const int8_t *){name} + ({row}) * {tensor.type.row_bytes}"
         inside = f"{row} >= 0 && {row} < {tensor.type.rows}"
@@ -99,8 +99,8 @@ class _Rows:
         return [f"x[{base + k}] = {self.pointer(i, rule)};" for k, rule in enumerate(window.places)]
 
 
-def _ring(unit: Unit, tensor: str) -> str:
-    """Where a function finds a ring: it is given the one of a tensor that has several."""
+def _tensor(unit: Unit, tensor: str) -> str:
+    """How a function names a tensor's placement: where there are several, it is a parameter."""
     number = f"t{unit.number[tensor]}"
     return number if len(unit.editions[tensor]) > 1 else f"&{number}"
 
@@ -108,12 +108,12 @@ def _ring(unit: Unit, tensor: str) -> str:
 def function(unit: Unit, stage: Stage, found: Constants) -> str:
     """`static void opN(int32_t y0, int32_t y1)` with everything that it needs above it.
 
-    It also takes a ring of each tensor that has several, in the order of `unit.moving`.
+    It also has a parameter for each tensor with several placements, in the order of `unit.moving`.
     """
     rows = _Rows(unit, stage, found)
     kernel = stage.kernel
-    output = _ring(unit, stage.node.output.name)
-    arguments = [f"&op{stage.index}_params", "x", f"sh_ring_row(arena, {output}, y)"]
+    output = _tensor(unit, stage.node.output.name)
+    arguments = [f"&op{stage.index}_params", "x", f"sh_tensor_row(arena, {output}, y)"]
     arguments += ["y"] if kernel.takes_row else []
     if kernel.scratch_bytes is not None:
         places = {s.op: s.address for s in unit.plan.scratch}
@@ -121,7 +121,11 @@ def function(unit: Unit, stage: Stage, found: Constants) -> str:
     loop = c.block(
         "for (int32_t y = y0; y < y1; y++)", [*rows.declare(), c.call(kernel.symbol(unit.name), arguments) + ";"]
     )
-    taken = ["int32_t y0", "int32_t y1", *(f"const sh_ring *t{unit.number[name]}" for name in unit.moving[stage.name])]
+    taken = [
+        "int32_t y0",
+        "int32_t y1",
+        *(f"const sh_tensor *t{unit.number[name]}" for name in unit.moving[stage.name]),
+    ]
     body = c.function(f"static void op{stage.index}({', '.join(taken)})", loop)
     parts = [remark(stage), params(stage, found), rows.table_text(), "", body]
     return "\n".join(part for part in parts if part is not None)
@@ -130,6 +134,6 @@ def function(unit: Unit, stage: Stage, found: Constants) -> str:
 def step(unit: Unit, stage: Stage, editions: Editions, y0: str, y1: str) -> str:
     """The statement that runs a step."""
     means = dict(editions)
-    ring = unit.ring_name(stage.node.output.name, means.get(stage.node.output.name, 0))
-    given = [f"&{unit.ring_name(name, means.get(name, 0))}" for name in unit.moving[stage.name]]
-    return c.call("STEP_AT" if given else "STEP", (str(stage.index), ring, y0, y1, *given)) + ";"
+    tensor = unit.placement_name(stage.node.output.name, means.get(stage.node.output.name, 0))
+    given = [f"&{unit.placement_name(name, means.get(name, 0))}" for name in unit.moving[stage.name]]
+    return c.call("STEP_AT" if given else "STEP", (str(stage.index), tensor, y0, y1, *given)) + ";"

@@ -34,7 +34,7 @@ def plan_json(unit: Unit, identity: str) -> Mapping[str, object]:
         if step.delivers:
             return {"input": 0, "rows": list(step.rows)}
         means = {"editions": dict(step.editions)} if step.editions else {}
-        return {"op": index[step.op], "rows": list(step.rows), "channels": list(step.channels), **means}
+        return {"op": index[step.op], "rows": list(step.rows), **means}
 
     return {
         "model": unit.name,
@@ -44,17 +44,16 @@ def plan_json(unit: Unit, identity: str) -> Mapping[str, object]:
         "outputs": _ends(unit, unit.graph.outputs),
         "ops": [{"name": s.name, "kernel": s.kernel.function, "output": s.node.output.name} for s in unit.stages],
         "steps": list(map(what, plan.steps)),
-        "rings": [
+        "placements": [
             {
                 "tensor": r.tensor,
                 "address": r.address,
                 "rows": r.rows,
-                "height": r.height,
                 "row_bytes": r.row_bytes,
                 **({"slots": list(r.slots)} if r.slots else {}),
                 **({"edition": r.edition} if r.edition else {}),
             }
-            for r in plan.rings
+            for r in plan.placements
         ],
         "scratch": [{"op": s.op, "address": s.address, "bytes": s.bytes} for s in plan.scratch],
     }

@@ -107,7 +107,7 @@ def definitions(unit: Unit) -> list[str]:
         "// Rows of this inference that have arrived.",
         "static int32_t arrived;",
         "",
-        c.function(f"void *{name}_next_row(void)", [f"return sh_ring_row(arena, &{ring}, arrived);"]),
+        c.function(f"void *{name}_next_row(void)", [f"return sh_tensor_row(arena, &{ring}, arrived);"]),
         "",
         c.function(f"void {name}_push_row(const void *row)", push),
         "",

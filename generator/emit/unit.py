@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from shoehorn_mcu.ir import Graph, TensorType
-from shoehorn_mcu.memory_plan import Plan, Ring
+from shoehorn_mcu.memory_plan import Placement, Plan
 from shoehorn_mcu.stage import Stage
 
 
@@ -27,25 +27,25 @@ class Unit:
         return self.name.upper()
 
     @cached_property
-    def editions(self) -> Mapping[str, Sequence[Ring]]:
-        """By tensor: its rings, one per edition."""
-        found: dict[str, list[Ring]] = {}
-        for ring in self.plan.rings:
+    def editions(self) -> Mapping[str, Sequence[Placement]]:
+        """By tensor: its placements, one per edition."""
+        found: dict[str, list[Placement]] = {}
+        for ring in self.plan.placements:
             found.setdefault(ring.tensor, []).append(ring)
         return found
 
     @cached_property
-    def rings(self) -> Mapping[str, Ring]:
+    def placements(self) -> Mapping[str, Placement]:
         """The first of them."""
-        return {tensor: rings[0] for tensor, rings in self.editions.items()}
+        return {tensor: placements[0] for tensor, placements in self.editions.items()}
 
     @cached_property
     def number(self) -> Mapping[str, int]:
         """Tensor -> its number in the C text (`t3`)."""
         return {tensor: i for i, tensor in enumerate(self.editions)}
 
-    def ring_name(self, tensor: str, edition: int) -> str:
-        """The ring's name in the C text: `t3`, or `t3_1` where there are several."""
+    def placement_name(self, tensor: str, edition: int) -> str:
+        """The placement's name in the C text: `t3`, or `t3_1` where there are several."""
         number = f"t{self.number[tensor]}"
         return number if len(self.editions[tensor]) == 1 else f"{number}_{edition}"
 

@@ -34,7 +34,6 @@ class Calls:
 
     steps: float = 0
     pointers: float = 0
-    wrapped: float = 0  # of these, to rows of a ring: a division
     slotted: float = 0  # of these, to rows that have places of their own: a table
     guarded: float = 0  # of these, to rows that may be padding: compared first
 

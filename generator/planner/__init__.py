@@ -1,4 +1,4 @@
-"""Steps, rings and addresses for a problem; knows bytes, rows and steps, not ops or C."""
+"""Steps and addresses for a problem; knows bytes, rows and steps, not ops or C."""
 
 from __future__ import annotations
 

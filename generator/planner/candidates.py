@@ -186,7 +186,7 @@ class Candidates:
     def _laid(self, layout: Layout, bound: int, composites: Sequence[Composite]) -> Plan:
         return Plan(
             steps=layout.steps,
-            rings=layout.rings,
+            placements=layout.placements,
             scratch=layout.scratch,
             arena_bytes=layout.arena_bytes,
             outcome=Outcome(

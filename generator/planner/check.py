@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from shoehorn_mcu.memory_plan import Plan, Ring, Scratch, Step
+from shoehorn_mcu.memory_plan import Placement, Plan, Scratch, Step
 from shoehorn_mcu.planner.problem import OpSpec, Problem, TensorSpec
 
 _NOTHING = -1
@@ -24,58 +24,88 @@ def check(problem: Problem, plan: Plan) -> list[str]:
 
 def _places(problem: Problem, plan: Plan) -> Iterator[str]:
     """Faults that need no replay: sizes, alignment, range, and places that are missing."""
-    rings: dict[str, list[Ring]] = {}
-    for ring in plan.rings:
-        rings.setdefault(ring.tensor, []).append(ring)
-    scratch = {s.op: s for s in plan.scratch}
-    ops = {op.name: op for op in problem.ops}
+    placements: dict[str, list[Placement]] = {}
+    for placement in plan.placements:
+        placements.setdefault(placement.tensor, []).append(placement)
+    ops = {op.name for op in problem.ops}
     if problem.capacity_bytes is not None and plan.arena_bytes > problem.capacity_bytes:
         yield f"the arena takes {plan.arena_bytes} bytes of {problem.capacity_bytes}"
+    for i, step in enumerate(plan.steps):
+        if step.op not in ops:
+            yield f"step {i}: no op is called '{step.op}'"
+        if step.cores < 1:
+            yield f"step {i} ({step.op}): runs on {step.cores} cores"
+        missing = [name for name, edition in step.editions if not 0 <= edition < len(placements.get(name, ()))]
+        yield from (f"step {i} ({step.op}): '{name}' has no placement of this edition" for name in missing)
+    places: tuple[Placement | Scratch, ...] = (*plan.placements, *plan.scratch)
+    for place in places:
+        yield from _range(place, plan.arenas)
+    for spec in problem.tensors:
+        own = placements.get(spec.name, [])
+        if not own:
+            yield f"tensor '{spec.name}' has no placement"
+        if [placement.edition for placement in own] != list(range(len(own))):
+            yield f"tensor '{spec.name}' has other editions than 0, 1, 2 and so on, in this order"
+        for placement in own:
+            yield from _placement(spec, placement, placements)
+    for name in dict.fromkeys((*problem.inputs, *problem.outputs)):
+        if any(placement.slots or placement.edition for placement in placements.get(name, ())):
+            yield f"'{name}': an input or an output must be whole, row after row in one place"
+    for name in problem.streamed:
+        yield from _deliveries(name, problem.by_name[name].rows, plan.steps)
+    yield from _scratch(problem, plan)
+
+
+def _range(place: Placement | Scratch, arenas: Mapping[str, int]) -> Iterator[str]:
+    """Whether every address is aligned and within the arena of its memory."""
+    name = f"'{place.tensor}'" if isinstance(place, Placement) else f"scratch of '{place.op}'"
+    addresses: tuple[int, ...] = (place.address,)
+    size = place.bytes
+    if isinstance(place, Placement) and place.slots:
+        addresses, size = place.slots, place.row_bytes
+    if place.memory not in arenas:
+        yield f"{name}: there is no arena in memory '{place.memory}'"
+        return
+    for at in dict.fromkeys(addresses):
+        if at % 4:
+            yield f"{name}: address {at} is not a multiple of 4"
+        if at < 0 or at + size > arenas[place.memory]:
+            yield f"{name}: bytes {at}..{at + size} leave the arena of {arenas[place.memory]}"
+
+
+def _placement(spec: TensorSpec, placement: Placement, placements: Mapping[str, Sequence[Placement]]) -> Iterator[str]:
+    """What is wrong with one placement of a tensor. A view and its root are whole and have one edition."""
+    if (placement.rows, placement.row_bytes) != (spec.rows, spec.row_bytes):
+        yield f"'{spec.name}': {placement.rows} rows of {placement.row_bytes} bytes do not suit it"
+    if placement.slots and (len(placement.slots) != spec.rows or spec.view_of is not None):
+        yield f"'{spec.name}': {len(placement.slots)} places for {spec.rows} rows, and none for a view"
+    if spec.view_of is not None:
+        root = placements.get(spec.view_of, ())
+        whole = len(root) == 1 and not root[0].slots and not placement.edition
+        same = [(p.memory, p.address, p.bytes) for p in root] == [
+            (placement.memory, placement.address, placement.bytes)
+        ]
+        if not whole or not same:
+            yield f"'{spec.name}' is not placed where '{spec.view_of}' is, whose bytes it shares"
+
+
+def _span(placement: Placement) -> tuple[str, int, int]:
+    """The bytes of a whole tensor."""
+    return placement.memory, placement.address, placement.bytes
+
+
+def _scratch(problem: Problem, plan: Plan) -> Iterator[str]:
+    """Whether each op has one scratch, large enough for all cores of any of its steps."""
+    scratch = {s.op: s for s in plan.scratch}
     if len(scratch) != len(plan.scratch):
         yield "a scratch has two places"
-    yield from (f"step {i}: no op is called '{s.op}'" for i, s in enumerate(plan.steps) if s.op not in ops)
-    places: tuple[Ring | Scratch, ...] = (*plan.rings, *plan.scratch)
-    for place in places:
-        name = f"ring '{place.tensor}'" if isinstance(place, Ring) else f"scratch of '{place.op}'"
-        if place.address % 4:
-            yield f"{name}: address {place.address} is not a multiple of 4"
-        if isinstance(place, Ring) and place.slots:
-            continue
-        if place.address < 0 or place.address + place.bytes > plan.arena_bytes:
-            yield f"{name}: bytes {place.address}..{place.address + place.bytes} leave the arena of {plan.arena_bytes}"
-    for spec in problem.tensors:
-        if spec.name not in rings:
-            yield f"tensor '{spec.name}' has no ring"
-        if [ring.edition for ring in rings.get(spec.name, ())] != list(range(len(rings.get(spec.name, ())))):
-            yield f"tensor '{spec.name}' has rings of other editions than 0, 1, 2 and so on, in this order"
-        for ring in rings.get(spec.name, ()):
-            yield from _ring(spec, ring, rings, plan.arena_bytes)
-    for i, step in enumerate(plan.steps):
-        missing = [name for name, edition in step.editions if not 0 <= edition < len(rings.get(name, ()))]
-        yield from (f"step {i} ({step.op}): '{name}' has no ring of the edition it means" for name in missing)
-    for name in dict.fromkeys((*problem.inputs, *problem.outputs)):
-        if any(ring.slots or ring.rows != ring.height or ring.edition for ring in rings.get(name, ())):
-            yield f"ring '{name}': an input or an output must be whole, row after row in one place"
-    for name in problem.streamed:
-        yield from _deliveries(name, rings[name][0].height if name in rings else 0, plan.steps)
+    cores: dict[str, int] = {}
+    for step in plan.steps:
+        cores[step.op] = max(step.cores, cores.get(step.op, 1))
     for op in problem.ops:
-        if op.scratch_bytes and (op.name not in scratch or scratch[op.name].bytes < op.scratch_bytes):
-            yield f"op '{op.name}' lacks its {op.scratch_bytes} bytes of scratch"
-
-
-def _ring(spec: TensorSpec, ring: Ring, rings: Mapping[str, Sequence[Ring]], arena_bytes: int) -> Iterator[str]:
-    """What is wrong with one ring of a tensor. A view has no slots and no editions, and neither has its root."""
-    if ring.slots and (len(ring.slots) != spec.rows or spec.view_of is not None):
-        yield f"ring '{spec.name}': {len(ring.slots)} places for {spec.rows} rows, and none for a view"
-    elif any(at % 4 or at < 0 or at + ring.row_bytes > arena_bytes for at in ring.slots):
-        yield f"ring '{spec.name}': a row lies at no multiple of 4, or leaves the arena of {arena_bytes}"
-    elif (ring.height, ring.row_bytes) != (spec.rows, spec.row_bytes) or not 1 <= ring.rows <= ring.height:
-        yield f"ring '{spec.name}': {ring.rows} of {ring.height} rows of {ring.row_bytes} bytes do not suit it"
-    elif spec.view_of is not None:
-        base = rings.get(spec.view_of, ())
-        whole = len(base) == 1 and base[0].rows == base[0].height and not base[0].slots
-        if not whole or ring.edition or (base[0].address, base[0].bytes) != (ring.address, ring.bytes):
-            yield f"ring '{spec.name}' does not lie where '{spec.view_of}' lies, whose bytes it shares"
+        needed = op.scratch_bytes * cores.get(op.name, 1)
+        if needed and (op.name not in scratch or scratch[op.name].bytes < needed):
+            yield f"op '{op.name}' lacks its {needed} bytes of scratch"
 
 
 def _deliveries(name: str, height: int, steps: Sequence[Step]) -> Iterator[str]:
@@ -88,20 +118,21 @@ def _deliveries(name: str, height: int, steps: Sequence[Step]) -> Iterator[str]:
 
 
 class _Replay:
-    """The arena as tags. A row is written and then read back at each use, where the step at hand says that it lies.
+    """The arenas as tags. A row is written and read back at each use, at the address that the step at hand gives.
 
     A tag says which byte of which row it is, not which time the row was computed: each time it is the same bytes.
     """
 
     def __init__(self, problem: Problem, plan: Plan) -> None:
-        self._problem = problem
-        self._plan = plan
-        self._rings = {(ring.tensor, ring.edition): ring for ring in plan.rings}
+        self._problem, self._plan = problem, plan
+        self._placements = {(p.tensor, p.edition): p for p in plan.placements}
         self._editions: dict[str, int] = {}  # of the step at hand
         self._scratch = {s.op: s for s in plan.scratch}
         self._ops = {op.name: op for op in problem.ops}
-        self._arena: NDArray[np.int64] = np.full(plan.arena_bytes, _NOTHING, np.int64)
-        self._count = np.arange(max((r.row_bytes for r in plan.rings), default=0), dtype=np.int64)
+        self._arenas: dict[str, NDArray[np.int64]] = {
+            memory: np.full(size, _NOTHING, np.int64) for memory, size in plan.arenas.items()
+        }
+        self._count = np.arange(max((p.row_bytes for p in plan.placements), default=0), dtype=np.int64)
         owners = {t.name: t.view_of for t in problem.tensors}
         numbers = {t.name: i for i, t in enumerate(problem.tensors)}
         self._number: dict[str, int] = {}
@@ -114,21 +145,13 @@ class _Replay:
 
     def run(self) -> list[str]:
         for name in self._problem.inputs:
-            for y in range(self._ring(name).height):
+            for y in range(self._problem.by_name[name].rows):
                 self._write(name, y)
         for name in self._problem.inputs:
             self._read_all("before the first step", name)
         for i, step in enumerate(self._plan.steps):
-            op = self._ops[step.op]
             self._editions = dict(step.editions)
-            if step.channels != (0, op.channels):
-                self._faults.append(f"step {i} ({op.name}): channels {step.channels} are not the whole row")
-            y0, y1 = step.rows
-            if not 0 <= y0 < y1 <= self._ring(op.writes).height:
-                self._faults.append(f"step {i} ({op.name}): rows {y0}..{y1} are outside '{op.writes}'")
-                continue
-            for y in range(y0, y1):
-                self._row(f"step {i} ({op.name}, row {y})", op, y)
+            self._step(i, step)
             if len(self._faults) >= _MOST_FAULTS:
                 return self._faults
         self._editions = {}
@@ -136,21 +159,36 @@ class _Replay:
             self._read_all("after the last step", name)
         return self._faults
 
-    def _ring(self, name: str) -> Ring:
-        return self._rings[name, self._editions.get(name, 0)]
+    def _step(self, number: int, step: Step) -> None:
+        """One core computes row after row; several may compute all rows of the step at one time."""
+        op = self._ops[step.op]
+        y0, y1 = step.rows
+        if not 0 <= y0 < y1 <= self._problem.by_name[op.writes].rows:
+            self._faults.append(f"step {number} ({op.name}): rows {y0}..{y1} are outside '{op.writes}'")
+        elif step.cores > 1:
+            self._rows(f"step {number} ({op.name}, rows {y0}..{y1})", op, range(y0, y1), alone=False)
+        else:
+            for y in range(y0, y1):
+                self._rows(f"step {number} ({op.name}, row {y})", op, range(y, y + 1), alone=True)
 
-    def _row(self, where: str, op: OpSpec, y: int) -> None:
-        """One kernel call: everything that it writes is written before its reads are looked at."""
+    def _rows(self, where: str, op: OpSpec, rows: range, alone: bool) -> None:
+        """Kernel calls at one time: everything that they write is written before their reads are looked at.
+
+        Only a row computed `alone` may overwrite one that it reads.
+        """
         scratch = self._scratch.get(op.name)
         if scratch is not None:
             self._bytes(scratch)[:] = _SCRATCH
-        over = self._overwritten(op, y)
+        over = self._overwritten(op, rows[0]) if alone else None
         if over is not None:
-            self._read(where, over, y)
-        self._write(op.writes, y)
+            self._read(where, over, rows[0])
+        for y in rows:
+            self._write(op.writes, y)
+        for y in rows if not alone else ():
+            self._read(where, op.writes, y)  # no core writes over the row of another
         for read in op.reads:
-            for row in read.rows[y]:
-                if (read.tensor, row) != (over, y):
+            for row in dict.fromkeys(row for y in rows for row in read.rows[y]):
+                if (read.tensor, row) != (over, rows[0]):
                     self._read(where, read.tensor, row)
         if scratch is not None and (self._bytes(scratch) != _SCRATCH).any():
             self._faults.append(f"{where}: writes '{op.writes}' over its own scratch")
@@ -162,38 +200,40 @@ class _Replay:
         """
         name = op.in_place
         reads = [row for read in op.reads if read.tensor == name for row in read.rows[y]]
-        if name is None or reads != [y] or self._at(name, y) != self._at(op.writes, y):
+        if name is None or reads != [y] or self._place(name, y) != self._place(op.writes, y):
             return None
         return name
 
-    def _at(self, name: str, y: int) -> int:
-        ring = self._ring(name)
-        return ring.slots[y] if ring.slots else ring.address + (y % ring.rows) * ring.row_bytes
+    def _place(self, name: str, y: int) -> tuple[str, int]:
+        """The memory and the address of row y."""
+        placement = self._placements[name, self._editions.get(name, 0)]
+        at = placement.slots[y] if placement.slots else placement.address + y * placement.row_bytes
+        return placement.memory, at
 
     def _bytes(self, scratch: Scratch) -> NDArray[np.int64]:
-        return self._arena[scratch.address : scratch.address + scratch.bytes]
+        return self._arenas[scratch.memory][scratch.address : scratch.address + scratch.bytes]
 
     def _slot(self, name: str, y: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The tags at row y's place, and what they have to be."""
-        ring = self._ring(name)
-        at = self._at(name, y)
-        tag = (self._number[name] << _SHIFT) + y * ring.row_bytes
-        return self._arena[at : at + ring.row_bytes], self._count[: ring.row_bytes] + tag
+        """The tags at row y's place, and the tags that belong there."""
+        memory, at = self._place(name, y)
+        size = self._problem.by_name[name].row_bytes
+        tag = (self._number[name] << _SHIFT) + y * size
+        return self._arenas[memory][at : at + size], self._count[:size] + tag
 
     def _write(self, name: str, y: int) -> None:
         place, tags = self._slot(name, y)
         place[:] = tags
 
     def _read_all(self, where: str, name: str) -> None:
-        for y in range(self._ring(name).height):
+        for y in range(self._problem.by_name[name].rows):
             self._read(where, name, y)
 
     def _read(self, where: str, name: str, y: int) -> None:
         place, tags = self._slot(name, y)
         wrong = place != tags
         if wrong.any() and len(self._faults) < _MOST_FAULTS:
-            found = self._say(int(place[int(wrong.argmax())]))
-            self._faults.append(f"{where}: row {y} of '{name}' is read, but {found} lies there")
+            held = self._say(int(place[int(wrong.argmax())]))
+            self._faults.append(f"{where}: row {y} of '{name}' is read, but its bytes hold {held}")
 
     def _say(self, tag: int) -> str:
         if tag < 0:

@@ -43,7 +43,6 @@ class OpSpec:
     name: str
     reads: tuple[Read, ...]
     writes: str
-    channels: int  # of the output
     scratch_bytes: int = 0
     row_cost: int = 1  # predicted instructions of one row
     row_macs: int = 0  # multiply-accumulates of one row

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
-from shoehorn_mcu.memory_plan import Outcome, Plan, Ring, Scratch, Status, Step
+from shoehorn_mcu.memory_plan import Outcome, Placement, Plan, Scratch, Status, Step
 from shoehorn_mcu.planner.problem import ALIGNMENT, Problem
 
 _WORK = 4_000_000  # pairs of blocks compared at most by the search over orders; about two seconds
@@ -125,9 +125,9 @@ def solve(problem: Problem) -> Plan:
     scratch = {b.name: at for b, at in placed.items() if b.scratch}
     specs = problem.by_name
     return Plan(
-        steps=tuple(Step(op.name, (0, specs[op.writes].rows), (0, op.channels)) for op in problem.ops),
-        rings=tuple(
-            Ring(t.name, tensors[problem.root(t.name)], t.rows, t.rows, t.row_bytes)
+        steps=tuple(Step(op.name, (0, specs[op.writes].rows)) for op in problem.ops),
+        placements=tuple(
+            Placement(t.name, tensors[problem.root(t.name)], t.rows, t.row_bytes)
             for t in problem.tensors
             if problem.root(t.name) in tensors
         ),

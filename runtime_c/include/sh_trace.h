@@ -5,12 +5,12 @@
 
 #include <stdint.h>
 
-#include "sh_ring.h"
+#include "sh_tensor.h"
 
 // Before a step of op number `op` (order of plan.json).
 void sh_trace_begin(int32_t op);
 
-// After the step: rows [y0, y1) of `ring` have just been written in `arena`.
-void sh_trace_end(int32_t op, uint8_t *arena, const sh_ring *ring, int32_t y0, int32_t y1);
+// After the step: rows [y0, y1) of `tensor` have just been written in `arena`.
+void sh_trace_end(int32_t op, uint8_t *arena, const sh_tensor *tensor, int32_t y0, int32_t y1);
 
 #endif

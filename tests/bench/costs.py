@@ -128,7 +128,7 @@ def measure(graph: Graph, board: targets.Board, goal: Goal, folder: Path) -> Fou
     (vector,) = vectors.random(opened.folder, host_plan.inputs, 1, 0)
     with emulate(opened) as machine, Link(Port(machine.url)) as link:
         timing = bench(link, host_plan, vector, INSTRUCTIONS, 1, lambda _: None)
-    rings = {ring.tensor: ring for ring in plan.rings}
+    rings = {ring.tensor: ring for ring in plan.placements}
     rows, steps = rows_and_steps(plan)
     ops = [
         {

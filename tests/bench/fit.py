@@ -50,7 +50,7 @@ def not_negative(a: Floats, b: Floats) -> Floats:
     return x
 
 
-BY_PLAN = ("steps", "wrapped", "slotted")
+BY_PLAN = ("steps", "slotted")
 """What a plan changes for an op whose rows stay the same: fitted to the differences between plans."""
 
 

@@ -1,6 +1,6 @@
 // A model for tests, in the shape of a generated library: two ops in three steps. The first one
 // overwrites the input, so a second inference without loading gives other results. It may be fed
-// whole, or row by row; then the rows to come lie in a ring of two.
+// whole, or row by row; then there are places for two rows to come.
 #define _GNU_SOURCE
 #include "toy.h"
 
@@ -12,8 +12,8 @@
 static int8_t rows[TOY_ROWS * TOY_ROW_BYTES];
 static int8_t output[TOY_OUTPUTS];
 
-static const sh_ring hidden = {.rows = TOY_ROWS, .height = TOY_ROWS, .row_bytes = TOY_ROW_BYTES};
-static const sh_ring result = {.rows = 1, .height = 1, .row_bytes = TOY_OUTPUTS};
+static const sh_tensor hidden = {.rows = TOY_ROWS, .row_bytes = TOY_ROW_BYTES};
+static const sh_tensor result = {.rows = 1, .row_bytes = TOY_OUTPUTS};
 
 int8_t *toy_input(void)
 {

@@ -30,7 +30,7 @@ def as_data(unit: Unit, seen: Picture) -> Mapping[str, object]:
 
 def _block(unit: Unit, cascade: Cascade, index: Mapping[str, int]) -> Sequence[object]:
     """[name, chunks, rows of a band, bands, ops]: the last of the ops ends a band."""
-    height = unit.rings[unit.stages[index[cascade.ops[-1]]].node.output.name].height
+    height = unit.placements[unit.stages[index[cascade.ops[-1]]].node.output.name].rows
     ops = [index[name] for name in cascade.ops]
     return [cascade.block, cascade.chunks, min(cascade.band, height), -(-height // cascade.band), ops]
 

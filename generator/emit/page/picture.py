@@ -82,12 +82,12 @@ class _Replay:
         if self._unit.streamed:
             writer[self._unit.streamed] = len(self._unit.stages)
         found = []
-        for name, ring in self._unit.rings.items():
+        for name, ring in self._unit.placements.items():
             if name in self._views:
                 continue
             kind = "input" if name in inputs else "output" if name in outputs else "tensor"
             type_ = str(self._unit.type(name))
-            found.append(Owner(name, kind, type_, ring.height, ring.row_bytes, writer.get(name, -1)))
+            found.append(Owner(name, kind, type_, ring.rows, ring.row_bytes, writer.get(name, -1)))
         for op, scratch in self._scratch.items():
             found.append(Owner(f"scratch of {op}", "scratch", "", 1, scratch.bytes, self._stages[op].index))
         return found
@@ -95,7 +95,7 @@ class _Replay:
     def _rows_of_root(self, tensor: str, rows: Sequence[int | None]) -> list[Key]:
         """The rows of a view's root that hold the bytes of these rows of the view."""
         root = self._root(tensor)
-        size, whole = self._unit.rings[tensor].row_bytes, self._unit.rings[root].row_bytes
+        size, whole = self._unit.placements[tensor].row_bytes, self._unit.placements[root].row_bytes
         seen = [row for row in rows if row is not None]
         if size == whole:
             return [(root, row) for row in seen]
@@ -147,7 +147,7 @@ class _Replay:
     def keep(self, tensor: str, last: int) -> None:
         """The rows of an output live to the end."""
         root = self._root(tensor)
-        for row in range(self._unit.rings[root].height):
+        for row in range(self._unit.placements[root].rows):
             self._open[root, row].last = last
 
 
@@ -155,7 +155,7 @@ def picture(unit: Unit) -> Picture:
     """Every rectangle of the unit's plan, in order of birth."""
     replay = _Replay(unit)
     for name in () if unit.streamed else unit.graph.inputs:
-        for row in range(unit.rings[name].height):
+        for row in range(unit.placements[name].rows):
             replay.write(name, row, 0)
     time = 0
     for step in unit.plan.steps:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
-from shoehorn_mcu.memory_plan import Ring, Scratch, Step
+from shoehorn_mcu.memory_plan import Placement, Scratch, Step
 from shoehorn_mcu.planner.problem import ALIGNMENT, Block, Cut, OpSpec, Problem, Read, TensorSpec
 
 _SCRATCH = ""  # the part that holds it; no tensor has this name
@@ -214,7 +214,6 @@ class Composite:
             name=f"{self.block.name}/{self.cut.chunks}x{self.band}",
             reads=self.pattern.reads,
             writes=last.writes,
-            channels=last.channels,
             scratch_bytes=self.frame_bytes,
         )
 
@@ -226,22 +225,22 @@ class Composite:
             if i < len(inner) and inner[i] == (inner[i - 1][0], inner[i - 1][1] + 1):
                 continue
             op = self.cut.ops[inner[start][0]]
-            yield Step(op.name, (inner[start][1], inner[i - 1][1] + 1), (0, op.channels))
+            yield Step(op.name, (inner[start][1], inner[i - 1][1] + 1))
             start = i
 
-    def rings(self, bases: Mapping[str, int]) -> Iterator[Ring]:
-        """The rings of the inner tensors, where what is needed lies at `bases`."""
+    def placements(self, bases: Mapping[str, int]) -> Iterator[Placement]:
+        """The placements of the inner tensors, for parts at `bases`."""
         for name in self._slots:
             spec, part = self._inner[name], self._part_of[name]
             slots = [bases.get(f"{part}\n{cell}", -1) for cell in self._cells[part]]
             used = [at for at in slots if at >= 0] or [0]
             slots = [at if at >= 0 else used[0] for at in slots]  # rows that nobody needs
             scattered = tuple(slots) if spec.rows > 1 else ()
-            yield Ring(name, slots[0], len(set(slots)), spec.rows, spec.row_bytes, scattered)
+            yield Placement(name, slots[0], spec.rows, spec.row_bytes, scattered)
         for view in self._views:
             assert view.view_of is not None
             part = self._part_of[view.view_of]
-            yield Ring(view.name, bases[f"{part}\n0"], view.rows, view.rows, view.row_bytes)
+            yield Placement(view.name, bases[f"{part}\n0"], view.rows, view.row_bytes)
 
     def scratch(self, bases: Mapping[str, int]) -> Iterator[Scratch]:
         """The scratch of the inner ops: one place for all of them."""

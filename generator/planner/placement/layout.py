@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import accumulate
 
-from shoehorn_mcu.memory_plan import Editions, Ring, Scratch, Step
+from shoehorn_mcu.memory_plan import Editions, Placement, Scratch, Step
 from shoehorn_mcu.planner.blocks.cascade import Composite
 from shoehorn_mcu.planner.order.flow import Event, Flow, rigid
 from shoehorn_mcu.planner.placement.bundles import Profile, profile
@@ -55,10 +55,9 @@ class Layout:
     """Steps, and an address for everything."""
 
     steps: tuple[Step, ...]
-    rings: tuple[Ring, ...]
+    placements: tuple[Placement, ...]
     scratch: tuple[Scratch, ...]
     arena_bytes: int
-    load_bytes: int  # most bytes alive at one time in this order
 
 
 def _copies(flow: Flow, events: Sequence[Event]) -> _Copies:
@@ -153,7 +152,7 @@ class _Layout:
         elif flow.scratch[event.op]:
             yield "", flow.scratch[event.op]
 
-    def rings(self, bases: Mapping[str, int], steps: Sequence[range]) -> tuple[list[Ring], list[Editions]]:
+    def placements(self, bases: Mapping[str, int], steps: Sequence[range]) -> tuple[list[Placement], list[Editions]]:
         """Where each tensor lies; a view lies where its root does. And which edition of a tensor each step means."""
         problem = self._flow.problem
         addresses = {
@@ -166,25 +165,24 @@ class _Layout:
         for spec in problem.tensors:
             root = problem.root(spec.name)
             if root in self._stiff and any(self._copies.get(root, ())):
-                found.append(Ring(spec.name, bases[root], spec.rows, spec.rows, spec.row_bytes))
+                found.append(Placement(spec.name, bases[root], spec.rows, spec.row_bytes))
             for edition, slots in enumerate(tables.get(root, ())):
-                rows = len(set(slots))
-                found.append(Ring(spec.name, slots[0], rows, spec.rows, spec.row_bytes, slots, edition))
+                found.append(Placement(spec.name, slots[0], spec.rows, spec.row_bytes, slots, edition))
         return found, chosen
 
 
 def _placed(
     flow: Flow, events: Sequence[Event], composites: Sequence[Composite], enough: int | None
-) -> tuple[_Layout, int, Mapping[str, int], int]:
-    """Bundles, their arena and bases, and the load: with as many rows in place of others as does good."""
-    best: tuple[_Layout, int, Mapping[str, int], int] | None = None
+) -> tuple[_Layout, int, Mapping[str, int]]:
+    """Bundles, their arena and bases, with as many rows in place of others as lowers the arena."""
+    best: tuple[_Layout, int, Mapping[str, int]] | None = None
     for share in Share if any(tap is not None for tap in flow.in_place) else (Share.NONE,):
         made = _Layout(flow, events, composites, share)
         least = load(made.bundles)
         if best is None or least < best[1]:
             arena_bytes, bases = place(made.bundles, max(least, enough or 0), patient=enough is None)
             if best is None or arena_bytes < best[1]:
-                best = made, arena_bytes, bases, least
+                best = made, arena_bytes, bases
         if enough is not None and best[1] <= enough:
             break
     assert best is not None
@@ -198,10 +196,10 @@ def lay_out(
 
     As low as can be, or, with less patience, within `enough` bytes.
     """
-    made, arena_bytes, bases, least = _placed(flow, events, composites, enough)
+    made, arena_bytes, bases = _placed(flow, events, composites, enough)
     used = dict.fromkeys(e.op - flow.count for e in events if e.op >= flow.count)
     parts = list(_parts(events))
-    rings, chosen = made.rings(bases, parts)
+    placements, chosen = made.placements(bases, parts)
     scratch = []
     for op, spec in enumerate(flow.problem.ops):
         if spec.scratch_bytes and f"\n{op}\n" in bases:
@@ -209,14 +207,14 @@ def lay_out(
     for i in used:
         start = f"\n{flow.count + i}\n"
         places = {name.removeprefix(start): base for name, base in bases.items() if name.startswith(start)}
-        rings += composites[i].rings(places)
+        placements += composites[i].placements(places)
         scratch += composites[i].scratch(places)
     steps = [
         replace(step, editions=edition)
         for part, edition in zip(parts, chosen, strict=True)
         for step in _steps(flow, events[part.start : part.stop], composites)
     ]
-    return Layout(tuple(steps), tuple(rings), tuple(scratch), arena_bytes, least)
+    return Layout(tuple(steps), tuple(placements), tuple(scratch), arena_bytes)
 
 
 def _parts(events: Sequence[Event]) -> Iterator[range]:
@@ -233,7 +231,7 @@ def _steps(flow: Flow, events: Sequence[Event], composites: Sequence[Composite])
     first, last = events[0], events[-1]
     if first.op < flow.count:
         op = flow.problem.ops[first.op]
-        yield Step(op.name, (first.row, last.row + last.rows), (0, op.channels))
+        yield Step(op.name, (first.row, last.row + last.rows))
     else:
         for event in events:
             yield from composites[first.op - flow.count].steps(event.row)

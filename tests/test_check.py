@@ -1,0 +1,143 @@
+"""The independent check of plans: cores, memories, scratch, rows in place and views, each with its fault planted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from row_problems import same
+
+from shoehorn_mcu.memory_plan import Outcome, Placement, Plan, Scratch, Status, Step
+from shoehorn_mcu.planner import OpSpec, Problem, Read, TensorSpec, check
+
+ROWS = 4
+_OUTCOME = Outcome(Status.FEASIBLE, 0, 0, 0, 0.0)
+
+
+def change(scratch_bytes: int = 0, in_place: str | None = None, reads: int = 1) -> Problem:
+    """Four rows of 8 bytes: `a` is made of `x`, changed to `b` (each row reads its own one), and copied to `y`."""
+    read = Read("a", tuple((y,) for y in range(ROWS)))
+    names = ("x", "a", "b", "y")
+    ops = (
+        OpSpec("make", (same("x", ROWS),), "a"),
+        OpSpec("change", (read,) * reads, "b", scratch_bytes, in_place=in_place),
+        OpSpec("copy", (same("b", ROWS),), "y"),
+    )
+    return Problem(tuple(TensorSpec(name, ROWS, 8) for name in names), ops, ("x",), ("y",))
+
+
+def plan_of(b: int, scratch: tuple[Scratch, ...] = (), cores: int = 1) -> Plan:
+    """Whole tensors: `x` and then `y` at 0, `a` at 32, `b` at this address."""
+    at = {"x": 0, "a": 32, "b": b, "y": 0}
+    steps = (Step("make", (0, ROWS)), Step("change", (0, ROWS), (), cores), Step("copy", (0, ROWS)))
+    return Plan(steps, tuple(Placement(name, at[name], ROWS, 8) for name in at), scratch, 160, _OUTCOME)
+
+
+def test_a_row_may_overwrite_the_one_that_it_reads_once_and_not_one_that_it_reads_twice():
+    assert check(change(in_place="a"), plan_of(b=32)) == []
+    assert any("is read" in fault for fault in check(change(), plan_of(b=32)))
+    assert any("is read" in fault for fault in check(change(in_place="a", reads=2), plan_of(b=32)))
+
+
+@pytest.mark.parametrize("at", [64, 72, 88])
+def test_an_op_that_writes_over_its_own_scratch_is_reported(at: int):
+    faults = check(change(scratch_bytes=8), plan_of(b=64, scratch=(Scratch("change", at, 8),)))
+
+    assert any("writes 'b' over its own scratch" in fault for fault in faults)
+    assert check(change(scratch_bytes=8), plan_of(b=64, scratch=(Scratch("change", 96, 8),))) == []
+
+
+@pytest.mark.parametrize("cores", [2, 4])
+def test_on_several_cores_all_rows_are_written_before_any_read_is_released(cores: int):
+    """Row y of `b` is written over row y - 1 of `a`, which one core after the other no longer needs."""
+    assert check(change(), plan_of(b=24)) == []
+    assert any("is read" in fault for fault in check(change(), plan_of(b=24, cores=cores)))
+    assert check(change(), plan_of(b=64, cores=cores)) == []
+
+
+def test_on_several_cores_no_row_may_overwrite_one_that_it_reads():
+    assert any("is read" in fault for fault in check(change(in_place="a"), plan_of(b=32, cores=2)))
+
+
+def test_on_several_cores_rows_of_one_step_have_places_of_their_own():
+    """Each row of `b` is copied at once, so that one place is enough for one core."""
+    one = plan_of(b=64)
+    (make, changed, copied) = one.steps
+    by_turns = [replace(step, rows=(y, y + 1)) for y in range(ROWS) for step in (changed, copied)]
+    shared = tuple(replace(p, slots=(64,) * ROWS) if p.tensor == "b" else p for p in one.placements)
+    pairs = [replace(step, rows=(y, y + 2)) for y in (0, 2) for step in (changed, copied)]
+    together = tuple(replace(step, cores=2) for step in pairs)
+
+    assert check(change(), replace(one, steps=(make, *by_turns), placements=shared)) == []
+    assert check(change(), replace(one, steps=(make, *together))) == []
+    assert check(change(), replace(one, steps=(make, *together), placements=shared)) != []
+
+
+def test_every_core_of_a_step_has_scratch_of_its_own():
+    def faults(size: int, cores: int) -> list[str]:
+        return check(change(scratch_bytes=8), plan_of(b=64, scratch=(Scratch("change", 96, size),), cores=cores))
+
+    assert faults(8, 1) == faults(16, 2) == []
+    assert any("lacks its 16 bytes of scratch" in fault for fault in faults(8, 2))
+    assert any("runs on 0 cores" in fault for fault in faults(8, 0))
+
+
+def in_memories(**memory: str) -> Plan:
+    """The plan with tensors in other memories: each at address 0 there."""
+    plan = plan_of(b=64)
+    placements = [replace(p, address=0, memory=memory[p.tensor]) if p.tensor in memory else p for p in plan.placements]
+    return replace(plan, placements=tuple(placements), other_arenas=(("tcm", 32), ("far", 24)))
+
+
+def test_equal_addresses_in_two_memories_are_two_places():
+    assert check(change(), in_memories(a="tcm")) == []
+    assert in_memories().arenas == {"sram": 160, "tcm": 32, "far": 24}
+
+
+@pytest.mark.parametrize(
+    ("plan", "word"),
+    [
+        (in_memories(a="far"), "'a': bytes 0..32 leave the arena of 24"),
+        (in_memories(a="flash"), "'a': there is no arena in memory 'flash'"),
+        (in_memories(a="tcm", b="tcm"), "is read"),
+    ],
+)
+def test_a_place_outside_of_its_memory_and_two_tensors_in_one_place_are_reported(plan: Plan, word: str):
+    assert any(word in fault for fault in check(change(), plan))
+
+
+def viewed() -> tuple[Problem, Plan]:
+    """`flat` shows `a` as one row."""
+    tensors = (
+        TensorSpec("x", ROWS, 8),
+        TensorSpec("a", ROWS, 8),
+        TensorSpec("flat", 1, 32, view_of="a"),
+        TensorSpec("y", 1, 8),
+    )
+    ops = (OpSpec("make", (same("x", ROWS),), "a"), OpSpec("end", (Read("flat", ((0,),)),), "y"))
+    placements = (
+        Placement("x", 0, ROWS, 8),
+        Placement("a", 32, ROWS, 8),
+        Placement("flat", 32, 1, 32),
+        Placement("y", 64, 1, 8),
+    )
+    plan = Plan((Step("make", (0, ROWS)), Step("end", (0, 1))), placements, (), 72, _OUTCOME)
+    return Problem(tensors, ops, ("x",), ("y",)), plan
+
+
+def test_the_tensor_of_a_view_must_be_whole_and_in_its_memory():
+    problem, plan = viewed()
+    x, a, flat, y = plan.placements
+    moved = replace(plan, other_arenas=(("tcm", 72),))
+
+    assert check(problem, plan) == []
+    assert any("is not placed where" in f for f in check(problem, replace(plan, placements=(x, in_slots(a), flat, y))))
+    assert any("none for a view" in f for f in check(problem, replace(plan, placements=(x, a, in_slots(flat), y))))
+    away = replace(a, memory="tcm")
+    assert any("is not placed where" in f for f in check(problem, replace(moved, placements=(x, away, flat, y))))
+    assert check(problem, replace(moved, placements=(x, away, replace(flat, memory="tcm"), y))) == []
+
+
+def in_slots(placement: Placement) -> Placement:
+    """The same addresses, as a table."""
+    return replace(placement, slots=tuple(placement.at(y) for y in range(placement.rows)))
