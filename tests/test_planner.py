@@ -116,7 +116,7 @@ def test_the_check_sees_addresses_that_are_unaligned_or_outside(by: int, word: s
 @pytest.mark.parametrize(("slots", "clean"), [(6, True), (4, True), (3, True), (2, False), (1, False)])
 def test_the_check_sees_fewer_places_than_the_window_has_rows(slots: int, clean: bool):
     plan = _interleaved()
-    first = plan.placement("a").address
+    first = plan.arena_bytes  # beyond all else
     placements = tuple(
         replace(p, slots=tuple(first + 36 * (y % slots) for y in range(6))) if p.tensor == "a" else p
         for p in plan.placements
