@@ -92,7 +92,7 @@ def _step(unit: Unit, kinds: Sequence[Kind]) -> str:
 def definitions(unit: Unit) -> list[str]:
     """The steps as a table, and the functions of the interface."""
     kinds, steps, starts = _schedule(unit)
-    name, ring = unit.name, f"t{unit.number[_input(unit)]}"
+    name, tensor = unit.name, f"t{unit.number[_input(unit)]}"
     body = ["step(steps[i][0], steps[i][1], steps[i][2]);"]
     loop = c.block("for (uint32_t i = starts[arrived]; i < starts[arrived + 1]; i++)", body)
     push = [
@@ -107,7 +107,7 @@ def definitions(unit: Unit) -> list[str]:
         "// Rows of this inference that have arrived.",
         "static int32_t arrived;",
         "",
-        c.function(f"void *{name}_next_row(void)", [f"return sh_tensor_row(arena, &{ring}, arrived);"]),
+        c.function(f"void *{name}_next_row(void)", [f"return sh_tensor_row(arena, &{tensor}, arrived);"]),
         "",
         c.function(f"void {name}_push_row(const void *row)", push),
         "",

@@ -30,8 +30,8 @@ class Unit:
     def editions(self) -> Mapping[str, Sequence[Placement]]:
         """By tensor: its placements, one per edition."""
         found: dict[str, list[Placement]] = {}
-        for ring in self.plan.placements:
-            found.setdefault(ring.tensor, []).append(ring)
+        for placement in self.plan.placements:
+            found.setdefault(placement.tensor, []).append(placement)
         return found
 
     @cached_property

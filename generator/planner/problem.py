@@ -7,7 +7,7 @@ from functools import cached_property
 
 from shoehorn_mcu.memory_plan import DELIVERY
 
-ALIGNMENT = 4  # bytes; every ring and every scratch starts at a multiple
+ALIGNMENT = 4  # bytes; every tensor, row with an address of its own and scratch starts at a multiple
 
 
 @dataclass(frozen=True)

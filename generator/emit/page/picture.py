@@ -82,12 +82,12 @@ class _Replay:
         if self._unit.streamed:
             writer[self._unit.streamed] = len(self._unit.stages)
         found = []
-        for name, ring in self._unit.placements.items():
+        for name, placed in self._unit.placements.items():
             if name in self._views:
                 continue
             kind = "input" if name in inputs else "output" if name in outputs else "tensor"
             type_ = str(self._unit.type(name))
-            found.append(Owner(name, kind, type_, ring.rows, ring.row_bytes, writer.get(name, -1)))
+            found.append(Owner(name, kind, type_, placed.rows, placed.row_bytes, writer.get(name, -1)))
         for op, scratch in self._scratch.items():
             found.append(Owner(f"scratch of {op}", "scratch", "", 1, scratch.bytes, self._stages[op].index))
         return found
