@@ -1,6 +1,6 @@
 """The reference runtime: a written folder's graph run op by op, every tensor whole, with the portable kernels.
 
-It knows nothing of plans, addresses and boards, and shares the kernels' sources with the firmware and nothing else; what a
+It knows nothing of plans and boards, and shares the kernels' sources with the firmware and nothing else; what a
 board computes must equal this byte for byte. It reads `DIR/reference/`:
 
 runtime/        `runtime_c` as it is: include/, kernels/<name>/<name>.h and <name>_ref.c
