@@ -5,34 +5,23 @@
 
 sh_mean_s8_fn sh_mean_s8_ref;
 
-// How far a dimension runs when it is summed over, and when it is kept; one of the two is 1.
-static int32_t summed(int32_t size, int32_t reduced)
-{
-    return reduced ? size : 1;
-}
-
-static int32_t kept(int32_t size, int32_t reduced)
-{
-    return reduced ? 1 : size;
-}
-
-// Sum over the reduced dimensions, from element (n, h, w, c).
+// The sum of the elements that are reduced to output element (n, h, w, c): a reduced dimension runs
+// over all its places, a kept one has the output's.
 static int32_t sum(const sh_mean_s8 *op, const int8_t *const x[], int32_t n, int32_t h, int32_t w,
                    int32_t c)
 {
-    const int32_t batches = summed(op->batches, op->reduce_batches);
-    const int32_t height = summed(op->height, op->reduce_height);
-    const int32_t width = summed(op->width, op->reduce_width);
-    const int32_t channels = summed(op->channels, op->reduce_channels);
+    const int32_t n_end = op->reduce_batches ? op->batches : n + 1;
+    const int32_t h_end = op->reduce_height ? op->height : h + 1;
+    const int32_t w_end = op->reduce_width ? op->width : w + 1;
+    const int32_t c_end = op->reduce_channels ? op->channels : c + 1;
     int32_t total = 0;
-    for (int32_t i = 0; i < batches; i++) {
-        for (int32_t j = 0; j < height; j++) {
-            const int8_t *pixel = x[(n + i) * op->height + h + j] + w * op->channels + c;
-            for (int32_t k = 0; k < width; k++) {
-                for (int32_t l = 0; l < channels; l++) {
-                    total += pixel[l];
+    for (int32_t i = n; i < n_end; i++) {
+        for (int32_t j = h; j < h_end; j++) {
+            const int8_t *row = x[i * op->height + j];
+            for (int32_t k = w; k < w_end; k++) {
+                for (int32_t l = c; l < c_end; l++) {
+                    total += row[k * op->channels + l];
                 }
-                pixel += op->channels;
             }
         }
     }
@@ -41,15 +30,16 @@ static int32_t sum(const sh_mean_s8 *op, const int8_t *const x[], int32_t n, int
 
 void sh_mean_s8_ref(const sh_mean_s8 *op, const int8_t *const x[], int8_t *y, int32_t row)
 {
-    const int32_t height = kept(op->height, op->reduce_height);
-    const int32_t width = kept(op->width, op->reduce_width);
-    const int32_t channels = kept(op->channels, op->reduce_channels);
+    const int32_t height = op->reduce_height ? 1 : op->height;
+    const int32_t width = op->reduce_width ? 1 : op->width;
+    const int32_t channels = op->reduce_channels ? 1 : op->channels;
     for (int32_t i = 0; i < op->elements; i++) {
-        const int32_t element = row * op->row_step + i;
-        const int32_t pixel = element / channels;
-        const int32_t line = pixel / width;
-        int32_t acc = sum(op, x, line / height, line % height, pixel % width, element % channels);
-        y[i] = sh_requantise(acc - op->x_zero_sum, op->multiplier, op->shift, op->y_zero, INT8_MIN,
-                             INT8_MAX);
+        const int32_t element = row * op->row_step + i; // of all the kept ones
+        const int32_t c = element % channels;
+        const int32_t w = element / channels % width;
+        const int32_t h = element / channels / width % height;
+        const int32_t n = element / channels / width / height;
+        y[i] = sh_requantise(sum(op, x, n, h, w, c) - op->x_zero_sum, op->multiplier, op->shift,
+                             op->y_zero, INT8_MIN, INT8_MAX);
     }
 }
