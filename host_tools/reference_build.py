@@ -93,7 +93,7 @@ def _ways() -> Iterator[_Way]:
 def _key(runtime: Path, way: _Way) -> str:
     """16 hex digits over all that decides what the compiler makes."""
     digest = hashlib.sha256(repr((sys.version, sys.platform, cffi.__version__, way.compiler, way.flags)).encode())
-    for path in sorted(runtime.rglob("*.[ch]")):
+    for path in sorted(path for path in runtime.rglob("*") if path.suffix in (".c", ".h", ".inc")):
         digest.update(f"{path.relative_to(runtime).as_posix()}\0{path.stat().st_size}\0".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
