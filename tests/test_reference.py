@@ -110,7 +110,7 @@ def test_a_changed_kernel_changes_the_result(tmp_path: Path) -> None:
     folder = written(CONV, tmp_path)
     source = folder / "reference/runtime/kernels/conv2d_s8/conv2d_s8_ref.c"
     kept = source.read_text()
-    changed = kept.replace("op->bias[o + j] +", "op->bias[o + j] + 5000 +")
+    changed = kept.replace("= op->bias[o];", "= op->bias[o] + 5000;")
     source.write_text(changed)
 
     assert changed != kept

@@ -73,6 +73,15 @@ def test_a_portable_kernel_has_no_conditional_compilation_and_includes_its_contr
     assert {line.removeprefix("#include ") for line in lines[1:]} <= allowed
 
 
+@pytest.mark.parametrize("source", ORACLES, ids=lambda p: p.stem)
+def test_an_oracle_uses_nothing_that_is_there_for_speed(source: Path) -> None:
+    text = source.read_text()
+
+    assert set(re.findall(r"sh_\w+\.h", text)) <= {"sh_quant.h", "sh_bytes.h"}
+    assert "SH_" not in text
+    assert len(text.splitlines()) <= 60 or source.stem == "softmax_s8_ref"
+
+
 @pytest.fixture(scope="module")
 def quant(tmp_path_factory: pytest.TempPathFactory) -> tuple[cffi.FFI, object]:
     """sh_quant.h over arrays, compiled by Zig."""
