@@ -12,11 +12,9 @@ import tomllib
 import zipfile
 from pathlib import Path
 
-import click
 import numpy as np
 import pytest
 
-import shoehorn_mcu.cli
 from shoehorn_mcu.paths import MODELS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -172,42 +170,7 @@ def test_no_file_is_large():
     assert {p.name: p.stat().st_size for p in tracked() if p.stat().st_size > LARGEST_FILE_BYTES} == {}
 
 
-def readme_commands() -> list[tuple[str, str]]:
-    """Each (`gen` command, its line) that the README shows in a code block or between backticks."""
-    blocks = re.findall(r"^```\w*\n(.*?)^```", README, re.S | re.M)
-    lines = [line for block in blocks for line in block.splitlines()] + re.findall(r"`([^`\n]+)`", README)
-    return [(m[1], line.split("#")[0]) for line in lines if (m := re.match(r"(?:\$ )?(?:\S*/)?gen ([a-z]+)\b", line))]
-
-
-def test_the_readme_shows_every_command_and_only_real_options():
-    shown = readme_commands()
-    group = shoehorn_mcu.cli.main
-    context = click.Context(group)
-    unknown = []
-    for name, line in shown:
-        command = group.get_command(context, name)
-        assert command, f"README: no command `gen {name}`"
-        options = {option for parameter in command.params for option in parameter.opts} | {"--help"}
-        unknown += [f"gen {name}: {option}" for option in re.findall(r"--[a-z-]+", line) if option not in options]
-
-    assert unknown == []
-    assert {name for name, _ in shown} == set(group.list_commands(context))
-
-
 def test_the_readme_names_only_real_make_targets():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
 
     assert {"demo", "test"} <= set(re.findall(r"\bmake ([a-z-]+)`", README)) <= targets
-
-
-def test_the_readme_lists_every_board_as_its_manifest_has_it():
-    rows = re.findall(r"^\| `([\w-]+)` \| (.*?) \| (.*?) \| (\d+) (KB|MB) \| (.*?) \|$", README, re.M)
-    units = {"KB": 1024, "MB": 1024 * 1024}
-    listed = {row[0]: (row[1], row[2], int(row[3]) * units[row[4]], row[5]) for row in rows}
-    boards = {path.stem: json.loads(path.read_text()) for path in (ROOT / "boards").glob("*.json")}
-    specs = {name: (each["name"], each["shoehorn"]) for name, each in boards.items()}
-
-    assert listed == {
-        name: (title, spec["cpu"], spec["sram_bytes"], ", ".join(spec["verified"]))
-        for name, (title, spec) in specs.items()
-    }

@@ -1,0 +1,108 @@
+"""README.md and docs/: true, complete, and easy to read."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+import shoehorn_mcu.cli
+from tests import docs_commands
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+EACH = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+MOST_WORDS = 30  # of a sentence
+
+
+def commands(page: Path) -> list[tuple[str, str]]:
+    """Each (`gen` command, its line) that a page shows in a code block or between backticks."""
+    text = page.read_text()
+    blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.S | re.M)
+    lines = [line for block in blocks for line in block.splitlines()] + re.findall(r"`([^`\n]+)`", text)
+    return [(m[1], line.split("#")[0]) for line in lines if (m := re.match(r"(?:\$ )?(?:\S*/)?gen ([a-z]+)\b", line))]
+
+
+@EACH
+def test_a_page_shows_only_real_commands_and_options(page: Path):
+    group = shoehorn_mcu.cli.main
+    context = click.Context(group)
+    unknown = []
+    for name, line in commands(page):
+        command = group.get_command(context, name)
+        assert command, f"{page.name}: no command `gen {name}`"
+        options = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+        unknown += [f"gen {name}: {option}" for option in re.findall(r"--[a-z-]+", line) if option not in options]
+
+    assert unknown == []
+
+
+def test_the_pages_together_show_every_command():
+    group = shoehorn_mcu.cli.main
+    shown = {name for page in PAGES for name, _ in commands(page)}
+
+    assert shown == set(group.list_commands(click.Context(group)))
+
+
+def test_the_reference_of_commands_is_what_the_code_says():
+    assert docs_commands.PAGE.read_text() == docs_commands.page(), "run `python -m tests.docs_commands --write`"
+
+
+def test_the_page_of_boards_has_every_board_as_its_manifest_has_it():
+    cells = r" \| ".join([r"^\| `([\w-]+)`", *[r"(.*?)"] * 6, r"(.*?) \|$"])
+    listed = {row[0]: row[1:] for row in re.findall(cells, (ROOT / "docs" / "boards.md").read_text(), re.M)}
+    manifests = {path.stem: json.loads(path.read_text()) for path in (ROOT / "boards").glob("*.json")}
+
+    assert listed == {
+        name: (
+            manifest["name"],
+            spec["cpu"],
+            size(spec["sram_bytes"]),
+            size(spec["flash_bytes"]),
+            hertz(spec["core_hz"]),
+            f"{hertz(spec['tick_hz'])} {spec['clock_name']}",
+            ", ".join(spec["verified"]),
+        )
+        for name, manifest in manifests.items()
+        for spec in [manifest["shoehorn"]]
+    }
+
+
+def size(count: int) -> str:
+    return f"{count // 1024} KB" if count < 1024**2 else f"{count // 1024**2} MB"
+
+
+def hertz(hz: int | None) -> str:
+    if hz is None:
+        return ""
+    return f"{hz / 1e9:g} GHz" if hz >= 1e9 else f"{hz / 1e6:g} MHz"
+
+
+@EACH
+def test_a_link_to_a_file_leads_somewhere(page: Path):
+    targets = re.findall(r"\]\(([^)#\s]+)", page.read_text())
+    broken = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
+
+    assert broken == []
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of the paragraphs and lists of a page: no code, no tables, no headings."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.S)
+    blocks = re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", text)
+    prose = [" ".join(block.split()) for block in blocks if not re.match(r"\s*[|#!]", block)]
+    return [sentence for block in prose for sentence in re.split(r"(?<=[.:;?!])\s+", block) if sentence]
+
+
+PROSE = [page for page in PAGES if page.parent.name == "docs" and page != docs_commands.PAGE]
+
+
+@pytest.mark.parametrize("page", PROSE, ids=lambda path: path.name)
+def test_no_sentence_is_long(page: Path):
+    long = [sentence for sentence in sentences(page.read_text()) if len(sentence.split()) > MOST_WORDS]
+
+    assert long == []
