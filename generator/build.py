@@ -9,6 +9,7 @@ from pathlib import Path
 
 from shoehorn_mcu import importers, passes, targets
 from shoehorn_mcu.emit.bundle import Bundle
+from shoehorn_mcu.emit.library import library
 from shoehorn_mcu.emit.names import library_name
 from shoehorn_mcu.emit.project import project
 from shoehorn_mcu.emit.unit import Unit
@@ -39,6 +40,8 @@ class Options:
     # the smallest arena or without a limit.
     recompute_percent: float | None = None
     caller_arena: bool = False  # the library takes its arena from the caller
+    cpu: str | None = None  # key of targets.CPUS, without a board; None: portable kernels
+    flash_bytes: int | None = None  # for the library's constants and code, without a board
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +59,13 @@ def plan_model(
 ) -> Planned:
     """Import, passes, kernels, problem, plan.
 
-    Without a board: portable kernels, and only `options.sram_bytes` limits the arena. `say` hears what is being tried.
+    Without a board: the kernels of `options.cpu`, and only `options.sram_bytes` and `options.flash_bytes` limit the
+    library. `say` is called with a line about each thing that is tried.
     """
     source = importers.load(model)
     graph, records = passes.run(source, options.disabled, options.preserve)
-    chosen = stages(graph, board.cpu.isas, board.spec.cpu) if board else stages(graph, (Isa.C,))
+    cpu = board.spec.cpu if board else options.cpu
+    chosen = stages(graph, targets.CPUS[cpu].isas, cpu) if cpu else stages(graph, (Isa.C,))
     capacity = _capacity(board, options)
     request = PlanRequest(options.goal, capacity, options.stream_input, _most_macs(graph, options, capacity))
     try:
@@ -71,8 +76,7 @@ def plan_model(
     sha256 = hashlib.sha256(model.read_bytes()).hexdigest()
     unit = Unit(library_name(graph.name), made.graph, made.stages, made.plan, sha256, options.caller_arena)
     found = constants(unit)
-    if board is not None:
-        _refuse_flash(unit, found, board)
+    _refuse_flash(unit, found, board, options.flash_bytes)
     return Planned(unit, found, report(source, board, records, made.plan, made.stages), uncut)
 
 
@@ -82,6 +86,12 @@ def firmware(
     """The plan and every file of the project folder. `task` is one of emit.mlperf.CHOICES."""
     planned = plan_model(model, board, options, say)
     return planned, project(planned.unit, planned.constants, board, task, timeless(planned.report))
+
+
+def alone(model: Path, options: Options, say: Callable[[str], None] = lambda _: None) -> tuple[Planned, Bundle]:
+    """The plan and every file of the library alone."""
+    planned = plan_model(model, None, options, say)
+    return planned, library(planned.unit, planned.constants)
 
 
 def _most_macs(graph: Graph, options: Options, capacity: int | None) -> int | None:
@@ -110,16 +120,19 @@ def _with_advice(refusal: DoesNotFit, graph: Graph, board: Board | None, streame
     return DoesNotFit(message, refusal.needed_bytes, refusal.available_bytes)
 
 
-def _refuse_flash(unit: Unit, found: Constants, board: Board) -> None:
-    """DoesNotFit where constants and the least that the code takes exceed the flash."""
-    code = CODE_BYTES + KERNEL_BYTES * len({stage.kernel.source for stage in unit.stages})
+def _refuse_flash(unit: Unit, found: Constants, board: Board | None, limit: int | None) -> None:
+    """DoesNotFit where constants and the least that the code needs exceed the board's flash, or the limit."""
+    available = board.spec.flash_bytes if board else limit
+    code = (CODE_BYTES if board else 0) + KERNEL_BYTES * len({stage.kernel.source for stage in unit.stages})
     needed = found.bytes + code
-    if needed <= board.spec.flash_bytes:
+    if available is None or needed <= available:
         return
     enough = [b.id for b in targets.boards() if b.spec.flash_bytes >= needed]
+    where = f"{unit.graph.name} on {board.id}" if board else unit.graph.name
+    given = "the board has" if board else "--flash allows"
     raise DoesNotFit(
-        f"{unit.graph.name} on {board.id}: needs {found.bytes:,} bytes of flash for constants and about {code:,} for "
-        f"code, the board has {board.spec.flash_bytes:,}; boards with room: {', '.join(enough) or 'none of ours'}",
+        f"{where}: needs {found.bytes:,} bytes of flash for constants and about {code:,} for "
+        f"code, {given} {available:,}; boards with room: {', '.join(enough) or 'none of ours'}",
         needed,
-        board.spec.flash_bytes,
+        available,
     )

@@ -10,10 +10,11 @@ import click
 
 from shoehorn_mcu import __version__
 from shoehorn_mcu.console import VERBOSE, emit_json
-from shoehorn_mcu.errors import ShoehornError, did_you_mean
+from shoehorn_mcu.errors import ShoehornError, did_you_mean, printable
 
 COMMANDS = {
     "firmware": "shoehorn_mcu.cli_project",
+    "library": "shoehorn_mcu.cli_library",
     "plan": "shoehorn_mcu.cli_project",
     "validate": "shoehorn_mcu.cli_device",
     "bench": "shoehorn_mcu.cli_device",
@@ -68,7 +69,7 @@ class _Gen(click.Group):
         try:
             return super().invoke(ctx)
         except ShoehornError as error:
-            click.echo(f"gen: {error}", err=True)
+            click.echo(f"gen: {printable(str(error))}", err=True)
             for line in error.details(bool(ctx.meta.get(VERBOSE))):
                 click.echo(f"  {line}", err=True)
             if ctx.meta.get(_AS_JSON):

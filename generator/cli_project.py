@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -13,65 +13,13 @@ from click.core import ParameterSource
 from shoehorn_mcu import build, targets
 from shoehorn_mcu.cli_buffers import capacity_option, place_buffers
 from shoehorn_mcu.cli_graph import graph_options, plan_graph
+from shoehorn_mcu.cli_options import options_of, planning_options, writing_options
 from shoehorn_mcu.cli_page import curve_json, page_options, points, print_curve, progress, write_page
 from shoehorn_mcu.cli_plan import print_plan
-from shoehorn_mcu.console import Finite, emit_json, err, out, output_options, together
+from shoehorn_mcu.console import emit_json, err, out, output_options, together
 from shoehorn_mcu.emit import bundle, mlperf
+from shoehorn_mcu.emit.project import library_part
 from shoehorn_mcu.paths import MODELS
-from shoehorn_mcu.planner import Goal
-
-_UNITS = {"": 1, "k": 1024, "m": 1024**2}
-
-
-def size(text: str) -> int:
-    """Bytes: 16384, 64k, 1M."""
-    match = re.fullmatch(r"(\d{1,12})([kKmM]?)", text.strip())
-    if not match or int(match[1]) == 0:
-        raise click.BadParameter(f"'{text}' is not a size; write bytes, 64k or 1M")
-    return int(match[1]) * _UNITS[match[2].lower()]
-
-
-_planning = together(
-    click.option(
-        "--sram",
-        type=size,
-        metavar="SIZE",
-        help="Largest arena: bytes, 64k or 1M. Default: all that the board has left.",
-    ),
-    click.option(
-        "--minimize",
-        type=click.Choice(["time", "sram"]),
-        default="time",
-        show_default=True,
-        help="Minimize the time within --sram, or the arena.",
-    ),
-    click.option(
-        "--stream-input",
-        is_flag=True,
-        help="Accept the input row by row (<model>_push_row) and never hold it whole; for models with one input.",
-    ),
-    click.option(
-        "--recompute",
-        type=Finite(0),
-        metavar="PERCENT",
-        help="Most MACs that may be recomputed, in percent of the model's. "
-        "Default: as many as --sram requires; none without --sram or with --minimize sram.",
-    ),
-    click.option("--disable", multiple=True, metavar="PASS", help="Skip this optimisation pass; repeatable."),
-    click.option("--preserve", multiple=True, metavar="TENSOR", help="Make this tensor a further output; repeatable."),
-)
-"""The options that `firmware` and `plan` share."""
-
-
-def _options(
-    sram: int | None,
-    minimize: str,
-    stream: bool,
-    recompute: float | None,
-    disable: Sequence[str],
-    preserve: Sequence[str],
-) -> build.Options:
-    return build.Options(sram, Goal(minimize), frozenset(disable), tuple(preserve), stream, recompute)
 
 
 @click.command()
@@ -88,13 +36,22 @@ def _options(
     show_default=True,
     help="MLPerf Tiny task of the text protocol; auto: chosen by the model's shapes.",
 )
-@_planning
+@click.option(
+    "--library-only",
+    is_flag=True,
+    help="Refresh lib/<model> and its descriptions in an existing folder, and leave every other file alone.",
+)
+@writing_options
+@planning_options
 @output_options
 def firmware(
     model: Path | None,
     board_id: str,
     folder: Path | None,
     task: str,
+    library_only: bool,
+    caller_arena: bool,
+    force: bool,
     sram: int | None,
     minimize: str,
     stream_input: bool,
@@ -105,11 +62,16 @@ def firmware(
 ) -> None:
     """Plans MODEL for a board and writes a PlatformIO project; without MODEL, the shipped digits model."""
     board = targets.board(board_id)
-    options = _options(sram, minimize, stream_input, recompute, disable, preserve)
+    options = options_of(sram, minimize, stream_input, recompute, disable, preserve)
+    options = replace(options, caller_arena=caller_arena)
     with progress("planning") as say:
         planned, files = build.firmware(model or MODELS / "digits.tflite", board, options, task, say)
     folder = folder or Path(f"{planned.unit.name}-{board.id}")
-    bundle.write(files, folder)
+    if library_only:
+        files = library_part(files, planned.unit.name)
+        bundle.refresh(files, folder, f"lib/{planned.unit.name}", force)
+    else:
+        bundle.write(files, folder, force)
     if as_json:
         emit_json(planned.report)
         return
@@ -151,7 +113,7 @@ _old_subjects = together(
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path), required=False)
 @click.option("--board", "board_id", metavar="BOARD", help="Plan with this board's kernels and within its SRAM.")
-@_planning
+@planning_options
 @page_options
 @_old_subjects
 @output_options
@@ -191,7 +153,7 @@ def plan(
         _note_new_spelling("--buffers", "pack", buffers, {"--capacity": capacity}, as_json)
         place_buffers(buffers, capacity, as_json)
     elif model is not None:
-        options = _options(sram, minimize, stream_input, recompute, disable, preserve)
+        options = options_of(sram, minimize, stream_input, recompute, disable, preserve)
         _plan_model(model, board_id, options, html, with_pareto, as_json)
 
 

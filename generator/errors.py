@@ -2,3 +2,5 @@
 
 from shoehorn_mcu.host_tools.errors import ShoehornError as ShoehornError
 from shoehorn_mcu.host_tools.errors import did_you_mean as did_you_mean
+from shoehorn_mcu.host_tools.errors import one_line as one_line
+from shoehorn_mcu.host_tools.errors import printable as printable

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 import pydantic
 
-from shoehorn_mcu.errors import ShoehornError, did_you_mean
+from shoehorn_mcu.errors import ShoehornError, did_you_mean, one_line
 from shoehorn_mcu.host_tools.files import read_json
 from shoehorn_mcu.host_tools.manifest import Manifest, Shoehorn, faults
 from shoehorn_mcu.paths import BOARDS
@@ -24,6 +26,18 @@ class UnknownBoard(BoardError):
     """No board has this id."""
 
     kind = "unknown-board"
+
+
+class UnknownCpu(ShoehornError):
+    """No core has this name."""
+
+    kind = "unknown-cpu"
+
+
+ENVIRONMENT = "SHOEHORN_BOARDS"
+"""Names the environment variable with the user's folders of board manifests, separated as in PATH."""
+
+_ID = re.compile(r"[A-Za-z0-9][\w.+-]{0,63}")  # names a folder, a file and a PlatformIO environment
 
 
 class Isa(Enum):
@@ -57,6 +71,31 @@ CPUS: dict[str, Cpu] = {
 }
 
 
+# Other names of a core, and cores that run the kernels of another.
+_ALIASES = {
+    "cortex-m0+": "cortex-m0",
+    "cortex-m0plus": "cortex-m0",
+    "cortex-m1": "cortex-m0",
+    "cortex-m23": "cortex-m0",
+    "cortex-m4": "cortex-m4f",
+    "cortex-m7f": "cortex-m7",
+    "cortex-m33f": "cortex-m33",
+    "cortex-m35p": "cortex-m33",
+    "cortex-m85": "cortex-m55",
+    "arm1176jzf-s": "arm1176",
+}
+
+
+def cpu(name: str) -> str:
+    """The key of CPUS that a user's name of a core means; UnknownCpu names those most like it."""
+    key = name.strip().lower()
+    key = _ALIASES.get(key, key)
+    if key not in CPUS:
+        cure = did_you_mean(key, [*CPUS, *_ALIASES], f"known cores: {', '.join(CPUS)}")
+        raise UnknownCpu(f"unknown cpu {one_line(name)}; {cure}")
+    return key
+
+
 @dataclass(frozen=True)
 class Board:
     """A board by its id (the manifest's file name)."""
@@ -83,6 +122,10 @@ class Board:
 
 def load_board(path: Path) -> Board:
     """The board of one manifest; BoardError names the file and the key that is wrong."""
+    if not _ID.fullmatch(path.stem):
+        raise BoardError(
+            f"{one_line(str(path))}: the file's name is the board's id: letters, digits, '-', '_', '.', '+'"
+        )
     try:
         manifest = Manifest.model_validate(read_json(path))
     except pydantic.ValidationError as error:
@@ -97,15 +140,32 @@ def load_board(path: Path) -> Board:
 
 
 def boards() -> list[Board]:
-    """Every board, by id."""
-    return [load_board(path) for path in sorted(BOARDS.glob("*.json"))]
+    """Every board, by id: the user's (SHOEHORN_BOARDS), then ours where no board of the user has the same id."""
+    return [load_board(path) for path in _manifests().values()]
 
 
-def board(board_id: str) -> Board:
-    """The board with this id; UnknownBoard names those most like it."""
-    path = BOARDS / f"{board_id}.json"
-    if not path.is_file():
-        known = [p.stem for p in sorted(BOARDS.glob("*.json"))]
-        cure = did_you_mean(board_id, known, f"known boards: {', '.join(known)}")
-        raise UnknownBoard(f"unknown board '{board_id}'; {cure}")
-    return load_board(path)
+def board(name: str) -> Board:
+    """The board with this id, or of this manifest where the name ends in `.json`.
+
+    UnknownBoard names the ids most like it.
+    """
+    if name.endswith(".json"):
+        return load_board(Path(name))
+    known = _manifests()
+    if name not in known:
+        otherwise = f"known boards: {', '.join(known)}"
+        if "/" in name or "\\" in name:
+            otherwise = "give the id of a board, which `gen boards` lists, or the path of a manifest, FILE.json"
+        raise UnknownBoard(f"unknown board {one_line(name)}; {did_you_mean(name, known, otherwise)}")
+    return load_board(known[name])
+
+
+def _manifests() -> dict[str, Path]:
+    """Manifests by id, in order of id."""
+    folders = [BOARDS]
+    for folder in map(Path, filter(None, os.environ.get(ENVIRONMENT, "").split(os.pathsep))):
+        if not folder.is_dir():
+            raise BoardError(f"{ENVIRONMENT}: {one_line(str(folder))} is not a folder")
+        folders.append(folder)
+    found = {path.stem: path for folder in folders for path in sorted(folder.glob("*.json"))}
+    return dict(sorted(found.items()))

@@ -65,6 +65,16 @@ class InputError(HostError):
     kind: ClassVar[str] = "input"
 
 
+def one_line(name: str) -> str:
+    """A name of the user in quotes, for a message of one line: control characters are escaped, length is limited."""
+    return f"'{printable(name if len(name) <= 120 else f'{name[:117]}...')}'"
+
+
+def printable(text: str) -> str:
+    """The text on one line: newlines and other control characters as Python escapes them."""
+    return "".join(ch if ch.isprintable() else ch.encode("unicode_escape").decode() for ch in text)
+
+
 def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
     """A cure for a name that does not exist: the names most like it, or `otherwise` where none is like it."""
     close = get_close_matches(name, list(known), n=3)

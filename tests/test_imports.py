@@ -57,9 +57,12 @@ ALLOWED: dict[str, set[str]] = {
     "cli_buffers": {"planner", "console"},
     "cli_graph": {"planner", "console"},
     "cli_lists": {"importers", "kernels", "targets", "console"},
+    "cli_library": {"build", "cli_options", "cli_page", "cli_plan", "console", "emit", "targets"},
+    "cli_options": {"build", "console", "planner"},
     "cli_page": {"build", "pareto", "predict", "emit", "console"},
     "cli_plan": {"build", "memory_plan", "predict", "stage", "targets", "console"},
-    "cli_project": _ALL | {"build", "cli_buffers", "cli_graph", "cli_page", "cli_plan", "console", "host_tools"},
+    "cli_project": _ALL
+    | {"build", "cli_buffers", "cli_graph", "cli_options", "cli_page", "cli_plan", "console", "host_tools"},
     "cli_device": _ALL | {"build", "console", "host_tools"},
     "cbuild": set(),
     "host_tools": {"cbuild"},

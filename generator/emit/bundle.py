@@ -1,4 +1,4 @@
-"""A folder as a value: path -> bytes; and the one function that writes it."""
+"""A folder as a value: path -> bytes; and the functions that write it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from shoehorn_mcu.errors import ShoehornError
@@ -37,13 +38,22 @@ def digest(bundle: Bundle) -> str:
 
 def with_manifest(bundle: Bundle) -> Bundle:
     """The bundle and the file that lets a later run recognise it."""
-    sums = {path: hashlib.sha256(bundle[path]).hexdigest() for path in sorted(bundle)}
-    text = json.dumps({"shoehorn": 1, "files": sums}, indent=1) + "\n"
-    return {**bundle, MANIFEST: text.encode()}
+    return {**bundle, MANIFEST: _manifest({path: _digest(data) for path, data in bundle.items()}).encode()}
 
 
-def refuse_foreign(folder: Path) -> None:
-    """FolderError unless `folder` is absent, empty, or just what an earlier run wrote."""
+def _manifest(sums: Mapping[str, str]) -> str:
+    return json.dumps({"shoehorn": 1, "files": dict(sorted(sums.items()))}, indent=1) + "\n"
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def refuse_foreign(folder: Path, force: bool = False) -> None:
+    """FolderError unless `folder` is absent, empty, or just what an earlier run wrote.
+
+    With `force`, files may have been changed or added since.
+    """
     if not folder.exists():
         return
     if not folder.is_dir():
@@ -53,20 +63,24 @@ def refuse_foreign(folder: Path) -> None:
         return
     known = _known(folder)
     if known is None:
-        raise FolderError(f"{folder}: exists and holds something else; nothing was written, name another --out")
+        raise FolderError(f"{folder}: exists and was not written by Shoehorn; nothing was written, name another --out")
     foreign = [path for path in present if path not in _CHANGES and known.get(path, "") != _sum(folder / path)]
-    if foreign:
+    if foreign and not force:
         raise FolderError(
-            f"{folder}: holds files that Shoehorn did not write or that were changed since "
-            f"({', '.join(foreign[:3])}{', ...' if len(foreign) > 3 else ''}); nothing was written, name another --out"
+            f"{folder}: holds files that Shoehorn did not write or that were changed since ({_few(foreign)}); nothing "
+            "was written: name another --out, or --force replaces what was changed and keeps what was added"
         )
+
+
+def _few(paths: Sequence[str]) -> str:
+    return ", ".join(paths[:3]) + (", ..." if len(paths) > 3 else "")
 
 
 def _sum(path: Path) -> str | None:
     """SHA-256 of a plain file; None for anything else."""
     if path.is_symlink() or not path.is_file():
         return None
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return _digest(path.read_bytes())
 
 
 def _present(folder: Path) -> list[str]:
@@ -81,33 +95,89 @@ def _present(folder: Path) -> list[str]:
 
 
 def _known(folder: Path) -> Mapping[str, str] | None:
-    """What an earlier run wrote, by its manifest; None where there is none that can be read."""
+    """SHA-256 by path of what an earlier run wrote, by its manifest; None where there is none that can be read."""
     try:
-        found = json.loads((folder / MANIFEST).read_text())
-        json.loads((folder / "report.json").read_text())
-        files = found["files"]
-    except (OSError, ValueError, KeyError, TypeError):
+        files = json.loads((folder / MANIFEST).read_text())["files"]
+        if "report.json" in files:
+            json.loads((folder / "report.json").read_text())
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return files if isinstance(files, dict) else None
 
 
-def write(bundle: Bundle, folder: Path) -> None:
-    """Writes the bundle beside `folder` and then puts it in its place, so that nothing is ever half written.
+def write(bundle: Bundle, folder: Path, force: bool = False) -> None:
+    """Writes the bundle beside `folder` and then renames it, so that nothing is ever half written.
 
-    An earlier folder of ours is replaced, its `.pio` kept. Raises FolderError and changes nothing otherwise.
+    An earlier folder of Shoehorn is replaced, its `.pio` kept. With `force`, files that were changed are replaced and
+    files that were added are kept. Raises FolderError and changes nothing otherwise.
     """
-    folder = folder.absolute()
-    target = folder.resolve()
-    fresh = target.with_name(f".{target.name}.new-{os.getpid()}")
-    try:
-        refuse_foreign(target)
+    with _writing(folder) as (target, fresh):
+        refuse_foreign(target, force)
         target.parent.mkdir(parents=True, exist_ok=True)
         _fill(fresh, with_manifest(bundle))
+        if target.is_dir():
+            _keep_added(target, fresh)
         _swap(fresh, target)
+
+
+def refresh(bundle: Bundle, folder: Path, library: str, force: bool = False) -> None:
+    """Replaces the files of `bundle` in an existing folder and leaves all others alone.
+
+    `library` is the path of the library's folder below it. Files below its folders that an earlier run wrote and that
+    are not in the bundle are deleted. Raises FolderError and changes nothing where the folder has no such library, or
+    without `force` where one of the files was changed since it was written.
+    """
+    with _writing(folder) as (target, fresh):
+        if not (target / library).is_dir():
+            raise FolderError(f"{folder}: has no {library} to refresh; without --library-only the folder is written")
+        known = _known(target) or {}
+        changed = [
+            p for p in bundle if p not in _CHANGES and known.get(p) != _sum(target / p) and (target / p).exists()
+        ]
+        if changed and not force:
+            raise FolderError(
+                f"{folder}: Shoehorn did not write, or others changed since: {_few(changed)}; nothing was written, "
+                "--force replaces them"
+            )
+        _fill(fresh, bundle)
+        owned = {library, "reference"}
+        stale = [p for p in known if p not in bundle and any(p.startswith(f"{name}/") for name in owned)]
+        sums = {p: known[p] for p in known if p not in stale} | {p: _digest(data) for p, data in bundle.items()}
+        (fresh / MANIFEST).write_text(_manifest(sums))
+        for path in [*bundle, MANIFEST]:
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            (fresh / path).replace(target / path)
+        for path in stale:
+            (target / path).unlink(missing_ok=True)
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[tuple[Path, Path]]:
+    """The folder with links resolved, and one beside it to fill, deleted at the end; OS errors become FolderError."""
+    folder = folder.absolute()
+    fresh = None
+    try:
+        target = folder.resolve()
+        if not target.name:
+            raise FolderError(f"{folder}: cannot be replaced; name another --out")
+        fresh = target.with_name(f".{target.name}.new-{os.getpid()}")
+        yield target, fresh
     except OSError as error:
         raise FolderError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    except RuntimeError as error:  # pathlib of Python 3.11 and 3.12
+        raise FolderError(f"{folder}: is a link to itself; name another --out") from error
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        if fresh is not None:
+            shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _keep_added(target: Path, fresh: Path) -> None:
+    """Copies what was added to `target` into `fresh`."""
+    known = _known(target) or {}
+    for path in _present(target):
+        if path not in known and path != MANIFEST and not (fresh / path).exists():
+            (fresh / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(target / path, fresh / path, follow_symlinks=False)
 
 
 def _fill(folder: Path, bundle: Bundle) -> None:

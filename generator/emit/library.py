@@ -9,9 +9,12 @@ from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.header import model_h
 from shoehorn_mcu.emit.model import model_c
+from shoehorn_mcu.emit.readme import library_readme
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.emit.weights import Constants, weights_c, weights_h
 from shoehorn_mcu.paths import RUNTIME_C
+
+URL = "https://pypi.org/project/shoehorn-mcu/"  # Arduino wants a page; the package has no other
 
 
 def runtime(unit: Unit) -> Bundle:
@@ -62,31 +65,65 @@ def _library_properties(unit: Unit) -> str:
         f"sentence={_description(unit)}\n"
         f"paragraph={by_rows if unit.streamed else whole}\n"
         "category=Data Processing\n"
-        "url=\n"
+        f"url={URL}\n"
         "architectures=*\n"
         f"includes={unit.name}.h\n"
+        "dot_a_linkage=true\n"
     )
 
 
 def _cmake(unit: Unit, sources: list[str]) -> str:
-    """For `add_subdirectory`, and for Zephyr as a module."""
+    """For `add_subdirectory`, for a build of its own with an install target, and for Zephyr as a module."""
+    name, upper = unit.name, unit.upper
     listed = "\n".join(f"    {path}" for path in sources)
-    return (
-        f"# {c.SPDX}\n"
-        "# add_subdirectory() this folder and link against the target; in Zephyr, list it in ZEPHYR_EXTRA_MODULES.\n"
-        "cmake_minimum_required(VERSION 3.13)\n"
-        f"project({unit.name} C)\n"
-        f"set({unit.upper}_SOURCES\n{listed}\n)\n"
-        "if(COMMAND zephyr_library_named)\n"
-        f"    zephyr_library_named({unit.name})\n"
-        f"    zephyr_library_sources(${{{unit.upper}_SOURCES}})\n"
-        "    zephyr_include_directories(src)\n"
-        "else()\n"
-        f"    add_library({unit.name} STATIC ${{{unit.upper}_SOURCES}})\n"
-        f"    target_include_directories({unit.name} PUBLIC src)\n"
-        f"    target_compile_features({unit.name} PUBLIC c_std_11)\n"
-        "endif()\n"
-    )
+    return f"""# {c.SPDX}
+# add_subdirectory() this folder and link against the target {name}; or build and install it, then
+# find_package({name}) and link against {name}::{name}. In Zephyr, list the folder in ZEPHYR_EXTRA_MODULES.
+cmake_minimum_required(VERSION 3.13)
+set({upper}_SOURCES
+{listed}
+)
+if(COMMAND zephyr_library_named)
+    if(CONFIG_SHOEHORN_{upper})
+        zephyr_library_named({name})
+        zephyr_library_sources(${{{upper}_SOURCES}})
+        zephyr_include_directories(src)
+    endif()
+    return()
+endif()
+if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR)
+    project({name} VERSION {__version__} LANGUAGES C)
+else()
+    enable_language(C)
+endif()
+add_library({name} STATIC ${{{upper}_SOURCES}})
+add_library({name}::{name} ALIAS {name})
+target_include_directories({name} PUBLIC
+    $<BUILD_INTERFACE:${{CMAKE_CURRENT_SOURCE_DIR}}/src>
+    $<INSTALL_INTERFACE:include/{name}>
+)
+target_compile_features({name} PRIVATE c_std_11)
+if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR)
+    install(TARGETS {name} EXPORT {name}-config ARCHIVE DESTINATION lib)
+    install(FILES src/{name}.h DESTINATION include/{name})
+    install(EXPORT {name}-config NAMESPACE {name}:: DESTINATION lib/cmake/{name})
+endif()
+"""
+
+
+def _kconfig(unit: Unit) -> str:
+    """Zephyr's switch of the module."""
+    return f"""# {c.SPDX}
+config SHOEHORN_{unit.upper}
+\tbool "The neural network {unit.name}"
+\thelp
+\t  Builds the library {unit.name}, which Shoehorn wrote.
+"""
+
+
+def _module_yml(unit: Unit) -> str:
+    """Zephyr's description of the module."""
+    return f"# {c.SPDX}\nname: {unit.name}\nbuild:\n  cmake: .\n  kconfig: zephyr/Kconfig\n"
 
 
 def library(unit: Unit, found: Constants) -> Bundle:
@@ -102,5 +139,7 @@ def library(unit: Unit, found: Constants) -> Bundle:
     files["library.json"] = _library_json(unit).encode()
     files["library.properties"] = _library_properties(unit).encode()
     files["CMakeLists.txt"] = _cmake(unit, sources).encode()
-    files["zephyr/module.yml"] = f"# {c.SPDX}\nname: {unit.name}\nbuild:\n  cmake: .\n".encode()
+    files["zephyr/module.yml"] = _module_yml(unit).encode()
+    files["zephyr/Kconfig"] = _kconfig(unit).encode()
+    files["README.md"] = library_readme(unit).encode()
     return files

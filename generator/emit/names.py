@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from shoehorn_mcu.paths import FIRMWARE_TEMPLATES
+
 # A model's name becomes a prefix (`digits_run`), a header (`digits.h`), a folder and a CMake target. As a prefix it
 # may be a keyword; as a header it must not hide a compiler's, the system's or ours; some targets are CMake's own.
 _HEADERS = """
@@ -12,9 +14,10 @@ stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar 
 dirent dlfcn fcntl features grp malloc memory netdb poll pthread pwd sched select semaphore spawn strings sys termios
 unistd utime wait
 """
-_OURS = "app_config arena board board_config crc db fmt frames main mlperf platform sh tensors trace"
+_OURS = "app_config arena board board_config platform sh"
+_APP = [path.stem for path in (FIRMWARE_TEMPLATES / "app").glob("*.[ch]")]  # `src/cobs.h` would hide `cobs.h`
 _TARGETS = "all clean edit_cache help install package rebuild_cache test"
-_TAKEN = frozenset(f"{_HEADERS} {_OURS} {_TARGETS}".split())
+_TAKEN = frozenset([*f"{_HEADERS} {_OURS} {_TARGETS}".split(), *_APP])
 
 
 def library_name(model: str) -> str:

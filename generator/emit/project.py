@@ -73,6 +73,12 @@ def board_files(board: Board) -> Bundle:
     return files
 
 
+def library_part(files: Bundle, name: str) -> Bundle:
+    """The files of a project folder that follow from the model: its library, and the files that describe it."""
+    described = ("plan.json", "plan.html", "report.json", "src/app_config.h")
+    return {p: data for p, data in files.items() if p in described or p.startswith((f"lib/{name}/", "reference/"))}
+
+
 def _reference(unit: Unit) -> Bundle:
     """`reference/`: the model for the reference runtime, and that runtime's C."""
     files = {f"reference/{path}": _bytes(data) for path, data in reference_files(unit.graph, unit.name).items()}

@@ -1,4 +1,4 @@
-"""The README of a written folder: what it is, and the next commands."""
+"""The README of a written folder, and of a library alone: what it is, how to call it, and the next commands."""
 
 from __future__ import annotations
 
@@ -7,39 +7,111 @@ from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.targets import Board
 
 
-def _ends(unit: Unit, kind: str, tensors: tuple[str, ...]) -> list[str]:
-    suffixes = [kind if i == 0 else f"{kind}_{i}" for i in range(len(tensors))]
-    if kind == "input" and unit.streamed:
-        suffixes = ["push_row"]
+def _ends(unit: Unit) -> list[str]:
+    """A row for each input and output: function, tensor, type, quantisation."""
+    rows = []
+    for suffix, tensor in unit.ends():
+        type_ = unit.type(tensor)
+        function = "push_row" if tensor == unit.streamed and suffix == "input" else suffix
+        real = f"{type_.quant.scale:.9g} * (stored {-type_.quant.zero_point:+d})" if type_.quant else "stored"
+        name = "".join(ch if " " <= ch <= "~" and ch not in "`|" else "?" for ch in tensor)
+        rows.append(f"| `{unit.name}_{function}()` | `{name}` | {type_} | {real} |")
+    return rows
+
+
+def _example(unit: Unit) -> list[str]:
+    """C that runs one inference."""
+    name, upper = unit.name, unit.upper
+    arena = [f"static _Alignas({upper}_ARENA_ALIGNMENT) uint8_t arena[{upper}_ARENA_BYTES];", ""]
+    init = f"    {name}_init(arena);      // once, before any other call"
+    whole = [
+        f"    {upper}_INPUT_TYPE *input = {name}_input();",
+        f"    // ... write {upper}_INPUT_ELEMENTS values to input ...",
+        f"    {name}_run();",
+    ]
+    by_rows = [
+        f"    for (int y = 0; y < {upper}_INPUT_ROWS; y++) {{",
+        f"        void *row = {name}_next_row();",
+        f"        // ... write {upper}_INPUT_ROW_BYTES bytes to row ...",
+        f"        {name}_push_row(row);",
+        "    }",
+    ]
     return [
-        f"| `{unit.name}_{suffix}()` | `{tensor}` | {unit.type(tensor)} |"
-        for suffix, tensor in zip(suffixes, tensors, strict=True)
+        f'#include "{name}.h"',
+        "",
+        *(arena if unit.caller_arena else []),
+        "void infer(void)",
+        "{",
+        *([init] if unit.caller_arena else []),
+        *(by_rows if unit.streamed else whole),
+        f"    const {upper}_OUTPUT_TYPE *output = {name}_output();",
+        f"    // ... read {upper}_OUTPUT_ELEMENTS values from output ...",
+        "}",
     ]
 
 
 def _use(unit: Unit) -> list[str]:
     """How the functions go together."""
-    if unit.streamed is None:
-        return [
-            f"Write the inputs, call `{unit.name}_run()`, read the outputs. An inference uses the inputs' bytes for",
-            "other things, so write them before each one.",
-        ]
-    type_ = unit.type(unit.streamed)
-    rows = f"{type_.rows} rows of {type_.row_bytes} bytes"
+    again = (
+        f"`{unit.name}_reset()` abandons an unfinished inference."
+        if unit.streamed
+        else "An inference reuses the bytes of its inputs, so write all inputs before each call."
+    )
     return [
-        f"The input arrives by rows: call `{unit.name}_push_row()` for each of its {rows}, in order.",
-        f"After the last one the outputs are there. `{unit.name}_reset()` gives up an inference that is half fed.",
+        "```c",
+        *_example(unit),
+        "```",
+        "",
+        "| function | tensor | type | real value |",
+        "|---|---|---|---|",
+        *_ends(unit),
+        "",
+        again,
+        f"`{unit.name}.h` has types, shapes, scales, zero points and row sizes as macros.",
     ]
 
 
+def library_readme(unit: Unit) -> str:
+    """Markdown for the library's own folder."""
+    if unit.caller_arena:
+        arena = f"The program owns the arena ({unit.plan.arena_bytes:,} bytes) and passes it to `{unit.name}_init()`."
+    else:
+        arena = (
+            f"The arena of {unit.plan.arena_bytes:,} bytes is a static array. Define `{unit.upper}_ARENA_SECTION` as a "
+            f"string where `{unit.name}.c` is compiled to place it in a section of your linker script."
+        )
+    return "\n".join(
+        (
+            f"<!-- {c.SPDX} -->",
+            "",
+            f"# {unit.name}",
+            "",
+            "The model as a C11 library, written by Shoehorn. It allocates nothing and no call can fail.",
+            arena,
+            "",
+            *_use(unit),
+            "",
+            "- **PlatformIO**: copy this folder into `lib/` of your project.",
+            f"- **Arduino**: copy it into `libraries/` of your sketchbook and `#include <{unit.name}.h>`.",
+            f"- **CMake**: `add_subdirectory({unit.name})`, then `target_link_libraries(app PRIVATE {unit.name})`;",
+            f"  or install it, then `find_package({unit.name})` and link `{unit.name}::{unit.name}`.",
+            f"- **Zephyr**: list it in `ZEPHYR_EXTRA_MODULES` and set `CONFIG_SHOEHORN_{unit.upper}=y`.",
+            "- **Any other build**: compile every `.c` file below `src/`, with `src/` on the include path.",
+            "",
+        )
+    )
+
+
 def readme(unit: Unit, board: Board) -> str:
-    """Markdown."""
+    """Markdown for the project folder."""
     emulated = board.spec.emulator is not None
     commands = [
-        ("gen validate . --emulate", "the emulated board against the reference, byte for byte") if emulated else None,
+        ("gen validate . --emulate", "compare the emulated board with the reference, byte by byte")
+        if emulated
+        else None,
         ("gen bench . --emulate", "instructions per inference and per op") if emulated else None,
-        ("gen flash .", f"build it and put it on the {board.name}"),
-        ("gen validate .", "the board against the reference, over its serial port"),
+        ("gen flash .", f"build it and write it to the {board.name}"),
+        ("gen validate .", "compare the board with the reference, over its serial port"),
         ("gen bench .", "time per inference and per op"),
     ]
     width = max(len(command[0]) for command in commands if command)
@@ -50,25 +122,15 @@ def readme(unit: Unit, board: Board) -> str:
             "",
             f"# {unit.name} on {board.name}",
             "",
-            f"Written by Shoehorn. `{unit.name}` runs in an arena of {unit.plan.arena_bytes:,} bytes; nothing is "
-            "allocated.",
+            f"Written by Shoehorn. `{unit.name}` uses an arena of {unit.plan.arena_bytes:,} bytes, and no heap.",
             "",
             "```",
             *lines,
             "```",
             "",
-            "`pio run` builds the folder as it stands, given PlatformIO and the packages that `gen` sets up.",
+            "`pio run` builds the folder too, with PlatformIO and the packages that `gen` was installed with.",
             "",
-            f"The model alone is `lib/{unit.name}`: a C library for PlatformIO, Arduino, Zephyr and CMake.",
-            "",
-            "```c",
-            f'#include "{unit.name}.h"',
-            "```",
-            "",
-            "| function | tensor | type |",
-            "|---|---|---|",
-            *_ends(unit, "input", unit.graph.inputs),
-            *_ends(unit, "output", unit.graph.outputs),
+            f"The model alone is `lib/{unit.name}`, a C library for PlatformIO, Arduino, CMake and Zephyr:",
             "",
             *_use(unit),
             "",

@@ -1,0 +1,76 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import click
+
+from shoehorn_mcu import build
+from shoehorn_mcu.console import Finite, together
+from shoehorn_mcu.planner import Goal
+
+_UNITS = {"": 1, "k": 1024, "m": 1024**2}
+
+
+def size(text: str) -> int:
+    """Bytes: 16384, 64k, 1M."""
+    match = re.fullmatch(r"(\d{1,12})([kKmM]?)", text.strip())
+    if not match or int(match[1]) == 0:
+        raise click.BadParameter(f"'{text}' is not a size; write bytes, 64k or 1M")
+    return int(match[1]) * _UNITS[match[2].lower()]
+
+
+planning_options = together(
+    click.option(
+        "--sram",
+        type=size,
+        metavar="SIZE",
+        help="Largest arena: bytes, 64k or 1M. Default: all that the board has left.",
+    ),
+    click.option(
+        "--minimize",
+        type=click.Choice(["time", "sram"]),
+        default="time",
+        show_default=True,
+        help="Minimize the time within --sram, or the arena.",
+    ),
+    click.option(
+        "--stream-input",
+        is_flag=True,
+        help="Accept the input row by row (<model>_push_row) and never hold it whole; for models with one input.",
+    ),
+    click.option(
+        "--recompute",
+        type=Finite(0),
+        metavar="PERCENT",
+        help="Most MACs that may be recomputed, in percent of the model's. "
+        "Default: as many as --sram requires; none without --sram or with --minimize sram.",
+    ),
+    click.option("--disable", multiple=True, metavar="PASS", help="Skip this optimisation pass; repeatable."),
+    click.option("--preserve", multiple=True, metavar="TENSOR", help="Make this tensor a further output; repeatable."),
+)
+"""The options about the plan, of every command that plans a model."""
+
+writing_options = together(
+    click.option(
+        "--caller-arena",
+        is_flag=True,
+        help="Let the program own the arena and pass it to <model>_init, so that several models can share one.",
+    ),
+    click.option("--force", is_flag=True, help="Replace files that were changed since Shoehorn wrote them."),
+)
+"""The options of the commands that write a library."""
+
+
+def options_of(
+    sram: int | None,
+    minimize: str,
+    stream: bool,
+    recompute: float | None,
+    disable: Sequence[str],
+    preserve: Sequence[str],
+) -> build.Options:
+    """The parameters of `planning_options` as one value."""
+    return build.Options(sram, Goal(minimize), frozenset(disable), tuple(preserve), stream, recompute)
