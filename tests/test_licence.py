@@ -14,7 +14,7 @@ from test_package import ROOT, tracked
 
 from shoehorn_mcu.emit.c import SPDX
 
-TRAVELS_ALONE = {".c", ".h", ".S", ".py", ".ld", ".in", ".ini", ".txt", ".yml", ".properties", ".md", ".cmake"}
+TRAVELS_ALONE = {".c", ".h", ".inc", ".S", ".py", ".ld", ".in", ".ini", ".txt", ".yml", ".properties", ".md", ".cmake"}
 """Suffixes of files with comments, of which the first line says the licence wherever the file is copied to."""
 
 

@@ -30,7 +30,8 @@ def instances(unit: Unit) -> Bundle:
     They are beside `<model>.c`, so that `"sh/..."` finds this library's files whatever is on the include path.
     """
     used = {stage.kernel.function: stage.kernel for stage in unit.stages}
-    return {f"src/{k.symbol(unit.name)}.c": k.instance(unit.name, "sh/").encode() for _, k in sorted(used.items())}
+    texts = {k.symbol(unit.name): k.instance(unit.name, "sh/") for _, k in sorted(used.items())}
+    return {f"src/{symbol}.c": f"// {c.SPDX}\n{text}".encode() for symbol, text in texts.items()}
 
 
 def _description(unit: Unit) -> str:
