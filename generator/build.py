@@ -64,6 +64,7 @@ def plan_model(
     """
     source = importers.load(model)
     graph, records = passes.run(source, options.disabled, options.preserve)
+    passes.prove_int32(graph)
     cpu = board.spec.cpu if board else options.cpu
     chosen = stages(graph, targets.CPUS[cpu].isas, cpu) if cpu else stages(graph, (Isa.C,))
     capacity = _capacity(board, options)

@@ -1,4 +1,4 @@
-"""Graph and stages -> the planner's problem: ops become reads and writes of rows, Reshapes become views.
+"""Graph and stages -> the planner's problem: ops become reads and writes of rows, views stay views.
 
 Blocks that may run in bands, whole or by chunks of their inner channels (split.py), become cuts.
 """
@@ -11,7 +11,6 @@ from dataclasses import replace
 from shoehorn_mcu import split
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.ir import Graph, TensorType
-from shoehorn_mcu.ops import Reshape
 from shoehorn_mcu.planner import DELIVERY, Block, Cut, OpSpec, Problem, Read, TensorSpec
 from shoehorn_mcu.stage import Stage, stages_like
 
@@ -60,7 +59,7 @@ def _delivery(graph: Graph) -> OpSpec:
 def blocks(graph: Graph, stages: Sequence[Stage], first: int) -> Iterator[Block]:
     """The blocks of a graph whose ops follow each other; op 0 of `stages` has place `first` in the problem."""
     place = {stage.name: i for i, stage in enumerate(stages)}
-    views = {op.name: op for op in graph.ops if isinstance(op, Reshape)}
+    views = {op.name: op for op in graph.ops if op.view}
     types = {name: tensor.type for name, tensor in graph.tensors.items()}
     for block in split.blocks(graph):
         inside = [views[name] for name in block.ops if name in views]
@@ -86,7 +85,7 @@ def _cuts(graph: Graph, block: split.Block, chosen: Sequence[Stage]) -> Iterator
         if chunks <= MOST_CHUNKS:
             apart = split.split(alone, block, chunks)
             parts = stages_like(chosen[0], apart)
-            views = {op.output: op.inputs[0] for op in apart.ops if isinstance(op, Reshape)}
+            views = apart.views
             seen = tuple(_spec(name, apart.tensors[name].type, root) for name, root in views.items())
             yield Cut(chunks, (*_inner(parts), *seen), tuple(_on_roots(_op(part), views) for part in parts))
 
@@ -114,7 +113,7 @@ def lower(
     With `stream_input` the input arrives by rows. Raises ShoehornError where there are several inputs. Without
     `banded`, no block is offered.
     """
-    views = {op.output: op.inputs[0] for op in graph.ops if isinstance(op, Reshape)}
+    views = graph.views
     deliveries = (_delivery(graph),) if stream_input else ()
     ops = (*deliveries, *map(_op, stages))
     live = [*graph.inputs, *(name for op in graph.ops for name in (*op.inputs[:1], op.output))]

@@ -7,7 +7,7 @@ x is read and the sum is touched once per chunk. Exact: int32 sums that cannot o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -15,20 +15,8 @@ import numpy as np
 
 from shoehorn_mcu.ir import Array, DType, Graph, GraphError, Node, Op, Quant, Tensor, TensorType, verify
 from shoehorn_mcu.ir.edit import only_reader, readers, with_ops
-from shoehorn_mcu.ops import (
-    AveragePool2d,
-    Conv2d,
-    Dense,
-    DepthwiseConv2d,
-    FirstPartial,
-    MaxPool2d,
-    Mean,
-    NextPartial,
-    Rescale,
-    Reshape,
-    Unary,
-)
-from shoehorn_mcu.ops.conv import conv_scales, dense_scales, folded_bias
+from shoehorn_mcu.ops import Conv2d, Dense, FirstPartial, LinearOp, NextPartial, Rescale
+from shoehorn_mcu.ops.linear import folded_bias
 
 LEAST_CHANNELS = 4  # of a chunk; below, calls cost more than the memory is worth
 MOST_CHUNKINGS = 8
@@ -113,42 +101,14 @@ def _all_s8(node: Node) -> bool:
     return all(t.type.dtype is DType.INT8 for t in (*node.row_inputs, node.output))
 
 
-def _weighted(node: Node) -> bool:
-    """Constant int8 weights and int32 bias."""
-    _, weights, bias = node.inputs
-    constant = weights.data is not None and bias.data is not None
-    return constant and (weights.type.dtype, bias.type.dtype) == (DType.INT8, DType.INT32)
-
-
 def _is_linear(node: Node) -> bool:
-    """Conv2d of one group or Dense, int8 and with constant weights."""
-    if not isinstance(node.op, Conv2d | Dense) or not _all_s8(node):
-        return False
-    return _weighted(node) and node.inputs[1].type.shape[-1] == _channels(node.inputs[0])
+    """Conv2d of one group or Dense."""
+    return isinstance(node.op, Conv2d | Dense) and node.inputs[1].type.shape[-1] == _channels(node.inputs[0])
 
 
 def _is_per_channel(node: Node) -> bool:
     """Whether channel c of the output is made of channel c of the input (Depthwise: of c // multiplier) alone."""
-    accepts = next((rule for kind, rule in _PER_CHANNEL.items() if isinstance(node.op, kind)), None)
-    return accepts is not None and _all_s8(node) and accepts(node)
-
-
-def _keeps_last(node: Node) -> bool:
-    return node.output.type.shape[-1:] == node.inputs[0].type.shape[-1:] != ()
-
-
-def _means_of_one_channel(node: Node) -> bool:
-    return len(node.inputs[0].type.shape) - 1 not in cast(Mean, node.op).axes
-
-
-_PER_CHANNEL: dict[type[Op], Callable[[Node], bool]] = {
-    DepthwiseConv2d: _weighted,
-    AveragePool2d: _all_s8,
-    MaxPool2d: _all_s8,
-    Mean: _means_of_one_channel,
-    Unary: _all_s8,
-    Reshape: _keeps_last,
-}
+    return node.op.per_channel(node) and _all_s8(node)
 
 
 def _chain(graph: Graph, readers_of: Mapping[str, tuple[Op, ...]], first: Node) -> list[Node]:
@@ -158,7 +118,7 @@ def _chain(graph: Graph, readers_of: Mapping[str, tuple[Op, ...]], first: Node) 
         node = graph.node(reader)
         found.append(node)
         if _is_linear(node):
-            computes = any(not isinstance(n.op, Reshape) for n in found[1:-1])
+            computes = any(not n.op.view for n in found[1:-1])
             return found if computes and _sums_fit(node) else []
         if not _is_per_channel(node):
             return []
@@ -186,11 +146,6 @@ def _cut_quant(quant: Quant | None, axis: int, span: slice, size: int) -> Quant 
     return Quant(quant.scales[span], zeros, axis)
 
 
-# The output channel's axis in the constants, weights first.
-_OUTPUT_AXES: dict[type[Op], tuple[int, ...]] = {Conv2d: (0, 0), Dense: (0, 0), DepthwiseConv2d: (3, 0)}
-_SCALES = {Conv2d: conv_scales, Dense: dense_scales}
-
-
 class _Parts:
     """The ops that take a block's place, and the graph's tensors with theirs added."""
 
@@ -207,7 +162,7 @@ class _Parts:
             label = f"/{number}of{len(sizes)}"
             x, span = self._inner[0].inputs[0].name, slice(begin, begin + size)
             for node in self._inner:
-                if isinstance(node.op, DepthwiseConv2d):
+                if node is not self._inner[0]:
                     times = _channels(node.output) // _channels(node.inputs[0])
                     span = slice(span.start * times, span.stop * times)
                 x = self._narrow(node, x, span, label)
@@ -236,13 +191,15 @@ class _Parts:
 
     def _narrow(self, node: Node, x: str, span: slice, label: str) -> str:
         """A or one N on a chunk; gives its output."""
-        axes = _OUTPUT_AXES.get(type(node.op), ())
+        axes = (node.op.channel_axis, 0) if isinstance(node.op, LinearOp) else ()
         constants = (self._cut(t, axis, span, label) for t, axis in zip(node.inputs[1:], axes, strict=True))
         kind = node.output.type
-        shape = (*kind.shape[:-1], span.stop - span.start)
-        output = self._add(node.output.name + label, replace(kind, shape=shape))
-        op = replace(node.op, name=self._op_name(node.op.name + label), inputs=(x, *constants), output=output)
-        self.ops.append(replace(op, shape=shape) if isinstance(op, Reshape) else op)
+        output = self._add(node.output.name + label, replace(kind, shape=(*kind.shape[:-1], span.stop - span.start)))
+        said, kept = node.op.channels(node), np.arange(_channels(node.output))
+        assert said is not None, node.op.name
+        inside = (span.start <= kept) & (kept < span.stop)
+        op = said.cut([inside], inside)
+        self.ops.append(replace(op, name=self._op_name(node.op.name + label), inputs=(x, *constants), output=output))
         return output
 
     def _partial(self, x: str, total: str, span: slice, label: str) -> str:
@@ -271,7 +228,7 @@ class _Parts:
 
     def _rescale(self, total: str) -> None:
         op = cast(Conv2d | Dense, self._last.op)
-        multipliers, shifts = _SCALES[type(op)](self._last.sig)
+        multipliers, shifts = op.scales(self._last.sig)
         scales = (
             self._add(f"{op.name}/multipliers", TensorType(multipliers.shape, DType.INT32), multipliers),
             self._add(f"{op.name}/shifts", TensorType(shifts.shape, DType.INT8), shifts),

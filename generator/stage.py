@@ -13,7 +13,6 @@ from shoehorn_mcu.kernels import choose
 from shoehorn_mcu.kernels.base import Kernel, Value
 from shoehorn_mcu.kernels.cost import DEFAULT_CPU, Calls, call_instructions, kernel_instructions
 from shoehorn_mcu.kernels.work import Work
-from shoehorn_mcu.ops import Reshape
 from shoehorn_mcu.targets import Isa
 
 Rows = tuple[tuple[int | None, ...], ...]
@@ -92,9 +91,9 @@ def _stage(index: int, node: Node, isas: Sequence[Isa], cpu: str) -> Stage:
 def stages(graph: Graph, isas: Sequence[Isa], cpu: str = DEFAULT_CPU) -> tuple[Stage, ...]:
     """The ops that compute or move something, in order, with the best kernel for `isas` (best first).
 
-    A Reshape is none: its output is a view of its input. Costs are those of `cpu`, a key of targets.CPUS.
+    A view has none: its output is its input. Costs are those of `cpu`, a key of targets.CPUS.
     """
-    nodes = [node for node in graph.nodes() if not isinstance(node.op, Reshape)]
+    nodes = [node for node in graph.nodes() if not node.op.view]
     return tuple(_stage(i, node, isas, cpu) for i, node in enumerate(nodes))
 
 

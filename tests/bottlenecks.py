@@ -22,9 +22,8 @@ class Bottlenecks(Net):
         return int(self.rng.choice(choices))
 
     def linear(self, kind: type[Op], x: str, shape: tuple[int, ...], axis: int, **attributes: object) -> str:
-        weights, bias = self.weights(shape, axis)
-        scales = self.type(bias).quantised
-        bias = self.constant(self.rng.integers(-3000, 3000, shape[axis], np.int32), scales)
+        weights, _ = self.weights(shape, axis)
+        bias = self.constant(self.rng.integers(-3000, 3000, shape[axis], np.int32))
         taps = prod(shape) // shape[axis]
         steps = self.type(x).quantised.scale * float(np.mean(self.type(weights).quantised.scales)) * 73 * sqrt(taps)
         quant = Quant((float(np.float32(steps * self.rng.uniform(0.4, 1.0))),), (self.pick(-128, -7, 0, 30),))

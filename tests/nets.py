@@ -13,6 +13,13 @@ from shoehorn_mcu.ir import Array, DType, Graph, GraphError, Op, Quant, Tensor, 
 from shoehorn_mcu.passes.drop_dead import drop_dead
 
 
+FIXED = {
+    ops.Softmax: Quant((1 / 256,), (-128,)),
+    ops.Logistic: Quant((1 / 256,), (-128,)),
+    ops.Tanh: Quant((1 / 128,), (0,)),
+}
+
+
 class Net:
     """Graphs in few words: every method adds an op on top of a tensor and gives the name of its output."""
 
@@ -29,7 +36,8 @@ class Net:
         return self.type(name).nhwc[3]
 
     def add(self, kind: type[Op], *inputs: str, quant: Quant | None = None, **attributes: object) -> str:
-        """The output has `quant`, or else that of the first input."""
+        """The output has `quant`, or else the one that the op asks for, or that of the first input."""
+        quant = quant or FIXED.get(kind)
         name = f"t{len(self.ops)}"
         op = kind(name=f"op{len(self.ops)}", inputs=inputs, output=name, **attributes)  # type: ignore[arg-type]
         shape = op.infer(tuple(self.type(n) for n in inputs))
@@ -37,7 +45,7 @@ class Net:
         self.ops.append(op)
         return name
 
-    def constant(self, data: Array, quant: Quant) -> str:
+    def constant(self, data: Array, quant: Quant | None = None) -> str:
         name = f"c{len(self.tensors)}"
         self.tensors[name] = Tensor(name, TensorType(data.shape, DType(data.dtype.name), quant), data)
         return name
@@ -50,7 +58,7 @@ class Net:
         bias = self.rng.integers(-self.bias, self.bias, shape[axis], np.int32) * prod(shape)
         return (
             self.constant(data, Quant(scales, (0,) * len(scales), axis)),
-            self.constant(bias, Quant(scales, (0,) * len(scales), 0)),
+            self.constant(bias),  # its scales are those of x times weights
         )
 
     def conv(self, x: str, outputs: int, size: int = 1, zero: tuple[int, ...] = (), **attributes: object) -> str:
@@ -153,10 +161,13 @@ def _unary(d: Draw, x: str) -> str:
 
 def _binary(d: Draw, x: str) -> str:
     kind = d.data.draw(st.sampled_from((ops.Add, ops.Sub, ops.Mul, ops.Maximum, ops.Minimum, ops.Prelu)))
-    other = d.partner(x)
+    other, quant = d.partner(x), d.quant()
+    if kind in (ops.Maximum, ops.Minimum):  # all three share one quantisation
+        quant = d.net.type(other).quantised
+        x = d.net.add(ops.Requantize, x, quant=quant)
     pair = (x, other) if d.pick(0, 1) or kind is ops.Prelu else (other, x)
     more = {} if kind is ops.Prelu else {"clamp": d.clamp()}
-    return d.net.add(kind, *pair, quant=d.quant(), **more)
+    return d.net.add(kind, *pair, quant=quant, **more)
 
 
 def _pool(d: Draw, x: str) -> str:
@@ -184,7 +195,10 @@ def _concat(d: Draw, x: str) -> str:
     for shape in shapes.values():
         shape[axis if len(shape) == 4 else 0] = 0
     alike = [n for n, shape in shapes.items() if shape == shapes[x]]
-    return d.net.add(ops.Concat, d.data.draw(st.sampled_from(alike)), x, axis=axis)
+    other = d.data.draw(st.sampled_from(alike))
+    if d.net.type(other).quant != d.net.type(x).quant:
+        other = d.net.add(ops.Requantize, other, quant=d.net.type(x).quantised)
+    return d.net.add(ops.Concat, other, x, axis=axis)
 
 
 def _slice(d: Draw, x: str) -> str:

@@ -21,12 +21,11 @@ def _quant(d: Draw, scale: float) -> Quant:
 
 def _weighted(d: Draw, kind: type[Op], x: str, shape: tuple[int, ...], axis: int, **attributes: object) -> str:
     """A linear op whose results use the range of int8: some tens of steps each way."""
-    weights, bias = d.net.weights(shape, axis)
+    weights, _ = d.net.weights(shape, axis)
     taps = prod(shape) // shape[axis]
     steps = d.net.type(x).quantised.scale * float(np.mean(d.net.type(weights).quantised.scales)) * 73 * sqrt(taps)
     data = d.net.rng.integers(-3000, 3000, shape[axis], np.int32)
-    scales = d.net.type(bias).quantised
-    bias = d.net.constant(data, scales)
+    bias = d.net.constant(data)
     quant = _quant(d, steps * (0.3, 1.0)[d.pick(0, 1)])
     return d.net.add(kind, x, weights, bias, quant=quant, clamp=d.data.draw(CLAMPS), **attributes)
 

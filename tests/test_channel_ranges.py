@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,17 +11,35 @@ from hypothesis import strategies as st
 from samples import sample
 
 from shoehorn_mcu import ops
-from shoehorn_mcu.ir import Array, Op, Tensor
-from shoehorn_mcu.passes.channel_needs import TIES
-from shoehorn_mcu.passes.channel_ranges import RANGES, Range, ranges
-from shoehorn_mcu.passes.linear import LINEAR
+from shoehorn_mcu.ir import Array, Op, Range, Tensor
+from shoehorn_mcu.passes import OverflowFault, prove_int32
+from shoehorn_mcu.passes.channel_ranges import ranges
 
 
 def test_every_op_has_a_range_and_a_tie_or_is_known_to_have_none() -> None:
     known = {ops.Softmax, ops.Quantize, ops.Dequantize}
 
-    assert set(ops.MODEL_OPS) - set(RANGES) == known
-    assert set(ops.MODEL_OPS) - set(TIES) == {*LINEAR, ops.Softmax}
+    assert {kind for kind in ops.MODEL_OPS if kind.ranges is Op.ranges} == known
+    assert {kind for kind in ops.MODEL_OPS if kind.channels is Op.channels} == {ops.Softmax}
+
+
+def test_an_op_that_says_nothing_gets_the_worst_of_every_fact() -> None:
+    class Silent(ops.Relu):
+        overflow = Op.overflow
+        ranges = Op.ranges
+        channels = Op.channels
+        per_channel = Op.per_channel
+
+    graph = sample(ops.Relu, np.random.default_rng(1))
+    (relu,) = graph.ops
+    silent = replace(graph, ops=(Silent(name="op", inputs=relu.inputs, output=relu.output),))
+    (node,) = silent.nodes()
+
+    with pytest.raises(OverflowFault, match="no bound is known for the int32 arithmetic of Silent"):
+        prove_int32(silent)
+    assert (ranges(silent)["y"].low == -128).all()
+    assert node.op.channels(node) is None
+    assert not node.op.per_channel(node)
 
 
 def stretch(tensor: Tensor, whole: Range, rng: np.random.Generator) -> Range:
@@ -40,7 +60,7 @@ def within(tensor: Tensor, bounds: Range, rng: np.random.Generator) -> list[Arra
     return [a.reshape(tensor.type.shape).astype(tensor.type.dtype.numpy) for a in arrays]
 
 
-@pytest.mark.parametrize("kind", [k for k in ops.MODEL_OPS if k in RANGES], ids=lambda k: k.__name__)
+@pytest.mark.parametrize("kind", ops.MODEL_OPS, ids=lambda k: k.__name__)
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_no_output_leaves_the_range_of_its_channel(kind: type[Op], seed: int) -> None:
@@ -51,7 +71,7 @@ def test_no_output_leaves_the_range_of_its_channel(kind: type[Op], seed: int) ->
     operands = [stretch(t, whole[t.name], rng) for t in node.row_inputs]
     drawn = [within(t, x, rng) for t, x in zip(node.row_inputs, operands, strict=True)]
     constants = [t.data for t in node.inputs[len(drawn) :]]
-    found = RANGES[kind](node, operands)
+    found = node.op.ranges(node, operands)
     for arrays in zip(*drawn, strict=True):
         y = node.op.reference([*arrays, *constants], node.sig).reshape(-1, node.output.type.nhwc[3])
 

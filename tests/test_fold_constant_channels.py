@@ -13,9 +13,9 @@ from nets import Net, nets
 from shared import MODELS, ROAD, needs_shared
 
 from shoehorn_mcu import ops
-from shoehorn_mcu.importers import bounds, load
+from shoehorn_mcu.importers import load
 from shoehorn_mcu.ir import Array, DType, Graph, Quant, verify
-from shoehorn_mcu.passes import run
+from shoehorn_mcu.passes import prove_int32, run
 from shoehorn_mcu.passes.fold_constant_channels import fold_constant_channels
 
 NAME = "fold-constant-channels"
@@ -38,9 +38,9 @@ def constant_channels(b: Net, x: str = "x", size: int = 1, value: int | None = N
 
 def folded(graph: Graph) -> Graph:
     """The graph after the pass, which has been held to all that must not change."""
-    bounds.check(graph)
+    prove_int32(graph)
     after = verify(fold_constant_channels(graph))
-    bounds.check(after)
+    prove_int32(after)
     assert (after.inputs, after.outputs) == (graph.inputs, graph.outputs)
     assert [(op.name, op.output) for op in after.ops] == [(op.name, op.output) for op in graph.ops]
     for tensor in after.tensors.values():
@@ -392,7 +392,7 @@ def test_the_visual_wake_words_model_loses_half_its_work_and_most_of_its_weights
     path = MODELS / "mlperf-vww96-int8.tflite"
     before, _ = run(load(path), UNFOLDED)
     after, _ = run(load(path))
-    bounds.check(after)
+    prove_int32(after)
     (x,) = before.inputs
     shape = before.tensors[x].type.shape
     pictures = [*(vww_like(shape, seed) for seed in range(6)), *(np.full(shape, v, np.int8) for v in (-128, 127))]
@@ -411,7 +411,7 @@ def test_the_visual_wake_words_model_loses_half_its_work_and_most_of_its_weights
 def test_every_road_model_keeps_every_output_byte(model: str) -> None:
     before, _ = run(load(MODELS / f"{model}.tflite"), UNFOLDED)
     after = verify(fold_constant_channels(before))
-    bounds.check(after)
+    prove_int32(after)
     if after is before:
         return
     for inputs in (*(random_arrays(before, seed) for seed in range(3)), *extremes(before)):

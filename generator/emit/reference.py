@@ -13,7 +13,6 @@ import numpy as np
 
 from shoehorn_mcu.ir import Array, Graph, Node, Tensor
 from shoehorn_mcu.kernels import Value, choose
-from shoehorn_mcu.ops import Reshape
 from shoehorn_mcu.targets import Isa
 
 FORMAT = 1
@@ -46,7 +45,7 @@ def reference_files(graph: Graph, name: str) -> dict[str, bytes | str]:
     for end in (*graph.inputs, *graph.outputs):
         used.setdefault(end, graph.tensors[end])
     tensors = {tensor.name: _tensor(tensor, constants) for tensor in used.values()}
-    ops = [_view(node) if isinstance(node.op, Reshape) else _op(node, constants) for node in graph.nodes()]
+    ops = [_view(node) if node.op.view else _op(node, constants) for node in graph.nodes()]
     sections = {
         "format": FORMAT,
         "name": name,

@@ -1,20 +1,29 @@
 """The intermediate representation: plain frozen values over numpy, nothing else."""
 
 from shoehorn_mcu.ir.dump import dump
-from shoehorn_mcu.ir.graph import Graph, GraphError, Node, Op, Signature, Tensor, verify
-from shoehorn_mcu.ir.types import Array, DType, Quant, TensorType
+from shoehorn_mcu.ir.facts import Channels, Range, Tie
+from shoehorn_mcu.ir.graph import Graph, GraphError, Node, Op, OpFault, Signature, State, Tensor, verify
+from shoehorn_mcu.ir.types import Array, Bools, DType, Floats, Ints, Quant, TensorType
 
 __all__ = [
     "Array",
+    "Bools",
+    "Channels",
     "DType",
+    "Floats",
     "Graph",
     "GraphError",
+    "Ints",
     "Node",
     "Op",
+    "OpFault",
     "Quant",
+    "Range",
     "Signature",
+    "State",
     "Tensor",
     "TensorType",
+    "Tie",
     "dump",
     "verify",
 ]

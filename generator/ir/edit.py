@@ -19,13 +19,14 @@ def readers(graph: Graph) -> Mapping[str, tuple[Op, ...]]:
 
 
 def only_reader(graph: Graph, readers_of: Mapping[str, tuple[Op, ...]], tensor: str) -> Op | None:
-    """The single op that reads a tensor which is no output of the graph, else None."""
+    """The single op that reads a tensor which is not one of the graph's results, else None."""
     ops = readers_of.get(tensor, ())
-    return ops[0] if len(ops) == 1 and tensor not in graph.outputs else None
+    return ops[0] if len(ops) == 1 and tensor not in graph.results else None
 
 
 def with_ops(graph: Graph, ops: Iterable[Op]) -> Graph:
     """The graph with these ops, and without the tensors that nothing names any more."""
     kept = tuple(ops)
-    used = {*graph.inputs, *graph.outputs, *(n for op in kept for n in (*op.inputs, op.output))}
+    initial = (state.initial for state in graph.states)
+    used = {*graph.sources, *graph.results, *initial, *(n for op in kept for n in (*op.inputs, op.output))}
     return replace(graph, ops=kept, tensors={n: t for n, t in graph.tensors.items() if n in used})

@@ -7,11 +7,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.ir.facts import Channels, Range
 from shoehorn_mcu.ir.types import Array, TensorType
 
 
 class GraphError(ShoehornError):
     """The graph breaks a law of the IR; the message names the op or tensor."""
+
+
+class OpFault(GraphError):
+    """An op does not fit its operands; `why` is the reason without the op's name."""
+
+    def __init__(self, op: Op, why: str) -> None:
+        super().__init__(f"op '{op.name}' ({type(op).__name__}): {why}")
+        self.why = why
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +47,9 @@ class Op:
     Every op writes exactly one tensor (an importer splits what its format writes as several).
     The first `row_inputs` inputs are read by rows; the others (weights, bias) are constants that a
     kernel packs. None: all inputs are read by rows.
+
+    A subclass must give `infer`, `check`, `rows` and `reference`. The other methods are facts that passes ask for;
+    their defaults assume the worst, so an op that says nothing is never optimised wrongly.
     """
 
     name: str
@@ -45,9 +57,14 @@ class Op:
     output: str
 
     row_inputs: ClassVar[int | None] = None
+    view: ClassVar[bool] = False  # the output is input 0 with another shape: no kernel runs, both share their bytes
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         """The output's shape; raises GraphError where the inputs do not fit the attributes."""
+        raise NotImplementedError
+
+    def check(self, node: Node) -> None:
+        """Raises OpFault where element types, quantisations or constants break the op's laws (not shapes)."""
         raise NotImplementedError
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
@@ -65,6 +82,25 @@ class Op:
     def macs(self, sig: Signature) -> int:
         """Multiply-accumulates of one inference; 0 for ops that have none."""
         return 0
+
+    def overflow(self, node: Node) -> str | None:
+        """Which sum or product can leave int32 for some input, in words; None: proven that none can."""
+        return f"no bound is known for the int32 arithmetic of {type(self).__name__}"
+
+    def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
+        """Bounds of the output, per channel, from those of the row inputs. Only asked where nothing overflows."""
+        return Range.of_type(node.output.type)
+
+    def channels(self, node: Node) -> Channels | None:
+        """How channels depend on each other; None: all channels of all operands are kept or dropped together."""
+        return None
+
+    def per_channel(self, node: Node) -> bool:
+        """Whether output channel c depends on input channel c alone (of one row input), and `channels` can cut it.
+
+        Where the output has m times as many channels, its channel c depends on input channel c // m.
+        """
+        return False
 
 
 @dataclass(frozen=True)
@@ -85,15 +121,29 @@ class Node:
         return self.inputs[: self.op.row_inputs]
 
 
+@dataclass(frozen=True)
+class State:
+    """A tensor that keeps its value between inferences.
+
+    Ops read `read`; `write`, computed by the same inference, becomes the value of `read` in the next one. The first
+    inference reads the constant `initial`. All three name tensors of one type.
+    """
+
+    read: str
+    write: str
+    initial: str
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A model: `tensors` by name, `ops` in a runnable order, names of inputs and outputs."""
+    """A model: `tensors` by name, `ops` in a runnable order, names of inputs and outputs, and its states."""
 
     name: str
     tensors: Mapping[str, Tensor]
     ops: tuple[Op, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    states: tuple[State, ...] = ()
 
     def node(self, op: Op) -> Node:
         return Node(op, tuple(self.tensors[n] for n in op.inputs), self.tensors[op.output])
@@ -106,10 +156,30 @@ class Graph:
     def macs(self) -> int:
         return sum(n.op.macs(n.sig) for n in self.nodes())
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Tensors that have a value before the first op: inputs and the states that are read."""
+        return (*self.inputs, *(state.read for state in self.states))
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """Tensors that are used after the last op, so they keep name and shape: outputs and the states' next values."""
+        return (*self.outputs, *(state.write for state in self.states))
+
+    @property
+    def views(self) -> Mapping[str, str]:
+        """Tensors written by views, each with the tensor that it is a view of (which may be a view itself)."""
+        return {op.output: op.inputs[0] for op in self.ops if op.view}
+
 
 def verify(graph: Graph) -> Graph:
-    """The graph itself, or GraphError: unique names, operands written before they are read, shapes as inferred."""
-    written = set(graph.inputs) | {n for n, t in graph.tensors.items() if t.data is not None}
+    """The graph itself, or GraphError where it breaks a law.
+
+    Names are unique, operands are written before they are read, shapes are as inferred, every op's own laws about
+    types, quantisations and constants hold (`Op.check`), and states are read, written and begun with one type.
+    """
+    constants = {n for n, t in graph.tensors.items() if t.data is not None}
+    written = {*graph.sources, *constants}
     names: set[str] = set()
     for tensor in graph.tensors.values():
         if tensor.data is not None and tensor.data.shape != tensor.type.shape:
@@ -117,20 +187,48 @@ def verify(graph: Graph) -> Graph:
                 f"{graph.name}: constant '{tensor.name}' holds {tensor.data.shape}, its type says {tensor.type}"
             )
     for op in graph.ops:
-        where = f"{graph.name}: op '{op.name}' ({type(op).__name__})"
-        if op.name in names:
-            raise GraphError(f"{where}: another op has this name")
+        _verify_op(graph, op, names, written)
         names.add(op.name)
-        if unknown := [n for n in (*op.inputs, op.output) if n not in graph.tensors]:
-            raise GraphError(f"{where}: names tensors that do not exist: {', '.join(unknown)}")
-        if missing := [n for n in op.inputs if n not in written]:
-            raise GraphError(f"{where}: reads {', '.join(missing)} before anything writes it")
-        if op.output in written:
-            raise GraphError(f"{where}: writes '{op.output}', which is written already")
         written.add(op.output)
-        sig = graph.node(op).sig
-        if (shape := op.infer(sig.inputs)) != sig.output.shape:
-            raise GraphError(f"{where}: gives shape {shape}, but '{op.output}' has {sig.output.shape}")
     if missing := [n for n in graph.outputs if n not in written]:
         raise GraphError(f"{graph.name}: outputs that nothing writes: {', '.join(missing)}")
+    for state in graph.states:
+        _verify_state(graph, state)
     return graph
+
+
+def _verify_op(graph: Graph, op: Op, names: set[str], written: set[str]) -> None:
+    """Raises GraphError unless the op fits the graph so far."""
+    where = f"{graph.name}: op '{op.name}' ({type(op).__name__})"
+    if op.name in names:
+        raise GraphError(f"{where}: another op has this name")
+    if unknown := [n for n in (*op.inputs, op.output) if n not in graph.tensors]:
+        raise GraphError(f"{where}: names tensors that do not exist: {', '.join(unknown)}")
+    if missing := [n for n in op.inputs if n not in written]:
+        raise GraphError(f"{where}: reads {', '.join(missing)} before anything writes it")
+    if op.output in written:
+        raise GraphError(f"{where}: writes '{op.output}', which is written already")
+    node = graph.node(op)
+    try:
+        shape = op.infer(node.sig.inputs)
+        op.check(node)
+    except OpFault as fault:
+        raise GraphError(f"{where}: {fault.why}") from fault
+    if shape != node.output.type.shape:
+        raise GraphError(f"{where}: gives shape {shape}, but '{op.output}' has {node.output.type.shape}")
+
+
+def _verify_state(graph: Graph, state: State) -> None:
+    """Raises GraphError unless the state's three tensors exist, play their parts and have one type."""
+    where = f"{graph.name}: state '{state.read}'"
+    if unknown := [n for n in (state.read, state.write, state.initial) if n not in graph.tensors]:
+        raise GraphError(f"{where}: names tensors that do not exist: {', '.join(unknown)}")
+    if state.read in graph.inputs or [s.read for s in graph.states].count(state.read) > 1:
+        raise GraphError(f"{where}: is an input or another state as well")
+    if state.write not in {op.output for op in graph.ops}:
+        raise GraphError(f"{where}: '{state.write}' is to be its next value, but no op writes it")
+    if graph.tensors[state.initial].data is None:
+        raise GraphError(f"{where}: its initial value '{state.initial}' is not a constant")
+    kinds = [graph.tensors[n].type for n in (state.read, state.write, state.initial)]
+    if len(set(kinds)) > 1:
+        raise GraphError(f"{where}: is {kinds[0]}, written as {kinds[1]}, begun as {kinds[2]}; all must be one type")

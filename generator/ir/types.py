@@ -10,6 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.generic]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 class DType(Enum):
@@ -30,6 +33,12 @@ class DType(Enum):
     @property
     def bytes(self) -> int:
         return self.numpy.itemsize
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Smallest and largest value of an integer element type."""
+        info = np.iinfo(self.value)
+        return int(info.min), int(info.max)
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,7 @@ class Quant:
 class TensorType:
     """Shape, element type and quantisation of a tensor.
 
-    Rows: a shape is padded on the left with ones to NHWC; row y of N*H rows is W*C contiguous elements.
+    Rows: a shape of any rank is seen as NHWC (see `nhwc`); row y of N*H rows is W*C contiguous elements.
     """
 
     shape: tuple[int, ...]
@@ -69,9 +78,9 @@ class TensorType:
 
     @property
     def nhwc(self) -> tuple[int, int, int, int]:
-        """The shape as four dimensions; ranks above four are refused by the importers."""
-        n, h, w, c = (1,) * (4 - len(self.shape)) + self.shape
-        return n, h, w, c
+        """The shape as four dimensions: padded on the left with ones, or the leading ones of more folded into N."""
+        h, w, c = (1, 1, 1, *self.shape)[-3:]
+        return math.prod(self.shape[:-3]), h, w, c
 
     @property
     def elements(self) -> int:

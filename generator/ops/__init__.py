@@ -1,105 +1,36 @@
-"""What every op means, without any target: attributes, shapes, rows, and a numpy reference."""
+"""What every op means, without any target: attributes, shapes, rows, laws, facts for the passes, a numpy reference.
+
+Each module names its ops in `OPS` and what it hands out in `__all__`; this one joins them, so a new op changes its own
+module alone.
+"""
 
 from shoehorn_mcu.ir import Op
-from shoehorn_mcu.ops.conv import Clamp, Conv2d, Dense, DepthwiseConv2d, Padding, TransposeConv2d
-from shoehorn_mcu.ops.elementwise import Add, Binary, Maximum, Minimum, Mul, Prelu, Sub
-from shoehorn_mcu.ops.layout import Concat, Pad, Reshape, Slice, Transpose
-from shoehorn_mcu.ops.partial import FirstPartial, NextPartial, Rescale
-from shoehorn_mcu.ops.pool import AveragePool2d, MaxPool2d, Mean, Pool2d, Softmax
-from shoehorn_mcu.ops.resize import Resize, ResizeBilinear, ResizeNearest
-from shoehorn_mcu.ops.unary import (
-    Dequantize,
-    HardSwish,
-    LeakyRelu,
-    Logistic,
-    Quantize,
-    Relu,
-    Relu6,
-    Requantize,
-    Tanh,
-    Unary,
-)
+from shoehorn_mcu.ops import conv, elementwise, layout, partial, pool, resize, unary
+from shoehorn_mcu.ops.clamp import Clamp, Clamped
+from shoehorn_mcu.ops.conv import *  # noqa: F403
+from shoehorn_mcu.ops.elementwise import *  # noqa: F403
+from shoehorn_mcu.ops.layout import *  # noqa: F403
+from shoehorn_mcu.ops.linear import LinearOp
+from shoehorn_mcu.ops.partial import *  # noqa: F403
+from shoehorn_mcu.ops.pool import *  # noqa: F403
+from shoehorn_mcu.ops.resize import *  # noqa: F403
+from shoehorn_mcu.ops.unary import *  # noqa: F403
 
 # What model files say.
 MODEL_OPS: tuple[type[Op], ...] = (
-    Conv2d,
-    DepthwiseConv2d,
-    TransposeConv2d,
-    Dense,
-    Add,
-    Sub,
-    Mul,
-    Maximum,
-    Minimum,
-    Prelu,
-    Logistic,
-    Tanh,
-    HardSwish,
-    Relu,
-    Relu6,
-    LeakyRelu,
-    Requantize,
-    Quantize,
-    Dequantize,
-    AveragePool2d,
-    MaxPool2d,
-    Mean,
-    Softmax,
-    ResizeNearest,
-    ResizeBilinear,
-    Reshape,
-    Pad,
-    Concat,
-    Slice,
-    Transpose,
+    *conv.OPS,
+    *elementwise.OPS,
+    *unary.OPS,
+    *pool.OPS,
+    *resize.OPS,
+    *layout.OPS,
 )
 
 # What our own rewrites of graphs add (generator/split.py).
-MADE_OPS: tuple[type[Op], ...] = (FirstPartial, NextPartial, Rescale)
+MADE_OPS: tuple[type[Op], ...] = partial.OPS
 
 OPS: tuple[type[Op], ...] = (*MODEL_OPS, *MADE_OPS)
 
-__all__ = [
-    "MADE_OPS",
-    "MODEL_OPS",
-    "OPS",
-    "Add",
-    "AveragePool2d",
-    "Binary",
-    "Clamp",
-    "Concat",
-    "Conv2d",
-    "Dense",
-    "DepthwiseConv2d",
-    "Dequantize",
-    "FirstPartial",
-    "HardSwish",
-    "LeakyRelu",
-    "Logistic",
-    "MaxPool2d",
-    "Maximum",
-    "Mean",
-    "Minimum",
-    "Mul",
-    "NextPartial",
-    "Pad",
-    "Padding",
-    "Pool2d",
-    "Prelu",
-    "Quantize",
-    "Relu",
-    "Relu6",
-    "Requantize",
-    "Rescale",
-    "Reshape",
-    "Resize",
-    "ResizeBilinear",
-    "ResizeNearest",
-    "Slice",
-    "Softmax",
-    "Sub",
-    "Tanh",
-    "Transpose",
-    "TransposeConv2d",
-    "Unary",
-]
+__all__ = ["MADE_OPS", "MODEL_OPS", "OPS", "Clamp", "Clamped", "LinearOp"]
+__all__ += conv.__all__ + elementwise.__all__ + unary.__all__ + pool.__all__ + resize.__all__ + layout.__all__
+__all__ += partial.__all__

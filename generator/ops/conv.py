@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from shoehorn_mcu.ir import Array, Op, Signature, TensorType
-from shoehorn_mcu.ops.fixed_point import Floats, quantize_multipliers, rescale
+from shoehorn_mcu.ir import Array, Bools, Floats, Node, Op, Signature, TensorType
+from shoehorn_mcu.ops.clamp import Clamp as Clamp
+from shoehorn_mcu.ops.fixed_point import rescale
+from shoehorn_mcu.ops.linear import LinearOp, LinearView, Scales
+from shoehorn_mcu.ops.linear import conv_scales as conv_scales
+from shoehorn_mcu.ops.linear import dense_scales as dense_scales
+from shoehorn_mcu.ops.linear import folded_bias as folded_bias
 from shoehorn_mcu.ops.rules import refuse, want, want_rank, window_count, window_rows
+
+__all__ = ["Conv2d", "Dense", "DepthwiseConv2d", "Padding", "TransposeConv2d"]
 
 
 @dataclass(frozen=True)
@@ -24,59 +30,18 @@ class Padding:
     right: int = 0
 
 
-@dataclass(frozen=True)
-class Clamp:
-    """Inclusive bounds on stored (quantised) values."""
-
-    low: int = -128
-    high: int = 127
-
-
-def conv_scales(sig: Signature) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-    """Multipliers and shifts per output channel, x scale * weight scale / y scale in double precision.
-
-    For Conv2d, DepthwiseConv2d and TransposeConv2d (TFLite's PopulateConvolutionQuantizationParams);
-    a per-tensor weight scale is repeated. Both arrays have one element per output channel.
-    """
-    weight_scales = _per_channel(sig)
-    x_scale, y_scale = sig.inputs[0].quantised.scale, sig.output.quantised.scale
-    return quantize_multipliers(x_scale * weight_scales / y_scale)
-
-
-def dense_scales(sig: Signature) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-    """Multipliers and shifts per output of Dense: the same arithmetic as `conv_scales`.
-
-    Published sources of FULLY_CONNECTED multiply x scale and weight scale in single precision where there is one
-    weight scale. The tflite_micro package does not: sums next to a half (tests/test_ops_oracle.py) tell the two apart.
-    """
-    return conv_scales(sig)
-
-
-def folded_bias(weights: Array, bias: Array, x_zero: int, channel_axis: int = 0) -> NDArray[np.int32]:
-    """bias[o] - x_zero * sum(w[o]): the sum over stored x is then the sum over x - x_zero.
-
-    `channel_axis` is the output channel's axis in `weights`: 0 for Conv2d, TransposeConv2d and Dense,
-    3 for DepthwiseConv2d. A tap on padding must read x_zero.
-    """
-    others = tuple(axis for axis in range(weights.ndim) if axis != channel_axis)
-    sums = weights.astype(np.int64).sum(axis=others)
-    folded: NDArray[np.int32] = (bias.astype(np.int64) - x_zero * sums).astype(np.int32)
-    return folded
-
-
-def _per_channel(sig: Signature) -> Floats:
-    scales = np.array(sig.inputs[1].quantised.scales, np.float64)
-    return np.full(sig.output.nhwc[3], scales)
-
-
 def _centred(x: Array, sig: Signature) -> Floats:
     """x - x_zero; float64 products and sums of int8 values are exact, and fast in BLAS."""
     return x.astype(np.float64) - sig.inputs[0].quantised.zero_point
 
 
-def _finish(
-    acc: Floats, bias: Array, scales: tuple[NDArray[np.int32], NDArray[np.int8]], clamp: Clamp, output: TensorType
-) -> Array:
+def _wide(node: Node) -> Floats:
+    """The constant weights in float64."""
+    assert node.inputs[1].data is not None
+    return node.inputs[1].data.astype(np.float64)
+
+
+def _finish(acc: Floats, bias: Array, scales: Scales, clamp: Clamp, output: TensorType) -> Array:
     """The sums plus bias, rescaled per last axis, moved to the output's zero point and clamped."""
     scaled = rescale(acc.astype(np.int64) + bias.astype(np.int64), *scales)
     return np.clip(scaled + output.quantised.zero_point, clamp.low, clamp.high).astype(output.dtype.numpy)
@@ -126,10 +91,8 @@ class Window(Op):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Convolution(Window):
+class _Convolution(Window, LinearOp):
     """What Conv2d and DepthwiseConv2d share: inputs (x, weights, bias)."""
-
-    clamp: Clamp = Clamp()
 
     def _channels(self, x: TensorType, weights: TensorType) -> int:
         """Number of output channels; raises GraphError where x and weights do not fit."""
@@ -145,6 +108,17 @@ class _Convolution(Window):
             raise refuse(self, f"bias has shape {bias.shape}, takes ({channels},)")
         return x.shape[0], *self.positions(x, weights), channels
 
+    def _cases(self, node: Node) -> tuple[Bools, Bools]:
+        """LinearView's `down` and `across`."""
+        x, weights, y = node.inputs[0].type, node.inputs[1].type, node.output.type
+        inside = []
+        for axis, before in enumerate((self.padding.top, self.padding.left)):
+            first = np.arange(y.nhwc[1 + axis])[:, None] * self.stride[axis] - before
+            place = first + np.arange(weights.shape[1 + axis]) * self.dilation[axis]
+            inside.append(np.unique((place >= 0) & (place < x.nhwc[1 + axis]), axis=0))
+        down, across = inside
+        return down, across
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Conv2d(_Convolution):
@@ -155,6 +129,11 @@ class Conv2d(_Convolution):
         if rest or weights.shape[0] % max(groups, 1):
             raise refuse(self, f"weights {weights} do not divide the channels of x {x} into groups")
         return weights.shape[0]
+
+    def linear_view(self, node: Node) -> LinearView:
+        weights = _wide(node)
+        groups = node.inputs[0].type.shape[3] // weights.shape[3]
+        return LinearView(weights.reshape(groups, -1, *weights.shape[1:]), *self._cases(node))
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         x, weights, bias = arrays
@@ -181,10 +160,21 @@ class DepthwiseConv2d(_Convolution):
     Output channel c reads input channel c // multiplier.
     """
 
+    channel_axis: ClassVar[int] = 3
+
     def _channels(self, x: TensorType, weights: TensorType) -> int:
         if weights.shape[0] != 1 or weights.shape[3] % x.shape[3]:
             raise refuse(self, f"weights {weights} do not fit x {x}: takes 1 x height x width x a multiple of C")
         return weights.shape[3]
+
+    def linear_view(self, node: Node) -> LinearView:
+        weights = _wide(node)
+        by_output = np.moveaxis(weights[0], 2, 0)
+        by_input = by_output.reshape(node.inputs[0].type.shape[3], -1, *weights.shape[1:3], 1)
+        return LinearView(by_input, *self._cases(node))
+
+    def per_channel(self, node: Node) -> bool:
+        return True
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         x, weights, bias = arrays
@@ -200,17 +190,15 @@ class DepthwiseConv2d(_Convolution):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TransposeConv2d(Op):
+class TransposeConv2d(LinearOp):
     """inputs (x NHWC, weights OHWI, bias int32 [O]); out[y * stride + ky - top] += x[y] * w[ky].
 
     `output_shape` is NHWC. rows(): one place per kernel row ky, the input row that tap ky of output row y reads.
     """
 
-    row_inputs: ClassVar[int | None] = 1
     output_shape: tuple[int, ...]
     stride: tuple[int, int] = (1, 1)
     padding: Padding = Padding()
-    clamp: Clamp = Clamp()
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 3)
@@ -225,6 +213,18 @@ class TransposeConv2d(Op):
         if (self.output_shape[0], self.output_shape[3]) != (x.shape[0], weights.shape[0]):
             raise refuse(self, f"output shape {self.output_shape} does not fit x {x} and weights {weights}")
         return self.output_shape
+
+    def linear_view(self, node: Node) -> LinearView:
+        weights, x, y = _wide(node), node.inputs[0].type, node.output.type
+        inside = []
+        for axis, before in enumerate((self.padding.top, self.padding.left)):
+            size, out, kernel, stride = x.nhwc[1 + axis], y.nhwc[1 + axis], weights.shape[1 + axis], self.stride[axis]
+            place, rest = np.divmod(np.arange(out)[:, None] + before - np.arange(kernel), stride)
+            inside.append(np.unique((rest == 0) & (place >= 0) & (place < size), axis=0))
+        return LinearView(weights[None], *inside)
+
+    def cut(self, output: Bools) -> Op:
+        return replace(self, output_shape=(*self.output_shape[:3], int(output.sum())))
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
         image, out_y = divmod(y, sig.output.nhwc[1])
@@ -252,11 +252,8 @@ class TransposeConv2d(Op):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Dense(Op):
+class Dense(LinearOp):
     """inputs (x [..., I], weights [O, I], bias int32 [O]); output [..., O]."""
-
-    row_inputs: ClassVar[int | None] = 1
-    clamp: Clamp = Clamp()
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 3)
@@ -268,6 +265,13 @@ class Dense(Op):
             raise refuse(self, f"bias has shape {bias.shape}, takes {weights.shape[:1]}")
         return (*x.shape[:-1], weights.shape[0])
 
+    def scales(self, sig: Signature) -> Scales:
+        return dense_scales(sig)
+
+    def linear_view(self, node: Node) -> LinearView:
+        always = np.ones((1, 1), np.bool_)
+        return LinearView(_wide(node)[None, :, None, None, :], always, always)
+
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
         return ((y,),)
 
@@ -278,3 +282,6 @@ class Dense(Op):
 
     def macs(self, sig: Signature) -> int:
         return sig.output.elements * sig.inputs[1].shape[1]
+
+
+OPS: tuple[type[Op], ...] = (Conv2d, DepthwiseConv2d, TransposeConv2d, Dense)

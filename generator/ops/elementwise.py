@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Op, Signature, TensorType
-from shoehorn_mcu.ops.conv import Clamp
-from shoehorn_mcu.ops.fixed_point import Ints, Scale, quantize_multiplier, rescale
+from shoehorn_mcu.ir import Array, Channels, Ints, Node, Op, Range, Signature, TensorType
+from shoehorn_mcu.ops import laws
+from shoehorn_mcu.ops.arithmetic import SPAN, ratio, rescaled, scales
+from shoehorn_mcu.ops.channels import channel_by_channel, over_channels
+from shoehorn_mcu.ops.clamp import Clamp, Clamped
+from shoehorn_mcu.ops.fixed_point import Scale, quantize_multiplier, rescale
 from shoehorn_mcu.ops.rules import broadcast_rows, broadcast_shape, refuse, want
+
+__all__ = [
+    "Add",
+    "Binary",
+    "Maximum",
+    "Minimum",
+    "Mul",
+    "Prelu",
+    "Sub",
+]
 
 
 class AddParams(NamedTuple):
@@ -66,14 +81,37 @@ def _finish(y: Ints, clamp: Clamp, output: TensorType) -> Array:
     return np.clip(y + output.quantised.zero_point, clamp.low, clamp.high).astype(output.dtype.numpy)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Binary(Op):
-    """inputs (a, b), NumPy broadcasting up to four dimensions.
+def _corners(node: Node, of_a: Sequence[Ints], of_b: Sequence[Ints]) -> Range:
+    """The extremes of an op that rises or falls in each operand while the other stands still, at these values."""
+    corners = [
+        np.broadcast_to(node.op.reference(pair, node.sig), node.output.type.nhwc[3:]) for pair in product(of_a, of_b)
+    ]
+    return over_channels(corners, node.output.type.nhwc[3])
 
-    Either may be a constant, which is then read by rows from flash.
+
+def product_overflow(node: Node) -> str | None:
+    """For ops that rescale a product of two centred int8 values."""
+    return rescaled(SPAN * SPAN, math.prod(scales(node)) / node.output.type.quantised.scale)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Binary(Clamped):
+    """inputs (a, b), int8, NumPy broadcasting up to four dimensions.
+
+    Either may be a constant, which is then read by rows from flash. Subclasses rise or fall in each operand.
     """
 
-    clamp: Clamp = Clamp()
+    def check(self, node: Node) -> None:
+        laws.quantised(self, node.inputs[0], "first input")
+        laws.quantised(self, node.inputs[1], "second input")
+        laws.quantised(self, node.output, "output")
+
+    def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
+        a, b = operands
+        return _corners(node, (a.low, a.high), (b.low, b.high))
+
+    def channels(self, node: Node) -> Channels | None:
+        return channel_by_channel(node)
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 2)
@@ -83,6 +121,26 @@ class Binary(Op):
         return broadcast_rows(y, sig)
 
 
+class _Sum(Binary):
+    """Scales both sides to 2^-20 of twice the larger scale; TFLite asks for a factor below 1 after that."""
+
+    def overflow(self, node: Node) -> str | None:
+        factor = 2 * max(scales(node)) / (2.0**20 * node.output.type.quantised.scale)
+        return None if factor < 1 else f"its output's scale is {factor * 2**20:g} times too small for its inputs'"
+
+
+class _Extremum(Binary):
+    """Compares stored values, so all three tensors share one quantisation."""
+
+    def check(self, node: Node) -> None:
+        super().check(node)
+        for operand in node.inputs:
+            laws.same_quant(self, operand, node.output)
+
+    def overflow(self, node: Node) -> str | None:
+        return None
+
+
 def _add(arrays: Sequence[Array], sig: Signature, params: AddParams, sign: int) -> Ints:
     a, b = _centred(arrays, sig)
     scaled_a = rescale(a << params.left_shift, *params.a)
@@ -90,14 +148,14 @@ def _add(arrays: Sequence[Array], sig: Signature, params: AddParams, sign: int) 
     return rescale(scaled_a + sign * scaled_b, *params.y)
 
 
-class Add(Binary):
+class Add(_Sum):
     """a + b, requantised as TFLite's integer ADD (left shift 20)."""
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         return _finish(_add(arrays, sig, add_params(sig), 1), self.clamp, sig.output)
 
 
-class Sub(Binary):
+class Sub(_Sum):
     """a - b, requantised as TFLite's integer SUB."""
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
@@ -107,19 +165,22 @@ class Sub(Binary):
 class Mul(Binary):
     """a * b, requantised."""
 
+    def overflow(self, node: Node) -> str | None:
+        return product_overflow(node)
+
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         a, b = _centred(arrays, sig)
         return _finish(rescale(a * b, *mul_scale(sig)), self.clamp, sig.output)
 
 
-class Maximum(Binary):
+class Maximum(_Extremum):
     """The larger of a and b, which share one quantisation with the output; stored values are compared."""
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         return np.clip(np.maximum(*arrays), self.clamp.low, self.clamp.high).astype(sig.output.dtype.numpy)
 
 
-class Minimum(Binary):
+class Minimum(_Extremum):
     """The smaller of a and b, which share one quantisation with the output; stored values are compared."""
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
@@ -129,6 +190,23 @@ class Minimum(Binary):
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Prelu(Op):
     """inputs (x, alpha); x where x >= 0, alpha * x elsewhere; alpha is broadcast."""
+
+    def check(self, node: Node) -> None:
+        laws.quantised(self, node.inputs[0], "input")
+        laws.quantised(self, node.inputs[1], "alpha")
+        laws.quantised(self, node.output, "output")
+
+    def overflow(self, node: Node) -> str | None:
+        return rescaled(SPAN, ratio(node)) or product_overflow(node)
+
+    def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
+        """Rises or falls on either side of x = 0, where it is 0: no extreme is next to 0 without being at an end."""
+        x, alpha = operands
+        bend = np.clip(node.inputs[0].type.quantised.zero_point, x.low, x.high)
+        return _corners(node, (x.low, x.high, bend), (alpha.low, alpha.high))
+
+    def channels(self, node: Node) -> Channels | None:
+        return channel_by_channel(node)
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 2)
@@ -145,3 +223,6 @@ class Prelu(Op):
         identity, product = prelu_scales(sig)
         y = np.where(x >= 0, rescale(x, *identity), rescale(x * alpha, *product))
         return _finish(y, Clamp(), sig.output)
+
+
+OPS: tuple[type[Op], ...] = (Add, Sub, Mul, Maximum, Minimum, Prelu)

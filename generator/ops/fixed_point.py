@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from shoehorn_mcu.ir import Floats, Ints
 
 _ONE = (1 << 31) - 1  # 1.0 in Q0.31, as near as it gets
 

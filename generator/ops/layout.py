@@ -4,19 +4,53 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Op, Signature, TensorType
-from shoehorn_mcu.ops.rules import as_4d, refuse, want
+from shoehorn_mcu.ir import Array, Bools, Channels, Node, Op, OpFault, Range, Signature, TensorType, Tie
+from shoehorn_mcu.ops import laws
+from shoehorn_mcu.ops.channels import channel_by_channel, monotone
+from shoehorn_mcu.ops.rules import as_4d, refuse, want, want_4d
+
+__all__ = ["Concat", "Pad", "Reshape", "Slice", "Transpose"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Reshape(Op):
+class Mover(Op):
+    """Elements of any type go to other places unchanged, so all tensors share one type and quantisation."""
+
+    def check(self, node: Node) -> None:
+        for operand in node.inputs:
+            laws.same_quant(self, operand, node.output)
+
+    def overflow(self, node: Node) -> str | None:
+        return None
+
+    def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
+        return monotone(node, operands)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reshape(Mover):
     """The same elements in the same order (RESHAPE, SQUEEZE, EXPAND_DIMS)."""
 
+    view: ClassVar[bool] = True
     shape: tuple[int, ...]
+
+    def channels(self, node: Node) -> Channels | None:
+        """Element n is in channel n modulo the channels at either end; both divide the number of elements."""
+        x, y = node.inputs[0].type.nhwc[3], node.output.type.nhwc[3]
+        n = np.arange(math.lcm(x, y))
+
+        def cut(operands: Sequence[Bools], output: Bools) -> Op:
+            return replace(self, shape=(*self.shape[:-1], int(output.sum())))
+
+        return Channels((Tie(n % x, n % y),), cut)
+
+    def per_channel(self, node: Node) -> bool:
+        return node.output.type.shape[-1:] == node.inputs[0].type.shape[-1:] != ()
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 1)
@@ -37,16 +71,35 @@ class Reshape(Op):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Pad(Op):
+class Pad(Mover):
     """`before` and `after` elements of `value` (stored value) per dimension of x's own rank."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
     value: int
 
+    def check(self, node: Node) -> None:
+        super().check(node)
+        x = node.inputs[0].type
+        low, high = x.dtype.limits if x.dtype.numpy.kind in "iu" else (0, 0)
+        if not low <= self.value <= high:
+            raise OpFault(self, f"its value {self.value} is outside {low}..{high}")
+
+    def channels(self, node: Node) -> Channels | None:
+        """The channels that are padded in are tied to nothing."""
+        places = np.arange(node.inputs[0].type.nhwc[3])
+        begin = self.before[-1] if self.before else 0
+
+        def cut(operands: Sequence[Bools], output: Bools) -> Op:
+            before, after = int(output[:begin].sum()), int(output[begin + len(places) :].sum())
+            return replace(self, before=(*self.before[:-1], before), after=(*self.after[:-1], after))
+
+        return Channels((Tie(places, places + begin),), cut)
+
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 1)
         shape = inputs[0].shape
+        want_4d(self, shape)
         if not len(self.before) == len(self.after) == len(shape) or min(self.before + self.after, default=0) < 0:
             raise refuse(self, f"before {self.before} and after {self.after} do not fit x {inputs[0]}")
         return tuple(b + size + a for b, size, a in zip(self.before, shape, self.after, strict=True))
@@ -66,10 +119,19 @@ class Pad(Op):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Concat(Op):
+class Concat(Mover):
     """Inputs one after the other along `axis` (non-negative)."""
 
     axis: int
+
+    def channels(self, node: Node) -> Channels | None:
+        each = channel_by_channel(node)
+        if self.axis != len(node.output.type.shape) - 1:
+            return each
+        sizes = [t.type.nhwc[3] for t in node.inputs]
+        starts = np.cumsum([0, *sizes[:-1]])
+        ties = (Tie(np.arange(size), start + np.arange(size)) for size, start in zip(sizes, starts, strict=True))
+        return replace(each, ties=tuple(ties))
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         if not inputs or not 0 <= self.axis < len(inputs[0].shape):
@@ -77,6 +139,7 @@ class Concat(Op):
         if len({(len(t.shape), t.shape[: self.axis], t.shape[self.axis + 1 :]) for t in inputs}) > 1:
             raise refuse(self, f"inputs differ outside axis {self.axis}: {', '.join(map(str, inputs))}")
         shape = inputs[0].shape
+        want_4d(self, shape)
         return (*shape[: self.axis], sum(t.shape[self.axis] for t in inputs), *shape[self.axis + 1 :])
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
@@ -96,16 +159,32 @@ class Concat(Op):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Slice(Op):
+class Slice(Mover):
     """x[begin[d] + i * step[d]] for i < size[d], in every dimension d of x's own rank; steps may be negative."""
 
     begin: tuple[int, ...]
     size: tuple[int, ...]
     step: tuple[int, ...]
 
+    def channels(self, node: Node) -> Channels | None:
+        """Where channels are skipped, dropping one would change the steps between the others, so all are kept."""
+        if not self.step or abs(self.step[-1]) != 1:
+            return None
+        places = np.arange(self.size[-1])
+
+        def cut(operands: Sequence[Bools], output: Bools) -> Op:
+            """Begins at the first kept channel at or after the old beginning, in the slice's own direction."""
+            begin = int(operands[0][: self.begin[-1]].sum())
+            if self.step[-1] < 0:
+                begin = int(operands[0][: self.begin[-1] + 1].sum()) - 1
+            return replace(self, begin=(*self.begin[:-1], begin), size=(*self.size[:-1], int(output.sum())))
+
+        return Channels((Tie(self.begin[-1] + places * self.step[-1], places),), cut)
+
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 1)
         shape = inputs[0].shape
+        want_4d(self, shape)
         if not len(self.begin) == len(self.size) == len(self.step) == len(shape):
             raise refuse(self, f"begin, size and step do not have the {len(shape)} dimensions of x {inputs[0]}")
         for begin, size, step, limit in zip(self.begin, self.size, self.step, shape, strict=True):
@@ -128,7 +207,7 @@ class Slice(Op):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Transpose(Op):
+class Transpose(Mover):
     """Output dimension d is input dimension perm[d].
 
     rows(): the input rows that hold some of the row's elements, in ascending order: one row where only W and C
@@ -144,9 +223,13 @@ class Transpose(Op):
         n, h, w, c = tuple(range(ahead)) + tuple(p + ahead for p in self.perm)
         return n, h, w, c
 
+    def channels(self, node: Node) -> Channels | None:
+        return channel_by_channel(node) if self.perm_4d[3] == 3 else None
+
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 1)
         shape = inputs[0].shape
+        want_4d(self, shape)
         if sorted(self.perm) != list(range(len(shape))):
             raise refuse(self, f"perm {self.perm} is not an order of the {len(shape)} dimensions of x {inputs[0]}")
         return tuple(shape[p] for p in self.perm)
@@ -160,3 +243,6 @@ class Transpose(Op):
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         return np.ascontiguousarray(arrays[0].transpose(self.perm))
+
+
+OPS: tuple[type[Op], ...] = (Reshape, Pad, Concat, Slice, Transpose)

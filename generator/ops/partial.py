@@ -13,10 +13,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, DType, Op, Signature, TensorType
-from shoehorn_mcu.ops.conv import Clamp, Window
-from shoehorn_mcu.ops.fixed_point import Floats, rescale
+from shoehorn_mcu.ir import Array, DType, Floats, Node, Op, Signature, TensorType
+from shoehorn_mcu.ops import laws
+from shoehorn_mcu.ops.clamp import Clamped
+from shoehorn_mcu.ops.conv import Window
+from shoehorn_mcu.ops.fixed_point import rescale
 from shoehorn_mcu.ops.rules import refuse, want, want_rank
+
+__all__ = ["FirstPartial", "NextPartial", "Rescale"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -26,6 +30,15 @@ class _Partial(Window):
     Taps are stored values, in the padding x's zero point: nothing is folded, so that a sum is right for its own
     channels and what is constant (bias - x_zero * sum of all weights of all chunks) is added once, at the start.
     """
+
+    def check(self, node: Node) -> None:
+        laws.quantised(self, node.inputs[0], "input")
+        laws.dtype(self, node.output, "output", DType.INT32)
+        for tensor in node.inputs[len(node.row_inputs) :]:
+            laws.constant(self, tensor, "weights or start")
+
+    def overflow(self, node: Node) -> str | None:
+        return None  # generator/split.py makes these ops only where no sum can leave int32 in any order
 
     def _sum_shape(self, x: TensorType, weights: TensorType) -> tuple[int, ...]:
         want_rank(self, "weights", weights.shape, 4)
@@ -94,11 +107,19 @@ class NextPartial(_Partial):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Rescale(Op):
+class Rescale(Clamped):
     """inputs (sum int32 [..., O], multipliers int32 [O], shifts int8 [O]); y = clamp(y_zero + rescale(sum)), int8."""
 
     row_inputs: ClassVar[int | None] = 1
-    clamp: Clamp = Clamp()
+
+    def check(self, node: Node) -> None:
+        laws.dtype(self, node.inputs[0], "sum", DType.INT32)
+        laws.quantised(self, node.output, "output")
+        for tensor in node.inputs[1:]:
+            laws.constant(self, tensor, "multipliers or shifts")
+
+    def overflow(self, node: Node) -> str | None:
+        return None  # generator/split.py: the factors and sums are those of an op that was proven
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 3)
@@ -118,3 +139,6 @@ class Rescale(Op):
 def _int32(total: Floats, sig: Signature) -> Array:
     """The whole sums in the output's shape."""
     return total.astype(np.int64).astype(np.int32).reshape(sig.output.shape)
+
+
+OPS: tuple[type[Op], ...] = (FirstPartial, NextPartial, Rescale)

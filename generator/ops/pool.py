@@ -10,11 +10,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoehorn_mcu.ir import Array, Op, Signature, TensorType
-from shoehorn_mcu.ops import fixed_point
-from shoehorn_mcu.ops.conv import Clamp, Padding
-from shoehorn_mcu.ops.fixed_point import Ints, Scale, divide_by_pot, quantize_multiplier, rescale
-from shoehorn_mcu.ops.rules import as_4d, refuse, want, want_rank, window_count, window_rows
+from shoehorn_mcu.ir import Array, Channels, DType, Ints, Node, Op, OpFault, Quant, Range, Signature, TensorType
+from shoehorn_mcu.ops import fixed_point, laws
+from shoehorn_mcu.ops.arithmetic import LIMIT, SPAN, ratio, rescaled, scales
+from shoehorn_mcu.ops.channels import channel_by_channel, monotone
+from shoehorn_mcu.ops.clamp import Clamped
+from shoehorn_mcu.ops.conv import Padding
+from shoehorn_mcu.ops.fixed_point import Scale, divide_by_pot, quantize_multiplier, rescale
+from shoehorn_mcu.ops.rules import as_4d, refuse, want, want_4d, want_rank, window_count, window_rows
+
+SOFTMAX_LIMIT = 1 << 12  # addends of at most 1.0 that fit into TFLite's sum, which has 12 integer bits
+SOFTMAX_QUANT = Quant((1 / 256,), (-128,))
+
+__all__ = ["AveragePool2d", "MaxPool2d", "Mean", "Pool2d", "Softmax"]
 
 
 class SoftmaxParams(NamedTuple):
@@ -59,13 +67,28 @@ def mean_params(op: Mean, sig: Signature) -> MeanParams:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Pool2d(Op):
-    """A window of kernel = (height, width); padding does not count."""
+class Pool2d(Clamped):
+    """A window of kernel = (height, width) over int8; padding does not count. x and y share one quantisation."""
 
     kernel: tuple[int, int]
     stride: tuple[int, int]
     padding: Padding = Padding()
-    clamp: Clamp = Clamp()
+
+    def check(self, node: Node) -> None:
+        laws.quantised(self, node.inputs[0], "input")
+        laws.same_quant(self, node.inputs[0], node.output)
+
+    def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
+        """Nothing beyond the values that are read, but for the clamp."""
+        (x,) = operands
+        low, high = self.clamp.low, self.clamp.high
+        return Range(np.clip(x.low, low, high), np.clip(x.high, low, high))
+
+    def channels(self, node: Node) -> Channels | None:
+        return channel_by_channel(node)
+
+    def per_channel(self, node: Node) -> bool:
+        return True
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 1)
@@ -96,7 +119,11 @@ class Pool2d(Op):
 
 
 class AveragePool2d(Pool2d):
-    """Mean over the elements of the window that lie inside, rounded half away from zero."""
+    """Mean over the elements of the window that are inside, rounded half away from zero."""
+
+    def overflow(self, node: Node) -> str | None:
+        count = math.prod(self.kernel)
+        return None if count * SPAN <= LIMIT else f"a sum of {count} elements can leave int32"
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         x = arrays[0].astype(np.int64)
@@ -108,6 +135,9 @@ class AveragePool2d(Pool2d):
 
 class MaxPool2d(Pool2d):
     """Largest element of the window."""
+
+    def overflow(self, node: Node) -> str | None:
+        return None
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         return self._clamped(np.max(self._taps(arrays[0].astype(np.int64), -128, sig), axis=0), sig)
@@ -124,6 +154,28 @@ class Mean(Op):
     axes: tuple[int, ...]
     keep_dims: bool
 
+    def check(self, node: Node) -> None:
+        laws.quantised(self, node.inputs[0], "input")
+        laws.quantised(self, node.output, "output")
+        if not self.axes:
+            raise OpFault(self, "it has no axes")
+
+    def overflow(self, node: Node) -> str | None:
+        """The division by the count is part of the factor."""
+        count = node.inputs[0].type.elements // node.output.type.elements
+        if count * SPAN > LIMIT:
+            return f"a sum of {count} elements can leave int32"
+        return rescaled(count * SPAN, ratio(node) / count)
+
+    def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
+        return monotone(node, operands)
+
+    def channels(self, node: Node) -> Channels | None:
+        return channel_by_channel(node) if self.per_channel(node) else None
+
+    def per_channel(self, node: Node) -> bool:
+        return len(node.inputs[0].type.shape) - 1 not in self.axes
+
     def kept(self, x: TensorType) -> tuple[int, int, int, int]:
         """x's NHWC with every reduced dimension 1."""
         shape = tuple(1 if axis in self.axes else size for axis, size in enumerate(x.shape))
@@ -131,6 +183,7 @@ class Mean(Op):
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 1)
+        want_4d(self, inputs[0].shape)
         rank = len(inputs[0].shape)
         if list(self.axes) != sorted(set(self.axes) & set(range(rank))):
             raise refuse(self, f"axes {self.axes} are not ascending axes of x {inputs[0]}")
@@ -162,8 +215,24 @@ class Softmax(Op):
 
     beta: float
 
+    def check(self, node: Node) -> None:
+        laws.quantised(self, node.inputs[0], "input")
+        laws.dtype(self, node.output, "output", DType.INT8)
+        laws.fixed_output(self, node, SOFTMAX_QUANT)
+        if self.beta <= 0:
+            raise OpFault(self, f"beta is {self.beta}, not above 0")
+
+    def overflow(self, node: Node) -> str | None:
+        """TFLite's sum of exponentials holds 12 integer bits, and its scale must be more than 2^-26."""
+        depth, step = node.inputs[0].type.shape[-1], self.beta * scales(node)[0]
+        if depth >= SOFTMAX_LIMIT:
+            return f"a sum of {depth} exponentials can leave int32; at most {SOFTMAX_LIMIT - 1} fit"
+        return None if step * 2**26 > 1 else f"beta times scale is {step:g}, too small for TFLite's arithmetic"
+
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 1)
+        if not inputs[0].shape:
+            raise refuse(self, "its input is a scalar")
         return inputs[0].shape
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
@@ -177,3 +246,6 @@ class Softmax(Op):
         reciprocal = fixed_point.reciprocal_of_one_plus((total << headroom) - (1 << 31))
         y = divide_by_pot(fixed_point.high_mul(reciprocal, exps), 12 - headroom + 31 - 8) - 128
         return np.clip(y, -128, 127).astype(sig.output.dtype.numpy)
+
+
+OPS: tuple[type[Op], ...] = (AveragePool2d, MaxPool2d, Mean, Softmax)

@@ -8,9 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Op, Signature, TensorType
-from shoehorn_mcu.ops.fixed_point import Ints
+from shoehorn_mcu.ir import Array, Channels, Ints, Node, Op, OpFault, Range, Signature, TensorType
+from shoehorn_mcu.ops import laws
+from shoehorn_mcu.ops.channels import channel_by_channel
 from shoehorn_mcu.ops.rules import refuse, want, want_rank
+
+__all__ = ["Resize", "ResizeBilinear", "ResizeNearest"]
 
 
 class BilinearTaps(NamedTuple):
@@ -55,6 +58,22 @@ class Resize(Op):
     align_corners: bool
     half_pixel_centers: bool
 
+    def check(self, node: Node) -> None:
+        laws.same_quant(self, node.inputs[0], node.output)
+        if self.align_corners and self.half_pixel_centers:
+            raise OpFault(self, "both align_corners and half_pixel_centers")
+
+    def overflow(self, node: Node) -> str | None:
+        return None  # weights of two neighbours add up to 1024 * 1024, so sums are below 2^28
+
+    def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
+        """Nothing beyond the values that are read."""
+        (x,) = operands
+        return x
+
+    def channels(self, node: Node) -> Channels | None:
+        return channel_by_channel(node)
+
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 1)
         want_rank(self, "x", inputs[0].shape, 4)
@@ -83,6 +102,10 @@ class ResizeNearest(Resize):
 class ResizeBilinear(Resize):
     """Bilinear, in TFLite's 10-bit fixed point. rows(): (lower, upper), perhaps the same row twice."""
 
+    def check(self, node: Node) -> None:
+        super().check(node)
+        laws.quantised(self, node.inputs[0], "input")
+
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
         height = sig.inputs[0].nhwc[1]
         image, out_y = divmod(y, sig.output.nhwc[1])
@@ -101,3 +124,6 @@ class ResizeBilinear(Resize):
         rounded = np.sign(total) * ((np.abs(total) + (1 << 19)) >> 20)
         result: Array = rounded.astype(sig.output.dtype.numpy)
         return result
+
+
+OPS: tuple[type[Op], ...] = (ResizeNearest, ResizeBilinear)

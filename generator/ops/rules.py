@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from shoehorn_mcu.ir import GraphError, Op, Signature, TensorType
+from shoehorn_mcu.ir import Op, OpFault, Signature, TensorType
 
 
-def refuse(op: Op, why: str) -> GraphError:
-    """The error for inputs that do not fit an op."""
-    return GraphError(f"op '{op.name}' ({type(op).__name__}): {why}")
+def refuse(op: Op, why: str) -> OpFault:
+    """The error for operands that do not fit an op."""
+    return OpFault(op, why)
 
 
 def want(op: Op, inputs: tuple[TensorType, ...], count: int) -> None:
@@ -57,6 +57,12 @@ def broadcast_rows(y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]
 
 
 def as_4d(values: tuple[int, ...], fill: int) -> tuple[int, int, int, int]:
-    """One value per NHWC dimension, from one per dimension of a lower rank."""
+    """One value per NHWC dimension, from one per dimension of a rank up to four."""
     n, h, w, c = (fill,) * (4 - len(values)) + values
     return n, h, w, c
+
+
+def want_4d(op: Op, shape: tuple[int, ...]) -> None:
+    """Raises OpFault for ranks above four, for ops that name single dimensions."""
+    if len(shape) > 4:
+        raise refuse(op, f"x has shape {shape}; at most 4 dimensions are supported by this op")

@@ -7,21 +7,51 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, DType, Op, Signature, TensorType
-from shoehorn_mcu.ops import fixed_point
-from shoehorn_mcu.ops.fixed_point import Ints, Scale, divide_by_pot, input_radius, quantize_multiplier, rescale
+from shoehorn_mcu.ir import (
+    Array,
+    Channels,
+    DType,
+    Floats,
+    Ints,
+    Node,
+    Op,
+    OpFault,
+    Quant,
+    Range,
+    Signature,
+    TensorType,
+)
+from shoehorn_mcu.ops import fixed_point, laws
+from shoehorn_mcu.ops.arithmetic import SPAN, ratio, rescaled
+from shoehorn_mcu.ops.channels import channel_by_channel
+from shoehorn_mcu.ops.fixed_point import Scale, divide_by_pot, input_radius, quantize_multiplier, rescale
 from shoehorn_mcu.ops.rules import want
+
+__all__ = [
+    "Dequantize",
+    "HardSwish",
+    "LeakyRelu",
+    "Logistic",
+    "Quantize",
+    "Relu",
+    "Relu6",
+    "Requantize",
+    "Tanh",
+    "Unary",
+]
 
 
 def dtype_bounds(dtype: DType) -> tuple[int, int]:
     """Smallest and largest value of an integer element type."""
-    info = np.iinfo(dtype.value)
-    return int(info.min), int(info.max)
+    return dtype.limits
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Elementwise(Op):
     """One input, an output of the same shape, row for row."""
+
+    def channels(self, node: Node) -> Channels | None:
+        return channel_by_channel(node)
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 1)
@@ -33,7 +63,27 @@ class _Elementwise(Op):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Unary(_Elementwise):
-    """A map of 8-bit values to 8-bit values: `table(sig)` gives all 256 results, in order of the stored input."""
+    """A map of int8 to int8: `table(sig)` gives all 256 results, in order of the stored input.
+
+    A subclass whose results are computed with int32 rescaling says in `overflow` when that can go wrong.
+    """
+
+    def check(self, node: Node) -> None:
+        laws.quantised(self, node.inputs[0], "input")
+        laws.quantised(self, node.output, "output")
+
+    def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
+        """The extremes of the results over each channel's stretch of the table, which need not rise."""
+        table = np.asarray(self.table(node.sig)).astype(np.int64)
+        stored = np.arange(len(table)) + node.inputs[0].type.dtype.limits[0]
+        inside = (operands[0].low[:, None] <= stored) & (stored <= operands[0].high[:, None])
+        return Range(
+            np.where(inside, table, table.max()).min(axis=1),
+            np.where(inside, table, table.min()).max(axis=1),
+        )
+
+    def per_channel(self, node: Node) -> bool:
+        return True
 
     def table(self, sig: Signature) -> Array:
         """256 results of the output's type; entry i is that of stored value i + lowest value of the input's type.
@@ -55,6 +105,17 @@ class Unary(_Elementwise):
         return result
 
 
+class Rescaled(Unary):
+    """A table whose entries are (x - x_zero) rescaled by x scale / y scale, or nearer to 0."""
+
+    def overflow(self, node: Node) -> str | None:
+        return rescaled(SPAN, ratio(node))
+
+
+LOGISTIC_QUANT = Quant((1 / 256,), (-128,))
+TANH_QUANT = Quant((1 / 128,), (0,))
+
+
 def _input_q4(stored: Ints, sig: Signature) -> tuple[Ints, Ints, int]:
     """(x - x_zero, the same in Q4.27, the radius beyond which Q4.27 would overflow)."""
     quant = sig.inputs[0].quantised
@@ -72,6 +133,13 @@ def _saturated_outside(y: Ints, centred: Ints, radius: int) -> Ints:
 class Logistic(Unary):
     """1 / (1 + exp(-x)), int8 with scale 1/256 and zero point -128."""
 
+    def check(self, node: Node) -> None:
+        super().check(node)
+        laws.fixed_output(self, node, LOGISTIC_QUANT)
+
+    def overflow(self, node: Node) -> str | None:
+        return None  # inputs beyond the radius of Q4.27 are saturated first
+
     def _map(self, stored: Ints, sig: Signature) -> Ints:
         centred, x, radius = _input_q4(stored, sig)
         y = divide_by_pot(fixed_point.logistic(x, 4), 31 - 8) - 128
@@ -80,6 +148,13 @@ class Logistic(Unary):
 
 class Tanh(Unary):
     """tanh(x), int8 with scale 1/128 and zero point 0."""
+
+    def check(self, node: Node) -> None:
+        super().check(node)
+        laws.fixed_output(self, node, TANH_QUANT)
+
+    def overflow(self, node: Node) -> str | None:
+        return None  # as Logistic
 
     def _map(self, stored: Ints, sig: Signature) -> Ints:
         centred, x, radius = _input_q4(stored, sig)
@@ -93,6 +168,9 @@ class HardSwish(Unary):
     Its scales are quotients in double precision, as the tflite_micro package computes them; published sources
     show single precision, which gives other bytes where the 16-bit multiplier is next to a half.
     """
+
+    def overflow(self, node: Node) -> str | None:
+        return None  # 16-bit arithmetic that saturates
 
     def _map(self, stored: Ints, sig: Signature) -> Ints:
         x_quant, y_quant = sig.inputs[0].quantised, sig.output.quantised
@@ -115,7 +193,7 @@ def _relu_ish(hires: Ints, scale: Scale) -> Ints:
     return divide_by_pot(fixed_point.high_mul16(hires, multiplier), -scale.shift)
 
 
-class Relu(Unary):
+class Relu(Rescaled):
     """max(x, 0), rescaled to the output's quantisation."""
 
     def _map(self, stored: Ints, sig: Signature) -> Ints:
@@ -129,6 +207,13 @@ class Relu6(Unary):
 
     TFLite Micro does not rescale here, so input and output share one quantisation.
     """
+
+    def check(self, node: Node) -> None:
+        super().check(node)
+        laws.same_quant(self, node.inputs[0], node.output)
+
+    def overflow(self, node: Node) -> str | None:
+        return None  # stored values are compared
 
     def _map(self, stored: Ints, sig: Signature) -> Ints:
         quant = sig.inputs[0].quantised
@@ -145,6 +230,14 @@ class LeakyRelu(Unary):
 
     alpha: float
 
+    def check(self, node: Node) -> None:
+        super().check(node)
+        if self.alpha < 0:
+            raise OpFault(self, f"alpha is {self.alpha}, below 0")
+
+    def overflow(self, node: Node) -> str | None:
+        return rescaled(SPAN, ratio(node) * max(1.0, self.alpha))
+
     def _map(self, stored: Ints, sig: Signature) -> Ints:
         x, y = sig.inputs[0].quantised, sig.output.quantised
         identity = quantize_multiplier(x.scale / y.scale)
@@ -153,8 +246,12 @@ class LeakyRelu(Unary):
         return np.where(centred >= 0, rescale(centred, *identity), rescale(centred, *alpha)) + y.zero_point
 
 
-class Requantize(Unary):
+class Requantize(Rescaled):
     """QUANTIZE from one 8-bit type to another (int8 or uint8 at either end)."""
+
+    def check(self, node: Node) -> None:
+        laws.quantised(self, node.inputs[0], "input", *laws.EIGHT_BITS)
+        laws.quantised(self, node.output, "output", *laws.EIGHT_BITS)
 
     def _map(self, stored: Ints, sig: Signature) -> Ints:
         x, y = sig.inputs[0].quantised, sig.output.quantised
@@ -170,6 +267,13 @@ class Quantize(_Elementwise):
     quotients beyond int32 and for NaN (it has given 127 for -1e12); only there do the two differ.
     """
 
+    def check(self, node: Node) -> None:
+        laws.dtype(self, node.inputs[0], "input", DType.FLOAT32)
+        laws.quantised(self, node.output, "output", *laws.EIGHT_BITS)
+
+    def overflow(self, node: Node) -> str | None:
+        return None  # saturates in floating point
+
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         (x,) = arrays
         quant, (low, high) = sig.output.quantised, dtype_bounds(sig.output.dtype)
@@ -183,6 +287,13 @@ class Quantize(_Elementwise):
 class Dequantize(_Elementwise):
     """int8 or uint8 to float32: scale * (x - zero point) in single precision."""
 
+    def check(self, node: Node) -> None:
+        laws.quantised(self, node.inputs[0], "input", *laws.EIGHT_BITS)
+        laws.dtype(self, node.output, "output", DType.FLOAT32)
+
+    def overflow(self, node: Node) -> str | None:
+        return None  # float32
+
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         (x,) = arrays
         quant = sig.inputs[0].quantised
@@ -190,7 +301,10 @@ class Dequantize(_Elementwise):
         return centred * np.float32(quant.scale)
 
 
-def _round_away(x: Array | np.float32) -> fixed_point.Floats:
+def _round_away(x: Array | np.float32) -> Floats:
     """Nearest integer, halves away from zero; in double precision, where adding the half is exact."""
     wide = np.asarray(x, np.float64)
     return np.trunc(wide + np.copysign(0.5, wide))
+
+
+OPS: tuple[type[Op], ...] = (Logistic, Tanh, HardSwish, Relu, Relu6, LeakyRelu, Requantize, Quantize, Dequantize)

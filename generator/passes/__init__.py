@@ -7,13 +7,24 @@ from dataclasses import dataclass, replace
 
 from shoehorn_mcu.errors import ShoehornError, did_you_mean
 from shoehorn_mcu.ir import Graph, verify
+from shoehorn_mcu.ops.laws import quoted
 from shoehorn_mcu.passes.drop_dead import drop_dead
 from shoehorn_mcu.passes.drop_views import drop_views
 from shoehorn_mcu.passes.fold_constant_channels import fold_constant_channels
 from shoehorn_mcu.passes.fold_pad import fold_pad
 from shoehorn_mcu.passes.fuse_clamp import fuse_clamp
+from shoehorn_mcu.passes.zero_constant_channels import zero_constant_channels
 
-__all__ = ["PIPELINE", "Pass", "PassError", "PassRecord", "TensorError", "run"]
+__all__ = [
+    "PIPELINE",
+    "OverflowFault",
+    "Pass",
+    "PassError",
+    "PassRecord",
+    "TensorError",
+    "prove_int32",
+    "run",
+]
 
 
 class PassError(ShoehornError):
@@ -26,6 +37,12 @@ class TensorError(ShoehornError):
     """The user named a tensor that no op writes."""
 
     kind = "unknown-tensor"
+
+
+class OverflowFault(ShoehornError):
+    """Some input could make an int32 sum overflow; the message names the op and the tensor."""
+
+    kind = "int32-overflow"
 
 
 @dataclass(frozen=True)
@@ -52,7 +69,8 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("drop-views", drop_views),
     Pass("fold-pad", fold_pad),
     Pass("fuse-clamp", fuse_clamp),
-    Pass("fold-constant-channels", fold_constant_channels),  # last: pads and clamps in the convolutions say more
+    Pass("zero-constant-channels", zero_constant_channels),  # behind those that put pads and clamps into convolutions
+    Pass("fold-constant-channels", fold_constant_channels),
 )
 
 
@@ -88,3 +106,16 @@ def _preserved(graph: Graph, preserve: tuple[str, ...]) -> Graph:
             raise TensorError(f"{graph.name}: no op writes a tensor called '{name}'; {cure}")
     added = dict.fromkeys(n for n in preserve if n not in graph.outputs)
     return replace(graph, outputs=(*graph.outputs, *added))
+
+
+def prove_int32(graph: Graph) -> Graph:
+    """The graph itself; OverflowFault unless every op's int32 arithmetic is proven exact for every input.
+
+    Asked after the passes, for models of every importer: passes replace what is constant whatever its sums are.
+    """
+    for node in graph.nodes():
+        if (why := node.op.overflow(node)) is not None:
+            raise OverflowFault(
+                f"{graph.name}: op '{node.op.name}' writing {quoted(node.output.name)}: {why}; quantise it again"
+            )
+    return graph

@@ -7,12 +7,12 @@ from shoehorn_mcu.ir.edit import with_ops
 
 
 def drop_dead(graph: Graph) -> Graph:
-    """Drops what no output needs; the graph's inputs stay.
+    """Drops ops that no output and no state needs; the graph's inputs stay.
 
     >   a = Relu(x); b = Tanh(x)    output a
     <   a = Relu(x)                 output a
     """
-    needed = set(graph.outputs)
+    needed = set(graph.results)
     kept: list[Op] = []
     for op in reversed(graph.ops):
         if op.output in needed:

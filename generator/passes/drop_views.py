@@ -18,7 +18,7 @@ def drop_views(graph: Graph) -> Graph:
     >   a = Reshape(x) shape=(16,); b = Reshape(a) shape=(2, 8)     output b, nothing else reads a
     <   b = Reshape(x) shape=(2, 8)                                 output b
 
-    An op whose result is an output of the graph stays, because the output keeps its name.
+    An op whose result is an output or a state of the graph stays, because that keeps its name.
     """
     readers_of = readers(graph)
     source: dict[str, str] = {}  # dropped tensor -> the tensor that it equals
@@ -26,7 +26,7 @@ def drop_views(graph: Graph) -> Graph:
     for old in graph.ops:
         op = replace(old, inputs=tuple(source.get(n, n) for n in old.inputs))
         merges = isinstance(op, Reshape) and isinstance(only_reader(graph, readers_of, op.output), Reshape)
-        if merges or (_changes_nothing(graph.node(op)) and op.output not in graph.outputs):
+        if merges or (_changes_nothing(graph.node(op)) and op.output not in graph.results):
             source[op.output] = op.inputs[0]
         else:
             kept.append(op)

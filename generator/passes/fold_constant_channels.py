@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import compress
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import numpy as np
 
-from shoehorn_mcu.ir import Graph, Node, Op, Tensor
+from shoehorn_mcu.ir import Bools, Graph, Node, Op, Tensor
 from shoehorn_mcu.ir.edit import only_reader, readers, with_ops
-from shoehorn_mcu.ops import DepthwiseConv2d, Pad, Reshape, Slice, TransposeConv2d
+from shoehorn_mcu.ops import LinearOp
 from shoehorn_mcu.passes.channel_needs import Reads, needs, reads
 from shoehorn_mcu.passes.channel_ranges import ranges
-from shoehorn_mcu.passes.linear import LINEAR, Bools
 
 T = TypeVar("T")
 
@@ -26,7 +25,7 @@ def fold_constant_channels(graph: Graph) -> Graph:
     <   a = Conv2d(x, w: 7x1x1x4, b); y = Dense(a, v: 3x7, c + (s - a_zero) * v[:, 5])
 
     Exact: what the channel added to the sum is the same everywhere, also under padding, or it stays. Channels of the
-    graph's inputs and outputs stay. The biases hold what the sums held, so what could not overflow still cannot.
+    graph's inputs, outputs and states stay. The biases hold what the sums held, so what cannot overflow still cannot.
     """
     while (less := _once(graph)) is not graph:
         graph = less
@@ -60,28 +59,23 @@ class _Cut:
         """The op between what is left of its operands and what is left of its output."""
         if all(self._needed[t.name].all() for t in (*node.row_inputs, node.output)):
             return node.op
-        if isinstance(node.op, LINEAR):
-            return self._linear(node)
-        adapt = _ADAPT.get(type(node.op))
-        operand = self._needed[node.inputs[0].name]
-        return adapt(node.op, operand, self._needed[node.output.name]) if adapt else node.op
+        said = node.op.channels(node)
+        assert said is not None, node.op.name  # else all its channels are kept together
+        op = said.cut([self._needed[t.name] for t in node.row_inputs], self._needed[node.output.name])
+        return replace(op, inputs=self._constants(node, node.op)) if isinstance(node.op, LinearOp) else op
 
-    def _linear(self, node: Node) -> Op:
+    def _constants(self, node: Node, op: LinearOp) -> tuple[str, ...]:
         """Rows of weights and bias go with outputs; columns of weights with inputs, and into the bias what they add."""
         x, weights, bias = node.inputs
         inputs, outputs = self._needed[x.name], self._needed[node.output.name]
-        weights = _kept(weights, outputs, 3 if isinstance(node.op, DepthwiseConv2d) else 0)
+        weights = _kept(weights, outputs, op.channel_axis)
         if (read := self._reads_of.get(node.op.name)) is not None and not inputs.all():
             weights = _kept(weights, inputs, -1)  # no depthwise: one over a single group has one input, which stays
             assert bias.data is not None
             total = bias.data.astype(np.int64) + read.folded[:, ~inputs].sum(axis=1)
             bias = replace(bias, data=total.astype(bias.data.dtype))
         bias = _kept(bias, outputs, 0)
-        names = (self._constant(node, weights, "weights"), self._constant(node, bias, "bias"))
-        op = replace(node.op, inputs=(x.name, *names))
-        if isinstance(op, TransposeConv2d):
-            return replace(op, output_shape=self.tensors[op.output].type.shape)
-        return op
+        return x.name, self._constant(node, weights, "weights"), self._constant(node, bias, "bias")
 
     def _constant(self, node: Node, tensor: Tensor, role: str) -> str:
         """The name under which a new constant of one op is kept: its own, unless others see that too."""
@@ -110,28 +104,3 @@ def _kept(tensor: Tensor, channels: Bools, axis: int) -> Tensor:
 def _of(values: tuple[T, ...], channels: Bools) -> tuple[T, ...]:
     """The values of these channels; a single value is that of all."""
     return values if len(values) == 1 else tuple(compress(values, channels))
-
-
-def _reshape(op: Op, operand: Bools, output: Bools) -> Op:
-    old = cast(Reshape, op)
-    return replace(old, shape=(*old.shape[:-1], int(output.sum())))
-
-
-def _pad(op: Op, operand: Bools, output: Bools) -> Op:
-    old = cast(Pad, op)
-    before = int(output[: old.before[-1]].sum())
-    after = int(output[old.before[-1] + len(operand) :].sum())
-    return replace(old, before=(*old.before[:-1], before), after=(*old.after[:-1], after))
-
-
-def _slice(op: Op, operand: Bools, output: Bools) -> Op:
-    """The slice begins at the first kept channel at or after its old beginning, in its own direction."""
-    old = cast(Slice, op)
-    begin = int(operand[: old.begin[-1]].sum())
-    if old.step[-1] < 0:
-        begin = int(operand[: old.begin[-1] + 1].sum()) - 1
-    return replace(old, begin=(*old.begin[:-1], begin), size=(*old.size[:-1], int(output.sum())))
-
-
-_ADAPT: Mapping[type[Op], Callable[[Op, Bools, Bools], Op]] = {Reshape: _reshape, Pad: _pad, Slice: _slice}
-"""By op: what its attributes become, from the kept channels of its operand and its output. Others name no channel."""

@@ -34,7 +34,7 @@ def fold_pad(graph: Graph) -> Graph:
 def _folds(pad: Node, reader: Node) -> bool:
     """Whether the reader's padding can say what the Pad does.
 
-    Not where a window would lie in padding alone: kernels need not know that case.
+    Not where a window would be in padding alone: kernels need not know that case.
     """
     op, conv = pad.op, reader.op
     if not isinstance(op, Pad) or not isinstance(conv, Conv2d | DepthwiseConv2d) or conv.inputs[0] != op.output:

@@ -8,9 +8,7 @@ import numpy as np
 
 from shoehorn_mcu.ir import DType, Graph, Node, Op
 from shoehorn_mcu.ir.edit import only_reader, readers, with_ops
-from shoehorn_mcu.ops import Binary, Clamp, Conv2d, Dense, DepthwiseConv2d, Pool2d, TransposeConv2d, Unary
-
-Clamped = Conv2d | DepthwiseConv2d | TransposeConv2d | Dense | Binary | Pool2d
+from shoehorn_mcu.ops import Clamp, Clamped, Unary
 
 
 def fuse_clamp(graph: Graph) -> Graph:

@@ -8,7 +8,6 @@ from itertools import accumulate
 
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.memory_plan import Step
-from shoehorn_mcu.ops import Reshape
 from shoehorn_mcu.stage import Stage
 
 
@@ -60,7 +59,7 @@ class _Replay:
 
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
-        self._views = {op.output: op.inputs[0] for op in unit.graph.ops if isinstance(op, Reshape)}
+        self._views = unit.graph.views
         self._stages = {stage.name: stage for stage in unit.stages}
         self._scratch = {s.op: s for s in unit.plan.scratch}
         self._reads: dict[str, list[list[Key]]] = {}

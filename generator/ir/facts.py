@@ -1,0 +1,58 @@
+"""What ops say about themselves, as plain data: value ranges per channel, and which channels belong together.
+
+A channel is a place of a tensor's last axis, over all other axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shoehorn_mcu.ir.types import Bools, DType, Ints, TensorType
+
+if TYPE_CHECKING:
+    from shoehorn_mcu.ir.graph import Op
+
+
+@dataclass(frozen=True, eq=False)
+class Range:
+    """Inclusive bounds of the stored values, one of each per channel."""
+
+    low: Ints
+    high: Ints
+
+    @property
+    def constant(self) -> Bools:
+        """Which channels hold one value everywhere, always."""
+        same: Bools = self.low == self.high
+        return same
+
+    @staticmethod
+    def of_type(kind: TensorType) -> Range:
+        """All that the type can hold. float32 tensors get the bounds of int32, which no pass reads."""
+        low, high = (kind.dtype if kind.dtype.numpy.kind in "iu" else DType.INT32).limits
+        channels = kind.nhwc[3]
+        return Range(np.full(channels, low, np.int64), np.full(channels, high, np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Tie:
+    """Channel `operand[k]` of one operand and channel `output[k]` of the output are kept or dropped together."""
+
+    operand: Ints
+    output: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Channels:
+    """Which channels an op ties together, and the op once some of them are dropped.
+
+    `ties` has one entry per row input. `cut(operands, output)` gets, per row input and for the output, which channels
+    are kept (consistent with the ties), and returns the op with its attributes adapted.
+    """
+
+    ties: tuple[Tie, ...]
+    cut: Callable[[Sequence[Bools], Bools], Op]

@@ -1,0 +1,71 @@
+"""Laws about element types and quantisations that several ops share; each raises OpFault with one clear reason."""
+
+from __future__ import annotations
+
+from shoehorn_mcu.ir import DType, Node, Op, OpFault, Quant, Tensor
+
+NAME_SHOWN = 80
+EIGHT_BITS = (DType.INT8, DType.UINT8)
+
+
+def quoted(name: str) -> str:
+    """A tensor's name for a message; converters chain names of fused ops to hundreds of characters."""
+    return f"'{name}'" if len(name) <= NAME_SHOWN else f"'{name[: NAME_SHOWN - 3]}...'"
+
+
+def dtype(op: Op, tensor: Tensor, role: str, *allowed: DType) -> None:
+    """The tensor has one of these element types."""
+    if tensor.type.dtype not in allowed:
+        names = " or ".join(d.value for d in allowed)
+        raise OpFault(op, f"its {role} {quoted(tensor.name)} is {tensor.type.dtype.value}, {names} is needed")
+
+
+def quantised(op: Op, tensor: Tensor, role: str, *allowed: DType) -> Quant:
+    """The tensor has one of these element types (int8 where none is named) and one scale."""
+    dtype(op, tensor, role, *(allowed or (DType.INT8,)))
+    quant = tensor.type.quant
+    if quant is None:
+        raise OpFault(op, f"its {role} {quoted(tensor.name)} has no scale")
+    if quant.axis is not None or len(quant.scales) != 1 or len(quant.zero_points) != 1:
+        raise OpFault(op, f"its {role} {quoted(tensor.name)} has a scale per channel, one scale is needed")
+    low, high = tensor.type.dtype.limits
+    if not low <= quant.zero_point <= high:
+        raise OpFault(op, f"its {role} {quoted(tensor.name)} has zero point {quant.zero_point}, outside {low}..{high}")
+    return quant
+
+
+def same_quant(op: Op, a: Tensor, b: Tensor) -> None:
+    """Both tensors hold the same stored values for the same real ones, since the op moves or compares stored values."""
+    if a.type.dtype is not b.type.dtype:
+        raise OpFault(op, f"{quoted(a.name)} is {a.type.dtype.value}, {quoted(b.name)} is {b.type.dtype.value}")
+    if a.type.quant != b.type.quant:
+        raise OpFault(op, f"{quoted(a.name)} and {quoted(b.name)} have different scales, which it takes for equal")
+
+
+def fixed_output(op: Op, node: Node, quant: Quant) -> None:
+    """The output has the one quantisation that the op's arithmetic is made for."""
+    found = node.output.type.quant
+    if found != quant:
+        said = "none" if found is None else f"scale {found.scale} and zero point {found.zero_point}"
+        raise OpFault(op, f"its output has {said}, it must have scale {quant.scale} and zero point {quant.zero_point}")
+
+
+def constant(op: Op, tensor: Tensor, role: str) -> None:
+    """The tensor is a constant."""
+    if tensor.data is None:
+        raise OpFault(op, f"its {role} {quoted(tensor.name)} is computed, it must be constant")
+
+
+def weights(op: Op, tensor: Tensor, channel_axis: int) -> None:
+    """Constant int8 weights with zero point 0, and one scale or one per output channel."""
+    constant(op, tensor, "weights")
+    dtype(op, tensor, "weights", DType.INT8)
+    quant = tensor.type.quant
+    if quant is None or any(quant.zero_points):
+        raise OpFault(op, f"its weights {quoted(tensor.name)} need a scale and a zero point of 0")
+    if quant.axis not in (None, channel_axis):
+        raise OpFault(
+            op, f"its weights {quoted(tensor.name)} have a scale per index of axis {quant.axis}, not {channel_axis}"
+        )
+    if len(quant.scales) not in (1, tensor.type.shape[channel_axis]):
+        raise OpFault(op, f"its weights {quoted(tensor.name)} have {len(quant.scales)} scales for {tensor.type}")

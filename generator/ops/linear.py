@@ -1,0 +1,209 @@
+"""What all linear ops share: sums of weights times x plus a bias, requantised per output channel and clamped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoehorn_mcu.ir import Array, Bools, Channels, DType, Floats, Ints, Node, Op, OpFault, Range, Signature, Tie
+from shoehorn_mcu.ops import laws
+from shoehorn_mcu.ops.arithmetic import LIMIT, rescaled
+from shoehorn_mcu.ops.clamp import Clamped
+from shoehorn_mcu.ops.fixed_point import quantize_multipliers, rescale
+
+Scales = tuple[NDArray[np.int32], NDArray[np.int8]]
+"""Multipliers and shifts, one of each per output channel."""
+
+BIAS_TOLERANCE = 0.02  # of an output step: how far a bias's scale may be from x scale * weight scale, as in TFLite
+
+
+def conv_scales(sig: Signature) -> Scales:
+    """Multipliers and shifts per output channel, x scale * weight scale / y scale in double precision.
+
+    For Conv2d, DepthwiseConv2d and TransposeConv2d (TFLite's PopulateConvolutionQuantizationParams);
+    a per-tensor weight scale is repeated. Both arrays have one element per output channel.
+    """
+    return quantize_multipliers(_products(sig) / sig.output.quantised.scale)
+
+
+def dense_scales(sig: Signature) -> Scales:
+    """Multipliers and shifts per output of Dense: the same arithmetic as `conv_scales`.
+
+    Published sources of FULLY_CONNECTED multiply x scale and weight scale in single precision where there is one
+    weight scale. The tflite_micro package does not: sums next to a half (tests/test_ops_oracle.py) tell the two apart.
+    """
+    return conv_scales(sig)
+
+
+def folded_bias(weights: Array, bias: Array, x_zero: int, channel_axis: int = 0) -> NDArray[np.int32]:
+    """bias[o] - x_zero * sum(w[o]): the sum over stored x is then the sum over x - x_zero.
+
+    `channel_axis` is the output channel's axis in `weights`: 0 for Conv2d, TransposeConv2d and Dense,
+    3 for DepthwiseConv2d. A tap on padding must read x_zero.
+    """
+    others = tuple(axis for axis in range(weights.ndim) if axis != channel_axis)
+    sums = weights.astype(np.int64).sum(axis=others)
+    folded: NDArray[np.int32] = (bias.astype(np.int64) - x_zero * sums).astype(np.int32)
+    return folded
+
+
+def _products(sig: Signature) -> Floats:
+    """x scale * weight scale, per output channel."""
+    weight_scales = np.full(sig.output.nhwc[3], np.array(sig.inputs[1].quantised.scales, np.float64))
+    return sig.inputs[0].quantised.scale * weight_scales
+
+
+@dataclass(frozen=True, eq=False)
+class LinearView:
+    """The sums of one linear op; group g's outputs read group g's inputs, both in order of the tensor's channels.
+
+    `weights` is [groups, outputs of a group, kernel height, kernel width, inputs of a group] as float64, in which
+    sums of int8 products are exact. A *tap* is a place of the kernel. At the borders some taps are in the padding,
+    where they add nothing to the sum over x - x_zero. Which ones are inside differs between few output rows and
+    columns; each distinct *case* is listed once: `down` is [cases, kernel height], `across` is [cases, kernel width],
+    and every pair of a row case and a column case occurs.
+    """
+
+    weights: Floats
+    down: Bools
+    across: Bools
+
+    @property
+    def groups(self) -> int:
+        return len(self.weights)
+
+    @property
+    def used(self) -> Bools:
+        """[kernel height, kernel width]: the taps that are inside the image somewhere."""
+        return np.outer(self.down.any(axis=0), self.across.any(axis=0))
+
+    def by_case(self, taps: Floats) -> Floats:
+        """[..., row cases, column cases]: the sums over the taps inside, of values [..., kernel height, width]."""
+        rows = np.einsum("...kl,rk->...rl", taps, self.down.astype(np.float64))
+        sums: Floats = np.einsum("...rl,cl->...rc", rows, self.across.astype(np.float64))
+        return sums
+
+    def bounds(self, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+        """Least and greatest sum per output channel for x - x_zero between `low` and `high` (per input channel).
+
+        Each tap adds the lesser or the greater of weight * low and weight * high; the extreme case of padding counts.
+        """
+        low, high = low.reshape(self.groups, -1), high.reshape(self.groups, -1)
+        positive, negative = np.maximum(self.weights, 0), np.minimum(self.weights, 0)
+
+        def sums(at_positive: Ints, at_negative: Ints) -> Floats:
+            taps = _dot(positive, at_positive) + _dot(negative, at_negative)
+            outputs = self.groups * self.weights.shape[1]
+            return self.by_case(taps).reshape(outputs, -1)
+
+        least, greatest = sums(low, high).min(axis=1), sums(high, low).max(axis=1)
+        return least.astype(np.int64), greatest.astype(np.int64)
+
+    def tie(self) -> Tie:
+        """Every input of a group with every output of it."""
+        groups, outputs, _, _, inputs = self.weights.shape
+        group = np.arange(groups)[:, None, None]
+        x = group * inputs + np.arange(inputs)
+        y = group * outputs + np.arange(outputs)[:, None]
+        shape = (groups, outputs, inputs)
+        return Tie(np.broadcast_to(x, shape).ravel(), np.broadcast_to(y, shape).ravel())
+
+
+def _dot(weights: Floats, x: Ints) -> Floats:
+    """[groups, outputs, kernel height, kernel width]: weights times x [groups, inputs], summed over inputs."""
+    groups, outputs, kh, kw, inputs = weights.shape
+    flat = weights.reshape(groups, -1, inputs) @ x.astype(np.float64)[:, :, None]
+    return flat.reshape(groups, outputs, kh, kw)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LinearOp(Clamped):
+    """inputs (x int8, weights int8, bias int32); weights and bias are constants, the output is int8."""
+
+    row_inputs: ClassVar[int | None] = 1
+    channel_axis: ClassVar[int] = 0  # the output channel's axis in the weights
+
+    def linear_view(self, node: Node) -> LinearView:
+        """The sums as groups of kernels over taps."""
+        raise NotImplementedError
+
+    def scales(self, sig: Signature) -> Scales:
+        """How sums become steps of the output."""
+        return conv_scales(sig)
+
+    def requantise(self, sums: Ints, sig: Signature) -> Ints:
+        """The stored outputs for whole sums, bias included, with the channel in the last axis."""
+        moved = rescale(sums, *self.scales(sig)) + sig.output.quantised.zero_point
+        return np.clip(moved, self.clamp.low, self.clamp.high)
+
+    def check(self, node: Node) -> None:
+        x, weights, bias = node.inputs
+        laws.weights(self, weights, self.channel_axis)
+        laws.constant(self, bias, "bias")
+        laws.dtype(self, bias, "bias", DType.INT32)
+        laws.quantised(self, x, "input")
+        laws.quantised(self, node.output, "output")
+        if (quant := bias.type.quant) is not None:
+            off = np.abs(_products(node.sig) - np.array(quant.scales))
+            if any(quant.zero_points) or (off > BIAS_TOLERANCE * node.output.type.quantised.scale).any():
+                raise OpFault(self, f"its bias {laws.quoted(bias.name)} has scales other than input times weights")
+
+    def sum_bounds(self, node: Node, x: Range) -> tuple[Ints, Ints]:
+        """Least and greatest finished sum per output channel, bias included, for stored inputs within `x`."""
+        zero, bias = node.inputs[0].type.quantised.zero_point, node.inputs[2].data
+        assert bias is not None
+        least, greatest = self.linear_view(node).bounds(x.low - zero, x.high - zero)
+        return bias.astype(np.int64) + least, bias.astype(np.int64) + greatest
+
+    def accumulators(self, node: Node) -> Ints:
+        """The largest magnitude per output channel that a sum can have while it is added up, whatever the input.
+
+        Kernels begin with the folded bias, the sum at stored zeros under all taps, and add products of stored values
+        in -128..127 (the zero point in the padding), so every partial sum is within that of all extreme products.
+        """
+        zero, weights, bias = node.inputs[0].type.quantised.zero_point, node.inputs[1].data, node.inputs[2].data
+        assert weights is not None and bias is not None
+        wide = np.moveaxis(weights.astype(np.int64), self.channel_axis, 0).reshape(len(bias), -1)
+        least = np.minimum(wide * (-128 - zero), wide * (127 - zero)).sum(axis=1)
+        greatest = np.maximum(wide * (-128 - zero), wide * (127 - zero)).sum(axis=1)
+        start = bias.astype(np.int64)
+        largest: Ints = np.maximum(np.abs(start + least), np.abs(start + greatest))
+        return largest
+
+    def exact(self, node: Node, x: Range) -> Bools:
+        """Per output channel: whether the finished sum and its left shift stay within int32 for inputs within `x`."""
+        least, greatest = self.sum_bounds(node, x)
+        shifts = np.clip(self.scales(node.sig)[1].astype(np.int64), 0, 31)
+        largest = np.maximum(np.abs(least), np.abs(greatest)) << shifts
+        within: Bools = (least >= -(1 << 31)) & (greatest < 1 << 31) & ((largest <= LIMIT) | (shifts == 0))
+        shiftable: Bools = within & (self.scales(node.sig)[1] <= 30)
+        return shiftable
+
+    def overflow(self, node: Node) -> str | None:
+        largest = self.accumulators(node)
+        if (worst := int(largest.max())) > LIMIT:
+            return f"the accumulator of channel {int(largest.argmax())} can reach {worst}, above int32"
+        factors = _products(node.sig) / node.output.type.quantised.scale
+        shifting = np.flatnonzero(factors >= 0.5)  # the others shift to the right
+        faults = (rescaled(float(largest[c]), float(factors[c])) for c in shifting)
+        return next((f"channel {c}: {why}" for c, why in zip(shifting, faults, strict=True) if why), None)
+
+    def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
+        """Channel by channel: one whose sums may overflow has no range, unless its multiplier is 0."""
+        least, greatest = self.sum_bounds(node, operands[0])
+        known = self.exact(node, operands[0]) | (self.scales(node.sig)[0] == 0)
+        low = self.requantise(np.where(known, least, 0), node.sig)
+        high = self.requantise(np.where(known, greatest, 0), node.sig)
+        return Range(np.where(known, low, self.clamp.low), np.where(known, high, self.clamp.high))
+
+    def channels(self, node: Node) -> Channels | None:
+        """Ties within groups. The pass cuts weights and bias itself, along `channel_axis`."""
+        return Channels((self.linear_view(node).tie(),), lambda operands, output: self.cut(output))
+
+    def cut(self, output: Bools) -> Op:
+        """The op with attributes for these output channels."""
+        return self

@@ -1,0 +1,61 @@
+"""The pass `zero-constant-channels`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from shoehorn_mcu.ir import Array, Graph, Node, Op, Range, Tensor
+from shoehorn_mcu.ir.edit import with_ops
+from shoehorn_mcu.ops import LinearOp
+from shoehorn_mcu.ops.arithmetic import LIMIT
+from shoehorn_mcu.passes.channel_ranges import ranges
+
+
+def zero_constant_channels(graph: Graph) -> Graph:
+    """Zeroes the weights of output channels that hold one value whatever the input, and moves the value into the bias.
+
+    >   a = Conv2d(x, w: 8x1x1x4, b)      the multiplier of channel 5 is 0, or its sums never reach the clamp's range
+    <   a = Conv2d(x, w', b')             w'[5] is zero, and b'[5] is a sum that gives the same value
+
+    Exact: the output does not change. Sums of such a channel cannot overflow any more, inputs that only it read are
+    needed no longer, and `fold-constant-channels` drops it where its readers allow.
+    """
+    tensors = dict(graph.tensors)
+    found = ranges(graph)
+    ops = [_zeroed(node, found, tensors) for node in graph.nodes()]
+    return with_ops(replace(graph, tensors=tensors), ops)
+
+
+def _zeroed(node: Node, found: dict[str, Range], tensors: dict[str, Tensor]) -> Op:
+    """The op with zeroed channels; its new constants go into `tensors`."""
+    op = node.op
+    if not isinstance(op, LinearOp):
+        return op
+    _, weights, bias = node.inputs
+    assert weights.data is not None and bias.data is not None
+    value, x = found[node.output.name], found[node.inputs[0].name]
+    # The sum nearest to those that occur, so that it rounds and saturates to the same value.
+    sums = np.clip(op.sum_bounds(node, x)[0], -LIMIT, LIMIT)
+    sums = np.where(op.scales(node.sig)[0] == 0, 0, sums)
+    settled = value.constant & (op.requantise(sums, node.sig) == value.low)
+    others = tuple(axis for axis in range(weights.data.ndim) if axis != op.channel_axis % weights.data.ndim)
+    settled &= (weights.data != 0).any(axis=others) | (np.abs(bias.data.astype(np.int64)) > LIMIT)
+    if not settled.any():
+        return op
+    by_channel = [1] * weights.data.ndim
+    by_channel[op.channel_axis] = -1
+    kept = np.where(settled.reshape(by_channel), 0, weights.data).astype(weights.data.dtype)
+    start = np.where(settled, sums, bias.data).astype(bias.data.dtype)
+    names = (_new(tensors, weights, kept, op, "weights"), _new(tensors, bias, start, op, "bias"))
+    return replace(op, inputs=(op.inputs[0], *names))
+
+
+def _new(tensors: dict[str, Tensor], old: Tensor, data: Array, op: Op, role: str) -> str:
+    """The name of a new constant of one op."""
+    name = f"{op.name}_{role}"
+    while name in tensors:
+        name += "_"
+    tensors[name] = replace(old, name=name, data=data)
+    return name
