@@ -12,7 +12,6 @@ from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Array, DType, Graph, GraphError, Op, Quant, Tensor, TensorType, verify
 from shoehorn_mcu.passes.drop_dead import drop_dead
 
-
 FIXED = {
     ops.Softmax: Quant((1 / 256,), (-128,)),
     ops.Logistic: Quant((1 / 256,), (-128,)),
