@@ -1,0 +1,235 @@
+"""The library builds, without a warning, the way that CMake, Arduino and Zephyr projects use it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import emitted
+import pytest
+from compilers import HOST
+
+from shoehorn_mcu.build import Options, alone
+from shoehorn_mcu.paths import MODELS
+
+WARNINGS = "-Wall -Wextra -Wpedantic -Werror"
+CORE = "-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16"
+CROSS = (
+    "-DCMAKE_SYSTEM_NAME=Generic",
+    "-DCMAKE_SYSTEM_PROCESSOR=arm",
+    "-DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY",
+    "-DCMAKE_C_COMPILER=arm-none-eabi-gcc",
+    "-DCMAKE_CXX_COMPILER=arm-none-eabi-g++",
+    f"-DCMAKE_C_FLAGS={WARNINGS} {CORE}",
+    f"-DCMAKE_CXX_FLAGS={WARNINGS} {CORE}",
+    # The library alone needs no C library but memcpy and memset; start-up code is the user's.
+    "-DCMAKE_EXE_LINKER_FLAGS=-nostartfiles --specs=nosys.specs -Wl,-e,main",
+)
+NATIVE = (f"-DCMAKE_C_COMPILER={HOST[0]}", f"-DCMAKE_C_FLAGS={WARNINGS}", f"-DCMAKE_CXX_FLAGS={WARNINGS}")
+CALLER = """
+#include "digits.h"
+int main(void)
+{
+    for (int i = 0; i < DIGITS_INPUT_ELEMENTS; i++) {
+        digits_input()[i] = DIGITS_INPUT_ZERO_POINT;
+    }
+    digits_run();
+    int likely = digits_output()[0];
+    return likely > 127;
+}
+"""
+
+
+def needs(*programs: str) -> pytest.MarkDecorator:
+    missing = [name for name in programs if shutil.which(name) is None]
+    return pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} not installed")
+
+
+def newlib() -> bool:
+    """Whether the cross-compiler has a C library to link against."""
+    if shutil.which("arm-none-eabi-gcc") is None:
+        return False
+    asked = subprocess.run(["arm-none-eabi-gcc", "-print-file-name=nosys.specs"], capture_output=True, text=True)
+    return Path(asked.stdout.strip()).is_absolute()
+
+
+CMAKE_ON = [
+    pytest.param(NATIVE, id="host", marks=needs("cmake", HOST[0], "g++")),
+    pytest.param(
+        CROSS,
+        id="cortex-m4",
+        marks=[
+            needs("cmake", "arm-none-eabi-gcc", "arm-none-eabi-g++"),
+            pytest.mark.skipif(not newlib(), reason="newlib for arm-none-eabi is not installed"),
+        ],
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library of the shipped model for a Cortex-M4; the C of that core's kernels builds elsewhere as well."""
+    _, files = alone(MODELS / "digits.tflite", Options(cpu="cortex-m3"))
+    return emitted.put(files, tmp_path_factory.mktemp("libraries") / "digits")
+
+
+def run(*words: str | Path, cwd: Path) -> str:
+    done = subprocess.run([str(w) for w in words], cwd=cwd, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, f"{done.stdout[-2000:]}{done.stderr[-3000:]}"
+    return done.stdout + done.stderr
+
+
+def project(folder: Path, cmake: str, files: Mapping[str, str]) -> Path:
+    folder.mkdir()
+    (folder / "CMakeLists.txt").write_text(f"cmake_minimum_required(VERSION 3.13)\n{cmake}")
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def built(folder: Path, *options: str) -> Path:
+    """The build folder of a CMake project; a warning of CMake or of a compiler fails the test."""
+    build = folder / "build"
+    said = run("cmake", "-S", folder, "-B", build, "-Wno-dev", "--no-warn-unused-cli", *options, cwd=folder)
+    assert "Warning" not in said, said
+    run("cmake", "--build", build, cwd=folder)
+    return build
+
+
+@pytest.mark.parametrize("machine", CMAKE_ON)
+def test_a_cmake_project_adds_the_folder_and_calls_it_from_c_and_cpp(
+    machine: tuple[str, ...], digits: Path, tmp_path: Path
+):
+    cmake = (
+        f"project(app C CXX)\nadd_subdirectory({digits} digits)\n"
+        "add_executable(in_c main.c)\ntarget_link_libraries(in_c PRIVATE digits)\n"
+        "add_executable(in_cpp main.cpp)\ntarget_link_libraries(in_cpp PRIVATE digits::digits)\n"
+        "set_target_properties(in_cpp PROPERTIES LINKER_LANGUAGE C)\n"  # needs no C++ runtime
+    )
+    build = built(project(tmp_path / "app", cmake, {"main.c": CALLER, "main.cpp": CALLER}), *machine)
+
+    for name in ("in_c", "in_cpp"):
+        assert (build / name).is_file()
+        if machine is NATIVE:
+            run(build / name, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("machine", CMAKE_ON)
+def test_the_folder_builds_alone_and_is_found_where_it_was_installed(
+    machine: tuple[str, ...], digits: Path, tmp_path: Path
+):
+    copy = Path(shutil.copytree(digits, tmp_path / "digits"))
+    prefix = tmp_path / "prefix"
+    build = built(copy, *machine, f"-DCMAKE_INSTALL_PREFIX={prefix}")
+    run("cmake", "--install", build, cwd=tmp_path)
+    shutil.rmtree(copy)
+    cmake = (
+        "project(app C)\nfind_package(digits REQUIRED CONFIG)\n"
+        "add_executable(app main.c)\ntarget_link_libraries(app PRIVATE digits::digits)\n"
+    )
+    user = project(tmp_path / "user", cmake, {"main.c": CALLER})
+    found = built(user, *machine, f"-Ddigits_DIR={prefix / 'lib' / 'cmake' / 'digits'}")
+
+    assert (found / "app").is_file()
+    assert {p.relative_to(prefix).as_posix() for p in prefix.rglob("*.h")} == {"include/digits/digits.h"}
+
+
+# What Zephyr's CMake does with a module's CMakeLists.txt: extensions as in cmake/modules/extensions.cmake, and a link
+# of all modules' archives as a whole.
+ZEPHYR = """
+project(app C)
+function(zephyr_library_named name)
+    set(ZEPHYR_CURRENT_LIBRARY ${{name}} PARENT_SCOPE)
+    add_library(${{name}} STATIC "")
+    set_property(GLOBAL APPEND PROPERTY ZEPHYR_LIBS ${{name}})
+endfunction()
+function(zephyr_library_sources)
+    target_sources(${{ZEPHYR_CURRENT_LIBRARY}} PRIVATE ${{ARGV}})
+endfunction()
+function(zephyr_include_directories)
+    foreach(path ${{ARGV}})
+        get_filename_component(path ${{path}} ABSOLUTE)
+        include_directories(${{path}})
+        set_property(GLOBAL APPEND PROPERTY ZEPHYR_INCLUDES ${{path}})
+    endforeach()
+endfunction()
+{config}
+add_subdirectory({digits} digits)
+get_property(libs GLOBAL PROPERTY ZEPHYR_LIBS)
+get_property(includes GLOBAL PROPERTY ZEPHYR_INCLUDES)
+add_executable(app main.c)
+target_include_directories(app PRIVATE ${{includes}})
+target_link_libraries(app PRIVATE -Wl,--whole-archive ${{libs}} -Wl,--no-whole-archive)
+"""
+
+
+@pytest.mark.parametrize("on", [True, False])
+@needs("cmake", HOST[0])
+def test_zephyr_builds_the_module_where_its_switch_is_on(on: bool, digits: Path, tmp_path: Path):
+    # Zephyr's sources come from CMAKE_CURRENT_SOURCE_DIR; the stand-in wants absolute paths as well.
+    copy = Path(shutil.copytree(digits, tmp_path / "digits"))
+    text = ZEPHYR.format(digits=copy, config="set(CONFIG_SHOEHORN_DIGITS y)" if on else "")
+    text = "cmake_policy(SET CMP0076 NEW)\n" + text
+    user = project(tmp_path / "app", text, {"main.c": CALLER if on else "int main(void) { return 0; }\n"})
+    build = built(user, *NATIVE[:2])
+    run(build / "app", cwd=tmp_path)
+
+    assert (build / "digits" / "libdigits.a").is_file() is on
+
+
+def test_zephyr_finds_the_module_s_cmake_and_its_switch(digits: Path):
+    module = (digits / "zephyr" / "module.yml").read_text()
+    kconfig = (digits / "zephyr" / "Kconfig").read_text()
+    paths = dict(re.findall(r"^  (cmake|kconfig): (\S+)$", module, re.M))
+
+    assert (digits / paths["cmake"] / "CMakeLists.txt").is_file()
+    assert digits / paths["kconfig"] == digits / "zephyr" / "Kconfig"
+    assert re.findall(r'^config (\w+)\n\tbool "', kconfig, re.M) == ["SHOEHORN_DIGITS"]
+    assert "CONFIG_SHOEHORN_DIGITS" in (digits / "CMakeLists.txt").read_text()
+
+
+def test_arduino_finds_all_that_a_library_has_to_say(digits: Path):
+    lines = (digits / "library.properties").read_text().splitlines()
+    said = dict(line.split("=", 1) for line in lines if not line.startswith("#"))
+
+    assert {name for name, value in said.items() if not value} == set()
+    assert set(said) >= {"name", "version", "author", "maintainer", "sentence", "paragraph", "category", "url"}
+    assert (said["dot_a_linkage"], said["architectures"], said["includes"]) == ("true", "*", "digits.h")
+    assert said["url"].startswith("https://")
+
+
+@needs("arm-none-eabi-gcc", "arm-none-eabi-g++")
+@pytest.mark.skipif(not newlib(), reason="newlib for arm-none-eabi is not installed")
+def test_an_arduino_build_for_a_cortex_m4_links_a_sketch(digits: Path, tmp_path: Path):
+    # The recipes of an Arduino core for Arm: all sources below src/, objects beside each other's paths, one archive.
+    core, include = CORE.split(), f"-I{digits / 'src'}"
+    common = ["-c", "-Os", "-ffunction-sections", "-fdata-sections", "-nostdlib", *WARNINGS.split(), *core, include]
+    objects = []
+    for source in sorted((digits / "src").rglob("*.c")):
+        target = tmp_path / f"{source.relative_to(digits / 'src')}.o"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        run("arm-none-eabi-gcc", *common, "-std=gnu11", source, "-o", target, cwd=tmp_path)
+        objects.append(target)
+    run("arm-none-eabi-ar", "rcs", "digits.a", *objects, cwd=tmp_path)
+    (tmp_path / "sketch.cpp").write_text(
+        "#include <digits.h>\nvoid setup() {}\nvoid loop()\n{\n    digits_run();\n}\n"
+        "int main()\n{\n    setup();\n    loop();\n    return digits_output()[0];\n}\n"
+    )
+    cpp = ["-std=gnu++17", "-fno-exceptions", "-fno-rtti"]
+    run("arm-none-eabi-g++", *common, *cpp, "sketch.cpp", "-o", "sketch.o", cwd=tmp_path)
+    link = [
+        "-Wl,--gc-sections",
+        "-nostdlib",
+        "-Wl,-e,main",
+        "sketch.o",
+        "-Wl,--start-group",
+        "digits.a",
+        "-lc",
+        "-lgcc",
+    ]
+    run("arm-none-eabi-gcc", *core, *link, "-Wl,--end-group", "-o", "sketch.elf", cwd=tmp_path)
+
+    assert (tmp_path / "sketch.elf").stat().st_size > 10_000
