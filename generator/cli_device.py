@@ -15,18 +15,18 @@ from rich.text import Text
 
 from shoehorn_mcu.console import emit_json, err, is_verbose, out, output_options, print_table, together
 from shoehorn_mcu.host_tools import vectors
-from shoehorn_mcu.host_tools.bench import INSTRUCTIONS, MICROSECONDS, Timing, bytes_to_move
+from shoehorn_mcu.host_tools.bench import INSTRUCTIONS, MICROSECONDS, bytes_to_move
+from shoehorn_mcu.host_tools.bench import Timing as Bench
 from shoehorn_mcu.host_tools.bench import bench as time_inferences
 from shoehorn_mcu.host_tools.build import build, is_built
 from shoehorn_mcu.host_tools.emulate import emulate as start_emulator
 from shoehorn_mcu.host_tools.errors import HostError
 from shoehorn_mcu.host_tools.flash import flash as write_flash
-from shoehorn_mcu.host_tools.link import Link
+from shoehorn_mcu.host_tools.link import Link, Timing
 from shoehorn_mcu.host_tools.plan import Plan
 from shoehorn_mcu.host_tools.ports import Port, find
 from shoehorn_mcu.host_tools.project import Project
-from shoehorn_mcu.host_tools.reference import Reference
-from shoehorn_mcu.host_tools.validate import Validation
+from shoehorn_mcu.host_tools.validate import Validation, reference_of
 from shoehorn_mcu.host_tools.validate import validate as compare
 
 _COUNT, _SEED = 10, 0
@@ -39,6 +39,12 @@ _board_options = together(
     click.option("--emulate", "emulated", is_flag=True, help="Boot the image in the board's emulator."),
 )
 """The options that say where the board is."""
+
+
+def _timing(project: Project, plan: Plan) -> Timing:
+    """How long the board may take, by the work of the plan."""
+    figures = project.report.plan
+    return Timing.for_work(max(figures.predicted_instructions, 20 * figures.macs), plan.traced_bytes)
 
 
 def _ensure_built(project: Project) -> None:
@@ -58,16 +64,16 @@ def _is_emulated(project: Project, port: str | None, emulated: bool) -> bool:
 
 
 @contextmanager
-def _connected(project: Project, port: str | None, emulated: bool, counted: bool) -> Iterator[Link]:
+def _connected(project: Project, port: str | None, emulated: bool, counted: bool, timing: Timing) -> Iterator[Link]:
     """The board, in frame mode; `counted`: an emulator's clock is to count instructions."""
     if not emulated:
-        with Link(Port(find(port))) as link:
+        with Link(Port(find(port)), timing) as link:
             yield link
         return
     _ensure_built(project)
     with start_emulator(project, counted) as machine:
         try:
-            with Link(Port(machine.url)) as link:
+            with Link(Port(machine.url), timing) as link:
                 yield link
         except HostError as error:
             fault = machine.fault()
@@ -135,10 +141,11 @@ def bench(folder: Path, port: str | None, emulated: bool, runs: int, as_json: bo
     project = Project.open(folder)
     plan = Plan.of(project)
     emulated = _is_emulated(project, port, emulated)
-    counted = emulated and project.spec["emulator"]["program"] != "native"
+    counted = emulated and (project.spec["emulator"] or {}).get("program") != "native"
     (vector,) = vectors.random(project.folder, plan.inputs, 1, _SEED)
     total = bytes_to_move(plan, 2 * runs)
-    with _connected(project, port, emulated, True) as link, _bar("timing", total) as progress:
+    patience = _timing(project, plan)
+    with _connected(project, port, emulated, True, patience) as link, _bar("timing", total) as progress:
         timing = time_inferences(link, plan, vector, INSTRUCTIONS if counted else MICROSECONDS, runs, progress)
     found = timing.json(project.board_id, "emulator" if emulated else "serial", project.spec["clock_name"])
     if as_json:
@@ -147,7 +154,7 @@ def bench(folder: Path, port: str | None, emulated: bool, runs: int, as_json: bo
         _print_timing(found, timing)
 
 
-def _print_timing(found: dict[str, Any], timing: Timing) -> None:
+def _print_timing(found: dict[str, Any], timing: Bench) -> None:
     unit, total = found["unit"], found["total"]
     whole = sum(op["median"] for op in found["ops"]) or 1
     rows = [
@@ -165,6 +172,7 @@ def _print_timing(found: dict[str, Any], timing: Timing) -> None:
 @folder_argument
 @_board_options
 @click.option("--inputs", type=click.Path(path_type=Path), metavar="X.npz", help="Vectors: an array per model input.")
+@click.option("--quantize", is_flag=True, help="Arrays of floats in X.npz are real values: quantise them.")
 @click.option("--count", type=click.IntRange(min=1), help=f"Random vectors instead.  [default: {_COUNT}]")
 @click.option("--seed", type=click.IntRange(min=0), help=f"Of the random vectors.  [default: {_SEED}]")
 @click.option("--outputs", type=click.Path(path_type=Path), metavar="Y.npz", help="Write the board's outputs here.")
@@ -176,6 +184,7 @@ def validate(
     port: str | None,
     emulated: bool,
     inputs: Path | None,
+    quantize: bool,
     count: int | None,
     seed: int | None,
     outputs: Path | None,
@@ -183,20 +192,23 @@ def validate(
 ) -> None:
     """Compares the board with the reference, byte for byte and op by op.
 
-    Random int8 and uint8 take every stored value; float32 is uniform over the real values that the first
-    quantised tensor can hold.
+    X.npz holds stored values, as the model's input has them: int8 for an int8 model. Random vectors cover all stored
+    values; random float32 inputs are uniform over the real values of the first quantised tensor.
     """
     if inputs and (count is not None or seed is not None):
         raise click.UsageError("--inputs excludes --count and --seed")
+    if quantize and not inputs:
+        raise click.UsageError("--quantize says how to read --inputs")
     project = Project.open(folder)
     plan = Plan.of(project)
     emulated = _is_emulated(project, port, emulated)
-    chosen = vectors.from_npz(inputs, plan.inputs) if inputs else None
+    chosen = vectors.from_npz(inputs, plan.inputs, quantize) if inputs else None
     wanted = len(chosen) if chosen else count or _COUNT
     source = chosen or vectors.random(project.folder, plan.inputs, wanted, seed or _SEED)
-    reference = Reference.load(project.folder)
+    reference = reference_of(project, plan)
     total = bytes_to_move(plan, wanted)
-    with _connected(project, port, emulated, False) as link, _bar("validating", total) as progress:
+    patience = _timing(project, plan)
+    with _connected(project, port, emulated, False, patience) as link, _bar("validating", total) as progress:
         found = compare(link, plan, reference.run, source, progress)
     if outputs:
         vectors.to_npz(outputs, found.outputs)
@@ -208,11 +220,18 @@ def validate(
 
 
 def _print_validation(found: Validation, project: Project) -> None:
-    where = f"{project.model_name} on {project.board_id}: {found.vectors} vectors in {found.seconds:.1f} s"
+    where = f"{project.model_name} on {project.board_id}: {_vectors(found.vectors)} in {found.seconds:.1f} s"
     if found.mismatched_vectors == 0:
         out.print(f"{where}, every byte of every op equal to the reference", soft_wrap=True)
     else:
-        bad = f"{found.mismatched_vectors} differ (by up to {found.max_abs_diff}); first in op {found.first_bad_op}"
+        verb = "differs" if found.mismatched_vectors == 1 else "differ"
+        by = f"by up to {found.max_abs_diff}" if found.max_abs_diff else "inside the model, not in the outputs"
+        bad = f"{found.mismatched_vectors} {verb} ({by}); first in op {found.first_bad_op}"
         out.print(f"{where}, {bad}", soft_wrap=True)
     if found.retries:
-        err.print(f"note: {found.retries} frames had to be sent again")
+        frames = "1 frame" if found.retries == 1 else f"{found.retries} frames"
+        err.print(f"note: {frames} had to be sent again")
+
+
+def _vectors(count: int) -> str:
+    return "1 vector" if count == 1 else f"{count} vectors"

@@ -58,7 +58,7 @@ class Timing:
 
 def bench(link: Link, plan: Plan, vector: Vector, unit: Unit, runs: int, progress: Progress) -> Timing:
     """Times `runs` whole inferences without hooks, then as many op by op. The board must run this plan (HostError)."""
-    link.expect(plan.identity, plan.model)
+    link.expect(plan)
     inputs = [array.tobytes() for array in vector]
     sizes = [end.bytes for end in plan.outputs]
     hz = link.hello.tick_hz

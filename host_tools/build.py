@@ -89,7 +89,7 @@ def measure(project: Project) -> BuildResult:
     warnings = []
     if stack.bytes > spec["stack_bytes"] and not native:
         warnings.append(f"the stack bound of {stack.bytes:,} bytes is over the {spec['stack_bytes']:,} bytes reserved")
-    planned = project.report.get("plan", {}).get("arena_bytes", 0) + _buffer_bytes(project)
+    planned = project.report.plan.arena_bytes + _buffer_bytes(project)
     statics, allowed = found.ram_bytes - spec["stack_bytes"] - planned, spec["firmware_ram_bytes"]
     if statics > allowed:
         warnings.append(

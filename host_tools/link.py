@@ -1,4 +1,7 @@
-"""One board behind one port, in frames: asks, waits, asks again, and never takes a result that is not whole."""
+"""One board behind one port, in frames: asks, waits, asks again, and accepts no result that is not whole.
+
+Every request and every inference has a deadline, whatever the board answers.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from types import TracebackType
+from typing import TypeVar
 
-from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.host_tools.errors import HostError, LinkError
 from shoehorn_mcu.host_tools.frames import ANSWER, ERROR_TYPE, Frame, Kind, Refusal, pack, unpack
+from shoehorn_mcu.host_tools.plan import Plan
 from shoehorn_mcu.host_tools.ports import Port
 
 VERSION = 1
 Progress = Callable[[int], None]  # bytes moved since the last call
+_Found = TypeVar("_Found")
 
 _HELLO = struct.Struct("<BH8sBBHI")
+_PAYLOADS = range(32, 1025)  # SH_APP_FRAME_BYTES
+_NAME_LENGTH = 80  # characters of the model's name that are shown
 _WAKE = b"\0shoehorn%\0"
 _AWAKE = b"m-shoehorn-[%d]\r\nm-ready\r\n" % VERSION
+_HEARD_BYTES = 4096  # kept of what is no frame yet
 _RESTART_WORDS = (b"m-timestamp-mode", b"m-init-done", b"m-ready")  # only text mode says these
 _DOING = {
     Kind.HELLO: "the greeting",
@@ -29,7 +38,7 @@ _DOING = {
     Kind.TRACE: "reading the trace",
     Kind.STACK: "reading the stack's depth",
     Kind.CRC: "checking a tensor",
-    Kind.BYE: "taking leave",
+    Kind.BYE: "leaving frame mode",
     Kind.PUSH: "a row of the input",
 }
 _COMPUTING = {Kind.RUN, Kind.PUSH}  # the board may take long to answer
@@ -51,10 +60,19 @@ class Mode(IntEnum):
 class Timing:
     """How long to wait, in seconds, and how often to ask."""
 
-    answer: float = 1.0
-    inference: float = 1800.0  # without an answer to RUN, however often it is asked
+    answer: float = 1.0  # for the answer to a request that needs no computing
+    inference: float = 1800.0  # for the answer to RUN or PUSH, however often it is asked
     tries: int = 12
     wake: int = 10  # times the word that opens frame mode is sent
+
+    @classmethod
+    def for_work(cls, instructions: int, traced_bytes: int) -> Timing:
+        """Enough for a core that runs 500,000 instructions a second, whose CRC of a byte costs 100 of them."""
+        return cls(inference=30.0 + (instructions + 100 * traced_bytes) / 500_000)
+
+    def whole(self, requests: int) -> float:
+        """For one inference with so many requests: on average each may be lost once."""
+        return self.inference + self.answer * (requests + self.tries)
 
 
 @dataclass(frozen=True)
@@ -97,7 +115,7 @@ class Link:
         self._timing = timing or Timing()
         self._seq = 0
         self._pending = b""
-        self._run_seconds = 0.0
+        self._deadline = float("inf")  # of the inference under way
         self._wake()
         self.hello = self._greet()
 
@@ -109,13 +127,18 @@ class Link:
     ) -> None:
         self.close()
 
-    def expect(self, identity: str, model: str) -> None:
-        """HostError unless the firmware was built from this plan (see plan.json)."""
-        if self.hello.identity != identity:
+    def expect(self, plan: Plan) -> None:
+        """HostError unless the firmware was built from this plan."""
+        hello, name = self.hello, self._port.name
+        if hello.identity != plan.identity:
             raise HostError(
-                f"{self._port.name}: the board runs another firmware ('{self.hello.name}', {self.hello.identity}); "
-                f"this folder is '{model}', {identity}: build and flash it first (gen flash)"
+                f"{name}: the board runs another firmware ('{hello.name}', {hello.identity}); "
+                f"this folder is '{plan.model}', {plan.identity}: build and flash it first (gen flash)"
             )
+        counts = (len(plan.inputs), len(plan.outputs), len(plan.ops))
+        if (hello.inputs, hello.outputs, hello.ops) != counts:
+            told = f"{hello.inputs} inputs, {hello.outputs} outputs and {hello.ops} ops"
+            raise LinkError(f"{name}: the board has this plan's identity, but says that it has {told}: flash it again")
 
     def infer(
         self,
@@ -127,26 +150,41 @@ class Link:
     ) -> Inference:
         """One inference on `inputs`, the bytes of each input; `output_bytes` are the sizes of the outputs.
 
-        `row_bytes`: where the one input is streamed, the size of its rows.
+        `row_bytes`: where the one input is streamed, the size of its rows. LinkError after `Timing.whole` seconds.
         """
-        for _ in range(self._timing.tries):
-            try:
-                if row_bytes:
-                    self._stream(inputs[0], row_bytes, mode, progress)
-                else:
-                    self._load(inputs, progress)
-                ticks = self._run(inputs, mode)
-                outputs = tuple(self._read(i, size, progress) for i, size in enumerate(output_bytes))
-                return Inference(ticks, outputs, () if mode is Mode.PLAIN else self._trace())
-            except OutOfStep:
-                self.retries += 1
-                self.hello = self._greet()
-        raise HostError(f"{self._port.name}: board and host do not come into step; reset the board and try again")
+
+        def whole() -> Inference:
+            if row_bytes:
+                self._stream(inputs[0], row_bytes, mode, progress)
+            else:
+                self._load(inputs, progress)
+            ticks = self._run(inputs, mode)
+            outputs = tuple(self._read(i, size, progress) for i, size in enumerate(output_bytes))
+            return Inference(ticks, outputs, () if mode is Mode.PLAIN else self._trace())
+
+        moved = sum(map(len, inputs)) + sum(output_bytes) + 4 * self.hello.ops
+        requests = moved // (self.hello.max_payload - 5) + len(inputs) + 2 * len(output_bytes) + 2
+        requests += 2 * (len(inputs[0]) // row_bytes) if row_bytes else 0
+        self._deadline = time.monotonic() + self._timing.whole(requests)
+        try:
+            return self._in_step(whole)
+        finally:
+            self._deadline = float("inf")
 
     def stack(self) -> tuple[int, int]:
         """Bytes of stack that were ever used, and bytes of stack there are."""
-        used, size = struct.unpack("<II", self._request(Kind.STACK))
+        used, size = struct.unpack("<II", self._in_step(lambda: self._request(Kind.STACK, b"", 8)))
         return int(used), int(size)
+
+    def _in_step(self, action: Callable[[], _Found]) -> _Found:
+        """The result of `action`, begun afresh after a new greeting while board and host are out of step."""
+        for _ in range(self._timing.tries):
+            try:
+                return action()
+            except OutOfStep:
+                self.retries += 1
+                self.hello = self._greet()
+        raise LinkError(f"{self._port.name}: board and host do not come into step; reset the board and try again")
 
     def close(self) -> None:
         """Back to text mode, as far as the board still listens."""
@@ -166,34 +204,29 @@ class Link:
         for row, start in enumerate(range(0, len(data), row_bytes)):
             part = data[start : start + row_bytes]
             self._write(0, start, part, progress)
-            self._request(Kind.PUSH, struct.pack("<BII", mode, row, zlib.crc32(part)))
+            self._request(Kind.PUSH, struct.pack("<BII", mode, row, zlib.crc32(part)), 0)
 
     def _write(self, index: int, start: int, data: bytes, progress: Progress) -> None:
         """`data` to byte `start` of an input, in as many frames as it takes."""
         step = self.hello.max_payload - 5
         for offset in range(0, len(data), step):
             part = data[offset : offset + step]
-            self._request(Kind.WRITE, struct.pack("<BI", index, start + offset) + part)
+            self._request(Kind.WRITE, struct.pack("<BI", index, start + offset) + part, 0)
             progress(len(part))
 
     def _run(self, inputs: Sequence[bytes], mode: Mode) -> int:
         """Ticks. The board refuses to run (streamed: to have run) on other bytes than these."""
-        begun = time.monotonic()
         crc = zlib.crc32(b"".join(inputs))
-        (ticks,) = struct.unpack("<Q", self._request(Kind.RUN, struct.pack("<BI", mode, crc)))
-        self._run_seconds = time.monotonic() - begun
+        (ticks,) = struct.unpack("<Q", self._request(Kind.RUN, struct.pack("<BI", mode, crc), 8))
         return int(ticks)
 
     def _read(self, index: int, size: int, progress: Progress) -> bytes:
         data = b""
         while len(data) < size:
             count = min(self.hello.max_payload, size - len(data))
-            part = self._request(Kind.READ, struct.pack("<BIH", index, len(data), count))
-            if len(part) != count:
-                raise OutOfStep
-            data += part
+            data += self._request(Kind.READ, struct.pack("<BIH", index, len(data), count), count)
             progress(count)
-        (crc,) = struct.unpack("<I", self._request(Kind.CRC, bytes([1, index])))
+        (crc,) = struct.unpack("<I", self._request(Kind.CRC, bytes([1, index]), 4))
         if crc != zlib.crc32(data):
             raise OutOfStep
         return data
@@ -202,7 +235,8 @@ class Link:
         values: list[int] = []
         while len(values) < self.hello.ops:
             count = min(self.hello.max_payload // 4, self.hello.ops - len(values))
-            values += struct.unpack(f"<{count}I", self._request(Kind.TRACE, struct.pack("<HH", len(values), count)))
+            answer = self._request(Kind.TRACE, struct.pack("<HH", len(values), count), 4 * count)
+            values += struct.unpack(f"<{count}I", answer)
         return tuple(values)
 
     def _wake(self) -> None:
@@ -212,64 +246,90 @@ class Link:
             self._port.write(_WAKE)
             deadline = time.monotonic() + self._timing.answer
             while time.monotonic() < deadline:
-                heard += self._port.read()
+                heard = heard[-_HEARD_BYTES:] + self._port.read()
                 if b"e-[Unknown command: shoehorn]" in heard:
-                    raise HostError(f"{self._port.name}: the board answers, but its firmware is not Shoehorn's")
+                    raise LinkError(f"{self._port.name}: the board answers, but its firmware is not Shoehorn's")
                 _, found, rest = heard.partition(_AWAKE)
                 if found:
                     self._pending = rest
                     return
         state = "answers, but never as Shoehorn's firmware does" if heard else "does not answer"
-        raise HostError(f"{self._port.name}: the board {state}; is it the right port, powered and flashed?")
+        raise LinkError(f"{self._port.name}: the board {state}; is it the right port, powered and flashed?")
 
     def _greet(self) -> Hello:
-        answer = self._request(Kind.HELLO)
+        try:
+            answer = self._request(Kind.HELLO)
+        except OutOfStep:
+            raise LinkError(f"{self._port.name}: the board refuses the greeting (error 4)") from None
+        if len(answer) < _HELLO.size:
+            raise LinkError(
+                f"{self._port.name}: the board's greeting has {len(answer)} bytes, not {_HELLO.size} or more"
+            )
         version, payload, identity, inputs, outputs, ops, tick_hz = _HELLO.unpack_from(answer)
         if version != VERSION:
-            raise HostError(f"{self._port.name}: the firmware speaks link version {version}, this tool {VERSION}")
-        name = answer[_HELLO.size :].decode("ascii", "replace")
-        return Hello(payload, identity.hex(), inputs, outputs, ops, tick_hz, name)
+            raise LinkError(f"{self._port.name}: the firmware speaks link version {version}, this tool {VERSION}")
+        if payload not in _PAYLOADS or tick_hz == 0:
+            said = f"frames of {payload} bytes and a clock of {tick_hz} Hz"
+            raise LinkError(f"{self._port.name}: the board's greeting makes no sense ({said}); flash it again")
+        return Hello(payload, identity.hex(), inputs, outputs, ops, tick_hz, _printable(answer[_HELLO.size :]))
 
-    def _request(self, kind: Kind, payload: bytes = b"") -> bytes:
-        """The answer's payload; asks again, with the same sequence number, until it comes."""
+    def _request(self, kind: Kind, payload: bytes = b"", size: int | None = None) -> bytes:
+        """The answer's payload, of `size` bytes where that is known.
+
+        Asks again, with the same sequence number, until an answer comes or the time for it is over.
+        """
         self._seq = self._seq % 255 + 1
         computing = kind in _COMPUTING
         wait = self._timing.answer
-        if kind is Kind.RUN:
-            wait = max(wait, 2 * self._run_seconds)
-        deadline = time.monotonic() + (self._timing.inference if computing else wait * self._timing.tries)
-        tries = 0
-        while tries < self._timing.tries or time.monotonic() < deadline:
-            if tries > 0 and computing:
+        limit = self._timing.inference if computing else wait * self._timing.tries
+        begun = time.monotonic()
+        deadline = min(begun + limit, self._deadline)
+        hopeless = begun + self._timing.answer * self._timing.tries  # for a board that can read no frame
+        asked = unread = 0
+        while (now := time.monotonic()) < deadline and (unread < self._timing.tries or now < hopeless):
+            if asked > 0 and computing:
                 self.reminders += 1
-            elif tries > 0:
+            elif asked > 0:
                 self.retries += 1
-            tries += 1
+            asked += 1
             self._send(kind, payload)
-            answer = self._receive(kind, wait)
-            if answer is not None:
-                return answer
-            if computing:
-                wait = min(2 * wait, 60.0)  # a long inference, more likely than a lost frame
-        raise HostError(f"{self._port.name}: the board does not answer during {_DOING[kind]} ({tries} tries)")
+            frame = self._receive(kind, min(wait, deadline - time.monotonic()))
+            if frame is None:
+                wait = min(2 * wait, 60.0) if computing else wait  # a long inference, more likely than a lost frame
+            elif frame.type == ERROR_TYPE:
+                unread += 1
+            elif size not in (None, len(frame.payload)):
+                told = f"{len(frame.payload)} bytes, not {size}"
+                raise LinkError(f"{self._port.name}: the board answers {told}, during {_DOING[kind]}")
+            else:
+                return frame.payload
+        if time.monotonic() >= self._deadline:
+            sent = f"{self.retries + self.reminders} frames were sent again"
+            raise LinkError(f"{self._port.name}: no whole inference in the time that it may take at most; {sent}")
+        if unread:
+            raise LinkError(f"{self._port.name}: the board cannot read {unread} of {asked} frames of {_DOING[kind]}")
+        raise LinkError(f"{self._port.name}: the board does not answer during {_DOING[kind]} ({asked} tries)")
 
     def _send(self, kind: Kind, payload: bytes) -> None:
         self._port.write(pack(self._seq, kind, payload))
 
-    def _receive(self, kind: Kind, seconds: float) -> bytes | None:
-        """The answer to the request under way, or None where it must be sent again."""
+    def _receive(self, kind: Kind, seconds: float) -> Frame | None:
+        """The answer to the request under way, or the error that says a frame was damaged; None where neither comes.
+
+        Both an error frame that comes and no frame at all mean that the request must be sent again.
+        """
         for frame in self._frames(kind, seconds):
             refusal = frame.payload[0] if frame.type == ERROR_TYPE and len(frame.payload) == 1 else 0
-            if refusal == Refusal.BAD_FRAME and frame.seq in (0, self._seq):
-                return None
+            if refusal == Refusal.BAD_FRAME and frame.seq == 0:
+                return frame
             if frame.seq != self._seq:
                 continue  # an answer that comes late or twice
             if refusal == Refusal.NOT_NOW:
                 raise OutOfStep
             if refusal:
-                raise HostError(f"{self._port.name}: the board refuses {_DOING[kind]} (error {refusal})")
+                raise LinkError(f"{self._port.name}: the board refuses {_DOING[kind]} (error {refusal})")
             if frame.type == kind | ANSWER:
-                return frame.payload
+                return frame
         return None
 
     def _frames(self, kind: Kind, seconds: float) -> Iterator[Frame]:
@@ -279,7 +339,8 @@ class Link:
             data = self._port.read()
             if not data:
                 self._listen_for_restart(self._pending, kind)
-            *chunks, self._pending = (self._pending + data).split(b"\0")
+            *chunks, rest = (self._pending + data).split(b"\0")
+            self._pending = rest[-_HEARD_BYTES:]
             for chunk in filter(None, chunks):
                 if frame := unpack(chunk):
                     yield frame
@@ -290,7 +351,13 @@ class Link:
         """HostError where the board speaks text, although nobody sent it back there."""
         text = text.replace(_AWAKE, b"")  # it was woken twice, because it was slow
         if b"e-[fault" in text:
-            words = text[text.index(b"e-[fault") :].split(b"\r\n")[0].decode("ascii", "replace")
-            raise HostError(f"{self._port.name}: the board crashed during {_DOING[kind]}: {words}")
+            words = _printable(text[text.index(b"e-[fault") :].split(b"\r\n")[0])
+            raise LinkError(f"{self._port.name}: the board crashed during {_DOING[kind]}: {words}")
         if any(word in text for word in _RESTART_WORDS):
-            raise HostError(f"{self._port.name}: the board restarted during {_DOING[kind]}; check its power supply")
+            raise LinkError(f"{self._port.name}: the board restarted during {_DOING[kind]}; check its power supply")
+
+
+def _printable(text: bytes) -> str:
+    """Text of the board for a message of one line."""
+    shown = "".join(chr(byte) if 0x20 <= byte < 0x7F else "?" for byte in text[:_NAME_LENGTH])
+    return shown + ("..." if len(text) > _NAME_LENGTH else "")

@@ -1,16 +1,18 @@
-"""A written folder's plan.json as the host tools use it: the model's ends, the ops in trace order, the steps."""
+"""A written folder's plan as the host tools use it: the model's ends, the ops in trace order, the steps."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.host_tools import documents
+from shoehorn_mcu.host_tools.documents import PlanDocument, PlannedOp
+from shoehorn_mcu.host_tools.errors import FolderDamaged
 from shoehorn_mcu.host_tools.project import Project
 
 Array = NDArray[np.generic]
@@ -18,21 +20,14 @@ Array = NDArray[np.generic]
 
 @dataclass(frozen=True)
 class End:
-    """An input or output of the model."""
+    """An input or output of the model. real = scale * (stored - zero_point); scale 0 where nothing is quantised."""
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
     bytes: int
-
-
-@dataclass(frozen=True)
-class PlannedOp:
-    """An op that has steps; its place in `Plan.ops` is its number in traces."""
-
-    name: str
-    kernel: str
-    output: str
+    scale: float = 0.0
+    zero_point: int = 0
 
 
 @dataclass(frozen=True)
@@ -43,48 +38,91 @@ class Plan:
     identity: str  # 16 hexadecimal digits
     inputs: tuple[End, ...]
     outputs: tuple[End, ...]
-    ops: tuple[PlannedOp, ...]
+    ops: tuple[PlannedOp, ...]  # an op's place here is its number in traces
     steps: tuple[tuple[int, int, int], ...]
     row_bytes: Mapping[str, int]  # of each tensor that has a placement
     streamed: bool = False  # whether the one input goes to the board row by row
+    overlapping: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """By number of step, the addresses of its rows, for steps that write some bytes twice: see `op_crcs`."""
 
     @property
     def streamed_row_bytes(self) -> int:
         """The size of a streamed input's rows, else 0."""
         return self.row_bytes[self.inputs[0].name] if self.streamed else 0
 
+    @property
+    def traced_bytes(self) -> int:
+        """Bytes of all rows that one inference computes."""
+        return sum((end - first) * self.row_bytes[self.ops[op].output] for op, first, end in self.steps)
+
     @classmethod
     def of(cls, project: Project) -> Plan:
-        """The plan of a written folder; HostError where it is not what this tool knows."""
-        plan = project.plan
-        try:
-            return cls(
-                plan["model"],
-                plan["identity"],
-                tuple(map(_end, plan["inputs"])),
-                tuple(map(_end, plan["outputs"])),
-                tuple(PlannedOp(op["name"], op["kernel"], op["output"]) for op in plan["ops"]),
-                tuple(
-                    (int(step["op"]), int(step["rows"][0]), int(step["rows"][1]))
-                    for step in plan["steps"]
-                    if "op" in step
-                ),
-                {placed["tensor"]: int(placed["row_bytes"]) for placed in plan["placements"]},
-                any("input" in step for step in plan["steps"]),
-            )
-        except (ValueError, KeyError, TypeError, IndexError) as error:
-            what = f"{type(error).__name__}: {error}"
-            raise HostError(f"{project.folder}: plan.json is damaged ({what}); write the folder again") from error
+        """The plan of a written folder; FolderDamaged where it breaks the schema."""
+        plan = documents.read(project.folder / "plan.json", project.folder, PlanDocument)
+        if plan.arena_bytes > project.spec["sram_bytes"]:
+            raise FolderDamaged(f"{project.folder}: plan.json has an arena larger than the board's SRAM")
+        computing = [step for step in plan.steps if step.op is not None]
+        return cls(
+            plan.model,
+            plan.identity,
+            tuple(map(_end, plan.inputs)),
+            tuple(map(_end, plan.outputs)),
+            plan.ops,
+            tuple((step.op or 0, *step.rows) for step in computing),
+            {placed.tensor: placed.row_bytes for placed in plan.placements},
+            len(computing) < len(plan.steps),
+            _overlapping(plan, computing),
+        )
 
     def op_crcs(self, tensors: Mapping[str, Array]) -> list[int]:
-        """CRC-32 of every op as a board chains it over its steps, for these whole tensors by name."""
+        """CRC-32 of every op as a board chains it over its steps, for these whole tensors by name.
+
+        The board takes the CRC of a step's rows once the step is done. Rows that no op reads may share addresses with
+        later rows of the same step; then the board finds the later row's bytes there, and so must the host.
+        """
         crcs = [0] * len(self.ops)
-        for op, first, end in self.steps:
+        for number, (op, first, end) in enumerate(self.steps):
             name = self.ops[op].output
             size = self.row_bytes[name]
-            crcs[op] = zlib.crc32(tensors[name].tobytes()[first * size : end * size], crcs[op])
+            data = tensors[name].tobytes()[first * size : end * size]
+            if number in self.overlapping:
+                data = _as_left(data, size, self.overlapping[number])
+            crcs[op] = zlib.crc32(data, crcs[op])
         return crcs
 
+    def agree(self, tensors: Mapping[str, tuple[tuple[int, ...], np.dtype[np.generic]]]) -> None:
+        """ValueError unless these are shapes and types of the reference's tensors that the plan names."""
+        for end in (*self.inputs, *self.outputs):
+            if tensors.get(end.name) != (end.shape, end.dtype):
+                raise ValueError(f"'{end.name}' is another tensor, or none, in the reference")
+        for op, _, last in self.steps:
+            name = self.ops[op].output
+            shape, dtype = tensors.get(name, ((), np.dtype(np.int8)))
+            if last * self.row_bytes[name] > int(np.prod(shape, dtype=np.int64)) * dtype.itemsize:
+                raise ValueError(f"'{name}' has fewer rows, or none, in the reference")
 
-def _end(end: Mapping[str, Any]) -> End:
-    return End(end["name"], tuple(end["shape"]), np.dtype(end["dtype"]), int(end["bytes"]))
+
+def _end(end: documents.End) -> End:
+    return End(end.name, end.shape, np.dtype(end.dtype), end.bytes, end.scale, end.zero_point)
+
+
+def _overlapping(plan: PlanDocument, computing: list[documents.Step]) -> dict[int, tuple[int, ...]]:
+    """The addresses of the rows of each step that writes some bytes twice, by number of step."""
+    placements = {(placed.tensor, placed.edition): placed for placed in plan.placements}
+    found = {}
+    for number, step in enumerate(computing):
+        tensor = plan.ops[step.op or 0].output
+        placed = placements[tensor, step.editions.get(tensor, 0)]
+        at = tuple(placed.at(y) for y in range(*step.rows))
+        if any(b < a + placed.row_bytes for a, b in pairwise(sorted(at))):
+            found[number] = at
+    return found
+
+
+def _as_left(rows: bytes, size: int, addresses: tuple[int, ...]) -> bytes:
+    """The bytes at each row's address, one after the other, when all `rows` have been written there in order."""
+    base = min(addresses)
+    memory = bytearray(max(addresses) - base + size)
+    for i, at in enumerate(addresses):
+        memory[at - base : at - base + size] = rows[i * size : (i + 1) * size]
+    return b"".join(memory[at - base : at - base + size] for at in addresses)

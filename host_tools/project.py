@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,49 +11,50 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.host_tools import documents
+from shoehorn_mcu.host_tools.documents import CURE, ManifestDocument, ReportDocument, WrittenDocument
+from shoehorn_mcu.host_tools.errors import FolderDamaged, HostError
+from shoehorn_mcu.host_tools.files import read_bytes
 
 Json = Mapping[str, Any]
-
-
-def _read(path: Path, folder: Path) -> Any:
-    """The JSON value of one of the folder's files."""
-    try:
-        return json.loads(path.read_text())
-    except OSError as error:
-        raise HostError(
-            f"{folder}: not a Shoehorn folder: no {path.relative_to(folder)}; write one with gen firmware"
-        ) from error
-    except ValueError as error:
-        raise HostError(f"{path}: broken: {error}; write the folder again with gen firmware") from error
+_LARGEST = 1 << 30  # bytes of one file
 
 
 @dataclass(frozen=True)
 class Project:
-    """`report` and `plan` are report.json and plan.json; `spec` is the block `shoehorn` of the board's manifest."""
+    """`spec` is the block `shoehorn` of the board's manifest, checked against its schema."""
 
     folder: Path
-    report: Json
-    plan: Json
+    report: ReportDocument
     board_id: str
     spec: Json
 
     @classmethod
     def open(cls, folder: Path | str) -> Project:
-        """Reads the folder; HostError when it is not one of ours."""
+        """Reads the folder; HostError when it is not one of ours, FolderDamaged when it is damaged."""
         root = Path(folder).resolve()
-        report = _read(root / "report.json", root)
-        try:
-            board_id = report["board"]["id"]
-            manifest = _read(root / "boards" / f"{board_id}.json", root)
-            return cls(root, report, _read(root / "plan.json", root), board_id, manifest["shoehorn"])
-        except (KeyError, TypeError) as error:
-            raise HostError(f"{root}: report.json or the manifest says no board; write the folder again") from error
+        report = documents.read(root / "report.json", root, ReportDocument)
+        board_id = report.board.id
+        manifest = documents.read(root / "boards" / f"{board_id}.json", root, ManifestDocument)
+        return cls(root, report, board_id, manifest.shoehorn.model_dump())
+
+    def check_intact(self, *paths: str) -> None:
+        """FolderDamaged unless these files are as gen firmware wrote them.
+
+        For files whose contents decide which memory C code touches: a changed one could crash this program.
+        """
+        manifest = documents.read(self.folder / ".shoehorn.json", self.folder, WrittenDocument)
+        for path in paths:
+            try:
+                data = read_bytes(self.folder / path, _LARGEST)
+            except OSError as error:
+                raise FolderDamaged(f"{self.folder / path}: {error.strerror}; {CURE}") from error
+            if hashlib.sha256(data).hexdigest() != manifest.files.get(path):
+                raise FolderDamaged(f"{self.folder / path}: damaged: not as gen firmware wrote it; {CURE}")
 
     @property
     def model_name(self) -> str:
-        name: str = self.report["model"]["name"]
-        return name
+        return self.report.model.name
 
     @property
     def build_folder(self) -> Path:

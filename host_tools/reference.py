@@ -25,23 +25,27 @@ graph.json      {
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cffi
 import numpy as np
 from numpy.typing import NDArray
 
-from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.host_tools import documents
+from shoehorn_mcu.host_tools.documents import CURE, GraphDocument, GraphOp, Pointer, Tensor
+from shoehorn_mcu.host_tools.errors import FolderDamaged, HostError
+from shoehorn_mcu.host_tools.files import read_bytes
 from shoehorn_mcu.host_tools.reference_build import Kernels, build
 
 Array = NDArray[np.generic]
 Bytes = NDArray[np.uint8]
 
-FORMAT = 1
 _ALIGNMENT = 16  # of every tensor and of constants.bin, bytes
+_FAULTS = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, cffi.CDefError, cffi.FFIError)
+_LARGEST_CONSTANTS = _LARGEST_TENSORS = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -82,42 +86,36 @@ class _Call:
 class Reference:
     """A model that is ready to run on this machine. Not for use from two threads at once."""
 
-    def __init__(self, graph: dict[str, Any], constants: bytes, kernels: Kernels) -> None:
-        self.name: str = graph["name"]
-        self.inputs: tuple[str, ...] = tuple(graph["inputs"])
-        self.outputs: tuple[str, ...] = tuple(graph["outputs"])
-        self.tensors: dict[str, TensorInfo] = {n: _tensor_info(t) for n, t in graph["tensors"].items()}
-        self.ops: tuple[OpInfo, ...] = tuple(
-            OpInfo(op["name"], op["type"], op.get("function", ""), op["output"]) for op in graph["ops"]
-        )
+    def __init__(self, graph: GraphDocument, constants: bytes, kernels: Kernels) -> None:
+        self.name: str = graph.name
+        self.inputs: tuple[str, ...] = graph.inputs
+        self.outputs: tuple[str, ...] = graph.outputs
+        self.tensors: dict[str, TensorInfo] = {n: _tensor_info(t) for n, t in graph.tensors.items()}
+        self.ops: tuple[OpInfo, ...] = tuple(OpInfo(op.name, op.type, op.function, op.output) for op in graph.ops)
         self._ffi, self._lib = kernels.ffi, kernels.lib
         self._constants = _aligned(len(constants))
         self._constants[:] = np.frombuffer(constants, np.uint8)
-        self._places: list[dict[str, Any]] = graph["constants"]
-        self._buffers = self._allocate(graph["ops"])
-        self._calls = [call for op in graph["ops"] if "view" not in op for call in self._prepare(op)]
+        self._places = graph.constants
+        self._buffers = self._allocate(graph.ops)
+        self._calls = [call for op in graph.ops if op.view is None for call in self._prepare(op)]
 
     @classmethod
     def load(cls, folder: Path) -> Reference:
         """The reference of a written folder; HostError where it is missing, damaged or cannot be compiled here."""
         place = folder / "reference"
+        graph = documents.read(place / "graph.json", folder, GraphDocument)
         try:
-            graph = json.loads((place / "graph.json").read_text())
-            constants = (place / "constants.bin").read_bytes()
-        except (OSError, ValueError) as error:
+            constants = read_bytes(place / "constants.bin", _LARGEST_CONSTANTS)
+        except OSError as error:
             raise HostError(
-                f"{place}: cannot read the reference ({error}); write the folder with `gen firmware`"
+                f"{place}: no constants.bin ({error.strerror}); write the folder with gen firmware"
             ) from error
-        if not isinstance(graph, dict) or graph.get("format") != FORMAT:
-            raise HostError(f"{place / 'graph.json'}: not format {FORMAT}; write the folder again with `gen firmware`")
         kernels = build(place / "runtime")
         try:
             return cls(graph, constants, kernels)
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise HostError(
-                f"{place / 'graph.json'}: damaged ({type(error).__name__}: {error}); "
-                "write the folder again with `gen firmware`"
-            ) from error
+        except (*_FAULTS, getattr(kernels.ffi, "error", cffi.FFIError)) as error:
+            words = f"{type(error).__name__}: {error}"
+            raise FolderDamaged(f"{place / 'graph.json'}: damaged ({words}); {CURE}") from error
 
     def run(self, inputs: Sequence[Array]) -> dict[str, Array]:
         """Every tensor that is not constant, by name, for one array per model input (its shape and type).
@@ -137,48 +135,51 @@ class Reference:
         results = ((name, info) for name, info in self.tensors.items() if info.const is None)
         return {name: self._buffers[name].view(info.dtype).reshape(info.shape).copy() for name, info in results}
 
-    def _allocate(self, ops: list[dict[str, Any]]) -> dict[str, Bytes]:
-        """A place for every tensor; views share their input's, constants lie where they are."""
-        views = {op["output"]: op["view"] for op in ops if "view" in op}
+    def _allocate(self, ops: Sequence[GraphOp]) -> dict[str, Bytes]:
+        """Memory for every tensor; views share their input's, constants are used where they are."""
+        views = {op.output: op.view for op in ops if op.view is not None}
+        if sum(info.bytes for info in self.tensors.values()) > _LARGEST_TENSORS:
+            raise ValueError(f"the tensors have more than {_LARGEST_TENSORS:,} bytes")
         buffers: dict[str, Bytes] = {}
         for name, info in self.tensors.items():
             if info.const is not None:
                 buffers[name] = self._constant(info.const)
+                _require(buffers[name].size == info.bytes, f"the constant of '{name}' has another size")
             elif name not in views:
                 buffers[name] = _aligned(info.bytes)
         for name, source in views.items():  # in the graph's order, so a view of a view finds its source
             buffers[name] = buffers[source]
+            _require(buffers[name].size == self.tensors[name].bytes, f"the view '{name}' has another size")
         return buffers
 
     def _constant(self, number: int) -> Bytes:
         place = self._places[number]
-        size = place["count"] * np.dtype(place["dtype"]).itemsize
-        found = self._constants[place["offset"] : place["offset"] + size]
-        if found.size != size:
-            raise ValueError(f"constant {number} lies beyond constants.bin")
-        return found
+        if place.end > self._constants.size:
+            raise ValueError(f"constant {number} is not in constants.bin")
+        return self._constants[place.offset : place.end]
 
-    def _prepare(self, op: dict[str, Any]) -> Iterator[_Call]:
+    def _prepare(self, op: GraphOp) -> Iterator[_Call]:
         """The calls that compute an op, row by row."""
-        ffi, output = self._ffi, self.tensors[op["output"]]
-        function, struct = getattr(self._lib, op["function"]), self._struct(op)
-        scratch = ffi.new("int8_t[]", op["scratch_bytes"]) if op["scratch_bytes"] is not None else None
+        ffi, output = self._ffi, self.tensors[op.output]
+        function, struct = getattr(self._lib, op.function), self._struct(op)
+        scratch = ffi.new("int8_t[]", op.scratch_bytes) if op.scratch_bytes is not None else None
         for row in range(output.rows):
-            pointers = [self._row(i["tensor"], r) for i in op["inputs"] for r in i["rows"][row]]
+            pointers = [self._row(reads.tensor, r) for reads in op.inputs for r in reads.rows[row]]
             x = ffi.new("int8_t *[]", pointers)
-            extra = ([row] if op["takes_row"] else []) + ([scratch] if scratch is not None else [])
-            yield _Call(function, (struct, x, self._row(op["output"], row), *extra))
+            extra = ([row] if op.takes_row else []) + ([scratch] if scratch is not None else [])
+            yield _Call(function, (struct, x, self._row(op.output, row), *extra))
 
-    def _struct(self, op: dict[str, Any]) -> Any:
+    def _struct(self, op: GraphOp) -> Any:
         """The op's parameters, every member from graph.json."""
-        struct = self._ffi.new(f"{op['struct']} *")
+        struct = self._ffi.new(f"{op.struct} *")
         members = dict(self._ffi.typeof(struct).item.fields)
-        if members.keys() != op["params"].keys():
-            raise ValueError(f"op '{op['name']}': members {sorted(members.keys() ^ op['params'].keys())} do not agree")
-        for member, value in op["params"].items():
-            if isinstance(value, dict):
-                value = self._ffi.cast(members[member].type, self._constant(value["const"]).ctypes.data)
-            setattr(struct, member, self._ffi.NULL if value is None else value)
+        if members.keys() != op.params.keys():
+            raise ValueError(f"op '{op.name}': members {sorted(members.keys() ^ op.params.keys())} do not agree")
+        for member, value in op.params.items():
+            if isinstance(value, Pointer):
+                setattr(struct, member, self._ffi.cast(members[member].type, self._constant(value.const).ctypes.data))
+            else:
+                setattr(struct, member, self._ffi.NULL if value is None else value)
         return struct
 
     def _row(self, tensor: str, row: int) -> Any:
@@ -190,19 +191,15 @@ class Reference:
         return self._ffi.cast("int8_t *", 0 if row < 0 else base + row * info.row_bytes)
 
 
-def _tensor_info(entry: dict[str, Any]) -> TensorInfo:
-    info = TensorInfo(
-        shape=tuple(entry["shape"]),
-        dtype=np.dtype(entry["dtype"]),
-        rows=entry["rows"],
-        row_bytes=entry["row_bytes"],
-        scales=tuple(entry["scales"] or ()),
-        zero_points=tuple(entry["zero_points"] or ()),
-        const=entry["const"],
-    )
-    if info.bytes != int(np.prod(info.shape, dtype=np.int64)) * info.dtype.itemsize:
-        raise ValueError(f"a tensor of shape {info.shape} does not have {info.bytes} bytes")
-    return info
+def _tensor_info(entry: Tensor) -> TensorInfo:
+    scales, zeros = entry.scales or (), entry.zero_points or ()
+    dtype = np.dtype(entry.dtype)
+    return TensorInfo(entry.shape, dtype, entry.rows, entry.row_bytes, scales, zeros, entry.const)
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)
 
 
 def _aligned(size: int) -> Bytes:

@@ -9,11 +9,26 @@ from typing import Any
 
 import numpy as np
 
+from shoehorn_mcu.host_tools.documents import CURE
+from shoehorn_mcu.host_tools.errors import FolderDamaged
 from shoehorn_mcu.host_tools.link import Inference, Link, Mode, Progress
 from shoehorn_mcu.host_tools.plan import Array, Plan
+from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.host_tools.reference import Reference
 from shoehorn_mcu.host_tools.vectors import Vector
 
 Run = Callable[[Vector], Mapping[str, Array]]  # the reference: all tensors by name
+
+
+def reference_of(project: Project, plan: Plan) -> Reference:
+    """The folder's reference, ready to run; FolderDamaged where it is not as it was written, or not of this plan."""
+    project.check_intact("reference/graph.json", "reference/constants.bin")
+    reference = Reference.load(project.folder)
+    try:
+        plan.agree({name: (info.shape, info.dtype) for name, info in reference.tensors.items()})
+    except ValueError as error:
+        raise FolderDamaged(f"{project.folder}: plan.json is damaged: {error}; {CURE}") from error
+    return reference
 
 
 @dataclass(frozen=True)
@@ -42,7 +57,7 @@ class Validation:
 
 def validate(link: Link, plan: Plan, reference: Run, vectors: Iterable[Vector], progress: Progress) -> Validation:
     """Runs every vector on the board and in the reference. The link's board must run this plan (HostError)."""
-    link.expect(plan.identity, plan.model)
+    link.expect(plan)
     begun = time.monotonic()
     sizes = [end.bytes for end in plan.outputs]
     outputs: dict[str, list[Array]] = {end.name: [] for end in plan.outputs}

@@ -2,73 +2,151 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from pathlib import Path
 
 import numpy as np
 
-from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.host_tools import documents
+from shoehorn_mcu.host_tools.documents import GraphDocument
+from shoehorn_mcu.host_tools.errors import HostError, InputError
+from shoehorn_mcu.host_tools.files import read_start
 from shoehorn_mcu.host_tools.plan import Array, End
 
 Vector = list[Array]  # one array per input, in the model's order and shapes
 _FALLBACK = (-1.0, 1.0)  # for float32 that nothing quantises
+_LARGEST = 1 << 30  # bytes of all arrays of a file, unpacked
+_READ_HEADER = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
-def from_npz(path: Path, inputs: Sequence[End]) -> list[Vector]:
-    """The vectors of X.npz: one array per model input, by name or else in order; first axis = vectors."""
+def from_npz(path: Path, inputs: Sequence[End], quantize: bool = False) -> list[Vector]:
+    """The vectors of X.npz: one array per model input, by name or else in order; first axis = vectors.
+
+    Integers are stored values and must be in the range of the input's type. Floats are refused for an input of
+    integers unless `quantize`: then they are real values, rounded and saturated as the op Quantize does.
+    """
     arrays = _read(path)
     names = [end.name for end in inputs]
     if len(arrays) != len(names):
-        raise HostError(f"{path}: holds {len(arrays)} arrays, the model has {len(names)} inputs: {', '.join(names)}")
+        raise InputError(f"{path}: holds {len(arrays)} arrays, the model has {len(names)} inputs: {', '.join(names)}")
     by_name = all(name in arrays for name in names)
-    found = [arrays[name] for name in names] if by_name else list(arrays.values())
-    columns = [_column(path, array, end) for array, end in zip(found, inputs, strict=True)]
+    chosen = [arrays[name] for name in names] if by_name else list(arrays.values())
+    columns = [_column(path, array, end, quantize) for array, end in zip(chosen, inputs, strict=True)]
     counts = {len(column) for column in columns}
     if len(counts) != 1:
-        raise HostError(f"{path}: the arrays hold different numbers of vectors: {sorted(counts)}")
+        raise InputError(f"{path}: the arrays hold different numbers of vectors: {sorted(counts)}")
     if counts == {0}:
-        raise HostError(f"{path}: holds no vectors")
+        raise InputError(f"{path}: holds no vectors")
     return [list(row) for row in zip(*columns, strict=True)]
 
 
 def _read(path: Path) -> dict[str, Array]:
+    """The arrays of the file by name, in the file's order; none larger unpacked than the file says and the limit is."""
     try:
-        file = np.load(path, allow_pickle=False)
-        if isinstance(file, np.lib.npyio.NpzFile):
-            with file:
-                return {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, KeyError, TypeError, zipfile.BadZipFile) as error:
-        raise HostError(f"{path}: cannot be read as .npz ({error})") from error
-    raise HostError(f"{path}: is one array; save it with numpy.savez, named as the model's input")
+        if read_start(path, 6) == b"\x93NUMPY":
+            raise InputError(f"{path}: is one array; save it with numpy.savez, named as the model's input")
+        with zipfile.ZipFile(path) as file:
+            members = file.infolist()
+            total = sum(member.file_size for member in members)
+            if total > _LARGEST:
+                raise InputError(f"{path}: {total:,} bytes unpacked are too many; at most {_LARGEST:,} are read")
+            return {member.filename.removesuffix(".npy"): _member(file, member) for member in members}
+    except zipfile.BadZipFile as error:
+        raise InputError(f"{path}: is no .npz file; numpy.savez writes one") from error
+    except (OSError, ValueError, EOFError, KeyError, TypeError, NotImplementedError, RuntimeError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read as .npz ({_words(error)})") from error
 
 
-def _column(path: Path, array: Array, end: End) -> Array:
-    """The array as vectors of the input's shape and type; values must survive the change of type."""
-    size = int(np.prod(end.shape))
-    if array.ndim == 0 or array.size != len(array) * size:
-        raise HostError(f"{path}: '{end.name}' has shape {array.shape}; wanted are vectors of {end.shape}")
+def _member(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
+    """One array; its header is compared with the member's size before any memory is reserved."""
+    with file.open(member) as stream:
+        version = np.lib.format.read_magic(stream)
+        if version not in _READ_HEADER:
+            raise ValueError(f"'{member.filename}' is of a version of .npy that is not read")
+        shape, _, dtype = _READ_HEADER[version](stream)
+        if dtype.hasobject:
+            raise ValueError(f"'{member.filename}' holds Python objects")
+        if prod(shape) * dtype.itemsize > member.file_size:
+            raise ValueError(f"'{member.filename}' is cut: its header says {dtype}{list(shape)}")
+    with file.open(member) as stream:
+        array: Array = np.lib.format.read_array(stream, allow_pickle=False)
+        return array
+
+
+def _words(error: Exception) -> str:
+    """The first line of an exception's text."""
+    text = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return (text.splitlines() or [type(error).__name__])[0]
+
+
+def _column(path: Path, array: Array, end: End, quantize: bool) -> Array:
+    """The array as vectors of the input's shape and type; no value changes but by `quantize`."""
+    if array.ndim == 0 or array.size != len(array) * prod(end.shape):
+        raise InputError(f"{path}: '{end.name}' has shape {array.shape}; wanted are vectors of {end.shape}")
     if array.dtype != end.dtype:
-        cast = _cast(array, end.dtype)
-        if cast is None:
-            raise HostError(f"{path}: '{end.name}' is {array.dtype}; the model takes {end.dtype}")
-        array = cast
+        try:
+            array = _converted(array, end, quantize)
+        except ValueError as error:
+            raise InputError(f"{path}: '{end.name}' {error}") from error
     return array.reshape(len(array), *end.shape)
 
 
-def _cast(array: Array, dtype: np.dtype[np.generic]) -> Array | None:
-    """The same values in another type; None where it cannot hold them. Floats may lose precision."""
-    if array.dtype.kind not in "iuf":
-        return None
+def _converted(array: Array, end: End, quantize: bool) -> Array:
+    """The array in the input's type; ValueError with the end of a sentence where it must not be converted."""
+    kind = array.dtype.kind
+    if kind not in "iuf":
+        raise ValueError(f"is {array.dtype}; the model's input is {end.dtype}")
+    if end.dtype.kind == "f":
+        return _as_floats(array, end)
+    if kind == "f":
+        if not quantize:
+            raise ValueError(
+                f"is {array.dtype}; the model's input is {end.dtype} ({_meaning(end)}): give stored values, or "
+                "--quantize to have these quantised"
+            )
+        return _quantised(array, end)
+    info = np.iinfo(end.dtype.name)
+    low, high = int(array.min(initial=0)), int(array.max(initial=0))
+    if low < info.min or high > info.max:
+        value = low if low < info.min else high
+        wanted = f"{end.dtype}, {info.min} to {info.max} ({_meaning(end)})"
+        raise ValueError(f"({array.dtype}) holds {value}; the model's input is {wanted}")
+    return array.astype(end.dtype)
+
+
+def _as_floats(array: Array, end: End) -> Array:
+    """Floats may lose precision, integers not."""
     with np.errstate(all="ignore"):
-        cast = array.astype(dtype)
-        same = np.array_equal(cast.astype(array.dtype), array)
-    return cast if same or (array.dtype.kind == "f" and dtype.kind == "f") else None
+        cast = array.astype(end.dtype)
+        if array.dtype.kind != "f" and not np.array_equal(cast.astype(array.dtype), array):
+            raise ValueError(f"is {array.dtype} with values that {end.dtype} cannot hold")
+    return cast
+
+
+def _quantised(array: Array, end: End) -> Array:
+    """Stored values of real ones: rounded half away from zero, saturated."""
+    if not end.scale:
+        raise ValueError(
+            f"is {array.dtype}; the model's input is {end.dtype} without a scale, so none can be quantised"
+        )
+    if not np.isfinite(array).all():
+        raise ValueError("holds values that are not finite")
+    info = np.iinfo(end.dtype.name)
+    scaled = array.astype(np.float32) / np.float32(end.scale)
+    rounded = np.trunc(scaled.astype(np.float64) + np.copysign(0.5, scaled)) + end.zero_point
+    stored: Array = np.clip(rounded, info.min, info.max).astype(end.dtype)
+    return stored
+
+
+def _meaning(end: End) -> str:
+    return f"scale {end.scale:.9g}, zero point {end.zero_point}" if end.scale else "not quantised"
 
 
 def random(folder: Path, inputs: Sequence[End], count: int, seed: int) -> Iterator[Vector]:
-    """Seeded vectors over the whole range: every stored integer, or what the first quantisation can tell apart."""
+    """Seeded vectors over the whole range: all stored integers, or all real values of the first quantised tensor."""
     ranges = [_float_range(folder, end) if end.dtype.kind == "f" else None for end in inputs]
     rng = np.random.default_rng(seed)
     for _ in range(count):
@@ -84,18 +162,18 @@ def _random(rng: np.random.Generator, end: End, limits: tuple[float, float] | No
 
 
 def _float_range(folder: Path, end: End) -> tuple[float, float]:
-    """The real values between which the first quantised tensor behind a float32 input lies."""
-    graph = json.loads((folder / "reference" / "graph.json").read_text())
+    """The least and the greatest real value of the first quantised tensor behind a float32 input."""
+    graph = documents.read(folder / "reference" / "graph.json", folder, GraphDocument)
     behind = {end.name}
-    for op in graph["ops"]:
-        reads = {op["view"]} if "view" in op else {each["tensor"] for each in op["inputs"]}
+    for op in graph.ops:
+        reads = {op.view} if op.view is not None else {each.tensor for each in op.inputs}
         if behind & reads:
-            tensor = graph["tensors"][op["output"]]
-            if tensor["scales"]:
-                info = np.iinfo(tensor["dtype"])
-                scale, zero = tensor["scales"][0], tensor["zero_points"][0]
+            tensor = graph.tensors[op.output]
+            if tensor.scales and tensor.zero_points and tensor.dtype != "float32":
+                info = np.iinfo(tensor.dtype)
+                scale, zero = tensor.scales[0], tensor.zero_points[0]
                 return scale * (info.min - zero), scale * (info.max - zero)
-            behind.add(op["output"])
+            behind.add(op.output)
     return _FALLBACK
 
 

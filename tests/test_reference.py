@@ -143,7 +143,7 @@ def test_an_input_need_not_be_contiguous() -> None:
 
 
 def test_a_folder_without_a_reference_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(HostError, match=r"cannot read the reference.*gen firmware"):
+    with pytest.raises(HostError, match=r"no reference/graph.json.*gen firmware"):
         Reference.load(tmp_path)
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tflite
+from conftest import Gen
+from tflite_writer import ModelSpec, OpSpec, bias, int8
 from toy import Bench, Int8, Toy
 
 from shoehorn_mcu.host_tools import vectors
@@ -16,20 +21,12 @@ from shoehorn_mcu.host_tools.errors import HostError
 from shoehorn_mcu.host_tools.link import Link, Timing
 from shoehorn_mcu.host_tools.plan import Array, End, Plan, PlannedOp
 from shoehorn_mcu.host_tools.ports import Port
+from shoehorn_mcu.host_tools.project import Project
 from shoehorn_mcu.host_tools.validate import Validation, validate
 
 TOY = Toy()
-INPUT = End("image", (1, TOY.rows, TOY.row_bytes, 1), np.dtype(np.int8), TOY.inputs)
-OUTPUT = End("scores/0", (1, TOY.outputs), np.dtype(np.int8), TOY.outputs)
-PLAN = Plan(
-    model="toy",
-    identity=TOY.identity.hex(),
-    inputs=(INPUT,),
-    outputs=(OUTPUT,),
-    ops=(PlannedOp("triple", "sh_triple", "hidden"), PlannedOp("sum", "sh_sum", "scores/0")),
-    steps=((0, 0, 2), (0, 2, TOY.rows), (1, 0, 1)),
-    row_bytes={"image": TOY.row_bytes, "hidden": TOY.row_bytes, "scores/0": TOY.outputs},
-)
+PLAN = TOY.plan()
+INPUT, OUTPUT = PLAN.inputs[0], PLAN.outputs[0]
 
 
 def reference(vector: list[Array]) -> dict[str, Array]:
@@ -108,6 +105,59 @@ def test_another_firmware_is_refused_before_any_vector(link: Link):
         bench(link, plan, random_vectors(1)[0], MICROSECONDS, 1, lambda _: None)
 
 
+def planned(addresses: tuple[int, ...]) -> Plan:
+    """One op whose output has a row of two bytes at each of these addresses, written in one step."""
+    steps, op = ((0, 0, len(addresses)),), PlannedOp(name="min", kernel="k", output="y")
+    return Plan("m", "00" * 8, (), (), (op,), steps, {"y": 2}, overlapping={0: addresses})
+
+
+@pytest.mark.parametrize(
+    ("addresses", "left"),
+    [
+        ((8, 0, 0, 0), [b"ab", b"gh", b"gh", b"gh"]),
+        ((0, 0, 4, 4), [b"cd", b"cd", b"gh", b"gh"]),
+        ((0, 1, 2, 3), [b"ac", b"ce", b"eg", b"gh"]),
+        ((3, 2, 1, 0), [b"db", b"fd", b"hf", b"gh"]),
+    ],
+)
+def test_rows_that_share_bytes_count_as_the_step_leaves_them(addresses: tuple[int, ...], left: list[bytes]):
+    y = np.frombuffer(b"abcdefgh", np.int8)
+
+    assert planned(addresses).op_crcs({"y": y}) == [zlib.crc32(b"".join(left))]
+
+
+def minimum_model() -> ModelSpec:
+    """Of the rows that MINIMUM writes, the convolution with stride 4 reads only the first."""
+    tensors = [
+        int8("image", (1, 4, 4, 2), zero=11),
+        int8("kernel", (1, 3, 3, 2), seed=1),
+        bias("kernel_bias", 2),
+        int8("maps", (1, 4, 4, 2)),
+        int8("least", (1, 4, 4, 2)),
+        int8("last", (2, 1, 1, 2), seed=2),
+        bias("last_bias", 2),
+        int8("scores", (1, 1, 1, 2)),
+    ]
+    same = {"Padding": tflite.Padding.SAME}
+    ops = [
+        OpSpec("DEPTHWISE_CONV_2D", (0, 1, 2), (3,), {"StrideH": 1, "StrideW": 1, "DepthMultiplier": 1, **same}),
+        OpSpec("MINIMUM", (3, 3), (4,)),
+        OpSpec("CONV_2D", (4, 5, 6), (7,), {"StrideH": 4, "StrideW": 4, **same}),
+    ]
+    return ModelSpec(tensors, ops, (0,), (7,))
+
+
+def test_a_plan_whose_unread_rows_share_an_address_is_validated(gen: Gen, tmp_path: Path):
+    model, folder = tmp_path / "least.tflite", tmp_path / "least"
+    model.write_bytes(minimum_model().bytes())
+    assert gen("firmware", model, "--board", "native", "--minimize", "sram", "--out", folder).exit_code == 0
+    assert Plan.of(Project.open(folder)).overlapping, "the case is gone: no step writes some bytes twice"
+    result = gen("validate", folder, "--emulate", "--count", 3)
+
+    assert result.exit_code == 0, result.output
+    assert "3 vectors" in result.stdout
+
+
 def test_a_bench_has_the_contracts_fields(link: Link):
     found = bench(link, PLAN, random_vectors(1)[0], MICROSECONDS, 4, lambda _: None)
     said = found.json("desk", "serial", "CLOCK_MONOTONIC")
@@ -138,13 +188,20 @@ def test_random_integers_take_every_value_and_follow_the_seed():
 
 
 def test_random_floats_cover_what_the_first_quantisation_can_hold(tmp_path: Path):
-    quantised = {"scales": [0.5], "zero_points": [-28], "dtype": "int8"}
+    plain = {"shape": [1], "dtype": "float32", "rows": 1, "row_bytes": 4, "const": None}
+    plain |= {"scales": None, "zero_points": None}
+    quantised = {**plain, "scales": [0.5], "zero_points": [-28], "dtype": "int8", "row_bytes": 1}
     graph = {
-        "tensors": {"x": {"scales": None}, "flat": {"scales": None}, "q": quantised},
+        "format": 1,
+        "name": "floats",
+        "inputs": ["x"],
+        "outputs": ["q"],
+        "tensors": {"x": plain, "flat": plain, "q": quantised},
         "ops": [
-            {"view": "x", "output": "flat"},
-            {"inputs": [{"tensor": "flat"}], "output": "q"},
+            {"name": "a", "type": "Reshape", "view": "x", "output": "flat"},
+            {"name": "b", "type": "Quantize", "inputs": [{"tensor": "flat", "rows": [[0]]}], "output": "q"},
         ],
+        "constants": [],
     }
     (tmp_path / "reference").mkdir()
     (tmp_path / "reference/graph.json").write_text(json.dumps(graph))
@@ -180,20 +237,70 @@ def test_vectors_are_read_by_name_or_else_in_order(tmp_path: Path):
             assert all(np.array_equal(x, y) for x, y in zip(row, want, strict=True))
 
 
+def bomb(path: Path) -> None:
+    """Two gigabytes of zeros in two megabytes."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file, file.open("a.npy", "w", force_zip64=True) as member:
+        for _ in range(2048):
+            member.write(bytes(1 << 20))
+
+
+def claim(path: Path, shape: tuple[int, ...]) -> None:
+    """An archive whose one array says that it has this shape, and has eight bytes."""
+    with zipfile.ZipFile(path, "w") as file, file.open("a.npy", "w") as member:
+        np.lib.format.write_array_header_1_0(member, {"descr": "|i1", "fortran_order": False, "shape": shape})
+        member.write(bytes(8))
+
+
+def test_stored_values_are_never_wrapped_and_reals_are_quantised_only_when_asked(tmp_path: Path):
+    ends = (End("a", (1, 4), np.dtype(np.int8), 4, 0.5, -28),)
+    pixels = save(tmp_path / "pixels.npz", a=np.array([[0, 100, 127, 200]], np.uint8))
+    with pytest.raises(HostError, match=r"'a' \(uint8\) holds 200; .*int8, -128 to 127 \(scale 0.5, zero point -28\)"):
+        vectors.from_npz(pixels, ends)
+    stored = save(tmp_path / "stored.npz", a=np.array([[0, 100, 127, 3]], np.uint8))
+
+    assert vectors.from_npz(stored, ends)[0][0].tolist() == [[0, 100, 127, 3]]
+    reals = save(tmp_path / "reals.npz", a=np.array([[0.0, 0.25, -0.25, 1000.0], [-0.2, 5.0, -1000.0, 0.74]]))
+    with pytest.raises(HostError, match="--quantize"):
+        vectors.from_npz(reals, ends)
+    assert [v[0].tolist() for v in vectors.from_npz(reals, ends, quantize=True)] == [
+        [[-28, -27, -29, 127]],
+        [[-28, -18, -128, -27]],
+    ]
+    for bad in (np.nan, np.inf):
+        with pytest.raises(HostError, match="not finite"):
+            vectors.from_npz(save(tmp_path / "bad.npz", a=np.full((1, 4), bad)), ends, quantize=True)
+    raw = (End("a", (1, 4), np.dtype(np.int8), 4),)
+    with pytest.raises(HostError, match="without a scale"):
+        vectors.from_npz(reals, raw, quantize=True)
+
+
 def test_vectors_that_do_not_fit_are_refused_in_a_line(tmp_path: Path):
     ends = (End("a", (1, 4), np.dtype(np.int8), 4),)
     (tmp_path / "text.npz").write_text("no archive")
+    (tmp_path / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(90))
+    (tmp_path / "loop.npz").symlink_to(tmp_path / "loop.npz")
     np.save(tmp_path / "single.npy", np.zeros((2, 4), np.int8))
+    bomb(tmp_path / "bomb.npz")
+    claim(tmp_path / "claim.npz", (1 << 38, 4))
     cases = (
         (tmp_path / "absent.npz", "cannot be read"),
-        (tmp_path / "text.npz", "cannot be read"),
+        (tmp_path / "text.npz", "is no .npz file; numpy.savez writes one"),
+        (tmp_path / "x.png", "is no .npz file; numpy.savez writes one"),
+        (Path("/dev/zero"), "is no regular file"),
+        (tmp_path / "loop.npz", "cannot be read"),
+        (tmp_path / "bomb.npz", "bytes unpacked are too many"),
+        (tmp_path / "claim.npz", "its header says int8.274877906944, 4."),
         (tmp_path / "single.npy", "is one array"),
         (save(tmp_path / "two.npz", a=np.zeros((2, 4), np.int8), b=np.zeros(2)), "holds 2 arrays, the model has 1 inp"),
         (save(tmp_path / "shape.npz", a=np.zeros((2, 5), np.int8)), r"'a' has shape \(2, 5\); wanted are vectors of"),
         (save(tmp_path / "scalar.npz", a=np.int8(3)), "wanted are vectors of"),
-        (save(tmp_path / "range.npz", a=np.full((2, 4), 200)), "'a' is int64; the model takes int8"),
-        (save(tmp_path / "part.npz", a=np.full((2, 4), 0.5)), "'a' is float64; the model takes int8"),
-        (save(tmp_path / "words.npz", a=np.full((2, 4), "x")), "the model takes int8"),
+        (
+            save(tmp_path / "range.npz", a=np.full((2, 4), 200)),
+            r"'a' \(int64\) holds 200; the model's input is int8, -128 to 127 \(not",
+        ),
+        (save(tmp_path / "part.npz", a=np.full((2, 4), 0.5)), "'a' is float64; .* give stored values, or --quantize"),
+        (save(tmp_path / "whole.npz", a=np.full((2, 4), 1.0)), "'a' is float64; .* give stored values, or --quantize"),
+        (save(tmp_path / "words.npz", a=np.full((2, 4), "x")), "the model's input is int8"),
         (save(tmp_path / "empty.npz", a=np.zeros((0, 4), np.int8)), "holds no vectors"),
         (save(tmp_path / "objects.npz", a=np.array([[None] * 4])), "cannot be read"),
     )

@@ -16,6 +16,9 @@ import numpy as np
 from compilers import HOST, WARNINGS
 from numpy.typing import NDArray
 
+from shoehorn_mcu.host_tools.documents import PlannedOp
+from shoehorn_mcu.host_tools.plan import End, Plan
+
 ROOT = Path(__file__).resolve().parents[1]
 APP = ROOT / "firmware_templates" / "app"
 C = ROOT / "tests" / "c"
@@ -58,6 +61,21 @@ class Toy:
         hidden = self.hidden(x).astype(np.int64)
         taps = (np.arange(self.inputs)[None, :] + np.arange(self.outputs)[:, None]) % 7 - 3
         return ((taps @ hidden) >> 2).astype(np.uint8).view(np.int8)
+
+    def plan(self) -> Plan:
+        """What plan.json says of the toy."""
+        image = End("image", (1, self.rows, self.row_bytes, 1), np.dtype(np.int8), self.inputs, 0.0625, -5)
+        scores = End("scores/0", (1, self.outputs), np.dtype(np.int8), self.outputs, SCALE, ZERO)
+        ops = (("triple", "sh_triple", "hidden"), ("sum", "sh_sum", "scores/0"))
+        return Plan(
+            model="toy",
+            identity=self.identity.hex(),
+            inputs=(image,),
+            outputs=(scores,),
+            ops=tuple(PlannedOp(name=name, kernel=kernel, output=output) for name, kernel, output in ops),
+            steps=((0, 0, 2), (0, 2, self.rows), (1, 0, 1)),
+            row_bytes={"image": self.row_bytes, "hidden": self.row_bytes, "scores/0": self.outputs},
+        )
 
     def app_config(self) -> str:
         octets = ", ".join(str(b) for b in self.identity)

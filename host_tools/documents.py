@@ -1,0 +1,279 @@
+"""The JSON files of a written folder as strict models: a file that breaks its schema is refused in one line.
+
+ARCHITECTURE.md, section "The written folder", has plan.json; host_tools/reference.py has graph.json.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+import pydantic
+from pydantic import Field
+
+from shoehorn_mcu.host_tools.errors import FolderDamaged, HostError, InputError
+from shoehorn_mcu.host_tools.files import JSON_BYTES, read_bytes
+from shoehorn_mcu.host_tools.manifest import Shoehorn, faults
+
+CURE = "write the folder again with gen firmware"
+_BYTES = {"int8": 1, "uint8": 1, "int16": 2, "int32": 4, "int64": 8, "float32": 4, "bool": 1}
+
+Count = Annotated[int, Field(ge=0, lt=2**31)]
+Positive = Annotated[int, Field(gt=0, lt=2**31)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Name = Annotated[str, Field(max_length=10_000)]
+Rows = tuple[Count, Count]  # the first row, and the row behind the last one
+DType = Literal["int8", "uint8", "int16", "int32", "int64", "float32", "bool"]
+
+
+class _Document(pydantic.BaseModel):
+    """Keys that this tool does not read may be there; those that it reads have these types."""
+
+    model_config = pydantic.ConfigDict(frozen=True, strict=True)
+
+
+class End(_Document):
+    """An input or output of the model."""
+
+    name: Name
+    shape: tuple[Positive, ...]
+    dtype: DType
+    bytes: Positive
+    scale: Finite
+    zero_point: Annotated[int, Field(ge=-(2**31), lt=2**31)]
+
+    @pydantic.model_validator(mode="after")
+    def _has_its_bytes(self) -> End:
+        if prod(self.shape) * _BYTES[self.dtype] != self.bytes:
+            raise ValueError(f"shape {list(self.shape)} of {self.dtype} has not {self.bytes} bytes")
+        return self
+
+
+class PlannedOp(_Document):
+    """An op that has steps."""
+
+    name: Name
+    kernel: Name
+    output: Name
+
+
+class Step(_Document):
+    """Rows that an op computes, or rows that arrive of a streamed input."""
+
+    rows: Rows
+    op: Count | None = None
+    input: Count | None = None
+    editions: dict[Name, Count] = {}
+
+    @pydantic.model_validator(mode="after")
+    def _is_one_of_both(self) -> Step:
+        if (self.op is None) == (self.input is None):
+            raise ValueError("a step has either an op or an input")
+        if self.rows[0] >= self.rows[1]:
+            raise ValueError(f"rows {list(self.rows)} are none")
+        return self
+
+
+class Placement(_Document):
+    """The addresses of a tensor's rows in the arena."""
+
+    tensor: Name
+    address: Count
+    rows: Positive
+    row_bytes: Positive
+    slots: tuple[Count, ...] = ()
+    edition: Count = 0
+
+    @pydantic.model_validator(mode="after")
+    def _has_a_slot_per_row(self) -> Placement:
+        if self.slots and len(self.slots) != self.rows:
+            raise ValueError(f"{len(self.slots)} slots for {self.rows} rows")
+        return self
+
+    def at(self, y: int) -> int:
+        """The address of row `y`."""
+        return self.slots[y] if self.slots else self.address + y * self.row_bytes
+
+    @property
+    def end(self) -> int:
+        """The address behind the last byte."""
+        return (max(self.slots) if self.slots else self.at(self.rows - 1)) + self.row_bytes
+
+
+class PlanDocument(_Document):
+    """plan.json."""
+
+    model: Name
+    identity: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+    arena_bytes: Count
+    inputs: Annotated[tuple[End, ...], Field(min_length=1)]
+    outputs: Annotated[tuple[End, ...], Field(min_length=1)]
+    ops: tuple[PlannedOp, ...]
+    steps: tuple[Step, ...]
+    placements: tuple[Placement, ...]
+
+    @pydantic.model_validator(mode="after")
+    def _agrees_with_itself(self) -> PlanDocument:
+        placements = {(placed.tensor, placed.edition): placed for placed in self.placements}
+        for placed in self.placements:
+            if placed.end > self.arena_bytes:
+                raise ValueError(f"'{placed.tensor}' leaves the arena of {self.arena_bytes} bytes")
+        for number, step in enumerate(self.steps):
+            places, names = (self.ops, "ops") if step.op is not None else (self.inputs, "inputs")
+            place = step.op if step.op is not None else step.input or 0
+            if place >= len(places):
+                raise ValueError(f"step {number} names number {place} of {len(places)} {names}")
+            tensor = self.ops[place].output if step.op is not None else self.inputs[place].name
+            written = placements.get((tensor, step.editions.get(tensor, 0)))
+            if written is None or step.rows[1] > written.rows:
+                raise ValueError(f"step {number} writes rows of '{tensor}' that have no address")
+        return self
+
+
+class Tensor(_Document):
+    """A tensor of graph.json."""
+
+    shape: tuple[Positive, ...]
+    dtype: DType
+    rows: Positive
+    row_bytes: Positive
+    scales: tuple[Finite, ...] | None
+    zero_points: tuple[int, ...] | None
+    const: Count | None
+
+    @pydantic.model_validator(mode="after")
+    def _has_its_bytes(self) -> Tensor:
+        if prod(self.shape) * _BYTES[self.dtype] != self.rows * self.row_bytes:
+            raise ValueError(f"shape {list(self.shape)} of {self.dtype} has not {self.rows * self.row_bytes} bytes")
+        if len(self.scales or ()) != len(self.zero_points or ()):
+            raise ValueError("as many scales as zero points are needed")
+        return self
+
+
+class Reads(_Document):
+    """The rows of one tensor that an op reads, for each of its output rows; -1 is a row of padding."""
+
+    tensor: Name
+    rows: tuple[tuple[Annotated[int, Field(ge=-1, lt=2**31)], ...], ...]
+
+    @pydantic.model_validator(mode="after")
+    def _is_a_table(self) -> Reads:
+        if len({len(row) for row in self.rows}) > 1:
+            raise ValueError("the kernel reads the same number of rows for each output row")
+        return self
+
+
+class Pointer(_Document):
+    """A parameter that points to a constant."""
+
+    const: Count
+
+
+class GraphOp(_Document):
+    """An op with a kernel, or (`view`) one whose output has its input's bytes."""
+
+    name: Name
+    type: Name
+    output: Name
+    view: Name | None = None
+    function: Name = ""
+    struct: Name = ""
+    takes_row: bool = False
+    scratch_bytes: Count | None = None
+    params: dict[Name, int | Finite | Pointer | None] = {}
+    inputs: tuple[Reads, ...] = ()
+
+
+class Constant(_Document):
+    """The place of a constant in constants.bin."""
+
+    offset: Count
+    dtype: DType
+    count: Count
+
+    @property
+    def end(self) -> int:
+        """The offset behind its last byte."""
+        return self.offset + self.count * _BYTES[self.dtype]
+
+
+class GraphDocument(_Document):
+    """reference/graph.json."""
+
+    format: Literal[1]
+    name: Name
+    inputs: tuple[Name, ...]
+    outputs: tuple[Name, ...]
+    tensors: dict[Name, Tensor]
+    ops: tuple[GraphOp, ...]
+    constants: tuple[Constant, ...]
+
+    @pydantic.model_validator(mode="after")
+    def _agrees_with_itself(self) -> GraphDocument:
+        used = {*self.inputs, *self.outputs, *(op.output for op in self.ops)}
+        used |= {op.view for op in self.ops if op.view is not None}
+        used |= {reads.tensor for op in self.ops for reads in op.inputs}
+        if unknown := sorted(used - self.tensors.keys()):
+            raise ValueError(f"'{unknown[0]}' is no tensor")
+        for op in self.ops:
+            for reads in op.inputs:
+                if len(reads.rows) != self.tensors[op.output].rows:
+                    raise ValueError(f"op '{op.name}': {len(reads.rows)} entries for the rows of '{op.output}'")
+        return self
+
+
+class _Model(_Document):
+    name: Name
+
+
+class _BoardId(_Document):
+    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=200)]
+
+
+class _PlanFigures(_Document):
+    arena_bytes: Count = 0
+    macs: Annotated[int, Field(ge=0)] = 0
+    predicted_instructions: Annotated[int, Field(ge=0)] = 0
+
+
+class ReportDocument(_Document):
+    """The part of report.json that the host tools read."""
+
+    model: _Model
+    board: _BoardId
+    plan: _PlanFigures = _PlanFigures()
+
+
+class ManifestDocument(_Document):
+    """The part of boards/<id>.json that the host tools read."""
+
+    shoehorn: Shoehorn
+
+
+class WrittenDocument(_Document):
+    """.shoehorn.json: the SHA-256 of each file as it was written."""
+
+    files: dict[Name, str]
+
+
+_Read = TypeVar("_Read", bound=_Document)
+
+
+def read(path: Path, folder: Path, model: type[_Read]) -> _Read:
+    """One of a folder's JSON files; HostError where the folder has none, FolderDamaged where it breaks the schema."""
+    try:
+        return parse(path, read_bytes(path, JSON_BYTES), model)
+    except OSError as error:
+        absent = f"no {path.relative_to(folder).as_posix()} ({error.strerror})"
+        raise HostError(f"{folder}: not a Shoehorn folder: {absent}; write one with gen firmware") from error
+    except InputError as error:
+        raise FolderDamaged(f"{error}; {CURE}") from error
+
+
+def parse(path: Path, data: bytes, model: type[_Read]) -> _Read:
+    """The document in `data`, which was read from `path`."""
+    try:
+        return model.model_validate_json(data)
+    except pydantic.ValidationError as error:
+        raise FolderDamaged(f"{path}: damaged: {faults(error)}; {CURE}") from error
