@@ -15,6 +15,7 @@ from shoehorn_mcu.console import err, out, print_table, together
 from shoehorn_mcu.emit.page import START, page
 from shoehorn_mcu.emit.page.curve import Dot
 from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.host_tools.files import read_start
 from shoehorn_mcu.predict import ruler
 
 _Say = Callable[[str], None]
@@ -64,7 +65,7 @@ def write_page(planned: Planned, curve: Sequence[pareto.Point], path: Path) -> N
     dots = [Dot(p.arena_bytes, p.predicted_instructions, p.steps, p.macs, p.recomputed_macs) for p in curve]
     text = page(planned.unit, planned.report, dots)
     try:
-        if path.exists() and not path.read_bytes().startswith(START.encode()):
+        if path.exists() and read_start(path, len(START.encode())) != START.encode():
             raise ShoehornError(
                 f"{path}: exists and is no page of Shoehorn's; nothing was written, name another --html"
             )

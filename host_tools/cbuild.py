@@ -24,9 +24,10 @@ from typing import Any
 import cffi
 
 from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.host_tools.system import MATH_LIBRARY, SHARED_FLAGS
 
 # No sanitizers: `zig cc` has one on by default. No contraction: results are the same on every machine.
-_FLAGS = ("-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fPIC", "-shared", "-fno-sanitize=all")
+_FLAGS = ("-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", *SHARED_FLAGS, "-fno-sanitize=all")
 _TIMEOUT_SECONDS = 300
 
 
@@ -99,6 +100,6 @@ def _compile(compiler: tuple[str, ...], sources: Sequence[Path], made: Path) -> 
     """Compiles into a temporary folder and moves the result into place whole."""
     with tempfile.TemporaryDirectory(dir=made.parent) as folder:
         result = Path(folder) / made.name
-        command = [*compiler, *_FLAGS, *map(str, sources), "-lm", "-o", str(result)]
+        command = [*compiler, *_FLAGS, *map(str, sources), *MATH_LIBRARY, "-o", str(result)]
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, cwd=folder)
         result.replace(made)

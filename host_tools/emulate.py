@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import shutil
-import signal
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from shoehorn_mcu.host_tools import system
 from shoehorn_mcu.host_tools.errors import HostError
 from shoehorn_mcu.host_tools.project import Project
 
@@ -33,24 +31,11 @@ class Machine:
         return None if code is None else f"the emulator ended with exit code {code}"
 
 
-def _die_with_parent() -> None:
-    """Linux ends the child when this process is killed without a chance to clean up (PR_SET_PDEATHSIG = 1)."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-
-
-def _start(command: list[str], pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
+def _start(command: list[str], handed_over: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
     if shutil.which(command[0]) is None:
         package = _PACKAGES.get(command[0], command[0])
-        raise HostError(f"{command[0]} is not installed; apt-get install {package}")
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        pass_fds=pass_fds,
-        start_new_session=True,  # Ctrl-C is ours to handle
-        preexec_fn=_die_with_parent if sys.platform == "linux" else None,
-    )
+        raise HostError(f"{command[0]} is not installed; on Debian `apt-get install {package}` brings it")
+    return system.start(command, handed_over)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
@@ -80,7 +65,7 @@ def _qemu(project: Project, counted: bool) -> Iterator[Machine]:
 
 @contextlib.contextmanager
 def _native(project: Project) -> Iterator[Machine]:
-    """The process says its pty on the first line."""
+    """The process prints the path of its serial port on the first line."""
     process = _start(project.upload.emulator_command(project.spec["emulator"], project.elf, []))
     timer = threading.Timer(_START_SECONDS, process.kill)
     timer.start()
@@ -106,4 +91,8 @@ def emulate(project: Project, counted: bool = True) -> contextlib.AbstractContex
         raise HostError(f"{project.board_id}: has no emulator; give --port with the board's serial port")
     if not project.elf.is_file():
         raise HostError(f"{project.folder}: not built yet; gen emulate builds it")
-    return _native(project) if emulator["program"] == "native" else _qemu(project, counted)
+    if emulator["program"] == "native":
+        system.require_native()
+        return _native(project)
+    system.require_emulation()
+    return _qemu(project, counted)

@@ -52,6 +52,13 @@ class Shoehorn(_Strict):
     pyocd_target: str = ""
     verified: tuple[Literal["build", "emulator", "hardware"], ...]
 
+    @pydantic.model_validator(mode="after")
+    def _has_what_its_flash_tool_needs(self) -> Shoehorn:
+        needs = {"pyocd": "pyocd_target", "drive": "image", "boot-partition": "image", "emulator": "emulator"}
+        if not getattr(self, needs[self.flash_tool]):
+            raise ValueError(f"flash_tool {self.flash_tool} needs {needs[self.flash_tool]}")
+        return self
+
 
 class Manifest(_Strict):
     """A PlatformIO board manifest, with the keys that Shoehorn's boards use."""

@@ -24,11 +24,11 @@ from typing import Any
 
 import cffi
 
-from shoehorn_mcu.host_tools import cbuild
+from shoehorn_mcu.host_tools import cbuild, system
 from shoehorn_mcu.host_tools.errors import HostError
 
 # No sanitizers: `zig cc` has one on by default.
-_FLAGS = ("-std=c11", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-fno-sanitize=all")
+_FLAGS = ("-std=c11", "-O2", "-ffp-contract=off", *system.SHARED_FLAGS, "-fno-sanitize=all")
 _TIMEOUT_SECONDS = 300
 
 
@@ -49,8 +49,7 @@ class _Way:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        mac = ("-undefined", "dynamic_lookup") if sys.platform == "darwin" and self.api else ()
-        return (*_FLAGS, *mac)
+        return (*_FLAGS, *(system.UNDEFINED_ALLOWED if self.api else ()))
 
     @property
     def suffix(self) -> str:

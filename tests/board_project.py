@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+from shoehorn_mcu.emit.project import family_files
 from shoehorn_mcu.paths import FIRMWARE_TEMPLATES
 from shoehorn_mcu.targets import Board, board
 
@@ -35,7 +36,6 @@ def _config(target: Board) -> str:
 def write_hello(folder: Path, board_id: str) -> Path:
     """Writes the folder for one board, laid out as ARCHITECTURE.md says."""
     target = board(board_id)
-    families = FIRMWARE_TEMPLATES / "families"
     values = _values(target)
     shutil.copytree(FIRMWARE_TEMPLATES / "platform", folder / "platform", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(HELLO, folder / "src")
@@ -44,9 +44,8 @@ def write_hello(folder: Path, board_id: str) -> Path:
         (folder / name).mkdir(parents=True)
     shutil.copy(target.path, folder / "boards")
     (folder / "lib/board/board_config.h").write_text(_config(target))
-    for entry in json.loads((families / "families.json").read_text())[target.spec.family]:
-        text = (families / entry).read_text()
-        name = Path(entry).name
+    for name, path in family_files(target.spec.family).items():
+        text = path.read_text()
         (folder / "lib/board" / name.removesuffix(".in")).write_text(
             _fill(text, values) if name.endswith(".in") else text
         )

@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 import itertools
 import json
-from pathlib import Path
 
 import pytest
 
+from shoehorn_mcu.emit.project import family_files
 from shoehorn_mcu.paths import BOARDS, FIRMWARE_TEMPLATES
 from shoehorn_mcu.targets import CPUS, Board, BoardError, UnknownBoard, board, boards, load_board
 
-FAMILIES = json.loads((FIRMWARE_TEMPLATES / "families" / "families.json").read_text())
+ROOT = FIRMWARE_TEMPLATES / "families"
+FAMILIES = json.loads((ROOT / "families.json").read_text())
 IDS = {
     "native", "rpi-zero", "rpi-zero-2w", "netduinoplus2", "microbit", "stm32vldiscovery",
     "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547",
@@ -47,18 +48,21 @@ def test_a_flash_tool_has_what_it_needs(each: Board):
     assert bool(each.spec.image) == (each.spec.flash_tool != "emulator")
 
 
-def test_every_file_of_a_family_is_there_and_its_name_is_its_own():
+def test_a_folder_replaces_a_file_of_an_earlier_one_only_where_it_is_meant():
+    """The SSE-300's memory map is not that of other Cortex-M parts."""
+    replaced = set()
     for family, entries in FAMILIES.items():
-        names = [Path(e).name for e in entries]
-        assert len(set(names)) == len(names), family
-        assert all((FIRMWARE_TEMPLATES / "families" / e).is_file() for e in entries), family
+        listed = [p for e in entries for p in ([ROOT / e] if (ROOT / e).is_file() else (ROOT / e).iterdir())]
+        assert len({p.name for p in listed}) == len(family_files(family))
+        replaced |= {(family, p.name) for p in listed if family_files(family)[p.name] != p}
+
+    assert replaced == {("sse300", "link.ld.in")}
 
 
-def test_no_start_up_file_is_left_over():
-    root = FIRMWARE_TEMPLATES / "families"
-    files = {str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()} - {"families.json"}
+def test_every_folder_of_files_is_used():
+    used = {path for family in FAMILIES for path in family_files(family).values()}
 
-    assert files == {e for entries in FAMILIES.values() for e in entries}
+    assert used == {p for p in ROOT.rglob("*") if p.is_file()} - {ROOT / "families.json"}
 
 
 def test_the_platform_compiles_for_every_core():

@@ -96,6 +96,9 @@ def vector(toy: Toy, seed: int) -> Int8:
     return np.random.default_rng(seed).integers(-128, 128, toy.inputs, np.int8)
 
 
+TOO_MANY = (1_000_001, 2**31 - 1, 2**31, 2**32 + 1, 2**64 + 1, 10**70)  # runs
+
+
 def results(values: Int8) -> str:
     reals = np.float32(SCALE) * (values.astype(np.float32) - ZERO)
     return f"m-results-[{','.join(f'{v:.3f}' for v in reals)}]"
@@ -122,6 +125,8 @@ def test_the_banner_comes_in_order(runner: Runner):
         ("infer -1", ["e-[Inference iterations must be >0]"]),
         ("infer many", ["e-[Inference iterations must be >0]"]),
         ("infer 1 -1", ["e-[Inference warmup must be >=0]"]),
+        *((f"infer {n}", ["e-[Inference iterations and warmup must be <=1000000]"]) for n in TOO_MANY),
+        *((f"infer 1 {n}", ["e-[Inference iterations and warmup must be <=1000000]"]) for n in TOO_MANY),
         ("db", ["e-[Command 'db' requires a subcommand]"]),
         ("db load", ["e-[Command 'db load' requires the # of bytes]"]),
         ("db load 0", ["e-[Command 'db load' must be >0 bytes]"]),

@@ -156,6 +156,12 @@ DAMAGES = {
     "a missing parameter": lambda g: g["ops"][0]["params"].pop("b_zero"),
     "a parameter of no size": lambda g: g["ops"][0]["params"].update(width=1 << 40),
     "a tensor of another size": lambda g: g["tensors"]["y"].update(row_bytes=1),
+    "a row entry without rows": lambda g: g["ops"][0]["inputs"][0]["rows"].append({}),
+    "one row too few": lambda g: g["ops"][0]["inputs"][0]["rows"].pop(),
+    "one pointer too few": lambda g: g["ops"][0]["inputs"][0]["rows"][0].pop(),
+    "a hundred thousand pointers": lambda g: g["ops"][0]["inputs"][0]["rows"][0].extend([0] * 100_000),
+    "a tensor of petabytes": lambda g: g["tensors"]["y"].update(rows=1 << 30, shape=[1 << 30, 1]),
+    "a scale that is no number": lambda g: g["tensors"]["y"].update(scales=[float("nan")]),
     "another format": lambda g: g.update(format=99),
 }
 

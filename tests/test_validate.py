@@ -286,7 +286,7 @@ def test_vectors_that_do_not_fit_are_refused_in_a_line(tmp_path: Path):
         (tmp_path / "absent.npz", "cannot be read"),
         (tmp_path / "text.npz", "is no .npz file; numpy.savez writes one"),
         (tmp_path / "x.png", "is no .npz file; numpy.savez writes one"),
-        (Path("/dev/zero"), "is no regular file"),
+        (Path("/dev/zero"), "is no .npz file"),
         (tmp_path / "loop.npz", "cannot be read"),
         (tmp_path / "bomb.npz", "bytes unpacked are too many"),
         (tmp_path / "claim.npz", "its header says int8.274877906944, 4."),

@@ -5,6 +5,7 @@
 #include "crc.h"
 #include "mlperf.h"
 #include "requests.h"
+#include "shared.h"
 
 #define HEADER_BYTES 4u
 #define CRC_BYTES 4u
@@ -13,15 +14,9 @@
 
 _Static_assert(SH_APP_FRAME_BYTES >= 32 && SH_APP_FRAME_BYTES <= 1024, "frame bytes");
 
-static _Alignas(4) uint8_t memory[SH_FRAMES_MEMORY_BYTES];
 static uint32_t count;    // bytes since the last 0x00
 static uint8_t last_seq;  // of the request taken last; 0 before HELLO
 static uint32_t last_crc; // of that request, so that another one with its seq is told from it
-
-uint8_t *sh_frames_memory(void)
-{
-    return memory;
-}
 
 void sh_frames_start(void)
 {
@@ -35,38 +30,38 @@ static uint32_t read_u32(const uint8_t *bytes)
            (uint32_t)bytes[3] << 24;
 }
 
-// Sends the frame whose payload of `bytes` lies in memory already.
+// Sends the frame whose payload of `bytes` is in the buffer already.
 static void answer(uint8_t seq, uint8_t type, uint32_t bytes)
 {
-    memory[0] = seq;
-    memory[1] = type;
-    memory[2] = (uint8_t)bytes;
-    memory[3] = (uint8_t)(bytes >> 8);
-    uint32_t crc = sh_crc32(0, memory, HEADER_BYTES + bytes);
+    sh_shared[0] = seq;
+    sh_shared[1] = type;
+    sh_shared[2] = (uint8_t)bytes;
+    sh_shared[3] = (uint8_t)(bytes >> 8);
+    uint32_t crc = sh_crc32(0, sh_shared, HEADER_BYTES + bytes);
     for (uint32_t i = 0; i < CRC_BYTES; i++) {
-        memory[HEADER_BYTES + bytes + i] = (uint8_t)(crc >> (8u * i));
+        sh_shared[HEADER_BYTES + bytes + i] = (uint8_t)(crc >> (8u * i));
     }
-    sh_cobs_send(memory, HEADER_BYTES + bytes + CRC_BYTES);
+    sh_cobs_send(sh_shared, HEADER_BYTES + bytes + CRC_BYTES);
 }
 
 static void refuse(uint8_t seq, sh_request_error error)
 {
-    memory[HEADER_BYTES] = (uint8_t)error;
+    sh_shared[HEADER_BYTES] = (uint8_t)error;
     answer(seq, ERROR_TYPE, 1);
 }
 
-// Decodes what lies between two 0x00; 0 when it is no frame, else the bytes of its payload plus 1.
+// Decodes the bytes between two 0x00; 0 when they are no frame, else the size of its payload plus 1.
 static uint32_t unpack(void)
 {
-    uint32_t bytes = sh_cobs_decode(memory, count);
+    uint32_t bytes = sh_cobs_decode(sh_shared, count);
     if (bytes < HEADER_BYTES + CRC_BYTES) {
         return 0;
     }
     uint32_t payload = bytes - HEADER_BYTES - CRC_BYTES;
-    uint32_t told = (uint32_t)memory[2] | (uint32_t)memory[3] << 8;
-    uint32_t crc = read_u32(&memory[bytes - CRC_BYTES]);
+    uint32_t told = (uint32_t)sh_shared[2] | (uint32_t)sh_shared[3] << 8;
+    uint32_t crc = read_u32(&sh_shared[bytes - CRC_BYTES]);
     if (payload != told || payload > SH_APP_FRAME_BYTES ||
-        sh_crc32(0, memory, bytes - CRC_BYTES) != crc) {
+        sh_crc32(0, sh_shared, bytes - CRC_BYTES) != crc) {
         return 0;
     }
     return payload + 1u;
@@ -79,9 +74,9 @@ static bool take_frame(void)
         refuse(0, SH_REQUEST_BAD_FRAME);
         return true;
     }
-    uint8_t seq = memory[0];
-    uint8_t type = memory[1];
-    uint32_t crc = read_u32(&memory[HEADER_BYTES + payload]);
+    uint8_t seq = sh_shared[0];
+    uint8_t type = sh_shared[1];
+    uint32_t crc = read_u32(&sh_shared[HEADER_BYTES + payload]);
     bool repeated = seq == last_seq && crc == last_crc;
     bool next = last_seq != 0 && seq == last_seq % 255u + 1u;
     if (seq == 0 || !(repeated || next || type == SH_REQUEST_HELLO)) {
@@ -91,7 +86,7 @@ static bool take_frame(void)
     last_seq = seq;
     last_crc = crc;
     uint32_t bytes = payload;
-    sh_request_error error = sh_request(type, &memory[HEADER_BYTES], &bytes, repeated);
+    sh_request_error error = sh_request(type, &sh_shared[HEADER_BYTES], &bytes, repeated);
     if (error != SH_REQUEST_DONE) {
         refuse(seq, error);
         return true;
@@ -104,7 +99,7 @@ static bool take_frame(void)
 static bool take_word(void)
 {
     for (uint32_t i = 0; i < count; i++) {
-        (void)sh_mlperf_byte(memory[i]);
+        (void)sh_mlperf_byte(sh_shared[i]);
     }
     bool frames = sh_mlperf_byte('%');
     sh_frames_start();
@@ -113,12 +108,12 @@ static bool take_word(void)
 
 bool sh_frames_byte(uint8_t byte)
 {
-    if (byte == '%' && sh_mlperf_is_bare_word(memory, count)) {
+    if (byte == '%' && sh_mlperf_is_bare_word(sh_shared, count)) {
         return take_word();
     }
     bool stay = true;
-    if (byte != 0 && count < SH_FRAMES_MEMORY_BYTES) {
-        memory[count++] = byte;
+    if (byte != 0 && count < SH_SHARED_BYTES) {
+        sh_shared[count++] = byte;
     } else if (byte != 0) { // longer than any frame
         count = 0;
         refuse(0, SH_REQUEST_BAD_FRAME);

@@ -11,6 +11,7 @@
 #include "sh_board.h"
 
 #define LINE_BYTES 80
+#define MOST_RUNS 1000000 // more would leave the board deaf for days
 #define WORDS 4 // "db load N" and "infer N W" need three
 
 // The order of COMMANDS. Those before DB need no further word and harm nothing.
@@ -95,6 +96,10 @@ static void infer(char *const words[WORDS])
     }
     if (warmups < 0) {
         sh_print("e-[Inference warmup must be >=0]\r\n");
+        return;
+    }
+    if (runs > MOST_RUNS || warmups > MOST_RUNS) {
+        sh_print_with("e-[Inference iterations and warmup must be <=", MOST_RUNS, "]\r\n");
         return;
     }
     sh_results_load();

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "request_error.h"
+
 enum {
     SH_REQUEST_HELLO = 1,
     SH_REQUEST_WRITE,
@@ -17,14 +19,6 @@ enum {
     SH_REQUEST_BYE,
     SH_REQUEST_PUSH,
 };
-
-typedef enum {
-    SH_REQUEST_DONE,
-    SH_REQUEST_BAD_FRAME,
-    SH_REQUEST_UNKNOWN,
-    SH_REQUEST_OUT_OF_RANGE,
-    SH_REQUEST_NOT_NOW,
-} sh_request_error;
 
 // Does the request of this type. `payload` holds *bytes and receives the answer, *bytes becomes its
 // size, at most SH_APP_FRAME_BYTES. `repeated`: the very same request was done last, so nothing may

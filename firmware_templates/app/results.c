@@ -3,19 +3,19 @@
 
 #include "db.h"
 #include "fmt.h"
-#include "frames.h"
 #include "sh_app.h"
 #include "sh_board.h"
+#include "shared.h"
 #include "stream.h"
 
 _Static_assert(SH_APP_RESULTS == 0 || SH_APP_INPUT_TRANSFORM == 2,
                "the mean squared error is taken against float32 input");
 
 static uint32_t runs; // since the input was loaded; 2 stands for more
-static bool kept;     // the outputs of the first of them lie in the frames' memory
+static bool kept;     // sh_shared holds the outputs of the first of them
 
-// Where a copy of output `index` lies in the frames' memory, and (past the last one) the bytes of
-// all copies.
+// Offset in sh_shared of the copy of output `index`, and (past the last one) the bytes of all
+// copies.
 static uint32_t copy_offset(uint32_t index)
 {
     uint32_t offset = 0;
@@ -27,11 +27,11 @@ static uint32_t copy_offset(uint32_t index)
 
 static void keep(void)
 {
-    kept = copy_offset(SH_APP_OUTPUTS) <= SH_FRAMES_MEMORY_BYTES;
+    kept = copy_offset(SH_APP_OUTPUTS) <= SH_SHARED_BYTES;
     for (uint32_t i = 0; kept && i < SH_APP_OUTPUTS; i++) {
         sh_app_tensor tensor = sh_app_output(i);
         const uint8_t *from = tensor.data;
-        uint8_t *to = sh_frames_memory() + copy_offset(i);
+        uint8_t *to = sh_shared + copy_offset(i);
         for (uint32_t k = 0; k < tensor.bytes; k++) {
             to[k] = from[k];
         }
@@ -89,7 +89,7 @@ static sh_app_tensor output(uint32_t index)
 {
     sh_app_tensor tensor = sh_app_output(index);
     if (kept) {
-        tensor.data = sh_frames_memory() + copy_offset(index);
+        tensor.data = sh_shared + copy_offset(index);
     }
     return tensor;
 }

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "requests.h"
+#include "request_error.h"
 
 // Forgets the rows that have arrived.
 void sh_stream_abandon(void);

@@ -110,7 +110,8 @@ def app_config_h(unit: Unit, board: Board, task: Task | None, identity: str) -> 
             "#ifndef APP_CONFIG_H",
             "#define APP_CONFIG_H",
             "",
-            f'#include "{unit.name}.h"',
+            # By a path that no header of the application can hide, whatever the model's name is.
+            f'#include "../lib/{unit.name}/src/{unit.name}.h"',
             '#include "board_config.h"',
             "",
             *(f"#define {name} {value}" for name, value in macros.items()),

@@ -59,14 +59,24 @@ def _places(board: Board) -> Mapping[str, object]:
     return values
 
 
+def family_files(family: str) -> Mapping[str, Path]:
+    """The files of a chip family by name: all of its folders' files, a later folder's in place of an earlier one's.
+
+    KeyError: there is no such family.
+    """
+    entries = [_FAMILIES / name for name in json.loads((_FAMILIES / "families.json").read_text())[family]]
+    return {path.name: path for entry in entries for path in (sorted(entry.glob("*.*")) if entry.is_dir() else [entry])}
+
+
 def board_files(board: Board) -> Bundle:
-    """`lib/board`: the files that families.json lists, side by side; `.in` files filled from the manifest."""
-    families = json.loads((_FAMILIES / "families.json").read_text())
-    if board.spec.family not in families:
-        raise TemplateError(f"{board.path}: unknown family '{board.spec.family}'; known: {', '.join(families)}")
+    """`lib/board`: the files of the board's family, side by side; `.in` files filled from the manifest."""
+    try:
+        family = family_files(board.spec.family)
+    except KeyError as error:
+        known = ", ".join(json.loads((_FAMILIES / "families.json").read_text()))
+        raise TemplateError(f"{board.path}: unknown family '{board.spec.family}'; known: {known}") from error
     files: dict[str, bytes] = {"lib/board/board_config.h": app.board_config_h(board).encode()}
-    for name in families[board.spec.family]:
-        path = _FAMILIES / name
+    for path in family.values():
         filled = path.suffix == ".in"
         place = path.name.removesuffix(".in")
         files[f"lib/board/{place}"] = fill(path, _places(board)) if filled else path.read_bytes()

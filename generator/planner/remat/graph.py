@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.host_tools.files import read_json
 
 NodeId = int | str
 LIMIT = 1 << 62  # sizes and durations stay below
@@ -61,12 +61,10 @@ def read(path: Path) -> Graph:
     more, the edges hold a cycle, or the given order does not run.
     """
     try:
-        if path.is_file() and path.stat().st_size > _MOST_BYTES:
-            raise GraphError(f"{path}: larger than {_MOST_BYTES // 2**20} MB; this is no graph to plan for")
-        data = json.loads(path.read_text(encoding="utf-8-sig"))
+        data = read_json(path, _MOST_BYTES, encoding="utf-8-sig")
     except OSError as error:
         raise GraphError(f"{path}: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise GraphError(f"{path}: not JSON ({error}); a networkx node-link file is wanted") from error
     try:
         return parse(data)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.host_tools.files import read_text
 from shoehorn_mcu.planner.placement.allocate.problem import Buffer
 
 COLUMNS = ("id", "lower", "upper", "size")
@@ -18,9 +19,7 @@ _DIGITS = 19  # of a number; times may be long, and 2^63 has 19
 def read(path: Path) -> tuple[Buffer, ...]:
     """The buffers of a file. ShoehornError: it cannot be read or is not such a table."""
     try:
-        if path.is_file() and path.stat().st_size > _MOST_BYTES:
-            raise ShoehornError(f"{path}: larger than {_MOST_BYTES // 2**20} MB; this is no list of buffers")
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_text(path, _MOST_BYTES, encoding="utf-8-sig")
     except OSError as error:
         raise ShoehornError(f"{path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

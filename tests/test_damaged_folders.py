@@ -1,0 +1,171 @@
+"""A written folder whose JSON is damaged: one line, exit code 1, no traceback, in bounded time and memory."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import random
+import re
+import shutil
+import time
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Gen
+
+from shoehorn_mcu.host_tools.errors import FolderDamaged
+from shoehorn_mcu.host_tools.plan import Plan
+from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.host_tools.reference import Reference
+
+MUTANTS = 160  # of each file
+NOBODY = "socket://127.0.0.1:1"  # a port behind which there is no board
+STRANGE = (
+    *(None, -1, 0, 1, 7, 2**31, 2**40, 2**70, 1e308, 0.5, math.inf, -math.inf, math.nan, True),
+    *("", "x", "a\nb", "../../etc/passwd", "x" * 5000, [], {}, [[]], [{}], [0] * 100_000, {"x": 1}),
+)
+
+
+@pytest.fixture
+def folder(digits_project: Path, tmp_path: Path) -> Path:
+    copied = tmp_path / "digits"
+    shutil.copytree(digits_project, copied)
+    return copied
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every (container, key) below a JSON value."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in list(pairs):
+        yield value, key
+        yield from places(inner)
+
+
+def mutant(text: str, rng: random.Random) -> str:
+    """The text with one fault: a strange value, a missing or doubled entry, a cut, a changed character."""
+    kind = rng.randrange(10)
+    if kind == 0:
+        return text[: rng.randrange(len(text))]
+    if kind == 1:
+        at = rng.randrange(len(text))
+        return text[:at] + chr(rng.randrange(32, 127)) + text[at + 1 :]
+    value = copy.deepcopy(json.loads(text))
+    container, key = rng.choice(list(places(value)))
+    if kind == 2:
+        del container[key]
+    elif kind == 3 and isinstance(container, list):
+        container.insert(key, container[key])
+    elif kind == 4 and type(container[key]) is int:
+        container[key] += rng.choice((-1, 1, 8))
+    else:
+        container[key] = rng.choice(STRANGE)
+    return json.dumps(value)
+
+
+def refused(gen: Gen, *arguments: str | Path) -> str:
+    """The one line on stderr of a command that fails."""
+    begun = time.monotonic()
+    result = gen(*arguments)
+    assert (result.exit_code, "Traceback" in result.output) == (1, False), result.output
+    assert time.monotonic() - begun < 20
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1, lines
+    assert len(lines[0]) < 8000
+    return lines[0]
+
+
+@pytest.fixture
+def little_memory() -> Iterator[None]:
+    tracemalloc.start()
+    yield
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100 << 20
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_mutants_of_the_plan_are_refused_or_do_no_harm(gen: Gen, folder: Path):
+    path, rng = folder / "plan.json", random.Random(1)
+    text = path.read_text()
+    reference = Reference.load(folder)
+    tensors = reference.run([np.zeros(reference.tensors[name].shape, np.int8) for name in reference.inputs])
+    harmless = 0
+    for _ in range(MUTANTS):
+        path.write_text(mutant(text, rng))
+        line = refused(gen, "validate", folder, "--port", NOBODY)
+        if "nothing answers there" in line:
+            harmless += 1
+            assert len(Plan.of(Project.open(folder)).op_crcs(tensors)) > 0
+
+    assert harmless < MUTANTS // 2
+
+
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.parametrize("name", ["report.json", "boards/native.json"])
+def test_mutants_of_report_and_manifest_are_refused_or_do_no_harm(gen: Gen, folder: Path, name: str):
+    path, rng = folder / name, random.Random(2)
+    text = path.read_text()
+    for _ in range(MUTANTS):
+        path.write_text(mutant(text, rng))
+        result = gen("flash", folder, "--dry-run")
+
+        assert result.exit_code in (0, 1) and "Traceback" not in result.output
+        assert len(result.stderr.splitlines()) == result.exit_code
+        assert result.exit_code == 0 or str(folder) in result.stderr
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_mutants_of_the_references_graph_never_reach_the_kernels(gen: Gen, folder: Path):
+    path, rng = folder / "reference/graph.json", random.Random(3)
+    text = path.read_text()
+    for _ in range(MUTANTS):
+        path.write_text(mutant(text, rng))
+        if path.read_text() != text:
+            assert "not as gen firmware wrote it" in refused(gen, "validate", folder, "--port", NOBODY)
+
+
+@pytest.mark.parametrize("name", ["plan.json", "report.json", "boards/native.json", ".shoehorn.json"])
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"a":' * 200_000, "", "null", "[]", "\0", "\udcff"], ids=ascii)
+def test_what_is_no_object_is_refused(gen: Gen, folder: Path, name: str, text: str):
+    (folder / name).write_bytes(text.encode(errors="surrogateescape"))
+    line = refused(gen, "validate", folder, "--port", NOBODY)
+
+    assert re.fullmatch(rf"gen: .*{re.escape(name)}: damaged: .*; write the folder again with gen firmware", line)
+
+
+def test_a_file_that_is_a_device_is_read_to_a_limit(gen: Gen, folder: Path):
+    (folder / "plan.json").unlink()
+    (folder / "plan.json").symlink_to("/dev/zero")
+
+    assert "plan.json: larger than 256 MB" in refused(gen, "validate", folder, "--port", NOBODY)
+
+
+def test_a_reference_that_was_changed_is_refused(folder: Path):
+    project = Project.open(folder)
+    project.check_intact("reference/graph.json", "reference/constants.bin")
+    with (folder / "reference/constants.bin").open("r+b") as file:
+        file.write(b"\x55\xaa")
+
+    with pytest.raises(FolderDamaged, match=r"constants.bin: damaged: not as gen firmware wrote it; write"):
+        project.check_intact("reference/constants.bin")
+    (folder / "reference/constants.bin").unlink()
+    with pytest.raises(FolderDamaged, match=r"constants.bin: No such file or directory; write"):
+        project.check_intact("reference/constants.bin")
+
+
+def test_a_plan_of_another_reference_is_refused(gen: Gen, folder: Path):
+    plan = json.loads((folder / "plan.json").read_text())
+    output = plan["outputs"][0]
+    renamed = [{**ring, "tensor": "other"} if ring["tensor"] == output["name"] else ring for ring in plan["rings"]]
+    ops = [{**op, "output": "other"} if op["output"] == output["name"] else op for op in plan["ops"]]
+    changed = {**plan, "rings": renamed, "ops": ops}
+    (folder / "plan.json").write_text(json.dumps(changed))
+
+    assert "'other' has fewer rows, or none, in the reference" in refused(gen, "validate", folder, "--port", NOBODY)
+    (folder / "plan.json").write_text(json.dumps({**plan, "outputs": [{**output, "name": "nothing"}]}))
+    assert "'nothing' is another tensor, or none" in refused(gen, "validate", folder, "--port", NOBODY)
