@@ -161,9 +161,9 @@ def test_a_reference_that_was_changed_is_refused(folder: Path):
 def test_a_plan_of_another_reference_is_refused(gen: Gen, folder: Path):
     plan = json.loads((folder / "plan.json").read_text())
     output = plan["outputs"][0]
-    renamed = [{**ring, "tensor": "other"} if ring["tensor"] == output["name"] else ring for ring in plan["rings"]]
+    renamed = [{**p, "tensor": "other"} if p["tensor"] == output["name"] else p for p in plan["placements"]]
     ops = [{**op, "output": "other"} if op["output"] == output["name"] else op for op in plan["ops"]]
-    changed = {**plan, "rings": renamed, "ops": ops}
+    changed = {**plan, "placements": renamed, "ops": ops}
     (folder / "plan.json").write_text(json.dumps(changed))
 
     assert "'other' has fewer rows, or none, in the reference" in refused(gen, "validate", folder, "--port", NOBODY)

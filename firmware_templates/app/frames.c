@@ -50,7 +50,8 @@ static void refuse(uint8_t seq, sh_request_error error)
     answer(seq, ERROR_TYPE, 1);
 }
 
-// Decodes the bytes between two 0x00; 0 when they are no frame, else the size of its payload plus 1.
+// Decodes the bytes between two 0x00; 0 when they are no frame, else the size of its payload
+// plus 1.
 static uint32_t unpack(void)
 {
     uint32_t bytes = sh_cobs_decode(sh_shared, count);

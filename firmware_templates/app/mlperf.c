@@ -12,7 +12,7 @@
 
 #define LINE_BYTES 80
 #define MOST_RUNS 1000000 // more would leave the board deaf for days
-#define WORDS 4 // "db load N" and "infer N W" need three
+#define WORDS 4           // "db load N" and "infer N W" need three
 
 // The order of COMMANDS. Those before DB need no further word and harm nothing.
 typedef enum {
