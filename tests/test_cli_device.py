@@ -140,7 +140,7 @@ def test_a_firmware_of_another_model_is_refused(gen: Gen, project: Path, tmp_pat
         result = gen(command, folder, "--emulate", "--json")
 
         assert result.exit_code == 1
-        assert result.stdout == ""
+        assert "the board runs another firmware" in json.loads(result.stdout)["error"]["message"]
         assert re.fullmatch(r"gen: .*the board runs another firmware \('digits'.*gen flash\)\n", result.stderr)
 
 
@@ -230,7 +230,7 @@ def test_wrong_usage_exits_with_2(gen: Gen, project: Path, arguments: tuple[str,
 def test_what_is_no_project_is_refused_in_a_line(gen: Gen, command: str, tmp_path: Path):
     result = gen(command, tmp_path, "--json")
 
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, json.loads(result.stdout)["error"]["kind"]) == (1, "host")
     assert re.fullmatch(r"gen: .*not a Shoehorn folder.*\n", result.stderr)
 
 
