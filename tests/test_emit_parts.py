@@ -104,9 +104,8 @@ def _board(sram_bytes: int) -> targets.Board:
 
 
 def _compiles(unit: emitted.Unit, board: targets.Board, folder: Path) -> bool:
-    emitted.put(emitted.library_of(unit), folder / "lib" / unit.name)
-    (folder / "src").mkdir(exist_ok=True)
-    (folder / "src" / "app_config.h").write_text(app.app_config_h(unit, board, None, "0123456789abcdef"))
+    emitted.put(emitted.library_of(unit), folder)
+    (folder / "app_config.h").write_text(app.app_config_h(unit, board, None, "0123456789abcdef"))
     (folder / "board_config.h").write_text(app.board_config_h(board))
     (folder / "user.c").write_text(
         '#include "app_config.h"\n#define COUNT(f, bytes, type, scale, zero) +1\n'
@@ -119,7 +118,6 @@ def _compiles(unit: emitted.Unit, board: targets.Board, folder: Path) -> bool:
         *WARNINGS,
         "-c",
         f"-I{folder / 'src'}",
-        f"-I{folder}",
         f"{folder / 'user.c'}",
         "-o",
         f"{folder / 'o'}",

@@ -110,8 +110,7 @@ def app_config_h(unit: Unit, board: Board, task: Task | None, identity: str) -> 
             "#ifndef APP_CONFIG_H",
             "#define APP_CONFIG_H",
             "",
-            # By a path that no header of the application can hide, whatever the model's name is.
-            f'#include "../lib/{unit.name}/src/{unit.name}.h"',
+            f'#include "{unit.name}.h"',
             '#include "board_config.h"',
             "",
             *(f"#define {name} {value}" for name, value in macros.items()),
