@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from shoehorn_mcu import importers, passes, targets
@@ -15,11 +15,13 @@ from shoehorn_mcu.emit.project import project
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.emit.weights import Constants, constants
 from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.kernels import ANY
+from shoehorn_mcu.kernels.tuning import Tuning
 from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.report import Json, report, timeless
 from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
 from shoehorn_mcu.stage import stages
-from shoehorn_mcu.targets import Board, Isa
+from shoehorn_mcu.targets import Board, Machine
 
 # Code without the model's constants, as built for Cortex-M: 13.9 KB with 3 kernels (M3), 21.3 KB with 6 (M0). This is
 # an estimate from below, so that nothing is refused that would fit; the linker has the last word.
@@ -39,6 +41,7 @@ class Options:
     # Percent of the model's MACs that may be computed again; None: as many as a limit of the arena takes, and none for
     # the smallest arena or without a limit.
     recompute_percent: float | None = None
+    tuning: Tuning = Tuning()
     caller_arena: bool = False  # the library takes its arena from the caller
     cpu: str | None = None  # key of targets.CPUS, without a board; None: portable kernels
     flash_bytes: int | None = None  # for the library's constants and code, without a board
@@ -65,8 +68,7 @@ def plan_model(
     source = importers.load(model)
     graph, records = passes.run(source, options.disabled, options.preserve)
     passes.prove_int32(graph)
-    cpu = board.spec.cpu if board else options.cpu
-    chosen = stages(graph, targets.CPUS[cpu].isas, cpu) if cpu else stages(graph, (Isa.C,))
+    chosen = stages(graph, _machine(graph, board, options))
     capacity = _capacity(board, options)
     request = PlanRequest(options.goal, capacity, options.stream_input, _most_macs(graph, options, capacity))
     try:
@@ -93,6 +95,17 @@ def alone(model: Path, options: Options, say: Callable[[str], None] = lambda _: 
     """The plan and every file of the library alone."""
     planned = plan_model(model, None, options, say)
     return planned, library(planned.unit, planned.constants)
+
+
+def _machine(graph: Graph, board: Board | None, options: Options) -> Machine:
+    """What kernels are chosen for: a core, and the flash that is left beside the application."""
+    cpu = board.spec.cpu if board else options.cpu
+    machine = Machine.of(cpu) if cpu else ANY
+    flash = board.spec.flash_bytes - CODE_BYTES if board else options.flash_bytes
+    if flash is not None:
+        read_by_rows = {t.name: t for node in graph.nodes() for t in node.row_inputs if t.data is not None}
+        flash -= sum(t.type.bytes for t in read_by_rows.values())
+    return replace(machine, flash_left=flash, tuning=options.tuning.kernels)
 
 
 def _most_macs(graph: Graph, options: Options, capacity: int | None) -> int | None:
@@ -124,7 +137,7 @@ def _with_advice(refusal: DoesNotFit, graph: Graph, board: Board | None, streame
 def _refuse_flash(unit: Unit, found: Constants, board: Board | None, limit: int | None) -> None:
     """DoesNotFit where constants and the least that the code needs exceed the board's flash, or the limit."""
     available = board.spec.flash_bytes if board else limit
-    code = (CODE_BYTES if board else 0) + KERNEL_BYTES * len({stage.kernel.source for stage in unit.stages})
+    code = (CODE_BYTES if board else 0) + KERNEL_BYTES * len({stage.kernel.name for stage in unit.stages})
     needed = found.bytes + code
     if available is None or needed <= available:
         return

@@ -38,8 +38,7 @@ class _Line:
     @property
     def cells(self) -> tuple[str, ...]:
         last = self.stages[-1]
-        kernel = last.kernel.function.removeprefix("sh_")
-        return self.name, kernel, f"{self.macs:,}", f"{self.weight_bytes:,}", str(last.node.output.type)
+        return self.name, last.kernel.name, f"{self.macs:,}", f"{self.weight_bytes:,}", str(last.node.output.type)
 
 
 def _lines(planned: Planned) -> list[_Line]:

@@ -87,8 +87,7 @@ def report(
         ],
         "plan": _plan(plan, stages),
         "ops": [
-            {"name": s.name, "kernel": s.kernel.function, "macs": s.macs, "weight_bytes": s.weight_bytes}
-            for s in stages
+            {"name": s.name, "kernel": s.kernel.name, "macs": s.macs, "weight_bytes": s.weight_bytes} for s in stages
         ],
         "firmware": {"ram_bytes": None, "flash_bytes": None, "stack_bytes": None},
     }

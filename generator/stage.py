@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
-
 from shoehorn_mcu.ir import Graph, Node, Tensor
-from shoehorn_mcu.kernels import choose
-from shoehorn_mcu.kernels.base import Kernel, Value
-from shoehorn_mcu.kernels.cost import DEFAULT_CPU, Calls, call_instructions, kernel_instructions
-from shoehorn_mcu.kernels.work import Work
-from shoehorn_mcu.targets import Isa
+from shoehorn_mcu.kernels import ANY, Instance, Values, choose, row_instructions, within_flash
+from shoehorn_mcu.kernels.base import array_of
+from shoehorn_mcu.kernels.cost import Calls, call_instructions
+from shoehorn_mcu.targets import Machine
 
 Rows = tuple[tuple[int | None, ...], ...]
 """What Op.rows gives for one output row: a tuple per row input."""
+
+Pick = Callable[[Node, Machine], Instance]
+"""How an op gets its kernel."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,12 +25,9 @@ class Stage:
 
     index: int
     node: Node
-    kernel: Kernel
-    isas: tuple[Isa, ...]  # that it was chosen for
-    scratch_bytes: int
+    kernel: Instance
+    machine: Machine  # that it was chosen for
     rows: tuple[Rows, ...]  # by output row
-    work: Work  # of one row
-    cpu: str  # key of targets.CPUS: which core's costs are predicted
 
     @property
     def name(self) -> str:
@@ -40,8 +37,23 @@ class Stage:
     def row_inputs(self) -> tuple[Tensor, ...]:
         return self.node.row_inputs
 
+    @property
+    def cpu(self) -> str:
+        """Key of targets.CPUS: whose costs are predicted."""
+        return self.machine.cpu
+
     @cached_property
-    def params(self) -> Mapping[str, Value]:
+    def scratch_bytes(self) -> int:
+        """Working memory of the kernel on one core."""
+        return self.kernel.scratch_bytes(self.node)
+
+    @cached_property
+    def work(self) -> Mapping[str, float]:
+        """Features of one output row, for the cost model."""
+        return self.kernel.work(self.node)
+
+    @cached_property
+    def params(self) -> Values:
         """Members of the kernel's struct."""
         return self.kernel.params(self.node)
 
@@ -52,7 +64,7 @@ class Stage:
     @cached_property
     def kernel_instructions(self) -> float:
         """Predicted instructions of the kernel for one row."""
-        return kernel_instructions(self.kernel, self.work, self.cpu)
+        return row_instructions(self.kernel, self.node, self.cpu)
 
     @property
     def row_cost(self) -> int:
@@ -71,8 +83,9 @@ class Stage:
     @property
     def weight_bytes(self) -> int:
         """Constants that the kernel reads: those it got packed, and operands that it reads by rows."""
-        packed = sum(v.nbytes for v in self.params.values() if isinstance(v, np.ndarray))
-        return packed + sum(t.data.nbytes for t in self.row_inputs if t.data is not None)
+        packed = (array_of(value) for value in self.params.values())
+        by_rows = (tensor.data for tensor in self.row_inputs)
+        return sum(data.nbytes for data in (*packed, *by_rows) if data is not None)
 
 
 def _pointers(columns: Sequence[Sequence[int | None]]) -> tuple[float, float]:
@@ -81,22 +94,22 @@ def _pointers(columns: Sequence[Sequence[int | None]]) -> tuple[float, float]:
     return sum(known), sum(0 < share < 1 for share in known)
 
 
-def _stage(index: int, node: Node, isas: Sequence[Isa], cpu: str) -> Stage:
-    kernel = choose(node, isas)
-    scratch_bytes = kernel.scratch_bytes(node) if kernel.scratch_bytes else 0
-    rows = tuple(node.op.rows(y, node.sig) for y in range(node.output.type.rows))
-    return Stage(index, node, kernel, tuple(isas), scratch_bytes, rows, kernel.work(node), cpu)
+def stages(graph: Graph, machine: Machine = ANY, pick: Pick = choose) -> tuple[Stage, ...]:
+    """The ops that compute or move something, in order, each with the kernel that `pick` gives it.
 
-
-def stages(graph: Graph, isas: Sequence[Isa], cpu: str = DEFAULT_CPU) -> tuple[Stage, ...]:
-    """The ops that compute or move something, in order, with the best kernel for `isas` (best first).
-
-    A view has none: its output is its input. Costs are those of `cpu`, a key of targets.CPUS.
+    A view has none: its output is its input. Kernels are given up until all fit into what the machine has left of its
+    flash beside the constants that ops read by rows.
     """
     nodes = [node for node in graph.nodes() if not node.op.view]
-    return tuple(_stage(i, node, isas, cpu) for i, node in enumerate(nodes))
+    decided = within_flash(nodes, machine)
+    return tuple(_stage(i, node, decided, pick) for i, node in enumerate(nodes))
 
 
 def stages_like(other: Stage, graph: Graph) -> tuple[Stage, ...]:
-    """The stages of a graph for the machine of another stage."""
-    return stages(graph, other.isas, other.cpu)
+    """The stages of a graph for the machine of another stage, whose flash is decided already."""
+    return stages(graph, replace(other.machine, flash_left=None))
+
+
+def _stage(index: int, node: Node, machine: Machine, pick: Pick) -> Stage:
+    rows = tuple(node.op.rows(y, node.sig) for y in range(node.output.type.rows))
+    return Stage(index, node, pick(node, machine), machine, rows)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
@@ -51,23 +52,21 @@ class Isa(Enum):
 
 @dataclass(frozen=True)
 class Cpu:
-    """A core: the instruction sets it runs, best first, and the compiler's names for it."""
+    """A core by the instruction sets that it runs, best first. The platform's toolchain.py has its compiler flags."""
 
     isas: tuple[Isa, ...]
-    target: str  # `zig cc -target`; empty for the machine we run on
-    flags: tuple[str, ...] = ()
 
 
 CPUS: dict[str, Cpu] = {
-    "host": Cpu((Isa.C,), ""),
-    "cortex-m0": Cpu((Isa.C,), "thumb-freestanding-eabi", ("-mcpu=cortex_m0",)),
-    "cortex-m3": Cpu((Isa.C,), "thumb-freestanding-eabi", ("-mcpu=cortex_m3",)),
-    "cortex-m4f": Cpu((Isa.SIMD32, Isa.C), "thumb-freestanding-eabihf", ("-mcpu=cortex_m4",)),
-    "cortex-m7": Cpu((Isa.SIMD32, Isa.C), "thumb-freestanding-eabihf", ("-mcpu=cortex_m7",)),
-    "cortex-m33": Cpu((Isa.SIMD32, Isa.C), "thumb-freestanding-eabihf", ("-mcpu=cortex_m33",)),
-    "cortex-m55": Cpu((Isa.MVE, Isa.SIMD32, Isa.C), "thumb-freestanding-eabihf", ("-mcpu=cortex_m55",)),
-    "arm1176": Cpu((Isa.SIMD32, Isa.C), "arm-freestanding-eabihf", ("-mcpu=arm1176jzf_s",)),
-    "cortex-a53": Cpu((Isa.NEON, Isa.C), "aarch64-freestanding-none", ("-mcpu=cortex_a53",)),
+    "host": Cpu((Isa.C,)),
+    "cortex-m0": Cpu((Isa.C,)),
+    "cortex-m3": Cpu((Isa.C,)),
+    "cortex-m4f": Cpu((Isa.SIMD32, Isa.C)),
+    "cortex-m7": Cpu((Isa.SIMD32, Isa.C)),
+    "cortex-m33": Cpu((Isa.SIMD32, Isa.C)),
+    "cortex-m55": Cpu((Isa.MVE, Isa.SIMD32, Isa.C)),
+    "arm1176": Cpu((Isa.SIMD32, Isa.C)),
+    "cortex-a53": Cpu((Isa.NEON, Isa.C)),
 }
 
 
@@ -94,6 +93,23 @@ def cpu(name: str) -> str:
         cure = did_you_mean(key, [*CPUS, *_ALIASES], f"known cores: {', '.join(CPUS)}")
         raise UnknownCpu(f"unknown cpu {one_line(name)}; {cure}")
     return key
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A core that kernels are chosen for, and what the choice depends on beside the op."""
+
+    cpu: str  # key of CPUS: whose costs are predicted
+    isas: tuple[Isa, ...]
+    flash_left: int | None = None  # bytes for kernels and the constants that they read; None: no limit
+    tuning: Mapping[str, str] = field(default_factory=dict)  # kernels/tuning.py: measured choices
+    # Kernels that were given up for want of flash: (key of the op's contract, kernel).
+    without: frozenset[tuple[str, str]] = frozenset()
+
+    @classmethod
+    def of(cls, cpu: str) -> Machine:
+        """A core of CPUS with all its instruction sets and no limit."""
+        return cls(cpu, CPUS[cpu].isas)
 
 
 @dataclass(frozen=True)

@@ -19,18 +19,17 @@ from shoehorn_mcu.ir import Array, Graph
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.planner import make_plan
 from shoehorn_mcu.stage import stages
-from shoehorn_mcu.targets import Isa
 
 
 def unit_of(graph: Graph, stream_input: bool = False) -> Unit:
     """The graph with portable kernels and a plan, without passes."""
-    chosen = stages(graph, (Isa.C,))
+    chosen = stages(graph)
     return Unit(library_name(graph.name), graph, chosen, make_plan(lower(graph, chosen, None, stream_input)))
 
 
 def again_unit_of(graph: Graph, stream_input: bool = False) -> Unit:
     """The same with rows computed again at random, which lie elsewhere then."""
-    chosen = stages(graph, (Isa.C,))
+    chosen = stages(graph)
     plan = with_rows_again(lower(graph, chosen, None, stream_input), np.random.default_rng(1))
     return Unit(library_name(graph.name), graph, chosen, plan)
 

@@ -19,7 +19,6 @@ from shoehorn_mcu.planner.partition.search import PartitionSearch
 from shoehorn_mcu.planner.placement.layout import lay_out
 from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
 from shoehorn_mcu.stage import Stage, stages
-from shoehorn_mcu.targets import Isa
 
 
 def few_tries(patch: pytest.MonkeyPatch) -> None:
@@ -33,7 +32,7 @@ def few_tries(patch: pytest.MonkeyPatch) -> None:
 def prepared(graph: Graph, seed: int) -> tuple[Graph, tuple[Stage, ...]]:
     """The graph as it is, or (one in four) after the passes, which drop its dead ends; and its kernels."""
     after = passes.run(graph)[0] if seed % 4 == 3 else graph
-    return after, stages(after, (Isa.C,))
+    return after, stages(after)
 
 
 def plans(graph: Graph, chosen: Sequence[Stage], seed: int) -> list[tuple[Problem, Plan]]:

@@ -11,10 +11,9 @@ import hashlib
 from collections.abc import Callable
 
 from shoehorn_mcu.ir import Graph, Node
-from shoehorn_mcu.kernels import choose
+from shoehorn_mcu.kernels import ANY, choose
 from shoehorn_mcu.memory_plan import Editions, Placement, Plan, Step
 from shoehorn_mcu.ops import Reshape
-from shoehorn_mcu.targets import Isa
 
 _WORD = 8  # bytes of hash for one byte of the arena
 
@@ -114,7 +113,7 @@ def _replays(rows: Rows, plan: Plan, arena: _Arena) -> bool:
 
 def _overwritten(node: Node) -> str | None:
     """The tensor whose row y the kernel reads, byte by byte, before it writes its own row y there."""
-    place = choose(node, (Isa.C,)).in_place(node)
+    place = choose(node, ANY).in_place(node)
     if place is None or node.row_inputs[place].data is not None:
         return None
     name = node.row_inputs[place].name

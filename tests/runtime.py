@@ -59,6 +59,11 @@ def run_reference(graph: Graph, inputs: Sequence[Array]) -> dict[str, Array]:
     return _loaded(graph, _oracles(), "_ref").run(inputs)
 
 
+def load_portable(graph: Graph) -> Reference:
+    """The graph, ready to run with the portable variants, which boards run, in place of the oracles."""
+    return _loaded(graph, _variants(), "_c")
+
+
 def run_portable(graph: Graph, inputs: Sequence[Array]) -> dict[str, Array]:
-    """The same, with the portable variants that a board gets in place of the oracles."""
-    return _loaded(graph, _variants(), "_c").run(inputs)
+    """Every tensor that is not constant, by name, as the portable variants compute it."""
+    return load_portable(graph).run(inputs)

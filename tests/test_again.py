@@ -26,7 +26,6 @@ from shoehorn_mcu.planner.remat.memory import Terms, runs
 from shoehorn_mcu.planner.remat.outcome import Effort
 from shoehorn_mcu.planner.remat.search import QUICK, Search
 from shoehorn_mcu.stage import stages
-from shoehorn_mcu.targets import Isa
 
 EFFORT = Effort(0.3, stop=60)
 
@@ -118,7 +117,7 @@ def u_net(rows: int = 16, wide: int = 40) -> Problem:
 def problem_of(seed: int, streamed: bool) -> Problem:
     graph = random_graph(seed)
     streamed = streamed and len(graph.inputs) == 1
-    problem = lower(graph, stages(graph, (Isa.C,)), None, streamed)
+    problem = lower(graph, stages(graph), None, streamed)
     rng = random.Random(seed)
     return replace(problem, ops=tuple(replace(op, row_cost=rng.randrange(1, 50)) for op in problem.ops))
 

@@ -24,7 +24,6 @@ from shoehorn_mcu.memory_plan import Placement, Plan
 from shoehorn_mcu.planner import DoesNotFit, Goal, check
 from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
 from shoehorn_mcu.stage import stages
-from shoehorn_mcu.targets import Isa
 
 CHUNK = 20
 CHUNKS = 24  # the first in every run of the suite
@@ -48,7 +47,7 @@ def _chunks() -> list[object]:
 
 def scheduled(graph: Graph, seed: int) -> Iterator[Scheduled]:
     """The smallest plans with rows computed again, stored and streamed, and one that just has to fit."""
-    chosen = stages(graph, (Isa.C,))
+    chosen = stages(graph)
     for stream in (False, True):
         smallest = schedule(graph, chosen, PlanRequest(Goal.SRAM, None, stream, None))
         yield smallest
@@ -167,7 +166,7 @@ def test_the_check_refuses_a_cascade_that_is_one_off_unless_it_computes_the_same
 
 def test_a_capacity_below_the_bound_is_refused_with_the_bound():
     graph = bottlenecks(3)
-    chosen = stages(graph, (Isa.C,))
+    chosen = stages(graph)
     bound = schedule(graph, chosen, PlanRequest(Goal.SRAM, None, False, None)).plan.outcome.bound_bytes
 
     with pytest.raises(DoesNotFit, match=r"needs an arena of .* bytes") as refused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import fields, replace
 from pathlib import Path
@@ -14,19 +15,19 @@ from samples import sample
 
 from shoehorn_mcu import build, ops, predict, targets
 from shoehorn_mcu.ir import Graph, Node, Op
-from shoehorn_mcu.kernels import CATALOGUE, choose
+from shoehorn_mcu.kernels import ANY, CATALOGUE, PORTABLE, Instance, Tile, candidates, choose, row_instructions
 from shoehorn_mcu.kernels.cost import (
     DEFAULT_CPU,
     Calls,
     basis,
     call_instructions,
     costs_of,
-    kernel_instructions,
+    instructions,
     measured,
 )
 from shoehorn_mcu.kernels.work import BLOCK, LANES, Work, by_blocks, dots, elements, inside, rests
 from shoehorn_mcu.memory_plan import Placement, Plan, Step
-from shoehorn_mcu.paths import MODELS
+from shoehorn_mcu.paths import MODELS, RUNTIME_C
 from shoehorn_mcu.planner import Goal
 from shoehorn_mcu.stage import Stage
 from shoehorn_mcu.targets import CPUS, Isa
@@ -46,64 +47,86 @@ def samples(op_class: type[Op], count: int = 15) -> list[Node]:
 @pytest.mark.parametrize("op_class", COMPUTING, ids=lambda c: c.__name__)
 def test_a_row_of_the_catalogue_says_what_its_kernel_does(op_class: type[Op]) -> None:
     for node in samples(op_class):
-        for kernel in (k for k in CATALOGUE if k.op is op_class and k.accepts(node)):
-            counts = kernel.work(node).counts()
+        for kernel in candidates(node, list(Isa)):
+            counts = dict(kernel.work(node))
 
             assert counts.pop("calls") == 1
-            assert counts and min(counts.values()) > 0, f"{kernel.function}: {counts}"
+            assert counts and min(counts.values()) > 0, f"{kernel.name}: {counts}"
 
 
 @pytest.mark.parametrize("cpu", measured())
 @pytest.mark.parametrize("op_class", COMPUTING, ids=lambda c: c.__name__)
 def test_a_row_is_predicted_to_take_instructions_on_every_core(op_class: type[Op], cpu: str) -> None:
     for node in samples(op_class, 5):
-        kernel = choose(node, (Isa.C,))
+        kernel = choose(node, ANY)
 
-        assert kernel_instructions(kernel, kernel.work(node), cpu) >= 1
+        assert row_instructions(kernel, node, cpu) >= 1
 
 
 @pytest.mark.parametrize("op_class", [ops.Conv2d, ops.DepthwiseConv2d, ops.Dense, ops.FirstPartial, ops.NextPartial])
 def test_the_elements_of_inner_loops_are_the_multiply_accumulates(op_class: type[Op]) -> None:
     for node in samples(op_class):
-        work = choose(node, (Isa.C,)).work(node)
+        work = choose(node, ANY).work(node)
         together = 1 if op_class is ops.DepthwiseConv2d else LANES  # products of an element
-        done = together * (work.by16 + work.by4 + work.by1 + work.padded_elements)
+        done = together * sum(work.get(name, 0) for name in ("by16", "by4", "by1", "padded_elements"))
 
-        assert (done + work.by8 + work.by32) * node.output.type.rows == pytest.approx(node.op.macs(node.sig))
+        assert (done + work.get("by8", 0) + work.get("by32", 0)) * node.output.type.rows == pytest.approx(
+            node.op.macs(node.sig)
+        )
 
 
 @pytest.mark.parametrize("cpu", measured())
 def test_no_cost_is_negative_and_every_kernel_of_the_catalogue_has_some(cpu: str) -> None:
     costs = costs_of(cpu)
-    features = {f.name for f in fields(Work)}
-
-    for function, of_kernel in costs.kernels.items():
-        assert of_kernel and min(of_kernel.values()) > 0 and set(of_kernel) <= features, function
+    for name, of_kernel in costs.kernels.items():
+        assert of_kernel and min(of_kernel.values()) > 0, name
     assert set(costs.calls) <= {f.name for f in fields(Calls)} and min(costs.calls.values()) >= 0
     assert costs.calls["steps"] > 0
 
 
-def test_every_kernel_was_measured_on_the_core_that_stands_for_others() -> None:
-    assert {k.function for k in CATALOGUE} == set(costs_of(DEFAULT_CPU).kernels)
+def test_the_table_has_the_portable_kernels_on_the_default_core_and_no_kernel_that_is_not_in_the_catalogue() -> None:
+    known = {Instance(v, tile).key for v in CATALOGUE for tile in v.tiles}
+
+    assert {Instance(v, Tile()).key for v in PORTABLE.values()} <= set(costs_of(DEFAULT_CPU).kernels)
+    for cpu in measured():
+        assert set(costs_of(cpu).kernels) <= known and set(costs_of(cpu).code_bytes) <= known
 
 
 def test_more_work_never_takes_less() -> None:
     rng = np.random.default_rng(3)
-    for kernel in CATALOGUE:
+    for kernel in (Instance(v, tile) for v in CATALOGUE for tile in v.tiles):
         for cpu in measured():
-            some = Work(**{f.name: float(rng.integers(0, 99)) for f in fields(Work)})
-            for field in fields(Work):
-                more = replace(some, **{field.name: getattr(some, field.name) + 1})
+            features = costs_of(cpu).kernels.get(kernel.key, {})
+            some = {name: float(rng.integers(0, 99)) for name in features}
+            for name in features:
+                more = {**some, name: some[name] + 1}
 
-                assert kernel_instructions(kernel, more, cpu) >= kernel_instructions(kernel, some, cpu)
+                assert instructions(kernel, more, cpu) >= instructions(kernel, some, cpu)
 
 
-def test_a_kernel_that_was_not_measured_takes_what_others_take() -> None:
-    unknown = replace(CATALOGUE[0], suffix="of_tomorrow")
+def test_a_portable_kernel_that_was_not_measured_takes_as_long_as_others() -> None:
+    unknown = Instance(replace(CATALOGUE[0], suffix="of_tomorrow"), Tile())
     work = Work(outputs=10)
-    of_others = [kernel_instructions(k, work, DEFAULT_CPU) for k in CATALOGUE]
+    of_others = [instructions(Instance(v, Tile()), work, DEFAULT_CPU) for v in PORTABLE.values()]
 
-    assert min(of_others) < kernel_instructions(unknown, work, DEFAULT_CPU) < max(of_others)
+    assert min(of_others) < instructions(unknown, work, DEFAULT_CPU) < max(of_others)
+
+
+def test_a_variant_that_was_not_measured_takes_as_long_as_the_portable_one() -> None:
+    (node,) = samples(ops.Conv2d, 1)
+    portable = PORTABLE["conv2d_s8"]
+    unknown = replace(portable, suffix="of_tomorrow", work=lambda node, tile: {"tricks": 1.0})
+    (one,), (other,) = portable.instances(node), unknown.instances(node)
+
+    assert row_instructions(other, node, DEFAULT_CPU) == row_instructions(one, node, DEFAULT_CPU)
+
+
+def test_work_counts_what_the_sources_compute_together() -> None:
+    blocks = (RUNTIME_C / "kernels/average_pool2d_s8/average_pool2d_s8_c.inc").read_text()
+    lanes = (RUNTIME_C / "include/sh_dot.h").read_text()
+
+    assert re.findall(r"\bBLOCK = (\d+)", blocks) == [str(BLOCK)]
+    assert re.findall(r"\bSH_LANES = (\d+)", lanes) == [str(LANES)]
 
 
 def test_every_core_has_a_measured_one_that_stands_for_it() -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from runtime import load_reference
+from runtime import load_portable
 from samples import graph_of, int8, random_inputs, sample
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Quant
-from shoehorn_mcu.kernels import choose
-from shoehorn_mcu.targets import Isa
+from shoehorn_mcu.kernels import ANY, choose
 
 SEEDS = 60
 ONE = Quant((1.0,), (0,))
@@ -23,12 +22,14 @@ IN_PLACE = (
 
 
 def places(node: Node) -> tuple[int, ...]:
-    return choose(node, (Isa.C,)).in_places(node)
+    """The row input that may be overwritten, if there is one."""
+    place = choose(node, ANY).in_place(node)
+    return () if place is None else (place,)
 
 
 def run_over(graph: Graph, inputs: dict[str, Array], place: int) -> bytes:
     """The output of a one-op graph, each row of it written where the row of input `place` begins."""
-    reference = load_reference(graph)
+    reference = load_portable(graph)
     for name, array in inputs.items():
         reference._buffers[name][:] = np.frombuffer(array.tobytes(), np.uint8)
     (node,) = graph.nodes()
@@ -71,7 +72,7 @@ def test_a_row_that_may_be_overwritten_is_the_only_one_of_its_tensor_that_is_rea
 def test_what_is_repeated_or_constant_may_not_be_overwritten() -> None:
     whole, thin = int8((1, 3, 4, 5), ONE), int8((1, 1, 1, 5), ONE)
     constant = (whole, np.zeros(whole.shape, np.int8))
-    cases = {(whole, whole): (0, 1), (whole, thin): (0,), (thin, whole): (1,)}
+    cases = {(whole, whole): (0,), (whole, thin): (0,), (thin, whole): (1,)}
     for operands, may in cases.items():
         (node,) = graph_of(ops.Add, operands, int8((), ONE)).nodes()
         assert places(node) == may
@@ -80,10 +81,10 @@ def test_what_is_repeated_or_constant_may_not_be_overwritten() -> None:
     (node,) = graph_of(ops.Dequantize, [whole], DType.FLOAT32).nodes()
     assert places(node) == ()
     (node,) = graph_of(ops.Mul, [int8((1, 3, 1, 5), ONE), int8((1, 1, 4, 5), ONE)], int8((), ONE)).nodes()
-    assert choose(node, (Isa.C,)).in_place(node) is None
+    assert choose(node, ANY).in_place(node) is None
 
 
 def test_the_first_row_that_may_be_overwritten_is_the_one_to_take() -> None:
     (node,) = graph_of(ops.Mul, [int8((1, 1, 1, 5), ONE), int8((1, 2, 2, 5), ONE)], int8((), ONE)).nodes()
 
-    assert choose(node, (Isa.C,)).in_place(node) == 1
+    assert choose(node, ANY).in_place(node) == 1

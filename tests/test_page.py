@@ -35,7 +35,6 @@ from shoehorn_mcu.paths import MODELS as SHIPPED
 from shoehorn_mcu.planner import Goal
 from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
 from shoehorn_mcu.stage import stages
-from shoehorn_mcu.targets import Isa
 
 ROOT = Path(__file__).resolve().parents[1]
 READER = Path(__file__).with_name("page_reader.js")
@@ -64,7 +63,7 @@ def planned(goal: Goal = Goal.SRAM, stream: bool = False) -> build.Planned:
 
 def unit_of(graph: Graph, request: PlanRequest) -> Unit:
     """The graph with its plan, cut where that says so."""
-    made = schedule(graph, stages(graph, (Isa.C,)), request)
+    made = schedule(graph, stages(graph), request)
     return Unit("made", made.graph, made.stages, made.plan)
 
 

@@ -25,7 +25,6 @@ from shoehorn_mcu.ir import Graph, GraphError, Tensor
 from shoehorn_mcu.ops import FirstPartial, NextPartial, Rescale, Reshape
 from shoehorn_mcu.split import LEAST_CHANNELS, Block, blocks, chunk_sizes, chunkings, split
 from shoehorn_mcu.stage import stages
-from shoehorn_mcu.targets import Isa
 
 
 def split_often(graph: Graph, rng: np.random.Generator, any_number: bool = False) -> tuple[Graph, int]:
@@ -247,7 +246,7 @@ def test_chunks_are_whole_eights_where_the_channels_are() -> None:
 def constant_bytes(graph: Graph) -> int:
     """Bytes of all that the kernels read from flash, equal arrays once."""
     found = set()
-    for stage in stages(graph, (Isa.C,)):
+    for stage in stages(graph):
         arrays = [value for value in stage.params.values() if isinstance(value, np.ndarray)]
         found |= {(a.dtype.name, a.tobytes()) for a in arrays}
     return sum(len(data) for _, data in found)

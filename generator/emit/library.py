@@ -12,6 +12,7 @@ from shoehorn_mcu.emit.model import model_c
 from shoehorn_mcu.emit.readme import library_readme
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.emit.weights import Constants, weights_c, weights_h
+from shoehorn_mcu.kernels import Instance
 from shoehorn_mcu.paths import RUNTIME_C
 
 URL = "https://pypi.org/project/shoehorn-mcu/"  # Arduino wants a page; the package has no other
@@ -19,7 +20,7 @@ URL = "https://pypi.org/project/shoehorn-mcu/"  # Arduino wants a page; the pack
 
 def runtime(unit: Unit) -> Bundle:
     """The bodies of the kernels in use and the headers that they share, laid out as in runtime_c."""
-    paths = {path for stage in unit.stages for path in (stage.kernel.header, stage.kernel.source)}
+    paths = {path for stage in unit.stages for path in (stage.kernel.contract.header, stage.kernel.variant.source)}
     paths |= {f"include/{p.name}" for p in (RUNTIME_C / "include").glob("*.h")}
     return {f"src/sh/{path}": (RUNTIME_C / path).read_bytes() for path in sorted(paths)}
 
@@ -29,9 +30,14 @@ def instances(unit: Unit) -> Bundle:
 
     They are beside `<model>.c`, so that `"sh/..."` finds this library's files whatever is on the include path.
     """
-    used = {stage.kernel.function: stage.kernel for stage in unit.stages}
-    texts = {k.symbol(unit.name): k.instance(unit.name, "sh/") for _, k in sorted(used.items())}
-    return {f"src/{symbol}.c": f"// {c.SPDX}\n{text}".encode() for symbol, text in texts.items()}
+    used = {stage.kernel.name: stage.kernel for stage in unit.stages}
+    return {f"src/{k.symbol(unit.name)}.c": _instance(unit, k).encode() for _, k in sorted(used.items())}
+
+
+def _instance(unit: Unit, kernel: Instance) -> str:
+    ops = ", ".join(str(stage.index) for stage in unit.stages if stage.kernel.name == kernel.name)
+    remark = c.comment(f"{kernel.name} for {unit.name}, op {ops}. Generated; do not edit.")
+    return f"{remark}\n// {c.SPDX}\n{kernel.text(unit.name, 'sh/')}"
 
 
 def _description(unit: Unit) -> str:

@@ -24,8 +24,8 @@ def _ends(unit: Unit) -> list[str]:
 
 
 def _includes(unit: Unit) -> list[str]:
-    headers = sorted({stage.kernel.header for stage in unit.stepped})
-    functions = sorted({(stage.kernel.struct, stage.kernel.symbol(unit.name)) for stage in unit.stepped})
+    headers = sorted({stage.kernel.contract.header for stage in unit.stepped})
+    functions = sorted({(stage.kernel.contract.struct, stage.kernel.symbol(unit.name)) for stage in unit.stepped})
     return [
         f'#include "{unit.name}.h"',
         "",

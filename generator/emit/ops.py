@@ -10,7 +10,7 @@ from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.rows import Affine, Null, Place, Window, windows
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.emit.weights import Constants
-from shoehorn_mcu.kernels.base import Value
+from shoehorn_mcu.kernels.base import Packed, Value, array_of
 from shoehorn_mcu.memory_plan import Editions
 from shoehorn_mcu.stage import Stage
 
@@ -34,12 +34,12 @@ def params(stage: Stage, found: Constants) -> str:
     """The parameters struct, its pointers into the constants."""
 
     def text(member: str, value: Value) -> str:
-        if value is None or (isinstance(value, np.ndarray) and not value.size):
-            return "NULL"
-        return found.names[stage.index, member] if isinstance(value, np.ndarray) else c.number(value)
+        if array_of(value) is not None:
+            return found.names[stage.index, member]
+        return "NULL" if value is None or isinstance(value, np.ndarray | Packed) else c.number(value)
 
     members = {member: text(member, value) for member, value in stage.params.items()}
-    return c.struct(stage.kernel.struct, f"op{stage.index}_params", members)
+    return c.struct(stage.kernel.contract.struct, f"op{stage.index}_params", members)
 
 
 class _Rows:
@@ -114,8 +114,8 @@ def function(unit: Unit, stage: Stage, found: Constants) -> str:
     kernel = stage.kernel
     output = _tensor(unit, stage.node.output.name)
     arguments = [f"&op{stage.index}_params", "x", f"sh_tensor_row(arena, {output}, y)"]
-    arguments += ["y"] if kernel.takes_row else []
-    if kernel.scratch_bytes is not None:
+    arguments += ["y"] if kernel.contract.takes_row else []
+    if kernel.contract.takes_scratch:
         places = {s.op: s.address for s in unit.plan.scratch}
         arguments.append(f"arena + {places[stage.name]}" if stage.name in places else "NULL")
     loop = c.block(

@@ -42,7 +42,7 @@ def plan_json(unit: Unit, identity: str) -> Mapping[str, object]:
         "arena_bytes": plan.arena_bytes,
         "inputs": _ends(unit, unit.graph.inputs),
         "outputs": _ends(unit, unit.graph.outputs),
-        "ops": [{"name": s.name, "kernel": s.kernel.function, "output": s.node.output.name} for s in unit.stages],
+        "ops": [{"name": s.name, "kernel": s.kernel.name, "output": s.node.output.name} for s in unit.stages],
         "steps": list(map(what, plan.steps)),
         "placements": [
             {

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shoehorn_mcu.ir import Array, Graph, Node, Tensor
-from shoehorn_mcu.kernels import Value, choose
-from shoehorn_mcu.targets import Isa
+from shoehorn_mcu.kernels import Value, oracle
+from shoehorn_mcu.kernels.base import Packed, array_of
 
 FORMAT = 1
 _ALIGNMENT = 16  # of each constant in constants.bin, bytes
@@ -81,15 +81,16 @@ def _view(node: Node) -> dict[str, object]:
 
 
 def _op(node: Node, constants: _Constants) -> dict[str, object]:
-    kernel = choose(node, (Isa.C,))
+    kernel = oracle(node)
+    contract = kernel.contract
     by_row = [node.op.rows(y, node.sig) for y in range(node.output.type.rows)]
     return {
         "name": node.op.name,
         "type": type(node.op).__name__,
-        "function": kernel.oracle,
-        "struct": kernel.struct,
-        "takes_row": kernel.takes_row,
-        "scratch_bytes": kernel.scratch_bytes(node) if kernel.scratch_bytes else None,
+        "function": kernel.function,
+        "struct": contract.struct,
+        "takes_row": contract.takes_row,
+        "scratch_bytes": 0 if contract.takes_scratch else None,
         "params": {member: _param(value, constants) for member, value in kernel.params(node).items()},
         "inputs": [
             {"tensor": tensor.name, "rows": [[-1 if r is None else r for r in rows[i]] for rows in by_row]}
@@ -100,7 +101,10 @@ def _op(node: Node, constants: _Constants) -> dict[str, object]:
 
 
 def _param(value: Value, constants: _Constants) -> object:
-    return {"const": constants.place(value)} if isinstance(value, np.ndarray) else value
+    data = array_of(value)
+    if data is not None:
+        return {"const": constants.place(data)}
+    return None if isinstance(value, np.ndarray | Packed) else value
 
 
 def _text(sections: dict[str, object]) -> str:

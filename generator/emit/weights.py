@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import Array
+from shoehorn_mcu.kernels.base import WORD, alignment_of, array_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,34 +17,38 @@ class Constants:
 
     arrays: Mapping[str, Array]
     names: Mapping[tuple[int, str], str]
+    alignments: Mapping[str, int]  # in bytes, by C name
 
     @property
     def bytes(self) -> int:
         return sum(data.nbytes for data in self.arrays.values())
 
 
-def _uses(unit: Unit) -> Iterator[tuple[int, str, Array]]:
-    """Every constant that is read: op number, member, data. `x1` is the second input, read by rows."""
+def _uses(unit: Unit) -> Iterator[tuple[int, str, Array, int]]:
+    """Every constant that is read: op number, member, data, alignment. `x1` is the second input, read by rows."""
     for stage in unit.stages:
         for member, value in stage.params.items():
-            if isinstance(value, np.ndarray) and value.size:
-                yield stage.index, member, value
+            data = array_of(value)
+            if data is not None:
+                yield stage.index, member, data, alignment_of(value)
         for place, tensor in enumerate(stage.row_inputs):
             if tensor.data is not None:
-                yield stage.index, f"x{place}", tensor.data
+                yield stage.index, f"x{place}", tensor.data, WORD
 
 
 def constants(unit: Unit) -> Constants:
-    """Equal arrays of equal type are kept once, under the name of their first use."""
+    """Equal arrays of equal type are kept once, under the name of their first use, aligned for all their uses."""
     arrays: dict[str, Array] = {}
     names: dict[tuple[int, str], str] = {}
     known: dict[tuple[str, bytes], str] = {}
-    for index, member, data in _uses(unit):
+    alignments: dict[str, int] = {}
+    for index, member, data, alignment in _uses(unit):
         key = (data.dtype.name, data.tobytes())
         name = known.setdefault(key, f"{unit.name}_op{index}_{member}")
         arrays.setdefault(name, data)
+        alignments[name] = max(alignment, alignments.get(name, WORD))
         names[index, member] = name
-    return Constants(arrays, names)
+    return Constants(arrays, names, alignments)
 
 
 def weights_h(unit: Unit, found: Constants) -> str:
@@ -70,7 +73,7 @@ def weights_h(unit: Unit, found: Constants) -> str:
 
 
 def weights_c(unit: Unit, found: Constants) -> str:
-    """Definitions of the constants; 4-byte aligned, so that variants may load words."""
+    """Definitions of the constants, each aligned as its kernels load it: by words at least."""
     parts = [f'// {c.SPDX}\n#include "{unit.name}_weights.h"']
     first: dict[str, int] = {}
     for (index, _), name in found.names.items():
@@ -78,7 +81,7 @@ def weights_c(unit: Unit, found: Constants) -> str:
     for name, data in found.arrays.items():
         stage = unit.stages[first[name]]
         remark = c.comment(f"op {stage.index} {type(stage.node.op).__name__} {c.quoted(stage.name)}")
-        parts.append(f"{remark}\n{c.array(name, data, '_Alignas(4) const')}")
+        parts.append(f"{remark}\n{c.array(name, data, f'_Alignas({found.alignments[name]}) const')}")
     if not found.arrays:
         parts.append("typedef int32_t sh_no_constants; // a C file must not be empty")
     return "\n\n".join(parts) + "\n"

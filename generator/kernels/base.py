@@ -1,82 +1,223 @@
-"""A row of the kernel catalogue: one C function that can run one op."""
+"""What a kernel is: the contract of its header, the variants of its body, and the instances that a library compiles."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from shoehorn_mcu.ir import Array, Node, Op
-from shoehorn_mcu.kernels.work import Work
 from shoehorn_mcu.targets import Isa
 
-Value = int | float | Array | None
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """A constant array that a variant loads by more than words: its address is a multiple of `alignment` bytes."""
+
+    data: Array
+    alignment: int
+
+
+WORD = 4
+"""Alignment in bytes of a constant that asks for none."""
+
+Value = int | float | Array | Packed | None
 """A member of a parameters struct: a number, a constant array, or a null pointer."""
+
+Values = Mapping[str, Value]
+
+
+def array_of(value: Value) -> Array | None:
+    """The constant array that a member points to; None for numbers, null pointers and empty arrays."""
+    data = value.data if isinstance(value, Packed) else value
+    return data if isinstance(data, np.ndarray) and data.size else None
+
+
+def alignment_of(value: Value) -> int:
+    """The alignment in bytes that a constant array needs."""
+    return value.alignment if isinstance(value, Packed) else WORD
 
 
 def _any(node: Node) -> bool:
     return True
 
 
-def _nowhere(node: Node) -> tuple[int, ...]:
-    return ()
+def _none(node: Node) -> Values:
+    return {}
 
 
-@dataclass(frozen=True)
-class Kernel:
-    """A variant of contract `<name>.h`: the body `<name>_<suffix>.inc` in `runtime_c/kernels/<name>`.
+def _nowhere(node: Node) -> int | None:
+    return None
 
-    A library compiles the body under a name of its own (`instance`). Beside it is the oracle `<name>_ref.c`, plain C
-    that is compiled for the reference runtime and never for a board.
-    """
 
-    op: type[Op]
+@dataclass(frozen=True, eq=False)
+class Contract:
+    """The header `runtime_c/kernels/<name>/<name>.h`: a formula, a parameters struct and a function type."""
+
     name: str
-    params: Callable[[Node], Mapping[str, Value]]  # members of struct sh_<name>
-    work: Callable[[Node], Work]  # of one row; see cost.py
-    isa: Isa = Isa.C
-    suffix: str = "c"
-    accepts: Callable[[Node], bool] = _any
-    takes_row: bool = False  # the contract takes the number of the output row (before scratch)
-    scratch_bytes: Callable[[Node], int] | None = None  # None: the contract takes no scratch
-    # Row inputs of which row y may begin where output row y begins: each byte is read before it is overwritten.
-    in_places: Callable[[Node], tuple[int, ...]] = _nowhere
-
-    def in_place(self, node: Node) -> int | None:
-        """The first of `in_places`, or None."""
-        return next(iter(self.in_places(node)), None)
+    ops: tuple[type[Op], ...]
+    facts: Callable[[Node], Values]  # struct members that are the same for all variants
+    plain: Callable[[Node], Values] = _none  # the others, as the oracle and most variants read them
+    accepts: Callable[[Node], bool] = _any  # nodes of `ops` that the formula covers
+    takes_row: bool = False  # the function takes the number of the output row (before scratch)
+    takes_scratch: bool = False
 
     @property
     def struct(self) -> str:
         return f"sh_{self.name}"
 
     @property
-    def function(self) -> str:
-        """Readable name; the C function has the library's prefix before it."""
-        return f"{self.name}_{self.suffix}"
-
-    @property
-    def oracle(self) -> str:
-        """The C function of the oracle."""
-        return f"sh_{self.name}_ref"
-
-    def symbol(self, prefix: str) -> str:
-        """The C function in a library of this prefix."""
-        return f"{prefix}_{self.function}"
-
-    def instance(self, prefix: str, runtime: str) -> str:
-        """The C file that compiles the body for one library; `runtime` is the path from it to runtime_c, or ""."""
-        return (
-            f"// {self.function} for {prefix}. Generated; do not edit.\n"
-            f"#define SH_NAME {self.symbol(prefix)}\n"
-            f'#include "{runtime}{self.source}"\n'
-        )
-
-    @property
     def header(self) -> str:
         """Path below runtime_c."""
         return f"kernels/{self.name}/{self.name}.h"
 
+    def covers(self, node: Node) -> bool:
+        """Whether the formula is the node's."""
+        return isinstance(node.op, self.ops) and self.accepts(node)
+
+    def key(self, node: Node) -> str:
+        """All facts that are numbers, as text: nodes with equal keys differ in constants only."""
+        facts = self.facts(node)
+        return " ".join((self.name, *(f"{n}={facts[n]}" for n in facts if isinstance(facts[n], int | float))))
+
+
+class Tile:
+    """How much an instance computes at once, `Tile(outputs=4, pixels=2)`: each size is a define, `SH_OUTPUTS 4`."""
+
+    def __init__(self, **sizes: int) -> None:
+        self.sizes: Mapping[str, int] = sizes
+
+    @property
+    def name(self) -> str:
+        """`4x2`; empty where there are no sizes."""
+        return "x".join(map(str, self.sizes.values()))
+
+
+_WHOLE = (Tile(),)
+
+
+def _no_scratch(node: Node, tile: Tile) -> int:
+    return 0
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """One way to compute a contract: `<contract>_<body>.inc` beside the header, for one instruction set.
+
+    The body defines one function, SH_NAME, and may use the defines of its tile. Where `fixes` names struct members, an
+    instance is compiled for their values: the body calls SH_FIX(op) on its copy of the struct, which assigns them.
+    """
+
+    contract: Contract
+    work: Callable[[Node, Tile], Mapping[str, float]]  # features of one output row by name; cost.py weighs them
+    suffix: str = "c"
+    isa: Isa = Isa.C
+    body: str = ""  # of the file's name; empty: the suffix
+    accepts: Callable[[Node], bool] = _any  # nodes of the contract that this variant computes
+    tiles: tuple[Tile, ...] = _WHOLE
+    fixes: tuple[str, ...] = ()
+    pack: Callable[[Node, Tile], Values] | None = None  # struct members beside the facts; None: the contract's `plain`
+    scratch_bytes: Callable[[Node, Tile], int] = _no_scratch  # for one core
+    # The row input that row y of the output may overwrite: each byte is read before it is written.
+    in_place: Callable[[Node], int | None] = _nowhere
+
+    @property
+    def source(self) -> str:
+        """Path of the body below runtime_c."""
+        name = self.contract.name
+        return f"kernels/{name}/{name}_{self.body or self.suffix}.inc"
+
+    def instances(self, node: Node) -> Iterator[Instance]:
+        """One per tile, or none where the variant does not compute the node."""
+        if self.contract.covers(node) and self.accepts(node):
+            facts = self.contract.facts(node) if self.fixes else {}
+            fixed = tuple((member, _whole(facts[member])) for member in self.fixes)
+            for tile in self.tiles:
+                yield Instance(self, tile, fixed)
+
+
+def portable(
+    contract: Contract, work: Callable[[Node], Mapping[str, float]], in_place: Callable[[Node], int | None] = _nowhere
+) -> Variant:
+    """The variant `c` of a contract: C for any core, without tiles, constants as the oracle reads them."""
+    return Variant(contract, lambda node, _: work(node), in_place=in_place)
+
+
+def _whole(value: Value) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"a member that is fixed must be an integer, not {value}")
+    return value
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A variant with its tile and the values that it is compiled for: one C function, whatever model it is in."""
+
+    variant: Variant
+    tile: Tile
+    fixed: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def contract(self) -> Contract:
+        return self.variant.contract
+
+    @property
+    def key(self) -> str:
+        """`conv2d_s8_simd32_4x2`: what its costs are kept under."""
+        return "_".join(filter(None, (self.contract.name, self.variant.suffix, self.tile.name)))
+
+    @property
+    def name(self) -> str:
+        """The key and the values that it is compiled for; a library's C function has the model's name before it."""
+        return "_".join((self.key, *(["x".join(str(v) for _, v in self.fixed)] if self.fixed else [])))
+
+    def symbol(self, prefix: str) -> str:
+        """The C function in a library of this prefix."""
+        return f"{prefix}_{self.name}"
+
+    def text(self, prefix: str, runtime: str) -> str:
+        """The C file of the instance; `runtime` is the path from it to runtime_c, "" or with a slash at its end."""
+        defines = [f"#define SH_NAME {self.symbol(prefix)}"]
+        defines += [f"#define SH_{name.upper()} {size}" for name, size in self.tile.sizes.items()]
+        if self.variant.fixes:
+            assigned = ", ".join(f"(op).{member} = {value}" for member, value in self.fixed)
+            defines.append(f"#define SH_FIX(op) ({assigned})")
+        return "\n".join((*defines, f'#include "{runtime}{self.variant.source}"', ""))
+
+    def params(self, node: Node) -> Values:
+        """Members of the contract's struct."""
+        pack = self.variant.pack
+        return {**self.contract.facts(node), **(self.contract.plain(node) if pack is None else pack(node, self.tile))}
+
+    def work(self, node: Node) -> Mapping[str, float]:
+        """What one output row takes, by feature; the call itself is one."""
+        return {"calls": 1.0, **self.variant.work(node, self.tile)}
+
+    def scratch_bytes(self, node: Node) -> int:
+        """Working memory of one core."""
+        return self.variant.scratch_bytes(node, self.tile)
+
+    def in_place(self, node: Node) -> int | None:
+        """The row input that the output's row may overwrite."""
+        return self.variant.in_place(node)
+
+
+@dataclass(frozen=True, eq=False)
+class Oracle:
+    """The plain C of a contract, `<contract>_ref.c`: run by the reference runtime and by tests, never on a board."""
+
+    contract: Contract
+
+    @property
+    def function(self) -> str:
+        return f"sh_{self.contract.name}_ref"
+
     @property
     def source(self) -> str:
         """Path below runtime_c."""
-        return f"kernels/{self.name}/{self.name}_{self.suffix}.inc"
+        return f"kernels/{self.contract.name}/{self.contract.name}_ref.c"
+
+    def params(self, node: Node) -> Values:
+        """Members of the contract's struct."""
+        return {**self.contract.facts(node), **self.contract.plain(node)}

@@ -9,8 +9,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from shoehorn_mcu.ir import DType, Node
-from shoehorn_mcu.kernels.base import Kernel, Value
+from shoehorn_mcu.ir import Array, DType, Node
+from shoehorn_mcu.kernels.base import Contract, Value, portable
 from shoehorn_mcu.kernels.operands import all_s8, are, data
 from shoehorn_mcu.kernels.work import LANES, Work, dots, elements, inside, rests
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, TransposeConv2d
@@ -24,9 +24,8 @@ def _linear_s8(node: Node) -> bool:
 
 
 def _window(op: Conv2d | DepthwiseConv2d | TransposeConv2d, node: Node) -> dict[str, Value]:
-    """What the three convolutions share."""
+    """Facts of all three convolutions."""
     x, weights, _ = node.inputs
-    multipliers, shifts = conv_scales(node.sig)
     return {
         "in_width": x.type.nhwc[2],
         "in_channels": x.type.nhwc[3],
@@ -39,9 +38,6 @@ def _window(op: Conv2d | DepthwiseConv2d | TransposeConv2d, node: Node) -> dict[
         "y_zero": node.output.type.quantised.zero_point,
         "y_min": op.clamp.low,
         "y_max": op.clamp.high,
-        "weights": data(weights),
-        "multipliers": multipliers,
-        "shifts": shifts,
     }
 
 
@@ -60,7 +56,6 @@ def _conv2d(node: Node) -> dict[str, Value]:
         "groups": groups,
         "group_inputs": group_inputs,
         "group_outputs": outputs // groups,
-        "bias": _folded(node, 0),
     }
 
 
@@ -71,19 +66,40 @@ def _depthwise_conv2d(node: Node) -> dict[str, Value]:
         **_window(op, node),
         "dilation": op.dilation[1],
         "channel_multiplier": weights.type.shape[3] // x.type.nhwc[3],
-        "bias": _folded(node, 3),
     }
 
 
 def _transpose_conv2d(node: Node) -> dict[str, Value]:
     op = cast(TransposeConv2d, node.op)
-    return {**_window(op, node), "out_channels": node.output.type.nhwc[3], "bias": data(node.inputs[2])}
+    return {**_window(op, node), "out_channels": node.output.type.nhwc[3]}
+
+
+def _scaled(node: Node, scales: tuple[Array, Array], bias: Value) -> dict[str, Value]:
+    """The constants of a linear op, weights as in the model."""
+    multipliers, shifts = scales
+    return {"weights": data(node.inputs[1]), "bias": bias, "multipliers": multipliers, "shifts": shifts}
+
+
+def conv2d_constants(node: Node) -> dict[str, Value]:
+    """`weights` [output][height][width][input], `bias` with the input's zero point folded in, and the scales."""
+    return _scaled(node, conv_scales(node.sig), _folded(node, 0))
+
+
+def _depthwise_constants(node: Node) -> dict[str, Value]:
+    return _scaled(node, conv_scales(node.sig), _folded(node, 3))
+
+
+def _transpose_constants(node: Node) -> dict[str, Value]:
+    return _scaled(node, conv_scales(node.sig), data(node.inputs[2]))
+
+
+def _dense_constants(node: Node) -> dict[str, Value]:
+    return _scaled(node, dense_scales(node.sig), _folded(node, 0))
 
 
 def _dense(node: Node) -> dict[str, Value]:
     op = cast(Dense, node.op)
     outputs, inputs = node.inputs[1].type.shape
-    multipliers, shifts = dense_scales(node.sig)
     return {
         "positions": node.output.type.nhwc[2],
         "inputs": inputs,
@@ -91,10 +107,6 @@ def _dense(node: Node) -> dict[str, Value]:
         "y_zero": node.output.type.quantised.zero_point,
         "y_min": op.clamp.low,
         "y_max": op.clamp.high,
-        "weights": data(node.inputs[1]),
-        "bias": _folded(node, 0),
-        "multipliers": multipliers,
-        "shifts": shifts,
     }
 
 
@@ -237,21 +249,14 @@ def _dense_work(node: Node) -> Work:
     )
 
 
-KERNELS = (
-    Kernel(op=Conv2d, name="conv2d_s8", params=_conv2d, work=_conv2d_work, accepts=_linear_s8),
-    Kernel(
-        op=DepthwiseConv2d,
-        name="depthwise_conv2d_s8",
-        params=_depthwise_conv2d,
-        work=_depthwise_conv2d_work,
-        accepts=_linear_s8,
-    ),
-    Kernel(
-        op=TransposeConv2d,
-        name="transpose_conv2d_s8",
-        params=_transpose_conv2d,
-        work=_transpose_conv2d_work,
-        accepts=_linear_s8,
-    ),
-    Kernel(op=Dense, name="dense_s8", params=_dense, work=_dense_work, accepts=_linear_s8),
+CONV2D = Contract("conv2d_s8", (Conv2d,), _conv2d, conv2d_constants, _linear_s8)
+DEPTHWISE = Contract("depthwise_conv2d_s8", (DepthwiseConv2d,), _depthwise_conv2d, _depthwise_constants, _linear_s8)
+TRANSPOSE = Contract("transpose_conv2d_s8", (TransposeConv2d,), _transpose_conv2d, _transpose_constants, _linear_s8)
+DENSE = Contract("dense_s8", (Dense,), _dense, _dense_constants, _linear_s8)
+
+VARIANTS = (
+    portable(CONV2D, _conv2d_work),
+    portable(DEPTHWISE, _depthwise_conv2d_work),
+    portable(TRANSPOSE, _transpose_conv2d_work),
+    portable(DENSE, _dense_work),
 )

@@ -1,7 +1,8 @@
 """From work to predicted instructions: what each thing takes on each core.
 
 `costs.json` holds what `python -m tests.bench.costs --write` measured in the emulator and fitted: by core (as in
-targets.CPUS) the instructions of one of each feature of Work, by C function, and of one of each of Calls.
+targets.CPUS) the instructions of one of each feature of a kernel, by Instance.key, and of one of each of Calls.
+`code_bytes` has the code size of each kernel on each core.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from functools import cache
 from pathlib import Path
 from statistics import median
 
-from shoehorn_mcu.kernels.base import Kernel
-from shoehorn_mcu.kernels.work import Work
+from shoehorn_mcu.kernels.base import Instance
 
 TABLE = Path(__file__).with_name("costs.json")
 
@@ -23,6 +23,9 @@ DEFAULT_CPU = "cortex-m4f"
 
 # Cores that have no emulator to measure them on -> the measured one that is nearest.
 _LIKE = {"host": "cortex-a53"}
+
+UNMEASURED_CODE_BYTES = 1024
+"""Code of a kernel that is not in the table: most of the portable ones take 300 to 1200 bytes on a Cortex-M."""
 
 Costs = Mapping[str, float]
 """Instructions by feature."""
@@ -47,11 +50,12 @@ class CpuCosts:
 
     calls: Costs  # by field of Calls
     traced_step: float  # what the trace adds to a step's measured time: for the bench alone
-    kernels: Mapping[str, Costs]  # by C function
+    kernels: Mapping[str, Costs]  # by Instance.key
+    code_bytes: Mapping[str, int]  # by Instance.key
 
     @property
     def unmeasured(self) -> Costs:
-        """What stands for a kernel that is not in the table: of each feature the median of those that are."""
+        """The costs of a portable kernel that is not in the table: of each feature the median of those that are."""
         names = {name for costs in self.kernels.values() for name in costs}
         return {n: median(c[n] for c in self.kernels.values() if n in c) for n in sorted(names)}
 
@@ -59,7 +63,8 @@ class CpuCosts:
 @cache
 def _table() -> Mapping[str, CpuCosts]:
     read = json.loads(TABLE.read_text())
-    return {cpu: CpuCosts(part["calls"], part["traced_step"], part["kernels"]) for cpu, part in read.items()}
+    names = ("calls", "traced_step", "kernels", "code_bytes")
+    return {cpu: CpuCosts(*(part[name] for name in names)) for cpu, part in read.items()}
 
 
 def measured() -> tuple[str, ...]:
@@ -83,10 +88,20 @@ def weigh(counts: Mapping[str, float], costs: Costs) -> float:
     return sum(count * costs.get(name, 0.0) for name, count in counts.items())
 
 
-def kernel_instructions(kernel: Kernel, work: Work, cpu: str) -> float:
-    """Predicted instructions of one call."""
+def is_measured(kernel: Instance, cpu: str) -> bool:
+    """Whether the table has costs of the kernel on the core."""
+    return kernel.key in costs_of(cpu).kernels
+
+
+def instructions(kernel: Instance, work: Mapping[str, float], cpu: str) -> float:
+    """Predicted instructions of one call; medians of other kernels where this one was not measured."""
     costs = costs_of(cpu)
-    return weigh(work.counts(), costs.kernels.get(kernel.function) or costs.unmeasured)
+    return weigh(work, costs.kernels.get(kernel.key) or costs.unmeasured)
+
+
+def code_bytes(kernel: Instance, cpu: str) -> int:
+    """Code of one instance; UNMEASURED_CODE_BYTES where it was not measured."""
+    return costs_of(cpu).code_bytes.get(kernel.key, UNMEASURED_CODE_BYTES)
 
 
 def call_instructions(calls: Calls, cpu: str) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels.base import Kernel, Value
+from shoehorn_mcu.kernels.base import Contract, Value, portable
 from shoehorn_mcu.kernels.operands import all_s8, broadcast, element_by_element
 from shoehorn_mcu.kernels.work import Work
 from shoehorn_mcu.ops import Add, Binary, Maximum, Minimum, Mul, Prelu, Sub
@@ -89,11 +89,16 @@ def _prelu_work(node: Node) -> Work:
     return _work(node) + Work(right_shifts=shifted * node.output.type.row_elements)
 
 
-KERNELS = (
-    Kernel(op=Add, name="add_s8", params=_add, work=_add_work, accepts=all_s8, in_places=element_by_element),
-    Kernel(op=Sub, name="add_s8", params=_add, work=_add_work, accepts=all_s8, in_places=element_by_element),
-    Kernel(op=Mul, name="mul_s8", params=_mul, work=_mul_work, accepts=all_s8, in_places=element_by_element),
-    Kernel(op=Maximum, name="maximum_s8", params=_binary, work=_work, accepts=all_s8, in_places=element_by_element),
-    Kernel(op=Minimum, name="minimum_s8", params=_binary, work=_work, accepts=all_s8, in_places=element_by_element),
-    Kernel(op=Prelu, name="prelu_s8", params=_prelu, work=_prelu_work, accepts=all_s8, in_places=element_by_element),
+ADD = Contract("add_s8", (Add, Sub), _add, accepts=all_s8)
+MUL = Contract("mul_s8", (Mul,), _mul, accepts=all_s8)
+MAXIMUM = Contract("maximum_s8", (Maximum,), _binary, accepts=all_s8)
+MINIMUM = Contract("minimum_s8", (Minimum,), _binary, accepts=all_s8)
+PRELU = Contract("prelu_s8", (Prelu,), _prelu, accepts=all_s8)
+
+VARIANTS = (
+    portable(ADD, _add_work, element_by_element),
+    portable(MUL, _mul_work, element_by_element),
+    portable(MAXIMUM, _work, element_by_element),
+    portable(MINIMUM, _work, element_by_element),
+    portable(PRELU, _prelu_work, element_by_element),
 )

@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels.base import Kernel, Value
+from shoehorn_mcu.kernels.base import Contract, Value, portable
 from shoehorn_mcu.kernels.operands import element_bytes, same_dtype
 from shoehorn_mcu.kernels.work import Work, copied
 from shoehorn_mcu.ops import Concat, Pad, Slice, Transpose
@@ -135,9 +135,14 @@ def _transpose_work(node: Node) -> Work:
     return copied(pixels * channels, element_bytes(node), element_bytes(node) == 4) + Work(pixels=pixels)
 
 
-KERNELS = (
-    Kernel(op=Pad, name="pad", params=_pad, work=_pad_work, accepts=same_dtype),
-    Kernel(op=Concat, name="concat", params=_concat, work=_concat_work, accepts=same_dtype),
-    Kernel(op=Slice, name="slice", params=_slice, work=_slice_work, accepts=same_dtype),
-    Kernel(op=Transpose, name="transpose", params=_transpose, work=_transpose_work, accepts=same_dtype, takes_row=True),
+PAD = Contract("pad", (Pad,), _pad, accepts=same_dtype)
+CONCAT = Contract("concat", (Concat,), _concat, accepts=same_dtype)
+SLICE = Contract("slice", (Slice,), _slice, accepts=same_dtype)
+TRANSPOSE = Contract("transpose", (Transpose,), _transpose, accepts=same_dtype, takes_row=True)
+
+VARIANTS = (
+    portable(PAD, _pad_work),
+    portable(CONCAT, _concat_work),
+    portable(SLICE, _slice_work),
+    portable(TRANSPOSE, _transpose_work),
 )

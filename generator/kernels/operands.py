@@ -28,17 +28,16 @@ def same_dtype(node: Node) -> bool:
     return are(node.output.type.dtype, *node.row_inputs)
 
 
-def element_by_element(node: Node) -> tuple[int, ...]:
-    """`in_places` of a kernel that writes element i of a row after it has read elements i, in order of i.
+def element_by_element(node: Node) -> int | None:
+    """`in_place` of a kernel that writes element i of a row after it has read elements i, in order of i.
 
-    True of the operands that are not broadcast and no constant, and whose elements are not smaller than the output's.
+    The first operand that is neither broadcast nor constant and whose elements are not smaller than the output's.
     """
     output = node.output.type
-    return tuple(
-        place
-        for place, t in enumerate(node.row_inputs)
-        if t.data is None and t.type.nhwc == output.nhwc and t.type.dtype.bytes >= output.dtype.bytes
-    )
+    for place, t in enumerate(node.row_inputs):
+        if t.data is None and t.type.nhwc == output.nhwc and t.type.dtype.bytes >= output.dtype.bytes:
+            return place
+    return None
 
 
 def element_bytes(node: Node) -> int:

@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 from shoehorn_mcu.ir import DType, Node, Tensor
-from shoehorn_mcu.kernels.base import Kernel, Value
+from shoehorn_mcu.kernels.base import Contract, Value, portable
 from shoehorn_mcu.kernels.conv import window_work
 from shoehorn_mcu.kernels.operands import are, data, element_by_element
 from shoehorn_mcu.kernels.work import Work
@@ -28,7 +28,7 @@ def _adds_up(node: Node) -> bool:
 
 def _partial(node: Node) -> dict[str, Value]:
     op = cast(FirstPartial | NextPartial, node.op)
-    x, (weights, before) = node.inputs[0], _operands(node)
+    x, (weights, _) = node.inputs[0], _operands(node)
     out_channels, kernel_height, kernel_width, in_channels = weights.type.shape
     return {
         "in_width": x.type.nhwc[2],
@@ -41,17 +41,21 @@ def _partial(node: Node) -> dict[str, Value]:
         "dilation": op.dilation[1],
         "pad_left": op.padding.left,
         "x_zero": x.type.quantised.zero_point,
-        "weights": data(weights),
-        "start": None if isinstance(op, NextPartial) else data(before),
     }
+
+
+def _constants(node: Node) -> dict[str, Value]:
+    weights, before = _operands(node)
+    return {"weights": data(weights), "start": None if isinstance(node.op, NextPartial) else data(before)}
 
 
 def _partial_work(node: Node) -> Work:
     return window_work(cast(FirstPartial | NextPartial, node.op), node)
 
 
-def _in_sums(node: Node) -> tuple[int, ...]:
-    return (1,)
+def _in_sums(node: Node) -> int | None:
+    """The sums so far, which the next sums may replace."""
+    return 1 if isinstance(node.op, NextPartial) else None
 
 
 def _rescales(node: Node) -> bool:
@@ -69,9 +73,11 @@ def _rescale(node: Node) -> dict[str, Value]:
         "y_zero": node.output.type.quantised.zero_point,
         "y_min": op.clamp.low,
         "y_max": op.clamp.high,
-        "multipliers": data(node.inputs[1]),
-        "shifts": data(node.inputs[2]),
     }
+
+
+def _scales(node: Node) -> dict[str, Value]:
+    return {"multipliers": data(node.inputs[1]), "shifts": data(node.inputs[2])}
 
 
 def _rescale_work(node: Node) -> Work:
@@ -80,17 +86,10 @@ def _rescale_work(node: Node) -> Work:
     return Work(pixels=node.output.type.nhwc[2], outputs=outputs, right_shifts=outputs * shifted)
 
 
-_SUMS = "partial_conv2d_s8_s32"
+SUMS = Contract("partial_conv2d_s8_s32", (FirstPartial, NextPartial), _partial, _constants, _adds_up)
+RESCALE = Contract("rescale_s32_s8", (Rescale,), _rescale, _scales, _rescales)
 
-KERNELS = (
-    Kernel(op=FirstPartial, name=_SUMS, params=_partial, work=_partial_work, accepts=_adds_up),
-    Kernel(op=NextPartial, name=_SUMS, params=_partial, work=_partial_work, accepts=_adds_up, in_places=_in_sums),
-    Kernel(
-        op=Rescale,
-        name="rescale_s32_s8",
-        params=_rescale,
-        work=_rescale_work,
-        accepts=_rescales,
-        in_places=element_by_element,
-    ),
+VARIANTS = (
+    portable(SUMS, _partial_work, _in_sums),
+    portable(RESCALE, _rescale_work, element_by_element),
 )

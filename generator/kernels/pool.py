@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels.base import Kernel, Value
+from shoehorn_mcu.kernels.base import Contract, Value, portable
 from shoehorn_mcu.kernels.operands import all_s8
 from shoehorn_mcu.kernels.work import BLOCK, Work, by_blocks, elements, inside
 from shoehorn_mcu.ops import AveragePool2d, MaxPool2d, Mean, Pool2d, Softmax
@@ -124,9 +124,14 @@ def _softmax_work(node: Node) -> Work:
     return Work(pixels=positions, outputs=positions * channels, exponentials=2 * near * positions * channels)
 
 
-KERNELS = (
-    Kernel(op=AveragePool2d, name="average_pool2d_s8", params=_pool2d, work=_average_pool2d_work, accepts=all_s8),
-    Kernel(op=MaxPool2d, name="max_pool2d_s8", params=_pool2d, work=_max_pool2d_work, accepts=all_s8),
-    Kernel(op=Mean, name="mean_s8", params=_mean, work=_mean_work, accepts=all_s8, takes_row=True),
-    Kernel(op=Softmax, name="softmax_s8", params=_softmax, work=_softmax_work, accepts=_softmaxes),
+AVERAGE_POOL = Contract("average_pool2d_s8", (AveragePool2d,), _pool2d, accepts=all_s8)
+MAX_POOL = Contract("max_pool2d_s8", (MaxPool2d,), _pool2d, accepts=all_s8)
+MEAN = Contract("mean_s8", (Mean,), _mean, accepts=all_s8, takes_row=True)
+SOFTMAX = Contract("softmax_s8", (Softmax,), _softmax, accepts=_softmaxes)
+
+VARIANTS = (
+    portable(AVERAGE_POOL, _average_pool2d_work),
+    portable(MAX_POOL, _max_pool2d_work),
+    portable(MEAN, _mean_work),
+    portable(SOFTMAX, _softmax_work),
 )

@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 from shoehorn_mcu.ir import Array, Node
-from shoehorn_mcu.kernels.base import Kernel, Value
+from shoehorn_mcu.kernels.base import Contract, Value, portable
 from shoehorn_mcu.kernels.operands import all_s8, element_bytes, same_dtype
 from shoehorn_mcu.kernels.work import Work, copied
 from shoehorn_mcu.ops import ResizeBilinear, ResizeNearest
@@ -56,14 +56,10 @@ def _bilinear_work(node: Node) -> Work:
     return Work(pixels=node.output.type.nhwc[2], outputs=node.output.type.row_elements)
 
 
-KERNELS = (
-    Kernel(op=ResizeNearest, name="resize_nearest", params=_nearest, work=_nearest_work, accepts=same_dtype),
-    Kernel(
-        op=ResizeBilinear,
-        name="resize_bilinear_s8",
-        params=_bilinear,
-        work=_bilinear_work,
-        accepts=all_s8,
-        takes_row=True,
-    ),
+NEAREST = Contract("resize_nearest", (ResizeNearest,), _nearest, accepts=same_dtype)
+BILINEAR = Contract("resize_bilinear_s8", (ResizeBilinear,), _bilinear, accepts=all_s8, takes_row=True)
+
+VARIANTS = (
+    portable(NEAREST, _nearest_work),
+    portable(BILINEAR, _bilinear_work),
 )

@@ -7,21 +7,10 @@ from typing import cast
 import numpy as np
 
 from shoehorn_mcu.ir import DType, Node
-from shoehorn_mcu.kernels.base import Kernel, Value
+from shoehorn_mcu.kernels.base import Contract, Value, portable
 from shoehorn_mcu.kernels.operands import are, element_by_element
 from shoehorn_mcu.kernels.work import Work, elements
-from shoehorn_mcu.ops import (
-    Dequantize,
-    HardSwish,
-    LeakyRelu,
-    Logistic,
-    Quantize,
-    Relu,
-    Relu6,
-    Requantize,
-    Tanh,
-    Unary,
-)
+from shoehorn_mcu.ops import Dequantize, Quantize, Unary
 from shoehorn_mcu.ops.unary import dtype_bounds
 
 _EIGHT_BITS = (DType.INT8, DType.UINT8)
@@ -74,21 +63,12 @@ def _work(node: Node) -> Work:
     return elements(1, node.output.type.row_elements)
 
 
-KERNELS = (
-    Kernel(op=Logistic, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8, in_places=element_by_element),
-    Kernel(op=Tanh, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8, in_places=element_by_element),
-    Kernel(op=HardSwish, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8, in_places=element_by_element),
-    Kernel(op=Relu, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8, in_places=element_by_element),
-    Kernel(op=Relu6, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8, in_places=element_by_element),
-    Kernel(op=LeakyRelu, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8, in_places=element_by_element),
-    Kernel(op=Requantize, name="lut_8", params=_lut_8, work=_work, accepts=_maps_8, in_places=element_by_element),
-    Kernel(
-        op=Quantize,
-        name="quantize_f32_8",
-        params=_quantize,
-        work=_work,
-        accepts=_quantizes,
-        in_places=element_by_element,
-    ),
-    Kernel(op=Dequantize, name="dequantize_8_f32", params=_dequantize, work=_work, accepts=_dequantizes),
+LUT = Contract("lut_8", (Unary,), _lut_8, accepts=_maps_8)
+QUANTIZE = Contract("quantize_f32_8", (Quantize,), _quantize, accepts=_quantizes)
+DEQUANTIZE = Contract("dequantize_8_f32", (Dequantize,), _dequantize, accepts=_dequantizes)
+
+VARIANTS = (
+    portable(LUT, _work, element_by_element),
+    portable(QUANTIZE, _work, element_by_element),
+    portable(DEQUANTIZE, _work),
 )

@@ -1,68 +1,59 @@
-"""What a kernel does to compute a row, counted: the features that the cost model weighs."""
+"""How often a kernel does something to compute a row: the features of the portable variants.
+
+The cost model knows no feature by name, so a variant may count other things. These are used by the bodies `*_c.inc`.
+Elements of inner loops are counted by how compilers unroll: `by32` are those of the first multiple of 32 of a loop,
+`by8` those of the multiples of 8 that are left, `by4` and `by1` the remainder; a loop of so many elements or more is
+one of `loops32`, `loops8` and `loops4`, and one that is no multiple of 4 is `ragged`. Loops for LANES outputs at a time
+have `by16` in place of `by32` and `by8`. Where fewer outputs are left, these are a rest: `rests` of them, `loops8`
+loops, `by32` products for one output and `by8` for two or three together.
+
+| feature | counts |
+|---|---|
+| `pixels` | columns of the output, or pieces that are moved |
+| `blocks` | groups of channels, or blocks of BLOCK channels |
+| `kernel_rows` | rows of a window that an output, or a block, looks at |
+| `loops` | inner loops begun |
+| `outputs` | elements of the output |
+| `right_shifts` | roundings whose scale shifts to the right |
+| `padded`, `padded_elements` | inner loops begun over padding, and their elements |
+| `divided` | elements whose place is found by a division |
+| `copies`, `word_bytes`, `loose_bytes` | calls of memcpy and memset; bytes copied by words and one by one |
+| `exponentials` | exponentials of a softmax |
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 BLOCK = 16
-"""Channels that the average pool computes together (`BLOCK` in its source)."""
+"""Channels that average_pool2d_s8_c.inc computes together, `BLOCK` there."""
 
 LANES = 4
-"""Outputs that the kernels of linear ops compute together (`SH_LANES`)."""
+"""Outputs that the portable kernels of linear ops compute together, `SH_LANES` of sh_dot.h."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Work:
-    """How often a kernel does what, in one output row; the mean over all rows where they differ (at the edges).
+class Work(Mapping[str, float]):
+    """Counts by feature in one output row, the mean over all rows where they differ; a count of 0 is left out."""
 
-    Which of them a kernel has, and what one of them costs, is the kernel's own affair; a field that stays 0 costs
-    nothing. Elements of inner loops are counted apart by how compilers unroll: `by32` are those of the first
-    multiple of 32 of a loop, `by8` those of the multiples of 8 that are left, `by4` and `by1` what remains then;
-    a loop of so many or more is one of `loops32`, `loops8` and `loops4`, and one that is no multiple of 4 is ragged.
-    Loops for LANES outputs at a time have `by16` in place of `by32` and `by8`. Where fewer outputs are left, these
-    are a rest: `rests` of them, `loops8` loops, `by32` products for one output and `by8` for two or three together.
-    """
+    def __init__(self, **counts: float) -> None:
+        self._counts = {name: float(count) for name, count in counts.items() if count}
 
-    calls: float = 1
-    pixels: float = 0  # columns of the output, or pieces that are moved
-    blocks: float = 0  # groups of channels, or blocks of BLOCK channels
-    rests: float = 0  # outputs that are fewer than LANES
-    kernel_rows: float = 0  # rows of a window that an output, or a block, looks at
-    loops: float = 0  # inner loops begun
-    loops32: float = 0
-    loops16: float = 0
-    loops8: float = 0
-    loops4: float = 0
-    ragged: float = 0
-    by32: float = 0
-    by16: float = 0
-    by8: float = 0
-    by4: float = 0
-    by1: float = 0
-    outputs: float = 0  # elements of the output
-    right_shifts: float = 0  # roundings whose scale shifts to the right
-    padded: float = 0  # inner loops begun over padding
-    padded_elements: float = 0
-    divided: float = 0  # elements whose place is found by a division
-    copies: float = 0  # calls of memcpy and memset
-    word_bytes: float = 0  # copied by words
-    loose_bytes: float = 0  # copied one by one
-    exponentials: float = 0
+    def __getitem__(self, name: str) -> float:
+        return self._counts[name]
 
-    def __add__(self, other: Work) -> Work:
-        """Both, in one call."""
-        sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
-        return replace(self, **{**sums, "calls": self.calls})
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._counts)
 
-    def counts(self) -> dict[str, float]:
-        """The features that are not 0, by name."""
-        named = {f.name: float(getattr(self, f.name)) for f in fields(self)}
-        return {name: count for name, count in named.items() if count}
+    def __len__(self) -> int:
+        return len(self._counts)
 
+    def __repr__(self) -> str:
+        return f"Work({self._counts})"
 
-FEATURES = tuple(f.name for f in fields(Work))
+    def __add__(self, other: Mapping[str, float]) -> Work:
+        return Work(**{name: self.get(name, 0.0) + other.get(name, 0.0) for name in (*self, *other)})
 
 
 def elements(times: float, length: int) -> Work:
@@ -112,7 +103,7 @@ def by_blocks(times: float, channels: int) -> Work:
 
 
 def copied(times: float, length: int, aligned: bool) -> Work:
-    """memcpy of `length` bytes, done `times` times; `aligned` where both ends lie at words."""
+    """memcpy of `length` bytes, done `times` times; `aligned` where both ends are word addresses."""
     words = length // 4 * 4 if aligned else 0
     return Work(copies=times, word_bytes=times * words, loose_bytes=times * (length - words))
 

@@ -30,7 +30,6 @@ from shoehorn_mcu.planner.partition.search import PartitionSearch
 from shoehorn_mcu.planner.recompute.search import least, recomputed, reordered
 from shoehorn_mcu.planner.remat.outcome import Effort
 from shoehorn_mcu.stage import stages
-from shoehorn_mcu.targets import Isa
 from tests.nets import Net
 from tests.shared import MODELS, ROAD
 
@@ -95,7 +94,7 @@ def _lowered(name: str, streamed: bool) -> Problem:
     """The model after all passes, for portable kernels."""
     source = SYNTHETIC[name]() if name in SYNTHETIC else importers.load(MODELS / f"{name}.tflite")
     graph, _ = passes.run(source, frozenset(), ())
-    return lower(graph, stages(graph, (Isa.C,)), None, streamed)
+    return lower(graph, stages(graph), None, streamed)
 
 
 def macs(problem: Problem, events: Sequence[Event]) -> int:

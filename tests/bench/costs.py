@@ -44,6 +44,7 @@ from shoehorn_mcu.planner import DoesNotFit, Goal, make_plan
 from shoehorn_mcu.predict import calls_of, rows_and_steps
 from shoehorn_mcu.report import report, timeless
 from shoehorn_mcu.stage import stages
+from shoehorn_mcu.targets import Machine
 from tests.bench import micro
 from tests.bench.fit import Row, fitted, fitted_calls
 from tests.bench.shapes import shapes
@@ -116,7 +117,7 @@ def _sources(board: targets.Board, models: Sequence[str]) -> Iterator[tuple[str,
 
 def measure(graph: Graph, board: targets.Board, goal: Goal, folder: Path) -> Found:
     """Plans, builds, times: what each op and the whole inference took, and what they are made of."""
-    chosen = stages(graph, board.cpu.isas, board.spec.cpu)
+    chosen = stages(graph, Machine.of(board.spec.cpu))
     plan = make_plan(lower(graph, chosen, board.arena_limit_bytes), goal)
     unit = Unit(library_name(graph.name), graph, chosen, plan)
     found = constants(unit)
@@ -132,7 +133,7 @@ def measure(graph: Graph, board: targets.Board, goal: Goal, folder: Path) -> Fou
     rows, steps = rows_and_steps(plan)
     ops = [
         {
-            "kernel": stage.kernel.function,
+            "kernel": stage.kernel.key,
             "rows": rows[stage.name],
             "calls": {**asdict(calls_of(stage, rings)), "steps": steps[stage.name] / max(1, rows[stage.name])},
             "measured": median,
@@ -163,8 +164,8 @@ def measured(board: targets.Board, models: Sequence[str], out: Path) -> list[Fou
 
 
 def _with_work(result: Found, graph: Graph, board: targets.Board) -> Found:
-    chosen = stages(graph, board.cpu.isas, board.spec.cpu)
-    ops = [{**op, "work": stage.work.counts()} for op, stage in zip(result["ops"], chosen, strict=True)]
+    chosen = stages(graph, Machine.of(board.spec.cpu))
+    ops = [{**op, "work": dict(stage.work)} for op, stage in zip(result["ops"], chosen, strict=True)]
     return {**result, "ops": ops}
 
 

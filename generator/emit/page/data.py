@@ -13,7 +13,7 @@ from shoehorn_mcu.memory_plan import DELIVERY, Cascade
 def as_data(unit: Unit, seen: Picture) -> Mapping[str, object]:
     """Flat are: three numbers per step, five per rectangle, two (rectangles) per row that overwrites another."""
     index = {stage.name: stage.index for stage in unit.stages} | {DELIVERY: len(unit.stages)}
-    ops = [[s.name, s.kernel.function, s.node.output.name] for s in unit.stages]
+    ops = [[s.name, s.kernel.name, s.node.output.name] for s in unit.stages]
     ops += [["input", "push_row", unit.streamed]] if unit.streamed else []
     return {
         "arena": unit.plan.arena_bytes,

@@ -1,0 +1,49 @@
+"""Which contracts there are, the variants of each, and the oracle of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels import conv, elementwise, layout, partial, pool, resize, unary
+from shoehorn_mcu.kernels.base import Contract, Oracle, Variant
+from shoehorn_mcu.targets import Isa
+
+CATALOGUE: tuple[Variant, ...] = (
+    *conv.VARIANTS,
+    *partial.VARIANTS,
+    *elementwise.VARIANTS,
+    *unary.VARIANTS,
+    *pool.VARIANTS,
+    *resize.VARIANTS,
+    *layout.VARIANTS,
+)
+"""Every variant. Where two are predicted to be equally fast, the first is chosen."""
+
+ORACLE: Mapping[str, Oracle] = {v.contract.name: Oracle(v.contract) for v in CATALOGUE}
+"""By contract: the plain C that defines what its variants compute."""
+
+PORTABLE: Mapping[str, Variant] = {v.contract.name: v for v in CATALOGUE if (v.isa, v.suffix) == (Isa.C, "c")}
+"""By contract: the variant that runs on any core and computes every node."""
+
+
+class KernelError(ShoehornError):
+    """No kernel runs an op on its element types, or not the one that was asked for."""
+
+
+def contract_of(node: Node) -> Contract:
+    """The contract whose formula is the node's; KernelError names the node and its types."""
+    for oracle in ORACLE.values():
+        if oracle.contract.covers(node):
+            return oracle.contract
+    takes = ", ".join(str(t.type) for t in node.inputs)
+    raise KernelError(
+        f"op '{node.op.name}' ({type(node.op).__name__}): no kernel takes {takes} to {node.output.type}; "
+        "kernels are for int8, with uint8 and float32 at the model's ends"
+    )
+
+
+def oracle(node: Node) -> Oracle:
+    """The oracle of the node's contract."""
+    return ORACLE[contract_of(node).name]

@@ -1,0 +1,149 @@
+"""Which kernel runs each op: the least predicted time, within what is left of the flash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels import cost
+from shoehorn_mcu.kernels.base import Instance, array_of
+from shoehorn_mcu.kernels.catalogue import CATALOGUE, PORTABLE, KernelError, contract_of
+from shoehorn_mcu.targets import Isa, Machine
+
+ANY = Machine(cost.DEFAULT_CPU, (Isa.C,))
+"""Where no machine is named: portable kernels."""
+
+
+def candidates(node: Node, isas: Sequence[Isa]) -> list[Instance]:
+    """Every instance that computes the node on these instruction sets, in the catalogue's order; at least one.
+
+    Raises KernelError where no contract covers the node.
+    """
+    contract = contract_of(node)
+    known = (v for v in CATALOGUE if v.contract is contract and v.isa in isas)
+    return [instance for variant in known for instance in variant.instances(node)]
+
+
+def row_instructions(kernel: Instance, node: Node, cpu: str) -> float:
+    """Predicted instructions of one output row.
+
+    A kernel that was not measured on the core is predicted to take as long as the portable one of its contract, so it
+    is not chosen for its speed before `python -m tests.bench.costs` has measured it.
+    """
+    if not cost.is_measured(kernel, cpu):
+        (kernel,) = PORTABLE[kernel.contract.name].instances(node)
+    return cost.instructions(kernel, kernel.work(node), cpu)
+
+
+def choose(node: Node, machine: Machine) -> Instance:
+    """The tuned instance, or else the fastest of those that were not given up for want of flash.
+
+    Raises KernelError where there is none, or the tuning names one that does not compute the node.
+    """
+    found, key = candidates(node, machine.isas), contract_of(node).key(node)
+    if key in machine.tuning:
+        return _tuned(node, machine.tuning[key], found)
+    kept = [k for k in found if (key, k.name) not in machine.without] or found
+    return min(kept, key=lambda kernel: row_instructions(kernel, node, machine.cpu))
+
+
+def _tuned(node: Node, name: str, found: Sequence[Instance]) -> Instance:
+    by_name = {kernel.name: kernel for kernel in found}
+    if name not in by_name:
+        raise KernelError(
+            f"op '{node.op.name}' ({type(node.op).__name__}): the tuning file wants {name}, which does not compute it "
+            f"on this core; these do: {', '.join(by_name)}"
+        )
+    return by_name[name]
+
+
+@dataclass(frozen=True, eq=False)
+class _Option:
+    """An instance for a node: its predicted time in one inference and the bytes of the constants that it reads."""
+
+    key: str
+    kernel: Instance
+    instructions: float
+    constant_bytes: int
+
+
+def _options(node: Node, machine: Machine) -> list[_Option]:
+    """What may be chosen for a node, fastest first."""
+    key = contract_of(node).key(node)
+    found = candidates(node, machine.isas) if key not in machine.tuning else [choose(node, machine)]
+    rows = node.output.type.rows
+    timed = ((rows * row_instructions(kernel, node, machine.cpu), kernel) for kernel in found)
+    made = (_Option(key, kernel, time, _constant_bytes(kernel, node)) for time, kernel in timed)
+    return sorted(made, key=lambda option: option.instructions)
+
+
+def _constant_bytes(kernel: Instance, node: Node) -> int:
+    arrays = (array_of(value) for value in kernel.params(node).values())
+    return sum(data.nbytes for data in arrays if data is not None)
+
+
+def flash_bytes(chosen: Sequence[_Option], cpu: str) -> int:
+    """Constants of every op, and the code of each instance once."""
+    code = {option.kernel.name: cost.code_bytes(option.kernel, cpu) for option in chosen}
+    return sum(option.constant_bytes for option in chosen) + sum(code.values())
+
+
+def within_flash(nodes: Sequence[Node], machine: Machine) -> Machine:
+    """The machine, without the kernels that are given up so that all chosen ones fit into `flash_left`.
+
+    Starts from the fastest for every node. While these do not fit, the change that saves flash at the least loss of
+    time per byte is made: one node's instance replaced by another one, or an instance given up by all nodes. Where
+    nothing saves any more, the result exceeds the limit: whether the rest fits is not decided here.
+    """
+    if machine.flash_left is None:
+        return machine
+    by_node = [_options(node, machine) for node in nodes]
+    chosen = [options[0] for options in by_node]
+    while flash_bytes(chosen, machine.cpu) > machine.flash_left:
+        better = _least_loss(chosen, by_node, machine.cpu)
+        if better is None:
+            break
+        chosen = better
+    given_up = {
+        (option.key, option.kernel.name)
+        for option, options in zip(chosen, by_node, strict=True)
+        for option in options[: options.index(option)]
+    }
+    return replace(machine, without=frozenset(given_up))
+
+
+def _changes(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]]) -> Iterator[list[_Option]]:
+    """Every choice that differs in one op's key, or in all uses of one instance."""
+    for key in dict.fromkeys(option.key for option in chosen):
+        places = [i for i, option in enumerate(chosen) if option.key == key]
+        for name in dict.fromkeys(option.kernel.name for option in by_node[places[0]]):
+            yield _with(chosen, by_node, dict.fromkeys(places, name))
+    for name in dict.fromkeys(option.kernel.name for option in chosen):
+        others = {
+            i: next((o.kernel.name for o in by_node[i] if o.kernel.name != name), name)
+            for i, option in enumerate(chosen)
+            if option.kernel.name == name
+        }
+        yield _with(chosen, by_node, others)
+
+
+def _with(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]], names: dict[int, str]) -> list[_Option]:
+    """The choice with other instances at some places; where one does not compute a node, that place stays."""
+    changed = list(chosen)
+    for i, name in names.items():
+        changed[i] = next((o for o in by_node[i] if o.kernel.name == name), chosen[i])
+    return changed
+
+
+def _least_loss(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]], cpu: str) -> list[_Option] | None:
+    """The change that costs the least time per byte saved; None where none saves."""
+    bytes_now, time_now = flash_bytes(chosen, cpu), sum(option.instructions for option in chosen)
+    best, least = None, float("inf")
+    for changed in _changes(chosen, by_node):
+        saved = bytes_now - flash_bytes(changed, cpu)
+        if saved > 0:
+            lost = (sum(option.instructions for option in changed) - time_now) / saved
+            if lost < least:
+                best, least = changed, lost
+    return best
