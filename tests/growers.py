@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 from growth import Growth
-from samples import SOFTMAX_QUANT, bias, clamp, float32, int8, linear_output, quant, weights, window
+from samples import SOFTMAX_QUANT, TABLES, bias, clamp, covering, float32, int8, linear_output, quant, weights, window
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.ir import DType, GraphError, Op, Quant, TensorType
@@ -154,6 +154,14 @@ def _unary(kind: type[Op], **attributes: float) -> Grower:
     return grow
 
 
+def _table(g: Growth, x: str) -> str:
+    """Any op of samples.TABLES, on a requantised input within its range."""
+    kind = list(TABLES)[g.pick(*range(len(TABLES)))]
+    domain, values = TABLES[kind]
+    x = g.add(ops.Requantize, g.as_int8(x), fit=covering(*domain))
+    return g.add(kind, x, to=int8((), covering(*values)))
+
+
 def _requantize(g: Growth, x: str) -> str:
     """int8 to int8, or there and back by uint8."""
     x = g.as_int8(x)
@@ -273,6 +281,7 @@ GROWERS: dict[type[Op], Grower] = {
     ops.Prelu: _prelu,
     **{kind: _unary(kind) for kind in (ops.Logistic, ops.Tanh, ops.HardSwish, ops.Relu, ops.Relu6)},
     ops.LeakyRelu: _unary(ops.LeakyRelu, alpha=float32(0.3)),
+    **dict.fromkeys(TABLES, _table),
     ops.Requantize: _requantize,
     ops.Quantize: _float,
     ops.Dequantize: _float,

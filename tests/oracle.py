@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -80,7 +82,7 @@ class _Writer:
         names = list(self._graph.tensors)
         for node in self._graph.nodes():
             indices = [names.index(t.name) for t in node.inputs]
-            code, inputs, options = _SAYINGS[type(node.op)](self, node, indices)
+            code, inputs, options = _SAYINGS.get(type(node.op), _by_name)(self, node, indices)
             self._operator(code, inputs, names.index(node.output.name), options)
         self._subgraph.inputs = [names.index(n) for n in self._graph.inputs]
         self._subgraph.outputs = [names.index(n) for n in self._graph.outputs]
@@ -260,6 +262,14 @@ def _slice(w: _Writer, node: Node, inputs: Inputs) -> tuple[str, Inputs, Options
     mask = sum(1 << d for d, end in enumerate(ends) if end < 0)
     vectors = [w.numbers(*op.begin), w.numbers(*ends), w.numbers(*op.step)]
     return "STRIDED_SLICE", [*inputs, *vectors], ("StridedSliceOptions", {"endMask": mask})
+
+
+def _by_name(w: _Writer, node: Node, inputs: Inputs) -> tuple[str, Inputs, Options]:
+    """An op whose TFLite name, options table and fields are its own name and attributes (`Gelu.approximate`)."""
+    name, common = type(node.op).__name__, {field.name for field in dataclasses.fields(Op)}
+    code = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).upper()
+    values = {f.name: getattr(node.op, f.name) for f in dataclasses.fields(node.op) if f.name not in common}
+    return code, inputs, (f"{name}Options", values) if values else None
 
 
 _RESIZE: dict[str, Callable[[Any], Any]] = {

@@ -22,7 +22,8 @@ from shoehorn_mcu.passes.drop_dead import drop_dead
 MOST_OPS = 14
 
 # The layers of convolutional nets stand there as often as they do in nets, everything else once.
-_MIX = (*GROWERS.values(), *(GROWERS[kind] for kind in (ops.Conv2d, ops.DepthwiseConv2d, ops.Conv2d, ops.Add)))
+_LAYERS = (ops.Conv2d, ops.DepthwiseConv2d, ops.Conv2d, ops.Add)
+_MIX = (*dict.fromkeys(GROWERS.values()), *(GROWERS[kind] for kind in _LAYERS))
 
 
 def random_graph(seed: int) -> Graph:

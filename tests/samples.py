@@ -277,6 +277,34 @@ def _unary(op_class: type[Op], rng: Rng) -> Graph:
     return graph_of(op_class, [int8(shape, x)], int8((), y), **attributes)
 
 
+# Tables of a real function: the range of x, and of y, that samples cover.
+TABLES: dict[type[Op], tuple[tuple[float, float], tuple[float, float]]] = {
+    ops.Abs: ((-4, 4), (0, 4)),
+    ops.Neg: ((-4, 3), (-3, 4)),
+    ops.Square: ((-3, 3), (0, 9)),
+    ops.Sqrt: ((0, 9), (0, 3)),
+    ops.Rsqrt: ((0, 9), (0, 3)),
+    ops.Log: ((0, 9), (-3, 3)),
+    ops.Sin: ((-4, 4), (-1, 1)),
+    ops.Exp: ((-4, 2), (0, 8)),
+    ops.Elu: ((-4, 4), (-1, 4)),
+    ops.Gelu: ((-4, 4), (-0.2, 4)),
+}
+
+
+def covering(low: float, high: float) -> Quant:
+    """The int8 quantisation that just holds these values."""
+    scale = float32((high - low) / 255)
+    return Quant((scale,), (min(max(round(-128 - low / scale), -128), 127),))
+
+
+def _table(op_class: type[Op], rng: Rng) -> Graph:
+    (low, high), (least, most) = TABLES[op_class]
+    size, more = rng.uniform(0.5, 1.5), rng.uniform(0.5, 1.5)
+    x, y = covering(low * size, high * size), covering(least * more, most * more)
+    return graph_of(op_class, [int8((*dims(rng, pick(rng, 1, 2)), 256), x)], int8((), y))
+
+
 def _requantize(rng: Rng) -> Graph:
     source, target = (
         (DType.INT8, DType.INT8),
@@ -400,6 +428,7 @@ _MAKERS: dict[type[Op], Callable[[Rng], Graph]] = {
     **{c: _of(_binary, c) for c in (ops.Add, ops.Sub, ops.Mul, ops.Maximum, ops.Minimum)},
     ops.Prelu: _prelu,
     **{c: _of(_unary, c) for c in (ops.Logistic, ops.Tanh, ops.HardSwish, ops.Relu, ops.Relu6, ops.LeakyRelu)},
+    **{c: _of(_table, c) for c in TABLES},
     ops.Requantize: _requantize,
     ops.Quantize: _quantize,
     ops.Dequantize: _dequantize,

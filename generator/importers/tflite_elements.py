@@ -9,6 +9,7 @@ from shoehorn_mcu.importers.tflite_linear import image, padding
 from shoehorn_mcu.importers.tflite_options import (
     ActivationOptions,
     FactorOptions,
+    GeluOptions,
     ReduceOptions,
     ResizeOptions,
     WindowOptions,
@@ -27,6 +28,7 @@ from shoehorn_mcu.ir import DType, Quant
 from shoehorn_mcu.ops import (
     Binary,
     Dequantize,
+    Gelu,
     LeakyRelu,
     Maximum,
     Mean,
@@ -101,6 +103,12 @@ def leaky_relu(site: Site) -> Part:
     if alpha < 0:
         raise Unsupported(f"alpha is {alpha}, below 0")
     return Part((LeakyRelu(name=site.name, inputs=(x.name,), output=site.output.name, alpha=alpha),))
+
+
+def gelu(site: Site) -> Part:
+    """GELU, exact or by tanh."""
+    x, approximate = site.input(0, "input"), site.want(GeluOptions).approximate
+    return Part((Gelu(name=site.name, inputs=(x.name,), output=site.output.name, approximate=approximate),))
 
 
 def prelu(site: Site) -> Part:

@@ -75,6 +75,13 @@ class FactorOptions(Options):
 
 
 @dataclass(frozen=True)
+class GeluOptions(Options):
+    """GELU."""
+
+    approximate: bool = False
+
+
+@dataclass(frozen=True)
 class ReduceOptions(Options):
     """MEAN."""
 
@@ -194,6 +201,7 @@ READERS: dict[str, tuple[str, Options, Callable[[Any], Options]]] = {
     ),
     "SOFTMAX": ("SoftmaxOptions", FactorOptions(), lambda t: FactorOptions(_finite(t.Beta()))),
     "LEAKY_RELU": ("LeakyReluOptions", FactorOptions(), lambda t: FactorOptions(_finite(t.Alpha()))),
+    "GELU": ("GeluOptions", GeluOptions(), lambda t: GeluOptions(bool(t.Approximate()))),
     "MEAN": ("ReducerOptions", ReduceOptions(), lambda t: ReduceOptions(bool(t.KeepDims()))),
     "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", ResizeOptions(), _resize),
     "RESIZE_BILINEAR": ("ResizeBilinearOptions", ResizeOptions(), _resize),

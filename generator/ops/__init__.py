@@ -5,7 +5,7 @@ module alone.
 """
 
 from shoehorn_mcu.ir import Op
-from shoehorn_mcu.ops import conv, elementwise, layout, partial, pool, resize, unary
+from shoehorn_mcu.ops import conv, elementwise, layout, partial, pool, resize, tables, unary
 from shoehorn_mcu.ops.clamp import Clamp, Clamped
 from shoehorn_mcu.ops.conv import *  # noqa: F403
 from shoehorn_mcu.ops.elementwise import *  # noqa: F403
@@ -14,6 +14,7 @@ from shoehorn_mcu.ops.linear import LinearOp
 from shoehorn_mcu.ops.partial import *  # noqa: F403
 from shoehorn_mcu.ops.pool import *  # noqa: F403
 from shoehorn_mcu.ops.resize import *  # noqa: F403
+from shoehorn_mcu.ops.tables import *  # noqa: F403
 from shoehorn_mcu.ops.unary import *  # noqa: F403
 
 # What model files say.
@@ -21,6 +22,7 @@ MODEL_OPS: tuple[type[Op], ...] = (
     *conv.OPS,
     *elementwise.OPS,
     *unary.OPS,
+    *tables.OPS,
     *pool.OPS,
     *resize.OPS,
     *layout.OPS,
@@ -33,4 +35,4 @@ OPS: tuple[type[Op], ...] = (*MODEL_OPS, *MADE_OPS)
 
 __all__ = ["MADE_OPS", "MODEL_OPS", "OPS", "Clamp", "Clamped", "LinearOp"]
 __all__ += conv.__all__ + elementwise.__all__ + unary.__all__ + pool.__all__ + resize.__all__ + layout.__all__
-__all__ += partial.__all__
+__all__ += tables.__all__ + partial.__all__

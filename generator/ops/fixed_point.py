@@ -125,6 +125,11 @@ def tanh(x: ArrayLike, integer_bits: int) -> Ints:
     return np.where(value == 0, 0, np.where(value < 0, -magnitude, magnitude))
 
 
+def saturate32(x: ArrayLike) -> Ints:
+    """The nearest int32 values."""
+    return np.clip(np.asarray(x, np.int64), -(1 << 31), _ONE)
+
+
 def saturate16(x: ArrayLike) -> Ints:
     """The nearest int16 values."""
     return np.clip(np.asarray(x, np.int64), -(1 << 15), (1 << 15) - 1)

@@ -217,7 +217,7 @@ class Relu6(Unary):
 
     def _map(self, stored: Ints, sig: Signature) -> Ints:
         quant = sig.inputs[0].quantised
-        six = int(_round_away(np.float32(6.0) / np.float32(quant.scale))) + quant.zero_point
+        six = int(round_away(np.float32(6.0) / np.float32(quant.scale))) + quant.zero_point
         return np.clip(stored, quant.zero_point, min(six, 127))
 
 
@@ -279,7 +279,7 @@ class Quantize(_Elementwise):
         quant, (low, high) = sig.output.quantised, dtype_bounds(sig.output.dtype)
         with np.errstate(over="ignore"):
             quotient = x.astype(np.float32) / np.float32(quant.scale)
-        moved = np.nan_to_num(_round_away(quotient), nan=-np.inf) + quant.zero_point
+        moved = np.nan_to_num(round_away(quotient), nan=-np.inf) + quant.zero_point
         return np.clip(moved, low, high).astype(sig.output.dtype.numpy)
 
 
@@ -301,7 +301,7 @@ class Dequantize(_Elementwise):
         return centred * np.float32(quant.scale)
 
 
-def _round_away(x: Array | np.float32) -> Floats:
+def round_away(x: Array | np.float32) -> Floats:
     """Nearest integer, halves away from zero; in double precision, where adding the half is exact."""
     wide = np.asarray(x, np.float64)
     return np.trunc(wide + np.copysign(0.5, wide))
