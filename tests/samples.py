@@ -292,6 +292,22 @@ TABLES: dict[type[Op], tuple[tuple[float, float], tuple[float, float]]] = {
 }
 
 
+def _gelu(x: float) -> float:
+    return 0.5 * x * math.erfc(-x * math.sqrt(0.5))
+
+
+# Ops that tflite_micro does not run for int8, as real functions: their tables are TFLite's LUTPopulate of these.
+FUNCTIONS: dict[type[Op], Callable[[float], float]] = {
+    ops.Neg: lambda x: -x,
+    ops.Square: lambda x: x * x,
+    ops.Sqrt: math.sqrt,
+    ops.Log: math.log,
+    ops.Sin: math.sin,
+    ops.Exp: math.exp,
+    ops.Gelu: _gelu,
+}
+
+
 def covering(low: float, high: float) -> Quant:
     """The int8 quantisation that just holds these values."""
     scale = float32((high - low) / 255)

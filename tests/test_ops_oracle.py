@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable
 
 import numpy as np
 import oracle
@@ -34,23 +33,7 @@ def assert_same_bytes(graph: Graph, inputs: dict[str, Array], hint: object = "")
     assert ours.tobytes() == theirs.tobytes(), f"{hint}: {np.count_nonzero(ours != theirs)} of {ours.size} differ"
 
 
-def _gelu(x: float) -> float:
-    return 0.5 * x * math.erfc(-x * math.sqrt(0.5))
-
-
-# Ops that tflite_micro does not run for int8, as real functions: their tables are TFLite's LUTPopulate of these.
-FUNCTIONS: dict[type[Op], Callable[[float], float]] = {
-    ops.Neg: lambda x: -x,
-    ops.Square: lambda x: x * x,
-    ops.Sqrt: math.sqrt,
-    ops.Log: math.log,
-    ops.Sin: math.sin,
-    ops.Exp: math.exp,
-    ops.Gelu: _gelu,
-}
-
-
-@pytest.mark.parametrize("op_class", FUNCTIONS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("op_class", samples.FUNCTIONS, ids=lambda c: c.__name__)
 def test_a_table_that_tflite_micro_does_not_run_is_that_of_tflites_reference(op_class: type[Op]) -> None:
     for case in range(20):
         graph = samples.sample(op_class, seeded(op_class.__name__, case))
@@ -61,7 +44,7 @@ def test_a_table_that_tflite_micro_does_not_run_is_that_of_tflites_reference(op_
         for stored in range(-128, 128):
             real = float(np.float32(x.scale) * np.float32(stored - x.zero_point))
             try:
-                steps = FUNCTIONS[op_class](real) / y.scale
+                steps = samples.FUNCTIONS[op_class](real) / y.scale
             except ValueError:  # outside the function's domain
                 steps = -math.inf
             near = steps + y.zero_point
@@ -69,14 +52,14 @@ def test_a_table_that_tflite_micro_does_not_run_is_that_of_tflites_reference(op_
             assert abs(table[stored + 128] - min(max(near, -128), 127)) <= 0.5 + 1e-4, (case, stored)
 
 
-@pytest.mark.parametrize("op_class", FUNCTIONS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("op_class", samples.FUNCTIONS, ids=lambda c: c.__name__)
 def test_tflite_micro_still_does_not_run_it_for_int8(op_class: type[Op]) -> None:
     graph = samples.sample(op_class, seeded(op_class.__name__))
     with pytest.raises(RuntimeError):
         oracle.run_graph(graph, samples.random_inputs(graph, seeded("x")))
 
 
-@pytest.mark.parametrize("op_class", [c for c in ops.MODEL_OPS if c not in FUNCTIONS], ids=lambda c: c.__name__)
+@pytest.mark.parametrize("op_class", [c for c in ops.MODEL_OPS if c not in samples.FUNCTIONS], ids=lambda c: c.__name__)
 def test_a_random_graph_gives_the_bytes_of_tflite_micro(op_class: type[Op]) -> None:
     for case in range(CASES):
         rng = seeded(op_class.__name__, case)
