@@ -286,6 +286,7 @@ TABLES: dict[type[Op], tuple[tuple[float, float], tuple[float, float]]] = {
     ops.Rsqrt: ((0, 9), (0, 3)),
     ops.Log: ((0, 9), (-3, 3)),
     ops.Sin: ((-4, 4), (-1, 1)),
+    ops.Cos: ((-4, 4), (-1, 1)),
     ops.Exp: ((-4, 2), (0, 8)),
     ops.Elu: ((-4, 4), (-1, 4)),
     ops.Gelu: ((-4, 4), (-0.2, 4)),
@@ -303,6 +304,7 @@ FUNCTIONS: dict[type[Op], Callable[[float], float]] = {
     ops.Sqrt: math.sqrt,
     ops.Log: math.log,
     ops.Sin: math.sin,
+    ops.Cos: math.cos,
     ops.Exp: math.exp,
     ops.Gelu: _gelu,
 }

@@ -17,7 +17,7 @@ from shoehorn_mcu.ops.arithmetic import rescaled
 from shoehorn_mcu.ops.fixed_point import Scale, high_mul, quantize_multiplier, rescale, saturate32
 from shoehorn_mcu.ops.unary import Rescaled, Unary, round_away
 
-__all__ = ["Abs", "Elu", "Exp", "FloatTable", "Gelu", "Log", "Neg", "Rsqrt", "Sin", "Sqrt", "Square"]
+__all__ = ["Abs", "Cos", "Elu", "Exp", "FloatTable", "Gelu", "Log", "Neg", "Rsqrt", "Sin", "Sqrt", "Square"]
 
 Singles = NDArray[np.float32]
 
@@ -144,6 +144,13 @@ class Sin(FloatTable):
         return _single(np.sin(x.astype(np.float64)))
 
 
+class Cos(FloatTable):
+    """cos(x), x in radians."""
+
+    def real(self, x: Singles) -> Singles:
+        return _single(np.cos(x.astype(np.float64)))
+
+
 class Exp(FloatTable):
     """e to the power of x."""
 
@@ -173,4 +180,4 @@ class Gelu(FloatTable):
         return half * np.array([math.erfc(v) for v in scaled.tolist()], np.float32)
 
 
-OPS: tuple[type[Op], ...] = (Abs, Neg, Square, Sqrt, Rsqrt, Log, Sin, Exp, Elu, Gelu)
+OPS: tuple[type[Op], ...] = (Abs, Neg, Square, Sqrt, Rsqrt, Log, Sin, Cos, Exp, Elu, Gelu)
