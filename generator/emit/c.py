@@ -107,6 +107,11 @@ def call(name: str, arguments: Iterable[str]) -> str:
     return f"{name}({', '.join(arguments)})"
 
 
+def offset(pointer: str, count: int) -> str:
+    """The pointer `count` elements on."""
+    return f"{pointer} + {count}" if count else pointer
+
+
 def pointers(name: str, values: Sequence[str]) -> list[str]:
     """A local array of row pointers, one line each."""
     return [f"const int8_t *const {name}[] = {{", *(f"    {value}," for value in values), "};"]

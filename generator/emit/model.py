@@ -18,7 +18,7 @@ def _ends(unit: Unit) -> list[str]:
     lines: list[str] = []
     for suffix, tensor in unit.ends():
         if tensor != unit.streamed or suffix != "input":
-            body = [f"void *first = arena + {unit.placements[tensor].address};", "return first;"]
+            body = [f"void *first = {c.offset('arena', unit.placements[tensor].address)};", "return first;"]
             lines += [c.function(accessor(unit, suffix, tensor), body), ""]
     return lines
 
@@ -103,10 +103,10 @@ def _contiguous(name: str, placement: Placement, arena: str) -> list[str]:
         "rows": str(placement.rows),
         "row_bytes": str(placement.row_bytes),
     }
-    end = f"{placement.address} + {placement.rows} * {placement.row_bytes}"
+    end = placement.address + placement.rows * placement.row_bytes
     return [
         c.struct("sh_tensor", name, members),
-        f'_Static_assert({placement.address} % 4 == 0 && {end} <= {arena}, "{name} leaves the arena");',
+        f'_Static_assert({end} <= {arena}, "{name} leaves the arena");',
     ]
 
 
@@ -123,7 +123,7 @@ def _scattered(name: str, placement: Placement, tables: dict[tuple[int, ...], st
     return [
         *([] if known else [c.array(f"{name}_slots", np.array(slots, f"uint{width}"), "static const")]),
         c.struct("sh_tensor", name, members),
-        f'_Static_assert({max(placement.slots)} + {placement.row_bytes} <= {arena}, "{name} leaves the arena");',
+        f'_Static_assert({max(placement.slots) + placement.row_bytes} <= {arena}, "{name} leaves the arena");',
     ]
 
 

@@ -117,7 +117,7 @@ def function(unit: Unit, stage: Stage, found: Constants) -> str:
     arguments += ["y"] if kernel.contract.takes_row else []
     if kernel.contract.takes_scratch:
         places = {s.op: s.address for s in unit.plan.scratch}
-        arguments.append(f"arena + {places[stage.name]}" if stage.name in places else "NULL")
+        arguments.append(c.offset("arena", places[stage.name]) if stage.name in places else "NULL")
     loop = c.block(
         "for (int32_t y = y0; y < y1; y++)", [*rows.declare(), c.call(kernel.symbol(unit.name), arguments) + ";"]
     )

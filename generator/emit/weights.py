@@ -81,7 +81,9 @@ def weights_c(unit: Unit, found: Constants) -> str:
     for name, data in found.arrays.items():
         stage = unit.stages[first[name]]
         remark = c.comment(f"op {stage.index} {type(stage.node.op).__name__} {c.quoted(stage.name)}")
-        parts.append(f"{remark}\n{c.array(name, data, f'_Alignas({found.alignments[name]}) const')}")
+        alignment = found.alignments[name]
+        qualifiers = f"_Alignas({alignment}) const" if alignment > data.itemsize else "const"
+        parts.append(f"{remark}\n{c.array(name, data, qualifiers)}")
     if not found.arrays:
         parts.append("typedef int32_t sh_no_constants; // a C file must not be empty")
     return "\n\n".join(parts) + "\n"

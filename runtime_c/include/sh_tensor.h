@@ -16,7 +16,7 @@ typedef struct {
     const uint32_t *slots32; // where the arena is too large for the other
 } sh_tensor;
 
-#define SH_SLOT_BYTES 4
+#define SH_SLOT_BYTES 4u
 
 // Row y. A constant tensor without a table compiles to arena + offset + y * row_bytes.
 static inline void *sh_tensor_row(uint8_t *arena, const sh_tensor *tensor, int32_t y)
