@@ -86,9 +86,9 @@ def _hertz(hz: int) -> str:
 @json_option
 def ops(as_json: bool) -> None:
     """Lists the ops that a model may use, by the names of its format."""
-    from shoehorn_mcu.importers import tflite
+    from shoehorn_mcu.importers import IMPORTERS
 
-    supported = {"tflite": sorted(tflite.CONVERTERS)}
+    supported = {suffix.removeprefix("."): list(importer.ops) for suffix, importer in IMPORTERS.items()}
     if as_json:
         emit_json({"importers": supported})
         return

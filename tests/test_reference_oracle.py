@@ -11,7 +11,8 @@ from shared import MODELS, ROAD, needs_shared
 from tflite_micro.python.tflite_micro import runtime
 
 from shoehorn_mcu.importers import load
-from shoehorn_mcu.importers.tflite import tensor_names
+from shoehorn_mcu.importers.tflite_file import read
+from shoehorn_mcu.importers.tflite_tensors import unique_names
 from shoehorn_mcu.ir import Array, Graph
 from shoehorn_mcu.paths import MODELS as SHIPPED
 
@@ -24,7 +25,8 @@ class Oracle:
 
     def __init__(self, model: bytes, graph: Graph) -> None:
         written = {op.output for op in graph.ops}
-        self._numbers = {name: i for i, name in enumerate(tensor_names(model)) if name in written}
+        names = unique_names(t.name for t in read(model).tensors)
+        self._numbers = {name: i for i, name in enumerate(names) if name in written}
         self._interpreter = runtime.Interpreter.from_bytes(
             model, arena_size=ARENA_BYTES, intrepreter_config=runtime.InterpreterConfig.kPreserveAllTensors
         )

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported, UnsupportedModel
-from shoehorn_mcu.importers.tflite import import_tflite
+from shoehorn_mcu.importers.tflite import CONVERTERS, load_tflite
 from shoehorn_mcu.ir import Graph
 
-__all__ = ["IMPORTERS", "ImportFault", "Unsupported", "UnsupportedModel", "load"]
+__all__ = ["IMPORTERS", "ImportFault", "Importer", "Unsupported", "UnsupportedModel", "load"]
 
-IMPORTERS: dict[str, Callable[[bytes, str], Graph]] = {".tflite": import_tflite}
-"""By file suffix: a function of the file's bytes and its name without suffix."""
+
+@dataclass(frozen=True)
+class Importer:
+    """One format: how a file (with other files that it names) is read, and the ops that it takes in the format's words.
+
+    `load` raises ImportFault without the file's name, or OSError where the file cannot be read.
+    """
+
+    load: Callable[[Path], Graph]
+    ops: Sequence[str]
+
+
+IMPORTERS: dict[str, Importer] = {".tflite": Importer(load_tflite, tuple(sorted(CONVERTERS)))}
+"""By file suffix."""
 
 # Formats that people try, by suffix; docs/first-model.md has the way from each to an int8 .tflite.
 OTHER_FORMATS = {
@@ -26,8 +39,6 @@ OTHER_FORMATS = {
 }
 GUIDE = "docs/first-model.md"
 
-FILE_LIMIT_BYTES = 1 << 31  # offsets in a flatbuffer are 32 bits; also what we are ready to hold
-
 
 def load(path: Path) -> Graph:
     """The verified graph of a model file, named after the file; ImportFault says what is wrong, in one line."""
@@ -37,13 +48,9 @@ def load(path: Path) -> Graph:
     if importer is None:
         raise ImportFault(f"{path.name}: {_other_format(path.suffix)}")
     try:
-        if path.stat().st_size >= FILE_LIMIT_BYTES:
-            raise ImportFault(f"{path.name}: larger than {FILE_LIMIT_BYTES} bytes")
-        data = path.read_bytes()
+        return importer.load(path)
     except OSError as error:
         raise ImportFault(f"{path}: cannot be read: {error.strerror}") from error
-    try:
-        return importer(data, path.stem)
     except ImportFault as fault:
         raise fault.within(path.name) from fault
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from shoehorn_mcu.importers import tflite_elements as elements
 from shoehorn_mcu.importers import tflite_layout as layout
@@ -13,7 +14,7 @@ from shoehorn_mcu.importers.tflite_diagnosis import diagnosis
 from shoehorn_mcu.importers.tflite_file import RawModel, RawOp, read
 from shoehorn_mcu.importers.tflite_site import Part, Site
 from shoehorn_mcu.importers.tflite_tensors import convert, quoted, unique_names
-from shoehorn_mcu.ir import DType, Graph, GraphError, Op, Tensor, verify
+from shoehorn_mcu.ir import DType, Graph, GraphError, Node, Op, OpFault, Tensor, verify
 from shoehorn_mcu.ops import (
     Abs,
     Add,
@@ -30,6 +31,7 @@ from shoehorn_mcu.ops import (
     Mul,
     Neg,
     Relu,
+    Relu6,
     ResizeBilinear,
     ResizeNearest,
     Rsqrt,
@@ -51,6 +53,7 @@ class Converter:
 
 
 MANY = 1 << 16
+FILE_LIMIT_BYTES = 1 << 31  # offsets in a flatbuffer are 32 bits; also what we are ready to hold
 BOUNDARY = (DType.INT8, DType.UINT8, DType.FLOAT32)  # element types of a model's inputs and outputs
 
 CONVERTERS: dict[str, Converter] = {
@@ -65,13 +68,14 @@ CONVERTERS: dict[str, Converter] = {
     "MINIMUM": Converter(elements.extremum(Minimum), (2, 2)),
     "AVERAGE_POOL_2D": Converter(elements.pool(AveragePool2d), (1, 1)),
     "MAX_POOL_2D": Converter(elements.pool(MaxPool2d), (1, 1)),
+    "REDUCE_MAX": Converter(layout.reduce_max, (2, 2)),
     "MEAN": Converter(elements.mean, (2, 2)),
     "SOFTMAX": Converter(elements.softmax, (1, 1)),
     "LOGISTIC": Converter(elements.unary(Logistic, elements.SOFTMAX_QUANT), (1, 1)),
     "TANH": Converter(elements.unary(Tanh, elements.TANH_QUANT), (1, 1)),
     "HARD_SWISH": Converter(elements.unary(HardSwish), (1, 1)),
     "RELU": Converter(elements.unary(Relu), (1, 1)),
-    "RELU6": Converter(elements.relu6, (1, 1)),
+    "RELU6": Converter(elements.unary(Relu6), (1, 1)),
     "ABS": Converter(elements.unary(Abs), (1, 1)),
     "NEG": Converter(elements.unary(Neg), (1, 1)),
     "SQUARE": Converter(elements.unary(Square), (1, 1)),
@@ -96,11 +100,20 @@ CONVERTERS: dict[str, Converter] = {
     "EXPAND_DIMS": Converter(layout.reshape, (2, 2)),
     "CONCATENATION": Converter(layout.concatenation, (1, MANY)),
     "SPLIT": Converter(layout.split, (2, 2), None),
+    "SPLIT_V": Converter(layout.split_v, (3, 3), None),
+    "TILE": Converter(layout.tile, (2, 2)),
     "STRIDED_SLICE": Converter(layout.strided_slice, (4, 4)),
     "SLICE": Converter(layout.slice_, (3, 3)),
     "TRANSPOSE": Converter(layout.transpose, (2, 2)),
 }
 """By the schema's name of the op."""
+
+
+def load_tflite(path: Path) -> Graph:
+    """The verified graph in a .tflite file, named after it; raises as `import_tflite`, and OSError."""
+    if path.stat().st_size >= FILE_LIMIT_BYTES:
+        raise ImportFault(f"larger than {FILE_LIMIT_BYTES} bytes")
+    return import_tflite(path.read_bytes(), path.stem)
 
 
 def import_tflite(data: bytes, name: str) -> Graph:
@@ -115,11 +128,6 @@ def import_tflite(data: bytes, name: str) -> Graph:
     except GraphError as error:
         raise ImportFault(f"{error}; convert it again") from error
     return graph
-
-
-def tensor_names(data: bytes) -> tuple[str, ...]:
-    """The graph's name of each TFLite tensor, by TFLite's number (`unique_names` says how they are made)."""
-    return unique_names(t.name for t in read(data).tensors)
 
 
 @dataclass
@@ -159,13 +167,14 @@ class _Import:
         code = f"{raw.code} {raw.custom!r}" if raw.custom else raw.code
         try:
             part = self._convert(index, raw)
+            self._lawful(part)
         except Unsupported as fault:
             self.refused.append(Refusal(f"op {index}", code, writes, str(fault)))
         except ImportFault as fault:
             raise fault.within(f"op {index} {code} writing {writes}") from fault
         else:
-            self.ops += part.ops
             self.tensors |= {t.name: t for t in part.tensors}
+            self.ops += part.ops
         self.written |= set(raw.outputs)
 
     def _convert(self, index: int, raw: RawOp) -> Part:
@@ -178,6 +187,15 @@ class _Import:
         inputs = tuple(None if i < 0 else self._operand(i) for i in raw.inputs)
         outputs = tuple(self._tensor(i) for i in raw.outputs)
         return converter.convert(Site(index, raw.code, raw.options, inputs, outputs, self._fresh(raw)))
+
+    def _lawful(self, part: Part) -> None:
+        """Raises Unsupported where an op breaks a law of the IR, so that it is listed with the others."""
+        tensors = self.tensors | {t.name: t for t in part.tensors}
+        for op in part.ops:
+            try:
+                op.check(Node(op, tuple(tensors[n] for n in op.inputs), tensors[op.output]))
+            except OpFault as fault:
+                raise Unsupported(fault.why) from fault
 
     def _operand(self, place: int) -> Tensor:
         """A tensor that is read; ImportFault where nothing has written it yet."""

@@ -36,7 +36,6 @@ from shoehorn_mcu.ops import (
     Pool2d,
     Prelu,
     Quantize,
-    Relu6,
     Requantize,
     Resize,
     Softmax,
@@ -87,12 +86,6 @@ def unary(kind: type[Unary], fixed: Quant | None = None) -> Callable[[Site], Par
         return Part((kind(name=site.name, inputs=(x.name,), output=site.output.name),))
 
     return convert
-
-
-def relu6(site: Site) -> Part:
-    """RELU6; TFLite Micro clamps stored values as they are, so both ends share one quantisation."""
-    same_quant(site.input(0, "input"), site.output)
-    return unary(Relu6)(site)
 
 
 def leaky_relu(site: Site) -> Part:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.tflite_options import ConcatOptions, SplitOptions, StridedSliceOptions
-from shoehorn_mcu.importers.tflite_site import Part, Site, axis_of, plain, quantised, same_quant
+from shoehorn_mcu.importers.tflite_site import WINDOW_LIMIT, Part, Site, axis_of, plain, quantised, same_quant
 from shoehorn_mcu.importers.tflite_tensors import quoted
-from shoehorn_mcu.ir import DType, Tensor
-from shoehorn_mcu.ops import Concat, Pad, Reshape, Slice, Transpose
+from shoehorn_mcu.ir import DType, Op, Tensor
+from shoehorn_mcu.ops import Concat, MaxPool2d, Pad, Reshape, Slice, Transpose
 
 MOVABLE = (DType.INT8, DType.UINT8, DType.FLOAT32)
 
@@ -87,20 +88,103 @@ def split(site: Site) -> Part:
     if site.want(SplitOptions).parts != count or shape[axis] % count:
         raise ImportFault(f"{count} outputs do not divide axis {axis} of {x.type}; convert it again")
     part = shape[axis] // count
-    size = (*shape[:axis], part, *shape[axis + 1 :])
-    return Part(
-        tuple(
-            Slice(
-                name=f"{site.name}_{i}",
-                inputs=(x.name,),
-                output=output.name,
-                begin=tuple(i * part if d == axis else 0 for d in range(len(shape))),
-                size=size,
-                step=(1,) * len(shape),
-            )
-            for i, output in enumerate(site.outputs)
-        )
+    return Part(tuple(_cut(site, x, i, axis, i * part, part) for i in range(count)))
+
+
+def split_v(site: Site) -> Part:
+    """SPLIT_V (x, sizes, axis): one slice per output; one size may be -1, the rest."""
+    x, sizes, axes = _moved(site), site.integers(1, "sizes"), site.integers(2, "axis")
+    if len(axes) != 1 or len(sizes) != len(site.outputs) or sizes.count(-1) > 1:
+        raise ImportFault(f"sizes {sizes} along axis {axes} for {len(site.outputs)} outputs; convert it again")
+    axis = axis_of(axes[0], len(x.type.shape))
+    rest = x.type.shape[axis] - sum(s for s in sizes if s != -1)
+    whole = tuple(rest if s == -1 else s for s in sizes)
+    if min(whole) < 1 or sum(whole) != x.type.shape[axis]:
+        raise ImportFault(f"sizes {sizes} do not divide axis {axis} of {x.type}; convert it again")
+    return Part(tuple(_cut(site, x, i, axis, sum(whole[:i]), size) for i, size in enumerate(whole)))
+
+
+def _cut(site: Site, x: Tensor, i: int, axis: int, begin: int, size: int) -> Slice:
+    """Output i: `size` elements along one axis."""
+    rank = len(x.type.shape)
+    return Slice(
+        name=f"{site.name}_{i}",
+        inputs=(x.name,),
+        output=site.outputs[i].name,
+        begin=tuple(begin if d == axis else 0 for d in range(rank)),
+        size=tuple(size if d == axis else x.type.shape[d] for d in range(rank)),
+        step=(1,) * rank,
     )
+
+
+def tile(site: Site) -> Part:
+    """TILE (x, multiples): per repeated axis a Concat of one tensor with itself, between reshapes.
+
+    The elements from that axis on are seen as channels, those ahead of it as rows.
+    """
+    x, multiples, shape = _moved(site), site.integers(1, "multiples"), list(site.input(0, "input").type.shape)
+    if len(multiples) != len(shape) or min(multiples, default=1) < 1:
+        raise ImportFault(f"multiples {multiples} of {x.type}; it takes one per dimension, from 1: convert it again")
+    chain = _Chain(site, x)
+    for axis, times in reversed(list(enumerate(multiples))):
+        if times > 1:
+            rows, channels = math.prod(shape[:axis]), math.prod(shape[axis:])
+            chain.reshape((1, rows, 1, channels))
+            chain.add((1, rows, 1, times * channels), Concat, times, axis=3)
+            shape[axis] *= times
+    return chain.part()
+
+
+def reduce_max(site: Site) -> Part:
+    """REDUCE_MAX over neighbouring axes: a MaxPool2d of the whole of them, between reshapes."""
+    x = _moved(site)
+    shape = x.type.shape
+    axes = sorted({axis_of(a, len(shape)) for a in site.integers(1, "axes")})
+    if not axes or axes != list(range(axes[0], axes[-1] + 1)):
+        raise Unsupported(f"its axes are {axes}, not neighbours")
+    chain = _Chain(site, x)
+    if len(shape) == 4 and axes[0] >= 1 and axes[-1] <= 2:
+        kernel = (shape[1] if 1 in axes else 1, shape[2] if 2 in axes else 1)
+        pooled: tuple[int, ...] = (shape[0], shape[1] // kernel[0], shape[2] // kernel[1], shape[3])
+    else:
+        images, behind = math.prod(shape[: axes[0]]), math.prod(shape[axes[-1] + 1 :])
+        kernel = (math.prod(shape[axes[0] : axes[-1] + 1]), 1)
+        chain.reshape((images, kernel[0], 1, behind))
+        pooled = (images, 1, 1, behind)
+    if max(kernel) > WINDOW_LIMIT:
+        raise Unsupported(f"it reduces {max(kernel)} elements at once, at most {WINDOW_LIMIT} are supported")
+    chain.add(pooled, MaxPool2d, kernel=kernel, stride=kernel)
+    return chain.part()
+
+
+class _Chain:
+    """Ops that follow each other, from x to the site's output, with tensors of x's type between them."""
+
+    def __init__(self, site: Site, x: Tensor) -> None:
+        self._site, self._x = site, x
+        self._ops: list[Op] = []
+        self._made: list[Tensor] = []
+
+    def reshape(self, shape: tuple[int, ...]) -> None:
+        """A view, where the shape is another one."""
+        if shape != self._x.type.shape:
+            self.add(shape, Reshape, shape=shape)
+
+    def add(self, shape: tuple[int, ...], kind: type[Op], times: int = 1, /, **attributes: object) -> None:
+        """An op that reads the last tensor, `times` times."""
+        made = Tensor(next(self._site.fresh), replace(self._x.type, shape=shape))
+        names = (self._x.name,) * times
+        name = f"{self._site.name}_{len(self._ops)}"
+        self._ops.append(kind(name=name, inputs=names, output=made.name, **attributes))
+        self._made.append(made)
+        self._x = made
+
+    def part(self) -> Part:
+        """All of it, the last op writing the output (through a view, where its shape is another one)."""
+        if not self._ops or self._x.type.shape != self._site.output.type.shape:
+            self.add(self._site.output.type.shape, Reshape, shape=self._site.output.type.shape)
+        last = replace(self._ops[-1], output=self._site.output.name)
+        return Part((*self._ops[:-1], last), tuple(self._made[:-1]))
 
 
 def slice_(site: Site) -> Part:

@@ -203,6 +203,7 @@ READERS: dict[str, tuple[str, Options, Callable[[Any], Options]]] = {
     "LEAKY_RELU": ("LeakyReluOptions", FactorOptions(), lambda t: FactorOptions(_finite(t.Alpha()))),
     "GELU": ("GeluOptions", GeluOptions(), lambda t: GeluOptions(bool(t.Approximate()))),
     "MEAN": ("ReducerOptions", ReduceOptions(), lambda t: ReduceOptions(bool(t.KeepDims()))),
+    "REDUCE_MAX": ("ReducerOptions", ReduceOptions(), lambda t: ReduceOptions(bool(t.KeepDims()))),
     "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", ResizeOptions(), _resize),
     "RESIZE_BILINEAR": ("ResizeBilinearOptions", ResizeOptions(), _resize),
     "STRIDED_SLICE": ("StridedSliceOptions", StridedSliceOptions(), _strided_slice),

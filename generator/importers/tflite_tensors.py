@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Iterable
 
 import numpy as np
@@ -19,9 +18,8 @@ QUANTISED = {DType.INT8: (-128, 127), DType.UINT8: (0, 255), DType.INT16: (-3276
 """Types whose scale matters, and the range of their zero points. A bias (int32) has the scale of x times weights."""
 
 TENSOR_LIMIT_BYTES = (1 << 31) - 1  # rows and offsets are int32 in the C
-RANK_LIMIT = 4
+RANK_LIMIT = 8
 NAME_SHOWN = 80
-_SMALLEST_NORMAL = struct.unpack("<f", struct.pack("<I", 0x00800000))[0]
 
 
 def unique_names(names: Iterable[str]) -> tuple[str, ...]:
@@ -80,7 +78,7 @@ def _quant(raw: RawTensor, dtype: DType, where: str) -> Quant | None:
     if dtype not in QUANTISED or not raw.scales:
         return None
     for scale in raw.scales:
-        if not math.isfinite(scale) or scale < _SMALLEST_NORMAL:
+        if not math.isfinite(scale) or scale <= 0:
             raise ImportFault(f"{where} has a scale of {scale}; a scale must be positive and finite: quantise it again")
     zero_points = raw.zero_points or (0,) * len(raw.scales)
     if len(zero_points) != len(raw.scales):

@@ -105,6 +105,7 @@ class Binary(Clamped):
         laws.quantised(self, node.inputs[0], "first input")
         laws.quantised(self, node.inputs[1], "second input")
         laws.quantised(self, node.output, "output")
+        laws.same_images(self, node)
 
     def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
         a, b = operands
@@ -195,6 +196,7 @@ class Prelu(Op):
         laws.quantised(self, node.inputs[0], "input")
         laws.quantised(self, node.inputs[1], "alpha")
         laws.quantised(self, node.output, "output")
+        laws.same_images(self, node)
 
     def overflow(self, node: Node) -> str | None:
         return rescaled(SPAN, ratio(node)) or product_overflow(node)

@@ -50,6 +50,22 @@ def fixed_output(op: Op, node: Node, quant: Quant) -> None:
         raise OpFault(op, f"its output has {said}, it must have scale {quant.scale} and zero point {quant.zero_point}")
 
 
+def rank_4(op: Op, tensor: Tensor) -> None:
+    """The tensor has at most four dimensions, for ops that treat single dimensions differently."""
+    if (rank := len(tensor.type.shape)) > 4:
+        raise OpFault(op, f"{quoted(tensor.name)} has {rank} dimensions, this op takes at most 4")
+
+
+def same_images(op: Op, node: Node) -> None:
+    """Above rank four, leading dimensions are folded into N: operands have all of N or none of it."""
+    n = node.output.type.nhwc[0]
+    for tensor in node.inputs:
+        if len(node.output.type.shape) > 4 and tensor.type.nhwc[0] not in (1, n):
+            raise OpFault(
+                op, f"{quoted(tensor.name)} is broadcast along a dimension above the last 4, which is not supported"
+            )
+
+
 def constant(op: Op, tensor: Tensor, role: str) -> None:
     """The tensor is a constant."""
     if tensor.data is None:

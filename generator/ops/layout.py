@@ -12,7 +12,7 @@ import numpy as np
 from shoehorn_mcu.ir import Array, Bools, Channels, Node, Op, OpFault, Range, Signature, TensorType, Tie
 from shoehorn_mcu.ops import laws
 from shoehorn_mcu.ops.channels import channel_by_channel, monotone
-from shoehorn_mcu.ops.rules import as_4d, refuse, want, want_4d
+from shoehorn_mcu.ops.rules import as_4d, refuse, want
 
 __all__ = ["Concat", "Pad", "Reshape", "Slice", "Transpose"]
 
@@ -24,6 +24,8 @@ class Mover(Op):
     def check(self, node: Node) -> None:
         for operand in node.inputs:
             laws.same_quant(self, operand, node.output)
+            if not self.view:
+                laws.rank_4(self, operand)
 
     def overflow(self, node: Node) -> str | None:
         return None
@@ -99,7 +101,6 @@ class Pad(Mover):
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 1)
         shape = inputs[0].shape
-        want_4d(self, shape)
         if not len(self.before) == len(self.after) == len(shape) or min(self.before + self.after, default=0) < 0:
             raise refuse(self, f"before {self.before} and after {self.after} do not fit x {inputs[0]}")
         return tuple(b + size + a for b, size, a in zip(self.before, shape, self.after, strict=True))
@@ -139,7 +140,6 @@ class Concat(Mover):
         if len({(len(t.shape), t.shape[: self.axis], t.shape[self.axis + 1 :]) for t in inputs}) > 1:
             raise refuse(self, f"inputs differ outside axis {self.axis}: {', '.join(map(str, inputs))}")
         shape = inputs[0].shape
-        want_4d(self, shape)
         return (*shape[: self.axis], sum(t.shape[self.axis] for t in inputs), *shape[self.axis + 1 :])
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
@@ -184,7 +184,6 @@ class Slice(Mover):
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 1)
         shape = inputs[0].shape
-        want_4d(self, shape)
         if not len(self.begin) == len(self.size) == len(self.step) == len(shape):
             raise refuse(self, f"begin, size and step do not have the {len(shape)} dimensions of x {inputs[0]}")
         for begin, size, step, limit in zip(self.begin, self.size, self.step, shape, strict=True):
@@ -229,7 +228,6 @@ class Transpose(Mover):
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 1)
         shape = inputs[0].shape
-        want_4d(self, shape)
         if sorted(self.perm) != list(range(len(shape))):
             raise refuse(self, f"perm {self.perm} is not an order of the {len(shape)} dimensions of x {inputs[0]}")
         return tuple(shape[p] for p in self.perm)

@@ -17,7 +17,7 @@ from shoehorn_mcu.ops.channels import channel_by_channel, monotone
 from shoehorn_mcu.ops.clamp import Clamped
 from shoehorn_mcu.ops.conv import Padding
 from shoehorn_mcu.ops.fixed_point import Scale, divide_by_pot, quantize_multiplier, rescale
-from shoehorn_mcu.ops.rules import as_4d, refuse, want, want_4d, want_rank, window_count, window_rows
+from shoehorn_mcu.ops.rules import as_4d, refuse, want, want_rank, window_count, window_rows
 
 SOFTMAX_LIMIT = 1 << 12  # addends of at most 1.0 that fit into TFLite's sum, which has 12 integer bits
 SOFTMAX_QUANT = Quant((1 / 256,), (-128,))
@@ -157,6 +157,7 @@ class Mean(Op):
     def check(self, node: Node) -> None:
         laws.quantised(self, node.inputs[0], "input")
         laws.quantised(self, node.output, "output")
+        laws.rank_4(self, node.inputs[0])
         if not self.axes:
             raise OpFault(self, "it has no axes")
 
@@ -183,7 +184,6 @@ class Mean(Op):
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 1)
-        want_4d(self, inputs[0].shape)
         rank = len(inputs[0].shape)
         if list(self.axes) != sorted(set(self.axes) & set(range(rank))):
             raise refuse(self, f"axes {self.axes} are not ascending axes of x {inputs[0]}")

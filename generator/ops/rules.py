@@ -60,9 +60,3 @@ def as_4d(values: tuple[int, ...], fill: int) -> tuple[int, int, int, int]:
     """One value per NHWC dimension, from one per dimension of a rank up to four."""
     n, h, w, c = (fill,) * (4 - len(values)) + values
     return n, h, w, c
-
-
-def want_4d(op: Op, shape: tuple[int, ...]) -> None:
-    """Raises OpFault for ranks above four, for ops that name single dimensions."""
-    if len(shape) > 4:
-        raise refuse(op, f"x has shape {shape}; at most 4 dimensions are supported by this op")
