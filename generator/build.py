@@ -77,7 +77,15 @@ def plan_model(
         raise _with_advice(refusal, graph, board, options.stream_input) from refusal
     uncut = Scheduled(graph, chosen, made.plan)
     sha256 = hashlib.sha256(model.read_bytes()).hexdigest()
-    unit = Unit(library_name(graph.name), made.graph, made.stages, made.plan, sha256, options.caller_arena)
+    unit = Unit(
+        library_name(graph.name),
+        made.graph,
+        made.stages,
+        made.plan,
+        sha256,
+        options.tuning.digest,
+        options.caller_arena,
+    )
     found = constants(unit)
     _refuse_flash(unit, found, board, options.flash_bytes)
     return Planned(unit, found, report(source, board, records, made.plan, made.stages), uncut)

@@ -38,11 +38,12 @@ def library(
     recompute: float | None,
     disable: tuple[str, ...],
     preserve: tuple[str, ...],
+    tuning: Path | None,
     as_json: bool,
 ) -> None:
     """Plans MODEL and writes it as a C library for PlatformIO, Arduino, CMake and Zephyr, without a board."""
     options = replace(
-        options_of(sram, minimize, stream_input, recompute, disable, preserve),
+        options_of(sram, minimize, stream_input, recompute, disable, preserve, tuning),
         caller_arena=caller_arena,
         cpu=targets.cpu(cpu) if cpu is not None else None,
         flash_bytes=flash,

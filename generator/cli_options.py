@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
 from shoehorn_mcu import build
 from shoehorn_mcu.console import Finite, together
+from shoehorn_mcu.kernels.tuning import Tuning, load
 from shoehorn_mcu.planner import Goal
 
 _UNITS = {"": 1, "k": 1024, "m": 1024**2}
@@ -50,6 +52,12 @@ planning_options = together(
     ),
     click.option("--disable", multiple=True, metavar="PASS", help="Skip this optimisation pass; repeatable."),
     click.option("--preserve", multiple=True, metavar="TENSOR", help="Make this tensor a further output; repeatable."),
+    click.option(
+        "--tuning",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Measured choices of kernels, JSON; the other ops get the kernels that are predicted to be fastest.",
+    ),
 )
 """The options about the plan, of every command that plans a model."""
 
@@ -71,6 +79,8 @@ def options_of(
     recompute: float | None,
     disable: Sequence[str],
     preserve: Sequence[str],
+    tuning: Path | None,
 ) -> build.Options:
     """The parameters of `planning_options` as one value."""
-    return build.Options(sram, Goal(minimize), frozenset(disable), tuple(preserve), stream, recompute)
+    tuned = load(tuning) if tuning else Tuning()
+    return build.Options(sram, Goal(minimize), frozenset(disable), tuple(preserve), stream, recompute, tuned)

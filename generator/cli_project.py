@@ -58,11 +58,12 @@ def firmware(
     recompute: float | None,
     disable: tuple[str, ...],
     preserve: tuple[str, ...],
+    tuning: Path | None,
     as_json: bool,
 ) -> None:
     """Plans MODEL for a board and writes a PlatformIO project; without MODEL, the shipped digits model."""
     board = targets.board(board_id)
-    options = options_of(sram, minimize, stream_input, recompute, disable, preserve)
+    options = options_of(sram, minimize, stream_input, recompute, disable, preserve, tuning)
     options = replace(options, caller_arena=caller_arena)
     with progress("planning") as say:
         planned, files = build.firmware(model or MODELS / "digits.tflite", board, options, task, say)
@@ -88,6 +89,7 @@ _MODEL_ONLY = (
     "recompute",
     "disable",
     "preserve",
+    "tuning",
     "html",
     "with_pareto",
 )
@@ -128,6 +130,7 @@ def plan(
     recompute: float | None,
     disable: tuple[str, ...],
     preserve: tuple[str, ...],
+    tuning: Path | None,
     html: Path | None,
     with_pareto: bool,
     graph: Path | None,
@@ -153,7 +156,7 @@ def plan(
         _note_new_spelling("--buffers", "pack", buffers, {"--capacity": capacity}, as_json)
         place_buffers(buffers, capacity, as_json)
     elif model is not None:
-        options = options_of(sram, minimize, stream_input, recompute, disable, preserve)
+        options = options_of(sram, minimize, stream_input, recompute, disable, preserve, tuning)
         _plan_model(model, board_id, options, html, with_pareto, as_json)
 
 

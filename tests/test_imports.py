@@ -58,7 +58,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli_graph": {"planner", "console"},
     "cli_lists": {"importers", "kernels", "targets", "console"},
     "cli_library": {"build", "cli_options", "cli_page", "cli_plan", "console", "emit", "targets"},
-    "cli_options": {"build", "console", "planner"},
+    "cli_options": {"build", "console", "kernels", "planner"},
     "cli_page": {"build", "pareto", "predict", "emit", "console"},
     "cli_plan": {"build", "memory_plan", "predict", "stage", "targets", "console"},
     "cli_project": _ALL

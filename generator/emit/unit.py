@@ -20,6 +20,7 @@ class Unit:
     stages: tuple[Stage, ...]
     plan: Plan
     source_sha256: str = ""  # of the model file, hexadecimal; empty where the graph is not from a file
+    tuning_digest: str = ""  # of the tuning file, hexadecimal; empty without one
     caller_arena: bool = False  # <model>_init takes the arena; the library has none of its own
 
     @property

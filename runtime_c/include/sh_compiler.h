@@ -35,4 +35,10 @@
 #define SH_EIGHT
 #endif
 
+// SH_FIX(op) assigns the members of the struct `op` that an instance is compiled for; its file
+// defines it. Otherwise nothing is fixed.
+#ifndef SH_FIX
+#define SH_FIX(op) ((void)0)
+#endif
+
 #endif
