@@ -17,9 +17,11 @@ from shared import MODELS, needs_shared
 
 from shoehorn_mcu import importers, passes, targets
 from shoehorn_mcu.emit import app, c, mlperf
+from shoehorn_mcu.emit.model import SLOT_BYTES, _scattered
 from shoehorn_mcu.emit.names import library_name
 from shoehorn_mcu.emit.rows import Affine, Listed, Null, windows
 from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.memory_plan import Placement
 from shoehorn_mcu.paths import MODELS as SHIPPED
 
 
@@ -167,3 +169,12 @@ def test_mlperf_tasks_are_known_by_their_shapes(name: str, task: str | None):
 def test_a_task_that_the_model_is_not_is_refused():
     with pytest.raises(Exception, match=r"digits: is no kws01 model, which has one int8 input \(1, 49, 10, 1\)"):
         mlperf.task_of(_shipped(), "kws01")
+
+
+@pytest.mark.parametrize(("last", "bits"), [(2**16 - 1, 16), (2**16, 32)])
+def test_a_slot_that_needs_more_than_16_bits_has_32(last: int, bits: int):
+    address = last * SLOT_BYTES
+    lines = _scattered("t0", Placement("x", 0, 2, 4, slots=(0, address)), {}, str(address + 4))
+
+    assert f"static const uint{bits}_t t0_slots[2] = {{" in lines[0] and str(last) in lines[0]
+    assert f".slots{bits} = t0_slots" in lines[1]
