@@ -1,3 +1,27 @@
-"""Shoehorn: a model and a board in, a folder of static C out."""
+"""Shoehorn: a model and a board in, a folder of static C out.
+
+The functions for programs are `plan`, `generate`, `validate` and `bench`; `api.py` documents them. They are imported
+when they are first used, so that `import shoehorn_mcu` is quick.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shoehorn_mcu.api import Generated, PlanOptions, PlanResult, bench, generate, plan, validate
+    from shoehorn_mcu.errors import ShoehornError
 
 __version__ = "0.1.0"
+
+__all__ = ["Generated", "PlanOptions", "PlanResult", "ShoehornError", "bench", "generate", "plan", "validate"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'shoehorn_mcu' has no attribute '{name}'")
+    from shoehorn_mcu import api
+
+    return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

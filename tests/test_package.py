@@ -110,6 +110,19 @@ def test_an_installed_wheel_lists_its_boards(site: Path):
     assert "rpi-zero" in json.dumps(json.loads(boards.stdout))
 
 
+def test_an_installed_wheel_plans_for_a_program(site: Path):
+    code = (
+        "import sys, shoehorn_mcu as s; from pathlib import Path; assert 'shoehorn_mcu.api' not in sys.modules\n"
+        "model = Path(s.__file__).parent / 'models' / 'digits.tflite'\n"
+        "print(s.plan(model, s.PlanOptions(cpu='cortex-m4', minimize='sram')).arena_bytes)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    command = [sys.executable, "-P", "-c", code]
+    result = subprocess.run(command, cwd=site, env=environment, capture_output=True, text=True, timeout=120)
+
+    assert (result.returncode, int(result.stdout or 0) < 2560) == (0, True), result.stderr
+
+
 def test_an_installed_wheel_writes_the_same_project_as_the_checkout(site: Path, digits_project: Path, tmp_path: Path):
     result = installed_gen(site, "firmware", "--board", "native", "--out", str(tmp_path / "project"))
 

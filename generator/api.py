@@ -1,0 +1,211 @@
+"""The functions of `shoehorn_mcu` for programs: `plan`, `generate`, `validate` and `bench`.
+
+    import shoehorn_mcu
+
+    made = shoehorn_mcu.generate("kws.tflite", "kws", board="rpi-zero")
+    print(made.plan.arena_bytes, shoehorn_mcu.validate(made.folder, emulate=True).mismatched_vectors)
+
+They do what the commands of the same names do (`generate` is `gen firmware` and `gen library`), print nothing, and
+raise ShoehornError, whose text is one line for the user and whose `kind` is one word for programs. A wrong combination
+of arguments is a ValueError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Literal
+
+from shoehorn_mcu import build, targets
+from shoehorn_mcu.emit import bundle
+from shoehorn_mcu.emit.project import library_part
+from shoehorn_mcu.errors import ShoehornError as ShoehornError
+from shoehorn_mcu.host_tools import vectors
+from shoehorn_mcu.host_tools.bench import INSTRUCTIONS, MICROSECONDS, Timing
+from shoehorn_mcu.host_tools.bench import bench as time_inferences
+from shoehorn_mcu.host_tools.build import build as build_folder
+from shoehorn_mcu.host_tools.build import is_built
+from shoehorn_mcu.host_tools.plan import Plan
+from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.host_tools.session import connected, counts_instructions, is_emulated
+from shoehorn_mcu.host_tools.validate import Validation, reference_of
+from shoehorn_mcu.host_tools.validate import validate as compare
+from shoehorn_mcu.planner import Goal
+
+Place = str | PathLike[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """The target of a plan, and its limits; `PlanOptions()` is portable C without a limit.
+
+    Give `board` (an id of `gen boards`, or the path of a manifest) or `cpu` (such as "cortex-m4"), or neither.
+    """
+
+    board: str | None = None
+    cpu: str | None = None
+    sram_bytes: int | None = None  # largest arena; None: all that the board has left
+    flash_bytes: int | None = None  # most flash for constants and code; only without a board, which has its own limit
+    minimize: Literal["time", "sram"] = "time"  # the time within `sram_bytes`, or the arena
+    stream_input: bool = False  # the input arrives row by row
+    recompute_percent: float | None = None  # most MACs that may be recomputed; None: as many as `sram_bytes` requires
+    disable: Sequence[str] = field(default=())  # optimisation passes to skip
+    preserve: Sequence[str] = field(default=())  # tensors that become further outputs
+
+
+@dataclass(frozen=True)
+class PlanResult:
+    """A plan in figures. `report` is the object that `gen plan --json` prints."""
+
+    model: str  # C name of the model: the prefix of the library's functions
+    arena_bytes: int
+    constant_bytes: int  # of weights, biases and tables, in flash
+    predicted_instructions: int  # of one inference
+    report: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A written folder."""
+
+    folder: Path
+    files: tuple[str, ...]  # paths below `folder`, with forward slashes
+    plan: PlanResult
+
+
+def plan(model: Place, options: PlanOptions | None = None) -> PlanResult:
+    """Plans the memory of a model and writes nothing.
+
+    `model` is the path of an int8 .tflite file. Raises ShoehornError where the model cannot be read or has unsupported
+    ops, where no plan fits, and where the board or the core is unknown.
+    """
+    chosen = options or PlanOptions()
+    board, settings = _settings(chosen, caller_arena=False)
+    return _result(build.plan_model(Path(model), board, settings))
+
+
+def generate(
+    model: Place,
+    folder: Place,
+    options: PlanOptions | None = None,
+    *,
+    mlperf: str = "auto",
+    caller_arena: bool = False,
+    library_only: bool = False,
+    force: bool = False,
+) -> Generated:
+    """Plans a model and writes its firmware project; without `options.board`, its library alone.
+
+    `mlperf` is the MLPerf Tiny task of the firmware's text protocol, or "auto". `caller_arena`: the program owns the
+    arena and passes it to `<model>_init`. `library_only` refreshes lib/<model> and the files that describe it in an
+    existing project and leaves the others alone. `force` replaces files that were changed since they were written.
+    Raises ShoehornError as `plan` does, and where the folder cannot be written or must not be replaced; then nothing
+    has been changed.
+    """
+    chosen, place = options or PlanOptions(), Path(folder)
+    board, settings = _settings(chosen, caller_arena)
+    if board is None:
+        if library_only:
+            raise ValueError("library_only refreshes the project of a board; without a board, leave it out")
+        planned, files = build.alone(Path(model), settings)
+    else:
+        planned, files = build.firmware(Path(model), board, settings, mlperf)
+    name = planned.unit.name
+    if library_only:
+        files = library_part(files, name)
+        bundle.refresh(files, place, f"lib/{name}", force)
+    else:
+        bundle.write(files, place, force)
+    return Generated(place, tuple(sorted(files)), _result(planned))
+
+
+def validate(
+    folder: Place,
+    *,
+    emulate: bool = False,
+    port: str | None = None,
+    count: int = 10,
+    seed: int = 0,
+    inputs: Place | None = None,
+    quantize: bool = False,
+) -> Validation:
+    """Compares the board of a written project with the reference, byte by byte and op by op.
+
+    The board is on serial port `port` (a device or a URL; None: the only one there is), or with `emulate` in the
+    emulator, for which the project is built first. The inputs are `count` random vectors from `seed`, or those of the
+    .npz file `inputs`: an array for each model input, with the vectors along the first axis, of stored values or with
+    `quantize` of real ones.
+
+    Raises ShoehornError where the folder is damaged or does not build, or where the board does not answer or runs
+    another model; ValueError for `count` below 1. A mismatch is no error: see `mismatched_vectors` and `first_bad_op`
+    of the result.
+    """
+    _positive(count=count)
+    project = Project.open(Path(folder))
+    ends = Plan.of(project)
+    random = vectors.random(project.folder, ends.inputs, count, seed)
+    source = random if inputs is None else vectors.from_npz(Path(inputs), ends.inputs, quantize)
+    reference = reference_of(project, ends)
+    emulated = _prepared(project, port, emulate)
+    with connected(project, ends, port, emulated, False) as link:
+        return compare(link, ends, reference.run, source, lambda _: None)
+
+
+def bench(folder: Place, *, emulate: bool = False, port: str | None = None, runs: int = 3) -> Timing:
+    """Times `runs` inferences of a written project on its board, whole and by op.
+
+    `emulate` and `port` are those of `validate`. Units are in the result: instructions in QEMU, microseconds elsewhere.
+    Raises ShoehornError as `validate` does; ValueError for `runs` below 1.
+    """
+    _positive(runs=runs)
+    project = Project.open(Path(folder))
+    ends = Plan.of(project)
+    (vector,) = vectors.random(project.folder, ends.inputs, 1, 0)
+    emulated = _prepared(project, port, emulate)
+    unit = INSTRUCTIONS if counts_instructions(project, emulated) else MICROSECONDS
+    with connected(project, ends, port, emulated, True) as link:
+        return time_inferences(link, ends, vector, unit, runs, lambda _: None)
+
+
+def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board | None, build.Options]:
+    """The board, if there is one, and the options of the road."""
+    if options.board is not None and (options.cpu is not None or options.flash_bytes is not None):
+        raise ValueError("a board has its own core and flash: give board, or cpu and flash_bytes")
+    board = targets.board(options.board) if options.board is not None else None
+    settings = build.Options(
+        sram_bytes=options.sram_bytes,
+        goal=Goal(options.minimize),
+        disabled=frozenset(options.disable),
+        preserve=tuple(options.preserve),
+        stream_input=options.stream_input,
+        recompute_percent=options.recompute_percent,
+        caller_arena=caller_arena,
+        cpu=targets.cpu(options.cpu) if options.cpu is not None else None,
+        flash_bytes=options.flash_bytes,
+    )
+    return board, settings
+
+
+def _result(planned: build.Planned) -> PlanResult:
+    figures = planned.report["plan"]
+    assert isinstance(figures, Mapping)
+    arena, instructions = planned.unit.plan.arena_bytes, int(figures["predicted_instructions"])
+    return PlanResult(planned.unit.name, arena, planned.constants.bytes, instructions, planned.report)
+
+
+def _prepared(project: Project, port: str | None, emulate: bool) -> bool:
+    """Whether the board is the emulator; then the project is built."""
+    if port is not None and emulate:
+        raise ValueError("port and emulate exclude each other")
+    emulated = is_emulated(project, port, emulate)
+    if emulated and not is_built(project):
+        build_folder(project)
+    return emulated
+
+
+def _positive(**counts: int) -> None:
+    for name, value in counts.items():
+        if value < 1:
+            raise ValueError(f"{name} is {value}; it must be at least 1")

@@ -1,0 +1,45 @@
+"""A connection to the board of a project: over a serial port, or to the emulator, which is started and ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from shoehorn_mcu.host_tools.emulate import emulate
+from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.host_tools.link import Link, Timing
+from shoehorn_mcu.host_tools.plan import Plan
+from shoehorn_mcu.host_tools.ports import Port, find
+from shoehorn_mcu.host_tools.project import Project
+
+
+def is_emulated(project: Project, port: str | None, emulated: bool) -> bool:
+    """Whether the emulator is meant: it was asked for, or the board exists as an emulator only and no port is given."""
+    return emulated or (port is None and project.spec["flash_tool"] == "emulator")
+
+
+def counts_instructions(project: Project, emulated: bool) -> bool:
+    """Whether the clock counts instructions: in QEMU it does; `native` and real boards measure time."""
+    return emulated and (project.spec["emulator"] or {}).get("program") != "native"
+
+
+@contextmanager
+def connected(project: Project, plan: Plan, port: str | None, emulated: bool, counted: bool) -> Iterator[Link]:
+    """The board in frame mode; with `emulated`, its built image in the emulator.
+
+    `counted`: the emulator's clock counts instructions. The work of the plan limits the time that it may need. Raises
+    HostError.
+    """
+    figures = project.report.plan
+    timing = Timing.for_work(max(figures.predicted_instructions, 20 * figures.macs), plan.traced_bytes)
+    if not emulated:
+        with Link(Port(find(port)), timing) as link:
+            yield link
+        return
+    with emulate(project, counted) as machine:
+        try:
+            with Link(Port(machine.url), timing) as link:
+                yield link
+        except HostError as error:
+            fault = machine.fault()
+            raise HostError(f"{fault}; {error}" if fault else str(error)) from error

@@ -1,0 +1,146 @@
+"""`shoehorn_mcu` as a library: plan, generate, validate and bench do what the commands do."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Gen
+from test_cli_project import DIGITS, files_of
+
+import shoehorn_mcu
+from shoehorn_mcu import PlanOptions
+
+FACE = ("plan", "generate", "validate", "bench")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shipped model for `native`, in a caller's arena."""
+    folder = tmp_path_factory.mktemp("api") / "digits"
+    shoehorn_mcu.generate(DIGITS, folder, PlanOptions(board="native"), caller_arena=True)
+    return folder
+
+
+def test_importing_the_package_imports_nothing_of_it():
+    code = "import sys, shoehorn_mcu; print([n for n in sys.modules if n.startswith('shoehorn_mcu.') or n == 'numpy'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("name", FACE)
+def test_each_function_is_documented_and_says_what_it_raises(name: str):
+    function = getattr(shoehorn_mcu, name)
+    text = inspect.getdoc(function) or ""
+
+    assert name in shoehorn_mcu.__all__ and name in dir(shoehorn_mcu)
+    assert "ShoehornError" in text
+    assert all(
+        parameter.annotation is not parameter.empty for parameter in inspect.signature(function).parameters.values()
+    )
+    told = set(inspect.signature(function).parameters) - {"folder", "options", "model", "runs"}
+    assert {parameter for parameter in told if f"`{parameter}`" not in text} == set()
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'compile'"):
+        _ = shoehorn_mcu.compile
+
+
+def test_a_plan_is_the_one_that_the_command_prints(gen: Gen):
+    options = PlanOptions(board="microbit", sram_bytes=1500, recompute_percent=5)
+    planned = shoehorn_mcu.plan(DIGITS, options)
+    printed: Any = json.loads(
+        gen("plan", DIGITS, "--board", "microbit", "--sram", "1500", "--recompute", "5", "--json").stdout
+    )
+    report = json.loads(json.dumps(planned.report))
+    for each in (printed, report):
+        each["plan"]["solve_seconds"] = None
+
+    assert report == printed
+    assert planned.arena_bytes == printed["plan"]["arena_bytes"] <= 1500
+    assert planned.predicted_instructions == printed["plan"]["predicted_instructions"]
+    assert (planned.model, planned.constant_bytes > 5000) == ("digits", True)
+
+
+def test_without_a_board_the_library_alone_is_written(gen: Gen, tmp_path: Path):
+    options = PlanOptions(cpu="cortex-m4", flash_bytes=100_000, stream_input=True, minimize="sram")
+    made = shoehorn_mcu.generate(DIGITS, tmp_path / "a", options, caller_arena=True)
+    command = ["--cpu", "cortex-m4", "--stream-input", "--minimize", "sram", "--caller-arena", "--flash", "100000"]
+    assert gen("library", DIGITS, *command, "--out", tmp_path / "b").exit_code == 0
+
+    assert files_of(tmp_path / "a") == files_of(tmp_path / "b")
+    assert {*made.files, ".shoehorn.json"} == set(files_of(tmp_path / "a"))
+
+
+def test_a_project_is_the_one_that_the_command_writes(digits_project: Path, tmp_path: Path):
+    made = shoehorn_mcu.generate(DIGITS, tmp_path / "d", PlanOptions(board="native"))
+
+    assert files_of(tmp_path / "d") == files_of(digits_project)
+    assert made.folder == tmp_path / "d"
+
+
+def test_a_project_validates_and_is_timed(project: Path, tmp_path: Path):
+    np.savez(tmp_path / "x.npz", image=np.full((2, 8, 8, 1), -128, np.int8))
+    found = shoehorn_mcu.validate(project, emulate=True, count=3, seed=1)
+    given = shoehorn_mcu.validate(project, inputs=tmp_path / "x.npz")  # native exists as an emulator only
+    timing = shoehorn_mcu.bench(project, runs=2)
+
+    assert (found.vectors, found.mismatched_vectors) == (3, 0)
+    assert (given.vectors, given.mismatched_vectors) == (2, 0)
+    assert (len(timing.totals), timing.unit) == (2, "us")
+
+
+def test_only_the_library_may_be_refreshed(project: Path, tmp_path: Path):
+    shoehorn_mcu.generate(DIGITS, tmp_path / "d", PlanOptions(board="native"))
+    (tmp_path / "d" / "src" / "main.c").write_text("// mine")
+    shoehorn_mcu.generate(DIGITS, tmp_path / "d", PlanOptions(board="native"), caller_arena=True, library_only=True)
+
+    assert (tmp_path / "d" / "src" / "main.c").read_text() == "// mine"
+    header = "lib/digits/src/digits.h"
+    assert (tmp_path / "d" / header).read_bytes() == (project / header).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        (PlanOptions(board="nativ"), "unknown-board"),
+        (PlanOptions(cpu="cortex-m99"), "unknown-cpu"),
+        (PlanOptions(preserve=("nothing",)), None),
+        (PlanOptions(sram_bytes=10), None),
+    ],
+)
+def test_a_refusal_is_one_line_with_a_kind(options: PlanOptions, kind: str | None):
+    with pytest.raises(shoehorn_mcu.ShoehornError) as refusal:
+        shoehorn_mcu.plan(DIGITS, options)
+
+    assert "\n" not in str(refusal.value)
+    assert kind in (refusal.value.kind, None)
+
+
+def test_arguments_that_exclude_each_other_are_value_errors(project: Path):
+    with pytest.raises(ValueError, match="a board has its own core"):
+        shoehorn_mcu.plan(DIGITS, PlanOptions(board="native", cpu="host"))
+    with pytest.raises(ValueError, match="library_only refreshes"):
+        shoehorn_mcu.generate(DIGITS, project, library_only=True)
+    with pytest.raises(ValueError, match="exclude each other"):
+        shoehorn_mcu.validate(project, port="/dev/null", emulate=True)
+    with pytest.raises(ValueError, match="count is 0"):
+        shoehorn_mcu.validate(project, count=0)
+
+
+def test_the_options_are_those_of_the_command(gen: Gen):
+    named = {"board", "sram", "minimize", "stream-input", "recompute", "disable", "preserve"}
+    renamed = {"sram_bytes": "sram", "recompute_percent": "recompute"}
+    have = {renamed.get(field.name, field.name.replace("_", "-")) for field in fields(PlanOptions)}
+
+    assert have == named | {"cpu", "flash-bytes"}
+    assert all(f"--{name}" in gen("plan", "--help").stdout for name in named)
