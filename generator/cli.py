@@ -20,6 +20,7 @@ COMMANDS = {
     "bench": "shoehorn_mcu.cli_device",
     "flash": "shoehorn_mcu.cli_device",
     "emulate": "shoehorn_mcu.cli_device",
+    "monitor": "shoehorn_mcu.cli_monitor",
     "boards": "shoehorn_mcu.cli_lists",
     "ops": "shoehorn_mcu.cli_lists",
     "remat": "shoehorn_mcu.cli_graph",

@@ -18,7 +18,7 @@ from shoehorn_mcu.host_tools import vectors
 from shoehorn_mcu.host_tools.bench import INSTRUCTIONS, MICROSECONDS, bytes_to_move
 from shoehorn_mcu.host_tools.bench import Timing as Bench
 from shoehorn_mcu.host_tools.bench import bench as time_inferences
-from shoehorn_mcu.host_tools.build import build, is_built
+from shoehorn_mcu.host_tools.build import ensure_built
 from shoehorn_mcu.host_tools.emulate import emulate as start_emulator
 from shoehorn_mcu.host_tools.errors import HostError
 from shoehorn_mcu.host_tools.flash import flash as write_flash
@@ -34,7 +34,7 @@ _COUNT, _SEED = 10, 0
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 
 
-_board_options = together(
+board_options = together(
     click.option("--port", metavar="P", help="The board's serial port or URL. Default: the only one there is."),
     click.option("--emulate", "emulated", is_flag=True, help="Boot the image in the board's emulator."),
 )
@@ -47,16 +47,17 @@ def _timing(project: Project, plan: Plan) -> Timing:
     return Timing.for_work(max(figures.predicted_instructions, 20 * figures.macs), plan.traced_bytes)
 
 
-def _ensure_built(project: Project) -> None:
-    if is_built(project):
-        return
+def ensure_image(project: Project) -> None:
+    """Builds the folder where its image is not there or older than a source."""
     with err.status(Text(f"building {project.folder.name}")):
-        result = build(project)
+        result = ensure_built(project)
+    if result is None:
+        return
     for line in (*result.warnings, *(result.notes if is_verbose() else ())):
         err.print(f"note: {line}", soft_wrap=True)
 
 
-def _is_emulated(project: Project, port: str | None, emulated: bool) -> bool:
+def is_emulated(project: Project, port: str | None, emulated: bool) -> bool:
     """A board that is nothing but an emulator needs no --emulate."""
     if port and emulated:
         raise click.UsageError("--port and --emulate exclude each other")
@@ -70,7 +71,7 @@ def _connected(project: Project, port: str | None, emulated: bool, counted: bool
         with Link(Port(find(port)), timing) as link:
             yield link
         return
-    _ensure_built(project)
+    ensure_image(project)
     with start_emulator(project, counted) as machine:
         try:
             with Link(Port(machine.url), timing) as link:
@@ -119,7 +120,7 @@ def flash(folder: Path, port: str | None, mount: str | None, dry_run: bool, as_j
 def emulate(folder: Path, as_json: bool) -> None:
     """Boots DIR in the board's emulator, prints the URL of its serial port, and stays until Ctrl-C."""
     project = Project.open(folder)
-    _ensure_built(project)
+    ensure_image(project)
     with start_emulator(project) as machine:
         if as_json:
             emit_json({"board": project.board_id, "url": machine.url})
@@ -133,14 +134,14 @@ def emulate(folder: Path, as_json: bool) -> None:
 
 @click.command()
 @folder_argument
-@_board_options
+@board_options
 @click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Inferences to time.")
 @output_options
 def bench(folder: Path, port: str | None, emulated: bool, runs: int, as_json: bool) -> None:
     """Times whole inferences and each op on the board."""
     project = Project.open(folder)
     plan = Plan.of(project)
-    emulated = _is_emulated(project, port, emulated)
+    emulated = is_emulated(project, port, emulated)
     counted = emulated and (project.spec["emulator"] or {}).get("program") != "native"
     (vector,) = vectors.random(project.folder, plan.inputs, 1, _SEED)
     total = bytes_to_move(plan, 2 * runs)
@@ -170,7 +171,7 @@ def _print_timing(found: dict[str, Any], timing: Bench) -> None:
 
 @click.command()
 @folder_argument
-@_board_options
+@board_options
 @click.option("--inputs", type=click.Path(path_type=Path), metavar="X.npz", help="Vectors: an array per model input.")
 @click.option("--quantize", is_flag=True, help="Arrays of floats in X.npz are real values: quantise them.")
 @click.option("--count", type=click.IntRange(min=1), help=f"Random vectors instead.  [default: {_COUNT}]")
@@ -201,7 +202,7 @@ def validate(
         raise click.UsageError("--quantize says how to read --inputs")
     project = Project.open(folder)
     plan = Plan.of(project)
-    emulated = _is_emulated(project, port, emulated)
+    emulated = is_emulated(project, port, emulated)
     chosen = vectors.from_npz(inputs, plan.inputs, quantize) if inputs else None
     wanted = len(chosen) if chosen else count or _COUNT
     source = chosen or vectors.random(project.folder, plan.inputs, wanted, seed or _SEED)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from shoehorn_mcu.host_tools import system
 from shoehorn_mcu.host_tools.elf import sizes
-from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.host_tools.errors import BuildError
 from shoehorn_mcu.host_tools.project import Project
 from shoehorn_mcu.host_tools.stack import bound
 
@@ -42,10 +46,42 @@ def pio_environment(project: Project) -> dict[str, str]:
     return {**os.environ, **quiet, **core}
 
 
+@contextmanager
+def _alone(project: Project) -> Iterator[None]:
+    """Waits until no other process builds in this folder; BuildError where nothing can be written there."""
+    if project.spec["family"] == "posix":
+        system.require_native()
+    made = project.folder / ".pio"
+    with ExitStack() as stack:
+        try:
+            made.mkdir(exist_ok=True)
+            stack.enter_context(system.locked(made / "lock"))
+            _forget_original(project)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            cure = "make the folder writable, or build a copy of it"
+            raise BuildError(f"{error.filename or made}: cannot be written ({reason}); {cure}") from error
+        yield
+
+
+def _forget_original(project: Project) -> None:
+    """In a copied or moved folder: removes the build, which refers to the folder that it was made in."""
+    core = project.folder / ".pio" / "core"
+    for link in (core / "platforms").glob("*.pio-link"):
+        if json.loads(link.read_text()).get("cwd") != str(project.folder):
+            shutil.rmtree(core)
+            shutil.rmtree(project.folder / ".pio" / "build", ignore_errors=True)
+            return
+
+
 def run_pio(project: Project, *arguments: str) -> None:
-    """Runs PlatformIO quietly; HostError carries the first error of its log, which stays in .pio/build.log."""
+    """Runs PlatformIO quietly; BuildError carries the first error of its log, which stays in .pio/build.log."""
+    with _alone(project):
+        _run_pio(project, *arguments)
+
+
+def _run_pio(project: Project, *arguments: str) -> None:
     log = project.folder / ".pio" / "build.log"
-    log.parent.mkdir(exist_ok=True)
     with log.open("wb") as stream:
         try:
             done = subprocess.run(
@@ -58,14 +94,16 @@ def run_pio(project: Project, *arguments: str) -> None:
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise HostError(f"{project.folder}: pio took over {_LIMIT_SECONDS} s; its log is {log}") from error
+            raise BuildError(f"{project.folder}: pio took over {_LIMIT_SECONDS} s; its log is {log}") from error
     if done.returncode != 0:
         lines = log.read_text(errors="replace").splitlines()
         faults = [line.strip() for line in lines if "error:" in line.lower()] or [
             line for line in lines if line.strip()
         ]
         what = faults[0] if faults else "no output"
-        raise HostError(f"{project.folder}: pio {' '.join(['run', *arguments])} failed: {what}; the whole log is {log}")
+        raise BuildError(
+            f"{project.folder}: pio {' '.join(['run', *arguments])} failed: {what}; the whole log is {log}"
+        )
 
 
 def is_built(project: Project) -> bool:
@@ -107,8 +145,24 @@ def _buffer_bytes(project: Project) -> int:
 
 
 def build(project: Project) -> BuildResult:
-    """Builds and writes report.json's `firmware`; HostError when the build fails."""
-    run_pio(project, "-s")
+    """Builds and writes report.json's `firmware`; BuildError when the build fails."""
+    with _alone(project):
+        return _build(project)
+
+
+def ensure_built(project: Project) -> BuildResult | None:
+    """Builds where the image is not there or is older than a source; None where nothing had to be built.
+
+    Of several processes that ask for it at once, one builds and the others wait for it.
+    """
+    if is_built(project):
+        return None
+    with _alone(project):
+        return None if is_built(project) else _build(project)
+
+
+def _build(project: Project) -> BuildResult:
+    _run_pio(project, "-s")
     result = measure(project)
     _write_report(project, result)
     return result

@@ -5,6 +5,7 @@ Libraries are kept in the user's cache folder under a hash of everything that we
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import importlib.util
 import os
@@ -18,6 +19,7 @@ import sysconfig
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +77,22 @@ def cache_folder() -> Path:
     """The user's cache folder for what is compiled here."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     # A relative XDG_CACHE_HOME is to be ignored, says its specification.
-    folder = (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "shoehorn"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        folder = (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "shoehorn"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except (OSError, RuntimeError):  # RuntimeError: there is no home
+        return _passing_folder()
+
+
+@cache
+def _passing_folder() -> Path:
+    """A folder in place of the cache, for this process only, where the user's home cannot be written."""
+    folder = Path(tempfile.mkdtemp(prefix="shoehorn-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ.setdefault("ZIG_GLOBAL_CACHE_DIR", str(folder / "zig"))
+    os.environ.setdefault("ZIG_LOCAL_CACHE_DIR", str(folder / "zig-local"))
     return folder
 
 

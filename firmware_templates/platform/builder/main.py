@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: 0BSD
 """Builds firmware.elf and the image that the board takes, with the Clang and the linker of PyPI's ziglang."""
 
+import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,7 +26,9 @@ def fail(message):
 
 
 if platform.resolve() != (project / "platform").resolve():
-    fail(f"PlatformIO took the platform of {platform.parent}; unset PLATFORMIO_CORE_DIR, each folder has its own")
+    if "PLATFORMIO_CORE_DIR" in os.environ:
+        fail(f"PlatformIO took the platform of {platform.parent}; unset PLATFORMIO_CORE_DIR, each folder has its own")
+    fail(f"this folder is a copy that still refers to {platform.parent}; delete {project / '.pio'} and build again")
 if find_spec("ziglang") is None:
     fail(f"no compiler: {env.subst('$PYTHONEXE')} -m pip install ziglang")
 

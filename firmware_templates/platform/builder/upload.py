@@ -2,13 +2,14 @@
 """Puts the image onto the board: a debug probe, a USB drive, a boot partition, or an emulator that boots it."""
 
 import os
-import select
 import shutil
 import subprocess
 import sys
-import time
+import threading
 from importlib.util import find_spec
 from pathlib import Path
+
+from serial import Serial
 
 BOOT_SECONDS = 30.0
 KEPT = ".before-shoehorn"
@@ -63,7 +64,8 @@ def _find_drive(mark: str) -> Path:
     mounts = Path("/proc/mounts")
     lines = mounts.read_text().splitlines() if mounts.exists() else []
     points = [Path(line.split()[1].replace("\\040", " ")) for line in lines]
-    found = [p for p in [*points, *Path("/Volumes").glob("*")] if (p / mark).exists()]
+    letters = [Path(f"{letter}:/") for letter in "DEFGHIJKLMNOPQRSTUVWXYZ"] if os.name == "nt" else []
+    found = [p for p in [*points, *Path("/Volumes").glob("*"), *letters] if (p / mark).exists()]
     if len(found) != 1:
         several = ": " + ", ".join(map(str, found)) if found else ""
         raise UploadError(f"{len(found)} mounted drives with {mark}{several}; give the mount point")
@@ -115,7 +117,7 @@ def _copy(source: str, target: str) -> None:
     """Copies and waits until the card has it."""
     try:
         shutil.copyfile(source, target)
-        with Path(target).open("rb") as file:
+        with Path(target).open("r+b") as file:
             os.fsync(file.fileno())
     except OSError as error:
         raise UploadError(f"{target}: {error.strerror}") from error
@@ -134,7 +136,7 @@ def _boot(command: list[str]) -> None:
     if shutil.which(command[0]) is None:
         raise UploadError(f"{command[0]} is not installed")
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True) as machine:
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as machine:
         try:
             heard = _listen(machine, native=len(command) == 1)
         finally:
@@ -147,17 +149,20 @@ def _boot(command: list[str]) -> None:
 
 def _listen(machine: subprocess.Popen, native: bool) -> bytes:
     """The console's bytes up to m-ready, the end, or the time limit."""
-    port = machine.stdout.fileno()
-    if native:  # its first line is the pty that is its console
-        port = os.open(machine.stdout.readline().decode().strip(), os.O_RDWR | os.O_NOCTTY)
-    heard = b""
-    deadline = time.monotonic() + BOOT_SECONDS
-    while b"m-ready" not in heard and time.monotonic() < deadline:
-        if select.select([port], [], [], 0.2)[0]:
-            some = os.read(port, 4096)
-            if not some:
-                break
-            heard += some
-    if native:
-        os.close(port)
-    return heard
+    heard = bytearray()
+    done = threading.Event()
+
+    def read() -> None:
+        """In a thread, because not every system can wait for a pipe with a time limit."""
+        if native:  # its first line is the path of its console
+            with Serial(machine.stdout.readline().decode().strip(), timeout=0.2) as port:
+                while machine.poll() is None and b"m-ready" not in heard:
+                    heard.extend(port.read(port.in_waiting or 1))
+        else:
+            while b"m-ready" not in heard and (some := machine.stdout.read1(4096)):
+                heard.extend(some)
+        done.set()
+
+    threading.Thread(target=read, daemon=True).start()
+    done.wait(BOOT_SECONDS)
+    return bytes(heard)
