@@ -271,7 +271,7 @@ def test_a_strange_folder_is_refused(tmp_path):
 def test_a_broken_report_is_refused(tmp_path):
     (tmp_path / "report.json").write_text("{")
 
-    with pytest.raises(HostError, match=r"report.json: broken"):
+    with pytest.raises(HostError, match=r"report.json: damaged"):
         Project.open(tmp_path)
 
 
