@@ -45,11 +45,10 @@ def monitor(folder: Path | None, port: str | None, emulated: bool) -> None:
 
 def _converse(terminal: Terminal) -> None:
     """Line after line of stdin until its end."""
-    stdin = click.get_text_stream("stdin")
     while True:
         if sys.stdin.isatty():
             click.echo("> ", nl=False)
-        line = stdin.readline()
+        line = sys.stdin.readline()
         if not line:
             return
         if command := line.strip():

@@ -16,7 +16,7 @@ Number = int | float
 
 @dataclass(frozen=True)
 class Unit:
-    """What board ticks are told in."""
+    """The unit in which board ticks are reported."""
 
     name: str
     convert: Callable[[int, int], Number]  # ticks, ticks per second

@@ -1,4 +1,4 @@
-"""Builds a folder with PlatformIO and fills in report.json what the firmware takes."""
+"""Builds a folder with PlatformIO and writes the firmware's bytes of RAM, flash and stack into report.json."""
 
 from __future__ import annotations
 
@@ -94,7 +94,9 @@ def _run_pio(project: Project, *arguments: str) -> None:
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise BuildError(f"{project.folder}: pio took over {_LIMIT_SECONDS} s; its log is {log}") from error
+            raise BuildError(
+                f"{project.folder}: pio did not end within {_LIMIT_SECONDS} s; its log is {log}"
+            ) from error
     if done.returncode != 0:
         lines = log.read_text(errors="replace").splitlines()
         faults = [line.strip() for line in lines if "error:" in line.lower()] or [
@@ -118,11 +120,11 @@ def is_built(project: Project) -> bool:
 
 
 def measure(project: Project) -> BuildResult:
-    """RAM, flash and stack bound of what has been built."""
+    """RAM, flash and stack bound of the built image."""
     spec = project.spec
     found = sizes(project.elf, spec["stack_bytes"])
     objects = [p for p in project.build_folder.rglob("*.o") if not p.name.startswith(".")]
-    native = spec["family"] == "posix"  # its stack is the system's; what is painted there is a frame of its own
+    native = spec["family"] == "posix"  # its stack is the system's; the painted part is one frame of it
     stack = bound(objects, "sh_start", native, bool(spec["defines"].get("SH_BOARD_FPU")))
     warnings = []
     if stack.bytes > spec["stack_bytes"] and not native:
@@ -137,7 +139,7 @@ def measure(project: Project) -> BuildResult:
 
 
 def _buffer_bytes(project: Project) -> int:
-    """What `db load` has of its own where the board has room for it; 0 in a folder without our application."""
+    """Bytes of the buffer of `db load`, which exists where the board has room for it; 0 without our application."""
     config = project.folder / "src" / "app_config.h"
     text = config.read_text() if config.is_file() else ""
     has, size = (re.search(rf"^#define SH_APP_DB_{name} (\d+)u?$", text, re.M) for name in ("BUFFER", "BYTES"))

@@ -44,7 +44,7 @@ class Library:
 def load(name: str, header: Path, sources: Sequence[Path]) -> Library:
     """The sources as a library with the header's interface, compiled or from the cache.
 
-    The header is C that cffi can read once `#` lines are dropped; what is included lies in the files' own folders.
+    The header is C that cffi can read once `#` lines are dropped; its includes are in the files' own folders.
     HostError: no compiler here can compile them.
     """
     faults = []
@@ -74,7 +74,7 @@ def compilers() -> Iterator[tuple[str, ...]]:
 
 
 def cache_folder() -> Path:
-    """The user's cache folder for what is compiled here."""
+    """The user's cache folder for compiled code."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     # A relative XDG_CACHE_HOME is to be ignored, says its specification.
     try:
@@ -97,14 +97,14 @@ def _passing_folder() -> Path:
 
 
 def last_line(error: Exception) -> str:
-    """What went wrong, in one line: the compiler's last error, or the exception's text."""
+    """The fault in one line: the compiler's last error, or the exception's text."""
     text = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
     lines = [line for line in str(text).splitlines() if "error" in line.lower()] or str(text).splitlines()
     return lines[-1].strip() if lines else type(error).__name__
 
 
 def _key(compiler: tuple[str, ...], files: Sequence[Path]) -> str:
-    """16 hex digits over all that decides what the compiler makes."""
+    """16 hex digits over all inputs of the compiler."""
     digest = hashlib.sha256(repr((sys.platform, platform.machine(), compiler, _FLAGS)).encode())
     for path in sorted({p for file in files for p in file.parent.glob("*.[ch]")}):
         digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())

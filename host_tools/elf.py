@@ -1,4 +1,4 @@
-"""What a built firmware takes of RAM and flash, from its ELF."""
+"""Bytes of RAM and flash that a built firmware needs, from its ELF file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shoehorn_mcu.host_tools.errors import HostError
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes: `ram` is statics and the reserved stack, `flash` is what is loaded (code, constants, initial data)."""
+    """Bytes: `ram` is statics and the reserved stack, `flash` is code, constants and initial data."""
 
     ram_bytes: int
     flash_bytes: int

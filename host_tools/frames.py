@@ -15,7 +15,7 @@ _RUN = 254  # longest COBS block without its code
 
 
 class Kind(IntEnum):
-    """What a frame asks for; ARCHITECTURE.md, section Serial, has payloads and answers."""
+    """The requests; ARCHITECTURE.md, section Serial, has payloads and answers."""
 
     HELLO = 1
     WRITE = 2

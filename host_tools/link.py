@@ -28,7 +28,7 @@ _PAYLOADS = range(32, 1025)  # SH_APP_FRAME_BYTES
 _NAME_LENGTH = 80  # characters of the model's name that are shown
 _WAKE = b"\0shoehorn%\0"
 _AWAKE = b"m-shoehorn-[%d]\r\nm-ready\r\n" % VERSION
-_HEARD_BYTES = 4096  # kept of what is no frame yet
+_HEARD_BYTES = 4096  # kept of bytes that are no whole frame yet
 _RESTART_WORDS = (b"m-timestamp-mode", b"m-init-done", b"m-ready")  # only text mode says these
 _DOING = {
     Kind.HELLO: "the greeting",
@@ -45,11 +45,11 @@ _COMPUTING = {Kind.RUN, Kind.PUSH}  # the board may take long to answer
 
 
 class OutOfStep(Exception):
-    """Board and host disagree about what was asked last; what was under way must start again."""
+    """Board and host disagree about the last request; the inference under way must be started afresh."""
 
 
 class Mode(IntEnum):
-    """What an inference collects per op."""
+    """The figure that an inference collects per op."""
 
     PLAIN = 0
     TIME = 1  # board ticks
@@ -77,7 +77,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Hello:
-    """What the firmware says about itself."""
+    """The firmware's answer to the greeting."""
 
     max_payload: int
     identity: str  # 16 hexadecimal digits, as in plan.json
@@ -90,7 +90,7 @@ class Hello:
 
 @dataclass(frozen=True)
 class Inference:
-    """What one inference gave: ticks of the whole, the outputs' bytes, and per op what the mode asks for."""
+    """The result of one inference: ticks of the whole, the outputs' bytes, and per op the figure of the mode."""
 
     ticks: int
     outputs: tuple[bytes, ...]
@@ -207,7 +207,7 @@ class Link:
             self._request(Kind.PUSH, struct.pack("<BII", mode, row, zlib.crc32(part)), 0)
 
     def _write(self, index: int, start: int, data: bytes, progress: Progress) -> None:
-        """`data` to byte `start` of an input, in as many frames as it takes."""
+        """`data` to byte `start` of an input, in as many frames as are needed."""
         step = self.hello.max_payload - 5
         for offset in range(0, len(data), step):
             part = data[offset : offset + step]
@@ -348,7 +348,7 @@ class Link:
                     self._listen_for_restart(chunk, kind)
 
     def _listen_for_restart(self, text: bytes, kind: Kind) -> None:
-        """HostError where the board speaks text, although nobody sent it back there."""
+        """LinkError where the board sends text although it was not told to leave frame mode."""
         text = text.replace(_AWAKE, b"")  # it was woken twice, because it was slow
         if b"e-[fault" in text:
             words = _printable(text[text.index(b"e-[fault") :].split(b"\r\n")[0])

@@ -20,7 +20,7 @@ _CALLS = {
 
 @dataclass(frozen=True)
 class Found:
-    """What a function does without telling the linker."""
+    """Calls and stack use of a function that its symbols do not show."""
 
     calls_pointer: bool
     calls_itself: bool

@@ -74,6 +74,6 @@ class Manifest(_Strict):
 
 
 def faults(error: pydantic.ValidationError) -> str:
-    """The first faults of a document in one line: where, and what is wrong there."""
+    """The first faults of a document in one line: the key, and its fault."""
     said = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" if e["loc"] else e["msg"] for e in error.errors()]
     return "; ".join(said[:3]) + (f"; and {len(said) - 3} more" if len(said) > 3 else "")

@@ -34,7 +34,7 @@ class Terminal:
     def ask(self, command: str) -> Iterator[str]:
         """Sends a command (its `%` is added where it is missing) and yields the lines of the answer as they come.
 
-        Waits for `m-ready` as long as it takes: an inference may be long. The line itself is not yielded.
+        Waits for `m-ready` without a limit, because an inference may be long. The line itself is not yielded.
         """
         self._port.write(command.rstrip("%").encode("ascii", "replace") + b"%")
         while True:
@@ -48,7 +48,7 @@ class Terminal:
                 yield line
 
     def _text(self) -> str:
-        """What has arrived, without what would change the person's terminal."""
+        """The text that has arrived, without characters that control a terminal."""
         text = self._port.read().decode("ascii", "replace")
         return "".join(c for c in text if c == "\n" or c.isprintable())
 

@@ -64,7 +64,7 @@ class Port:
             self._serial.write(data)
 
     def read(self) -> bytes:
-        """What has arrived; empty where nothing comes within POLL_SECONDS."""
+        """The bytes that have arrived; none where nothing comes within POLL_SECONDS."""
         with self._faults():
             first: bytes = self._serial.read(1)
             waiting = self._serial.in_waiting if first else 0
@@ -86,7 +86,7 @@ class Port:
         try:
             yield
         except serial.SerialTimeoutException as error:
-            raise HostError(f"{self.name}: the port takes no more bytes; is it the board's port?") from error
+            raise HostError(f"{self.name}: the port accepts no more bytes; is it the board's port?") from error
         except (OSError, TypeError, ValueError) as error:
             # pyserial stumbles over its own closed handle (TypeError) where a port goes away while it reads.
             raise HostError(f"{self.name}: the port vanished; was the board unplugged?") from error

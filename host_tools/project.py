@@ -67,7 +67,7 @@ class Project:
 
     @property
     def image(self) -> Path:
-        """What is flashed."""
+        """The file that is flashed."""
         return self.build_folder / (self.spec.get("image") or "firmware.elf")
 
     @cached_property

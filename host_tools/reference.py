@@ -183,7 +183,7 @@ class Reference:
         return struct
 
     def _row(self, tensor: str, row: int) -> Any:
-        """Where a row lies; null for row -1."""
+        """The address of a row; null for row -1."""
         info = self.tensors[tensor]
         if not -1 <= row < info.rows:
             raise ValueError(f"'{tensor}' has no row {row}")

@@ -90,7 +90,7 @@ def _ways() -> Iterator[_Way]:
 
 
 def _key(runtime: Path, way: _Way) -> str:
-    """16 hex digits over all that decides what the compiler makes."""
+    """16 hex digits over all inputs of the compiler."""
     digest = hashlib.sha256(repr((sys.version, sys.platform, cffi.__version__, way.compiler, way.flags)).encode())
     for path in sorted(path for path in runtime.rglob("*") if path.suffix in (".c", ".h", ".inc")):
         digest.update(f"{path.relative_to(runtime).as_posix()}\0{path.stat().st_size}\0".encode())
@@ -125,7 +125,7 @@ def _compile(way: _Way, name: str, runtime: Path, headers: list[Path], sources: 
             own += map(_prototype, sources)
             ffi.set_source(name, "\n".join(own))
             glue = Path(folder) / f"{name}.c"
-            with contextlib.redirect_stdout(io.StringIO()):  # cffi says what it does
+            with contextlib.redirect_stdout(io.StringIO()):  # cffi reports its progress
                 ffi.emit_c_code(str(glue))
             inputs.append(str(glue))
             includes = [f"-I{runtime}", f"-I{sysconfig.get_path('include')}", f"-I{sysconfig.get_path('platinclude')}"]

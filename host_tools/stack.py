@@ -9,7 +9,7 @@ from shoehorn_mcu.host_tools.objects import Code, Function, read
 
 # A helper of the compiler's runtime (64-bit division, soft float) comes without a frame size; the largest has less.
 HELPER_BYTES = 256
-# What a Cortex-M pushes when it takes an interrupt: 8 words, with an FPU 26, plus a word of alignment.
+# Pushed by a Cortex-M on an interrupt: 8 words, with an FPU 26, plus a word of alignment.
 EXCEPTION_BYTES = {False: 36, True: 108}
 _INTERRUPT = "sh_isr_"
 

@@ -33,7 +33,7 @@ def reference_of(project: Project, plan: Plan) -> Reference:
 
 @dataclass(frozen=True)
 class Validation:
-    """What was found. A vector is mismatched when any output or any op differs in any byte."""
+    """The result of a validation. A vector is mismatched when any output or any op differs in any byte."""
 
     vectors: int
     mismatched_vectors: int
@@ -97,7 +97,7 @@ def _first_bad_op(plan: Plan, found: Inference, arrays: Mapping[str, Array], wan
 
 
 def _distance(a: Array, b: Array) -> int | float:
-    """The largest difference; what is no number in both (or equal infinity) counts as equal."""
+    """The largest difference; NaN in both (or equal infinity) counts as equal."""
     if a.dtype.kind != "f":
         return int(np.abs(a.astype(np.int64) - b.astype(np.int64)).max(initial=0))
     with np.errstate(invalid="ignore"):
