@@ -32,7 +32,7 @@ class End:
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan that a firmware was built from. `steps` are (place in ops, first row, row behind the last) of all computing ones."""
+    """The plan of a firmware. `steps` are (place in ops, first row, row behind the last) of all computing ones."""
 
     model: str
     identity: str  # 16 hexadecimal digits
