@@ -113,6 +113,9 @@ def lower(
     With `stream_input` the input arrives by rows. Raises ShoehornError where there are several inputs. Without
     `banded`, no block is offered.
     """
+    if graph.states:
+        names = ", ".join(state.read for state in graph.states)
+        raise ShoehornError(f"{graph.name}: keeps {names} between inferences; states cannot be planned yet")
     views = graph.views
     deliveries = (_delivery(graph),) if stream_input else ()
     ops = (*deliveries, *map(_op, stages))

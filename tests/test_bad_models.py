@@ -268,9 +268,26 @@ def test_a_mean_or_pool_or_softmax_of_too_many_elements_is_refused_by_op() -> No
     window = {"StrideH": 1, "StrideW": 1, "FilterHeight": 3000, "FilterWidth": 3000, "Padding": 1}
     pool = single("AVERAGE_POOL_2D", [int8("x", (1, 3000, 3000, 1))], [int8("y", (1, 1, 1, 1))], **window)
 
+    fewer = single("MEAN", [int8("x", (1, 3000, 3000, 1)), ints("axes", [1, 2])], [int8("y", (1, 1))])
+
     assert "a sum of 16777216 elements can leave int32" in refusal(mean.bytes())
+    assert "a sum of 9000000 elements can leave int32" in refusal(fewer.bytes())  # at 128 each they would fit
     assert "a sum of 9000000 elements can leave int32" in refusal(pool.bytes())
     assert "a sum of 4096 exponentials can leave int32" in refusal(softmax.bytes())
+
+
+def test_an_activation_whose_bound_leaves_int32_is_refused() -> None:
+    def tiny(model: ModelSpec) -> None:
+        model.tensors[5].scales = (1e-10,)
+        model.ops[1].options["FusedActivationFunction"] = 3  # RELU6
+
+    assert "op 1 CONV_2D writing 'maps': an activation's bound of 6.0 does not fit into int32" in refusal(changed(tiny))
+
+
+def test_weights_with_scales_along_an_axis_that_is_no_output_channel_are_refused() -> None:
+    scales = tensor(3, scales=(0.1, 0.2), zero_points=None, axis=3)
+
+    assert "'kernel' have a scale per index of axis 3, not 0" in refusal(changed(scales))
 
 
 def test_a_file_that_points_to_the_same_bytes_over_and_over_is_refused() -> None:

@@ -17,7 +17,7 @@ from tflite_writer import small_model
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.importers.tflite import import_tflite
-from shoehorn_mcu.ir import DType, Graph, Op, Quant, Tensor, TensorType, verify
+from shoehorn_mcu.ir import DType, Graph, GraphError, Op, Quant, Tensor, TensorType, verify
 from shoehorn_mcu.passes import PIPELINE, PassError, TensorError, run
 from shoehorn_mcu.passes.drop_dead import drop_dead
 from shoehorn_mcu.passes.drop_views import drop_views
@@ -294,6 +294,21 @@ def test_random_graphs_keep_their_outputs(data: st.DataObject) -> None:
     if outputs:
         graph = b.graph(*outputs)
         assert_equal_outputs(graph, run(graph)[0])
+
+
+def test_bounds_that_do_not_meet_stay_two_ops() -> None:
+    b = Builder()
+    low = b.add(ops.Add, "x", "x", clamp=ops.Clamp(-128, -50))
+    graph = b.graph(b.add(ops.Relu, low))  # the bounds of relu begin at the zero point, -5
+
+    assert rewritten(fuse_clamp, graph) == ["Add", "Relu"]
+
+
+def test_a_pad_between_two_quantisations_is_no_graph() -> None:
+    b = Builder()
+    padded = b.add(ops.Pad, "x", before=(0, 1, 1, 0), after=(0, 1, 1, 0), value=-5, quant=Quant((0.5,), (9,)))
+    with pytest.raises(GraphError, match="'x' and 't0' have different scales"):
+        b.graph(b.conv(padded))
 
 
 def test_records_say_what_each_pass_did() -> None:

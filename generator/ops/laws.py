@@ -16,8 +16,8 @@ def quoted(name: str) -> str:
 def dtype(op: Op, tensor: Tensor, role: str, *allowed: DType) -> None:
     """The tensor has one of these element types."""
     if tensor.type.dtype not in allowed:
-        names = " or ".join(d.value for d in allowed)
-        raise OpFault(op, f"its {role} {quoted(tensor.name)} is {tensor.type.dtype.value}, {names} is needed")
+        names, verb = " or ".join(d.value for d in allowed), "are" if role == "weights" else "is"
+        raise OpFault(op, f"its {role} {quoted(tensor.name)} {verb} {tensor.type.dtype.value}, {names} is needed")
 
 
 def quantised(op: Op, tensor: Tensor, role: str, *allowed: DType) -> Quant:
@@ -61,9 +61,7 @@ def same_images(op: Op, node: Node) -> None:
     n = node.output.type.nhwc[0]
     for tensor in node.inputs:
         if len(node.output.type.shape) > 4 and tensor.type.nhwc[0] not in (1, n):
-            raise OpFault(
-                op, f"{quoted(tensor.name)} is broadcast along a dimension above the last 4, which is not supported"
-            )
+            raise OpFault(op, f"{quoted(tensor.name)} is broadcast along a dimension ahead of the last 4")
 
 
 def constant(op: Op, tensor: Tensor, role: str) -> None:
