@@ -17,7 +17,7 @@ import json
 import statistics
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -37,15 +37,15 @@ from shoehorn_mcu.host_tools.link import Link
 from shoehorn_mcu.host_tools.plan import Plan
 from shoehorn_mcu.host_tools.ports import Port
 from shoehorn_mcu.host_tools.project import Project
-from shoehorn_mcu.ir import Graph
-from shoehorn_mcu.kernels import cost
+from shoehorn_mcu.ir import Graph, Node
+from shoehorn_mcu.kernels import CATALOGUE, PORTABLE, Instance, Tile, candidates, choose, cost
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.planner import DoesNotFit, Goal, make_plan
 from shoehorn_mcu.predict import calls_of, rows_and_steps
 from shoehorn_mcu.report import report, timeless
-from shoehorn_mcu.stage import stages
+from shoehorn_mcu.stage import Pick, stages
 from shoehorn_mcu.targets import Machine
-from tests.bench import micro
+from tests.bench import code_bytes, micro
 from tests.bench.fit import Row, fitted, fitted_calls
 from tests.bench.shapes import shapes
 from tests.shared import MODELS
@@ -115,9 +115,26 @@ def _sources(board: targets.Board, models: Sequence[str]) -> Iterator[tuple[str,
         yield name, passes.run(graph, frozenset(), ())[0]
 
 
-def measure(graph: Graph, board: targets.Board, goal: Goal, folder: Path) -> Found:
+def picks(board: targets.Board) -> dict[str, Pick]:
+    """How the small graphs get their kernels: each variant of the board's core for all ops that it computes."""
+    variants = (v for v in CATALOGUE if v.isa in board.cpu.isas)
+    keys = [Instance(variant, tile).key for variant in variants for tile in variant.tiles]
+    portable = {Instance(variant, Tile()).key for variant in PORTABLE.values()}
+    return {"": _picked(portable), **{key: _picked(portable | {key}) for key in keys if key not in portable}}
+
+
+def _picked(keys: Collection[str]) -> Pick:
+    """The last candidate with one of these keys: the portable kernels are the first ones."""
+
+    def pick(node: Node, machine: Machine) -> Instance:
+        return [kernel for kernel in candidates(node, machine.isas) if kernel.key in keys][-1]
+
+    return pick
+
+
+def measure(graph: Graph, board: targets.Board, goal: Goal, folder: Path, pick: Pick = choose) -> Found:
     """Plans, builds, times: what each op and the whole inference took, and what they are made of."""
-    chosen = stages(graph, Machine.of(board.spec.cpu))
+    chosen = stages(graph, Machine.of(board.spec.cpu), pick)
     plan = make_plan(lower(graph, chosen, board.arena_limit_bytes), goal)
     unit = Unit(library_name(graph.name), graph, chosen, plan)
     found = constants(unit)
@@ -148,23 +165,36 @@ def measured(board: targets.Board, models: Sequence[str], out: Path) -> list[Fou
     path = out / f"{board.id}.json"
     past = {(r["model"], r["goal"]): r for r in (json.loads(path.read_text()) if path.exists() else [])}
     results = []
-    for name, graph in _sources(board, models):
-        # The ops of a micro graph do not read each other: rows gain nothing.
-        for goal in (Goal.TIME,) if name.startswith(("micro", "shapes")) else (Goal.TIME, Goal.SRAM):
-            try:
-                found = past.get((name, goal.value)) or measure(graph, board, goal, out / "folder" / board.id)
-            except (DoesNotFit, HostError) as refusal:
-                print(f"{name} on {board.id}: {str(refusal)[:160]}", file=sys.stderr)
-                continue
-            past[name, goal.value] = {"model": name, "goal": goal.value, **found}
-            path.write_text(json.dumps(list(past.values())) + "\n")
-            print(f"{name} {goal.value} on {board.id}: {found['total']:,}", file=sys.stderr, flush=True)
-            results.append({**_with_work(past[name, goal.value], graph, board), "fitted": is_fitted(name, board)})
+    for name, graph, goal, pick in _runs(board, models):
+        try:
+            found = past.get((name, goal.value)) or measure(graph, board, goal, out / "folder" / board.id, pick)
+        except (DoesNotFit, HostError) as refusal:
+            print(f"{name} on {board.id}: {str(refusal)[:160]}", file=sys.stderr)
+            continue
+        past[name, goal.value] = {"model": name, "goal": goal.value, **found}
+        path.write_text(json.dumps(list(past.values())) + "\n")
+        print(f"{name} {goal.value} on {board.id}: {found['total']:,}", file=sys.stderr, flush=True)
+        results.append({**_with_work(past[name, goal.value], graph, board, pick), "fitted": is_fitted(name, board)})
     return results
 
 
-def _with_work(result: Found, graph: Graph, board: targets.Board) -> Found:
-    chosen = stages(graph, Machine.of(board.spec.cpu))
+def _runs(board: targets.Board, models: Sequence[str]) -> Iterator[tuple[str, Graph, Goal, Pick]]:
+    """What is measured: the small graphs with each kernel, the models with those that are predicted to be fastest.
+
+    The ops of a small graph do not read each other, so they are planned one way only.
+    """
+    for name, graph in _sources(board, models):
+        if not name.startswith(("micro", "shapes")):
+            yield name, graph, Goal.TIME, choose
+            yield name, graph, Goal.SRAM, choose
+            continue
+        for key, pick in picks(board).items():
+            if not key or any(s.kernel.key == key for s in stages(graph, Machine.of(board.spec.cpu), pick)):
+                yield f"{name} {key}".strip(), graph, Goal.TIME, pick
+
+
+def _with_work(result: Found, graph: Graph, board: targets.Board, pick: Pick) -> Found:
+    chosen = stages(graph, Machine.of(board.spec.cpu), pick)
     ops = [{**op, "work": dict(stage.work)} for op, stage in zip(result["ops"], chosen, strict=True)]
     return {**result, "ops": ops}
 
@@ -294,7 +324,8 @@ def main() -> None:
     for name in arguments.boards:
         board = targets.board(name)
         results = measured(board, arguments.models or models_for(name), out)
-        tables[board.spec.cpu] = _rounded(table_of(results, 1e9 / board.spec.tick_hz))
+        table = {**table_of(results, 1e9 / board.spec.tick_hz), "code_bytes": code_bytes.measured(board.spec.cpu)}
+        tables[board.spec.cpu] = _rounded(table)
         found[name] = results, tables[board.spec.cpu]
     lines = [*summary(found), *(line for name, each in found.items() for line in say(name, *each))]
     (out / "costs.md").write_text("\n".join(lines))

@@ -1,0 +1,77 @@
+"""Measures the code of every kernel instance on every core, with the flags that a firmware is built with.
+
+    python -m tests.bench.code_bytes
+
+Rewrites `code_bytes` in generator/kernels/costs.json. tests/bench/costs.py asks it too.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+
+from elftools.elf.elffile import ELFFile
+
+from shoehorn_mcu.kernels import CATALOGUE, Instance, cost
+from shoehorn_mcu.paths import FIRMWARE_TEMPLATES, RUNTIME_C
+from shoehorn_mcu.targets import CPUS
+
+_FLAGS = ("-std=c11", "-c")
+
+
+def _toolchain() -> ModuleType:
+    path = FIRMWARE_TEMPLATES / "platform/builder/toolchain.py"
+    spec = importlib.util.spec_from_file_location("toolchain", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["toolchain"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _bytes(path: Path) -> int:
+    """Code and constants of an object file."""
+    with path.open("rb") as file:
+        sections = list(ELFFile(file).iter_sections())
+    return sum(s["sh_size"] for s in sections if s.name.startswith((".text", ".rodata")))
+
+
+def measured(cpu: str) -> dict[str, int]:
+    """Bytes by Instance.key, of the kernels that the core runs."""
+    toolchain = _toolchain()
+    tools = toolchain.tools(cpu)
+    runs = [v for v in CATALOGUE if v.isa in CPUS[cpu].isas and not v.fixes]
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        kernels = [Instance(v, tile) for v in runs for tile in v.tiles]
+        for kernel in kernels:
+            (folder / f"{kernel.key}.c").write_text(kernel.text("sh", f"{RUNTIME_C}/"))
+        sources = sorted(map(str, folder.glob("*.c")))
+        command = [
+            sys.executable,
+            "-m",
+            "ziglang",
+            tools.compiler,
+            *tools.target_flags,
+            *toolchain.OPTIMISE,
+            *_FLAGS,
+            *sources,
+        ]
+        subprocess.run(command, cwd=folder, check=True)
+        return {kernel.key: _bytes(folder / f"{kernel.key}.o") for kernel in kernels}
+
+
+def main() -> None:
+    tables = json.loads(cost.TABLE.read_text())
+    for cpu, table in tables.items():
+        table["code_bytes"] = measured(cpu)
+    cost.TABLE.write_text(json.dumps(tables, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()
