@@ -25,7 +25,7 @@ DEFAULT_CPU = "cortex-m4f"
 _LIKE = {"host": "cortex-a53"}
 
 UNMEASURED_CODE_BYTES = 2048
-"""Code of a kernel that is not in the table. On a Cortex-M the linear ones have 500 to 5,500 bytes, others 60 to 1,500."""
+"""Code of a kernel not in the table. On a Cortex-M the linear ones have 500 to 5,500 bytes, others 60 to 1,500."""
 
 Costs = Mapping[str, float]
 """Instructions by feature."""
