@@ -28,8 +28,10 @@ typedef struct {
     int32_t y_zero;
     int32_t y_min;
     int32_t y_max;
-    const int8_t *weights; // [groups * group_outputs][kernel_height][kernel_width][group_inputs]
-    const int32_t *bias;   // per output channel
+    // int8 [groups * group_outputs][kernel_height][kernel_width][group_inputs], or what the variant
+    // says, which may hold the next three as well; they are null then
+    const void *weights;
+    const int32_t *bias;        // per output channel
     const int32_t *multipliers; // per output channel
     const int8_t *shifts;       // per output channel
 } sh_conv2d_s8;
