@@ -11,6 +11,7 @@ from pathlib import Path
 from instances import write_variants
 
 from shoehorn_mcu.emit.reference import reference_files
+from shoehorn_mcu.host_tools.documents import GraphDocument
 from shoehorn_mcu.host_tools.reference import Reference
 from shoehorn_mcu.host_tools.reference_build import Kernels, build
 from shoehorn_mcu.ir import Array, Graph
@@ -45,7 +46,8 @@ def _loaded(graph: Graph, kernels: Kernels, suffix: str) -> Reference:
     for op in written["ops"]:
         if "function" in op:
             op["function"] = op["function"].removesuffix("_ref") + suffix
-    return Reference(written, bytes(files["constants.bin"]), kernels)
+    document = GraphDocument.model_validate_json(json.dumps(written))
+    return Reference(document, bytes(files["constants.bin"]), kernels)
 
 
 def load_reference(graph: Graph) -> Reference:
