@@ -24,7 +24,7 @@ def calls_of(stage: Stage, placements: Mapping[str, Placement]) -> Calls:
 
 
 def rows_and_steps(plan: Plan) -> tuple[Counter[str], Counter[str]]:
-    """By op: the rows computed, those computed again included, and the steps that they are in."""
+    """By op: the rows computed, including recomputed ones, and the steps that they are in."""
     rows, steps = Counter[str](), Counter[str]()
     for step in (s for s in plan.steps if not s.delivers):
         rows[step.op] += step.rows[1] - step.rows[0]

@@ -68,7 +68,7 @@ class Stage:
 
     @property
     def row_cost(self) -> int:
-        """Predicted instructions of one row where all tensors lie whole, the pointers that it is handed included."""
+        """Predicted instructions of one row where all tensors are whole, including its row pointers."""
         places = sum(pointers for pointers, _ in self.pointers)
         guarded = sum(some for _, some in self.pointers)
         around = call_instructions(Calls(pointers=places + 1, guarded=guarded), self.cpu)

@@ -1,4 +1,4 @@
-"""The constants of a model: which arrays there are, what they are called, and their file."""
+"""The constants of a model: its arrays, their C names and alignment, and their file."""
 
 from __future__ import annotations
 

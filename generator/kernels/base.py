@@ -164,7 +164,7 @@ class Instance:
 
     @property
     def key(self) -> str:
-        """`conv2d_s8_simd32_4x2`: what its costs are kept under."""
+        """`conv2d_s8_simd32_4x2`: the key of its costs in costs.json."""
         return "_".join(filter(None, (self.contract.name, self.variant.suffix, self.tile.name)))
 
     @property
@@ -191,7 +191,7 @@ class Instance:
         return {**self.contract.facts(node), **(self.contract.plain(node) if pack is None else pack(node, self.tile))}
 
     def work(self, node: Node) -> Mapping[str, float]:
-        """What one output row takes, by feature; the call itself is one."""
+        """Features of one output row, for the cost model; the call itself is one."""
         return {"calls": 1.0, **self.variant.work(node, self.tile)}
 
     def scratch_bytes(self, node: Node) -> int:

@@ -23,7 +23,7 @@ CATALOGUE: tuple[Variant, ...] = (
 """Every variant. Where two are predicted to be equally fast, the first is chosen."""
 
 ORACLE: Mapping[str, Oracle] = {v.contract.name: Oracle(v.contract) for v in CATALOGUE}
-"""By contract: the plain C that defines what its variants compute."""
+"""By contract: the plain C whose bytes all variants must equal."""
 
 PORTABLE: Mapping[str, Variant] = {v.contract.name: v for v in CATALOGUE if (v.isa, v.suffix) == (Isa.C, "c")}
 """By contract: the variant that runs on any core and computes every node."""
@@ -38,9 +38,9 @@ def contract_of(node: Node) -> Contract:
     for oracle in ORACLE.values():
         if oracle.contract.covers(node):
             return oracle.contract
-    takes = ", ".join(str(t.type) for t in node.inputs)
+    types = ", ".join(str(t.type) for t in node.inputs)
     raise KernelError(
-        f"op '{node.op.name}' ({type(node.op).__name__}): no kernel takes {takes} to {node.output.type}; "
+        f"op '{node.op.name}' ({type(node.op).__name__}): no kernel takes {types} to {node.output.type}; "
         "kernels are for int8, with uint8 and float32 at the model's ends"
     )
 

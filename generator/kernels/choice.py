@@ -1,4 +1,4 @@
-"""Which kernel runs each op: the least predicted time, within what is left of the flash."""
+"""Which kernel runs each op: the one with the least predicted time, within the flash that is left."""
 
 from __future__ import annotations
 

@@ -117,12 +117,12 @@ def _right_shifts(node: Node, shifts: NDArray[np.int8]) -> float:
 
 @dataclass(frozen=True)
 class Lines:
-    """What the windows of a row of output look at, line by line; the mean over all rows."""
+    """Input that the windows of an output row cover, line by line; the mean over all rows."""
 
     inside: float  # lines of a pixel's window that are rows of the input
     missing: float  # those that are padding
-    taps: tuple[int, ...]  # by pixel: taps of a line that lie in the row; they lie together
-    edges: int  # pieces of the pixels' lines that lie beside the row
+    taps: tuple[int, ...]  # by pixel: taps of a line that are inside the row; they are adjacent
+    edges: int  # pieces of the pixels' lines that are outside the row
 
 
 def padding_of(lines: Lines, kernel_width: int) -> tuple[float, float]:
@@ -147,7 +147,7 @@ def lines_of(op: Window, node: Node) -> Lines:
 
 
 def window_work(op: Window, node: Node, groups: int = 1) -> Work:
-    """Sums over windows for LANES output channels of a group at a time, and for what is left (`sh_window_sum`)."""
+    """Sums over windows for LANES output channels of a group at a time, and for the rest (`sh_window_sum`)."""
     channels, kernel_height, kernel_width, inputs = op.weights(node.sig).shape
     lines = lines_of(op, node)
     whole, left = divmod(channels // groups, LANES)
@@ -229,7 +229,7 @@ def _transpose_conv2d_work(node: Node) -> Work:
 
 
 def _hits(outputs: int, taps: int, size: int, stride: int, before: int) -> int:
-    """Places of a transpose convolution's window, along one dimension, at which an input lies."""
+    """Positions of a transpose convolution's window, along one dimension, that hit an input."""
     places = np.arange(outputs)[:, None] + before - np.arange(taps)[None]
     return int(((places % stride == 0) & (places >= 0) & (places < size * stride)).sum())
 

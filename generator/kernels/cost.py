@@ -1,4 +1,4 @@
-"""From work to predicted instructions: what each thing takes on each core.
+"""From work to predicted instructions: the cost of each feature on each core.
 
 `costs.json` holds what `python -m tests.bench.costs --write` measured in the emulator and fitted: by core (as in
 targets.CPUS) the instructions of one of each feature of a kernel, by Instance.key, and of one of each of Calls.
@@ -33,7 +33,7 @@ Costs = Mapping[str, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Calls:
-    """What is done around a kernel: steps, and the pointers to rows that it is handed, by how they are found."""
+    """Work around a kernel: steps, and the row pointers that it gets, by how they are computed."""
 
     steps: float = 0
     pointers: float = 0
@@ -49,7 +49,7 @@ class CpuCosts:
     """One core's part of the table."""
 
     calls: Costs  # by field of Calls
-    traced_step: float  # what the trace adds to a step's measured time: for the bench alone
+    traced_step: float  # time that the trace adds to a measured step; for the bench only
     kernels: Mapping[str, Costs]  # by Instance.key
     code_bytes: Mapping[str, int]  # by Instance.key
 

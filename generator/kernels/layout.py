@@ -19,7 +19,7 @@ def _pad(node: Node) -> dict[str, Value]:
     _, _, width, channels = node.inputs[0].type.nhwc
     before, after = as_4d(op.before, 0), as_4d(op.after, 0)
     out_channels = node.output.type.nhwc[3]
-    whole_row = out_channels == channels  # all its pixels then lie in one piece
+    whole_row = out_channels == channels  # all its pixels are then contiguous
     return {
         "pixels": 1 if whole_row else width,
         "pixel_bytes": (width if whole_row else 1) * channels * size,

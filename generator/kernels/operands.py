@@ -1,4 +1,4 @@
-"""What the rows of the catalogue ask of a node's operands."""
+"""Conditions on a node's operands, and facts about them, that several contracts share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def all_s8(node: Node) -> bool:
 
 
 def same_dtype(node: Node) -> bool:
-    """One type, whichever, in all row inputs and the output."""
+    """Any one type in all row inputs and the output."""
     return are(node.output.type.dtype, *node.row_inputs)
 
 

@@ -119,7 +119,7 @@ def _mean_work(node: Node) -> Work:
 def _softmax_work(node: Node) -> Work:
     _, _, positions, channels = node.output.type.nhwc
     _, diff_min = softmax_params(cast(Softmax, node.op), node.sig)
-    # Elements that lie further below the largest one are skipped; with any value as likely, so many are not.
+    # Elements further below the largest one are skipped; this is the share of the others for uniform data.
     near = min(1.0, -diff_min / 255)
     return Work(pixels=positions, outputs=positions * channels, exponentials=2 * near * positions * channels)
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: 0BSD
-// What kernels ask of compilers beyond the language. It changes nothing but speed and size.
+// Compiler hints of the kernels. They affect speed and code size only.
 #ifndef SH_COMPILER_H
 #define SH_COMPILER_H
 
-// Of a function that is called with constants and must know them.
+// Always inline: the arguments are compile-time constants.
 #if defined(__GNUC__)
 #define SH_INLINED static inline __attribute__((always_inline))
 #else
 #define SH_INLINED static inline
 #endif
 
-// Of a function for what is seldom: by itself it takes no registers from what is frequent.
+// Keep out of line: rarely executed, so it must not take registers from the hot path.
 #if defined(__GNUC__)
 #define SH_APART static __attribute__((noinline))
 #else

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: 0BSD
-// Sums of products of int8 for up to four rows of weights at a time: what was read of the input is
-// used for each of them.
+// Sums of products of int8 for up to four rows of weights at a time: each input that is loaded is
+// used for all of them.
 #ifndef SH_DOT_H
 #define SH_DOT_H
 

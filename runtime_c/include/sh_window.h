@@ -8,7 +8,7 @@
 
 #include "sh_dot.h"
 
-// What stays the same in a row of output. Weights of an output channel: [height][width][inputs].
+// Constants of a row of output. Weights of an output channel: [height][width][inputs].
 typedef struct {
     int32_t in_width;
     int32_t in_channels;
@@ -16,15 +16,15 @@ typedef struct {
     int32_t width;
     int32_t dilation; // across
     int32_t inputs;   // channels that are summed, of in_channels
-    int32_t x_zero;   // what is read in the padding
+    int32_t x_zero;   // the value of the padding
 } sh_window;
 
-// Where the window of one pixel lies.
+// The position of one pixel's window.
 typedef struct {
     int32_t left;  // column of tap 0
-    int32_t first; // taps [first, end) of a line lie inside the row
+    int32_t first; // taps [first, end) of a line are inside the row
     int32_t end;
-    int32_t run; // so many of them lie side by side, channel by channel, as their weights do
+    int32_t run; // taps that are contiguous in memory, as their weights are
 } sh_span;
 
 static inline sh_span sh_span_at(const sh_window *window, int32_t left)
@@ -46,7 +46,7 @@ static inline sh_span sh_span_at(const sh_window *window, int32_t left)
     return span;
 }
 
-// sums[j] += all taps times the weights of channel j, for j < lanes; `pitch` lies between channels,
+// sums[j] += all taps times the weights of channel j, for j < lanes; channels are `pitch` apart,
 // `channel` is the first input channel. lanes: 1 to 4, a constant.
 SH_INLINED void sh_window_sum(const sh_window *window, const int8_t *const x[], sh_span span,
                               int32_t channel, const int8_t *w, int32_t pitch, int32_t lanes,

@@ -6,7 +6,7 @@
 // before = start[o], or where start is null the sum so far: element [ox][o] of row x[kernel_height]
 //
 // In the padding (outside the row, or where x[ky] is null) a tap is x_zero. Taps are taken as
-// stored: what the input's zero point adds to the sums of all channels together is in start.
+// stored: start includes the term of the input's zero point for all channels.
 //
 // y and the row of sums hold int32_t and are 4-byte aligned. They may be the same row: y[ox][o] is
 // written after that sum was read, and no sum is read twice.
