@@ -68,6 +68,8 @@ def plan_model(
     source = importers.load(model)
     graph, records = passes.run(source, options.disabled, options.preserve)
     passes.prove_int32(graph)
+    if options.stream_input:
+        graph = passes.unflatten_input(graph)
     chosen = stages(graph, _machine(graph, board, options))
     capacity = _capacity(board, options)
     request = PlanRequest(options.goal, capacity, options.stream_input, _most_macs(graph, options, capacity))

@@ -18,7 +18,7 @@ from shoehorn_mcu import ops
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.importers.tflite import import_tflite
 from shoehorn_mcu.ir import DType, Graph, GraphError, Op, Quant, Tensor, TensorType, verify
-from shoehorn_mcu.passes import PIPELINE, PassError, TensorError, run
+from shoehorn_mcu.passes import PIPELINE, PassError, TensorError, run, unflatten_input
 from shoehorn_mcu.passes.drop_dead import drop_dead
 from shoehorn_mcu.passes.drop_views import drop_views
 from shoehorn_mcu.passes.fold_pad import fold_pad
@@ -309,6 +309,29 @@ def test_a_pad_between_two_quantisations_is_no_graph() -> None:
     padded = b.add(ops.Pad, "x", before=(0, 1, 1, 0), after=(0, 1, 1, 0), value=-5, quant=Quant((0.5,), (9,)))
     with pytest.raises(GraphError, match="'x' and 't0' have different scales"):
         b.graph(b.conv(padded))
+
+
+def test_a_flat_input_that_is_reshaped_first_gets_its_rows_back() -> None:
+    b = Builder(1, 144)
+    shaped = b.reshape("x", 1, 6, 6, 4)
+    graph = b.graph(b.conv(shaped))
+    after = verify(unflatten_input(graph))
+    flat = random_arrays(graph, 1)
+    rows = {"x": flat["x"].reshape(1, 6, 6, 4)}
+
+    assert [type(op).__name__ for op in after.ops] == ["Conv2d"]
+    assert after.tensors["x"].type.rows == 6
+    assert evaluate(after, rows)["t1"].tobytes() == evaluate(graph, flat)["t1"].tobytes()
+
+
+def test_a_flat_input_keeps_its_shape_where_the_view_is_seen_or_others_read_it() -> None:
+    b = Builder(1, 144)
+    shaped = b.reshape("x", 1, 6, 6, 4)
+    seen = b.graph(b.conv(shaped), shaped)
+    read = b.graph(b.conv(shaped), b.add(ops.Relu, "x"))
+
+    assert unflatten_input(seen) is seen
+    assert unflatten_input(read) is read
 
 
 def test_records_say_what_each_pass_did() -> None:

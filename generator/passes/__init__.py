@@ -13,6 +13,7 @@ from shoehorn_mcu.passes.drop_views import drop_views
 from shoehorn_mcu.passes.fold_constant_channels import fold_constant_channels
 from shoehorn_mcu.passes.fold_pad import fold_pad
 from shoehorn_mcu.passes.fuse_clamp import fuse_clamp
+from shoehorn_mcu.passes.unflatten_input import unflatten_input
 from shoehorn_mcu.passes.zero_constant_channels import zero_constant_channels
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "TensorError",
     "prove_int32",
     "run",
+    "unflatten_input",
 ]
 
 

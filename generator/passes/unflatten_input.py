@@ -1,0 +1,34 @@
+"""A rewrite for streamed inputs, which is no pass of PIPELINE because it changes the shape of the model's input."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.ir.edit import only_reader, readers, with_ops
+
+
+def unflatten_input(graph: Graph) -> Graph:
+    """Gives an input of few rows the shape that the one view behind it makes of it, so that it can arrive row by row.
+
+    >   input x: 1x490; a = Reshape(x) shape=(1, 49, 10, 1); y = Conv2d(a, w, b)
+    <   input x: 1x49x10x1;                                  y = Conv2d(x, w, b)
+
+    The bytes of the input are the same, in the same order.
+    """
+    readers_of = readers(graph)
+    for name in graph.inputs:
+        view = only_reader(graph, readers_of, name)
+        if view is None or not view.view or view.output in graph.results:
+            continue
+        source, shaped = graph.tensors[name], graph.tensors[view.output]
+        if shaped.type.rows > source.type.rows:
+            tensors = {**graph.tensors, name: replace(source, type=shaped.type)}
+            ops = (
+                replace(op, inputs=tuple(name if n == view.output else n for n in op.inputs))
+                for op in graph.ops
+                if op is not view
+            )
+            graph = with_ops(replace(graph, tensors=tensors), ops)
+            readers_of = readers(graph)
+    return graph
