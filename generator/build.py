@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from shoehorn_mcu import importers, passes, targets
+from shoehorn_mcu import advice, flash, importers, passes
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.library import library
 from shoehorn_mcu.emit.names import library_name
@@ -20,13 +20,8 @@ from shoehorn_mcu.kernels.tuning import Tuning
 from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.report import Json, report, timeless
 from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
-from shoehorn_mcu.stage import stages
+from shoehorn_mcu.stage import Stage, stages
 from shoehorn_mcu.targets import Board, Machine
-
-# Code without the model's constants, as built for Cortex-M: 13.9 KB with 3 kernels (M3), 21.3 KB with 6 (M0). This is
-# an estimate from below, so that nothing is refused that would fit; the linker has the last word.
-CODE_BYTES = 11 * 1024
-KERNEL_BYTES = 1024
 
 
 @dataclass(frozen=True)
@@ -38,7 +33,7 @@ class Options:
     disabled: frozenset[str] = frozenset()
     preserve: tuple[str, ...] = ()
     stream_input: bool = False  # the input arrives row by row
-    # Percent of the model's MACs that may be computed again; None: as many as a limit of the arena takes, and none for
+    # Percent of the model's MACs that may be recomputed; None: as many as a limit of the arena requires, and none for
     # the smallest arena or without a limit.
     recompute_percent: float | None = None
     tuning: Tuning = Tuning()
@@ -76,7 +71,7 @@ def plan_model(
     try:
         made = schedule(graph, chosen, request, say)
     except DoesNotFit as refusal:
-        raise _with_advice(refusal, graph, board, options.stream_input) from refusal
+        raise advice.sram_refusal(refusal, graph, board, options.stream_input, _least_flash(chosen)) from refusal
     uncut = Scheduled(graph, chosen, made.plan)
     sha256 = hashlib.sha256(model.read_bytes()).hexdigest()
     unit = Unit(
@@ -88,9 +83,12 @@ def plan_model(
         options.tuning.digest,
         options.caller_arena,
     )
-    found = constants(unit)
-    _refuse_flash(unit, found, board, options.flash_bytes)
-    return Planned(unit, found, report(source, board, records, made.plan, made.stages), uncut)
+    constant = constants(unit)
+    needed, limit = _flash(unit, constant, board), _flash_limit(board, options)
+    if limit is not None and needed.surely_exceeds(limit):
+        raise advice.flash_refusal(graph, board, made.plan.arena_bytes, needed, limit)
+    said = report(source, board, records, made.plan, made.stages, (needed.constant_bytes, needed.code_bytes, limit))
+    return Planned(unit, constant, said, uncut)
 
 
 def firmware(
@@ -111,52 +109,38 @@ def _machine(graph: Graph, board: Board | None, options: Options) -> Machine:
     """What kernels are chosen for: a core, and the flash that is left beside the application."""
     cpu = board.spec.cpu if board else options.cpu
     machine = Machine.of(cpu) if cpu else ANY
-    flash = board.spec.flash_bytes - CODE_BYTES if board else options.flash_bytes
-    if flash is not None:
+    left = board.spec.flash_bytes - flash.application_bytes(machine.cpu) if board else options.flash_bytes
+    if left is not None:
         read_by_rows = {t.name: t for node in graph.nodes() for t in node.row_inputs if t.data is not None}
-        flash -= sum(t.type.bytes for t in read_by_rows.values())
-    return replace(machine, flash_left=flash, tuning=options.tuning.kernels)
+        left -= sum(t.type.bytes for t in read_by_rows.values())
+    return replace(machine, flash_left=left, tuning=options.tuning.kernels)
 
 
 def _most_macs(graph: Graph, options: Options, capacity: int | None) -> int | None:
-    """What may be computed again."""
+    """MACs that may be recomputed; None: as many as the capacity requires."""
     if options.recompute_percent is not None:
         return int(graph.macs * options.recompute_percent / 100)
     return 0 if options.goal is Goal.SRAM or capacity is None else None
 
 
 def _capacity(board: Board | None, options: Options) -> int | None:
-    """Bytes that the arena may take: the user's, but never more than the board has left."""
+    """Bytes that the arena may have: the user's limit, but never more than the board has left."""
     limits = (board.arena_limit_bytes if board else None, options.sram_bytes)
     return min((n for n in limits if n is not None), default=None)
 
 
-def _with_advice(refusal: DoesNotFit, graph: Graph, board: Board | None, streamed: bool) -> DoesNotFit:
-    """The refusal, with the place before it and what would help after it."""
-    where = f"{graph.name} on {board.id}" if board else graph.name
-    enough = [b.id for b in targets.boards() if b.arena_limit_bytes >= refusal.needed_bytes]
-    cure = f"boards with room for it: {', '.join(enough)}" if enough else "no board of ours has room for it"
-    if board is None or (board.id in enough):
-        cure = f"--sram {refusal.needed_bytes} would do; {cure}"
-    if not streamed and len(graph.inputs) == 1 and graph.tensors[graph.inputs[0]].type.rows > 1:
-        cure += "; --stream-input never holds the whole input and may take less"
-    message = f"{where}: {refusal}; {cure}; a smaller input makes every map smaller"
-    return DoesNotFit(message, refusal.needed_bytes, refusal.available_bytes)
+def _flash_limit(board: Board | None, options: Options) -> int | None:
+    """Bytes of flash for the firmware, or without a board for the library; None: not limited."""
+    return board.spec.flash_bytes if board else options.flash_bytes
 
 
-def _refuse_flash(unit: Unit, found: Constants, board: Board | None, limit: int | None) -> None:
-    """DoesNotFit where constants and the least that the code needs exceed the board's flash, or the limit."""
-    available = board.spec.flash_bytes if board else limit
-    code = (CODE_BYTES if board else 0) + KERNEL_BYTES * len({stage.kernel.name for stage in unit.stages})
-    needed = found.bytes + code
-    if available is None or needed <= available:
-        return
-    enough = [b.id for b in targets.boards() if b.spec.flash_bytes >= needed]
-    where = f"{unit.graph.name} on {board.id}" if board else unit.graph.name
-    given = "the board has" if board else "--flash allows"
-    raise DoesNotFit(
-        f"{where}: needs {found.bytes:,} bytes of flash for constants and about {code:,} for "
-        f"code, {given} {available:,}; boards with room: {', '.join(enough) or 'none of ours'}",
-        needed,
-        available,
-    )
+def _flash(unit: Unit, constant: Constants, board: Board | None) -> flash.Flash:
+    """The flash of the firmware, or without a board that of the library alone."""
+    code = flash.code_bytes(flash.features(unit), unit.stages[0].cpu, application=board is not None)
+    return flash.Flash(constant.bytes, code)
+
+
+def _least_flash(chosen: Sequence[Stage]) -> flash.Flash:
+    """The flash that a firmware of this model needs at least, whatever its plan."""
+    code = flash.code_bytes(flash.least(chosen), chosen[0].cpu)
+    return flash.Flash(sum(stage.weight_bytes for stage in chosen), code)

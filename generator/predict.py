@@ -32,13 +32,19 @@ def rows_and_steps(plan: Plan) -> tuple[Counter[str], Counter[str]]:
     return rows, steps
 
 
+def of_rows(plan: Plan, stages: Sequence[Stage]) -> Iterator[tuple[float, float]]:
+    """Predicted instructions of each stage in their order: those of one row, and those of one step around its rows."""
+    placements = {placement.tensor: placement for placement in plan.placements}
+    for stage in stages:
+        row = stage.kernel_instructions + call_instructions(calls_of(stage, placements), stage.cpu)
+        yield row, call_instructions(Calls(steps=1), stage.cpu)
+
+
 def by_op(plan: Plan, stages: Sequence[Stage]) -> Iterator[float]:
     """Predicted instructions of each stage in one inference, in their order."""
-    placements = {placement.tensor: placement for placement in plan.placements}
     rows, steps = rows_and_steps(plan)
-    for stage in stages:
-        a_row = stage.kernel_instructions + call_instructions(calls_of(stage, placements), stage.cpu)
-        yield rows[stage.name] * a_row + call_instructions(Calls(steps=steps[stage.name]), stage.cpu)
+    for stage, (row, step) in zip(stages, of_rows(plan, stages), strict=True):
+        yield rows[stage.name] * row + steps[stage.name] * step
 
 
 def instructions(plan: Plan, stages: Sequence[Stage]) -> int:

@@ -41,6 +41,7 @@ def _board(board: Board | None) -> Json | None:
         "isa": board.isa.value,
         "sram_bytes": board.spec.sram_bytes,
         "flash_bytes": board.spec.flash_bytes,
+        "arena_limit_bytes": board.arena_limit_bytes,
     }
 
 
@@ -70,8 +71,12 @@ def report(
     passes: Sequence[PassRecord],
     plan: Plan,
     stages: Sequence[Stage],
+    flash_bytes: tuple[int, int, int | None],
 ) -> Json:
-    """The contract's object; `firmware` is null in each field until the folder has been built."""
+    """The contract's object; `firmware` is null in each field until the folder has been built.
+
+    `flash_bytes`: constants, code as estimated, and how much there is; None where no board and no limit is given.
+    """
     return {
         "model": _model(source),
         "board": _board(board),
@@ -89,6 +94,7 @@ def report(
         "ops": [
             {"name": s.name, "kernel": s.kernel.name, "macs": s.macs, "weight_bytes": s.weight_bytes} for s in stages
         ],
+        "flash": dict(zip(("constant_bytes", "code_bytes", "board_bytes"), flash_bytes, strict=True)),
         "firmware": {"ram_bytes": None, "flash_bytes": None, "stack_bytes": None},
     }
 

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,7 +98,9 @@ def _run_pio(project: Project, *arguments: str) -> None:
                 f"{project.folder}: pio did not end within {_LIMIT_SECONDS} s; its log is {log}"
             ) from error
     if done.returncode != 0:
-        lines = log.read_text(errors="replace").splitlines()
+        text = log.read_text(errors="replace")
+        _refuse_overflow(project, text)
+        lines = text.splitlines()
         faults = [line.strip() for line in lines if "error:" in line.lower()] or [
             line for line in lines if line.strip()
         ]
@@ -106,6 +108,49 @@ def _run_pio(project: Project, *arguments: str) -> None:
         raise BuildError(
             f"{project.folder}: pio {' '.join(['run', *arguments])} failed: {what}; the whole log is {log}"
         )
+
+
+# What the linker says of each section that does not fit; the last one's figure includes those before it.
+_OVERFLOW = re.compile(
+    r"will not fit in region '(\w+)': overflowed by (\d+) bytes|region `(\w+)' overflowed by (\d+) bytes"
+)
+_CURES = {
+    "flash": "use a model with fewer weights, or a board with more flash (`gen boards`)",
+    "ram": "write the folder again with a smaller --sram, or choose a board with more SRAM (`gen boards`)",
+}
+
+
+class TooLarge(BuildError):
+    """The firmware exceeds a memory of the board, which only the linker could tell."""
+
+    kind = "does-not-fit"
+
+    def __init__(self, message: str, needed_bytes: int, available_bytes: int) -> None:
+        super().__init__(message)
+        self.needed_bytes = needed_bytes
+        self.available_bytes = available_bytes
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        return {"needed_bytes": self.needed_bytes, "available_bytes": self.available_bytes}
+
+
+def _refuse_overflow(project: Project, log: str) -> None:
+    """TooLarge where the linker found that a memory is too small."""
+    over: dict[str, int] = {}
+    for one, count, other, number in _OVERFLOW.findall(log):
+        name = (one or other).lower()
+        over[name] = max(over.get(name, 0), int(count or number))
+    for memory in project.spec["memory"]:
+        name = memory["name"].lower()
+        if name in over:
+            words = {"flash": "flash", "ram": "SRAM"}.get(memory["kind"], name)
+            raise TooLarge(
+                f"{project.folder}: the firmware is {over[name]:,} bytes too large for the {words} of "
+                f"{project.board_id} ({memory['bytes']:,} bytes); {_CURES[memory['kind']]}",
+                memory["bytes"] + over[name],
+                memory["bytes"],
+            )
 
 
 def is_built(project: Project) -> bool:

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DIGITS = ROOT / "generator" / "models" / "digits.tflite"
 REPORT = {
     "model": {"name", "ops", "macs", "weight_bytes", "inputs", "outputs"},
-    "board": {"id", "cpu", "isa", "sram_bytes", "flash_bytes"},
+    "board": {"id", "cpu", "isa", "sram_bytes", "flash_bytes", "arena_limit_bytes"},
     "plan": {
         "arena_bytes",
         "arena_bound_bytes",
@@ -37,6 +37,7 @@ REPORT = {
         "blocks",
         "reason",
     },
+    "flash": {"constant_bytes", "code_bytes", "board_bytes"},
     "firmware": {"ram_bytes", "flash_bytes", "stack_bytes"},
 }
 

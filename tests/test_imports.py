@@ -28,6 +28,9 @@ _ALL = {
     "report",
     "predict",
     "schedule",
+    "advice",
+    "flash",
+    "op_lines",
 }
 ALLOWED: dict[str, set[str]] = {
     "__init__": {"api"},
@@ -48,9 +51,12 @@ ALLOWED: dict[str, set[str]] = {
     "stage": {"ir", "ops", "kernels", "targets"},
     "planner": {"memory_plan", "cbuild"},
     "lower": {"ir", "ops", "split", "stage", "planner"},
+    "op_lines": {"memory_plan", "predict", "stage"},
     "predict": {"memory_plan", "kernels", "stage"},
-    "emit": {"ir", "memory_plan", "ops", "kernels", "stage", "predict", "targets"},
-    "report": {"ir", "passes", "memory_plan", "stage", "predict", "targets"},
+    "emit": {"ir", "memory_plan", "op_lines", "ops", "kernels", "stage", "predict", "targets"},
+    "advice": {"flash", "ir", "planner", "targets"},
+    "flash": {"emit", "stage"},
+    "report": {"op_lines", "ir", "passes", "memory_plan", "stage", "predict", "targets"},
     "schedule": {"ir", "memory_plan", "planner", "lower", "split", "stage"},
     "pareto": {"ir", "planner", "schedule", "stage", "predict"},
     "build": _ALL,
@@ -61,7 +67,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli_library": {"build", "cli_options", "cli_page", "cli_plan", "console", "emit", "targets"},
     "cli_options": {"build", "console", "kernels", "planner"},
     "cli_page": {"build", "pareto", "predict", "emit", "console"},
-    "cli_plan": {"build", "memory_plan", "predict", "stage", "targets", "console"},
+    "cli_plan": {"build", "flash", "memory_plan", "op_lines", "predict", "stage", "targets", "console"},
     "cli_project": _ALL
     | {"build", "cli_buffers", "cli_graph", "cli_options", "cli_page", "cli_plan", "console", "host_tools"},
     "cli_monitor": {"cli_device", "console", "host_tools"},

@@ -1,0 +1,51 @@
+"""Refusals of models that do not fit, with the place before them and the cures after them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shoehorn_mcu import targets
+from shoehorn_mcu.flash import Flash
+from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.planner import DoesNotFit
+from shoehorn_mcu.targets import Board
+
+
+def _place(graph: Graph, board: Board | None) -> str:
+    return f"{graph.name} on {board.id}" if board else graph.name
+
+
+def with_room(arena_bytes: int, flash: Flash) -> Sequence[str]:
+    """The boards whose SRAM and flash both suffice."""
+    return [
+        board.id
+        for board in targets.boards()
+        if board.arena_limit_bytes >= arena_bytes and not flash.surely_exceeds(board.spec.flash_bytes)
+    ]
+
+
+def _boards(names: Sequence[str]) -> str:
+    return f"boards with room for it: {', '.join(names)}" if names else "no board of ours has room for it"
+
+
+def sram_refusal(refusal: DoesNotFit, graph: Graph, board: Board | None, streamed: bool, flash: Flash) -> DoesNotFit:
+    """The planner's refusal with place and cures; `flash` is what the model needs at least."""
+    enough = with_room(refusal.needed_bytes, flash)
+    cure = _boards(enough)
+    if board is None or board.arena_limit_bytes >= refusal.needed_bytes:
+        cure = f"--sram {refusal.needed_bytes} is enough; {cure}"
+    if not streamed and len(graph.inputs) == 1 and graph.tensors[graph.inputs[0]].type.rows > 1:
+        cure += "; --stream-input never holds the whole input and may need less"
+    message = f"{_place(graph, board)}: {refusal}; {cure}; a smaller input makes every tensor smaller"
+    return DoesNotFit(message, refusal.needed_bytes, refusal.available_bytes)
+
+
+def flash_refusal(graph: Graph, board: Board | None, arena_bytes: int, flash: Flash, available: int) -> DoesNotFit:
+    """The refusal of a planned model whose constants and code exceed the flash."""
+    given = "the board has" if board else "--flash allows"
+    message = (
+        f"{_place(graph, board)}: needs about {flash.bytes:,} bytes of flash ({flash.constant_bytes:,} for constants, "
+        f"about {flash.code_bytes:,} for code), {given} {available:,}; {_boards(with_room(arena_bytes, flash))}; "
+        f"a model with fewer weights needs less"
+    )
+    return DoesNotFit(message, flash.bytes, available)

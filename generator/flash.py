@@ -1,0 +1,97 @@
+"""Estimated flash of a firmware before it is built: constants, kernels, the plan's code and tables, the application.
+
+`flash.json` holds the figures of some cores, measured on real builds by `python -m tests.bench.flash --write`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.stage import Stage
+
+DATA = Path(__file__).with_name("flash.json")
+# Estimates were off by up to 2.5 KB (`python -m tests.bench.flash` prints it). Only a firmware that exceeds the flash
+# by more than this is refused before the build; the linker decides about the others.
+ERROR_BYTES = 2560
+_OTHERS = "cortex-m4f"  # the figures for cores that were not measured
+_WIDE = 1 << 18  # bytes of an arena from which on a row's address in a table has 32 bits: 2^16 slots of 4 bytes
+
+
+@dataclass(frozen=True)
+class Features:
+    """Of a model and its plan: what decides the flash of its code."""
+
+    kernels: tuple[str, ...]  # instances, each once
+    ops: int
+    steps: int
+    table_bytes: int  # addresses of rows that do not follow each other
+
+
+@dataclass(frozen=True)
+class Flash:
+    """Bytes of flash; the code is estimated."""
+
+    constant_bytes: int
+    code_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        return self.constant_bytes + self.code_bytes
+
+    def surely_exceeds(self, limit_bytes: int) -> bool:
+        """Whether it is over the limit by more than the estimate's error."""
+        return self.bytes - ERROR_BYTES > limit_bytes
+
+    def may_exceed(self, limit_bytes: int) -> bool:
+        """Whether it is over the limit, or below it by less than the estimate's error."""
+        return self.bytes + ERROR_BYTES > limit_bytes
+
+
+def features(unit: Unit) -> Features:
+    """The features of a planned model."""
+    tables = {placement.slots for placement in unit.plan.placements if placement.slots}
+    entry = 4 if unit.plan.arena_bytes > _WIDE else 2
+    table_bytes = sum(entry * len(table) for table in tables)
+    return Features(_kernels(unit.stepped), len(unit.stepped), len(unit.plan.steps), table_bytes)
+
+
+def least(stages: Sequence[Stage]) -> Features:
+    """The features of a model without a plan: with whole tensors, the plan that needs the least code."""
+    return Features(_kernels(stages), len(stages), len(stages), 0)
+
+
+def _kernels(stages: Iterable[Stage]) -> tuple[str, ...]:
+    return tuple(sorted({stage.kernel.name for stage in stages}))
+
+
+@cache
+def _measured() -> Mapping[str, Mapping[str, Any]]:
+    figures: Mapping[str, Mapping[str, Any]] = json.loads(DATA.read_text())
+    return figures
+
+
+def application_bytes(cpu: str) -> int:
+    """Flash of everything but the library: the application, start-up and drivers."""
+    table = _measured()
+    return int(table.get(cpu, table[_OTHERS])["application"])
+
+
+def code_bytes(known: Features, cpu: str, application: bool = True) -> int:
+    """Estimated flash of everything but the constants; without `application`, of the library alone.
+
+    `cpu` is a key of targets.CPUS.
+    """
+    table = _measured()
+    figures = table.get(cpu, table[_OTHERS])
+    kernels: Mapping[str, float] = figures["kernels"]
+    typical = median(kernels.values())  # of a kernel that no measured model uses
+    code = sum(kernels.get(name, typical) for name in known.kernels)
+    plan: float = figures["plan"] + figures["op"] * known.ops + figures["step"] * known.steps + known.table_bytes
+    return round(code + plan + (figures["application"] if application else 0))

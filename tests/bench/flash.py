@@ -1,0 +1,157 @@
+"""Flash of real builds, taken apart: the figures of generator/flash.json, and how far its estimates are off.
+
+    python -m tests.bench.flash [--write] [--folder DIR]
+
+Every model is planned and built for each board. An object file's bytes are those of its sections that go into flash.
+Kernels are measured one by one; the model's own object is fitted over ops and steps; what is left of an image that
+links is the application. Each estimate is made without the model's own builds (leave one out) and set beside the
+linker's figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import mean
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from elftools.elf.elffile import ELFFile
+
+from shoehorn_mcu import build, flash, targets
+from shoehorn_mcu.emit.bundle import write
+from shoehorn_mcu.emit.project import project
+from shoehorn_mcu.host_tools.build import run_pio
+from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.planner import Goal
+from shoehorn_mcu.report import timeless
+from tests.shared import MODELS
+
+BOARDS = ("microbit", "netduinoplus2")  # a core each: without and with Thumb-2
+NAMES = (
+    "mlperf-kws-dscnn-int8",
+    "mlperf-vww96-int8",
+    "mlperf-ic-resnet8-int8",
+    "micronet-vww-2",
+    "st-yamnet256-int8",
+    "nano-u-botanic-int8",
+    "tinymaix-cifar10-q",
+    "synth-densenet-bc-40-12-int8",
+    "tflm-micro-speech",
+)
+WAYS = (build.Options(), build.Options(goal=Goal.SRAM, stream_input=True))
+ENDLESS = 1 << 30
+_ALLOCATED = 2  # a flag of a section
+
+
+@dataclass(frozen=True)
+class Build:
+    """One build, taken apart; bytes of flash."""
+
+    model: str
+    features: flash.Features
+    constants: int
+    kernels: dict[str, int]
+    plan: int  # the model's own object
+    image: int | None  # None where the image does not fit
+
+
+def object_bytes(path: Path) -> int:
+    """Bytes of an object file's sections that go into flash."""
+    with path.open("rb") as stream:
+        sections = list(ELFFile(stream).iter_sections())
+    return sum(s["sh_size"] for s in sections if s["sh_flags"] & _ALLOCATED and s["sh_type"] != "SHT_NOBITS")
+
+
+def built(model: Path, board: targets.Board, options: build.Options, folder: Path) -> Build:
+    """Plans as if the board had memory without end, builds for the real one, and takes the objects apart."""
+    endless = board.spec.model_copy(update={"sram_bytes": ENDLESS, "flash_bytes": ENDLESS})
+    planned = build.plan_model(model, replace(board, spec=endless), options)
+    unit = planned.unit
+    write(project(unit, planned.constants, board, "auto", timeless(planned.report)), folder)
+    opened = Project.open(folder)
+    try:
+        run_pio(opened, "-s")
+        image = json_flash(opened)
+    except HostError:
+        image = None  # too large; its objects are there all the same
+    objects = {path.stem: object_bytes(path) for path in (folder / ".pio" / "build").rglob("*.o")}
+    known = flash.features(unit)
+    kernels = {name: objects[f"{unit.name}_{name}"] for name in known.kernels}
+    return Build(model.stem, known, planned.constants.bytes, kernels, objects[unit.name], image)
+
+
+def json_flash(opened: Project) -> int:
+    """The image's bytes of flash."""
+    from shoehorn_mcu.host_tools.elf import sizes
+
+    return sizes(opened.elf, opened.spec["stack_bytes"]).flash_bytes
+
+
+def figures(builds: Sequence[Build]) -> dict[str, Any]:
+    """The figures of one core."""
+    kernels: dict[str, list[int]] = {}
+    for each in builds:
+        for name, size in each.kernels.items():
+            kernels.setdefault(name, []).append(size)
+    rows = [(1, each.features.ops, each.features.steps) for each in builds]
+    rest = [each.plan - each.features.table_bytes for each in builds]
+    fixed, op, step = np.linalg.lstsq(np.array(rows, float), np.array(rest, float), rcond=None)[0]
+    images = [e.image - e.constants - sum(e.kernels.values()) - e.plan for e in builds if e.image is not None]
+    return {
+        "application": round(mean(images)),
+        "plan": round(float(fixed)),
+        "op": round(float(op), 1),
+        "step": round(float(step), 2),
+        "kernels": {name: round(mean(sizes)) for name, sizes in sorted(kernels.items())},
+    }
+
+
+def estimate(table: dict[str, Any], each: Build) -> float:
+    """The image's bytes by these figures."""
+    typical = float(np.median(list(table["kernels"].values())))
+    code = sum(table["kernels"].get(name, typical) for name in each.features.kernels)
+    plan = table["plan"] + table["op"] * each.features.ops + table["step"] * each.features.steps
+    return float(each.constants + table["application"] + code + plan + each.features.table_bytes)
+
+
+def errors(builds: Sequence[Build]) -> Iterator[tuple[Build, float]]:
+    """(Build, per cent by which its estimate exceeds the image), without the builds of the same model."""
+    for each in builds:
+        others = [other for other in builds if other.model != each.model]
+        if each.image is not None:
+            yield each, 100 * (estimate(figures(others), each) / each.image - 1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="write generator/flash.json")
+    parser.add_argument("--folder", type=Path, help="where to build; default: a folder that is deleted afterwards")
+    arguments = parser.parse_args()
+    os.environ["SCONSFLAGS"] = "-k"  # an arena beyond the SRAM fails to compile in one object; the others are wanted
+    tables = {}
+    with TemporaryDirectory() as temporary:
+        root = arguments.folder or Path(temporary)
+        for board in map(targets.board, BOARDS):
+            builds = []
+            for name in NAMES:
+                for number, options in enumerate(WAYS):
+                    folder = root / board.id / f"{name}-{number}"
+                    builds.append(built(MODELS / f"{name}.tflite", board, options, folder))
+                    print(board.id, name, number, builds[-1].image, flush=True)
+            tables[board.spec.cpu] = figures(builds)
+            print(json.dumps(tables[board.spec.cpu], indent=1))
+            for each, percent in errors(builds):
+                print(f"{board.spec.cpu} {each.model}: {each.image:,} bytes, estimated {percent:+.2f} %", flush=True)
+    if arguments.write:
+        flash.DATA.write_text(json.dumps(tables, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""Flash before and after the build: the estimate, who is refused by it, and the linker's word in ours."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from conftest import Gen
+from shared import MODELS, needs_shared
+
+from shoehorn_mcu import build, flash, targets
+from shoehorn_mcu.flash import ERROR_BYTES, Features, Flash
+from shoehorn_mcu.host_tools.build import TooLarge
+from shoehorn_mcu.host_tools.build import build as build_folder
+from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.paths import MODELS as SHIPPED
+from shoehorn_mcu.planner import DoesNotFit, Goal
+
+DIGITS = SHIPPED / "digits.tflite"
+
+
+def test_the_estimate_is_what_the_linker_says_within_its_error(gen: Gen, tmp_path: Path):
+    folder = tmp_path / "d"
+    report = json.loads(gen("firmware", "--board", "microbit", "--minimize", "sram", "--out", folder, "--json").stdout)
+    estimated = report["flash"]["constant_bytes"] + report["flash"]["code_bytes"]
+    linked = build_folder(Project.open(folder)).flash_bytes
+
+    assert abs(estimated - linked) <= ERROR_BYTES, (estimated, linked)
+
+
+def test_steps_tables_ops_and_kernels_all_count():
+    least = Features(("conv2d_s8_c",), 10, 10, 0)
+    size = flash.code_bytes(least, "cortex-m0")
+
+    assert flash.code_bytes(Features(("conv2d_s8_c",), 10, 5000, 0), "cortex-m0") > size + 2000
+    assert flash.code_bytes(Features(("conv2d_s8_c",), 10, 10, 700), "cortex-m0") == size + 700
+    assert flash.code_bytes(Features(("conv2d_s8_c",), 20, 10, 0), "cortex-m0") > size + 1000
+    assert flash.code_bytes(Features(("conv2d_s8_c", "dense_s8_c"), 10, 10, 0), "cortex-m0") > size + 1000
+    alone = flash.code_bytes(least, "cortex-m0", application=False)
+    assert abs(alone + flash.application_bytes("cortex-m0") - size) <= 1  # each is rounded
+
+
+def test_a_plan_by_rows_needs_more_flash_than_one_with_whole_tensors():
+    sizes = [
+        flash.features(build.plan_model(DIGITS, None, build.Options(goal=goal)).unit) for goal in (Goal.TIME, Goal.SRAM)
+    ]
+
+    assert sizes[0].steps == 16 < sizes[1].steps
+    assert sizes[0].table_bytes == 0 < sizes[1].table_bytes
+
+
+def test_only_what_is_surely_too_large_is_refused():
+    needed = Flash(1000, 20_000)
+
+    assert needed.surely_exceeds(21_000 - ERROR_BYTES - 1) and not needed.surely_exceeds(21_000 - ERROR_BYTES)
+    assert needed.may_exceed(21_000 + ERROR_BYTES - 1) and not needed.may_exceed(21_000 + ERROR_BYTES)
+
+
+def small(board: targets.Board, flash_bytes: int) -> targets.Board:
+    """The board with less flash."""
+    spec = board.spec.model_copy(update={"flash_bytes": flash_bytes})
+    return targets.Board(board.id, board.path, board.name, spec)
+
+
+def test_a_board_with_too_little_flash_is_refused_with_both_figures_and_the_boards_that_do():
+    with pytest.raises(DoesNotFit) as caught:
+        build.plan_model(DIGITS, small(targets.board("microbit"), 30_000), build.Options())
+
+    found = re.search(
+        r"about ([\d,]+) bytes of flash \(7,554 for constants, about ([\d,]+) for code\)", str(caught.value)
+    )
+    assert found and caught.value.needed_bytes == int(found[1].replace(",", "")) > 30_000
+    assert "the board has 30,000; boards with room for it: " in str(caught.value)
+    assert "stm32vldiscovery" in str(caught.value)
+
+
+@needs_shared
+def test_boards_with_room_have_it_in_flash_as_well():
+    """mlperf-ad's arena fits every board, and its 270 KB of weights only some."""
+    with pytest.raises(DoesNotFit) as caught:
+        build.plan_model(MODELS / "mlperf-ad-int8.tflite", None, build.Options(sram_bytes=200))
+    enough = str(caught.value).split("boards with room for it: ")[1].split(";")[0].split(", ")
+
+    assert "netduinoplus2" in enough
+    assert not {"microbit", "stm32vldiscovery"} & set(enough)
+
+
+def test_what_the_linker_finds_too_large_is_said_in_our_words(gen: Gen, tmp_path: Path):
+    folder = tmp_path / "d"
+    gen("firmware", "--board", "microbit", "--out", folder)
+    script = folder / "lib" / "board" / "link.ld"
+    script.write_text(script.read_text().replace("LENGTH = 262144", "LENGTH = 30000"))
+
+    with pytest.raises(TooLarge, match=r"bytes too large for the flash of microbit") as caught:
+        build_folder(Project.open(folder))
+    over = int(re.search(r"is ([\d,]+) bytes too", str(caught.value))[1].replace(",", ""))
+    assert caught.value.kind == "does-not-fit"
+    assert caught.value.needed_bytes - caught.value.available_bytes == over > 1000
+    assert "`gen boards`" in str(caught.value) and "lld" not in str(caught.value)
