@@ -16,7 +16,7 @@ said.last = $("detail").textContent;
 said.rows = [...document.querySelectorAll(".row")].map((row) => row.title);
 button.click();
 said.cleared = $("search").value;
-$("search").value = "again";
+$("search").value = "recomputed";
 $("search").dispatchEvent(new Event("input"));
 said.again = $("count").textContent;
 $("search").value = "";

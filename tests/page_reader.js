@@ -39,6 +39,17 @@ key("arena", "ArrowRight");
 await look("moved");
 key("arena", "0");
 await look("back");
+const heads = () => {
+  mouse("pointermove", 0.5, 0.5);
+  return $("axis").getAttribute("aria-pressed");
+};
+said.pressed = [heads()];
+key("arena", "t");
+said.pressed.push(heads());
+await look("timed");
+$("axis").click();
+said.pressed.push(heads());
+await look("rows again");
 $("theme").click();
 await look("dark");
 $("theme").click();

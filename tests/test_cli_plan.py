@@ -55,7 +55,7 @@ def test_a_narrow_terminal_cuts_kernel_names_and_no_figure(width: int, gen: Gen,
 
 
 @needs_shared
-def test_of_very_many_ops_the_dearest_are_shown(gen: Gen, monkeypatch: pytest.MonkeyPatch):
+def test_of_very_many_ops_the_slowest_are_shown(gen: Gen, monkeypatch: pytest.MonkeyPatch):
     model: Path = MODELS / "mlperf-vww96-int8.tflite"
     every = ops_of(gen("plan", model).stdout)
     monkeypatch.setattr(cli_plan, "MOST_OPS", len(every) - 1)
@@ -64,5 +64,5 @@ def test_of_very_many_ops_the_dearest_are_shown(gen: Gen, monkeypatch: pytest.Mo
 
     assert len(shown) == 20 and set(shown) < set(every)
     assert shown == [line for line in every if line in shown]
-    assert re.search(rf"the 20 dearest of {len(every)} ops, 9\d % of the predicted time", printed)
+    assert re.search(rf"the 20 slowest of {len(every)} ops, 9\d % of the predicted time", printed)
     assert not [line for line in every if line not in shown and "497,664" in line]

@@ -17,7 +17,7 @@ from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.predict import ruler
 
 START = "<!doctype html>\n<!-- Written by Shoehorn -->\n"
-"""How each page begins: what tells ours from a stranger's file."""
+"""How each page begins: so that only pages of ours are overwritten."""
 
 _HERE = Path(__file__).resolve().parent
 _SCRIPTS = ("data.js", "view.js", "draw.js", "lists.js", "main.js")
@@ -45,6 +45,8 @@ def page(unit: Unit, report: Mapping[str, object], dots: Sequence[Dot] = ()) -> 
     where = f"{unit.name} on {board['id']}" if isinstance(board, Mapping) else unit.name
     values = {
         "TITLE": escape(where),
+        "FIGURES": parts.figures(report),
+        "OPS": parts.ops(unit),
         "FACTS": parts.facts(report, seen, basis),
         "PASSES": parts.passes(report),
         "PARETO": pareto(dots, _own(report), basis) if dots else "",

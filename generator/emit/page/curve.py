@@ -14,8 +14,9 @@ _WIDTH, _HEIGHT = 640, 300  # of the curve, in SVG units
 _LEFT, _RIGHT, _TOP, _BOTTOM = 78, 24, 20, 46
 _FOOT = _HEIGHT - _BOTTOM
 _BEYOND = 1.1  # how far the axis goes on
+EQUAL_PERCENT = 1  # predictions that differ by less say nothing about which plan is faster
 _APART = 60  # SVG units between two figures of the axis
-_HEAD = ("Arena bytes", "Predicted instructions", "More than least", "Steps", "MACs", "Computed again")
+_HEAD = ("Arena bytes", "Predicted instructions", "More than least", "Steps", "MACs", "Recomputed MACs")
 
 
 @dataclass(frozen=True)
@@ -25,12 +26,12 @@ class Dot:
     arena_bytes: int
     instructions: int  # predicted
     steps: int
-    macs: int  # those computed again included
+    macs: int  # recomputed ones included
     recomputed_macs: int
 
     @property
     def again(self) -> str:
-        """MACs computed again, and how many percent of those that have to be computed."""
+        """Recomputed MACs, and their share of the model's in percent."""
         share = 100 * self.recomputed_macs / max(1, self.macs - self.recomputed_macs)
         return f"{self.recomputed_macs:,} ({share:.1f} %)" if self.recomputed_macs else "0"
 
@@ -58,9 +59,9 @@ class _Scale:
 
 
 def pareto(dots: Sequence[Dot], own: Dot, basis: str) -> str:
-    """A <section> with the curve, smallest arena first, and the page's own plan, which another one may beat.
+    """A <section> with the curve, smallest arena first, and the page's own plan, which another plan may beat.
 
-    Shaded is what lies below the smallest arena in which nothing is computed again.
+    Arenas below the smallest one without recomputation are shaded.
     """
     shown = (*dots, own)
     times = [dot.instructions for dot in shown]
@@ -69,11 +70,25 @@ def pareto(dots: Sequence[Dot], own: Dot, basis: str) -> str:
     once = min((dot.arena_bytes for dot in dots if not dot.recomputed_macs), default=0)
     once = once if once > dots[0].arena_bytes else 0
     lines = [_cells(dot, scale) for dot in dots]
-    shaded = f" In less than {once:,} bytes (shaded), MACs are computed again." if once else ""
+    shaded = f" Below {once:,} bytes (shaded), MACs are recomputed." if once else ""
     return (
         "<section id=pareto><h2>SRAM against predicted time</h2>"
-        f"<p>Each dot is a plan, the ring is that of this page.{shaded} Time is predicted from the {escape(basis)}.</p>"
+        f"<p>Each dot is a plan, the ring is that of this page.{shaded}{_equal(dots)} "
+        f"Time is predicted from the {escape(basis)}.</p>"
         f"<div class=side>{_curve(dots, own, scale, once)}<div class=scroll>{table(_HEAD, lines)}</div></div></section>"
+    )
+
+
+def _equal(dots: Sequence[Dot]) -> str:
+    """A sentence on the plans that differ by less than the prediction's error; "" where only one is that fast."""
+    least = min(dot.instructions for dot in dots)
+    fast = [dot for dot in dots if 100 * (dot.instructions - least) < EQUAL_PERCENT * least]
+    if len(fast) < 2:
+        return ""
+    arenas = [dot.arena_bytes for dot in fast]
+    return (
+        f" The {len(fast)} plans from {min(arenas):,} to {max(arenas):,} bytes are equally fast: "
+        f"they differ by under {EQUAL_PERCENT} %."
     )
 
 
@@ -101,7 +116,7 @@ def _curve(dots: Sequence[Dot], own: Dot, scale: _Scale, once: int) -> str:
 
 def _mark(dot: Dot, scale: _Scale) -> str:
     say = f"{dot.arena_bytes:,} bytes, {dot.instructions:,} instructions, {dot.steps:,} steps"
-    say += f", {dot.again} MACs computed again" if dot.recomputed_macs else ""
+    say += f", {dot.again} MACs recomputed" if dot.recomputed_macs else ""
     return f'<circle {scale.at(dot)} r="4"><title>{say}</title></circle>'
 
 

@@ -12,19 +12,23 @@ const ARENA = Math.max(1, data.arena);
 const [PEAK_EVENT, PEAK_BYTES] = data.peak;
 const format = (n) => Math.round(n).toLocaleString("en");
 
-// `chunk` and `block` are of those that run in bands; the last op of a block ends a band.
-const ops = data.ops.map(([name, kernel, output]) => ({ name, kernel, output, block: -1, chunk: "" }));
+// `chunk` and `block` are belong to ops in bands; the last op of a block ends a band. Costs are predicted instructions.
+const ops = data.ops.map(([name, kernel, output, rowCost, stepCost]) => ({ name, kernel, output, rowCost, stepCost, block: -1, chunk: "" }));
 const blocks = data.blocks.map(([name, chunks, band, bands, own], block) => {
   const each = Math.floor(own.length / chunks);
   own.forEach((op, i) => Object.assign(ops[op], { block, chunk: chunks > 1 && i < each * chunks ? `chunk ${Math.floor(i / each) + 1} of ${chunks}` : "" }));
   return { label: `block ${name}`, chunks, band, bands, last: own[own.length - 1] };
 });
 
-// Converters join names with ";" into hundreds of characters; the first one says which tensor it is.
-function firstName(name) {
-  const first = name.split(";")[0] || name;
-  return first.length > 60 ? `${first.slice(0, 59)}…` : first;
+// A long name without its middle: converters put what tells tensors apart at both ends.
+function middle(name, length) {
+  if (name.length <= length) return name;
+  const tail = (length - 1) >> 1;
+  return `${name.slice(0, length - 1 - tail)}…${name.slice(name.length - tail)}`;
 }
+
+// Converters join names with ";" into hundreds of characters; the first one says which tensor it is.
+const firstName = (name) => middle(name.split(";")[0] || name, 60);
 
 // A tensor of a chunk ends in "/1of4", which stays.
 const chunkOf = (name) => (name.match(/\/\d+of\d+$/) || [""])[0];
@@ -60,17 +64,20 @@ for (const r of rectangles) {
 for (const same of ofRow.values()) same.forEach((r, i) => Object.assign(r, { nth: i + 1, times: same.length }));
 const again = new Set(rectangles.filter((r) => r.nth > 1).map((r) => r.first));
 for (const r of rectangles) if (r.nth > 1) owners[r.owner].again = true;
-for (const owner of owners) if (owner.again) owner.text += " again";
+for (const owner of owners) if (owner.again) owner.text += " recomputed";
 
 const steps = [];
+const spent = new Float64Array(EVENTS + 1); // predicted instructions before each event
 const stepOf = new Uint32Array(EVENTS);
 for (let i = 0, at = 0; i < data.steps.length; i += 3) {
   const [op, y0, y1] = data.steps.slice(i, i + 3);
   stepOf.fill(steps.length, at, at + y1 - y0);
+  for (let row = at; row < at + y1 - y0; row++) spent[row + 1] = ops[op].rowCost + (row === at ? ops[op].stepCost : 0);
   const events = Array.from({ length: y1 - y0 }, (_, row) => at + row);
   steps.push({ op, y0, y1, first: at, last: at + y1 - y0 - 1, band: -1, again: events.some((event) => again.has(event)) });
   at += y1 - y0;
 }
+for (let i = 1; i <= EVENTS; i++) spent[i] += spent[i - 1];
 const bandNow = blocks.map(() => -1);
 for (const step of [...steps].reverse()) {
   const { block } = ops[step.op];
@@ -89,10 +96,10 @@ for (const r of rectangles) {
 }
 for (let i = 1; i <= EVENTS; i++) loads[i] += loads[i - 1];
 
-// What a step is found by: its operator, kernel and output, of a joined name the first part or all of it; and "again".
+// What a step is found by: its operator, kernel and output, of a joined name the first part or all of it; and "recomputed".
 function stepText(step, all) {
   const { name, kernel, output } = ops[step.op];
-  return `${name} ${kernel} ${all ? output : output.split(";")[0]}${step.again ? " again" : ""}`.toLowerCase();
+  return `${name} ${kernel} ${all ? output : output.split(";")[0]}${step.again ? " recomputed" : ""}`.toLowerCase();
 }
 
 // Rows "3", or "3 to 5" inclusive.
@@ -111,7 +118,7 @@ function partOf(step) {
 // "12 (conv_2d_0)": the step of an event, for a tooltip.
 const stepAt = (event) => (steps.length ? `${stepOf[event]} (${ops[steps[stepOf[event]].op].name})` : "0");
 
-// What lives at an event: [owner, rows, bytes], most bytes first. Of a row that overwrites another, what lies beyond it.
+// What is live at an event: [owner, rows, bytes], most bytes first. Of a row that overwrites another, what lies beyond it.
 function aliveAt(event) {
   const found = new Map();
   for (const r of rectangles) {

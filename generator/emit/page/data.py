@@ -8,13 +8,18 @@ from itertools import chain
 from shoehorn_mcu.emit.page.picture import Picture, Rectangle
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.memory_plan import DELIVERY, Cascade
+from shoehorn_mcu.predict import of_rows
 
 
 def as_data(unit: Unit, seen: Picture) -> Mapping[str, object]:
     """Flat are: three numbers per step, five per rectangle, two (rectangles) per row that overwrites another."""
     index = {stage.name: stage.index for stage in unit.stages} | {DELIVERY: len(unit.stages)}
-    ops = [[s.name, s.kernel.name, s.node.output.name] for s in unit.stages]
-    ops += [["input", "push_row", unit.streamed]] if unit.streamed else []
+    costs = of_rows(unit.plan, unit.stages)
+    ops: list[list[object]] = [
+        [s.name, s.kernel.name, s.node.output.name, round(row), round(step)]
+        for s, (row, step) in zip(unit.stages, costs, strict=True)
+    ]
+    ops += [["input", "push_row", unit.streamed, 0, 0]] if unit.streamed else []
     return {
         "arena": unit.plan.arena_bytes,
         "events": seen.events,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: 0BSD
-// The picture: addresses upwards, time to the right, and below it how many bytes are alive.
+// The picture: addresses upwards, time to the right, and below it how many bytes are live.
 const canvas = $("arena");
-const LEFT = 72, TOP = 22, RIGHT = 12, BOTTOM = 26, STRIP = 64, GAP = 14;
+const LEFT = 72, TOP = 22, RIGHT = 12, BOTTOM = 42, STRIP = 64, GAP = 14;
 const box = { width: 0, height: 0 }; // of the plot, in CSS pixels
 const labels = owners.map((owner, i) => (owner.kind === "scratch" ? null : labelOf(i)));
 let paint = {};
@@ -16,9 +16,11 @@ function redraw() {
   });
 }
 
-const x = (time) => LEFT + ((time - view.t0) / (view.t1 - view.t0)) * box.width;
+const xOf = (place) => LEFT + ((place - view.t0) / (view.t1 - view.t0)) * box.width; // of a place on the axis
+const x = (rows) => xOf(onAxis(rows));
 const y = (address) => TOP + box.height - ((address - view.a0) / (view.a1 - view.a0)) * box.height;
-const timeAt = (px) => view.t0 + ((px - LEFT) / box.width) * (view.t1 - view.t0);
+const placeAt = (px) => view.t0 + ((px - LEFT) / box.width) * (view.t1 - view.t0);
+const timeAt = (px) => inRows(placeAt(px));
 const addressAt = (py) => view.a0 + ((TOP + box.height - py) / box.height) * (view.a1 - view.a0);
 
 // Colours of the theme that is on.
@@ -32,7 +34,7 @@ function mix() {
   paint.edge = owners.map((o) => (o.kind === "scratch" ? get("--scratch") : `hsl(${o.hue} ${s} ${edge})`));
 }
 
-// Slanting lines, for rows that are computed again.
+// Slanting lines, for recomputed rows.
 function hatch(colour) {
   const tile = document.createElement("canvas");
   tile.width = tile.height = 6;
@@ -98,14 +100,31 @@ function drawAxes(g) {
     line(g, LEFT, y(a), LEFT + box.width, y(a));
   }
   g.textAlign = "center";
-  const rows = tick(view.t1 - view.t0, Math.max(2, box.width / 90));
-  for (let t = Math.ceil(view.t0 / rows) * rows; t <= view.t1; t += rows) {
-    line(g, x(t), TOP, x(t), foot);
-    g.fillText(format(t), Math.min(x(t), LEFT + box.width - 16), foot + 12);
-  }
+  drawTimes(g, foot);
   g.textAlign = "left";
   g.fillText("address", 8, 10);
   g.fillText("rows →", 8, foot + 12);
+  g.fillText("time →", 8, foot + 28);
+}
+
+// Both scales: round numbers of the one that the axis is even in, and the other's value there.
+function drawTimes(g, foot) {
+  const unit = axis.timed ? spent[EVENTS] / EVENTS : 1; // of the even scale, in one unit of the axis
+  const apart = tick((view.t1 - view.t0) * unit, Math.max(2, box.width / 90));
+  for (let n = Math.ceil((view.t0 * unit) / apart) * apart; n <= view.t1 * unit; n += apart) {
+    const at = xOf(n / unit);
+    const rows = axis.timed ? inRows(n / unit) : n;
+    line(g, at, TOP, at, foot);
+    const place = Math.min(at, LEFT + box.width - 16);
+    g.fillText(format(rows), place, foot + 12);
+    g.fillText(instructions(axis.timed ? n : spent[Math.min(EVENTS, Math.max(0, rows))]), place, foot + 28);
+  }
+}
+
+// "1.2M" of 1,234,567 instructions.
+function instructions(count) {
+  const [unit, mark] = [[1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([size]) => count >= size) || [1, ""];
+  return `${(count / unit).toPrecision(count < unit * 100 ? 2 : 3)}${mark}`.replace(/^0\.0$/, "0");
 }
 
 function line(g, x0, y0, x1, y1) {
@@ -115,7 +134,7 @@ function line(g, x0, y0, x1, y1) {
   g.stroke();
 }
 
-const seen = (r) => r.last + 1 >= view.t0 && r.first <= view.t1 && r.end >= view.a0 && r.address <= view.a1;
+const seen = (r) => onAxis(r.last + 1) >= view.t0 && onAxis(r.first) <= view.t1 && r.end >= view.a0 && r.address <= view.a1;
 
 function drawRectangles(g) {
   for (const wanted of chosen.owners ? [false, true] : [true]) {
@@ -153,11 +172,10 @@ function drawLabels(g) {
   });
 }
 
-// The name, or as much of its end as fits (converters put what differs last), or nothing.
+// The name, or its two ends, or nothing where too little fits.
 function shortened(g, name, width) {
-  if (g.measureText(name).width <= width) return name;
-  for (let keep = Math.min(name.length - 1, 40); keep >= 4; keep--) {
-    const text = `…${name.slice(-keep)}`;
+  for (let keep = Math.min(name.length, 60); keep >= 6 || keep === name.length; keep--) {
+    const text = middle(name, keep);
     if (g.measureText(text).width <= width) return text;
   }
   return "";
@@ -191,7 +209,7 @@ function drawLoads(g) {
   const [top, foot] = [TOP + box.height + GAP, TOP + box.height + GAP + STRIP];
   clipped(g, top - 1, STRIP + 2, () => {
     drawStep(g, top, STRIP);
-    const [from, to] = [Math.max(0, Math.floor(view.t0)), Math.min(EVENTS, Math.ceil(view.t1))];
+    const [from, to] = [Math.max(0, Math.floor(inRows(view.t0))), Math.min(EVENTS, Math.ceil(inRows(view.t1)))];
     g.beginPath();
     g.moveTo(x(from), foot);
     for (let t = from; t < to; t++) {
@@ -209,7 +227,7 @@ function drawLoads(g) {
   });
   g.fillStyle = paint.muted;
   g.textAlign = "right";
-  g.fillText("alive", LEFT - 8, foot - STRIP / 2);
+  g.fillText("live", LEFT - 8, foot - STRIP / 2);
 }
 
 function drawPeak(g) {

@@ -73,13 +73,13 @@ function listSteps() {
     const number = shown[place];
     const step = steps[number];
     const { op, y0, y1 } = step;
-    const notes = [`${ops[op].name} (${ops[op].kernel})`, partOf(step), step.again && "computed again", number === peak && "the peak"];
+    const notes = [`${ops[op].name} (${ops[op].kernel})`, partOf(step), step.again && "recomputed", number === peak && "the peak"];
     const row = element("div", { class: number === peak ? "row peak" : "row", role: "option", id: `step-${number}`,
       "aria-selected": String(number === chosen.step), "aria-posinset": place + 1, "aria-setsize": shown.length,
       title: notes.filter(Boolean).join(", ") },
       element("span", { class: "number" }, String(number)), element("span", { class: "name" }, ops[op].name),
       element("span", { class: "note" }, step.band >= 0 && blocks[ops[op].block].bands > 1 ? `band ${step.band + 1}` : ""),
-      element("span", { class: "note" }, step.again ? "again" : ""),
+      element("span", { class: "note" }, step.again ? "recomputed" : ""),
       element("span", {}, y1 - y0 === 1 ? `row ${y0}` : `rows ${y0}–${y1 - 1}`));
     row.style.top = `${place * ROW}px`;
     row.addEventListener("click", () => choose(number));
@@ -125,13 +125,13 @@ function showDetail() {
   let fullest = first;
   for (let t = first; t <= last; t++) if (loads[t] > loads[fullest]) fullest = t;
   const { name, kernel, output } = ops[op];
-  const does = kernel === "push_row" ? "takes" : "computes";
+  const does = kernel === "push_row" ? "accepts" : step.again ? "recomputes" : "computes";
   const rows = `row${y1 - y0 === 1 ? "" : "s"} ${range(y0, y1 - 1)} of ${shortName(output)}`;
   const part = partOf(step);
   const within = ops[op].block < 0 ? "" : `, in ${blocks[ops[op].block].label}${part && `, ${part}`}`;
-  const where = `Step ${chosen.step}: ${name} (${kernel}) ${does} ${rows}${step.again ? " again" : ""}${within}.`;
+  const where = `Step ${chosen.step}: ${name} (${kernel}) ${does} ${rows}${within}.`;
   const alive = aliveAt(fullest).map(([o, count, bytes]) =>
     o.kind === "scratch" ? `${o.name} ${format(bytes)}` : `${o.short} ${format(bytes)} (${count} of ${o.rows} rows)`);
   detail.append(element("p", {}, element("strong", {}, where)),
-    element("p", {}, `${format(loads[fullest])} bytes are alive: ${alive.join("; ")}.`));
+    element("p", {}, `${format(loads[fullest])} bytes are live: ${alive.join("; ")}.`));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-// What the reader does: mouse, keys, search, theme; and what the address asks for (#search=conv&step=3&theme=dark).
+// What the reader does: mouse, keys, search, theme; and what the address asks for (#search=conv&step=3&theme=dark&axis=time).
 const tip = $("tip");
 let drag = null;
 
@@ -13,7 +13,7 @@ canvas.addEventListener("wheel", (event) => {
   const factor = Math.exp(Math.max(-1, Math.min(1, (event.deltaY || event.deltaX) / 400)));
   const [px, py] = at(event);
   if (event.shiftKey) zoom(factor, null, addressAt(py));
-  else zoom(factor, timeAt(px), null);
+  else zoom(factor, placeAt(px), null);
 }, { passive: false });
 
 canvas.addEventListener("pointerdown", (event) => {
@@ -47,13 +47,13 @@ canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
 
 const rowOf = (r) => `row ${r.row} of ${owners[r.owner].short}`;
 
-function birth(r) {
-  if (owners[r.owner].op < 0) return "there from the start";
+function begin(r) {
+  if (owners[r.owner].op < 0) return "live from the start";
   const place = r.over ? `, in place: it overwrites ${rowOf(r.over)}` : "";
-  return `born in step ${stepAt(r.first)}${place}`;
+  return `computed in step ${stepAt(r.first)}${place}`;
 }
 
-function death(r) {
+function end(r) {
   if (owners[r.owner].kind === "output" && r.last === EVENTS - 1) return "kept to the end";
   return `last used in step ${stepAt(r.last)}${r.under ? `, overwritten there by ${rowOf(r.under)}` : ""}`;
 }
@@ -62,10 +62,10 @@ function showTip(event, r) {
   tip.hidden = !r;
   if (!r) return;
   const owner = owners[r.owner];
-  const nth = r.nth > 1 ? `, computed again, ${ordinal(r.nth)} of ${r.times}` : r.times > 1 ? `, 1st of ${r.times} times` : "";
+  const nth = r.nth > 1 ? `, recomputed, ${ordinal(r.nth)} of ${r.times}` : r.times > 1 ? `, 1st of ${r.times} times` : "";
   const what = owner.kind === "scratch" ? owner.name : `${owner.short}\n${owner.type}, row ${r.row} of ${owner.rows}${nth}`;
-  const [born, died] = [birth(r), death(r)];
-  tip.textContent = `${what}\n${format(owner.bytes)} bytes at ${format(r.address)} to ${format(r.end - 1)}\n${born}\n${died}`;
+  const [from, to] = [begin(r), end(r)];
+  tip.textContent = `${what}\n${format(owner.bytes)} bytes at ${format(r.address)} to ${format(r.end - 1)}\n${from}\n${to}`;
   const [left, top] = [event.clientX + 14, event.clientY + 14];
   tip.style.left = `${Math.max(4, Math.min(left, innerWidth - tip.offsetWidth - 8))}px`;
   tip.style.top = `${top + tip.offsetHeight > innerHeight ? event.clientY - tip.offsetHeight - 8 : top}px`;
@@ -79,7 +79,7 @@ function goToPeak() {
 
 const KEYS = {
   "+": () => zoom(0.7, middleTime(), null), "=": () => zoom(0.7, middleTime(), null), "-": () => zoom(1 / 0.7, middleTime(), null),
-  0: showAll, p: goToPeak,
+  0: showAll, p: goToPeak, t: switchAxis,
   ArrowLeft: () => pan(-0.2, 0), ArrowRight: () => pan(0.2, 0), ArrowUp: () => pan(0, 0.2), ArrowDown: () => pan(0, -0.2),
 };
 const LIST_KEYS = { ArrowUp: -1, ArrowDown: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity };
@@ -104,6 +104,7 @@ $("in").addEventListener("click", KEYS["+"]);
 $("out").addEventListener("click", KEYS["-"]);
 $("fit").addEventListener("click", showAll);
 $("peak").addEventListener("click", goToPeak);
+$("axis").addEventListener("click", switchAxis);
 
 function theme(name) {
   document.documentElement.dataset.theme = name;
@@ -133,6 +134,7 @@ addEventListener("afterprint", () => {
 
 function readAddress() {
   const asked = new URLSearchParams(location.hash.slice(1));
+  if ((asked.get("axis") === "time") !== axis.timed) switchAxis();
   if (["light", "dark"].includes(asked.get("theme"))) theme(asked.get("theme"));
   if (asked.has("search")) $("search").value = asked.get("search");
   search($("search").value);

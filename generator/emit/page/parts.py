@@ -1,4 +1,4 @@
-"""The page's parts that need no script: facts and passes."""
+"""The page's parts that need no script: figures, the table of ops, and passes."""
 
 from __future__ import annotations
 
@@ -7,54 +7,115 @@ from html import escape
 from typing import Any
 
 from shoehorn_mcu.emit.page.picture import Picture
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.op_lines import op_lines
+
+_NAME = 44  # characters of a name in a table
+
+
+def figures(report: Mapping[str, Any]) -> str:
+    """The three figures that come first: arena, SRAM left, time; each with a line that explains it."""
+    board, plan = report["board"], report["plan"]
+    arena = plan["arena_bytes"]
+    whole = f"{plan['whole_tensor_bytes']:,} bytes with whole tensors"
+    if board is None:
+        left, note = "-", "no board given; --board says how much is left"
+    else:
+        left = f"{board['arena_limit_bytes'] - arena:,} bytes"
+        note = f"of {board['arena_limit_bytes']:,} that {board['id']} has for arenas"
+    rows = (
+        ("Arena", f"{arena:,} bytes", whole),
+        ("SRAM left", left, note),
+        ("Time", _millions(plan["predicted_instructions"]), "predicted instructions per inference"),
+    )
+    return "".join(
+        f"<div><dt>{name}</dt><dd>{escape(text)}</dd><dd class=note>{escape(note)}</dd></div>"
+        for name, text, note in rows
+    )
+
+
+def _millions(count: int) -> str:
+    return f"{count / 1e6:,.2f} million" if count >= 10_000 else f"{count:,}"
 
 
 def facts(report: Mapping[str, Any], seen: Picture, basis: str) -> str:
-    """The figures at the top, as <dt> and <dd>; `basis` is what the predicted time rests on."""
+    """The other figures, as <dt> and <dd>; `basis` says how the time was predicted."""
     model, board, plan = report["model"], report["board"], report["plan"]
-    kind = "with whole tensors" if plan["arena_bytes"] == plan["whole_tensor_bytes"] else "of the space searched"
-    proof = f"equal to the bound: no plan {kind} is smaller" if plan["proven_optimal"] else "not proven"
-    machine = (
-        f"{board['id']}, {board['cpu']}, {board['sram_bytes']:,} bytes of SRAM" if board else "none, portable kernels"
-    )
+    machine = f"{board['id']}, {board['cpu']}, {board['sram_bytes']:,} bytes of SRAM" if board else "none"
     rows = {
         "Model": f"{model['name']}, {model['ops']} operators, {model['weight_bytes']:,} bytes of weights",
         "Board": machine,
-        "Arena": f"{plan['arena_bytes']:,} bytes",
-        "Lower bound": f"{plan['arena_bound_bytes']:,} bytes",
-        "Proven": proof,
-        "Whole tensors": f"{plan['whole_tensor_bytes']:,} bytes",
-        "Most alive at once": f"{seen.peak_bytes:,} bytes",
-        "MACs": f"{plan['macs']:,}; {_again(plan['macs'], plan['recomputed_macs'])}",
+        "Flash": _flash(report["flash"]),
+        "Lower bound of the arena": _bound(plan),
+        "Most bytes live at once": f"{seen.peak_bytes:,}",
+        "MACs": f"{plan['macs']:,}; {_recomputed(plan['macs'], plan['recomputed_macs'])}",
         "Steps": f"{plan['steps']:,}, over {seen.events:,} rows",
-        "The search ended": plan["reason"],
-        "Predicted": f"{plan['predicted_instructions']:,} instructions per inference",
-        "Predicted from": basis,
+        "End of the search": plan["reason"],
+        "Time predicted from": basis,
     }
     return "".join(f"<div><dt>{name}</dt><dd>{escape(text)}</dd></div>" for name, text in rows.items())
 
 
-def _again(macs: int, recomputed: int) -> str:
-    """The MACs computed again, in words; `macs` includes them."""
-    return (
-        f"{recomputed:,} computed again ({100 * recomputed / (macs - recomputed):.1f} %)"
-        if recomputed
-        else "none twice"
+def _flash(flash: Mapping[str, Any]) -> str:
+    total = flash["constant_bytes"] + flash["code_bytes"]
+    limit = f" of {flash['board_bytes']:,}" if flash["board_bytes"] else ""
+    return f"about {total:,}{limit} bytes: {flash['constant_bytes']:,} of constants, the rest code (estimated)"
+
+
+def _bound(plan: Mapping[str, Any]) -> str:
+    if plan["proven_optimal"]:
+        return f"{plan['arena_bound_bytes']:,} bytes: this arena is proven minimal"
+    return f"{plan['arena_bound_bytes']:,} bytes"
+
+
+def _recomputed(macs: int, recomputed: int) -> str:
+    """The recomputed MACs in words; `macs` includes them."""
+    return f"{recomputed:,} recomputed ({100 * recomputed / (macs - recomputed):.1f} %)" if recomputed else "none twice"
+
+
+def middle(name: str, length: int = _NAME) -> str:
+    """A long name without its middle: converters put what tells tensors apart at both ends."""
+    if len(name) <= length:
+        return name
+    tail = (length - 1) // 2
+    return f"{name[: length - 1 - tail]}…{name[-tail:]}"
+
+
+def ops(unit: Unit) -> str:
+    """A line for each op: work, constants, predicted instructions and kernel."""
+    lines = op_lines(unit.plan, unit.stages)
+    total = max(1.0, sum(line.instructions for line in lines))
+    cells = (
+        (
+            middle(line.name),
+            line.kernel,
+            line.output,
+            f"{line.macs:,}",
+            f"{line.weight_bytes:,}",
+            f"{line.instructions:,.0f}",
+            f"{100 * line.instructions / total:.1f}",
+        )
+        for line in lines
     )
+    return table(("Operator", "Kernel", "Output", "MACs", "Weights, bytes", "Instructions", "%"), cells, words=3)
 
 
-def table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """A <table>; all but its first column are figures."""
+def table(head: Sequence[str], lines: Iterable[Sequence[str]], words: int = 1) -> str:
+    """A <table>; all but its first `words` columns are figures."""
 
     def row(tag: str, cells: Sequence[str]) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+        return "<tr>" + "".join(_cell(tag, cell, i < words) for i, cell in enumerate(cells)) + "</tr>"
 
     body = "".join(row("td", line) for line in lines)
     return f"<table><thead>{row('th', head)}</thead><tbody>{body}</tbody></table>"
 
 
+def _cell(tag: str, text: str, is_word: bool) -> str:
+    return f"<{tag}{' class=word' if is_word else ''}>{escape(text)}</{tag}>"
+
+
 def passes(report: Mapping[str, Any]) -> str:
-    """What each pass did to operators and MACs."""
+    """How each pass changed operators and MACs."""
     head = ("Pass", "Operators before", "after", "MACs before", "after")
     keys = ("ops_before", "ops_after", "macs_before", "macs_after")
     return table(head, [(p["name"], *(f"{p[key]:,}" for key in keys)) for p in report["passes"]])

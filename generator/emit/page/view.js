@@ -1,6 +1,29 @@
 // SPDX-License-Identifier: 0BSD
-// The part of time and addresses that is seen, and what is chosen.
+// The part of the time axis and of the addresses that is in sight, and the choice of the reader.
 const view = { t0: 0, t1: EVENTS, a0: 0, a1: ARENA };
+// The time axis has EVENTS units. They are rows, or equal parts of the predicted time.
+const axis = { timed: false };
+
+// A place on the axis for a moment between 0 and EVENTS, given in rows.
+function onAxis(rows) {
+  if (!axis.timed || !spent[EVENTS]) return rows;
+  const event = Math.min(EVENTS - 1, Math.max(0, Math.floor(rows)));
+  return ((spent[event] + (rows - event) * (spent[event + 1] - spent[event])) / spent[EVENTS]) * EVENTS;
+}
+
+// The moment in rows at a place on the axis.
+function inRows(place) {
+  if (!axis.timed || !spent[EVENTS]) return place;
+  const wanted = (place / EVENTS) * spent[EVENTS];
+  let [low, high] = [0, EVENTS - 1];
+  while (low < high) {
+    const half = (low + high + 1) >> 1;
+    if (spent[half] <= wanted) low = half;
+    else high = half - 1;
+  }
+  const cost = spent[low + 1] - spent[low];
+  return low + (cost > 0 ? Math.min(1, (wanted - spent[low]) / cost) : 0);
+}
 const chosen = { query: "", owners: null, steps: null, step: -1 };
 
 // Keeps [low, high) within [0, whole] and no narrower than `least`.
@@ -24,6 +47,13 @@ function zoom(factor, time, address) {
   see(...about(view.t0, view.t1, time), ...about(view.a0, view.a1, address));
 }
 
+// Switches the axis between rows and predicted time; all of it comes into sight.
+function switchAxis() {
+  axis.timed = !axis.timed;
+  $("axis").setAttribute("aria-pressed", String(axis.timed));
+  showAll();
+}
+
 const middleTime = () => (view.t0 + view.t1) / 2;
 
 // Moves by parts of what is seen; the width stays.
@@ -34,7 +64,8 @@ function pan(times, addresses) {
 }
 
 // Brings events [first, last] into sight.
-function reveal(first, last) {
+function reveal(firstEvent, lastEvent) {
+  const [first, last] = [onAxis(firstEvent), onAxis(lastEvent + 1) - 1];
   if (first >= view.t0 && last + 1 <= view.t1) return redraw();
   const half = Math.max(view.t1 - view.t0, 1.2 * (last + 1 - first)) / 2;
   const middle = (first + last + 1) / 2;
