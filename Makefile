@@ -53,6 +53,7 @@ test-all: lint test-packages
 test-packages: setup-dev
 	$(qemu)
 	$(call distribution,echo '#include <Python.h>' | gcc -I"$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')" -fsyntax-only -xc -,gcc libc6-dev python3-dev,the sanitizer tests are skipped)
+	$(call distribution,command -v cppcheck && command -v cmake,cppcheck cmake,the MISRA count and the CMake builds are skipped)
 	$(call distribution,command -v chromium || command -v chromium-browser || command -v google-chrome,chromium,no test draws the page of a plan)
 
 lint: setup-dev
