@@ -17,7 +17,8 @@ def desk(tmp_path: Path) -> Path:
     """A folder with the Makefile and a `bin` that is the whole PATH: no QEMU, no Python, and not root."""
     shutil.copy(ROOT / "Makefile", tmp_path)
     shutil.copy(ROOT / "requirements.txt", tmp_path)
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for name in ("pyproject.toml", "setup.py"):
+        shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "bin").mkdir()
     for name in COREUTILS:
         if found := shutil.which(name):
