@@ -67,7 +67,14 @@ def plan_model(
         graph = passes.unflatten_input(graph)
     chosen = stages(graph, _machine(graph, board, options))
     capacity = _capacity(board, options)
-    request = PlanRequest(options.goal, capacity, options.stream_input, _most_macs(graph, options, capacity))
+    request = PlanRequest(
+        options.goal,
+        capacity,
+        options.stream_input,
+        _most_macs(graph, options, capacity),
+        weigh_smaller=True,
+        prefer_smaller=options.sram_bytes is None,
+    )
     try:
         made = schedule(graph, chosen, request, say)
     except DoesNotFit as refusal:

@@ -85,8 +85,20 @@ class Status(Enum):
 
 
 @dataclass(frozen=True)
+class Smaller:
+    """The next smaller plan: its arena, and how many percent more predicted instructions it takes."""
+
+    arena_bytes: int
+    extra_percent: float
+
+
+@dataclass(frozen=True)
 class Outcome:
-    """How good a plan is: `bound_bytes` is a lower bound on the arena for the plan space searched."""
+    """How good a plan is. `bound_bytes` is a lower bound on the arena of every plan in the searched space.
+
+    The space is the same whatever the goal: the op order cut into groups, with blocks in bands within the allowance of
+    recomputed multiply-accumulates. A plan that was chosen for its time alone is not OPTIMAL.
+    """
 
     status: Status
     bound_bytes: int
@@ -94,6 +106,7 @@ class Outcome:
     peak_step: int  # index of the step with most bytes alive
     solve_seconds: float
     reason: str = ""  # why the search ended
+    smaller: Smaller | None = None  # where the plan is the fastest one and a smaller one is known
 
     @property
     def interrupted(self) -> bool:

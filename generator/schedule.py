@@ -9,7 +9,8 @@ from shoehorn_mcu import split
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import Plan
-from shoehorn_mcu.planner import Goal, PlanFault, check, make_plan
+from shoehorn_mcu.planner import Goal, PlanFault, Weighing, check, make_plan
+from shoehorn_mcu.predict import instructions
 from shoehorn_mcu.stage import Stage, stages_like
 
 
@@ -20,7 +21,9 @@ class PlanRequest:
     goal: Goal = Goal.TIME
     capacity_bytes: int | None = None  # of the arena; None: as much as it takes
     stream_input: bool = False  # the input arrives row by row
-    most_macs: int | None = 0  # that may be computed again; None: as many as the capacity takes
+    most_macs: int | None = 0  # that may be recomputed; None: as many as the capacity needs
+    weigh_smaller: bool = False  # a plan for time says what the next smaller one costs
+    prefer_smaller: bool = False  # and is that one where it costs next to nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +42,11 @@ def schedule(
 
     Raises DoesNotFit where no plan is within the capacity, PlanFault where the check refuses what was made.
     """
-    plan = make_plan(
-        lower(graph, stages, request.capacity_bytes, request.stream_input), request.goal, request.most_macs, say
-    )
+    problem = lower(graph, stages, request.capacity_bytes, request.stream_input)
+    weighing = None
+    if request.weigh_smaller:
+        weighing = Weighing(lambda plan: instructions(plan, stages), request.prefer_smaller)
+    plan = make_plan(problem, request.goal, request.most_macs, say, weighing)
     if all(cascade.chunks == 1 for cascade in plan.cascades):
         return Scheduled(graph, tuple(stages), plan)
     for cascade in plan.cascades:

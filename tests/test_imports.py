@@ -57,7 +57,7 @@ ALLOWED: dict[str, set[str]] = {
     "advice": {"flash", "ir", "planner", "targets"},
     "flash": {"emit", "stage"},
     "report": {"op_lines", "ir", "passes", "memory_plan", "stage", "predict", "targets"},
-    "schedule": {"ir", "memory_plan", "planner", "lower", "split", "stage"},
+    "schedule": {"ir", "memory_plan", "planner", "lower", "predict", "split", "stage"},
     "pareto": {"ir", "planner", "schedule", "stage", "predict"},
     "build": _ALL,
     "cli": _ALL | {"build", "console", "host_tools"},

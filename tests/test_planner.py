@@ -10,7 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoehorn_mcu.memory_plan import Plan, Status
-from shoehorn_mcu.planner import DELIVERY, DoesNotFit, Goal, OpSpec, Problem, Read, TensorSpec, check, make_plan
+from shoehorn_mcu.planner import (
+    DELIVERY,
+    DoesNotFit,
+    Goal,
+    OpSpec,
+    Problem,
+    Read,
+    TensorSpec,
+    Weighing,
+    check,
+    make_plan,
+)
 
 
 def _window(tensor: str, out_rows: int, in_rows: int, height: int = 1) -> Read:
@@ -59,12 +70,30 @@ def _move(plan: Plan, tensor: str, by: int) -> Plan:
     return replace(plan, placements=placements)
 
 
-def test_a_plan_reaches_the_bound_and_passes_the_check():
-    plan = make_plan(_chain())
+def test_a_plan_for_time_has_whole_tensors_and_is_not_called_proven_where_rows_take_less():
+    plan, least = make_plan(_chain()), make_plan(_chain(), Goal.SRAM)
 
     assert check(_chain(), plan) == []
-    assert plan.outcome.status is Status.OPTIMAL
-    assert plan.arena_bytes == plan.outcome.bound_bytes == 200 + 200 + 200  # a, b, y in the last step
+    assert plan.arena_bytes == 200 + 200 + 200  # a, b, y in the last step
+    assert (plan.outcome.status, least.outcome.status) == (Status.FEASIBLE, Status.OPTIMAL)
+    assert plan.outcome.bound_bytes == least.outcome.bound_bytes == least.arena_bytes < plan.arena_bytes
+
+
+@pytest.mark.parametrize(("percent", "taken"), [(0.0, True), (0.49, True), (0.51, False), (30.0, False)])
+def test_a_smaller_plan_is_taken_where_it_costs_next_to_nothing_and_else_named(percent: float, taken: bool):
+    def price(plan: Plan) -> float:
+        return 1000.0 if plan.arena_bytes == 600 else 1000.0 * (1 + percent / 100)
+
+    fast = make_plan(_chain(), weighing=Weighing(price))
+    preferred = make_plan(_chain(), weighing=Weighing(price, prefer_smaller=True))
+
+    assert fast.arena_bytes == 600
+    assert fast.outcome.smaller is not None
+    assert fast.outcome.smaller.arena_bytes < 600
+    assert fast.outcome.smaller.extra_percent == pytest.approx(percent)
+    assert (preferred.arena_bytes == fast.outcome.smaller.arena_bytes) is taken
+    assert ("bytes less than the fastest plan" in preferred.outcome.reason) is taken
+    assert make_plan(_chain()).outcome.smaller is None
 
 
 def test_a_view_lies_in_the_bytes_of_its_tensor_and_prolongs_it():

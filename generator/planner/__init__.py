@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shoehorn_mcu.memory_plan import DELIVERY
 from shoehorn_mcu.planner.check import check
-from shoehorn_mcu.planner.make_plan import DoesNotFit, Goal, PlanFault, make_plan
+from shoehorn_mcu.planner.make_plan import DoesNotFit, Goal, PlanFault, Weighing, make_plan
 from shoehorn_mcu.planner.problem import ALIGNMENT, Block, Cut, OpSpec, Problem, Read, TensorSpec
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Problem",
     "Read",
     "TensorSpec",
+    "Weighing",
     "check",
     "make_plan",
 ]

@@ -17,6 +17,7 @@ from shoehorn_mcu.planner.order.shorten import shortened
 from shoehorn_mcu.planner.partition.search import Partition, PartitionSearch
 from shoehorn_mcu.planner.partition.space import Space
 from shoehorn_mcu.planner.placement.layout import Layout, fullest_step, lay_out
+from shoehorn_mcu.planner.placement.place import Effort
 from shoehorn_mcu.planner.problem import Problem
 from shoehorn_mcu.planner.recompute.budgets import Budgets
 from shoehorn_mcu.planner.recompute.search import least, reordered, tightest, work_once
@@ -24,6 +25,7 @@ from shoehorn_mcu.planner.recompute.search import least, reordered, tightest, wo
 _SPARE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the capacity: rows may not pack to the last byte
 _LONG = 4  # ops between a tensor's writer and its last reader: more than a residual block has
 _FREED_SHARE = 1.2  # of the effort for one order: for one in which nothing is computed again
+_ROOM = 0.02  # of the peak: what a plan that is placed quickly may leave free
 _PACKED = 8  # orders of rows placed in the search for the smallest arena
 
 
@@ -45,6 +47,11 @@ class Candidates:
     def _partitions(self) -> PartitionSearch:
         return PartitionSearch(self._problem, self._most_macs)
 
+    @cached_property
+    def _once(self) -> PartitionSearch:
+        """The search in which nothing is recomputed."""
+        return self._partitions if self._most_macs == 0 else PartitionSearch(self._problem, 0)
+
     @property
     def _space(self) -> Space:
         return self._partitions.space
@@ -59,6 +66,11 @@ class Candidates:
         """What is known by now. Scattered rows are padded to whole words, whole tensors are not."""
         return min(max(self._bound[0], self._raised), self.whole.outcome.bound_bytes)
 
+    @cached_property
+    def bound_once(self) -> int:
+        """The same where nothing is recomputed."""
+        return min(self._once.bounds.peak()[0], self.whole.outcome.bound_bytes)
+
     def at_least(self) -> tuple[int, str | None]:
         """A lower bound on every plan that was tried, and the op at whose row it is reached; None: not one op alone."""
         takes, op = tightest(self._flow)
@@ -71,7 +83,7 @@ class Candidates:
         if not self._problem.streamed and self.whole.arena_bytes <= capacity:
             yield self.whole
         self._say("rows")
-        yield from self._rows(capacity, min(self._partitions.minimax().peak, self.whole.outcome.bound_bytes))
+        yield from self._rows(capacity)
         yield from self._reordered(capacity)
         self._say("blocks in bands")
         for found in _for_less(self._partitions.cheapest, capacity):
@@ -92,7 +104,7 @@ class Candidates:
             best = plan if best is None else min(best, plan, key=lambda each: each.arena_bytes)
         if best is not None:
             yield self._bounded(best)
-        highest = self._partitions.minimax().peak
+        highest = self._once.minimax().peak
         yield from self._reordered(highest - 1)
         in_bands = best is not None and best.cascades
         if self._most_macs != 0 and not self._came_near and not in_bands and _long_skips(self._problem):
@@ -107,15 +119,23 @@ class Candidates:
         lowest = self._plan(self._partitions.minimax())
         yield lowest
         if lowest.arena_bytes > self.bound:
-            yield from self._rows(lowest.arena_bytes - 1, self.bound)
+            yield from self._rows(lowest.arena_bytes - 1)
         if self._space.composites:
             self._say("blocks in bands")
             yield from self._lowest()
 
     def _bounded(self, plan: Plan) -> Plan:
         """A plan of the space, with what is known of the bound by now."""
-        status = Status.OPTIMAL if plan.arena_bytes == self.bound else Status.FEASIBLE
-        return replace(plan, outcome=replace(plan.outcome, status=status, bound_bytes=self.bound))
+        return _with_bound(plan, self.bound)
+
+    def bounded_once(self, plan: Plan) -> Plan:
+        """A plan that recomputes nothing, with the bound of all such plans in the space."""
+        return _with_bound(plan, min(self.bound_once, plan.outcome.bound_bytes))
+
+    def low(self) -> Plan:
+        """About the lowest plan by rows, placed quickly: to weigh against a faster one."""
+        enough = int(self._once.minimax().peak * (1 + _ROOM))
+        return self._laid(lay_out(self._flow, self._start, enough=enough, effort=Effort.QUICK), self.bound_once, ())
 
     def _because(self, plan: Plan, found: Partition, capacity: int) -> Plan:
         """A plan of a capacity, with what is known of how little work there must be again."""
@@ -125,10 +145,11 @@ class Candidates:
         reason += "" if least == found.extra_cost else f" than {_percent(least, work)}"
         return replace(plan, outcome=replace(plan.outcome, reason=reason))
 
-    def _rows(self, most_bytes: int, bound: int) -> Iterator[Plan]:
+    def _rows(self, most_bytes: int) -> Iterator[Plan]:
         """Plans by rows with no peak above this."""
-        for found in _for_less(self._partitions.fewest, most_bytes):
-            yield self._plan(found, bound)
+        for partition in _for_less(self._once.fewest, most_bytes):
+            layout = lay_out(self._flow, self._once.space.events(partition.groups))
+            yield self._laid(layout, self.bound_once, ())
 
     def _lowest(self) -> Iterator[Plan]:
         """Plans with blocks in bands, the lowest peak first. Rows may not pack to the last byte: others are tried."""
@@ -149,7 +170,7 @@ class Candidates:
     @cached_property
     def _start(self) -> list[Event]:
         """The order of rows that the search for others starts from."""
-        return self._space.events(self._partitions.minimax().groups)
+        return self._once.space.events(self._once.minimax().groups)
 
     @cached_property
     def _budgets(self) -> Budgets:
@@ -176,12 +197,12 @@ class Candidates:
         plan = self._laid(lay_out(self._flow, shortened(self._flow, events), enough=enough), least(self._flow), ())
         return replace(plan, outcome=replace(plan.outcome, reason=reason))
 
-    def _plan(self, found: Partition, bound: int | None = None) -> Plan:
-        """The plan of a partition; `bound` is that of the space that it is from, None: of all partitions and blocks."""
+    def _plan(self, partition: Partition) -> Plan:
+        """The plan of a partition, with the bound of all partitions and blocks."""
         space = self._space
-        layout = lay_out(space.flow, space.events(found.groups), space.composites)
-        composites = [space.composites[i] for group in found.groups for i in group.composites]
-        return self._laid(layout, self.bound if bound is None else bound, composites)
+        layout = lay_out(space.flow, space.events(partition.groups), space.composites)
+        composites = [space.composites[i] for group in partition.groups for i in group.composites]
+        return self._laid(layout, self.bound, composites)
 
     def _laid(self, layout: Layout, bound: int, composites: Sequence[Composite]) -> Plan:
         return Plan(
@@ -208,6 +229,11 @@ class Candidates:
     def _composite(self, cascade: Cascade) -> Composite:
         wanted = (cascade.block, cascade.chunks, cascade.band)
         return next(c for c in self._space.composites if (c.block.name, c.cut.chunks, c.band) == wanted)
+
+
+def _with_bound(plan: Plan, bound: int) -> Plan:
+    status = Status.OPTIMAL if plan.arena_bytes == bound else Status.FEASIBLE
+    return replace(plan, outcome=replace(plan.outcome, status=status, bound_bytes=bound))
 
 
 def _for_less(search: Callable[[int], Partition | None], most_bytes: int) -> Iterator[Partition]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from shoehorn_mcu.errors import ShoehornError
-from shoehorn_mcu.memory_plan import DELIVERY, Plan, Status
+from shoehorn_mcu.memory_plan import DELIVERY, Plan, Smaller, Status
 from shoehorn_mcu.planner.candidates import Candidates
 from shoehorn_mcu.planner.check import check
 from shoehorn_mcu.planner.placement.layout import alive_at
@@ -15,8 +15,8 @@ from shoehorn_mcu.planner.problem import Problem
 
 _NAME = 60  # characters of a name in a message
 _FASTEST = "the fastest plan tried that fits"
-_OF_GROUPS = " (the bound is one for ops in groups and blocks in bands)"
-_ENDLESS = "nothing limits the arena"
+_WORTH_PERCENT = 0.5  # more predicted instructions, for which a smaller plan is taken unasked
+_OF_GROUPS = " (lower bound of the searched plans; recomputing single rows may go below it)"
 
 
 class Goal(Enum):
@@ -51,8 +51,23 @@ def _silent(_: str) -> None:
     pass
 
 
+@dataclass(frozen=True)
+class Weighing:
+    """How a plan for time is weighed against a smaller one: `price` is the predicted instructions of a plan.
+
+    With `prefer_smaller` the smaller plan is the answer where it takes under 0.5 % more of them.
+    """
+
+    price: Callable[[Plan], float]
+    prefer_smaller: bool = False
+
+
 def make_plan(
-    problem: Problem, goal: Goal = Goal.TIME, most_macs: int | None = 0, say: Callable[[str], None] = _silent
+    problem: Problem,
+    goal: Goal = Goal.TIME,
+    most_macs: int | None = 0,
+    say: Callable[[str], None] = _silent,
+    weighing: Weighing | None = None,
 ) -> Plan:
     """A checked plan within the capacity: whole tensors where they fit and time is the goal, else rows.
 
@@ -63,7 +78,7 @@ def make_plan(
     Raises DoesNotFit where no plan was found within the capacity, PlanFault where the check refuses the plan.
     """
     candidates = Candidates(problem, most_macs, say)
-    plan = _search(problem, goal, candidates)
+    plan = _search(problem, goal, candidates, weighing)
     capacity = problem.capacity_bytes
     if capacity is not None and plan.arena_bytes > capacity:
         raise DoesNotFit(_refusal(candidates, plan, capacity), plan.arena_bytes, capacity)
@@ -72,7 +87,7 @@ def make_plan(
     return plan
 
 
-def _search(problem: Problem, goal: Goal, candidates: Candidates) -> Plan:
+def _search(problem: Problem, goal: Goal, candidates: Candidates, weighing: Weighing | None) -> Plan:
     """The best of the candidates, with why it is the answer."""
     capacity = problem.capacity_bytes
     best: Plan | None = None
@@ -83,9 +98,8 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates) -> Plan:
             for plan in candidates.within(limit):
                 best = _lower(best, plan)
                 if plan.arena_bytes <= limit:
-                    return _because(
-                        plan, "nothing limits the arena" if capacity is None else plan.outcome.reason or _FASTEST
-                    )
+                    fitting = _because(plan, plan.outcome.reason or _FASTEST)
+                    return _weighed(fitting, candidates, weighing)
             for plan in candidates.again(limit):
                 best = _lower(best, plan)
                 fitting = plan if plan.arena_bytes <= limit else fitting
@@ -99,9 +113,29 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates) -> Plan:
         return _because(fitting or best, "interrupted: the best plan so far")
     assert best is not None
     if best.outcome.status is Status.OPTIMAL:
-        return _because(best, "no division into groups, with blocks in bands or without, takes less")
-    tried = "all that there was to try was tried"
+        return _because(best, "proven minimal among plans by groups and banded blocks")
+    tried = "search finished"
     return _because(best, f"{tried}; {best.outcome.reason}" if best.outcome.reason else tried)
+
+
+def _weighed(plan: Plan, candidates: Candidates, weighing: Weighing | None) -> Plan:
+    """The fastest plan, with the bound of the whole space and the next smaller plan; or that one, if preferred."""
+    if plan.cascades:
+        return plan
+    plan = candidates.bounded_once(plan)
+    if weighing is None or plan.arena_bytes == plan.outcome.bound_bytes:
+        return plan
+    low = candidates.low()
+    if low.arena_bytes >= plan.arena_bytes:
+        return plan
+    fast = weighing.price(plan)
+    percent = 100 * (weighing.price(low) - fast) / max(1.0, fast)
+    if weighing.prefer_smaller and percent < _WORTH_PERCENT:
+        saved = plan.arena_bytes - low.arena_bytes
+        return _because(
+            low, f"{saved:,} bytes less than the fastest plan, for {max(0.0, percent):.2f} % more instructions"
+        )
+    return replace(plan, outcome=replace(plan.outcome, smaller=Smaller(low.arena_bytes, percent)))
 
 
 def _lower(best: Plan | None, plan: Plan) -> Plan:

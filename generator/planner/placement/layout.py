@@ -13,7 +13,7 @@ from shoehorn_mcu.planner.blocks.cascade import Composite
 from shoehorn_mcu.planner.order.flow import Event, Flow, rigid
 from shoehorn_mcu.planner.placement.bundles import Profile, profile
 from shoehorn_mcu.planner.placement.editions import editions
-from shoehorn_mcu.planner.placement.place import Bundle, Piece, load, place
+from shoehorn_mcu.planner.placement.place import Bundle, Effort, Piece, load, place
 from shoehorn_mcu.planner.problem import Problem
 
 
@@ -172,7 +172,7 @@ class _Layout:
 
 
 def _placed(
-    flow: Flow, events: Sequence[Event], composites: Sequence[Composite], enough: int | None
+    flow: Flow, events: Sequence[Event], composites: Sequence[Composite], enough: int | None, effort: Effort
 ) -> tuple[_Layout, int, Mapping[str, int]]:
     """Bundles, their arena and bases, with as many rows in place of others as lowers the arena."""
     best: tuple[_Layout, int, Mapping[str, int]] | None = None
@@ -180,7 +180,7 @@ def _placed(
         made = _Layout(flow, events, composites, share)
         least = load(made.bundles)
         if best is None or least < best[1]:
-            arena_bytes, bases = place(made.bundles, max(least, enough or 0), patient=enough is None)
+            arena_bytes, bases = place(made.bundles, max(least, enough or 0), effort)
             if best is None or arena_bytes < best[1]:
                 best = made, arena_bytes, bases
         if enough is not None and best[1] <= enough:
@@ -190,13 +190,18 @@ def _placed(
 
 
 def lay_out(
-    flow: Flow, events: Sequence[Event], composites: Sequence[Composite] = (), enough: int | None = None
+    flow: Flow,
+    events: Sequence[Event],
+    composites: Sequence[Composite] = (),
+    enough: int | None = None,
+    effort: Effort | None = None,
 ) -> Layout:
     """Places everything for an order of rows; `composites` are those that the flow has behind its ops.
 
-    As low as can be, or, with less patience, within `enough` bytes.
+    As low as it goes with full effort, or with less of it within `enough` bytes.
     """
-    made, arena_bytes, bases = _placed(flow, events, composites, enough)
+    effort = effort or (Effort.FULL if enough is None else Effort.SOME)
+    made, arena_bytes, bases = _placed(flow, events, composites, enough, effort)
     used = dict.fromkeys(e.op - flow.count for e in events if e.op >= flow.count)
     parts = list(_parts(events))
     placements, chosen = made.placements(bases, parts)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
 from functools import lru_cache
 from itertools import count, islice, pairwise, product
 
@@ -215,10 +216,16 @@ def _lower(tries: _Tries, wanted: int, best: Placement) -> Placement:
     return best
 
 
-def place(bundles: Sequence[Bundle], enough: int, patient: bool = True) -> Placement:
-    """The lowest placement found; stops at `enough` bytes. Equal bundles get equal bases.
+class Effort(Enum):
+    """How long the search for a placement may take."""
 
-    Not `patient`: some seconds at most, for where many orders are to be placed.
+    FULL = "for one order: many seconds"
+    SOME = "where many orders are placed: some seconds at most"
+    QUICK = "as low as first fit goes by itself; then as SOME"
+
+
+def place(bundles: Sequence[Bundle], enough: int, effort: Effort = Effort.FULL) -> Placement:
+    """The lowest placement found; stops at `enough` bytes. Equal bundles get equal bases.
 
     ShoehornError: so many bytes are alive at one time that no board has them. HostError: there is no C compiler.
     """
@@ -227,24 +234,24 @@ def place(bundles: Sequence[Bundle], enough: int, patient: bool = True) -> Place
     wanted = max(enough, load(bundles))
     if wanted > MOST_HEIGHT:
         raise ShoehornError(f"{wanted:,} bytes are alive at one time, which is more than {MOST_HEIGHT:,}")
-    height, bases = _placed(tuple(bundles), wanted, patient)
+    height, bases = _placed(tuple(bundles), wanted, effort)
     return height, dict(bases)
 
 
 @lru_cache(_REMEMBERED)
-def _placed(bundles: tuple[Bundle, ...], wanted: int, patient: bool) -> Placement:
+def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort) -> Placement:
     """As `place`. It is asked again for equal bundles: plans that differ in their groups may have one order of rows."""
     tries, settings_left = _Tries(bundles), islice(_settings(), _RUNS)
-    best = tries.fitted(wanted)
+    best = tries.fitted(load(bundles) if effort is Effort.QUICK else wanted)
     if best[0] > wanted:
         best = tries.at(wanted, settings_left, _FIRST_WORK) or _pinned(bundles, wanted) or best
-    if best[0] > wanted and patient:
+    if best[0] > wanted and effort is Effort.FULL:
         found, least = _exact(bundles, wanted)
         best = found if found and found[0] < best[0] else best
         wanted = max(wanted, least)  # a bundle that is no box may still lie lower, but hardly
-    if best[0] > wanted:
-        best = tries.at(wanted, settings_left, _WORK if patient else _SOME_WORK) or best
+    if best[0] - wanted >= ALIGNMENT:  # less than a word is hardly ever there to be saved
+        best = tries.at(wanted, settings_left, _WORK if effort is Effort.FULL else _SOME_WORK) or best
     return _lower(tries, wanted, best)
 
 
-__all__ = ["Bundle", "Piece", "Placement", "load", "place"]
+__all__ = ["Bundle", "Effort", "Piece", "Placement", "load", "place"]
