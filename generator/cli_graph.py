@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from time import monotonic
@@ -116,7 +117,7 @@ def _report(graph: solver.Graph, outcome: solver.Outcome, seconds: float) -> Map
 
 def _print(graph: solver.Graph, outcome: solver.Outcome) -> None:
     """The figures and the recomputed nodes in words; `--json` has the sequence."""
-    repeated = sorted({v for v in graph.nodes if outcome.sequence.count(v) > 1}, key=outcome.sequence.index)
+    repeated = [v for v, runs in Counter(outcome.sequence).items() if runs > 1]  # by their first runs
     named = ", ".join(solver.quoted(graph.names[v]) for v in repeated[:_NAMED])
     named += ", ..." if len(repeated) > _NAMED else ""
     proven = outcome.status is solver.Status.OPTIMAL

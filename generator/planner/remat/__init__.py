@@ -14,7 +14,7 @@ from shoehorn_mcu.planner.remat.graph import LIMIT, Graph, GraphError, quoted, r
 from shoehorn_mcu.planner.remat.memory import duration, peak, working_set
 from shoehorn_mcu.planner.remat.milestones import Milestones
 from shoehorn_mcu.planner.remat.outcome import Effort, Outcome, SequenceFault, Status
-from shoehorn_mcu.planner.remat.search import ANNEAL, COPIES, ORDER, QUICK, WORK_PER_SECOND, Search
+from shoehorn_mcu.planner.remat.search import ANNEAL, COPIES, ORDER, QUICK, WORK_PER_SECOND, Search, library
 from shoehorn_mcu.planner.remat.solver import Limit
 
 _SEARCH_SHARE = 0.5  # of the seconds: what the walkers get, as work
@@ -69,8 +69,9 @@ class _Solve:
         self._bound = sum(graph.durations)
         self._late = False
         work = int(effort.seconds * _SEARCH_SHARE * WORK_PER_SECOND)
-        self._search = Search(graph, budget, work, self._more)  # compiles, the first time
+        library()  # compiles, the first time
         self._end = monotonic() + effort.patience
+        self._search = Search(graph, budget, work, self._more)
         self._milestones = Milestones(graph, budget)
 
     def outcome(self) -> Outcome:

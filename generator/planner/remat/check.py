@@ -9,17 +9,17 @@ from shoehorn_mcu.planner.remat.graph import Graph
 
 def check(graph: Graph, sequence: Sequence[int], budget: int, peak: int, duration: int) -> list[str]:
     """What is wrong with a claim, in sentences: nodes missing, inputs not there, memory or duration not as claimed."""
-    faults = [f"node {graph.names[v]!r} is never run" for v in graph.nodes if v not in set(sequence)]
+    run = set(sequence)
+    faults = [f"node {graph.names[v]!r} is never run" for v in graph.nodes if v not in run]
     readers: list[list[int]] = [[] for _ in sequence]  # per step: the steps that read its output
+    copies: dict[int, int] = {}  # node -> its latest step so far
     for step, node in enumerate(sequence):
         for wanted in graph.inputs[node]:
-            copy = step - 1
-            while copy >= 0 and sequence[copy] != wanted:
-                copy -= 1
-            if copy < 0:
-                faults.append(f"step {step} ({graph.names[node]!r}) reads {graph.names[wanted]!r} before it is run")
+            if wanted in copies:
+                readers[copies[wanted]].append(step)
             else:
-                readers[copy].append(step)
+                faults.append(f"step {step} ({graph.names[node]!r}) reads {graph.names[wanted]!r} before it is run")
+        copies[node] = step
     held = 0  # bytes that earlier steps left and somebody still wants
     highest = 0
     leaving: dict[int, int] = {}  # step -> bytes whose last reader it is

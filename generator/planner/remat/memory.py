@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -76,7 +77,7 @@ def working_set(graph: Graph, node: int) -> int:
 def pruned(graph: Graph, sequence: Sequence[int]) -> tuple[int, ...]:
     """The sequence without the repeats that nobody reads; its peak is no higher."""
     while True:
-        last, seen, kept = last_readers(graph, sequence), {v: sequence.count(v) for v in graph.nodes}, []
+        last, seen, kept = last_readers(graph, sequence), Counter(sequence), []
         for step, v in enumerate(sequence):
             if last[step] == step and seen[v] > 1:
                 seen[v] -= 1

@@ -25,6 +25,8 @@ from shoehorn_mcu.planner.remat.graph import Graph
 from shoehorn_mcu.planner.remat.memory import profile, pruned
 from shoehorn_mcu.planner.remat.units import scaled
 
+_SIZE_PER_SECOND = 80_000  # of a model per second of CP-SAT; a larger one takes longer to build than it may run
+
 
 @dataclass(frozen=True)
 class Step:
@@ -44,10 +46,11 @@ class Milestones:
         self._sequence = graph.order
 
     def tighten(self, limit: solver.Limit) -> Step | None:
-        """One more step. None: the last answer fits, no milestone is left, or the limit is reached."""
+        """One more step. None: the last answer fits, no milestone is left, or the limit is reached or too short."""
         memory = profile(self._graph, self._sequence)
         above = [(m, -i) for i, m in enumerate(memory) if m > self._budget and self._sequence[i] in self._left]
-        if not above or limit.reached:
+        size = len(self._graph.names) * (len(self._chosen) + 2)  # a variable per node and stage
+        if not above or limit.reached or size > limit.deterministic * _SIZE_PER_SECOND:
             return None
         milestone = self._sequence[-max(above)[1]]
         self._left.remove(milestone)

@@ -39,7 +39,7 @@ ANNEAL = (Phase(4e-3, 8e-7, 0.45), Phase(5e-4, 5e-7, 0.2), Phase(5e-4, 5e-7, 0.1
 
 
 @cache
-def _library() -> cbuild.Library:
+def library() -> cbuild.Library:
     sources = [_HERE / name for name in ("search.c", "moves.c", "state.c")]
     return cbuild.load("shoehorn_remat", _HERE / "search.h", sources)
 
@@ -55,8 +55,8 @@ class _Walker:
     """One search in C and where it stands."""
 
     def __init__(self, graph: Graph, budget: int, seed: int, terms: Terms) -> None:
-        library = _library()
-        self._lib, ffi = library.lib, library.ffi
+        compiled = library()
+        self._lib, ffi = compiled.lib, compiled.ffi
         n = len(graph.names)
         steps = 4 * n * COPIES + 256
         scale, unit = scaled((*graph.sizes, *terms.extra), steps, upwards=True)
