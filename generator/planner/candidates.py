@@ -98,14 +98,17 @@ class Candidates:
     def smallest(self) -> Iterator[Plan]:
         """Plans for the smallest arena. The best of the space comes once more, with what is proven by then."""
         yield self._bounded(self.whole)
-        best: Plan | None = None
-        for plan in self._of_space():
+        highest = self._once.minimax().peak
+        most = self.whole.arena_bytes
+        for plan in self._reordered(highest - 1):
+            most = min(most, plan.arena_bytes)
             yield plan
-            best = plan if best is None else min(best, plan, key=lambda each: each.arena_bytes)
+        best: Plan | None = None
+        for plan in self._of_space(most):
+            yield plan
+            best = plan if best is None else min(best, plan, key=_arena)
         if best is not None:
             yield self._bounded(best)
-        highest = self._once.minimax().peak
-        yield from self._reordered(highest - 1)
         in_bands = best is not None and best.cascades
         if self._most_macs != 0 and not self._came_near and not in_bands and _long_skips(self._problem):
             if _forced(self._problem):
@@ -113,13 +116,17 @@ class Candidates:
             else:
                 yield from self._budgets.descending(self._freed, replay(self._flow, self._freed).peak)
 
-    def _of_space(self) -> Iterator[Plan]:
-        """The lowest by rows, others by rows where it does not pack, the lowest with blocks in bands."""
+    def _of_space(self, most_bytes: int) -> Iterator[Plan]:
+        """The lowest by rows, others by rows where it does not pack, the lowest with blocks in bands.
+
+        By rows only where the peak is below `most_bytes`, which another plan has.
+        """
         self._say("rows")
-        lowest = self._plan(self._partitions.minimax())
-        yield lowest
-        if lowest.arena_bytes > self.bound:
-            yield from self._rows(lowest.arena_bytes - 1)
+        if self._once.minimax().peak < most_bytes:
+            lowest = self._plan(self._partitions.minimax())
+            yield lowest
+            if lowest.arena_bytes > self.bound:
+                yield from self._rows(min(lowest.arena_bytes, most_bytes) - 1)
         if self._space.composites:
             self._say("blocks in bands")
             yield from self._lowest()
@@ -229,6 +236,10 @@ class Candidates:
     def _composite(self, cascade: Cascade) -> Composite:
         wanted = (cascade.block, cascade.chunks, cascade.band)
         return next(c for c in self._space.composites if (c.block.name, c.cut.chunks, c.band) == wanted)
+
+
+def _arena(plan: Plan) -> int:
+    return plan.arena_bytes
 
 
 def _with_bound(plan: Plan, bound: int) -> Plan:

@@ -180,7 +180,8 @@ def _placed(
         made = _Layout(flow, events, composites, share)
         least = load(made.bundles)
         if best is None or least < best[1]:
-            arena_bytes, bases = place(made.bundles, max(least, enough or 0), effort)
+            first = best is None or effort is not Effort.FULL
+            arena_bytes, bases = place(made.bundles, max(least, enough or 0), effort if first else Effort.LITTLE)
             if best is None or arena_bytes < best[1]:
                 best = made, arena_bytes, bases
         if enough is not None and best[1] <= enough:

@@ -29,6 +29,7 @@ _FIT_PAIRS = 500_000_000  # pairs of bundles, some 1/32 of which first fit compa
 _FIT_ROUNDS = 30  # for each first order
 _FIRST_WORK = 60_000_000  # of the sweep at the height wanted, before the exact search; about a second
 _WORK = 400_000_000  # of the sweep at the height wanted after it; about 6 s
+_PIECE_WORK = 250_000  # the same for each piece, where there are few
 _SOME_WORK = _WORK // 3  # the same where many orders are to be placed
 _RUNS = 400  # of the sweep at the height wanted, at most
 _PINNED_RUNS = 16  # of the sweep for each place of an input that is tried
@@ -219,9 +220,10 @@ def _lower(tries: _Tries, wanted: int, best: Placement) -> Placement:
 class Effort(Enum):
     """How long the search for a placement may take."""
 
-    FULL = "for one order: many seconds"
+    FULL = "for one order: seconds in proportion to its rows"
     SOME = "where many orders are placed: some seconds at most"
     QUICK = "as low as first fit goes by itself; then as SOME"
+    LITTLE = "for another form of an order that has been placed: about a second"
 
 
 def place(bundles: Sequence[Bundle], enough: int, effort: Effort = Effort.FULL) -> Placement:
@@ -243,14 +245,16 @@ def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort) -> Placeme
     """As `place`. It is asked again for equal bundles: plans that differ in their groups may have one order of rows."""
     tries, settings_left = _Tries(bundles), islice(_settings(), _RUNS)
     best = tries.fitted(load(bundles) if effort is Effort.QUICK else wanted)
+    pieces = sum(len(bundle.pieces) for bundle in bundles)
     if best[0] > wanted:
         best = tries.at(wanted, settings_left, _FIRST_WORK) or _pinned(bundles, wanted) or best
     if best[0] > wanted and effort is Effort.FULL:
         found, least = _exact(bundles, wanted)
         best = found if found and found[0] < best[0] else best
         wanted = max(wanted, least)  # a bundle that is no box may still lie lower, but hardly
-    if best[0] - wanted >= ALIGNMENT:  # less than a word is hardly ever there to be saved
-        best = tries.at(wanted, settings_left, _WORK if effort is Effort.FULL else _SOME_WORK) or best
+    if best[0] - wanted >= ALIGNMENT and effort is not Effort.LITTLE:  # a part of a word is hardly ever saved
+        work = min(_WORK, _PIECE_WORK * pieces) if effort is Effort.FULL else _SOME_WORK
+        best = tries.at(wanted, settings_left, work) or best
     return _lower(tries, wanted, best)
 
 

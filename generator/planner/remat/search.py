@@ -40,6 +40,7 @@ ANNEAL = (Phase(4e-3, 8e-7, 0.45), Phase(5e-4, 5e-7, 0.2), Phase(5e-4, 5e-7, 0.1
 
 @cache
 def library() -> cbuild.Library:
+    """The compiled C. HostError: no compiler here can compile it."""
     sources = [_HERE / name for name in ("search.c", "moves.c", "state.c")]
     return cbuild.load("shoehorn_remat", _HERE / "search.h", sources)
 
