@@ -37,12 +37,11 @@ def _op(stage: Stage) -> OpSpec:
 
 
 def _in_place(stage: Stage) -> str | None:
-    """The tensor whose row the output row may overwrite: the kernel says so, and it reads that tensor once."""
+    """The tensor whose row the output row may overwrite, says the kernel; the flow refuses one that is read twice."""
     place = stage.kernel.in_place(stage.node)
     if place is None or stage.row_inputs[place].data is not None:
         return None
-    name = stage.row_inputs[place].name
-    return name if [t.name for t in stage.row_inputs].count(name) == 1 else None
+    return stage.row_inputs[place].name
 
 
 def _delivery(graph: Graph) -> OpSpec:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from random import Random
@@ -15,7 +15,7 @@ from row_problems import MACS, Net, chances, problems, same, window
 
 from shoehorn_mcu.memory_plan import Cascade, Outcome, Placement, Plan, Status
 from shoehorn_mcu.planner import Block, Cut, OpSpec, Problem, Read, TensorSpec, check
-from shoehorn_mcu.planner.blocks.cascade import Composite, Pattern, applied
+from shoehorn_mcu.planner.blocks.cascade import Composite, Pattern, _most_apart, applied
 from shoehorn_mcu.planner.order.flow import Flow, Runner
 from shoehorn_mcu.planner.placement.bundles import load
 from shoehorn_mcu.planner.placement.layout import _Layout, lay_out
@@ -169,6 +169,12 @@ def most_alive(composite: Composite, band: list[tuple[OpSpec, int]]) -> int:
         most = max(most, during)
         alive = {pair for pair in alive | own if last.get(pair, -1) > i}
     return most
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_rows_alive_together_need_as_many_slots_as_they_are_apart_in_whichever_order_they_come(order: Sequence[int]):
+    """A row that is computed after a higher one: each looks both ways."""
+    assert _most_apart([(time, 9, row) for time, row in enumerate(order)]) == 3
 
 
 @settings(max_examples=150, deadline=None)

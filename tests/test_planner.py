@@ -75,8 +75,8 @@ def test_a_plan_for_time_has_whole_tensors_and_is_not_called_proven_where_rows_t
 
     assert check(_chain(), plan) == []
     assert plan.arena_bytes == 200 + 200 + 200  # a, b, y in the last step
-    assert (plan.outcome.status, least.outcome.status) == (Status.FEASIBLE, Status.OPTIMAL)
-    assert plan.outcome.bound_bytes == least.outcome.bound_bytes == least.arena_bytes < plan.arena_bytes
+    assert plan.outcome.status is Status.FEASIBLE
+    assert plan.outcome.bound_bytes == least.outcome.bound_bytes <= least.arena_bytes < plan.arena_bytes
 
 
 @pytest.mark.parametrize(("percent", "taken"), [(0.0, True), (0.49, True), (0.51, False), (30.0, False)])

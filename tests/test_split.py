@@ -171,6 +171,25 @@ def test_sums_that_could_leave_int32_make_no_block() -> None:
     assert blocks(loud) == ()
 
 
+@pytest.mark.parametrize(("zero_point", "fits"), [(0, True), (-128, False)])
+def test_the_zero_point_of_the_hidden_tensor_counts_in_the_start_of_the_sums(zero_point: int, fits: bool) -> None:
+    """The sums begin with bias - zero point * sum of the weights: here 2^31 - 128 * 300 - 1, and 128 * 280 more."""
+    graph = _chain()
+    last = next(op for op in graph.ops if op.name == blocks(graph)[0].ops[-1])
+    x, weights, bias = (graph.tensors[name] for name in last.inputs)
+    taps = np.zeros(weights.type.shape, np.int8)
+    taps.reshape(len(taps), -1)[:, :4] = 70
+    near = np.full(bias.type.shape, 2**31 - 1 - 128 * 300, np.int32)
+    quant = replace(x.type.quantised, zero_points=(zero_point,))
+    loud = {
+        x.name: replace(x, type=replace(x.type, quant=quant)),
+        weights.name: Tensor(weights.name, weights.type, taps),
+        bias.name: Tensor(bias.name, bias.type, near),
+    }
+
+    assert bool(blocks(replace(graph, tensors={**graph.tensors, **loud}))) is fits
+
+
 def test_of_two_blocks_that_share_an_op_one_can_be_split() -> None:
     net = Net(1, 6, 6, 4)
     names = [net.conv("x", 8)]

@@ -76,11 +76,9 @@ static int32_t shared(const run *r, int32_t op, int32_t y)
     if (tap < 0) {
         return 0;
     }
-    int32_t tensor = f->tap_tensor[tap], out = f->slot[f->writes[op]];
-    if (r->at.pending[f->row_start[tensor] + y] != 1) {
-        return 0;
-    }
-    return out < f->slot[tensor] ? out : f->slot[tensor];
+    // All of its own bytes: a row in place is no longer than the one that it overwrites (flow.py).
+    int32_t tensor = f->tap_tensor[tap];
+    return r->at.pending[f->row_start[tensor] + y] == 1 ? f->slot[f->writes[op]] : 0;
 }
 
 static void release(run *r, int32_t tap, int32_t y)

@@ -135,7 +135,8 @@ class Flow:
         found = [i for i, t in enumerate(self.taps[op]) if t.tensor == tensor]
         if len(found) != 1 or any(rows != (y,) for y, rows in enumerate(self.taps[op][found[0]].reads)):
             return None
-        return found[0] if self.slot[tensor] % ALIGNMENT == 0 else None
+        fits = self.slot[spec.writes] <= self.slot[tensor] and self.slot[tensor] % ALIGNMENT == 0
+        return found[0] if fits else None
 
     def _last_users(self, outputs: set[str]) -> dict[str, list[int]]:
         """By row: the last op that reads it, -1 for none, and one beyond all ops for an output."""
