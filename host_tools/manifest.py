@@ -18,7 +18,7 @@ class Memory(_Strict):
     """One memory region of the board, as the linker script sees it."""
 
     name: str
-    kind: Literal["ram", "flash"]
+    kind: Literal["ram", "flash", "tcm"]  # tcm: tightly coupled memory, fast and often out of reach of DMA
     origin: Count
     bytes: Count
 

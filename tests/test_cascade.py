@@ -15,7 +15,7 @@ from row_problems import MACS, Net, chances, problems, same, window
 
 from shoehorn_mcu.memory_plan import Cascade, Outcome, Placement, Plan, Status
 from shoehorn_mcu.planner import Block, Cut, OpSpec, Problem, Read, TensorSpec, check
-from shoehorn_mcu.planner.blocks.cascade import Composite, Pattern, _most_apart, applied
+from shoehorn_mcu.planner.blocks.cascade import Composite, Part, Pattern, _most_apart, applied
 from shoehorn_mcu.planner.order.flow import Flow, Runner
 from shoehorn_mcu.planner.placement.bundles import load
 from shoehorn_mcu.planner.placement.layout import _Layout, lay_out
@@ -92,7 +92,7 @@ def test_a_composite_reads_with_the_first_row_of_a_band_what_its_ops_read_in_it(
         assert composite.spec.writes == problem.ops[composite.block.last].writes
 
 
-def bases(composite: Composite, at: int = 0) -> dict[str, int]:
+def bases(composite: Composite, at: int = 0) -> dict[Part, int]:
     """Everything that some band needs, one place behind the other, from `at` on."""
     needs = dict(need for y in range(0, composite.pattern.height, composite.band) for need in composite.needs(y))
     return dict(zip(needs, accumulate(needs.values(), initial=at), strict=False))

@@ -12,12 +12,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from shoehorn_mcu.memory_plan import Placement, Scratch, Step
 from shoehorn_mcu.planner.problem import ALIGNMENT, Block, Cut, OpSpec, Problem, Read, TensorSpec
 
-_SCRATCH = ""  # the part that holds it; no tensor has this name
+
+@dataclass(frozen=True, order=True)
+class Part:
+    """What a band needs at one address: rows of an inner tensor, named by the first of them; or its ops' scratch."""
+
+    tensor: str  # empty: the scratch
+    row: int = 0
+
+
+_SCRATCH = Part("")
 
 
 class Pattern:
@@ -196,13 +206,13 @@ class Composite:
                 found[op.writes] = _joined(self._inner[op.writes].rows, self._slots[op.writes], bands)
         return found
 
-    def needs(self, row: int) -> Iterator[tuple[str, int]]:
-        """Names and bytes of what the band that begins with `row` needs inside; equal names are one place."""
+    def needs(self, row: int) -> Iterator[tuple[Part, int]]:
+        """Parts that the band that begins with `row` needs inside, and their bytes; equal parts are one place."""
         band = self.pattern.bands[row // self.band]
         for i, op in enumerate(self.cut.ops[: len(self.pattern.ops)]):
             if op.writes in self._cells:
                 cells = {self._cells[op.writes][y] for at, y in band if at == i}
-                yield from ((f"{op.writes}\n{cell}", self._slot_bytes[op.writes]) for cell in sorted(cells))
+                yield from ((Part(op.writes, cell), self._slot_bytes[op.writes]) for cell in sorted(cells))
         if self._scratch_bytes:
             yield _SCRATCH, self._scratch_bytes
 
@@ -228,11 +238,11 @@ class Composite:
             yield Step(op.name, (inner[start][1], inner[i - 1][1] + 1))
             start = i
 
-    def placements(self, bases: Mapping[str, int]) -> Iterator[Placement]:
+    def placements(self, bases: Mapping[Part, int]) -> Iterator[Placement]:
         """The placements of the inner tensors, for parts at `bases`."""
         for name in self._slots:
             spec, part = self._inner[name], self._part_of[name]
-            slots = [bases.get(f"{part}\n{cell}", -1) for cell in self._cells[part]]
+            slots = [bases.get(Part(part, cell), -1) for cell in self._cells[part]]
             used = [at for at in slots if at >= 0] or [0]
             slots = [at if at >= 0 else used[0] for at in slots]  # rows that nobody needs
             scattered = tuple(slots) if spec.rows > 1 else ()
@@ -240,9 +250,9 @@ class Composite:
         for view in self._views:
             assert view.view_of is not None
             part = self._part_of[view.view_of]
-            yield Placement(view.name, bases[f"{part}\n0"], view.rows, view.row_bytes)
+            yield Placement(view.name, bases[Part(part)], view.rows, view.row_bytes)
 
-    def scratch(self, bases: Mapping[str, int]) -> Iterator[Scratch]:
+    def scratch(self, bases: Mapping[Part, int]) -> Iterator[Scratch]:
         """The scratch of the inner ops: one place for all of them."""
         for op in self.cut.ops:
             if op.scratch_bytes:

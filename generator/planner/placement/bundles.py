@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -21,9 +21,11 @@ class Piece:
 
 @dataclass(frozen=True)
 class Bundle:
-    """Pieces that keep their distances. `sinks`: it may be put at the top of the arena at once."""
+    """Pieces that keep their distances; no two of one problem have equal names. `sinks`: it may be put at the top of
+    the arena at once.
+    """
 
-    name: str
+    name: Hashable
     pieces: tuple[Piece, ...]
     sinks: bool = False
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import accumulate
 
 from shoehorn_mcu.memory_plan import Editions, Placement, Scratch, Step
-from shoehorn_mcu.planner.blocks.cascade import Composite
+from shoehorn_mcu.planner.blocks.cascade import Composite, Part
 from shoehorn_mcu.planner.order.flow import Event, Flow, rigid
 from shoehorn_mcu.planner.placement.bundles import Profile, profile
 from shoehorn_mcu.planner.placement.editions import editions
@@ -18,11 +18,32 @@ from shoehorn_mcu.planner.problem import Problem
 
 
 @dataclass(frozen=True)
-class _Spot:
-    """Where a row lies: in which bundle, and how far from its base."""
+class _Bytes:
+    """The name of a bundle. A whole tensor; or one row of it, as it was computed for the n-th time."""
 
-    bundle: str
+    tensor: str
+    row: int = -1  # the whole tensor
+    copy: int = 0
+
+
+@dataclass(frozen=True)
+class _Need:
+    """The name of a bundle. What an op needs while it runs; of a composite one part."""
+
+    op: int
+    part: Part | None = None
+
+
+@dataclass(frozen=True)
+class _Spot:
+    """The place of a row: in which bundle, and how far from its base."""
+
+    bundle: _Bytes
     offset: int
+
+
+_Name = _Bytes | _Need
+_Bases = Mapping[Hashable, int]
 
 
 @dataclass
@@ -66,9 +87,10 @@ def _copies(flow: Flow, events: Sequence[Event]) -> _Copies:
     copies: _Copies = {name: [[] for _ in range(rows)] for name, rows in flow.rows.items() if name in flow.born}
 
     def write(name: str, y: int, time: int) -> None:
-        found = copies[name][y]
-        spot = _Spot(name, y * flow.slot[name]) if name in stiff else _Spot(f"{name}\n{y}\n{len(found)}", 0)
-        found.append(_Copy(time, time, spot))
+        earlier = copies[name][y]
+        whole = _Spot(_Bytes(name), y * flow.slot[name])
+        spot = whole if name in stiff else _Spot(_Bytes(name, y, len(earlier)), 0)
+        earlier.append(_Copy(time, time, spot))
 
     for name in map(flow.problem.root, flow.problem.inputs):
         for y in range(flow.rows[name]):
@@ -131,28 +153,29 @@ class _Layout:
     def _bundles(self) -> Iterator[Bundle]:
         """A bundle per rigid tensor, one per row of the others, one per scratch."""
         inputs = {self._flow.problem.root(name) for name in self._flow.problem.inputs}
-        pieces: dict[str, list[Piece]] = {}
+        pieces: dict[_Name, list[Piece]] = {}
         for name, rows in self._copies.items():
             for copy in (copy for row in rows for copy in row):
-                found = pieces.setdefault(copy.spot.bundle, [])
+                live = pieces.setdefault(copy.spot.bundle, [])
                 if copy.first <= copy.last:
-                    found.append(Piece(copy.spot.offset, self._flow.slot[name], copy.first, copy.last))
+                    live.append(Piece(copy.spot.offset, self._flow.slot[name], copy.first, copy.last))
         for time, event in enumerate(self._events):
-            for part, size in self._needs(event):
-                pieces.setdefault(f"\n{event.op}\n{part}", []).append(Piece(0, size, time, time))
-        for name, found in pieces.items():
-            if found:
-                yield Bundle(name, tuple(found), sinks=name in inputs)
+            for need, size in self._needs(event):
+                pieces.setdefault(need, []).append(Piece(0, size, time, time))
+        for bundle, alive in pieces.items():
+            if alive:
+                yield Bundle(bundle, tuple(alive), sinks=isinstance(bundle, _Bytes) and bundle.tensor in inputs)
 
-    def _needs(self, event: Event) -> Iterator[tuple[str, int]]:
-        """What an op needs while it runs, beside its rows: bytes by name."""
+    def _needs(self, event: Event) -> Iterator[tuple[_Need, int]]:
+        """What an op needs while it runs, beside its rows, in bytes."""
         flow = self._flow
         if event.op >= flow.count:
-            yield from self._composites[event.op - flow.count].needs(event.row)
+            parts = self._composites[event.op - flow.count].needs(event.row)
+            yield from ((_Need(event.op, part), size) for part, size in parts)
         elif flow.scratch[event.op]:
-            yield "", flow.scratch[event.op]
+            yield _Need(event.op), flow.scratch[event.op]
 
-    def placements(self, bases: Mapping[str, int], steps: Sequence[range]) -> tuple[list[Placement], list[Editions]]:
+    def placements(self, bases: _Bases, steps: Sequence[range]) -> tuple[list[Placement], list[Editions]]:
         """Where each tensor lies; a view lies where its root does. And which edition of a tensor each step means."""
         problem = self._flow.problem
         addresses = {
@@ -165,7 +188,7 @@ class _Layout:
         for spec in problem.tensors:
             root = problem.root(spec.name)
             if root in self._stiff and any(self._copies.get(root, ())):
-                found.append(Placement(spec.name, bases[root], spec.rows, spec.row_bytes))
+                found.append(Placement(spec.name, bases[_Bytes(root)], spec.rows, spec.row_bytes))
             for edition, slots in enumerate(tables.get(root, ())):
                 found.append(Placement(spec.name, slots[0], spec.rows, spec.row_bytes, slots, edition))
         return found, chosen
@@ -173,9 +196,9 @@ class _Layout:
 
 def _placed(
     flow: Flow, events: Sequence[Event], composites: Sequence[Composite], enough: int | None, effort: Effort
-) -> tuple[_Layout, int, Mapping[str, int]]:
+) -> tuple[_Layout, int, _Bases]:
     """Bundles, their arena and bases, with as many rows in place of others as lowers the arena."""
-    best: tuple[_Layout, int, Mapping[str, int]] | None = None
+    best: tuple[_Layout, int, _Bases] | None = None
     for share in Share if any(tap is not None for tap in flow.in_place) else (Share.NONE,):
         made = _Layout(flow, events, composites, share)
         least = load(made.bundles)
@@ -208,11 +231,11 @@ def lay_out(
     placements, chosen = made.placements(bases, parts)
     scratch = []
     for op, spec in enumerate(flow.problem.ops):
-        if spec.scratch_bytes and f"\n{op}\n" in bases:
-            scratch.append(Scratch(spec.name, bases[f"\n{op}\n"], spec.scratch_bytes))
+        if spec.scratch_bytes and _Need(op) in bases:
+            scratch.append(Scratch(spec.name, bases[_Need(op)], spec.scratch_bytes))
     for i in used:
-        start = f"\n{flow.count + i}\n"
-        places = {name.removeprefix(start): base for name, base in bases.items() if name.startswith(start)}
+        needs = ((need, base) for need, base in bases.items() if isinstance(need, _Need) and need.op == flow.count + i)
+        places = {need.part: base for need, base in needs if need.part is not None}
         placements += composites[i].placements(places)
         scratch += composites[i].scratch(places)
     steps = [
@@ -266,7 +289,7 @@ class _Alive:
         self.events = [Event(index[s.op], y) for s in steps for y in range(*s.rows)]
         self._ends = list(accumulate(s.rows[1] - s.rows[0] for s in steps))
         self._pieces = [
-            (b.name.partition("\n")[0] or "scratch", p)
+            (b.name.tensor if isinstance(b.name, _Bytes) else "scratch", p)
             for b in (_Layout(Flow(problem), self.events).bundles if self.events else ())
             for p in b.pieces
         ]

@@ -12,7 +12,7 @@ so equal bundles get equal addresses.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import lru_cache
@@ -42,7 +42,7 @@ _POWERS = (0, 1, 3, 8)  # from an end
 _STEEP = (8, 20, 60, 200)  # from the fullest moment
 _NOISES = (0.05, 0.1, 0.3)
 
-Placement = tuple[int, dict[str, int]]
+Placement = tuple[int, dict[Hashable, int]]
 """The height and the base of each bundle, by name."""
 
 
@@ -77,7 +77,7 @@ def _aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def _placement(bundles: Sequence[Bundle], bases: Mapping[str, int]) -> Placement:
+def _placement(bundles: Sequence[Bundle], bases: Mapping[Hashable, int]) -> Placement:
     return max((bases[b.name] + b.bytes for b in bundles), default=0), dict(bases)
 
 
@@ -145,12 +145,12 @@ def _ceiling(bundle: Bundle) -> Iterator[Buffer]:
     for time, after in pairwise(changes):
         lowest = next((p.offset for p in pieces if p.first <= time <= p.last), None)
         if lowest is not None:
-            yield Buffer(f"{bundle.name} from {time}", time, after, top - lowest // ALIGNMENT * ALIGNMENT)
+            yield Buffer(f"top from {time}", time, after, top - lowest // ALIGNMENT * ALIGNMENT)
 
 
-def _boxed(bundle: Bundle) -> Buffer:
+def _boxed(number: int, bundle: Bundle) -> Buffer:
     """The rectangle of time and bytes that holds a bundle."""
-    return Buffer(bundle.name, bundle.first, bundle.last + 1, bundle.bytes)
+    return Buffer(str(number), bundle.first, bundle.last + 1, bundle.bytes)
 
 
 def _exact(bundles: Sequence[Bundle], wanted: int) -> tuple[Placement | None, int]:
@@ -159,7 +159,7 @@ def _exact(bundles: Sequence[Bundle], wanted: int) -> tuple[Placement | None, in
     Nothing is said where boxes take more than `wanted` at one time, or where they are very many.
     """
     sinking = next((b for b in bundles if b.sinks and len(b.pieces) > 1), None)
-    boxes = [_boxed(b) for b in bundles if b is not sinking]
+    boxes = [_boxed(i, b) for i, b in enumerate(bundles) if b is not sinking]
     ceiling = tuple(_ceiling(sinking)) if sinking else ()
     height = _aligned(wanted)
     if len(boxes) > MOST_SEARCHED or Problem(tuple(boxes), None, ALIGNMENT, ceiling).peak.bytes > height:
@@ -170,7 +170,8 @@ def _exact(bundles: Sequence[Bundle], wanted: int) -> tuple[Placement | None, in
     if found.height is None:
         return None, found.bound
     top = {} if sinking is None else {sinking.name: found.height - _aligned(sinking.bytes)}
-    return _placement(bundles, {**found.offsets, **top}), found.bound
+    bases = {b.name: found.offsets[str(i)] for i, b in enumerate(bundles) if b is not sinking}
+    return _placement(bundles, {**bases, **top}), found.bound
 
 
 def _pinned(bundles: Sequence[Bundle], wanted: int) -> Placement | None:
