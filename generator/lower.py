@@ -70,7 +70,7 @@ def blocks(graph: Graph, stages: Sequence[Stage], first: int) -> Iterator[Block]
                 yield Block(block.ops[0], first + places[0], first + places[-1], cuts)
 
 
-def _cuts(graph: Graph, block: split.Block, chosen: Sequence[Stage]) -> Iterator[Cut]:
+def _cuts(graph: Graph, block: split.Splittable, chosen: Sequence[Stage]) -> Iterator[Cut]:
     """The block as it is, unless a view is in it, and by chunks."""
     if len(chosen) == len(block.ops):
         yield Cut(1, _inner(chosen), tuple(map(_op, chosen)))

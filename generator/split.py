@@ -23,21 +23,21 @@ MOST_CHUNKINGS = 8
 
 
 @dataclass(frozen=True)
-class Block:
+class Splittable:
     """Ops that can be split: `ops` are the names of A, N... and B in order (views included)."""
 
     ops: tuple[str, ...]
     channels: int  # hidden channels: those of A's output
 
 
-def blocks(graph: Graph) -> tuple[Block, ...]:
+def blocks(graph: Graph) -> tuple[Splittable, ...]:
     """Every block, in the order of A. No two share a hidden tensor, but B of one may be A of another."""
     readers_of = readers(graph)
     chains = (_chain(graph, readers_of, node) for node in graph.nodes() if _is_linear(node))
-    return tuple(Block(tuple(n.op.name for n in chain), _channels(chain[0].output)) for chain in chains if chain)
+    return tuple(Splittable(tuple(n.op.name for n in chain), _channels(chain[0].output)) for chain in chains if chain)
 
 
-def chunkings(block: Block) -> tuple[int, ...]:
+def chunkings(block: Splittable) -> tuple[int, ...]:
     """Numbers of chunks worth a try, ascending: chunks about 2x apart in size, in multiples of 8 or 4 channels."""
     found: list[int] = []
     size = -(-block.channels // 2)
@@ -67,7 +67,7 @@ def chunk_sizes(channels: int, chunks: int) -> tuple[int, ...]:
     return tuple(each + (i < more) for i in range(chunks))
 
 
-def split(graph: Graph, block: Block, chunks: int) -> Graph:
+def split(graph: Graph, block: Splittable, chunks: int) -> Graph:
     """The graph with `block` computed in that many chunks, in one piece and where B was; 1 gives the graph itself.
 
     >   h = A(x); n = N(h); y = B(n)

@@ -20,7 +20,7 @@ from shoehorn_mcu.planner.order.flow import rigid as rigid_tensors
 from shoehorn_mcu.planner.order.replay import OrderFault, pruned, replay
 from shoehorn_mcu.planner.recompute.bands import step_graph
 from shoehorn_mcu.planner.recompute.clones import lowest
-from shoehorn_mcu.planner.recompute.search import Order, _Ask, again, between, least, recomputed, reordered
+from shoehorn_mcu.planner.recompute.search import Order, _Ask, between, least, recomputed, reordered
 from shoehorn_mcu.planner.remat.graph import Graph
 from shoehorn_mcu.planner.remat.memory import Terms, runs
 from shoehorn_mcu.planner.remat.outcome import Effort
@@ -28,6 +28,12 @@ from shoehorn_mcu.planner.remat.search import QUICK, Search
 from shoehorn_mcu.stage import stages
 
 EFFORT = Effort(0.3, stop=60)
+
+
+def again(problem: Problem, start: Sequence[Event], budget: int, effort: Effort | None = None) -> list[Event] | None:
+    """The rows of `recomputed`."""
+    order = recomputed(problem, start, budget, effort)
+    return None if order is None else order.events
 
 
 def op_by_op(problem: Problem) -> list[Event]:

@@ -23,7 +23,7 @@ from shoehorn_mcu import ops, passes
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.ir import Graph, GraphError, Tensor
 from shoehorn_mcu.ops import FirstPartial, NextPartial, Rescale, Reshape
-from shoehorn_mcu.split import LEAST_CHANNELS, Block, blocks, chunk_sizes, chunkings, split
+from shoehorn_mcu.split import LEAST_CHANNELS, Splittable, blocks, chunk_sizes, chunkings, split
 from shoehorn_mcu.stage import stages
 
 
@@ -244,7 +244,7 @@ def test_chunks_share_the_channels_nearly_evenly(channels: int, chunks: int) -> 
 
 @given(channels=st.integers(1, 3000))
 def test_chunkings_are_few_and_get_finer_by_about_two(channels: int) -> None:
-    found = chunkings(Block(("a", "n", "b"), channels))
+    found = chunkings(Splittable(("a", "n", "b"), channels))
 
     assert len(found) <= 8
     assert list(found) == sorted(set(found))
@@ -259,7 +259,7 @@ def test_chunks_are_whole_eights_where_the_channels_are() -> None:
     assert chunk_sizes(96, 6) == (16,) * 6
     assert chunk_sizes(20, 2) == (12, 8)
     assert chunk_sizes(10, 2) == (5, 5)
-    assert chunkings(Block((), 1280))[:4] == (2, 4, 8, 16)
+    assert chunkings(Splittable((), 1280))[:4] == (2, 4, 8, 16)
 
 
 def constant_bytes(graph: Graph) -> int:

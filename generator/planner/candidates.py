@@ -89,7 +89,7 @@ class Candidates:
         for found in _for_less(self._partitions.cheapest, capacity):
             yield self._because(self._plan(found), found, capacity)
 
-    def again(self, capacity: int) -> Iterator[Plan]:
+    def recomputing(self, capacity: int) -> Iterator[Plan]:
         """Plans for a capacity that compute rows again; of those that fit each takes less work than the one before."""
         if self._most_macs != 0 and self.at_least()[0] <= capacity:
             self._came_near = True

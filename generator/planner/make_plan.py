@@ -100,7 +100,7 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates, weighing: Weig
                 if plan.arena_bytes <= limit:
                     fitting = _because(plan, plan.outcome.reason or _FASTEST)
                     return _weighed(fitting, candidates, weighing)
-            for plan in candidates.again(limit):
+            for plan in candidates.recomputing(limit):
                 best = _lower(best, plan)
                 fitting = plan if plan.arena_bytes <= limit else fitting
             if fitting is not None:

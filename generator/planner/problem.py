@@ -10,6 +10,11 @@ from shoehorn_mcu.memory_plan import DELIVERY
 ALIGNMENT = 4  # bytes; every tensor, row with an address of its own and scratch starts at a multiple
 
 
+def aligned(size: int) -> int:
+    """The size rounded up to whole alignment units."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
 @dataclass(frozen=True)
 class TensorSpec:
     """A tensor as a stack of rows. `view_of` names a tensor whose bytes it shares, in the same order."""

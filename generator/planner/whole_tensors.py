@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from shoehorn_mcu.memory_plan import Outcome, Placement, Plan, Scratch, Status, Step
-from shoehorn_mcu.planner.problem import ALIGNMENT, Problem
+from shoehorn_mcu.planner.problem import Problem, aligned
 
-_WORK = 4_000_000  # pairs of blocks compared at most by the search over orders; about two seconds
+_WORK = 4_000_000  # pairs of buffers compared at most by the search over orders; about two seconds
 _TRIES = 200
 
 
 @dataclass(frozen=True)
-class Block:
+class LiveBuffer:
     """Bytes alive from step `first` to step `last`, both inclusive."""
 
     name: str  # of the tensor, or of the op for scratch
@@ -25,12 +25,8 @@ class Block:
     bytes: int  # rounded up to the alignment
 
 
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
-def blocks(problem: Problem) -> list[Block]:
-    """One block per tensor that is no view (its views prolong it) and one per scratch."""
+def live_buffers(problem: Problem) -> list[LiveBuffer]:
+    """One buffer per tensor that is no view (its views prolong it) and one per scratch."""
     first = dict.fromkeys(map(problem.root, problem.inputs), 0)
     last = dict(first)
     for step, op in enumerate(problem.ops):
@@ -38,61 +34,65 @@ def blocks(problem: Problem) -> list[Block]:
         for tensor in (op.writes, *(read.tensor for read in op.reads)):
             last[problem.root(tensor)] = step
     last.update(dict.fromkeys(map(problem.root, problem.outputs), max(0, len(problem.ops) - 1)))
-    found = [
-        Block(t.name, False, first[t.name], last[t.name], _aligned(t.bytes)) for t in problem.tensors if t.name in first
+    buffers = [
+        LiveBuffer(t.name, False, first[t.name], last[t.name], aligned(t.bytes))
+        for t in problem.tensors
+        if t.name in first
     ]
-    found += [
-        Block(op.name, True, step, step, _aligned(op.scratch_bytes))
+    buffers += [
+        LiveBuffer(op.name, True, step, step, aligned(op.scratch_bytes))
         for step, op in enumerate(problem.ops)
         if op.scratch_bytes
     ]
-    return found
+    return buffers
 
 
-def alive(found: Sequence[Block], step: int) -> list[Block]:
-    """The blocks that hold something during `step`, largest first."""
-    return sorted((b for b in found if b.first <= step <= b.last), key=lambda b: (-b.bytes, b.name))
+def alive(buffers: Sequence[LiveBuffer], step: int) -> list[LiveBuffer]:
+    """The buffers that hold something during `step`, largest first."""
+    return sorted((b for b in buffers if b.first <= step <= b.last), key=lambda b: (-b.bytes, b.name))
 
 
-def _gap(block: Block, near: list[tuple[int, int]], best: bool) -> int:
+def _gap(buffer: LiveBuffer, near: list[tuple[int, int]], best: bool) -> int:
     """The address of a gap between `near` (start, end), sorted: the tightest one if `best`, else the lowest."""
     at, waste, cursor = -1, 0, 0
     for start, end in near:
         room = start - cursor
-        if room >= block.bytes and (at < 0 or (best and room < waste)):
+        if room >= buffer.bytes and (at < 0 or (best and room < waste)):
             at, waste = cursor, room
         cursor = max(cursor, end)
     return cursor if at < 0 else at
 
 
-def _place(order: Sequence[Block], best: bool) -> tuple[int, dict[Block, int]]:
-    """Height and address of each block, placed one after the other."""
-    placed: dict[Block, int] = {}
-    for block in order:
+def _place(order: Sequence[LiveBuffer], best: bool) -> tuple[int, dict[LiveBuffer, int]]:
+    """Height and address of each buffer, placed one after the other."""
+    placed: dict[LiveBuffer, int] = {}
+    for buffer in order:
         near = sorted(
             (at, at + other.bytes)
             for other, at in placed.items()
-            if other.first <= block.last and block.first <= other.last
+            if other.first <= buffer.last and buffer.first <= other.last
         )
-        placed[block] = _gap(block, near, best)
+        placed[buffer] = _gap(buffer, near, best)
     return max((at + b.bytes for b, at in placed.items()), default=0), placed
 
 
-def _orders(found: Sequence[Block], bound: int) -> Iterator[list[Block]]:
+def _orders(buffers: Sequence[LiveBuffer], bound: int) -> Iterator[list[LiveBuffer]]:
     """Orders worth trying: some by rule, then random exchanges (fixed seed) of the largest-first one."""
-    by_size = sorted(found, key=lambda b: (-b.bytes, b.first, b.name))
+    by_size = sorted(buffers, key=lambda b: (-b.bytes, b.first, b.name))
     yield by_size
-    yield sorted(found, key=lambda b: (-b.bytes * (b.last - b.first + 1), b.first, b.name))
-    yield sorted(found, key=lambda b: (b.first - b.last, -b.bytes, b.name))
-    yield sorted(found, key=lambda b: (b.first, -b.bytes, b.name))
-    yield sorted(found, key=lambda b: (-b.last, -b.bytes, b.name))
+    yield sorted(buffers, key=lambda b: (-b.bytes * (b.last - b.first + 1), b.first, b.name))
+    yield sorted(buffers, key=lambda b: (b.first - b.last, -b.bytes, b.name))
+    yield sorted(buffers, key=lambda b: (b.first, -b.bytes, b.name))
+    yield sorted(buffers, key=lambda b: (-b.last, -b.bytes, b.name))
     heavy = [
-        s for s in range(max((b.last for b in found), default=0) + 1) if sum(b.bytes for b in alive(found, s)) == bound
+        s
+        for s in range(max((b.last for b in buffers), default=0) + 1)
+        if sum(b.bytes for b in alive(buffers, s)) == bound
     ]
-    at_peak = {b for s in heavy for b in alive(found, s)}
-    yield sorted(found, key=lambda b: (b not in at_peak, -b.bytes, b.first, b.name))
+    at_peak = {b for s in heavy for b in alive(buffers, s)}
+    yield sorted(buffers, key=lambda b: (b not in at_peak, -b.bytes, b.first, b.name))
     chance = random.Random(0)
-    for _ in range(min(_TRIES, _WORK // max(1, len(found) ** 2))):
+    for _ in range(min(_TRIES, _WORK // max(1, len(buffers) ** 2))):
         order = list(by_size)
         for _ in range(1 + len(order) // 8):
             i, j = chance.randrange(len(order)), chance.randrange(len(order))
@@ -100,10 +100,10 @@ def _orders(found: Sequence[Block], bound: int) -> Iterator[list[Block]]:
         yield order
 
 
-def _addresses(found: Sequence[Block], bound: int) -> tuple[int, dict[Block, int]]:
+def _addresses(buffers: Sequence[LiveBuffer], bound: int) -> tuple[int, dict[LiveBuffer, int]]:
     """The lowest arena that the tried orders give; stops at the bound."""
-    lowest: tuple[int, dict[Block, int]] | None = None
-    for order in _orders(found, bound):
+    lowest: tuple[int, dict[LiveBuffer, int]] | None = None
+    for order in _orders(buffers, bound):
         for best in (True, False):
             tried = _place(order, best)
             if lowest is None or tried[0] < lowest[0]:
@@ -117,10 +117,10 @@ def _addresses(found: Sequence[Block], bound: int) -> tuple[int, dict[Block, int
 def solve(problem: Problem) -> Plan:
     """A plan of whole tensors; it may exceed the capacity (the caller compares)."""
     started = perf_counter()
-    found = blocks(problem)
-    loads = [sum(b.bytes for b in alive(found, s)) for s in range(max(1, len(problem.ops)))]
+    buffers = live_buffers(problem)
+    loads = [sum(b.bytes for b in alive(buffers, s)) for s in range(max(1, len(problem.ops)))]
     bound = max(loads)
-    arena_bytes, placed = _addresses(found, bound)
+    arena_bytes, placed = _addresses(buffers, bound)
     tensors = {b.name: at for b, at in placed.items() if not b.scratch}
     scratch = {b.name: at for b, at in placed.items() if b.scratch}
     specs = problem.by_name

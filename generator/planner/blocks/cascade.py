@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from shoehorn_mcu.memory_plan import Placement, Scratch, Step
-from shoehorn_mcu.planner.problem import ALIGNMENT, Block, Cut, OpSpec, Problem, Read, TensorSpec
+from shoehorn_mcu.planner.problem import Block, Cut, OpSpec, Problem, Read, TensorSpec, aligned
 
 
 @dataclass(frozen=True, order=True)
@@ -175,12 +175,12 @@ class Composite:
         """By part: bytes of a slot."""
         found: dict[str, int] = {}
         for name, part in self._part_of.items():
-            found[part] = max(_aligned(self._inner[name].row_bytes), found.get(part, 0))
+            found[part] = max(aligned(self._inner[name].row_bytes), found.get(part, 0))
         return found
 
     @cached_property
     def _scratch_bytes(self) -> int:
-        return _aligned(max((op.scratch_bytes for op in self.cut.ops), default=0))
+        return aligned(max((op.scratch_bytes for op in self.cut.ops), default=0))
 
     @cached_property
     def frames(self) -> tuple[int, ...]:
@@ -257,10 +257,6 @@ class Composite:
         for op in self.cut.ops:
             if op.scratch_bytes:
                 yield Scratch(op.name, bases[_SCRATCH], op.scratch_bytes)
-
-
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def _most_apart(rows: Sequence[tuple[int, int, int]]) -> int:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from shoehorn_mcu.host_tools import cbuild
-from shoehorn_mcu.planner.problem import ALIGNMENT, OpSpec, Problem, Read
+from shoehorn_mcu.planner.problem import ALIGNMENT, OpSpec, Problem, Read, aligned
 
 _HERE = Path(__file__).parent
 _NO_LIMIT = 1 << 62
@@ -65,7 +65,7 @@ def rigid(problem: Problem) -> frozenset[str]:
 def slot_bytes(problem: Problem, tensor: str, stiff: frozenset[str]) -> int:
     """Bytes that one row of a tensor takes: aligned where each row has a place of its own."""
     row_bytes = problem.by_name[tensor].row_bytes
-    return row_bytes if tensor in stiff else -(-row_bytes // ALIGNMENT) * ALIGNMENT
+    return row_bytes if tensor in stiff else aligned(row_bytes)
 
 
 def _rows_of_root(problem: Problem, tensor: str, rows: Sequence[int]) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ from shoehorn_mcu.planner.placement.allocate import Buffer, Problem, Status, all
 from shoehorn_mcu.planner.placement.allocate.solve import MOST_SEARCHED
 from shoehorn_mcu.planner.placement.bundles import Bundle, Piece, load, profile
 from shoehorn_mcu.planner.placement.sweep import MOST_HEIGHT, Front, Start, Sweep, SweepSettings
-from shoehorn_mcu.planner.problem import ALIGNMENT
+from shoehorn_mcu.planner.problem import ALIGNMENT, aligned
 
 _FIT_PAIRS = 500_000_000  # pairs of bundles, some 1/32 of which first fit compares; about a second
 _FIT_ROUNDS = 30  # for each first order
@@ -71,10 +71,6 @@ def _settings(widths: Sequence[int] = _NARROW) -> Iterator[SweepSettings]:
             yield from (SweepSettings(width, Start.FULLEST, power, front, noise, seed) for front, power in rest)
         power = _POWERS[seed % len(_POWERS)]
         yield from (SweepSettings(width, start, power, noise=_NOISES[seed % len(_NOISES)], seed=seed) for start in ends)
-
-
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def _placement(bundles: Sequence[Bundle], bases: Mapping[Hashable, int]) -> Placement:
@@ -140,7 +136,7 @@ class _Tries:
 def _ceiling(bundle: Bundle) -> Iterator[Buffer]:
     """What a bundle at the top takes: from its lowest living byte to the top, over time."""
     pieces = sorted(bundle.pieces, key=lambda p: p.offset)
-    top = _aligned(bundle.bytes)
+    top = aligned(bundle.bytes)
     changes = sorted({time for p in pieces for time in (p.first, p.last + 1)})
     for time, after in pairwise(changes):
         lowest = next((p.offset for p in pieces if p.first <= time <= p.last), None)
@@ -161,7 +157,7 @@ def _exact(bundles: Sequence[Bundle], wanted: int) -> tuple[Placement | None, in
     sinking = next((b for b in bundles if b.sinks and len(b.pieces) > 1), None)
     boxes = [_boxed(i, b) for i, b in enumerate(bundles) if b is not sinking]
     ceiling = tuple(_ceiling(sinking)) if sinking else ()
-    height = _aligned(wanted)
+    height = aligned(wanted)
     if len(boxes) > MOST_SEARCHED or Problem(tuple(boxes), None, ALIGNMENT, ceiling).peak.bytes > height:
         return None, 0
     found = allocate(boxes, height, alignment=ALIGNMENT, ceiling=ceiling, effort=_SEARCH)
@@ -169,7 +165,7 @@ def _exact(bundles: Sequence[Bundle], wanted: int) -> tuple[Placement | None, in
         found = allocate(boxes, alignment=ALIGNMENT, ceiling=ceiling, effort=_SEARCH)
     if found.height is None:
         return None, found.bound
-    top = {} if sinking is None else {sinking.name: found.height - _aligned(sinking.bytes)}
+    top = {} if sinking is None else {sinking.name: found.height - aligned(sinking.bytes)}
     bases = {b.name: found.offsets[str(i)] for i, b in enumerate(bundles) if b is not sinking}
     return _placement(bundles, {**bases, **top}), found.bound
 

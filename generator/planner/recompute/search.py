@@ -69,12 +69,6 @@ class Order:
         return f"{100 * (work - self.once) / max(1, self.once):.2f} %"
 
 
-def again(problem: Problem, start: Sequence[Event], budget: int, effort: Effort | None = None) -> list[Event] | None:
-    """The rows of `recomputed`."""
-    found = recomputed(problem, start, budget, effort)
-    return None if found is None else found.events
-
-
 def recomputed(
     problem: Problem, start: Sequence[Event], budget: int, effort: Effort | None = None, most_rows: int = MOST_NODES
 ) -> Order | None:
@@ -141,7 +135,7 @@ def work_once(flow: Flow) -> int:
 def reordered(problem: Problem, start: Sequence[Event], effort: Effort | None = None) -> list[Event]:
     """The order with the lowest peak found in which each row is computed once; `start` if none is lower.
 
-    `start` computes every row once. Deterministic as `again` is.
+    `start` computes every row once. Deterministic as `recomputed` is.
     """
     flow, effort = Flow(problem), effort or Effort()
     best = _single(start)
