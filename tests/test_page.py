@@ -58,7 +58,8 @@ FLAGS = (
 
 
 def planned(goal: Goal = Goal.SRAM, stream: bool = False) -> build.Planned:
-    return build.plan_model(DIGITS, None, build.Options(goal=goal, stream_input=stream))
+    most = 2560 if goal is Goal.TIME else None  # whole tensors
+    return build.plan_model(DIGITS, None, build.Options(sram_bytes=most, goal=goal, stream_input=stream))
 
 
 def unit_of(graph: Graph, request: PlanRequest) -> Unit:
