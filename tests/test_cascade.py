@@ -310,7 +310,7 @@ def test_the_addresses_of_a_frame_begin_at_its_base():
     made = Composite(Pattern(alone(block), block, 2), block.cuts[1])
     low, high = list(made.placements(bases(made))), list(made.placements(bases(made, 400)))
 
-    assert [[r.at(y) + 400 for y in range(r.height)] for r in low] == [[r.at(y) for y in range(r.height)] for r in high]
+    assert [[r.at(y) + 400 for y in range(r.rows)] for r in low] == [[r.at(y) for y in range(r.rows)] for r in high]
     assert [r.tensor for r in low] == [r.tensor for r in high]
     assert len({r.slots for r in low if r.tensor.startswith("y/")}) == 1  # the sums, one over the other
 
