@@ -17,7 +17,8 @@ import numpy as np
 from compilers import HOST, SANITIZERS, WARNINGS
 from instances import PREFIX, write_instances
 
-from shoehorn_mcu.emit.model import model_c, model_h
+from shoehorn_mcu.emit.header import model_h
+from shoehorn_mcu.emit.model import model_c
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.emit.weights import constants, weights_c, weights_h
 from shoehorn_mcu.ir import Array

@@ -334,12 +334,21 @@ X = (1, 4, 4, 2)
             "'x' is uint8, int8",
         ),
         (
-            single("CONV_2D", [int8("x", X), TensorSpec("w", (1, 1, 1, 2), "FLOAT32")], [int8("y", X)]),
+            single(
+                "CONV_2D",
+                [int8("x", X), TensorSpec("w", (1, 1, 1, 2), "FLOAT32")],
+                [int8("y", X)],
+                StrideH=1,
+                StrideW=1,
+            ),
             "weights 'w' are computed",
         ),
         (single("CONCATENATION", [int8("x", X), int8("z", X, zero=1)], [int8("y", X)]), "have different scales"),
         (single("ADD", [int8("x", X), int8("z", X)], [int8("y", X)], FusedActivationFunction=4), "activation TANH"),
-        (single("SOFTMAX", [int8("x", X)], [int8("y", X)], Beta=1.0), "1/256"),
+        (
+            single("SOFTMAX", [int8("x", X)], [int8("y", X)], Beta=1.0),
+            "it must have scale 0.00390625",
+        ),
         (single("MEAN", [int8("x", X), int8("axes", (1,))], [int8("y", X)]), "'axes' is computed"),
     ],
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.tflite_options import ConcatOptions, SplitOptions, StridedSliceOptions
-from shoehorn_mcu.importers.tflite_site import WINDOW_LIMIT, Part, Site, axis_of, plain, quantised, same_quant
+from shoehorn_mcu.importers.tflite_site import WINDOW_LIMIT, Part, Site, axis_of, plain
 from shoehorn_mcu.importers.tflite_tensors import quoted
 from shoehorn_mcu.ir import DType, Op, Tensor
 from shoehorn_mcu.ops import Concat, MaxPool2d, Pad, Reshape, Slice, Transpose
@@ -16,14 +16,12 @@ MOVABLE = (DType.INT8, DType.UINT8, DType.FLOAT32)
 
 
 def _moved(site: Site, place: int = 0) -> Tensor:
-    """The operand whose elements go to every output unchanged."""
+    """The operand whose elements go to every output unchanged; TFLite moves other types too, kernels do not."""
     x = site.input(place, "input")
     if x.type.dtype not in MOVABLE:
         raise Unsupported(f"its input {quoted(x.name)} is {x.type.dtype.value}")
-    if x.type.dtype is not DType.FLOAT32:
-        quantised(x, "input")
-    for output in site.outputs:
-        same_quant(x, output)
+    if x.type.dtype is not DType.FLOAT32 and x.type.quant is None:
+        raise Unsupported(f"its input {quoted(x.name)} has no scale")
     return x
 
 
@@ -63,7 +61,8 @@ def pad(site: Site) -> Part:
         raise Unsupported(f"its input {quoted(x.name)} is {x.type.dtype.value}")
     value = x.type.quant.zero_point
     if (given := site.optional(2)) is not None:
-        same_quant(given, x)
+        if (given.type.dtype, given.type.quant) != (x.type.dtype, x.type.quant):
+            raise Unsupported(f"its value {quoted(given.name)} has not the type and scale of {quoted(x.name)}")
         if given.data is None or given.data.size != 1:
             raise Unsupported(f"its value {quoted(given.name)} is not one constant")
         value = int(given.data.reshape(-1)[0])

@@ -6,7 +6,7 @@ import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.tflite_options import DenseOptions, Scheme, WindowOptions
-from shoehorn_mcu.importers.tflite_site import Part, Site, clamp, int8, positive, weights
+from shoehorn_mcu.importers.tflite_site import Part, Site, clamp, int8, positive, ranked
 from shoehorn_mcu.importers.tflite_tensors import quoted
 from shoehorn_mcu.ir import DType, Op, Tensor, TensorType
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Padding, Reshape, TransposeConv2d
@@ -44,10 +44,10 @@ def image(x: TensorType) -> TensorType:
 def conv_2d(site: Site) -> Part:
     """CONV_2D; the schema's weights are OHWI, as ours."""
     options, x, w = site.want(WindowOptions), site.input(0, "input"), site.input(1, "weights")
-    weights(w, 4, channel_axis=0)
+    ranked(w, 4)
     b, made = _bias(site, 2, w.type.shape[0])
     stride, dilation = positive(options.stride, "stride"), positive(options.dilation, "dilation")
-    size, kernel = image(int8(x, "input")).shape[1:3], positive(w.type.shape[1:3], "kernel")
+    size, kernel = image(x.type).shape[1:3], positive(w.type.shape[1:3], "kernel")
     op = Conv2d(
         name=site.name,
         inputs=(x.name, w.name, b.name),
@@ -63,8 +63,8 @@ def conv_2d(site: Site) -> Part:
 def depthwise_conv_2d(site: Site) -> Part:
     """DEPTHWISE_CONV_2D; weights are 1HW(C * multiplier), as ours."""
     options, x, w = site.want(WindowOptions), site.input(0, "input"), site.input(1, "weights")
-    weights(w, 4, channel_axis=3)
-    channels, outputs = image(int8(x, "input")).shape[3], w.type.shape[3]
+    ranked(w, 4)
+    channels, outputs = image(x.type).shape[3], w.type.shape[3]
     if channels * options.multiplier != outputs:
         raise ImportFault(
             f"a multiplier of {options.multiplier} for {channels} to {outputs} channels; convert it again"
@@ -87,11 +87,11 @@ def depthwise_conv_2d(site: Site) -> Part:
 def transpose_conv(site: Site) -> Part:
     """TRANSPOSE_CONV (output shape, weights OHWI, x, bias): padded as the forward convolution of its output is."""
     options, w, x = site.want(WindowOptions), site.input(1, "weights"), site.input(2, "input")
-    weights(w, 4, channel_axis=0)
+    ranked(w, 4)
     output, stride = image(int8(site.output, "output")), positive(options.stride, "stride")
     if (asked := site.integers(0, "output shape")) != output.shape:
         raise ImportFault(f"its output shape is {asked}, but {quoted(site.output.name)} is {output}; convert it again")
-    image(int8(x, "input"))
+    image(x.type)
     kernel = positive(w.type.shape[1:3], "kernel")
     b, made = _bias(site, 3, w.type.shape[0])
     op = TransposeConv2d(
@@ -111,10 +111,10 @@ def fully_connected(site: Site) -> Part:
     options, x, w = site.want(DenseOptions), site.input(0, "input"), site.input(1, "weights")
     if options.shuffled:
         raise Unsupported("its weights are shuffled")
-    weights(w, 2, channel_axis=0)
+    ranked(w, 2)
     outputs, inputs = w.type.shape
     b, made = _bias(site, 2, outputs)
-    x_type, y_type = int8(x, "input"), int8(site.output, "output")
+    x_type, y_type = x.type, int8(site.output, "output")
     if x_type.elements % inputs:
         raise ImportFault(f"its input {x_type} does not divide into rows of {inputs}; convert it again")
     flat_in, flat_out = (x_type.elements // inputs, inputs), (x_type.elements // inputs, outputs)
@@ -149,10 +149,6 @@ def _bias(site: Site, place: int, outputs: int) -> tuple[Tensor, tuple[Tensor, .
     if bias is None:
         zeros = Tensor(next(site.fresh), TensorType((outputs,), DType.INT32), np.zeros(outputs, np.int32))
         return zeros, (zeros,)
-    if bias.data is None:
-        raise Unsupported(f"its bias {quoted(bias.name)} is computed, it must be constant")
-    if bias.type.dtype is not DType.INT32:
-        raise Unsupported(f"its bias {quoted(bias.name)} is {bias.type.dtype.value}, int32 is needed")
     if bias.type.shape != (outputs,):
         raise ImportFault(f"its bias {quoted(bias.name)} has shape {bias.type.shape}, not ({outputs},); convert again")
     return bias, ()

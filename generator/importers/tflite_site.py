@@ -11,7 +11,7 @@ import numpy as np
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.tflite_options import Activation, Options
 from shoehorn_mcu.importers.tflite_tensors import quoted
-from shoehorn_mcu.ir import Array, DType, Op, Quant, Tensor, TensorType
+from shoehorn_mcu.ir import DType, Op, Quant, Tensor, TensorType
 from shoehorn_mcu.ops import Clamp
 
 T = TypeVar("T", bound=Options)
@@ -75,15 +75,12 @@ class Part:
 
 
 def int8(tensor: Tensor, role: str) -> TensorType:
-    """The type of an int8 tensor with one scale; Unsupported for any other."""
-    return quantised(tensor, role, (DType.INT8,))
+    """The type of an int8 tensor with one scale, for converters that compute with the scale.
 
-
-def quantised(tensor: Tensor, role: str, dtypes: tuple[DType, ...] = (DType.INT8, DType.UINT8)) -> TensorType:
-    """The type of a tensor of one of these element types, with one scale."""
-    names = " or ".join(d.value for d in dtypes)
-    if tensor.type.dtype not in dtypes:
-        raise Unsupported(f"its {role} {quoted(tensor.name)} is {tensor.type.dtype.value}, {names} is needed")
+    All other laws about types and quantisations are the ops' own (Op.check).
+    """
+    if tensor.type.dtype is not DType.INT8:
+        raise Unsupported(f"its {role} {quoted(tensor.name)} is {tensor.type.dtype.value}, int8 is needed")
     if tensor.type.quant is None:
         raise Unsupported(f"its {role} {quoted(tensor.name)} has no scale")
     if tensor.type.quant.axis is not None:
@@ -91,30 +88,10 @@ def quantised(tensor: Tensor, role: str, dtypes: tuple[DType, ...] = (DType.INT8
     return tensor.type
 
 
-def weights(tensor: Tensor, rank: int, channel_axis: int) -> Array:
-    """Constant int8 weights with zero point 0, one scale or one per output channel."""
-    if tensor.data is None:
-        raise Unsupported(f"its weights {quoted(tensor.name)} are computed, they must be constant")
-    if tensor.type.dtype is not DType.INT8:
-        raise Unsupported(f"its weights {quoted(tensor.name)} are {tensor.type.dtype.value}, int8 is needed")
+def ranked(tensor: Tensor, rank: int) -> None:
+    """Refuses weights of another rank."""
     if len(tensor.type.shape) != rank:
         raise Unsupported(f"its weights {quoted(tensor.name)} are {tensor.type}, {rank} dimensions are needed")
-    quant = tensor.type.quant
-    if quant is None or any(quant.zero_points):
-        raise Unsupported(f"its weights {quoted(tensor.name)} need a scale and a zero point of 0")
-    if quant.axis not in (None, channel_axis):
-        raise Unsupported(
-            f"its weights {quoted(tensor.name)} have a scale per index of axis {quant.axis}, not {channel_axis}"
-        )
-    return tensor.data
-
-
-def same_quant(a: Tensor, b: Tensor) -> None:
-    """Refuses an op that moves or compares stored values between two quantisations."""
-    if a.type.dtype is not b.type.dtype:
-        raise Unsupported(f"{quoted(a.name)} is {a.type.dtype.value}, {quoted(b.name)} is {b.type.dtype.value}")
-    if a.type.quant != b.type.quant:
-        raise Unsupported(f"{quoted(a.name)} and {quoted(b.name)} have different scales, which it takes for equal")
 
 
 def positive(values: tuple[int, ...], what: str) -> tuple[int, ...]:
