@@ -43,7 +43,7 @@ void sh_cobs_send(const uint8_t *data, uint32_t bytes)
         if (start == bytes) {
             break;
         }
-        start += run < LONGEST; // the zero that the code stands for
+        start += run < LONGEST; // the zero that the code represents
     }
     sh_board_putc(0);
 }

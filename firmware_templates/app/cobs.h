@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-// Decodes in place what lies between two zeros; 0 when it is not well formed, else the bytes
-// decoded.
+// Decodes in place the bytes between two zeros; returns the decoded size, or 0 when they are
+// malformed.
 uint32_t sh_cobs_decode(uint8_t *data, uint32_t bytes);
 
 // Sends `bytes` of data as one frame, zeros around it included.

@@ -19,7 +19,7 @@ void sh_print_float(float value);
 
 bool sh_same(const char *a, const char *b);
 
-// A sign and digits, as atoi: what is no number is 0. Saturates.
+// A sign and digits, as atoi: 0 where there is no number. Saturates.
 int32_t sh_to_number(const char *text);
 
 #endif

@@ -16,7 +16,7 @@ _Static_assert(SH_APP_FRAME_BYTES >= 32 && SH_APP_FRAME_BYTES <= 1024, "frame by
 
 static uint32_t count;    // bytes since the last 0x00
 static uint8_t last_seq;  // of the request taken last; 0 before HELLO
-static uint32_t last_crc; // of that request, so that another one with its seq is told from it
+static uint32_t last_crc; // of that request, to recognise another one with its seq
 
 void sh_frames_start(void)
 {
@@ -59,9 +59,9 @@ static uint32_t unpack(void)
         return 0;
     }
     uint32_t payload = bytes - HEADER_BYTES - CRC_BYTES;
-    uint32_t told = (uint32_t)sh_shared[2] | (uint32_t)sh_shared[3] << 8;
+    uint32_t stated = (uint32_t)sh_shared[2] | (uint32_t)sh_shared[3] << 8;
     uint32_t crc = read_u32(&sh_shared[bytes - CRC_BYTES]);
-    if (payload != told || payload > SH_APP_FRAME_BYTES ||
+    if (payload != stated || payload > SH_APP_FRAME_BYTES ||
         sh_crc32(0, sh_shared, bytes - CRC_BYTES) != crc) {
         return 0;
     }
@@ -96,7 +96,7 @@ static bool take_frame(void)
     return type != SH_REQUEST_BYE;
 }
 
-// A text-only host, or one that lost its way, asks in words.
+// A text-only host, or one that was restarted, sends a command word.
 static bool take_word(void)
 {
     for (uint32_t i = 0; i < count; i++) {

@@ -14,7 +14,7 @@
 #define HELLO_BYTES 19u // without the name
 
 static uint64_t run_ticks;
-static bool done; // what the last RUN or PUSH asked for
+static bool done; // the last RUN or PUSH has been carried out
 
 // Little endian, `size` bytes.
 static uint64_t get(const uint8_t *from, uint32_t size)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-// What a frame asks for: ARCHITECTURE.md, "Serial", has the table.
+// The requests of the framed link: ARCHITECTURE.md, "Serial", has the table.
 #ifndef SH_REQUESTS_H
 #define SH_REQUESTS_H
 

@@ -11,7 +11,7 @@
 _Static_assert(SH_APP_RESULTS == 0 || SH_APP_INPUT_TRANSFORM == 2,
                "the mean squared error is taken against float32 input");
 
-static uint32_t runs; // since the input was loaded; 2 stands for more
+static uint32_t runs; // since the input was loaded; 2 means more
 static bool kept;     // sh_shared holds the outputs of the first of them
 
 // Offset in sh_shared of the copy of output `index`, and (past the last one) the bytes of all
@@ -46,7 +46,7 @@ void sh_results_forget(void)
 
 static void load(void)
 {
-    if (SH_APP_INPUT_ROWS == 0) { // else each inference takes its rows
+    if (SH_APP_INPUT_ROWS == 0) { // else each inference reads its rows
         sh_db_to_inputs();
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-// What a chip family gives the application. Implemented in firmware_templates/families/<family>.
+// The functions that a chip family provides. Implemented in firmware_templates/families/<family>.
 #ifndef SH_BOARD_H
 #define SH_BOARD_H
 

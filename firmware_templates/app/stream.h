@@ -13,8 +13,8 @@
 // Forgets the rows that have arrived.
 void sh_stream_abandon(void);
 
-// Puts bytes at `offset` of the whole input, which must lie in the row that is next. An inference
-// that was complete is so no more, since its outputs may lie there.
+// Puts bytes at `offset` of the whole input, which must be in the row that is next. A complete
+// inference becomes incomplete, since its outputs may share these bytes.
 sh_request_error sh_stream_write(uint64_t offset, const uint8_t *from, uint32_t bytes);
 
 // Pushes row `row`, the next one, whose CRC-32 is `crc`. Row 0 begins an inference, and the mode of

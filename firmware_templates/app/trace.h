@@ -11,11 +11,11 @@ typedef enum {
     SH_TRACE_CRC,  // CRC-32 over the rows of each step, in plan order
 } sh_trace_mode;
 
-// Forgets what was collected and collects anew.
+// Clears all values and starts collecting.
 void sh_trace_start(sh_trace_mode mode);
 void sh_trace_stop(void);
 
-// What was collected for op `op`, numbered as in plan.json.
+// The value collected for op `op`, numbered as in plan.json.
 uint32_t sh_trace_value(uint32_t op);
 
 #endif

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: 0BSD
-"""firmware.elf -> the image that the board takes."""
+"""firmware.elf -> the image that is flashed."""
 
 import shutil
 from pathlib import Path
@@ -8,7 +8,7 @@ from elftools.elf.elffile import ELFFile
 
 
 def contents(elf_path: Path) -> list[tuple[int, bytes]]:
-    """What lies in flash, section by section, as (load address, bytes), lowest first."""
+    """The contents of flash, section by section, as (load address, bytes), lowest first."""
     with elf_path.open("rb") as file:
         elf = ELFFile(file)
         parts = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: 0BSD
-"""Builds firmware.elf and the image that the board takes, with the Clang and the linker of PyPI's ziglang."""
+"""Builds firmware.elf and the image that is flashed, with the Clang and the linker of PyPI's ziglang."""
 
 import os
 import sys

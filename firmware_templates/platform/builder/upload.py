@@ -20,7 +20,7 @@ class UploadError(Exception):
 
 
 def emulator_command(emulator: dict, elf: Path, serial: list[str], counted: bool = True) -> list[str]:
-    """What boots the image; `serial` are QEMU's arguments for its serial port.
+    """The command that boots the image; `serial` are QEMU's arguments for its serial port.
 
     Counted, one instruction is one nanosecond of the board's clock; not counted, QEMU runs several times as fast.
     """
@@ -35,7 +35,7 @@ def emulator_command(emulator: dict, elf: Path, serial: list[str], counted: bool
 def commands(spec: dict, build: Path, port: str, dry_run: bool = False) -> list[list[str]]:
     """The exact commands of an upload, in order; UploadError when they cannot work here.
 
-    A dry run may leave the mount point open: it then stands as <MOUNT> in the commands.
+    A dry run may leave the mount point open: the commands then have <MOUNT> in its place.
     """
     if dry_run and not port and spec["flash_tool"] in _ONTO:
         return _ONTO[spec["flash_tool"]](spec, build, Path("<MOUNT>"))
@@ -82,7 +82,7 @@ def _boot_partition(spec: dict, build: Path, port: str) -> list[list[str]]:
 
 
 def _onto_card(spec: dict, build: Path, card: Path) -> list[list[str]]:
-    """What lies there already is kept, once, under another name."""
+    """Files that are there already are kept, once, under another name."""
     steps = []
     for name in (spec["image"], "config.txt"):
         if (card / name).exists() and not (card / (name + KEPT)).exists():
