@@ -1,4 +1,4 @@
-"""Runs C beside the main thread, which alone hears Ctrl-C."""
+"""Runs C in a thread, because only the main thread receives Ctrl-C."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOOK_SECONDS = 0.1
 
 
 def interruptible(work: Callable[[], T], stop: Callable[[], None], seconds: float | None = None) -> T:
-    """What `work` gives. After `seconds`, or on Ctrl-C, which is raised again, `stop` is to make it return soon.
+    """Runs `work` in a thread and returns its result; calls `stop()` after `seconds`, or on Ctrl-C, then re-raised.
 
     Not by Thread.join: in CPython 3.11 a Ctrl-C within it marks a thread that runs as ended, so that the next join
     returns at once and the process ends under the running C.

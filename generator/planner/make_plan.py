@@ -135,7 +135,9 @@ def _weighed(plan: Plan, candidates: Candidates, weighing: Weighing | None) -> P
         return _because(
             low, f"{saved:,} bytes less than the fastest plan, for {max(0.0, percent):.2f} % more instructions"
         )
-    return replace(plan, outcome=replace(plan.outcome, smaller=Smaller(low.arena_bytes, percent)))
+    named = replace(plan, outcome=replace(plan.outcome, smaller=Smaller(low.arena_bytes, percent)))
+    other = f"{low.arena_bytes:,} bytes would take {max(0.0, percent):.2f} % more instructions"
+    return _because(named, f"{plan.outcome.reason}; {other}")
 
 
 def _lower(best: Plan | None, plan: Plan) -> Plan:

@@ -1,8 +1,8 @@
-"""Rows that live no longer than they have to: an order of rows shortened, so that it packs better.
+"""Shortens live ranges: moves each computation to where the fewest bytes are held, so that the order packs better.
 
-Where an arena is not full, a search for the least work does not care when a row is computed, and lets bytes lie there
-for nothing; they split what is free where it is scarce. So each computation moves to where least bytes wait: a row that
-is larger than what dies with it goes towards its first reader, one that is smaller towards what it reads.
+Below the peak, a search for the least work is indifferent to when a row is computed, and may hold bytes for longer than
+needed; they fragment the free memory. A row that is larger than the rows whose last reader it is moves towards its own
+first reader, a smaller one towards the rows that it reads.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ class Exact:
         """The least instructions (measure 0) or multiply-accumulates (1) again, or any number (None), with no peak
         above `limit`. Groups are given only where they take less than `most`.
 
-        `narrow`: only with composites that are lighter than all smaller ones. That is quicker and mostly enough, but
-        the bound is one for them alone: in a group a smaller one may still need more than a larger one of fewer chunks.
+        `narrow`: only Pareto-optimal composites, of which no smaller one costs as little. That is quicker and mostly
+        enough, but the bound holds for them alone: within a group a smaller composite may still need more bytes.
         """
         extra = [0 if measure is None else each[measure] for each in self.space.extra]
         # A composite may take less than the ops that it stands for: it counts as nothing.

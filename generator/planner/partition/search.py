@@ -1,8 +1,8 @@
 """Which groups of ops run interleaved, and which blocks in bands: the least peak, or the least work below a peak.
 
 Partitions of a space (space.py). Without composites the lowest peak is exact (a minimax path). With them, each group
-starts from its smallest composites and gives up, dearest first, those that it can do without: a local optimum in each
-group, the best path over them. What no partition goes below is known beside it (bounds.py).
+starts with its smallest composites and drops the unnecessary ones, most expensive first: a local optimum in each group,
+and the best path over the groups. bounds.py has a lower bound on the peak.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ _LAST_CUT = 0.004
 
 @dataclass(frozen=True)
 class Order:
-    """Rows in an order that fits. `least_work`: what CP-SAT proved no choice of the places that it was offered takes
-    less than, and the order itself does not either; None: it was not asked or proved nothing.
+    """Rows in an order that fits. `least_work`: a lower bound on the work, proven by CP-SAT for the offered positions
+    only; None if not proven.
     """
 
     events: list[Event]

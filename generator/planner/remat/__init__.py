@@ -75,7 +75,7 @@ class _Solve:
         self._milestones = Milestones(graph, budget)
 
     def outcome(self) -> Outcome:
-        reason = "all there was to try was tried"
+        reason = "search finished"
         try:
             self._find()
             self._end_what_is_small()

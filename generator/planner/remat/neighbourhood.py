@@ -1,4 +1,4 @@
-"""Retention intervals around a sequence: where rows may be run again is offered, what to keep instead is solved."""
+"""Improves a given sequence with CP-SAT: which outputs to keep and which to recompute, among positions near it."""
 
 from __future__ import annotations
 
