@@ -67,7 +67,8 @@ def same_images(op: Op, node: Node) -> None:
 def constant(op: Op, tensor: Tensor, role: str) -> None:
     """The tensor is a constant."""
     if tensor.data is None:
-        raise OpFault(op, f"its {role} {quoted(tensor.name)} is computed, it must be constant")
+        verb, pronoun = ("are", "they") if role == "weights" else ("is", "it")
+        raise OpFault(op, f"its {role} {quoted(tensor.name)} {verb} computed, {pronoun} must be constant")
 
 
 def weights(op: Op, tensor: Tensor, channel_axis: int) -> None:
