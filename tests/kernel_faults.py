@@ -1,0 +1,80 @@
+"""Small faults planted in the bodies of variants, as variants of their own: what the kernel matrix must notice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from shoehorn_mcu.emit.bundle import Bundle
+from shoehorn_mcu.kernels.base import Variant
+from shoehorn_mcu.paths import RUNTIME_C
+
+_MEMBER = r"\b(?:op|given)(?:->|\.)"
+_SIZES = "out_width|width|elements|positions|pieces|pixels|out_channels|outputs"
+
+RULES = (
+    ("tail", rf"< ({_MEMBER}(?:{_SIZES}))\b", r"< \1 - 1"),
+    ("stride", rf"{_MEMBER}stride\b", "1"),
+    ("saturation", rf"{_MEMBER}y_max\b", "INT8_MAX"),
+    ("saturation", rf"{_MEMBER}y_min\b", "INT8_MIN"),
+)
+"""Kind, pattern, replacement: each is planted wherever it matches, in every variant."""
+
+OWN = {
+    "conv2d_s8_c": (("tail", "if (o < end) {", "if (o + 1 < end) {"),),
+    "partial_conv2d_s8_s32_c": (("tail", "if (o < channels) {", "if (o + 1 < channels) {"),),
+    "dense_s8_c": (("tail", "if (o < op.outputs) {", "if (o + 1 < op.outputs) {"),),
+    "depthwise_conv2d_s8_c": (("tail", "for (; o < channels; o++)", "for (; o + 1 < channels; o++)"),),
+    "average_pool2d_s8_c": (("tail", "op->channels - c < BLOCK ? op->channels - c : BLOCK", "BLOCK / 4"),),
+    "conv2d_s8_simd32_1x1": (
+        ("tail", "for (; left > 0;", "for (; left > 1;"),  # the last pixel
+        ("tail", '"sub r12, r12, r8\\n"', '""'),  # the last inputs
+        ("tail", '"cmn r12, #2\\n"', '"cmn r12, #1\\n"'),  # the third of three last outputs
+        ("saturation", '"ssat " sum ", #8, lr\\n"', '"ssat " sum ", #9, lr\\n"'),
+        ("rounding", '"add lr, lr, " sum ", asr #31\\n"', '""'),
+    ),
+}
+"""By contract and suffix: what only this body can get wrong."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A variant that is wrong, made of a sound one; `text` is its body."""
+
+    kind: str
+    of: Variant
+    variant: Variant
+    text: str
+
+
+def faults(variant: Variant) -> Iterator[Fault]:
+    """Every fault of one variant, under suffixes of their own."""
+    body = (RUNTIME_C / variant.source).read_text()
+    own = OWN.get(f"{variant.contract.name}_{variant.suffix}", ())
+    for number, (kind, old, new) in enumerate((*_matches(body), *own)):
+        assert body.count(old) == 1 or (kind, old, new) not in own, f"{variant.source}: {old!r} is not there once"
+        changed = replace(variant, suffix=f"{variant.suffix}_{kind}{number}", body=variant.body or variant.suffix)
+        yield Fault(kind, variant, changed, body.replace(old, new, 1))
+
+
+def _matches(body: str) -> Iterator[tuple[str, str, str]]:
+    """The rules at the places where they match: kind, line, changed line."""
+    for kind, pattern, new in RULES:
+        for match in re.finditer(rf"^.*(?:{pattern}).*$", body, re.MULTILINE):
+            yield kind, match.group(), re.sub(pattern, new, match.group(), count=1)
+
+
+def planted(bundle: Bundle, library: str, found: list[Fault]) -> Bundle:
+    """The folder's files with each fault in the body that its instances include."""
+    changed = dict(bundle)
+    for fault in found:
+        name, suffix = fault.variant.contract.name, fault.variant.suffix
+        body = f"sh/kernels/{name}/{name}_{suffix}.inc"
+        changed[f"lib/{library}/src/{body}"] = fault.text.encode()
+        for path in bundle:
+            if re.fullmatch(rf"lib/{library}/src/{library}_{name}_{suffix}(_[0-9x]+)?\.c", path):
+                sound = fault.variant.source.encode()
+                assert sound in bundle[path]
+                changed[path] = bundle[path].replace(b"sh/" + sound, body.encode())
+    return changed

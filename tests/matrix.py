@@ -1,0 +1,204 @@
+"""The kernel matrix: small ops around the tiles of all variants, run by an emulated board and by the oracles here.
+
+All ops of a board are one graph, side by side, with constants in flash for inputs: one build and one inference answer
+for all of them, by a CRC per op (that of `gen validate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from runtime import run_reference
+from samples import graph_of, int8, random_inputs, sample
+
+from shoehorn_mcu import ops, targets
+from shoehorn_mcu.emit.bundle import Bundle
+from shoehorn_mcu.emit.project import project
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.emit.weights import constants
+from shoehorn_mcu.host_tools.build import build
+from shoehorn_mcu.host_tools.emulate import emulate
+from shoehorn_mcu.host_tools.link import Link, Mode
+from shoehorn_mcu.host_tools.plan import Plan
+from shoehorn_mcu.host_tools.ports import Port
+from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Quant, Tensor, TensorType, verify
+from shoehorn_mcu.kernels.base import Instance
+from shoehorn_mcu.kernels.choice import candidates
+from shoehorn_mcu.lower import lower
+from shoehorn_mcu.planner import make_plan
+from shoehorn_mcu.report import report, timeless
+from shoehorn_mcu.stage import stages
+
+Rng = np.random.Generator
+
+X = np.zeros((1, 4), np.int8)
+"""The model's input, which no case reads."""
+
+SEEDS = 6  # random samples of each op
+CLAMPS = (ops.Clamp(-9, 127), ops.Clamp(-128, 9))  # of the first two, where the op has a clamp
+# Around the four outputs and inputs, the eight channels and the two pixels that variants compute together.
+INPUTS = (4, 5, 6, 7, 8, 9, 12, 13, 16, 3, 1, 2, 23)
+OUTPUTS = (1, 2, 3, 4, 5, 7, 8, 9)
+WIDTHS = (1, 2, 3, 4, 5)
+STRIDES = (1, 2, 4)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Which values a linear op works on."""
+
+    name: str
+    weights: Callable[[Rng, tuple[int, ...]], Array]
+    inputs: Callable[[Rng, tuple[int, ...]], Array]
+    weight_scale: float
+    y: Quant
+    clamp: ops.Clamp = ops.Clamp()
+
+
+def _any(rng: Rng, shape: tuple[int, ...]) -> Array:
+    return rng.integers(-127, 128, shape, np.int8)
+
+
+def _extreme(rng: Rng, shape: tuple[int, ...]) -> Array:
+    return rng.choice(np.array([-128, 127], np.int8), shape)
+
+
+def _largest(rng: Rng, shape: tuple[int, ...]) -> Array:
+    return np.full(shape, 127, np.int8) * rng.choice(np.array([-1, 1], np.int8), (shape[0], *[1] * (len(shape) - 1)))
+
+
+def _small(rng: Rng, shape: tuple[int, ...]) -> Array:
+    return rng.integers(-3, 4, shape, np.int8)
+
+
+DATA = (
+    Data("any", _any, _any, 0.01, Quant((11.0,), (-5,))),
+    Data("clamped", _any, _any, 0.0123, Quant((3.0,), (17,)), ops.Clamp(-20, 90)),
+    Data("saturated", _largest, _extreme, 0.02, Quant((5.0,), (-128,)), ops.Clamp(-128, 100)),
+    # Scales are powers of two: every fourth sum is a half of an output step, of either sign.
+    Data("ties", _small, _small, 0.25, Quant((1.0,), (1,)), ops.Clamp(-4, 127)),
+)
+
+
+def linear(op_class: type[Op], rng: Rng, data: Data, x: tuple[int, ...], w: tuple[int, ...], **rest: object) -> Graph:
+    """A linear op on constant inputs; input scale 1, so a weight's scale is that of the sums."""
+    channels = w[3] if op_class is ops.DepthwiseConv2d else w[0]
+    zero = int(rng.integers(-128, 128)) if data.name != "ties" else 0
+    scale = Quant((data.weight_scale,), (0,))
+    weights = (TensorType(w, DType.INT8, scale), data.weights(rng, w))
+    bias = (TensorType((channels,), DType.INT32, scale), rng.integers(-50, 50, channels, np.int32))
+    graph = graph_of(
+        op_class, [int8(x, Quant((1.0,), (zero,))), weights, bias], int8((), data.y), clamp=data.clamp, **rest
+    )
+    return frozen(graph, {"x0": data.inputs(rng, x)})
+
+
+def frozen(graph: Graph, inputs: Mapping[str, Array]) -> Graph:
+    """The graph with these arrays as constants in place of its inputs."""
+    tensors = {n: replace(t, data=inputs[n]) if n in inputs else t for n, t in graph.tensors.items()}
+    return replace(graph, tensors=tensors, inputs=())
+
+
+def _pointwise(rng: Rng) -> Iterator[Graph]:
+    """1x1 convolutions: each number of inputs with each width, all else in turn."""
+    for number, (inputs, width) in enumerate((i, w) for i in INPUTS for w in WIDTHS):
+        outputs, stride = OUTPUTS[number % len(OUTPUTS)], STRIDES[(number + number // 3) % len(STRIDES)]
+        x = (1, 2, (width - 1) * stride + 1 + number % stride, inputs)
+        data = DATA[number // 2 % len(DATA)]
+        yield linear(ops.Conv2d, rng, data, x, (outputs, 1, 1, inputs), stride=(1, stride))
+
+
+def _windows(rng: Rng) -> Iterator[Graph]:
+    """Convolutions with larger windows, and depthwise ones, padded and not."""
+    for number, inputs in enumerate((1, 3, 4, 5, 8, 9, 12, 16, 17)):
+        stride, dilation = 1 + number % 2, 1 + number // 4 % 2
+        kernel, width = ((3, 3), (1, 3), (5, 2))[number % 3], 4 + number % 3
+        padding = ops.Padding(1, 1, 1, 1) if number % 2 else ops.Padding(2, 0, 0, 2)
+        shared = {"stride": (1, stride), "dilation": (1, dilation), "padding": padding}
+        x, data = (1, 4, width, inputs), DATA[number % len(DATA)]
+        outputs = OUTPUTS[-1 - number % len(OUTPUTS)]
+        yield linear(ops.Conv2d, rng, data, x, (outputs, *kernel, inputs), **shared)
+        yield linear(ops.DepthwiseConv2d, rng, data, x, (1, *kernel, inputs), **shared)
+
+
+def _vectors(rng: Rng) -> Iterator[Graph]:
+    """Dense layers."""
+    for number, inputs in enumerate(INPUTS):
+        x, outputs = (1 + number % 3, inputs), OUTPUTS[number % len(OUTPUTS)]
+        yield linear(ops.Dense, rng, DATA[number % len(DATA)], x, (outputs, inputs))
+
+
+def cases() -> list[Graph]:
+    """Graphs of one op each, all with constant inputs."""
+    rng = np.random.default_rng(0)
+    found = [*_pointwise(rng), *_windows(rng), *_vectors(rng)]
+    for op_class in ops.OPS:
+        for seed in range(SEEDS if op_class is not ops.Reshape else 0):
+            graph = sample(op_class, rng)
+            if seed < len(CLAMPS) and hasattr(graph.ops[0], "clamp"):
+                graph = replace(graph, ops=(replace(graph.ops[0], clamp=CLAMPS[seed]),))
+            found.append(frozen(graph, random_inputs(graph, rng)))
+    x = TensorType((1, 40), DType.FLOAT32)
+    unsigned = graph_of(ops.Quantize, [x], TensorType((), DType.UINT8, Quant((0.5,), (30,))))
+    return [*found, frozen(unsigned, {"x0": np.linspace(-99, 200, 40, dtype=np.float32)[None]})]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Every case with every instance that computes it: op `op_<i>` of the graph has kernel i."""
+
+    graph: Graph
+    kernels: tuple[Instance, ...]
+
+    def kernel(self, node: Node, machine: targets.Machine) -> Instance:
+        """A `pick` for stages()."""
+        del machine
+        return self.kernels[int(node.op.name.removeprefix("op_"))]
+
+
+def matrix(isas: Sequence[targets.Isa], contract: str = "") -> Matrix:
+    """The matrix of a machine, or of one contract alone."""
+    pairs = [
+        (graph, kernel)
+        for graph in cases()
+        for kernel in candidates(next(graph.nodes()), isas)
+        if contract in ("", kernel.contract.name)
+    ]
+    return Matrix(merged([graph for graph, _ in pairs]), tuple(kernel for _, kernel in pairs))
+
+
+def merged(graphs: Sequence[Graph]) -> Graph:
+    """One graph of all of them side by side; op i is that of graph i. The model's input is its output."""
+    x = int8((1, 4), Quant((1.0,), (0,)))
+    tensors, found = {"x": Tensor("x", x), "y": Tensor("y", replace(x, shape=(4, 1)))}, []
+    for i, graph in enumerate(graphs):
+        at = {old: f"{old}_{i}" for old in graph.tensors}
+        tensors |= {at[t.name]: replace(t, name=at[t.name]) for t in graph.tensors.values()}
+        (op,) = graph.ops
+        found.append(replace(op, name=f"op_{i}", inputs=tuple(at[n] for n in op.inputs), output=at[op.output]))
+    found.append(ops.Reshape(name="ends", inputs=("x",), output="y", shape=(4, 1)))
+    return verify(Graph("matrix", tensors, tuple(found), ("x",), ("y",)))
+
+
+def firmware(of: Matrix, board: targets.Board) -> Bundle:
+    """The project folder's files."""
+    chosen = stages(of.graph, targets.Machine.of(board.spec.cpu), of.kernel)
+    plan = make_plan(lower(of.graph, chosen, board.arena_limit_bytes))
+    unit = Unit("matrix", of.graph, chosen, plan)
+    return project(unit, constants(unit), board, "none", timeless(report(of.graph, board, (), plan, chosen)))
+
+
+def wrong_kernels(of: Matrix, folder: Path) -> list[str]:
+    """Builds the folder, runs it, and names the kernel of each op that writes other bytes than the oracle."""
+    opened = Project.open(folder)
+    build(opened)
+    plan = Plan.of(opened)
+    with emulate(opened) as machine, Link(Port(machine.url)) as link:
+        found = link.infer([X.tobytes()], [end.bytes for end in plan.outputs], Mode.CRC)
+    wanted = plan.op_crcs(run_reference(of.graph, [X]))
+    ops = zip(of.kernels, found.trace, wanted, strict=True)
+    return [kernel.name for kernel, board, host in ops if board != host]

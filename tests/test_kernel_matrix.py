@@ -1,0 +1,77 @@
+"""Every variant and tile on shapes around its tiles, emulated: the oracle's bytes. Planted faults are noticed."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from kernel_faults import faults, planted
+from matrix import Matrix, cases, firmware, matrix, merged, wrong_kernels
+
+from shoehorn_mcu.emit.bundle import write
+from shoehorn_mcu.kernels import CATALOGUE
+from shoehorn_mcu.kernels.base import Instance, Variant
+from shoehorn_mcu.kernels.choice import candidates
+from shoehorn_mcu.paths import RUNTIME_C
+from shoehorn_mcu.targets import CPUS, Isa, board
+
+# One board per instruction set and per kind of core that compilers make other code for.
+BOARDS = ("mps2-an386", "rpi-zero", "mps3-an547")
+LONG = ("mps2-an500", "mps2-an505", "microbit", "rpi-zero-2w", "native")
+needs_qemu = pytest.mark.skipif(not shutil.which("qemu-system-arm"), reason="qemu-system-arm is not installed")
+
+
+def test_the_matrix_has_every_variant_with_every_tile() -> None:
+    wanted = {(v.contract.name, v.suffix, tile.name) for v in CATALOGUE for tile in v.tiles}
+    found = Counter((k.contract.name, k.variant.suffix, k.tile.name) for k in matrix(tuple(Isa)).kernels)
+
+    assert set(found) == wanted
+    assert min(found.values()) >= 3
+
+
+def test_a_board_of_the_matrix_runs_every_instruction_set_that_has_variants() -> None:
+    run = {isa for name in BOARDS for isa in CPUS[board(name).spec.cpu].isas}
+
+    assert {variant.isa for variant in CATALOGUE} <= run
+
+
+@needs_qemu
+@pytest.mark.parametrize("name", [*BOARDS, *(pytest.param(n, marks=pytest.mark.long) for n in LONG)])
+def test_every_kernel_of_a_board_writes_the_bytes_of_its_oracle(name: str, tmp_path: Path) -> None:
+    target = board(name)
+    of = matrix(target.cpu.isas)
+    write(firmware(of, target), tmp_path)
+
+    assert wrong_kernels(of, tmp_path) == []
+
+
+@needs_qemu
+def test_every_planted_fault_is_noticed_and_no_sound_kernel_is_blamed(tmp_path: Path) -> None:
+    """On a third of the cases where there are many: each fault has to be found by what is left."""
+    target = board("mps2-an386")
+    planned = [fault for variant in CATALOGUE for fault in faults(variant)]
+    sound = [(graph, kernel) for graph in cases() for kernel in candidates(next(graph.nodes()), target.cpu.isas)]
+    pairs = []
+    for kernel in dict.fromkeys(kernel.key for _, kernel in sound):
+        shown = [(graph, k) for graph, k in sound if k.key == kernel]
+        shown = shown[:: 3 if len(shown) > 20 else 1]
+        wrong = [fault.variant for fault in planned if fault.of is shown[0][1].variant]
+        pairs += [(g, Instance(v, k.tile, k.fixed)) for v in (shown[0][1].variant, *wrong) for g, k in shown]
+    of = Matrix(merged([graph for graph, _ in pairs]), tuple(kernel for _, kernel in pairs))
+    write(planted(firmware(of, target), "matrix", planned), tmp_path)
+
+    wanted = {kernel.name for kernel in of.kernels if kernel.variant not in CATALOGUE}
+    assert set(wrong_kernels(of, tmp_path)) == wanted
+    assert {fault.of for fault in planned} == set(CATALOGUE)
+
+
+@pytest.mark.parametrize("variant", CATALOGUE, ids=lambda v: f"{v.contract.name}_{v.suffix}")
+def test_faults_are_planted_in_whatever_a_variant_can_get_wrong(variant: Variant) -> None:
+    members = (RUNTIME_C / variant.contract.header).read_text()
+    kinds = {fault.kind for fault in faults(variant)}
+
+    assert "tail" in kinds
+    assert ("stride" in kinds) == ("int32_t stride;" in members)
+    assert ("saturation" in kinds) == ("int32_t y_max;" in members)
