@@ -144,6 +144,11 @@ def cases() -> list[Graph]:
             found.append(frozen(graph, random_inputs(graph, rng)))
     x = TensorType((1, 40), DType.FLOAT32)
     unsigned = graph_of(ops.Quantize, [x], TensorType((), DType.UINT8, Quant((0.5,), (30,))))
+    sums = TensorType((1, 40), DType.INT32)
+    scales = [np.full(40, 1 << 30, np.int32), np.full(40, -16, np.int8)]
+    factors = [(TensorType((40,), DType(each.dtype.name)), each) for each in scales]
+    clamped = graph_of(ops.Rescale, [sums, *factors], int8((), Quant((0.5,), (0,))), clamp=ops.Clamp(-9, 9))
+    found.append(frozen(clamped, {"x0": np.linspace(-(1 << 24), 1 << 24, 40).astype(np.int32)[None]}))
     return [*found, frozen(unsigned, {"x0": np.linspace(-99, 200, 40, dtype=np.float32)[None]})]
 
 
