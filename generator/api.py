@@ -25,8 +25,7 @@ from shoehorn_mcu.errors import ShoehornError as ShoehornError
 from shoehorn_mcu.host_tools import vectors
 from shoehorn_mcu.host_tools.bench import INSTRUCTIONS, MICROSECONDS, Timing
 from shoehorn_mcu.host_tools.bench import bench as time_inferences
-from shoehorn_mcu.host_tools.build import build as build_folder
-from shoehorn_mcu.host_tools.build import is_built
+from shoehorn_mcu.host_tools.build import ensure_built
 from shoehorn_mcu.host_tools.plan import Plan
 from shoehorn_mcu.host_tools.project import Project
 from shoehorn_mcu.host_tools.session import connected, counts_instructions, is_emulated
@@ -200,8 +199,8 @@ def _prepared(project: Project, port: str | None, emulate: bool) -> bool:
     if port is not None and emulate:
         raise ValueError("port and emulate exclude each other")
     emulated = is_emulated(project, port, emulate)
-    if emulated and not is_built(project):
-        build_folder(project)
+    if emulated:
+        ensure_built(project)
     return emulated
 
 

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from shoehorn_mcu.console import emit_json, err, is_verbose, out, output_options, print_table, together
-from shoehorn_mcu.host_tools import vectors
+from shoehorn_mcu.host_tools import session, vectors
 from shoehorn_mcu.host_tools.bench import INSTRUCTIONS, MICROSECONDS, bytes_to_move
 from shoehorn_mcu.host_tools.bench import Timing as Bench
 from shoehorn_mcu.host_tools.bench import bench as time_inferences
@@ -22,9 +22,8 @@ from shoehorn_mcu.host_tools.build import ensure_built
 from shoehorn_mcu.host_tools.emulate import emulate as start_emulator
 from shoehorn_mcu.host_tools.errors import HostError
 from shoehorn_mcu.host_tools.flash import flash as write_flash
-from shoehorn_mcu.host_tools.link import Link, Timing
+from shoehorn_mcu.host_tools.link import Link
 from shoehorn_mcu.host_tools.plan import Plan
-from shoehorn_mcu.host_tools.ports import Port, find
 from shoehorn_mcu.host_tools.project import Project
 from shoehorn_mcu.host_tools.validate import Validation, reference_of
 from shoehorn_mcu.host_tools.validate import validate as compare
@@ -41,12 +40,6 @@ board_options = together(
 """The options that say where the board is."""
 
 
-def _timing(project: Project, plan: Plan) -> Timing:
-    """How long the board may take, by the work of the plan."""
-    figures = project.report.plan
-    return Timing.for_work(max(figures.predicted_instructions, 20 * figures.macs), plan.traced_bytes)
-
-
 def ensure_image(project: Project) -> None:
     """Builds the folder where its image is not there or older than a source."""
     with err.status(Text(f"building {project.folder.name}")):
@@ -61,24 +54,16 @@ def is_emulated(project: Project, port: str | None, emulated: bool) -> bool:
     """A board that is nothing but an emulator needs no --emulate."""
     if port and emulated:
         raise click.UsageError("--port and --emulate exclude each other")
-    return emulated or (port is None and project.spec["flash_tool"] == "emulator")
+    return session.is_emulated(project, port, emulated)
 
 
 @contextmanager
-def _connected(project: Project, port: str | None, emulated: bool, counted: bool, timing: Timing) -> Iterator[Link]:
+def _connected(project: Project, plan: Plan, port: str | None, emulated: bool, counted: bool) -> Iterator[Link]:
     """The board, in frame mode; `counted`: an emulator's clock is to count instructions."""
-    if not emulated:
-        with Link(Port(find(port)), timing) as link:
-            yield link
-        return
-    ensure_image(project)
-    with start_emulator(project, counted) as machine:
-        try:
-            with Link(Port(machine.url), timing) as link:
-                yield link
-        except HostError as error:
-            fault = machine.fault()
-            raise HostError(f"{fault}; {error}" if fault else str(error)) from error
+    if emulated:
+        ensure_image(project)
+    with session.connected(project, plan, port, emulated, counted) as link:
+        yield link
 
 
 @contextmanager
@@ -142,11 +127,10 @@ def bench(folder: Path, port: str | None, emulated: bool, runs: int, as_json: bo
     project = Project.open(folder)
     plan = Plan.of(project)
     emulated = is_emulated(project, port, emulated)
-    counted = emulated and (project.spec["emulator"] or {}).get("program") != "native"
+    counted = session.counts_instructions(project, emulated)
     (vector,) = vectors.random(project.folder, plan.inputs, 1, _SEED)
     total = bytes_to_move(plan, 2 * runs)
-    patience = _timing(project, plan)
-    with _connected(project, port, emulated, True, patience) as link, _bar("timing", total) as progress:
+    with _connected(project, plan, port, emulated, True) as link, _bar("timing", total) as progress:
         timing = time_inferences(link, plan, vector, INSTRUCTIONS if counted else MICROSECONDS, runs, progress)
     found = timing.json(project.board_id, "emulator" if emulated else "serial", project.spec["clock_name"])
     if as_json:
@@ -208,8 +192,7 @@ def validate(
     source = chosen or vectors.random(project.folder, plan.inputs, wanted, seed or _SEED)
     reference = reference_of(project, plan)
     total = bytes_to_move(plan, wanted)
-    patience = _timing(project, plan)
-    with _connected(project, port, emulated, False, patience) as link, _bar("validating", total) as progress:
+    with _connected(project, plan, port, emulated, False) as link, _bar("validating", total) as progress:
         found = compare(link, plan, reference.run, source, progress)
     if outputs:
         vectors.to_npz(outputs, found.outputs)
