@@ -1,4 +1,4 @@
-"""`gen plan --html` and `--pareto`, and what `gen` shows while it plans: reads arguments, calls the road, prints."""
+"""`gen plan --html` and `--pareto`, and the progress that `gen` shows while it plans."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from shoehorn_mcu.host_tools.files import read_start
 from shoehorn_mcu.predict import ruler
 
 _Say = Callable[[str], None]
-_CURVE = ("arena", "predicted instructions", "more than least", "steps", "MACs", "again")
+_CURVE = ("arena", "predicted instructions", "more than least", "steps", "MACs", "recomputed")
 
 
 page_options = together(
@@ -80,14 +80,14 @@ def curve_json(curve: Sequence[pareto.Point]) -> list[Mapping[str, int]]:
 
 
 def print_curve(curve: Sequence[pareto.Point], planned: Planned) -> None:
-    """The curve as a table; `again`: MACs computed again."""
+    """The curve as a table, and which of its plans are equally fast."""
     least = min(p.predicted_instructions for p in curve)
     rows = []
     for p in curve:
         more = f"{100 * (p.predicted_instructions - least) / max(1, least):.3f} %"
-        again = f"{100 * p.recomputed_macs / max(1, p.macs - p.recomputed_macs):.1f} %" if p.recomputed_macs else ""
+        share = f"{100 * p.recomputed_macs / max(1, p.macs - p.recomputed_macs):.1f} %" if p.recomputed_macs else ""
         figures = (p.arena_bytes, p.predicted_instructions, p.steps, p.macs)
         arena, instructions, steps, macs = (f"{figure:,}" for figure in figures)
-        rows.append((arena, instructions, more, steps, macs, again))
+        rows.append((arena, instructions, more, steps, macs, share))
     print_table(_CURVE, rows, right=range(len(_CURVE)))
     out.print(f"predicted from the {ruler(planned.unit.stages)}", soft_wrap=not out.is_terminal)

@@ -8,7 +8,7 @@ from shoehorn_mcu import targets
 from shoehorn_mcu.build import Planned
 from shoehorn_mcu.console import GAP, is_verbose, out, print_table
 from shoehorn_mcu.flash import Flash
-from shoehorn_mcu.memory_plan import Cascade
+from shoehorn_mcu.memory_plan import Cascade, Status
 from shoehorn_mcu.op_lines import OpLine, op_lines
 from shoehorn_mcu.predict import ruler
 
@@ -58,13 +58,13 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
     _print_ops(planned, f"{planned.unit.name} on {board.name}" if board else planned.unit.name)
     _print_blocks(plan.cascades)
     bound, whole = plan.outcome.bound_bytes, plan.outcome.whole_tensor_bytes
-    proof = "no such plan takes less" if plan.arena_bytes == bound else f"lower bound {bound:,}"
-    kind = "whole tensors" if plan.arena_bytes == whole else f"by rows; whole tensors take {whole:,}"
+    proof = "proven minimal" if plan.outcome.status is Status.OPTIMAL else f"lower bound {bound:,}"
+    kind = "whole tensors" if plan.arena_bytes == whole else f"by rows; whole tensors need {whole:,}"
     out.print(f"arena {plan.arena_bytes:,} bytes ({kind}; {proof}), constants {planned.constants.bytes:,} bytes")
     _print_flash(planned.report["flash"])  # type: ignore[arg-type]
     figures: dict[str, int] = dict(planned.report["plan"])  # type: ignore[call-overload]
     again, macs = figures["recomputed_macs"], figures["macs"]
-    share = f", {100 * again / max(1, macs - again):.1f} % of the MACs computed again" if again else ""
+    share = f", {100 * again / max(1, macs - again):.1f} % of the MACs recomputed" if again else ""
     out.print(f"{len(plan.steps):,} steps{share}; {plan.outcome.reason}")
     time, basis = figures["predicted_instructions"], ruler(planned.unit.stages)
     out.print(f"predicted: {time:,} instructions per inference, from the {basis}", soft_wrap=not out.is_terminal)

@@ -1,6 +1,7 @@
 """Estimated flash of a firmware before it is built: constants, kernels, the plan's code and tables, the application.
 
-`flash.json` holds the figures of some cores, measured on real builds by `python -m tests.bench.flash --write`.
+The sizes of kernels are those of `kernels/costs.json`. `flash.json` has the other figures of some cores, measured on real
+builds by `python -m tests.bench.flash --write`.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.kernels import Instance, cost
 from shoehorn_mcu.stage import Stage
 
 DATA = Path(__file__).with_name("flash.json")
@@ -28,7 +29,7 @@ _WIDE = 1 << 18  # bytes of an arena from which on a row's address in a table ha
 class Features:
     """Of a model and its plan: what decides the flash of its code."""
 
-    kernels: tuple[str, ...]  # instances, each once
+    kernels: tuple[Instance, ...]  # each once
     ops: int
     steps: int
     table_bytes: int  # addresses of rows that do not follow each other
@@ -67,8 +68,9 @@ def least(stages: Sequence[Stage]) -> Features:
     return Features(_kernels(stages), len(stages), len(stages), 0)
 
 
-def _kernels(stages: Iterable[Stage]) -> tuple[str, ...]:
-    return tuple(sorted({stage.kernel.name for stage in stages}))
+def _kernels(stages: Iterable[Stage]) -> tuple[Instance, ...]:
+    """The instances, each once; equal ones are one piece of code."""
+    return tuple({stage.kernel.name: stage.kernel for stage in stages}.values())
 
 
 @cache
@@ -90,8 +92,6 @@ def code_bytes(known: Features, cpu: str, application: bool = True) -> int:
     """
     table = _measured()
     figures = table.get(cpu, table[_OTHERS])
-    kernels: Mapping[str, float] = figures["kernels"]
-    typical = median(kernels.values())  # of a kernel that no measured model uses
-    code = sum(kernels.get(name, typical) for name in known.kernels)
+    code = sum(cost.code_bytes(kernel, cpu) for kernel in known.kernels)
     plan: float = figures["plan"] + figures["op"] * known.ops + figures["step"] * known.steps + known.table_bytes
     return round(code + plan + (figures["application"] if application else 0))

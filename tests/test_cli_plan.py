@@ -39,8 +39,8 @@ def test_what_matters_stands_at_the_end(gen: Gen):
 
     assert head.split() == ["block", "chunks", "of", "channels", "rows", "a", "band"]
     assert block.split() == ["conv_2d_8", "8", "2"]
-    assert re.match(r"arena 1,\d{3} bytes \(by rows; whole tensors take 2,560; lower bound [\d,]+\), constants", arena)
-    assert re.match(r"\d+ steps, \d+\.\d % of the MACs computed again; \w+", steps)
+    assert re.match(r"arena 1,\d{3} bytes \(by rows; whole tensors need 2,560; lower bound [\d,]+\), constants", arena)
+    assert re.match(r"\d+ steps, \d+\.\d % of the MACs recomputed; \w+", steps)
     assert re.match(r"predicted: [\d,]+ instructions per inference, from the work", predicted)
 
 

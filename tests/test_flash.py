@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,13 +32,14 @@ def test_the_estimate_is_what_the_linker_says_within_its_error(gen: Gen, tmp_pat
 
 
 def test_steps_tables_ops_and_kernels_all_count():
-    least = Features(("conv2d_s8_c",), 10, 10, 0)
+    every = flash.features(build.plan_model(DIGITS, None, build.Options()).unit).kernels
+    least = Features(every[:1], 10, 10, 0)
     size = flash.code_bytes(least, "cortex-m0")
 
-    assert flash.code_bytes(Features(("conv2d_s8_c",), 10, 5000, 0), "cortex-m0") > size + 2000
-    assert flash.code_bytes(Features(("conv2d_s8_c",), 10, 10, 700), "cortex-m0") == size + 700
-    assert flash.code_bytes(Features(("conv2d_s8_c",), 20, 10, 0), "cortex-m0") > size + 1000
-    assert flash.code_bytes(Features(("conv2d_s8_c", "dense_s8_c"), 10, 10, 0), "cortex-m0") > size + 1000
+    assert flash.code_bytes(replace(least, steps=5000), "cortex-m0") > size + 2000
+    assert flash.code_bytes(replace(least, table_bytes=700), "cortex-m0") == size + 700
+    assert flash.code_bytes(replace(least, ops=20), "cortex-m0") > size + 1000
+    assert flash.code_bytes(replace(least, kernels=every), "cortex-m0") > size + 4000
     alone = flash.code_bytes(least, "cortex-m0", application=False)
     assert abs(alone + flash.application_bytes("cortex-m0") - size) <= 1  # each is rounded
 

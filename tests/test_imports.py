@@ -55,7 +55,7 @@ ALLOWED: dict[str, set[str]] = {
     "predict": {"memory_plan", "kernels", "stage"},
     "emit": {"ir", "memory_plan", "op_lines", "ops", "kernels", "stage", "predict", "targets"},
     "advice": {"flash", "ir", "planner", "targets"},
-    "flash": {"emit", "stage"},
+    "flash": {"emit", "kernels", "stage"},
     "report": {"op_lines", "ir", "passes", "memory_plan", "stage", "predict", "targets"},
     "schedule": {"ir", "memory_plan", "planner", "lower", "predict", "split", "stage"},
     "pareto": {"ir", "planner", "schedule", "stage", "predict"},

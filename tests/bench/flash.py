@@ -3,8 +3,8 @@
     python -m tests.bench.flash [--write] [--folder DIR]
 
 Every model is planned and built for each board. An object file's bytes are those of its sections that go into flash.
-Kernels are measured one by one; the model's own object is fitted over ops and steps; what is left of an image that
-links is the application. Each estimate is made without the model's own builds (leave one out) and set beside the
+The model's own object is fitted over ops and steps; an image without it, its constants and its kernels is the
+application. Sizes of kernels are tests/bench/code_bytes.py's. Each estimate is made without the model's own builds (leave one out) and set beside the
 linker's figure.
 """
 
@@ -57,7 +57,7 @@ class Build:
     model: str
     features: flash.Features
     constants: int
-    kernels: dict[str, int]
+    kernels: int
     plan: int  # the model's own object
     image: int | None  # None where the image does not fit
 
@@ -83,7 +83,7 @@ def built(model: Path, board: targets.Board, options: build.Options, folder: Pat
         image = None  # too large; its objects are there all the same
     objects = {path.stem: object_bytes(path) for path in (folder / ".pio" / "build").rglob("*.o")}
     known = flash.features(unit)
-    kernels = {name: objects[f"{unit.name}_{name}"] for name in known.kernels}
+    kernels = sum(objects[f"{unit.name}_{kernel.name}"] for kernel in known.kernels)
     return Build(model.stem, known, planned.constants.bytes, kernels, objects[unit.name], image)
 
 
@@ -96,29 +96,22 @@ def json_flash(opened: Project) -> int:
 
 def figures(builds: Sequence[Build]) -> dict[str, Any]:
     """The figures of one core."""
-    kernels: dict[str, list[int]] = {}
-    for each in builds:
-        for name, size in each.kernels.items():
-            kernels.setdefault(name, []).append(size)
     rows = [(1, each.features.ops, each.features.steps) for each in builds]
     rest = [each.plan - each.features.table_bytes for each in builds]
     fixed, op, step = np.linalg.lstsq(np.array(rows, float), np.array(rest, float), rcond=None)[0]
-    images = [e.image - e.constants - sum(e.kernels.values()) - e.plan for e in builds if e.image is not None]
+    images = [e.image - e.constants - e.kernels - e.plan for e in builds if e.image is not None]
     return {
         "application": round(mean(images)),
         "plan": round(float(fixed)),
         "op": round(float(op), 1),
         "step": round(float(step), 2),
-        "kernels": {name: round(mean(sizes)) for name, sizes in sorted(kernels.items())},
     }
 
 
 def estimate(table: dict[str, Any], each: Build) -> float:
     """The image's bytes by these figures."""
-    typical = float(np.median(list(table["kernels"].values())))
-    code = sum(table["kernels"].get(name, typical) for name in each.features.kernels)
     plan = table["plan"] + table["op"] * each.features.ops + table["step"] * each.features.steps
-    return float(each.constants + table["application"] + code + plan + each.features.table_bytes)
+    return float(each.constants + table["application"] + each.kernels + plan + each.features.table_bytes)
 
 
 def errors(builds: Sequence[Build]) -> Iterator[tuple[Build, float]]:
