@@ -66,6 +66,9 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
     again, macs = figures["recomputed_macs"], figures["macs"]
     share = f", {100 * again / max(1, macs - again):.1f} % of the MACs recomputed" if again else ""
     out.print(f"{len(plan.steps):,} steps{share}; {plan.outcome.reason}")
+    if smaller := plan.outcome.smaller:
+        size = smaller.arena_bytes
+        out.print(f"next smaller plan: {size:,} bytes for {smaller.extra_percent:.3g} % more time (--sram {size})")
     time, basis = figures["predicted_instructions"], ruler(planned.unit.stages)
     out.print(f"predicted: {time:,} instructions per inference, from the {basis}", soft_wrap=not out.is_terminal)
 

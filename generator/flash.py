@@ -1,7 +1,7 @@
 """Estimated flash of a firmware before it is built: constants, kernels, the plan's code and tables, the application.
 
-The sizes of kernels are those of `kernels/costs.json`. `flash.json` has the other figures of some cores, measured on real
-builds by `python -m tests.bench.flash --write`.
+The sizes of kernels are those of `kernels/costs.json`. `flash.json` has the other figures of some cores, measured on
+real builds by `python -m tests.bench.flash --write`.
 """
 
 from __future__ import annotations

@@ -49,10 +49,12 @@ def _plan(plan: Plan, stages: Sequence[Stage]) -> Json:
     rows, _ = predict.rows_and_steps(plan)
     done = sum(stage.macs * rows[stage.name] // stage.node.output.type.rows for stage in stages)
     needed = sum(stage.macs for stage in stages)
+    smaller = plan.outcome.smaller
     return {
         "arena_bytes": plan.arena_bytes,
         "arena_bound_bytes": plan.outcome.bound_bytes,
         "proven_optimal": plan.outcome.status is Status.OPTIMAL,
+        "smaller": None if smaller is None else vars(smaller),
         "whole_tensor_bytes": plan.outcome.whole_tensor_bytes,
         "macs": done,
         "recomputed_macs": done - needed,

@@ -27,6 +27,7 @@ REPORT = {
         "arena_bytes",
         "arena_bound_bytes",
         "proven_optimal",
+        "smaller",
         "whole_tensor_bytes",
         "macs",
         "recomputed_macs",

@@ -4,7 +4,8 @@
 
 Every model is planned and built for each board. An object file's bytes are those of its sections that go into flash.
 The model's own object is fitted over ops and steps; an image without it, its constants and its kernels is the
-application. Sizes of kernels are tests/bench/code_bytes.py's. Each estimate is made without the model's own builds (leave one out) and set beside the
+application. Sizes of kernels are tests/bench/code_bytes.py's.
+Each estimate is made without the model's own builds (leave one out) and set beside the
 linker's figure.
 """
 

@@ -47,6 +47,7 @@ def facts(report: Mapping[str, Any], seen: Picture, basis: str) -> str:
         "Board": machine,
         "Flash": _flash(report["flash"]),
         "Lower bound of the arena": _bound(plan),
+        "Next smaller plan": _smaller(plan["smaller"]),
         "Most bytes live at once": f"{seen.peak_bytes:,}",
         "MACs": f"{plan['macs']:,}; {_recomputed(plan['macs'], plan['recomputed_macs'])}",
         "Steps": f"{plan['steps']:,}, over {seen.events:,} rows",
@@ -66,6 +67,12 @@ def _bound(plan: Mapping[str, Any]) -> str:
     if plan["proven_optimal"]:
         return f"{plan['arena_bound_bytes']:,} bytes: this arena is proven minimal"
     return f"{plan['arena_bound_bytes']:,} bytes"
+
+
+def _smaller(smaller: Mapping[str, Any] | None) -> str:
+    if smaller is None:
+        return "none is known"
+    return f"{smaller['arena_bytes']:,} bytes, {smaller['extra_percent']:.3g} % more time"
 
 
 def _recomputed(macs: int, recomputed: int) -> str:
