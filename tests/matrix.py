@@ -194,7 +194,9 @@ def firmware(of: Matrix, board: targets.Board) -> Bundle:
     chosen = stages(of.graph, targets.Machine.of(board.spec.cpu), of.kernel)
     plan = make_plan(lower(of.graph, chosen, board.arena_limit_bytes))
     unit = Unit("matrix", of.graph, chosen, plan)
-    return project(unit, constants(unit), board, "none", timeless(report(of.graph, board, (), plan, chosen)))
+    found = constants(unit)
+    said = report(of.graph, board, (), plan, chosen, (found.bytes, 0, None))
+    return project(unit, found, board, "none", timeless(said))
 
 
 def wrong_kernels(of: Matrix, folder: Path) -> list[str]:

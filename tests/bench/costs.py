@@ -138,7 +138,7 @@ def measure(graph: Graph, board: targets.Board, goal: Goal, folder: Path, pick: 
     plan = make_plan(lower(graph, chosen, board.arena_limit_bytes), goal)
     unit = Unit(library_name(graph.name), graph, chosen, plan)
     found = constants(unit)
-    said = timeless(report(graph, board, (), plan, chosen))
+    said = timeless(report(graph, board, (), plan, chosen, (found.bytes, 0, None)))
     write(project(unit, found, board, "auto", said), folder)
     opened = Project.open(folder)
     build(opened)
