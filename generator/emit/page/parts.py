@@ -71,7 +71,7 @@ def _bound(plan: Mapping[str, Any]) -> str:
 
 def _smaller(smaller: Mapping[str, Any] | None) -> str:
     if smaller is None:
-        return "none is known"
+        return "not looked for"
     return f"{smaller['arena_bytes']:,} bytes, {smaller['extra_percent']:.3g} % more time"
 
 
