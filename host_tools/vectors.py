@@ -45,6 +45,8 @@ def from_npz(path: Path, inputs: Sequence[End], quantize: bool = False) -> list[
 
 def _read(path: Path) -> dict[str, Array]:
     """The arrays of the file by name, in the file's order; none larger unpacked than the file says and the limit is."""
+    if path.exists() and not path.is_file():  # an archive is read from its end, which a device need not have
+        raise InputError(f"{path}: is no .npz file; numpy.savez writes one")
     try:
         if read_start(path, 6) == b"\x93NUMPY":
             raise InputError(f"{path}: is one array; save it with numpy.savez, named as the model's input")
