@@ -98,7 +98,7 @@ def sentences(text: str) -> list[str]:
     return [sentence for block in prose for sentence in re.split(r"(?<=[.:;?!])\s+", block) if sentence]
 
 
-PROSE = [page for page in PAGES if page.parent.name == "docs" and page != docs_commands.PAGE]
+PROSE = [page for page in PAGES if page != docs_commands.PAGE]
 
 
 @pytest.mark.parametrize("page", PROSE, ids=lambda path: path.name)

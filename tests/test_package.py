@@ -183,6 +183,13 @@ def test_no_file_is_large():
     assert {p.name: p.stat().st_size for p in tracked() if p.stat().st_size > LARGEST_FILE_BYTES} == {}
 
 
+def test_the_readme_is_short():
+    lines = README.splitlines()
+
+    assert len(lines) <= 150
+    assert [line for line in lines if len(line) > 120] == []
+
+
 def test_the_readme_names_only_real_make_targets():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
 
