@@ -1,4 +1,4 @@
-"""Shoehorn: a model and a board in, a folder of static C out.
+"""Shoehorn: turns a model and a board into a folder of static C.
 
 The functions for programs are `plan`, `generate`, `validate` and `bench`; `api.py` documents them. They are imported
 when they are first used, so that `import shoehorn_mcu` is quick.

@@ -1,4 +1,4 @@
-"""Where the command `gen` starts: Ctrl-C, a full disk and defects end in one line, whatever is being imported.
+"""The entry point of `gen`: Ctrl-C, a full disk and defects end in one line, even during imports.
 
 This module imports the standard library only, so that Ctrl-C is handled before any slow import begins.
 """
@@ -12,19 +12,19 @@ import traceback
 from pathlib import Path
 from types import FrameType
 
-INTERRUPTED = 130  # exit code after Ctrl-C, as shells have it
-_TRACEBACK = "GEN_TRACEBACK"  # environment variable: show where a defect comes from
+INTERRUPTED = 130  # exit code after Ctrl-C, the same as in shells
+_TRACEBACK = "GEN_TRACEBACK"  # environment variable: show the traceback of a defect
 
 
 def _end_at_once(_signal: int, _frame: FrameType | None) -> None:
-    """The handler while modules are imported: nothing has been done yet, so there is nothing to put in order."""
+    """The handler of Ctrl-C during imports: nothing has been done yet, so there is nothing to clean up."""
     os.write(2, b"gen: interrupted\n")
     os._exit(INTERRUPTED)
 
 
 def main() -> None:
     """Runs `gen` with the process's arguments and ends the process with its exit code."""
-    # A shell starts background jobs with Ctrl-C ignored: that is kept.
+    # A shell starts background jobs with Ctrl-C ignored; keep that setting.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end_at_once)
     code = _run()
@@ -61,7 +61,7 @@ def _flushed(code: int) -> int:
 
 
 def _failed(message: str, code: int = 1) -> int:
-    """Prints one line; what stdout still holds is dropped, or Python would complain about it at its end."""
+    """Prints one line and drops buffered stdout, because Python would report its write error at exit."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -1,4 +1,4 @@
-"""Refusals of models that do not fit, with the place before them and the cures after them."""
+"""Error messages for models that do not fit: the model and board first, then the reason, then cures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _boards(names: Sequence[str]) -> str:
 
 
 def sram_refusal(refusal: DoesNotFit, graph: Graph, board: Board | None, streamed: bool, flash: Flash) -> DoesNotFit:
-    """The planner's refusal with place and cures; `flash` is what the model needs at least."""
+    """The planner's refusal with model, board and cures; `flash` is the least flash that the model needs."""
     enough = with_room(refusal.needed_bytes, flash)
     cure = _boards(enough)
     if board is None or board.arena_limit_bytes >= refusal.needed_bytes:

@@ -45,7 +45,7 @@ class PlanOptions:
 
     board: str | None = None
     cpu: str | None = None
-    sram_bytes: int | None = None  # largest arena; None: all that the board has left
+    sram_bytes: int | None = None  # largest arena; None: all SRAM that the board has left
     flash_bytes: int | None = None  # most flash for constants and code; only without a board, which has its own limit
     minimize: Literal["time", "sram"] = "time"  # the time within `sram_bytes`, or the arena
     stream_input: bool = False  # the input arrives row by row
@@ -169,7 +169,7 @@ def bench(folder: Place, *, emulate: bool = False, port: str | None = None, runs
 
 
 def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board | None, build.Options]:
-    """The board, if there is one, and the options of the road."""
+    """The board, if there is one, and the options of the build."""
     if options.board is not None and (options.cpu is not None or options.flash_bytes is not None):
         raise ValueError("a board has its own core and flash: give board, or cpu and flash_bytes")
     board = targets.board(options.board) if options.board is not None else None
@@ -195,7 +195,7 @@ def _result(planned: build.Planned) -> PlanResult:
 
 
 def _prepared(project: Project, port: str | None, emulate: bool) -> bool:
-    """Whether the board is the emulator; then the project is built."""
+    """Whether the emulator is used; if so, the project is built first."""
     if port is not None and emulate:
         raise ValueError("port and emulate exclude each other")
     emulated = is_emulated(project, port, emulate)

@@ -1,4 +1,4 @@
-"""The whole road: a model and a board in, a plan and a folder's files out. Nothing here prints or writes."""
+"""All stages in order, from a model and a board to a plan and a folder's files. Nothing here prints or writes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from shoehorn_mcu.targets import Board, Machine
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asks for."""
+    """The options of the command line."""
 
-    sram_bytes: int | None = None  # for the arena; None: all that the board has left
+    sram_bytes: int | None = None  # for the arena; None: all SRAM that the board has left
     goal: Goal = Goal.TIME
     disabled: frozenset[str] = frozenset()
     preserve: tuple[str, ...] = ()
@@ -55,10 +55,10 @@ class Planned:
 def plan_model(
     model: Path, board: Board | None, options: Options, say: Callable[[str], None] = lambda _: None
 ) -> Planned:
-    """Import, passes, kernels, problem, plan.
+    """Imports and optimises the model, chooses kernels and plans memory.
 
     Without a board: the kernels of `options.cpu`, and only `options.sram_bytes` and `options.flash_bytes` limit the
-    library. `say` is called with a line about each thing that is tried.
+    library. `say` is called with a line of progress.
     """
     source = importers.load(model)
     graph, records = passes.run(source, options.disabled, options.preserve)
@@ -113,7 +113,7 @@ def alone(model: Path, options: Options, say: Callable[[str], None] = lambda _: 
 
 
 def _machine(graph: Graph, board: Board | None, options: Options) -> Machine:
-    """What kernels are chosen for: a core, and the flash that is left beside the application."""
+    """The machine that kernels are chosen for: a core, and the flash that the application leaves."""
     cpu = board.spec.cpu if board else options.cpu
     machine = Machine.of(cpu) if cpu else ANY
     left = board.spec.flash_bytes - flash.application_bytes(machine.cpu) if board else options.flash_bytes
@@ -131,7 +131,7 @@ def _most_macs(graph: Graph, options: Options, capacity: int | None) -> int | No
 
 
 def _capacity(board: Board | None, options: Options) -> int | None:
-    """Bytes that the arena may have: the user's limit, but never more than the board has left."""
+    """The largest allowed arena in bytes: the user's limit, but never more than the board has left."""
     limits = (board.arena_limit_bytes if board else None, options.sram_bytes)
     return min((n for n in limits if n is not None), default=None)
 

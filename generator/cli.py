@@ -1,4 +1,4 @@
-"""The command `gen`: reads arguments, calls the road, prints. Only cli modules print."""
+"""The command `gen`: reads arguments, calls build.py, prints. Only cli modules print."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _AS_JSON = "shoehorn.as_json"
 
 
 class _Gen(click.Group):
-    """Loads a command's module when it is asked for, and turns clear refusals into one line and exit code 1."""
+    """Loads a command's module when it is called, and prints a ShoehornError as one line with exit code 1."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -53,7 +53,7 @@ class _Gen(click.Group):
             ctx.fail(f"no command '{args[0]}'; {cure}")
         found = super().resolve_command(ctx, args)
         if signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, signal.default_int_handler):
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # all is imported: Ctrl-C is an exception now
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # imported: Ctrl-C is an exception now
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -90,7 +90,7 @@ def _first_sentence(command: click.Command) -> str:
 
 
 def _print_error(kind: str, message: str, facts: Mapping[str, object], answer: Mapping[str, object]) -> None:
-    """The error object of a `--json` run; `answer` is what the command found all the same."""
+    """The error object of a `--json` run; `answer` has the results that the command found despite the error."""
     emit_json({**answer, "error": {"kind": kind, "message": message, **facts}})
 
 

@@ -1,4 +1,4 @@
-"""`gen pack`: offsets for a list of buffers with live ranges; read, solved, checked and printed."""
+"""`gen pack`: reads a list of buffers with live ranges, computes and checks offsets, prints them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NoPlacement(ShoehornError):
 
 
 def capacity_option(old: bool) -> Options:
-    """The option of `gen pack`; `old`: as `gen plan --buffers` has it, hidden from its help."""
+    """The option of `gen pack`; `old`: for `gen plan --buffers`, hidden from its help."""
     return click.option(
         "--capacity",
         type=click.IntRange(min=0),

@@ -51,7 +51,7 @@ def ensure_image(project: Project) -> None:
 
 
 def is_emulated(project: Project, port: str | None, emulated: bool) -> bool:
-    """A board that is nothing but an emulator needs no --emulate."""
+    """Whether to use the emulator; boards that exist only as emulators need no --emulate."""
     if port and emulated:
         raise click.UsageError("--port and --emulate exclude each other")
     return session.is_emulated(project, port, emulated)
@@ -68,7 +68,7 @@ def _connected(project: Project, plan: Plan, port: str | None, emulated: bool, c
 
 @contextmanager
 def _bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr that counts bytes moved; gone when it ends."""
+    """A progress bar on stderr that counts transferred bytes and disappears at the end."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
     quiet = not err.is_terminal
     with Progress(*columns, TimeRemainingColumn(), console=err, transient=True, disable=quiet) as progress:

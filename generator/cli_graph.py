@@ -33,7 +33,7 @@ class NoSequence(ShoehornError):
 
 
 def graph_options(old: bool) -> Options:
-    """The options of `gen remat`; `old`: as `gen plan --graph` has them, hidden from its help."""
+    """The options of `gen remat`; `old`: for `gen plan --graph`, hidden from its help."""
     return together(
         click.option(
             "--budget",
@@ -75,7 +75,7 @@ def remat(path: Path, budget: int, fixed_order: bool, seconds: float | None, as_
 def plan_graph(path: Path, budget: int, seconds: float | None, fixed_order: bool, as_json: bool) -> None:
     """Prints the sequence found.
 
-    Raises GraphError where the file is refused, NoSequence where no sequence within the budget was found.
+    Raises GraphError for an invalid file, NoSequence where no sequence within the budget was found.
     """
     graph = solver.read(path)
     started = monotonic()
@@ -93,7 +93,7 @@ def plan_graph(path: Path, budget: int, seconds: float | None, fixed_order: bool
 
 
 def _cure(outcome: solver.Outcome, fixed_order: bool) -> str:
-    """Advice where there is no sequence."""
+    """Advice for a user whose budget has no sequence."""
     if outcome.status is solver.Status.INFEASIBLE:
         return "raise --budget"
     other = ", or leave --fixed-order out" if fixed_order else ""

@@ -1,4 +1,4 @@
-"""`gen boards` and `gen ops`: what there is, as tables or JSON."""
+"""`gen boards` and `gen ops`: the boards and operators, as tables or JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gen monitor`: a person talks to the board in words."""
+"""`gen monitor`: an interactive terminal for the board's text protocol."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def monitor(folder: Path | None, port: str | None, emulated: bool) -> None:
 
 
 def _converse(terminal: Terminal) -> None:
-    """Line after line of stdin until its end."""
+    """Sends each line of stdin until its end."""
     while True:
         if sys.stdin.isatty():
             click.echo("> ", nl=False)

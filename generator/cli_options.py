@@ -59,7 +59,7 @@ planning_options = together(
         help="Measured choices of kernels, JSON; the other ops get the kernels that are predicted to be fastest.",
     ),
 )
-"""The options about the plan, of every command that plans a model."""
+"""The planning options of every command that plans a model."""
 
 writing_options = together(
     click.option(

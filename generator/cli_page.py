@@ -41,9 +41,9 @@ page_options = together(
 
 @contextmanager
 def progress(what: str) -> Iterator[_Say]:
-    """A line on stderr with the seconds so far, gone at the end; nothing where stderr is no terminal.
+    """A line on stderr with the elapsed seconds, erased at the end; none where stderr is not a terminal.
 
-    Yields a function that says what is being done now.
+    Yields a function that sets the text of the line.
     """
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
@@ -61,13 +61,13 @@ def points(planned: Planned, say: _Say) -> tuple[pareto.Point, ...]:
 
 
 def write_page(planned: Planned, curve: Sequence[pareto.Point], path: Path) -> None:
-    """Writes the page. ShoehornError where the file cannot be written, or is there and no page of ours."""
+    """Writes the page. ShoehornError where the file cannot be written, or exists and was not written by Shoehorn."""
     dots = [Dot(p.arena_bytes, p.predicted_instructions, p.steps, p.macs, p.recomputed_macs) for p in curve]
     text = page(planned.unit, planned.report, dots)
     try:
         if path.exists() and read_start(path, len(START.encode())) != START.encode():
             raise ShoehornError(
-                f"{path}: exists and is no page of Shoehorn's; nothing was written, name another --html"
+                f"{path}: exists and was not written by Shoehorn; nothing was written, name another --html"
             )
         path.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:

@@ -12,7 +12,7 @@ from shoehorn_mcu.memory_plan import Cascade, Status
 from shoehorn_mcu.op_lines import OpLine, op_lines
 from shoehorn_mcu.predict import ruler
 
-MOST_OPS = 30  # lines of the table; of more ops, those that take the most time are shown
+MOST_OPS = 30  # lines of the table; of more ops, the slowest are shown
 _SHOWN = 20
 _HEAD = ("op", "kernel", "MACs", "weights", "output")
 _KERNEL = 1  # the column that is cut on a narrow terminal
@@ -24,7 +24,7 @@ def _cells(line: OpLine) -> tuple[str, ...]:
 
 
 def _print_ops(planned: Planned, title: str) -> None:
-    """All ops, or of very many only those that take the most time."""
+    """Prints all ops, or of very many only the slowest."""
     lines = op_lines(planned.unit.plan, planned.unit.stages)
     slowest = set(sorted(range(len(lines)), key=lambda i: -lines[i].instructions)[:_SHOWN])
     shown = [line for i, line in enumerate(lines) if len(lines) <= MOST_OPS or is_verbose() or i in slowest]
@@ -53,7 +53,7 @@ def _print_blocks(cascades: Sequence[Cascade]) -> None:
 
 
 def print_plan(planned: Planned, board: targets.Board | None) -> None:
-    """The tables, then what the plan takes."""
+    """Prints the tables, then arena, constants, flash and predicted time of the plan."""
     plan = planned.unit.plan
     _print_ops(planned, f"{planned.unit.name} on {board.name}" if board else planned.unit.name)
     _print_blocks(plan.cascades)

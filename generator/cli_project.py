@@ -1,4 +1,4 @@
-"""`gen firmware` and `gen plan`: reads arguments, calls the road, prints."""
+"""`gen firmware` and `gen plan`: reads arguments, calls build.py, prints."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ _MODEL_ONLY = (
     "html",
     "with_pareto",
 )
-"""Options of `gen plan` that mean nothing for a bare graph or a list of buffers."""
+"""Options of `gen plan` that do not apply to a bare graph or a list of buffers."""
 
 
 def _first_given(ctx: click.Context, names: Sequence[str]) -> str:
-    """The first of these parameters on the command line, as it is written there; "" where none is."""
+    """The first of these parameters that is on the command line, as written there, or ""."""
     given = (p for p in ctx.command.params if p.name in names)
     written = (p.opts[0] for p in given if ctx.get_parameter_source(p.name or "") is ParameterSource.COMMANDLINE)
     return next(written, "")
@@ -109,7 +109,7 @@ _old_subjects = together(
     click.option("--buffers", type=click.Path(path_type=Path), metavar="FILE", hidden=True),
     capacity_option(old=True),
 )
-"""What are commands of their own by now, `gen remat` and `gen pack`; the old spellings keep working."""
+"""Old spellings of `gen remat` and `gen pack`, which keep working."""
 
 
 @click.command()
@@ -143,9 +143,9 @@ def plan(
 ) -> None:
     """Plans the memory of MODEL and writes no firmware; without --board, with the portable kernels."""
     if graph is None and (budget is not None or seconds is not None or fixed_order):
-        raise click.UsageError("--budget, --seconds and --fixed-order belong to `gen remat`; MODEL takes --sram")
+        raise click.UsageError("--budget, --seconds and --fixed-order belong to `gen remat`; for a model use --sram")
     if buffers is None and capacity is not None:
-        raise click.UsageError("--capacity belongs to `gen pack`; MODEL takes --sram")
+        raise click.UsageError("--capacity belongs to `gen pack`; for a model use --sram")
     if sum(subject is not None for subject in (model, graph, buffers)) != 1:
         raise click.UsageError("give one MODEL")
     if model is None and (given := _first_given(ctx, _MODEL_ONLY)):
@@ -170,7 +170,7 @@ def _plan_graph(path: Path, budget: int | None, seconds: float | None, fixed_ord
 
 
 def _note_new_spelling(old: str, command: str, path: Path, options: Mapping[str, float | None], as_json: bool) -> None:
-    """Says on stderr how the same is asked today."""
+    """Prints the new spelling of the command on stderr."""
     words = ["gen", command, str(path)]
     for name, value in options.items():
         if value is not None:
@@ -182,7 +182,7 @@ def _note_new_spelling(old: str, command: str, path: Path, options: Mapping[str,
 def _plan_model(
     model: Path, board_id: str | None, options: build.Options, html: Path | None, with_pareto: bool, as_json: bool
 ) -> None:
-    """Plans, prints, and writes the page where one is asked for."""
+    """Plans a model, prints the plan, and writes the page with --html."""
     board = targets.board(board_id) if board_id else None
     with progress("planning") as say:
         planned = build.plan_model(model, board, options, say)

@@ -23,9 +23,9 @@ class Options(Protocol):
     def __call__(self, command: _Command, /) -> _Command: ...
 
 
-# Names come from files: brackets and colons in them are text, no styles and no emoji.
+# Names come from files: brackets and colons in them are plain text, not rich's styles or emoji.
 _PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
-# A terminal has its own width; what goes to a file or a log is not folded at rich's default of 80.
+# A terminal has its own width; output to a file or a log is not folded at rich's default of 80.
 out = Console(width=None if sys.stdout.isatty() else 120, **_PLAIN)
 err = Console(stderr=True, **_PLAIN)
 
@@ -88,7 +88,7 @@ def _fits(head: Sequence[str], rows: Sequence[Sequence[str]], fold: int | None, 
 
 
 def _print_paragraphs(head: Sequence[str], rows: Sequence[Sequence[str]], title: str | None) -> None:
-    """Each row in words; a column's name and its value stay on one line."""
+    """Each row as a paragraph; a column's name and its value stay on one line."""
     if title:
         out.print(fill(title, out.width), style="italic")
     for row in rows:

@@ -22,17 +22,17 @@ DATA = Path(__file__).with_name("flash.json")
 # by more than this is refused before the build; the linker decides about the others.
 ERROR_BYTES = 2560
 _OTHERS = "cortex-m4f"  # the figures for cores that were not measured
-_WIDE = 1 << 18  # bytes of an arena from which on a row's address in a table has 32 bits: 2^16 slots of 4 bytes
+_WIDE = 1 << 18  # arenas of this size or more need 32 bits per address in a table of rows: 2^16 slots of 4 bytes
 
 
 @dataclass(frozen=True)
 class Features:
-    """Of a model and its plan: what decides the flash of its code."""
+    """The features of a model and its plan that determine the size of its code."""
 
     kernels: tuple[Instance, ...]  # each once
     ops: int
     steps: int
-    table_bytes: int  # addresses of rows that do not follow each other
+    table_bytes: int  # addresses in tables, of rows that are not contiguous
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,12 @@ def features(unit: Unit) -> Features:
 
 
 def least(stages: Sequence[Stage]) -> Features:
-    """The features of a model without a plan: with whole tensors, the plan that needs the least code."""
+    """The features of an unplanned model: those of whole tensors, the plan with the least code."""
     return Features(_kernels(stages), len(stages), len(stages), 0)
 
 
 def _kernels(stages: Iterable[Stage]) -> tuple[Instance, ...]:
-    """The instances, each once; equal ones are one piece of code."""
+    """The distinct kernel instances; equal ones share their code."""
     return tuple({stage.kernel.name: stage.kernel for stage in stages}.values())
 
 

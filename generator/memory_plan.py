@@ -1,4 +1,4 @@
-"""What a planner decides, as plain data: which rows of which op are computed when, and the address of every byte."""
+"""The result of planning as plain data: the order in which rows of ops are computed, and every address."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Scratch:
-    """Working memory of one op's kernel, live during each of its steps only; each core of a step has its own part."""
+    """Working memory of one op's kernel, live during its own steps only; each core of a step has its own part."""
 
     op: str
     address: int
@@ -46,10 +46,10 @@ class Scratch:
 
 
 Editions = tuple[tuple[str, int], ...]
-"""Tensors, and which edition of each is meant; for those that are not named, 0."""
+"""(tensor, edition) pairs; tensors that are not named use edition 0."""
 
 DELIVERY = ""
-"""The op of a step in which rows of the streamed input arrive; no op has this name."""
+"""The op name of steps in which rows of the streamed input arrive; no real op has it."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Step:
     overwrite one of its inputs in place.
 
     With op DELIVERY nothing is computed: these rows of the streamed input arrive, in order and each once. The first
-    step of a plan with streamed input is one, so that the row about to arrive always has its place to itself.
+    step of a plan with streamed input is one, so that no live row ever shares the address of the row about to arrive.
     """
 
     op: str
@@ -86,7 +86,7 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Smaller:
-    """The next smaller plan: its arena, and how many percent more predicted instructions it takes."""
+    """The next smaller plan: its arena, and how many percent more predicted instructions it needs."""
 
     arena_bytes: int
     extra_percent: float
@@ -103,7 +103,7 @@ class Outcome:
     status: Status
     bound_bytes: int
     whole_tensor_bytes: int  # the arena with every tensor whole, one step per op
-    peak_step: int  # index of the step with most bytes alive
+    peak_step: int  # index of the step with the most live bytes
     solve_seconds: float
     reason: str = ""  # why the search ended
     smaller: Smaller | None = None  # where the plan is the fastest one and a smaller one is known
@@ -121,12 +121,12 @@ class Cascade:
     block: str
     chunks: int
     band: int
-    ops: tuple[str, ...]  # that have its steps, the one that ends a band last
+    ops: tuple[str, ...]  # the ops of its steps; the last one ends a band
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The whole decision; `arena_bytes` is everything an inference needs beside constants and stack."""
+    """The whole decision; `arena_bytes` is all SRAM of an inference except the stack."""
 
     steps: tuple[Step, ...]
     placements: tuple[Placement, ...]
@@ -135,7 +135,7 @@ class Plan:
     outcome: Outcome
     cascades: tuple[Cascade, ...] = ()
     other_arenas: tuple[tuple[str, int], ...] = ()  # (memory, bytes)
-    copied_constants: tuple[tuple[str, str], ...] = ()  # (constant, memory); all others are read from flash
+    copied_constants: tuple[tuple[str, str], ...] = ()  # (constant, memory); all other constants are read from flash
 
     @property
     def arenas(self) -> dict[str, int]:

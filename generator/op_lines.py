@@ -1,4 +1,4 @@
-"""The ops of a plan as lines of a table: the chunks of an op are one line."""
+"""The ops of a plan as lines of a table; all chunks of an op share one line."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def op_lines(plan: Plan, stages: Sequence[Stage]) -> list[OpLine]:
 
 
 def _chunk_names(cascade: Cascade) -> Iterator[tuple[str, str]]:
-    """(Op, name of all its chunks together), for a block that is cut into chunks."""
+    """(op, common name of its chunks) for each op of a block that is cut into chunks."""
     if cascade.chunks > 1:
         for op in cascade.ops[:-1]:
             yield op, f"{op.rpartition('/')[0]} x{cascade.chunks}"

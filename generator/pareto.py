@@ -1,4 +1,4 @@
-"""Bytes against predicted time: plans for budgets from whole tensors down to where rows are computed again.
+"""Arena against predicted time: plans for budgets from whole tensors down to arenas that recompute rows.
 
 How time is predicted: predict.py.
 """
@@ -15,8 +15,8 @@ from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
 from shoehorn_mcu.stage import Stage
 
-ABOVE = 5  # budgets from the smallest arena without computing again to whole tensors
-BELOW = 4  # budgets from there down to the smallest arena with it
+ABOVE = 5  # budgets from the smallest arena without recomputation up to whole tensors
+BELOW = 4  # budgets from there down to the smallest arena with recomputation
 BUDGETS = ABOVE + BELOW
 MOST_AGAIN = 0.25  # of the MACs
 
@@ -27,13 +27,13 @@ class Point:
 
     arena_bytes: int
     steps: int
-    macs: int  # those computed again included
+    macs: int  # recomputed ones included
     recomputed_macs: int
     predicted_instructions: int
 
 
 def predicted(made: Scheduled) -> Point:
-    """What one inference of the plan takes; recomputed rows count again."""
+    """Predicted instructions of one inference; a row counts each time that it is computed."""
     plan, stages = made.plan, made.stages
     rows, _ = predict.rows_and_steps(plan)
     macs = sum(s.macs * rows[s.name] // s.node.output.type.rows for s in stages)
@@ -46,7 +46,7 @@ def curve(
 ) -> tuple[tuple[Point, ...], bool]:
     """The plans that no other one beats, smallest arena first; the input is `streamed` in all of them or in none.
 
-    Also whether they are all that there are: after Ctrl-C the curve has the plans made until then. `say` gets a line
+    Also whether the curve is complete: after Ctrl-C it has the plans made until then. `say` gets a line
     before each plan is made.
     """
     found: set[Point] = set()
@@ -65,7 +65,7 @@ def _plans(graph: Graph, stages: Sequence[Stage], streamed: bool, say: Callable[
     say("the smallest arena")
     once = schedule(graph, stages, PlanRequest(Goal.SRAM, None, streamed))
     yield once
-    say("the smallest arena with MACs computed again")
+    say("the smallest arena with recomputed MACs")
     most_macs = int(graph.macs * MOST_AGAIN)
     again = schedule(graph, stages, PlanRequest(Goal.SRAM, None, streamed, most_macs))
     yield again
@@ -73,7 +73,7 @@ def _plans(graph: Graph, stages: Sequence[Stage], streamed: bool, say: Callable[
     budgets = [*_between(least, low, BELOW), low, *_between(low, high, ABOVE - 2), high]
     for i, budget in enumerate(dict.fromkeys(budgets)):
         say(f"plan {i + 1} of {len(budgets)}, within {budget:,} bytes")
-        with suppress(DoesNotFit):  # rows did not pack into it, and a smaller plan is on the curve already
+        with suppress(DoesNotFit):  # no plan fits this budget, and a smaller plan is on the curve already
             yield schedule(graph, stages, PlanRequest(Goal.TIME, budget, streamed, most_macs))
 
 

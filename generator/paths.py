@@ -1,4 +1,4 @@
-"""Where the data folders lie: beside the package in a checkout, inside it in an installed wheel."""
+"""Finds the data folders: beside the package in a checkout, inside it in an installed wheel."""
 
 from pathlib import Path
 

@@ -11,12 +11,12 @@ from shoehorn_mcu.stage import Stage
 
 
 def _pointers(placement: Placement | None, count: float) -> Calls:
-    """So many pointers to rows of this tensor; a constant has no placement and is whole."""
+    """`count` pointers to rows of this tensor; a constant has no placement and is whole."""
     return Calls(pointers=count, slotted=count if placement is not None and placement.slots else 0)
 
 
 def calls_of(stage: Stage, placements: Mapping[str, Placement]) -> Calls:
-    """What is done around the kernel for one row."""
+    """The work around the kernel for one row: the call and its row pointers."""
     total = _pointers(placements[stage.node.output.name], 1)
     for tensor, (places, guarded) in zip(stage.row_inputs, stage.pointers, strict=True):
         total += _pointers(placements.get(tensor.name), places) + Calls(guarded=guarded)
@@ -48,12 +48,12 @@ def by_op(plan: Plan, stages: Sequence[Stage]) -> Iterator[float]:
 
 
 def instructions(plan: Plan, stages: Sequence[Stage]) -> int:
-    """Predicted instructions of one inference. Rows of a streamed input cost nothing: their places are handed out."""
+    """Predicted instructions of one inference. Streamed input rows cost nothing: they are written in place."""
     return round(sum(by_op(plan, stages)))
 
 
 def ruler(stages: Sequence[Stage]) -> str:
-    """What a prediction for these stages rests on, as words."""
+    """A sentence on the measurements behind a prediction for these stages."""
     core = basis(stages[0].cpu)
     nearest = "" if core == stages[0].cpu else f", the nearest to {stages[0].cpu}"
     return f"work of each kernel, weighed by instructions measured on an emulated {core}{nearest}"

@@ -1,4 +1,4 @@
-"""The report of a run: what `report.json` holds and `--json` prints."""
+"""The report of a run, for `report.json` and `--json`."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def report(
     stages: Sequence[Stage],
     flash_bytes: tuple[int, int, int | None],
 ) -> Json:
-    """The contract's object; `firmware` is null in each field until the folder has been built.
+    """The object of report.json; `firmware` is null in each field until the folder has been built.
 
-    `flash_bytes`: constants, code as estimated, and how much there is; None where no board and no limit is given.
+    `flash_bytes`: constants, estimated code, and the flash available; None without a board or a limit.
     """
     return {
         "model": _model(source),
@@ -102,7 +102,7 @@ def report(
 
 
 def timeless(whole: Mapping[str, object]) -> Json:
-    """The report without how long the planner took: what a folder holds, so that equal inputs give equal bytes."""
+    """The report without planning times, for a written folder: equal inputs give equal bytes."""
     plan = whole["plan"]
     assert isinstance(plan, Mapping)
     return {**whole, "plan": {**plan, "solve_seconds": None}}

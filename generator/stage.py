@@ -13,10 +13,10 @@ from shoehorn_mcu.kernels.cost import Calls, call_instructions
 from shoehorn_mcu.targets import Machine
 
 Rows = tuple[tuple[int | None, ...], ...]
-"""What Op.rows gives for one output row: a tuple per row input."""
+"""The result of Op.rows for one output row: a tuple of rows per input."""
 
 Pick = Callable[[Node, Machine], Instance]
-"""How an op gets its kernel."""
+"""Chooses the kernels of ops."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class Stage:
     index: int
     node: Node
     kernel: Instance
-    machine: Machine  # that it was chosen for
+    machine: Machine  # the machine that the kernel was chosen for
     rows: tuple[Rows, ...]  # by output row
 
     @property
@@ -76,20 +76,20 @@ class Stage:
 
     @cached_property
     def pointers(self) -> tuple[tuple[float, float], ...]:
-        """Per row input: how many rows one output row is handed (on average), and how many of those are guarded."""
+        """Per row input: the mean number of pointers per output row, and how many of those may be null."""
         by_input = zip(*self.rows, strict=True)
         return tuple(_pointers(tuple(zip(*places, strict=True))) for places in by_input)
 
     @property
     def weight_bytes(self) -> int:
-        """Constants that the kernel reads: those it got packed, and operands that it reads by rows."""
+        """Bytes of constants that the kernel reads: packed ones, and operands that it reads by rows."""
         packed = (array_of(value) for value in self.params.values())
         by_rows = (tensor.data for tensor in self.row_inputs)
         return sum(data.nbytes for data in (*packed, *by_rows) if data is not None)
 
 
 def _pointers(columns: Sequence[Sequence[int | None]]) -> tuple[float, float]:
-    """`columns[place][output row]` -> pointers per row, and those at places that are padding for some rows."""
+    """`columns[place][output row]` -> pointers per row, and how many of them are padding for some rows."""
     known = [sum(row is not None for row in column) / len(column) for column in columns]
     return sum(known), sum(0 < share < 1 for share in known)
 
@@ -97,8 +97,8 @@ def _pointers(columns: Sequence[Sequence[int | None]]) -> tuple[float, float]:
 def stages(graph: Graph, machine: Machine = ANY, pick: Pick = choose) -> tuple[Stage, ...]:
     """The ops that compute or move something, in order, each with the kernel that `pick` gives it.
 
-    A view has none: its output is its input. Kernels are given up until all fit into what the machine has left of its
-    flash beside the constants that ops read by rows.
+    A view has no stage: its output is its input. Faster kernels are replaced by smaller ones until all fit into the
+    machine's flash, beside the constants that ops read by rows.
     """
     nodes = [node for node in graph.nodes() if not node.op.view]
     decided = within_flash(nodes, machine)
@@ -106,7 +106,7 @@ def stages(graph: Graph, machine: Machine = ANY, pick: Pick = choose) -> tuple[S
 
 
 def stages_like(other: Stage, graph: Graph) -> tuple[Stage, ...]:
-    """The stages of a graph for the machine of another stage, whose flash is decided already."""
+    """The stages of a graph for the machine of another stage, whose flash budget is already decided."""
     return stages(graph, replace(other.machine, flash_left=None))
 
 

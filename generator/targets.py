@@ -97,13 +97,13 @@ def cpu(name: str) -> str:
 
 @dataclass(frozen=True)
 class Machine:
-    """A core that kernels are chosen for, and what the choice depends on beside the op."""
+    """A core that kernels are chosen for, with everything else that the choice depends on besides the op."""
 
     cpu: str  # key of CPUS: whose costs are predicted
     isas: tuple[Isa, ...]
     flash_left: int | None = None  # bytes for kernels and the constants that they read; None: no limit
     tuning: Mapping[str, str] = field(default_factory=dict)  # kernels/tuning.py: measured choices
-    # Kernels that were given up for want of flash: (key of the op's contract, kernel).
+    # Kernels that were rejected for lack of flash: (key of the op's contract, kernel).
     without: frozenset[tuple[str, str]] = frozenset()
 
     @classmethod
@@ -132,7 +132,7 @@ class Board:
 
     @property
     def arena_limit_bytes(self) -> int:
-        """What is left of the SRAM for a model's arena."""
+        """The SRAM that is left for a model's arena, in bytes."""
         return self.spec.sram_bytes - self.spec.firmware_ram_bytes - self.spec.stack_bytes
 
 
@@ -156,7 +156,7 @@ def load_board(path: Path) -> Board:
 
 
 def boards() -> list[Board]:
-    """Every board, by id: the user's (SHOEHORN_BOARDS), then ours where no board of the user has the same id."""
+    """Every board, by id: the user's (SHOEHORN_BOARDS), and the shipped ones whose id the user has not redefined."""
     return [load_board(path) for path in _manifests().values()]
 
 

@@ -1,1 +1,1 @@
-"""Builds, flashes, talks to and checks a written project folder. Never imports the generator."""
+"""Builds, flashes, times and validates a written project folder. Never imports the generator."""

@@ -1,4 +1,4 @@
-"""How long inferences take on a board, whole and per op."""
+"""Measures the time of inferences on a board, whole and per op."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MICROSECONDS = Unit("us", lambda ticks, hz: round(ticks * 1_000_000 / hz, 3))
 
 @dataclass(frozen=True)
 class Timing:
-    """Of `runs` inferences, each on the same input, freshly loaded."""
+    """Times of `runs` inferences; the same input is loaded before each."""
 
     tick_hz: int
     unit: str
@@ -39,7 +39,7 @@ class Timing:
     stack_bytes: int
 
     def json(self, board: str, transport: str, clock_name: str) -> dict[str, Any]:
-        """The contract's object."""
+        """The object that `gen bench --json` prints."""
         return {
             "board": board,
             "transport": transport,
@@ -80,12 +80,12 @@ def bench(link: Link, plan: Plan, vector: Vector, unit: Unit, runs: int, progres
 
 
 def _median(values: Sequence[Number]) -> Number:
-    """Whole where it can be."""
+    """The median, as an int where it is whole."""
     middle = statistics.median(values)
     return int(middle) if middle == int(middle) else middle
 
 
 def bytes_to_move(plan: Plan, inferences: int) -> int:
-    """Tensor bytes that so many inferences send and receive."""
+    """Tensor bytes that `bench` sends and receives, for the progress bar."""
     ends: Sequence[int] = [end.bytes for end in (*plan.inputs, *plan.outputs)]
     return inferences * sum(ends)

@@ -25,7 +25,7 @@ _SOURCES = ("src", "lib", "platform", "boards")
 
 @dataclass(frozen=True)
 class BuildResult:
-    """Bytes of the firmware, and sentences about them: `notes` on how the stack bound was reached, and `warnings`."""
+    """Bytes of the firmware; `notes` explain how the stack bound was computed, `warnings` exceeded limits."""
 
     ram_bytes: int
     flash_bytes: int
@@ -40,7 +40,7 @@ def pio_command(project: Project, *arguments: str) -> list[str]:
 
 
 def pio_environment(project: Project) -> dict[str, str]:
-    """Each folder has its own PlatformIO core, so no two share an installed platform; nothing is reported home."""
+    """Each folder has its own PlatformIO core directory, so no two share a platform; telemetry is off."""
     quiet = {"PLATFORMIO_SETTING_ENABLE_TELEMETRY": "no", "PLATFORMIO_SETTING_CHECK_PLATFORMIO_INTERVAL": "9999"}
     core = {"PLATFORMIO_CORE_DIR": str(project.folder / ".pio" / "core"), "PLATFORMIO_NO_ANSI": "true"}
     return {**os.environ, **quiet, **core}
@@ -65,7 +65,7 @@ def _alone(project: Project) -> Iterator[None]:
 
 
 def _forget_original(project: Project) -> None:
-    """In a copied or moved folder: removes the build, which refers to the folder that it was made in."""
+    """In a copied or moved folder: removes the build directory, which refers to the original folder."""
     core = project.folder / ".pio" / "core"
     for link in (core / "platforms").glob("*.pio-link"):
         if json.loads(link.read_text()).get("cwd") != str(project.folder):
@@ -110,7 +110,7 @@ def _run_pio(project: Project, *arguments: str) -> None:
         )
 
 
-# What the linker says of each section that does not fit; the last one's figure includes those before it.
+# The linker's message for each section that does not fit; the last figure includes all sections before.
 _OVERFLOW = re.compile(
     r"will not fit in region '(\w+)': overflowed by (\d+) bytes|region `(\w+)' overflowed by (\d+) bytes"
 )
@@ -121,7 +121,7 @@ _CURES = {
 
 
 class TooLarge(BuildError):
-    """The firmware exceeds a memory of the board, which only the linker could tell."""
+    """The linker found that the firmware exceeds a memory of the board."""
 
     kind = "does-not-fit"
 
@@ -169,7 +169,7 @@ def measure(project: Project) -> BuildResult:
     spec = project.spec
     found = sizes(project.elf, spec["stack_bytes"])
     objects = [p for p in project.build_folder.rglob("*.o") if not p.name.startswith(".")]
-    native = spec["family"] == "posix"  # its stack is the system's; the painted part is one frame of it
+    native = spec["family"] == "posix"  # the system provides its stack; only one painted frame is measured
     stack = bound(objects, "sh_start", native, bool(spec["defines"].get("SH_BOARD_FPU")))
     warnings = []
     if stack.bytes > spec["stack_bytes"] and not native:
@@ -178,7 +178,7 @@ def measure(project: Project) -> BuildResult:
     statics, allowed = found.ram_bytes - spec["stack_bytes"] - planned, spec["firmware_ram_bytes"]
     if statics > allowed:
         warnings.append(
-            f"statics beside the arena take {statics:,} bytes, over the {allowed:,} that the manifest foresees"
+            f"statics beside the arena take {statics:,} bytes, over the {allowed:,} that the manifest allows"
         )
     return BuildResult(found.ram_bytes, found.flash_bytes, stack.bytes, tuple(stack.notes), tuple(warnings))
 
@@ -200,7 +200,7 @@ def build(project: Project) -> BuildResult:
 def ensure_built(project: Project) -> BuildResult | None:
     """Builds where the image is not there or is older than a source; None where nothing had to be built.
 
-    Of several processes that ask for it at once, one builds and the others wait for it.
+    When several processes call this at once, one builds and the others wait for it.
     """
     if is_built(project):
         return None

@@ -35,7 +35,7 @@ _TIMEOUT_SECONDS = 300
 
 @dataclass(frozen=True)
 class Library:
-    """Compiled C: `ffi` makes the header's types, `lib` holds its functions."""
+    """Compiled C: `ffi` creates the header's types, `lib` has its functions."""
 
     ffi: Any
     lib: Any
@@ -76,7 +76,7 @@ def compilers() -> Iterator[tuple[str, ...]]:
 def cache_folder() -> Path:
     """The user's cache folder for compiled code."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    # A relative XDG_CACHE_HOME is to be ignored, says its specification.
+    # The specification of XDG_CACHE_HOME demands that a relative path is ignored.
     try:
         folder = (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "shoehorn"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def cache_folder() -> Path:
 
 @cache
 def _passing_folder() -> Path:
-    """A folder in place of the cache, for this process only, where the user's home cannot be written."""
+    """A temporary cache folder for this process, where the user's home is not writable."""
     folder = Path(tempfile.mkdtemp(prefix="shoehorn-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.environ.setdefault("ZIG_GLOBAL_CACHE_DIR", str(folder / "zig"))
@@ -113,7 +113,7 @@ def _key(compiler: tuple[str, ...], files: Sequence[Path]) -> str:
 
 
 def _compile(compiler: tuple[str, ...], sources: Sequence[Path], made: Path) -> None:
-    """Compiles into a temporary folder and moves the result into place whole."""
+    """Compiles in a temporary folder and renames the result into place."""
     with tempfile.TemporaryDirectory(dir=made.parent) as folder:
         result = Path(folder) / made.name
         command = [*compiler, *_FLAGS, *map(str, sources), *MATH_LIBRARY, "-o", str(result)]

@@ -23,12 +23,12 @@ Count = Annotated[int, Field(ge=0, lt=2**31)]
 Positive = Annotated[int, Field(gt=0, lt=2**31)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Name = Annotated[str, Field(max_length=10_000)]
-Rows = tuple[Count, Count]  # the first row, and the row behind the last one
+Rows = tuple[Count, Count]  # the first row, and the row after the last one
 DType = Literal["int8", "uint8", "int16", "int32", "int64", "float32", "bool"]
 
 
 class _Document(pydantic.BaseModel):
-    """Keys that this tool does not read may be there; those that it reads have these types."""
+    """Unknown keys are allowed; the keys that are read must have these types."""
 
     model_config = pydantic.ConfigDict(frozen=True, strict=True)
 
@@ -59,7 +59,7 @@ class PlannedOp(_Document):
 
 
 class Step(_Document):
-    """Rows that an op computes, or rows that arrive of a streamed input."""
+    """Rows that an op computes, or rows of a streamed input that arrive."""
 
     rows: Rows
     op: Count | None = None
@@ -97,7 +97,7 @@ class Placement(_Document):
 
     @property
     def end(self) -> int:
-        """The address behind the last byte."""
+        """The address after the last byte."""
         return (max(self.slots) if self.slots else self.at(self.rows - 1)) + self.row_bytes
 
 
@@ -194,7 +194,7 @@ class Constant(_Document):
 
     @property
     def end(self) -> int:
-        """The offset behind its last byte."""
+        """The offset after its last byte."""
         return self.offset + self.count * _BYTES[self.dtype]
 
 

@@ -14,13 +14,13 @@ from shoehorn_mcu.host_tools import system
 from shoehorn_mcu.host_tools.errors import HostError
 from shoehorn_mcu.host_tools.project import Project
 
-_PACKAGES = {"qemu-system-aarch64": "qemu-system-arm"}  # Debian's package where it is not the program's name
+_PACKAGES = {"qemu-system-aarch64": "qemu-system-arm"}  # the Debian package of a program, where its name differs
 _START_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A running board: `url` is for serial.serial_for_url(). QEMU boots when the first client has connected."""
+    """A running board; `url` is for serial.serial_for_url(). QEMU boots when the first client connects."""
 
     url: str
     process: subprocess.Popen[bytes]
@@ -45,9 +45,9 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def _qemu(project: Project, counted: bool) -> Iterator[Machine]:
-    """A listening socket is made here and handed over, so its port is known and free of races.
+    """The listening socket is opened here and passed to QEMU, so its port is known without a race.
 
-    wait=on holds the machine until the first connection: the boot banner is not lost. The board sends byte by byte;
+    wait=on delays the boot until the first connection, so that the banner is not lost. The board sends byte by byte;
     without nodelay=on each answer would wait 40 ms for the host to acknowledge its first byte.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -84,7 +84,7 @@ def _native(project: Project) -> Iterator[Machine]:
 def emulate(project: Project, counted: bool = True) -> contextlib.AbstractContextManager[Machine]:
     """The built image, running until the context ends; HostError when the board has no emulator or is not built.
 
-    Its clock counts instructions where `counted`; without, it runs several times as fast and its clock means nothing.
+    With `counted` its clock counts instructions; without, it runs several times faster and its clock is not usable.
     """
     emulator = project.spec.get("emulator")
     if emulator is None:

@@ -1,4 +1,4 @@
-"""The one base of all errors that a user may see: a line that names the place, the thing and the cure."""
+"""The base class of all errors for the user: one line that names the place, the thing and the cure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 
 class ShoehornError(Exception):
-    """A clear refusal; the command line prints it as one line and exits with 1.
+    """An expected error; the command line prints it as one line and exits with 1.
 
     With `--json` it becomes `{"error": {"kind": kind, "message": str(self), **facts}}` on stdout. `kind` is one word
     for programs; a subclass names its own.
@@ -16,33 +16,33 @@ class ShoehornError(Exception):
 
     @property
     def facts(self) -> Mapping[str, object]:
-        """Further fields of the error in `--json`: figures and lists that a program may want; JSON values only."""
+        """Further fields of the error in `--json`, such as figures and lists; JSON values only."""
         return {}
 
     def details(self, whole: bool) -> Sequence[str]:
-        """Lines below the message, for a person: at most a screen, or with `-v` (`whole`) all of them."""
+        """Lines printed below the message: at most a screen, or with `-v` (`whole`) all of them."""
         return ()
 
     @property
     def answer(self) -> Mapping[str, object]:
-        """Fields of the JSON object beside `error`, for a command whose refusal is an answer as well."""
+        """Fields of the JSON object beside `error`, for a command that has results even when it fails."""
         return {}
 
 
 class HostError(ShoehornError):
-    """A refusal of the host tools: a folder, a build, a port or a board is not as it should be."""
+    """An error of the host tools: a fault in a folder, a build, a port or a board."""
 
     kind: ClassVar[str] = "host"
 
 
 class FolderDamaged(HostError):
-    """A project folder's own files cannot be read or do not agree."""
+    """The files of a project folder cannot be read or contradict each other."""
 
     kind: ClassVar[str] = "damaged-folder"
 
 
 class LinkError(HostError):
-    """The board, or the wire to it, does not do what the link's protocol says."""
+    """The board does not answer, or not as the link's protocol demands."""
 
     kind: ClassVar[str] = "link"
 
@@ -60,13 +60,13 @@ class BuildError(HostError):
 
 
 class InputError(HostError):
-    """A file that the user gave cannot be read, or holds something else than was asked for."""
+    """A file that the user gave cannot be read, or has the wrong contents."""
 
     kind: ClassVar[str] = "input"
 
 
 def one_line(name: str) -> str:
-    """A name of the user in quotes, for a message of one line: control characters are escaped, length is limited."""
+    """A user's name in quotes, for a message of one line: control characters escaped, length limited."""
     return f"'{printable(name if len(name) <= 120 else f'{name[:117]}...')}'"
 
 
@@ -76,6 +76,6 @@ def printable(text: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
-    """A cure for a name that does not exist: the names most like it, or `otherwise` where none is like it."""
+    """The cure for an unknown name: the most similar names, or `otherwise` where none is similar."""
     close = get_close_matches(name, list(known), n=3)
     return f"did you mean {' or '.join(repr(each) for each in close)}?" if close else otherwise

@@ -1,4 +1,4 @@
-"""Reads files that others named or wrote, devices and pipes too, and never more of them than a limit."""
+"""Reads untrusted files, devices and pipes, and never more than a limit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from shoehorn_mcu.host_tools.errors import InputError
 
-JSON_BYTES = 256 << 20  # more than any plan or graph that can be planned for a microcontroller
+JSON_BYTES = 256 << 20  # larger than any plan or graph for a microcontroller
 _PIECE = 1 << 20
 
 
@@ -19,7 +19,7 @@ def read_bytes(path: Path, limit: int) -> bytes:
     """
     data = read_start(path, limit + 1)
     if len(data) > limit:
-        raise InputError(f"{path}: larger than {limit >> 20} MB, the most that is read")
+        raise InputError(f"{path}: larger than {limit >> 20} MB, the limit")
     return data
 
 
@@ -27,18 +27,18 @@ def read_start(path: Path, count: int) -> bytes:
     """The first `count` bytes of a file, or all of a shorter one; raises OSError."""
     data = bytearray()
     with path.open("rb") as file:
-        while part := file.read(min(_PIECE, count - len(data))):  # read() reserves all that it is asked for
+        while part := file.read(min(_PIECE, count - len(data))):  # read() allocates the whole size that it is asked for
             data += part
     return bytes(data)
 
 
 def read_text(path: Path, limit: int, encoding: str = "utf-8") -> str:
-    """The same as `read_bytes` as text; raises UnicodeDecodeError (a ValueError) as well."""
+    """`read_bytes` as text; raises UnicodeDecodeError (a ValueError) as well."""
     return read_bytes(path, limit).decode(encoding)
 
 
 def read_json(path: Path, limit: int = JSON_BYTES, encoding: str = "utf-8") -> Any:
-    """The JSON value in the file; raises ValueError where it is none, or is nested too deeply to be read."""
+    """The JSON value in the file; raises ValueError where it is not JSON or is nested too deeply."""
     try:
         return json.loads(read_text(path, limit, encoding))
     except RecursionError:

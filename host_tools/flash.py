@@ -1,4 +1,4 @@
-"""Flashes a folder: `pio run -t upload`, after a look at whether it can work here."""
+"""Flashes a folder with `pio run -t upload`, after checking that this can work here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TAKES_MOUNT = ("drive", "boot-partition")
 
 
 def _place(project: Project, port: str | None, mount: str | None) -> str:
-    """PlatformIO's --upload-port: a mount point, or a debug probe's id; empty: found by itself."""
+    """PlatformIO's --upload-port: a mount point, or a debug probe's id; empty: found automatically."""
     tool = project.spec["flash_tool"]
     if mount and tool not in _TAKES_MOUNT:
         raise HostError(f"{project.board_id}: is flashed by {tool}, not onto a drive; leave out --mount")

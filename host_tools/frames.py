@@ -1,4 +1,4 @@
-"""Frames of the binary link as bytes: COBS, CRC-32, and cutting a stream at its zeros. Knows no port and no meaning."""
+"""Encodes and decodes frames of the binary link: COBS, CRC-32, splitting a stream at zeros. No I/O."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RUN = 254  # longest COBS block without its code
 
 
 class Kind(IntEnum):
-    """The requests; ARCHITECTURE.md, section Serial, has payloads and answers."""
+    """The requests; docs/serial-protocol.md has payloads and answers."""
 
     HELLO = 1
     WRITE = 2
@@ -39,7 +39,7 @@ class Refusal(IntEnum):
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame that came through whole."""
+    """A frame that was received intact."""
 
     seq: int
     type: int
@@ -59,7 +59,7 @@ def stuff(data: bytes) -> bytes:
 
 
 def unstuff(data: bytes) -> bytes | None:
-    """The bytes that `stuff` was given, or None where these are none of its results."""
+    """The inverse of `stuff`; None where the bytes are not valid COBS."""
     out = bytearray()
     at = 0
     while at < len(data):
@@ -75,13 +75,13 @@ def unstuff(data: bytes) -> bytes | None:
 
 
 def pack(seq: int, type_: int, payload: bytes) -> bytes:
-    """A frame as it goes over the wire, zeros around it included."""
+    """The bytes of a frame on the wire, including the zeros around it."""
     raw = _HEADER.pack(seq, type_, len(payload)) + payload
     return b"\0" + stuff(raw + _CRC.pack(zlib.crc32(raw))) + b"\0"
 
 
 def unpack(chunk: bytes) -> Frame | None:
-    """The frame between two zeros, or None where it is damaged or none at all."""
+    """The frame between two zeros, or None where it is damaged."""
     raw = unstuff(chunk)
     if raw is None or len(raw) < _HEADER.size + _CRC.size:
         return None

@@ -1,4 +1,4 @@
-"""One board behind one port, in frames: asks, waits, asks again, and accepts no result that is not whole.
+"""The framed link to one board: sends requests, repeats lost ones, and accepts only results with a correct CRC.
 
 Every request and every inference has a deadline, whatever the board answers.
 """
@@ -25,10 +25,10 @@ _Found = TypeVar("_Found")
 
 _HELLO = struct.Struct("<BH8sBBHI")
 _PAYLOADS = range(32, 1025)  # SH_APP_FRAME_BYTES
-_NAME_LENGTH = 80  # characters of the model's name that are shown
+_NAME_LENGTH = 80  # characters of the model's name in messages
 _WAKE = b"\0shoehorn%\0"
 _AWAKE = b"m-shoehorn-[%d]\r\nm-ready\r\n" % VERSION
-_HEARD_BYTES = 4096  # kept of bytes that are no whole frame yet
+_HEARD_BYTES = 4096  # most bytes kept of an incomplete frame
 _RESTART_WORDS = (b"m-timestamp-mode", b"m-init-done", b"m-ready")  # only text mode says these
 _DOING = {
     Kind.HELLO: "the greeting",
@@ -45,11 +45,11 @@ _COMPUTING = {Kind.RUN, Kind.PUSH}  # the board may take long to answer
 
 
 class OutOfStep(Exception):
-    """Board and host disagree about the last request; the inference under way must be started afresh."""
+    """Board and host disagree about the last request; the inference in progress must be restarted."""
 
 
 class Mode(IntEnum):
-    """The figure that an inference collects per op."""
+    """The value that an inference collects per op."""
 
     PLAIN = 0
     TIME = 1  # board ticks
@@ -58,20 +58,20 @@ class Mode(IntEnum):
 
 @dataclass(frozen=True)
 class Timing:
-    """How long to wait, in seconds, and how often to ask."""
+    """Time limits in seconds, and numbers of attempts."""
 
     answer: float = 1.0  # for the answer to a request that needs no computing
-    inference: float = 1800.0  # for the answer to RUN or PUSH, however often it is asked
+    inference: float = 1800.0  # for the answer to RUN or PUSH, over all repetitions
     tries: int = 12
-    wake: int = 10  # times the word that opens frame mode is sent
+    wake: int = 10  # how often the word that opens frame mode is sent
 
     @classmethod
     def for_work(cls, instructions: int, traced_bytes: int) -> Timing:
-        """Enough for a core that runs 500,000 instructions a second, whose CRC of a byte costs 100 of them."""
+        """Enough for a core with 500,000 instructions per second and 100 instructions per byte of CRC."""
         return cls(inference=30.0 + (instructions + 100 * traced_bytes) / 500_000)
 
     def whole(self, requests: int) -> float:
-        """For one inference with so many requests: on average each may be lost once."""
+        """The limit for one inference with this many requests, each of which may be lost once on average."""
         return self.inference + self.answer * (requests + self.tries)
 
 
@@ -104,8 +104,8 @@ def _no_progress(_: int) -> None:
 class Link:
     """An open link in frame mode; close it, or use it as a context, to give the board back to text mode.
 
-    `retries` counts requests that had to be sent again, `reminders` how often a board that may still be computing was
-    asked for the end of an inference again.
+    `retries` counts requests that were repeated because an answer was lost, `reminders` those repeated while the board
+    may still have been computing.
     """
 
     def __init__(self, port: Port, timing: Timing | None = None):
@@ -138,7 +138,7 @@ class Link:
         counts = (len(plan.inputs), len(plan.outputs), len(plan.ops))
         if (hello.inputs, hello.outputs, hello.ops) != counts:
             told = f"{hello.inputs} inputs, {hello.outputs} outputs and {hello.ops} ops"
-            raise LinkError(f"{name}: the board has this plan's identity, but says that it has {told}: flash it again")
+            raise LinkError(f"{name}: the board has this plan's identity, but reports {told}: flash it again")
 
     def infer(
         self,
@@ -172,22 +172,22 @@ class Link:
             self._deadline = float("inf")
 
     def stack(self) -> tuple[int, int]:
-        """Bytes of stack that were ever used, and bytes of stack there are."""
+        """Bytes of stack used since boot, and size of the stack."""
         used, size = struct.unpack("<II", self._in_step(lambda: self._request(Kind.STACK, b"", 8)))
         return int(used), int(size)
 
     def _in_step(self, action: Callable[[], _Found]) -> _Found:
-        """The result of `action`, begun afresh after a new greeting while board and host are out of step."""
+        """The result of `action`; after OutOfStep the board is greeted anew and `action` restarted."""
         for _ in range(self._timing.tries):
             try:
                 return action()
             except OutOfStep:
                 self.retries += 1
                 self.hello = self._greet()
-        raise LinkError(f"{self._port.name}: board and host do not come into step; reset the board and try again")
+        raise LinkError(f"{self._port.name}: board and host cannot synchronise; reset the board and try again")
 
     def close(self) -> None:
-        """Back to text mode, as far as the board still listens."""
+        """Switches back to text mode, if the board still answers."""
         try:
             self._send(Kind.BYE, b"")
             self._receive(Kind.BYE, 0.2)
@@ -200,14 +200,14 @@ class Link:
             self._write(index, 0, data, progress)
 
     def _stream(self, data: bytes, row_bytes: int, mode: Mode, progress: Progress) -> None:
-        """Each row to its place, and then through the model."""
+        """Writes and pushes each row of a streamed input."""
         for row, start in enumerate(range(0, len(data), row_bytes)):
             part = data[start : start + row_bytes]
             self._write(0, start, part, progress)
             self._request(Kind.PUSH, struct.pack("<BII", mode, row, zlib.crc32(part)), 0)
 
     def _write(self, index: int, start: int, data: bytes, progress: Progress) -> None:
-        """`data` to byte `start` of an input, in as many frames as are needed."""
+        """Writes `data` to an input from byte `start` on, in as many frames as needed."""
         step = self.hello.max_payload - 5
         for offset in range(0, len(data), step):
             part = data[offset : offset + step]
@@ -215,7 +215,7 @@ class Link:
             progress(len(part))
 
     def _run(self, inputs: Sequence[bytes], mode: Mode) -> int:
-        """Ticks. The board refuses to run (streamed: to have run) on other bytes than these."""
+        """Runs an inference and returns its ticks. The CRC makes the board refuse if its inputs are other bytes."""
         crc = zlib.crc32(b"".join(inputs))
         (ticks,) = struct.unpack("<Q", self._request(Kind.RUN, struct.pack("<BI", mode, crc), 8))
         return int(ticks)
@@ -240,7 +240,7 @@ class Link:
         return tuple(values)
 
     def _wake(self) -> None:
-        """Brings the board into frame mode, whichever mode it is in and whatever it was sent before."""
+        """Switches the board to frame mode, whatever its mode and whatever it was sent before."""
         heard = b""
         for _ in range(self._timing.wake):
             self._port.write(_WAKE)
@@ -270,13 +270,13 @@ class Link:
             raise LinkError(f"{self._port.name}: the firmware speaks link version {version}, this tool {VERSION}")
         if payload not in _PAYLOADS or tick_hz == 0:
             said = f"frames of {payload} bytes and a clock of {tick_hz} Hz"
-            raise LinkError(f"{self._port.name}: the board's greeting makes no sense ({said}); flash it again")
+            raise LinkError(f"{self._port.name}: the board's greeting has impossible values ({said}); flash it again")
         return Hello(payload, identity.hex(), inputs, outputs, ops, tick_hz, _printable(answer[_HELLO.size :]))
 
     def _request(self, kind: Kind, payload: bytes = b"", size: int | None = None) -> bytes:
-        """The answer's payload, of `size` bytes where that is known.
+        """Sends a request and returns the answer's payload, of `size` bytes where that is known.
 
-        Asks again, with the same sequence number, until an answer comes or the time for it is over.
+        Repeats it, with the same sequence number, until an answer arrives or the time limit is reached.
         """
         self._seq = self._seq % 255 + 1
         computing = kind in _COMPUTING
@@ -284,7 +284,7 @@ class Link:
         limit = self._timing.inference if computing else wait * self._timing.tries
         begun = time.monotonic()
         deadline = min(begun + limit, self._deadline)
-        hopeless = begun + self._timing.answer * self._timing.tries  # for a board that can read no frame
+        hopeless = begun + self._timing.answer * self._timing.tries  # for a board that can decode no frame
         asked = unread = 0
         while (now := time.monotonic()) < deadline and (unread < self._timing.tries or now < hopeless):
             if asked > 0 and computing:
@@ -305,7 +305,7 @@ class Link:
                 return frame.payload
         if time.monotonic() >= self._deadline:
             sent = f"{self.retries + self.reminders} frames were sent again"
-            raise LinkError(f"{self._port.name}: no whole inference in the time that it may take at most; {sent}")
+            raise LinkError(f"{self._port.name}: no complete inference within the time limit; {sent}")
         if unread:
             raise LinkError(f"{self._port.name}: the board cannot read {unread} of {asked} frames of {_DOING[kind]}")
         raise LinkError(f"{self._port.name}: the board does not answer during {_DOING[kind]} ({asked} tries)")
@@ -314,16 +314,16 @@ class Link:
         self._port.write(pack(self._seq, kind, payload))
 
     def _receive(self, kind: Kind, seconds: float) -> Frame | None:
-        """The answer to the request under way, or the error that says a frame was damaged; None where neither comes.
+        """The answer to the current request, or the error frame for a damaged one; None where neither arrives.
 
-        Both an error frame that comes and no frame at all mean that the request must be sent again.
+        In the last two cases the request must be repeated.
         """
         for frame in self._frames(kind, seconds):
             refusal = frame.payload[0] if frame.type == ERROR_TYPE and len(frame.payload) == 1 else 0
             if refusal == Refusal.BAD_FRAME and frame.seq == 0:
                 return frame
             if frame.seq != self._seq:
-                continue  # an answer that comes late or twice
+                continue  # a late or repeated answer
             if refusal == Refusal.NOT_NOW:
                 raise OutOfStep
             if refusal:
@@ -333,7 +333,7 @@ class Link:
         return None
 
     def _frames(self, kind: Kind, seconds: float) -> Iterator[Frame]:
-        """Whole frames as they arrive, for so long."""
+        """Yields frames as they arrive, until the time limit."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             data = self._port.read()
@@ -348,8 +348,8 @@ class Link:
                     self._listen_for_restart(chunk, kind)
 
     def _listen_for_restart(self, text: bytes, kind: Kind) -> None:
-        """LinkError where the board sends text although it was not told to leave frame mode."""
-        text = text.replace(_AWAKE, b"")  # it was woken twice, because it was slow
+        """LinkError where the board sends text without having been told to leave frame mode."""
+        text = text.replace(_AWAKE, b"")  # it received the wake-up word twice, because it was slow
         if b"e-[fault" in text:
             words = _printable(text[text.index(b"e-[fault") :].split(b"\r\n")[0])
             raise LinkError(f"{self._port.name}: the board crashed during {_DOING[kind]}: {words}")
@@ -358,6 +358,6 @@ class Link:
 
 
 def _printable(text: bytes) -> str:
-    """Text of the board for a message of one line."""
+    """Text from the board, for a message of one line."""
     shown = "".join(chr(byte) if 0x20 <= byte < 0x7F else "?" for byte in text[:_NAME_LENGTH])
     return shown + ("..." if len(text) > _NAME_LENGTH else "")

@@ -1,7 +1,7 @@
-"""Just enough of Arm's instruction sets to see calls that leave no relocation: through a register, and to oneself.
+"""Decodes just enough of Arm's instruction sets to find calls without relocations: through registers, or recursive.
 
 Encodings: Arm Architecture Reference Manuals (BLX and BX register, BL immediate; A64 BLR, BR, BL).
-On other machines (native) such calls are not seen.
+On other machines (native) such calls are not found.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CALLS = {
 
 @dataclass(frozen=True)
 class Found:
-    """Calls and stack use of a function that its symbols do not show."""
+    """Calls and stack use of a function that its relocations do not show."""
 
     calls_pointer: bool
     calls_itself: bool
@@ -82,7 +82,7 @@ _DECODERS = {"t": _thumb, "a": _arm, "x": _a64}
 
 
 def scan(machine: str, data: bytes, marks: list[tuple[int, str]], patched: set[int]) -> Found:
-    """Looks through one function's bytes; `marks` are Arm's mapping symbols, `patched` the offsets with relocations."""
+    """Decodes one function's bytes; `marks` are Arm's mapping symbols, `patched` the offsets with relocations."""
     if machine not in ("EM_ARM", "EM_AARCH64"):
         return Found(calls_pointer=False, calls_itself=False)
     pointer = itself = False

@@ -32,12 +32,12 @@ class Emulator(_Strict):
 
 
 class Shoehorn(_Strict):
-    """The block `shoehorn` of a board manifest: the facts that PlatformIO's own keys do not hold."""
+    """The block `shoehorn` of a board manifest: the facts for which PlatformIO has no key."""
 
     family: str  # row of firmware_templates/families/families.json
     cpu: str  # key of targets.CPUS
     memory: tuple[Memory, ...]
-    sram_bytes: Count  # shared by rings, statics and stack
+    sram_bytes: Count  # shared by arena, statics and stack
     flash_bytes: Count  # shared by code and constants
     firmware_ram_bytes: Count  # the application's own statics, an upper bound checked after the build
     stack_bytes: Count  # reserved by the linker script
@@ -74,6 +74,6 @@ class Manifest(_Strict):
 
 
 def faults(error: pydantic.ValidationError) -> str:
-    """The first faults of a document in one line: the key, and its fault."""
+    """The first faults of a document in one line, each with its key."""
     said = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" if e["loc"] else e["msg"] for e in error.errors()]
     return "; ".join(said[:3]) + (f"; and {len(said) - 3} more" if len(said) > 3 else "")

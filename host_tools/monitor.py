@@ -1,4 +1,4 @@
-"""A person's line terminal on the text protocol of MLPerf Tiny: one command, then its answer up to `m-ready`."""
+"""A line terminal for the text protocol of MLPerf Tiny: one command, then its answer up to `m-ready`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from shoehorn_mcu.host_tools.ports import Port
 
 _READY = "m-ready"
 _QUIET_SECONDS = 0.2
-_LINE = 4096  # characters of a line; a longer one is cut in pieces
+_LINE = 4096  # characters of a line; a longer one is split
 
 
 class Terminal:
-    """A board in text mode, whichever mode it was in before. LinkError where it never answers."""
+    """Switches a board to text mode from either mode. LinkError where it never answers."""
 
     def __init__(self, port: Port, seconds: float = 1.0, tries: int = 6):
         self._port = port

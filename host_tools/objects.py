@@ -1,4 +1,4 @@
-"""The functions of object files: their frames, whom they call, whose address they take.
+"""The functions of object files: their stack frames, their calls, and the addresses of functions that they take.
 
 Needs -ffunction-sections (one function per section) and -fstack-size-section (Clang's machine-readable twin of
 -fstack-usage: a `.stack_sizes` section linked to each function's section; none for a frame of unknown size).
@@ -32,13 +32,13 @@ class Function:
 
 @dataclass
 class Code:
-    """All functions by name, and the names of those whose address is taken."""
+    """All functions by name, and the names of functions whose address is taken."""
 
     functions: dict[str, Function] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
 
     def add(self, function: Function) -> None:
-        """A strong definition beats a weak one."""
+        """Adds a function; a strong definition replaces a weak one."""
         old = self.functions.get(function.name)
         if old is None or old.weak:
             self.functions[function.name] = function
@@ -66,7 +66,7 @@ class _Object:
         self.by_section = {s["st_shndx"]: s for s in self.symbols if s["st_info"]["type"] == "STT_FUNC"}
 
     def name(self, symbol: object) -> str | None:
-        """The function that a relocation's symbol means; None for data."""
+        """The function that a relocation's symbol refers to; None for data."""
         info = symbol["st_info"]  # type: ignore[index]
         if info["type"] == "STT_SECTION":
             symbol = self.by_section.get(symbol["st_shndx"])  # type: ignore[index]
@@ -83,7 +83,7 @@ class _Object:
         return {s["sh_link"]: _uleb128(s.data()[pointer:]) for s in stacks}
 
     def relocations(self) -> Iterator[tuple[int, int, int, str]]:
-        """(section that is patched, offset in it, type, function meant)."""
+        """(patched section, offset in it, type, target function)."""
         for table in self.sections:
             if not isinstance(table, RelocationSection):
                 continue

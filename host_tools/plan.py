@@ -1,4 +1,4 @@
-"""A written folder's plan as the host tools use it: the model's ends, the ops in trace order, the steps."""
+"""A written folder's plan for the host tools: inputs and outputs, ops in trace order, steps."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ class End:
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of a firmware. `steps` are (place in ops, first row, row behind the last) of all computing ones."""
+    """The plan of a firmware. `steps` are (index in ops, first row, row after the last); deliveries are left out."""
 
     model: str
     identity: str  # 16 hexadecimal digits
     inputs: tuple[End, ...]
     outputs: tuple[End, ...]
-    ops: tuple[PlannedOp, ...]  # an op's place here is its number in traces
+    ops: tuple[PlannedOp, ...]  # an op's index here is its number in traces
     steps: tuple[tuple[int, int, int], ...]
     row_bytes: Mapping[str, int]  # of each tensor that has a placement
     streamed: bool = False  # whether the one input goes to the board row by row
     overlapping: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    """By number of step, the addresses of its rows, for steps that write some bytes twice: see `op_crcs`."""
+    """Step number -> addresses of its rows, for steps that write some bytes twice: see `op_crcs`."""
 
     @property
     def streamed_row_bytes(self) -> int:
@@ -75,10 +75,10 @@ class Plan:
         )
 
     def op_crcs(self, tensors: Mapping[str, Array]) -> list[int]:
-        """CRC-32 of every op as a board chains it over its steps, for these whole tensors by name.
+        """CRC-32 of every op, chained over its steps as on the board, from the whole tensors by name.
 
         The board takes the CRC of a step's rows once the step is done. Rows that no op reads may share addresses with
-        later rows of the same step; then the board finds the later row's bytes there, and so must the host.
+        later rows of the same step; the CRC then covers the later row's bytes, on the board and here.
         """
         crcs = [0] * len(self.ops)
         for number, (op, first, end) in enumerate(self.steps):
@@ -91,15 +91,15 @@ class Plan:
         return crcs
 
     def agree(self, tensors: Mapping[str, tuple[tuple[int, ...], np.dtype[np.generic]]]) -> None:
-        """ValueError unless these are shapes and types of the reference's tensors that the plan names."""
+        """ValueError unless the tensors that the plan names have the shapes and types of the reference's."""
         for end in (*self.inputs, *self.outputs):
             if tensors.get(end.name) != (end.shape, end.dtype):
-                raise ValueError(f"'{end.name}' is another tensor, or none, in the reference")
+                raise ValueError(f"'{end.name}' differs from the reference's tensor or is missing there")
         for op, _, last in self.steps:
             name = self.ops[op].output
             shape, dtype = tensors.get(name, ((), np.dtype(np.int8)))
             if last * self.row_bytes[name] > int(np.prod(shape, dtype=np.int64)) * dtype.itemsize:
-                raise ValueError(f"'{name}' has fewer rows, or none, in the reference")
+                raise ValueError(f"'{name}' has fewer rows in the reference or is missing there")
 
 
 def _end(end: documents.End) -> End:
@@ -107,7 +107,7 @@ def _end(end: documents.End) -> End:
 
 
 def _overlapping(plan: PlanDocument, computing: list[documents.Step]) -> dict[int, tuple[int, ...]]:
-    """The addresses of the rows of each step that writes some bytes twice, by number of step."""
+    """For each step that writes some bytes twice: step number -> addresses of its rows."""
     placements = {(placed.tensor, placed.edition): placed for placed in plan.placements}
     found = {}
     for number, step in enumerate(computing):
@@ -120,7 +120,7 @@ def _overlapping(plan: PlanDocument, computing: list[documents.Step]) -> dict[in
 
 
 def _as_left(rows: bytes, size: int, addresses: tuple[int, ...]) -> bytes:
-    """The bytes at each row's address, one after the other, when all `rows` have been written there in order."""
+    """The bytes at each row's address, concatenated, after all `rows` have been written in order."""
     base = min(addresses)
     memory = bytearray(max(addresses) - base + size)
     for i, at in enumerate(addresses):

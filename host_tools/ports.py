@@ -1,4 +1,4 @@
-"""Serial ports: which one to take, and every fault of one in a line. The only module that knows pyserial."""
+"""Serial ports: finds the board's port and reports faults in one line. The only module that uses pyserial."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REASONS = {
 
 
 def candidates() -> list[tuple[str, str]]:
-    """Ports that a board may be behind, with a description; USB first, and built-in ones only where there is no USB."""
+    """Ports that may lead to a board, with a description: USB ports, or built-in ones where there is no USB port."""
     found = sorted(list_ports.comports(), key=lambda port: str(port.device))
     usb = [port for port in found if port.vid is not None]
     built_in = [port for port in found if port.hwid != "n/a"]
@@ -88,7 +88,7 @@ class Port:
         except serial.SerialTimeoutException as error:
             raise HostError(f"{self.name}: the port accepts no more bytes; is it the board's port?") from error
         except (OSError, TypeError, ValueError) as error:
-            # pyserial stumbles over its own closed handle (TypeError) where a port goes away while it reads.
+            # pyserial raises TypeError where a port disappears during a read.
             raise HostError(f"{self.name}: the port vanished; was the board unplugged?") from error
 
 

@@ -1,4 +1,4 @@
-"""A written project folder, as the host tools see it."""
+"""A written project folder, opened by the host tools."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Project:
 
     @classmethod
     def open(cls, folder: Path | str) -> Project:
-        """Reads the folder; HostError when it is not one of ours, FolderDamaged when it is damaged."""
+        """Reads the folder; HostError when Shoehorn did not write it, FolderDamaged when it is damaged."""
         root = Path(folder).resolve()
         report = documents.read(root / "report.json", root, ReportDocument)
         board_id = report.board.id
@@ -39,7 +39,7 @@ class Project:
         return cls(root, report, board_id, manifest.shoehorn.model_dump())
 
     def check_intact(self, *paths: str) -> None:
-        """FolderDamaged unless these files are as gen firmware wrote them.
+        """FolderDamaged unless these files are unchanged since gen firmware wrote them.
 
         For files whose contents decide which memory C code touches: a changed one could crash this program.
         """
@@ -72,7 +72,7 @@ class Project:
 
     @cached_property
     def upload(self) -> ModuleType:
-        """The folder's own platform/builder/upload.py: the one place that knows how its board is flashed and booted."""
+        """The folder's own platform/builder/upload.py: the only code that flashes and boots its board."""
         path = self.folder / "platform" / "builder" / "upload.py"
         spec = importlib.util.spec_from_file_location("shoehorn_upload", path)
         if spec is None or spec.loader is None or not path.is_file():

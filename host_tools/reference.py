@@ -3,7 +3,7 @@
 It knows nothing of plans and boards, and shares the kernels' sources with the firmware and nothing else; what a
 board computes must equal this byte for byte. It reads `DIR/reference/`:
 
-runtime/        `runtime_c` as it is: include/, kernels/<name>/<name>.h and <name>_ref.c
+runtime/        files of `runtime_c`: include/, kernels/<name>/<name>.h and <name>_ref.c
 constants.bin   arrays, little endian
 graph.json      {
   "format": 1,
@@ -18,7 +18,7 @@ graph.json      {
                  "params": {member: number, null or {"const": number of a constant}}, every member of the struct
                  "inputs": [{"tensor": name, "rows": for each output row the rows it reads, -1: a null pointer}],
                  "output": tensor}
-                and one whose output is its input's bytes is {"name", "type", "view": tensor, "output": tensor}
+                and a view, whose output shares its input's bytes, is {"name", "type", "view": tensor, "output": tensor}
   "constants":  [{"offset": bytes into constants.bin, "dtype", "count"}]
 }
 """
@@ -77,14 +77,14 @@ class OpInfo:
 
 @dataclass(frozen=True)
 class _Call:
-    """One output row: the C function and its arguments, kept alive here."""
+    """The call for one output row: C function and arguments; keeps the memory of the arguments alive."""
 
     function: Any
     arguments: tuple[Any, ...]
 
 
 class Reference:
-    """A model that is ready to run on this machine. Not for use from two threads at once."""
+    """A model that is ready to run on this machine. Not thread-safe."""
 
     def __init__(self, graph: GraphDocument, constants: bytes, kernels: Kernels) -> None:
         self.name: str = graph.name

@@ -14,7 +14,7 @@ from shoehorn_mcu.host_tools.project import Project
 
 
 def is_emulated(project: Project, port: str | None, emulated: bool) -> bool:
-    """Whether the emulator is meant: it was asked for, or the board exists as an emulator only and no port is given."""
+    """Whether to use the emulator: on request, or without a port for a board that exists as an emulator only."""
     return emulated or (port is None and project.spec["flash_tool"] == "emulator")
 
 
@@ -27,7 +27,7 @@ def counts_instructions(project: Project, emulated: bool) -> bool:
 def connected(project: Project, plan: Plan, port: str | None, emulated: bool, counted: bool) -> Iterator[Link]:
     """The board in frame mode; with `emulated`, its built image in the emulator.
 
-    `counted`: the emulator's clock counts instructions. The work of the plan limits the time that it may need. Raises
+    `counted`: the emulator's clock counts instructions. The time limit follows from the plan's predicted work. Raises
     HostError.
     """
     figures = project.report.plan

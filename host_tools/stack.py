@@ -7,7 +7,7 @@ from pathlib import Path
 
 from shoehorn_mcu.host_tools.objects import Code, Function, read
 
-# A helper of the compiler's runtime (64-bit division, soft float) comes without a frame size; the largest has less.
+# Helpers of the compiler's runtime (64-bit division, soft float) have no frame size; all use less than this.
 HELPER_BYTES = 256
 # Pushed by a Cortex-M on an interrupt: 8 words, with an FPU 26, plus a word of alignment.
 EXCEPTION_BYTES = {False: 36, True: 108}
@@ -16,7 +16,7 @@ _INTERRUPT = "sh_isr_"
 
 @dataclass(frozen=True)
 class StackBound:
-    """`bytes` is a bound only as far as `notes` (sentences) leave it one."""
+    """`notes` are sentences that say where `bytes` is not a strict bound."""
 
     bytes: int
     notes: tuple[str, ...]
@@ -57,7 +57,7 @@ class _Walk:
 def bound(objects: list[Path], entry: str, native: bool, fpu: bool) -> StackBound:
     """The bound from `entry` down, plus the deepest interrupt (they do not nest).
 
-    Calls through a pointer are taken to reach every function whose address is taken anywhere.
+    A call through a pointer is assumed to reach every function whose address is taken anywhere.
     """
     code = read(objects)
     code.taken = {name for name in code.taken if not name.startswith(_INTERRUPT)}
@@ -74,11 +74,11 @@ def _notes(walk: _Walk, native: bool) -> list[str]:
     notes = [f"recursion, counted once: {chain}" for chain in sorted(walk.recursions)]
     if walk.unknown:
         names = ", ".join(sorted(walk.unknown))
-        notes.append(f"no frame size for {names}: {HELPER_BYTES} bytes taken for each")
+        notes.append(f"no frame size for {names}: {HELPER_BYTES} bytes assumed for each")
     pointers = sorted(f.name for f in walk.code.functions.values() if f.calls_pointer and f.name in walk.depth)
     if pointers:
         reached = ", ".join(sorted(walk.code.taken)) or "none"
-        notes.append(f"calls through pointers in {', '.join(pointers)}, taken to reach any of: {reached}")
+        notes.append(f"calls through pointers in {', '.join(pointers)}, assumed to reach any of: {reached}")
     if native:
         notes.append("calls through pointers and into the host's libraries are not followed on this machine")
     return notes

@@ -1,4 +1,4 @@
-"""The home of every call that not all operating systems have; nothing else in Shoehorn asks which one it runs on.
+"""All calls that some operating systems lack; no other module of Shoehorn asks which system it runs on.
 
 Linux has all of it. On macOS only the board `native` is missing, whose image is an ELF file. On Windows emulation is
 missing too, because QEMU cannot be handed a socket there; Linux programs run in WSL.
@@ -23,10 +23,10 @@ else:
     import fcntl
 
 SHARED_FLAGS = ("-shared",) if sys.platform == "win32" else ("-fPIC", "-shared")
-"""For a C compiler that is to make a library of this system."""
+"""Flags for a C compiler that builds a shared library on this system."""
 MATH_LIBRARY = () if sys.platform == "win32" else ("-lm",)
 UNDEFINED_ALLOWED = ("-undefined", "dynamic_lookup") if sys.platform == "darwin" else ()
-"""For a library that finds Python's functions only when it is loaded."""
+"""Flags for a library whose references to Python's functions are resolved when it is loaded."""
 
 
 def require_native() -> None:
@@ -44,7 +44,7 @@ def require_emulation() -> None:
 
 
 def start(command: Sequence[str], handed_over: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
-    """A child process with pipes for its output; Ctrl-C does not reach it, and it has these file descriptors.
+    """A child process with pipes for its output; it inherits these file descriptors, and Ctrl-C does not reach it.
 
     Linux ends the child when this process is killed without a chance to clean up.
     """
@@ -77,7 +77,7 @@ def _end_with_parent() -> None:
 def locked(path: Path) -> Iterator[None]:
     """Holds the lock of the file `path`, which is made and stays; waits while another process holds it.
 
-    The system gives a lock up when its holder ends, however it ends. Raises OSError where the file cannot be written.
+    The system releases a lock when its process ends, however it ends. Raises OSError where the file cannot be written.
     """
     with path.open("ab") as file:
         while not _try_lock(file.fileno()):

@@ -1,4 +1,4 @@
-"""Whether a board computes what the reference computes, byte for byte, and where it first does not."""
+"""Compares a board with the reference, byte for byte, and finds the first op that differs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Run = Callable[[Vector], Mapping[str, Array]]  # the reference: all tensors by n
 
 
 def reference_of(project: Project, plan: Plan) -> Reference:
-    """The folder's reference, ready to run; FolderDamaged where it is not as it was written, or not of this plan."""
+    """The folder's reference, ready to run; FolderDamaged where it was changed or does not match the plan."""
     project.check_intact("reference/graph.json", "reference/constants.bin")
     reference = Reference.load(project.folder)
     try:
@@ -37,14 +37,14 @@ class Validation:
 
     vectors: int
     mismatched_vectors: int
-    max_abs_diff: int | float  # over the outputs; of stored integers where they are integers
+    max_abs_diff: int | float  # over the outputs; in stored units for integer outputs
     first_bad_op: str | None  # in the first mismatched vector
     seconds: float
     retries: int  # of frames
-    outputs: Mapping[str, Array]  # the board's, first axis = vectors
+    outputs: Mapping[str, Array]  # the board's outputs, first axis = vectors
 
     def json(self, transport: str) -> dict[str, Any]:
-        """The contract's object."""
+        """The object that `gen validate --json` prints."""
         return {
             "vectors": self.vectors,
             "mismatched_vectors": self.mismatched_vectors,
@@ -85,7 +85,7 @@ def _arrays(plan: Plan, found: Inference) -> dict[str, Array]:
 
 
 def _first_bad_op(plan: Plan, found: Inference, arrays: Mapping[str, Array], wanted: Mapping[str, Array]) -> str | None:
-    """The first op whose CRC differs; or the one that writes a differing output, if it was right when written."""
+    """The first op whose CRC differs; if none does, the op that writes the differing output."""
     for op, board, host in zip(plan.ops, found.trace, plan.op_crcs(wanted), strict=True):
         if board != host:
             return op.name
@@ -106,6 +106,6 @@ def _distance(a: Array, b: Array) -> int | float:
 
 
 def _stack(arrays: list[Array], shape: tuple[int, ...]) -> Array:
-    """Vectors first; the model's own batch axis of one gives way to them."""
+    """Stacks vectors along the first axis, which replaces the model's batch axis of one."""
     tail = shape[1:] if len(shape) > 1 and shape[0] == 1 else shape
     return np.stack(arrays).reshape(len(arrays), *tail)

@@ -1,4 +1,4 @@
-"""Where the vectors of a validation come from, and where its outputs go: .npz files and seeded random numbers."""
+"""Input vectors of a validation, from .npz files or seeded random numbers, and its outputs, to .npz files."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from shoehorn_mcu.host_tools.files import read_start
 from shoehorn_mcu.host_tools.plan import Array, End
 
 Vector = list[Array]  # one array per input, in the model's order and shapes
-_FALLBACK = (-1.0, 1.0)  # for float32 that nothing quantises
-_LARGEST = 1 << 30  # bytes of all arrays of a file, unpacked
+_FALLBACK = (-1.0, 1.0)  # range of float32 inputs that no op quantises
+_LARGEST = 1 << 30  # bytes of all arrays of a file, decompressed
 _READ_HEADER = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
@@ -44,7 +44,7 @@ def from_npz(path: Path, inputs: Sequence[End], quantize: bool = False) -> list[
 
 
 def _read(path: Path) -> dict[str, Array]:
-    """The arrays of the file by name, in the file's order; none larger unpacked than the file says and the limit is."""
+    """The arrays of the file by name, in the file's order; their decompressed size is checked before reading."""
     if path.exists() and not path.is_file():  # an archive is read from its end, which a device need not have
         raise InputError(f"{path}: is no .npz file; numpy.savez writes one")
     try:
@@ -54,7 +54,7 @@ def _read(path: Path) -> dict[str, Array]:
             members = file.infolist()
             total = sum(member.file_size for member in members)
             if total > _LARGEST:
-                raise InputError(f"{path}: {total:,} bytes unpacked are too many; at most {_LARGEST:,} are read")
+                raise InputError(f"{path}: {total:,} bytes decompressed are too many; at most {_LARGEST:,} are read")
             return {member.filename.removesuffix(".npy"): _member(file, member) for member in members}
     except zipfile.BadZipFile as error:
         raise InputError(f"{path}: is no .npz file; numpy.savez writes one") from error
@@ -85,7 +85,7 @@ def _words(error: Exception) -> str:
 
 
 def _column(path: Path, array: Array, end: End, quantize: bool) -> Array:
-    """The array as vectors of the input's shape and type; no value changes but by `quantize`."""
+    """The array as vectors of the input's shape and type; only `quantize` may change values."""
     if array.ndim == 0 or array.size != len(array) * prod(end.shape):
         raise InputError(f"{path}: '{end.name}' has shape {array.shape}; wanted are vectors of {end.shape}")
     if array.dtype != end.dtype:
@@ -97,7 +97,7 @@ def _column(path: Path, array: Array, end: End, quantize: bool) -> Array:
 
 
 def _converted(array: Array, end: End, quantize: bool) -> Array:
-    """The array in the input's type; ValueError with the end of a sentence where it must not be converted."""
+    """The array in the input's type; ValueError, whose text ends a sentence, for a conversion with loss."""
     kind = array.dtype.kind
     if kind not in "iuf":
         raise ValueError(f"is {array.dtype}; the model's input is {end.dtype}")
@@ -129,7 +129,7 @@ def _as_floats(array: Array, end: End) -> Array:
 
 
 def _quantised(array: Array, end: End) -> Array:
-    """Stored values of real ones: rounded half away from zero, saturated."""
+    """Quantises real values: rounded half away from zero, saturated."""
     if not end.scale:
         raise ValueError(
             f"is {array.dtype}; the model's input is {end.dtype} without a scale, so none can be quantised"

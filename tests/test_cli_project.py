@@ -330,7 +330,7 @@ def test_the_folder_s_readme_names_functions_that_the_library_has(options: list[
         (["--board", "zap"], "unknown board 'zap'"),
         (["--board", "microbit", "--disable", "zap"], "zap"),
         (["--board", "microbit", "--preserve", "zap"], "zap"),
-        (["--board", "microbit", "--mlperf", "kws01"], "is no kws01 model"),
+        (["--board", "microbit", "--mlperf", "kws01"], "is not a kws01 model"),
         (["no-such.tflite", "--board", "microbit"], "no-such.tflite: cannot be read"),
         ([str(ROOT / "README.md"), "--board", "microbit"], "unknown kind of model"),
         ([str(ROOT), "--board", "microbit"], "is a folder; name a file that ends in .tflite"),

@@ -167,7 +167,7 @@ def test_mlperf_tasks_are_known_by_their_shapes(name: str, task: str | None):
 
 
 def test_a_task_that_the_model_is_not_is_refused():
-    with pytest.raises(Exception, match=r"digits: is no kws01 model, which has one int8 input \(1, 49, 10, 1\)"):
+    with pytest.raises(Exception, match=r"digits: is not a kws01 model, which has one int8 input \(1, 49, 10, 1\)"):
         mlperf.task_of(_shipped(), "kws01")
 
 

@@ -84,19 +84,19 @@ def everything(link: Link) -> None:
 
 CASES: dict[str, tuple[Kind, Reply, str]] = {
     **{
-        f"frames of {n} bytes": (Kind.HELLO, hello(payload=n), f"makes no sense .frames of {n} bytes")
+        f"frames of {n} bytes": (Kind.HELLO, hello(payload=n), f"impossible values .frames of {n} bytes")
         for n in (0, 1, 3, 5, 31, 1025, 65535)
     },
-    "a clock that stands": (Kind.HELLO, hello(tick_hz=0), "makes no sense .*a clock of 0 Hz"),
+    "a clock that stands": (Kind.HELLO, hello(tick_hz=0), "impossible values .*a clock of 0 Hz"),
     "another version": (Kind.HELLO, hello(version=2), "link version 2"),
-    "another number of ops": (Kind.HELLO, hello(ops=7), "says that it has 1 inputs, 1 outputs and 7 ops"),
+    "another number of ops": (Kind.HELLO, hello(ops=7), "reports 1 inputs, 1 outputs and 7 ops"),
     "no op": (Kind.HELLO, hello(ops=0), "1 outputs and 0 ops"),
     "more inputs": (Kind.HELLO, hello(inputs=9), "9 inputs"),
     "a short greeting": (Kind.HELLO, cut(18), "greeting has 18 bytes"),
     "an empty greeting": (Kind.HELLO, cut(0), "greeting has 0 bytes"),
     "no greeting": (Kind.HELLO, silent, "does not answer during the greeting"),
     "error 4 to HELLO": (Kind.HELLO, refusing(4), "refuses the greeting"),
-    "error 4 to STACK": (Kind.STACK, refusing(4), "do not come into step"),
+    "error 4 to STACK": (Kind.STACK, refusing(4), "cannot synchronise"),
     "error 3 to STACK": (Kind.STACK, refusing(3), r"refuses reading the stack's depth \(error 3\)"),
     "error 200 to READ": (Kind.READ, refusing(200), r"refuses reading the output \(error 200\)"),
     "a short RUN": (Kind.RUN, cut(7), "answers 7 bytes, not 8, during an inference"),
@@ -104,7 +104,7 @@ CASES: dict[str, tuple[Kind, Reply, str]] = {
     "RUN never answered": (Kind.RUN, silent, "does not answer during an inference"),
     "RUN unread for ever": (Kind.RUN, refusing(1, seq=0), "cannot read \\d+ of \\d+ frames of an inference"),
     "error 1 to RUN": (Kind.RUN, refusing(1), r"refuses an inference \(error 1\)"),
-    "error 4 to RUN": (Kind.RUN, refusing(4), "do not come into step"),
+    "error 4 to RUN": (Kind.RUN, refusing(4), "cannot synchronise"),
     "a long WRITE": (Kind.WRITE, answering(longer), "answers 1 bytes, not 0, during sending the input"),
     "a short READ": (Kind.READ, cut(3), "answers 3 bytes, not 12, during reading the output"),
     "a short CRC": (Kind.CRC, cut(3), "answers 3 bytes, not 4, during checking a tensor"),
@@ -168,7 +168,7 @@ def test_an_output_whose_bytes_are_not_those_of_its_crc_is_never_taken(program: 
         assert found.outputs == (TOY.reference(x).tobytes(),)
         assert link.retries >= 3
         spoiled = 10**9
-        with pytest.raises(LinkError, match="do not come into step"):
+        with pytest.raises(LinkError, match="cannot synchronise"):
             link.infer([x.tobytes()], [TOY.outputs])
 
 
@@ -187,9 +187,7 @@ def test_a_peer_that_loses_most_answers_meets_the_deadline_of_the_inference(tmp_
     with (
         Bench(toy.build(tmp_path / "build"), to_host=peer) as bench,
         Link(Port(bench.path), timing) as link,
-        pytest.raises(
-            LinkError, match=r"no whole inference in the time that it may take at most; \d+ frames were sent"
-        ),
+        pytest.raises(LinkError, match=r"no complete inference within the time limit; \d+ frames were sent"),
     ):
         link.infer([bytes(toy.inputs)], [toy.outputs])
 

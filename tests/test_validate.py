@@ -288,7 +288,7 @@ def test_vectors_that_do_not_fit_are_refused_in_a_line(tmp_path: Path):
         (tmp_path / "x.png", "is no .npz file; numpy.savez writes one"),
         (Path("/dev/zero"), "is no .npz file"),
         (tmp_path / "loop.npz", "cannot be read"),
-        (tmp_path / "bomb.npz", "bytes unpacked are too many"),
+        (tmp_path / "bomb.npz", "bytes decompressed are too many"),
         (tmp_path / "claim.npz", "its header says int8.274877906944, 4."),
         (tmp_path / "single.npy", "is one array"),
         (save(tmp_path / "two.npz", a=np.zeros((2, 4), np.int8), b=np.zeros(2)), "holds 2 arrays, the model has 1 inp"),

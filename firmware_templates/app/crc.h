@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-// The CRC of all before (0 at first) followed by `bytes` more.
+// Extends the CRC of all bytes so far (0 at first) by `bytes` more.
 uint32_t sh_crc32(uint32_t crc, const void *data, uint32_t bytes);
 
 #endif

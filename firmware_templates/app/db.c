@@ -11,7 +11,7 @@ _Static_assert(SH_APP_INPUT_TRANSFORM != 2 || SH_APP_DB_BUFFER,
 _Static_assert(SH_APP_DB_BYTES <= SH_APP_INPUT_BYTES * (SH_APP_INPUT_TRANSFORM == 2 ? 4u : 1u),
                "db load accepts more bytes than the inputs hold");
 
-// uint8 minus 128 and int8 plus 128 are the same flip of the top bit.
+// uint8 minus 128 and int8 plus 128 both flip the top bit.
 #define FLIP (SH_APP_INPUT_TRANSFORM == 1 ? 0x80u : 0u)
 #define FLIP_AT_ONCE (SH_APP_DB_BUFFER ? 0u : FLIP)
 
@@ -19,7 +19,7 @@ static uint8_t buffer[SH_APP_DB_BUFFER ? SH_APP_DB_BYTES : 1];
 static uint32_t size;
 static uint32_t position;
 
-// Byte i of all inputs laid end to end.
+// Byte i of all inputs, one input after the other.
 static uint8_t *input_byte(uint32_t i)
 {
     uint32_t index = 0;
@@ -49,7 +49,7 @@ void sh_db_close(void)
 
 bool sh_db_load(const char *count)
 {
-    expect(0); // after any refusal nothing is waited for
+    expect(0); // after a refusal no bytes are expected
     if (count == NULL) {
         sh_print("e-[Command 'db load' requires the # of bytes]\r\n");
         return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-// The byte buffer of the text protocol's `db` commands, and its way into the model's inputs.
+// The byte buffer of the text protocol's `db` commands, and copying it to the model's inputs.
 #ifndef SH_DB_H
 #define SH_DB_H
 
@@ -12,7 +12,7 @@ bool sh_db_load(const char *count);
 void sh_db_hex(const char *digits);
 void sh_db_print(void);
 
-// Waits for nothing and holds nothing: an inference has overwritten the bytes.
+// Empties the buffer and expects no bytes: an inference has overwritten them.
 void sh_db_close(void);
 
 // Float i of the buffer; only with SH_APP_INPUT_TRANSFORM 2.
@@ -22,7 +22,7 @@ float sh_db_float(uint32_t i);
 // already.
 void sh_db_to_inputs(void);
 
-// The same for row `row` of a streamed input, into the place of the row that is next.
+// The same for row `row` of a streamed input, at the address of the next row.
 void sh_db_to_row(uint32_t row);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-// Text in and out without a C library.
+// Formats and parses text without a C library.
 #ifndef SH_FMT_H
 #define SH_FMT_H
 

@@ -15,8 +15,8 @@
 _Static_assert(SH_APP_FRAME_BYTES >= 32 && SH_APP_FRAME_BYTES <= 1024, "frame bytes");
 
 static uint32_t count;    // bytes since the last 0x00
-static uint8_t last_seq;  // of the request taken last; 0 before HELLO
-static uint32_t last_crc; // of that request, to recognise another one with its seq
+static uint8_t last_seq;  // of the last accepted request; 0 before HELLO
+static uint32_t last_crc; // of that request, to tell a repetition from another request with its seq
 
 void sh_frames_start(void)
 {
@@ -50,7 +50,7 @@ static void refuse(uint8_t seq, sh_request_error error)
     answer(seq, ERROR_TYPE, 1);
 }
 
-// Decodes the bytes between two 0x00; 0 when they are no frame, else the size of its payload
+// Decodes the bytes between two 0x00; returns 0 for an invalid frame, else the size of its payload
 // plus 1.
 static uint32_t unpack(void)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-// The framed binary link: ARCHITECTURE.md, "Serial", has the format and the requests.
+// The framed binary link. Shoehorn's docs/serial-protocol.md has the format and the requests.
 #ifndef SH_FRAMES_H
 #define SH_FRAMES_H
 
@@ -9,7 +9,7 @@
 // Waits for a first frame.
 void sh_frames_start(void);
 
-// Takes the next byte from the host; false when the link goes back to text.
+// Handles the next byte from the host; false when the link returns to text.
 bool sh_frames_byte(uint8_t byte);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: 0BSD
-// The application: a model behind a serial port. Text first (mlperf.h), frames on request
-// (frames.h).
+// The application: runs a model on requests over a serial port. It starts with text (mlperf.h) and
+// switches to frames (frames.h) on request.
 #include "app_config.h"
 #include "frames.h"
 #include "mlperf.h"

@@ -11,10 +11,10 @@
 #include "sh_board.h"
 
 #define LINE_BYTES 80
-#define MOST_RUNS 1000000 // more would leave the board deaf for days
+#define MOST_RUNS 1000000 // more would block the board for days
 #define WORDS 4           // "db load N" and "infer N W" need three
 
-// The order of COMMANDS. Those before DB need no further word and harm nothing.
+// The order of COMMANDS. Those before DB have no argument and change no state.
 typedef enum {
     NAME,
     TIMESTAMP,
@@ -163,7 +163,7 @@ static command find(const char *word)
 
 static void run_line(void)
 {
-    char *words[WORDS] = {0}; // those that are not there are null
+    char *words[WORDS] = {0}; // missing words are null
     split(words);
     const char *word = words[0] == NULL ? "" : words[0];
     switch (find(word)) {
@@ -207,7 +207,7 @@ void sh_mlperf_banner(void)
 
 bool sh_mlperf_byte(uint8_t byte)
 {
-    if (byte == 0) { // the host starts afresh
+    if (byte == 0) { // the host discards the line so far
         length = 0;
     } else if (byte == '%') {
         wants_frames = false;

@@ -6,13 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// The lines that a board says when it wakes up.
+// Sends the lines of a board that has just started.
 void sh_mlperf_banner(void);
 
-// Takes the next byte from the host. True when it ended the command that switches to frames.
+// Handles the next byte from the host. True when it completes the command that switches to frames.
 bool sh_mlperf_byte(uint8_t byte);
 
-// Whether these bytes are a command word that harms nothing, so that it may end frame mode.
+// Whether these bytes are a command that changes no state, so that it may end frame mode.
 bool sh_mlperf_is_bare_word(const uint8_t *bytes, uint32_t count);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-// The outcome of a request; all but the first are the byte of an error frame.
+// The outcome of a request; all but the first are sent as the byte of an error frame.
 #ifndef SH_REQUEST_ERROR_H
 #define SH_REQUEST_ERROR_H
 

@@ -61,7 +61,7 @@ static sh_request_error hello(uint8_t *payload, uint32_t *bytes)
     return SH_REQUEST_DONE;
 }
 
-// The bytes of a tensor that start at `offset`, or null where they leave it.
+// The bytes of a tensor that start at `offset`, or null where they exceed it.
 static uint8_t *part(sh_app_tensor tensor, uint64_t offset, uint32_t bytes)
 {
     bool inside = offset <= tensor.bytes && bytes <= tensor.bytes - offset;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-// The requests of the framed link: ARCHITECTURE.md, "Serial", has the table.
+// The requests of the framed link. Shoehorn's docs/serial-protocol.md has the table.
 #ifndef SH_REQUESTS_H
 #define SH_REQUESTS_H
 
@@ -20,9 +20,9 @@ enum {
     SH_REQUEST_PUSH,
 };
 
-// Does the request of this type. `payload` holds *bytes and receives the answer, *bytes becomes its
-// size, at most SH_APP_FRAME_BYTES. `repeated`: the very same request was done last, so nothing may
-// be done twice.
+// Carries out the request of this type. `payload` holds *bytes and receives the answer, *bytes
+// becomes its size, at most SH_APP_FRAME_BYTES. `repeated`: the same request was carried out last,
+// so only its answer is sent once more.
 sh_request_error sh_request(uint8_t type, uint8_t *payload, uint32_t *bytes, bool repeated);
 
 #endif

@@ -46,7 +46,7 @@ void sh_results_forget(void)
 
 static void load(void)
 {
-    if (SH_APP_INPUT_ROWS == 0) { // else each inference reads its rows
+    if (SH_APP_INPUT_ROWS == 0) { // a streamed input is loaded during each inference
         sh_db_to_inputs();
     }
 }
@@ -131,7 +131,7 @@ void sh_results_print(void)
             sh_print("e-[Results are overwritten: load again and use 'infer 1 0']\r\n");
             return;
         }
-        load(); // too many bytes to keep: compute them once more, untimed
+        load(); // too many bytes to keep: recompute them, untimed
         run();
         runs = 1;
     }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-// The model as the application sees it: its ends, made from app_config.h (which the generator
-// writes).
+// The application's view of the model: its inputs and outputs, from the generated app_config.h.
 //
 // The application calls nothing through pointers, so that the bound on its stack can follow every
 // call.

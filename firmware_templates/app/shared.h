@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: 0BSD
 // One buffer with two users at different times: in frame mode it holds a frame (frames.h), in text
-// mode copies of the outputs (results.h). Whoever switches the mode forgets the other's contents.
+// mode copies of the outputs (results.h). Switching the mode invalidates the other user's contents.
 #ifndef SH_SHARED_H
 #define SH_SHARED_H
 

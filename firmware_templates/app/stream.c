@@ -6,7 +6,7 @@
 #include "sh_board.h"
 #include "trace.h"
 
-static uint32_t pushed; // rows of this inference; all of them once it is complete
+static uint32_t pushed; // rows pushed in this inference; all of them once it is complete
 static uint32_t rows_crc;
 static uint64_t ticks;
 static uint8_t trace_mode;

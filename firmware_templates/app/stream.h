@@ -13,7 +13,7 @@
 // Forgets the rows that have arrived.
 void sh_stream_abandon(void);
 
-// Puts bytes at `offset` of the whole input, which must be in the row that is next. A complete
+// Writes bytes at `offset` of the whole input, which must be in the next row. A complete
 // inference becomes incomplete, since its outputs may share these bytes.
 sh_request_error sh_stream_write(uint64_t offset, const uint8_t *from, uint32_t bytes);
 

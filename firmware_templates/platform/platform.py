@@ -17,7 +17,7 @@ def _version() -> str:
 
 
 def _offer_scons() -> None:
-    """Puts PyPI's SCons where PlatformIO looks for its own copy, so that it asks no registry for one."""
+    """Installs PyPI's SCons where PlatformIO looks for its own copy, so that PlatformIO downloads none."""
     folder = Path(ToolPackageManager().package_dir) / "tool-scons"
     if folder.exists():
         return
@@ -33,4 +33,4 @@ _offer_scons()
 
 
 class ShoehornPlatform(PlatformBase):
-    """Nothing to decide here: builder/main.py builds, builder/upload.py flashes."""
+    """PlatformIO's platform class; builder/main.py builds, builder/upload.py flashes."""

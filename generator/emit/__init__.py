@@ -1,1 +1,1 @@
-"""Plan to text: every file of the written folder is decided here, in memory; `bundle.write` alone writes."""
+"""Turns a plan into the text of every file of the written folder, in memory; only `bundle.write` writes to disk."""

@@ -1,4 +1,4 @@
-"""What the application and the board's drivers are told: app_config.h and board_config.h."""
+"""Generates app_config.h for the application and board_config.h for the board's drivers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _table(unit: Unit, kind: str) -> str:
 
 
 def _rows(unit: Unit) -> dict[str, str]:
-    """How an inference is run: at once, or row by row."""
+    """Macros that run an inference: in one call, or row by row."""
     if unit.streamed is None:
         return {
             "SH_APP_RUN()": f"{unit.name}_run()",
@@ -53,7 +53,7 @@ def _rows(unit: Unit) -> dict[str, str]:
 
 
 def _arena(unit: Unit) -> dict[str, str]:
-    """Where the library has no arena of its own: the application's."""
+    """Macros for the arena that the application owns, where the library has none of its own."""
     if not unit.caller_arena:
         return {}
     return {
@@ -64,13 +64,13 @@ def _arena(unit: Unit) -> dict[str, str]:
 
 
 def db_bytes(unit: Unit, task: Task | None) -> int:
-    """What `db load` takes."""
+    """The number of bytes that `db load` loads."""
     inputs = [unit.type(t) for t in unit.graph.inputs]
     return sum(t.elements * 4 if task and task.transform is Transform.FLOAT32 else t.bytes for t in inputs)
 
 
 def app_config_h(unit: Unit, board: Board, task: Task | None, identity: str) -> str:
-    """The macros of ARCHITECTURE.md's table, and the promise to the board as assertions.
+    """The macros of the table in ARCHITECTURE.md, and compile-time assertions that the model fits the board.
 
     `identity` is 16 hexadecimal digits. `db load` gets a buffer of its own where the board has room for it.
     """
@@ -125,7 +125,7 @@ def app_config_h(unit: Unit, board: Board, task: Task | None, identity: str) -> 
 
 
 def _number(value: int) -> str:
-    """Decimal, but what needs 32 bits in hexadecimal, where C takes it as unsigned."""
+    """Decimal; a number that needs 32 bits is hexadecimal, which makes it unsigned in C."""
     return str(value) if value < 2**31 else f"0x{value:X}"
 
 

@@ -1,4 +1,4 @@
-"""A folder as a value: path -> bytes; and the functions that write it."""
+"""A folder as a mapping from path to bytes, and the functions that write it to disk."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pathlib import Path
 from shoehorn_mcu.errors import ShoehornError
 
 Bundle = Mapping[str, bytes]
-"""What a folder holds, by path below it, with forward slashes."""
+"""The files of a folder: path relative to it, with forward slashes -> contents."""
 
 MANIFEST = ".shoehorn.json"
 _CHANGES = {"report.json", MANIFEST}  # the build fills in the report
-_BUILT = ".pio"  # what PlatformIO makes; kept when the folder is written again
-_CACHE = "__pycache__"  # what Python leaves beside the platform's files
+_BUILT = ".pio"  # files that PlatformIO makes; kept when the folder is written again
+_CACHE = "__pycache__"  # bytecode that Python leaves beside the platform's files
 
 
 class FolderError(ShoehornError):
@@ -37,7 +37,7 @@ def digest(bundle: Bundle) -> str:
 
 
 def with_manifest(bundle: Bundle) -> Bundle:
-    """The bundle and the file that lets a later run recognise it."""
+    """The bundle with the file of checksums by which a later run recognises the folder."""
     return {**bundle, MANIFEST: _manifest({path: _digest(data) for path, data in bundle.items()}).encode()}
 
 
@@ -50,7 +50,7 @@ def _digest(data: bytes) -> str:
 
 
 def refuse_foreign(folder: Path, force: bool = False) -> None:
-    """FolderError unless `folder` is absent, empty, or just what an earlier run wrote.
+    """FolderError unless `folder` is absent, empty, or exactly as an earlier run wrote it.
 
     With `force`, files may have been changed or added since.
     """
@@ -95,7 +95,7 @@ def _present(folder: Path) -> list[str]:
 
 
 def _known(folder: Path) -> Mapping[str, str] | None:
-    """SHA-256 by path of what an earlier run wrote, by its manifest; None where there is none that can be read."""
+    """The SHA-256 of each file of an earlier run, from its manifest; None without a readable manifest."""
     try:
         files = json.loads((folder / MANIFEST).read_text())["files"]
         if "report.json" in files:
@@ -106,7 +106,7 @@ def _known(folder: Path) -> Mapping[str, str] | None:
 
 
 def write(bundle: Bundle, folder: Path, force: bool = False) -> None:
-    """Writes the bundle beside `folder` and then renames it, so that nothing is ever half written.
+    """Writes the bundle beside `folder` and then renames it, so that no folder is ever half written.
 
     An earlier folder of Shoehorn is replaced, its `.pio` kept. With `force`, files that were changed are replaced and
     files that were added are kept. Raises FolderError and changes nothing otherwise.
@@ -172,7 +172,7 @@ def _writing(folder: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _keep_added(target: Path, fresh: Path) -> None:
-    """Copies what was added to `target` into `fresh`."""
+    """Copies the files that were added to `target` into `fresh`."""
     known = _known(target) or {}
     for path in _present(target):
         if path not in known and path != MANIFEST and not (fresh / path).exists():
@@ -189,7 +189,7 @@ def _fill(folder: Path, bundle: Bundle) -> None:
 
 
 def _swap(fresh: Path, target: Path) -> None:
-    """Renames `fresh` to `target`; what was there is put back if that fails."""
+    """Renames `fresh` to `target`; the old folder is put back if that fails."""
     if not target.exists():
         fresh.rename(target)
         return

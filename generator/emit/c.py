@@ -1,4 +1,4 @@
-"""C as text: the one module that knows commas, braces and literals."""
+"""Writes C text: the only module that handles commas, braces and literals."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _WIDTH = 100
 _NAME = 60
 
 
-# REUSE-IgnoreStart: the licence of what is written, not of this file.
+# REUSE-IgnoreStart: the licence of the generated files, not of this one.
 LICENCE = "0BSD"
 SPDX = "SPDX-License-Identifier: 0BSD"
 # REUSE-IgnoreEnd
 
 
 def comment(text: str) -> str:
-    """One `//` line; whatever a model calls its tensors cannot end it or go on after it."""
+    """One `//` line; no tensor name, whatever its characters, can end or continue it."""
     shown = "".join(ch if " " <= ch <= "~" and ch != "\\" else "?" for ch in text)
     return f"// {shown}".replace("??/", "?? /").rstrip()
 
 
 def quoted(name: str) -> str:
-    """A tensor's name for a comment; converters join names into hundreds of characters, plan.json has them whole."""
+    """A tensor's name, shortened for a comment: converters make very long ones. plan.json has it whole."""
     return f"'{name}'" if len(name) <= _NAME else f"'{name[: _NAME - 3]}...'"
 
 
@@ -71,7 +71,7 @@ def array(name: str, data: Array, qualifiers: str) -> str:
 
 
 def _wrapped(texts: Sequence[str]) -> list[str]:
-    """Lines of elements; all of one array have equally many, so that columns line up in meaning."""
+    """Lines of elements; all lines of an array have the same number, so that columns keep their meaning."""
     per_line = max(1, (_WIDTH - 4) // (max(map(len, texts), default=1) + 2))
     return ["    " + ", ".join(texts[i : i + per_line]) + "," for i in range(0, len(texts), per_line)]
 
@@ -108,7 +108,7 @@ def call(name: str, arguments: Iterable[str]) -> str:
 
 
 def offset(pointer: str, count: int) -> str:
-    """The pointer `count` elements on."""
+    """The pointer plus `count` elements."""
     return f"{pointer} + {count}" if count else pointer
 
 

@@ -1,4 +1,4 @@
-"""`<model>.h`: the interface of the library, for C and C++, with all that a caller has to know as macros."""
+"""`<model>.h`: the interface of the library, for C and C++; sizes, shapes and scales are macros."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ ARENA_ALIGNMENT = 16  # bytes; every tensor in the arena is aligned to 4
 
 
 def accessor(unit: Unit, suffix: str, tensor: str) -> str:
-    """The head of the function that returns an input or an output."""
+    """The declaration of the function that returns an input or an output."""
     const = "" if suffix.startswith("input") else "const "
     return f"{const}{c.TYPES[unit.type(tensor).dtype.value]} *{unit.name}_{suffix}(void)"
 
 
 def init_head(unit: Unit) -> str:
-    """The head of the function that hands over the caller's arena."""
+    """The declaration of the function that passes the caller's arena to the library."""
     return f"void {unit.name}_init(void *memory)"
 
 
@@ -67,7 +67,7 @@ def _summary(unit: Unit) -> list[str]:
 
 
 def _origin(unit: Unit) -> list[str]:
-    """Which model and which generator the files are from."""
+    """Comment and macros that identify the model and the generator version."""
     sha = [f"#define {unit.upper}_MODEL_SHA256 {c.string(unit.source_sha256)}"] if unit.source_sha256 else []
     return [f"#define {unit.upper}_GENERATOR_VERSION {c.string(__version__)}", *sha, ""]
 
@@ -130,6 +130,6 @@ def _validity(unit: Unit) -> list[str]:
 
 
 def _prototypes(unit: Unit) -> Sequence[str]:
-    """The accessors; a streamed input has none, its rows are pushed."""
+    """Declarations of the accessors; a streamed input has none, because its rows are pushed."""
     ends = [(s, t) for s, t in unit.ends() if s != "input" or not unit.streamed]
     return [f"{accessor(unit, suffix, tensor)};" for suffix, tensor in ends]

@@ -1,4 +1,4 @@
-"""The model as a plain C library that drops into PlatformIO, Arduino, Zephyr and CMake projects."""
+"""The model as a plain C library for PlatformIO, Arduino, Zephyr and CMake projects."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from shoehorn_mcu.emit.weights import Constants, weights_c, weights_h
 from shoehorn_mcu.kernels import Instance
 from shoehorn_mcu.paths import RUNTIME_C
 
-URL = "https://pypi.org/project/shoehorn-mcu/"  # Arduino wants a page; the package has no other
+URL = "https://pypi.org/project/shoehorn-mcu/"  # Arduino requires a web page; the package has no other
 
 
 def runtime(unit: Unit) -> Bundle:
-    """The bodies of the kernels in use and the headers that they share, laid out as in runtime_c."""
+    """The bodies of the kernels in use and their shared headers, in the folders of runtime_c."""
     paths = {path for stage in unit.stages for path in (stage.kernel.contract.header, stage.kernel.variant.source)}
     paths |= {f"include/{p.name}" for p in (RUNTIME_C / "include").glob("*.h")}
     return {f"src/sh/{path}": (RUNTIME_C / path).read_bytes() for path in sorted(paths)}
 
 
 def instances(unit: Unit) -> Bundle:
-    """The files that compile the bodies, under names that begin with the model's.
+    """The files that compile the kernel bodies; their names begin with the model's.
 
     They are beside `<model>.c`, so that `"sh/..."` finds this library's files whatever is on the include path.
     """
@@ -119,7 +119,7 @@ endif()
 
 
 def _kconfig(unit: Unit) -> str:
-    """Zephyr's switch of the module."""
+    """The Kconfig option that enables the module in Zephyr."""
     return f"""# {c.SPDX}
 config SHOEHORN_{unit.upper}
 \tbool "The neural network {unit.name}"

@@ -1,4 +1,4 @@
-"""Which MLPerf Tiny task a model is, and what the application makes of its input and output."""
+"""Finds the MLPerf Tiny task of a model, which fixes how the application converts input and output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shoehorn_mcu.ir import DType, Graph
 
 
 class Transform(IntEnum):
-    """SH_APP_INPUT_TRANSFORM: what `db` bytes become."""
+    """SH_APP_INPUT_TRANSFORM: how `db` bytes become the input."""
 
     RAW = 0
     MINUS_128 = 1
@@ -18,7 +18,7 @@ class Transform(IntEnum):
 
 
 class Results(IntEnum):
-    """SH_APP_RESULTS: what `m-results` prints."""
+    """SH_APP_RESULTS: the values that `m-results` prints."""
 
     OUTPUTS = 0
     MEAN_SQUARED_ERROR = 1
@@ -53,12 +53,12 @@ def _suits(task: Task, graph: Graph) -> bool:
 
 
 def task_of(graph: Graph, choice: str) -> Task | None:
-    """The task named `choice`, or the one that suits (`auto`), or none; an error where the model is not that task's."""
+    """The task named `choice`, or with `auto` the one whose shapes match; raises where the named one does not."""
     for task in TASKS:
         suits = _suits(task, graph)
         if choice == task.id and not suits:
             raise ShoehornError(
-                f"{graph.name}: is no {choice} model, which has one int8 input {task.input} and "
+                f"{graph.name}: is not a {choice} model, which has one int8 input {task.input} and "
                 f"one int8 output {task.output}"
             )
         if suits and choice in ("auto", task.id):

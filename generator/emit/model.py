@@ -14,7 +14,7 @@ SLOT_BYTES = 4  # SH_SLOT_BYTES of sh_tensor.h
 
 
 def _ends(unit: Unit) -> list[str]:
-    """The accessors of inputs and outputs; a streamed input has none, its rows are pushed."""
+    """The accessors of inputs and outputs; a streamed input has none, because its rows are pushed."""
     lines: list[str] = []
     for suffix, tensor in unit.ends():
         if tensor != unit.streamed or suffix != "input":
@@ -41,7 +41,7 @@ def _includes(unit: Unit) -> list[str]:
 
 
 def _trace(unit: Unit) -> list[str]:
-    """How a step is called, with hooks and without; `STEP_AT` where it names the placements."""
+    """The macros that run a step, with and without trace hooks; `STEP_AT` also passes placements."""
     moving = any(unit.moving[stage.name] for stage in unit.stepped)
     at = "STEP_AT(n, tensor, y0, y1, ...)", "op##n(y0, y1, __VA_ARGS__)"
     calls = [("STEP(n, tensor, y0, y1)", "op##n(y0, y1)"), *([at] if moving else [])]
@@ -86,7 +86,7 @@ def _placements(unit: Unit) -> list[str]:
         f'_Static_assert({size} <= INT32_MAX, "rows are counted in int32_t");',
         "",
     ]
-    tables: dict[tuple[int, ...], str] = {}  # chunks of a block lie in the same places, one after the other
+    tables: dict[tuple[int, ...], str] = {}  # the chunks of a block have the same addresses, one chunk after the other
     for placement in unit.plan.placements:
         if placement.tensor not in used:
             continue
@@ -111,7 +111,7 @@ def _contiguous(name: str, placement: Placement, arena: str) -> list[str]:
 
 
 def _scattered(name: str, placement: Placement, tables: dict[tuple[int, ...], str], arena: str) -> list[str]:
-    """A tensor whose rows have an address each, in a table of slots; equal `tables` are written once."""
+    """A tensor with an address per row, in a table of slots; equal `tables` are written once."""
     slots = [at // SLOT_BYTES for at in placement.slots]
     width = 16 if max(slots) < 2**16 else 32
     members = {

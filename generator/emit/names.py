@@ -1,4 +1,4 @@
-"""C names from whatever people call their models."""
+"""Derives valid C names from arbitrary model names."""
 
 from __future__ import annotations
 

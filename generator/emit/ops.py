@@ -1,4 +1,4 @@
-"""The C text of one op: its parameters, its table of rows, and the function that steps it."""
+"""The C text of one op: its parameters, its table of rows, and the function that computes its rows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from shoehorn_mcu.kernels.base import Packed, Value, array_of
 from shoehorn_mcu.memory_plan import Editions
 from shoehorn_mcu.stage import Stage
 
-_LOOP_FROM = 9  # places of one input; fewer are spelt out
+_LOOP_FROM = 9  # row pointers of one input; fewer are written out instead of a loop
 
 
 def remark(stage: Stage) -> str:
-    """What the op is, for eyes."""
+    """A human-readable comment on the op."""
     operands = ", ".join(f"{'const ' * (t.data is not None)}{c.quoted(t.name)} {t.type}" for t in stage.row_inputs)
     output = stage.node.output
     kind = type(stage.node.op).__name__
@@ -43,7 +43,7 @@ def params(stage: Stage, found: Constants) -> str:
 
 
 class _Rows:
-    """Spells row pointers of one op."""
+    """Writes the C expressions for the row pointers of one op."""
 
     def __init__(self, unit: Unit, stage: Stage, found: Constants) -> None:
         self._unit, self._stage, self._found = unit, stage, found
@@ -51,7 +51,7 @@ class _Rows:
         self.windows, self.table = windows(stage.rows, heights)
 
     def table_text(self) -> str | None:
-        """The table of the rows that follow no rule."""
+        """The table of the input rows that no formula describes."""
         if not self.table:
             return None
         largest = max(max(line) for line in self.table)
@@ -75,7 +75,7 @@ class _Rows:
         return f"{inside} ? {at} : NULL" if rule.guarded else at
 
     def declare(self) -> list[str]:
-        """Lines that make `x`."""
+        """The lines that declare and fill `x`, the array of row pointers."""
         loops = [len(w.places) >= _LOOP_FROM and w.stride is not None for w in self.windows]
         if not any(loops):
             flat = [self.pointer(i, rule) for i, w in enumerate(self.windows) for rule in w.places]
@@ -100,13 +100,13 @@ class _Rows:
 
 
 def _tensor(unit: Unit, tensor: str) -> str:
-    """How a function names a tensor's placement: where there are several, it is a parameter."""
+    """The C expression of a tensor's placement; a parameter where the tensor has several."""
     number = f"t{unit.number[tensor]}"
     return number if len(unit.editions[tensor]) > 1 else f"&{number}"
 
 
 def function(unit: Unit, stage: Stage, found: Constants) -> str:
-    """`static void opN(int32_t y0, int32_t y1)` with everything that it needs above it.
+    """`static void opN(int32_t y0, int32_t y1)` preceded by its parameters and tables.
 
     It also has a parameter for each tensor with several placements, in the order of `unit.moving`.
     """

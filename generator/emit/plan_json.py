@@ -1,4 +1,4 @@
-"""plan.json: the plan for the host tools and for eyes; ARCHITECTURE.md has its schema."""
+"""plan.json: the plan for the host tools, human-readable; ARCHITECTURE.md has its schema."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _ends(unit: Unit, tensors: Sequence[str]) -> list[Mapping[str, object]]:
 
 
 def plan_json(unit: Unit, identity: str) -> Mapping[str, object]:
-    """Everything of the plan that is the same in each run of the generator."""
+    """The plan without anything that differs between equal runs, such as search time."""
     plan = unit.plan
     index = {stage.name: stage.index for stage in unit.stages}
 

@@ -1,4 +1,4 @@
-"""The whole project folder: the library, the application, the board, the reference and what describes them."""
+"""The whole project folder: the library, the application, the board, the reference and the files that describe them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SKIPPED = {"__pycache__"}
 
 
 class TemplateError(ShoehornError):
-    """A template asks for what the board's manifest does not say."""
+    """A template has a placeholder for which the board's manifest has no value."""
 
 
 def fill(template: Path, values: Mapping[str, object]) -> bytes:
@@ -84,7 +84,7 @@ def board_files(board: Board) -> Bundle:
 
 
 def library_part(files: Bundle, name: str) -> Bundle:
-    """The files of a project folder that follow from the model: its library, and the files that describe it."""
+    """The files of a project folder that depend on the model only: its library and the files that describe it."""
     described = ("plan.json", "plan.html", "report.json", "src/app_config.h")
     return {p: data for p, data in files.items() if p in described or p.startswith((f"lib/{name}/", "reference/"))}
 

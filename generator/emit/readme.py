@@ -1,4 +1,4 @@
-"""The README of a written folder, and of a library alone: what it is, how to call it, and the next commands."""
+"""The README of a written folder, or of a library alone: contents, calls and the next commands."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _example(unit: Unit) -> list[str]:
 
 
 def _use(unit: Unit) -> list[str]:
-    """How the functions go together."""
+    """Explains in which order the functions are called."""
     again = (
         f"`{unit.name}_reset()` abandons an unfinished inference."
         if unit.streamed

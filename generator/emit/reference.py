@@ -1,7 +1,7 @@
-"""What the reference runtime needs to run a graph: `graph.json` and `constants.bin`.
+"""Writes the input of the reference runtime: `graph.json` and `constants.bin`.
 
-The format is said in host_tools/reference.py, which reads it. Kernels are the portable ones whatever the
-board is: the reference computes each op whole, the board computes it by plan, and the bytes must agree.
+host_tools/reference.py reads and documents the format. The kernels are the portable ones, whatever the board: the
+reference computes each op whole, the board computes it by its plan, and the bytes must agree.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ALIGNMENT = 16  # of each constant in constants.bin, bytes
 
 @dataclass
 class _Constants:
-    """Arrays laid one after the other, little endian; equal ones share a place."""
+    """Arrays one after the other, little endian; equal arrays are stored once."""
 
     blob: bytearray = field(default_factory=bytearray)
     entries: list[dict[str, object]] = field(default_factory=list)
@@ -39,7 +39,7 @@ class _Constants:
 
 
 def reference_files(graph: Graph, name: str) -> dict[str, bytes | str]:
-    """The files of the folder `reference/` but for `runtime/`, by path in it. `name` is the model's."""
+    """The files of the folder `reference/` except `runtime/`, by path in it. `name` is the model's."""
     constants = _Constants()
     used = {operand.name: operand for node in graph.nodes() for operand in (*node.row_inputs, node.output)}
     for end in (*graph.inputs, *graph.outputs):
@@ -108,7 +108,7 @@ def _param(value: Value, constants: _Constants) -> object:
 
 
 def _text(sections: dict[str, object]) -> str:
-    """JSON with a line for each op, tensor and constant, for eyes and for diffs."""
+    """JSON with a line for each op, tensor and constant, so that it can be read and compared by line."""
     return "{\n" + ",\n".join(f"{json.dumps(key)}: {_section(value)}" for key, value in sections.items()) + "\n}\n"
 
 

@@ -1,4 +1,4 @@
-"""How the C text finds the input rows of an output row: `first + y * step` where that fits, a table where not."""
+"""Finds C expressions for the input rows of an output row: `first + y * step` where that fits, else a table."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 Column = Sequence[int | None]
-"""One place of `x`: the row read for each output row."""
+"""One element of `x`: the input row read for each output row."""
 
 
 @dataclass(frozen=True)
 class Affine:
-    """Row first + y * step; `guarded` where some y leave the tensor and get a null pointer."""
+    """Row first + y * step; `guarded`: for some y the row is outside the tensor, and the pointer is null."""
 
     first: int
     step: int
@@ -33,7 +33,7 @@ class Null:
 
 @dataclass(frozen=True)
 class Listed:
-    """No rule: column `column` of the op's table; -1 in it is a null pointer."""
+    """No formula fits: the row is in column `column` of the op's table; -1 means a null pointer."""
 
     column: int
     guarded: bool
@@ -43,7 +43,7 @@ Place = Affine | Null | Listed
 
 
 def _steps(seen: list[tuple[int, int]]) -> list[int]:
-    """Steps that the known rows leave open."""
+    """Values of `step` that are compatible with the known rows."""
     if len(seen) == 1:
         return [0, 1, 2, 3, 4, -1]
     (y0, r0), (y1, r1) = seen[0], seen[-1]
@@ -52,7 +52,7 @@ def _steps(seen: list[tuple[int, int]]) -> list[int]:
 
 
 def fit(column: Column, height: int) -> Affine | Null | None:
-    """The rule of one place for an input of `height` rows, or None."""
+    """The formula for one element of `x`, for an input of `height` rows, or None."""
     seen = [(y, r) for y, r in enumerate(column) if r is not None]
     if not seen:
         return Null()
@@ -66,13 +66,13 @@ def fit(column: Column, height: int) -> Affine | Null | None:
 
 @dataclass(frozen=True)
 class Window:
-    """The places of one input in `x`."""
+    """The elements of `x` that belong to one input."""
 
     places: tuple[Place, ...]
 
     @property
     def stride(self) -> int | None:
-        """What is added from place to place where that is one number (so that a loop can say it), else None."""
+        """The difference between neighbouring rows where it is constant, so that a loop can compute them; else None."""
         first = self.places[0]
         if all(isinstance(p, Listed) for p in self.places):
             return 1
@@ -86,9 +86,9 @@ class Window:
 def windows(
     by_row: Sequence[Sequence[Sequence[int | None]]], heights: Sequence[int]
 ) -> tuple[tuple[Window, ...], list[list[int]]]:
-    """One window per row input, and the table (a line per output row) that the Listed places point into.
+    """One window per row input, and the table (a line per output row) to which the Listed elements refer.
 
-    `by_row[y][input][place]` is what Op.rows gives; `heights` are the rows of each input.
+    `by_row[y][input][element]` is the result of Op.rows(y); `heights` are the rows of each input.
     """
     found: list[Window] = []
     listed: list[Column] = []

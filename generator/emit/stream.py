@@ -1,4 +1,4 @@
-"""The parts of `<model>.h` and `<model>.c` for an input that arrives row by row: push_row in place of run."""
+"""The parts of `<model>.h` and `<model>.c` for a streamed input: push_row() instead of run()."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def prototypes(unit: Unit) -> list[str]:
 
 
 Kind = tuple[str, Editions]
-"""What steps may have in common: an op, and the editions of the tensors that it touches."""
+"""The part of a step that many steps share: an op, and the editions of the tensors that it uses."""
 
 
 def _schedule(unit: Unit) -> tuple[list[Kind], list[tuple[int, int, int]], list[int]]:
-    """The kinds of steps; the steps as (kind, first row, row behind the last); and by row of the input the first one
-    that its push runs.
+    """The kinds of steps; the steps as (kind, first row, row after the last); and for each row of the input the first
+    step that its push runs.
     """
     ran = [step for step in unit.plan.steps if not step.delivers]
     index = {stage.name: stage.index for stage in unit.stages}
@@ -63,7 +63,7 @@ def _schedule(unit: Unit) -> tuple[list[Kind], list[tuple[int, int, int]], list[
 
 
 def _unsigned(largest: int) -> str:
-    """The narrowest type that holds so much."""
+    """The narrowest unsigned type that can hold `largest`."""
     return f"uint{next(bits for bits in (8, 16, 32) if largest < 2**bits)}"
 
 

@@ -1,4 +1,4 @@
-"""What is emitted: a graph with its kernels and its plan, under a C name."""
+"""The input of the emitters: a graph with its kernels, its plan and a C name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shoehorn_mcu.stage import Stage
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """One model, decided: nothing is left open but its spelling."""
+    """One model with every decision made; only the C text remains to be written."""
 
     name: str  # names.library_name of the model
     graph: Graph
@@ -52,7 +52,7 @@ class Unit:
 
     @cached_property
     def moving(self) -> Mapping[str, Sequence[str]]:
-        """By op: the tensors whose rows it touches and of which a step has to say the edition; its output first."""
+        """By op: the tensors it reads or writes whose edition a step has to name; its output first."""
         return {stage.name: [t for t in _touched(stage) if len(self.editions[t]) > 1] for stage in self.stages}
 
     def type(self, tensor: str) -> TensorType:
@@ -60,7 +60,7 @@ class Unit:
 
     @cached_property
     def stepped(self) -> tuple[Stage, ...]:
-        """The stages that the plan computes rows of: an op whose rows nobody needs may have no step."""
+        """The stages that have steps in the plan: an op whose output no op reads may have none."""
         ops = {step.op for step in self.plan.steps}
         return tuple(stage for stage in self.stages if stage.name in ops)
 
@@ -76,7 +76,7 @@ class Unit:
 
 
 def _touched(stage: Stage) -> list[str]:
-    """What an op writes, and the tensors of which it reads any row: all that it reads of one may be padding."""
+    """The tensor that an op writes, and those it reads at least one row of (an input may be padding only)."""
     found = [stage.node.output.name]
     for i, tensor in enumerate(stage.row_inputs):
         if tensor.data is None and any(row is not None for rows in stage.rows for row in rows[i]):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: 0BSD
 // The two library functions that kernels call. Declared here because a freestanding compiler has no
-// <string.h>; the program must have them anyway, since compilers call them on their own.
+// <string.h>; every program has them, because compilers generate calls to them.
 #ifndef SH_BYTES_H
 #define SH_BYTES_H
 

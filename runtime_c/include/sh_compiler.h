@@ -17,16 +17,16 @@
 #define SH_APART static
 #endif
 
-// Before a loop that needs most of the registers: unrolled, as Clang does for Cortex-M, it would
-// need more than there are. There are still vectors where the core has some.
+// Before a loop that already needs most of the registers: do not unroll it, as Clang would for
+// Cortex-M, because its values would spill to the stack. The loop may still be vectorised.
 #if defined(__clang__)
 #define SH_ROLLED _Pragma("clang loop unroll(disable)")
 #else
 #define SH_ROLLED
 #endif
 
-// Before a loop of eight that reads nothing it writes: as vectors, where Clang would rather unroll
-// it.
+// Before a loop of eight iterations that reads nothing it writes: vectorise it, where Clang would
+// unroll it instead.
 #if defined(__clang__) && defined(__ARM_FEATURE_MVE)
 #define SH_EIGHT                                                                                   \
     _Pragma("clang loop vectorize(assume_safety) vectorize_width(8)")                              \
@@ -36,7 +36,7 @@
 #endif
 
 // SH_FIX(op) assigns the members of the struct `op` that an instance is compiled for; its file
-// defines it. Otherwise nothing is fixed.
+// defines it. Without that definition no member is fixed.
 #ifndef SH_FIX
 #define SH_FIX(op) ((void)0)
 #endif

@@ -10,8 +10,8 @@
 
 enum { SH_LANES = 4 };
 
-// sums[j] += sum of x[i] * row j of w, for j < lanes; rows are `pitch` apart. lanes: 1 to 4, a
-// constant.
+// sums[j] += sum of x[i] * row j of w, for j < lanes; rows are `pitch` apart. lanes: a
+// constant, 1 to 4.
 SH_INLINED void sh_dot(const int8_t *x, const int8_t *w, int32_t pitch, int32_t count,
                        int32_t lanes, int32_t sums[SH_LANES])
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-// The addresses of a tensor's rows in the arena: one row after the other, or by a table.
+// The addresses of a tensor's rows in the arena: contiguous rows, or an address per row in a table.
 #ifndef SH_TENSOR_H
 #define SH_TENSOR_H
 
@@ -13,7 +13,7 @@ typedef struct {
     // Null, or the offset of each row in the arena in units of SH_SLOT_BYTES. One of the two
     // tables:
     const uint16_t *slots16;
-    const uint32_t *slots32; // where the arena is too large for the other
+    const uint32_t *slots32; // where the arena is too large for slots16
 } sh_tensor;
 
 #define SH_SLOT_BYTES 4u

@@ -14,9 +14,9 @@ typedef struct {
     int32_t in_channels;
     int32_t height; // number of rows in x
     int32_t width;
-    int32_t dilation; // across
-    int32_t inputs;   // channels that are summed, of in_channels
-    int32_t x_zero;   // the value of the padding
+    int32_t dilation; // along the width
+    int32_t inputs;   // number of input channels that are summed, of in_channels
+    int32_t x_zero;   // value of padding taps
 } sh_window;
 
 // The position of one pixel's window.
@@ -46,8 +46,9 @@ static inline sh_span sh_span_at(const sh_window *window, int32_t left)
     return span;
 }
 
-// sums[j] += all taps times the weights of channel j, for j < lanes; channels are `pitch` apart,
-// `channel` is the first input channel. lanes: 1 to 4, a constant.
+// sums[j] += all taps times the weights of output channel j, for j < lanes. The weights of output
+// channels are `pitch` bytes apart; `channel` is the first input channel. lanes: a constant, 1
+// to 4.
 SH_INLINED void sh_window_sum(const sh_window *window, const int8_t *const x[], sh_span span,
                               int32_t channel, const int8_t *w, int32_t pitch, int32_t lanes,
                               int32_t sums[SH_LANES])

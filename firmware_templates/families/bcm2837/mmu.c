@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: 0BSD
-// The Cortex-A53's memory system: flat map in 2 MB blocks, caches on. Its branch prediction always
-// is.
+// The Cortex-A53's memory system: flat map in 2 MB blocks, caches on. Its branch prediction is
+// always on.
 #include "sh_bcm283x.h"
 
 #include <stdint.h>

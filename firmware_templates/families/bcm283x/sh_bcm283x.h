@@ -7,7 +7,7 @@
 void sh_console_start(void);
 
 // Memory map, caches and branch prediction on. Called by start.S with the caches cold and off;
-// `guard` (aligned to 2 MB) gets 2 MB that nobody may touch, so a stack overflow faults.
+// `guard` (aligned to 2 MB) gets 2 MB without access, so that a stack overflow faults.
 void sh_mmu_start(void);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-// The line that every exception handler ends in.
+// The report that every exception handler ends with.
 #include "sh_fault.h"
 
 #include "sh_board.h"

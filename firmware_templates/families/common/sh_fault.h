@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-// The last words of a board: one line on the console, then silence.
+// Reports a fault as one line on the console and stops the board.
 #ifndef SH_FAULT_H
 #define SH_FAULT_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-// Registers and cycles of waiting, for the drivers of every bare-metal family.
+// Register access and bounded waiting, for the drivers of every bare-metal family.
 #ifndef SH_REG_H
 #define SH_REG_H
 

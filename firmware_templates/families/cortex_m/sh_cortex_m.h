@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-// What the shared Cortex-M start-up calls and gives.
+// The functions that the shared Cortex-M start-up calls and provides.
 #ifndef SH_CORTEX_M_H
 #define SH_CORTEX_M_H
 

@@ -16,7 +16,7 @@ void sh_fault_entry(void);
 _Noreturn void sh_fault_report(const uint32_t *frame, uint32_t exception);
 
 #define CPACR 0xE000ED88u // coprocessors 10 and 11 are the FPU and Helium
-#define CFSR 0xE000ED28u  // why; reads as zero where a core has none
+#define CFSR 0xE000ED28u  // cause of the fault; reads as zero where a core has none
 
 // The interrupts below are the only two that a family may use; an unexpected one is a fault.
 __attribute__((weak)) void sh_isr_systick(void)

@@ -34,7 +34,7 @@ static __attribute__((noinline)) void paint_stack(void)
     stack_low = (uintptr_t)piece;
 }
 
-// Raw: the line discipline may not echo, cook or interpret a byte. The process keeps the far end
+// Raw mode: the line discipline must not echo or change a byte. The process keeps the far end
 // open too, else the port would hang up whenever the host closes it.
 static void open_port(void)
 {

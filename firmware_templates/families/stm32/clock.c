@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-// The clock control of STM32F1 and F4: the bits that lie alike in RCC_CR and RCC_CFGR.
+// The clock control of STM32F1 and F4: the bits at the same position in RCC_CR and RCC_CFGR.
 #include "sh_reg.h"
 #include "sh_stm32.h"
 
@@ -10,8 +10,8 @@
 #define CFGR_SW_PLL 2u
 #define CFGR_SWS_PLL (2u << 2)
 
-// Reads of a ready bit before a clock counts as dead; more than the start-up time in the data
-// sheet.
+// Reads of a ready bit before a clock is considered missing; more than the start-up time in the
+// data sheet.
 #define TRIES 100000u
 
 bool sh_crystal_start(uint32_t cr)

@@ -9,7 +9,7 @@
 // 115200 8N1 on the console's USART, whose clock and pins are already on.
 void sh_usart_start(void);
 
-// Starts the crystal, in RCC_CR at `cr`. False: there is none.
+// Starts the crystal, in RCC_CR at `cr`; false where it does not start.
 bool sh_crystal_start(uint32_t cr);
 
 // Starts the PLL, whose source and factors are set, and runs on it once it has locked.

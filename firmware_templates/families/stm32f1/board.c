@@ -19,7 +19,7 @@
 
 static void clock_start(void)
 {
-    // without its crystal the PLL takes the RC oscillator: same speed, baud rate within 1 %
+    // without a crystal the PLL uses the RC oscillator: same speed, baud rate within 1 %
     bool crystal = sh_crystal_start(RCC_CR);
     SH_REG(RCC_CFGR) = crystal ? CFGR_HSE_TIMES_3 : CFGR_HALF_HSI_TIMES_6;
     sh_pll_start(RCC_CR, RCC_CFGR);

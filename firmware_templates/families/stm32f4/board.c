@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: 0BSD
-// STM32F405 at 168 MHz (RM0090): all in the 128 KB of SRAM (QEMU 7.2 has no core-coupled memory);
-// PLL from the crystal, five flash wait states with the ART accelerator.
+// STM32F405 at 168 MHz (RM0090): everything is in the 128 KB of SRAM (QEMU 7.2 has no core-coupled
+// memory); PLL from the crystal, five flash wait states with the ART accelerator.
 #include "board_config.h"
 #include "sh_board.h"
 #include "sh_cortex_m.h"
@@ -33,7 +33,7 @@ static uint32_t pll(uint32_t source_mhz, uint32_t source)
 static void clock_start(void)
 {
     SH_REG(FLASH_ACR) = ACR_5WS_PREFETCH_CACHES; // before the clock rises
-    // without its crystal the PLL takes the 16 MHz RC oscillator: same speed, baud rate within 1 %
+    // without a crystal the PLL uses the 16 MHz RC oscillator: same speed, baud rate within 1 %
     bool crystal = sh_crystal_start(RCC_CR);
     SH_REG(RCC_PLLCFGR) = crystal ? pll(SH_BOARD_CRYSTAL_MHZ, 1) : pll(16, 0);
     SH_REG(RCC_CFGR) = CFGR_APB1_DIV4 | CFGR_APB2_DIV2;
@@ -46,7 +46,7 @@ static void field2(uint32_t address, uint32_t pin, uint32_t value)
     SH_REG(address) = (SH_REG(address) & ~(3u << (2 * pin))) | (value << (2 * pin));
 }
 
-// Alternate function 7 is USART1..3; pins below 8 lie in AFRL.
+// Alternate function 7 is USART1..3; pins below 8 are in AFRL.
 static void uart_pin(uint32_t pin)
 {
     SH_REG(GPIO_AFRL) = (SH_REG(GPIO_AFRL) & ~(15u << (4 * pin))) | (7u << (4 * pin));

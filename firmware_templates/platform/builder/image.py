@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: 0BSD
-"""firmware.elf -> the image that is flashed."""
+"""Converts firmware.elf to the image that is flashed."""
 
 import shutil
 from pathlib import Path

@@ -27,7 +27,7 @@ def fail(message):
 
 if platform.resolve() != (project / "platform").resolve():
     if "PLATFORMIO_CORE_DIR" in os.environ:
-        fail(f"PlatformIO took the platform of {platform.parent}; unset PLATFORMIO_CORE_DIR, each folder has its own")
+        fail(f"PlatformIO used the platform of {platform.parent}; unset PLATFORMIO_CORE_DIR, each folder has its own")
     fail(f"this folder is a copy that still refers to {platform.parent}; delete {project / '.pio'} and build again")
 if find_spec("ziglang") is None:
     fail(f"no compiler: {env.subst('$PYTHONEXE')} -m pip install ziglang")
@@ -58,7 +58,7 @@ program = env.File("$BUILD_DIR/firmware.elf") if "nobuild" in COMMAND_LINE_TARGE
 
 
 def write_images(target, source, env):
-    """After the link."""
+    """Writes the images after linking."""
     image.write(Path(str(target[0])), board["shoehorn"], project / "lib" / "board")
 
 

@@ -12,7 +12,7 @@ OPTIMISE = (
     "-ffp-contract=off",
     "-ffunction-sections",
     "-fdata-sections",
-    "-fno-jump-tables",  # so that a jump through a register is a call, and the stack bound can say so
+    "-fno-jump-tables",  # so that a jump through a register is a call, which the stack bound can report
     "-fno-unwind-tables",
     "-fno-asynchronous-unwind-tables",
     "-fstack-size-section",

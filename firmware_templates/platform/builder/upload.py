@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: 0BSD
-"""Puts the image onto the board: a debug probe, a USB drive, a boot partition, or an emulator that boots it."""
+"""Writes the image to the board: a debug probe, a USB drive, a boot partition, or an emulator that boots it."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ class UploadError(Exception):
 def emulator_command(emulator: dict, elf: Path, serial: list[str], counted: bool = True) -> list[str]:
     """The command that boots the image; `serial` are QEMU's arguments for its serial port.
 
-    Counted, one instruction is one nanosecond of the board's clock; not counted, QEMU runs several times as fast.
+    With `counted` one instruction is one nanosecond of the board's clock; without, QEMU runs several times faster.
     """
     if emulator["program"] == "native":
         return [str(elf)]
@@ -35,7 +35,7 @@ def emulator_command(emulator: dict, elf: Path, serial: list[str], counted: bool
 def commands(spec: dict, build: Path, port: str, dry_run: bool = False) -> list[list[str]]:
     """The exact commands of an upload, in order; UploadError when they cannot work here.
 
-    A dry run may leave the mount point open: the commands then have <MOUNT> in its place.
+    In a dry run without a mount point, the commands contain <MOUNT> instead.
     """
     if dry_run and not port and spec["flash_tool"] in _ONTO:
         return _ONTO[spec["flash_tool"]](spec, build, Path("<MOUNT>"))
@@ -82,7 +82,7 @@ def _boot_partition(spec: dict, build: Path, port: str) -> list[list[str]]:
 
 
 def _onto_card(spec: dict, build: Path, card: Path) -> list[list[str]]:
-    """Files that are there already are kept, once, under another name."""
+    """Copies the files to the card; existing files are kept once, under another name."""
     steps = []
     for name in (spec["image"], "config.txt"):
         if (card / name).exists() and not (card / (name + KEPT)).exists():
@@ -100,7 +100,7 @@ _COMMANDS = {"pyocd": _pyocd, "drive": _drive, "boot-partition": _boot_partition
 
 
 def run(spec: dict, build: Path, port: str) -> None:
-    """Does the upload; UploadError says in one line what is missing."""
+    """Carries out the upload; UploadError names in one line the missing thing."""
     for command in commands(spec, build, port):
         print(" ".join(command), flush=True)
         if spec["flash_tool"] == "emulator":
@@ -114,7 +114,7 @@ def run(spec: dict, build: Path, port: str) -> None:
 
 
 def _copy(source: str, target: str) -> None:
-    """Copies and waits until the card has it."""
+    """Copies a file and waits until it is written to the card."""
     try:
         shutil.copyfile(source, target)
         with Path(target).open("r+b") as file:

@@ -17,19 +17,19 @@ from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.predict import ruler
 
 START = "<!doctype html>\n<!-- Written by Shoehorn -->\n"
-"""How each page begins: so that only pages of ours are overwritten."""
+"""The first lines of each page; only files that begin so are overwritten."""
 
 _HERE = Path(__file__).resolve().parent
 _SCRIPTS = ("data.js", "view.js", "draw.js", "lists.js", "main.js")
 
 
 def _data(value: Mapping[str, object]) -> str:
-    """JSON that may stand within a <script>: no `<` can end it, whatever a tensor is called."""
+    """JSON for use inside <script>: `<` is escaped, so no tensor name can end the element."""
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _own(report: Mapping[str, object]) -> Dot:
-    """The page's own plan."""
+    """The point of the curve that is this page's plan."""
     plan: Any = report["plan"]
     keys = ("arena_bytes", "predicted_instructions", "steps", "macs", "recomputed_macs")
     return Dot(*(plan[key] for key in keys))

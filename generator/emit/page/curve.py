@@ -13,8 +13,8 @@ from shoehorn_mcu.emit.page.parts import table
 _WIDTH, _HEIGHT = 640, 300  # of the curve, in SVG units
 _LEFT, _RIGHT, _TOP, _BOTTOM = 78, 24, 20, 46
 _FOOT = _HEIGHT - _BOTTOM
-_BEYOND = 1.1  # how far the axis goes on
-EQUAL_PERCENT = 1  # predictions that differ by less say nothing about which plan is faster
+_BEYOND = 1.1  # how far the axis extends
+EQUAL_PERCENT = 1  # predictions that differ by less do not show which plan is faster
 _APART = 60  # SVG units between two figures of the axis
 _HEAD = ("Arena bytes", "Predicted instructions", "More than least", "Steps", "MACs", "Recomputed MACs")
 
@@ -38,7 +38,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class _Scale:
-    """From bytes (logarithmic: small arenas are what matters) and instructions to SVG units."""
+    """Converts bytes (logarithmic, because small arenas matter most) and instructions to SVG units."""
 
     least: int  # instructions
     most: int
@@ -98,7 +98,7 @@ def _cells(dot: Dot, scale: _Scale) -> Sequence[str]:
 
 
 def _curve(dots: Sequence[Dot], own: Dot, scale: _Scale, once: int) -> str:
-    """A staircase through the dots: with so many bytes, this is the least time."""
+    """A staircase through the dots: the least time for each number of bytes."""
     first, *others = ((scale.x(max(1, d.arena_bytes)), scale.y(d.instructions)) for d in dots)
     path = f"M{first[0]:.1f} {first[1]:.1f}" + "".join(f"H{x:.1f}V{y:.1f}" for x, y in others)
     shade = ""
@@ -121,7 +121,7 @@ def _mark(dot: Dot, scale: _Scale) -> str:
 
 
 def _ticks(scale: _Scale) -> str:
-    """Round numbers of bytes, and the most and the least time."""
+    """Labels of the axes: round numbers of bytes, and the greatest and the least time."""
     found = [
         f'<text x="{_LEFT - 8}" y="{scale.y(time) + 4:.1f}" class="end">{scale.percent(time)}</text>'
         for time in dict.fromkeys((scale.most, scale.least))
@@ -133,7 +133,7 @@ def _ticks(scale: _Scale) -> str:
 
 
 def _round(scale: _Scale) -> Iterator[int]:
-    """Round numbers of bytes, not too near to each other."""
+    """Round numbers of bytes that are far enough apart for their labels."""
     last = -float(_APART)
     for power, digits in product(range(12), (10, 15, 20, 30, 40, 50, 60, 70, 80, 90)):
         arena = digits * 10**power // 10

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-// What the page shows, read from the JSON block; lists there are flat to keep the file small.
+// The data of the page, read from the JSON block; its lists are flat to keep the file small.
 const $ = (id) => document.getElementById(id);
 addEventListener("error", (event) => {
   $("fault").hidden = false;
@@ -12,7 +12,7 @@ const ARENA = Math.max(1, data.arena);
 const [PEAK_EVENT, PEAK_BYTES] = data.peak;
 const format = (n) => Math.round(n).toLocaleString("en");
 
-// `chunk` and `block` are belong to ops in bands; the last op of a block ends a band. Costs are predicted instructions.
+// Ops in bands have `chunk` and `block`; the last op of a block ends a band. Costs are predicted instructions.
 const ops = data.ops.map(([name, kernel, output, rowCost, stepCost]) => ({ name, kernel, output, rowCost, stepCost, block: -1, chunk: "" }));
 const blocks = data.blocks.map(([name, chunks, band, bands, own], block) => {
   const each = Math.floor(own.length / chunks);
@@ -20,7 +20,7 @@ const blocks = data.blocks.map(([name, chunks, band, bands, own], block) => {
   return { label: `block ${name}`, chunks, band, bands, last: own[own.length - 1] };
 });
 
-// A long name without its middle: converters put what tells tensors apart at both ends.
+// A long name without its middle: tensors differ at the ends of the names that converters give them.
 function middle(name, length) {
   if (name.length <= length) return name;
   const tail = (length - 1) >> 1;
@@ -54,7 +54,7 @@ for (let i = 0; i < data.over.length; i += 2) {
   below.under = above;
 }
 
-// Rows that are computed several times; a scratch is no row.
+// Rows that are computed several times; a scratch is not a row.
 const ofRow = new Map();
 for (const r of rectangles) {
   if (owners[r.owner].kind === "scratch") continue;
@@ -96,7 +96,7 @@ for (const r of rectangles) {
 }
 for (let i = 1; i <= EVENTS; i++) loads[i] += loads[i - 1];
 
-// What a step is found by: its operator, kernel and output, of a joined name the first part or all of it; and "recomputed".
+// The texts by which a step is found: operator, kernel, output (of a joined name the first part, or all of it) and "recomputed".
 function stepText(step, all) {
   const { name, kernel, output } = ops[step.op];
   return `${name} ${kernel} ${all ? output : output.split(";")[0]}${step.again ? " recomputed" : ""}`.toLowerCase();
@@ -118,7 +118,7 @@ function partOf(step) {
 // "12 (conv_2d_0)": the step of an event, for a tooltip.
 const stepAt = (event) => (steps.length ? `${stepOf[event]} (${ops[steps[stepOf[event]].op].name})` : "0");
 
-// What is live at an event: [owner, rows, bytes], most bytes first. Of a row that overwrites another, what lies beyond it.
+// What is live at an event: [owner, rows, bytes], most bytes first. Of a row that overwrites another, only the bytes beyond it count.
 function aliveAt(event) {
   const found = new Map();
   for (const r of rectangles) {
@@ -130,7 +130,7 @@ function aliveAt(event) {
   return list.sort((a, b) => b[2] - a[2] || (a[0].name < b[0].name ? -1 : 1));
 }
 
-// Per owner, where its name may stand: the middle row (by address) of those alive at its fullest moment, and the run
+// Per owner, where its name is drawn: the middle row (by address) of those alive at its fullest moment, and the run
 // of neighbouring rows around it.
 function labelOf(index) {
   const own = rectangles.filter((r) => r.owner === index);

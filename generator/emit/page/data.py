@@ -1,4 +1,4 @@
-"""What the page's script draws from, as JSON; long lists are flat, to keep the file small."""
+"""The data of the page's script, as JSON; long lists are flat, to keep the file small."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shoehorn_mcu.predict import of_rows
 
 
 def as_data(unit: Unit, seen: Picture) -> Mapping[str, object]:
-    """Flat are: three numbers per step, five per rectangle, two (rectangles) per row that overwrites another."""
+    """Flat lists: three numbers per step, five per rectangle, two (rectangles) per row that overwrites another."""
     index = {stage.name: stage.index for stage in unit.stages} | {DELIVERY: len(unit.stages)}
     costs = of_rows(unit.plan, unit.stages)
     ops: list[list[object]] = [
@@ -41,6 +41,6 @@ def _block(unit: Unit, cascade: Cascade, index: Mapping[str, int]) -> Sequence[o
 
 
 def _over(rectangles: Sequence[Rectangle]) -> list[int]:
-    """Pairs: the rectangle that overwrites, and which one it does."""
+    """Pairs of rectangles: the one that overwrites, and the one that is overwritten."""
     place = {id(r): i for i, r in enumerate(rectangles)}
     return list(chain.from_iterable((i, place[id(r.over)]) for i, r in enumerate(rectangles) if r.over))

@@ -107,9 +107,9 @@ function drawAxes(g) {
   g.fillText("time →", 8, foot + 28);
 }
 
-// Both scales: round numbers of the one that the axis is even in, and the other's value there.
+// Both scales: round numbers of the scale in which the axis is linear, and the value of the other at each.
 function drawTimes(g, foot) {
-  const unit = axis.timed ? spent[EVENTS] / EVENTS : 1; // of the even scale, in one unit of the axis
+  const unit = axis.timed ? spent[EVENTS] / EVENTS : 1; // of the linear scale, in one unit of the axis
   const apart = tick((view.t1 - view.t0) * unit, Math.max(2, box.width / 90));
   for (let n = Math.ceil((view.t0 * unit) / apart) * apart; n <= view.t1 * unit; n += apart) {
     const at = xOf(n / unit);
@@ -172,7 +172,7 @@ function drawLabels(g) {
   });
 }
 
-// The name, or its two ends, or nothing where too little fits.
+// The name, or its two ends, or nothing where there is too little room.
 function shortened(g, name, width) {
   for (let keep = Math.min(name.length, 60); keep >= 6 || keep === name.length; keep--) {
     const text = middle(name, keep);
@@ -192,7 +192,7 @@ function drawStep(g, top, height) {
   for (const side of [left, right]) line(g, side, top, side, top + height);
 }
 
-// Between picture and loads: when the steps run that are looked for, or else those of blocks.
+// The strip between the picture and the loads: when the steps that match the search run, or else those of blocks.
 function drawRuns(g) {
   const wanted = chosen.steps || [...steps.keys()].filter((i) => ops[steps[i].op].block >= 0);
   g.fillStyle = chosen.steps ? paint.mark : paint.muted;
@@ -243,7 +243,7 @@ function drawPeak(g) {
   g.fillText(text, Math.max(LEFT + half, Math.min(LEFT + box.width - half, at)), 9);
 }
 
-// The rectangle at a place of the canvas; what is drawn last lies on top.
+// The rectangle at a place of the canvas; the one drawn last is on top.
 function hit(px, py) {
   const [time, address] = [timeAt(px), addressAt(py)];
   if (px < LEFT || px > LEFT + box.width || py < TOP || py > TOP + box.height) return null;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-// The lists beside the picture, and the sentence about the step that is chosen.
+// The lists beside the picture, and the sentence about the selected step.
 const ROW = 24; // pixels, as in the style
 const stepList = $("steps");
 
@@ -106,7 +106,7 @@ function scrollTo(number) {
   listSteps();
 }
 
-// The neighbour in the list, `by` places further on.
+// The step that is `by` places further in the list.
 function stepBy(by) {
   const shown = listed();
   if (!shown.length) return;

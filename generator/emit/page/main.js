@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-// What the reader does: mouse, keys, search, theme; and what the address asks for (#search=conv&step=3&theme=dark&axis=time).
+// Input of the reader: mouse, keys, search, theme, and the options in the page's address (#search=conv&step=3&theme=dark&axis=time).
 const tip = $("tip");
 let drag = null;
 

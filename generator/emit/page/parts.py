@@ -1,4 +1,4 @@
-"""The page's parts that need no script: figures, the table of ops, and passes."""
+"""The parts of the page without a script: figures, the table of ops, and passes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _recomputed(macs: int, recomputed: int) -> str:
 
 
 def middle(name: str, length: int = _NAME) -> str:
-    """A long name without its middle: converters put what tells tensors apart at both ends."""
+    """A long name without its middle: tensors differ at the ends of the names that converters give them."""
     if len(name) <= length:
         return name
     tail = (length - 1) // 2

@@ -1,4 +1,4 @@
-"""The arena over time, as rectangles: the plan replayed row by row, each row from its birth to its last read."""
+"""The arena over time: the plan replayed row by row, with a rectangle for the live range of each row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shoehorn_mcu.stage import Stage
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose bytes a rectangle shows: a tensor that is no view, or an op's scratch."""
+    """The owner of a rectangle's bytes: a tensor that is not a view, or an op's scratch."""
 
     name: str
     kind: str  # "input", "output", "tensor" or "scratch"
@@ -25,10 +25,10 @@ class Owner:
 
 @dataclass
 class Rectangle:
-    """Row `row` of an owner lies at `address` from event `first` to event `last`, both inclusive.
+    """Row `row` of an owner occupies `address` from event `first` to event `last`, both inclusive.
 
-    `over` is the row that it overwrites as it is computed: the two share bytes during event `first`, the last of that
-    one. A row that is computed again has a rectangle each time.
+    `over` is the row that it overwrites while it is computed: both share bytes during event `first`, the last event of
+    the overwritten row. A recomputed row has a rectangle for each time that it is computed.
     """
 
     owner: int
@@ -46,12 +46,12 @@ class Picture:
     owners: tuple[Owner, ...]
     rectangles: tuple[Rectangle, ...]
     events: int
-    peak_event: int  # the first event with most bytes alive
-    peak_bytes: int  # rows and scratch alive then, shared bytes once; gaps and alignment are not counted
+    peak_event: int  # the first event with the most live bytes
+    peak_bytes: int  # rows and scratch live then, shared bytes counted once; gaps and alignment are not counted
 
 
 Key = tuple[str, int]
-"""A row: its tensor (no view) and its number."""
+"""A row: its tensor (not a view) and its number."""
 
 
 class _Replay:
@@ -111,7 +111,7 @@ class _Replay:
         return self._reads[stage.name]
 
     def write(self, tensor: str, row: int, time: int, reads: Sequence[Key] = (), edition: int = 0) -> None:
-        """Row `row` is born from these, the last of which it may overwrite."""
+        """Row `row` is computed from these rows and may overwrite the last one."""
         address = self._unit.editions[tensor][edition].at(row)
         born = Rectangle(self._number[tensor], row, address, time, time)
         for key in reads:
@@ -123,7 +123,7 @@ class _Replay:
         self.rectangles.append(born)
 
     def _meet(self, one: Rectangle, other: Rectangle) -> bool:
-        """Whether they share an address."""
+        """Whether the two share an address."""
         lower, upper = sorted((one, other), key=lambda rectangle: rectangle.address)
         return upper.address < lower.address + self.owners[lower.owner].row_bytes
 
@@ -144,14 +144,14 @@ class _Replay:
             self.rectangles.append(Rectangle(place, 0, self._scratch[step.op].address, time, last))
 
     def keep(self, tensor: str, last: int) -> None:
-        """The rows of an output live to the end."""
+        """Extends the live ranges of an output's rows to the end."""
         root = self._root(tensor)
         for row in range(self._unit.placements[root].rows):
             self._open[root, row].last = last
 
 
 def picture(unit: Unit) -> Picture:
-    """Every rectangle of the unit's plan, in order of birth."""
+    """Every rectangle of the unit's plan, in the order in which they are computed."""
     replay = _Replay(unit)
     for name in () if unit.streamed else unit.graph.inputs:
         for row in range(unit.placements[name].rows):
@@ -167,7 +167,7 @@ def picture(unit: Unit) -> Picture:
 
 
 def _peak(owners: Sequence[Owner], rectangles: Sequence[Rectangle], events: int) -> tuple[int, int]:
-    """The first event with most bytes alive, and how many."""
+    """The first event with the most live bytes, and their number."""
     change = [0] * (events + 1)
     for r in rectangles:
         change[r.first] += owners[r.owner].row_bytes

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-// The part of the time axis and of the addresses that is in sight, and the choice of the reader.
+// The part of the time axis and of the addresses that is in sight, and the selection of the reader.
 const view = { t0: 0, t1: EVENTS, a0: 0, a1: ARENA };
 // The time axis has EVENTS units. They are rows, or equal parts of the predicted time.
 const axis = { timed: false };

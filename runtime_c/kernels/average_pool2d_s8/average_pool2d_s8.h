@@ -4,7 +4,7 @@
 // y[ox][c] = clamp(mean of x[ky][ox * stride + kx - pad_left][c])
 //
 // over the taps inside, rounded half away from zero. Taps outside the row, or in a null row, do not
-// count; every window has one inside.
+// count; every window has at least one tap inside.
 #ifndef SH_AVERAGE_POOL2D_S8_H
 #define SH_AVERAGE_POOL2D_S8_H
 

@@ -3,9 +3,9 @@
 //
 // y[i] = scale * (level(x[i]) - zero)
 //
-// y is a row of float32. A level counts from the lowest value of x's type, so that one kernel
-// serves both: level = (uint8_t)x[i] ^ flip, with flip 0x80 and zero = zero point + 128 for int8,
-// flip 0 and the zero point for uint8.
+// y is a row of float32. Levels are counted from the lowest value of x's type, so that one
+// kernel serves both types: level = (uint8_t)x[i] ^ flip, with flip 0x80 and zero = zero point +
+// 128 for int8, flip 0 and the zero point for uint8.
 #ifndef SH_DEQUANTIZE_8_F32_H
 #define SH_DEQUANTIZE_8_F32_H
 

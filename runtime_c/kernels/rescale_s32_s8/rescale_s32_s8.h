@@ -3,8 +3,8 @@
 //
 // y[p][o] = clamp(y_zero + rescale(x[0][p][o]))
 //
-// x[0] holds int32_t and is 4-byte aligned. y may begin where it begins: byte i of y is written
-// after element i of x[0] was read, and it is in an element that is not read later.
+// x[0] holds int32_t and is 4-byte aligned. y may begin at the same address: byte i of y is written
+// after element i of x[0] was read, and it belongs to an element that was read already.
 #ifndef SH_RESCALE_S32_S8_H
 #define SH_RESCALE_S32_S8_H
 

@@ -10,7 +10,7 @@
 
 typedef struct {
     int32_t pixels;
-    int32_t runs; // of each pixel
+    int32_t runs; // per pixel
     int32_t run_bytes;
     int32_t begin;      // bytes
     int32_t pixel_step; // bytes, may be negative

@@ -15,7 +15,7 @@ typedef struct {
     int32_t channels;  // elements of a vector, at most 4095 (the sum's 12 integer bits)
     int32_t multiplier;
     int32_t shift;    // to the left
-    int32_t diff_min; // differences below this count as nothing
+    int32_t diff_min; // differences below this contribute 0
 } sh_softmax_s8;
 
 typedef void sh_softmax_s8_fn(const sh_softmax_s8 *op, const int8_t *const x[], int8_t *y);

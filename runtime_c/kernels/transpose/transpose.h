@@ -3,8 +3,8 @@
 //
 // y[w][c] = x[w * w_rows + c * c_rows] at byte n * n_step + h * h_step + w * w_step + c * c_step
 //
-// (n, h, w, c) is the place in the output, n and h from `row` = n * out_height + h. `_rows` count
-// rows in x, `_step` bytes in a row; each dimension has at most one of the two.
+// (n, h, w, c) is the position in the output, n and h from `row` = n * out_height + h. `_rows`
+// count rows in x, `_step` bytes in a row; each dimension has at most one of the two.
 #ifndef SH_TRANSPOSE_H
 #define SH_TRANSPOSE_H
 
