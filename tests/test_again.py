@@ -345,10 +345,10 @@ def test_the_search_keeps_its_sums_and_honours_the_terms_of_nodes(seed: int):
         assert max(memory(graph, terms, search.best)) <= budget
 
 
-def test_an_order_says_what_is_known_of_how_little_it_could_take():
+def test_an_order_says_its_extra_work_and_the_proven_lower_bound():
     known = "10.00 % more work, the least found"
 
     assert Order([], 0, 100, 100).reason == ""
     assert Order([], 0, 110, 100).reason == Order([], 0, 110, 100, 100).reason == known
-    assert Order([], 0, 110, 100, 105).reason.startswith(f"{known}; at the places tried")
-    assert Order([], 0, 110, 100, 105).reason.endswith("less than 5.00 %")
+    assert Order([], 0, 110, 100, 105).reason.startswith(f"{known}; lower bound 5.00 %")
+    assert Order([], 0, 110, 100, 105).reason.endswith("recompute positions tried")

@@ -91,7 +91,7 @@ def test_a_smaller_plan_is_taken_where_it_costs_next_to_nothing_and_else_named(p
     assert fast.outcome.smaller is not None
     assert fast.outcome.smaller.arena_bytes < 600
     assert fast.outcome.smaller.extra_percent == pytest.approx(percent)
-    assert f"bytes would take {percent:.2f} % more instructions" in fast.outcome.reason
+    assert f"bytes costs {percent:.2f} % more instructions" in fast.outcome.reason
     assert (preferred.arena_bytes == fast.outcome.smaller.arena_bytes) is taken
     assert ("bytes less than the fastest plan" in preferred.outcome.reason) is taken
     assert make_plan(_chain()).outcome.smaller is None
@@ -205,8 +205,8 @@ def test_the_check_sees_a_view_that_lies_elsewhere_and_placements_that_are_missi
     for wrong, word in (
         (_move(plan, "flat", 4), "is not placed where"),
         (replace(plan, placements=plan.placements[1:]), "has no placement"),
-        (replace(plan, placements=(replace(plan.placements[0], row_bytes=7), *plan.placements[1:])), "do not suit"),
-        (replace(plan, placements=(replace(plan.placements[0], rows=5), *plan.placements[1:])), "do not suit"),
+        (replace(plan, placements=(replace(plan.placements[0], row_bytes=7), *plan.placements[1:])), "not its shape"),
+        (replace(plan, placements=(replace(plan.placements[0], rows=5), *plan.placements[1:])), "not its shape"),
         (replace(plan, placements=(*plan.placements, plan.placements[0])), "other editions"),
     ):
         assert any(word in fault for fault in check(_viewed(), wrong)), word

@@ -180,4 +180,4 @@ def test_rows_computed_again_are_those_of_the_least_work_offered():
     assert first.once < first.work
     assert first.least_work is not None
     assert first.once <= first.least_work <= first.work
-    assert "at the places tried" in first.reason
+    assert "for the recompute positions tried" in first.reason

@@ -1,4 +1,4 @@
-"""The plans worth having for a problem, one after the other: what is tried, and in which order."""
+"""The candidate plans of a problem, and the order in which they are made: a generator per goal."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from shoehorn_mcu.planner.problem import Problem
 from shoehorn_mcu.planner.recompute.budgets import Budgets
 from shoehorn_mcu.planner.recompute.search import least, reordered, tightest, work_once
 
-_SPARE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the capacity: rows may not pack to the last byte
-_LONG = 4  # ops between a tensor's writer and its last reader: more than a residual block has
-_FREED_SHARE = 1.2  # of the effort for one order: for one in which nothing is computed again
-_ROOM = 0.02  # of the peak: what a plan that is placed quickly may leave free
-_PACKED = 8  # orders of rows placed in the search for the smallest arena
+_SPARE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the capacity: left free for packing losses, tried in turn
+_LONG = 4  # ops between a tensor's writer and its last reader; a residual block has fewer
+_FREED_SHARE = 1.2  # of the effort for one order: the effort for an order without recomputation
+_ROOM = 0.02  # of the peak: bytes above it that are accepted when a plan is placed quickly
+_PACKED = 8  # row orders placed in the search for the smallest arena
 
 
 class Candidates:
-    """Plans of one problem. `most_macs` is what may be computed again; None: as much as it takes."""
+    """Plans of one problem. `most_macs` limits the recomputed multiply-accumulates; None: no limit."""
 
     def __init__(self, problem: Problem, most_macs: int | None, say: Callable[[str], None]) -> None:
         self._problem, self._most_macs, self._say = problem, most_macs, say
         self._started = perf_counter()
-        self._came_near = False  # rows were computed again, for a budget given
-        self._raised = 0  # the bound, where blocks in bands were asked for the lowest peak
+        self._came_near = False  # whether plans with recomputed rows were already searched, for a capacity
+        self._raised = 0  # the lower bound that the search for the lowest peak with banded blocks has proven
 
     @cached_property
     def whole(self) -> Plan:
@@ -58,45 +58,48 @@ class Candidates:
 
     @cached_property
     def _bound(self) -> tuple[int, int]:
-        """The lowest arena of the whole space, and the op that sets it."""
+        """A lower bound on the arena of all plans by groups and banded blocks, in bytes, and the op that sets it."""
         return self._partitions.bounds.peak()
 
     @property
     def bound(self) -> int:
-        """What is known by now. Scattered rows are padded to whole words, whole tensors are not."""
+        """The best lower bound known so far, in bytes.
+
+        Scattered rows are padded to whole words and whole tensors are not, so theirs may be lower.
+        """
         return min(max(self._bound[0], self._raised), self.whole.outcome.bound_bytes)
 
     @cached_property
     def bound_once(self) -> int:
-        """The same where nothing is recomputed."""
+        """The lower bound on plans that recompute nothing, in bytes."""
         return min(self._once.bounds.peak()[0], self.whole.outcome.bound_bytes)
 
     def at_least(self) -> tuple[int, str | None]:
-        """A lower bound on every plan that was tried, and the op at whose row it is reached; None: not one op alone."""
-        takes, op = tightest(self._flow)
-        if self.bound >= takes:
-            return takes, op
+        """A lower bound on every searched plan, in bytes, and the op that sets it; None where no single op does."""
+        largest, op = tightest(self._flow)
+        if self.bound >= largest:
+            return largest, op
         return self.bound, self._problem.ops[self._bound[1]].name if self.bound <= self._bound[0] else None
 
     def within(self, capacity: int) -> Iterator[Plan]:
-        """Plans for a capacity, the fastest first: whole tensors, rows, blocks in bands. Some may exceed it."""
+        """Plans for a capacity, the fastest first: whole tensors, rows, banded blocks. Some may exceed it."""
         if not self._problem.streamed and self.whole.arena_bytes <= capacity:
             yield self.whole
         self._say("rows")
         yield from self._rows(capacity)
         yield from self._reordered(capacity)
         self._say("blocks in bands")
-        for found in _for_less(self._partitions.cheapest, capacity):
-            yield self._because(self._plan(found), found, capacity)
+        for partition in _for_less(self._partitions.cheapest, capacity):
+            yield self._because(self._plan(partition), partition, capacity)
 
     def recomputing(self, capacity: int) -> Iterator[Plan]:
-        """Plans for a capacity that compute rows again; of those that fit each takes less work than the one before."""
+        """Plans that recompute rows to fit a capacity; each that fits costs less work than the one before."""
         if self._most_macs != 0 and self.at_least()[0] <= capacity:
             self._came_near = True
             yield from self._budgets.for_capacity(capacity)
 
     def smallest(self) -> Iterator[Plan]:
-        """Plans for the smallest arena. The best of the space comes once more, with what is proven by then."""
+        """Plans for the smallest arena. The best one is yielded a second time, with the bound proven by then."""
         yield self._bounded(self.whole)
         highest = self._once.minimax().peak
         most = self.whole.arena_bytes
@@ -117,9 +120,9 @@ class Candidates:
                 yield from self._budgets.descending(self._freed, replay(self._flow, self._freed).peak)
 
     def _of_space(self, most_bytes: int) -> Iterator[Plan]:
-        """The lowest by rows, others by rows where it does not pack, the lowest with blocks in bands.
+        """The plan by rows with the lowest peak, others if it does not pack to that peak, then plans with banded blocks.
 
-        By rows only where the peak is below `most_bytes`, which another plan has.
+        Plans by rows are skipped if their peak is not below `most_bytes`, the arena of a plan already found.
         """
         self._say("rows")
         if self._once.minimax().peak < most_bytes:
@@ -132,40 +135,43 @@ class Candidates:
             yield from self._lowest()
 
     def _bounded(self, plan: Plan) -> Plan:
-        """A plan of the space, with what is known of the bound by now."""
+        """A plan of the space, with the best lower bound known so far."""
         return _with_bound(plan, self.bound)
 
     def bounded_once(self, plan: Plan) -> Plan:
-        """A plan that recomputes nothing, with the bound of all such plans in the space."""
+        """A plan that recomputes nothing, with the lower bound on all such plans in the space."""
         return _with_bound(plan, min(self.bound_once, plan.outcome.bound_bytes))
 
     def low(self) -> Plan:
-        """About the lowest plan by rows, placed quickly: to weigh against a faster one."""
+        """A plan by rows close to the lowest one, placed quickly: to compare with a faster plan."""
         enough = int(self._once.minimax().peak * (1 + _ROOM))
         return self._laid(lay_out(self._flow, self._start, enough=enough, effort=Effort.QUICK), self.bound_once, ())
 
-    def _because(self, plan: Plan, found: Partition, capacity: int) -> Plan:
-        """A plan of a capacity, with what is known of how little work there must be again."""
+    def _because(self, plan: Plan, partition: Partition, capacity: int) -> Plan:
+        """A plan for a capacity; its reason gives the extra work and the lower bound on it."""
         work = work_once(self._flow)
-        least = min(found.extra_cost, self._partitions.least_cost(capacity))
-        reason = f"{_percent(found.extra_cost, work)} more work; no plan of blocks in bands that fits takes less"
-        reason += "" if least == found.extra_cost else f" than {_percent(least, work)}"
+        bound = min(partition.extra_cost, self._partitions.least_cost(capacity))
+        reason = f"{_percent(partition.extra_cost, work)} more work, "
+        if bound == partition.extra_cost:
+            reason += "proven minimal among plans by groups and banded blocks that fit"
+        else:
+            reason += f"lower bound {_percent(bound, work)} for plans by groups and banded blocks that fit"
         return replace(plan, outcome=replace(plan.outcome, reason=reason))
 
     def _rows(self, most_bytes: int) -> Iterator[Plan]:
-        """Plans by rows with no peak above this."""
+        """Plans by rows with a peak of at most `most_bytes`, without recomputation."""
         for partition in _for_less(self._once.fewest, most_bytes):
             layout = lay_out(self._flow, self._once.space.events(partition.groups))
             yield self._laid(layout, self.bound_once, ())
 
     def _lowest(self) -> Iterator[Plan]:
-        """Plans with blocks in bands, the lowest peak first. Rows may not pack to the last byte: others are tried."""
+        """Plans with banded blocks, the lowest peak first; several, because the lowest peak may not pack best."""
         least_arena: int | None = None
-        each, self._raised = self._partitions.lowest()
-        for found in each[:_PACKED]:
-            if least_arena is not None and found.peak >= least_arena:
+        partitions, self._raised = self._partitions.lowest()
+        for partition in partitions[:_PACKED]:
+            if least_arena is not None and partition.peak >= least_arena:
                 break
-            plan = self._plan(found)
+            plan = self._plan(partition)
             least_arena = min(plan.arena_bytes, least_arena or plan.arena_bytes)
             yield plan
 
@@ -185,14 +191,14 @@ class Candidates:
 
     @cached_property
     def _freed(self) -> list[Event]:
-        """Rows in an order of their own, each once."""
+        """The lowest row order found without recomputation, not bound to groups of ops."""
         self._say("rows in any order")
         return reordered(self._flow.problem, self._start, self._budgets.effort(_FREED_SHARE))
 
     def _reordered(self, most_bytes: int) -> Iterator[Plan]:
-        """A plan with each row once in an order of its own, if that needs no more than this.
+        """A plan without recomputation whose row order is not bound to groups, if its peak is at most `most_bytes`.
 
-        Where each op reads what the one before it writes, the groups come within a few rows of any order.
+        Skipped where each op reads the output of the one before: there groups come within a few rows of any order.
         """
         if _forced(self._problem) or least(self._flow) > most_bytes:
             return
@@ -200,12 +206,12 @@ class Candidates:
             yield self._ordered(self._freed)
 
     def _ordered(self, events: Sequence[Event], enough: int | None = None, reason: str = "") -> Plan:
-        """The plan of an order outside of the space of groups: what some row takes is the only bound."""
+        """The plan of a row order outside the space of groups; its lower bound is the largest working set of a row."""
         plan = self._laid(lay_out(self._flow, shortened(self._flow, events), enough=enough), least(self._flow), ())
         return replace(plan, outcome=replace(plan.outcome, reason=reason))
 
     def _plan(self, partition: Partition) -> Plan:
-        """The plan of a partition, with the bound of all partitions and blocks."""
+        """The plan of a partition, with the lower bound on all partitions."""
         space = self._space
         layout = lay_out(space.flow, space.events(partition.groups), space.composites)
         composites = [space.composites[i] for group in partition.groups for i in group.composites]
@@ -230,7 +236,7 @@ class Candidates:
         )
 
     def applied(self, plan: Plan) -> Problem:
-        """The problem that a plan of these solves: with the cuts of its cascades in place of their blocks."""
+        """The problem that one of these plans solves: the cuts of its cascades replace their blocks."""
         return applied(self._problem, [self._composite(c) for c in plan.cascades])
 
     def _composite(self, cascade: Cascade) -> Composite:
@@ -248,15 +254,15 @@ def _with_bound(plan: Plan, bound: int) -> Plan:
 
 
 def _for_less(search: Callable[[int], Partition | None], most_bytes: int) -> Iterator[Partition]:
-    """What a search finds for less and less, as rows may not pack to the last byte; each partition once."""
+    """The partitions found for falling limits, each once: one with a lower peak may pack where another does not."""
     seen: set[Partition] = set()
     for part in _SPARE:
-        found = search(int(most_bytes * (1 - part)))
-        if found is None:
+        partition = search(int(most_bytes * (1 - part)))
+        if partition is None:
             break
-        if found not in seen:
-            seen.add(found)
-            yield found
+        if partition not in seen:
+            seen.add(partition)
+            yield partition
 
 
 def _percent(part: int, whole: int) -> str:
@@ -264,7 +270,7 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _forced(problem: Problem) -> bool:
-    """Whether the ops have but one order: each reads what the one before it writes."""
+    """Whether the ops have only one order: each reads the output of the one before."""
     return all(
         problem.root(before.writes) in {problem.root(read.tensor) for read in op.reads}
         for before, op in pairwise(problem.ops)
@@ -272,7 +278,7 @@ def _forced(problem: Problem) -> bool:
 
 
 def _long_skips(problem: Problem) -> bool:
-    """Whether a tensor is read long after it was written: there computing it again may pay."""
+    """Whether a tensor is read long after it was written, so that recomputing it may pay."""
     written = {problem.root(op.writes): i for i, op in enumerate(problem.ops)}
     return any(
         i - written.get(problem.root(read.tensor), i) > _LONG for i, op in enumerate(problem.ops) for read in op.reads

@@ -29,7 +29,7 @@ def _places(problem: Problem, plan: Plan) -> Iterator[str]:
         placements.setdefault(placement.tensor, []).append(placement)
     ops = {op.name for op in problem.ops}
     if problem.capacity_bytes is not None and plan.arena_bytes > problem.capacity_bytes:
-        yield f"the arena takes {plan.arena_bytes} bytes of {problem.capacity_bytes}"
+        yield f"the arena needs {plan.arena_bytes} bytes, {problem.capacity_bytes} are available"
     for i, step in enumerate(plan.steps):
         if step.op not in ops:
             yield f"step {i}: no op is called '{step.op}'"
@@ -76,9 +76,9 @@ def _range(place: Placement | Scratch, arenas: Mapping[str, int]) -> Iterator[st
 def _placement(spec: TensorSpec, placement: Placement, placements: Mapping[str, Sequence[Placement]]) -> Iterator[str]:
     """What is wrong with one placement of a tensor. A view and its root are whole and have one edition."""
     if (placement.rows, placement.row_bytes) != (spec.rows, spec.row_bytes):
-        yield f"'{spec.name}': {placement.rows} rows of {placement.row_bytes} bytes do not suit it"
+        yield f"'{spec.name}': placed as {placement.rows} rows of {placement.row_bytes} bytes, which is not its shape"
     if placement.slots and (len(placement.slots) != spec.rows or spec.view_of is not None):
-        yield f"'{spec.name}': {len(placement.slots)} places for {spec.rows} rows, and none for a view"
+        yield f"'{spec.name}': {len(placement.slots)} row addresses for {spec.rows} rows (a view must have none)"
     if spec.view_of is not None:
         root = placements.get(spec.view_of, ())
         whole = len(root) == 1 and not root[0].slots and not placement.edition
@@ -98,7 +98,7 @@ def _scratch(problem: Problem, plan: Plan) -> Iterator[str]:
     """Whether each op has one scratch, large enough for all cores of any of its steps."""
     scratch = {s.op: s for s in plan.scratch}
     if len(scratch) != len(plan.scratch):
-        yield "a scratch has two places"
+        yield "an op has two scratch addresses"
     cores: dict[str, int] = {}
     for step in plan.steps:
         cores[step.op] = max(step.cores, cores.get(step.op, 1))

@@ -15,19 +15,19 @@ from shoehorn_mcu.planner.problem import Problem
 
 _NAME = 60  # characters of a name in a message
 _FASTEST = "the fastest plan tried that fits"
-_WORTH_PERCENT = 0.5  # more predicted instructions, for which a smaller plan is taken unasked
+_WORTH_PERCENT = 0.5  # extra predicted instructions up to which a smaller plan is preferred without being asked for
 _OF_GROUPS = " (lower bound of the searched plans; recomputing single rows may go below it)"
 
 
 class Goal(Enum):
-    """What a plan is to have least of, once it fits."""
+    """The quantity to minimise among plans that fit: run time or SRAM."""
 
     TIME = "time"
     SRAM = "sram"
 
 
 class DoesNotFit(ShoehornError):
-    """No plan within the capacity; the message names the peak step and the tensors held there."""
+    """No plan within the capacity was found; the message names the peak step and the tensors alive there."""
 
     kind = "does-not-fit"
 
@@ -53,9 +53,9 @@ def _silent(_: str) -> None:
 
 @dataclass(frozen=True)
 class Weighing:
-    """How a plan for time is weighed against a smaller one: `price` is the predicted instructions of a plan.
+    """How the fastest plan is compared with a smaller one: `price` returns a plan's predicted instructions.
 
-    With `prefer_smaller` the smaller plan is the answer where it takes under 0.5 % more of them.
+    With `prefer_smaller` the smaller plan is returned if it needs less than 0.5 % more instructions.
     """
 
     price: Callable[[Plan], float]
@@ -69,13 +69,14 @@ def make_plan(
     say: Callable[[str], None] = _silent,
     weighing: Weighing | None = None,
 ) -> Plan:
-    """A checked plan within the capacity: whole tensors where they fit and time is the goal, else rows.
+    """A checked plan within the capacity: whole tensors if they fit and time is the goal, else rows.
 
-    Blocks run in bands where rows alone do not do; `most_macs` is what may be computed again then (None: as much as it
-    takes). A streamed input is planned by rows in any case, and the other tensors stay whole where that fits. Ctrl-C
-    ends the search with the best plan so far. `say` hears what is being tried.
+    If rows alone do not fit, blocks run in bands and rows may be recomputed; `most_macs` limits the recomputed
+    multiply-accumulates (None: no limit). A streamed input is always planned by rows; the other tensors stay whole if
+    that fits. `say` is called with the kind of plan that is being searched. Ctrl-C ends the search: the best plan so
+    far is returned.
 
-    Raises DoesNotFit where no plan was found within the capacity, PlanFault where the check refuses the plan.
+    Raises DoesNotFit if no plan within the capacity was found, PlanFault if the independent check rejects the plan.
     """
     candidates = Candidates(problem, most_macs, say)
     plan = _search(problem, goal, candidates, weighing)
@@ -88,10 +89,10 @@ def make_plan(
 
 
 def _search(problem: Problem, goal: Goal, candidates: Candidates, weighing: Weighing | None) -> Plan:
-    """The best of the candidates, with why it is the answer."""
+    """The best candidate; its outcome's reason says why the search ended with it."""
     capacity = problem.capacity_bytes
     best: Plan | None = None
-    fitting: Plan | None = None  # the last one; of those that compute rows again it takes the least work
+    fitting: Plan | None = None  # the last one that fits; of those that recompute rows it costs the least work
     try:
         if goal is Goal.TIME:
             limit = candidates.whole.arena_bytes if capacity is None else capacity
@@ -119,7 +120,7 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates, weighing: Weig
 
 
 def _weighed(plan: Plan, candidates: Candidates, weighing: Weighing | None) -> Plan:
-    """The fastest plan, with the bound of the whole space and the next smaller plan; or that one, if preferred."""
+    """The fastest plan, with the lower bound of the whole space and a smaller plan named; or that one, if preferred."""
     if plan.cascades:
         return plan
     plan = candidates.bounded_once(plan)
@@ -136,15 +137,15 @@ def _weighed(plan: Plan, candidates: Candidates, weighing: Weighing | None) -> P
             low, f"{saved:,} bytes less than the fastest plan, for {max(0.0, percent):.2f} % more instructions"
         )
     named = replace(plan, outcome=replace(plan.outcome, smaller=Smaller(low.arena_bytes, percent)))
-    other = f"{low.arena_bytes:,} bytes would take {max(0.0, percent):.2f} % more instructions"
+    other = f"a plan of {low.arena_bytes:,} bytes costs {max(0.0, percent):.2f} % more instructions"
     return _because(named, f"{plan.outcome.reason}; {other}")
 
 
 def _lower(best: Plan | None, plan: Plan) -> Plan:
-    """The plan with the smaller arena; of equals the one with the higher bound, or else the earlier one."""
+    """The plan with the smaller arena; if equal the one with the higher bound, else the earlier one."""
     if best is None:
         return plan
-    return min(best, plan, key=lambda each: (each.arena_bytes, -each.outcome.bound_bytes))
+    return min(best, plan, key=lambda candidate: (candidate.arena_bytes, -candidate.outcome.bound_bytes))
 
 
 def _because(plan: Plan, reason: str) -> Plan:
@@ -152,12 +153,12 @@ def _because(plan: Plan, reason: str) -> Plan:
 
 
 def _short(name: str) -> str:
-    """Converters join names into hundreds of characters; the first ones say which tensor it is."""
+    """The first characters of a name: converters join names into hundreds, and the first ones identify the tensor."""
     return name if len(name) <= _NAME else f"{name[: _NAME - 3]}..."
 
 
 def _refusal(candidates: Candidates, plan: Plan, capacity: int) -> str:
-    """What is needed, and the tensors alive at the peak, largest first."""
+    """The message of a refusal: the bytes needed, and the tensors alive at the peak, largest first."""
     problem = candidates.applied(plan)
     peak = plan.outcome.peak_step
     named = ", ".join(f"'{_short(name)}' {size:,}" for name, size in alive_at(problem, plan.steps, peak))
@@ -169,12 +170,12 @@ def _refusal(candidates: Candidates, plan: Plan, capacity: int) -> str:
         needed, kind = f"at least {plan.arena_bytes:,} bytes", _OF_GROUPS if bound < plan.arena_bytes else ""
     elif bound > capacity:
         needed = f"at least {bound:,} bytes"
-        found = [f"set by {_named(op)}"] if op is not None else []
-        needed += f" ({'; '.join([*found, f'{plan.arena_bytes:,} in the best plan found'])})" * (
+        cause = [f"set by {_named(op)}"] if op is not None else []
+        needed += f" ({'; '.join([*cause, f'{plan.arena_bytes:,} in the best plan found'])})" * (
             bound < plan.arena_bytes
         )
     else:
-        needed = f"{plan.arena_bytes:,} bytes in the best plan found (the bound is {bound:,})"
+        needed = f"{plan.arena_bytes:,} bytes in the best plan found (lower bound {bound:,})"
     return (
         f"needs an arena of {needed}, {max(0, capacity):,} are available{kind}; "
         f"the peak is {step}, where these are alive: {named}"

@@ -1,4 +1,4 @@
-"""What a planner is given, as plain data: bytes, rows and steps; nothing about ops or C."""
+"""The planner's input as plain data: tensors in rows and bytes, ops by the rows they read; nothing about kernels or C."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from functools import cached_property
 
 from shoehorn_mcu.memory_plan import DELIVERY
 
-ALIGNMENT = 4  # bytes; every tensor, row with an address of its own and scratch starts at a multiple
+ALIGNMENT = 4  # bytes; every tensor, every separately placed row and every scratch starts at a multiple
 
 
 def aligned(size: int) -> int:
-    """The size rounded up to whole alignment units."""
+    """The size in bytes, rounded up to a multiple of ALIGNMENT."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A tensor as a stack of rows. `view_of` names a tensor whose bytes it shares, in the same order."""
+    """A tensor as rows of equal size. `view_of` names the tensor whose bytes it shares, in the same order."""
 
     name: str
     rows: int
@@ -31,7 +31,7 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Read:
-    """Which rows of `tensor` each output row needs: `rows[y]` for output row y, without repeats."""
+    """The rows of `tensor` that each output row needs: `rows[y]` for output row y, without repeats."""
 
     tensor: str
     rows: tuple[tuple[int, ...], ...]
@@ -39,10 +39,10 @@ class Read:
 
 @dataclass(frozen=True)
 class OpSpec:
-    """One op: what it reads and writes by rows, the working memory that its kernel wants, and what a row costs.
+    """One op: the rows that it reads and writes, its kernel's scratch bytes and the cost of one output row.
 
-    `in_place`: a tensor that the op reads, row y of which for output row y, and which that row may overwrite as it is
-    computed (the same address, to the byte); row y of the output is no longer.
+    `in_place` names a tensor that the op reads. The kernel may write output row y to exactly the address of row y of
+    that tensor while it reads it; an output row is never longer than the row that it overwrites.
     """
 
     name: str
@@ -56,11 +56,11 @@ class OpSpec:
 
 @dataclass(frozen=True)
 class Cut:
-    """How a block may be run: its ops as they are (chunks == 1), or cut into chunks of its inner channels.
+    """One way to run a block: its ops unchanged (chunks == 1), or cut into chunks of its inner channels.
 
-    `ops` are as many for each chunk, in the same order and with reads of the same rows, and where there are several
-    chunks a last op that makes the block's output from their sum; `tensors` are those that they hand on to each other,
-    and views of them, which must be of one row each and which no op names.
+    `ops` lists the ops chunk after chunk: each chunk has the same number of ops, in the same order, that read the same
+    rows. With several chunks, one more op at the end computes the block's output from their sum. `tensors` are the
+    tensors between these ops, and views of them; such a view must have one row, and no op names it.
     """
 
     chunks: int
@@ -70,7 +70,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Block:
-    """Ops [first, last] of a problem; nobody but themselves reads what they hand on to each other."""
+    """Ops [first, last] of a problem; no other op reads the tensors between them."""
 
     name: str
     first: int
@@ -80,18 +80,18 @@ class Block:
 
 @dataclass(frozen=True)
 class Problem:
-    """Ops in an order that runs. Inputs are there before the first step, outputs after the last one.
+    """Ops in an executable order. Inputs are complete before the first step, outputs after the last one.
 
-    A streamed input arrives row by row while the plan runs. It stands in `ops` as an op without reads, the first one,
-    called DELIVERY, and not in `inputs`. All laws of ops hold for it, and one more: its rows come in order, each once.
+    A streamed input arrives row by row while the plan runs. It is not in `inputs`: it is the output of the first op,
+    which has no reads and is called DELIVERY. All rules for ops hold for it, and its rows come in order, each once.
     """
 
     tensors: tuple[TensorSpec, ...]
     ops: tuple[OpSpec, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    capacity_bytes: int | None = None  # None: as much as it takes
-    blocks: tuple[Block, ...] = ()  # they may overlap; of those that do, one runs as a block
+    capacity_bytes: int | None = None  # None: no limit
+    blocks: tuple[Block, ...] = ()  # may overlap; of overlapping blocks at most one runs as a block
 
     @cached_property
     def by_name(self) -> dict[str, TensorSpec]:
@@ -99,7 +99,7 @@ class Problem:
 
     @property
     def streamed(self) -> tuple[str, ...]:
-        """The inputs that arrive by rows."""
+        """The inputs that arrive row by row."""
         return tuple(op.writes for op in self.ops if op.name == DELIVERY)
 
     def root(self, tensor: str) -> str:

@@ -77,7 +77,7 @@ class Budgets:
         """The same, halfway between an order that packs and one that does not."""
         for _ in range(_FINER):
             budget = (loose.peak + packed.peak) // 2
-            self._say(f"rows again, within {budget:,} bytes")
+            self._say(f"recomputing rows within {budget:,} bytes")
             order = between(self._flow, loose, packed, budget, self.effort(_FINER_SHARE))
             if order is packed or not self._allowed(order):
                 return
@@ -111,7 +111,7 @@ class Budgets:
 
     def _nearer(self, start: Sequence[Event], budget: int, effort: Effort) -> Order | None:
         """An order that computes rows again within the allowance, and keeps within the budget or comes nearer to it."""
-        self._say(f"rows again, within {budget:,} bytes")
+        self._say(f"recomputing rows within {budget:,} bytes")
         order = nearer(self._flow, start, budget, effort)
         return order if order is not None and self._allowed(order) else None
 

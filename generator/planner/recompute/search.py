@@ -57,13 +57,13 @@ class Order:
 
     @property
     def reason(self) -> str:
-        """What is known of how little has to be computed again, in words."""
+        """The extra work of the order and the lower bound on it, for the user."""
         if self.work == self.once:
             return ""
         found = f"{self._percent(self.work)} more work, the least found"
         if self.least_work is None or self.least_work <= self.once:
             return found
-        return f"{found}; at the places tried for rows again no choice takes less than {self._percent(self.least_work)}"
+        return f"{found}; lower bound {self._percent(self.least_work)} for the recompute positions tried"
 
     def _percent(self, work: int) -> str:
         return f"{100 * (work - self.once) / max(1, self.once):.2f} %"
