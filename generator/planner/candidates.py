@@ -120,7 +120,7 @@ class Candidates:
                 yield from self._budgets.descending(self._freed, replay(self._flow, self._freed).peak)
 
     def _of_space(self, most_bytes: int) -> Iterator[Plan]:
-        """The plan by rows with the lowest peak, others if it does not pack to that peak, then plans with banded blocks.
+        """The plan by rows with the lowest peak, others if it does not pack to that, then plans with banded blocks.
 
         Plans by rows are skipped if their peak is not below `most_bytes`, the arena of a plan already found.
         """

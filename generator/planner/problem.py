@@ -1,4 +1,4 @@
-"""The planner's input as plain data: tensors in rows and bytes, ops by the rows they read; nothing about kernels or C."""
+"""The planner's input as plain data: tensors as rows of bytes, ops by the rows that they read; no kernels and no C."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""A block run band by band: what it needs inside, what it computes again, and the steps that it stands for.
+"""A block run band by band: its working memory, the rows that it recomputes, and the steps that it expands to.
 
 A block expands, maps per channel and projects: F(x) = B(N(A(x))), and where its inner channels are cut into t chunks
 F(x) = sum_i (B_i o N_i o A_i)(x) (MobileNetV2, Sandler et al. 2018, section 5.1). Within a band of output rows the
-chunks come one after the other; each lives for as many inner rows as the next op needs, and the band's partial sums
-stay until the last chunk has added to them. Between two bands nothing is kept: inner rows that both need are computed
-again, as the patches of MCUNetV2 (Lin et al. 2021) compute their halo again, but of one block only.
-To the rest of the plan a band is one event of one op, the composite, and the memory inside is its scratch.
+chunks run one after the other; each holds only the inner rows that the next op needs, and the band's partial sums are
+kept until the last chunk has added to them. Between two bands nothing is kept: inner rows that both need are
+recomputed, as the patches of MCUNetV2 (Lin et al. 2021) recompute their halo, but within one block only.
+To the rest of the planner a band is one event of one op, the composite, whose scratch is the memory inside.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from shoehorn_mcu.planner.problem import Block, Cut, OpSpec, Problem, Read, Tens
 
 @dataclass(frozen=True, order=True)
 class Part:
-    """What a band needs at one address: rows of an inner tensor, named by the first of them; or its ops' scratch."""
+    """Memory of a band at one address: rows of an inner tensor, named by the first of them, or its ops' scratch."""
 
     tensor: str  # empty: the scratch
     row: int = 0
@@ -31,7 +31,7 @@ _SCRATCH = Part("")
 
 
 class Pattern:
-    """What a band of a block computes by rows: the same for the whole block and for each chunk of it."""
+    """The rows that each band of a block computes: the same for the uncut block and for each of its chunks."""
 
     def __init__(self, problem: Problem, block: Block, band: int) -> None:
         cut = block.cuts[0]
@@ -42,11 +42,11 @@ class Pattern:
 
     @cached_property
     def bands(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """By band: (place of an op, row), in order."""
+        """By band: (index of an op in the block, row), in order."""
         return tuple(self._band(y, min(y + self.band, self.height)) for y in range(0, self.height, self.band))
 
     def _band(self, y0: int, y1: int) -> tuple[tuple[int, int], ...]:
-        """Rows on demand, one of the last op after the other."""
+        """The rows of output rows y0..y1 in depth-first order: each row right before its first reader."""
         done: dict[tuple[int, int], None] = {}
 
         def compute(op: int, row: int) -> None:
@@ -69,7 +69,7 @@ class Pattern:
 
     @cached_property
     def windows(self) -> tuple[int, ...]:
-        """By op but the last: slots of the ring that holds its rows."""
+        """By op except the last: slots of the row buffer that holds its rows."""
         found = [1] * (len(self.ops) - 1)
         for band in self.bands:
             for op, rows in self._lives(band).items():
@@ -92,7 +92,7 @@ class Pattern:
 
     @cached_property
     def reads(self) -> tuple[Read, ...]:
-        """What is read from outside, by output row; each band reads all that it needs with its first row."""
+        """Reads from outside the block, by output row; all reads of a band are listed at its first row."""
         outside = dict.fromkeys(r.tensor for op in self.ops for r in op.reads if r.tensor not in self._makers)
         found: dict[str, list[tuple[int, ...]]] = {name: [()] * self.height for name in outside}
         for i, band in enumerate(self.bands):
@@ -119,7 +119,7 @@ class Composite:
         self._makers = {op.writes: op for op in cut.ops}
 
     def rows(self, band: int) -> Iterator[tuple[int, int]]:
-        """(Place of an op, row) of a band, in order: chunk after chunk, then what ends the sums."""
+        """(Index of an op, row) of a band, in order: chunk after chunk, then the op that finishes the sums."""
         one = len(self.pattern.ops)
         for chunk in range(self.cut.chunks):
             yield from ((chunk * one + op, row) for op, row in self.pattern.bands[band])
@@ -127,7 +127,7 @@ class Composite:
             yield from ((len(self.cut.ops) - 1, row) for op, row in self.pattern.bands[band] if op == one - 1)
 
     def _total(self, by_op: Sequence[int]) -> int:
-        """A figure of each op, times the rows that it computes."""
+        """The sum over ops of a figure per row, times the rows that the op computes."""
         counts = self.pattern.counts * self.cut.chunks
         return sum(figure * n for figure, n in zip(by_op, (*counts, self.pattern.height), strict=False))
 
@@ -143,7 +143,7 @@ class Composite:
 
     @cached_property
     def _slots(self) -> dict[str, int]:
-        """By inner tensor: slots of its ring."""
+        """By inner tensor: slots of its row buffer."""
         one = len(self.pattern.ops)
         windows = (*self.pattern.windows, min(self.band, self.pattern.height))
         return {op.writes: windows[i % one] for i, op in enumerate(self.cut.ops) if op.writes in self._inner}
@@ -152,8 +152,8 @@ class Composite:
     def _part_of(self) -> dict[str, str]:
         """By inner tensor: the first chunk's tensor whose bytes it shares.
 
-        Chunks follow each other, so that each takes the places of the one before; sums, and rows that are overwritten
-        in place, lie where they were.
+        Chunks run one after the other, so each reuses the memory of the one before; sums, and rows that are overwritten
+        in place, keep their address.
         """
         one = len(self.pattern.ops)
         return {
@@ -163,7 +163,7 @@ class Composite:
         }
 
     def _overwritten(self, name: str) -> str:
-        """The first of the tensors that are overwritten one by the next and at last by this one."""
+        """The first tensor of the chain of in-place ops that ends with this tensor."""
         while (base := self._makers[name].in_place) is not None and base in self._inner:
             if self._slots[base] != self._slots[name]:
                 break
@@ -184,19 +184,19 @@ class Composite:
 
     @cached_property
     def frames(self) -> tuple[int, ...]:
-        """By band: all that it needs inside, in bytes."""
+        """By band: its working memory in bytes."""
         return tuple(sum(size for _, size in self.needs(y)) for y in range(0, self.pattern.height, self.band))
 
     @property
     def frame_bytes(self) -> int:
-        """The most that a band needs inside."""
+        """The largest working memory of a band, in bytes."""
         return max(self.frames)
 
     @cached_property
     def _cells(self) -> dict[str, tuple[int, ...]]:
-        """By part and row: the first row of those that have one address.
+        """By part and row: the first of the rows that share its address.
 
-        A row keeps its address from band to band, and within a band rows of one slot have one.
+        A row has the same address in all bands, and rows in one slot of a band share an address.
         """
         one = len(self.pattern.ops)
         found: dict[str, tuple[int, ...]] = {}
@@ -207,7 +207,7 @@ class Composite:
         return found
 
     def needs(self, row: int) -> Iterator[tuple[Part, int]]:
-        """Parts that the band that begins with `row` needs inside, and their bytes; equal parts are one place."""
+        """The parts that the band starting at output row `row` needs, and their bytes; equal parts share an address."""
         band = self.pattern.bands[row // self.band]
         for i, op in enumerate(self.cut.ops[: len(self.pattern.ops)]):
             if op.writes in self._cells:
@@ -228,7 +228,7 @@ class Composite:
         )
 
     def steps(self, row: int) -> Iterator[Step]:
-        """What the band that begins with `row` stands for; neighbouring rows of one op are one step."""
+        """The steps of the band starting at output row `row`; consecutive rows of one op are one step."""
         inner = list(self.rows(row // self.band))
         start = 0
         for i in range(1, len(inner) + 1):
@@ -239,12 +239,12 @@ class Composite:
             start = i
 
     def placements(self, bases: Mapping[Part, int]) -> Iterator[Placement]:
-        """The placements of the inner tensors, for parts at `bases`."""
+        """The placements of the inner tensors; `bases` gives the address of each part."""
         for name in self._slots:
             spec, part = self._inner[name], self._part_of[name]
             slots = [bases.get(Part(part, cell), -1) for cell in self._cells[part]]
             used = [at for at in slots if at >= 0] or [0]
-            slots = [at if at >= 0 else used[0] for at in slots]  # rows that nobody needs
+            slots = [at if at >= 0 else used[0] for at in slots]  # rows that are never computed
             scattered = tuple(slots) if spec.rows > 1 else ()
             yield Placement(name, slots[0], spec.rows, spec.row_bytes, scattered)
         for view in self._views:
@@ -253,14 +253,17 @@ class Composite:
             yield Placement(view.name, bases[Part(part)], view.rows, view.row_bytes)
 
     def scratch(self, bases: Mapping[Part, int]) -> Iterator[Scratch]:
-        """The scratch of the inner ops: one place for all of them."""
+        """The scratch of the inner ops, which all share one address."""
         for op in self.cut.ops:
             if op.scratch_bytes:
                 yield Scratch(op.name, bases[_SCRATCH], op.scratch_bytes)
 
 
 def _most_apart(rows: Sequence[tuple[int, int, int]]) -> int:
-    """Slots of a ring (row y in slot y modulo their number) in which no two rows alive together (first, last) meet."""
+    """Slots of a ring (row y in slot y modulo slots) that suffice so that no two live rows share one.
+
+    `rows` holds (time computed, time of the last read, row).
+    """
     most = 1
     for first, _, row in rows:
         together = [other for begun, ended, other in rows if begun <= first <= ended]
@@ -269,7 +272,7 @@ def _most_apart(rows: Sequence[tuple[int, int, int]]) -> int:
 
 
 def _joined(rows: int, slots: int, bands: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """By row: the first row of those that it shares an address with, because they share a slot in some band."""
+    """By row: the first of the rows that share its address, because they share a slot in some band."""
     first = list(range(rows))
 
     def root(row: int) -> int:
@@ -286,7 +289,7 @@ def _joined(rows: int, slots: int, bands: Sequence[Sequence[int]]) -> tuple[int,
 
 
 def applied(problem: Problem, composites: Sequence[Composite]) -> Problem:
-    """The problem with the chosen cuts in place of their blocks, and no block left."""
+    """The problem with the ops of the chosen blocks replaced by those of their cuts; it has no blocks."""
     by_first = {c.block.first: c for c in composites}
     ops: list[OpSpec] = []
     at = 0

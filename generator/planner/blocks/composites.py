@@ -1,4 +1,4 @@
-"""The composites that a search may choose from, and problems that are easier than any choice of them: for bounds."""
+"""The composites that a search may choose from, and relaxed problems that give lower bounds for any choice of them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from shoehorn_mcu.planner.blocks.cascade import Composite, Pattern
 from shoehorn_mcu.planner.order.flow import Flow
 from shoehorn_mcu.planner.problem import Block, Problem
 
-_BANDS = (1, 2, 3, 4, 6, 8)  # rows of a block's output, beside all of them
+_BANDS = (1, 2, 3, 4, 6, 8)  # rows of a block's output; a band of all rows is tried too
 
 
 def composites(problem: Problem, most_macs: int | None) -> Iterator[Composite]:
-    """Every cut and band of every block that is within the allowance, but what is not better than another in size,
-    instructions or multiply-accumulates.
-    """
+    """Every cut and band of every block within the allowance that is Pareto-optimal in bytes, instructions and MACs."""
     for block in problem.blocks:
         height = problem.by_name[problem.ops[block.last].writes].rows
         patterns = [Pattern(problem, block, band) for band in sorted({min(height, band) for band in _BANDS} | {height})]
@@ -33,7 +31,7 @@ def composites(problem: Problem, most_macs: int | None) -> Iterator[Composite]:
 
 
 def size(problem: Problem, composite: Composite) -> int:
-    """Bytes that a band takes: the frame, the rows that it reads and those that it writes."""
+    """Bytes that a band needs: its working memory, the rows that it reads and those that it writes."""
     read = sum(
         max(map(len, read.rows), default=0) * problem.by_name[read.tensor].row_bytes for read in composite.spec.reads
     )
@@ -50,7 +48,7 @@ def extra(problem: Problem, composite: Composite) -> tuple[int, int]:
 
 
 def emptied(flow: Flow, blocks: Sequence[Block]) -> Flow:
-    """The flow where nothing inside of these blocks takes bytes, neither rows nor scratch."""
+    """A relaxed flow for lower bounds: rows and scratch inside these blocks need no bytes."""
     problem = flow.problem
     inner = {op.writes for b in blocks for op in problem.ops[b.first : b.last]}
     tensors = {t.name for t in problem.tensors if t.view_of is None and t.name in inner}
@@ -58,7 +56,7 @@ def emptied(flow: Flow, blocks: Sequence[Block]) -> Flow:
 
 
 def without_left_out(problem: Problem, blocks: Sequence[Block]) -> Problem:
-    """The problem with no reads for what these blocks leave out."""
+    """The problem without the reads of the rows that these blocks leave out."""
     skipped = {row for b in blocks for row in left_out(problem, b)}
     ops = []
     for i, op in enumerate(problem.ops):
@@ -69,7 +67,7 @@ def without_left_out(problem: Problem, blocks: Sequence[Block]) -> Problem:
 
 
 def left_out(problem: Problem, block: Block) -> set[tuple[int, int]]:
-    """(Op, row) of a block that its output does without: a composite does not compute them, nor keep what they read."""
+    """(Op, row) of a block that its output does not depend on; a composite does not compute them or keep their inputs."""
     heights = [problem.by_name[op.writes].rows for op in problem.ops[block.first : block.last + 1]]
     computed = set(Pattern(problem, block, heights[-1]).bands[0])
     rows = ((place, y) for place, height in enumerate(heights) for y in range(height))

@@ -1,12 +1,12 @@
-"""A problem as a bare graph for planner/remat: nodes are bands of rows of one op, helpers say the rest.
+"""A problem as a bare graph for planner/remat: nodes are bands of rows of one op, helper nodes express the rest.
 
-What a bare graph does not know is said so:
+Helper nodes express what a bare graph has no notion of:
 
-- rows of a resident input are nodes that take no time and may stand once, all of them before a start node that
+- rows of a resident input are nodes of duration 0 that may run once; all of them run before a start node, which
   every op without other inputs reads;
-- rows of a streamed input take no time, stand once, and each reads a token that reads the row before, so that they come
-  in order; tokens take no memory, and one that stands right behind its row prolongs nothing;
-- an end node reads the outputs, and what nobody else reads by way of a token, so that it is the last one.
+- rows of a streamed input are nodes of duration 0 that may run once; each reads a token node that reads the row before,
+  which keeps them in order. A token has size 0; placed right after its row, it prolongs no live range;
+- an end node reads the outputs, and by way of tokens all rows without another reader, so it runs last.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class Band:
 
 @dataclass(frozen=True)
 class StepGraph:
-    """The graph, what it does not say (copies and scratch of each node), and the rows that a node computes."""
+    """The graph, the copies and scratch allowed for each node, and the rows that each node computes."""
 
     graph: Graph
     terms: Terms
-    bands: tuple[Band | None, ...]  # None: rows that are there from the start, a token, the start, the end
+    bands: tuple[Band | None, ...]  # None: rows of an input, a token, the start node or the end node
     node_of: dict[tuple[int, int], int]  # (op, row) -> node
 
     def sequence(self, events: Sequence[Event]) -> tuple[int, ...]:
-        """Every node once: as early as the first of its rows stands in `events`, after all that it reads."""
+        """Every node once, at the position of its first row in `events` but after all nodes that it reads."""
         placed: dict[int, None] = {}
         wanted = [self.node_of[event.op, row] for event in events for row in range(event.row, event.row + event.rows)]
         for node in (*wanted, *self.graph.order):
@@ -52,11 +52,11 @@ class StepGraph:
         return tuple(self._hastened(list(placed)))
 
     def refined(self, coarser: StepGraph, sequence: Sequence[int]) -> tuple[int, ...]:
-        """A sequence of a coarser graph of the same problem, repeats and all, in the nodes of this one."""
+        """A sequence of a coarser graph of the same problem, with its repeats, in the nodes of this graph."""
         return self.repeated(coarser.events(sequence))
 
     def repeated(self, events: Sequence[Event]) -> tuple[int, ...]:
-        """A node whenever rows of it are computed; neighbouring rows of one are computed together."""
+        """A sequence that runs a node each time rows of it are computed; consecutive rows of one node run it once."""
         given = [v for v in self.graph.order if self.bands[v] is None and not self.token(v)]
         found = given[:-1]
         for node in (self.node_of[event.op, event.row] for event in events):
@@ -65,7 +65,7 @@ class StepGraph:
         return tuple(self._hastened([*found, given[-1]]))
 
     def _hastened(self, sequence: list[int]) -> Iterator[int]:
-        """Tokens right behind what they read, so that they prolong nothing."""
+        """The sequence with each token right after the node that it reads, so that it prolongs no live range."""
         tokens = {self.graph.inputs[v][0]: v for v in self.graph.nodes if self.token(v)}
         for v in sequence:
             if not self.token(v):
@@ -74,7 +74,7 @@ class StepGraph:
                     yield tokens[v]
 
     def token(self, node: int) -> bool:
-        """Whether a node only says that another one has run."""
+        """Whether a node is a token: it only marks that another node has run."""
         alone = self.bands[node] is None and len(self.graph.inputs[node]) == 1
         return alone and node != self.graph.order[-1]
 
@@ -85,7 +85,7 @@ class StepGraph:
 
 
 def _heights(flow: Flow, most: int) -> dict[str, int]:
-    """Rows of a band, by tensor: bands of about equal bytes, so many that the graph has about `most` nodes."""
+    """Rows of a band, by tensor: bands of about equal bytes, sized so that the graph has about `most` nodes."""
     there = [name for name in flow.rows if name in flow.born]
 
     def heights(size: int) -> dict[str, int]:
@@ -102,7 +102,7 @@ def _heights(flow: Flow, most: int) -> dict[str, int]:
 
 
 def _height(rows: int, most: int) -> int:
-    """All rows, or else a power of two, so that the bands of one graph are whole bands of a finer one."""
+    """All rows, or a power of two, so that each band of a coarse graph is made of whole bands of a finer one."""
     return rows if most >= rows else 1 << max(0, most.bit_length() - 1)
 
 
@@ -118,7 +118,7 @@ class _Builder:
         self._start = -1
 
     def _add(self, reads: set[int], size: int = 0, band: Band | None = None) -> int:
-        """A node that takes no time and may stand once."""
+        """Adds a node of duration 0 that may run once."""
         self._columns.append((size, 0, 1, 0, -1, reads, band))
         return len(self._columns) - 1
 
@@ -129,7 +129,7 @@ class _Builder:
         return len(self._columns) - 1
 
     def _overwritten(self, band: Band) -> int:
-        """The node of just these rows of the tensor that the op may overwrite, or -1."""
+        """The node with exactly these rows of the tensor that the op may overwrite in place, or -1."""
         place = self._flow.in_place[band.op]
         if place is None:
             return -1
@@ -167,7 +167,7 @@ class _Builder:
         return StepGraph(graph, Terms(most, extra, reuse), bands, node_of)
 
     def _deliver(self) -> None:
-        """Rows that come from outside. What has no inputs starts behind the first ones."""
+        """Adds the rows of the inputs. Ops without inputs start after the first of them."""
         token = self._start
 
         def arrive(rows: range, size: int) -> int:
@@ -199,5 +199,5 @@ class _Builder:
 
 
 def step_graph(flow: Flow, most: int) -> StepGraph:
-    """The graph of a problem, of about `most` bands of rows at most where there are not more tensors."""
+    """The graph of a problem with about `most` bands of rows at most (more only if there are more tensors)."""
     return _Builder(flow, most).build()

@@ -1,4 +1,4 @@
-"""Plans that compute rows again: which budgets are tried, for a capacity and for the smallest arena."""
+"""Plans that recompute rows: which memory budgets are tried, for a capacity and for the smallest arena."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from shoehorn_mcu.planner.recompute.search import Order, between, least, nearer
 from shoehorn_mcu.planner.remat.neighbourhood import MOST_NODES
 from shoehorn_mcu.planner.remat.outcome import Effort
 
-_LEAST_SECONDS, _MOST_SECONDS, _ROWS_PER_SECOND = 1.2, 20.0, 120  # of effort for orders of their own
-_PATIENCE = 20  # times as long by the clock, so that effort decides on any machine
-_SPARE = (0.0, 0.03, 0.06, 0.1, 0.15)  # of the capacity: rows may not pack to the last byte
-_FINER, _FINER_SHARE = 2, 0.6  # budgets after the first whose order packs, and the effort of each
-_DESCENTS = 6  # for the smallest arena
-_DESCENT_SHARE, _FEW_SHARE = 0.6, 0.4  # the effort of each; where rows are few, CP-SAT adds to it
-_FAILURES = 3  # in a row, after which nothing more is expected
-_FIRST_CUT, _GROWTH = 0.1, 1.5  # part of the peak that is tried to be saved, and how it grows until a budget is too low
+_LEAST_SECONDS, _MOST_SECONDS, _ROWS_PER_SECOND = 1.2, 20.0, 120  # effort for one order of rows
+_PATIENCE = 20  # wall-clock limit as a multiple of the effort: so the effort decides on any machine
+_SPARE = (0.0, 0.03, 0.06, 0.1, 0.15)  # of the capacity: left free for packing losses, tried in turn
+_FINER, _FINER_SHARE = 2, 0.6  # budgets tried after the first order that packs, and the effort for each
+_DESCENTS = 6  # budgets tried for the smallest arena
+_DESCENT_SHARE, _FEW_SHARE = 0.6, 0.4  # the effort for each; for few rows less, because CP-SAT adds to it
+_FAILURES = 3  # consecutive failed budgets that end the search
+_FIRST_CUT, _GROWTH = 0.1, 1.5  # first reduction as part of the peak, and its growth until a budget is too low
 
 
 class Budgets:
     """The budgets of one problem.
 
-    `start` computes each row once; `most_macs` is what may be computed again (None: as much as it takes). `place` makes
-    a plan of an order: within so many bytes, with a reason.
+    `start` computes each row once; `most_macs` limits the recomputed multiply-accumulates (None: no limit).
+    `place(order, bytes, reason)` makes a plan of an order; it stops packing at an arena of so many bytes.
     """
 
     def __init__(
@@ -39,13 +39,13 @@ class Budgets:
         self._say, self._place = say, place
 
     def effort(self, share: float = 1) -> Effort:
-        """For one order."""
+        """The search effort for one order of rows; it grows with the number of rows."""
         rows = sum(self._flow.rows.values())
         seconds = share * min(_MOST_SECONDS, max(_LEAST_SECONDS, rows / _ROWS_PER_SECOND))
         return Effort(seconds, seconds * _PATIENCE)
 
     def for_capacity(self, capacity: int) -> Iterator[Plan]:
-        """Plans by less and less, until one fits; of those after it each takes less work than the one before."""
+        """Plans for falling budgets until one fits, then plans that fit with less work each."""
         now, loose = self._start, None
         for part in _SPARE:
             budget = int(capacity * (1 - part))
@@ -61,7 +61,7 @@ class Budgets:
             now, loose = order.events, order
 
     def _further(self, packed: Order, capacity: int) -> Iterator[Plan]:
-        """Plans that take less work than an order that packs, and go lower, which may help elsewhere."""
+        """Plans with less work than an order that packs, from searches below its budget, which may be cheaper."""
         now, least_work = packed.events, packed.work
         for part in _SPARE[1 : 1 + _FINER]:
             order = self._nearer(now, int(capacity * (1 - part)), self.effort(_FINER_SHARE))
@@ -74,7 +74,7 @@ class Budgets:
             now = order.events
 
     def _between(self, loose: Order, packed: Order, capacity: int) -> Iterator[Plan]:
-        """The same, halfway between an order that packs and one that does not."""
+        """Plans with less work than `packed`, from budgets halfway between it and `loose`, which does not pack."""
         for _ in range(_FINER):
             budget = (loose.peak + packed.peak) // 2
             self._say(f"recomputing rows within {budget:,} bytes")
@@ -89,8 +89,9 @@ class Budgets:
                 loose = order
 
     def descending(self, start: Sequence[Event], peak: int) -> Iterator[Plan]:
-        """Plans that compute rows again within the allowance, from an order with this peak: lower and lower by growing
-        steps, then halfway to the highest budget that is too low.
+        """Plans for the smallest arena with recomputed rows within the allowance, from an order with this peak.
+
+        The budget falls by growing steps until one fails, then halves the distance to the highest failed budget.
         """
         now, cut, low = start, _FIRST_CUT, least(self._flow) - 1
         failed, halving = 0, False
@@ -110,7 +111,7 @@ class Budgets:
                 now, peak, cut = order.events, order.peak, cut * _GROWTH
 
     def _nearer(self, start: Sequence[Event], budget: int, effort: Effort) -> Order | None:
-        """An order that computes rows again within the allowance, and keeps within the budget or comes nearer to it."""
+        """An order with recomputed rows within the allowance whose peak is within the budget or nearer to it."""
         self._say(f"recomputing rows within {budget:,} bytes")
         order = nearer(self._flow, start, budget, effort)
         return order if order is not None and self._allowed(order) else None

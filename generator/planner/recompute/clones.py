@@ -17,25 +17,25 @@ from shoehorn_mcu.planner.problem import OpSpec, Problem, Read, TensorSpec
 from shoehorn_mcu.planner.recompute.retrace import Retrace, retraces
 
 _MOST = 8  # retraces in one problem
-_DEAREST = 0.5  # of the whole work: what clones may cost together
+_DEAREST = 0.5  # of the whole work: the most that all clones may cost together
 
 
 @dataclass(frozen=True)
 class Cloned:
-    """A problem with clones; `origin` says which op of the first problem each of its ops is."""
+    """A problem with clones; `origin` gives for each op the op of the first problem that it is or duplicates."""
 
     problem: Problem
     origin: tuple[int, ...]
 
     def order(self) -> list[Event]:
-        """The best order of groups, in ops of the first problem."""
+        """The row order with the lowest peak by groups, in terms of the first problem's ops."""
         modes = PartitionSearch(self.problem, None)
         events = modes.space.events(modes.minimax().groups)
         return [Event(self.origin[e.op], row) for e in events for row in range(e.row, e.row + e.rows)]
 
 
 def cloned(before: Cloned, retrace: Retrace, mark: str) -> Cloned:
-    """The ops of the cone once more, for the late readers; new names end in `mark`."""
+    """The problem with the ops of the cone duplicated for the late readers; new names end in `mark`."""
     problem = before.problem
     cone = sorted(retrace.cone)
     written = {problem.ops[op].writes for op in cone}
@@ -61,13 +61,16 @@ def _renamed_tensor(spec: TensorSpec, renamed: dict[str, str]) -> TensorSpec:
 
 
 def _reading(op: OpSpec, renamed: dict[str, str]) -> OpSpec:
-    """The op with other names for what it reads."""
+    """The op with the tensors that it reads renamed."""
     reads = tuple(Read(renamed.get(read.tensor, read.tensor), read.rows) for read in op.reads)
     return replace(op, reads=reads, in_place=op.in_place and renamed.get(op.in_place, op.in_place))
 
 
 def lowest(problem: Problem, start: Sequence[Event], budget: int, tries: int) -> list[Event]:
-    """The lowest order with clones, or the first that fits; `start` where none is lower. At most `tries` orders."""
+    """The order with clones that has the lowest peak, or the first one that fits; `start` if none is lower.
+
+    At most `tries` orders are tried.
+    """
     flow = Flow(problem)
     now = Cloned(problem, tuple(range(len(problem.ops))))
     best = list(start)

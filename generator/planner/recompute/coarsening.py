@@ -12,8 +12,8 @@ from shoehorn_mcu.planner.recompute.bands import StepGraph, step_graph
 from shoehorn_mcu.planner.remat.outcome import Effort
 from shoehorn_mcu.planner.remat.search import WORK_PER_SECOND, Phase, Search
 
-NODES = (800, 2500)  # bands of rows, about, from coarse to fine
-REORDER = Phase(hot=3e-5, cold=3e-8, share=0.15, copy=False)  # cool: the given order is good already
+NODES = (800, 2500)  # approximate number of bands of rows, coarse and fine
+REORDER = Phase(hot=3e-5, cold=3e-8, share=0.15, copy=False)  # low temperature: the given order is good already
 PHASES = (Phase(5e-4, 5e-7, 0.4), Phase(5e-5, 1e-7, 0.25), Phase(5e-6, 1e-7, 0.2))
 
 
@@ -34,7 +34,7 @@ class Level:
         return self.search.best
 
     def anneal(self, start: Sequence[int], phases: tuple[Phase, ...]) -> tuple[int, ...] | None:
-        """The best sequence, from this one on. Where it ends a little above the budget, it goes on once more."""
+        """The best sequence found from `start`. If that is a little above the budget, the phases run once more."""
         if not self.search.restart(start):
             return None
         self._run(phases)
@@ -51,12 +51,12 @@ class Level:
 
 @lru_cache(len(NODES))
 def steps_of(flow: Flow, nodes: int) -> StepGraph:
-    """The step graph of a flow, remembered."""
+    """The step graph of a flow, cached."""
     return step_graph(flow, nodes)
 
 
 def levels(flow: Flow, start: Sequence[Event], budget: int, effort: Effort, share: float) -> Iterator[Level]:
-    """From coarse to fine; each may search for `share` of the effort."""
+    """The levels from coarse to fine; each may search for `share` of the effort."""
     end = monotonic() + effort.patience
     rows = sum(flow.rows[name] for name in flow.born)
     work = int(effort.seconds * WORK_PER_SECOND * share)

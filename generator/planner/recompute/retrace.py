@@ -1,8 +1,8 @@
-"""First guesses at what to compute again: whole tensors that wait long for their late readers.
+"""First guesses at which ops to recompute: those of whole tensors that are held long for late readers.
 
-A retrace forgets a tensor after some of its readers and has a cone of ops, the tensor's own and some before it, run a
-second time as the late readers ask for rows. What the cone reads from outside has to wait for it instead. Retraces are
-taken one by one, each the one that takes most bytes above the budget away for its work, as long as any does.
+A retrace drops a tensor after its early readers. A cone of ops (the tensor's writer and some ops before it) runs a
+second time, row by row as the late readers need them; the cone's own inputs are kept until then instead. Retraces are
+chosen greedily: each time the one that removes most bytes above the budget per extra work, while any removes some.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from shoehorn_mcu.planner.order.flow import Flow
 from shoehorn_mcu.planner.recompute.bands import StepGraph
 from shoehorn_mcu.planner.remat.memory import profile
 
-_DEEPEST = 10  # ops of a way back
+_DEEPEST = 10  # ops from the tensor's writer back to the start of a cone
 _MOST = 24  # retraces in one sequence
 
 
 @dataclass(frozen=True)
 class Retrace:
-    """`cone`: ops that run again; `late`: (reader, op read) where the reader's rows ask for new rows of the op."""
+    """`cone`: the recomputed ops; `late`: pairs (reader, op) where the reader reads recomputed rows of the op."""
 
     cone: frozenset[int]
     late: frozenset[tuple[int, int]]
 
 
 def retraces(flow: Flow) -> list[Retrace]:
-    """One per op whose output has several readers, per way to part these in early and late ones, and per cone; the
-    largest outputs first.
+    """All retraces, those of the largest outputs first.
+
+    One for each op whose output has several readers, each split of these into early and late ones, and each cone.
     """
     writer = {name: op for op, name in enumerate(flow.writes)}
     reads = {op: {writer[t.tensor] for t in taps if t.tensor in writer} for op, taps in enumerate(flow.taps)}
@@ -43,7 +44,7 @@ def retraces(flow: Flow) -> list[Retrace]:
 
 
 def _cones(op: int, reads: dict[int, set[int]], once: set[int]) -> Iterator[frozenset[int]]:
-    """The op alone, with the ops that it reads, with those that they read, and so on."""
+    """Cones of growing depth: the op alone, with the ops that it reads, with those that they read, and so on."""
     cone, edge = {op}, {op}
     for _ in range(_DEEPEST):
         yield frozenset(cone)
@@ -54,7 +55,7 @@ def _cones(op: int, reads: dict[int, set[int]], once: set[int]) -> Iterator[froz
 
 
 def sequence(steps: StepGraph, order: Sequence[int], chosen: Sequence[Retrace]) -> tuple[int, ...]:
-    """The order with these retraces run, each row a second time at most."""
+    """The order with these retraces applied; each row is computed at most twice."""
     cone = frozenset().union(*(r.cone for r in chosen))
     late = frozenset().union(*(r.late for r in chosen))
     again: set[int] = set()
@@ -75,7 +76,7 @@ def _is_late(steps: StepGraph, v: int, u: int, late: frozenset[tuple[int, int]])
 
 
 def _demanded(steps: StepGraph, node: int, cone: frozenset[int], again: set[int], done: set[int]) -> Iterator[int]:
-    """What has to run so that `node` is there anew, inputs first."""
+    """The nodes to run so that `node` is recomputed, inputs first."""
     stack = [(node, False)]
     while stack:
         v, ready = stack.pop()
@@ -94,7 +95,7 @@ def above(steps: StepGraph, order: Sequence[int], budget: int) -> int:
 
 
 def guess(flow: Flow, steps: StepGraph, order: Sequence[int], budget: int, tries: int) -> tuple[int, ...]:
-    """The order with retraces that bring it nearer to the budget; at most `tries` sequences are weighed."""
+    """The order with retraces that bring its peak nearer to the budget; at most `tries` sequences are evaluated."""
     durations = steps.graph.durations
     offered = retraces(flow)
     chosen: list[Retrace] = []

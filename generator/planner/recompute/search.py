@@ -4,7 +4,7 @@ A given order (that of the partition search, say) becomes a sequence of bands of
 local search of remat first looks for an order without any recomputation. If there is none, it continues in fine bands
 and may also recompute; from a peak far above the budget it lowers the limit step by step. If that fails, or if rows
 are few, ops are cloned (clones.py) or retraced (retrace.py) and the search restarts from there. If bands are few,
-retention intervals in CP-SAT (remat/neighbourhood.py) come last. Every answer is counted again row by row (replay.py),
+retention intervals in CP-SAT (remat/neighbourhood.py) come last. Every answer is measured row by row (replay.py),
 and rows without a reader are dropped.
 """
 
@@ -29,17 +29,17 @@ from shoehorn_mcu.planner.remat.outcome import Effort
 from shoehorn_mcu.planner.remat.search import Phase
 from shoehorn_mcu.planner.remat.solver import Limit
 
-_TRIES_PER_SECOND = 60  # sequences weighed before the search
-_SEARCH_SHARE = 0.6  # of the seconds
+_TRIES_PER_SECOND = 60  # sequences with retraces evaluated before the search, per second of effort
+_SEARCH_SHARE = 0.6  # of the seconds: for the local search
 _CLONED_ROWS_PER_SECOND = 8000  # rows of problems with clones, for each of the seed budgets
 _SEED_BUDGETS = (1.0, 0.9, 0.8)  # where rows are few
-_RETAIN_SHARE = 0.5  # of the seconds, as CP-SAT counts them
-_WINDOW_SHARE = 0.15  # of the seconds, where rows are too many for one model
-_TRIED = (1.0, 0.85, 0.7)  # of the budget
-_RUNG = 0.05  # of the peak: how much lower the next order has to be, on the way to a budget
-_RUNGS = 8  # at most, on this way
+_RETAIN_SHARE = 0.5  # of the seconds: for CP-SAT, in its deterministic time
+_WINDOW_SHARE = 0.15  # of the seconds: for CP-SAT in windows, if there are too many rows for one model
+_TRIED = (1.0, 0.85, 0.7)  # of the budget: the limits that are searched
+_RUNG = 0.05  # of the peak: how far each intermediate limit lowers it, from a peak far above the budget
+_RUNGS = 8  # intermediate limits at most
 _ROUNDS = 10  # budgets tried for the lowest peak
-_FIRST_CUT = 0.08  # part of the peak that is tried to be saved; half of it after each failure
+_FIRST_CUT = 0.08  # first reduction as part of the peak; halved after each failure
 _LAST_CUT = 0.004
 
 
@@ -52,7 +52,7 @@ class Order:
     events: list[Event]
     peak: int  # bytes alive
     work: int  # predicted instructions
-    once: int  # the same with every row once
+    once: int  # predicted instructions with every row computed once
     least_work: int | None = None
 
     @property
@@ -72,11 +72,11 @@ class Order:
 def recomputed(
     problem: Problem, start: Sequence[Event], budget: int, effort: Effort | None = None, most_rows: int = MOST_NODES
 ) -> Order | None:
-    """An order with a peak of at most `budget` bytes and the least predicted work found; None: none was found.
+    """An order with a peak of at most `budget` bytes and the least predicted work found; None if none was found.
 
-    `start` computes every row at least once; where it fits, it is the answer. Equal calls give equal answers, unless
-    the clock says `effort.stop`. CP-SAT is asked about all of a problem of up to `most_rows` rows at one time, about
-    windows of larger ones, and where that is 0 not at all. Raises OrderFault where `start` does not run.
+    `start` computes every row at least once and is returned if it fits. Equal calls give equal answers, unless the
+    wall-clock limit `effort.stop` ends the search. CP-SAT solves problems of up to `most_rows` rows in one model and
+    larger ones window by window; with 0 it is not used. Raises OrderFault if `start` is not executable.
     """
     found = nearer(Flow(problem), start, budget, effort, most_rows)
     return found if found is not None and found.peak <= budget else None
@@ -85,7 +85,7 @@ def recomputed(
 def nearer(
     flow: Flow, start: Sequence[Event], budget: int, effort: Effort | None = None, most_rows: int = MOST_NODES
 ) -> Order | None:
-    """As `recomputed`; where no order within the budget is found, one that is lower than `start`, or None."""
+    """As `recomputed`, but if no order fits the budget, one with a lower peak than `start`, or None."""
     if least(flow) > budget:
         return None
     effort, now = effort or Effort(), _single(start)
@@ -97,9 +97,9 @@ def nearer(
 
 
 def between(flow: Flow, above: Order, below: Order, budget: int, effort: Effort) -> Order:
-    """An order within a budget between the peaks of two others, one of which fits: with less work, or that one.
+    """An order within a budget between the peaks of `above` and `below`; `below` if none with less work is found.
 
-    Quickly: in fine bands from the one that is too high, or else from the one that fits.
+    A short search: in fine bands from `above`, or if that fails from `below`.
     """
     for start in (above, below):
         tried = _Try(flow, start.events, budget, effort, few=False).directly()
@@ -109,7 +109,7 @@ def between(flow: Flow, above: Order, below: Order, budget: int, effort: Effort)
 
 
 def _near(flow: Flow, start: list[Event], budget: int, effort: Effort) -> tuple[list[Event], bool]:
-    """An order at most a rung above the budget, or as near as it comes, and whether it came so near."""
+    """An order at most one rung above the budget, or the nearest one found, and whether it is that near."""
     now, peak_now = start, replay(flow, start).peak
     rung = max(1, int(peak_now * _RUNG), (peak_now - budget) // _RUNGS)
     while peak_now - rung > budget:
@@ -128,14 +128,14 @@ def _order(flow: Flow, events: list[Event], least_work: int | None = None) -> Or
 
 
 def work_once(flow: Flow) -> int:
-    """The work of every row once."""
+    """Predicted instructions with every row computed once."""
     return sum(op.row_cost * flow.rows[op.writes] for op in flow.problem.ops if op.name != DELIVERY)
 
 
 def reordered(problem: Problem, start: Sequence[Event], effort: Effort | None = None) -> list[Event]:
-    """The order with the lowest peak found in which each row is computed once; `start` if none is lower.
+    """The order with the lowest peak found without recomputation; `start` if none is lower.
 
-    `start` computes every row once. Deterministic as `recomputed` is.
+    `start` computes every row once. As deterministic as `recomputed`.
     """
     flow, effort = Flow(problem), effort or Effort()
     best = _single(start)
@@ -155,17 +155,17 @@ def reordered(problem: Problem, start: Sequence[Event], effort: Effort | None = 
 
 
 def _single(events: Sequence[Event]) -> list[Event]:
-    """One row an event."""
+    """The events split into single rows."""
     return [Event(event.op, row) for event in events for row in range(event.row, event.row + event.rows)]
 
 
 def least(flow: Flow) -> int:
-    """What some moment of any order takes: the inputs, or a row with what it reads."""
+    """A lower bound on the peak of any order, in bytes: the inputs, or the largest working set of one row."""
     return tightest(flow)[0]
 
 
 def tightest(flow: Flow) -> tuple[int, str]:
-    """The same, and the op of that row; the first op stands for the inputs, the last one for the outputs."""
+    """The bound of `least` and the op that sets it: the first op for the inputs, the last one for the outputs."""
     ops = flow.problem.ops
     inputs = sum(flow.rows[name] * flow.slot[name] for name, born in flow.born.items() if born < 0)
     outputs = {flow.problem.root(name) for name in flow.problem.outputs}
@@ -184,7 +184,7 @@ def _row_takes(flow: Flow, op: int, y: int) -> int:
 
 
 class _Ask:
-    """Tries within the budget and below it, for what goes lower may need less elsewhere; then what to keep instead."""
+    """One search: tries limits at and below the budget (a lower one may give less work), then CP-SAT refines."""
 
     def __init__(self, flow: Flow, start: Sequence[Event], budget: int, effort: Effort, most_rows: int) -> None:
         self._flow, self._start, self._budget, self._effort = flow, list(start), budget, effort
@@ -211,12 +211,12 @@ class _Ask:
         return self._retained(found) if self._few else self._windowed(found[0][1])
 
     def _windowed(self, events: list[Event]) -> Order:
-        """The order, after CP-SAT's choice of copies in one part of it after the other."""
+        """The order after CP-SAT chose, window by window, which rows to keep and which to recompute."""
         best = _order(self._flow, events)
         steps = steps_of(self._flow, NODES[-1])
         sequence = steps.repeated(events)
         if not self._most_rows or not runs(steps.graph, sequence):
-            return best  # rows of one band may be computed far apart
+            return best  # the rows of one band may be computed at distant positions, so bands cannot express the order
         if peak(steps.graph, sequence, steps.terms) > self._budget:
             return best
         limit = Limit(self._effort.seconds * _WINDOW_SHARE, self._end)
@@ -239,7 +239,7 @@ class _Ask:
 
 
 class _Try:
-    """The road from an order that is too high to one that fits."""
+    """One attempt to get from an order above the limit to one that fits."""
 
     def __init__(self, flow: Flow, start: Sequence[Event], budget: int, effort: Effort, few: bool) -> None:
         self._flow, self._start, self._budget, self._few = flow, start, budget, few
@@ -249,7 +249,7 @@ class _Try:
         self._best: tuple[int, list[Event]] | None = None
 
     def answer(self) -> tuple[int, list[Event]] | None:
-        """The least work found, and its order."""
+        """The least work found and its order; None if none fits."""
         once = len(self._start) == sum(self._flow.rows[name] for name in self._flow.writes)
         for level in self._levels if once else ():
             self._take(level, level.reorder())
@@ -259,14 +259,14 @@ class _Try:
         return self.elsewhere() if found is None or self._few else found
 
     def directly(self) -> tuple[int, list[Event]] | None:
-        """In fine bands, from the order given."""
+        """Searches in fine bands, from the given order."""
         finest = self._levels[-1]
         self._take(finest, finest.anneal(finest.steps.repeated(self._start), PHASES))
         return self._best
 
     def elsewhere(self) -> tuple[int, list[Event]] | None:
-        """From clones, then in bands from coarse to fine, each from the best so far or else from a guess."""
-        for part in _SEED_BUDGETS if self._few else _SEED_BUDGETS[:1]:  # what goes lower is at times cheaper too
+        """Searches from orders with clones, then in bands from coarse to fine, from the best order or a guess."""
+        for part in _SEED_BUDGETS if self._few else _SEED_BUDGETS[:1]:  # a lower order is sometimes also cheaper
             budget = max(least(self._flow), int(self._budget * part))
             self._keep(lowest(self._flow.problem, self._start, budget, self._clones))
         found: tuple[int, ...] | None = None
@@ -290,7 +290,7 @@ class _Try:
             self._keep(level.steps.events(sequence))
 
     def _keep(self, events: Sequence[Event]) -> None:
-        """Keeps an order that fits, row by row, and takes less work than the one before."""
+        """Keeps an order if it fits when measured row by row and costs less work than the best so far."""
         events = pruned(self._flow, events)
         found = replay(self._flow, events)
         if found.peak <= self._budget and (self._best is None or found.work < self._best[0]):
