@@ -1,4 +1,4 @@
-"""Replays a plan on an arena whose bytes remember what wrote them; shares nothing with what made the plan."""
+"""Replays a plan on an arena of tags that say which byte of which row is stored; shares no code with the planner."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _MOST_FAULTS = 20
 
 
 def check(problem: Problem, plan: Plan) -> list[str]:
-    """Sentences, one per fault; empty when every byte that is read is the one that is meant."""
+    """One sentence per fault; empty if every step reads exactly the bytes that it should."""
     faults = [*_places(problem, plan)]
     return faults or _Replay(problem, plan).run()
 
 
 def _places(problem: Problem, plan: Plan) -> Iterator[str]:
-    """Faults that need no replay: sizes, alignment, range, and places that are missing."""
+    """Faults found without a replay: sizes, alignment, range, and missing placements."""
     placements: dict[str, list[Placement]] = {}
     for placement in plan.placements:
         placements.setdefault(placement.tensor, []).append(placement)
@@ -57,7 +57,7 @@ def _places(problem: Problem, plan: Plan) -> Iterator[str]:
 
 
 def _range(place: Placement | Scratch, arenas: Mapping[str, int]) -> Iterator[str]:
-    """Whether every address is aligned and within the arena of its memory."""
+    """Faults of one placement or scratch: an address not aligned, or outside the arena of its memory."""
     name = f"'{place.tensor}'" if isinstance(place, Placement) else f"scratch of '{place.op}'"
     addresses: tuple[int, ...] = (place.address,)
     size = place.bytes
@@ -74,7 +74,7 @@ def _range(place: Placement | Scratch, arenas: Mapping[str, int]) -> Iterator[st
 
 
 def _placement(spec: TensorSpec, placement: Placement, placements: Mapping[str, Sequence[Placement]]) -> Iterator[str]:
-    """What is wrong with one placement of a tensor. A view and its root are whole and have one edition."""
+    """Faults of one placement of a tensor. A view and its root must be whole and have one edition."""
     if (placement.rows, placement.row_bytes) != (spec.rows, spec.row_bytes):
         yield f"'{spec.name}': placed as {placement.rows} rows of {placement.row_bytes} bytes, which is not its shape"
     if placement.slots and (len(placement.slots) != spec.rows or spec.view_of is not None):
@@ -95,7 +95,7 @@ def _span(placement: Placement) -> tuple[str, int, int]:
 
 
 def _scratch(problem: Problem, plan: Plan) -> Iterator[str]:
-    """Whether each op has one scratch, large enough for all cores of any of its steps."""
+    """Faults of scratch: each op needs exactly one, large enough for all cores of any of its steps."""
     scratch = {s.op: s for s in plan.scratch}
     if len(scratch) != len(plan.scratch):
         yield "an op has two scratch addresses"
@@ -109,7 +109,7 @@ def _scratch(problem: Problem, plan: Plan) -> Iterator[str]:
 
 
 def _deliveries(name: str, height: int, steps: Sequence[Step]) -> Iterator[str]:
-    """What comes from outside comes in order and once, and nothing runs before it has begun."""
+    """Faults of a streamed input: its rows arrive in order, each once, and no step runs before the first."""
     arrived = [y for step in steps if step.delivers for y in range(*step.rows)]
     if arrived != list(range(height)):
         yield f"the rows of the streamed input '{name}' arrive in another order than 0..{height - 1}"
@@ -118,15 +118,15 @@ def _deliveries(name: str, height: int, steps: Sequence[Step]) -> Iterator[str]:
 
 
 class _Replay:
-    """The arenas as tags. A row is written and read back at each use, at the address that the step at hand gives.
+    """The arenas as tags. A row is written, and compared at each read, at the address that the current step gives.
 
-    A tag says which byte of which row it is, not which time the row was computed: each time it is the same bytes.
+    A tag identifies a byte of a row. A recomputed row gets the same tags, because it has the same bytes.
     """
 
     def __init__(self, problem: Problem, plan: Plan) -> None:
         self._problem, self._plan = problem, plan
         self._placements = {(p.tensor, p.edition): p for p in plan.placements}
-        self._editions: dict[str, int] = {}  # of the step at hand
+        self._editions: dict[str, int] = {}  # of the current step
         self._scratch = {s.op: s for s in plan.scratch}
         self._ops = {op.name: op for op in problem.ops}
         self._arenas: dict[str, NDArray[np.int64]] = {
@@ -172,9 +172,9 @@ class _Replay:
                 self._rows(f"step {number} ({op.name}, row {y})", op, range(y, y + 1), alone=True)
 
     def _rows(self, where: str, op: OpSpec, rows: range, alone: bool) -> None:
-        """Kernel calls at one time: everything that they write is written before their reads are looked at.
+        """Simultaneous kernel calls: all their writes are made before their reads are compared, the worst case.
 
-        Only a row computed `alone` may overwrite one that it reads.
+        Only a row computed `alone` may overwrite a row that it reads.
         """
         scratch = self._scratch.get(op.name)
         if scratch is not None:
@@ -185,7 +185,7 @@ class _Replay:
         for y in rows:
             self._write(op.writes, y)
         for y in rows if not alone else ():
-            self._read(where, op.writes, y)  # no core writes over the row of another
+            self._read(where, op.writes, y)  # no core may overwrite the row of another
         for read in op.reads:
             for row in dict.fromkeys(row for y in rows for row in read.rows[y]):
                 if (read.tensor, row) != (over, rows[0]):
@@ -194,9 +194,9 @@ class _Replay:
             self._faults.append(f"{where}: writes '{op.writes}' over its own scratch")
 
     def _overwritten(self, op: OpSpec, y: int) -> str | None:
-        """The tensor whose row y begins exactly where output row y does, if the kernel may overwrite that one.
+        """The tensor whose row y has the same address as output row y, if the kernel may overwrite that row.
 
-        It reads each byte of that row before it writes there, but not if it reads the row twice.
+        It may if it reads each byte of the row before it writes there; not if it reads the row twice.
         """
         name = op.in_place
         reads = [row for read in op.reads if read.tensor == name for row in read.rows[y]]
@@ -205,7 +205,7 @@ class _Replay:
         return name
 
     def _place(self, name: str, y: int) -> tuple[str, int]:
-        """The memory and the address of row y."""
+        """The memory and the address of row y in the current step."""
         placement = self._placements[name, self._editions.get(name, 0)]
         at = placement.slots[y] if placement.slots else placement.address + y * placement.row_bytes
         return placement.memory, at
@@ -214,7 +214,7 @@ class _Replay:
         return self._arenas[scratch.memory][scratch.address : scratch.address + scratch.bytes]
 
     def _slot(self, name: str, y: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The tags at row y's place, and the tags that belong there."""
+        """The tags at row y's address, and the tags expected there."""
         memory, at = self._place(name, y)
         size = self._problem.by_name[name].row_bytes
         tag = (self._number[name] << _SHIFT) + y * size

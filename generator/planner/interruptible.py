@@ -9,8 +9,8 @@ from time import monotonic
 from typing import TypeVar
 
 T = TypeVar("T")
-# A signal may reach any thread and Python hears it in the main one, between two lines; C that had not quite begun may
-# miss the first word.
+# Any thread may receive the signal, but Python handles it in the main one, between two bytecodes; C code that was just
+# about to start may miss the first `stop()`, so it is repeated at this interval.
 _LOOK_SECONDS = 0.1
 
 

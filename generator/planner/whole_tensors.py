@@ -1,4 +1,4 @@
-"""Whole tensors, one step per op, as given: lifetimes, and addresses by best fit in several orders."""
+"""Plans of whole tensors, one step per op in the given order: live ranges, and addresses by best fit in some orders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from time import perf_counter
 from shoehorn_mcu.memory_plan import Outcome, Placement, Plan, Scratch, Status, Step
 from shoehorn_mcu.planner.problem import Problem, aligned
 
-_WORK = 4_000_000  # pairs of buffers compared at most by the search over orders; about two seconds
+_WORK = 4_000_000  # pairs of buffers that the search over orders compares at most; about two seconds
 _TRIES = 200
 
 
@@ -26,7 +26,7 @@ class LiveBuffer:
 
 
 def live_buffers(problem: Problem) -> list[LiveBuffer]:
-    """One buffer per tensor that is no view (its views prolong it) and one per scratch."""
+    """One buffer per tensor that is no view (reads of its views extend its live range) and one per scratch."""
     first = dict.fromkeys(map(problem.root, problem.inputs), 0)
     last = dict(first)
     for step, op in enumerate(problem.ops):
@@ -48,12 +48,12 @@ def live_buffers(problem: Problem) -> list[LiveBuffer]:
 
 
 def alive(buffers: Sequence[LiveBuffer], step: int) -> list[LiveBuffer]:
-    """The buffers that hold something during `step`, largest first."""
+    """The buffers alive during `step`, largest first."""
     return sorted((b for b in buffers if b.first <= step <= b.last), key=lambda b: (-b.bytes, b.name))
 
 
 def _gap(buffer: LiveBuffer, near: list[tuple[int, int]], best: bool) -> int:
-    """The address of a gap between `near` (start, end), sorted: the tightest one if `best`, else the lowest."""
+    """The address of a gap between sorted ranges `near` (start, end): the tightest gap if `best`, else the lowest."""
     at, waste, cursor = -1, 0, 0
     for start, end in near:
         room = start - cursor
@@ -64,7 +64,7 @@ def _gap(buffer: LiveBuffer, near: list[tuple[int, int]], best: bool) -> int:
 
 
 def _place(order: Sequence[LiveBuffer], best: bool) -> tuple[int, dict[LiveBuffer, int]]:
-    """Height and address of each buffer, placed one after the other."""
+    """The arena in bytes and the address of each buffer, placed in this order."""
     placed: dict[LiveBuffer, int] = {}
     for buffer in order:
         near = sorted(
@@ -77,7 +77,7 @@ def _place(order: Sequence[LiveBuffer], best: bool) -> tuple[int, dict[LiveBuffe
 
 
 def _orders(buffers: Sequence[LiveBuffer], bound: int) -> Iterator[list[LiveBuffer]]:
-    """Orders worth trying: some by rule, then random exchanges (fixed seed) of the largest-first one."""
+    """Placement orders to try: some by rule, then random swaps (fixed seed) in the largest-first order."""
     by_size = sorted(buffers, key=lambda b: (-b.bytes, b.first, b.name))
     yield by_size
     yield sorted(buffers, key=lambda b: (-b.bytes * (b.last - b.first + 1), b.first, b.name))
@@ -101,7 +101,7 @@ def _orders(buffers: Sequence[LiveBuffer], bound: int) -> Iterator[list[LiveBuff
 
 
 def _addresses(buffers: Sequence[LiveBuffer], bound: int) -> tuple[int, dict[LiveBuffer, int]]:
-    """The lowest arena that the tried orders give; stops at the bound."""
+    """The smallest arena of the tried orders and its addresses; stops when the lower bound is reached."""
     lowest: tuple[int, dict[LiveBuffer, int]] | None = None
     for order in _orders(buffers, bound):
         for best in (True, False):
@@ -115,7 +115,7 @@ def _addresses(buffers: Sequence[LiveBuffer], bound: int) -> tuple[int, dict[Liv
 
 
 def solve(problem: Problem) -> Plan:
-    """A plan of whole tensors; it may exceed the capacity (the caller compares)."""
+    """A plan of whole tensors; it may exceed the capacity, which the caller checks."""
     started = perf_counter()
     buffers = live_buffers(problem)
     loads = [sum(b.bytes for b in alive(buffers, s)) for s in range(max(1, len(problem.ops)))]

@@ -67,7 +67,7 @@ def without_left_out(problem: Problem, blocks: Sequence[Block]) -> Problem:
 
 
 def left_out(problem: Problem, block: Block) -> set[tuple[int, int]]:
-    """(Op, row) of a block that its output does not depend on; a composite does not compute them or keep their inputs."""
+    """(Op, row) of a block that its output does not depend on; no composite computes them or keeps their inputs."""
     heights = [problem.by_name[op.writes].rows for op in problem.ops[block.first : block.last + 1]]
     computed = set(Pattern(problem, block, heights[-1]).bands[0])
     rows = ((place, y) for place, height in enumerate(heights) for y in range(height))

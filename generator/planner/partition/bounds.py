@@ -1,4 +1,4 @@
-"""A lower bound on the peak of every partition of a space, with any choice of composites."""
+"""Lower bounds on the peak of every partition of a space, with any choice of composites."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from shoehorn_mcu.planner.order.flow import Flow
 from shoehorn_mcu.planner.partition.space import NEVER, Group, Space, minimax
 from shoehorn_mcu.planner.problem import Block
 
-_FEW = 3000  # choices of composites in a group, to try them all
+_FEW = 3000  # choices of composites in a group up to which all of them are tried
 
 
 class Bounds:
-    """What no partition of a space goes below. `flow` is the space's, or lower: made for bounds."""
+    """Lower bounds on peaks, in bytes. `flow` is the space's flow or a relaxation of it."""
 
     def __init__(self, space: Space) -> None:
         self._space = space
@@ -32,17 +32,17 @@ class Bounds:
         return spared
 
     def peak(self) -> tuple[int, int]:
-        """On the peak of every partition, and the op that sets it."""
+        """A lower bound on the peak of every partition, and the op that sets it."""
         flow = self._relaxed
         peak, groups = minimax(flow.count, self.group)
         highest = max(groups, key=lambda g: self.group(g.start, g.end, NEVER) or 0, default=None)
         return peak, flow.peak_op(range(highest.start, highest.end), highest.start, highest.end) if highest else 0
 
     def group(self, start: int, end: int, limit: int) -> int | None:
-        """On the peak of one group, whatever its composites; None: `limit` or more.
+        """A lower bound on the peak of one group with any composites; None if it is `limit` or more.
 
-        All composites are tried where they are few. Else inner tensors of blocks take no bytes, and the rows that
-        blocks read are kept for as short as they can be.
+        All choices of composites are tried if they are few. Otherwise the group is relaxed: inner tensors of blocks
+        need no bytes, and the rows that blocks read have the shortest possible live ranges.
         """
         if (start, end) not in self._floors:
             inside = self._space.inside(start, end)
@@ -56,11 +56,11 @@ class Bounds:
         return floor if floor < limit else None
 
     def spares(self, blocks: Sequence[Block]) -> bool:
-        """A block that spares rows runs what is before it in another order, for which relaxations are no bounds."""
+        """Whether a block leaves out rows: ops before it then run in another order, where relaxations are no bounds."""
         return any(b in self.sparing for b in blocks)
 
     def _least(self, plain: Group, choices: Sequence[tuple[int, ...]]) -> int:
-        """The lowest peak of one group with any of these choices, as far as it is below the best without composites."""
+        """The lowest peak of one group with any of these choices, at most the best peak without composites."""
         least = self._space.plain
         for chosen in choices:
             group = replace(plain, composites=chosen)

@@ -1,9 +1,9 @@
-"""The least that computing again must cost below a peak, exactly: a shortest path whose groups are solved on demand.
+"""The least recompute cost within a peak, exactly: a shortest path whose groups are solved on demand.
 
-A group first counts what each of its blocks must cost alone, while the other blocks need nothing inside. The groups of
-the shortest path are then solved by A*, which fixes one block after the other, takes nothing inside of those to come,
-and estimates the rest by what they must cost alone. Where a shortest path is made of solved groups, it is the answer.
-Where the effort ends first, the path so far is a bound.
+A group's first estimate is the sum of its blocks' least costs, each computed as if the other blocks needed no memory
+inside. The groups of the shortest path are then solved by A*: it fixes one block after the other, counts no memory
+inside the blocks to come, and estimates their cost by the least cost of each alone. A shortest path of solved groups is
+the exact answer. If the effort ends before, the cost of the path so far is a lower bound.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from shoehorn_mcu.planner.partition.bounds import Bounds
 from shoehorn_mcu.planner.partition.space import NEVER, Choice, Group, Space, least_path
 from shoehorn_mcu.planner.problem import Block
 
-_RUNS = 150_000  # of a group in one search
-_ALL_RUNS = 1_500_000  # of groups in searches, for all questions together
+_RUNS = 150_000  # peaks of a group computed in one A* search
+_ALL_RUNS = 1_500_000  # the same for all searches of all questions
 
 
 @dataclass(frozen=True)
 class Least:
-    """`groups` cost `bound` together; None: all that is known is that less is impossible."""
+    """`groups` cost `bound` together; with None for the groups, `bound` is only a lower bound."""
 
     bound: int
     groups: tuple[Group, ...] | None = None
 
 
 class Exact:
-    """Questions about one space, and the effort that they share."""
+    """Exact searches in one space, and the effort that they share."""
 
     def __init__(self, space: Space, bounds: Bounds) -> None:
         self.space, self.bounds = space, bounds
@@ -41,24 +41,25 @@ class Exact:
         self.effort = _ALL_RUNS
 
     def least(self, measure: int | None, limit: int, most: int = NEVER, narrow: bool = False) -> Least:
-        """The least instructions (measure 0) or multiply-accumulates (1) again, or any number (None), with no peak
-        above `limit`. Groups are given only where they take less than `most`.
+        """The least recomputed instructions (measure 0) or MACs (1) with no peak above `limit` bytes.
 
-        `narrow`: only Pareto-optimal composites, of which no smaller one costs as little. That is quicker and mostly
-        enough, but the bound holds for them alone: within a group a smaller composite may still need more bytes.
+        With measure None recomputation costs nothing: only whether a partition fits is asked. Groups are returned only
+        if they cost less than `most`. `narrow` restricts the search to Pareto-optimal composites (no smaller one costs
+        as little). That is quicker and mostly enough, but the bound then holds for these only: within a group a smaller
+        composite may still need more bytes.
         """
         extra = [0 if measure is None else each[measure] for each in self.space.extra]
-        # A composite may take less than the ops that it stands for: it counts as nothing.
+        # A composite may cost less than the ops that it replaces: then its extra cost counts as 0.
         spared = sum(max(0, -min(extra[i] for i in options)) for options in self.space.options.values())
         weights = [max(0, each) for each in extra]
         options = self._lighter(weights) if narrow else self.space.options
         found = _Question(self, weights, options, limit).answer(most + spared)
         fits = found.groups is not None and all(self.space.fits(group, limit) for group in found.groups)
-        # Else it fits only if rows are forgotten that a later block may do without.
+        # Otherwise it fits only in the relaxed flow, which drops rows that a later block may leave out.
         return Least(found.bound - spared, found.groups if fits else None)
 
     def _lighter(self, weights: Sequence[int]) -> dict[str, list[int]]:
-        """By block its composites that are lighter than all that are no larger; the space has them by size."""
+        """By block: its composites that cost less than all that are no larger; the space lists them by size."""
         found: dict[str, list[int]] = {}
         for name, options in self.space.options.items():
             lightest = accumulate((weights[i] for i in options), min, initial=NEVER)
@@ -66,7 +67,7 @@ class Exact:
         return found
 
     def without(self, loose: Sequence[Block]) -> Flow:
-        """The flow where nothing inside of the loose blocks takes bytes."""
+        """The flow in which memory inside the loose blocks counts as nothing."""
         if not loose:
             return self.bounds.flow
         key = tuple(sorted(self._place[b.name] for b in loose))
@@ -76,14 +77,14 @@ class Exact:
 
 
 class _Ask:
-    """One group: what it weighs at least, `choice`, and whether that is exact or known to be too much: `solved`."""
+    """One group: `choice`, a lower bound on its cost, and `solved`: that is exact, or proven to be too much."""
 
     def __init__(self, question: _Question, group: Group) -> None:
         exact = question.exact
         self._exact, self._weights, self._limit = exact, question.weights, question.limit
         self._choices, self._group = question.options, group
         self._inside: list[Block] = []
-        self._alone: list[int] = []  # what each of them must weigh while the others take nothing
+        self._alone: list[int] = []  # the least cost of each while the others need no memory
         self._spares = False
         self.solved = exact.space.fits(group, self._limit)
         self.choice = Choice(0) if self.solved else self._roughly()
@@ -102,13 +103,13 @@ class _Ask:
         return Choice(sum(self._alone))
 
     def _least(self, block: Block) -> int | None:
-        """The least weight of one block, as it is or by one of its composites; None: none of them fits."""
+        """The least cost of one block, unchanged or as one of its composites; None if none of them fits."""
         loose = [b for b in self._inside if b is not block]
         fitting = (option for option in self._options(block) if self._fits(option, loose))
         return next((self._weight(option) for option in fitting), None)
 
     def _options(self, block: Block) -> list[tuple[int, ...]]:
-        """No composite, then those of the block, the lightest first."""
+        """No composite, then those of the block, the cheapest first."""
         options = sorted(self._choices[block.name], key=lambda i: self._weights[i])
         return [(), *((i,) for i in options)]
 
@@ -121,7 +122,7 @@ class _Ask:
         return self._exact.without(loose).peak(ops, group.start, group.end, self._limit + 1) is not None
 
     def solve(self, most: int) -> None:
-        """The least weight, as far as it is below `most`: from the first block on, or else from the last one back."""
+        """Finds the least cost if it is below `most`: from the first block on, and if that fails from the last one."""
         for back in (False, True):
             if not self.solved:
                 self._search(most, list(range(len(self._inside)))[:: -1 if back else 1])
@@ -148,28 +149,28 @@ class _Ask:
         self.choice, self.solved = Choice(most) if dearer else None, True
 
     def _may_fit(self, composites: tuple[int, ...], loose: Sequence[Block]) -> bool:
-        """With these composites for all blocks but the loose ones."""
+        """Whether the group may fit with these composites, whatever is chosen for the loose blocks."""
         if loose and self._spares:
-            return True  # nothing is known before all are fixed
+            return True  # relaxations are no bounds here: only a complete choice can be judged
         self._exact.effort -= 1
         return self._fits(composites, loose)
 
     def _apart(self, block: Block, chosen: Sequence[int]) -> list[tuple[int, ...]]:
-        """The options of a block beside those chosen: composites do not overlap."""
+        """The options of a block that do not overlap the composites already chosen."""
         taken = [self._exact.space.composites[i].block for i in chosen]
         overlaps = any(block.first <= other.last and other.first <= block.last for other in taken)
         return [()] if overlaps else self._options(block)
 
 
 class _Question:
-    """The groups of one question."""
+    """One search: its weights, options and limit, and the groups estimated so far."""
 
     def __init__(self, exact: Exact, weights: Sequence[int], options: Mapping[str, Sequence[int]], limit: int) -> None:
         self.exact, self.weights, self.options, self.limit = exact, weights, options, limit
         self._asks: dict[tuple[int, int], _Ask] = {}
 
     def answer(self, most: int) -> Least:
-        """The shortest path, until it is exact, or not below `most`, or the effort ends."""
+        """Solves groups of the shortest path until it is exact, or not below `most`, or the effort ends."""
         while True:
             found = least_path(self.exact.space.flow.count, self._choice)
             if found is None or found[0] >= most:

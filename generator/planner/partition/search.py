@@ -1,8 +1,8 @@
-"""Which groups of ops run interleaved, and which blocks in bands: the least peak, or the least work below a peak.
+"""Which groups of ops run interleaved and which blocks in bands: the lowest peak, or the least work within a peak.
 
-Partitions of a space (space.py). Without composites the lowest peak is exact (a minimax path). With them, each group
-starts with its smallest composites and drops the unnecessary ones, most expensive first: a local optimum in each group,
-and the best path over the groups. bounds.py has a lower bound on the peak.
+Searches the partitions of a space (space.py). Without composites the lowest peak is exact (a minimax path). With
+them, each group starts with its smallest composites and drops the unnecessary ones, most expensive first: a local
+optimum in each group, and the best path over the groups. bounds.py computes a lower bound on the peak.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from shoehorn_mcu.planner.problem import Block, Problem
 
 _TRIES = 16
 _TRY = 0.01  # of the peak
-_STEP = 0.001  # of the peak: how finely the lowest peak within an allowance of work is looked for
+_STEP = 0.001  # of the peak: resolution of the search for the lowest peak within an allowance of work
 
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition, and what it costs over running each op once."""
+    """A partition, its peak in bytes, and its extra instructions and MACs over running each op once."""
 
     groups: tuple[Group, ...]
     peak: int
@@ -32,7 +32,7 @@ class Partition:
 
 
 class PartitionSearch:
-    """The search of one space. `most_macs` is what may be computed again; None: any number."""
+    """The search of one space. `most_macs` limits the recomputed multiply-accumulates; None: no limit."""
 
     def __init__(self, problem: Problem, most_macs: int | None) -> None:
         self.space, self._most_macs = Space(problem, most_macs), most_macs
@@ -45,7 +45,7 @@ class PartitionSearch:
         return Partition(tuple(self.space.plain_groups), self.space.plain, 0, 0)
 
     def fewest(self, limit: int) -> Partition | None:
-        """No peak above `limit`, no composite, and as few rows in shared groups as can be; None: there is none."""
+        """The partition without composites, with no peak above `limit` the fewest interleaved rows; None if none."""
 
         def shared(start: int, end: int) -> Choice | None:
             group = Group(start, end)
@@ -54,9 +54,7 @@ class PartitionSearch:
         return self._path(shared)
 
     def cheapest(self, limit: int) -> Partition | None:
-        """No peak above `limit`, within the allowance, and the least work, or as little as was found; None: no such
-        partition was found.
-        """
+        """The least work found with no peak above `limit` and within the allowance; None if no partition was found."""
         if limit not in self._cheapest:
             found, bound = self._roughly(limit), 0
             for narrow in (True, False):
@@ -70,12 +68,12 @@ class PartitionSearch:
         return self._cheapest[limit][0]
 
     def least_cost(self, limit: int) -> int:
-        """What no partition with no peak above `limit` costs less than, beyond each op once."""
+        """A lower bound on the extra instructions of every partition with no peak above `limit`."""
         self.cheapest(limit)
         return self._cheapest[limit][1]
 
     def lowest(self) -> tuple[list[Partition], int]:
-        """What was found within the allowance, the lowest peak first; and a lower bound on the peak of all others."""
+        """Partitions within the allowance, the lowest peak first, and a lower bound on the peak of all partitions."""
         found = {self.minimax()}
         low = floor = self.bounds.peak()[0]
         high = self.space.plain
@@ -93,7 +91,7 @@ class PartitionSearch:
         return sorted(found, key=lambda each: (each.peak, each.extra_cost)), floor
 
     def _just_below(self, limit: int, floor: int) -> Iterator[Partition]:
-        """What the quick search finds is no monotone function of the limit, so some limits are tried one by one."""
+        """Partitions for limits just below; several are tried, since the quick search is not monotone in the limit."""
         for _ in range(_TRIES):
             limit -= max(1, int(limit * _TRY))
             if limit >= floor and (each := self._roughly(limit)) is not None and self._allowed(each):
@@ -101,7 +99,7 @@ class PartitionSearch:
                 yield each
 
     def _within(self, limit: int) -> Partition | bool:
-        """A partition with no peak above `limit` within the allowance; else whether it is known that there is none."""
+        """A partition with no peak above `limit` within the allowance; else whether it is proven that none exists."""
         rough = self._roughly(limit)
         if rough is not None and self._allowed(rough):
             return rough
@@ -115,11 +113,11 @@ class PartitionSearch:
         return self._most_macs is None or found.extra_macs <= self._most_macs
 
     def _roughly(self, limit: int) -> Partition | None:
-        """No peak above `limit`, and as little work as the quick search finds."""
+        """The least work that the quick search finds with no peak above `limit`."""
         return self._path(lambda start, end: self._choose(start, end, limit))
 
     def _path(self, choose: Callable[[int, int], Choice | None]) -> Partition | None:
-        """The partition whose groups cost least together."""
+        """The partition whose groups have the least total cost."""
         found = least_path(self.space.flow.count, choose)
         return None if found is None else self._found(tuple(found[1]))
 
@@ -129,7 +127,7 @@ class PartitionSearch:
         return Partition(groups, peak, sum(cost for cost, _ in extra), sum(macs for _, macs in extra))
 
     def _shared(self, start: int, end: int) -> int:
-        """Rows computed by turns in a group. A streamed input by itself would be held whole: worse than all else."""
+        """Interleaved rows of a group. A streamed input in a group of its own would be held whole: the highest cost."""
         if end - start == 1:
             return sum(self.space.flow.rows.values()) if start == 0 and self.space.flow.streamed else 0
         return sum(self.space.flow.rows[self.space.flow.writes[op]] for op in range(start, end))
@@ -146,7 +144,7 @@ class PartitionSearch:
         return min((c for c in tried if c is not None), key=lambda c: c.cost, default=None)
 
     def _thinned(self, plain: Group, blocks: Sequence[Block], limit: int) -> Choice | None:
-        """From the smallest composite of each block: those that are not needed are given up, in the best of orders."""
+        """Starts with the smallest composite of each block and drops unnecessary ones, in the best of some orders."""
         chosen: dict[str, int | None] = {b.name: min(self.space.options[b.name], key=self._size) for b in blocks}
         if not self.space.fits(_group(plain, chosen), limit):
             return None
@@ -154,7 +152,7 @@ class PartitionSearch:
         return min((self._given_up(plain, chosen, order, limit) for order in orders), key=lambda c: c.cost)
 
     def _given_up(self, plain: Group, composites: Mapping[str, int | None], order: Sequence[str], limit: int) -> Choice:
-        """What is left of these composites, asked in this order, where each gives way to the cheapest that will do."""
+        """The composites after each, in this order, was replaced by the cheapest option with which the group fits."""
         chosen = dict(composites)
         for block in order:
             options: list[int | None] = [None, *sorted(self.space.options[block], key=self._cost)]
@@ -180,7 +178,7 @@ def _group(plain: Group, choice: Mapping[str, int | None]) -> Group:
 
 
 def _disjoint(blocks: Sequence[Block]) -> Iterator[list[Block]]:
-    """Blocks that do not overlap, as many as fit: from the first one on, and from the second one on."""
+    """Two greedy choices of blocks that do not overlap: from the first block on, and from the second one on."""
     for first in range(min(2, len(blocks))):
         found: list[Block] = []
         for block in blocks[first:]:

@@ -1,7 +1,7 @@
-"""What partition/search.py searches: partitions of the op order into groups, with a composite for some blocks of each.
+"""The search space: partitions of the op order into groups, with a composite for some blocks of each group.
 
-Groups (flow.py) do not depend on each other, so that partitions are paths over the cut positions. A composite
-(blocks/cascade.py) stands for a block that runs in bands.
+Groups (flow.py) are independent of each other, so a partition is a path over the cut positions. A composite
+(blocks/cascade.py) replaces a block that runs in bands.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from shoehorn_mcu.planner.blocks import composites as banded
 from shoehorn_mcu.planner.order.flow import Event, Flow, Runner
 from shoehorn_mcu.planner.problem import Block, Problem
 
-LONGEST = 48  # ops of a group at most; longer ones were never better on any model tried
+LONGEST = 48  # ops of a group at most; longer groups were never better on the models tried
 NEVER = 1 << 62
 
 
 @dataclass(frozen=True)
 class Group:
-    """Ops [start, end) run as one; `composites` are the numbers of those that stand for blocks."""
+    """Ops [start, end) run interleaved; `composites` are the numbers of the composites that replace blocks."""
 
     start: int
     end: int
@@ -27,7 +27,7 @@ class Group:
 
 
 class Space:
-    """The search space of one problem. `most_macs` is what may be computed again; None: any number."""
+    """The search space of one problem. `most_macs` limits the recomputed multiply-accumulates; None: no limit."""
 
     def __init__(self, problem: Problem, most_macs: int | None) -> None:
         self.problem = problem
@@ -35,7 +35,7 @@ class Space:
         self.plain, self.plain_groups = minimax(
             rows.count, lambda start, end, limit: rows.peak(range(start, end), start, end, limit)
         )
-        # What takes as much by itself as the best plan without composites helps no plan.
+        # A composite that alone needs as many bytes as the best plan without composites cannot lower any peak.
         self.composites = tuple(
             c for c in banded.composites(problem, most_macs) if banded.size(problem, c) < self.plain
         )
@@ -48,11 +48,11 @@ class Space:
         self._peaks: dict[Group, int] = {}
 
     def inside(self, start: int, end: int) -> list[Block]:
-        """The blocks that lie in ops [start, end)."""
+        """The blocks within ops [start, end)."""
         return [b for b in self.blocks if start <= b.first and b.last < end]
 
     def ops(self, group: Group) -> list[int]:
-        """What runs in a group, in order: numbers of the flow."""
+        """The ops and composites that run in a group, in order, by their numbers in the flow."""
         by_first = {self.composites[i].block.first: i for i in group.composites}
         found: list[int] = []
         at = group.start
@@ -63,17 +63,17 @@ class Space:
         return found
 
     def events(self, groups: Sequence[Group]) -> list[Event]:
-        """The order of rows of a partition."""
+        """The row order of a partition."""
         return [event for g in groups for event in self.flow.events(self.ops(g), g.start, g.end)]
 
     def peak(self, group: Group) -> int:
-        """The peak of one group, remembered."""
+        """The peak of one group in bytes, cached."""
         if group not in self._peaks:
             self._peaks[group] = self.flow.peak(self.ops(group), group.start, group.end) or 0
         return self._peaks[group]
 
     def fits(self, group: Group, limit: int) -> bool:
-        """Whether no peak of it is above `limit`."""
+        """Whether the group's peak is at most `limit`."""
         if group in self._peaks:
             return self._peaks[group] <= limit
         return self.flow.peak(self.ops(group), group.start, group.end, limit + 1) is not None
@@ -102,14 +102,14 @@ def minimax(count: int, peak_of: Callable[[int, int, int], int | None]) -> tuple
 
 @dataclass(frozen=True)
 class Choice:
-    """One group at one limit: what it costs beyond each op once, and the composites chosen."""
+    """One group at one limit: its extra cost over running each op once, and the composites chosen."""
 
     cost: int
     composites: tuple[int, ...] = ()
 
 
 def least_path(count: int, choose: Callable[[int, int], Choice | None]) -> tuple[int, list[Group]] | None:
-    """The partition whose groups cost least together, and what they cost; None where no partition will do."""
+    """The least total cost of a partition and its groups; None if no partition is possible."""
     cost = [0] + [NEVER] * count
     before: list[Group | None] = [None] * (count + 1)
     for end in range(1, count + 1):

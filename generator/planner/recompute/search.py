@@ -225,9 +225,9 @@ class _Ask:
         return order if order.peak <= self._budget and order.work < best.work else best
 
     def _retained(self, found: Sequence[tuple[int, list[Event]]]) -> Order:
-        """The best order, after CP-SAT's choice of copies around each of them where rows are few enough."""
+        """The best order after CP-SAT improved each of them, if there are few enough rows for one model."""
         best = _order(self._flow, found[0][1])
-        steps = step_graph(self._flow, self._rows)  # a node a row
+        steps = step_graph(self._flow, self._rows)  # one node per row
         limit = Limit(self._effort.seconds * _RETAIN_SHARE, self._end)
         for _, events in found:
             share = Limit(limit.deterministic / len(found), limit.end)
