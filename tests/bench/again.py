@@ -1,4 +1,4 @@
-"""Orders by rows and rows computed again: what they save on real models, and on nets with long skips.
+"""Orders by rows and recomputed rows: the memory they save on real models, and on networks with long skips.
 
     python -m tests.bench.again [--models NAME ...] [--percents N ...] [--seconds N] [--streamed] [--plans] [--out DIR]
 
@@ -37,7 +37,7 @@ STOP = 10  # times the seconds: where the clock ends a search that this machine 
 
 
 def u_net(side: int, levels: int, channels: int) -> Graph:
-    """Two windows a level, down by stride 2, up by nearest neighbours, each level's skip joined by concatenation."""
+    """A U-Net: two convolutions per level, down by stride 2, up by nearest neighbours, skips concatenated."""
     net = Net(1, side, side, 3)
     pad = ops.Padding(1, 1, 1, 1)
 
@@ -56,7 +56,7 @@ def u_net(side: int, levels: int, channels: int) -> Graph:
 
 
 def fpn(side: int, levels: int, channels: int) -> Graph:
-    """A backbone of stride 2, a way up that adds, and a window on each level as an output."""
+    """A feature pyramid: a backbone of stride 2, an upward path that adds, and a convolution per level as output."""
     net = Net(1, side, side, 3)
     pad = ops.Padding(1, 1, 1, 1)
     x, laterals = "x", []
@@ -124,7 +124,7 @@ def measure(name: str, percents: Sequence[int], seconds: float, streamed: bool) 
 
 
 def at(problem: Problem, start: Sequence[Event], budget: int, effort: Effort) -> dict[str, Any]:
-    """What keeping within one budget costs."""
+    """The work of the order found for one budget."""
     searched = recomputed(problem, start, budget, effort, most_rows=0)
     started = monotonic()
     found = recomputed(problem, start, budget, effort)
@@ -142,7 +142,7 @@ def _extra(problem: Problem, start: Sequence[Event], events: Sequence[Event]) ->
 
 
 def plans(name: str, percents: Sequence[int], streamed: bool) -> dict[str, Any]:
-    """One model by way of checked plans."""
+    """Measures one model with checked plans."""
     problem = _lowered(name, streamed)
     smallest = make_plan(problem, Goal.SRAM, 0).arena_bytes
     row: dict[str, Any] = {"model": name, "streamed": streamed, "smallest": smallest}
@@ -152,7 +152,7 @@ def plans(name: str, percents: Sequence[int], streamed: bool) -> dict[str, Any]:
 
 
 def _plan(problem: Problem) -> dict[str, Any]:
-    """What one capacity costs, and CPU seconds."""
+    """The plan for one capacity: its work, and the CPU seconds of planning."""
     started = process_time()
     try:
         plan = make_plan(problem, Goal.TIME, None)
@@ -166,7 +166,7 @@ def _plan(problem: Problem) -> dict[str, Any]:
 
 
 def _more(problem: Problem, plan: Plan, by_row: dict[str, int]) -> float:
-    """By how many percent a plan of single rows takes more of what a row of each op takes than every row once."""
+    """Extra cost in percent, weighted by each op's cost per row, over computing every row once."""
     once = sum(by_row.get(op.name, 0) * problem.by_name[op.writes].rows for op in problem.ops)
     done = sum(by_row.get(step.op, 0) * (step.rows[1] - step.rows[0]) for step in plan.steps)
     return 0.0 if plan.cascades else 100 * (done - once) / max(1, once)

@@ -36,7 +36,7 @@ MINIMALLOC = {
 
 
 def run(path: Path, capacity: int, environment: dict[str, str] | None = None) -> tuple[dict[str, Any], float]:
-    """What the command answers, and its wall time in seconds."""
+    """The answer of the command, and its wall time in seconds."""
     words = [*GEN, "pack", str(path), "--capacity", str(capacity), "--json"]
     started = monotonic()
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
@@ -45,7 +45,7 @@ def run(path: Path, capacity: int, environment: dict[str, str] | None = None) ->
 
 
 def compiling(path: Path, capacity: int) -> float:
-    """Seconds that the first run takes longer, because it compiles."""
+    """Seconds that the first run needs for compiling."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "XDG_CACHE_HOME": folder}
         first, second = (run(path, capacity, environment)[1] for _ in range(2))

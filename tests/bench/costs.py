@@ -1,4 +1,4 @@
-"""Measures instructions per op in the emulator, fits the cost model to them, and says how well it predicts.
+"""Measures instructions per op in the emulator, fits the cost model to them, and prints its prediction errors.
 
     python -m tests.bench.costs [--boards ID ...] [--models NAME ...] [--write] [--out DIR]
 
@@ -116,7 +116,7 @@ def _sources(board: targets.Board, models: Sequence[str]) -> Iterator[tuple[str,
 
 
 def picks(board: targets.Board) -> dict[str, Pick]:
-    """How the small graphs get their kernels: each variant of the board's core for all ops that it computes."""
+    """The choices of kernels for the small graphs: one per variant of the board's core."""
     variants = (v for v in CATALOGUE if v.isa in board.cpu.isas)
     keys = [Instance(variant, tile).key for variant in variants for tile in variant.tiles]
     portable = {Instance(variant, Tile()).key for variant in PORTABLE.values()}
@@ -133,7 +133,7 @@ def _picked(keys: Collection[str]) -> Pick:
 
 
 def measure(graph: Graph, board: targets.Board, goal: Goal, folder: Path, pick: Pick = choose) -> Found:
-    """Plans, builds, times: what each op and the whole inference took, and what they are made of."""
+    """Plans, builds and times a model; returns instructions and features of each op and of the whole inference."""
     chosen = stages(graph, Machine.of(board.spec.cpu), pick)
     plan = make_plan(lower(graph, chosen, board.arena_limit_bytes), goal)
     unit = Unit(library_name(graph.name), graph, chosen, plan)
@@ -161,7 +161,7 @@ def measure(graph: Graph, board: targets.Board, goal: Goal, folder: Path, pick: 
 
 
 def measured(board: targets.Board, models: Sequence[str], out: Path) -> list[Found]:
-    """Every source under both goals; what does not fit the board is left out, and said."""
+    """Measures every source under both goals; those that do not fit the board are skipped with a message."""
     path = out / f"{board.id}.json"
     past = {(r["model"], r["goal"]): r for r in (json.loads(path.read_text()) if path.exists() else [])}
     results = []
@@ -179,7 +179,7 @@ def measured(board: targets.Board, models: Sequence[str], out: Path) -> list[Fou
 
 
 def _runs(board: targets.Board, models: Sequence[str]) -> Iterator[tuple[str, Graph, Goal, Pick]]:
-    """What is measured: the small graphs with each kernel, the models with those that are predicted to be fastest.
+    """The runs: the small graphs with each kernel, the models with the kernels predicted to be fastest.
 
     The ops of a small graph do not read each other, so they are planned one way only.
     """
@@ -200,7 +200,7 @@ def _with_work(result: Found, graph: Graph, board: targets.Board, pick: Pick) ->
 
 
 def row_of(op: Found, tick: float = 0) -> Row:
-    """A measured op as what it counted; `tick` is how many instructions the board's clock counts as one."""
+    """A measured op as a row of the fit; `tick` is the number of instructions per tick of the board's clock."""
     kernel, calls = ({name: count * op["rows"] for name, count in op[part].items()} for part in ("work", "calls"))
     return Row(op["kernel"], kernel, calls, op["measured"], TICKS_UNSURE * tick)
 
@@ -215,7 +215,7 @@ def pairs_of(results: Sequence[Found]) -> Iterator[tuple[Row, Row]]:
 
 
 def is_fitted(model: str, board: targets.Board) -> bool:
-    """Whether costs of the board's core are fitted to it."""
+    """Whether this result is used to fit the costs of the board's core."""
     held = HELD_OUT_SMALL if board.id in SMALL_BOARDS else ()
     return model.startswith("micro") or (model in FITTED and model not in held)
 
@@ -256,14 +256,14 @@ def percent(predicted: float, measured: float) -> float:
 
 
 def errors_of(found: Sequence[Found], fitted: bool) -> tuple[list[float], list[float]]:
-    """Per cent, without sign: of whole plans, and of their ops. Of what is fitted, models alone."""
+    """Absolute errors in percent, of whole plans and of their ops. Of fitted results, only models count."""
     plans = [r for r in found if r["fitted"] is fitted and not r["model"].startswith("micro")]
     ops = [abs(percent(p, m)) for r in plans for _, p, m in r["ops"] if m]
     return [abs(percent(r["predicted"], r["total"])) for r in plans], ops
 
 
 def summary(boards: Mapping[str, tuple[Sequence[Found], Found]]) -> Iterator[str]:
-    """How well each core's costs predict what they were not fitted to; `boards`: results and costs by board."""
+    """The prediction errors for held-out results, per core; `boards`: results and costs by board."""
     yield "| core | held-out plans | worst error | median | ops of these, median |"
     yield "|---|---:|---:|---:|---:|"
     for name, (results, table) in boards.items():
@@ -305,7 +305,7 @@ def say(board: str, results: Sequence[Found], table: Found) -> Iterator[str]:
 
 
 def models_for(board: str) -> tuple[str, ...]:
-    """What is measured there where no models are named; digits comes always."""
+    """The models to measure on a board where none are named; digits is always included."""
     models = (*FITTED[1:], *HELD_OUT)
     return models if board == BOARDS[0] else tuple(m for m in models if m not in LARGE)
 

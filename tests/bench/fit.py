@@ -14,7 +14,7 @@ ROUNDS = 500
 
 @dataclass(frozen=True)
 class Row:
-    """A measured op: how often it did what, itself and around it, and the instructions it took."""
+    """A measured op: the counts of its features and calls, and its instructions."""
 
     kernel: str
     work: Mapping[str, float]
@@ -51,7 +51,7 @@ def not_negative(a: Floats, b: Floats) -> Floats:
 
 
 BY_PLAN = ("steps", "slotted")
-"""What a plan changes for an op whose rows stay the same: fitted to the differences between plans."""
+"""The features that differ between plans with equal rows: fitted to the differences between plans."""
 
 
 def fitted_calls(pairs: Sequence[tuple[Row, Row]]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Flash of real builds, taken apart: the figures of generator/flash.json, and how far its estimates are off.
+"""Measures the flash of real builds by parts: the figures of generator/flash.json, and the errors of its estimates.
 
     python -m tests.bench.flash [--write] [--folder DIR]
 
@@ -53,7 +53,7 @@ _ALLOCATED = 2  # a flag of a section
 
 @dataclass(frozen=True)
 class Build:
-    """One build, taken apart; bytes of flash."""
+    """The parts of one build; bytes of flash."""
 
     model: str
     features: flash.Features
@@ -71,7 +71,7 @@ def object_bytes(path: Path) -> int:
 
 
 def built(model: Path, board: targets.Board, options: build.Options, folder: Path) -> Build:
-    """Plans as if the board had memory without end, builds for the real one, and takes the objects apart."""
+    """Plans without a memory limit, builds for the real board, and measures the object files."""
     endless = board.spec.model_copy(update={"sram_bytes": ENDLESS, "flash_bytes": ENDLESS})
     planned = build.plan_model(model, replace(board, spec=endless), options)
     unit = planned.unit

@@ -1,4 +1,4 @@
-"""Rematerialisation on published graphs: what `gen remat` finds, beside MOCCASIN, FastSA and what was aimed at.
+"""Rematerialisation on published graphs: results of `gen remat` beside MOCCASIN, FastSA and the target figures.
 
     python -m tests.bench.graphs [--graphs NAME ...] [--percents N ...] [--seconds N] [--fixed-order [alone]]
                                   [--out DIR]
@@ -46,7 +46,7 @@ PERCENTS = (90, 80, 70)
 
 
 def found_by_gen(path: Path, graph: remat.Graph, budget: int, seconds: float) -> dict[str, Any]:
-    """What the command answers, replayed here by the independent check."""
+    """The answer of the command, replayed by the independent check."""
     words = [*GEN, "remat", str(path), "--budget", str(budget), "--seconds", str(seconds), "--json"]
     started = monotonic()
     done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -110,7 +110,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def in_fixed_order(fixed: dict[str, Any]) -> str:
-    """A cell for what MOCCASIN's model gave."""
+    """A table cell for the result of MOCCASIN's model."""
     mark = "*" if fixed["proven"] else ""
     found = percent(fixed["increase_percent"])
     return f"{found}{mark} ({fixed['seconds']}, {fixed['cpu_seconds']})"

@@ -52,7 +52,7 @@ def change(now: float, before: float) -> float:
 
 
 def say(found: dict[str, dict[str, list[float]]], before: dict[str, dict[str, list[float]]]) -> Iterator[str]:
-    """The table of shapes by boards, and what became slower."""
+    """The table of shapes by boards, and the shapes that became slower."""
     cores = [targets.board(name).spec.cpu for name in found]
     yield f"| instructions per multiply-accumulate | {' | '.join(cores)} |"
     yield "|---|" + "---:|" * len(found)

@@ -35,7 +35,7 @@ def graphs() -> Iterator[Graph]:
 
 
 def packed(limit_bytes: int, graphs: Iterable[Graph], most_inputs: int = 60) -> Iterator[Graph]:
-    """Graphs merged into as few as hold at most `limit_bytes` of inputs and outputs each; larger ones are left out."""
+    """Merges graphs into few, each with at most `limit_bytes` of inputs and outputs; larger ones are left out."""
     batch: list[Graph] = []
     held = number = 0
     for graph in graphs:

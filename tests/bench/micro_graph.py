@@ -1,4 +1,4 @@
-"""How small graphs of one op are made."""
+"""Builds small graphs of one op."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def prelu(rng: Rng) -> Iterator[Graph]:
 
 
 def unary(rng: Rng) -> Iterator[Graph]:
-    """Tables, and float32 at the ends."""
+    """Table ops, and conversions from and to float32."""
     del rng
     for shape in SHAPES:
         yield graph_of(ops.Tanh, [s8(*shape)], TensorType((), DType.INT8, Quant((1 / 128,), (0,))))
@@ -118,7 +118,7 @@ def resizes(rng: Rng) -> Iterator[Graph]:
 
 
 def layouts(rng: Rng) -> Iterator[Graph]:
-    """What only moves elements."""
+    """Ops that only move elements."""
     del rng
     for c in (1, 4, 7, 16, 45):
         x, other = s8(1, 4, 5, c), s8(1, 4, 5, c + 4)

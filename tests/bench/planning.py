@@ -1,4 +1,4 @@
-"""How long planning takes, and how that grows with the number of steps: every `road` model, stored and streamed.
+"""Measures planning time and its growth with the number of steps: every `road` model, stored and streamed.
 
     python -m tests.bench.planning [--models NAME ...] [--goals time sram] [--seconds N] [--out DIR]
     python -m tests.bench.planning --plot DIR    draws DIR/planning.svg again, from DIR/planning.json
@@ -41,7 +41,7 @@ _RULER_STEPS = 300  # where the ruler of the plot has one second
 
 @dataclass(frozen=True)
 class Used:
-    """What a process took, with its threads and the processes that it waited for."""
+    """CPU time and memory of a process, with its threads and the child processes that it waited for."""
 
     cpu_seconds: float
     wall_seconds: float
@@ -52,7 +52,7 @@ class Used:
 
 @dataclass(frozen=True)
 class Row:
-    """One plan; `plan` is that of the report, or empty where `said` is the refusal."""
+    """One plan; `plan` is the report's, or empty where the model was refused (`said`)."""
 
     model: str
     streamed: bool
@@ -64,7 +64,7 @@ class Row:
 
     @property
     def faults(self) -> list[str]:
-        """In which ways it took more than was asked, or did not end well."""
+        """The limits that the process exceeded, and its failures."""
         most = ASKED.get(self.model, ASKED_OF_ANY)
         slow = [f"over {most} s"] if self.used.cpu_seconds > most else []
         large = ["over 2 GB"] if self.used.peak_bytes > ASKED_BYTES else []
@@ -165,7 +165,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
 
 
 def _rulers(axes: Any) -> None:
-    """What was asked for, and what growth in proportion would look like."""
+    """Reference lines: the limits, and growth in proportion to the steps."""
     grey: dict[str, Any] = {"color": "grey", "linewidth": 1}
     axes.axhline(ASKED_OF_ANY, linestyle=":", **grey)
     place = {"xy": (0.99, ASKED_OF_ANY), "xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
@@ -174,13 +174,13 @@ def _rulers(axes: Any) -> None:
 
 
 def save(rows: Sequence[Row], folder: Path) -> None:
-    """What there is so far."""
+    """Saves the rows measured so far."""
     (folder / "planning.json").write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
     (folder / "planning.md").write_text(table(rows))
 
 
 def saved(folder: Path) -> list[Row]:
-    """What save() wrote."""
+    """Loads the rows that save() wrote."""
     rows = json.loads((folder / "planning.json").read_text())
     return [Row(**{**row, "used": Used(**row["used"])}) for row in rows]
 

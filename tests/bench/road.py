@@ -1,4 +1,4 @@
-"""Every `road` model on every emulated board it fits: proves it, measures arena, RAM, flash, stack and instructions.
+"""Validates every `road` model on every emulated board that it fits, and measures memory and instructions.
 
     python -m tests.bench.road [--models NAME ...] [--boards ID ...] [--out DIR]
 

@@ -69,7 +69,7 @@ class Case:
 
 
 def options_of(kind: str, graph: Graph, rng: np.random.Generator, board: targets.Board) -> build.Options:
-    """Random options that ask for a plan of this kind; DoesNotFit where the network has none."""
+    """Random options that lead to a plan of this kind; DoesNotFit where the network has none."""
     percent = float(np.round(rng.uniform(5, 50), 1))
     if kind == "streamed":
         goal = Goal.SRAM if rng.random() < 0.5 else Goal.TIME
@@ -97,7 +97,7 @@ def _plan(graph: Graph, options: build.Options, board: targets.Board) -> build.P
 
 
 def _repeating(rng: np.random.Generator) -> Callable[..., Scheduled]:
-    """In place of the planner: random rows are computed again at random times."""
+    """Replaces the planner: recomputes random rows at random times."""
 
     def schedule(graph: Graph, chosen: Sequence[Stage], request: PlanRequest, *_: object) -> Scheduled:
         problem = lower(graph, chosen, None, request.stream_input, banded=False)
@@ -109,7 +109,7 @@ def _repeating(rng: np.random.Generator) -> Callable[..., Scheduled]:
 
 
 def _fits(kind: str, planned: build.Planned) -> bool:
-    """Whether the plan is of the kind that was asked for."""
+    """Whether the plan is of the requested kind."""
     plan = planned.unit.plan
     if kind == "banded":
         return bool(plan.cascades)
@@ -118,7 +118,7 @@ def _fits(kind: str, planned: build.Planned) -> bool:
 
 
 def compile_folder(project: Project) -> None:
-    """What `pio run` makes, by one call of the host's compiler."""
+    """Builds the image of `pio run` by one call of the host's compiler."""
     project.build_folder.mkdir(parents=True)
     sources = [p for top in ("src", "lib") for p in sorted((project.folder / top).rglob("*.c"))]
     folders = [project.folder / "src", *(p for lib in (project.folder / "lib").iterdir() for p in (lib, lib / "src"))]
@@ -169,7 +169,7 @@ def _verdict(seed: int, kind: str, asked: str, steps: int, result: object) -> Ca
 
 
 def _cut_effort() -> None:
-    """In each worker process, for as long as it lives."""
+    """Reduces the search effort in each worker process, until it ends."""
     few_tries(pytest.MonkeyPatch())
 
 

@@ -101,7 +101,7 @@ def code_bytes(folder: Path, symbol: str) -> int:
 
 
 def costs(found: list[Measured], cpu: str) -> dict[str, dict[str, float]]:
-    """Costs by key of the instances that are not portable; what is around a kernel is known."""
+    """Costs by key of the non-portable instances; the costs of calls are known."""
     known = cost.costs_of(cpu)
     around = {**asdict(cost.Calls()), **known.calls, "steps": known.traced_step}
     rows = []
