@@ -193,7 +193,7 @@ def test_a_node_without_a_kernel_is_refused_by_name_and_types() -> None:
     node = Node(op, (Tensor("x", x),), Tensor("y", x))
 
     with pytest.raises(
-        KernelError, match=r"op 'head/softmax' \(Softmax\): no kernel takes int16\[1x4\] to int16\[1x4\]"
+        KernelError, match=r"op 'head/softmax' \(Softmax\): no kernel computes int16\[1x4\] from int16\[1x4\]"
     ):
         choose(node, ANY)
 

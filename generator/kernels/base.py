@@ -1,4 +1,4 @@
-"""What a kernel is: the contract of its header, the variants of its body, and the instances that a library compiles."""
+"""The parts of a kernel: the contract of its header, the variants of its body, the instances that are compiled."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from shoehorn_mcu.targets import Isa
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """A constant array that a variant loads by more than words: its address is a multiple of `alignment` bytes."""
+    """A constant array that a variant loads in units larger than words: aligned to `alignment` bytes."""
 
     data: Array
     alignment: int
 
 
 WORD = 4
-"""Alignment in bytes of a constant that asks for none."""
+"""Default alignment of a constant, in bytes."""
 
 Value = int | float | Array | Packed | None
 """A member of a parameters struct: a number, a constant array, or a null pointer."""
@@ -35,7 +35,7 @@ def array_of(value: Value) -> Array | None:
 
 
 def alignment_of(value: Value) -> int:
-    """The alignment in bytes that a constant array needs."""
+    """The alignment of a constant array, in bytes."""
     return value.alignment if isinstance(value, Packed) else WORD
 
 
@@ -58,7 +58,7 @@ class Contract:
     name: str
     ops: tuple[type[Op], ...]
     facts: Callable[[Node], Values]  # struct members that are the same for all variants
-    plain: Callable[[Node], Values] = _none  # the others, as the oracle and most variants read them
+    plain: Callable[[Node], Values] = _none  # the other members, as the oracle and most variants read them
     accepts: Callable[[Node], bool] = _any  # nodes of `ops` that the formula covers
     takes_row: bool = False  # the function takes the number of the output row (before scratch)
     takes_scratch: bool = False
@@ -73,7 +73,7 @@ class Contract:
         return f"kernels/{self.name}/{self.name}.h"
 
     def covers(self, node: Node) -> bool:
-        """Whether the formula is the node's."""
+        """Whether the contract covers the node."""
         return isinstance(node.op, self.ops) and self.accepts(node)
 
     def key(self, node: Node) -> str:
@@ -83,14 +83,14 @@ class Contract:
 
 
 class Tile:
-    """How much an instance computes at once, `Tile(outputs=4, pixels=2)`: each size is a define, `SH_OUTPUTS 4`."""
+    """The sizes that an instance computes at once, `Tile(outputs=4, pixels=2)`; each is a define, `SH_OUTPUTS 4`."""
 
     def __init__(self, **sizes: int) -> None:
         self.sizes: Mapping[str, int] = sizes
 
     @property
     def name(self) -> str:
-        """`4x2`; empty where there are no sizes."""
+        """`4x2`; empty for a tile without sizes."""
         return "x".join(map(str, self.sizes.values()))
 
 
@@ -110,14 +110,14 @@ class Variant:
     """
 
     contract: Contract
-    work: Callable[[Node, Tile], Mapping[str, float]]  # features of one output row by name; cost.py weighs them
+    work: Callable[[Node, Tile], Mapping[str, float]]  # features of one output row; cost.py gives their costs
     suffix: str = "c"
     isa: Isa = Isa.C
-    body: str = ""  # of the file's name; empty: the suffix
+    body: str = ""  # part of the file's name; empty: the suffix
     accepts: Callable[[Node], bool] = _any  # nodes of the contract that this variant computes
     tiles: tuple[Tile, ...] = _WHOLE
     fixes: tuple[str, ...] = ()
-    pack: Callable[[Node, Tile], Values] | None = None  # struct members beside the facts; None: the contract's `plain`
+    pack: Callable[[Node, Tile], Values] | None = None  # struct members besides the facts; None: the contract's `plain`
     scratch_bytes: Callable[[Node, Tile], int] = _no_scratch  # for one core
     # The row input that row y of the output may overwrite: each byte is read before it is written.
     in_place: Callable[[Node], int | None] = _nowhere
@@ -129,7 +129,7 @@ class Variant:
         return f"kernels/{name}/{name}_{self.body or self.suffix}.inc"
 
     def instances(self, node: Node) -> Iterator[Instance]:
-        """One per tile, or none where the variant does not compute the node."""
+        """The instances for the node, one per tile; none if the variant does not compute the node."""
         if self.contract.covers(node) and self.accepts(node):
             facts = self.contract.facts(node) if self.fixes else {}
             fixed = tuple((member, _whole(facts[member])) for member in self.fixes)
@@ -169,7 +169,7 @@ class Instance:
 
     @property
     def name(self) -> str:
-        """The key and the values that it is compiled for; a library's C function has the model's name before it."""
+        """The key and the values that it is compiled for; the C function has the library's prefix before this name."""
         return "_".join((self.key, *(["x".join(str(v) for _, v in self.fixed)] if self.fixed else [])))
 
     def symbol(self, prefix: str) -> str:
@@ -191,15 +191,15 @@ class Instance:
         return {**self.contract.facts(node), **(self.contract.plain(node) if pack is None else pack(node, self.tile))}
 
     def work(self, node: Node) -> Mapping[str, float]:
-        """Features of one output row, for the cost model; the call itself is one."""
+        """Features of one output row, for the cost model; the call itself counts as one of them."""
         return {"calls": 1.0, **self.variant.work(node, self.tile)}
 
     def scratch_bytes(self, node: Node) -> int:
-        """Working memory of one core."""
+        """Scratch bytes of one core."""
         return self.variant.scratch_bytes(node, self.tile)
 
     def in_place(self, node: Node) -> int | None:
-        """The row input that the output's row may overwrite."""
+        """The row input whose row y output row y may overwrite, or None."""
         return self.variant.in_place(node)
 
 

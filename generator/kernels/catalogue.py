@@ -1,4 +1,4 @@
-"""Which contracts there are, the variants of each, and the oracle of each."""
+"""All contracts, with their variants and oracles."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ PORTABLE: Mapping[str, Variant] = {v.contract.name: v for v in CATALOGUE if (v.i
 
 
 class KernelError(ShoehornError):
-    """No kernel runs an op on its element types, or not the one that was asked for."""
+    """No kernel computes an op with its element types, or the kernel that was asked for does not."""
 
 
 def contract_of(node: Node) -> Contract:
-    """The contract whose formula is the node's; KernelError names the node and its types."""
+    """The contract that covers the node. Raises KernelError, which names the node and its types."""
     for oracle in ORACLE.values():
         if oracle.contract.covers(node):
             return oracle.contract
     types = ", ".join(str(t.type) for t in node.inputs)
     raise KernelError(
-        f"op '{node.op.name}' ({type(node.op).__name__}): no kernel takes {types} to {node.output.type}; "
+        f"op '{node.op.name}' ({type(node.op).__name__}): no kernel computes {node.output.type} from {types}; "
         "kernels are for int8, with uint8 and float32 at the model's ends"
     )
 

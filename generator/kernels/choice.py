@@ -1,4 +1,4 @@
-"""Which kernel runs each op: the one with the least predicted time, within the flash that is left."""
+"""Chooses the kernel of each op: the least predicted time, within the flash that is left."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def candidates(node: Node, isas: Sequence[Isa]) -> list[Instance]:
 def row_instructions(kernel: Instance, node: Node, cpu: str) -> float:
     """Predicted instructions of one output row.
 
-    A kernel that was not measured on the core is predicted to take as long as the portable one of its contract, so it
-    is not chosen for its speed before `python -m tests.bench.costs` has measured it.
+    A kernel that was not measured on the core gets the predicted time of the portable kernel of its contract, so it is
+    not chosen for its speed before `python -m tests.bench.costs` has measured it.
     """
     if not cost.is_measured(kernel, cpu):
         (kernel,) = PORTABLE[kernel.contract.name].instances(node)
@@ -37,9 +37,9 @@ def row_instructions(kernel: Instance, node: Node, cpu: str) -> float:
 
 
 def choose(node: Node, machine: Machine) -> Instance:
-    """The tuned instance, or else the fastest of those that were not given up for want of flash.
+    """The tuned instance, else the fastest that was not excluded to save flash.
 
-    Raises KernelError where there is none, or the tuning names one that does not compute the node.
+    Raises KernelError if there is none, or if the tuning names one that does not compute the node.
     """
     found, key = candidates(node, machine.isas), contract_of(node).key(node)
     if key in machine.tuning:
@@ -69,7 +69,7 @@ class _Option:
 
 
 def _options(node: Node, machine: Machine) -> list[_Option]:
-    """What may be chosen for a node, fastest first."""
+    """The instances that may be chosen for a node, fastest first."""
     key = contract_of(node).key(node)
     found = candidates(node, machine.isas) if key not in machine.tuning else [choose(node, machine)]
     rows = node.output.type.rows
@@ -84,17 +84,17 @@ def _constant_bytes(kernel: Instance, node: Node) -> int:
 
 
 def flash_bytes(chosen: Sequence[_Option], cpu: str) -> int:
-    """Constants of every op, and the code of each instance once."""
+    """Flash bytes: the constants of every op, and the code of each instance once."""
     code = {option.kernel.name: cost.code_bytes(option.kernel, cpu) for option in chosen}
     return sum(option.constant_bytes for option in chosen) + sum(code.values())
 
 
 def within_flash(nodes: Sequence[Node], machine: Machine) -> Machine:
-    """The machine, without the kernels that are given up so that all chosen ones fit into `flash_left`.
+    """The machine without the kernels that must be excluded so that all chosen ones fit into `flash_left` bytes.
 
-    Starts from the fastest for every node. While these do not fit, the change that saves flash at the least loss of
-    time per byte is made: one node's instance replaced by another one, or an instance given up by all nodes. Where
-    nothing saves any more, the result exceeds the limit: whether the rest fits is not decided here.
+    Starts with the fastest instance for every node. While these do not fit, it makes the change that costs the least
+    time per byte of flash saved: another instance for one node, or an instance excluded for all nodes. If no change
+    saves flash any more, the result exceeds the limit; the caller decides whether the firmware fits.
     """
     if machine.flash_left is None:
         return machine
@@ -129,7 +129,7 @@ def _changes(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]]) ->
 
 
 def _with(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]], names: dict[int, str]) -> list[_Option]:
-    """The choice with other instances at some places; where one does not compute a node, that place stays."""
+    """The choice with other instances at some nodes; a node that the new instance does not compute keeps its own."""
     changed = list(chosen)
     for i, name in names.items():
         changed[i] = next((o for o in by_node[i] if o.kernel.name == name), chosen[i])

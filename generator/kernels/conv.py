@@ -24,7 +24,7 @@ def _linear_s8(node: Node) -> bool:
 
 
 def _window(op: Conv2d | DepthwiseConv2d | TransposeConv2d, node: Node) -> dict[str, Value]:
-    """Facts of all three convolutions."""
+    """Struct members common to all three convolutions."""
     x, weights, _ = node.inputs
     return {
         "in_width": x.type.nhwc[2],
@@ -111,16 +111,16 @@ def _dense(node: Node) -> dict[str, Value]:
 
 
 def _right_shifts(node: Node, shifts: NDArray[np.int8]) -> float:
-    """Outputs of a row that are rounded with a shift to the right."""
+    """Number of outputs of a row whose rounding shifts to the right."""
     return node.output.type.row_elements * float((shifts < 0).mean())
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Input that the windows of an output row cover, line by line; the mean over all rows."""
+    """The input lines that the windows of an output row cover: the mean over all rows."""
 
-    inside: float  # lines of a pixel's window that are rows of the input
-    missing: float  # those that are padding
+    inside: float  # lines of a pixel's window that are inside the input
+    missing: float  # lines that are padding
     taps: tuple[int, ...]  # by pixel: taps of a line that are inside the row; they are adjacent
     edges: int  # pieces of the pixels' lines that are outside the row
 
@@ -153,7 +153,7 @@ def window_work(op: Window, node: Node, groups: int = 1) -> Work:
     whole, left = divmod(channels // groups, LANES)
     blocks, ends = groups * whole, groups * (left > 0)
     pixels = node.output.type.nhwc[2]
-    joined = op.dilation[1] == 1 and groups == 1  # taps of a line are one run of elements
+    joined = op.dilation[1] == 1 and groups == 1  # the taps of a line are contiguous elements
     total = Work()
     for taps, columns in Counter(lines.taps).items():
         if taps:
@@ -181,7 +181,7 @@ def _conv2d_work(node: Node) -> Work:
 def _depthwise_conv2d_work(node: Node) -> Work:
     op = cast(DepthwiseConv2d, node.op)
     _, kernel_height, kernel_width, channels = node.inputs[1].type.shape
-    shared = channels != node.inputs[0].type.nhwc[3]  # several outputs read one input: one by one
+    shared = channels != node.inputs[0].type.nhwc[3]  # several outputs read one input: computed one by one
     eights, rest = divmod(0 if shared else channels, 8)
     fours, ones = divmod(rest, 4)
     ones = channels if shared else ones
@@ -201,7 +201,7 @@ def _depthwise_conv2d_work(node: Node) -> Work:
         by4=taps * fours * 4,
         padded=padded * blocks,
         padded_elements=padded_taps * channels,
-        # Those that are computed one by one have instructions of their own for most of that.
+        # Outputs that are computed one by one have separate instructions for most of that.
         divided=pixels * ones,
         loops=pixels * ones * kernel_height,
         ragged=padded * ones,
@@ -229,7 +229,7 @@ def _transpose_conv2d_work(node: Node) -> Work:
 
 
 def _hits(outputs: int, taps: int, size: int, stride: int, before: int) -> int:
-    """Positions of a transpose convolution's window, along one dimension, that hit an input."""
+    """Number of positions of a transpose convolution's window along one dimension that read an input."""
     places = np.arange(outputs)[:, None] + before - np.arange(taps)[None]
     return int(((places % stride == 0) & (places >= 0) & (places < size * stride)).sum())
 

@@ -1,8 +1,8 @@
-"""From work to predicted instructions: the cost of each feature on each core.
+"""Predicts instructions from work: the cost of each feature on each core.
 
-`costs.json` holds what `python -m tests.bench.costs --write` measured in the emulator and fitted: by core (as in
-targets.CPUS) the instructions of one of each feature of a kernel, by Instance.key, and of one of each of Calls.
-`code_bytes` has the code size of each kernel on each core.
+`costs.json` holds the costs that `python -m tests.bench.costs --write` fitted to measurements in the emulator: for each
+core (as in targets.CPUS) the instructions per unit of each feature of each kernel (by Instance.key), and per unit of
+each field of Calls. `code_bytes` is the code size of each kernel on each core, in bytes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from shoehorn_mcu.kernels.base import Instance
 TABLE = Path(__file__).with_name("costs.json")
 
 DEFAULT_CPU = "cortex-m4f"
-"""Which core is predicted for where no board is named."""
+"""The core whose costs are used if no board is named."""
 
-# Cores that have no emulator to measure them on -> the measured one that is nearest.
+# Cores without an emulator to measure them on -> the most similar measured core.
 _LIKE = {"host": "cortex-a53"}
 
 UNMEASURED_CODE_BYTES = 2048
-"""Code of a kernel not in the table. On a Cortex-M the linear ones have 500 to 5,500 bytes, others 60 to 1,500."""
+"""Code bytes of a kernel not in the table. On a Cortex-M linear kernels have 500 to 5,500, others 60 to 1,500."""
 
 Costs = Mapping[str, float]
 """Instructions by feature."""
@@ -33,12 +33,12 @@ Costs = Mapping[str, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Calls:
-    """Work around a kernel: steps, and the row pointers that it gets, by how they are computed."""
+    """Work around a kernel: steps, and the row pointers passed to it, by the way they are computed."""
 
     steps: float = 0
     pointers: float = 0
-    slotted: float = 0  # of these, to rows that have places of their own: a table
-    guarded: float = 0  # of these, to rows that may be padding: compared first
+    slotted: float = 0  # of these, pointers to separately placed rows, read from a table
+    guarded: float = 0  # of these, pointers to rows that may be padding, checked first
 
     def __add__(self, other: Calls) -> Calls:
         return Calls(**{name: count + getattr(other, name) for name, count in asdict(self).items()})
@@ -49,13 +49,13 @@ class CpuCosts:
     """One core's part of the table."""
 
     calls: Costs  # by field of Calls
-    traced_step: float  # time that the trace adds to a measured step; for the bench only
+    traced_step: float  # instructions that the trace adds to a measured step; for the bench only
     kernels: Mapping[str, Costs]  # by Instance.key
     code_bytes: Mapping[str, int]  # by Instance.key
 
     @property
     def unmeasured(self) -> Costs:
-        """The costs of a portable kernel that is not in the table: of each feature the median of those that are."""
+        """The costs of a portable kernel that is not in the table: for each feature the median over those that are."""
         names = {name for costs in self.kernels.values() for name in costs}
         return {n: median(c[n] for c in self.kernels.values() if n in c) for n in sorted(names)}
 
@@ -68,12 +68,12 @@ def _table() -> Mapping[str, CpuCosts]:
 
 
 def measured() -> tuple[str, ...]:
-    """The cores that have costs of their own."""
+    """The cores that were measured."""
     return tuple(_table())
 
 
 def basis(cpu: str) -> str:
-    """The measured core whose costs `cpu` gets."""
+    """The measured core whose costs are used for `cpu`."""
     name = _LIKE.get(cpu, cpu)
     return name if name in _table() else DEFAULT_CPU
 
@@ -84,23 +84,23 @@ def costs_of(cpu: str) -> CpuCosts:
 
 
 def weigh(counts: Mapping[str, float], costs: Costs) -> float:
-    """Instructions of so many of each."""
+    """Predicted instructions of these amounts of work."""
     return sum(count * costs.get(name, 0.0) for name, count in counts.items())
 
 
 def is_measured(kernel: Instance, cpu: str) -> bool:
-    """Whether the table has costs of the kernel on the core."""
+    """Whether the kernel was measured on the core."""
     return kernel.key in costs_of(cpu).kernels
 
 
 def instructions(kernel: Instance, work: Mapping[str, float], cpu: str) -> float:
-    """Predicted instructions of one call; medians of other kernels where this one was not measured."""
+    """Predicted instructions of one call; with the medians of other kernels if this one was not measured."""
     costs = costs_of(cpu)
     return weigh(work, costs.kernels.get(kernel.key) or costs.unmeasured)
 
 
 def code_bytes(kernel: Instance, cpu: str) -> int:
-    """Code of one instance; UNMEASURED_CODE_BYTES where it was not measured."""
+    """Code bytes of one instance; UNMEASURED_CODE_BYTES if it was not measured."""
     return costs_of(cpu).code_bytes.get(kernel.key, UNMEASURED_CODE_BYTES)
 
 

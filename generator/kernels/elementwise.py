@@ -13,7 +13,7 @@ from shoehorn_mcu.ops.elementwise import add_params, mul_scale, prelu_scales, su
 
 
 def _binary(node: Node) -> dict[str, Value]:
-    """Facts of all binary ops."""
+    """Struct members common to all binary ops."""
     clamp = cast(Binary, node.op).clamp
     return {**broadcast(node, ("a", "b")), "y_min": clamp.low, "y_max": clamp.high}
 
@@ -47,7 +47,7 @@ def _mul(node: Node) -> dict[str, Value]:
 
 def _prelu(node: Node) -> dict[str, Value]:
     x, alpha = node.inputs
-    # x has the shape of y, so only alpha's steps are of interest.
+    # x has the shape of y, so only alpha's steps matter.
     placed = broadcast(node, ("x", "alpha"))
     positive, negative = prelu_scales(node.sig)
     return {
@@ -84,7 +84,7 @@ def _mul_work(node: Node) -> Work:
 
 
 def _prelu_work(node: Node) -> Work:
-    # The sign of the data decides which of the two scales is used: half of each is assumed.
+    # The sign of each element decides which of the two scales is used; half of each is assumed.
     shifted = sum(scale.shift < 0 for scale in prelu_scales(node.sig)) / 2
     return _work(node) + Work(right_shifts=shifted * node.output.type.row_elements)
 

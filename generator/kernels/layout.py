@@ -19,7 +19,7 @@ def _pad(node: Node) -> dict[str, Value]:
     _, _, width, channels = node.inputs[0].type.nhwc
     before, after = as_4d(op.before, 0), as_4d(op.after, 0)
     out_channels = node.output.type.nhwc[3]
-    whole_row = out_channels == channels  # all its pixels are then contiguous
+    whole_row = out_channels == channels  # then all its pixels are contiguous
     return {
         "pixels": 1 if whole_row else width,
         "pixel_bytes": (width if whole_row else 1) * channels * size,
@@ -69,7 +69,7 @@ def _transpose(node: Node) -> dict[str, Value]:
     _, height, _, channels = node.inputs[0].type.nhwc
     _, out_height, out_width, out_channels = node.output.type.nhwc
     perm = op.perm_4d
-    # Transpose.rows picks the rows by those of N and H that give the output row, and lists the others'.
+    # Transpose.rows fixes the indices of N and H that the output row determines, and lists the rows of the others.
     heights = 1 if 1 in perm[:2] else height
     rows = {0: heights, 1: 1, 2: 0, 3: 0}
     steps = {0: 0, 1: 0, 2: channels * size, 3: size}
@@ -97,7 +97,7 @@ def _pad_work(node: Node) -> Work:
     copies = sum(1 for y in range(height) if op.rows(y, node.sig)[0][0] is not None) / height
     filled = p["row_before"] + p["row_after"] + p["pixels"] * (p["before"] + p["after"])
     aligned = all(p[name] * size % 4 == 0 for name in ("row_before", "before", "after")) and p["pixel_bytes"] % 4 == 0
-    # Elements of one byte are filled by one call, others by a call each.
+    # One call fills all elements of one byte; larger elements need a call each.
     fills = 2 + 2 * p["pixels"] if size == 1 else filled
     moved = copied(copies * p["pixels"], p["pixel_bytes"], aligned) + Work(
         copies=copies * fills, loose_bytes=copies * filled * size, pixels=copies * p["pixels"]

@@ -19,19 +19,19 @@ def are(dtype: DType, *tensors: Tensor) -> bool:
 
 
 def all_s8(node: Node) -> bool:
-    """int8 in all row inputs and the output."""
+    """Whether all row inputs and the output are int8."""
     return are(DType.INT8, *node.row_inputs, node.output)
 
 
 def same_dtype(node: Node) -> bool:
-    """Any one type in all row inputs and the output."""
+    """Whether all row inputs and the output have the same type, whichever it is."""
     return are(node.output.type.dtype, *node.row_inputs)
 
 
 def element_by_element(node: Node) -> int | None:
     """`in_place` of a kernel that writes element i of a row after it has read elements i, in order of i.
 
-    The first operand that is neither broadcast nor constant and whose elements are not smaller than the output's.
+    It is the first operand that is neither broadcast nor constant and whose elements are not smaller than the output's.
     """
     output = node.output.type
     for place, t in enumerate(node.row_inputs):
@@ -46,7 +46,7 @@ def element_bytes(node: Node) -> int:
 
 
 def steps(operand: Tensor, output: Tensor) -> tuple[int, int]:
-    """How far an operand of a broadcasting op moves per column and per channel of the output; 0 repeats."""
+    """Elements that an operand of a broadcasting op advances per column and per channel of the output; 0 repeats."""
     _, _, width, channels = operand.type.nhwc
     _, _, out_width, out_channels = output.type.nhwc
     return channels if width == out_width else 0, 1 if channels == out_channels else 0

@@ -1,4 +1,4 @@
-"""Kernels of convolutions in parts: sums in int32, and their way back to int8."""
+"""Kernels of convolutions in parts: sums in int32, and their requantisation to int8."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _partial_work(node: Node) -> Work:
 
 
 def _in_sums(node: Node) -> int | None:
-    """The sums so far, which the next sums may replace."""
+    """The operand with the sums so far, which the next sums may overwrite."""
     return 1 if isinstance(node.op, NextPartial) else None
 
 

@@ -1,4 +1,4 @@
-"""The 1x1 convolution for Armv6 SIMD (`conv2d_s8_simd32_1x1.inc`): its packed weights, and the proofs it rests on.
+"""The 1x1 convolution for Armv6 SIMD (`conv2d_s8_simd32_1x1.inc`): its packed weights, and the proofs of exactness.
 
 Two int8 weights a, b of one input share a halfword a + 256 * b, so one SMLAD sums A + 256 * B for two output channels.
 """
@@ -50,7 +50,7 @@ def packable(of: Linear) -> bool:
 
 
 def _sums(weights: Int64s) -> tuple[Int64s, Int64s]:
-    """Least and greatest sum over inputs of x * weight, per output."""
+    """The least and the greatest sum over inputs of x * weight, per output channel."""
     one, other = weights * _X_LOW, weights * _X_HIGH
     return np.minimum(one, other).sum(axis=1), np.maximum(one, other).sum(axis=1)
 
@@ -65,25 +65,27 @@ def _rounds_exactly(of: Linear) -> bool:
 
 
 def _right_shifts(of: Linear) -> Int64s:
-    """A multiplier of 0 may have any shift; the kernel wants 1 or more."""
+    """The shifts to the right. A multiplier of 0 may have any shift; the kernel needs 1 or more."""
     return np.where(of.multipliers == 0, 1, -of.shifts.astype(np.int64))
 
 
 def _filled(values: NDArray[np.generic], count: int) -> Int64s:
-    """Zeros behind the rows of `values`, up to `count` rows."""
+    """`values` with rows of zeros appended, up to `count` rows."""
     rows = np.zeros((count, *values.shape[1:]), np.int64)
     rows[: len(values)] = values
     return rows
 
 
 def _halves(weights: NDArray[np.int8]) -> tuple[Int64s, Int64s]:
-    """The outputs whose weights are the low and the high bytes of halfwords."""
+    """The outputs whose weights are the low bytes of halfwords, and those whose weights are the high bytes."""
     rows = _filled(weights, -(-len(weights) // OUTPUTS) * OUTPUTS)
     return rows[0::2], rows[1::2]
 
 
 def _overlapped(weights: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Inputs up to a multiple of four; the last four are the last four of the layer, the weights of known ones zero."""
+    """Weights with inputs up to a multiple of four: the last group is the layer's last four inputs, with weights 0 for
+    those that an earlier group already has.
+    """
     inputs = weights.shape[1]
     whole, rest = inputs - inputs % INPUTS, inputs % INPUTS
     if not rest:
@@ -136,12 +138,12 @@ def _pack(node: Node, tile: Tile) -> dict[str, Value]:
 
 
 def _work(node: Node, tile: Tile) -> Work:
-    """Counts of the loops over pixels, blocks of four outputs and fours of inputs, apart for two pixels and for one."""
+    """Counts of the loops over pixels, blocks of four outputs and groups of four inputs, for two pixels and for one."""
     pixels, outputs = node.output.type.nhwc[2:]
     clamp, inputs = cast(Conv2d, node.op).clamp, node.inputs[0].type.nhwc[3]
     pairs, singles = divmod(pixels, 2) if tile.sizes["pixels"] == 2 else (0, pixels)
     blocks, whole, overlaps = -(-outputs // OUTPUTS), inputs // INPUTS, inputs % INPUTS > 0
-    fours, turns = whole + overlaps, (whole + 1) // 2 + overlaps  # two fours a turn of the loop
+    fours, turns = whole + overlaps, (whole + 1) // 2 + overlaps  # two groups of four per iteration
     return Work(
         pairs=pairs,
         singles=singles,

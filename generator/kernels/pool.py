@@ -66,11 +66,11 @@ def _softmax(node: Node) -> dict[str, Value]:
 
 
 def _softmaxes(node: Node) -> bool:
-    return all_s8(node) and node.output.type.nhwc[3] < 1 << 12  # as many ones as the sum of exponentials holds
+    return all_s8(node) and node.output.type.nhwc[3] < 1 << 12  # addends of 1.0 that the sum of exponentials can hold
 
 
 def _taps(node: Node) -> tuple[float, float]:
-    """Places of the window in a row of outputs: those inside the input, and those in the padding."""
+    """Window elements of a row of outputs: those inside the input, and those in the padding."""
     op = cast(Pool2d, node.op)
     _, height, width, _ = node.inputs[0].type.nhwc
     _, out_height, out_width, _ = node.output.type.nhwc
@@ -119,7 +119,7 @@ def _mean_work(node: Node) -> Work:
 def _softmax_work(node: Node) -> Work:
     _, _, positions, channels = node.output.type.nhwc
     _, diff_min = softmax_params(cast(Softmax, node.op), node.sig)
-    # Elements further below the largest one are skipped; this is the share of the others for uniform data.
+    # Elements too far below the largest one are skipped; this is the share of the rest for uniform data.
     near = min(1.0, -diff_min / 255)
     return Work(pixels=positions, outputs=positions * channels, exponentials=2 * near * positions * channels)
 

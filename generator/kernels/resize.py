@@ -25,7 +25,7 @@ def _nearest(node: Node) -> dict[str, Value]:
 
 
 def _weights(taps: BilinearTaps) -> Array:
-    """The weight of the upper neighbour; where both are one element it changes nothing and may not fit 16 bits."""
+    """The weight of the upper neighbour; 0 if both are one element, where it has no effect and may not fit 16 bits."""
     return np.where(taps.lower == taps.upper, 0, taps.weight).astype(np.int16)
 
 

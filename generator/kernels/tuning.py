@@ -1,7 +1,7 @@
 """Measured choices of kernels: a file that says, by contract and facts, which instance to use.
 
-JSON, an object of `{"<key of the op>": "<instance>"}`; Contract.key and Instance.name say how they are spelt. One file
-may serve several models: entries for ops that a model does not have are not used.
+A JSON object of `{"<key of the op>": "<instance>"}`, spelt as Contract.key and Instance.name give them. One file may
+serve several models: entries for ops that a model does not have are ignored.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from shoehorn_mcu.kernels.catalogue import CATALOGUE, ORACLE
 
 
 class TuningError(ShoehornError):
-    """A tuning file that cannot be read, or names what is not in the catalogue."""
+    """A tuning file that cannot be read, or that names a contract or kernel not in the catalogue."""
 
     kind = "bad-tuning"
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """The entries of a file, and the first 16 hexadecimal digits of its SHA-256; both empty where there is none."""
+    """The entries of a file, and the first 16 hexadecimal digits of its SHA-256; both empty without a file."""
 
     kernels: Mapping[str, str] = field(default_factory=dict)
     digest: str = ""
 
 
 def load(path: Path) -> Tuning:
-    """The tuning of a file; TuningError names the entry that is wrong."""
+    """The tuning in a file. Raises TuningError, which names the wrong entry."""
     try:
         content = path.read_bytes()
         found = json.loads(content)
@@ -47,7 +47,7 @@ def load(path: Path) -> Tuning:
 
 
 def _check(path: Path, key: str, name: object) -> None:
-    """The contract exists, and it has a variant that the kernel may be an instance of."""
+    """Raises TuningError unless the contract exists and the kernel can be an instance of one of its variants."""
     contract = key.partition(" ")[0]
     if contract not in ORACLE:
         raise TuningError(f"{path}: '{key}': no contract '{contract}'; known: {', '.join(ORACLE)}")

@@ -23,7 +23,7 @@ def _maps_8(node: Node) -> bool:
 def _lut_8(node: Node) -> dict[str, Value]:
     table = cast(Unary, node.op).table(node.sig)
     low, _ = dtype_bounds(node.inputs[0].type.dtype)
-    # The table counts from the lowest stored value; the kernel's index is the stored byte, unsigned.
+    # The table starts at the lowest stored value; the kernel's index is the stored byte, read as unsigned.
     by_byte = np.roll(table.view(np.uint8), low)
     return {"elements": node.output.type.row_elements, "table": by_byte}
 

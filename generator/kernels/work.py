@@ -1,22 +1,22 @@
-"""How often a kernel does something to compute a row: the features of the portable variants.
+"""The work of a kernel to compute a row, as counts of features: those of the portable variants.
 
-The cost model knows no feature by name, so a variant may count other things. These are used by the bodies `*_c.inc`.
-Elements of inner loops are counted by how compilers unroll: `by32` are those of the first multiple of 32 of a loop,
-`by8` those of the multiples of 8 that are left, `by4` and `by1` the remainder; a loop of so many elements or more is
-one of `loops32`, `loops8` and `loops4`, and one that is no multiple of 4 is `ragged`. Loops for LANES outputs at a time
-have `by16` in place of `by32` and `by8`. Where fewer outputs are left, these are a rest: `rests` of them, `loops8`
-loops, `by32` products for one output and `by8` for two or three together.
+The cost model knows no feature by name, so a variant may count others. The bodies `*_c.inc` use the ones below.
+Elements of inner loops are counted by how compilers unroll: `by32` are the elements in whole groups of 32, `by8` those
+of the rest in whole groups of 8, `by4` and `by1` the remainder. A loop of at least 32, 8 or 4 elements is counted in
+`loops32`, `loops8` or `loops4`, and one whose length is no multiple of 4 in `ragged`. Loops for LANES outputs at a time
+have `by16` in place of `by32` and `by8`. Fewer outputs at the end are a rest: `rests` counts the rests, `loops8` their
+loops, `by32` the products for one output and `by8` those for two or three together.
 
 | feature | counts |
 |---|---|
 | `pixels` | columns of the output, or pieces that are moved |
 | `blocks` | groups of channels, or blocks of BLOCK channels |
-| `kernel_rows` | rows of a window that an output, or a block, looks at |
+| `kernel_rows` | rows of a window that an output, or a block, reads |
 | `loops` | inner loops begun |
 | `outputs` | elements of the output |
 | `right_shifts` | roundings whose scale shifts to the right |
 | `padded`, `padded_elements` | inner loops begun over padding, and their elements |
-| `divided` | elements whose place is found by a division |
+| `divided` | elements whose index needs a division |
 | `copies`, `word_bytes`, `loose_bytes` | calls of memcpy and memset; bytes copied by words and one by one |
 | `exponentials` | exponentials of a softmax |
 """
@@ -35,7 +35,7 @@ LANES = 4
 
 
 class Work(Mapping[str, float]):
-    """Counts by feature in one output row, the mean over all rows where they differ; a count of 0 is left out."""
+    """Counts by feature in one output row (the mean if rows differ); counts of 0 are left out."""
 
     def __init__(self, **counts: float) -> None:
         self._counts = {name: float(count) for name, count in counts.items() if count}
@@ -109,6 +109,6 @@ def copied(times: float, length: int, aligned: bool) -> Work:
 
 
 def inside(outputs: int, taps: int, size: int, stride: int, before: int, dilation: int = 1) -> int:
-    """How many of the `outputs * taps` places of a window that slides over `size` elements are not padding."""
+    """How many of the `outputs * taps` positions of a window that slides over `size` elements are not padding."""
     places = np.arange(outputs)[:, None] * stride - before + np.arange(taps)[None] * dilation
     return int(((places >= 0) & (places < size)).sum())

@@ -1,7 +1,7 @@
 """Rematerialisation on a bare graph: the least duration within a memory budget, order and recomputations free.
 
-A local search finds, a relaxation in CP-SAT bounds, a model of everything in CP-SAT ends what is small; an independent
-check replays whatever is answered.
+A local search finds sequences, a relaxation in CP-SAT gives a lower bound, and small graphs are finally solved by a
+full model in CP-SAT. An independent check replays every answer.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from shoehorn_mcu.planner.remat.outcome import Effort, Outcome, SequenceFault, S
 from shoehorn_mcu.planner.remat.search import ANNEAL, COPIES, ORDER, QUICK, WORK_PER_SECOND, Search, library
 from shoehorn_mcu.planner.remat.solver import Limit
 
-_SEARCH_SHARE = 0.5  # of the seconds: what the walkers get, as work
-_BOUND_SHARE = 0.05  # each time: what CP-SAT gets, as deterministic time
-_FIXED_SHARE = 0.6  # of the seconds: what CP-SAT gets in a fixed order, as deterministic time
-_FIRST_PATIENCE = 1  # milestones in a row that may fail to raise the bound before any sequence is known
-_PATIENCE = 4  # and before the anneals
-_SMALL = 24  # nodes: up to here the whole problem goes to CP-SAT at last
+_SEARCH_SHARE = 0.5  # of the seconds: for the local search, as work
+_BOUND_SHARE = 0.05  # of the seconds: for CP-SAT at each bound, as deterministic time
+_FIXED_SHARE = 0.6  # of the seconds: for CP-SAT in a fixed order, as deterministic time
+_FIRST_PATIENCE = 1  # consecutive milestones that may fail to raise the bound before any sequence is known
+_PATIENCE = 4  # the same, before the anneals
+_SMALL = 24  # nodes up to which CP-SAT finally solves the full model
 
 
 def rematerialise(graph: Graph, budget: int, effort: Effort | None = None) -> Outcome:
     """The shortest sequence found whose peak is at most `budget`, checked. Ctrl-C gives the best so far.
 
-    Raises SequenceFault where the check refuses what was found.
+    Raises SequenceFault if the check rejects the sequence found.
     """
     effort = effort or Effort()
     if refusal := _too_tight(graph, budget):
@@ -39,9 +39,9 @@ def rematerialise(graph: Graph, budget: int, effort: Effort | None = None) -> Ou
 
 
 def in_fixed_order(graph: Graph, budget: int, effort: Effort | None = None) -> Outcome:
-    """The same in MOCCASIN's plan space as published: first runs in the graph's order, no node more than twice.
+    """As `rematerialise`, in MOCCASIN's plan space as published: first runs in the graph's order, no third run.
 
-    CP-SAT alone finds it (staged.py), and the bound is one for that space.
+    CP-SAT alone searches it (staged.py), and the bound holds for that space only.
     """
     effort = effort or Effort()
     if refusal := _too_tight(graph, budget):
@@ -62,7 +62,7 @@ def in_fixed_order(graph: Graph, budget: int, effort: Effort | None = None) -> O
 
 
 class _Solve:
-    """The road from a graph whose order does not fit to an outcome."""
+    """The search for a graph whose given order does not fit the budget."""
 
     def __init__(self, graph: Graph, budget: int, effort: Effort) -> None:
         self._graph, self._budget, self._effort = graph, budget, effort
@@ -89,7 +89,7 @@ class _Solve:
         return _checked(self._graph, self._budget, self._search.best, self._bound, reason)
 
     def _find(self) -> None:
-        """Order alone; a first bound, so that what meets it ends the search; quick answer; bound; anneals; bound."""
+        """Order alone; a first bound, which may end the search; a quick answer; bound; anneals; bound."""
         self._search.run(ORDER, self._bound)
         if self._proven:
             return
@@ -115,7 +115,7 @@ class _Solve:
                 return
 
     def _end_what_is_small(self) -> None:
-        """The model of everything, for a graph so small that it may prove what the bound does not."""
+        """Solves the full model of a small graph, which may prove more than the relaxation's bound."""
         if self._proven or len(self._graph.names) > _SMALL:
             return
         copies, all_there_are = _copies(self._graph, self._search)
@@ -139,8 +139,9 @@ class _Solve:
 
 
 def _copies(graph: Graph, search: Search) -> tuple[tuple[int, ...], bool]:
-    """How often each node may be run in a sequence shorter than the best one, and whether these are all: not so where
-    a node costs nothing, or could be run too often to model.
+    """The most runs of each node in any sequence shorter than the best one, and whether these limits are complete.
+
+    They are not where a node costs nothing, or could be run too often to model.
     """
     if search.best is None:
         return (2,) * len(graph.names), False
@@ -150,7 +151,7 @@ def _copies(graph: Graph, search: Search) -> tuple[tuple[int, ...], bool]:
 
 
 def _too_tight(graph: Graph, budget: int) -> str | None:
-    """Why no sequence can fit: a step whose inputs and output alone are more than the budget."""
+    """Why no sequence can fit: the node whose inputs and output alone exceed the budget; None if there is none."""
     node = max(graph.nodes, key=lambda v: working_set(graph, v))
     needed = working_set(graph, node)
     if needed <= budget:

@@ -1,4 +1,4 @@
-"""Replays a sequence by the words of the contract. Shares no code with what finds or measures sequences."""
+"""Replays a sequence by the definition of its memory and duration; shares no code with the search or its measures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from shoehorn_mcu.planner.remat.graph import Graph
 
 
 def check(graph: Graph, sequence: Sequence[int], budget: int, peak: int, duration: int) -> list[str]:
-    """What is wrong with a claim, in sentences: nodes missing, inputs not there, memory or duration not as claimed."""
+    """One sentence per fault: nodes missing, inputs not available, memory or duration not as claimed."""
     run = set(sequence)
     faults = [f"node {graph.names[v]!r} is never run" for v in graph.nodes if v not in run]
     readers: list[list[int]] = [[] for _ in sequence]  # per step: the steps that read its output
@@ -20,9 +20,9 @@ def check(graph: Graph, sequence: Sequence[int], budget: int, peak: int, duratio
             else:
                 faults.append(f"step {step} ({graph.names[node]!r}) reads {graph.names[wanted]!r} before it is run")
         copies[node] = step
-    held = 0  # bytes that earlier steps left and somebody still wants
+    held = 0  # bytes of earlier outputs that are still to be read
     highest = 0
-    leaving: dict[int, int] = {}  # step -> bytes whose last reader it is
+    leaving: dict[int, int] = {}  # step -> bytes that it is the last to read
     for step, node in enumerate(sequence):
         size = graph.sizes[node]
         highest = max(highest, held + size)

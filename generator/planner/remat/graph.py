@@ -1,4 +1,4 @@
-"""A bare graph: nodes with a size and a duration, edges, an order that runs. And how it is read from JSON."""
+"""A bare graph (nodes with a size and a duration, edges, an executable order) and its reader from JSON."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class GraphError(ShoehornError):
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes by number 0..n-1: v reads the nodes `inputs[v]`, rising; `order` runs every node after its inputs."""
+    """Nodes 0..n-1: v reads the nodes `inputs[v]`, in ascending order; `order` runs every node after its inputs."""
 
     names: tuple[NodeId, ...]
     sizes: tuple[int, ...]  # bytes, or any unit, of a node's output
@@ -57,8 +57,8 @@ class Graph:
 def read(path: Path) -> Graph:
     """The graph in a networkx node-link file.
 
-    Raises GraphError where the file is unreadable, a key is missing, a number is negative, no whole number or 2^62 and
-    more, the edges hold a cycle, or the given order does not run.
+    Raises GraphError if the file is unreadable, a key is missing, a number is not a whole number in 0..2^62-1, the
+    edges hold a cycle, or the given order runs a node before its inputs.
     """
     try:
         data = read_json(path, _MOST_BYTES, encoding="utf-8-sig")
@@ -105,7 +105,7 @@ def _is_name(value: object) -> bool:
 
 
 def _name(node: Any, place: int) -> NodeId:
-    """A node's id; some writers know only its name."""
+    """A node's id, or its name where the writer gave no id."""
     value: Any = node.get("id", node.get("name")) if isinstance(node, dict) else None
     if not _is_name(value):
         raise GraphError(f"node {place} has no `id` that is a number or a text")
@@ -114,7 +114,7 @@ def _name(node: Any, place: int) -> NodeId:
 
 
 def quoted(value: object) -> str:
-    """A name or a value in a message: files hold what they like, of any length."""
+    """A name or a value for a message, shortened: a file may hold values of any kind and length."""
     text = repr(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
@@ -152,7 +152,7 @@ def _end(link: Any, place: int, keys: tuple[str, str], number: Mapping[NodeId, i
 def _order(
     data: Mapping[str, Any], names: Sequence[NodeId], number: Mapping[NodeId, int], inputs: Sequence[Sequence[int]]
 ) -> tuple[int, ...]:
-    """The given order; else the order of the file, mended where it does not run."""
+    """The given order; without one the order of the file, changed only where a node would run before its inputs."""
     sorted_order = _topological(names, inputs)
     attributes = data.get("graph")
     given = attributes.get("order") if isinstance(attributes, dict) else None
@@ -173,7 +173,7 @@ def _order(
 
 
 def _topological(names: Sequence[NodeId], inputs: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Every node after its inputs, else as early as it stands in the file. GraphError: a cycle."""
+    """Every node after its inputs, otherwise in the order of the file. Raises GraphError for a cycle."""
     waits = [len(reads) for reads in inputs]
     readers: list[list[int]] = [[] for _ in inputs]
     for v, reads in enumerate(inputs):
@@ -195,7 +195,7 @@ def _topological(names: Sequence[NodeId], inputs: Sequence[Sequence[int]]) -> tu
 
 
 def _cycle(names: Sequence[NodeId], inputs: Sequence[Sequence[int]], done: set[int]) -> str:
-    """A cycle among the nodes that could not run: going back along inputs, a node comes again."""
+    """A cycle among the nodes that could not run, found by following inputs until a node repeats."""
     node = next(v for v in range(len(inputs)) if v not in done)
     path: list[int] = []
     while node not in path:

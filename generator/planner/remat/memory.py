@@ -1,4 +1,4 @@
-"""What a sequence costs: a step reads the latest earlier copy of each input; a copy lives until its last reader."""
+"""Memory and duration of a sequence: a step reads the latest copy of each input; a copy is kept to its last reader."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from shoehorn_mcu.planner.remat.graph import Graph
 
 @dataclass(frozen=True)
 class Terms:
-    """What a graph does not say of its nodes; without entries there are none."""
+    """Limits and memory of nodes beyond the graph; an empty tuple means none."""
 
     most: tuple[int, ...] = ()  # copies of each node
-    extra: tuple[int, ...] = ()  # memory that only the node's own step takes
-    reuse: tuple[int, ...] = ()  # the input whose bytes a node takes over where it is the last to read it; -1: none
+    extra: tuple[int, ...] = ()  # memory that a node needs during its own step only
+    reuse: tuple[int, ...] = ()  # the input that a node overwrites in place if it is its last reader; -1: none
 
 
 PLAIN = Terms()
 
 
 def runs(graph: Graph, sequence: Sequence[int]) -> bool:
-    """Whether every step has its inputs from earlier ones."""
+    """Whether every step's inputs were computed by earlier steps."""
     there: set[int] = set()
     for v in sequence:
         if not there.issuperset(graph.inputs[v]):
@@ -34,7 +34,7 @@ def runs(graph: Graph, sequence: Sequence[int]) -> bool:
 
 
 def last_readers(graph: Graph, sequence: Sequence[int]) -> list[int]:
-    """For each step the last step that reads its output, or itself. The sequence runs."""
+    """For each step of an executable sequence: the last step that reads its output, or itself if there is none."""
     last = list(range(len(sequence)))
     latest: dict[int, int] = {}
     for step, v in enumerate(sequence):
@@ -46,7 +46,7 @@ def last_readers(graph: Graph, sequence: Sequence[int]) -> list[int]:
 
 def profile(graph: Graph, sequence: Sequence[int], terms: Terms = PLAIN) -> list[int]:
     """The memory at each step: earlier outputs that this or a later step still reads, the step's own output and extra
-    memory, less what it takes over.
+    memory, less the input bytes that it overwrites in place.
     """
     change = [0] * (len(sequence) + 1)
     own = [terms.extra[v] for v in sequence] if terms.extra else [0] * len(sequence)
@@ -60,22 +60,22 @@ def profile(graph: Graph, sequence: Sequence[int], terms: Terms = PLAIN) -> list
 
 
 def peak(graph: Graph, sequence: Sequence[int], terms: Terms = PLAIN) -> int:
-    """The most memory that any step takes."""
+    """The most memory that any step needs."""
     return max(profile(graph, sequence, terms))
 
 
 def duration(graph: Graph, sequence: Sequence[int]) -> int:
-    """The sum over all steps."""
+    """The sum of the durations of all steps."""
     return sum(graph.durations[v] for v in sequence)
 
 
 def working_set(graph: Graph, node: int) -> int:
-    """What a node's step takes in any sequence: its inputs and its output."""
+    """The memory that a node's step needs in any sequence: its inputs and its output."""
     return graph.sizes[node] + sum(graph.sizes[u] for u in graph.inputs[node])
 
 
 def pruned(graph: Graph, sequence: Sequence[int]) -> tuple[int, ...]:
-    """The sequence without the repeats that nobody reads; its peak is no higher."""
+    """The sequence without repeats that no step reads; its peak is no higher."""
     while True:
         last, seen, kept = last_readers(graph, sequence), Counter(sequence), []
         for step, v in enumerate(sequence):

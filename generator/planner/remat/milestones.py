@@ -9,7 +9,7 @@ Booleans:
 - what is alive at a milestone, and the milestone's own output, fit the budget.
 
 Memory between milestones is left out, so the least duration of this model is a bound. One milestone at the peak often
-says all; the next one goes where the model's answer, run in full, is most above the budget.
+gives the full bound; the next one is put where the model's answer, run in full, exceeds the budget most.
 """
 
 from __future__ import annotations
@@ -25,19 +25,21 @@ from shoehorn_mcu.planner.remat.graph import Graph
 from shoehorn_mcu.planner.remat.memory import profile, pruned
 from shoehorn_mcu.planner.remat.units import scaled
 
-_SIZE_PER_SECOND = 80_000  # of a model per second of CP-SAT; a larger one takes longer to build than it may run
+_SIZE_PER_SECOND = (
+    80_000  # variables of a model per second of CP-SAT; a larger one needs longer to build than it may run
+)
 
 
 @dataclass(frozen=True)
 class Step:
-    """What one more milestone gave: a bound on every duration, and a sequence within the budget if one came out."""
+    """The result of one more milestone: a lower bound on every duration, and a sequence within the budget if found."""
 
     bound: int
     sequence: tuple[int, ...] | None
 
 
 class Milestones:
-    """Rising bounds, a milestone more each time."""
+    """Rising lower bounds, with one more milestone each time."""
 
     def __init__(self, graph: Graph, budget: int) -> None:
         self._graph, self._budget = graph, budget
@@ -46,7 +48,7 @@ class Milestones:
         self._sequence = graph.order
 
     def tighten(self, limit: solver.Limit) -> Step | None:
-        """One more step. None: the last answer fits, no milestone is left, or the limit is reached or too short."""
+        """Adds a milestone. None if the last answer fits, no milestone is left, or the limit is too short."""
         memory = profile(self._graph, self._sequence)
         above = [(m, -i) for i, m in enumerate(memory) if m > self._budget and self._sequence[i] in self._left]
         size = len(self._graph.names) * (len(self._chosen) + 2)  # a variable per node and stage
@@ -65,7 +67,7 @@ class Milestones:
 
 
 def _heaviest_path(graph: Graph) -> set[int]:
-    """The path whose steps take most memory together when run in the given order."""
+    """The path whose steps have the largest total memory in the given order."""
     memory = dict(zip(graph.order, profile(graph, graph.order), strict=True))
     weight: dict[int, int] = {}
     before: dict[int, int | None] = {}
@@ -84,12 +86,14 @@ def _heaviest_path(graph: Graph) -> set[int]:
 @dataclass(frozen=True)
 class _Answer:
     bound: int
-    sequence: tuple[int, ...] | None  # the model's stages, run one after another; None: no answer in time
+    sequence: (
+        tuple[int, ...] | None
+    )  # the runs of the model's stages, one stage after the other; None: no answer in time
 
 
 @dataclass
 class _Relaxation:
-    """The model for some milestones; stage i lies between milestones[i - 1] and milestones[i]."""
+    """The model for some milestones; stage i is between milestones[i - 1] and milestones[i]."""
 
     graph: Graph
     budget: int
@@ -100,7 +104,7 @@ class _Relaxation:
 
     @cached_property
     def _before(self) -> list[int]:
-        """Per milestone the nodes that it needs, as bits."""
+        """Per milestone: the nodes that it depends on, as a bit set."""
         masks = {}
         for v in self.graph.order:
             masks[v] = 0
@@ -110,7 +114,7 @@ class _Relaxation:
 
     @cached_property
     def _first_stage(self) -> list[int]:
-        """Per node the first stage that may run it: what needs a milestone comes after it."""
+        """Per node: the first stage that may run it, since a node that depends on a milestone runs after it."""
         first = [0] * len(self.graph.names)
         for stage, milestone in enumerate(self.milestones, 1):
             after = {milestone}
@@ -144,7 +148,7 @@ class _Relaxation:
                     self.alive[v, i] = self.model.new_bool_var(f"alive_{v}_{i}")
 
     def _every_node_is_run(self) -> None:
-        """At least once; before a milestone if the milestone needs it."""
+        """At least once, and before every milestone that depends on it."""
         stages = len(self.milestones) + 1
         for v in self.graph.nodes:
             needed = next((i for i, mask in enumerate(self._before) if mask >> v & 1), stages - 1)
@@ -158,7 +162,7 @@ class _Relaxation:
                 self.model.add(self.alive[u, i] == 1)
 
     def _what_is_alive_was_made(self) -> None:
-        """Alive at a milestone: alive at the one before, or run since, or that one's own output."""
+        """An output alive at a milestone was alive at the one before, or was run since, or is that one's own output."""
         for (v, i), x in self.alive.items():
             if i == 0 or v != self.milestones[i - 1]:
                 made = [self.run[v, i]] if (v, i) in self.run else []

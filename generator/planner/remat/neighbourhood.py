@@ -10,23 +10,23 @@ from shoehorn_mcu.planner.remat.graph import LIMIT, Graph
 from shoehorn_mcu.planner.remat.memory import Terms, duration
 from shoehorn_mcu.planner.remat.solver import Limit
 
-MOST_NODES = 1000  # of a graph that CP-SAT is asked about
-_OFFERS = ((8, 1), (30, 1))  # slots that an input waits before it is offered again, and how often
-_SHARE = 0.4  # of what is left: for one model
-_WINDOW = 400  # steps that are free at one time
-_WINDOW_SHARE = 0.1  # of all
+MOST_NODES = 1000  # of a graph that is given to CP-SAT in one model
+_OFFERS = ((8, 1), (30, 1))  # slots since an input was last used before it may be recomputed, and how often
+_SHARE = 0.4  # of the remaining limit: for one model
+_WINDOW = 400  # steps that one model may change
+_WINDOW_SHARE = 0.1  # of the whole limit: for one window
 
 
 @dataclass(frozen=True)
 class Retained:
-    """The best sequence, and the least work of all choices of what was offered around it first; None: not known."""
+    """The best sequence, and a lower bound on the work for the slots offered first; None if not proven."""
 
     sequence: tuple[int, ...]
     least: int | None
 
 
 def retained(graph: Graph, terms: Terms, sequence: Sequence[int], budget: int, limit: Limit) -> Retained:
-    """A sequence no longer than this one, which fits. Offers begin anew with what is shorter."""
+    """A sequence within the budget that is no longer than the given one; each improvement restarts the offers."""
     best, least = tuple(sequence), None
     at = 0
     while at < len(_OFFERS) and not limit.reached:
@@ -43,9 +43,9 @@ def retained(graph: Graph, terms: Terms, sequence: Sequence[int], budget: int, l
 
 
 def windowed(graph: Graph, terms: Terms, sequence: Sequence[int], budget: int, limit: Limit) -> tuple[int, ...]:
-    """A sequence no longer than this one, which fits, for graphs of any size.
+    """As `retained`, for graphs of any size.
 
-    What is run and kept is chosen anew within one window of steps after the other, wherever something is run again.
+    Runs and kept outputs are chosen anew in one window of steps after the other, wherever a node is recomputed.
     """
     best = tuple(sequence)
     most = limit.deterministic * _WINDOW_SHARE
@@ -58,7 +58,7 @@ def windowed(graph: Graph, terms: Terms, sequence: Sequence[int], budget: int, l
 
 
 def _repeat(sequence: Sequence[int], start: int) -> int | None:
-    """The first step from `start` on of a node that has run before."""
+    """The first step from `start` on that recomputes a node; None if there is none."""
     seen = set(sequence[:start])
     for step in range(start, len(sequence)):
         if sequence[step] in seen:
@@ -70,7 +70,7 @@ def _repeat(sequence: Sequence[int], start: int) -> int | None:
 def _in_window(
     graph: Graph, terms: Terms, sequence: tuple[int, ...], window: range, budget: int, limit: Limit, most: float
 ) -> tuple[int, ...] | None:
-    """A shorter sequence with other choices in this window, or None."""
+    """A shorter sequence that differs in this window only, or None."""
     places, steps = slots.offered(graph, terms, sequence, *_OFFERS[0], window)
     free = range(steps[window.start], steps[min(window.stop, len(steps)) - 1] + 1)
     with limit.part(most) as part:

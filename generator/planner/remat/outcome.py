@@ -1,4 +1,4 @@
-"""What a planner of sequences answers, and how much it may try."""
+"""The result of a search for sequences, and its effort."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shoehorn_mcu.errors import ShoehornError
 class Status(Enum):
     """How far an answer is proven."""
 
-    OPTIMAL = "optimal"  # no sequence within the budget takes less time
+    OPTIMAL = "optimal"  # no sequence within the budget has a shorter duration
     FEASIBLE = "feasible"
     INFEASIBLE = "infeasible"  # no sequence fits the budget
     UNKNOWN = "unknown"  # none was found in time
@@ -19,9 +19,9 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to try: `seconds` of a slow machine. The answer depends on it alone, not on the machine at hand.
+    """The search effort: `seconds` of a slow reference machine, counted as work, so that all machines answer equally.
 
-    Unless that one is slower still: after `stop` seconds by the clock, what there is is the answer. None: `seconds`.
+    Only on a still slower machine the clock decides: the search ends after `stop` wall-clock seconds (None: `seconds`).
     """
 
     seconds: float = 60.0
@@ -29,7 +29,7 @@ class Effort:
 
     @property
     def patience(self) -> float:
-        """Seconds by the clock, after which what there is is the answer."""
+        """Wall-clock seconds after which the search ends with the best sequence so far."""
         return self.seconds if self.stop is None else self.stop
 
 
@@ -43,8 +43,8 @@ class Outcome:
     peak: int
     duration: int
     base_duration: int  # every node once
-    bound: int  # no sequence within the budget takes less, in any order, with any number of recomputations
-    reason: str  # why it stopped, in words
+    bound: int  # lower bound on the duration within the budget, for any order and any number of recomputations
+    reason: str  # why the search ended, for the user
 
     @property
     def increase_percent(self) -> float:

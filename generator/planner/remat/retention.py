@@ -1,10 +1,10 @@
 """MOCCASIN's model in CP-SAT: retention intervals (Bartan et al., ICML 2023, equations 1 to 8), the order free.
 
 Copy i of node v is active or not (a), starts at an event s and is kept until event e; any copy may start at any event.
-Where the order of first copies is fixed, `staged.py` puts the same intervals another way.
+Where the order of first copies is fixed, `staged.py` models the same intervals differently.
 
-Beyond the paper, a node's step may take memory of its own, an interval of that one event; and it may take over bytes of
-the input that it is the last to read: these leave the input's interval one event earlier.
+Beyond the paper, a node's step may need extra memory of its own, an interval of that one event; and it may overwrite
+in place the input that it is the last to read: those bytes leave the input's interval one event earlier.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from shoehorn_mcu.planner.remat.units import scaled
 
 @dataclass(frozen=True)
 class Options:
-    """`copies` of each node at most, C_v (`terms.most` does not count here)."""
+    """`copies` limits the copies of each node, C_v (`terms.most` is ignored here)."""
 
     copies: tuple[int, ...]
     terms: Terms = PLAIN
@@ -31,9 +31,9 @@ class Options:
 
 @dataclass(frozen=True)
 class Solution:
-    """A sequence within the budget, or None; `bound` holds for the model's sequences: its copies, its order.
+    """A sequence within the budget, or None, and a lower bound for all sequences of the model (its copies, its order).
 
-    Where there are none, the bound is 2^62.
+    If it is proven that there is none, the bound is 2^62.
     """
 
     sequence: tuple[int, ...] | None
@@ -45,7 +45,7 @@ class Solution:
 def solve(
     graph: Graph, budget: int, options: Options, limit: solver.Limit, hint: Sequence[int] | None = None
 ) -> Solution:
-    """The shortest sequence of the model. Without a hint, one with a small peak is sought first, as published."""
+    """The shortest sequence of the model. Without a hint, a first phase minimises the peak, as published."""
     small = None
     if hint is None:
         first = _Model(graph, budget, options)
@@ -106,7 +106,7 @@ class _Model:
                 self.model.add_implication(self._active[v, i], self._active[v, i - 1])
 
     def _fit(self, capacity: cp_model.LinearExprT) -> None:
-        """(4): what is retained at any event fits, with what steps take of their own."""
+        """(4): at any event the retained outputs and the steps' extra memory fit."""
         intervals, demands = [], []
         for c in self._copies:
             for size, taken in self._parts(c):
@@ -119,7 +119,7 @@ class _Model:
         self.model.add_cumulative(intervals, demands, capacity)
 
     def _kept(self, c: _Copy, takers: Sequence[int]) -> cp_model.IntervalVar:
-        """As long as a copy is kept; an event less where one of `takers` takes it over."""
+        """The interval in which a copy is kept; one event shorter if one of `takers` overwrites it in place."""
         kept = self.model.new_int_var(1, self._events, f"k{c}{takers}")
         end: cp_model.LinearExprT = self._end[c] + 1
         if takers:
@@ -128,14 +128,14 @@ class _Model:
         return self.model.new_optional_interval_var(self._start[c], kept, end, self._active[c], f"i{c}")
 
     def _parts(self, c: _Copy) -> list[tuple[int, list[int]]]:
-        """A copy's bytes in parts: how many, and which nodes may take them over."""
+        """A copy's bytes in parts: the size, and the nodes that may overwrite them in place."""
         size, reuse = self._sizes[c[0]], self._options.terms.reuse
         takers = [v for v in self._graph.readers[c[0]] if reuse and reuse[v] == c[0]]
         edges = sorted({0, size, *(min(size, self._sizes[v]) for v in takers)})
         return [(high - low, [v for v in takers if self._sizes[v] >= high]) for low, high in pairwise(edges)]
 
     def _is_taken(self, c: _Copy, takers: Sequence[int]) -> cp_model.IntVar:
-        """A Boolean: at this copy's end a step of one of these nodes reads it."""
+        """A Boolean: a step of one of these nodes is the last to read this copy."""
         taken = self.model.new_bool_var(f"t{c}{takers}")
         ways = []
         for reader in ((v, j) for v in takers for j in range(self._options.copies[v])):
@@ -148,7 +148,7 @@ class _Model:
         return taken
 
     def _inputs_are_retained(self) -> None:
-        """(5): some active copy of each input started before the reader does and is kept until then."""
+        """(5): some active copy of each input starts before its reader and is kept until the reader's step."""
         for u, v in self._graph.edges:
             for j in range(self._options.copies[v]):
                 reads = [self._read((u, i), (v, j)) for i in range(self._options.copies[u])]
@@ -189,7 +189,7 @@ class _Model:
         self.model.minimize(capacity)
 
     def hint(self, sequence: Sequence[int]) -> None:
-        """Tells the solver a sequence; steps beyond the model's events and copies are left out."""
+        """Gives the solver a sequence as hint; steps beyond the model's events and copies are left out."""
         last = last_readers(self._graph, sequence)
         seen: dict[int, int] = {}
         for step, v in enumerate(sequence[: self._events]):

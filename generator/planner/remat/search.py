@@ -1,4 +1,4 @@
-"""The local search, search.c, from Python: two walkers side by side, so many array elements each."""
+"""The local search in C (search.c) from Python: two parallel walkers, each with a budget of array elements touched."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from shoehorn_mcu.planner.remat.graph import Graph
 from shoehorn_mcu.planner.remat.memory import PLAIN, Terms, duration
 from shoehorn_mcu.planner.remat.units import scaled
 
-# Array elements that a walker touches in a second of the slowest machine that is to give the same answers.
+# Array elements that a walker touches per second on the slowest machine that should give the same answers.
 WORK_PER_SECOND = 200_000_000
 COPIES = 8  # of one node at most
 WALKERS = 2
-_CHUNKS = 40  # of a phase; between them it may stop
+_CHUNKS = 40  # parts of a phase; the search may stop between two
 _HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
 class Phase:
-    """One anneal: temperatures as a part of the whole duration, and how much of the work it gets."""
+    """One anneal: temperatures as a fraction of the whole duration, and its share of the work."""
 
     hot: float
     cold: float
@@ -53,7 +53,7 @@ def _csr(ffi: Any, lists: Sequence[Sequence[int]]) -> tuple[Any, Any]:
 
 
 class _Walker:
-    """One search in C and where it stands."""
+    """One search in C and its current sequence."""
 
     def __init__(self, graph: Graph, budget: int, seed: int, terms: Terms) -> None:
         compiled = library()
@@ -94,12 +94,12 @@ class _Walker:
         self._lib.remat_run(self._state, schedule, chunk / _CHUNKS, (chunk + 1) / _CHUNKS)
 
     def now(self) -> tuple[int, ...]:
-        """Where it stands."""
+        """The current sequence."""
         return tuple(self._buffer[0 : self._lib.remat_now(self._state, self._buffer)])
 
     @property
     def over(self) -> int:
-        """How far it stands above the budget, summed over steps, in the unit of its sizes."""
+        """Memory of the current sequence above the budget, summed over steps, in the unit of its sizes."""
         return int(self._lib.remat_over(self._state))
 
     def best(self) -> tuple[int, ...] | None:
@@ -108,9 +108,9 @@ class _Walker:
 
 
 class Search:
-    """Walkers from one sequence, and the best that any of them found.
+    """Walkers that start from one sequence, and the best sequence that any of them found.
 
-    `more()` is asked now and then whether to go on; with the same answers, the same sequence is found.
+    `more()` is called at fixed points and says whether to continue; equal answers give equal sequences.
     """
 
     def __init__(self, graph: Graph, budget: int, work: int, more: Callable[[], bool], terms: Terms = PLAIN) -> None:
@@ -120,8 +120,8 @@ class Search:
         self.restart(graph.order)
 
     def restart(self, sequence: Sequence[int]) -> bool:
-        """Puts every walker to this sequence. False: it is too long, or has too many copies of a node."""
-        loaded = [walker.load(sequence) for walker in self._walkers]  # every one, whatever the others say
+        """Restarts every walker from this sequence. False if it is too long or has too many copies of a node."""
+        loaded = [walker.load(sequence) for walker in self._walkers]  # load every walker, even if one fails
         return all(loaded)
 
     def run(self, phase: Phase, good: int) -> None:
@@ -137,16 +137,16 @@ class Search:
 
     @property
     def over(self) -> int:
-        """How far the lowest walker stands above the budget, summed over steps, in the unit of its sizes."""
+        """Memory of the best walker above the budget, summed over steps, in the unit of its sizes."""
         return min(walker.over for walker in self._walkers)
 
     @property
     def duration(self) -> int:
-        """Of the best sequence; there must be one."""
+        """The duration of the best sequence; there must be one."""
         return duration(self._graph, self.best or ())
 
     def offer(self, sequence: Sequence[int]) -> None:
-        """Takes a sequence within the budget that others found."""
+        """Adds a sequence within the budget that was found elsewhere."""
         if self.best is None or duration(self._graph, sequence) < self.duration:
             self.best = tuple(sequence)
 

@@ -1,12 +1,13 @@
-"""Retention intervals where the places of all copies are given: MOCCASIN's model with start events narrowed to slots.
+"""Retention intervals with given positions of all copies: MOCCASIN's model with start events narrowed to slots.
 
-A slot is a node at a place in one sequence. Which slots are run and which outputs are kept between them is chosen,
-exactly: starts are fixed, so an interval falls into gaps, each from one slot that writes or reads a node to the next
-such slot, and a Boolean says whether the node is kept across it. So far more nodes are in reach than with free starts.
+A slot is a node at a position in one sequence. The model chooses exactly which slots are run and which outputs are kept
+between them. Starts are fixed, so an interval splits into gaps, each from one slot that writes or reads a node to the
+next such slot, and a Boolean says whether the node is kept across it. Much larger graphs can be solved than with free
+starts.
 
-- a slot that is run finds each input kept across the gap before it;
-- what is kept behind a slot was kept before it, or the slot has just run it;
-- what is kept across a slot, its own output and extra memory, less what it takes over, fit the budget.
+- a slot that is run needs each input kept across the gap before it;
+- a node kept after a slot was kept before it, or the slot has just run it;
+- the nodes kept across a slot, its output and its extra memory, less the bytes it overwrites in place, fit the budget.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from shoehorn_mcu.planner.remat.units import scaled
 def offered(
     graph: Graph, terms: Terms, sequence: Sequence[int], far: int, more: int, within: range | None = None
 ) -> tuple[list[int], list[int]]:
-    """Slots for `sequence`, and where its own steps stand among them.
+    """Slots for `sequence`, and the indices of its own steps among them.
 
-    Beside these, every input that was neither run nor read in the last `far` slots may be run again right before its
-    reader, and before it in turn its own inputs; no node gets `more` than so many of these. They stand `within` some of
-    the steps only, or everywhere.
+    An extra slot is offered right before a reader for each input that was neither run nor read in the last `far` slots,
+    and before that slot in turn for its own inputs; at most `more` extra slots per node. `within` limits the steps that
+    get extra slots.
     """
     slots: list[int] = []
     steps: list[int] = []
@@ -61,11 +62,11 @@ def solve(
     graph: Graph, slots: Sequence[int], budget: int, limit: solver.Limit, terms: Terms = PLAIN,
     hint: Sequence[int] = (), in_order: bool = False, free: range | None = None,
 ) -> Solution:  # fmt: skip
-    """The shortest choice of slots that runs every node within the budget; `hint` names slots that do.
+    """The shortest choice of slots that runs every node within the budget; `hint` names a choice to start from.
 
-    The bound holds for choices of these slots only. Every node has a slot, behind one of each of its inputs; where the
-    choice is `in_order`, every node's first slot is run. Outside of the `free` slots
-    the hint is the choice, which must fit the budget then.
+    The bound holds for choices of these slots only. Every node must have a slot after one of each of its inputs. With
+    `in_order`, every node's first slot is run. Outside the `free` slots the hint is kept, which then must fit the
+    budget.
     """
     model = _Model(graph, slots, budget, terms, hint, free)
     if in_order:
@@ -81,9 +82,9 @@ def solve(
 
 
 def _kept(graph: Graph, slots: Sequence[int], steps: Sequence[int]) -> set[tuple[int, int]]:
-    """Which node is kept behind which slot that writes or reads it, where these slots are run."""
+    """Pairs of a node and a slot that writes or reads it, where the node is kept after the slot if `steps` are run."""
     order = [slots[t] for t in steps]
-    last, latest = last_readers(graph, order), dict[int, int]()  # by node: the last slot that needs its present copy
+    last, latest = last_readers(graph, order), dict[int, int]()  # by node: the last slot that reads its current copy
     found, at = set(), dict(zip(steps, range(len(steps)), strict=True))
     for t, v in enumerate(slots):
         if t in at:
@@ -107,7 +108,7 @@ class _Model:
         self.model = cp_model.CpModel()
         self._run = [self._var(f"r{t}", t in self._chosen, (t,)) for t in range(len(slots))]
         self._kept: dict[tuple[int, int], cp_model.IntVar] = {}
-        self._open = set(self._free)  # slots at which something is to be chosen
+        self._open = set(self._free)  # slots with free variables
         self._before: dict[tuple[int, int], cp_model.IntVar] = {}  # by node and by the slot at which the gap ends
         for v, points in enumerate(self._points()):
             self._gaps(v, points)
@@ -118,7 +119,7 @@ class _Model:
         self.model.minimize(sum(durations[v] * r for v, r in zip(slots, self._run, strict=True)))
 
     def _var(self, name: str, hinted: bool, at: Sequence[int]) -> cp_model.IntVar:
-        """A Boolean, as hinted where none of these slots is free."""
+        """A Boolean; fixed to its hint if none of these slots is free."""
         free = any(t in self._free for t in at)
         return self.model.new_bool_var(name) if free else self.model.new_int_var(hinted, hinted, name)
 
@@ -133,7 +134,7 @@ class _Model:
         return points
 
     def _gaps(self, v: int, points: Sequence[int]) -> None:
-        """What is kept was there; a node is run at least once, and not while it is kept."""
+        """A node is kept only if it was kept or run before, run at least once, and not run while it is kept."""
         before: cp_model.IntVar | None = None
         for at, t in enumerate(points):
             there = [] if before is None else [before]
@@ -187,7 +188,7 @@ class _Model:
                     most += self._sizes[u]
 
     def _taken_over(self, t: int, v: int) -> cp_model.LinearExprT:
-        """Bytes of an input that is not kept behind the slot."""
+        """Bytes of an input that the slot overwrites in place, because the input is not kept after it."""
         input_ = self._terms.reuse[v] if self._terms.reuse else -1
         if input_ < 0:
             return 0
@@ -198,7 +199,7 @@ class _Model:
         return min(self._sizes[input_], self._sizes[v]) * taken
 
     def hint(self) -> None:
-        """Tells the solver which slots to run, and what is kept then."""
+        """Gives the solver the slots to run, and the outputs kept then, as hint."""
         for t, run in enumerate(self._run):
             self.model.add_hint(run, t in self._chosen)
         for gap, kept in self._kept.items():

@@ -15,7 +15,7 @@ from shoehorn_mcu.planner.interruptible import interruptible
 
 @dataclass
 class Limit:
-    """What is left: CP-SAT's deterministic time, which decides, and wall time, the last stop."""
+    """The remaining limit: CP-SAT's deterministic time, which normally decides, and wall-clock time as last stop."""
 
     deterministic: float
     end: float  # of time.monotonic()
@@ -30,7 +30,7 @@ class Limit:
 
     @contextmanager
     def part(self, most: float) -> Iterator[Limit]:
-        """So much of what is left, at most; what is not used of it goes back."""
+        """A part of the remaining limit, at most `most`; the unused rest is given back."""
         part = Limit(min(most, self.deterministic), self.end)
         self.deterministic -= part.deterministic
         yield part
@@ -39,7 +39,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Answer:
-    """What CP-SAT found. `bound` on a minimised objective, rounded up; None: none proven."""
+    """The solution of CP-SAT. `bound`: lower bound on a minimised objective, rounded up; None if not proven."""
 
     bound: int | None
     has_answer: bool
@@ -49,7 +49,7 @@ class Answer:
 
 
 def solve(model: cp_model.CpModel, limit: Limit, presolve: bool = True) -> Answer:
-    """Solves within the limit, and takes from it what was used. KeyboardInterrupt ends the search, then goes on up.
+    """Solves within the limit and subtracts the time used. KeyboardInterrupt ends the search and is re-raised.
 
     Without `presolve`, the model is searched as it is.
     """

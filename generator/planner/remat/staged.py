@@ -1,23 +1,23 @@
 """MOCCASIN's model with its order of first copies fixed (Bartan et al., ICML 2023), solved from few events to many.
 
-Event (j, k) is the chance to run the node of rank k in stage j >= k; stage j ends with the first run of the node of
-rank j, and the events of a stage stand by rank. The first copy of a node is run at event (k, k), the others, C_v - 1 at
-most, at any of its later ones, each from there until its last reader. That is the plan space as published.
+Event (j, k) is a possible run of the node of rank k in stage j >= k; stage j ends with the first run of the node of
+rank j, and the events of a stage are in order of rank. The first copy of a node is run at event (k, k), the others,
+C_v - 1 at most, at any of its later ones, each from there until its last reader. That is the plan space as published.
 
-What is not as published is how it is put to CP-SAT, and how that is led:
+The formulation for CP-SAT and its guidance differ from the paper:
 
 - A start is a Boolean per event, not a number in a domain. An interval ends with one of its readers, so it is a Boolean
   per gap between events that write or read the node (`slots.py`). Memory is a linear constraint per event, not one
   cumulative. Intervals have any length, of which the authors' code offers some. CP-SAT's presolve is off: it took
   longer than the search.
-- Few events are offered at first: those of nodes that the stage's first run reads, and only where running them again
-  may help, because the given order exceeds the budget somewhere since they were last touched. Then whatever these would
-  need in turn, and so on, within one window of stages after the other, with the events of the best sequence so far,
-  which is the hint. Windows grow while their models are soon solved. CP-SAT's own search by neighbourhoods, which
-  several workers would do side by side, does the like at random.
+- Few events are offered at first: those of nodes that the stage's first run reads, and only where recomputing them may
+  help, because the given order exceeds the budget somewhere since they were last used. Then come the inputs of these
+  nodes, and so on, in one window of stages after the other, together with the events of the best sequence so far, which
+  is the hint. Windows grow while their models are solved quickly. CP-SAT's own neighbourhood search, with several
+  workers in parallel, does something similar at random.
 - There is no first phase for a small peak: among few events, a sequence within the budget is soon found or excluded.
   Where it is excluded, more events are offered.
-- All events at once come last, and only where they are so few that this may prove something.
+- All events at once are offered last, and only if they are few enough for a proof.
 """
 
 from __future__ import annotations
@@ -36,16 +36,18 @@ from shoehorn_mcu.planner.remat.solver import Limit
 
 Event = tuple[int, int]  # (stage, rank)
 
-_SHARE = 1 / 60  # of the limit: what one model gets, where it is not the last
-_BUILDING = 1 / 4000  # of deterministic time: what an event takes that is offered, besides CP-SAT's own
+_SHARE = 1 / 60  # of the limit: for one model, except the last
+_BUILDING = 1 / 4000  # deterministic time per event to build a model, besides CP-SAT's own
 _MOST_EVENTS = 6000  # of a model with all of them: the order of a hundred nodes has 5050
 _WIDTH = 300  # events of the first windows
 
 
 @dataclass(frozen=True)
 class _Reach:
-    """Which events of a stage are offered: of nodes that are at most `depth` steps back from its own, that no first run
-    ran or read in the last n * `far` stages, and since whose last one a step of the order exceeded the budget.
+    """Selects the events of a stage: nodes at most `depth` edges before the stage's own node.
+
+    No first run may have run or read them in the last n * `far` stages, and since their last use a step of the given
+    order must have exceeded the budget.
     """
 
     depth: int
@@ -59,7 +61,7 @@ _WINDOWS = (_Reach(2, 1 / 25), _Reach(2, 1 / 100), _Reach(3, 1 / 50), _Reach(4, 
 def solve(graph: Graph, budget: int, copies: Sequence[int], limit: Limit) -> Solution:
     """The shortest sequence found that keeps the graph's order of first runs and runs node v `copies[v]` times at most.
 
-    The bound says more than the duration of the order only where all events were offered. Ctrl-C gives the best so far.
+    The bound exceeds the duration of the order only if all events were offered. Ctrl-C returns the best so far.
     """
     search = _Search(graph, budget, copies, limit)
     try:
@@ -72,7 +74,7 @@ def solve(graph: Graph, budget: int, copies: Sequence[int], limit: Limit) -> Sol
 
 
 class _Stages:
-    """The graph by ranks: which events there are."""
+    """The graph by ranks, and its events."""
 
     def __init__(self, graph: Graph, budget: int) -> None:
         self._graph = graph
@@ -97,14 +99,14 @@ class _Stages:
         return found
 
     def _may_help(self, stage: int, rank: int, far: int) -> bool:
-        """Whether the node is of no use for more than `far` stages, and for one at least that exceeds the budget."""
+        """Whether the node is unused for more than `far` stages, at least one of which exceeds the budget."""
         readers = self._readers[rank]
         at = bisect_left(readers, stage)
         touched = readers[at - 1] if at else rank
         return stage - touched > far and self._over[stage] > self._over[min(touched + 1, stage)]
 
     def window(self, reach: _Reach, end: int, width: int) -> tuple[int, set[Event]]:
-        """All events within reach of some stages in a row, `width` or a little more; and the first of these stages."""
+        """The first of some consecutive stages that end before `end`, and their events within reach: about `width`."""
         first, window = end, set[Event]()
         while first > 0 and len(window) < width:
             first -= 1
@@ -113,8 +115,8 @@ class _Stages:
 
     @cached_property
     def every(self) -> set[Event]:
-        """Every event that some first run at the end of its stage or later may need, through whatever is between."""
-        needed = list(self.all)  # per rank the last stage that needs it
+        """Every event that the first run of its stage or of a later one may depend on, directly or through others."""
+        needed = list(self.all)  # per rank: the last stage that depends on it
         for rank in reversed(self.all):
             for k in self._inputs[rank]:
                 needed[k] = max(needed[k], needed[rank])
@@ -130,7 +132,7 @@ class _Stages:
 
 
 class _Search:
-    """The best sequence so far, and what may still be used up."""
+    """The best sequence so far, and the remaining limit."""
 
     def __init__(self, graph: Graph, budget: int, copies: Sequence[int], limit: Limit) -> None:
         self.stages = _Stages(graph, budget)
@@ -146,16 +148,16 @@ class _Search:
 
     @property
     def _is_shortest(self) -> bool:
-        """It takes no longer than running each node once."""
+        """Whether its duration is that of running each node once."""
         return self._best is not None and duration(self._graph, self._best) == sum(self._graph.durations)
 
     @property
     def _few(self) -> bool:
-        """So few events there are that a model of all may prove something."""
+        """Whether there are few enough events for a model of all of them."""
         return len(self.stages.every) + len(self.stages.all) <= _MOST_EVENTS
 
     def offer(self, events: set[Event]) -> bool:
-        """Solves the model of these events, of all first runs, and of the best sequence's events. True: to its end."""
+        """Solves the model of these events, all first runs and the best sequence's events; True if to the end."""
         if self._done:
             return False
         with self._limit.part(self._share) as part:
@@ -164,8 +166,9 @@ class _Search:
         return found.proven
 
     def sweep_on(self) -> None:
-        """Sweeps the windows of each reach in turn for as long as that helps; with more time for each model then, where
-        that may help and all events are too many.
+        """Sweeps the windows of each reach in turn while that improves the sequence.
+
+        After that each model gets more time, if some ended early and there are too many events for one model of all.
         """
         while not self._done:
             before = self._best
@@ -176,8 +179,9 @@ class _Search:
                 self._share *= 2
 
     def _sweep(self, reach: _Reach) -> bool:
-        """Offers one window after the other, from the last stages to the first, each overlapping the one before by
-        half; all within reach at once where no sequence is known. True: each was solved to its end.
+        """Offers one window after the other, from the last stages to the first; each overlaps half of the one before.
+
+        If no sequence is known yet, all events within reach are offered at once. True if all were solved to the end.
         """
         if self._best is None:
             return self.offer(self.stages.offered(reach, self.stages.all))
@@ -191,7 +195,7 @@ class _Search:
         return all_ended
 
     def ended(self) -> Solution:
-        """With all events if they are few enough; else as it stands."""
+        """The final solution: with all events if they are few enough, else the best so far."""
         if self._few and not self._limit.reached:
             found = self._solve(self.stages.every, self._limit)
             self._take(found.sequence)
@@ -199,7 +203,7 @@ class _Search:
         return self.so_far()
 
     def so_far(self) -> Solution:
-        """The best sequence, with the bound that needs no search."""
+        """The best sequence, with the trivial lower bound: each node once."""
         return Solution(self._best, sum(self._graph.durations), self._is_shortest)
 
     def _solve(self, events: set[Event], limit: Limit) -> Solution:

@@ -1,4 +1,4 @@
-"""Whole numbers made small enough for 64-bit sums."""
+"""Scales integers so that their sums fit 64 bits."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _ROOM = 1 << 60
 
 
 def scaled(values: Sequence[int], times: int, upwards: bool = False) -> tuple[list[int], int]:
-    """The numbers in a unit in which the sum of `times` of all of them stays below 2^60, and that unit.
+    """The numbers in a unit in which `times` the sum of all of them stays below 2^60, and that unit.
 
-    The greatest common divisor as unit loses nothing; a larger one rounds down or up. Sizes rounded up: what fits still
-    fits. Sizes and durations rounded down: a lower bound stays one.
+    The greatest common divisor as unit is exact; a larger unit rounds down or up. With sizes rounded up, a sequence
+    that fits really fits. With sizes and durations rounded down, a lower bound remains valid.
     """
     unit = gcd(*values) or 1
     total = sum(values) // unit * times
