@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from shoehorn_mcu import split
+from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.ir import Graph, TensorType
 from shoehorn_mcu.planner import DELIVERY, Block, Cut, OpSpec, Problem, Read, TensorSpec
-from shoehorn_mcu.stage import Stage, stages_like
+from shoehorn_mcu.stage import Stage
 
 MOST_CHUNKS = 16  # of a block; the paper advises 2 to 5, for small matrices are slow
 
@@ -55,8 +56,9 @@ def _delivery(graph: Graph) -> OpSpec:
     return OpSpec(DELIVERY, (), name)
 
 
-def blocks(graph: Graph, stages: Sequence[Stage], first: int) -> Iterator[Block]:
-    """The blocks of a graph whose ops follow each other; op 0 of `stages` has place `first` in the problem."""
+def blocks(cuts: Cuts, first: int) -> Iterator[Block]:
+    """The blocks of a graph whose ops follow each other; the op of stage 0 has place `first` in the problem."""
+    graph, stages = cuts.graph, cuts.stages
     place = {stage.name: i for i, stage in enumerate(stages)}
     views = {op.name: op for op in graph.ops if op.view}
     types = {name: tensor.type for name, tensor in graph.tensors.items()}
@@ -65,28 +67,22 @@ def blocks(graph: Graph, stages: Sequence[Stage], first: int) -> Iterator[Block]
         places = [place[name] for name in block.ops if name not in views]
         followed = places == list(range(places[0], places[0] + len(places)))
         if followed and all(types[v.inputs[0]].rows == types[v.output].rows == 1 for v in inside):
-            cuts = tuple(_cuts(graph, block, [stages[i] for i in places]))
-            if cuts:
-                yield Block(block.ops[0], first + places[0], first + places[-1], cuts)
+            found = tuple(_cuts(cuts, block, [stages[i] for i in places]))
+            if found:
+                yield Block(block.ops[0], first + places[0], first + places[-1], found)
 
 
-def _cuts(graph: Graph, block: split.Splittable, chosen: Sequence[Stage]) -> Iterator[Cut]:
+def _cuts(cuts: Cuts, block: split.Splittable, own: Sequence[Stage]) -> Iterator[Cut]:
     """The block as it is, unless a view is in it, and by chunks."""
-    if len(chosen) == len(block.ops):
-        yield Cut(1, _inner(chosen), tuple(map(_op, chosen)))
-    alone = replace(
-        graph,
-        ops=tuple(op for op in graph.ops if op.name in block.ops),
-        inputs=tuple(t.name for t in chosen[0].row_inputs),
-        outputs=(chosen[-1].node.output.name,),
-    )
+    if len(own) == len(block.ops):
+        yield Cut(1, _inner(own), tuple(map(_op, own)))
     for chunks in split.chunkings(block):
         if chunks <= MOST_CHUNKS:
-            apart = split.split(alone, block, chunks)
-            parts = stages_like(chosen[0], apart)
-            views = apart.views
-            seen = tuple(_spec(name, apart.tensors[name].type, root) for name, root in views.items())
-            yield Cut(chunks, (*_inner(parts), *seen), tuple(_on_roots(_op(part), views) for part in parts))
+            made = cuts.cut(block, chunks)
+            views = made.graph.views
+            seen = tuple(_spec(name, made.graph.tensors[name].type, root) for name, root in views.items())
+            ops = tuple(_on_roots(_op(stage), views) for stage in made.stages)
+            yield Cut(chunks, (*_inner(made.stages), *seen), ops)
 
 
 def _on_roots(op: OpSpec, views: Mapping[str, str]) -> OpSpec:
@@ -105,12 +101,16 @@ def _spec(name: str, type_: TensorType, view_of: str | None = None) -> TensorSpe
 
 
 def lower(
-    graph: Graph, stages: Sequence[Stage], capacity_bytes: int | None, stream_input: bool = False, banded: bool = True
+    graph: Graph,
+    stages: Sequence[Stage],
+    capacity_bytes: int | None,
+    stream_input: bool = False,
+    cuts: Cuts | None = None,
 ) -> Problem:
     """The problem of placing everything that an inference writes; constants stay in flash and take no part.
 
-    With `stream_input` the input arrives by rows. Raises ShoehornError where there are several inputs. Without
-    `banded`, no block is offered.
+    With `stream_input` the input arrives by rows. Raises ShoehornError where there are several inputs. Blocks are
+    offered only with `cuts`, those of this graph and these stages, which then knows each choice of the problem.
     """
     if graph.states:
         names = ", ".join(state.read for state in graph.states)
@@ -133,5 +133,5 @@ def lower(
         inputs=() if stream_input else graph.inputs,
         outputs=tuple(dict.fromkeys(graph.outputs)),
         capacity_bytes=capacity_bytes,
-        blocks=tuple(blocks(graph, stages, len(deliveries))) if banded else (),
+        blocks=tuple(blocks(cuts, len(deliveries))) if cuts is not None else (),
     )

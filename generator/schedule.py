@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from shoehorn_mcu import split
+from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import Plan
-from shoehorn_mcu.planner import Goal, PlanFault, Weighing, check, make_plan
+from shoehorn_mcu.planner import Goal, Problem, Weighing, make_plan
 from shoehorn_mcu.predict import instructions
-from shoehorn_mcu.stage import Stage, stages_like
+from shoehorn_mcu.stage import Stage
 
 
 @dataclass(frozen=True)
@@ -40,19 +40,20 @@ def schedule(
 ) -> Scheduled:
     """The plan of a graph, whose blocks are cut into chunks of channels where the plan wants that.
 
-    Raises DoesNotFit where no plan is within the capacity, PlanFault where the check refuses what was made.
+    The plan is checked against the graph as it is emitted. Raises DoesNotFit where no plan is within the capacity,
+    PlanFault where the check refuses what was made.
     """
-    problem = lower(graph, stages, request.capacity_bytes, request.stream_input)
+    cuts = Cuts(graph, stages)
+    problem = lower(graph, stages, request.capacity_bytes, request.stream_input, cuts)
     weighing = None
     if request.weigh_smaller:
         weighing = Weighing(lambda plan: instructions(plan, stages), request.prefer_smaller)
-    plan = make_plan(problem, request.goal, request.most_macs, say, weighing)
-    if all(cascade.chunks == 1 for cascade in plan.cascades):
-        return Scheduled(graph, tuple(stages), plan)
-    for cascade in plan.cascades:
-        block = next(b for b in split.blocks(graph) if b.ops[0] == cascade.block)
-        graph = split.split(graph, block, cascade.chunks)
-    cut = stages_like(stages[0], graph)
-    if faults := check(lower(graph, cut, request.capacity_bytes, request.stream_input, banded=False), plan):
-        raise PlanFault(f"the plan is wrong, please report this: {'; '.join(faults[:3])}")
-    return Scheduled(graph, cut, plan)
+
+    def emitted(plan: Plan) -> Problem:
+        cut, parts = cuts.chosen(plan.cascades)
+        if cut is graph:
+            return replace(problem, blocks=())
+        return lower(cut, parts, request.capacity_bytes, request.stream_input)
+
+    plan = make_plan(problem, request.goal, request.most_macs, say, weighing, emitted)
+    return Scheduled(*cuts.chosen(plan.cascades), plan)

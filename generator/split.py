@@ -7,7 +7,7 @@ x is read and the sum is touched once per chunk. Exact: int32 sums that cannot o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -67,14 +67,57 @@ def chunk_sizes(channels: int, chunks: int) -> tuple[int, ...]:
     return tuple(each + (i < more) for i in range(chunks))
 
 
-def split(graph: Graph, block: Splittable, chunks: int) -> Graph:
-    """The graph with `block` computed in that many chunks, in one piece and where B was; 1 gives the graph itself.
+@dataclass(frozen=True, eq=False)
+class Chunks:
+    """A block in chunks: the ops that replace its own, in order, and the tensors that they add to the graph's."""
+
+    block: Splittable
+    ops: tuple[Op, ...]
+    tensors: Mapping[str, Tensor]
+
+
+def cut(graph: Graph, block: Splittable, chunks: int) -> Chunks:
+    """A block of the graph in chunks, 1 < chunks <= block.channels.
 
     >   h = A(x); n = N(h); y = B(n)
     <   h1 = A1(x); n1 = N1(h1); s1 = FirstPartial(n1, w1, start)
     <   h2 = A2(x); n2 = N2(h2); s2 = NextPartial(n2, s1, w2);      y = Rescale(s2)
 
     Ops and tensors of a chunk have `/1of2` behind their names; Rescale has B's name and writes B's own output.
+    """
+    parts = _Parts(graph, [graph.node(op) for op in graph.ops if op.name in block.ops])
+    parts.write(chunk_sizes(block.channels, chunks))
+    added = {name: tensor for name, tensor in parts.tensors.items() if name not in graph.tensors}
+    return Chunks(block, tuple(parts.ops), added)
+
+
+def with_chunks(graph: Graph, cuts: Iterable[Chunks]) -> Graph:
+    """The graph with these in place of their blocks, each in one piece and where B was.
+
+    No two of the blocks share an op. Constants that two blocks share may be cut under one name: the later one gets
+    strokes behind it.
+    """
+    tensors = dict(graph.tensors)
+    replaced: dict[str, tuple[Op, ...]] = {}
+    for each in cuts:
+        names: dict[str, str] = {}
+        for name, tensor in each.tensors.items():
+            names[name] = _free(name, tensors)
+            tensors[names[name]] = tensor if names[name] == name else replace(tensor, name=names[name])
+        inputs = (tuple(names.get(name, name) for name in op.inputs) for op in each.ops)
+        outputs = (names.get(op.output, op.output) for op in each.ops)
+        replaced |= dict.fromkeys(each.block.ops, ())
+        replaced[each.block.ops[-1]] = tuple(
+            replace(op, inputs=read, output=written)
+            for op, read, written in zip(each.ops, inputs, outputs, strict=True)
+        )
+    ops = [part for op in graph.ops for part in replaced.get(op.name, (op,))]
+    return verify(with_ops(replace(graph, tensors=tensors), ops))
+
+
+def split(graph: Graph, block: Splittable, chunks: int) -> Graph:
+    """The graph with `block` computed in that many chunks (see `cut`); 1 gives the graph itself.
+
     Raises GraphError for a block that the graph does not have (any more), or more chunks than channels.
     """
     if chunks == 1:
@@ -84,13 +127,14 @@ def split(graph: Graph, block: Splittable, chunks: int) -> Graph:
         raise GraphError(f"{where}: is not in the graph; ask blocks() again after a block next to it has been split")
     if not 1 < chunks <= block.channels:
         raise GraphError(f"{where}: {block.channels} channels do not make {chunks} chunks; 1 to {block.channels} do")
-    nodes = {node.op.name: node for node in graph.nodes() if node.op.name in block.ops}
-    parts = _Parts(graph, [nodes[name] for name in block.ops])
-    parts.write(chunk_sizes(block.channels, chunks))
-    ops: list[Op] = []
-    for op in graph.ops:
-        ops += parts.ops if op.name == block.ops[-1] else [] if op.name in block.ops else [op]
-    return verify(with_ops(replace(graph, tensors=parts.tensors), ops))
+    return with_chunks(graph, [cut(graph, block, chunks)])
+
+
+def _free(name: str, taken: Container[str]) -> str:
+    """The name, with strokes behind it where it is taken."""
+    while name in taken:
+        name += "'"
+    return name
 
 
 def _channels(tensor: Tensor) -> int:
@@ -172,14 +216,12 @@ class _Parts:
 
     def _add(self, name: str, kind: TensorType, data: Array | None = None) -> str:
         """A new tensor's name: `name`, with strokes behind it where the graph has such a tensor."""
-        while name in self.tensors:
-            name += "'"
+        name = _free(name, self.tensors)
         self.tensors[name] = Tensor(name, kind, data)
         return name
 
     def _op_name(self, name: str) -> str:
-        while name in self._taken:
-            name += "'"
+        name = _free(name, self._taken)
         self._taken.add(name)
         return name
 

@@ -37,11 +37,11 @@ def prepared(graph: Graph, seed: int) -> tuple[Graph, tuple[Stage, ...]]:
 
 def plans(graph: Graph, chosen: Sequence[Stage], seed: int) -> list[tuple[Problem, Plan]]:
     """By rows, with whole tensors, with rows again, and by rows with streamed input where there is one input."""
-    plain = lower(graph, chosen, None, banded=False)
+    plain = lower(graph, chosen, None)
     found = [(plain, make_plan(plain, Goal.SRAM)), (plain, make_plan(plain, Goal.TIME))]
     found.append((plain, with_rows_again(plain, np.random.default_rng(seed))))
     if len(graph.inputs) == 1:
-        streamed = lower(graph, chosen, None, True, banded=False)
+        streamed = lower(graph, chosen, None, True)
         found += [(streamed, make_plan(streamed, Goal.SRAM))]
     return found
 
@@ -66,7 +66,7 @@ def with_rows_again(problem: Problem, rng: np.random.Generator) -> Plan:
 def _plan(graph: Graph, chosen: Sequence[Stage], request: PlanRequest) -> Scheduled:
     """A plan that the check finds clean and that keeps its promises."""
     made = schedule(graph, chosen, request)
-    problem = lower(made.graph, made.stages, request.capacity_bytes, request.stream_input, banded=False)
+    problem = lower(made.graph, made.stages, request.capacity_bytes, request.stream_input)
     assert check(problem, made.plan) == []
     assert made.plan.outcome.bound_bytes <= made.plan.arena_bytes
     assert request.capacity_bytes is None or made.plan.arena_bytes <= request.capacity_bytes
@@ -84,7 +84,7 @@ def _plans(graph: Graph, chosen: Sequence[Stage], rng: np.random.Generator) -> l
     if stream and kind < 0.3:
         return [smallest, least]
     if kind < 0.5:
-        problem = lower(graph, chosen, None, stream, banded=False)
+        problem = lower(graph, chosen, None, stream)
         plan = with_rows_again(problem, rng)
         assert check(problem, plan) == []
         return [smallest, Scheduled(graph, tuple(chosen), plan)]

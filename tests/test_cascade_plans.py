@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +18,15 @@ from mutants import Mutants, mutants
 from replay import Rows, replays
 from test_place import few_tries
 
+from shoehorn_mcu import split
+from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import Placement, Plan
-from shoehorn_mcu.planner import DoesNotFit, Goal, check
+from shoehorn_mcu.planner import DoesNotFit, Goal, PlanFault, Problem, check, make_plan
 from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
-from shoehorn_mcu.stage import stages
+from shoehorn_mcu.stage import Stage, stages
 
 CHUNK = 20
 CHUNKS = 24  # the first in every run of the suite
@@ -67,7 +70,7 @@ def test_the_library_of_blocks_in_bands_computes_what_the_graph_as_it_was_means(
     for seed in range(first, first + CHUNK):
         graph = bottlenecks(seed)
         for i, each in enumerate(scheduled(graph, seed)):
-            assert check(lower(each.graph, each.stages, None, each.plan.streamed, banded=False), each.plan) == []
+            assert check(lower(each.graph, each.stages, None, each.plan.streamed), each.plan) == []
             made.append((graph, Unit(f"seed_{seed}_{i}", each.graph, each.stages, each.plan)))
     turns = [(i, random_arrays(graph, vector)) for i, (graph, _) in enumerate(made) for vector in (1, 2)]
     found = ManyModels([unit for _, unit in made], kernels, tmp_path).run(turns)
@@ -149,7 +152,7 @@ def test_the_check_refuses_a_cascade_that_is_one_off_unless_it_computes_the_same
         for made in scheduled(bottlenecks(seed), seed):
             if not made.plan.cascades:
                 continue
-            problem, rows = lower(made.graph, made.stages, None, made.plan.streamed, banded=False), Rows(made.graph)
+            problem, rows = lower(made.graph, made.stages, None, made.plan.streamed), Rows(made.graph)
             assert replays(rows, made.plan), f"seed {seed}"
             for kind, mutant in (*mutants(made.plan, chance), *inner_mutants(made, chance)):
                 faults, right = check(problem, mutant), replays(rows, mutant)
@@ -172,3 +175,60 @@ def test_a_capacity_below_the_bound_is_refused_with_the_bound():
     with pytest.raises(DoesNotFit, match=r"needs an arena of .* bytes") as refused:
         schedule(graph, chosen, PlanRequest(Goal.TIME, bound // 2, False, None))
     assert refused.value.needed_bytes >= bound // 2
+
+
+def _chunked_plan() -> tuple[Graph, tuple[Stage, ...], Scheduled]:
+    for seed in range(60):
+        graph = bottlenecks(seed)
+        chosen = stages(graph)
+        made = schedule(graph, chosen, PlanRequest(Goal.SRAM, None, False, None))
+        if any(cascade.chunks > 1 for cascade in made.plan.cascades):
+            return graph, chosen, made
+    raise AssertionError("no plan has chunks")
+
+
+def test_each_choice_is_cut_once_and_the_plan_is_checked_once(monkeypatch: pytest.MonkeyPatch):
+    graph, chosen, _ = _chunked_plan()
+    cuts: Counter[tuple[str, int]] = Counter()
+    checks: list[Problem] = []
+
+    def cut(graph: Graph, block: split.Splittable, chunks: int) -> split.Chunks:
+        cuts[block.ops[0], chunks] += 1
+        return real_cut(graph, block, chunks)
+
+    def checked(problem: Problem, plan: Plan) -> list[str]:
+        checks.append(problem)
+        return check(problem, plan)
+
+    real_cut = split.cut
+    monkeypatch.setattr(split, "cut", cut)
+    monkeypatch.setattr(import_module("shoehorn_mcu.planner.make_plan"), "check", checked)
+    made = schedule(graph, chosen, PlanRequest(Goal.SRAM, None, False, None))
+
+    assert set(cuts.values()) == {1}
+    assert checks == [lower(made.graph, made.stages, None)]
+
+
+def test_the_stages_that_are_emitted_are_those_that_the_cut_graph_would_get():
+    graph, chosen, made = _chunked_plan()
+    wanted = stages(made.graph)
+
+    assert made.graph is not graph
+    assert [stage.index for stage in made.stages] == list(range(len(made.stages)))
+    for stage, other in zip(made.stages, wanted, strict=True):
+        assert stage.node.op is other.node.op
+        assert all(one is another for one, another in zip(stage.node.inputs, other.node.inputs, strict=True))
+        assert stage.rows == other.rows
+        assert stage.kernel.name == other.kernel.name
+    kept = {stage.name: stage.kernel for stage in chosen}
+    assert any(stage.kernel is kept.get(stage.name) for stage in made.stages)
+
+
+def test_a_plan_that_does_not_suit_the_graph_that_is_emitted_is_refused():
+    graph, chosen, _ = _chunked_plan()
+    cuts = Cuts(graph, chosen)
+
+    with pytest.raises(PlanFault, match=r"^the plan is wrong, please report this: .*no op is called"):
+        make_plan(
+            lower(graph, chosen, None, False, cuts), Goal.SRAM, None, emitted=lambda _: lower(graph, chosen, None)
+        )

@@ -80,7 +80,7 @@ Span = tuple[int, int]
 
 def overlaps(unit: Unit, seen: Picture) -> Iterator[tuple[int, str]]:
     """(Event, fault) for bytes with two owners where no kernel may overwrite its input; the problem tells which may."""
-    problem = lower(unit.graph, unit.stages, None, unit.plan.streamed, banded=False)
+    problem = lower(unit.graph, unit.stages, None, unit.plan.streamed)
     below = {op.writes: problem.root(op.in_place) for op in problem.ops if op.in_place}
     names = [owner.name for owner in seen.owners]
     bytes_of = [owner.row_bytes for owner in seen.owners]
@@ -103,7 +103,7 @@ def overlaps(unit: Unit, seen: Picture) -> Iterator[tuple[int, str]]:
 def faults(unit: Unit, seen: Picture) -> list[str]:
     """What is wrong with the picture, told from the planner's problem rather than from the stages."""
     found = [f"{fault} at {time}" for time, fault in overlaps(unit, seen)]
-    problem = lower(unit.graph, unit.stages, None, unit.plan.streamed, banded=False)
+    problem = lower(unit.graph, unit.stages, None, unit.plan.streamed)
     spans: dict[tuple[str, int], list[Span]] = {}
     for r in seen.rectangles:
         spans.setdefault((seen.owners[r.owner].name, r.row), []).append((r.first, r.last))

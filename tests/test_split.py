@@ -23,7 +23,7 @@ from shoehorn_mcu import ops, passes
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.ir import Graph, GraphError, Tensor
 from shoehorn_mcu.ops import FirstPartial, NextPartial, Rescale, Reshape
-from shoehorn_mcu.split import LEAST_CHANNELS, Splittable, blocks, chunk_sizes, chunkings, split
+from shoehorn_mcu.split import LEAST_CHANNELS, Splittable, blocks, chunk_sizes, chunkings, cut, split, with_chunks
 from shoehorn_mcu.stage import stages
 
 
@@ -212,6 +212,30 @@ def test_a_number_of_chunks_that_makes_no_sense_is_refused(chunks: int) -> None:
 
     with pytest.raises(GraphError, match=rf"8 channels do not make {chunks} chunks; 1 to 8 do$"):
         split(graph, blocks(graph)[0], chunks)
+
+
+def test_blocks_cut_by_themselves_make_the_graph_that_is_split_block_by_block() -> None:
+    net = Net(1, 6, 6, 4)
+    name = "x"
+    for _ in range(2):
+        name = net.conv(net.depthwise(net.conv(name, 8)), 4)
+    graph = net.graph(name)
+    first, second = blocks(graph)
+    shared = next(op for op in graph.ops if op.name == first.ops[0]).inputs[1]  # both blocks cut it under one name
+    again = {op.name: replace(op, inputs=(op.inputs[0], shared, op.inputs[2])) for op in graph.ops}
+    graph = replace(graph, ops=tuple(again[op.name] if op.name == second.ops[0] else op for op in graph.ops))
+
+    at_once = with_chunks(graph, [cut(graph, first, 2), cut(graph, second, 2)])
+    in_turn = split(split(graph, first, 2), second, 2)
+
+    assert f"{shared}/1of2'" in at_once.tensors
+    assert list(map(repr, at_once.ops)) == list(map(repr, in_turn.ops))
+    assert list(at_once.tensors) == list(in_turn.tensors)
+    for one, other in zip(at_once.tensors.values(), in_turn.tensors.values(), strict=True):
+        assert (one.name, one.type) == (other.name, other.type)
+        assert (one.data is None) == (other.data is None)
+        assert one.data is None or np.array_equal(one.data, other.data)
+    assert_same_tensors(graph, at_once, 4)
 
 
 def test_names_that_are_taken_get_a_stroke() -> None:

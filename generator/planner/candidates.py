@@ -36,6 +36,7 @@ class Candidates:
         self._problem, self._most_macs, self._say = problem, most_macs, say
         self._started = perf_counter()
         self._came_near = False  # whether plans with recomputed rows were already searched, for a capacity
+        self._composites: dict[Cascade, Composite] = {}  # of the plans made so far
         self._raised = 0  # the lower bound that the search for the lowest peak with banded blocks has proven
 
     @cached_property
@@ -218,6 +219,10 @@ class Candidates:
         return self._laid(layout, self.bound, composites)
 
     def _laid(self, layout: Layout, bound: int, composites: Sequence[Composite]) -> Plan:
+        cascades = tuple(
+            Cascade(c.block.name, c.cut.chunks, c.band, tuple(op.name for op in c.cut.ops)) for c in composites
+        )
+        self._composites.update(zip(cascades, composites, strict=True))
         return Plan(
             steps=layout.steps,
             placements=layout.placements,
@@ -230,18 +235,12 @@ class Candidates:
                 peak_step=fullest_step(applied(self._problem, composites), layout.steps),
                 solve_seconds=perf_counter() - self._started,
             ),
-            cascades=tuple(
-                Cascade(c.block.name, c.cut.chunks, c.band, tuple(op.name for op in c.cut.ops)) for c in composites
-            ),
+            cascades=cascades,
         )
 
     def applied(self, plan: Plan) -> Problem:
         """The problem that one of these plans solves: the cuts of its cascades replace their blocks."""
-        return applied(self._problem, [self._composite(c) for c in plan.cascades])
-
-    def _composite(self, cascade: Cascade) -> Composite:
-        wanted = (cascade.block, cascade.chunks, cascade.band)
-        return next(c for c in self._space.composites if (c.block.name, c.cut.chunks, c.band) == wanted)
+        return applied(self._problem, [self._composites[cascade] for cascade in plan.cascades])
 
 
 def _arena(plan: Plan) -> int:

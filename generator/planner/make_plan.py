@@ -68,6 +68,7 @@ def make_plan(
     most_macs: int | None = 0,
     say: Callable[[str], None] = _silent,
     weighing: Weighing | None = None,
+    emitted: Callable[[Plan], Problem] | None = None,
 ) -> Plan:
     """A checked plan within the capacity: whole tensors if they fit and time is the goal, else rows.
 
@@ -76,6 +77,9 @@ def make_plan(
     that fits. `say` is called with the kind of plan that is being searched. Ctrl-C ends the search: the best plan so
     far is returned.
 
+    The independent check replays the plan on `emitted(plan)`, the problem of the ops that the caller emits for it;
+    without `emitted`, on the given problem with the cuts of the plan in place of their blocks.
+
     Raises DoesNotFit if no plan within the capacity was found, PlanFault if the independent check rejects the plan.
     """
     candidates = Candidates(problem, most_macs, say)
@@ -83,7 +87,7 @@ def make_plan(
     capacity = problem.capacity_bytes
     if capacity is not None and plan.arena_bytes > capacity:
         raise DoesNotFit(_refusal(candidates, plan, capacity), plan.arena_bytes, capacity)
-    if faults := check(candidates.applied(plan), plan):
+    if faults := check((emitted or candidates.applied)(plan), plan):
         raise PlanFault(f"the plan is wrong, please report this: {'; '.join(faults[:3])}")
     return plan
 

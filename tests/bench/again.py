@@ -20,6 +20,7 @@ from time import monotonic, process_time
 from typing import Any
 
 from shoehorn_mcu import importers, ops, passes
+from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import DELIVERY, Plan
@@ -94,7 +95,8 @@ def _lowered(name: str, streamed: bool) -> Problem:
     """The model after all passes, for portable kernels."""
     source = SYNTHETIC[name]() if name in SYNTHETIC else importers.load(MODELS / f"{name}.tflite")
     graph, _ = passes.run(source, frozenset(), ())
-    return lower(graph, stages(graph), None, streamed)
+    chosen = stages(graph)
+    return lower(graph, chosen, None, streamed, Cuts(graph, chosen))
 
 
 def macs(problem: Problem, events: Sequence[Event]) -> int:

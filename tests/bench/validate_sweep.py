@@ -100,7 +100,7 @@ def _repeating(rng: np.random.Generator) -> Callable[..., Scheduled]:
     """Replaces the planner: recomputes random rows at random times."""
 
     def schedule(graph: Graph, chosen: Sequence[Stage], request: PlanRequest, *_: object) -> Scheduled:
-        problem = lower(graph, chosen, None, request.stream_input, banded=False)
+        problem = lower(graph, chosen, None, request.stream_input)
         plan = with_rows_again(problem, rng)
         assert check(problem, plan) == []
         return Scheduled(graph, tuple(chosen), plan)

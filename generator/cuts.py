@@ -1,0 +1,68 @@
+"""Blocks of a graph in chunks of channels: each choice is cut once, and gets its kernels once.
+
+The planner's problem is made of all choices, and what is emitted of the ones that the plan chose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from shoehorn_mcu import split
+from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.memory_plan import Cascade
+from shoehorn_mcu.stage import Stage, stages_like
+
+
+@dataclass(frozen=True, eq=False)
+class Chunked:
+    """A block in chunks: its ops by themselves as a graph, with their stages."""
+
+    chunks: split.Chunks
+    graph: Graph
+    stages: tuple[Stage, ...]
+
+
+class Cuts:
+    """Choices for one graph, whose stages are `stages`. Each is made when it is first asked for."""
+
+    def __init__(self, graph: Graph, stages: Sequence[Stage]) -> None:
+        self.graph, self.stages = graph, tuple(stages)
+        self._found: dict[tuple[str, int], Chunked] = {}
+        self._chosen: dict[tuple[tuple[str, int], ...], tuple[Graph, tuple[Stage, ...]]] = {(): (graph, self.stages)}
+
+    def cut(self, block: split.Splittable, chunks: int) -> Chunked:
+        """A block of the graph in 1 < chunks <= block.channels chunks."""
+        key = block.ops[0], chunks
+        if key not in self._found:
+            self._found[key] = self._cut(block, chunks)
+        return self._found[key]
+
+    def _cut(self, block: split.Splittable, chunks: int) -> Chunked:
+        cut = split.cut(self.graph, block, chunks)
+        own = [stage for stage in self.stages if stage.name in block.ops]
+        alone = replace(
+            self.graph,
+            ops=tuple(op for op in self.graph.ops if op.name in block.ops),
+            inputs=tuple(tensor.name for tensor in own[0].row_inputs),
+            outputs=(own[-1].node.output.name,),
+        )
+        graph = split.with_chunks(alone, [cut])
+        return Chunked(cut, graph, stages_like(own[0], graph))
+
+    def chosen(self, cascades: Iterable[Cascade]) -> tuple[Graph, tuple[Stage, ...]]:
+        """The graph with the blocks of a plan in their chunks, and its stages; where no block is cut, those given.
+
+        The plan is one of a problem that was lowered with these cuts.
+        """
+        keys = tuple((each.block, each.chunks) for each in cascades if each.chunks > 1)
+        if keys not in self._chosen:
+            self._chosen[keys] = self._joined([self._found[key] for key in keys])
+        return self._chosen[keys]
+
+    def _joined(self, cuts: Sequence[Chunked]) -> tuple[Graph, tuple[Stage, ...]]:
+        """The whole graph with these cuts. Each op keeps the kernel that it has in `stages`, or in its cut."""
+        graph = split.with_chunks(self.graph, [cut.chunks for cut in cuts])
+        known = {stage.name: stage for stages in (self.stages, *(cut.stages for cut in cuts)) for stage in stages}
+        nodes = [node for node in graph.nodes() if not node.op.view]
+        return graph, tuple(replace(known[node.op.name], index=i, node=node) for i, node in enumerate(nodes))
