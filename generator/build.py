@@ -37,7 +37,7 @@ class Options:
     # the smallest arena or without a limit.
     recompute_percent: float | None = None
     tuning: Tuning = Tuning()
-    caller_arena: bool = False  # the library takes its arena from the caller
+    caller_arena: bool = False  # the program passes the arena to the library
     cpu: str | None = None  # key of targets.CPUS, without a board; None: portable kernels
     flash_bytes: int | None = None  # for the library's constants and code, without a board
 

@@ -158,8 +158,8 @@ def _print_timing(found: dict[str, Any], timing: Bench) -> None:
 @board_options
 @click.option("--inputs", type=click.Path(path_type=Path), metavar="X.npz", help="Vectors: an array per model input.")
 @click.option("--quantize", is_flag=True, help="Arrays of floats in X.npz are real values: quantise them.")
-@click.option("--count", type=click.IntRange(min=1), help=f"Random vectors instead.  [default: {_COUNT}]")
-@click.option("--seed", type=click.IntRange(min=0), help=f"Of the random vectors.  [default: {_SEED}]")
+@click.option("--count", type=click.IntRange(min=1), help=f"Number of random vectors.  [default: {_COUNT}]")
+@click.option("--seed", type=click.IntRange(min=0), help=f"Seed of the random vectors.  [default: {_SEED}]")
 @click.option("--outputs", type=click.Path(path_type=Path), metavar="Y.npz", help="Write the board's outputs here.")
 @output_options
 @click.pass_context

@@ -178,7 +178,7 @@ def measure(project: Project) -> BuildResult:
     statics, allowed = found.ram_bytes - spec["stack_bytes"] - planned, spec["firmware_ram_bytes"]
     if statics > allowed:
         warnings.append(
-            f"statics beside the arena take {statics:,} bytes, over the {allowed:,} that the manifest allows"
+            f"statics beside the arena need {statics:,} bytes, over the {allowed:,} that the manifest allows"
         )
     return BuildResult(found.ram_bytes, found.flash_bytes, stack.bytes, tuple(stack.notes), tuple(warnings))
 

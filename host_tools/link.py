@@ -41,7 +41,7 @@ _DOING = {
     Kind.BYE: "leaving frame mode",
     Kind.PUSH: "a row of the input",
 }
-_COMPUTING = {Kind.RUN, Kind.PUSH}  # the board may take long to answer
+_COMPUTING = {Kind.RUN, Kind.PUSH}  # the board may need long to answer
 
 
 class OutOfStep(Exception):

@@ -77,7 +77,7 @@ class Plan:
     def op_crcs(self, tensors: Mapping[str, Array]) -> list[int]:
         """CRC-32 of every op, chained over its steps as on the board, from the whole tensors by name.
 
-        The board takes the CRC of a step's rows once the step is done. Rows that no op reads may share addresses with
+        The board computes the CRC of a step's rows after the step. Rows that no op reads may share addresses with
         later rows of the same step; the CRC then covers the later row's bytes, on the board and here.
         """
         crcs = [0] * len(self.ops)

@@ -123,7 +123,7 @@ class Reference:
         HostError: another number of inputs, or an input of another shape or type.
         """
         if len(inputs) != len(self.inputs):
-            raise HostError(f"{self.name}: takes {len(self.inputs)} inputs, not {len(inputs)}")
+            raise HostError(f"{self.name}: has {len(self.inputs)} inputs, not {len(inputs)}")
         for name, array in zip(self.inputs, inputs, strict=True):
             info = self.tensors[name]
             given = f"{array.dtype}{list(array.shape)}"

@@ -374,7 +374,7 @@ def test_the_buffer_of_the_text_protocol_is_no_surprise(gen, tmp_path):
     config.write_text(config.read_text().replace(buffer, "#define SH_APP_DB_BUFFER 1 // unread"))
 
     assert not [line for line in warnings if "statics" in line]
-    assert [note for note in measure(Project.open(folder)).warnings if "statics beside the arena take 2" in note]
+    assert [note for note in measure(Project.open(folder)).warnings if "statics beside the arena need 2" in note]
 
 
 def test_the_stack_of_a_process_is_not_called_too_small(gen, tmp_path):

@@ -128,7 +128,7 @@ def test_standard_output_stays_clean(capfd: pytest.CaptureFixture[str], tmp_path
 def test_inputs_of_another_number_shape_or_type_are_refused() -> None:
     reference = load_reference(CONV)
 
-    with pytest.raises(HostError, match="takes 1 inputs, not 2"):
+    with pytest.raises(HostError, match="has 1 inputs, not 2"):
         reference.run([*CONV_INPUTS, CONV_INPUTS[0]])
     with pytest.raises(HostError, match=r"input 'x0' is int8.*not float32"):
         reference.run([CONV_INPUTS[0].astype(np.float32)])

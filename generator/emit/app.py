@@ -105,8 +105,8 @@ def app_config_h(unit: Unit, board: Board, task: Task | None, identity: str) -> 
     return "\n".join(
         (
             f"// {c.SPDX}",
-            f"// {unit.name} on {board.id}: what the application needs to know. ARCHITECTURE.md of Shoehorn, section",
-            "// app_config.h, says what each of these is. Generated; do not edit.",
+            f"// {unit.name} on {board.id}: parameters of the application. Shoehorn's ARCHITECTURE.md, section",
+            "// app_config.h, explains each macro. Generated; do not edit.",
             "#ifndef APP_CONFIG_H",
             "#define APP_CONFIG_H",
             "",

@@ -21,7 +21,7 @@ class Unit:
     plan: Plan
     source_sha256: str = ""  # of the model file, hexadecimal; empty where the graph is not from a file
     tuning_digest: str = ""  # of the tuning file, hexadecimal; empty without one
-    caller_arena: bool = False  # <model>_init takes the arena; the library has none of its own
+    caller_arena: bool = False  # the program passes the arena to <model>_init; the library has none
 
     @property
     def upper(self) -> str:

@@ -10,7 +10,7 @@
 #define SH_INLINED static inline
 #endif
 
-// Keep out of line: rarely executed, so it must not take registers from the hot path.
+// Keep out of line: rarely executed, so it must not use registers of the hot path.
 #if defined(__GNUC__)
 #define SH_APART static __attribute__((noinline))
 #else

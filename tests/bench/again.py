@@ -2,11 +2,10 @@
 
     python -m tests.bench.again [--models NAME ...] [--percents N ...] [--seconds N] [--streamed] [--plans] [--out DIR]
 
-Writes DIR/again.json and DIR/again.md as it goes. Per model: the peak of the best partition into groups, the lowest
-peak found with the order free and each row once, and, at budgets of so many percent of the first, the MACs computed
-again. All peaks are bytes alive, rows as they lie in the arena; where rows are placed is not looked at, but with
---plans: then checked plans are made, as `gen plan --sram` does, within so many percent of the smallest arena that
-computes nothing again, blocks in bands included.
+Writes DIR/again.json and DIR/again.md after each model. Per model: the peak of the best partition into groups, the
+lowest peak found with free order and each row computed once, and the recomputed MACs at budgets of --percents of the
+first peak. Peaks are live bytes, without placement. With --plans, checked plans are made instead, as by
+`gen plan --sram`, at --percents of the smallest arena without recomputation, banded blocks included.
 """
 
 from __future__ import annotations

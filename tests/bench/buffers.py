@@ -2,8 +2,8 @@
 
     python -m tests.bench.buffers [--names NAME ...] [--repeat N] [--out DIR]
 
-Each instance is solved in a process of its own, start of Python included, and checked here; the table has the median.
-The first line says how long compiling the C takes, which happens once on a machine. Writes DIR/buffers.json and .md.
+Each instance is solved in its own process, including the start of Python, and checked here; the table has the median.
+The first line is the time of compiling the C code, which happens once per machine. Writes DIR/buffers.json and .md.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     first = options.names[0]
     took = compiling(DATA / "planning" / "minimalloc" / f"{first}.csv", int(first.split(".")[1]))
-    print(f"compiling takes {took:.1f} s, once")
+    print(f"compiling needs {took:.1f} s, once")
     rows = [measure(name, options.repeat) for name in options.names]
     (options.out / "buffers.json").write_text(json.dumps(rows, indent=2) + "\n")
     (options.out / "buffers.md").write_text(table(rows))

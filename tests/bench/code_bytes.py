@@ -2,7 +2,7 @@
 
     python -m tests.bench.code_bytes
 
-Rewrites `code_bytes` in generator/kernels/costs.json. tests/bench/costs.py asks it too.
+Rewrites `code_bytes` in generator/kernels/costs.json. tests/bench/costs.py also uses it.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@
 On each board, one per core where none is named, it runs the graphs of tests/bench/micro.py and the models below (the
 large ones on the first board alone), each planned with whole tensors and for the smallest arena. Costs are fitted to
 the graphs and the models of FITTED; the others are held out. --write puts them into generator/kernels/costs.json.
-What is in DIR/<board>.json already is not measured again (delete it after a change of kernels or planner); work is
-counted anew each time, so features may change without measuring.
-DIR/costs.md and DIR/costs.json say predicted against measured, per model and per kernel.
+Results in DIR/<board>.json are reused (delete the file after a change of kernels or planner). Features are counted
+anew each time, so they may change without a new measurement.
+DIR/costs.md and DIR/costs.json compare predicted with measured instructions, per model and per kernel.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def table_of(results: Sequence[Found], tick: float) -> Found:
     rows = [row_of(op, tick) for r in learnt for op in r["ops"] if op["rows"] and op["measured"]]
     kernels, calls = fitted(rows, fitted_calls(list(pairs_of(learnt))))
     traced = calls["steps"]
-    # What whole inferences, which are not traced, take more or less than the sum of their traced ops.
+    # Whole inferences are not traced: their difference from the sum of their traced ops.
     apart = [(r["steps"], r["total"] - sum(op["measured"] for op in r["ops"])) for r in learnt]
     by_step = sum(rest for _, rest in apart) / sum(steps for steps, _ in apart)
     return {"calls": {**calls, "steps": max(0.0, traced + by_step)}, "traced_step": traced, "kernels": kernels}

@@ -1,4 +1,4 @@
-"""Least squares with costs that are not negative."""
+"""Non-negative least squares."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
 Every model is planned and built for each board. An object file's bytes are those of its sections that go into flash.
 The model's own object is fitted over ops and steps; an image without it, its constants and its kernels is the
 application. Sizes of kernels are tests/bench/code_bytes.py's.
-Each estimate is made without the model's own builds (leave one out) and set beside the
+Each estimate is made without the model's own builds (leave one out) and compared with the
 linker's figure.
 """
 

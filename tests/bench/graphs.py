@@ -3,10 +3,10 @@
     python -m tests.bench.graphs [--graphs NAME ...] [--percents N ...] [--seconds N] [--fixed-order [alone]]
                                   [--out DIR]
 
-Writes DIR/graphs.json and DIR/graphs.md as it goes. Figures are the increase of the whole duration in percent, at a
-budget of so many percent of the given order's peak. `--fixed-order` runs MOCCASIN's own model too: the given order,
-each node twice at most, in CP-SAT with one worker, and says the wall time and the CPU time. A star marks a proof that
-nothing in its plan space is shorter, and takes most of the time then. The published figures took 16 workers.
+Writes DIR/graphs.json and DIR/graphs.md after each graph. Figures are the increase of the total duration in percent, at
+budgets of --percents of the given order's peak. `--fixed-order` also runs MOCCASIN's own model (the given order, each
+node at most twice, in CP-SAT with one worker) and prints its wall time and CPU time. A star marks a result that is
+proven optimal in its plan space; the proof then needs most of the time. The published figures used 16 workers.
 """
 
 from __future__ import annotations

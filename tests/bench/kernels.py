@@ -3,9 +3,9 @@
     python -m tests.bench.kernels [--boards ID ...] [--shapes WORD] [--before FILE] [--out FILE]
 
 It runs small graphs (those whose names begin with WORD) on each board, one per core where none is named, and prints a
-table of shapes by cores. --out
-keeps what was measured; with --before, such a file of an earlier state of the kernels, the table says the change in
-per cent as well, and the last lines which shapes became slower by more than SLOWER.
+table of shapes by cores. --out saves the measurements. With --before, such a file from an earlier version of the
+kernels, the table also has the change in percent, and the last lines list the shapes that became slower by more than
+SLOWER.
 """
 
 from __future__ import annotations

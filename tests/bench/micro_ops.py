@@ -1,4 +1,4 @@
-"""Small graphs, mostly of one op each, whose shapes span what each kernel does."""
+"""Small graphs, mostly of one op each, whose shapes cover all features of each kernel."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Counts what cppcheck's MISRA C:2012 addon finds in a generated library: `python tests/bench/misra.py [FOLDER]`.
 
 Without FOLDER, the library of the model that ships is written first, for a Cortex-M4. The findings are those of
-cppcheck's addon (Debian's package `cppcheck`), each counted once per place; docs/misra.md explains those that stay.
+cppcheck's addon (Debian's package `cppcheck`), each counted once per place; docs/misra.md explains the remaining ones.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Measures planning time and its growth with the number of steps: every `road` model, stored and streamed.
 
     python -m tests.bench.planning [--models NAME ...] [--goals time sram] [--seconds N] [--out DIR]
-    python -m tests.bench.planning --plot DIR    draws DIR/planning.svg again, from DIR/planning.json
+    python -m tests.bench.planning --plot DIR    redraws DIR/planning.svg from DIR/planning.json
 
-Each plan is made by `gen plan` in a process of its own, start of Python included. A process that takes more than
+Each plan is made by `gen plan` in its own process, including the start of Python. A process that needs more than
 --seconds of wall time gets Ctrl-C, and if it does not end then, it is killed. Writes DIR/planning.json, planning.md and
-planning.svg (CPU seconds over steps) as it goes, so a run that is cut loses nothing. What counts is CPU time, user and
-system of all threads: it is that of an idle machine wherever the bench runs.
+planning.svg (CPU seconds over steps) after each plan, so an interrupted run loses nothing. The measured time is CPU
+time, user and system of all threads, because it hardly depends on other load of the machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 from tests.shared import GEN, MODELS, ROAD
 
 GOALS = ("time", "sram")
-# CPU seconds asked for; any other model may take as many as the last.
+# Limits in CPU seconds; the last one is for all other models.
 ASKED = {
     "mlperf-kws-dscnn-int8": 10,
     "mlperf-ic-resnet8-int8": 10,
@@ -189,7 +189,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", choices=ROAD, default=list(ROAD), metavar="NAME")
     parser.add_argument("--goals", nargs="+", choices=GOALS, default=list(GOALS))
-    parser.add_argument("--seconds", type=float, default=300.0, help="wall time that one plan may take")
+    parser.add_argument("--seconds", type=float, default=300.0, help="limit of the wall time of one plan")
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     parser.add_argument("--plot", type=Path, metavar="DIR", help="measure nothing")
     options = parser.parse_args()

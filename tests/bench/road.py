@@ -2,8 +2,8 @@
 
     python -m tests.bench.road [--models NAME ...] [--boards ID ...] [--out DIR]
 
-Writes DIR/road.json (one object a pair) and DIR/road.md (the table) as it goes, so a run that is cut loses nothing.
-It walks the road as a user does, by the command `gen` alone.
+Writes DIR/road.json (one object per pair) and DIR/road.md (the table) after each pair, so an interrupted run loses
+nothing. Like a user it calls only the command `gen`.
 """
 
 from __future__ import annotations

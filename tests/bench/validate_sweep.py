@@ -2,11 +2,11 @@
 
     python -m tests.bench.validate_sweep [--count 2000] [--first 0] [--jobs 2] [--out DIR] [--kinds KIND ...]
 
-A third of the networks each is planned with streamed input, with random rows computed more than once, and with blocks
-in bands. Each is written by the road of `gen firmware`, compiled by the host's compiler without optimisation
-(PlatformIO would take ten times as long), and given to the command `gen validate DIR --emulate`, which boots it and
-compares every byte of every op with the reference runtime. Only two things are replaced: the importer gives the random
-graph, and the planner's effort is cut, because the sweep asks whether plans are right, not how small they are. For the
+A third of the networks is planned with streamed input, a third with random recomputed rows, and a third with blocks
+in bands. Each is written by the code of `gen firmware`, compiled by the host's compiler without optimisation
+(PlatformIO would need ten times as long), and given to the command `gen validate DIR --emulate`, which boots it and
+compares every byte of every op with the reference runtime. Only two things are replaced: the importer returns the
+random graph, and the planner's effort is reduced, because the sweep tests correctness, not the size of plans. For the
 plans that recompute, random rows are repeated at random times (the planner itself rarely needs to recompute in
 networks this small); the independent checker accepts them first. A network that a kind does not fit (no block to run
 in bands, several inputs) is replaced by the next seed. Appends a line of JSON per network to DIR/sweep.jsonl and
@@ -56,7 +56,7 @@ COMPILER = ("gcc", "-O0", "-w", "-std=c11", "-ffp-contract=off", "-DSH_TRACE")
 
 @dataclass(frozen=True)
 class Case:
-    """One network: what was planned and what `gen validate` said."""
+    """One network: its plan and the result of `gen validate`."""
 
     seed: int
     kind: str

@@ -24,7 +24,7 @@
 #define LCRH_8N1_FIFO ((3u << 5) | (1u << 4))
 #define CR_ENABLE ((1u << 0) | (1u << 8) | (1u << 9))
 
-// The pull registers want 150 cycles between steps; a read of a register takes longer than one.
+// The pull registers need 150 cycles between steps; reading a register needs more than one.
 static void settle(void)
 {
     for (uint32_t i = 0; i < 150; i++) {

@@ -71,7 +71,7 @@ void sh_start(void)
     sh_fault_stop("main returned", 0, 0);
 }
 
-// The stack may be what broke: report on a fresh one, with the old pointer as argument.
+// The stack may have caused the fault: report on a fresh one, with the old pointer as argument.
 __attribute__((naked)) void sh_fault_entry(void)
 {
     __asm volatile("cpsid i\n\t"

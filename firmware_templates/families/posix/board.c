@@ -24,7 +24,7 @@ static _Noreturn void give_up(const char *what)
 }
 
 // Paints a piece of the stack below the caller; what main calls later grows into it. The static
-// stack bound counts it, and so has room for the host's libraries, which it cannot look into.
+// stack bound includes it, which leaves room for the host's libraries, whose frames are unknown.
 static __attribute__((noinline)) void paint_stack(void)
 {
     volatile uint8_t *piece = __builtin_alloca(SH_BOARD_STACK_BYTES);

@@ -56,7 +56,7 @@ function switchAxis() {
 
 const middleTime = () => (view.t0 + view.t1) / 2;
 
-// Moves by parts of what is seen; the width stays.
+// Moves by fractions of the visible range; its width stays.
 function pan(times, addresses) {
   const dt = Math.min(EVENTS - view.t1, Math.max(-view.t0, times * (view.t1 - view.t0)));
   const da = Math.min(ARENA - view.a1, Math.max(-view.a0, addresses * (view.a1 - view.a0)));

@@ -28,8 +28,8 @@ typedef struct {
     int32_t y_zero;
     int32_t y_min;
     int32_t y_max;
-    // int8 [groups * group_outputs][kernel_height][kernel_width][group_inputs], or what the variant
-    // says, which may hold the next three as well; they are null then
+    // int8 [groups * group_outputs][kernel_height][kernel_width][group_inputs], or packed as the
+    // variant defines; packed weights may include the next three, which are then null
     const void *weights;
     const int32_t *bias;        // per output channel
     const int32_t *multipliers; // per output channel

@@ -94,7 +94,7 @@ static void vector(const sh_softmax_s8 *op, const int8_t *x, int8_t *y)
             sum += sh_shift_right(exp_of_diff(op, diff), SUM_INTEGER_BITS);
         }
     }
-    // The sum is at least 1 (the largest element's), so it has a leading one to take away.
+    // The sum is at least 1 (the largest element's), so it has a leading one to remove.
     const int32_t zeros = leading_zeros((uint32_t)sum);
     const int32_t above_one = (int32_t)(((uint32_t)sum << zeros) & INT32_MAX);
     const int32_t scale = one_over_one_plus(above_one);
