@@ -183,10 +183,10 @@ def one(op_class: type[Op], *shapes: tuple[int, ...], **attributes: object) -> G
 REFUSED = [
     (lambda: conv((1, 5, 5, 4), (8, 3, 3, 3)), "do not divide the channels"),
     (lambda: conv((1, 2, 2, 4), (8, 3, 3, 4)), "does not fit into 2x2"),
-    (lambda: conv((5, 5, 4), (8, 3, 3, 4)), "takes 4 dimensions"),
+    (lambda: conv((5, 5, 4), (8, 3, 3, 4)), "4 dimensions are needed"),
     (lambda: conv((1, 5, 5, 4), (1, 3, 3, 6), ops.DepthwiseConv2d), "do not fit x"),
     (lambda: one(ops.Add, (2, 3), (2, 4)), "do not broadcast"),
-    (lambda: one(ops.Add, (2, 3)), "has 1 inputs, takes 2"),
+    (lambda: one(ops.Add, (2, 3)), "has 1 inputs, needs 2"),
     (lambda: one(ops.Prelu, (1, 3), (2, 3)), "does not broadcast to x"),
     (lambda: one(ops.Reshape, (2, 3), shape=(7,)), "does not hold the 6"),
     (lambda: one(ops.Concat, (2, 3), (3, 4), axis=0), "differ outside axis 0"),

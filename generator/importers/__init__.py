@@ -15,9 +15,9 @@ __all__ = ["IMPORTERS", "ImportFault", "Importer", "Unsupported", "UnsupportedMo
 
 @dataclass(frozen=True)
 class Importer:
-    """One format: how a file (with other files that it names) is read, and the ops that it takes in the format's words.
+    """One file format: the function that reads a file (and files that it names), and the supported ops by their names.
 
-    `load` raises ImportFault without the file's name, or OSError where the file cannot be read.
+    `load` raises ImportFault without the file's name, or OSError if the file cannot be read.
     """
 
     load: Callable[[Path], Graph]
@@ -27,7 +27,7 @@ class Importer:
 IMPORTERS: dict[str, Importer] = {".tflite": Importer(load_tflite, tuple(sorted(CONVERTERS)))}
 """By file suffix."""
 
-# Formats that people try, by suffix; docs/first-model.md has the way from each to an int8 .tflite.
+# Formats that are often tried, by suffix; docs/first-model.md shows how to convert each to an int8 .tflite.
 OTHER_FORMATS = {
     ".onnx": "an ONNX model",
     ".keras": "a Keras model",
@@ -41,7 +41,7 @@ GUIDE = "docs/first-model.md"
 
 
 def load(path: Path) -> Graph:
-    """The verified graph of a model file, named after the file; ImportFault says what is wrong, in one line."""
+    """The verified graph of a model file, named after the file. Raises ImportFault, whose message is one line."""
     if path.is_dir():
         raise ImportFault(f"{path}: is a folder; name a file that ends in {' or '.join(IMPORTERS)}")
     importer = IMPORTERS.get(path.suffix.lower())
@@ -56,7 +56,7 @@ def load(path: Path) -> Graph:
 
 
 def _other_format(suffix: str) -> str:
-    """Diagnosis and cure for a file whose suffix no importer has."""
+    """The diagnosis and the cure for a file with an unsupported suffix."""
     known = ", ".join(IMPORTERS)
     if name := OTHER_FORMATS.get(suffix.lower()):
         return f"{name}; convert it to an int8 {known} first ({GUIDE} shows how)"

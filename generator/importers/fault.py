@@ -1,4 +1,4 @@
-"""How an importer refuses a model: one fault of the file, or the list of everything in it that cannot run."""
+"""Refusals of a model: one fault of the file, or the list of all ops, inputs and outputs that cannot run."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from shoehorn_mcu.errors import ShoehornError
 
-_FEW = 3  # refusals that fit into the one line
-_MOST_CAUSES = 12  # that are listed without -v: with the line before them, less than a screen
+_FEW = 3  # refusals that are listed in the message itself
+_MOST_CAUSES = 12  # causes listed without -v: together with the first line less than a screen
 _NAMES = 2  # tensors that a cause names
 _NAME = 40  # characters of such a name
 
@@ -33,8 +33,8 @@ class Refusal:
     """One op, input or output that cannot run."""
 
     place: str  # "op 12", "input", "output", "model"
-    code: str  # the op's kind in the format's own words; "" for what is not an op
-    tensors: str  # what it writes, quoted; "" for what is not an op
+    code: str  # the op's kind by the format's own name; "" for an input or output
+    tensors: str  # the tensors that the op writes, quoted; "" for an input or output
     reason: str  # "": no converter knows this kind of op
 
     def __str__(self) -> str:
@@ -48,12 +48,12 @@ class Refusal:
 
 
 class UnsupportedModel(ImportFault):
-    """Everything in a model that cannot run, after a diagnosis of the model as a whole."""
+    """All parts of a model that cannot run, after a diagnosis of the model as a whole."""
 
     kind = "unsupported-model"
 
     def __init__(self, diagnosis: str, refusals: Sequence[Refusal], place: str = "") -> None:
-        self.diagnosis = diagnosis  # "" where the model is int8 and only some of its ops are the trouble
+        self.diagnosis = diagnosis  # "" if the model is int8 and only some of its ops are unsupported
         self.refusals = tuple(refusals)
         if len(refusals) <= _FEW:
             summary = f"not supported (`gen ops` lists what is): {'; '.join(map(str, refusals))}"
@@ -101,5 +101,5 @@ def _in_words(cause: tuple[str, str], group: Sequence[Refusal]) -> str:
 
 
 def _cut(name: str) -> str:
-    """A long name without its middle: converters put what tells tensors apart at both ends."""
+    """A long name without its middle: converters put the distinguishing parts at both ends."""
     return name if len(name) <= _NAME else f"{name[: _NAME // 2 - 1]}...{name[2 - _NAME // 2 :]}"

@@ -1,4 +1,4 @@
-"""A .tflite file as a Graph: which TFLite op becomes what, and one message for all that cannot."""
+"""Imports a .tflite file as a Graph: the converter of each TFLite op, and one message for all unsupported ops."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from shoehorn_mcu.ops import (
 
 @dataclass(frozen=True)
 class Converter:
-    """How one TFLite op is converted, and how many operands it may have."""
+    """The converter of one TFLite op, and the number of operands that it may have."""
 
     convert: Callable[[Site], Part]
     inputs: tuple[int, int]  # least and most
@@ -53,7 +53,7 @@ class Converter:
 
 
 MANY = 1 << 16
-FILE_LIMIT_BYTES = 1 << 31  # offsets in a flatbuffer are 32 bits; also what we are ready to hold
+FILE_LIMIT_BYTES = 1 << 31  # offsets in a flatbuffer have 32 bits; also limits the memory used
 BOUNDARY = (DType.INT8, DType.UINT8, DType.FLOAT32)  # element types of a model's inputs and outputs
 
 CONVERTERS: dict[str, Converter] = {
@@ -119,8 +119,8 @@ def load_tflite(path: Path) -> Graph:
 def import_tflite(data: bytes, name: str) -> Graph:
     """The verified graph in a .tflite file's bytes.
 
-    Raises ImportFault, without the file's name: where the file is damaged,
-    and once for all ops that no kernel runs, each by index, kind and output tensor.
+    Raises ImportFault, without the file's name, if the file is damaged, and once for all ops that no kernel runs, each
+    named by index, kind and output tensor.
     """
     raw = read(data)
     try:
@@ -162,7 +162,7 @@ class _Import:
         return Graph(name, tensors, tuple(self.ops), inputs, outputs)
 
     def _op(self, index: int, raw: RawOp) -> None:
-        """Converts one op, or notes why it is refused."""
+        """Converts one op, or records why it is refused."""
         writes = ", ".join(f"{quoted(self.names[i])}" for i in raw.outputs)
         code = f"{raw.code} {raw.custom!r}" if raw.custom else raw.code
         try:
@@ -198,7 +198,7 @@ class _Import:
                 raise Unsupported(fault.why) from fault
 
     def _operand(self, place: int) -> Tensor:
-        """A tensor that is read; ImportFault where nothing has written it yet."""
+        """A tensor that is read. Raises ImportFault if no earlier op has written it."""
         tensor = self._tensor(place)
         if tensor.data is None and place not in self.written:
             writer = self.writers.get(place)
@@ -229,7 +229,7 @@ class _Import:
         return self.names[place]
 
     def _fresh(self, raw: RawOp) -> Iterator[str]:
-        """Names for tensors that an op needs and the file does not have."""
+        """New names for tensors that an op needs but the file does not have."""
         base, number = self.names[raw.outputs[0]], 0
         while True:
             number += 1
@@ -238,7 +238,7 @@ class _Import:
 
 
 def _writers(raw: RawModel) -> dict[int, int]:
-    """Which op writes each tensor; ImportFault where numbers are out of range or anything is written twice."""
+    """The op that writes each tensor. Raises ImportFault if a number is out of range or a tensor is written twice."""
     count, writers = len(raw.tensors), {}
     for index, op in enumerate(raw.ops):
         where = f"op {index} {op.code}"

@@ -1,4 +1,4 @@
-"""The kind of a model that cannot run, in a few words: which element types its tensors have, and the cure."""
+"""Diagnoses a model that cannot run by the element types of its tensors, and names the cure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from shoehorn_mcu.importers.tflite_file import RawModel
 
 _GUIDE = "docs/first-model.md"
-# Ops that only change the element type: what they write says nothing about the model.
+# Ops that only change the element type: the types of their outputs tell nothing about the model.
 _CONVERSIONS = {"QUANTIZE", "DEQUANTIZE", "CAST"}
 _KINDS = {
     "FLOAT32": "a float32 model",
@@ -20,7 +20,7 @@ _CURE = "convert it to int8"
 
 
 def diagnosis(raw: RawModel) -> str:
-    """What kind of model this is and what to do with it; "" where its ops compute with int8."""
+    """The kind of the model and the cure, for a message; "" if its ops compute with int8."""
     writes = Counter(
         raw.tensors[place].dtype for op in raw.ops if op.code not in _CONVERSIONS for place in op.outputs if place >= 0
     )

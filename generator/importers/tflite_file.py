@@ -1,8 +1,8 @@
 """The bytes of a .tflite file as plain values: the only module that touches the flatbuffer.
 
-The schema package reads offsets as it finds them, so a damaged file makes it raise whatever Python raises
-(struct.error, ValueError, ...). All of it is turned into ImportFault here, and lengths are checked
-against the file's before anything is copied: no file makes the reader hold much more than itself.
+The schema package does not check offsets, so a damaged file makes it raise any Python error (struct.error, ValueError,
+...). All of these become ImportFault here. Lengths are compared with the file's before anything is copied, so that no
+file makes the reader allocate much more than its own size.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SHARING = 8  # how often a file may point to the same bytes; converters share li
 
 @dataclass(frozen=True)
 class RawTensor:
-    """A tensor as the file has it, nothing checked but that it lies inside the file."""
+    """A tensor as the file has it; it is only checked that its data is inside the file."""
 
     name: str
     shape: tuple[int, ...]
@@ -39,7 +39,7 @@ class RawTensor:
 
 @dataclass(frozen=True)
 class RawOp:
-    """An operator as the file has it; operands are tensor numbers, -1 for one left out."""
+    """An operator as the file has it; operands are tensor numbers, -1 for an omitted one."""
 
     code: str  # the schema's name, such as CONV_2D
     custom: str  # the name of a CUSTOM op, else empty
@@ -60,7 +60,7 @@ class RawModel:
 
 
 def read(data: bytes) -> RawModel:
-    """The model in a file's bytes; ImportFault where they are no flatbuffer or a damaged one."""
+    """The model in a file's bytes. Raises ImportFault if they are no flatbuffer or a damaged one."""
     if data[4:8] != IDENTIFIER:
         raise ImportFault("not a TFLite model: the mark TFL3 is not at byte 4")
     reader = _Reader(data)
@@ -77,7 +77,7 @@ def _names(enum: type) -> dict[int, str]:
 
 
 class _Reader:
-    """Walks the tables; `place` is what it is reading, for the error."""
+    """Reads the tables; `place` names the part being read, for errors."""
 
     def __init__(self, data: bytes) -> None:
         import tflite
@@ -104,7 +104,7 @@ class _Reader:
         return RawModel(tensors, ops, self._ints(graph, "Inputs"), self._ints(graph, "Outputs"), subgraphs)
 
     def _each(self, table: Any, field: str, what: str) -> Iterator[Any]:
-        """The tables of a vector; an entry behind the file's end raises on its own."""
+        """The tables of a vector; an entry beyond the file's end raises when it is read."""
         self.place = f"the list of {what}s"
         count: int = getattr(table, f"{field}Length")()
         self._spend(4 * count)
@@ -113,7 +113,7 @@ class _Reader:
             yield getattr(table, field)(index)
 
     def _spend(self, count_bytes: int) -> None:
-        """Counts bytes that are copied; a file whose vectors overlap could otherwise ask for any amount."""
+        """Limits the bytes that are copied; a file with overlapping vectors could otherwise demand any amount."""
         self._budget -= count_bytes
         if self._budget < 0:
             raise ValueError("lists longer than the file")
@@ -130,7 +130,7 @@ class _Reader:
         return tuple(self._vector(table, field, item_bytes))
 
     def _text(self, raw: bytes | None) -> str:
-        """A name, with what does not print in one line replaced."""
+        """A name, with characters that do not print on one line replaced."""
         raw = raw or b""
         self._spend(len(raw))
         return "".join(c if c.isprintable() else "?" for c in raw.decode("utf-8", "replace"))
@@ -178,7 +178,7 @@ class _Reader:
         )
 
     def _options(self, table: Any, code: str) -> Options:
-        """The options of an op that has some and that we read; the schema's defaults where the table is absent."""
+        """The options of an op, if we read any; the schema's defaults if the table is absent."""
         if code not in READERS:
             return Options()
         name, absent, reader = READERS[code]

@@ -16,7 +16,7 @@ MOVABLE = (DType.INT8, DType.UINT8, DType.FLOAT32)
 
 
 def _moved(site: Site, place: int = 0) -> Tensor:
-    """The operand whose elements go to every output unchanged; TFLite moves other types too, kernels do not."""
+    """The operand whose elements are moved unchanged; TFLite moves other types too, our kernels do not."""
     x = site.input(place, "input")
     if x.type.dtype not in MOVABLE:
         raise Unsupported(f"its input {quoted(x.name)} is {x.type.dtype.value}")
@@ -26,7 +26,7 @@ def _moved(site: Site, place: int = 0) -> Tensor:
 
 
 def reshape(site: Site) -> Part:
-    """RESHAPE, SQUEEZE, EXPAND_DIMS: the output's own shape says all there is."""
+    """RESHAPE, SQUEEZE, EXPAND_DIMS: the output's shape determines the result."""
     x = _moved(site)
     return Part((Reshape(name=site.name, inputs=(x.name,), output=site.output.name, shape=site.output.type.shape),))
 
@@ -62,7 +62,7 @@ def pad(site: Site) -> Part:
     value = x.type.quant.zero_point
     if (given := site.optional(2)) is not None:
         if (given.type.dtype, given.type.quant) != (x.type.dtype, x.type.quant):
-            raise Unsupported(f"its value {quoted(given.name)} has not the type and scale of {quoted(x.name)}")
+            raise Unsupported(f"its value {quoted(given.name)} does not have the type and scale of {quoted(x.name)}")
         if given.data is None or given.data.size != 1:
             raise Unsupported(f"its value {quoted(given.name)} is not one constant")
         value = int(given.data.reshape(-1)[0])
@@ -119,7 +119,7 @@ def _cut(site: Site, x: Tensor, i: int, axis: int, begin: int, size: int) -> Sli
 def tile(site: Site) -> Part:
     """TILE (x, multiples): per repeated axis a Concat of one tensor with itself, between reshapes.
 
-    The elements from that axis on are seen as channels, those ahead of it as rows.
+    Dimensions from that axis on are treated as channels, those before it as rows.
     """
     x, multiples, shape = _moved(site), site.integers(1, "multiples"), list(site.input(0, "input").type.shape)
     if len(multiples) != len(shape) or min(multiples, default=1) < 1:
@@ -165,12 +165,12 @@ class _Chain:
         self._made: list[Tensor] = []
 
     def reshape(self, shape: tuple[int, ...]) -> None:
-        """A view, where the shape is another one."""
+        """Appends a view, if the shape differs."""
         if shape != self._x.type.shape:
             self.add(shape, Reshape, shape=shape)
 
     def add(self, shape: tuple[int, ...], kind: type[Op], times: int = 1, /, **attributes: object) -> None:
-        """An op that reads the last tensor, `times` times."""
+        """Appends an op that reads the last tensor `times` times."""
         made = Tensor(next(self._site.fresh), replace(self._x.type, shape=shape))
         names = (self._x.name,) * times
         name = f"{self._site.name}_{len(self._ops)}"
@@ -179,7 +179,7 @@ class _Chain:
         self._x = made
 
     def part(self) -> Part:
-        """All of it, the last op writing the output (through a view, where its shape is another one)."""
+        """The whole chain, whose last op writes the output (through a view, if its shape differs)."""
         if not self._ops or self._x.type.shape != self._site.output.type.shape:
             self.add(self._site.output.type.shape, Reshape, shape=self._site.output.type.shape)
         last = replace(self._ops[-1], output=self._site.output.name)
@@ -234,10 +234,10 @@ def strided_slice(site: Site) -> Part:
 def _ranges(
     shape: tuple[int, ...], places: list[tuple[int, ...]], options: StridedSliceOptions
 ) -> tuple[list[range], tuple[int, ...]]:
-    """The indices taken of each input dimension, and the output's shape.
+    """The selected indices of each input dimension, and the output's shape.
 
-    A place, (begin, end, stride), stands for one input dimension, but for the ellipsis (as many as are left)
-    and new axes (none). Dimensions behind the last place are taken whole.
+    An entry (begin, end, stride) selects from one input dimension; the ellipsis from all that remain, a new axis from
+    none. Dimensions after the last entry are selected whole.
     """
     ellipsis = options.ellipsis_mask & ((1 << len(places)) - 1)
     new = options.new_axis_mask & ~ellipsis
@@ -261,7 +261,7 @@ def _ranges(
 
 
 def _range(size: int, i: int, place: tuple[int, ...], options: StridedSliceOptions) -> range:
-    """The indices that place i takes of a dimension: Python's slices, but a masked bound is open."""
+    """The indices that entry i selects of a dimension: as Python's slices, but a masked bound is open."""
     begin, end, step = place
     if step == 0:
         raise ImportFault("a stride of 0; convert it again")

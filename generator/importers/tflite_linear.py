@@ -26,7 +26,7 @@ def padding(
     stride: tuple[int, ...],
     dilation: tuple[int, ...] = (1, 1),
 ) -> Padding:
-    """A scheme made explicit; every pair is (down, across)."""
+    """The explicit padding of a scheme; every pair is (down, across)."""
     if scheme is Scheme.VALID:
         return Padding()
     top, bottom = same_padding(size[0], kernel[0], stride[0], dilation[0])
@@ -35,7 +35,7 @@ def padding(
 
 
 def image(x: TensorType) -> TensorType:
-    """The type itself, once it is NHWC."""
+    """The type itself; raises Unsupported unless it has four dimensions."""
     if len(x.shape) != 4:
         raise Unsupported(f"its input has {len(x.shape)} dimensions, 4 are needed")
     return x
@@ -107,7 +107,7 @@ def transpose_conv(site: Site) -> Part:
 
 
 def fully_connected(site: Site) -> Part:
-    """FULLY_CONNECTED: x is flattened to [batch, inputs] and the result reshaped, where they are not that already."""
+    """FULLY_CONNECTED: x is flattened to [batch, inputs] and the result reshaped, if their shapes differ from that."""
     options, x, w = site.want(DenseOptions), site.input(0, "input"), site.input(1, "weights")
     if options.shuffled:
         raise Unsupported("its weights are shuffled")
@@ -144,7 +144,7 @@ def _reshape(name: str, x: Tensor, y: Tensor) -> Reshape:
 
 
 def _bias(site: Site, place: int, outputs: int) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The bias, and what had to be made for it: zeros where the file has none."""
+    """The bias, and the tensor made for it: zeros if the file has none."""
     bias = site.optional(place)
     if bias is None:
         zeros = Tensor(next(site.fresh), TensorType((outputs,), DType.INT32), np.zeros(outputs, np.int32))

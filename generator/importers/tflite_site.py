@@ -1,4 +1,4 @@
-"""One TFLite op with its operands looked up: what a converter sees, and the checks that converters share."""
+"""One TFLite op with its operands looked up (the input of a converter), and the checks that converters share."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Part:
-    """What a converter makes of one site: ops in order, and the tensors that the file does not have."""
+    """The result of a converter: ops in order, and the tensors that the file does not have."""
 
     ops: tuple[Op, ...]
     tensors: tuple[Tensor, ...] = ()
@@ -95,7 +95,7 @@ def ranked(tensor: Tensor, rank: int) -> None:
 
 
 def positive(values: tuple[int, ...], what: str) -> tuple[int, ...]:
-    """The values themselves, once each is at least 1 and of a sensible size."""
+    """The values themselves; raises ImportFault unless each is in 1..WINDOW_LIMIT."""
     if not all(1 <= v <= WINDOW_LIMIT for v in values):
         raise ImportFault(f"{what} of {values}; it must lie in 1..{WINDOW_LIMIT}: convert it again")
     return values
@@ -137,7 +137,7 @@ def clamp(activation: Activation, output: TensorType) -> Clamp:
 
 def stored(real: float, quant: Quant) -> int:
     """The stored value of a real one, unbounded."""
-    with np.errstate(over="ignore"):  # judged right below
+    with np.errstate(over="ignore"):  # checked below
         steps = float(np.float32(real) / np.float32(quant.scale))
     if not abs(steps) < 2**31 - 256:
         raise ImportFault(f"an activation's bound of {real} does not fit into int32 at a scale of {quant.scale}")

@@ -12,7 +12,7 @@ from shoehorn_mcu.importers.tflite_file import RawTensor
 from shoehorn_mcu.ir import Array, DType, Quant, Tensor, TensorType
 
 DTYPES = {d.name: d for d in DType}
-"""The schema happens to use our names in capitals."""
+"""The schema uses our names in capitals."""
 
 QUANTISED = {DType.INT8: (-128, 127), DType.UINT8: (0, 255), DType.INT16: (-32768, 32767)}
 """Types whose scale matters, and the range of their zero points. A bias (int32) has the scale of x times weights."""
@@ -23,13 +23,13 @@ NAME_SHOWN = 80
 
 
 def unique_names(names: Iterable[str]) -> tuple[str, ...]:
-    """A non-empty name for each place, no two alike: the file's own wherever that can be.
+    """A unique non-empty name for each tensor: the file's own name if possible.
 
     The first tensor of a name keeps it; a later one gets `_<its number>` behind it, and one without a name
     is `tensor_<its number>`. Place i of the result is TFLite's tensor number i.
     """
     wanted = list(names)
-    taken = set(wanted)  # a made name must not take one that the file uses further down
+    taken = set(wanted)  # a generated name must not equal one that the file uses later
     given: set[str] = set()
     result = []
     for index, name in enumerate(wanted):
@@ -44,7 +44,7 @@ def unique_names(names: Iterable[str]) -> tuple[str, ...]:
 def convert(raw: RawTensor, name: str) -> Tensor:
     """The tensor, constants as read-only views of the file.
 
-    Raises ImportFault where it is damaged, Unsupported where it is nothing that we run.
+    Raises ImportFault if it is damaged, Unsupported if no kernel supports it.
     """
     where = f"tensor {quoted(name)}"
     if any(d < 1 for d in raw.shape):
@@ -90,7 +90,7 @@ def _quant(raw: RawTensor, dtype: DType, where: str) -> Quant | None:
 
 
 def _axis(raw: RawTensor, where: str) -> int | None:
-    """The axis that has a scale per index, None for one scale."""
+    """The axis with a scale per index; None for a single scale."""
     count = len(raw.scales)
     if count == 1:
         return None

@@ -1,7 +1,7 @@
-"""What every op means, without any target: attributes, shapes, rows, laws, facts for the passes, a numpy reference.
+"""The ops, independent of any target: attributes, shapes, rows, laws, facts for the passes, a numpy reference.
 
-Each module names its ops in `OPS` and what it hands out in `__all__`; this one joins them, so a new op changes its own
-module alone.
+Each module lists its ops in `OPS` and its public names in `__all__`; this module joins them, so that a new op changes
+only its own module.
 """
 
 from shoehorn_mcu.ir import Op
@@ -17,7 +17,7 @@ from shoehorn_mcu.ops.resize import *  # noqa: F403
 from shoehorn_mcu.ops.tables import *  # noqa: F403
 from shoehorn_mcu.ops.unary import *  # noqa: F403
 
-# What model files say.
+# Ops of model files.
 MODEL_OPS: tuple[type[Op], ...] = (
     *conv.OPS,
     *elementwise.OPS,
@@ -28,7 +28,7 @@ MODEL_OPS: tuple[type[Op], ...] = (
     *layout.OPS,
 )
 
-# What our own rewrites of graphs add (generator/split.py).
+# Ops that graph rewrites add (generator/split.py).
 MADE_OPS: tuple[type[Op], ...] = partial.OPS
 
 OPS: tuple[type[Op], ...] = (*MODEL_OPS, *MADE_OPS)

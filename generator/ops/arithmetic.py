@@ -1,16 +1,16 @@
-"""What several ops say about overflow: sums and rescaled sums that must stay within int32 whatever the input."""
+"""Overflow rules that several ops share: sums and rescaled sums must stay within int32 for every input."""
 
 from __future__ import annotations
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.ops.fixed_point import quantize_multiplier
 
-SPAN = 255  # largest distance between two 8-bit values: of x from its zero point
+SPAN = 255  # largest distance of an 8-bit value from its zero point
 LIMIT = (1 << 31) - 1 - SPAN  # room for the zero point that is added at the end
 
 
 def rescaled(largest: float, factor: float) -> str | None:
-    """What is wrong with rescaling sums of at most `largest` by `factor`, which shifts left where it is over 1."""
+    """Why rescaling sums of at most `largest` by `factor` overflows int32, or None; a factor above 1 shifts left."""
     if not factor < 2.0**30:
         return f"rescaling by {factor:g} overflows int32"
     shifted = int(largest) << max(0, quantize_multiplier(factor).shift)

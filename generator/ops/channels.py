@@ -12,7 +12,7 @@ from shoehorn_mcu.ir import Array, Bools, Channels, Ints, Node, Op, Range, Tie
 def channel_by_channel(node: Node) -> Channels:
     """Output channel c needs channel c of every operand; the op's attributes name no channel.
 
-    The one channel of an operand that is broadcast is tied to nothing, since it is always kept.
+    The only channel of a broadcast operand is not tied, since it is always kept.
     """
     outputs = node.output.type.nhwc[3]
     channels = (np.arange(outputs if t.type.nhwc[3] == outputs else 0) for t in node.row_inputs)
@@ -30,7 +30,7 @@ def over_channels(arrays: Sequence[Array], channels: int) -> Range:
 
 
 def monotone(node: Node, operands: Sequence[Range]) -> Range:
-    """Of ops that rise in every operand: what they make of operands filled with the low and with the high bounds."""
+    """Bounds of an op that rises in every operand: its results for operands filled with their low and high bounds."""
     if node.output.type.dtype.numpy.kind not in "iu":
         return Range.of_type(node.output.type)
     extremes = []

@@ -22,7 +22,7 @@ __all__ = ["Conv2d", "Dense", "DepthwiseConv2d", "Padding", "TransposeConv2d"]
 
 @dataclass(frozen=True)
 class Padding:
-    """Elements of padding at each side, explicit (SAME and VALID are resolved by the importer)."""
+    """Elements of padding at each side (the importer resolves SAME and VALID)."""
 
     top: int = 0
     bottom: int = 0
@@ -105,7 +105,7 @@ class _Convolution(Window, LinearOp):
         want_rank(self, "weights", weights.shape, 4)
         channels = self._channels(x, weights)
         if bias.shape != (channels,):
-            raise refuse(self, f"bias has shape {bias.shape}, takes ({channels},)")
+            raise refuse(self, f"bias has shape {bias.shape}, ({channels},) is needed")
         return x.shape[0], *self.positions(x, weights), channels
 
     def _cases(self, node: Node) -> tuple[Bools, Bools]:
@@ -164,7 +164,7 @@ class DepthwiseConv2d(_Convolution):
 
     def _channels(self, x: TensorType, weights: TensorType) -> int:
         if weights.shape[0] != 1 or weights.shape[3] % x.shape[3]:
-            raise refuse(self, f"weights {weights} do not fit x {x}: takes 1 x height x width x a multiple of C")
+            raise refuse(self, f"weights {weights} do not fit x {x}: 1 x height x width x a multiple of C is needed")
         return weights.shape[3]
 
     def linear_view(self, node: Node) -> LinearView:
@@ -209,7 +209,7 @@ class TransposeConv2d(LinearOp):
         if weights.shape[3] != x.shape[3]:
             raise refuse(self, f"weights {weights} do not fit the {x.shape[3]} channels of x {x}")
         if bias.shape != weights.shape[:1]:
-            raise refuse(self, f"bias has shape {bias.shape}, takes {weights.shape[:1]}")
+            raise refuse(self, f"bias has shape {bias.shape}, {weights.shape[:1]} is needed")
         if (self.output_shape[0], self.output_shape[3]) != (x.shape[0], weights.shape[0]):
             raise refuse(self, f"output shape {self.output_shape} does not fit x {x} and weights {weights}")
         return self.output_shape
@@ -262,7 +262,7 @@ class Dense(LinearOp):
         if x.shape[-1:] != weights.shape[1:]:
             raise refuse(self, f"weights {weights} do not fit the last dimension of x {x}")
         if bias.shape != weights.shape[:1]:
-            raise refuse(self, f"bias has shape {bias.shape}, takes {weights.shape[:1]}")
+            raise refuse(self, f"bias has shape {bias.shape}, {weights.shape[:1]} is needed")
         return (*x.shape[:-1], weights.shape[0])
 
     def scales(self, sig: Signature) -> Scales:

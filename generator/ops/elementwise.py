@@ -82,7 +82,7 @@ def _finish(y: Ints, clamp: Clamp, output: TensorType) -> Array:
 
 
 def _corners(node: Node, of_a: Sequence[Ints], of_b: Sequence[Ints]) -> Range:
-    """The extremes of an op that rises or falls in each operand while the other stands still, at these values."""
+    """The extremes, at these values, of an op that rises or falls in each operand while the other is constant."""
     corners = [
         np.broadcast_to(node.op.reference(pair, node.sig), node.output.type.nhwc[3:]) for pair in product(of_a, of_b)
     ]
@@ -98,7 +98,7 @@ def product_overflow(node: Node) -> str | None:
 class Binary(Clamped):
     """inputs (a, b), int8, NumPy broadcasting up to four dimensions.
 
-    Either may be a constant, which is then read by rows from flash. Subclasses rise or fall in each operand.
+    Either may be a constant, which is then read by rows from flash. Subclasses are monotone in each operand.
     """
 
     def check(self, node: Node) -> None:
@@ -123,7 +123,7 @@ class Binary(Clamped):
 
 
 class _Sum(Binary):
-    """Scales both sides to 2^-20 of twice the larger scale; TFLite asks for a factor below 1 after that."""
+    """Scales both operands to 2^-20 of twice the larger scale; TFLite requires a factor below 1 after that."""
 
     def overflow(self, node: Node) -> str | None:
         factor = 2 * max(scales(node)) / (2.0**20 * node.output.type.quantised.scale)
@@ -202,7 +202,7 @@ class Prelu(Op):
         return rescaled(SPAN, ratio(node)) or product_overflow(node)
 
     def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
-        """Rises or falls on either side of x = 0, where it is 0: no extreme is next to 0 without being at an end."""
+        """Monotone on either side of x = 0, where it is 0, so the extremes are at the ends of the range or at 0."""
         x, alpha = operands
         bend = np.clip(node.inputs[0].type.quantised.zero_point, x.low, x.high)
         return _corners(node, (x.low, x.high, bend), (alpha.low, alpha.high))

@@ -1,4 +1,4 @@
-"""Laws about element types and quantisations that several ops share; each raises OpFault with one clear reason."""
+"""Laws about element types and quantisations that several ops share; each raises OpFault with a one-line reason."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ def quoted(name: str) -> str:
 
 
 def dtype(op: Op, tensor: Tensor, role: str, *allowed: DType) -> None:
-    """The tensor has one of these element types."""
+    """Checks that the tensor has one of these element types."""
     if tensor.type.dtype not in allowed:
         names, verb = " or ".join(d.value for d in allowed), "are" if role == "weights" else "is"
         raise OpFault(op, f"its {role} {quoted(tensor.name)} {verb} {tensor.type.dtype.value}, {names} is needed")
 
 
 def quantised(op: Op, tensor: Tensor, role: str, *allowed: DType) -> Quant:
-    """The tensor has one of these element types (int8 where none is named) and one scale."""
+    """Checks that the tensor has one of these element types (default int8) and a single scale."""
     dtype(op, tensor, role, *(allowed or (DType.INT8,)))
     quant = tensor.type.quant
     if quant is None:
@@ -35,7 +35,7 @@ def quantised(op: Op, tensor: Tensor, role: str, *allowed: DType) -> Quant:
 
 
 def same_quant(op: Op, a: Tensor, b: Tensor) -> None:
-    """Both tensors hold the same stored values for the same real ones, since the op moves or compares stored values."""
+    """Checks that both tensors have one type and quantisation, since the op moves or compares stored values."""
     if a.type.dtype is not b.type.dtype:
         raise OpFault(op, f"{quoted(a.name)} is {a.type.dtype.value}, {quoted(b.name)} is {b.type.dtype.value}")
     if a.type.quant != b.type.quant:
@@ -43,7 +43,7 @@ def same_quant(op: Op, a: Tensor, b: Tensor) -> None:
 
 
 def fixed_output(op: Op, node: Node, quant: Quant) -> None:
-    """The output has the one quantisation that the op's arithmetic is made for."""
+    """Checks that the output has the only quantisation that the op's arithmetic supports."""
     found = node.output.type.quant
     if found != quant:
         said = "none" if found is None else f"scale {found.scale} and zero point {found.zero_point}"
@@ -51,13 +51,13 @@ def fixed_output(op: Op, node: Node, quant: Quant) -> None:
 
 
 def rank_4(op: Op, tensor: Tensor) -> None:
-    """The tensor has at most four dimensions, for ops that treat single dimensions differently."""
+    """Checks that the tensor has at most four dimensions, for ops that treat single dimensions differently."""
     if (rank := len(tensor.type.shape)) > 4:
         raise OpFault(op, f"{quoted(tensor.name)} has {rank} dimensions, this op takes at most 4")
 
 
 def same_images(op: Op, node: Node) -> None:
-    """Above rank four, leading dimensions are folded into N: operands have all of N or none of it."""
+    """Checks broadcasting above rank four: leading dimensions are folded into N, so an operand has all of N or none."""
     n = node.output.type.nhwc[0]
     for tensor in node.inputs:
         if len(node.output.type.shape) > 4 and tensor.type.nhwc[0] not in (1, n):
@@ -65,14 +65,14 @@ def same_images(op: Op, node: Node) -> None:
 
 
 def constant(op: Op, tensor: Tensor, role: str) -> None:
-    """The tensor is a constant."""
+    """Checks that the tensor is a constant."""
     if tensor.data is None:
         verb, pronoun = ("are", "they") if role == "weights" else ("is", "it")
         raise OpFault(op, f"its {role} {quoted(tensor.name)} {verb} computed, {pronoun} must be constant")
 
 
 def weights(op: Op, tensor: Tensor, channel_axis: int) -> None:
-    """Constant int8 weights with zero point 0, and one scale or one per output channel."""
+    """Checks for constant int8 weights with zero point 0, and one scale or one per output channel."""
     constant(op, tensor, "weights")
     dtype(op, tensor, "weights", DType.INT8)
     quant = tensor.type.quant

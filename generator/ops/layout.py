@@ -19,7 +19,7 @@ __all__ = ["Concat", "Pad", "Reshape", "Slice", "Transpose"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mover(Op):
-    """Elements of any type go to other places unchanged, so all tensors share one type and quantisation."""
+    """Moves elements of any type unchanged, so all tensors share one type and quantisation."""
 
     def check(self, node: Node) -> None:
         for operand in node.inputs:
@@ -88,7 +88,7 @@ class Pad(Mover):
             raise OpFault(self, f"its value {self.value} is outside {low}..{high}")
 
     def channels(self, node: Node) -> Channels | None:
-        """The channels that are padded in are tied to nothing."""
+        """The channels added by padding are not tied to any input channel."""
         places = np.arange(node.inputs[0].type.nhwc[3])
         begin = self.before[-1] if self.before else 0
 
@@ -167,13 +167,13 @@ class Slice(Mover):
     step: tuple[int, ...]
 
     def channels(self, node: Node) -> Channels | None:
-        """Where channels are skipped, dropping one would change the steps between the others, so all are kept."""
+        """With a channel step above 1 all channels are kept: dropping one would change the steps between the others."""
         if not self.step or abs(self.step[-1]) != 1:
             return None
         places = np.arange(self.size[-1])
 
         def cut(operands: Sequence[Bools], output: Bools) -> Op:
-            """Begins at the first kept channel at or after the old beginning, in the slice's own direction."""
+            """The begin: the first kept channel at or after the old one, in the slice's own direction."""
             begin = int(operands[0][: self.begin[-1]].sum())
             if self.step[-1] < 0:
                 begin = int(operands[0][: self.begin[-1] + 1].sum()) - 1

@@ -18,7 +18,7 @@ from shoehorn_mcu.ops.fixed_point import quantize_multipliers, rescale
 Scales = tuple[NDArray[np.int32], NDArray[np.int8]]
 """Multipliers and shifts, one of each per output channel."""
 
-BIAS_TOLERANCE = 0.02  # of an output step: how far a bias's scale may be from x scale * weight scale, as in TFLite
+BIAS_TOLERANCE = 0.02  # tolerance of a bias's scale against x scale * weight scale, in output steps, as in TFLite
 
 
 def conv_scales(sig: Signature) -> Scales:
@@ -62,9 +62,9 @@ class LinearView:
     """The sums of one linear op; group g's outputs read group g's inputs, both in order of the tensor's channels.
 
     `weights` is [groups, outputs of a group, kernel height, kernel width, inputs of a group] as float64, in which
-    sums of int8 products are exact. A *tap* is a place of the kernel. At the borders some taps are in the padding,
-    where they add nothing to the sum over x - x_zero. Which ones are inside differs between few output rows and
-    columns; each distinct *case* is listed once: `down` is [cases, kernel height], `across` is [cases, kernel width],
+    sums of int8 products are exact. A *tap* is a position of the kernel. At the borders some taps are in the padding,
+    where they add nothing to the sum over x - x_zero. Only few output rows and columns differ in which taps are inside;
+    each distinct *case* is listed once: `down` is [cases, kernel height], `across` is [cases, kernel width],
     and every pair of a row case and a column case occurs.
     """
 
@@ -88,9 +88,9 @@ class LinearView:
         return sums
 
     def bounds(self, low: Ints, high: Ints) -> tuple[Ints, Ints]:
-        """Least and greatest sum per output channel for x - x_zero between `low` and `high` (per input channel).
+        """The least and the greatest sum per output channel, for x - x_zero in `low`..`high` (per input channel).
 
-        Each tap adds the lesser or the greater of weight * low and weight * high; the extreme case of padding counts.
+        Each tap adds the lesser or the greater of weight * low and weight * high, over the extreme case of padding.
         """
         low, high = low.reshape(self.groups, -1), high.reshape(self.groups, -1)
         positive, negative = np.maximum(self.weights, 0), np.minimum(self.weights, 0)
@@ -132,7 +132,7 @@ class LinearOp(Clamped):
         raise NotImplementedError
 
     def scales(self, sig: Signature) -> Scales:
-        """How sums become steps of the output."""
+        """The multipliers and shifts that rescale sums to the output's quantisation."""
         return conv_scales(sig)
 
     def requantise(self, sums: Ints, sig: Signature) -> Ints:
@@ -193,7 +193,7 @@ class LinearOp(Clamped):
         return next((f"channel {c}: {why}" for c, why in zip(shifting, faults, strict=True) if why), None)
 
     def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
-        """Channel by channel: one whose sums may overflow has no range, unless its multiplier is 0."""
+        """Ranges per channel; a channel whose sums may overflow has none, unless its multiplier is 0."""
         least, greatest = self.sum_bounds(node, operands[0])
         known = self.exact(node, operands[0]) | (self.scales(node.sig)[0] == 0)
         low = self.requantise(np.where(known, least, 0), node.sig)
@@ -205,5 +205,5 @@ class LinearOp(Clamped):
         return Channels((self.linear_view(node).tie(),), lambda operands, output: self.cut(output))
 
     def cut(self, output: Bools) -> Op:
-        """The op with attributes for these output channels."""
+        """The op with its attributes reduced to these output channels."""
         return self

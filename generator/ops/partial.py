@@ -1,8 +1,8 @@
-"""Convolutions in parts: sums over some of the input channels in int32, and what makes int8 of them.
+"""Convolutions in parts: sums over some of the input channels in int32, and their requantisation to int8.
 
 A block [A linear, N per channel, B linear] over hidden channels is a sum over chunks of them, B(N(A(x))) = sum of
-B_i(N_i(A_i(x))), so only one chunk has to be in memory at a time (MobileNetV2, section 5.1). Integer sums do not care
-about their order, so the bytes stay the same. No model file says these ops; `generator/split.py` makes them.
+B_i(N_i(A_i(x))), so only one chunk has to be in memory at a time (MobileNetV2, section 5.1). Integer sums do not
+depend on their order, so the bytes stay the same. Model files never hold these ops; `generator/split.py` makes them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = ["FirstPartial", "NextPartial", "Rescale"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Partial(Window):
-    """A sum of tap * weight over some input channels; x of any rank up to four, seen as NHWC, and y of the same rank.
+    """A sum of tap * weight over some input channels; x of any rank up to four, read as NHWC, and y of the same rank.
 
-    Taps are stored values, in the padding x's zero point: nothing is folded, so that a sum is right for its own
-    channels and what is constant (bias - x_zero * sum of all weights of all chunks) is added once, at the start.
+    Taps are stored values, and x's zero point in the padding. No constant is folded into the sum of a chunk: the
+    constant part (bias - x_zero * sum of all weights of all chunks) is added once, at the start.
     """
 
     def check(self, node: Node) -> None:
@@ -71,7 +71,7 @@ class FirstPartial(_Partial):
         want(self, inputs, 3)
         x, weights, start = inputs
         if start.shape != weights.shape[:1]:
-            raise refuse(self, f"start has shape {start.shape}, takes {weights.shape[:1]}")
+            raise refuse(self, f"start has shape {start.shape}, {weights.shape[:1]} is needed")
         return self._sum_shape(x, weights)
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
@@ -93,7 +93,7 @@ class NextPartial(_Partial):
         x, before, weights = inputs
         shape = self._sum_shape(x, weights)
         if (before.shape, before.dtype) != (shape, DType.INT32):
-            raise refuse(self, f"adds to {before}, takes int32 of shape {shape}")
+            raise refuse(self, f"adds to {before}, int32 of shape {shape} is needed")
         return shape
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
@@ -125,7 +125,7 @@ class Rescale(Clamped):
         want(self, inputs, 3)
         total, *scales = inputs
         if any(each.shape != total.shape[-1:] for each in scales):
-            raise refuse(self, f"multipliers and shifts take one value per channel of {total}")
+            raise refuse(self, f"multipliers and shifts need one value per channel of {total}")
         return total.shape
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:

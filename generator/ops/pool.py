@@ -53,7 +53,7 @@ def softmax_exps(op: Softmax, sig: Signature) -> NDArray[np.int32]:
 class MeanParams(NamedTuple):
     """y = rescale(sum(x) - elements * x_zero, scale) + y_zero; the scale holds 1 / elements."""
 
-    elements: int  # that one mean is taken of
+    elements: int  # elements per mean
     scale: Scale
 
 
@@ -79,7 +79,7 @@ class Pool2d(Clamped):
         laws.same_quant(self, node.inputs[0], node.output)
 
     def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
-        """Nothing beyond the values that are read, but for the clamp."""
+        """The range of the values that are read, clamped."""
         (x,) = operands
         low, high = self.clamp.low, self.clamp.high
         return Range(np.clip(x.low, low, high), np.clip(x.high, low, high))
@@ -106,7 +106,7 @@ class Pool2d(Clamped):
         return window_rows(y, sig, self.padding.top, self.kernel[0], self.stride[0])
 
     def _taps(self, x: Ints, outside: int, sig: Signature) -> list[Ints]:
-        """For each place of the kernel, the element below it for every output position; `outside` in the padding."""
+        """For each position of the kernel, the element that each output reads there; `outside` in the padding."""
         pad, (down, across) = self.padding, self.stride
         padded = np.pad(x, ((0, 0), (pad.top, pad.bottom), (pad.left, pad.right), (0, 0)), constant_values=outside)
         _, h, w, _ = sig.output.nhwc
@@ -148,7 +148,7 @@ class Mean(Op):
     """Mean over `axes` (non-negative, of x's own rank, ascending).
 
     rows(): where every output row is a row of the kept dimensions, the input rows of its mean (all H rows of its
-    image if H is reduced, else one); where dropped dimensions move elements to other rows, all rows.
+    image if H is reduced, else one). If dropped dimensions move elements to other rows, all rows.
     """
 
     axes: tuple[int, ...]

@@ -44,7 +44,7 @@ def bilinear_taps(op: Resize, input_size: int, output_size: int) -> BilinearTaps
     place = np.arange(output_size, dtype=np.int64) * scale
     if op.half_pixel_centers:
         place += scale // 2 - 512
-    # Where the rounded scale runs past the last element TFLite reads outside the tensor; we stay inside.
+    # If the rounded scale leads past the last element, TFLite reads outside the tensor; we stay inside.
     lower = np.clip(place >> 10, 0, input_size - 1)
     upper = np.clip((place + 1023) >> 10, 0, input_size - 1)
     return BilinearTaps(lower, upper, place - 1024 * lower)
@@ -67,7 +67,7 @@ class Resize(Op):
         return None  # weights of two neighbours add up to 1024 * 1024, so sums are below 2^28
 
     def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
-        """Nothing beyond the values that are read."""
+        """The range of the values that are read."""
         (x,) = operands
         return x
 

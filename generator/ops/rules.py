@@ -13,13 +13,13 @@ def refuse(op: Op, why: str) -> OpFault:
 def want(op: Op, inputs: tuple[TensorType, ...], count: int) -> None:
     """Raises GraphError unless the op has `count` inputs."""
     if len(inputs) != count:
-        raise refuse(op, f"has {len(inputs)} inputs, takes {count}")
+        raise refuse(op, f"has {len(inputs)} inputs, needs {count}")
 
 
 def want_rank(op: Op, what: str, shape: tuple[int, ...], rank: int) -> None:
     """Raises GraphError unless the shape has `rank` dimensions."""
     if len(shape) != rank:
-        raise refuse(op, f"{what} has shape {shape}, takes {rank} dimensions")
+        raise refuse(op, f"{what} has shape {shape}, {rank} dimensions are needed")
 
 
 def window_count(size: int, before: int, after: int, kernel: int, stride: int, dilation: int = 1) -> int:

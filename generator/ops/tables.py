@@ -23,7 +23,7 @@ Singles = NDArray[np.float32]
 
 
 class FloatTable(Unary):
-    """A real function of dequantised values. Infinity saturates; what is no number gives the lowest value."""
+    """A real function of dequantised values. Infinity saturates; NaN gives the lowest value."""
 
     def overflow(self, node: Node) -> str | None:
         return None  # floating point, saturated before it becomes an integer
@@ -69,14 +69,14 @@ class Square(FloatTable):
 
 
 class Sqrt(FloatTable):
-    """The square root; of negative x the lowest value."""
+    """The square root; the lowest value for negative x."""
 
     def real(self, x: Singles) -> Singles:
         return np.sqrt(x)
 
 
 class Rsqrt(Unary):
-    """1 / sqrt(x), in TFLite's fixed point; of 0 the highest value.
+    """1 / sqrt(x), in TFLite's fixed point; the highest value for 0.
 
     TFLite Micro stops where it meets a negative x; here that gives the highest value too.
     """
@@ -131,7 +131,7 @@ def _halved(x: int) -> int:
 
 
 class Log(FloatTable):
-    """The natural logarithm; of x <= 0 the lowest value."""
+    """The natural logarithm; the lowest value for x <= 0."""
 
     def real(self, x: Singles) -> Singles:
         return _single(np.log(x.astype(np.float64)))

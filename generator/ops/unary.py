@@ -65,7 +65,7 @@ class _Elementwise(Op):
 class Unary(_Elementwise):
     """A map of int8 to int8: `table(sig)` gives all 256 results, in order of the stored input.
 
-    A subclass whose results are computed with int32 rescaling says in `overflow` when that can go wrong.
+    A subclass that computes results with int32 rescaling reports in `overflow` when that can leave int32.
     """
 
     def check(self, node: Node) -> None:
@@ -73,7 +73,7 @@ class Unary(_Elementwise):
         laws.quantised(self, node.output, "output")
 
     def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
-        """The extremes of the results over each channel's stretch of the table, which need not rise."""
+        """The extremes of the table over each channel's input range; the table need not be monotone."""
         table = np.asarray(self.table(node.sig)).astype(np.int64)
         stored = np.arange(len(table)) + node.inputs[0].type.dtype.limits[0]
         inside = (operands[0].low[:, None] <= stored) & (stored <= operands[0].high[:, None])
@@ -205,8 +205,8 @@ class Relu(Rescaled):
 class Relu6(Unary):
     """min(max(x, 0), 6), clamped in stored values.
 
-    TFLite Micro does not rescale here, and neither do we: where the two quantisations differ, the stored values go on
-    as they are, with the bounds of the input's quantisation.
+    As TFLite Micro it does not rescale: if the two quantisations differ, the stored values pass unchanged, clamped to
+    the bounds in the input's quantisation.
     """
 
     def overflow(self, node: Node) -> str | None:

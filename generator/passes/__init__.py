@@ -42,7 +42,7 @@ class TensorError(ShoehornError):
 
 
 class OverflowFault(ShoehornError):
-    """Some input could make an int32 sum overflow; the message names the op and the tensor."""
+    """An int32 sum could overflow for some input; the message names the op and the tensor."""
 
     kind = "int32-overflow"
 
@@ -57,7 +57,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class PassRecord:
-    """What a pass did, as report.json tells it."""
+    """The changes that a pass made, as in report.json."""
 
     name: str
     ops_before: int
@@ -67,11 +67,13 @@ class PassRecord:
 
 
 PIPELINE: tuple[Pass, ...] = (
-    Pass("drop-dead", drop_dead),  # first: a reader that nothing needs would stop the others
+    Pass("drop-dead", drop_dead),  # first: an unneeded reader would stop the other passes
     Pass("drop-views", drop_views),
     Pass("fold-pad", fold_pad),
     Pass("fuse-clamp", fuse_clamp),
-    Pass("zero-constant-channels", zero_constant_channels),  # behind those that put pads and clamps into convolutions
+    Pass(
+        "zero-constant-channels", zero_constant_channels
+    ),  # after the passes that fold pads and clamps into convolutions
     Pass("fold-constant-channels", fold_constant_channels),
 )
 
@@ -79,9 +81,9 @@ PIPELINE: tuple[Pass, ...] = (
 def run(
     graph: Graph, disabled: frozenset[str] = frozenset(), preserve: tuple[str, ...] = ()
 ) -> tuple[Graph, list[PassRecord]]:
-    """The graph after every pass that is not disabled, verified after each, and what each did.
+    """The graph after every pass that is not disabled, verified after each, and a report of each pass.
 
-    Tensors named in `preserve` become outputs, behind the model's own.
+    Tensors named in `preserve` become outputs after the model's own.
     Raises PassError or TensorError for unknown names.
     """
     names = [p.name for p in PIPELINE]
@@ -113,7 +115,7 @@ def _preserved(graph: Graph, preserve: tuple[str, ...]) -> Graph:
 def prove_int32(graph: Graph) -> Graph:
     """The graph itself; OverflowFault unless every op's int32 arithmetic is proven exact for every input.
 
-    Asked after the passes, for models of every importer: passes replace what is constant whatever its sums are.
+    Called after the passes, for models of every importer: passes replace constant channels, which then cannot overflow.
     """
     for node in graph.nodes():
         if (why := node.op.overflow(node)) is not None:

@@ -1,7 +1,7 @@
-"""Which channels of every tensor are needed: those that outputs show, and those that needed channels are made from.
+"""The needed channels of every tensor: those of outputs, and those that needed channels are computed from.
 
-A linear op over one group may drop any of its outputs, and does without an input whose weights are zero or whose value
-is the same everywhere, since that adds the same to every sum. All other ops *tie* channels: both ends stay or both go.
+A linear op over one group may drop any of its output channels, and any input channel whose weights are zero or whose
+value is constant, since that adds a constant to every sum. All other ops *tie* channels: both ends are kept or dropped.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from shoehorn_mcu.ops.arithmetic import LIMIT
 
 @dataclass(frozen=True, eq=False)
 class Reads:
-    """What a linear op over one group does with each input channel, both [outputs, inputs]."""
+    """How a linear op over one group reads each input channel; both arrays are [outputs, inputs]."""
 
-    needed: Bools  # the output needs the input as it comes
-    folded: Ints  # else: what the input adds to every sum of the output
+    needed: Bools  # the output needs the input's values
+    folded: Ints  # otherwise: the constant that the input adds to every sum of the output
 
 
 def reads(node: Node, x: Range) -> Reads | None:
@@ -35,7 +35,7 @@ def reads(node: Node, x: Range) -> Reads | None:
     needed = (weights != 0).any(axis=(1, 2))
     folded = np.zeros(needed.shape, np.int64)
     same = x.constant
-    proven = node.op.accumulators(node) <= LIMIT  # of others no constant part may move into the bias
+    proven = node.op.accumulators(node) <= LIMIT  # only then may a constant part move into the bias
     needed[np.ix_(proven, same)] = False
     centred = x.low - node.inputs[0].type.quantised.zero_point
     adds = np.flatnonzero(same & (centred != 0))
@@ -49,7 +49,7 @@ def reads(node: Node, x: Range) -> Reads | None:
 def needs(graph: Graph, reads_of: Mapping[str, Reads]) -> dict[str, Bools]:
     """The needed channels of every tensor that is read by rows or written, `reads_of` by name of op.
 
-    Inputs, outputs and states of the graph need all of theirs, and every tensor at least one.
+    All channels of the graph's inputs, outputs and states are needed, and at least one of every tensor.
     """
     needed = {t.name: np.zeros(t.type.nhwc[3], np.bool_) for n in graph.nodes() for t in (*n.row_inputs, n.output)}
     for name in (*graph.sources, *graph.results):
@@ -70,7 +70,7 @@ def _spread(
     ties_of: Mapping[str, tuple[Tie, ...]],
     needed: dict[str, Bools],
 ) -> None:
-    """Marks in `needed` all that the marked channels need, until nothing is added."""
+    """Marks in `needed` all channels that the marked ones depend on, until no more are added."""
     count = -1
     while count != (count := sum(int(channels.sum()) for channels in needed.values())):
         for node in order:
@@ -94,7 +94,7 @@ def _ties(node: Node) -> tuple[Tie, ...]:
 
 
 def _together(inputs: int, outputs: int) -> Tie:
-    """Every channel of an operand with every channel of the output."""
+    """Ties every channel of an operand to every channel of the output."""
     zeros = np.zeros(max(inputs, outputs), np.int64)
     x, y = np.arange(inputs), np.arange(outputs)
     return Tie(np.concatenate([x, zeros[:outputs]]), np.concatenate([zeros[:inputs], y]))

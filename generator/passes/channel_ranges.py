@@ -1,7 +1,7 @@
-"""Between which stored values every channel of every tensor stays, whatever the input: interval arithmetic.
+"""The range of stored values of every channel of every tensor, for any input: interval arithmetic.
 
-Each op bounds its output from the bounds of its operands (`Op.ranges`). That is sound where its arithmetic is exact:
-no sum leaves int32. Linear ops judge that channel by channel; any other op that may overflow has no bounds.
+Each op computes the range of its output from those of its operands (`Op.ranges`). That is sound if its arithmetic is
+exact: no sum leaves int32. Linear ops check that per channel; any other op that may overflow gets the full range.
 """
 
 from __future__ import annotations

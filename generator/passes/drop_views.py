@@ -10,7 +10,7 @@ from shoehorn_mcu.ops import Pad, Reshape, Slice, Transpose
 
 
 def drop_views(graph: Graph) -> Graph:
-    """Drops ops that give back their input as it is, and merges reshapes that follow each other.
+    """Drops ops that return their input unchanged, and merges consecutive reshapes.
 
     >   a = Reshape(x: 4x4) shape=(4, 4); b = Tanh(a)       output b
     <   b = Tanh(x)                                         output b
@@ -18,7 +18,7 @@ def drop_views(graph: Graph) -> Graph:
     >   a = Reshape(x) shape=(16,); b = Reshape(a) shape=(2, 8)     output b, nothing else reads a
     <   b = Reshape(x) shape=(2, 8)                                 output b
 
-    An op whose result is an output or a state of the graph stays, because that keeps its name.
+    An op whose result is an output or a state of the graph stays, so that the tensor keeps its name.
     """
     readers_of = readers(graph)
     source: dict[str, str] = {}  # dropped tensor -> the tensor that it equals

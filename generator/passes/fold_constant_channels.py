@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 
 def fold_constant_channels(graph: Graph) -> Graph:
-    """Drops channels that hold one value whatever the input, and channels that nothing is made from.
+    """Drops channels that have the same value for any input, and channels that no output depends on.
 
     >   a = Conv2d(x, w: 8x1x1x4, b); y = Dense(a, v: 3x8, c)      w[5] is zero, so a[..., 5] is always s
     <   a = Conv2d(x, w: 7x1x1x4, b); y = Dense(a, v: 3x7, c + (s - a_zero) * v[:, 5])
 
-    Exact: what the channel added to the sum is the same everywhere, also under padding, or it stays. Channels of the
-    graph's inputs, outputs and states stay. The biases hold what the sums held, so what cannot overflow still cannot.
+    Exact: a channel is dropped only if it adds the same constant to every sum, also under padding. Channels of the
+    graph's inputs, outputs and states stay. The constants move from the sums into the biases, which adds no overflow.
     """
     while (less := _once(graph)) is not graph:
         graph = less
@@ -33,7 +33,7 @@ def fold_constant_channels(graph: Graph) -> Graph:
 
 
 def _once(graph: Graph) -> Graph:
-    """The graph itself where nothing goes. A second time may find more: of two groups, one may be left."""
+    """The graph itself if nothing is dropped. A second run may drop more: only one of two groups may be left."""
     found = ranges(graph)
     of_op = ((node.op.name, reads(node, found[node.inputs[0].name])) for node in graph.nodes() if node.inputs)
     reads_of = {name: read for name, read in of_op if read is not None}
@@ -46,7 +46,7 @@ def _once(graph: Graph) -> Graph:
 
 
 class _Cut:
-    """A graph losing its unneeded channels: `tensors` grows by new constants as ops are cut."""
+    """Removes the unneeded channels of a graph; `tensors` receives the new constants of the ops that are cut."""
 
     def __init__(self, graph: Graph, needed: Mapping[str, Bools], reads_of: Mapping[str, Reads]) -> None:
         self._graph = graph
@@ -56,16 +56,16 @@ class _Cut:
         self.tensors = {n: _kept(t, needed[n], -1) if n in needed else t for n, t in graph.tensors.items()}
 
     def op(self, node: Node) -> Op:
-        """The op between what is left of its operands and what is left of its output."""
+        """The op reduced to the kept channels of its operands and of its output."""
         if all(self._needed[t.name].all() for t in (*node.row_inputs, node.output)):
             return node.op
         said = node.op.channels(node)
-        assert said is not None, node.op.name  # else all its channels are kept together
+        assert said is not None, node.op.name  # otherwise all its channels are kept
         op = said.cut([self._needed[t.name] for t in node.row_inputs], self._needed[node.output.name])
         return replace(op, inputs=self._constants(node, node.op)) if isinstance(node.op, LinearOp) else op
 
     def _constants(self, node: Node, op: LinearOp) -> tuple[str, ...]:
-        """Rows of weights and bias go with outputs; columns of weights with inputs, and into the bias what they add."""
+        """Drops the weights and biases of dropped outputs; the constants of dropped inputs move to the bias."""
         x, weights, bias = node.inputs
         inputs, outputs = self._needed[x.name], self._needed[node.output.name]
         weights = _kept(weights, outputs, op.channel_axis)
@@ -78,7 +78,7 @@ class _Cut:
         return x.name, self._constant(node, weights, "weights"), self._constant(node, bias, "bias")
 
     def _constant(self, node: Node, tensor: Tensor, role: str) -> str:
-        """The name under which a new constant of one op is kept: its own, unless others see that too."""
+        """The name of an op's new constant: the old name, unless other ops read the old constant too."""
         name = tensor.name
         if only_reader(self._graph, self._readers_of, name) is None:
             name = f"{node.op.name}_{role}"
@@ -89,7 +89,7 @@ class _Cut:
 
 
 def _kept(tensor: Tensor, channels: Bools, axis: int) -> Tensor:
-    """The tensor with these places of one axis alone; a new contiguous array where it is a constant."""
+    """The tensor reduced to these indices of one axis; a constant gets a new contiguous array."""
     if channels.all():
         return tensor
     shape, quant = list(tensor.type.shape), tensor.type.quant
@@ -102,5 +102,5 @@ def _kept(tensor: Tensor, channels: Bools, axis: int) -> Tensor:
 
 
 def _of(values: tuple[T, ...], channels: Bools) -> tuple[T, ...]:
-    """The values of these channels; a single value is that of all."""
+    """The values of these channels; a single value holds for all channels."""
     return values if len(values) == 1 else tuple(compress(values, channels))

@@ -10,7 +10,7 @@ from shoehorn_mcu.ops import Conv2d, DepthwiseConv2d, Pad, Padding
 
 
 def fold_pad(graph: Graph) -> Graph:
-    """Moves a Pad of rows and columns with the zero point into the convolution that alone reads it.
+    """Moves a Pad of rows and columns with the zero point into the convolution that is its only reader.
 
     >   a = Pad(x) before=(0, 1, 1, 0) after=(0, 1, 1, 0); y = Conv2d(a, w, b) padding=(0, 0, 0, 0)
     <   y = Conv2d(x, w, b) padding=(1, 1, 1, 1)
@@ -32,14 +32,14 @@ def fold_pad(graph: Graph) -> Graph:
 
 
 def _folds(pad: Node, reader: Node) -> bool:
-    """Whether the reader's padding can say what the Pad does.
+    """Whether the reader's own padding can replace the Pad.
 
-    Not where a window would be in padding alone: kernels need not know that case.
+    Not if a window would be entirely in the padding: kernels need not support that case.
     """
     op, conv = pad.op, reader.op
     if not isinstance(op, Pad) or not isinstance(conv, Conv2d | DepthwiseConv2d) or conv.inputs[0] != op.output:
         return False
-    x = pad.inputs[0].type  # of one quantisation with the output: a law of Pad
+    x = pad.inputs[0].type  # has the output's quantisation: a law of Pad
     if len(x.shape) != 4 or x.quant is None or op.value != x.quantised.zero_point:
         return False
     if any(op.before[d] or op.after[d] for d in (0, 3)):

@@ -12,12 +12,12 @@ from shoehorn_mcu.ops import Clamp, Clamped, Unary
 
 
 def fuse_clamp(graph: Graph) -> Graph:
-    """Moves a Relu (or any unary op that only bounds stored values) into the op that alone it reads from.
+    """Moves a Relu (or any unary op that only clamps stored values) into the op whose output it alone reads.
 
     >   a = Add(x, y) clamp=-128..127; b = Relu(a)      a and b have one quantisation, nothing else reads a
     <   b = Add(x, y) clamp=0..127
 
-    Exact: the producer clamps last, so two bounds after each other are their intersection.
+    Exact: the producer clamps last, so two clamps in a row equal one clamp to their intersection.
     """
     readers_of = readers(graph)
     writers = {node.op.output: node for node in graph.nodes()}
@@ -33,12 +33,12 @@ def fuse_clamp(graph: Graph) -> Graph:
             if both.low <= both.high:
                 fused[producer.op.name] = replace(op, output=node.op.output, clamp=both)
                 dropped.add(node.op.name)
-                writers[node.op.output] = producer  # a second bound in a row goes the same way
+                writers[node.op.output] = producer  # a second clamp in a row is fused into the same op
     return with_ops(graph, (fused.get(op.name, op) for op in graph.ops if op.name not in dropped))
 
 
 def _bounds(node: Node) -> Clamp | None:
-    """The bounds that an int8 unary op applies, where that is all it does: its table of 256 results says so."""
+    """The bounds of an int8 unary op that only clamps, found from its table of 256 results; None for any other op."""
     if not isinstance(node.op, Unary) or not node.inputs[0].type.dtype is node.output.type.dtype is DType.INT8:
         return None
     table = np.asarray(node.op.table(node.sig)).astype(np.int64)

@@ -9,7 +9,7 @@ from shoehorn_mcu.ir.edit import only_reader, readers, with_ops
 
 
 def unflatten_input(graph: Graph) -> Graph:
-    """Gives an input of few rows the shape that the one view behind it makes of it, so that it can arrive row by row.
+    """Gives an input of few rows the shape of the only view that reads it, so that it can arrive row by row.
 
     >   input x: 1x490; a = Reshape(x) shape=(1, 49, 10, 1); y = Conv2d(a, w, b)
     <   input x: 1x49x10x1;                                  y = Conv2d(x, w, b)

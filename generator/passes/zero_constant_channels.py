@@ -14,13 +14,13 @@ from shoehorn_mcu.passes.channel_ranges import ranges
 
 
 def zero_constant_channels(graph: Graph) -> Graph:
-    """Zeroes the weights of output channels that hold one value whatever the input, and moves the value into the bias.
+    """Zeroes the weights of output channels with the same value for any input, and moves the value into the bias.
 
     >   a = Conv2d(x, w: 8x1x1x4, b)      the multiplier of channel 5 is 0, or its sums never reach the clamp's range
     <   a = Conv2d(x, w', b')             w'[5] is zero, and b'[5] is a sum that gives the same value
 
-    Exact: the output does not change. Sums of such a channel cannot overflow any more, inputs that only it read are
-    needed no longer, and `fold-constant-channels` drops it where its readers allow.
+    Exact: the output does not change. Sums of such a channel can no longer overflow, inputs that only it read are no
+    longer needed, and `fold-constant-channels` drops it if its readers allow that.
     """
     tensors = dict(graph.tensors)
     found = ranges(graph)
@@ -36,7 +36,7 @@ def _zeroed(node: Node, found: dict[str, Range], tensors: dict[str, Tensor]) -> 
     _, weights, bias = node.inputs
     assert weights.data is not None and bias.data is not None
     value, x = found[node.output.name], found[node.inputs[0].name]
-    # The sum nearest to those that occur, so that it rounds and saturates to the same value.
+    # The sum nearest to those that occur rounds and saturates to the same value.
     sums = np.clip(op.sum_bounds(node, x)[0], -LIMIT, LIMIT)
     sums = np.where(op.scales(node.sig)[0] == 0, 0, sums)
     settled = value.constant & (op.requantise(sums, node.sig) == value.low)
