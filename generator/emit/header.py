@@ -67,7 +67,7 @@ def _summary(unit: Unit) -> list[str]:
 
 
 def _origin(unit: Unit) -> list[str]:
-    """Comment and macros that identify the model and the generator version."""
+    """Macros that identify the model and the generator version."""
     sha = [f"#define {unit.upper}_MODEL_SHA256 {c.string(unit.source_sha256)}"] if unit.source_sha256 else []
     return [f"#define {unit.upper}_GENERATOR_VERSION {c.string(__version__)}", *sha, ""]
 
