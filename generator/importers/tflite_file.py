@@ -142,7 +142,7 @@ class _Reader:
 
     def _buffer(self, table: Any) -> memoryview | None:
         if table.Offset() > 1 or table.Size() > 1:
-            raise ImportFault(f"{self.place} lies outside the flatbuffer, which is not supported; convert it without")
+            raise ImportFault(f"{self.place} is outside the flatbuffer, which is not supported; convert it without")
         if not table.DataLength():
             return None
         return memoryview(table.DataAsNumpy()).cast("B")

@@ -97,7 +97,7 @@ def ranked(tensor: Tensor, rank: int) -> None:
 def positive(values: tuple[int, ...], what: str) -> tuple[int, ...]:
     """The values themselves; raises ImportFault unless each is in 1..WINDOW_LIMIT."""
     if not all(1 <= v <= WINDOW_LIMIT for v in values):
-        raise ImportFault(f"{what} of {values}; it must lie in 1..{WINDOW_LIMIT}: convert it again")
+        raise ImportFault(f"{what} of {values}; it must be in 1..{WINDOW_LIMIT}: convert it again")
     return values
 
 

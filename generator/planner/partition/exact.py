@@ -130,7 +130,7 @@ class _Ask:
     def _search(self, most: int, order: Sequence[int]) -> None:
         """A* over composites for one block after the other, within the effort for one search."""
         heap: list[tuple[int, int, tuple[int, ...]]] = [(sum(self._alone), len(order), ())]
-        dearer, enough = False, max(0, self._exact.effort - _RUNS)
+        too_costly, enough = False, max(0, self._exact.effort - _RUNS)
         known = 0 if self.choice is None else self.choice.cost
         while heap:
             weight, to_come, chosen = heappop(heap)
@@ -143,10 +143,10 @@ class _Ask:
             at, *loose = order[len(order) - to_come :]
             for option in self._apart(self._inside[at], chosen):
                 heavier = weight - self._alone[at] + self._weight(option)
-                dearer = dearer or heavier >= most
+                too_costly = too_costly or heavier >= most
                 if heavier < most and self._may_fit(chosen + option, [self._inside[i] for i in loose]):
                     heappush(heap, (heavier, to_come - 1, chosen + option))
-        self.choice, self.solved = Choice(most) if dearer else None, True
+        self.choice, self.solved = Choice(most) if too_costly else None, True
 
     def _may_fit(self, composites: tuple[int, ...], loose: Sequence[Block]) -> bool:
         """Whether the group may fit with these composites, whatever is chosen for the loose blocks."""

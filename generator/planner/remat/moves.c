@@ -65,7 +65,7 @@ static int32_t make_room(remat_search *s, int32_t slot)
     return -1;
 }
 
-// Takes out copies of `node` that nobody reads, and then those of its inputs.
+// Removes copies of `node` that no step reads, and then those of its inputs.
 static int32_t drop_useless(remat_search *s, int32_t node)
 {
     const remat_graph *g = &s->graph;
@@ -220,7 +220,7 @@ static int32_t recompute_with_inputs(remat_search *s, int32_t node, int32_t slot
     return drop_useless(s, node);
 }
 
-// An input of some step is computed again just before it, or a little earlier.
+// Recomputes an input of some step just before that step, or a little earlier.
 static int32_t copy_input(remat_search *s)
 {
     const remat_graph *g = &s->graph;
@@ -238,7 +238,7 @@ static int32_t copy_input(remat_search *s)
     return recompute_with_inputs(s, input, slot);
 }
 
-// What is alive across a step above the budget is computed again before its next reader.
+// Recomputes a node that is alive across a step above the budget before its next reader.
 static int32_t relieve(remat_search *s)
 {
     int32_t peak = draw_copy(s);

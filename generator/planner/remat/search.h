@@ -49,7 +49,7 @@ int64_t remat_run(remat_search *s, const remat_schedule *schedule, double from, 
 // copies.
 int32_t remat_best(const remat_search *s, int32_t *sequence);
 
-// The sequence where the search stands now. Its length.
+// The current sequence of the search. Returns its length.
 int32_t remat_now(const remat_search *s, int32_t *sequence);
 
 // How far the present sequence is above the budget, summed over its steps.
