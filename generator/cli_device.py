@@ -214,7 +214,7 @@ def _print_validation(found: Validation, project: Project) -> None:
         out.print(f"{where}, {bad}", soft_wrap=True)
     if found.retries:
         frames = "1 frame" if found.retries == 1 else f"{found.retries} frames"
-        err.print(f"note: {frames} had to be sent again")
+        err.print(f"note: {frames} had to be repeated")
 
 
 def _vectors(count: int) -> str:

@@ -392,7 +392,7 @@ def test_gen_plan_writes_the_page_and_nothing_over_a_stranger_s_file(gen: Gen, t
         assert target.read_text().startswith(START) and f"wrote {target}" in done.stdout
     mine = tmp_path / "mine.html"
     mine.write_text("mine")
-    for place, part in ((mine, "no page of Shoehorn's"), (tmp_path / "no" / "page.html", "cannot be written")):
+    for place, part in ((mine, "was not written by Shoehorn"), (tmp_path / "no" / "page.html", "cannot be written")):
         done = gen("plan", DIGITS, "--html", place)
         assert (done.exit_code, done.stderr.count("\n")) == (1, 1) and part in done.stderr
     assert mine.read_text() == "mine"
