@@ -140,7 +140,7 @@ def resize(kind: type[Resize]) -> Callable[[Site], Part]:
         options, x = site.want(ResizeOptions), site.input(0, "input")
         size = site.integers(1, "size")
         if len(size) != 2 or min(size) < 1:
-            raise ImportFault(f"its size is {size}; it takes a height and a width: convert it again")
+            raise ImportFault(f"its size is {size}; a height and a width are needed: convert it again")
         op = kind(
             name=site.name,
             inputs=(x.name,),

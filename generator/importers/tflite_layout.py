@@ -56,7 +56,7 @@ def pad(site: Site) -> Part:
     x, amounts = _moved(site), site.integers(1, "padding")
     rank = len(x.type.shape)
     if len(amounts) != 2 * rank or min(amounts, default=0) < 0:
-        raise ImportFault(f"a padding of {amounts} for {rank} dimensions; it takes two per dimension, none below 0")
+        raise ImportFault(f"a padding of {amounts} for {rank} dimensions; two per dimension are needed, none below 0")
     if x.type.quant is None:
         raise Unsupported(f"its input {quoted(x.name)} is {x.type.dtype.value}")
     value = x.type.quant.zero_point
@@ -123,7 +123,7 @@ def tile(site: Site) -> Part:
     """
     x, multiples, shape = _moved(site), site.integers(1, "multiples"), list(site.input(0, "input").type.shape)
     if len(multiples) != len(shape) or min(multiples, default=1) < 1:
-        raise ImportFault(f"multiples {multiples} of {x.type}; it takes one per dimension, from 1: convert it again")
+        raise ImportFault(f"multiples {multiples} of {x.type}; one per dimension is needed, from 1: convert it again")
     chain = _Chain(site, x)
     for axis, times in reversed(list(enumerate(multiples))):
         if times > 1:
@@ -271,5 +271,5 @@ def _range(size: int, i: int, place: tuple[int, ...], options: StridedSliceOptio
     if options.shrink_axis_mask >> i & 1:
         taken = range(taken.start, taken.start + 1)  # the end does not matter
     if not taken or not 0 <= taken[0] < size:
-        raise ImportFault(f"it takes nothing of a dimension of {size}; convert it again")
+        raise ImportFault(f"it selects nothing of a dimension of {size}; convert it again")
     return taken

@@ -39,7 +39,7 @@ def same_quant(op: Op, a: Tensor, b: Tensor) -> None:
     if a.type.dtype is not b.type.dtype:
         raise OpFault(op, f"{quoted(a.name)} is {a.type.dtype.value}, {quoted(b.name)} is {b.type.dtype.value}")
     if a.type.quant != b.type.quant:
-        raise OpFault(op, f"{quoted(a.name)} and {quoted(b.name)} have different scales, which it takes for equal")
+        raise OpFault(op, f"{quoted(a.name)} and {quoted(b.name)} have different scales, equal ones are needed")
 
 
 def fixed_output(op: Op, node: Node, quant: Quant) -> None:
@@ -53,7 +53,7 @@ def fixed_output(op: Op, node: Node, quant: Quant) -> None:
 def rank_4(op: Op, tensor: Tensor) -> None:
     """Checks that the tensor has at most four dimensions, for ops that treat single dimensions differently."""
     if (rank := len(tensor.type.shape)) > 4:
-        raise OpFault(op, f"{quoted(tensor.name)} has {rank} dimensions, this op takes at most 4")
+        raise OpFault(op, f"{quoted(tensor.name)} has {rank} dimensions, this op supports at most 4")
 
 
 def same_images(op: Op, node: Node) -> None:
