@@ -82,8 +82,10 @@ class Pad(Mover):
 
     def check(self, node: Node) -> None:
         super().check(node)
-        x = node.inputs[0].type
-        low, high = x.dtype.limits if x.dtype.numpy.kind in "iu" else (0, 0)
+        dtype = node.inputs[0].type.dtype
+        if dtype.numpy.kind == "f":
+            return
+        low, high = dtype.limits if dtype.numpy.kind in "iu" else (0, 1)
         if not low <= self.value <= high:
             raise OpFault(self, f"its value {self.value} is outside {low}..{high}")
 
