@@ -152,7 +152,7 @@ def test_padding_is_what_a_window_sees_outside() -> None:
 
 
 def _digits() -> tuple[Plan, tuple[Stage, ...]]:
-    """The fastest plan, whose tensors are whole: without `sram_bytes` a plan by rows that costs a little is preferred."""
+    """The fastest plan, of whole tensors: without `sram_bytes` a plan by rows that costs little more is preferred."""
     options = build.Options(sram_bytes=64 * 1024)
     unit = build.plan_model(MODELS / "digits.tflite", targets.board("mps2-an386"), options).unit
     return unit.plan, unit.stages

@@ -36,9 +36,8 @@ COLUMNS = (
 def gen(*words: str) -> tuple[dict[str, Any] | None, str]:
     """The JSON of a `gen` command, or None and the one line it refused with."""
     done = subprocess.run([*GEN, *words, "--json"], capture_output=True, text=True, check=False)
-    if done.returncode == 0 or done.stdout.strip():
-        return json.loads(done.stdout), ""
-    return None, done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit {done.returncode}"
+    said = json.loads(done.stdout) if done.stdout.strip() else {"error": {"message": f"exit {done.returncode}"}}
+    return (None, said["error"]["message"]) if "error" in said else (said, "")
 
 
 def measure(model: str, board: str, folder: Path) -> dict[str, Any]:
