@@ -60,15 +60,17 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
     bound, whole = plan.outcome.bound_bytes, plan.outcome.whole_tensor_bytes
     proof = "proven minimal" if plan.outcome.status is Status.OPTIMAL else f"lower bound {bound:,}"
     kind = "whole tensors" if plan.arena_bytes == whole else f"by rows; whole tensors need {whole:,}"
-    out.print(f"arena {plan.arena_bytes:,} bytes ({kind}; {proof}), constants {planned.constants.bytes:,} bytes")
+    arena = f"arena {plan.arena_bytes:,} bytes ({kind}; {proof}), constants {planned.constants.bytes:,} bytes"
+    out.print(arena, soft_wrap=not out.is_terminal)
     _print_flash(planned.report["flash"])  # type: ignore[arg-type]
     figures: dict[str, int] = dict(planned.report["plan"])  # type: ignore[call-overload]
     again, macs = figures["recomputed_macs"], figures["macs"]
     share = f", {100 * again / max(1, macs - again):.1f} % of the MACs recomputed" if again else ""
-    out.print(f"{len(plan.steps):,} steps{share}; {plan.outcome.reason}")
+    out.print(f"{len(plan.steps):,} steps{share}; {plan.outcome.reason}", soft_wrap=not out.is_terminal)
     if smaller := plan.outcome.smaller:
         size = smaller.arena_bytes
-        out.print(f"next smaller plan: {size:,} bytes for {smaller.extra_percent:.3g} % more time (--sram {size})")
+        cost = f"{smaller.extra_percent:.3g} % more time"
+        out.print(f"next smaller plan: {size:,} bytes for {cost} (--sram {size})", soft_wrap=not out.is_terminal)
     time, basis = figures["predicted_instructions"], ruler(planned.unit.stages)
     out.print(f"predicted: {time:,} instructions per inference, from the {basis}", soft_wrap=not out.is_terminal)
 

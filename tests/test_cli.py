@@ -108,7 +108,7 @@ SCREEN = 24
         ("mnv1-025-128-f32.tflite", "a float32 model; convert it to int8"),
         ("coral-mnv1-025-128-u8.tflite", "a uint8 model; convert the float model it was made from"),
         ("basic-pitch-nmp-tflite.tflite", "a float32 model; convert it to int8"),
-        ("mww-okay-nabu-v2.tflite", "22 of its ops, inputs and outputs are not supported"),
+        ("mww-okay-nabu-v2.tflite", "20 of its ops, inputs and outputs are not supported"),
         ("resnet20-cifar10-qdq-int8.onnx", "an ONNX model; convert it to an int8 .tflite first"),
     ],
 )
