@@ -17,7 +17,7 @@ from shared import MODELS, needs_shared
 from shoehorn_mcu.host_tools.reference import Reference
 from shoehorn_mcu.paths import MODELS as SHIPPED
 
-README = Path(__file__).resolve().parents[1] / "README.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "streaming.md"
 
 needs_qemu = pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="qemu-system-arm is not installed")
 
@@ -71,14 +71,14 @@ static void camera_read_line(void *line, int bytes)
 
 
 @needs_shared
-def test_the_readmes_camera_loop_sees_what_the_reference_sees(gen: Gen, tmp_path: Path):
-    (snippet,) = (s for s in re.findall(r"^```c\n(.*?)^```", README.read_text(), re.S | re.M) if "camera" in s)
+def test_the_camera_loop_of_the_streaming_page_sees_what_the_reference_sees(gen: Gen, tmp_path: Path):
+    (snippet,) = (s for s in re.findall(r"^```c\n(.*?)^```", PAGE.read_text(), re.S | re.M) if "camera" in s)
     shutil.copy(MODELS / "mlperf-vww96-int8.tflite", tmp_path / "vww.tflite")
     written = gen("firmware", tmp_path / "vww.tflite", "--board", "native", "--stream-input", "--out", tmp_path / "vww")
     assert written.exit_code == 0, written.output
-    prologue = f"#include <stdlib.h>\n{_CAMERA}bool is_somebody_there(void);\n"
+    prologue = f"#include <stdlib.h>\n{_CAMERA}bool person_in_view(void);\n"
     scores = "vww_output()[0], vww_output()[1]"
-    loop = f"int main(void)\n{{\n    for (;;) {{\n        bool there = is_somebody_there();\n{' ' * 8}"
+    loop = f"int main(void)\n{{\n    for (;;) {{\n        bool there = person_in_view();\n{' ' * 8}"
     main = f'{loop}printf("%d %d %d\\n", there, {scores});\n    }}\n}}\n'
     (tmp_path / "loop.c").write_text(snippet.replace("bool is_somebody", f"{prologue}\nbool is_somebody", 1) + main)
     library = tmp_path / "vww/lib/vww/src"
