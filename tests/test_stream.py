@@ -80,7 +80,7 @@ def test_the_camera_loop_of_the_streaming_page_sees_what_the_reference_sees(gen:
     scores = "vww_output()[0], vww_output()[1]"
     loop = f"int main(void)\n{{\n    for (;;) {{\n        bool there = person_in_view();\n{' ' * 8}"
     main = f'{loop}printf("%d %d %d\\n", there, {scores});\n    }}\n}}\n'
-    (tmp_path / "loop.c").write_text(snippet.replace("bool is_somebody", f"{prologue}\nbool is_somebody", 1) + main)
+    (tmp_path / "loop.c").write_text(snippet.replace("bool person_in", f"{prologue}\nbool person_in", 1) + main)
     library = tmp_path / "vww/lib/vww/src"
     sources = [tmp_path / "loop.c", *sorted(library.rglob("*.c"))]
     command = [*HOST, *WARNINGS, "-O2", f"-I{library}", *map(str, sources), "-o", str(tmp_path / "loop")]
