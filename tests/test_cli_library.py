@@ -14,8 +14,7 @@ from shoehorn_mcu.paths import BOARDS
 
 
 def test_a_library_alone_is_that_of_the_firmware_for_a_board_with_the_same_core(tmp_path: Path):
-    sram = str(targets.board("netduinoplus2").arena_limit_bytes)
-    assert gen("library", DIGITS, "--cpu", "cortex-m4", "--sram", sram, "--out", tmp_path / "l").exit_code == 0
+    assert gen("library", DIGITS, "--cpu", "cortex-m4", "--out", tmp_path / "l").exit_code == 0
     assert gen("firmware", DIGITS, "--board", "netduinoplus2", "--out", tmp_path / "f").exit_code == 0
     alone = files_of(tmp_path / "l")
     alone.pop(".shoehorn.json")

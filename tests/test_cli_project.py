@@ -167,7 +167,7 @@ def test_a_file_or_a_strangers_folder_in_the_way_is_refused(tmp_path: Path):
     (tmp_path / "folder" / "thesis.tex").write_text("mine")
 
     assert "is a file" in refused("firmware", "--board", "rpi-zero", "--out", tmp_path / "file")
-    assert "something else" in refused("firmware", "--board", "rpi-zero", "--out", tmp_path / "folder")
+    assert "not written by Shoehorn" in refused("firmware", "--board", "rpi-zero", "--out", tmp_path / "folder")
     assert "cannot be written" in refused("firmware", "--board", "rpi-zero", "--out", tmp_path / "file" / "d")
     assert files_of(tmp_path) == {"file": b"mine", "folder/thesis.tex": b"mine"}
 
@@ -317,7 +317,7 @@ def test_the_folder_s_readme_names_functions_that_the_library_has(options: list[
     folder = tmp_path / "d"
     assert gen("firmware", "--board", "microbit", *options, "--out", folder).exit_code == 0
     header = (folder / "lib" / "digits" / "src" / "digits.h").read_text()
-    named = set(re.findall(r"`(digits_\w+)\(\)`", (folder / "README.md").read_text()))
+    named = set(re.findall(r"\b(digits_\w+)\(", (folder / "README.md").read_text()))
     declared = set(re.findall(r"\b(digits_\w+)\(", header))
 
     assert named <= declared

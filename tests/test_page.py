@@ -416,7 +416,7 @@ def test_the_pareto_curve_goes_from_where_macs_are_computed_again_to_the_least_t
     assert text.count("<circle cx") == len(points) >= 3
     assert text.count('<circle class="ring"') == text.count('<rect class="again"') == 1
     assert f"Below {min(once):,} bytes (shaded), MACs are recomputed." in text
-    assert all(f"<td>{p['arena_bytes']:,}</td>" in text for p in points)
+    assert all(f"<td class=word>{p['arena_bytes']:,}</td>" in text for p in points)
     assert all(f"<td>{p['recomputed_macs']:,} (" in text for p in points if p["recomputed_macs"])
     basis = predict.ruler(planned(Goal.TIME).unit.stages)
     assert basis in text and basis in gen("plan", DIGITS, "--pareto").stdout

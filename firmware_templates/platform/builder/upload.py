@@ -156,6 +156,7 @@ def _listen(machine: subprocess.Popen, native: bool) -> bytes:
         """In a thread, because not every system can wait for a pipe with a time limit."""
         if native:  # its first line is the path of its console
             with Serial(machine.stdout.readline().decode().strip(), timeout=0.2) as port:
+                port.write(b"name%")  # opening the console may have discarded the banner
                 while machine.poll() is None and b"m-ready" not in heard:
                     heard.extend(port.read(port.in_waiting or 1))
         else:
