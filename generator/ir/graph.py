@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from shoehorn_mcu.errors import ShoehornError
@@ -111,7 +112,7 @@ class Node:
     inputs: tuple[Tensor, ...]
     output: Tensor
 
-    @property
+    @cached_property
     def sig(self) -> Signature:
         return Signature(tuple(t.type for t in self.inputs), self.output.type)
 

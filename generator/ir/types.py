@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +77,7 @@ class TensorType:
     dtype: DType
     quant: Quant | None = None
 
-    @property
+    @cached_property
     def nhwc(self) -> tuple[int, int, int, int]:
         """The shape as four dimensions: padded on the left with ones, or the leading ones of more folded into N."""
         h, w, c = (1, 1, 1, *self.shape)[-3:]

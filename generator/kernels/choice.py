@@ -45,6 +45,8 @@ def choose(node: Node, machine: Machine) -> Instance:
     if key in machine.tuning:
         return _tuned(node, machine.tuning[key], found)
     kept = [k for k in found if (key, k.name) not in machine.without] or found
+    if len(kept) == 1:
+        return kept[0]
     return min(kept, key=lambda kernel: row_instructions(kernel, node, machine.cpu))
 
 

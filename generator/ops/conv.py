@@ -115,7 +115,8 @@ class _Convolution(Window, LinearOp):
         for axis, before in enumerate((self.padding.top, self.padding.left)):
             first = np.arange(y.nhwc[1 + axis])[:, None] * self.stride[axis] - before
             place = first + np.arange(weights.shape[1 + axis]) * self.dilation[axis]
-            inside.append(np.unique((place >= 0) & (place < x.nhwc[1 + axis]), axis=0))
+            cases = map(tuple, ((place >= 0) & (place < x.nhwc[1 + axis])).tolist())
+            inside.append(np.array(list(dict.fromkeys(cases))))
         down, across = inside
         return down, across
 

@@ -26,19 +26,18 @@ class Scale(NamedTuple):
 
 def quantize_multiplier(real: float) -> Scale:
     """The Scale nearest to a factor `real` >= 0; factors below 2^-32 become 0 (TFLite's QuantizeMultiplier)."""
-    if real == 0.0:
-        return Scale(0, 0)
-    fraction, shift = math.frexp(real)
-    multiplier = math.floor(fraction * (1 << 31) + 0.5)
-    if multiplier == 1 << 31:
-        multiplier, shift = 1 << 30, shift + 1
-    return Scale(0, 0) if shift < -31 else Scale(multiplier, shift)
+    (multiplier,), (shift,) = quantize_multipliers(np.array([real]))
+    return Scale(int(multiplier), int(shift))
 
 
 def quantize_multipliers(reals: Floats) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
     """`quantize_multiplier` of each factor: multipliers and shifts as arrays of the same length."""
-    scales = [quantize_multiplier(float(r)) for r in reals]
-    return np.array([s.multiplier for s in scales], np.int32), np.array([s.shift for s in scales], np.int8)
+    fractions, exponents = np.frexp(np.asarray(reals, np.float64))
+    rounded = np.floor(fractions * (1 << 31) + 0.5).astype(np.int64)
+    multipliers = np.where(rounded == 1 << 31, 1 << 30, rounded)
+    shifts = exponents + (rounded == 1 << 31)
+    known = (shifts >= -31) & (rounded > 0)
+    return np.where(known, multipliers, 0).astype(np.int32), np.where(known, shifts, 0).astype(np.int8)
 
 
 def wrap32(x: ArrayLike) -> Ints:

@@ -51,6 +51,15 @@ def folded_bias(weights: Array, bias: Array, x_zero: int, channel_axis: int = 0)
     return folded
 
 
+def _exact(least: Ints, greatest: Ints, scales: Scales) -> Bools:
+    """Per output channel: whether finished sums between these and their left shift stay within int32."""
+    shifts = np.clip(scales[1].astype(np.int64), 0, 31)
+    largest = np.maximum(np.abs(least), np.abs(greatest)) << shifts
+    within: Bools = (least >= -(1 << 31)) & (greatest < 1 << 31) & ((largest <= LIMIT) | (shifts == 0))
+    shiftable: Bools = within & (scales[1] <= 30)
+    return shiftable
+
+
 def _products(sig: Signature) -> Floats:
     """x scale * weight scale, per output channel."""
     weight_scales = np.full(sig.output.nhwc[3], np.array(sig.inputs[1].quantised.scales, np.float64))
@@ -167,21 +176,13 @@ class LinearOp(Clamped):
         """
         zero, weights, bias = node.inputs[0].type.quantised.zero_point, node.inputs[1].data, node.inputs[2].data
         assert weights is not None and bias is not None
-        wide = np.moveaxis(weights.astype(np.int64), self.channel_axis, 0).reshape(len(bias), -1)
-        least = np.minimum(wide * (-128 - zero), wide * (127 - zero)).sum(axis=1)
-        greatest = np.maximum(wide * (-128 - zero), wide * (127 - zero)).sum(axis=1)
-        start = bias.astype(np.int64)
+        by_channel = np.moveaxis(weights, self.channel_axis, 0).reshape(len(bias), -1)
+        positive = np.maximum(by_channel, 0).sum(axis=1, dtype=np.int64)
+        negative = np.minimum(by_channel, 0).sum(axis=1, dtype=np.int64)
+        low, high, start = -128 - zero, 127 - zero, bias.astype(np.int64)
+        least, greatest = positive * low + negative * high, positive * high + negative * low
         largest: Ints = np.maximum(np.abs(start + least), np.abs(start + greatest))
         return largest
-
-    def exact(self, node: Node, x: Range) -> Bools:
-        """Per output channel: whether the finished sum and its left shift stay within int32 for inputs within `x`."""
-        least, greatest = self.sum_bounds(node, x)
-        shifts = np.clip(self.scales(node.sig)[1].astype(np.int64), 0, 31)
-        largest = np.maximum(np.abs(least), np.abs(greatest)) << shifts
-        within: Bools = (least >= -(1 << 31)) & (greatest < 1 << 31) & ((largest <= LIMIT) | (shifts == 0))
-        shiftable: Bools = within & (self.scales(node.sig)[1] <= 30)
-        return shiftable
 
     def overflow(self, node: Node) -> str | None:
         largest = self.accumulators(node)
@@ -194,8 +195,8 @@ class LinearOp(Clamped):
 
     def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
         """Ranges per channel; a channel whose sums may overflow has none, unless its multiplier is 0."""
-        least, greatest = self.sum_bounds(node, operands[0])
-        known = self.exact(node, operands[0]) | (self.scales(node.sig)[0] == 0)
+        (least, greatest), scales = self.sum_bounds(node, operands[0]), self.scales(node.sig)
+        known = _exact(least, greatest, scales) | (scales[0] == 0)
         low = self.requantise(np.where(known, least, 0), node.sig)
         high = self.requantise(np.where(known, greatest, 0), node.sig)
         return Range(np.where(known, low, self.clamp.low), np.where(known, high, self.clamp.high))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from shoehorn_mcu.ir import Op, OpFault, Signature, TensorType
 
 
@@ -33,9 +35,14 @@ def window_rows(
     """The `kernel` input rows below output row y of a window op, None where the window leaves the image."""
     image, out_y = divmod(y, sig.output.nhwc[1])
     height = sig.inputs[0].nhwc[1]
-    first = out_y * stride - top
-    places = (first + tap * dilation for tap in range(kernel))
-    return (tuple(image * height + row if 0 <= row < height else None for row in places),)
+    return (_taps(image * height, height, out_y * stride - top, kernel, dilation),)
+
+
+@lru_cache(maxsize=1 << 14)
+def _taps(image: int, height: int, first: int, kernel: int, dilation: int) -> tuple[int | None, ...]:
+    """The rows of a window that begins in row `first` of the image, whose own first row is `image`."""
+    rows = range(first, first + kernel * dilation, dilation)
+    return tuple(image + row if 0 <= row < height else None for row in rows)
 
 
 def broadcast_shape(op: Op, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
