@@ -8,14 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from shoehorn_mcu.host_tools import system
 from shoehorn_mcu.host_tools.elf import sizes
-from shoehorn_mcu.host_tools.errors import BuildError
+from shoehorn_mcu.host_tools.errors import BuildError, MemoryTooSmall
 from shoehorn_mcu.host_tools.project import Project
 from shoehorn_mcu.host_tools.stack import bound
 
@@ -120,19 +120,8 @@ _CURES = {
 }
 
 
-class TooLarge(BuildError):
+class TooLarge(MemoryTooSmall, BuildError):
     """The linker found that the firmware exceeds a memory of the board."""
-
-    kind = "does-not-fit"
-
-    def __init__(self, message: str, needed_bytes: int, available_bytes: int) -> None:
-        super().__init__(message)
-        self.needed_bytes = needed_bytes
-        self.available_bytes = available_bytes
-
-    @property
-    def facts(self) -> Mapping[str, object]:
-        return {"needed_bytes": self.needed_bytes, "available_bytes": self.available_bytes}
 
 
 def _refuse_overflow(project: Project, log: str) -> None:

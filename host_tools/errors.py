@@ -29,6 +29,21 @@ class ShoehornError(Exception):
         return {}
 
 
+class MemoryTooSmall(ShoehornError):
+    """Something needs more bytes than a memory has, or than the user allows."""
+
+    kind: ClassVar[str] = "does-not-fit"
+
+    def __init__(self, message: str, needed_bytes: int, available_bytes: int) -> None:
+        super().__init__(message)
+        self.needed_bytes = needed_bytes
+        self.available_bytes = available_bytes
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        return {"needed_bytes": self.needed_bytes, "available_bytes": self.available_bytes}
+
+
 class HostError(ShoehornError):
     """An error of the host tools: a fault in a folder, a build, a port or a board."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.errors import MemoryTooSmall, ShoehornError
 from shoehorn_mcu.memory_plan import DELIVERY, Plan, Smaller, Status
 from shoehorn_mcu.planner.candidates import Candidates
 from shoehorn_mcu.planner.check import check
@@ -26,19 +26,8 @@ class Goal(Enum):
     SRAM = "sram"
 
 
-class DoesNotFit(ShoehornError):
+class DoesNotFit(MemoryTooSmall):
     """No plan within the capacity was found; the message names the peak step and the tensors alive there."""
-
-    kind = "does-not-fit"
-
-    def __init__(self, message: str, needed_bytes: int, available_bytes: int) -> None:
-        super().__init__(message)
-        self.needed_bytes = needed_bytes
-        self.available_bytes = available_bytes
-
-    @property
-    def facts(self) -> Mapping[str, object]:
-        return {"needed_bytes": self.needed_bytes, "available_bytes": self.available_bytes}
 
 
 class PlanFault(ShoehornError):
