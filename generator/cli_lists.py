@@ -13,7 +13,7 @@ from shoehorn_mcu.console import GAP, emit_json, err, json_option, out, print_ta
 from shoehorn_mcu.kernels import CATALOGUE
 
 _HEAD = ("board", "cpu", "kernels", "SRAM", "flash", "core", "timer", "verified", "name")
-_NAME = len(_HEAD) - 1  # wrapped, then left out, on a narrow terminal
+_VERIFIED = _HEAD.index("verified")
 _GROUPS = (("parts", True), ("emulated machines, and this one", False))
 _KILO = ((1_000_000_000, "GHz"), (1_000_000, "MHz"), (1_000, "kHz"))
 
@@ -25,7 +25,7 @@ def boards(as_json: bool) -> None:
 
     `kernels` names the best instruction set that the board runs and for which there are kernels; `c` is portable C.
     `core` is the processor's clock, `timer` the one that `gen bench` reads. `verified` is the furthest test that
-    passed: build, emulator or hardware.
+    passed: build, emulator or hardware; it is in the title where it is the same for all.
     """
     listed = targets.boards()
     if as_json:
@@ -34,7 +34,18 @@ def boards(as_json: bool) -> None:
     for title, physical in _GROUPS:
         cells = [_cells(_row(board)) for board in listed if _is_physical(board) is physical]
         if cells:
-            print_table(_HEAD, cells, title=title, right=(3, 4, 5, 6), fold=_NAME, spare=_NAME)
+            _print_boards(title, cells)
+
+
+def _print_boards(title: str, cells: Sequence[Sequence[str]]) -> None:
+    """One table; a column of equal cells says nothing, so where all are verified alike the title says how far."""
+    shown, furthest = list(range(len(_HEAD))), {row[_VERIFIED] for row in cells}
+    if len(furthest) == 1:
+        shown.remove(_VERIFIED)
+        title = f"{title} (verified: {furthest.pop()})"
+    rows = [[row[i] for i in shown] for row in cells]
+    name = len(shown) - 1  # wrapped, then left out, on a narrow terminal
+    print_table([_HEAD[i] for i in shown], rows, title=title, right=(3, 4, 5, 6), fold=name, spare=name)
 
 
 def kernel_isas(board: targets.Board) -> Sequence[str]:
@@ -69,8 +80,8 @@ def _row(board: targets.Board) -> Mapping[str, Any]:
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     sizes = (_kilobytes(row["sram_bytes"]), _kilobytes(row["flash_bytes"]))
     core = "" if row["core_hz"] is None else _hertz(row["core_hz"])
-    best = row["kernel_isas"][0]
-    return row["id"], row["cpu"], best, *sizes, core, _hertz(row["clock"]["hz"]), row["verified"][-1], row["name"]
+    best, verified = row["kernel_isas"][0], row["verified"][-1] if row["verified"] else "no"
+    return row["id"], row["cpu"], best, *sizes, core, _hertz(row["clock"]["hz"]), verified, row["name"]
 
 
 def _kilobytes(size_bytes: int) -> str:

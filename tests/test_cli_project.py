@@ -408,7 +408,23 @@ def test_boards_lists_every_board_and_how_far_it_is_verified():
 
     assert {row["id"] for row in listed} == {b.id for b in targets.boards()} >= {"native", "rpi-zero", "microbit"}
     assert all(set(row["verified"]) <= {"build", "emulator", "hardware"} for row in listed)
-    assert all(board.id in gen("boards").stdout for board in targets.boards())
+    printed = gen("boards").stdout
+    assert all(board.id in printed for board in targets.boards())
+    assert "parts (verified: emulator)" in printed and " verified " not in printed
+
+
+def test_a_board_that_is_verified_less_far_than_others_has_it_in_its_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    manifest = json.loads((targets.BOARDS / "microbit.json").read_text())
+    for name, verified in (("mine", ["build"]), ("new", [])):
+        manifest["shoehorn"]["verified"] = verified
+        (tmp_path / f"{name}.json").write_text(json.dumps(manifest))
+    monkeypatch.setenv("SHOEHORN_BOARDS", str(tmp_path))
+    rows = {line.split()[0]: line.split() for line in gen("boards").stdout.splitlines() if line.strip()}
+
+    assert [("build" in rows["mine"]), ("no" in rows["new"]), ("emulator" in rows["microbit"])] == [True] * 3
+    assert "emulator" not in rows["native"]
 
 
 def test_ops_lists_the_names_of_the_format():

@@ -42,7 +42,7 @@ def test_boards_shows_every_figure_whole(width: int, gen: Gen, monkeypatch: pyte
         sram = board["sram_bytes"] // 1024
         clocks = [f"{hz // 10**9} GHz" if hz >= 10**9 else f"{hz / 1e6:g} MHz" for hz in clocks_of(board)]
         figures = [f"{sram}K" if sram < 1024 else f"{sram // 1024}M", *" ".join(clocks).split()]
-        wanted = [board["id"], board["cpu"], board["kernel_isas"][0], *figures, board["verified"][-1]]
+        wanted = [board["id"], board["cpu"], board["kernel_isas"][0], *figures]
         assert stand_in_order(wanted, words(printed)), board["id"]
 
 
@@ -50,7 +50,7 @@ def test_names_of_boards_are_left_out_before_rows_become_words(gen: Gen, monkeyp
     def shown(width: int) -> tuple[bool, bool]:
         monkeypatch.setattr(console.out, "width", width)
         printed = gen("boards").stdout
-        return printed.split()[1:3] == ["board", "cpu"], "micro:bit" in words(printed)
+        return printed.splitlines()[1].split()[:2] == ["board", "cpu"], "micro:bit" in words(printed)
 
     assert [shown(width) for width in (120, 80, 60)] == [(True, True), (True, False), (False, True)]
 
