@@ -15,7 +15,11 @@ DTYPES = {d.name: d for d in DType}
 """The schema uses our names in capitals."""
 
 QUANTISED = {DType.INT8: (-128, 127), DType.UINT8: (0, 255), DType.INT16: (-32768, 32767)}
-"""Types whose scale matters, and the range of their zero points. A bias (int32) has the scale of x times weights."""
+"""Types whose scale matters, and the range of their zero points.
+
+The scale of a bias (int32) is not read: TFLite computes with the scale of x times weights, and files of its converter
+may name another one.
+"""
 
 TENSOR_LIMIT_BYTES = (1 << 31) - 1  # rows and offsets are int32 in the C
 RANK_LIMIT = 8
