@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from shoehorn_mcu import build, targets
-from shoehorn_mcu.cli_options import options_of, planning_options, size, writing_options
+from shoehorn_mcu.cli_options import Planning, planning_options, size, writing_options
 from shoehorn_mcu.cli_page import progress
 from shoehorn_mcu.cli_plan import print_plan
 from shoehorn_mcu.console import emit_json, out, output_options
@@ -32,18 +32,12 @@ def library(
     folder: Path | None,
     caller_arena: bool,
     force: bool,
-    sram: int | None,
-    minimize: str,
-    stream_input: bool,
-    recompute: float | None,
-    disable: tuple[str, ...],
-    preserve: tuple[str, ...],
-    tuning: Path | None,
+    planning: Planning,
     as_json: bool,
 ) -> None:
     """Plans MODEL and writes it as a C library for PlatformIO, Arduino, CMake and Zephyr, without a board."""
     options = replace(
-        options_of(sram, minimize, stream_input, recompute, disable, preserve, tuning),
+        planning.options(),
         caller_arena=caller_arena,
         cpu=targets.cpu(cpu) if cpu is not None else None,
         flash_bytes=flash,

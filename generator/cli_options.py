@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -24,7 +27,32 @@ def size(text: str) -> int:
     return int(match[1]) * _UNITS[match[2].lower()]
 
 
-planning_options = together(
+@dataclass(frozen=True)
+class Planning:
+    """The values of the planning options of a command, as click read them."""
+
+    sram: int | None  # bytes
+    minimize: str
+    stream_input: bool
+    recompute: float | None  # percent
+    disable: tuple[str, ...]
+    preserve: tuple[str, ...]
+    tuning: Path | None
+
+    def options(self) -> build.Options:
+        """Reads the tuning file; raises ShoehornError where it is not one."""
+        return build.Options(
+            self.sram,
+            Goal(self.minimize),
+            frozenset(self.disable),
+            self.preserve,
+            self.stream_input,
+            self.recompute,
+            load(self.tuning) if self.tuning else Tuning(),
+        )
+
+
+_planning_options = together(
     click.option(
         "--sram",
         type=size,
@@ -59,7 +87,17 @@ planning_options = together(
         help="Measured choices of kernels, JSON; the other ops get the kernels that are predicted to be fastest.",
     ),
 )
-"""The planning options of every command that plans a model."""
+
+
+def planning_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of every command that plans a model; the command receives them as `planning`, a Planning."""
+
+    @wraps(command)
+    def run(*args: object, **values: Any) -> None:
+        command(*args, planning=Planning(**{f.name: values.pop(f.name) for f in fields(Planning)}), **values)
+
+    return _planning_options(run)
+
 
 writing_options = together(
     click.option(
@@ -70,17 +108,3 @@ writing_options = together(
     click.option("--force", is_flag=True, help="Replace files that were changed since Shoehorn wrote them."),
 )
 """The options of the commands that write a library."""
-
-
-def options_of(
-    sram: int | None,
-    minimize: str,
-    stream: bool,
-    recompute: float | None,
-    disable: Sequence[str],
-    preserve: Sequence[str],
-    tuning: Path | None,
-) -> build.Options:
-    """The parameters of `planning_options` as one value."""
-    tuned = load(tuning) if tuning else Tuning()
-    return build.Options(sram, Goal(minimize), frozenset(disable), tuple(preserve), stream, recompute, tuned)

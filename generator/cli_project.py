@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import click
@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from shoehorn_mcu import build, targets
 from shoehorn_mcu.cli_buffers import capacity_option, place_buffers
 from shoehorn_mcu.cli_graph import graph_options, plan_graph
-from shoehorn_mcu.cli_options import options_of, planning_options, writing_options
+from shoehorn_mcu.cli_options import Planning, planning_options, writing_options
 from shoehorn_mcu.cli_page import curve_json, page_options, points, print_curve, progress, write_page
 from shoehorn_mcu.cli_plan import print_plan
 from shoehorn_mcu.console import emit_json, err, out, output_options, together
@@ -52,19 +52,12 @@ def firmware(
     library_only: bool,
     caller_arena: bool,
     force: bool,
-    sram: int | None,
-    minimize: str,
-    stream_input: bool,
-    recompute: float | None,
-    disable: tuple[str, ...],
-    preserve: tuple[str, ...],
-    tuning: Path | None,
+    planning: Planning,
     as_json: bool,
 ) -> None:
     """Plans MODEL for a board and writes a PlatformIO project; without MODEL, the shipped digits model."""
     board = targets.board(board_id)
-    options = options_of(sram, minimize, stream_input, recompute, disable, preserve, tuning)
-    options = replace(options, caller_arena=caller_arena)
+    options = replace(planning.options(), caller_arena=caller_arena)
     with progress("planning") as say:
         planned, files = build.firmware(model or MODELS / "digits.tflite", board, options, task, say)
     folder = folder or Path(f"{planned.unit.name}-{board.id}")
@@ -81,18 +74,7 @@ def firmware(
     out.print(f"wrote {folder}: {len(files)} files; next: {shlex.join(following)}", soft_wrap=True)
 
 
-_MODEL_ONLY = (
-    "board_id",
-    "sram",
-    "minimize",
-    "stream_input",
-    "recompute",
-    "disable",
-    "preserve",
-    "tuning",
-    "html",
-    "with_pareto",
-)
+_MODEL_ONLY = ("board_id", *(f.name for f in fields(Planning)), "html", "with_pareto")
 """Options of `gen plan` that do not apply to a bare graph or a list of buffers."""
 
 
@@ -124,13 +106,7 @@ def plan(
     ctx: click.Context,
     model: Path | None,
     board_id: str | None,
-    sram: int | None,
-    minimize: str,
-    stream_input: bool,
-    recompute: float | None,
-    disable: tuple[str, ...],
-    preserve: tuple[str, ...],
-    tuning: Path | None,
+    planning: Planning,
     html: Path | None,
     with_pareto: bool,
     graph: Path | None,
@@ -156,8 +132,7 @@ def plan(
         _note_new_spelling("--buffers", "pack", buffers, {"--capacity": capacity}, as_json)
         place_buffers(buffers, capacity, as_json)
     elif model is not None:
-        options = options_of(sram, minimize, stream_input, recompute, disable, preserve, tuning)
-        _plan_model(model, board_id, options, html, with_pareto, as_json)
+        _plan_model(model, board_id, planning.options(), html, with_pareto, as_json)
 
 
 def _plan_graph(path: Path, budget: int | None, seconds: float | None, fixed_order: bool, as_json: bool) -> None:
