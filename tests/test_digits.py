@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from compilers import WARNINGS, ZIG
 from conftest import Gen
+from doc_code import c_blocks
 from tflite_micro import runtime
 
 from shoehorn_mcu.paths import MODELS
@@ -84,8 +85,7 @@ int main(void)
 
 
 def test_the_readmes_function_reads_the_held_back_digits(digits_project: Path, tmp_path: Path):
-    readme = Path(__file__).resolve().parents[1] / "README.md"
-    (snippet,) = (s for s in re.findall(r"^```c\n(.*?)^```", readme.read_text(), re.S | re.M) if "digits" in s)
+    (snippet,) = (block for block in c_blocks("README.md") if "digits" in block)
     source = tmp_path / "snippet.c"
     source.write_text(snippet.replace("int read_digit", "int read_digit(const int8_t *);\nint read_digit") + READ_ALL)
     library = digits_project / "lib" / "digits" / "src"

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import click
 import pytest
+from compilers import HOST
+from conftest import Gen
+from doc_code import ROOT, c_blocks
 
 import shoehorn_mcu.cli
+from shoehorn_mcu.paths import MODELS
 from tests import docs_commands
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 EACH = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 MOST_WORDS = 30  # of a sentence
@@ -106,3 +111,34 @@ def test_no_sentence_is_long(page: Path):
     long = [sentence for sentence in sentences(page.read_text()) if len(sentence.split()) > MOST_WORDS]
 
     assert long == []
+
+
+STATEMENTS = """#include "kws.h"
+#include "vww.h"
+void read_row(void *row, int bytes);
+void example(void);
+
+void example(void)
+{
+"""
+# The options that each C block of docs/library.md is about, in the page's order.
+LIBRARY_OPTIONS = ((), ("--stream-input",), ("--caller-arena",), ("--caller-arena",))
+
+
+@pytest.mark.parametrize("number", range(len(LIBRARY_OPTIONS)))
+def test_a_c_block_of_the_library_page_compiles(number: int, gen: Gen, tmp_path: Path):
+    blocks = c_blocks("docs/library.md")
+    assert len(blocks) == len(LIBRARY_OPTIONS)
+    code = blocks[number]
+    for name in ("kws", "vww"):
+        model = shutil.copy(MODELS / "digits.tflite", tmp_path / f"{name}.tflite")
+        written = gen("library", model, *LIBRARY_OPTIONS[number], "--out", tmp_path / name)
+        assert written.exit_code == 0, written.output
+    source = tmp_path / "example.c"
+    source.write_text(code if "#include" in code else f"{STATEMENTS}{code}}}\n")
+    headers = (f"-I{tmp_path / name / 'src'}" for name in ("kws", "vww"))
+    command = [*HOST, "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", *headers, source]
+
+    result = subprocess.run(command, capture_output=True, text=True)
+
+    assert result.returncode == 0, result.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,12 +11,11 @@ import numpy as np
 import pytest
 from compilers import HOST, WARNINGS
 from conftest import Gen
+from doc_code import c_blocks
 from shared import MODELS, needs_shared
 
 from shoehorn_mcu.host_tools.reference import Reference
 from shoehorn_mcu.paths import MODELS as SHIPPED
-
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "streaming.md"
 
 needs_qemu = pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="qemu-system-arm is not installed")
 
@@ -72,7 +70,7 @@ static void camera_read_line(void *line, int bytes)
 
 @needs_shared
 def test_the_camera_loop_of_the_streaming_page_sees_what_the_reference_sees(gen: Gen, tmp_path: Path):
-    (snippet,) = (s for s in re.findall(r"^```c\n(.*?)^```", PAGE.read_text(), re.S | re.M) if "camera" in s)
+    (snippet,) = (block for block in c_blocks("docs/streaming.md") if "camera" in block)
     shutil.copy(MODELS / "mlperf-vww96-int8.tflite", tmp_path / "vww.tflite")
     written = gen("firmware", tmp_path / "vww.tflite", "--board", "native", "--stream-input", "--out", tmp_path / "vww")
     assert written.exit_code == 0, written.output
