@@ -140,7 +140,7 @@ def model(**values: object) -> Change:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (tensor(5, shape=(1, 6, 0, 4)), "'maps' has shape (1, 6, 0, 4); every dimension must be positive"),
+        (tensor(5, shape=(1, 6, 0, 4)), "'maps' has shape (1, 6, 0, 4) and no elements; leave empty tensors out"),
         (tensor(5, shape=(1, 6, -6, 4)), "every dimension must be positive"),
         (tensor(0, shape=(-1, 6, 6, 2)), "every dimension must be positive"),
         (tensor(5, shape=(1, 2**31 - 1, 2**31 - 1, 4)), "needs 18446744056529682436 bytes"),
@@ -199,6 +199,50 @@ def test_a_planted_fault_is_named(change: Change, words: str) -> None:
 
 def test_the_op_of_a_fault_is_named() -> None:
     assert refusal(changed(tensor(3, scales=(0.0,)))).startswith("op 1 CONV_2D writing 'maps': tensor 'kernel' has")
+
+
+IMAGE, EMPTY = int8("x", (1, 4, 4, 2)), int8("y", (1, 0, 4, 2))
+ONE_ROW = int8("y", (1, 1, 4, 2))
+NO_ROWS = [IMAGE, ints("begin", (0, 2, 0, 0)), ints("end", (1, 2, 4, 2)), ints("strides", (1,) * 4)]
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (single("STRIDED_SLICE", NO_ROWS, [EMPTY]), "tensor 'y' has shape (1, 0, 4, 2) and no elements"),
+        (single("STRIDED_SLICE", NO_ROWS, [ONE_ROW]), "writing 'y': it selects nothing of a dimension of 4"),
+        (
+            single("SLICE", [IMAGE, ints("begin", (0,) * 4), ints("size", (1, 0, 4, 2))], [EMPTY]),
+            "SLICE writing 'y': tensor 'y' has shape (1, 0, 4, 2) and no elements",
+        ),
+        (
+            single("SLICE", [IMAGE, ints("begin", (0,) * 4), ints("size", (1, 0, 4, 2))], [ONE_ROW]),
+            "begin (0, 0, 0, 0) and size (1, 0, 4, 2) select nothing of",
+        ),
+        (
+            single("SLICE", [IMAGE, ints("begin", (0, 4, 0, 0)), ints("size", (1, -1, 4, 2))], [ONE_ROW]),
+            "begin (0, 4, 0, 0) and size (1, -1, 4, 2) select nothing of",
+        ),
+        (
+            single("SPLIT_V", [IMAGE, ints("sizes", (0, 4)), ints("axis", (1,))], [EMPTY, int8("z", (1, 4, 4, 2))]),
+            "SPLIT_V writing 'y', 'z': tensor 'y' has shape (1, 0, 4, 2) and no elements",
+        ),
+        (
+            single("RELU", [EMPTY], [int8("z", (1, 0, 4, 2))]),
+            "RELU writing 'z': tensor 'y' has shape (1, 0, 4, 2) and no elements",
+        ),
+        (
+            single("FULLY_CONNECTED", [int8("x", (1, 4)), int8("w", (0, 4), seed=1)], [int8("y", (1, 0))]),
+            "FULLY_CONNECTED writing 'y': tensor 'w' has shape (0, 4) and no elements",
+        ),
+        (
+            single("MEAN", [IMAGE, ints("axes", ())], [int8("y", (1, 4, 4, 2))]),
+            "MEAN writing 'y': tensor 'axes' has shape (0,) and no elements",
+        ),
+    ],
+)
+def test_a_tensor_without_elements_is_named(model: ModelSpec, words: str) -> None:
+    assert words in refusal(model.bytes())
 
 
 def wide(code: str, weights: TensorSpec, bias_value: int, zero: int = -128, **options: int) -> ModelSpec:

@@ -193,7 +193,9 @@ def slice_(site: Site) -> Part:
     if not len(begin) == len(size) == len(shape):
         raise ImportFault(f"begin {begin} and size {size} for {len(shape)} dimensions; convert it again")
     sizes = tuple(d - b if s == -1 else s for d, b, s in zip(shape, begin, size, strict=True))
-    if any(b < 0 or s < 1 or b + s > d for d, b, s in zip(shape, begin, sizes, strict=True)):
+    if 0 in sizes:
+        raise ImportFault(f"begin {begin} and size {size} select nothing of {x.type}; convert it again")
+    if any(b < 0 or s < 0 or b + s > d for d, b, s in zip(shape, begin, sizes, strict=True)):
         raise ImportFault(f"begin {begin} and size {size} leave {x.type}; convert it again")
     op = Slice(
         name=site.name,

@@ -51,8 +51,13 @@ def convert(raw: RawTensor, name: str) -> Tensor:
     Raises ImportFault if it is damaged, Unsupported if no kernel supports it.
     """
     where = f"tensor {quoted(name)}"
-    if any(d < 1 for d in raw.shape):
+    if any(d < 0 for d in raw.shape):
         raise ImportFault(f"{where} has shape {raw.shape}; every dimension must be positive: convert with fixed shapes")
+    if 0 in raw.shape:
+        raise ImportFault(
+            f"{where} has shape {raw.shape} and no elements; leave empty tensors out of the model, or convert it with "
+            "fixed shapes"
+        )
     if raw.dtype not in DTYPES:
         raise Unsupported(f"{where} is {raw.dtype}")
     if raw.sparse or raw.variable:
