@@ -102,26 +102,20 @@ def app_config_h(unit: Unit, board: Board, task: Task | None, identity: str) -> 
     }
     model = f"{unit.upper}_ARENA_BYTES + SH_APP_DB_BUFFER * SH_APP_DB_BYTES"
     rest = "SH_BOARD_FIRMWARE_RAM_BYTES + SH_BOARD_STACK_BYTES"
-    return "\n".join(
-        (
-            f"// {c.SPDX}",
-            f"// {unit.name} on {board.id}: parameters of the application. Shoehorn's ARCHITECTURE.md, section",
-            "// app_config.h, explains each macro. Generated; do not edit.",
-            "#ifndef APP_CONFIG_H",
-            "#define APP_CONFIG_H",
-            "",
-            f'#include "{unit.name}.h"',
-            '#include "board_config.h"',
-            "",
-            *(f"#define {name} {value}" for name, value in macros.items()),
-            "",
-            f"_Static_assert({model} + {rest} <= SH_BOARD_SRAM_BYTES,",
-            '               "the model does not fit into the SRAM of the board");',
-            "",
-            "#endif",
-            "",
-        )
+    remarks = (
+        f"// {unit.name} on {board.id}: parameters of the application. Shoehorn's ARCHITECTURE.md, section",
+        "// app_config.h, explains each macro. Generated; do not edit.",
     )
+    body = (
+        f'#include "{unit.name}.h"',
+        '#include "board_config.h"',
+        "",
+        *(f"#define {name} {value}" for name, value in macros.items()),
+        "",
+        f"_Static_assert({model} + {rest} <= SH_BOARD_SRAM_BYTES,",
+        '               "the model does not fit into the SRAM of the board");',
+    )
+    return c.header("APP_CONFIG_H", remarks, body)
 
 
 def _number(value: int) -> str:
@@ -133,16 +127,6 @@ def board_config_h(board: Board) -> str:
     """The board's numbers for its drivers: clock, stack, and the manifest's own `defines`."""
     spec = board.spec
     numbers = {"SH_BOARD_TICK_HZ": spec.tick_hz, "SH_BOARD_STACK_BYTES": spec.stack_bytes, **spec.defines}
-    return "\n".join(
-        (
-            f"// {c.SPDX}",
-            f"// {board.id}: numbers from its manifest. Generated; do not edit.",
-            "#ifndef BOARD_CONFIG_H",
-            "#define BOARD_CONFIG_H",
-            "",
-            *(f"#define {name} {_number(value)}" for name, value in sorted(numbers.items())),
-            "",
-            "#endif",
-            "",
-        )
-    )
+    remark = f"// {board.id}: numbers from its manifest. Generated; do not edit."
+    defines = (f"#define {name} {_number(value)}" for name, value in sorted(numbers.items()))
+    return c.header("BOARD_CONFIG_H", [remark], defines)

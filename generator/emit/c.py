@@ -32,6 +32,12 @@ SPDX = "SPDX-License-Identifier: 0BSD"
 # REUSE-IgnoreEnd
 
 
+def header(guard: str, remarks: Iterable[str], body: Iterable[str]) -> str:
+    """A header file: licence, comment lines (with their `//`), and the lines of the body within an include guard."""
+    lines = (f"// {SPDX}", *remarks, f"#ifndef {guard}", f"#define {guard}", "", *body, "", "#endif", "")
+    return "\n".join(lines)
+
+
 def comment(text: str) -> str:
     """One `//` line; no tensor name, whatever its characters, can end or continue it."""
     shown = "".join(ch if " " <= ch <= "~" and ch != "\\" else "?" for ch in text)

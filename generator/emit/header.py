@@ -25,15 +25,12 @@ def init_head(unit: Unit) -> str:
 
 def model_h(unit: Unit) -> str:
     """The header; C++ may include it."""
-    guard = f"SHOEHORN_{unit.upper}_H"
-    parts = [
-        f"// {c.SPDX}",
+    remarks = (
         c.comment(f"{c.quoted(unit.graph.name)} as static C, written by Shoehorn {__version__}."),
         "//",
         *(stream.SUMMARY if unit.streamed else _summary(unit)),
-        f"#ifndef {guard}",
-        f"#define {guard}",
-        "",
+    )
+    body = (
         "#include <stdint.h>",
         "",
         *_origin(unit),
@@ -52,11 +49,8 @@ def model_h(unit: Unit) -> str:
         "#ifdef __cplusplus",
         "}",
         "#endif",
-        "",
-        "#endif",
-        "",
-    ]
-    return "\n".join(parts)
+    )
+    return c.header(f"SHOEHORN_{unit.upper}_H", remarks, body)
 
 
 def _summary(unit: Unit) -> list[str]:

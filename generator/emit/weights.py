@@ -53,23 +53,9 @@ def constants(unit: Unit) -> Constants:
 
 def weights_h(unit: Unit, found: Constants) -> str:
     """Declarations of the constants."""
-    guard = f"SHOEHORN_{unit.upper}_WEIGHTS_H"
     declared = (f"extern const {c.TYPES[d.dtype.name]} {name}[{d.size}];" for name, d in found.arrays.items())
-    return "\n".join(
-        (
-            f"// {c.SPDX}",
-            f"// Constants of {unit.name}: weights, biases, multipliers and tables, as the kernels read them.",
-            f"#ifndef {guard}",
-            f"#define {guard}",
-            "",
-            "#include <stdint.h>",
-            "",
-            *declared,
-            "",
-            "#endif",
-            "",
-        )
-    )
+    remark = f"// Constants of {unit.name}: weights, biases, multipliers and tables, as the kernels read them."
+    return c.header(f"SHOEHORN_{unit.upper}_WEIGHTS_H", [remark], ("#include <stdint.h>", "", *declared))
 
 
 def weights_c(unit: Unit, found: Constants) -> str:
