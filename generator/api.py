@@ -31,6 +31,7 @@ from shoehorn_mcu.host_tools.project import Project
 from shoehorn_mcu.host_tools.session import connected, counts_instructions, is_emulated
 from shoehorn_mcu.host_tools.validate import Validation, reference_of
 from shoehorn_mcu.host_tools.validate import validate as compare
+from shoehorn_mcu.kernels.tuning import Tuning, load
 from shoehorn_mcu.planner import Goal
 
 Place = str | PathLike[str]
@@ -52,6 +53,7 @@ class PlanOptions:
     recompute_percent: float | None = None  # most MACs that may be recomputed; None: as many as `sram_bytes` requires
     disable: Sequence[str] = field(default=())  # optimisation passes to skip
     preserve: Sequence[str] = field(default=())  # tensors that become further outputs
+    tuning: Place | None = None  # JSON file of measured choices of kernels; None: all kernels by predicted time
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def plan(model: Place, options: PlanOptions | None = None) -> PlanResult:
     """Plans the memory of a model and writes nothing.
 
     `model` is the path of an int8 .tflite file. Raises ShoehornError where the model cannot be read or has unsupported
-    ops, where no plan fits, and where the board or the core is unknown.
+    ops, where no plan fits, where the board or the core is unknown, and where `options.tuning` is no tuning file.
     """
     chosen = options or PlanOptions()
     board, settings = _settings(chosen, caller_arena=False)
@@ -180,6 +182,7 @@ def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board |
         preserve=tuple(options.preserve),
         stream_input=options.stream_input,
         recompute_percent=options.recompute_percent,
+        tuning=load(Path(options.tuning)) if options.tuning is not None else Tuning(),
         caller_arena=caller_arena,
         cpu=targets.cpu(options.cpu) if options.cpu is not None else None,
         flash_bytes=options.flash_bytes,

@@ -6,7 +6,7 @@ import inspect
 import json
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from conftest import Gen
 from test_cli_project import DIGITS, files_of
 
 import shoehorn_mcu
-from shoehorn_mcu import PlanOptions
+from shoehorn_mcu import PlanOptions, build
 
 FACE = ("plan", "generate", "validate", "bench")
 
@@ -88,6 +88,16 @@ def test_a_project_is_the_one_that_the_command_writes(digits_project: Path, tmp_
     assert made.folder == tmp_path / "d"
 
 
+def test_a_tuning_file_fixes_the_kernel_of_an_op(tmp_path: Path):
+    stage = build.plan_model(DIGITS, None, build.Options()).unit.stages[1]
+    (tmp_path / "tuning.json").write_text(json.dumps({stage.kernel.contract.key(stage.node): "conv2d_s8_c"}))
+    options = PlanOptions(cpu="cortex-m4")
+    tuned = replace(options, tuning=tmp_path / "tuning.json")
+    free, fixed = (shoehorn_mcu.plan(DIGITS, each).report["ops"][1]["kernel"] for each in (options, tuned))
+
+    assert (free, fixed) == ("conv2d_s8_simd32_1x1_4x2", "conv2d_s8_c")
+
+
 def test_a_project_validates_and_is_timed(project: Path, tmp_path: Path):
     np.savez(tmp_path / "x.npz", image=np.full((2, 8, 8, 1), -128, np.int8))
     found = shoehorn_mcu.validate(project, emulate=True, count=3, seed=1)
@@ -115,6 +125,7 @@ def test_only_the_library_may_be_refreshed(project: Path, tmp_path: Path):
         (PlanOptions(board="nativ"), "unknown-board"),
         (PlanOptions(cpu="cortex-m99"), "unknown-cpu"),
         (PlanOptions(preserve=("nothing",)), None),
+        (PlanOptions(tuning="nowhere.json"), "bad-tuning"),
         (PlanOptions(sram_bytes=10), None),
     ],
 )
@@ -138,7 +149,7 @@ def test_arguments_that_exclude_each_other_are_value_errors(project: Path):
 
 
 def test_the_options_are_those_of_the_command(gen: Gen):
-    named = {"board", "sram", "minimize", "stream-input", "recompute", "disable", "preserve"}
+    named = {"board", "sram", "minimize", "stream-input", "recompute", "disable", "preserve", "tuning"}
     renamed = {"sram_bytes": "sram", "recompute_percent": "recompute"}
     have = {renamed.get(field.name, field.name.replace("_", "-")) for field in fields(PlanOptions)}
 

@@ -34,7 +34,7 @@ _ALL = {
 }
 ALLOWED: dict[str, set[str]] = {
     "__init__": {"api"},
-    "api": {"build", "emit", "host_tools", "planner", "targets"},
+    "api": {"build", "emit", "host_tools", "kernels", "planner", "targets"},
     "__main__": {"cli"},
     "errors": set(),
     "paths": set(),
