@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,15 +88,11 @@ class Rsqrt(Unary):
     def _map(self, stored: Ints, sig: Signature) -> Ints:
         x, y = sig.inputs[0].quantised, sig.output.quantised
         multiplier, shift = quantize_multiplier(_rsqrt_factor(sig))
-        results = []
-        for value in (stored - x.zero_point).tolist():
-            if value <= 0:
-                results.append(127)
-                continue
-            inverse = _inverse_sqrt(value)
-            root = rescale(1, inverse.multiplier, inverse.shift + _RSQRT_BITS)
-            results.append(int(rescale(root, multiplier, shift - _RSQRT_BITS)) + y.zero_point)
-        return np.array(results, np.int64)
+        values = stored - x.zero_point
+        inverses = np.array([_inverse_sqrt(max(1, value)) for value in values.tolist()], np.int64)
+        roots = rescale(1, inverses[:, 0], inverses[:, 1] + _RSQRT_BITS)
+        scaled = rescale(roots, multiplier, shift - _RSQRT_BITS) + y.zero_point
+        return np.where(values <= 0, 127, scaled)
 
 
 _RSQRT_BITS = 20  # fraction bits between the two rescalings
@@ -107,6 +104,7 @@ def _rsqrt_factor(sig: Signature) -> float:
     return 1.0 / float(root * np.float32(sig.output.quantised.scale))
 
 
+@cache  # at most 510 values
 def _inverse_sqrt(value: int) -> Scale:
     """1 / sqrt(value) for value >= 1: five Newton-Raphson steps in Q3.28 (GetInvSqrtQuantizedMultiplierExp)."""
     if value <= 1:
