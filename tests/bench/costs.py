@@ -1,13 +1,18 @@
 """Measures instructions per op in the emulator, fits the cost model to them, and prints its prediction errors.
 
     python -m tests.bench.costs [--boards ID ...] [--models NAME ...] [--write] [--out DIR]
+    python -m tests.bench.costs --kernels WORD [--boards ID ...] [--write] [--out DIR]
 
-On each board, one per core where none is named, it runs the graphs of tests/bench/micro.py and the models below (the
-large ones on the first board alone), each planned with whole tensors and for the smallest arena. Costs are fitted to
-the graphs and the models of FITTED; the others are held out. --write puts them into generator/kernels/costs.json.
+On each board, one per core where none is named, it runs the graphs of tests/bench/micro.py with every kernel of the
+core, and the models below (the large ones on the first board alone), each planned with whole tensors and for the
+smallest arena. Costs are fitted to the graphs and the models of FITTED; the others are held out. --write puts them
+into generator/kernels/costs.json.
+--kernels measures and fits only the kernels whose names contain WORD, on the graphs that they compute: enough for a new
+variant. The costs of calls are then those in costs.json, and so are those of the other kernels.
 Results in DIR/<board>.json are reused (delete the file after a change of kernels or planner). Features are counted
 anew each time, so they may change without a new measurement.
-DIR/costs.md and DIR/costs.json compare predicted with measured instructions, per model and per kernel.
+DIR/costs.md and DIR/costs.json compare predicted with measured instructions, per model and per kernel, and list
+instructions per multiply-accumulate by variant and tile.
 """
 
 from __future__ import annotations
@@ -86,6 +91,9 @@ SMALL_BOARDS = ("stm32vldiscovery",)
 HELD_OUT_SMALL = ("tinymaix-mnist-valid-q", "tflm-hello-world-int8")
 """On boards that hold none of HELD_OUT these are held out, and so are the shapes of tests/bench/shapes.py."""
 
+SMALL = ("micro", "shapes")
+"""How the names of graphs of many small ops begin."""
+
 LARGE = (  # to emulate, or to plan; measured on the first board
     "mltk-rock-paper-scissors",
     "blazeface-front-128-fullint",
@@ -97,6 +105,8 @@ LARGE = (  # to emulate, or to plan; measured on the first board
 )
 MICRO_SHARE = 0.9  # of the arena that a board can give, for the inputs and outputs of the small graphs
 MOST_MICRO = 500_000  # bytes
+COARSE_HZ = 2_000_000  # of a board's clock, below which a 1x1 convolution has so many rows more
+ROWS, COARSE_ROWS = 8, 128
 TICKS_UNSURE = 10  # an op of so many ticks of the board's clock counts half as much as a long one
 
 Found = dict[str, Any]
@@ -104,7 +114,7 @@ Found = dict[str, Any]
 
 def _sources(board: targets.Board, models: Sequence[str]) -> Iterator[tuple[str, Graph]]:
     limit = min(MOST_MICRO, int(board.arena_limit_bytes * MICRO_SHARE))
-    for graph in micro.packed(limit, micro.graphs()):
+    for graph in micro.packed(limit, micro.graphs(COARSE_ROWS if board.spec.tick_hz < COARSE_HZ else ROWS)):
         yield graph.name, graph
     if board.id in SMALL_BOARDS:
         for graph in micro.packed(limit, (graph for _, graph in shapes())):
@@ -160,12 +170,12 @@ def measure(graph: Graph, board: targets.Board, goal: Goal, folder: Path, pick: 
     return {"arena_bytes": plan.arena_bytes, "steps": len(plan.steps), "total": timing.totals[0], "ops": ops}
 
 
-def measured(board: targets.Board, models: Sequence[str], out: Path) -> list[Found]:
-    """Measures every source under both goals; those that do not fit the board are skipped with a message."""
+def measured(board: targets.Board, models: Sequence[str], word: str, out: Path) -> list[Found]:
+    """Measures all runs (see `_runs`); those that do not fit the board are skipped with a message."""
     path = out / f"{board.id}.json"
     past = {(r["model"], r["goal"]): r for r in (json.loads(path.read_text()) if path.exists() else [])}
     results = []
-    for name, graph, goal, pick in _runs(board, models):
+    for name, graph, goal, pick in _runs(board, models, word):
         try:
             found = past.get((name, goal.value)) or measure(graph, board, goal, out / "folder" / board.id, pick)
         except (DoesNotFit, HostError) as refusal:
@@ -178,25 +188,42 @@ def measured(board: targets.Board, models: Sequence[str], out: Path) -> list[Fou
     return results
 
 
-def _runs(board: targets.Board, models: Sequence[str]) -> Iterator[tuple[str, Graph, Goal, Pick]]:
+def _runs(board: targets.Board, models: Sequence[str], word: str) -> Iterator[tuple[str, Graph, Goal, Pick]]:
     """The runs: the small graphs with each kernel, the models with the kernels predicted to be fastest.
 
-    The ops of a small graph do not read each other, so they are planned one way only.
+    The ops of a small graph do not read each other, so they are planned one way only. With a word: the small graphs
+    that kernels with it in their names compute, with these and the portable ones.
     """
     for name, graph in _sources(board, models):
-        if not name.startswith(("micro", "shapes")):
+        if name.startswith(SMALL):
+            used = {key: _keys(graph, board, pick) for key, pick in picks(board).items()}
+            if any(word in key for keys in used.values() for key in keys):
+                for key, pick in picks(board).items():
+                    if not key or (word in key and key in used[key]):
+                        yield f"{name} {key}".strip(), graph, Goal.TIME, pick
+        elif not word:
             yield name, graph, Goal.TIME, choose
             yield name, graph, Goal.SRAM, choose
-            continue
-        for key, pick in picks(board).items():
-            if not key or any(s.kernel.key == key for s in stages(graph, Machine.of(board.spec.cpu), pick)):
-                yield f"{name} {key}".strip(), graph, Goal.TIME, pick
+
+
+def _keys(graph: Graph, board: targets.Board, pick: Pick) -> set[str]:
+    """The kernels of a graph."""
+    return {stage.kernel.key for stage in stages(graph, Machine.of(board.spec.cpu), pick)}
 
 
 def _with_work(result: Found, graph: Graph, board: targets.Board, pick: Pick) -> Found:
     chosen = stages(graph, Machine.of(board.spec.cpu), pick)
-    ops = [{**op, "work": dict(stage.work)} for op, stage in zip(result["ops"], chosen, strict=True)]
+    ops = [
+        {**op, "work": dict(stage.work), "macs": stage.macs, "shape": _shape(stage.node)}
+        for op, stage in zip(result["ops"], chosen, strict=True)
+    ]
     return {**result, "ops": ops}
+
+
+def _shape(node: Node) -> str:
+    """Kind of op, and height, width and channels in and out."""
+    x, y = ("x".join(map(str, t.type.nhwc[1:])) for t in (node.inputs[0], node.output))
+    return f"{type(node.op).__name__} {x} to {y}"
 
 
 def row_of(op: Found, tick: float = 0) -> Row:
@@ -232,6 +259,14 @@ def table_of(results: Sequence[Found], tick: float) -> Found:
     return {"calls": {**calls, "steps": max(0.0, traced + by_step)}, "traced_step": traced, "kernels": kernels}
 
 
+def costs_of_kernels(results: Sequence[Found], tick: float, cpu: str, word: str) -> dict[str, dict[str, float]]:
+    """Costs by key of the kernels with the word in their names; the costs of calls are those in costs.json."""
+    known = cost.costs_of(cpu)
+    around = {**asdict(cost.Calls()), **known.calls, "steps": known.traced_step}
+    ops = [op for r in results if r["fitted"] for op in r["ops"]]
+    return fitted([row_of(op, tick) for op in ops if word in op["kernel"] and op["rows"] and op["measured"]], around)[0]
+
+
 def _rounded(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _rounded(value[key]) for key in sorted(value)}
@@ -264,15 +299,17 @@ def errors_of(found: Sequence[Found], fitted: bool) -> tuple[list[float], list[f
 
 def summary(boards: Mapping[str, tuple[Sequence[Found], Found]]) -> Iterator[str]:
     """The prediction errors for held-out results, per core; `boards`: results and costs by board."""
-    yield "| core | held-out plans | worst error | median | ops of these, median |"
-    yield "|---|---:|---:|---:|---:|"
-    for name, (results, table) in boards.items():
-        errors, of_ops = errors_of(list(predictions(results, table)), False)
-        yield (
-            f"| {targets.board(name).spec.cpu} | {len(errors)} | {max(errors):.2f} % "
-            f"| {statistics.median(errors):.2f} % | {statistics.median(of_ops):.1f} % |"
-        )
-    yield ""
+    errors = {name: errors_of(list(predictions(*of)), False) for name, of in boards.items()}
+    if any(of_plans for of_plans, _ in errors.values()):
+        yield "| core | held-out plans | worst error | median | ops of these, median |"
+        yield "|---|---:|---:|---:|---:|"
+        for name, (of_plans, of_ops) in errors.items():
+            if of_plans:
+                yield (
+                    f"| {targets.board(name).spec.cpu} | {len(of_plans)} | {max(of_plans):.2f} % "
+                    f"| {statistics.median(of_plans):.2f} % | {statistics.median(of_ops):.1f} % |"
+                )
+        yield ""
 
 
 def say(board: str, results: Sequence[Found], table: Found) -> Iterator[str]:
@@ -292,16 +329,41 @@ def say(board: str, results: Sequence[Found], table: Found) -> Iterator[str]:
             f"| {percent(r['predicted'], r['total']):+.2f} % | {statistics.median(errors):.1f} % "
             f"| {'yes' if r['fitted'] else 'no'} |"
         )
-    yield "\n| kernel | ops of models | median error | worst |\n|---|---:|---:|---:|"
+    if kernels:
+        yield "\n| kernel | ops of models | median error | worst |\n|---|---:|---:|---:|"
     for kernel, errors in sorted(kernels.items()):
         yield f"| {kernel} | {len(errors)} | {statistics.median(errors):.1f} % | {max(errors):.1f} % |"
     for what, wanted in (("fitted", True), ("held out", False)):
         errors, of_ops = errors_of(found, wanted)
+        if not errors:
+            continue
         yield (
             f"\n{what}: {len(errors)} plans, worst {max(errors):.2f} %, median {statistics.median(errors):.2f} %; "
             f"{len(of_ops)} ops, median {statistics.median(of_ops):.1f} %"
         )
     yield ""
+
+
+def per_mac(board: str, results: Sequence[Found]) -> Iterator[str]:
+    """Instructions per multiply-accumulate of the small graphs' ops that several kernels compute, in Markdown."""
+    by_op: dict[tuple[str, int], dict[str, float]] = defaultdict(dict)
+    shape = {}
+    for result in results:
+        graph = result["model"].split()[0]
+        if graph.startswith(SMALL):
+            for number, op in enumerate(result["ops"]):
+                if op["macs"]:
+                    by_op[graph, number][op["kernel"]] = op["measured"] / op["macs"]
+                    shape[graph, number] = op["shape"]
+    several = {at: kernels for at, kernels in by_op.items() if len(kernels) > 1}
+    names = sorted({name for kernels in several.values() for name in kernels})
+    if names:
+        yield f"| instructions per multiply-accumulate on {board} | {' | '.join(names)} |"
+        yield "|---|" + "---:|" * len(names)
+        for at, kernels in several.items():
+            cells = " | ".join(f"{kernels[name]:.2f}" if name in kernels else "" for name in names)
+            yield f"| {shape[at]} | {cells} |"
+        yield ""
 
 
 def models_for(board: str) -> tuple[str, ...]:
@@ -314,20 +376,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--boards", nargs="*", default=BOARDS)
     parser.add_argument("--models", nargs="*")
+    parser.add_argument("--kernels", default="", metavar="WORD")
     parser.add_argument("--out", type=Path, default=Path("build/costs"))
     parser.add_argument("--write", action="store_true", help="rewrite generator/kernels/costs.json")
     arguments = parser.parse_args()
-    out: Path = arguments.out
+    out, word = arguments.out, arguments.kernels
     out.mkdir(parents=True, exist_ok=True)
     tables = json.loads(cost.TABLE.read_text()) if cost.TABLE.exists() else {}
     found: dict[str, tuple[Sequence[Found], Found]] = {}
     for name in arguments.boards:
         board = targets.board(name)
-        results = measured(board, arguments.models or models_for(name), out)
-        table = {**table_of(results, 1e9 / board.spec.tick_hz), "code_bytes": code_bytes.measured(board.spec.cpu)}
-        tables[board.spec.cpu] = _rounded(table)
-        found[name] = results, tables[board.spec.cpu]
-    lines = [*summary(found), *(line for name, each in found.items() for line in say(name, *each))]
+        cpu, tick = board.spec.cpu, 1e9 / board.spec.tick_hz
+        results = measured(board, () if word else arguments.models or models_for(name), word, out)
+        code = code_bytes.measured(cpu)
+        if word:
+            table = tables[cpu]
+            table["kernels"] |= costs_of_kernels(results, tick, cpu, word)
+            table["code_bytes"] |= {key: size for key, size in code.items() if word in key}
+        else:
+            table = {**table_of(results, tick), "code_bytes": code}
+        tables[cpu] = _rounded(table)
+        found[name] = results, tables[cpu]
+    lines = list(summary(found))
+    for name, (results, table) in found.items():
+        lines += [*say(name, results, table), *per_mac(name, results)]
     (out / "costs.md").write_text("\n".join(lines))
     (out / "costs.json").write_text(json.dumps(tables, indent=1, sort_keys=True) + "\n")
     print("\n".join(lines))

@@ -19,11 +19,11 @@ from tempfile import TemporaryDirectory
 from shoehorn_mcu import targets
 from shoehorn_mcu.planner import Goal
 from tests.bench import micro
-from tests.bench.costs import BOARDS, MICRO_SHARE, measure
+from tests.bench.costs import BOARDS, COARSE_HZ, MICRO_SHARE, measure
 from tests.bench.shapes import shapes
 
 SLOWER = 0.5  # per cent
-COARSE_HZ, COPIES = 2_000_000, 40  # on a board whose clock ticks so seldom a shape is measured so many times
+COPIES = 40  # of a shape on a board whose clock ticks slower than COARSE_HZ
 
 
 def measured(board: targets.Board, prefix: str, folder: Path) -> dict[str, list[float]]:

@@ -67,6 +67,33 @@ RAGGED_CONVS = (  # whose inner loops are no multiples of 4, nor of a vector
 )
 
 
+# channels in, out, and width, of 1x1 convolutions: those of models, then what tells the features apart
+POINTWISE = (
+    *((8, 16, 24), (16, 32, 24), (32, 32, 12), (64, 64, 5), (64, 64, 12), (60, 64, 12), (128, 128, 3), (96, 24, 14)),
+    *(
+        (8, 16, 23),
+        (4, 4, 1),
+        (4, 4, 9),
+        (5, 4, 8),
+        (6, 5, 7),
+        (7, 3, 6),
+        (9, 1, 5),
+        (12, 2, 4),
+        (13, 8, 3),
+        (16, 8, 1),
+    ),
+    *((17, 9, 2), (33, 12, 9), (20, 20, 10), (24, 7, 2), (40, 4, 15), (10, 6, 1), (256, 8, 2), (255, 8, 3), (4, 64, 1)),
+)
+
+
+def pointwise(rng: Rng, rows: int) -> Iterator[Graph]:
+    """1x1 Conv2d of so many rows, for variants that compute no others; every fourth has a clamp."""
+    for number, (c, o, w) in enumerate(POINTWISE):
+        made = linear(rng, s8(1, rows, w, c), (o, 1, 1, c), o)
+        clamp = ops.Clamp(-20, 90) if number % 4 == 3 else ops.Clamp()
+        yield graph_of(ops.Conv2d, made, s8(scale=0.5), stride=(1, 1), dilation=(1, 1), padding=NONE, clamp=clamp)
+
+
 def convs(rng: Rng) -> Iterator[Graph]:
     """Conv2d."""
     yield from _convs(rng, CONVS)
