@@ -38,7 +38,7 @@ def boards(as_json: bool) -> None:
 
 
 def _print_boards(title: str, cells: Sequence[Sequence[str]]) -> None:
-    """One table; a column of equal cells says nothing, so where all are verified alike the title says how far."""
+    """One table. If all boards are verified to the same degree, the title says so and the column is left out."""
     shown, furthest = list(range(len(_HEAD))), {row[_VERIFIED] for row in cells}
     if len(furthest) == 1:
         shown.remove(_VERIFIED)

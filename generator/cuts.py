@@ -1,6 +1,6 @@
 """Blocks of a graph in chunks of channels: each choice is cut once, and gets its kernels once.
 
-The planner's problem is made of all choices, and what is emitted of the ones that the plan chose.
+The planner's problem has all choices; the emitted graph has those that the plan chose.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from shoehorn_mcu.stage import Stage, stages_like
 
 @dataclass(frozen=True, eq=False)
 class Chunked:
-    """A block in chunks: its ops by themselves as a graph, with their stages."""
+    """A block in chunks: a graph of its ops alone, with their stages."""
 
     chunks: split.Chunks
     graph: Graph
@@ -24,7 +24,7 @@ class Chunked:
 
 
 class Cuts:
-    """Choices for one graph, whose stages are `stages`. Each is made when it is first asked for."""
+    """Choices for one graph, whose stages are `stages`. Each is made on first use."""
 
     def __init__(self, graph: Graph, stages: Sequence[Stage]) -> None:
         self.graph, self.stages = graph, tuple(stages)

@@ -91,7 +91,7 @@ def _on_roots(op: OpSpec, views: Mapping[str, str]) -> OpSpec:
 
 
 def _inner(parts: Sequence[Stage]) -> tuple[TensorSpec, ...]:
-    """What the ops of a block hand on to each other."""
+    """The tensors between the ops of a block."""
     types: Mapping[str, TensorType] = {part.node.output.name: part.node.output.type for part in parts[:-1]}
     return tuple(_spec(name, type_) for name, type_ in types.items())
 
@@ -124,7 +124,7 @@ def lower(
     for name in (*views.values(), *graph.outputs):
         if graph.tensors[name].data is not None:
             raise ShoehornError(
-                f"{graph.name}: '{name}' is a constant that is reshaped or given out; nothing is computed there"
+                f"{graph.name}: '{name}' is a constant that is reshaped or a model output; no op computes it"
             )
     specs = {name: graph.tensors[name].type for name in dict.fromkeys(live)}
     return Problem(

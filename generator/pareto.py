@@ -37,8 +37,8 @@ def predicted(made: Scheduled) -> Point:
     plan, stages = made.plan, made.stages
     rows, _ = predict.rows_and_steps(plan)
     macs = sum(s.macs * rows[s.name] // s.node.output.type.rows for s in stages)
-    again = macs - sum(s.macs for s in stages)
-    return Point(plan.arena_bytes, len(plan.steps), macs, again, predict.instructions(plan, stages))
+    recomputed = macs - sum(s.macs for s in stages)
+    return Point(plan.arena_bytes, len(plan.steps), macs, recomputed, predict.instructions(plan, stages))
 
 
 def curve(
@@ -67,9 +67,9 @@ def _plans(graph: Graph, stages: Sequence[Stage], streamed: bool, say: Callable[
     yield once
     say("the smallest arena with recomputed MACs")
     most_macs = int(graph.macs * MOST_AGAIN)
-    again = schedule(graph, stages, PlanRequest(Goal.SRAM, None, streamed, most_macs))
-    yield again
-    least, low, high = again.plan.arena_bytes, once.plan.arena_bytes, once.plan.outcome.whole_tensor_bytes
+    recomputing = schedule(graph, stages, PlanRequest(Goal.SRAM, None, streamed, most_macs))
+    yield recomputing
+    least, low, high = recomputing.plan.arena_bytes, once.plan.arena_bytes, once.plan.outcome.whole_tensor_bytes
     budgets = [*_between(least, low, BELOW), low, *_between(low, high, ABOVE - 2), high]
     for i, budget in enumerate(dict.fromkeys(budgets)):
         say(f"plan {i + 1} of {len(budgets)}, within {budget:,} bytes")
@@ -78,7 +78,7 @@ def _plans(graph: Graph, stages: Sequence[Stage], streamed: bool, say: Callable[
 
 
 def _between(low: int, high: int, count: int) -> list[int]:
-    """So many budgets between these, each larger than the last by the same factor."""
+    """`count` budgets between these, in geometric progression."""
     return [round(low * (high / low) ** (i / (count + 1))) for i in range(1, count + 1)] if low < high else []
 
 

@@ -16,14 +16,14 @@ from shoehorn_mcu.stage import Stage
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """What a plan is asked for."""
+    """Goal and limits of a plan."""
 
     goal: Goal = Goal.TIME
     capacity_bytes: int | None = None  # of the arena; None: as much as it takes
     stream_input: bool = False  # the input arrives row by row
     most_macs: int | None = 0  # that may be recomputed; None: as many as the capacity needs
-    weigh_smaller: bool = False  # a plan for time says what the next smaller one costs
-    prefer_smaller: bool = False  # and is that one where it costs next to nothing
+    weigh_smaller: bool = False  # a plan for time reports the cost of the next smaller one
+    prefer_smaller: bool = False  # and is replaced by it if that costs almost nothing
 
 
 @dataclass(frozen=True, eq=False)

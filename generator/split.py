@@ -124,14 +124,14 @@ def split(graph: Graph, block: Splittable, chunks: int) -> Graph:
         return graph
     where = f"{graph.name}: block '{block.ops[0]}' to '{block.ops[-1]}'"
     if block not in blocks(graph):
-        raise GraphError(f"{where}: is not in the graph; ask blocks() again after a block next to it has been split")
+        raise GraphError(f"{where}: is not in the graph; call blocks() again after a block next to it has been split")
     if not 1 < chunks <= block.channels:
         raise GraphError(f"{where}: {block.channels} channels do not make {chunks} chunks; 1 to {block.channels} do")
     return with_chunks(graph, [cut(graph, block, chunks)])
 
 
 def _free(name: str, taken: Container[str]) -> str:
-    """The name, with strokes behind it where it is taken."""
+    """The name, with as many `'` appended as make it unique."""
     while name in taken:
         name += "'"
     return name
@@ -215,7 +215,7 @@ class _Parts:
         self._rescale(total)
 
     def _add(self, name: str, kind: TensorType, data: Array | None = None) -> str:
-        """A new tensor's name: `name`, with strokes behind it where the graph has such a tensor."""
+        """Adds a tensor and returns its name: `name`, made unique in the graph."""
         name = _free(name, self.tensors)
         self.tensors[name] = Tensor(name, kind, data)
         return name

@@ -40,7 +40,7 @@ def _addresses(plan: Plan, chance: random.Random) -> Mutants:
 
 
 def _slots(plan: Plan, chance: random.Random) -> Mutants:
-    """One row of a scattered tensor a word off, or where its neighbour lies."""
+    """One row of a scattered tensor a word off, or at the address of its neighbour."""
     for placement in _some([r for r in plan.placements if r.slots], chance):
         slots = placement.slots
         y = chance.randrange(len(slots))
@@ -72,7 +72,7 @@ def _ranges(plan: Plan, chance: random.Random) -> Mutants:
 
 
 def _editions(plan: Plan, chance: random.Random) -> Mutants:
-    """A step that means another edition of a tensor whose rows lie elsewhere each time they are computed."""
+    """A step that uses another edition of a tensor whose recomputed rows have other addresses."""
     count = Counter(placement.tensor for placement in plan.placements)
     named = [(i, step) for i, step in enumerate(plan.steps) if step.editions]
     for i, step in _some(named, chance):

@@ -48,7 +48,7 @@ _PLANS = [
     "test_modes",
     "test_cascade*",
     "test_again",
-    "test_settle",
+    "test_shorten",
     "test_split",
     "test_in_place",
     "test_remat",

@@ -145,7 +145,7 @@ class Net:
         return inner | {t.name for t in self.tensors.values() if t.view_of in inner}
 
     def problem(self, streamed: bool) -> Problem:
-        """All that nobody reads is given out, and now and then something that is read."""
+        """Every tensor that no op reads is an output, and sometimes one that is read."""
         read = {r.tensor for op in self.ops for r in op.reads} | {t.view_of for t in self.tensors.values()}
         hidden = self.hidden()
         free = [name for name in self.tensors if name not in hidden]

@@ -89,7 +89,7 @@ class Op:
         return f"no bound is known for the int32 arithmetic of {type(self).__name__}"
 
     def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
-        """Bounds of the output, per channel, from those of the row inputs. Only asked where nothing overflows."""
+        """Bounds of the output, per channel, from those of the row inputs. Only called where nothing overflows."""
         return Range.of_type(node.output.type)
 
     def channels(self, node: Node) -> Channels | None:

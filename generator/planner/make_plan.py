@@ -15,7 +15,7 @@ from shoehorn_mcu.planner.problem import Problem
 
 _NAME = 60  # characters of a name in a message
 _FASTEST = "the fastest plan tried that fits"
-_WORTH_PERCENT = 0.5  # extra predicted instructions up to which a smaller plan is preferred without being asked for
+_WORTH_PERCENT = 0.5  # extra predicted instructions up to which a smaller plan is preferred by default
 _OF_GROUPS = " (lower bound of the searched plans; recomputing single rows may go below it)"
 
 

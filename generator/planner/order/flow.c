@@ -18,7 +18,7 @@ static int32_t rows_of(const sh_flow *flow, int32_t tensor)
     return flow->row_start[tensor + 1] - flow->row_start[tensor];
 }
 
-// Whether a tensor that lived before the group, or is written in it, concerns it.
+// Whether the group counts the tensor: it is alive before the group, or written in it.
 static int concerns(const run *r, int32_t tensor)
 {
     int32_t born = r->flow->born[tensor];
@@ -26,7 +26,7 @@ static int concerns(const run *r, int32_t tensor)
            (born >= r->group->start && born < r->group->end);
 }
 
-// pending: reads to come in this group, by row; one more where somebody reads it later.
+// pending: reads still to come in this group, by row, plus 1 if a later op reads the row.
 static void begin(run *r)
 {
     const sh_flow *f = r->flow;
@@ -169,7 +169,7 @@ int64_t sh_flow_run(const sh_flow *flow, const sh_flow_group *group, const sh_fl
     if (group->first_arrives && r.peak < group->limit) {
         emit(&r, group->ops[0], 0, 1);
     }
-    for (int32_t i = group->count - 1; i >= 0; i--) { // who asks: outputs that nobody here pulls
+    for (int32_t i = group->count - 1; i >= 0; i--) { // ops whose outputs no op of the group pulls
         int32_t tensor = flow->writes[group->ops[i]];
         if (!r.at.pulled[tensor] || flow->last[tensor] >= group->end) {
             finish(&r, group->ops[i]);

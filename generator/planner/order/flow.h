@@ -1,4 +1,4 @@
-// One group of ops, run row by row on demand, with the bytes alive counted; see flow.py.
+// Runs one group of ops row by row on demand and counts the live bytes; see flow.py.
 #ifndef SH_FLOW_H
 #define SH_FLOW_H
 
@@ -9,10 +9,10 @@ typedef struct {
     int32_t ops;
     const int32_t *row_start; // by tensor, one more at the end: its row 0 in arrays by row
     const int32_t *slot;      // by tensor: bytes of a row
-    const int32_t *born;      // by tensor: the position that writes it; -1: there from the start
-    const int32_t *last;      // by tensor: the last position that reads a row of it; -1: none
-    const int32_t *last_user; // by row: the same for the row
-    const int32_t *writes;    // by op: its tensor
+    const int32_t *born; // by tensor: the position that writes it; -1: in memory from the start
+    const int32_t *last; // by tensor: the last position that reads a row of it; -1: none
+    const int32_t *last_user;     // by row: the same for the row
+    const int32_t *writes;        // by op: its tensor
     const int32_t *scratch_start; // by op: its row 0 in the next one
     const int32_t *scratch;    // by op and row: bytes, where a run of rows computed at once begins
     const int32_t *band;       // by op: rows computed at a time
@@ -32,8 +32,8 @@ typedef struct {
     int32_t count;
     int32_t start; // positions [start, end) of the problem are computed
     int32_t end;
-    int32_t first_arrives; // the first op is a streamed input: its row 0 comes before all else
-    int64_t limit;         // a peak of so much or more ends the run
+    int32_t first_arrives; // the first op is a streamed input: its row 0 comes first
+    int64_t limit;         // the run ends if the peak reaches this
 } sh_flow_group;
 
 // Working memory: by tensor, by row, by op.
@@ -45,9 +45,9 @@ typedef struct {
     int32_t *stack;
 } sh_flow_memory;
 
-// The peak in bytes, or -1 where that reaches the limit. `events`: null, or room for three numbers
-// a row computed: op, first row, row behind the last. found[0]: their number; found[1]: the op at
-// whose row the peak is reached.
+// Returns the peak in bytes, or -1 if it reaches the limit. `events`: null, or room for three
+// numbers per computed row: op, first row, end. found[0]: their number; found[1]: the op at whose
+// row the peak is reached.
 int64_t sh_flow_run(const sh_flow *flow, const sh_flow_group *group, const sh_flow_memory *memory,
                     int32_t *events, int32_t found[2]);
 

@@ -1,12 +1,12 @@
 """In which order rows are computed: groups of ops that run interleaved, row by row, each row once.
 
-A group is an interval of the given op order. It runs on demand: its last op asks for row after row, and each op
-asks its inputs for the rows that it needs (streaming, as in MCUNetV2's patch stage or Vela's cascades, but by rows and
-without recomputing any). What a group leaves for later ops is whole; the rest lives for as many rows as are needed.
+A group is an interval of the given op order. It runs on demand: its last op requests row after row, and each op
+requests from its inputs the rows that it needs (streaming, as in MCUNetV2's patch stage or Vela's cascades, but by rows
+and without recomputing any). Tensors that later groups read are whole; of others only the rows still needed are kept.
 The best partition into groups is a minimax path over the cut positions (partition/search.py), exact for this space.
 
-A streamed input is an op without reads at the front (see Problem): its rows, too, come when somebody asks for them.
-A composite (blocks/cascade.py) stands for a block of ops and may take their place in a group.
+A streamed input is an op without reads at the front (see Problem): its rows, too, arrive on demand.
+A composite (blocks/cascade.py) computes a whole block of ops; a group may contain it instead of these ops.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NO_LIMIT = 1 << 62
 
 @dataclass(frozen=True)
 class Event:
-    """Rows [row, row + rows) of an op's output are computed; `op` is its place among the flow's ops."""
+    """Rows [row, row + rows) of an op's output are computed; `op` is its index among the flow's ops."""
 
     op: int
     row: int
@@ -56,14 +56,14 @@ class Tap:
 
 
 def rigid(problem: Problem) -> frozenset[str]:
-    """Tensors whose rows lie one after the other: inputs, outputs, and those that are seen as another shape."""
+    """Tensors with contiguous rows: inputs, outputs, and those that views show in another shape."""
     ends = (*problem.inputs, *problem.outputs)
     views = [t for t in problem.tensors if t.view_of is not None]
     return frozenset(map(problem.root, (*ends, *(t.name for t in views))))
 
 
 def slot_bytes(problem: Problem, tensor: str, stiff: frozenset[str]) -> int:
-    """Bytes that one row of a tensor takes: aligned where each row has a place of its own."""
+    """Bytes that one row of a tensor takes: aligned where each row has an address of its own."""
     row_bytes = problem.by_name[tensor].row_bytes
     return row_bytes if tensor in stiff else aligned(row_bytes)
 

@@ -1,4 +1,4 @@
-"""What an order of rows costs when rows may be computed again, counted row by row."""
+"""Peak and work of an order of rows in which rows may be recomputed, counted row by row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shoehorn_mcu.planner.order.flow import Event, Flow
 
 
 class OrderFault(ShoehornError):
-    """An order reads what is not there, or an input is asked for twice: a defect of the planner, never of the model."""
+    """An order reads a row that is not in memory, or an input row arrives out of order: a defect of the planner."""
 
 
 @dataclass
@@ -25,11 +25,11 @@ class _Copy:
 
 @dataclass(frozen=True)
 class Replay:
-    """Most bytes alive at one event (-1: before the first), the predicted work of all, and events nobody needs."""
+    """Most bytes alive at one event (-1: before the first), the predicted work of all, and the unnecessary events."""
 
     peak: int
     work: int
-    needless: frozenset[int]  # a row computed again, or to be, before anybody reads it
+    needless: frozenset[int]  # computations that no event reads, of rows that are computed elsewhere too
 
 
 def replay(flow: Flow, events: Sequence[Event]) -> Replay:
@@ -61,7 +61,7 @@ def replay(flow: Flow, events: Sequence[Event]) -> Replay:
 
 
 def pruned(flow: Flow, events: Sequence[Event]) -> list[Event]:
-    """The order without what nobody needs; its peak is no higher."""
+    """The order without unnecessary events; its peak is no higher."""
     while needless := replay(flow, events).needless:
         events = [event for time, event in enumerate(events) if time not in needless]
     return list(events)
@@ -107,7 +107,7 @@ def _peak(flow: Flow, events: Sequence[Event], copies: Sequence[_Copy], shared: 
 
 
 def _needless(events: Sequence[Event], written: Sequence[_Copy]) -> frozenset[int]:
-    """Copies that nobody reads, of rows that are computed elsewhere too."""
+    """The events of copies that no event reads, of rows that are computed elsewhere too."""
     count: dict[tuple[int, int], int] = {}
     for event in events:
         count[event.op, event.row] = count.get((event.op, event.row), 0) + 1

@@ -25,20 +25,21 @@ _Bytes = NDArray[np.int64]
 def shortened(flow: Flow, events: Sequence[Event]) -> list[Event]:
     """The same computations, one row each, in an order with a peak no higher; `events` runs."""
     most = replay(flow, events).peak
-    settling = _Shortening(_Links(flow, events), most)
+    shortening = _Shortening(_Links(flow, events), most)
     for each in range(_PASSES):
-        order = list(settling.order)
+        order = list(shortening.order)
         for event in order if each % 2 else reversed(order):
-            settling.settle(event)
-    found = [events[i] for i in settling.order]
-    return found if replay(flow, found).peak <= most else list(events)
+            shortening.move(event)
+    shorter = [events[i] for i in shortening.order]
+    return shorter if replay(flow, shorter).peak <= most else list(events)
 
 
 class _Links:
-    """Computations, numbered as they stand, and the copies that they read; rows of inputs are numbered behind them.
+    """Computations, numbered in their first order, and the copies that they read; rows of inputs have later numbers.
 
-    What a computation reads stays as it is: the same copy of each row. So it stands between those that it reads and
-    those that read it, behind the readers of the copy before it, and where it overwrites a row, behind its readers.
+    Each computation keeps reading the same copy of each row. So it stays after the computations that it reads and
+    before those that read it, after the readers of the previous copy of its row, and where it overwrites a row in
+    place, after the other readers of that row.
     """
 
     def __init__(self, flow: Flow, events: Sequence[Event]) -> None:
@@ -92,7 +93,7 @@ class _Links:
         self.extra[i] -= min(self.slots[dying[-1]], self.slots[i]) if dying else 0
 
     def _arrive(self, arriving: Sequence[int]) -> None:
-        """Rows of a streamed input come one after the other, the first one before all else."""
+        """Rows of a streamed input arrive in order, the first one before all other events."""
         for i in range(self.count):
             self.before[i] |= {arriving[0]} - {i}
         for before, i in pairwise(arriving):
@@ -101,7 +102,7 @@ class _Links:
 
 @dataclass(frozen=True)
 class _Move:
-    """A computation goes to place `to`: what that saves, in bytes times places, and how far what it passes changes."""
+    """A computation moves to place `to`: bytes times places saved, and the change of live bytes it makes."""
 
     saved: int
     to: int
@@ -141,21 +142,21 @@ class _Shortening:
         readers = (self._place[reader] for reader in links.readers[copy] if reader != but)
         return max(readers, default=self._place[copy] if copy < links.count else -1)
 
-    def settle(self, event: int) -> None:
+    def move(self, event: int) -> None:
         """Moves an event to where the fewest bytes wait."""
         moves = [move for move in (self._later(event), self._earlier(event)) if move is not None and move.saved > 0]
         if moves:
             self._go(event, max(moves, key=lambda move: move.saved))
 
     def _alone(self, event: int) -> tuple[int, int]:
-        """What an event adds behind it, and what it takes while it runs beside that."""
+        """Bytes that an event adds to those alive after it, and further bytes alive only during it."""
         links = self._links
         lives = bool(links.readers[event]) or event in links.kept
         own = links.slots[event] if lives else 0
         return own, links.slots[event] - own + links.extra[event]
 
     def _later(self, event: int) -> _Move | None:
-        """Behind one of those that follow."""
+        """The best move to a later place."""
         links, at = self._links, self._place[event]
         end = min((self._place[b] for b in links.behind[event]), default=links.count)
         places = np.arange(at + 1, min(end, at + 1 + _FARTHEST))
@@ -169,7 +170,7 @@ class _Shortening:
         return self._best(places, change, after, step)
 
     def _earlier(self, event: int) -> _Move | None:
-        """Before one of those that precede."""
+        """The best move to an earlier place."""
         links, at = self._links, self._place[event]
         end = max((self._place[b] for b in links.before[event]), default=-1)
         places = np.arange(at - 1, max(end, at - 1 - _FARTHEST), -1)
@@ -184,7 +185,7 @@ class _Shortening:
         return self._best(places, change, after, before + own + alone)
 
     def _best(self, places: _Bytes, change: _Bytes, after: _Bytes, step: _Bytes) -> _Move | None:
-        """The move that saves most, of those that raise nothing above what is allowed."""
+        """The move that saves most, of those that raise no place above the peak."""
         held = self._held[places]
         passable = np.logical_and.accumulate(held + change <= np.maximum(self._most, held))
         saved = np.where(passable & (step <= self._most), np.cumsum(-change), -1)
@@ -211,5 +212,5 @@ class _Shortening:
             self._place[self.order[place]] = place
 
     def _freed(self, event: int, to: int) -> int:
-        """Bytes that nobody needs behind an event at this place."""
+        """Bytes of the event's inputs that no event reads later if it is at this place."""
         return sum(self._links.slots[copy] for copy in self._links.reads[event] if self._last(copy, event) < to)

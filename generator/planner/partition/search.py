@@ -152,7 +152,7 @@ class PartitionSearch:
         return min((self._given_up(plain, chosen, order, limit) for order in orders), key=lambda c: c.cost)
 
     def _given_up(self, plain: Group, composites: Mapping[str, int | None], order: Sequence[str], limit: int) -> Choice:
-        """The composites after each, in this order, was replaced by the cheapest option with which the group fits."""
+        """The composites after replacing each, in this order, by its cheapest option with which the group fits."""
         chosen = dict(composites)
         for block in order:
             options: list[int | None] = [None, *sorted(self.space.options[block], key=self._cost)]

@@ -66,7 +66,7 @@ class Profile:
         return self.alive[place - 1] if place else 0
 
     def most(self, first: int, last: int) -> int:
-        """The most bytes alive at one time from `first` to `last`, at both of which somebody is born or dies."""
+        """The most bytes alive at one time from `first` to `last`, both of which begin or end a live range."""
         return max(self.alive[bisect_left(self.moments, first) : bisect_right(self.moments, last)])
 
 

@@ -1,8 +1,8 @@
-"""Rows that are computed again have an address each time: which table of addresses each step goes by.
+"""The table of addresses that each step uses, where recomputed rows have another address than before.
 
-An edition of a tensor is an address for each of its rows. A step goes by one edition of each tensor that it touches, in
-which the rows that it touches lie where they lie just then; what the edition says of the others does not matter to it.
-So steps share editions as far as they agree: each takes the first one that does, in the order of the plan.
+An edition of a tensor has an address for each of its rows. A step uses one edition of each tensor that it touches: one
+with the current addresses of the rows that it touches; those of the other rows do not matter to it. In the order of the
+plan each step uses the first edition that agrees with it, and a new one is made only where none does.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def editions(
 ) -> tuple[dict[str, list[tuple[int, ...]]], list[Editions]]:
     """The editions of each tensor of `addresses`, each an address by row, and those that each step names.
 
-    `steps` are ranges of the places of events, each of one op. A row that no step of an edition touches lies there
-    where it lies first.
+    `steps` are ranges of the places of events, each of one op. A row that no step of an edition touches has its
+    first address there.
     """
     moving = {name for name, rows in addresses.items() if any(len(set(row)) > 1 for row in rows)}
     known: dict[str, list[dict[int, int]]] = {name: [] for name in moving}

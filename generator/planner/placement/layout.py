@@ -19,7 +19,7 @@ from shoehorn_mcu.planner.problem import Problem
 
 @dataclass(frozen=True)
 class _Bytes:
-    """The name of a bundle. A whole tensor; or one row of it, as it was computed for the n-th time."""
+    """The name of a bundle: a whole tensor, or the n-th computation of one of its rows."""
 
     tensor: str
     row: int = -1  # the whole tensor
@@ -28,7 +28,7 @@ class _Bytes:
 
 @dataclass(frozen=True)
 class _Need:
-    """The name of a bundle. What an op needs while it runs; of a composite one part."""
+    """The name of a bundle: the scratch of an op, or of a part of a composite."""
 
     op: int
     part: Part | None = None
@@ -36,7 +36,7 @@ class _Need:
 
 @dataclass(frozen=True)
 class _Spot:
-    """The place of a row: in which bundle, and how far from its base."""
+    """The address of a row: its bundle, and the offset from the base of that."""
 
     bundle: _Bytes
     offset: int
@@ -48,9 +48,9 @@ _Bases = Mapping[Hashable, int]
 
 @dataclass
 class _Copy:
-    """A row as it was computed once: the first and last event that touch it, both inclusive, and where it lies.
+    """One computation of a row: the first and last event that touch it, both inclusive, and its address.
 
-    Inputs are there from -1 on.
+    Inputs are in memory from event -1 on.
     """
 
     first: int
@@ -59,16 +59,16 @@ class _Copy:
 
 
 class Share(Enum):
-    """Which rows are overwritten in place: a shared place is less to hold, but harder to put somewhere."""
+    """Which rows are overwritten in place: sharing bytes lowers the sum of live bytes, but makes placement harder."""
 
-    NEEDED = "those as large as what they overwrite, and those without which the fullest moment would be fuller"
+    NEEDED = "those as large as what they overwrite, and those that lower the peak"
     ALL = "all"
-    SCATTERED = "those with places of their own"
+    SCATTERED = "those with addresses of their own"
     NONE = "none"
 
 
 _Copies = dict[str, list[list[_Copy]]]
-"""By tensor that is no view, by row: more than one where it is computed again."""
+"""By tensor that is no view, by row: several where the row is recomputed."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Layout:
 
 
 def _copies(flow: Flow, events: Sequence[Event]) -> _Copies:
-    """When each row of each tensor is alive. Rows that follow each other in a bundle lie there whenever computed."""
+    """The live range of each row of each tensor. A row of a rigid tensor has the same address at each computation."""
     stiff = rigid(flow.problem)
     copies: _Copies = {name: [[] for _ in range(rows)] for name, rows in flow.rows.items() if name in flow.born}
 
@@ -117,7 +117,7 @@ class _Layout:
         self._flow, self._events, self._composites = flow, events, composites
         self._stiff = rigid(flow.problem)
         self._copies = _copies(flow, events)
-        self._crowd: Profile | None = None  # what is alive when, if there is room beside it for short rows
+        self._crowd: Profile | None = None  # live bytes by event, where rows may be shorter than what they overwrite
         if share is Share.NEEDED:
             self._crowd = profile(_Layout(flow, events, composites).bundles)
         for time, event in enumerate(events if share is not Share.NONE else ()):
@@ -125,7 +125,7 @@ class _Layout:
         self.bundles: tuple[Bundle, ...] = tuple(self._bundles())
 
     def _share(self, time: int, event: Event, share: Share) -> None:
-        """Puts a row over the one that it may overwrite, where nobody reads that one later."""
+        """Places a row over the one that it may overwrite, if no later event reads that one."""
         flow = self._flow
         tap = flow.in_place[event.op]
         if tap is None:
@@ -147,7 +147,7 @@ class _Layout:
             below.last = time - 1
 
     def _has_room(self, time: int, size: int) -> bool:
-        """Whether a short row may have a place of its own; over a longer one it leaves a fragment beside it."""
+        """Whether a short row can have its own address without raising the peak; in a longer row it leaves a gap."""
         return self._crowd is not None and self._crowd.at(time) + size <= max(self._crowd.alive)
 
     def _bundles(self) -> Iterator[Bundle]:
@@ -167,7 +167,7 @@ class _Layout:
                 yield Bundle(bundle, tuple(alive), sinks=isinstance(bundle, _Bytes) and bundle.tensor in inputs)
 
     def _needs(self, event: Event) -> Iterator[tuple[_Need, int]]:
-        """What an op needs while it runs, beside its rows, in bytes."""
+        """Scratch of an op, in bytes."""
         flow = self._flow
         if event.op >= flow.count:
             parts = self._composites[event.op - flow.count].needs(event.row)
@@ -176,7 +176,7 @@ class _Layout:
             yield _Need(event.op), flow.scratch[event.op]
 
     def placements(self, bases: _Bases, steps: Sequence[range]) -> tuple[list[Placement], list[Editions]]:
-        """Where each tensor lies; a view lies where its root does. And which edition of a tensor each step means."""
+        """The placement of each tensor (a view has that of its root), and the editions that each step uses."""
         problem = self._flow.problem
         addresses = {
             name: [[bases[copy.spot.bundle] + copy.spot.offset for copy in row] for row in rows]
@@ -197,7 +197,7 @@ class _Layout:
 def _placed(
     flow: Flow, events: Sequence[Event], composites: Sequence[Composite], enough: int | None, effort: Effort
 ) -> tuple[_Layout, int, _Bases]:
-    """Bundles, their arena and bases, with as many rows in place of others as lowers the arena."""
+    """Bundles, arena and bases, with the choice of in-place rows that gives the smallest arena."""
     best: tuple[_Layout, int, _Bases] | None = None
     for share in Share if any(tap is not None for tap in flow.in_place) else (Share.NONE,):
         made = _Layout(flow, events, composites, share)
@@ -220,9 +220,9 @@ def lay_out(
     enough: int | None = None,
     effort: Effort | None = None,
 ) -> Layout:
-    """Places everything for an order of rows; `composites` are those that the flow has behind its ops.
+    """Places all rows and scratch for an order of rows; `composites` are those that the flow has after its ops.
 
-    As low as it goes with full effort, or with less of it within `enough` bytes.
+    The smallest arena found with full effort, or with `enough` the first one within so many bytes, with less effort.
     """
     effort = effort or (Effort.FULL if enough is None else Effort.SOME)
     made, arena_bytes, bases = _placed(flow, events, composites, enough, effort)
@@ -256,7 +256,7 @@ def _parts(events: Sequence[Event]) -> Iterator[range]:
 
 
 def _steps(flow: Flow, events: Sequence[Event], composites: Sequence[Composite]) -> Iterator[Step]:
-    """Neighbouring rows of one op are one step; a band of a composite stands for several."""
+    """Neighbouring rows of one op are one step; a band of a composite is several steps."""
     first, last = events[0], events[-1]
     if first.op < flow.count:
         op = flow.problem.ops[first.op]
@@ -273,7 +273,7 @@ def fullest_step(problem: Problem, steps: Sequence[Step]) -> int:
 
 
 def alive_at(problem: Problem, steps: Sequence[Step], step: int) -> list[tuple[str, int]]:
-    """Tensors (and scratch) that hold bytes at the fullest moment of a step, largest first."""
+    """Tensors (and scratch) that are alive at the peak of a step, largest first."""
     alive = _Alive(problem, steps)
     if not alive.events:
         return [(t.name, t.bytes) for t in problem.tensors]
@@ -282,7 +282,7 @@ def alive_at(problem: Problem, steps: Sequence[Step], step: int) -> list[tuple[s
 
 
 class _Alive:
-    """What is alive when, in the steps of a plan."""
+    """What is alive at each event, in the steps of a plan."""
 
     def __init__(self, problem: Problem, steps: Sequence[Step]) -> None:
         index = {op.name: i for i, op in enumerate(problem.ops)}

@@ -1,12 +1,12 @@
-"""Where bytes lie: bundles of pieces, each with its own lifetime, put at addresses so that none overlap while alive.
+"""Addresses of bundles of pieces, each piece with its own live range, so that none overlap while alive.
 
-A bundle is what must keep its shape: one row with a place of its own, a tensor whose rows lie one after the other (each
-still dies by itself, so others may move in behind it), or the scratch of an op (alive again and again at one address).
-Three ways aim at the height wanted, in turn. First fit: each bundle at the lowest free address, those that ended too
-high moved forward in the order (squeaky wheel optimisation, Joslin and Clements, JAIR 1999). A sweep over time, from an
-end or from the fullest moment outwards, many placements side by side. Allocate's exact search, with one bundle at the
-top and boxes below it. Where none comes down to that height, the sweep bisects above it. Seeds and effort are fixed,
-so equal bundles get equal addresses.
+The pieces of a bundle have fixed distances: one row with its own address, a tensor with contiguous rows (each row has
+its own live range, so later pieces may reuse its bytes), or the scratch of an op (several live ranges at one address).
+Three methods try for the wanted height, in turn. First fit: each bundle at the lowest free address; those that end too
+high move forward in the order (squeaky wheel optimisation, Joslin and Clements, JAIR 1999). A beam search over time,
+from an end or from the peak outwards. The exact search of allocate, with one bundle at the top and boxes below it.
+Where none reaches that height, the beam search bisects above it. Seeds and effort are fixed, so equal bundles get equal
+addresses.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SEARCH = 3.0  # effort of allocate's search, about seconds
 _REMEMBERED = 16  # placements
 _NARROW, _WIDE = (32, 128, 512), (512, 1024, 2048, 128)
 _POWERS = (0, 1, 3, 8)  # from an end
-_STEEP = (8, 20, 60, 200)  # from the fullest moment
+_STEEP = (8, 20, 60, 200)  # from the peak
 _NOISES = (0.05, 0.1, 0.3)
 
 Placement = tuple[int, dict[Hashable, int]]
@@ -47,7 +47,7 @@ Placement = tuple[int, dict[Hashable, int]]
 
 
 def _keys(bundles: Sequence[Bundle]) -> Iterator[list[tuple[int, ...]]]:
-    """What first fit takes first: a key per bundle, the smallest in front."""
+    """Orders for first fit: a key per bundle, the smallest first."""
     crowd = profile(bundles)
     yield [(-b.bytes, b.first) for b in bundles]
     yield [(b.first, -b.bytes) for b in bundles]
@@ -150,9 +150,9 @@ def _boxed(number: int, bundle: Bundle) -> Buffer:
 
 
 def _exact(bundles: Sequence[Bundle], wanted: int) -> tuple[Placement | None, int]:
-    """By exact search, one bundle at the top, the others as boxes: a placement, and the least height of any such.
+    """By exact search, one bundle at the top, the others as boxes: a placement, and the lower bound of their heights.
 
-    Nothing is said where boxes take more than `wanted` at one time, or where they are very many.
+    (None, 0) where boxes alive at one time take more than `wanted`, or where there are too many of them.
     """
     sinking = next((b for b in bundles if b.sinks and len(b.pieces) > 1), None)
     boxes = [_boxed(i, b) for i, b in enumerate(bundles) if b is not sinking]
@@ -171,9 +171,9 @@ def _exact(bundles: Sequence[Bundle], wanted: int) -> tuple[Placement | None, in
 
 
 def _pinned(bundles: Sequence[Bundle], wanted: int) -> Placement | None:
-    """By sweeps with an input in the middle, so that a row of the others fits into the room behind its last living row.
+    """By sweeps with an input in the middle, so that another bundle's row fits behind the last row of it that is read.
 
-    Rows that nobody reads stand at the end of some inputs; they leave a hole, of use together with what is beside it.
+    Some inputs end with rows that no op reads; those bytes are free, and more useful where free bytes follow.
     """
     input_ = next((b for b in bundles if b.sinks and len(b.pieces) > 1), None)
     living = (
@@ -219,7 +219,7 @@ class Effort(Enum):
 
     FULL = "for one order: seconds in proportion to its rows"
     SOME = "where many orders are placed: some seconds at most"
-    QUICK = "as low as first fit goes by itself; then as SOME"
+    QUICK = "the height that first fit reaches; then as SOME"
     LITTLE = "for another form of an order that has been placed: about a second"
 
 
@@ -239,7 +239,7 @@ def place(bundles: Sequence[Bundle], enough: int, effort: Effort = Effort.FULL) 
 
 @lru_cache(_REMEMBERED)
 def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort) -> Placement:
-    """As `place`. It is asked again for equal bundles: plans that differ in their groups may have one order of rows."""
+    """As `place`, cached: plans with different groups may have equal orders of rows, and so equal bundles."""
     tries, settings_left = _Tries(bundles), islice(_settings(), _RUNS)
     best = tries.fitted(load(bundles) if effort is Effort.QUICK else wanted)
     pieces = sum(len(bundle.pieces) for bundle in bundles)
@@ -248,7 +248,7 @@ def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort) -> Placeme
     if best[0] > wanted and effort is Effort.FULL:
         found, least = _exact(bundles, wanted)
         best = found if found and found[0] < best[0] else best
-        wanted = max(wanted, least)  # a bundle that is no box may still lie lower, but hardly
+        wanted = max(wanted, least)  # a bundle that is no box may still get lower, but rarely does
     if best[0] - wanted >= ALIGNMENT and effort is not Effort.LITTLE:  # a part of a word is hardly ever saved
         work = min(_WORK, _PIECE_WORK * pieces) if effort is Effort.FULL else _SOME_WORK
         best = tries.at(wanted, settings_left, work) or best

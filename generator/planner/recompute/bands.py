@@ -1,6 +1,6 @@
-"""A problem as a bare graph for planner/remat: nodes are bands of rows of one op, helper nodes express the rest.
+"""A problem as a bare graph for planner/remat: nodes are bands of rows of one op, and helper nodes.
 
-Helper nodes express what a bare graph has no notion of:
+Helper nodes express what a bare graph cannot:
 
 - rows of a resident input are nodes of duration 0 that may run once; all of them run before a start node, which
   every op without other inputs reads;

@@ -17,7 +17,7 @@ from shoehorn_mcu.planner.problem import OpSpec, Problem, Read, TensorSpec
 from shoehorn_mcu.planner.recompute.retrace import Retrace, retraces
 
 _MOST = 8  # retraces in one problem
-_DEAREST = 0.5  # of the whole work: the most that all clones may cost together
+_MOST_EXTRA_WORK = 0.5  # of all clones together, relative to the work of the first order
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ def cloned(before: Cloned, retrace: Retrace, mark: str) -> Cloned:
     ops = list(problem.ops)
     for reader, read in retrace.late:
         tensor = problem.ops[read].writes
-        asked = {name: new for name, new in renamed.items() if problem.root(name) == tensor}
-        ops[reader] = _reading(ops[reader], asked)
+        renamed_reads = {name: new for name, new in renamed.items() if problem.root(name) == tensor}
+        ops[reader] = _reading(ops[reader], renamed_reads)
     at = min(reader for reader, _ in retrace.late)
     origin = before.origin
     return Cloned(
@@ -74,21 +74,21 @@ def lowest(problem: Problem, start: Sequence[Event], budget: int, tries: int) ->
     flow = Flow(problem)
     now = Cloned(problem, tuple(range(len(problem.ops))))
     best = list(start)
-    said = replay(flow, best)
-    dearest = said.work * (1 + _DEAREST)
+    replayed = replay(flow, best)
+    most_work = replayed.work * (1 + _MOST_EXTRA_WORK)
     for count in range(1, _MOST + 1):
-        found: tuple[float, list[Event], Cloned] | None = None
-        offers = list(retraces(Flow(now.problem)))[: max(0, tries)] if said.peak > budget else []
+        best_offer: tuple[float, list[Event], Cloned] | None = None
+        offers = list(retraces(Flow(now.problem)))[: max(0, tries)] if replayed.peak > budget else []
         tries -= len(offers)
         for retrace in offers:
             tried = cloned(now, retrace, "\n" * count)
             order = pruned(flow, tried.order())
             cost = replay(flow, order)
-            gain = (said.peak - max(budget, cost.peak)) / max(1, cost.work - said.work)
-            if cost.peak < said.peak and cost.work <= dearest and (found is None or gain > found[0]):
-                found = gain, order, tried
-        if found is None:
+            gain = (replayed.peak - max(budget, cost.peak)) / max(1, cost.work - replayed.work)
+            if cost.peak < replayed.peak and cost.work <= most_work and (best_offer is None or gain > best_offer[0]):
+                best_offer = gain, order, tried
+        if best_offer is None:
             break
-        _, best, now = found
-        said = replay(flow, best)
+        _, best, now = best_offer
+        replayed = replay(flow, best)
     return best

@@ -3,7 +3,7 @@
 #include "state.h"
 
 enum {
-    CHAIN = 12, // copies that one move inserts at most
+    CHAIN = 12, // most copies that one move inserts
 };
 
 uint32_t remat_draw(remat_search *s, uint32_t below)
@@ -30,7 +30,7 @@ static int32_t start_of(const remat_search *s, int32_t node, int32_t number)
     return s->copies[(int64_t)node * s->graph.copies + number];
 }
 
-// The first copy left of `slot` (`step` -1) or right of it (`step` 1), or the slot just outside.
+// The first copy left of `slot` (`step` -1) or right of it (`step` 1), or -1 or `slots`.
 static int32_t neighbour(const remat_search *s, int32_t slot, int32_t step)
 {
     do {
@@ -39,8 +39,8 @@ static int32_t neighbour(const remat_search *s, int32_t slot, int32_t step)
     return slot;
 }
 
-// Makes the slot just before the copy in `slot` empty, by pushing copies left, or else that one and
-// others right. The empty slot, or -1.
+// Empties the slot before the copy in `slot`: shifts copies to the left, or else that copy and
+// those behind it to the right. Returns the empty slot, or -1.
 static int32_t make_room(remat_search *s, int32_t slot)
 {
     for (int32_t distance = 1; distance < 3 * NEAR; distance++) {
@@ -86,12 +86,12 @@ static int32_t drop_useless(remat_search *s, int32_t node)
     return 0;
 }
 
-// --- Moves. Each returns 0, or -1 where it found nothing to do or stopped half-way; the caller
-// undoes it then.
+// --- Moves. Each returns 0, or -1 if there was nothing to change or it stopped half-way; the
+// caller then undoes it.
 
 typedef int32_t move_fn(remat_search *s);
 
-// One copy goes elsewhere, mostly near.
+// Moves one copy, mostly by few slots.
 static int32_t move_one(remat_search *s)
 {
     const int32_t slot = draw_copy(s), node = s->at[slot];
@@ -114,8 +114,8 @@ static int32_t move_one(remat_search *s)
     return drop_useless(s, node);
 }
 
-// Marks what `seed` needs within the window (`step` -1) or what needs it (`step` 1), by way of the
-// window's copies.
+// Marks the ancestors of the window's last copy (`step` -1) or the descendants of its first one
+// (`step` 1), within the window.
 static void mark_cluster(remat_search *s, const int32_t *slots, int32_t length, int32_t step)
 {
     const remat_graph *g = &s->graph;
@@ -140,7 +140,7 @@ static void mark_cluster(remat_search *s, const int32_t *slots, int32_t length, 
     }
 }
 
-// Puts the nodes into the slots, in this order, from the first one that differs.
+// Writes the nodes into the slots in this order, from the first difference on.
 static int32_t rearrange(remat_search *s, const int32_t *slots, const int32_t *order,
                          int32_t length)
 {
@@ -161,8 +161,8 @@ static int32_t rearrange(remat_search *s, const int32_t *slots, const int32_t *o
     return first < length ? 0 : -1;
 }
 
-// Within a window, what the last copy needs comes before all else; or what needs the first one
-// comes after all else.
+// Reorders a window: the ancestors of its last copy first, or the descendants of its first copy
+// last.
 static int32_t move_cluster(remat_search *s)
 {
     int32_t *slots = s->scratch, *order = slots + NEAR + 1;
@@ -183,8 +183,8 @@ static int32_t move_cluster(remat_search *s)
     return rearrange(s, slots, order, length);
 }
 
-// A new copy of `node` before the copy in `slot`, and with some luck new copies of its inputs
-// before it.
+// Inserts a copy of `node` before the copy in `slot`, and with probability luck / 16 for each input
+// a copy of it as well.
 static int32_t recompute(remat_search *s, int32_t node, int32_t slot, int32_t *left, uint32_t luck)
 {
     const remat_graph *g = &s->graph;
@@ -199,7 +199,7 @@ static int32_t recompute(remat_search *s, int32_t node, int32_t slot, int32_t *l
         const int32_t input = g->preds[e],
                       here = start_of(s, node, remat_copy_before(s, node, neighbour(s, room, 1)));
         const int32_t before = remat_copy_before(s, input, here);
-        // An input that others need hereafter anyway is there already.
+        // An input that is alive beyond this step needs no copy.
         if (before < 0 || s->last[start_of(s, input, before)] > here || remat_draw(s, 16) >= luck) {
             continue;
         }
@@ -264,7 +264,7 @@ static int32_t relieve(remat_search *s)
     return -1;
 }
 
-// One copy too many goes.
+// Removes a copy of a node that has several.
 static int32_t drop_copy(remat_search *s)
 {
     if (s->length == s->graph.nodes) {

@@ -1,4 +1,4 @@
-// One random change of the sequence, worth keeping or not.
+// One random move of the local search; the caller accepts or undoes it.
 
 #ifndef REMAT_MOVES_H
 #define REMAT_MOVES_H
@@ -12,8 +12,9 @@ enum {
 // A number in 0..below-1.
 uint32_t remat_draw(remat_search *s, uint32_t below);
 
-// Changes the sequence. 0, or -1 where it found nothing to do or stopped half-way; the caller
-// undoes it then. What readers miss, `missing` and `absent` say.
+// Applies one random move. Returns 0, or -1 if there was nothing to change or the move stopped
+// half-way; the caller must then undo it. Afterwards `missing` and `absent` count the inputs and
+// nodes that the sequence lacks.
 int32_t remat_move(remat_search *s, const remat_schedule *schedule);
 
 #endif

@@ -36,8 +36,8 @@ static void keep_best(remat_search *s)
     }
 }
 
-// Holds the search at the edge of the budget: where it was within it for most moves, memory weighs
-// less.
+// Keeps the search near the budget: lowers the penalty for memory if most moves were within the
+// budget, else raises it.
 static void weigh(remat_search *s, int32_t within)
 {
     s->weight = within > ROUND / 2 ? s->weight * 0.97 : s->weight * 1.03;
@@ -52,7 +52,7 @@ int64_t remat_run(remat_search *s, const remat_schedule *schedule, double from, 
     }
     double cooling = schedule->cold / schedule->hot;
     for (int32_t halving = 0; halving < 8;
-         halving++) { // the 256th root; sqrt is the same to the bit everywhere
+         halving++) { // the 256th root: sqrt is exact to the bit on all machines
         cooling = sqrt(cooling);
     }
     const double work = (double)schedule->work;
@@ -84,7 +84,7 @@ int64_t remat_run(remat_search *s, const remat_schedule *schedule, double from, 
     return moves;
 }
 
-// --- Making and reading
+// --- Creation and results
 
 static void *copy_of(const void *array, size_t bytes)
 {
@@ -144,7 +144,7 @@ remat_search *remat_new(const remat_graph *graph, int64_t budget, uint64_t seed)
         remat_free(s);
         return NULL;
     }
-    for (int32_t i = 0; i < LOGARITHMS; i++) { // whole numbers, so that no library's last bit shows
+    for (int32_t i = 0; i < LOGARITHMS; i++) { // integers: independent of rounding in log()
         s->logarithm[i] = (int32_t)(-log((i + 0.5) / (double)LOGARITHMS) * 65536.0 + 0.5);
     }
     return s;

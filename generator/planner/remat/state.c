@@ -46,8 +46,7 @@ int32_t remat_copy_before(const remat_search *s, int32_t node, int32_t slot)
     return i;
 }
 
-// The last slot between `after` and `before`, both excluded, where a reader of `node` stands, or
-// `after`.
+// The last slot with a reader of `node` between `after` and `before`, both excluded, or `after`.
 static int32_t last_reader(remat_search *s, int32_t node, int32_t after, int32_t before)
 {
     const remat_graph *g = &s->graph;
@@ -62,7 +61,7 @@ static int32_t last_reader(remat_search *s, int32_t node, int32_t after, int32_t
     return found;
 }
 
-// How many copies of readers of `node` stand between `after` and `before`, both excluded.
+// Number of copies of readers of `node` between `after` and `before`, both excluded.
 static int32_t readers(remat_search *s, int32_t node, int32_t after, int32_t before)
 {
     const remat_graph *g = &s->graph;
@@ -77,7 +76,7 @@ static int32_t readers(remat_search *s, int32_t node, int32_t after, int32_t bef
     return found;
 }
 
-// Bytes of `input` that the step of `node` takes over as the last one to read it.
+// Bytes of `input` that the step of `node` overwrites in place as its last reader.
 static int64_t taken_over(const remat_search *s, int32_t node, int32_t input)
 {
     const int64_t *sizes = s->graph.sizes;
@@ -96,7 +95,7 @@ static void set_last_reader(remat_search *s, int32_t input, int32_t slot, int64_
     }
 }
 
-// A new reader in `slot`: its inputs live until then.
+// Adds the reader in `slot`: the live ranges of its inputs reach there.
 static void read_inputs(remat_search *s, int32_t node, int32_t slot)
 {
     const remat_graph *g = &s->graph;
@@ -116,7 +115,7 @@ static void read_inputs(remat_search *s, int32_t node, int32_t slot)
     }
 }
 
-// The reader in `slot` is gone: its inputs may die earlier.
+// Removes the reader in `slot`: the live ranges of its inputs may end earlier.
 static void drop_inputs(remat_search *s, int32_t node, int32_t slot)
 {
     const remat_graph *g = &s->graph;
@@ -142,7 +141,8 @@ static void insert(remat_search *s, int32_t node, int32_t slot)
     int32_t *slots = copies_of(s, node);
     const int32_t count = s->count[node], i = remat_copy_before(s, node, slot) + 1;
     const int32_t before = i < count ? slots[i] : s->slots;
-    if (i > 0 && s->last[slots[i - 1]] > slot) { // the copy before hands its later readers over
+    if (i > 0 &&
+        s->last[slots[i - 1]] > slot) { // later readers of the copy before now read this one
         const int32_t start = slots[i - 1];
         s->last[slot] = s->last[start];
         s->last[start] = last_reader(s, node, start, slot);
@@ -181,7 +181,7 @@ static void take(remat_search *s, int32_t slot)
     s->absent += s->count[node] == 0;
     s->length--;
     s->duration -= s->graph.durations[node];
-    if (i > 0 && last > slot) { // the copy before takes the readers over
+    if (i > 0 && last > slot) { // its readers now read the copy before
         const int32_t start = slots[i - 1];
         set_last_reader(s, node, s->last[start], -1);
         add(s, s->last[start] + 1, slot - 1, size);
@@ -199,7 +199,7 @@ static void slide(remat_search *s, int32_t slot, int32_t to)
 {
     const remat_graph *g = &s->graph;
     const int32_t node = s->at[slot];
-    // Of what the step holds, not alive across the slot it leaves.
+    // bytes of the step that are not alive across the slot that it leaves
     int64_t dying = g->extra[node] + (to < slot ? 0 : g->sizes[node]);
     copies_of(s, node)[remat_copy_before(s, node, slot) + 1] = to;
     for (int32_t e = g->pred_at[node]; e < g->pred_at[node + 1]; e++) {

@@ -1,9 +1,9 @@
 // A sequence in slots, and its memory, kept up to date as copies of nodes come and go.
 //
-// Slots are more than copies, so that a copy can be put between two others without moving the rest.
-// The copies of a node are numbered by place. A copy lives from its slot to `last`, the slot of its
-// last reader; the memory of an empty slot is what is alive across it, never more than that of the
-// next copy.
+// There are more slots than copies, so that a copy can be inserted between two others without
+// moving the rest. The copies of a node are numbered in the order of their slots. A copy is alive
+// from its slot to `last`, the slot of its last reader. The memory of an empty slot is what is
+// alive across it, never more than the memory of the next copy's slot.
 
 #ifndef REMAT_STATE_H
 #define REMAT_STATE_H
@@ -26,7 +26,7 @@ typedef struct {
 struct remat_search {
     remat_graph graph;
     int64_t budget;
-    int64_t soft_budget; // a second hinge below the budget, for a slope where nothing overflows yet
+    int64_t soft_budget; // below the budget: a penalty for steps that are close to it
     uint64_t random;
 
     int32_t slots;
@@ -34,7 +34,7 @@ struct remat_search {
     int32_t *last;   // per slot with a copy: slot of its last reader, or its own
     int64_t *memory; // per slot
     int64_t *live;   // per slot: all ones where there is a copy, else 0: a mask
-    int32_t *copies; // nodes x graph.copies: slots, rising
+    int32_t *copies; // nodes x graph.copies: slots, ascending
     int32_t *count;  // per node: copies in the sequence
 
     int32_t length;   // copies in the sequence
@@ -45,11 +45,11 @@ struct remat_search {
     int64_t soft;     // the same above the soft budget
     int64_t work;
 
-    change *log; // what the present move did, to undo it
+    change *log; // changes of the current move, for undo
     int32_t log_length;
     int32_t log_size;
 
-    double weight; // of `over`, adapted while it runs
+    double weight; // penalty per unit of `over`, adapted during the search
     int32_t *best;
     int32_t best_length;
     int64_t best_duration;
@@ -60,15 +60,15 @@ struct remat_search {
     int32_t logarithm[LOGARITHMS]; // -ln((i + 1/2) / LOGARITHMS) * 65536
 };
 
-// Puts a copy into an empty slot; 0, or -1: too many copies or too many changes.
+// Puts a copy into an empty slot. Returns 0, or -1 at the limit of copies or changes.
 int32_t remat_place(remat_search *s, int32_t node, int32_t slot);
-// Takes the copy out of its slot; 0, or -1: too many changes.
+// Removes the copy from its slot. Returns 0, or -1 at the limit of changes.
 int32_t remat_lift(remat_search *s, int32_t slot);
-// Moves a copy to the empty slot beside it, past no other copy; 0, or -1: too many changes.
+// Moves a copy to an empty slot, past no other copy. Returns 0, or -1 at the limit of changes.
 int32_t remat_shift(remat_search *s, int32_t slot, int32_t to);
 // Undoes all changes since the log was emptied.
 void remat_undo(remat_search *s);
-// Spreads `length` nodes over the slots and works everything out anew.
+// Spreads `length` nodes over the slots and recomputes all other fields.
 void remat_spread(remat_search *s, const int32_t *sequence, int32_t length);
 
 // The copy of `node` that a reader in `slot` reads: its number, or -1.

@@ -47,7 +47,7 @@ class Sections:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What one search gave: offsets in units where it found any, and what it took."""
+    """Result of one search: offsets in units if it found any, and its effort."""
 
     ending: Ending
     offsets: tuple[int, ...]

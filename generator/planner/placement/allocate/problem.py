@@ -36,9 +36,9 @@ class Peak:
 
 @dataclass(frozen=True)
 class Problem:
-    """Buffers alive at one time must lie apart. Offsets and the height are multiples of `alignment`.
+    """Buffers alive at one time must not overlap. Offsets and the height are multiples of `alignment`.
 
-    `ceiling` is what stands at the top, ending where the height ends, whatever that will be: one at a time.
+    `ceiling` has buffers that end at the height, whatever it is; at most one of them is alive at a time.
 
     ShoehornError: two buffers have one id, a lifetime is empty, or a number is out of range.
     """

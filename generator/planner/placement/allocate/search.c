@@ -1,11 +1,11 @@
-// Exact search, from the bottom up. Each unplaced buffer has a lowest place `at` (the top of what
-// lies under it); in some solution each buffer lies on the ground or on another one, so it lies at
-// `at`, or something unplaced goes under it first: then it is `lifted`. A node takes one section
-// and its lowest free byte: one of the buffers that could lie there does, or all of them are
-// lifted. Nodes fail when the buffers of some section, stacked by their lowest places, rise above
-// the capacity. After Moffitt's MiniMalloc (ASPLOS 2023): section bounds, splitting in time,
-// restarts. Ours: a section's bound from all lowest places, lifting, and the choice of the section,
-// which is the one that fails first.
+// Exact search, from the bottom up. Each unplaced buffer has a lowest offset `at` (the top of what
+// is placed under it). In some solution each buffer is at offset 0 or directly on another one. So
+// it is at `at`, or an unplaced buffer comes under it first: then it is `lifted`. A node of the
+// search takes the lowest free byte of one section: a buffer that can start there does, or all of
+// these are lifted. Nodes fail when the buffers of some section, stacked by their lowest places,
+// rise above the capacity. After Moffitt's MiniMalloc (ASPLOS 2023): section bounds, splitting in
+// time, restarts. Ours: a section's bound from all lowest places, lifting, and the choice of the
+// section, which is the one that fails first.
 
 #include "search.h"
 
@@ -14,7 +14,7 @@
 
 static int32_t solve(search *q, part t);
 
-// Solves each stretch of sections that no unplaced buffer links to the next one by itself.
+// Splits the sections where no unplaced buffer spans the boundary, and solves each part alone.
 static int32_t solve_parts(search *q, part t)
 {
     int32_t result = SH_ALLOC_FOUND, begin = t.begin;
@@ -40,8 +40,8 @@ static int32_t solve_parts(search *q, part t)
     return result;
 }
 
-// Copies all entries but the one placed; what is alive together with it now lies on its `top` at
-// the lowest. Gives whether there is any such.
+// Copies all entries but the placed one; `at` of those alive together with it is now at least its
+// `top`. Returns whether there are any.
 static int lay_on(search *q, const part *t, entry placed, int32_t top, part *above)
 {
     int32_t lower = q->p->lower[placed.buffer], upper = q->p->upper[placed.buffer];
@@ -74,8 +74,8 @@ static int lay_on(search *q, const part *t, entry placed, int32_t top, part *abo
     return meets;
 }
 
-// Places an entry at its lowest place and solves the rest. *relevant: whether another place could
-// make a difference.
+// Places an entry at its least offset and solves the rest. *relevant: whether another offset could
+// change the result.
 static int32_t place(search *q, const part *t, entry e, int *relevant)
 {
     int32_t b = (int32_t)e.buffer, lower = q->p->lower[b], upper = q->p->upper[b];
@@ -144,7 +144,7 @@ static int32_t solve(search *q, part t)
             int relevant;
             result = place(q, &t, list[k], &relevant);
             if (result == SH_ALLOC_NONE && !relevant) {
-                may_leave = 0; // the rest failed by itself, wherever this buffer lies
+                may_leave = 0; // the rest has no solution, whatever the offset of this buffer
                 break;
             }
             mark_lifted(&t, list[k].buffer);

@@ -1,4 +1,4 @@
-// What the search's two files share.
+// Declarations shared by the two files of the search.
 #ifndef SH_ALLOCATE_SEARCH_H
 #define SH_ALLOCATE_SEARCH_H
 
@@ -18,17 +18,17 @@ typedef struct part {
     int32_t count, begin, end;
 } part;
 
-// What is known of a section at the node at hand; arrays, so that loops over sections are fast.
+// Properties of the sections at the current node; arrays, so that loops over sections are fast.
 typedef struct sections {
-    int32_t *top;     // height of its unplaced buffers stacked by their lowest places
-    int32_t *low;     // where the first of its unplaced buffers could end
-    int32_t *second;  // the same, of the others
+    int32_t *top;     // height of its unplaced buffers, stacked in order of `at`
+    int32_t *low;     // least possible top of an unplaced buffer
+    int32_t *second;  // second least
     int32_t *base;    // its lowest byte that an unplaced buffer could take
     int32_t *rest;    // sum of its unplaced sizes
     int32_t *count;   // candidates: unplaced, not lifted, and at `base`
-    int32_t *waiting; // lifted buffers that could still come down to `base`, so that leaving it
-                      // empty costs nothing
-    int32_t *barred;  // not 0: something could slip under a candidate
+    int32_t *waiting; // lifted buffers that could still be at `base`: leaving it empty costs
+                      // nothing
+    int32_t *barred;  // not 0: a buffer could still be placed under a candidate
     int32_t *links;   // unplaced buffers that are alive in the next section, too
 } sections;
 
@@ -41,20 +41,20 @@ typedef struct search {
     sh_alloc_effort limit, used;
     int32_t *offsets;
     sections s;
-    entry *lifted; // those of the node at hand, by where they can come to lie
+    entry *lifted; // those of the current node, by least possible offset
     int32_t lifted_count;
     entry *raised; // scratch of place()
     entry *pool;   // lists of the nodes above, and candidates
     int64_t taken; // of the pool
 } search;
 
-// 0: the part's unplaced buffers cannot stay within the capacity. 1: they may.
+// Returns 0 if the part's unplaced buffers cannot stay within the capacity, 1 if they may.
 int sh_alloc_fits(search *q, const part *t);
 
-// The section to branch on, right after sh_alloc_fits() has given 1.
+// The section to branch on, right after sh_alloc_fits() has returned 1.
 int32_t sh_alloc_choose(search *q, const part *t);
 
-// Whether the lowest free byte of the section may stay empty, as far as the section can tell.
+// Whether the lowest free byte of the section may stay empty, judged by this section alone.
 int sh_alloc_may_leave(const search *q, int32_t section);
 
 #endif

@@ -30,8 +30,7 @@ static void insert_by_place(entry *list, int32_t count, entry e)
     list[count] = e;
 }
 
-// Where a lifted buffer can lie at the lowest: on the first top of another unplaced one. NEVER:
-// there is none.
+// The least possible offset of a lifted buffer: the least top of another unplaced one, or NEVER.
 static int32_t support(const search *q, int32_t b, int32_t own_top)
 {
     const int32_t *restrict low = q->s.low, *restrict second = q->s.second;
@@ -42,7 +41,7 @@ static int32_t support(const search *q, int32_t b, int32_t own_top)
     return lowest;
 }
 
-// Fills q->lifted. 0: a lifted buffer has nothing that could come under it.
+// Fills q->lifted. Returns 0 if no buffer could be placed under some lifted one.
 static int lift(search *q, const part *t, int32_t ground)
 {
     int32_t *restrict low = q->s.low, *restrict second = q->s.second;
@@ -105,7 +104,7 @@ int sh_alloc_fits(search *q, const part *t)
         ground = t->entries[k].lifted ? ground : least(ground, t->entries[k].at);
     }
     q->lifted_count = 0;
-    // The lowest of all that is unplaced lies on what is placed, so not all can be lifted.
+    // The lowest unplaced buffer is directly on a placed one, so not all can be lifted.
     return ground != NEVER && (!lifted || lift(q, t, ground)) && stacks_fit(q, t);
 }
 
@@ -156,7 +155,7 @@ static void survey(search *q, const part *t)
     }
 }
 
-// What stays empty in the section if all that it holds lies as low as can be.
+// Free bytes of the section if all its buffers are as low as possible.
 static int32_t slack(const search *q, int32_t section)
 {
     return q->capacity - q->p->ceiling[section] - q->s.base[section] - q->s.rest[section];

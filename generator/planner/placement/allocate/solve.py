@@ -139,7 +139,7 @@ class _Descent:
         """Bisects between `undecided`, the highest height given up on, and the lowest one found."""
         while self._left > 0 and self._height > self._bound and perf_counter() < self._deadline:
             lowest, highest = max(self._bound, undecided + 1), self._height - 1
-            last = lowest > highest  # nothing between: all that is left goes into this one
+            last = lowest > highest  # nothing between: this try gets all of the remaining effort
             target = highest if last else (lowest + highest) // 2
             ending = self._aim(target, 1.0 if last else _STEP_SHARE)
             if ending is Ending.LIMIT:

@@ -14,7 +14,7 @@ from shoehorn_mcu.planner.placement.allocate.problem import Buffer
 _FEWEST_NODES = 500
 _SHORT = 2  # nodes of a short search, per buffer
 _LONG = 8  # nodes of the first long search, per buffer; each next one has twice as many
-_LONG_SHARE = 4  # one in so many nodes goes to long searches
+_LONG_SHARE = 4  # one in this many nodes goes to long searches
 _SEED = 1  # any will do; equal inputs must give equal offsets
 _NOISES = (0.02, 0.1, 0.3)  # how far a buffer's rank moves at random, as a share of all ranks
 _LEAVES, _SLACKS, _LEVELS = (0, 1, 2, 3, 4), (1, 2, 5, 5, 5, 10, 20), (0, 1, 3)  # what BranchWeights is drawn from
@@ -63,7 +63,7 @@ def orders(solid: Sequence[Buffer], sections: Sections) -> Orders:
 
 @dataclass(frozen=True)
 class Trial:
-    """One search: which of several candidates comes first, what is liked in a section, and when to give up."""
+    """Parameters of one search: rank of the candidates, weights of the choices in a section, and a limit of nodes."""
 
     rank: Sequence[int]
     weights: BranchWeights
@@ -71,7 +71,7 @@ class Trial:
 
 
 def trials(given: Orders) -> Iterator[Trial]:
-    """One search after the other, without end; always the same ones."""
+    """An endless sequence of searches, the same in each run."""
     chance, spent, noise, weights = random.Random(_SEED), 0, 0.0, _FIRST_WEIGHTS
     short, long = max(_FEWEST_NODES, _SHORT * given.n), max(_FEWEST_NODES, _LONG * given.n)
     for turn in count():

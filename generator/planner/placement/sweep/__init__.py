@@ -1,4 +1,4 @@
-"""Addresses by beam search over time, from one moment outwards, many placements side by side."""
+"""Addresses by beam search over time, from one time outwards."""
 
 from __future__ import annotations
 

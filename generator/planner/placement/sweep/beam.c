@@ -1,13 +1,13 @@
-// Memory and what is worked out once per step for all placements together.
+// Memory, and the values that are computed once per step for all placements.
 
 #include "beam.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { OFFERS = 64 }; // room for so many per placement; more than are ever made on real models
+enum { OFFERS = 64 }; // per placement; real models need fewer
 
-// The next `count` elements of `size` bytes of one block; only counts while there is no block.
+// The next `count` elements of `size` bytes of one block; if `memory` is null, only counts bytes.
 static void *take(char *memory, size_t *used, size_t count, size_t size)
 {
     void *at = memory ? memory + *used : NULL;
@@ -31,13 +31,13 @@ static int32_t pivot_of(const beam *q, int d)
     return d == FORWARDS ? q->run->pivot : q->p->times - 1 - q->run->pivot;
 }
 
-// Whether a bundle is seen in a direction: it does not die before the pivot.
+// Whether a bundle counts in a direction: it does not die before the pivot.
 static int concerns(const beam *q, int d, int32_t b)
 {
     return q->directions[d].death[b] >= pivot_of(q, d);
 }
 
-// What is known of the bundles before the sweep.
+// Properties of the bundles that the sweep does not change.
 static size_t lay_out_bundles(beam *q)
 {
     size_t used = 0, n = (size_t)q->p->bundles;
@@ -101,7 +101,7 @@ static void measure(beam *q, int32_t b)
     }
 }
 
-// Most bundles that a front holds: before each birth those are dropped that died before it.
+// Most bundles that a front holds; those that died are removed before each birth.
 static size_t most_alive(beam *q)
 {
     size_t most = 0;
@@ -167,7 +167,7 @@ static int by_low(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Room for `more` spans behind those there are, and for as many intervals.
+// Makes room for `more` spans after the existing ones, and for as many intervals.
 static int make_room(beam *q, int32_t more)
 {
     if (q->spans_count + more <= q->spans_most) {
@@ -197,7 +197,7 @@ int32_t sh_beam_merge(interval *list, int32_t count)
     return merged;
 }
 
-// When a piece dies in each direction; what is dead before the pivot leaves nothing behind it.
+// Notes when a piece dies in each direction; a piece that died before the pivot has no effect.
 static void note_fates(const beam *q, int32_t piece, interval *v)
 {
     for (int d = q->from; d <= q->to; d++) {
@@ -206,7 +206,7 @@ static void note_fates(const beam *q, int32_t piece, interval *v)
     }
 }
 
-// Where bundle b cannot be, because of bundle m.
+// Adds the bases that bundle m forbids to bundle b.
 static int span(beam *q, int32_t b, int32_t m)
 {
     const sh_sweep_problem *p = q->p;

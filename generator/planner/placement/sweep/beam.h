@@ -1,4 +1,4 @@
-// What the files of the sweep share.
+// Declarations shared by the files of the sweep.
 #ifndef SH_SWEEP_BEAM_H
 #define SH_SWEEP_BEAM_H
 
@@ -9,21 +9,21 @@ typedef struct entry {
     int32_t base, bundle;
 } entry;
 
-// What a sweep sees in one direction of time: FORWARDS from the pivot on, BACKWARDS from it down.
-// Times of the second count from the end; both begin with the pivot.
+// A direction of time: FORWARDS from the pivot on, BACKWARDS from it down. Times of BACKWARDS count
+// from the end; both begin with the pivot.
 enum { FORWARDS, BACKWARDS, DIRECTIONS };
 
 typedef struct direction {
-    int32_t *birth, *death; // of each bundle; births before the pivot count as born with it
-    uint64_t *kind;         // equal for bundles that are alike from birth on
-    double *fate;           // the weights summed up to each time
+    int32_t *birth, *death; // of each bundle; births before the pivot count as at the pivot
+    uint64_t *kind;         // equal for bundles that do not differ from birth on
+    double *fate;           // sum of the weights up to each time
     double now;
     int32_t *near; // bundles placed and not known to be dead
     int32_t near_count;
 } direction;
 
-// In one direction: the bundles that are still alive, sorted by base, what they leave in fragments,
-// and their hash.
+// In one direction: the bundles that are still alive, sorted by base, the cost of the fragments
+// between them, and their hash.
 typedef struct front {
     entry *entries;
     int32_t count;
@@ -35,14 +35,14 @@ typedef struct placement {
     front fronts[DIRECTIONS];
 } placement;
 
-// Bases strictly between `low` and `high` are forbidden; what forbids them dies at the weighted
-// times `below` (at its lower end) and `above`, in each direction.
+// Bases strictly between `low` and `high` are forbidden by bundles that die at the weighted times
+// `below` (at the lower end) and `above`, in each direction.
 typedef struct interval {
     int32_t low, high;
     double below[DIRECTIONS], above[DIRECTIONS];
 } interval;
 
-// A placement that could be one of the next step.
+// A candidate for the placements of the next step.
 typedef struct offered {
     double cost, fragments[DIRECTIONS];
     uint64_t hash[DIRECTIONS];
@@ -64,16 +64,16 @@ typedef struct beam {
     char *memory, *states_memory;
     int32_t *extent; // of each bundle
     direction directions[DIRECTIONS];
-    int32_t from, to; // the directions that the bundle at hand is seen in
+    int32_t from, to; // the directions in which the current bundle counts
     placement *states, *others;
     int32_t states_count;
-    interval *spans; // forbidden for the bundle at hand, relative to the base of each placed bundle
+    interval *spans; // forbidden for the current bundle, relative to the base of each placed bundle
     int32_t *spans_begin, *spans_end;
     int32_t spans_count, spans_most;
     interval *intervals;
     int32_t count;
-    double
-        fragments[DIRECTIONS]; // of the placement at hand: the variation of deaths over addresses
+    double fragments[DIRECTIONS]; // of the current placement: the total variation of deaths over
+                                  // addresses
     offered *offers;
     int32_t offers_count, offers_most;
     trail *trail;
@@ -82,16 +82,16 @@ typedef struct beam {
     int64_t step, work;
 } beam;
 
-// Memory for all, in one block; 0: there is none.
+// Allocates all memory in one block. Returns 0 if there is none.
 int sh_beam_prepare(beam *q, const sh_sweep_problem *problem, const sh_sweep_run *run);
 
 void sh_beam_free(beam *q);
 
-// Makes this the bundle at hand: fills the spans of all placed bundles for it, and counts it among
-// the placed; 0: there is no memory.
+// Makes this the current bundle: fills the spans of all placed bundles for it, and counts it as
+// placed. Returns 0 if there is no memory.
 int sh_beam_spans(beam *q, int32_t bundle);
 
-// Joins intervals that overlap, sorted by `low`; their number then.
+// Joins intervals that overlap, sorted by `low`. Returns their new number.
 int32_t sh_beam_merge(interval *list, int32_t count);
 
 // Moves the `most` cheapest offers to the front.

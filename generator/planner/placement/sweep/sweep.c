@@ -1,12 +1,13 @@
-// A beam search over time, from a pivot outwards: where it is fullest, all must fit without a gap,
-// so that comes first. Each bundle in turn goes into a gap of each placement at hand, at the gap's
-// lower or upper end; the best of all these placements stay. A bundle alive at the pivot is seen in
-// both directions of time, any other one in one of them only.
+// A beam search over time, from a pivot outwards, mostly the peak, where all must fit without a
+// gap. Each bundle in turn is placed in each gap of each placement of the beam, at the gap's lower
+// or upper end; the best of the resulting placements are kept. A bundle alive at the pivot counts
+// in both directions of time, any other one in one of them only.
 //
-// Good is what leaves few fragments later. With the time of death drawn over the addresses, the
-// number of free fragments at a future moment is the number of times the curve crosses that moment;
-// summed over all moments this is the curve's total variation (weighted by how crowded each moment
-// will be). So neighbours ought to die together, and free bytes ought to border on what dies soon.
+// The cost of a placement is the fragments that it leaves later. Let f(address) be the time at
+// which the bundle there dies. The number of free fragments at a later time is the number of times
+// that f crosses it; summed over all times (weighted by the live bytes then) this is the total
+// variation of f. So neighbours should die together, and free bytes should be next to bundles that
+// die soon.
 
 #include "beam.h"
 
@@ -18,7 +19,7 @@ static double between(double a, double b)
     return a > b ? a - b : b - a;
 }
 
-// What lies next to each other, one dying at `a` and the other at `b`, `gap` bytes apart.
+// Cost of two neighbours in address, whose live ranges end at `a` and `b`, `gap` bytes apart.
 static double border(const beam *q, int d, double a, double b, int32_t gap)
 {
     double now = q->directions[d].now;

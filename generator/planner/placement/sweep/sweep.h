@@ -1,11 +1,11 @@
-// Places bundles from one time outwards, many placements side by side (beam search).
+// Places bundles by a beam search over time, from one time outwards.
 #ifndef SH_SWEEP_H
 #define SH_SWEEP_H
 
 #include <stdint.h>
 
-// Bundle i holds pieces begin[i] to begin[i + 1] - 1; a bundle is born with its first piece and
-// dies with its last. Bundles are sorted by birth. Their bases are multiples of `alignment`.
+// Bundle i has pieces begin[i] to begin[i + 1] - 1. Its birth is the first time of these, its death
+// the last one. Bundles are sorted by birth. Their bases are multiples of `alignment`.
 // Offsets, sizes and heights are in bytes, below 2^29.
 typedef struct sh_sweep_problem {
     int32_t bundles;
@@ -18,28 +18,28 @@ typedef struct sh_sweep_problem {
     const int32_t *last;  // time, inclusive
 } sh_sweep_problem;
 
-// One run. `weight[t]` says how much a fragment of free memory costs at time t. `order` lists the
-// bundles alive at `pivot` first, then those born later, in the order of their births, and those
-// dead before, in the order of their deaths backwards; these two may be mixed.
+// One run. `weight[t]` is the cost of a fragment of free memory at time t. `order` lists the
+// bundles alive at `pivot` first, then those born later, by ascending birth, and those that died
+// before, by descending death; these two may be interleaved.
 typedef struct sh_sweep_run {
-    int32_t height; // bytes that may be taken
-    int32_t width;  // placements kept side by side
-    double noise;   // share by which costs move at random
+    int32_t height; // limit in bytes
+    int32_t width;  // of the beam: placements kept
+    double noise;   // random change of costs, as a share of them
     uint64_t seed;
     const double *weight;
     int32_t pivot; // time
     const int32_t *order;
 } sh_sweep_run;
 
-// Fills `bases` if all bundles find a place and gives their number, else the number of those that
-// did in the best placement, or -1 where there is no memory. *work: intervals looked at; in: at
-// most so many, out: used. Ends soon after *stop is no longer 0.
+// Returns the number of bundles placed in the best placement, and fills `bases` if that is all of
+// them; -1 if there is no memory. *work: limit of visited intervals on entry, number visited on
+// return. Ends soon after *stop becomes other than 0.
 int32_t sh_sweep(const sh_sweep_problem *problem, const sh_sweep_run *run,
                  const volatile int32_t *stop, int64_t *work, int32_t *bases);
 
-// First fit: bundles one after the other, as `order` lists them, each at the lowest base that is
-// free; the first one at `first_base`. Fills `bases`; gives the height, or -1 where there is no
-// memory, or -2 soon after *stop is no longer 0.
+// First fit: bundles in the given order, each at the lowest free base, the first one at
+// `first_base`. Fills `bases`. Returns the height, -1 if there is no memory, or -2 soon after *stop
+// becomes other than 0.
 int32_t sh_sweep_fit(const sh_sweep_problem *problem, const int32_t *order, int32_t first_base,
                      const volatile int32_t *stop, int32_t *bases);
 

@@ -1,4 +1,4 @@
-"""The C part, compiled on first use: one run over time, from any moment outwards."""
+"""The C part, compiled on first use: one beam search over time, from any time outwards."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ class Start(Enum):
 
 
 class Front(Enum):
-    """Which of the bundles that are alive at the start come first; those in front end up at the arena's two ends."""
+    """Order of the bundles that are alive at the start; the first ones get the two ends of the arena."""
 
     LARGE = "the large ones"
-    EARLY = "those born first"
-    LATE = "those that die last"
-    LONG = "those that live longest"
+    EARLY = "those with the earliest first event"
+    LATE = "those with the latest last event"
+    LONG = "those with the longest live range"
     SMALL = "the small ones"
 
 
 @dataclass(frozen=True)
 class SweepSettings:
-    """How one run goes about it."""
+    """Parameters of one run."""
 
-    width: int  # placements kept side by side
+    width: int  # of the beam: placements kept
     start: Start
-    power: int  # of the load of each moment, which says how much fragments cost then
+    power: int  # of the live bytes at a time: the weight of fragments then
     front: Front = Front.LARGE
-    noise: float = 0.0  # share by which costs move at random
+    noise: float = 0.0  # random change of costs, as a share of them
     seed: int = 1
 
 
@@ -94,7 +94,7 @@ def _outwards(bundles: Sequence[_Span], loads: Sequence[int], pivot: int, front:
 
 
 class Sweep:
-    """Bundles that are placed again and again, each time in another settings."""
+    """Places the same bundles repeatedly, with different settings."""
 
     def __init__(self, bundles: Sequence[Bundle], alignment: int) -> None:
         """There is at least one bundle, and each has bytes."""

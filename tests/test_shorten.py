@@ -46,13 +46,13 @@ def test_what_is_alive_is_known_after_each_move(seed: int, streamed: bool):
     problem = replace(problem_of(seed, streamed), blocks=())
     flow = Flow(problem)
     events = orders(problem)[-1]
-    settling = _Shortening(_Links(flow, events), replay(flow, events).peak)
-    for event in random.Random(seed).sample(settling.order, len(settling.order)):
-        settling.settle(event)
-    held, after = settling._held.copy(), settling._after.copy()
-    settling._profile()
-    assert held.tolist() == settling._held.tolist()
-    assert after.tolist() == settling._after.tolist()
+    shortening = _Shortening(_Links(flow, events), replay(flow, events).peak)
+    for event in random.Random(seed).sample(shortening.order, len(shortening.order)):
+        shortening.move(event)
+    held, after = shortening._held.copy(), shortening._after.copy()
+    shortening._profile()
+    assert held.tolist() == shortening._held.tolist()
+    assert after.tolist() == shortening._after.tolist()
 
 
 def wide_and_narrow(rows: int = 8) -> Problem:
