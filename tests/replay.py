@@ -28,6 +28,7 @@ class Rows:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.writers = {node.op.name: node for node in graph.nodes() if not isinstance(node.op, Reshape)}
+        self.overwritten = {name: _overwritten(node) for name, node in self.writers.items()}
         self.right: dict[str, bytes] = {}
         for name in graph.inputs:
             kind = graph.tensors[name].type
@@ -130,7 +131,7 @@ def _computes(rows: Rows, step: Step, y: int, arena: _Arena) -> bool:
     name, kind = node.output.name, node.output.type
     if not 0 <= y < kind.rows:
         return False
-    over = _overwritten(node)
+    over = rows.overwritten[step.op]
     kept = arena.read(over, y) if over is not None and arena.at(over, y) == arena.at(name, y) else None
 
     def read(tensor: str, row: int) -> bytes:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_plans import few_tries
 
 from shoehorn_mcu.memory_plan import Plan, Status
 from shoehorn_mcu.planner import (
@@ -22,6 +23,12 @@ from shoehorn_mcu.planner import (
     check,
     make_plan,
 )
+
+
+@pytest.fixture(autouse=True)
+def _few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests ask whether plans are right; how small they are is the matter of others."""
+    few_tries(monkeypatch)
 
 
 def _window(tensor: str, out_rows: int, in_rows: int, height: int = 1) -> Read:

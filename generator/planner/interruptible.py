@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache
 from math import inf
 from time import monotonic
 from typing import TypeVar
@@ -21,13 +23,18 @@ def interruptible(work: Callable[[], T], stop: Callable[[], None], seconds: floa
     returns at once and the process ends under the running C.
     """
     end = monotonic() + (inf if seconds is None else seconds)
-    with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(work)
-        try:
-            while not future.done() and monotonic() < end:
-                wait([future], min(_LOOK_SECONDS, end - monotonic()))
-        finally:
-            while not future.done():
-                stop()
-                wait([future], _LOOK_SECONDS)
-        return future.result()
+    future = _threads(os.getpid()).submit(work)
+    try:
+        while not future.done() and monotonic() < end:
+            wait([future], min(_LOOK_SECONDS, end - monotonic()))
+    finally:
+        while not future.done():
+            stop()
+            wait([future], _LOOK_SECONDS)
+    return future.result()
+
+
+@cache
+def _threads(process: int) -> ThreadPoolExecutor:
+    """The threads of this process, kept because starting one takes longer than most calls; a fork has none of them."""
+    return ThreadPoolExecutor(thread_name_prefix="interruptible")
