@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: 0BSD
 #include "sh_app.h"
 
-// The row of app_config.h's table that `index` counts down to; outputs are const in the library,
-// here both are alike.
+// Returns row `index` of a table of app_config.h. Outputs are const in the library; here inputs and
+// outputs have one type.
 #define RETURN_ROW(function, bytes, type, scale, zero)                                             \
     if (index-- == 0) {                                                                            \
         return (sh_app_tensor){(void *)(uintptr_t)function(), bytes, type, scale, zero};           \

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// The 32-bit register at an address that the chip's manual gives.
+// The 32-bit register at an address from the chip's manual.
 #define SH_REG(address) (*(volatile uint32_t *)(uintptr_t)(address))
 
 // Waits until a bit of `mask` is set, at most `tries` reads; false when it never came.

@@ -2,7 +2,7 @@
 // Concatenation of one row, elements of any size.
 //
 // y = for each of `pieces`: the next part_bytes[i] bytes of x[0], of x[1], ...
-// A null x[i] has no part in this row (concatenation along the height gives each row one input).
+// x[i] is null if no element of the row is from it (along the height, each row is from one input).
 #ifndef SH_CONCAT_H
 #define SH_CONCAT_H
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: 0BSD
-// The larger of two rows, int8, with broadcasting; all quantised alike.
+// The larger of two rows, int8, with broadcasting; all three have the same quantisation.
 //
 // y = clamp(maximum(a, b))
 //
 // Element (w, c) of a is x[0][w * a_width_step + c * a_channel_step], of b likewise in x[1]; a step
-// of 0 repeats. y may be the row of an operand that does not repeat: it is written in order, each
-// element after those that it is made of were read.
+// of 0 repeats. y may be the row of an operand that does not repeat: elements are computed in
+// order, and each is written after its operands were read.
 #ifndef SH_MAXIMUM_S8_H
 #define SH_MAXIMUM_S8_H
 

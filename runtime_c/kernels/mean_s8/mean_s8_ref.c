@@ -5,8 +5,8 @@
 
 sh_mean_s8_fn sh_mean_s8_ref;
 
-// The sum of the elements that are reduced to output element (n, h, w, c): a reduced dimension runs
-// over all its places, a kept one has the output's.
+// The sum of the elements that are reduced to output element (n, h, w, c): a reduced dimension
+// has all its indices, a kept one that of the output.
 static int32_t sum(const sh_mean_s8 *op, const int8_t *const x[], int32_t n, int32_t h, int32_t w,
                    int32_t c)
 {

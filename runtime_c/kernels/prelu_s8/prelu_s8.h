@@ -5,8 +5,8 @@
 // y = clamp(y_zero + rescale_negative((x - x_zero) * (alpha - alpha_zero)))
 //
 // x is row x[0]; element (w, c) of alpha is x[1][w * alpha_width_step + c * alpha_channel_step].
-// y may be x[0], or x[1] where alpha does not repeat: it is written in order, each element after
-// those that it is made of were read.
+// y may be x[0], or x[1] where alpha does not repeat: elements are computed in order, and each is
+// written after its operands were read.
 #ifndef SH_PRELU_S8_H
 #define SH_PRELU_S8_H
 

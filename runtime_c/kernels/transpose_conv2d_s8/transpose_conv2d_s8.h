@@ -5,8 +5,8 @@
 // acc = bias[o] + sum_{ky,kx,i} (x[ky][ix][i] - x_zero) * weights[o][ky][kx][i]
 //
 // over the taps with ix * stride == ox + pad_left - kx for a column ix of the row. x[ky] is the row
-// that kernel row ky reads for this output row, null where there is none. Most taps read nothing,
-// so the zero point is not folded into bias.
+// that kernel row ky reads for this output row, null where there is none. Most taps have no such
+// column, so the zero point is not folded into bias.
 #ifndef SH_TRANSPOSE_CONV2D_S8_H
 #define SH_TRANSPOSE_CONV2D_S8_H
 
