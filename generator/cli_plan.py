@@ -64,8 +64,8 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
     out.print(arena, soft_wrap=not out.is_terminal)
     _print_flash(planned.report["flash"])  # type: ignore[arg-type]
     figures: dict[str, int] = dict(planned.report["plan"])  # type: ignore[call-overload]
-    again, macs = figures["recomputed_macs"], figures["macs"]
-    share = f", {100 * again / max(1, macs - again):.1f} % of the MACs recomputed" if again else ""
+    recomputed, macs = figures["recomputed_macs"], figures["macs"]
+    share = f", {100 * recomputed / max(1, macs - recomputed):.1f} % of the MACs recomputed" if recomputed else ""
     out.print(f"{len(plan.steps):,} steps{share}; {plan.outcome.reason}", soft_wrap=not out.is_terminal)
     if smaller := plan.outcome.smaller:
         size = smaller.arena_bytes

@@ -38,7 +38,7 @@ def _op(stage: Stage) -> OpSpec:
 
 
 def _in_place(stage: Stage) -> str | None:
-    """The tensor whose row the output row may overwrite, says the kernel; the flow refuses one that is read twice."""
+    """The tensor whose row the kernel may overwrite with its output row; Flow ignores it if the op reads it twice."""
     place = stage.kernel.in_place(stage.node)
     if place is None or stage.row_inputs[place].data is not None:
         return None

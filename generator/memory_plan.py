@@ -78,7 +78,7 @@ class Step:
 
 
 class Status(Enum):
-    """How far a plan is proven."""
+    """What is proven about a plan."""
 
     OPTIMAL = "optimal"  # arena_bytes equals the bound
     FEASIBLE = "feasible"

@@ -18,7 +18,7 @@ from shoehorn_mcu.stage import Stage
 ABOVE = 5  # budgets from the smallest arena without recomputation up to whole tensors
 BELOW = 4  # budgets from there down to the smallest arena with recomputation
 BUDGETS = ABOVE + BELOW
-MOST_AGAIN = 0.25  # of the MACs
+MOST_RECOMPUTED = 0.25  # of the MACs
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def predicted(made: Scheduled) -> Point:
 def curve(
     graph: Graph, stages: Sequence[Stage], streamed: bool, say: Callable[[str], None]
 ) -> tuple[tuple[Point, ...], bool]:
-    """The plans that no other one beats, smallest arena first; the input is `streamed` in all of them or in none.
+    """The Pareto-optimal plans of those tried, smallest arena first; `streamed`: the input arrives by rows.
 
     Also whether the curve is complete: after Ctrl-C it has the plans made until then. `say` gets a line
     before each plan is made.
@@ -66,7 +66,7 @@ def _plans(graph: Graph, stages: Sequence[Stage], streamed: bool, say: Callable[
     once = schedule(graph, stages, PlanRequest(Goal.SRAM, None, streamed))
     yield once
     say("the smallest arena with recomputed MACs")
-    most_macs = int(graph.macs * MOST_AGAIN)
+    most_macs = int(graph.macs * MOST_RECOMPUTED)
     recomputing = schedule(graph, stages, PlanRequest(Goal.SRAM, None, streamed, most_macs))
     yield recomputing
     least, low, high = recomputing.plan.arena_bytes, once.plan.arena_bytes, once.plan.outcome.whole_tensor_bytes

@@ -20,7 +20,7 @@ def _ends(graph: Graph, names: Sequence[str]) -> list[Json]:
 
 
 def _model(graph: Graph) -> Json:
-    """The model as it came in, before the passes."""
+    """The imported model, before the passes."""
     used = {name for op in graph.ops for name in op.inputs}
     return {
         "name": graph.name,

@@ -38,10 +38,10 @@ class Scheduled:
 def schedule(
     graph: Graph, stages: Sequence[Stage], request: PlanRequest, say: Callable[[str], None] = lambda _: None
 ) -> Scheduled:
-    """The plan of a graph, whose blocks are cut into chunks of channels where the plan wants that.
+    """The plan of a graph, whose blocks are cut into chunks of channels as the plan says.
 
     The plan is checked against the graph as it is emitted. Raises DoesNotFit where no plan is within the capacity,
-    PlanFault where the check refuses what was made.
+    PlanFault where the check rejects the plan.
     """
     cuts = Cuts(graph, stages)
     problem = lower(graph, stages, request.capacity_bytes, request.stream_input, cuts)

@@ -18,7 +18,7 @@ from shoehorn_mcu.ir.edit import only_reader, readers, with_ops
 from shoehorn_mcu.ops import Conv2d, Dense, FirstPartial, LinearOp, NextPartial, Rescale
 from shoehorn_mcu.ops.linear import folded_bias
 
-LEAST_CHANNELS = 4  # of a chunk; below, calls cost more than the memory is worth
+LEAST_CHANNELS = 4  # of a chunk; with fewer, calls cost too much time for the memory saved
 MOST_CHUNKINGS = 8
 
 
@@ -116,7 +116,7 @@ def with_chunks(graph: Graph, cuts: Iterable[Chunks]) -> Graph:
 
 
 def split(graph: Graph, block: Splittable, chunks: int) -> Graph:
-    """The graph with `block` computed in that many chunks (see `cut`); 1 gives the graph itself.
+    """The graph with `block` computed in that many chunks (see `cut`); 1 returns the graph itself.
 
     Raises GraphError for a block that the graph does not have (any more), or more chunks than channels.
     """
@@ -183,7 +183,7 @@ def _sums_fit(node: Node) -> bool:
 
 
 def _cut_quant(quant: Quant | None, axis: int, span: slice, size: int) -> Quant | None:
-    """The quantisation of what is left between `span` of an axis of `size`."""
+    """The quantisation of the slice `span` of an axis of `size`."""
     if quant is None or quant.axis != axis or len(quant.scales) != size:
         return quant
     zeros = quant.zero_points[span] if len(quant.zero_points) == size else quant.zero_points
@@ -191,7 +191,7 @@ def _cut_quant(quant: Quant | None, axis: int, span: slice, size: int) -> Quant 
 
 
 class _Parts:
-    """The ops that take a block's place, and the graph's tensors with theirs added."""
+    """The ops that replace a block, and the graph's tensors with theirs added."""
 
     def __init__(self, graph: Graph, nodes: list[Node]) -> None:
         self.tensors = dict(graph.tensors)
@@ -232,7 +232,7 @@ class _Parts:
         return self._add(tensor.name + label, TensorType(data.shape, tensor.type.dtype, quant), data)
 
     def _narrow(self, node: Node, x: str, span: slice, label: str) -> str:
-        """A or one N on a chunk; gives its output."""
+        """A or one N on a chunk; returns its output."""
         axes = (node.op.channel_axis, 0) if isinstance(node.op, LinearOp) else ()
         constants = (self._cut(t, axis, span, label) for t, axis in zip(node.inputs[1:], axes, strict=True))
         kind = node.output.type
@@ -245,7 +245,7 @@ class _Parts:
         return output
 
     def _partial(self, x: str, total: str, span: slice, label: str) -> str:
-        """B on a chunk, added to `total` (empty: none yet); gives the new sum."""
+        """B on a chunk, added to `total` (empty: none yet); returns the new sum."""
         op, weights = cast(Conv2d | Dense, self._last.op), self._last.inputs[1]
         if isinstance(op, Dense):  # a 1x1 window
             o, i = weights.type.shape
@@ -263,7 +263,7 @@ class _Parts:
         return output
 
     def _start(self) -> str:
-        """What is constant in the sums of all chunks together."""
+        """The constant part of the sums of all chunks."""
         x, weights, bias = self._last.inputs
         data = folded_bias(_data(weights), _data(bias), x.type.quantised.zero_point)
         return self._add(f"{self._last.op.name}/start", TensorType(data.shape, DType.INT32), data)

@@ -95,7 +95,7 @@ def _pointers(columns: Sequence[Sequence[int | None]]) -> tuple[float, float]:
 
 
 def stages(graph: Graph, machine: Machine = ANY, pick: Pick = choose) -> tuple[Stage, ...]:
-    """The ops that compute or move something, in order, each with the kernel that `pick` gives it.
+    """The ops that compute or move something, in order, each with the kernel that `pick` chooses.
 
     A view has no stage: its output is its input. Faster kernels are replaced by smaller ones until all fit into the
     machine's flash, beside the constants that ops read by rows.

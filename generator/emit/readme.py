@@ -52,7 +52,7 @@ def _example(unit: Unit) -> list[str]:
 
 def _use(unit: Unit) -> list[str]:
     """Explains in which order the functions are called."""
-    again = (
+    reuse = (
         f"`{unit.name}_reset()` abandons an unfinished inference."
         if unit.streamed
         else "An inference reuses the bytes of its inputs, so write all inputs before each call."
@@ -66,7 +66,7 @@ def _use(unit: Unit) -> list[str]:
         "|---|---|---|---|",
         *_ends(unit),
         "",
-        again,
+        reuse,
         f"`{unit.name}.h` has types, shapes, scales, zero points and row sizes as macros.",
     ]
 

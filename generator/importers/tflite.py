@@ -189,7 +189,7 @@ class _Import:
         return converter.convert(Site(index, raw.code, raw.options, inputs, outputs, self._fresh(raw)))
 
     def _lawful(self, part: Part) -> None:
-        """Raises Unsupported where an op breaks a law of the IR, so that it is listed with the others."""
+        """Raises Unsupported where an op breaks a rule of the IR, so that it is listed with the others."""
         tensors = self.tensors | {t.name: t for t in part.tensors}
         for op in part.ops:
             try:

@@ -42,7 +42,7 @@ from shoehorn_mcu.ops import (
 
 
 def binary(kind: type[Binary]) -> Callable[[Site], Part]:
-    """ADD, SUB, MUL: scales are free, broadcasting as NumPy's."""
+    """ADD, SUB, MUL: any scales; shapes broadcast as in NumPy."""
 
     def convert(site: Site) -> Part:
         a, b = site.input(0, "first input"), site.input(1, "second input")
@@ -63,7 +63,7 @@ def extremum(kind: type[Maximum] | type[Minimum]) -> Callable[[Site], Part]:
 
 
 def unary(kind: type[Unary]) -> Callable[[Site], Part]:
-    """A map of int8 to int8."""
+    """An element-wise op from int8 to int8, without options."""
 
     def convert(site: Site) -> Part:
         x = site.input(0, "input")
@@ -73,13 +73,13 @@ def unary(kind: type[Unary]) -> Callable[[Site], Part]:
 
 
 def leaky_relu(site: Site) -> Part:
-    """LEAKY_RELU; alpha is a float in the options."""
+    """LEAKY_RELU; alpha, a float, is in the options."""
     x, alpha = site.input(0, "input"), site.want(FactorOptions).factor
     return Part((LeakyRelu(name=site.name, inputs=(x.name,), output=site.output.name, alpha=alpha),))
 
 
 def gelu(site: Site) -> Part:
-    """GELU, exact or by tanh."""
+    """GELU, by erf or approximated by tanh."""
     x, approximate = site.input(0, "input"), site.want(GeluOptions).approximate
     return Part((Gelu(name=site.name, inputs=(x.name,), output=site.output.name, approximate=approximate),))
 
@@ -104,7 +104,7 @@ def dequantize(site: Site) -> Part:
 
 
 def pool(kind: type[Pool2d]) -> Callable[[Site], Part]:
-    """AVERAGE_POOL_2D, MAX_POOL_2D: stored values pass through, so both ends share one quantisation."""
+    """AVERAGE_POOL_2D, MAX_POOL_2D: input and output have the same quantisation, because stored values are pooled."""
 
     def convert(site: Site) -> Part:
         options, x = site.want(WindowOptions), site.input(0, "input")
@@ -125,7 +125,7 @@ def pool(kind: type[Pool2d]) -> Callable[[Site], Part]:
 
 
 def mean(site: Site) -> Part:
-    """MEAN over constant axes, negative and repeated ones included."""
+    """MEAN over constant axes, which may be negative or repeated."""
     x = site.input(0, "input")
     axes = sorted({axis_of(a, len(x.type.shape)) for a in site.integers(1, "axes")})
     keep = site.want(ReduceOptions).keep_dims
@@ -155,6 +155,6 @@ def resize(kind: type[Resize]) -> Callable[[Site], Part]:
 
 
 def softmax(site: Site) -> Part:
-    """SOFTMAX along the last axis, to TFLite's one output quantisation."""
+    """SOFTMAX along the last axis; the output has scale 1/256 and zero point -128, as TFLite demands."""
     x, beta = site.input(0, "input"), site.want(FactorOptions).factor
     return Part((Softmax(name=site.name, inputs=(x.name,), output=site.output.name, beta=beta),))

@@ -135,7 +135,7 @@ def tile(site: Site) -> Part:
 
 
 def reduce_max(site: Site) -> Part:
-    """REDUCE_MAX over neighbouring axes: a MaxPool2d of the whole of them, between reshapes."""
+    """REDUCE_MAX over neighbouring axes: one MaxPool2d over all of them, between reshapes."""
     x = _moved(site)
     shape = x.type.shape
     axes = sorted({axis_of(a, len(shape)) for a in site.integers(1, "axes")})
@@ -187,7 +187,7 @@ class _Chain:
 
 
 def slice_(site: Site) -> Part:
-    """SLICE (x, begin, size); a size of -1 reaches to the end."""
+    """SLICE (x, begin, size); a size of -1 means up to the end."""
     x, begin, size = _moved(site), site.integers(1, "begin"), site.integers(2, "size")
     shape = x.type.shape
     if not len(begin) == len(size) == len(shape):

@@ -26,7 +26,7 @@ def padding(
     stride: tuple[int, ...],
     dilation: tuple[int, ...] = (1, 1),
 ) -> Padding:
-    """The explicit padding of a scheme; every pair is (down, across)."""
+    """The explicit padding of a scheme; every pair is (height, width)."""
     if scheme is Scheme.VALID:
         return Padding()
     top, bottom = same_padding(size[0], kernel[0], stride[0], dilation[0])
@@ -85,7 +85,7 @@ def depthwise_conv_2d(site: Site) -> Part:
 
 
 def transpose_conv(site: Site) -> Part:
-    """TRANSPOSE_CONV (output shape, weights OHWI, x, bias): padded as the forward convolution of its output is."""
+    """TRANSPOSE_CONV (output shape, weights OHWI, x, bias): padded as the convolution from its output to x is."""
     options, w, x = site.want(WindowOptions), site.input(1, "weights"), site.input(2, "input")
     ranked(w, 4)
     output, stride = image(int8(site.output, "output")), positive(options.stride, "stride")

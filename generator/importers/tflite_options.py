@@ -1,4 +1,4 @@
-"""The options of TFLite's ops as plain values, and how each is read from its table in the file."""
+"""The options of TFLite's ops as plain values, and the functions that read them from the file's tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Activation(Enum):
-    """A fused activation, by the schema's number."""
+    """A fused activation; values are the schema's ActivationFunctionType."""
 
     NONE = 0
     RELU = 1
@@ -21,7 +21,7 @@ class Activation(Enum):
 
 
 class Scheme(Enum):
-    """A padding scheme, by the schema's number."""
+    """A padding scheme; values are the schema's Padding."""
 
     SAME = 0
     VALID = 1
@@ -29,12 +29,12 @@ class Scheme(Enum):
 
 @dataclass(frozen=True)
 class Options:
-    """Base, and the options of ops that have none; field defaults are the schema's (an absent table means these)."""
+    """Base class, and the value for ops without options. Defaults of fields are the schema's, for an absent table."""
 
 
 @dataclass(frozen=True)
 class WindowOptions(Options):
-    """Convolutions and pools; pairs are (down, across)."""
+    """Options of convolutions and pools; pairs are (height, width)."""
 
     scheme: Scheme = Scheme.SAME
     stride: tuple[int, int] = (0, 0)
@@ -46,14 +46,14 @@ class WindowOptions(Options):
 
 @dataclass(frozen=True)
 class ActivationOptions(Options):
-    """ADD, SUB, MUL."""
+    """Options of ADD, SUB and MUL."""
 
     activation: Activation = Activation.NONE
 
 
 @dataclass(frozen=True)
 class DenseOptions(Options):
-    """FULLY_CONNECTED."""
+    """Options of FULLY_CONNECTED; `shuffled`: its weights are not in the default format."""
 
     activation: Activation = Activation.NONE
     shuffled: bool = False
@@ -61,7 +61,7 @@ class DenseOptions(Options):
 
 @dataclass(frozen=True)
 class ConcatOptions(Options):
-    """CONCATENATION."""
+    """Options of CONCATENATION."""
 
     axis: int = 0
     activation: Activation = Activation.NONE
@@ -69,28 +69,28 @@ class ConcatOptions(Options):
 
 @dataclass(frozen=True)
 class FactorOptions(Options):
-    """SOFTMAX (beta) and LEAKY_RELU (alpha)."""
+    """Options of SOFTMAX (`factor` is beta) and LEAKY_RELU (alpha)."""
 
     factor: float = 0.0
 
 
 @dataclass(frozen=True)
 class GeluOptions(Options):
-    """GELU."""
+    """Options of GELU; `approximate`: by tanh."""
 
     approximate: bool = False
 
 
 @dataclass(frozen=True)
 class ReduceOptions(Options):
-    """MEAN."""
+    """Options of MEAN and REDUCE_MAX; `keep_dims`: reduced axes stay, with size 1."""
 
     keep_dims: bool = False
 
 
 @dataclass(frozen=True)
 class ResizeOptions(Options):
-    """RESIZE_NEAREST_NEIGHBOR and RESIZE_BILINEAR."""
+    """Options of RESIZE_NEAREST_NEIGHBOR and RESIZE_BILINEAR."""
 
     align_corners: bool = False
     half_pixel_centers: bool = False
@@ -98,7 +98,7 @@ class ResizeOptions(Options):
 
 @dataclass(frozen=True)
 class StridedSliceOptions(Options):
-    """STRIDED_SLICE: masks have bit i for place i of begin, end and strides."""
+    """Options of STRIDED_SLICE; bit i of a mask is for entry i of begin, end and strides."""
 
     begin_mask: int = 0
     end_mask: int = 0
@@ -110,7 +110,7 @@ class StridedSliceOptions(Options):
 
 @dataclass(frozen=True)
 class SplitOptions(Options):
-    """SPLIT."""
+    """Options of SPLIT; `parts` is the number of outputs."""
 
     parts: int = 0
 
@@ -209,4 +209,4 @@ READERS: dict[str, tuple[str, Options, Callable[[Any], Options]]] = {
     "STRIDED_SLICE": ("StridedSliceOptions", StridedSliceOptions(), _strided_slice),
     "SPLIT": ("SplitOptions", SplitOptions(), lambda t: SplitOptions(t.NumSplits())),
 }
-"""By op: the name of its table in the schema, what holds where the table is absent, and how it is read."""
+"""By op: the name of its options table in the schema, the options if the table is absent, and the reader."""

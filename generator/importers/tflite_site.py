@@ -40,7 +40,7 @@ class Site:
         return self.outputs[0]
 
     def input(self, place: int, role: str) -> Tensor:
-        """The operand that must be there."""
+        """An operand that is required; raises ImportFault without it."""
         tensor = self.optional(place)
         if tensor is None:
             raise ImportFault(f"it lacks its {role}; convert it again")
@@ -51,7 +51,7 @@ class Site:
         return self.inputs[place] if place < len(self.inputs) else None
 
     def want(self, kind: type[T]) -> T:
-        """The options, of the kind that the reader has made for this op."""
+        """The options; TypeError unless they are of the class that the op's reader returns."""
         if not isinstance(self.options, kind):
             raise TypeError(f"{self.code} is read with {type(self.options).__name__}, converted with {kind.__name__}")
         return self.options
@@ -102,7 +102,7 @@ def positive(values: tuple[int, ...], what: str) -> tuple[int, ...]:
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """A possibly negative axis as 0..rank-1."""
+    """The axis, which may be negative, as 0..rank-1."""
     if not -rank <= axis < rank:
         raise ImportFault(f"axis {axis} of a tensor with {rank} dimensions; convert it again")
     return axis % rank

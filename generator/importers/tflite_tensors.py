@@ -46,7 +46,7 @@ def unique_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def convert(raw: RawTensor, name: str) -> Tensor:
-    """The tensor, constants as read-only views of the file.
+    """The tensor; its constant data is a read-only view of the file.
 
     Raises ImportFault if it is damaged, Unsupported if no kernel supports it.
     """

@@ -39,15 +39,15 @@ def _zeroed(node: Node, found: dict[str, Range], tensors: dict[str, Tensor]) -> 
     # The sum nearest to those that occur rounds and saturates to the same value.
     sums = np.clip(op.sum_bounds(node, x)[0], -LIMIT, LIMIT)
     sums = np.where(op.scales(node.sig)[0] == 0, 0, sums)
-    settled = value.constant & (op.requantise(sums, node.sig) == value.low)
+    constant = value.constant & (op.requantise(sums, node.sig) == value.low)
     others = tuple(axis for axis in range(weights.data.ndim) if axis != op.channel_axis % weights.data.ndim)
-    settled &= (weights.data != 0).any(axis=others) | (np.abs(bias.data.astype(np.int64)) > LIMIT)
-    if not settled.any():
+    constant &= (weights.data != 0).any(axis=others) | (np.abs(bias.data.astype(np.int64)) > LIMIT)
+    if not constant.any():
         return op
     by_channel = [1] * weights.data.ndim
     by_channel[op.channel_axis] = -1
-    kept = np.where(settled.reshape(by_channel), 0, weights.data).astype(weights.data.dtype)
-    start = np.where(settled, sums, bias.data).astype(bias.data.dtype)
+    kept = np.where(constant.reshape(by_channel), 0, weights.data).astype(weights.data.dtype)
+    start = np.where(constant, sums, bias.data).astype(bias.data.dtype)
     names = (_new(tensors, weights, kept, op, "weights"), _new(tensors, bias, start, op, "bias"))
     return replace(op, inputs=(op.inputs[0], *names))
 

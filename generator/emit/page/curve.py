@@ -30,7 +30,7 @@ class Dot:
     recomputed_macs: int
 
     @property
-    def again(self) -> str:
+    def recomputed(self) -> str:
         """Recomputed MACs, and their share of the model's in percent."""
         share = 100 * self.recomputed_macs / max(1, self.macs - self.recomputed_macs)
         return f"{self.recomputed_macs:,} ({share:.1f} %)" if self.recomputed_macs else "0"
@@ -59,7 +59,7 @@ class _Scale:
 
 
 def pareto(dots: Sequence[Dot], own: Dot, basis: str) -> str:
-    """A <section> with the curve, smallest arena first, and the page's own plan, which another plan may beat.
+    """A <section> with the curve, smallest arena first, and the page's own plan, which need not be on the curve.
 
     Arenas below the smallest one without recomputation are shaded.
     """
@@ -94,7 +94,7 @@ def _equal(dots: Sequence[Dot]) -> str:
 
 def _cells(dot: Dot, scale: _Scale) -> Sequence[str]:
     figures = f"{dot.arena_bytes:,}", f"{dot.instructions:,}", scale.percent(dot.instructions)
-    return (*figures, f"{dot.steps:,}", f"{dot.macs:,}", dot.again)
+    return (*figures, f"{dot.steps:,}", f"{dot.macs:,}", dot.recomputed)
 
 
 def _curve(dots: Sequence[Dot], own: Dot, scale: _Scale, once: int) -> str:
@@ -116,7 +116,7 @@ def _curve(dots: Sequence[Dot], own: Dot, scale: _Scale, once: int) -> str:
 
 def _mark(dot: Dot, scale: _Scale) -> str:
     say = f"{dot.arena_bytes:,} bytes, {dot.instructions:,} instructions, {dot.steps:,} steps"
-    say += f", {dot.again} MACs recomputed" if dot.recomputed_macs else ""
+    say += f", {dot.recomputed} MACs recomputed" if dot.recomputed_macs else ""
     return f'<circle {scale.at(dot)} r="4"><title>{say}</title></circle>'
 
 
