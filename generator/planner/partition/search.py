@@ -56,15 +56,15 @@ class PartitionSearch:
     def cheapest(self, limit: int) -> Partition | None:
         """The least work found with no peak above `limit` and within the allowance; None if no partition was found."""
         if limit not in self._cheapest:
-            found, bound = self._roughly(limit), 0
+            best, bound = self._roughly(limit), 0
             for narrow in (True, False):
-                least = self._exact.least(0, limit, NEVER if found is None else found.extra_cost, narrow)
-                found = found if least.groups is None else self._found(least.groups)
+                least = self._exact.least(0, limit, NEVER if best is None else best.extra_cost, narrow)
+                best = best if least.groups is None else self._partition(least.groups)
                 bound = least.bound
-            if found is not None and not self._allowed(found):
+            if best is not None and not self._allowed(best):
                 fewest = self._within(limit)
-                found = fewest if isinstance(fewest, Partition) else None
-            self._cheapest[limit] = found, bound
+                best = fewest if isinstance(fewest, Partition) else None
+            self._cheapest[limit] = best, bound
         return self._cheapest[limit][0]
 
     def least_cost(self, limit: int) -> int:
@@ -74,29 +74,29 @@ class PartitionSearch:
 
     def lowest(self) -> tuple[list[Partition], int]:
         """Partitions within the allowance, the lowest peak first, and a lower bound on the peak of all partitions."""
-        found = {self.minimax()}
+        partitions = {self.minimax()}
         low = floor = self.bounds.peak()[0]
         high = self.space.plain
         while low < high:
             middle = (low + high) // 2
-            each = self._within(middle)
-            if isinstance(each, Partition):
-                found.add(each)
-                high = min(middle, each.peak)
-            elif each:
+            partition = self._within(middle)
+            if isinstance(partition, Partition):
+                partitions.add(partition)
+                high = min(middle, partition.peak)
+            elif partition:
                 low = floor = middle + 1
             else:
                 low = middle + max(1, int(middle * _STEP))
-        found |= {each for each in (*self._just_below(high, floor), self.cheapest(high)) if each is not None}
-        return sorted(found, key=lambda each: (each.peak, each.extra_cost)), floor
+        partitions |= {p for p in (*self._just_below(high, floor), self.cheapest(high)) if p is not None}
+        return sorted(partitions, key=lambda p: (p.peak, p.extra_cost)), floor
 
     def _just_below(self, limit: int, floor: int) -> Iterator[Partition]:
         """Partitions for limits just below; several are tried, since the quick search is not monotone in the limit."""
         for _ in range(_TRIES):
             limit -= max(1, int(limit * _TRY))
-            if limit >= floor and (each := self._roughly(limit)) is not None and self._allowed(each):
-                limit = each.peak
-                yield each
+            if limit >= floor and (partition := self._roughly(limit)) is not None and self._allowed(partition):
+                limit = partition.peak
+                yield partition
 
     def _within(self, limit: int) -> Partition | bool:
         """A partition with no peak above `limit` within the allowance; else whether it is proven that none exists."""
@@ -105,12 +105,12 @@ class PartitionSearch:
             return rough
         measure, most = (None, 1) if self._most_macs is None else (1, self._most_macs + 1)
         least = self._exact.least(measure, limit, most)
-        if least.groups is not None and self._allowed(found := self._found(least.groups)):
-            return found
+        if least.groups is not None and self._allowed(partition := self._partition(least.groups)):
+            return partition
         return least.bound >= most
 
-    def _allowed(self, found: Partition) -> bool:
-        return self._most_macs is None or found.extra_macs <= self._most_macs
+    def _allowed(self, partition: Partition) -> bool:
+        return self._most_macs is None or partition.extra_macs <= self._most_macs
 
     def _roughly(self, limit: int) -> Partition | None:
         """The least work that the quick search finds with no peak above `limit`."""
@@ -118,10 +118,10 @@ class PartitionSearch:
 
     def _path(self, choose: Callable[[int, int], Choice | None]) -> Partition | None:
         """The partition whose groups have the least total cost."""
-        found = least_path(self.space.flow.count, choose)
-        return None if found is None else self._found(tuple(found[1]))
+        path = least_path(self.space.flow.count, choose)
+        return None if path is None else self._partition(tuple(path[1]))
 
-    def _found(self, groups: tuple[Group, ...]) -> Partition:
+    def _partition(self, groups: tuple[Group, ...]) -> Partition:
         extra = [self.space.extra[i] for g in groups for i in g.composites]
         peak = max((self.space.peak(g) for g in groups), default=0)
         return Partition(groups, peak, sum(cost for cost, _ in extra), sum(macs for _, macs in extra))
@@ -180,8 +180,8 @@ def _group(plain: Group, choice: Mapping[str, int | None]) -> Group:
 def _disjoint(blocks: Sequence[Block]) -> Iterator[list[Block]]:
     """Two greedy choices of blocks that do not overlap: from the first block on, and from the second one on."""
     for first in range(min(2, len(blocks))):
-        found: list[Block] = []
+        chosen: list[Block] = []
         for block in blocks[first:]:
-            if not found or block.first > found[-1].last:
-                found.append(block)
-        yield found
+            if not chosen or block.first > chosen[-1].last:
+                chosen.append(block)
+        yield chosen

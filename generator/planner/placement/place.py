@@ -17,6 +17,7 @@ from dataclasses import replace
 from enum import Enum
 from functools import lru_cache
 from itertools import count, islice, pairwise, product
+from operator import itemgetter
 
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.planner.placement.allocate import Buffer, Problem, Status, allocate
@@ -98,11 +99,11 @@ class _Tries:
             order = [i for _, _, i in sorted(ranks)]
             chance = random.Random(0)
             for _ in range(rounds):
-                found = self._fit(order, wanted)
-                best = min(best or found, found, key=lambda placement: placement[0])
+                fitted = self._fit(order, wanted)
+                best = min(best or fitted, fitted, key=itemgetter(0))
                 if best[0] <= wanted:
                     return best
-                order = self._squeak(order, found, wanted, chance)
+                order = self._squeak(order, fitted, wanted, chance)
         assert best is not None
         return best
 
@@ -111,12 +112,12 @@ class _Tries:
         top = (wanted - first.bytes) // ALIGNMENT * ALIGNMENT if first.sinks else 0
         return self._named(self._sweep.fit(order, max(0, top)))
 
-    def _squeak(self, order: Sequence[int], found: Placement, wanted: int, chance: random.Random) -> list[int]:
+    def _squeak(self, order: Sequence[int], fitted: Placement, wanted: int, chance: random.Random) -> list[int]:
         """The order with the bundles that ended above the height wanted moved towards the front."""
         rank = {}
         for place, i in enumerate(order):
             bundle = self._bundles[i]
-            high = found[1][bundle.name] + bundle.bytes > wanted
+            high = fitted[1][bundle.name] + bundle.bytes > wanted
             rank[i] = (not bundle.sinks, chance.uniform(0.3, 0.9) * place - 1 if high else place)
         return sorted(order, key=lambda i: rank[i])
 
@@ -160,14 +161,14 @@ def _exact(bundles: Sequence[Bundle], wanted: int) -> tuple[Placement | None, in
     height = aligned(wanted)
     if len(boxes) > MOST_SEARCHED or Problem(tuple(boxes), None, ALIGNMENT, ceiling).peak.bytes > height:
         return None, 0
-    found = allocate(boxes, height, alignment=ALIGNMENT, ceiling=ceiling, effort=_SEARCH)
-    if found.status is Status.INFEASIBLE:
-        found = allocate(boxes, alignment=ALIGNMENT, ceiling=ceiling, effort=_SEARCH)
-    if found.height is None:
-        return None, found.bound
-    top = {} if sinking is None else {sinking.name: found.height - aligned(sinking.bytes)}
-    bases = {b.name: found.offsets[str(i)] for i, b in enumerate(bundles) if b is not sinking}
-    return _placement(bundles, {**bases, **top}), found.bound
+    result = allocate(boxes, height, alignment=ALIGNMENT, ceiling=ceiling, effort=_SEARCH)
+    if result.status is Status.INFEASIBLE:
+        result = allocate(boxes, alignment=ALIGNMENT, ceiling=ceiling, effort=_SEARCH)
+    if result.height is None:
+        return None, result.bound
+    top = {} if sinking is None else {sinking.name: result.height - aligned(sinking.bytes)}
+    bases = {b.name: result.offsets[str(i)] for i, b in enumerate(bundles) if b is not sinking}
+    return _placement(bundles, {**bases, **top}), result.bound
 
 
 def _pinned(bundles: Sequence[Bundle], wanted: int) -> Placement | None:
@@ -184,11 +185,11 @@ def _pinned(bundles: Sequence[Bundle], wanted: int) -> Placement | None:
     for size in sorted({b.bytes for b in bundles if b is not input_}, reverse=True):
         base = (wanted - size - living) // ALIGNMENT * ALIGNMENT
         if 0 <= base <= wanted - input_.bytes:
-            found = _Tries([_held(b, base, wanted) if b is input_ else b for b in bundles]).at(
+            placement = _Tries([_held(b, base, wanted) if b is input_ else b for b in bundles]).at(
                 wanted, islice(_settings(), _PINNED_RUNS), _FIRST_WORK
             )
-            if found is not None:
-                return _placement(bundles, {**found[1], input_.name: base})
+            if placement is not None:
+                return _placement(bundles, {**placement[1], input_.name: base})
     return None
 
 
@@ -207,10 +208,10 @@ def _lower(tries: _Tries, wanted: int, best: Placement) -> Placement:
     while best[0] - low > ALIGNMENT and work > 0:
         height = (low + best[0]) // 2
         before = tries.work
-        found = tries.at(height, islice(_settings(_NARROW[1:]), _LOWERING_TRIES), work)
+        placement = tries.at(height, islice(_settings(_NARROW[1:]), _LOWERING_TRIES), work)
         work -= tries.work - before
-        low = low if found else height
-        best = found or best
+        low = low if placement else height
+        best = placement or best
     return best
 
 
@@ -246,8 +247,8 @@ def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort) -> Placeme
     if best[0] > wanted:
         best = tries.at(wanted, settings_left, _FIRST_WORK) or _pinned(bundles, wanted) or best
     if best[0] > wanted and effort is Effort.FULL:
-        found, least = _exact(bundles, wanted)
-        best = found if found and found[0] < best[0] else best
+        exact, least = _exact(bundles, wanted)
+        best = exact if exact and exact[0] < best[0] else best
         wanted = max(wanted, least)  # a bundle that is no box may still get lower, but rarely does
     if best[0] - wanted >= ALIGNMENT and effort is not Effort.LITTLE:  # a part of a word is hardly ever saved
         work = min(_WORK, _PIECE_WORK * pieces) if effort is Effort.FULL else _SOME_WORK

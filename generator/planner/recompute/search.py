@@ -196,19 +196,19 @@ class _Ask:
         order = _order(self._flow, self._start)
         if order.peak <= self._budget:
             return order
-        found: list[tuple[int, list[Event]]] = []
+        orders: list[tuple[int, list[Event]]] = []
         for part in _TRIED if self._few else _TRIED[:1]:
             budget = max(least(self._flow), int(self._budget * part))
             left = max(0.0, self._end - monotonic())
             tried = _Try(self._flow, self._start, budget, Effort(self._effort.seconds, left), self._few).answer()
             if tried is not None:
-                found.append(tried)
+                orders.append(tried)
                 if tried[0] == order.once:
                     return _order(self._flow, tried[1])
-        if not found:
+        if not orders:
             return None
-        found.sort(key=itemgetter(0))
-        return self._retained(found) if self._few else self._windowed(found[0][1])
+        orders.sort(key=itemgetter(0))
+        return self._retained(orders) if self._few else self._windowed(orders[0][1])
 
     def _windowed(self, events: list[Event]) -> Order:
         """The order after CP-SAT chose, window by window, which rows to keep and which to recompute."""
@@ -224,13 +224,13 @@ class _Ask:
         order = _order(self._flow, pruned(self._flow, steps.events(kept)))
         return order if order.peak <= self._budget and order.work < best.work else best
 
-    def _retained(self, found: Sequence[tuple[int, list[Event]]]) -> Order:
+    def _retained(self, orders: Sequence[tuple[int, list[Event]]]) -> Order:
         """The best order after CP-SAT improved each of them, if there are few enough rows for one model."""
-        best = _order(self._flow, found[0][1])
+        best = _order(self._flow, orders[0][1])
         steps = step_graph(self._flow, self._rows)  # one node per row
         limit = Limit(self._effort.seconds * _RETAIN_SHARE, self._end)
-        for _, events in found:
-            share = Limit(limit.deterministic / len(found), limit.end)
+        for _, events in orders:
+            share = Limit(limit.deterministic / len(orders), limit.end)
             kept = retained(steps.graph, steps.terms, steps.repeated(events), self._budget, share)
             order = _order(self._flow, pruned(self._flow, steps.events(kept.sequence)), kept.least)
             if order.peak <= self._budget and (order.work, best.least_work is None) <= (best.work, True):
@@ -269,20 +269,20 @@ class _Try:
         for part in _SEED_BUDGETS if self._few else _SEED_BUDGETS[:1]:  # a lower order is sometimes also cheaper
             budget = max(least(self._flow), int(self._budget * part))
             self._keep(lowest(self._flow.problem, self._start, budget, self._clones))
-        found: tuple[int, ...] | None = None
+        sequence: tuple[int, ...] | None = None
         coarser: Level | None = None
         phases: tuple[Phase, ...]
         for level in self._levels:
             finest = level is self._levels[-1]
             if self._best is not None and finest:
                 start, phases = level.steps.repeated(self._best[1]), PHASES[1:]
-            elif found is not None and coarser is not None:
-                start, phases = level.steps.refined(coarser.steps, found), PHASES[1:]
+            elif sequence is not None and coarser is not None:
+                start, phases = level.steps.refined(coarser.steps, sequence), PHASES[1:]
             else:
                 start, phases = guess(self._flow, level.steps, level.order, self._budget, self._tries), PHASES
                 self._take(level, start)
-            found, coarser = level.anneal(start, phases), level
-            self._take(level, found)
+            sequence, coarser = level.anneal(start, phases), level
+            self._take(level, sequence)
         return self._best
 
     def _take(self, level: Level, sequence: Sequence[int] | None) -> None:
@@ -292,6 +292,6 @@ class _Try:
     def _keep(self, events: Sequence[Event]) -> None:
         """Keeps an order if it fits when measured row by row and costs less work than the best so far."""
         events = pruned(self._flow, events)
-        found = replay(self._flow, events)
-        if found.peak <= self._budget and (self._best is None or found.work < self._best[0]):
-            self._best = found.work, events
+        replayed = replay(self._flow, events)
+        if replayed.peak <= self._budget and (self._best is None or replayed.work < self._best[0]):
+            self._best = replayed.work, events
