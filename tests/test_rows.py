@@ -114,7 +114,9 @@ def test_steps_share_an_edition_as_far_as_they_agree():
     order = [(0, 0), (0, 1), (1, 0), (0, 0), (1, 1), (0, 2), (1, 0), (1, 2), (0, 0), (1, 0)]
     events = [Event(*event) for event in order]
     steps = [range(i, i + 1) for i in range(len(events))]
-    tables, named = editions(Flow(problem), events, steps, {"a": [[0, 40, 0], [8], [16]]})
+    ranges = Flow(problem).live_ranges(events)
+    copies = [copy for copy, row in enumerate(ranges.values) if row.tensor == "a"]
+    tables, named = editions(ranges, steps, dict(zip(copies, [0, 8, 40, 16, 0], strict=True)))
 
     assert tables == {"a": [(0, 8, 16), (40, 8, 16)]}
     assert [dict(each).get("a", 0) for each in named] == [0, 0, 0, 1, 0, 0, 1, 0, 0, 0]

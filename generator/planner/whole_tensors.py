@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
+from shoehorn_mcu.live_ranges import live_ranges
 from shoehorn_mcu.memory_plan import Outcome, Placement, Plan, Scratch, Status, Step
 from shoehorn_mcu.planner.problem import Problem, aligned
 
@@ -27,17 +28,18 @@ class LiveBuffer:
 
 def live_buffers(problem: Problem) -> list[LiveBuffer]:
     """One buffer per tensor that is no view (reads of its views extend its live range) and one per scratch."""
-    first = dict.fromkeys(map(problem.root, problem.inputs), 0)
-    last = dict(first)
-    for step, op in enumerate(problem.ops):
-        first.setdefault(problem.root(op.writes), step)
-        for tensor in (op.writes, *(read.tensor for read in op.reads)):
-            last[problem.root(tensor)] = step
-    last.update(dict.fromkeys(map(problem.root, problem.outputs), max(0, len(problem.ops) - 1)))
+    root = problem.root
+    ranges = live_ranges(
+        ((root(read.tensor) for read in op.reads) for op in problem.ops),
+        ((root(op.writes),) for op in problem.ops),
+        dict.fromkeys(map(root, problem.inputs)),
+        map(root, problem.outputs),
+    )
+    number = {name: copy for copy, name in enumerate(ranges.values)}
     buffers = [
-        LiveBuffer(t.name, False, first[t.name], last[t.name], aligned(t.bytes))
+        LiveBuffer(t.name, False, *ranges.during(number[t.name]), aligned(t.bytes))
         for t in problem.tensors
-        if t.name in first
+        if t.name in number
     ]
     buffers += [
         LiveBuffer(op.name, True, step, step, aligned(op.scratch_bytes))

@@ -1,12 +1,13 @@
-"""The arena over time: the plan replayed row by row, with a rectangle for the live range of each row."""
+"""The arena over time: a rectangle for the live range of each row."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.live_ranges import Row, live_ranges, rows_of_root
 from shoehorn_mcu.memory_plan import Step
 from shoehorn_mcu.stage import Stage
 
@@ -23,7 +24,7 @@ class Owner:
     op: int  # index of the stage that writes it (or whose scratch it is); -1: it is an input, there from the start
 
 
-@dataclass
+@dataclass(frozen=True)
 class Rectangle:
     """Row `row` of an owner occupies `address` from event `first` to event `last`, both inclusive.
 
@@ -50,24 +51,24 @@ class Picture:
     peak_bytes: int  # rows and scratch live then, shared bytes counted once; gaps and alignment are not counted
 
 
-Key = tuple[str, int]
-"""A row: its tensor (not a view) and its number."""
-
-
-class _Replay:
-    """Follows a plan and notes which row is written and read when."""
+class _Drawing:
+    """The owners and rectangles of a plan."""
 
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
         self._views = unit.graph.views
         self._stages = {stage.name: stage for stage in unit.stages}
         self._scratch = {s.op: s for s in unit.plan.scratch}
-        self._reads: dict[str, list[list[Key]]] = {}
+        self._reads: dict[str, list[list[Row]]] = {}
         self.owners = self._owners()
         self._number = {owner.name: i for i, owner in enumerate(self.owners) if owner.kind != "scratch"}
         self._place = {owner.op: i for i, owner in enumerate(self.owners) if owner.kind == "scratch"}
-        self._open: dict[Key, Rectangle] = {}
-        self.rectangles: list[Rectangle] = []
+        inputs = () if unit.streamed else unit.graph.inputs
+        given = (row for name in inputs for row in self._rows(name))
+        kept = (row for name in unit.graph.outputs for row in self._rows(self._root(name)))
+        self._ranges = live_ranges(self._reads_by_event(), self._writes_by_event(), given, kept)
+        self.events = len(self._ranges.reads)
+        self.rectangles = list(self._rectangles())
 
     def _root(self, tensor: str) -> str:
         while tensor in self._views:
@@ -91,79 +92,72 @@ class _Replay:
             found.append(Owner(f"scratch of {op}", "scratch", "", 1, scratch.bytes, self._stages[op].index))
         return found
 
-    def _rows_of_root(self, tensor: str, rows: Sequence[int | None]) -> list[Key]:
+    def _rows(self, tensor: str) -> list[Row]:
+        return [Row(tensor, y) for y in range(self._unit.placements[tensor].rows)]
+
+    def _rows_of_root(self, tensor: str, rows: Sequence[int | None]) -> Iterator[Row]:
         """The rows of a view's root that hold the bytes of these rows of the view."""
         root = self._root(tensor)
         size, whole = self._unit.placements[tensor].row_bytes, self._unit.placements[root].row_bytes
-        seen = [row for row in rows if row is not None]
-        if size == whole:
-            return [(root, row) for row in seen]
-        return [(root, r) for row in seen for r in range(row * size // whole, -(-(row + 1) * size // whole))]
+        seen = (row for row in rows if row is not None)
+        return (Row(root, y) for y in rows_of_root(seen, size, whole))
 
-    def _reads_of(self, stage: Stage) -> list[list[Key]]:
+    def _reads_of(self, stage: Stage) -> list[list[Row]]:
         """By output row: the rows read."""
         if stage.name not in self._reads:
             taps = [(i, t.name) for i, t in enumerate(stage.row_inputs) if t.data is None]
             self._reads[stage.name] = [
-                list(dict.fromkeys(key for i, name in taps for key in self._rows_of_root(name, rows[i])))
+                list(dict.fromkeys(row for i, name in taps for row in self._rows_of_root(name, rows[i])))
                 for rows in stage.rows
             ]
         return self._reads[stage.name]
 
-    def write(self, tensor: str, row: int, time: int, reads: Sequence[Key] = (), edition: int = 0) -> None:
-        """Row `row` is computed from these rows and may overwrite the last one."""
-        address = self._unit.editions[tensor][edition].at(row)
-        born = Rectangle(self._number[tensor], row, address, time, time)
-        for key in reads:
-            read = self._open[key]
-            read.last = time
-            if self._meet(read, born):
-                born.over = read
-        self._open[tensor, row] = born
-        self.rectangles.append(born)
+    def _written(self, step: Step) -> str:
+        return self._unit.graph.inputs[0] if step.delivers else self._stages[step.op].node.output.name
 
-    def _meet(self, one: Rectangle, other: Rectangle) -> bool:
-        """Whether the two share an address."""
-        lower, upper = sorted((one, other), key=lambda rectangle: rectangle.address)
-        return upper.address < lower.address + self.owners[lower.owner].row_bytes
-
-    def step(self, step: Step, time: int) -> None:
-        """The rows of one step, the first of them at event `time`."""
-        if step.delivers:
+    def _reads_by_event(self) -> Iterator[list[Row]]:
+        for step in self._unit.plan.steps:
             for y in range(*step.rows):
-                self.write(self._unit.graph.inputs[0], y, time + y - step.rows[0])
-            return
-        stage = self._stages[step.op]
-        reads = self._reads_of(stage)
-        output = stage.node.output.name
-        for y in range(*step.rows):
-            self.write(output, y, time + y - step.rows[0], reads[y], step.edition(output))
-        if step.op in self._scratch:
-            last = time + step.rows[1] - step.rows[0] - 1
-            place = self._place[stage.index]
-            self.rectangles.append(Rectangle(place, 0, self._scratch[step.op].address, time, last))
+                yield [] if step.delivers else self._reads_of(self._stages[step.op])[y]
 
-    def keep(self, tensor: str, last: int) -> None:
-        """Extends the live ranges of an output's rows to the end."""
-        root = self._root(tensor)
-        for row in range(self._unit.placements[root].rows):
-            self._open[root, row].last = last
+    def _writes_by_event(self) -> Iterator[list[Row]]:
+        for step in self._unit.plan.steps:
+            yield from ([Row(self._written(step), y)] for y in range(*step.rows))
+
+    def _rectangles(self) -> Iterator[Rectangle]:
+        """In the order in which rows are computed; that of a step's scratch behind those of its rows."""
+        ranges = self._ranges
+        drawn = [self._rectangle(copy, 0, ()) for copy in range(len(ranges.values) - self.events)]  # by copy
+        yield from drawn
+        time = 0
+        for step in self._unit.plan.steps:
+            start, edition = time, step.edition(self._written(step))
+            for _ in range(*step.rows):
+                drawn.append(self._rectangle(len(drawn), edition, [drawn[copy] for copy in ranges.reads[time]]))
+                yield drawn[-1]
+                time += 1
+            if step.op in self._scratch:
+                place = self._place[self._stages[step.op].index]
+                yield Rectangle(place, 0, self._scratch[step.op].address, start, time - 1)
+
+    def _rectangle(self, copy: int, edition: int, reads: Sequence[Rectangle]) -> Rectangle:
+        """A copy, computed from these rows; it may overwrite the last one that has bytes in common with it."""
+        tensor, y = self._ranges.values[copy]
+        owner, address = self._number[tensor], self._unit.editions[tensor][edition].at(y)
+        over = next((read for read in reversed(reads) if self._meet(owner, address, read)), None)
+        return Rectangle(owner, y, address, *self._ranges.during(copy), over)
+
+    def _meet(self, owner: int, address: int, other: Rectangle) -> bool:
+        """Whether a row at this address shares bytes with another."""
+        end, other_end = address + self.owners[owner].row_bytes, other.address + self.owners[other.owner].row_bytes
+        return address < other_end and other.address < end
 
 
 def picture(unit: Unit) -> Picture:
-    """Every rectangle of the unit's plan, in the order in which they are computed."""
-    replay = _Replay(unit)
-    for name in () if unit.streamed else unit.graph.inputs:
-        for row in range(unit.placements[name].rows):
-            replay.write(name, row, 0)
-    time = 0
-    for step in unit.plan.steps:
-        replay.step(step, time)
-        time += step.rows[1] - step.rows[0]
-    for name in unit.graph.outputs:
-        replay.keep(name, max(0, time - 1))
-    peak_event, peak_bytes = _peak(replay.owners, replay.rectangles, max(1, time))
-    return Picture(tuple(replay.owners), tuple(replay.rectangles), time, peak_event, peak_bytes)
+    """Every rectangle of the unit's plan."""
+    drawing = _Drawing(unit)
+    peak_event, peak_bytes = _peak(drawing.owners, drawing.rectangles, max(1, drawing.events))
+    return Picture(tuple(drawing.owners), tuple(drawing.rectangles), drawing.events, peak_event, peak_bytes)
 
 
 def _peak(owners: Sequence[Owner], rectangles: Sequence[Rectangle], events: int) -> tuple[int, int]:

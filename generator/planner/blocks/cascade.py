@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from shoehorn_mcu.live_ranges import live_ranges
 from shoehorn_mcu.memory_plan import Placement, Scratch, Step
 from shoehorn_mcu.planner.problem import Block, Cut, OpSpec, Problem, Read, TensorSpec, aligned
 
@@ -50,16 +51,20 @@ class Pattern:
         done: dict[tuple[int, int], None] = {}
 
         def compute(op: int, row: int) -> None:
-            for read in self.ops[op].reads:
-                if read.tensor in self._makers:
-                    for needed in read.rows[row]:
-                        if (self._makers[read.tensor], needed) not in done:
-                            compute(self._makers[read.tensor], needed)
+            for inner in self._inner_reads(op, row):
+                if inner not in done:
+                    compute(*inner)
             done[op, row] = None
 
         for y in range(y0, y1):
             compute(len(self.ops) - 1, y)
         return tuple(done)
+
+    def _inner_reads(self, op: int, row: int) -> Iterator[tuple[int, int]]:
+        """The rows of this block that a row of it reads."""
+        for read in self.ops[op].reads:
+            if read.tensor in self._makers:
+                yield from ((self._makers[read.tensor], needed) for needed in read.rows[row])
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
@@ -78,16 +83,11 @@ class Pattern:
 
     def _lives(self, band: Sequence[tuple[int, int]]) -> dict[int, list[tuple[int, int, int]]]:
         """By op: when each of its rows is computed and last read."""
-        used = {each: time for time, each in enumerate(band)}
-        made = dict(used)
-        for time, (op, row) in enumerate(band):
-            for read in self.ops[op].reads:
-                if read.tensor in self._makers:
-                    used.update(dict.fromkeys(((self._makers[read.tensor], r) for r in read.rows[row]), time))
+        ranges = live_ranges((self._inner_reads(*each) for each in band), zip(band, strict=True))
         lives: dict[int, list[tuple[int, int, int]]] = {}
-        for (op, row), time in made.items():
+        for (op, row), first, last in zip(ranges.values, ranges.first, ranges.last, strict=True):
             if op < len(self.ops) - 1:
-                lives.setdefault(op, []).append((time, used[op, row], row))
+                lives.setdefault(op, []).append((first, last, row))
         return lives
 
     @cached_property

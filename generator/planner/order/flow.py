@@ -15,11 +15,12 @@ from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
 from shoehorn_mcu.host_tools import cbuild
+from shoehorn_mcu.live_ranges import LiveRanges, Row, live_ranges, rows_of_root
 from shoehorn_mcu.planner.problem import ALIGNMENT, OpSpec, Problem, Read, aligned
 
 _HERE = Path(__file__).parent
@@ -33,6 +34,10 @@ class Event:
     op: int
     row: int
     rows: int = 1
+
+    @property
+    def end(self) -> int:
+        return self.row + self.rows
 
 
 @dataclass(frozen=True)
@@ -68,27 +73,16 @@ def slot_bytes(problem: Problem, tensor: str, stiff: frozenset[str]) -> int:
     return row_bytes if tensor in stiff else aligned(row_bytes)
 
 
-def _rows_of_root(problem: Problem, tensor: str, rows: Sequence[int]) -> tuple[int, ...]:
-    """The rows of a view's root that hold the bytes of these rows of the view."""
-    seen, root = problem.by_name[tensor], problem.by_name[problem.root(tensor)]
-    if seen.row_bytes == root.row_bytes:
-        return tuple(rows)
-    found: dict[int, None] = {}
-    for row in rows:
-        start, end = row * seen.row_bytes, (row + 1) * seen.row_bytes
-        found.update(dict.fromkeys(range(start // root.row_bytes, -(-end // root.row_bytes))))
-    return tuple(found)
-
-
 def tap(problem: Problem, read: Read) -> Tap:
     """A read, seen from the tensor whose bytes are read."""
-    reads = tuple(_rows_of_root(problem, read.tensor, rows) for rows in read.rows)
+    seen, root = problem.by_name[read.tensor], problem.by_name[problem.root(read.tensor)]
+    reads = tuple(rows_of_root(rows, seen.row_bytes, root.row_bytes) for rows in read.rows)
     last_reader = {row: y for y, rows in enumerate(reads) for row in rows}
     releases: list[list[int]] = [[] for _ in reads]
     for row, y in sorted(last_reader.items()):
         releases[y].append(row)
     return Tap(
-        problem.root(read.tensor),
+        root.name,
         reads,
         tuple(max(rows, default=-1) for rows in reads),
         tuple(map(tuple, releases)),
@@ -147,6 +141,38 @@ class Flow:
                 for row in each.touched:
                     users[row] = max(users[row], op)
         return found
+
+    @cached_property
+    def _row(self) -> dict[str, list[Row]]:
+        """By tensor and number."""
+        return {name: [Row(name, y) for y in range(rows)] for name, rows in self.rows.items()}
+
+    @cached_property
+    def _reads(self) -> list[list[list[Row]]]:
+        """By op and output row: the rows read."""
+        row = self._row
+        return [
+            [[row[t.tensor][read] for t in taps for read in t.reads[y]] for y in range(self.rows[written])]
+            for taps, written in zip(self.taps, self.writes, strict=True)
+        ]
+
+    def live_ranges(self, events: Sequence[Event]) -> LiveRanges[Row]:
+        """The live ranges of rows in this order; inputs are given, outputs kept. Raises OrderFault."""
+        row = self._row
+        reads = (chain.from_iterable(self._reads[e.op][e.row : e.end]) for e in events)
+        writes = (row[self.writes[e.op]][e.row : e.end] for e in events)
+        given = (each for name, born in self.born.items() if born < 0 for each in row[name])
+        kept = (each for name in self.problem.outputs for each in row[self.problem.root(name)])
+        return live_ranges(reads, writes, given, kept)
+
+    def overwritten(self, ranges: LiveRanges[Row], time: int, event: Event) -> int | None:
+        """The copy that event `time`, of one row, may overwrite in place: no later event reads that."""
+        place = self.in_place[event.op]
+        if place is None:
+            return None
+        below = self._row[self.taps[event.op][place].tensor][event.row]
+        copy = next(copy for copy in ranges.reads[time] if ranges.values[copy] == below)
+        return copy if ranges.last[copy] == time else None
 
     def scratch_by_row(self, op: int) -> list[int]:
         """Bytes of scratch, by the first of the rows that are computed at one time."""

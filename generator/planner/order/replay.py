@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.live_ranges import LiveRanges, OrderFault, Row
 from shoehorn_mcu.planner.order.flow import Event, Flow
-
-
-class OrderFault(ShoehornError):
-    """An order reads a row that is not in memory, or an input row arrives out of order: a defect of the planner."""
-
-
-@dataclass
-class _Copy:
-    """One computation of a row, and the events that write and last read it, both inclusive."""
-
-    tensor: str
-    first: int
-    last: int
 
 
 @dataclass(frozen=True)
@@ -34,30 +22,11 @@ class Replay:
 
 def replay(flow: Flow, events: Sequence[Event]) -> Replay:
     """Counts one row an event. Raises OrderFault."""
-    latest, copies = _inputs(flow)
-    written: list[_Copy] = []
-    reused: list[tuple[int, _Copy]] = []  # events and the rows that they may overwrite
-    arrived = 0
-    for time, event in enumerate(events):
-        if event.op == 0 and flow.streamed:
-            arrived = _arrive(event, arrived)
-        elif flow.streamed and not arrived:
-            raise OrderFault(f"event {time} comes before the first row of the input")
-        for place, tap in enumerate(flow.taps[event.op]):
-            for row in tap.reads[event.row]:
-                copy = latest.get((tap.tensor, row))
-                if copy is None:
-                    raise OrderFault(f"event {time} reads row {row} of '{tap.tensor}', which is not there")
-                copy.last = time
-                if flow.in_place[event.op] == place:
-                    reused.append((time, copy))
-        written.append(_Copy(flow.writes[event.op], time, time))
-        latest[written[-1].tensor, event.row] = written[-1]
-    _keep_outputs(flow, latest, len(events))
-    shared = {time: flow.slot[copy.tensor] for time, copy in reused if copy.last == time}
-    peak = _peak(flow, events, [*copies, *written], shared)
-    work = sum(flow.problem.ops[event.op].row_cost for event in events if not _delivers(flow, event))
-    return Replay(peak, work, _needless(events, written))
+    if flow.streamed:
+        _arrive(events)
+    ranges = flow.live_ranges(events)
+    work = sum(flow.problem.ops[event.op].row_cost for event in events if event.op or not flow.streamed)
+    return Replay(_peak(flow, events, ranges), work, _needless(ranges))
 
 
 def pruned(flow: Flow, events: Sequence[Event]) -> list[Event]:
@@ -67,53 +36,36 @@ def pruned(flow: Flow, events: Sequence[Event]) -> list[Event]:
     return list(events)
 
 
-def _delivers(flow: Flow, event: Event) -> bool:
-    return event.op == 0 and flow.streamed
+def _arrive(events: Sequence[Event]) -> None:
+    """The rows of a streamed input come in order, the first one before all else."""
+    if events and events[0].op != 0:
+        raise OrderFault("event 0 comes before the first row of the input")
+    for wanted, row in enumerate(event.row for event in events if event.op == 0):
+        if row != wanted:
+            raise OrderFault(f"row {row} of the input arrives where row {wanted} is next")
 
 
-def _inputs(flow: Flow) -> tuple[dict[tuple[str, int], _Copy], list[_Copy]]:
-    there = {
-        (name, row): _Copy(name, -1, -1) for name, b in flow.born.items() if b < 0 for row in range(flow.rows[name])
-    }
-    return there, list(there.values())
-
-
-def _arrive(event: Event, arrived: int) -> int:
-    if event.row != arrived:
-        raise OrderFault(f"row {event.row} of the input arrives where row {arrived} is next")
-    return arrived + 1
-
-
-def _keep_outputs(flow: Flow, latest: dict[tuple[str, int], _Copy], events: int) -> None:
-    for name in flow.problem.outputs:
-        root = flow.problem.root(name)
-        for row in range(flow.rows[root]):
-            if (root, row) not in latest:
-                raise OrderFault(f"row {row} of the output '{root}' is never computed")
-            latest[root, row].last = events
-
-
-def _peak(flow: Flow, events: Sequence[Event], copies: Sequence[_Copy], shared: dict[int, int]) -> int:
+def _peak(flow: Flow, events: Sequence[Event], ranges: LiveRanges[Row]) -> int:
     change = [0] * (len(events) + 3)  # place 0: before the first event
-    for copy in copies:
-        change[copy.first + 1] += flow.slot[copy.tensor]
-        change[copy.last + 2] -= flow.slot[copy.tensor]
+    for row, first, last in zip(ranges.values, ranges.first, ranges.last, strict=True):
+        change[first + 1] += flow.slot[row.tensor]
+        change[last + 2] -= flow.slot[row.tensor]
     held = list(accumulate(change))
     peak = held[0]
     for time, event in enumerate(events):
-        reuse = min(shared.get(time, 0), flow.slot[flow.writes[event.op]])
-        peak = max(peak, held[time + 1] + flow.scratch[event.op] - reuse)
+        needed = held[time + 1] + flow.scratch[event.op]
+        if flow.overwritten(ranges, time, event) is not None:
+            needed -= flow.slot[flow.writes[event.op]]  # no more than that of the row below
+        peak = max(peak, needed)
     return peak
 
 
-def _needless(events: Sequence[Event], written: Sequence[_Copy]) -> frozenset[int]:
+def _needless(ranges: LiveRanges[Row]) -> frozenset[int]:
     """The events of copies that no event reads, of rows that are computed elsewhere too."""
-    count: dict[tuple[int, int], int] = {}
-    for event in events:
-        count[event.op, event.row] = count.get((event.op, event.row), 0) + 1
+    count = Counter(ranges.values)
     found = set()
-    for time, (event, copy) in enumerate(zip(events, written, strict=True)):
-        if copy.last == copy.first and count[event.op, event.row] > 1:
-            count[event.op, event.row] -= 1
-            found.add(time)
+    for row, first, last in zip(ranges.values, ranges.first, ranges.last, strict=True):
+        if first == last and count[row] > 1:
+            count[row] -= 1
+            found.add(first)
     return frozenset(found)

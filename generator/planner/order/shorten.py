@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from shoehorn_mcu.live_ranges import Row
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.order.replay import replay
 
@@ -44,20 +45,26 @@ class _Links:
 
     def __init__(self, flow: Flow, events: Sequence[Event]) -> None:
         self.count = len(events)
-        self.slots = [flow.slot[flow.writes[event.op]] for event in events]
-        self.reads: list[list[int]] = []
-        self.readers: list[list[int]] = [[] for _ in events]
-        self.before: list[set[int]] = []
+        ranges = flow.live_ranges(events)
+        self._given = len(ranges.values) - self.count
+        made = ranges.values[self._given :]
+        self.slots = [flow.slot[row.tensor] for row in (*made, *ranges.values[: self._given])]
+        self.reads = [list(dict.fromkeys(map(self._number, read))) for read in ranges.reads]
+        self.readers: list[list[int]] = [[] for _ in self.slots]
+        for i, read in enumerate(self.reads):
+            for copy in read:
+                self.readers[copy].append(i)
+        self.kept = {self._number(copy) for copy, last in enumerate(ranges.last) if last == self.count}
         self.extra = [flow.scratch[event.op] for event in events]  # bytes during the event alone
-        self._over: list[list[int]] = []  # what each may overwrite
-        self._latest: dict[tuple[str, int], int] = {}
-        self._inputs(flow)
+        self.before = [{copy for copy in read if copy < self.count} for read in self.reads]
+        latest: dict[Row, int] = {}
         for i, event in enumerate(events):
-            self._link(flow, i, event)
-        roots = map(flow.problem.root, flow.problem.outputs)
-        self.kept = {self._latest[name, row] for name in roots for row in range(flow.rows[name])}
-        for i, over in enumerate(self._over):
-            self._overwrite(i, over)
+            if (old := latest.get(made[i])) is not None:
+                self.before[i] |= {old, *self.readers[old]}
+            latest[made[i]] = i
+            if (below := flow.overwritten(ranges, i, event)) is not None:  # it stays the last to read that row
+                self.before[i] |= {*self.readers[self._number(below)]} - {i}
+                self.extra[i] -= self.slots[i]
         if flow.streamed:
             self._arrive([i for i, event in enumerate(events) if event.op == 0])
         self.behind: list[list[int]] = [[] for _ in events]
@@ -65,32 +72,9 @@ class _Links:
             for other in before:
                 self.behind[other].append(i)
 
-    def _inputs(self, flow: Flow) -> None:
-        for name in (name for name, born in flow.born.items() if born < 0):
-            for row in range(flow.rows[name]):
-                self._latest[name, row] = len(self.slots)
-                self.slots.append(flow.slot[name])
-                self.readers.append([])
-
-    def _link(self, flow: Flow, i: int, event: Event) -> None:
-        taps = [[self._latest[tap.tensor, row] for row in tap.reads[event.row]] for tap in flow.taps[event.op]]
-        reads = list(dict.fromkeys(copy for copies in taps for copy in copies))
-        self.reads.append(reads)
-        for copy in reads:
-            self.readers[copy].append(i)
-        place = flow.in_place[event.op]
-        self._over.append([] if place is None else taps[place])
-        old = self._latest.get((flow.writes[event.op], event.row))
-        self.before.append({copy for copy in reads if copy < self.count})
-        self.before[i] |= set() if old is None else {old, *self.readers[old]}
-        self._latest[flow.writes[event.op], event.row] = i
-
-    def _overwrite(self, i: int, over: Sequence[int]) -> None:
-        """Where an event is the last to read a row that it may overwrite, it stays so."""
-        dying = [copy for copy in over if self.readers[copy][-1] == i and copy not in self.kept]
-        for copy in dying:
-            self.before[i] |= {*self.readers[copy]} - {i}
-        self.extra[i] -= min(self.slots[dying[-1]], self.slots[i]) if dying else 0
+    def _number(self, copy: int) -> int:
+        """The number here of a copy, whose live range counts the inputs' rows first."""
+        return (copy - self._given) % len(self.slots)
 
     def _arrive(self, arriving: Sequence[int]) -> None:
         """Rows of a streamed input arrive in order, the first one before all other events."""

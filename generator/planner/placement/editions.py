@@ -9,57 +9,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from shoehorn_mcu.live_ranges import LiveRanges, Row
 from shoehorn_mcu.memory_plan import Editions
-from shoehorn_mcu.planner.order.flow import Event, Flow
-
-Addresses = Mapping[str, Sequence[Sequence[int]]]
-"""By tensor, by row: the address of each of its copies, in the order in which they are computed."""
 
 
 def editions(
-    flow: Flow, events: Sequence[Event], steps: Sequence[range], addresses: Addresses
+    ranges: LiveRanges[Row], steps: Sequence[range], addresses: Mapping[int, int]
 ) -> tuple[dict[str, list[tuple[int, ...]]], list[Editions]]:
-    """The editions of each tensor of `addresses`, each an address by row, and those that each step names.
+    """By tensor: its editions, each an address by row. And by step: the editions that it names.
 
-    `steps` are ranges of the places of events, each of one op. A row that no step of an edition touches has its
-    first address there.
+    `steps` are ranges of events, each of one op; `addresses` are those of the copies of some tensors. A row that no
+    step of an edition touches has its first address there.
     """
-    moving = {name for name, rows in addresses.items() if any(len(set(row)) > 1 for row in rows)}
+    first: dict[str, dict[int, int]] = {}  # by tensor and row
+    moving = set()
+    for copy, at in addresses.items():
+        tensor, y = ranges.values[copy]
+        if first.setdefault(tensor, {}).setdefault(y, at) != at:
+            moving.add(tensor)
     known: dict[str, list[dict[int, int]]] = {name: [] for name in moving}
-    count = {name: [0] * len(addresses[name]) for name in moving}
     named: list[Editions] = []
     for step in steps:
-        places = _touched(flow, events, step, moving, count, addresses) if moving else {}
+        places: dict[str, dict[int, int]] = {}  # by tensor: the rows that the step touches, and where
+        for copy in (copy for i in step if moving for copy in (*ranges.reads[i], *ranges.writes[i])):
+            tensor, y = ranges.values[copy]
+            if tensor in moving:
+                places.setdefault(tensor, {})[y] = addresses[copy]
         chosen = {name: _edition(known[name], places[name]) for name in sorted(places)}
         named.append(tuple((name, edition) for name, edition in chosen.items() if edition))
-    tables = {name: known.get(name) or [{}] for name in addresses}
     return {
-        name: [tuple(edition.get(y, row[0]) for y, row in enumerate(addresses[name])) for edition in found]
-        for name, found in tables.items()
+        name: [tuple(edition.get(y, at) for y, at in sorted(rows.items())) for edition in known.get(name) or [{}]]
+        for name, rows in first.items()
     }, named
-
-
-def _touched(
-    flow: Flow,
-    events: Sequence[Event],
-    step: range,
-    moving: set[str],
-    count: Mapping[str, list[int]],
-    addresses: Addresses,
-) -> dict[str, dict[int, int]]:
-    """By tensor: the rows that a step touches, and where. `count` says how often each has been computed."""
-    places: dict[str, dict[int, int]] = {}
-    for event in (events[i] for i in step):
-        rows = range(event.row, event.row + event.rows)
-        for tap in (tap for tap in flow.taps[event.op] if tap.tensor in moving):
-            for y in (y for row in rows for y in tap.reads[row]):
-                at = addresses[tap.tensor][y][count[tap.tensor][y] - 1]
-                places.setdefault(tap.tensor, {})[y] = at
-        written = flow.writes[event.op]
-        for y in rows if written in moving else ():
-            places.setdefault(written, {})[y] = addresses[written][y][count[written][y]]
-            count[written][y] += 1
-    return places
 
 
 def _edition(known: list[dict[int, int]], places: Mapping[int, int]) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import accumulate
 
+from shoehorn_mcu.live_ranges import LiveRanges, Row
 from shoehorn_mcu.memory_plan import Editions, Placement, Scratch, Step
 from shoehorn_mcu.planner.blocks.cascade import Composite, Part
 from shoehorn_mcu.planner.order.flow import Event, Flow, rigid
@@ -53,6 +55,7 @@ class _Copy:
     Inputs are in memory from event -1 on.
     """
 
+    row: Row
     first: int
     last: int
     spot: _Spot
@@ -67,10 +70,6 @@ class Share(Enum):
     NONE = "none"
 
 
-_Copies = dict[str, list[list[_Copy]]]
-"""By tensor that is no view, by row: several where the row is recomputed."""
-
-
 @dataclass(frozen=True)
 class Layout:
     """Steps, and an address for everything."""
@@ -81,31 +80,15 @@ class Layout:
     arena_bytes: int
 
 
-def _copies(flow: Flow, events: Sequence[Event]) -> _Copies:
-    """The live range of each row of each tensor. A row of a rigid tensor has the same address at each computation."""
-    stiff = rigid(flow.problem)
-    copies: _Copies = {name: [[] for _ in range(rows)] for name, rows in flow.rows.items() if name in flow.born}
-
-    def write(name: str, y: int, time: int) -> None:
-        earlier = copies[name][y]
-        whole = _Spot(_Bytes(name), y * flow.slot[name])
-        spot = whole if name in stiff else _Spot(_Bytes(name, y, len(earlier)), 0)
-        earlier.append(_Copy(time, time, spot))
-
-    for name in map(flow.problem.root, flow.problem.inputs):
-        for y in range(flow.rows[name]):
-            write(name, y, -1)
-    for time, event in enumerate(events):
-        rows = range(event.row, event.row + event.rows)
-        for y in rows:
-            write(flow.writes[event.op], y, time)
-        for tap in flow.taps[event.op]:
-            for read in (read for y in rows for read in tap.reads[y]):
-                copies[tap.tensor][read][-1].last = time
-    for name in map(flow.problem.root, flow.problem.outputs):
-        for row in copies[name]:
-            row[-1].last = max(len(events) - 1, 0)
-    return copies
+def _copies(flow: Flow, ranges: LiveRanges[Row]) -> Iterator[_Copy]:
+    """A row of a rigid tensor has the same address at each computation. Outputs are alive until the last event."""
+    stiff, end = rigid(flow.problem), max(len(ranges.reads) - 1, 0)
+    earlier = Counter[Row]()
+    for row, first, last in zip(ranges.values, ranges.first, ranges.last, strict=True):
+        whole = _Spot(_Bytes(row.tensor), row.y * flow.slot[row.tensor])
+        spot = whole if row.tensor in stiff else _Spot(_Bytes(*row, earlier[row]), 0)
+        earlier[row] += 1
+        yield _Copy(row, first, min(last, end), spot)
 
 
 class _Layout:
@@ -116,7 +99,9 @@ class _Layout:
     ) -> None:
         self._flow, self._events, self._composites = flow, events, composites
         self._stiff = rigid(flow.problem)
-        self._copies = _copies(flow, events)
+        self._ranges = flow.live_ranges(events)
+        self._copies = list(_copies(flow, self._ranges))
+        self._times = Counter(self._ranges.values)
         self._crowd: Profile | None = None  # live bytes by event, where rows may be shorter than what they overwrite
         if share is Share.NEEDED:
             self._crowd = profile(_Layout(flow, events, composites).bundles)
@@ -127,18 +112,14 @@ class _Layout:
     def _share(self, time: int, event: Event, share: Share) -> None:
         """Places a row over the one that it may overwrite, if no later event reads that one."""
         flow = self._flow
-        tap = flow.in_place[event.op]
-        if tap is None:
+        number = flow.overwritten(self._ranges, time, event)
+        if number is None:
             return
-        name, y = flow.taps[event.op][tap].tensor, event.row
-        if name in self._stiff and (share is Share.SCATTERED or len(self._copies[name][y]) > 1):
+        below, above = self._copies[number], self._copies[self._ranges.writes[time].start]
+        if below.row.tensor in self._stiff and (share is Share.SCATTERED or self._times[below.row] > 1):
             return
-        below = next(copy for copy in reversed(self._copies[name][y]) if copy.first <= time)
-        above = next(copy for copy in self._copies[flow.writes[event.op]][y] if copy.first == time)
-        if flow.last_user[name][y] >= flow.count or below.last != time:
-            return
-        shrinks = flow.slot[flow.writes[event.op]] < flow.slot[name]
-        if shrinks and self._has_room(time, flow.slot[flow.writes[event.op]]):
+        shrinks = flow.slot[above.row.tensor] < flow.slot[below.row.tensor]
+        if shrinks and self._has_room(time, flow.slot[above.row.tensor]):
             return
         above.spot = below.spot
         if shrinks:
@@ -153,12 +134,12 @@ class _Layout:
     def _bundles(self) -> Iterator[Bundle]:
         """A bundle per rigid tensor, one per row of the others, one per scratch."""
         inputs = {self._flow.problem.root(name) for name in self._flow.problem.inputs}
+        number = {name: i for i, name in enumerate(self._flow.rows)}
         pieces: dict[_Name, list[Piece]] = {}
-        for name, rows in self._copies.items():
-            for copy in (copy for row in rows for copy in row):
-                live = pieces.setdefault(copy.spot.bundle, [])
-                if copy.first <= copy.last:
-                    live.append(Piece(copy.spot.offset, self._flow.slot[name], copy.first, copy.last))
+        for copy in sorted(self._copies, key=lambda copy: (number[copy.row.tensor], copy.row.y)):
+            live = pieces.setdefault(copy.spot.bundle, [])
+            if copy.first <= copy.last:
+                live.append(Piece(copy.spot.offset, self._flow.slot[copy.row.tensor], copy.first, copy.last))
         for time, event in enumerate(self._events):
             for need, size in self._needs(event):
                 pieces.setdefault(need, []).append(Piece(0, size, time, time))
@@ -179,15 +160,15 @@ class _Layout:
         """The placement of each tensor (a view has that of its root), and the editions that each step uses."""
         problem = self._flow.problem
         addresses = {
-            name: [[bases[copy.spot.bundle] + copy.spot.offset for copy in row] for row in rows]
-            for name, rows in self._copies.items()
-            if name not in self._stiff and any(rows)
+            number: bases[copy.spot.bundle] + copy.spot.offset
+            for number, copy in enumerate(self._copies)
+            if copy.row.tensor not in self._stiff
         }
-        tables, chosen = editions(self._flow, self._events, steps, addresses)
+        tables, chosen = editions(self._ranges, steps, addresses)
         found = []
         for spec in problem.tensors:
             root = problem.root(spec.name)
-            if root in self._stiff and any(self._copies.get(root, ())):
+            if root in self._stiff and _Bytes(root) in bases:
                 found.append(Placement(spec.name, bases[_Bytes(root)], spec.rows, spec.row_bytes))
             for edition, slots in enumerate(tables.get(root, ())):
                 found.append(Placement(spec.name, slots[0], spec.rows, spec.row_bytes, slots, edition))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from operator import add
 
+from shoehorn_mcu.live_ranges import live_ranges
 from shoehorn_mcu.planner.remat.graph import Graph
 
 
@@ -35,13 +36,7 @@ def runs(graph: Graph, sequence: Sequence[int]) -> bool:
 
 def last_readers(graph: Graph, sequence: Sequence[int]) -> list[int]:
     """For each step of an executable sequence: the last step that reads its output, or itself if there is none."""
-    last = list(range(len(sequence)))
-    latest: dict[int, int] = {}
-    for step, v in enumerate(sequence):
-        for u in graph.inputs[v]:
-            last[latest[u]] = step
-        latest[v] = step
-    return last
+    return live_ranges(map(graph.inputs.__getitem__, sequence), zip(sequence, strict=True)).last
 
 
 def profile(graph: Graph, sequence: Sequence[int], terms: Terms = PLAIN) -> list[int]:
