@@ -65,7 +65,8 @@ def plan_model(
     passes.prove_int32(graph)
     if options.stream_input:
         graph = passes.unflatten_input(graph)
-    chosen = stages(graph, _machine(graph, board, options))
+    machine = _machine(graph, board, options)
+    chosen = stages(graph, machine)
     capacity = _capacity(board, options)
     request = PlanRequest(
         options.goal,
@@ -91,7 +92,7 @@ def plan_model(
         options.caller_arena,
     )
     constant = constants(unit)
-    needed, limit = _flash(unit, constant, board), _flash_limit(board, options)
+    needed, limit = _flash(unit, constant, machine.cpu, board), _flash_limit(board, options)
     if limit is not None and needed.surely_exceeds(limit):
         raise advice.flash_refusal(graph, board, made.plan.arena_bytes, needed, limit)
     said = report(source, board, records, made.plan, made.stages, (needed.constant_bytes, needed.code_bytes, limit))
@@ -141,9 +142,9 @@ def _flash_limit(board: Board | None, options: Options) -> int | None:
     return board.spec.flash_bytes if board else options.flash_bytes
 
 
-def _flash(unit: Unit, constant: Constants, board: Board | None) -> flash.Flash:
+def _flash(unit: Unit, constant: Constants, cpu: str, board: Board | None) -> flash.Flash:
     """The flash of the firmware, or without a board that of the library alone."""
-    code = flash.code_bytes(flash.features(unit), unit.stages[0].cpu, application=board is not None)
+    code = flash.code_bytes(flash.features(unit), cpu, application=board is not None)
     return flash.Flash(constant.bytes, code)
 
 

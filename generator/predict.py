@@ -54,6 +54,8 @@ def instructions(plan: Plan, stages: Sequence[Stage]) -> int:
 
 def ruler(stages: Sequence[Stage]) -> str:
     """A sentence on the measurements behind a prediction for these stages."""
+    if not stages:
+        return "absence of ops: every output is an input"
     core = basis(stages[0].cpu)
     nearest = "" if core == stages[0].cpu else f", the nearest to {stages[0].cpu}"
     return f"work of each kernel, weighed by instructions measured on an emulated {core}{nearest}"

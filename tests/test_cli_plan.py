@@ -10,6 +10,7 @@ from conftest import Gen
 from shared import MODELS, needs_shared
 
 from shoehorn_mcu import cli_plan, console
+from shoehorn_mcu.ir import DType, Graph, Quant, Tensor, TensorType
 from shoehorn_mcu.paths import MODELS as SHIPPED
 
 DIGITS = SHIPPED / "digits.tflite"
@@ -66,3 +67,16 @@ def test_of_very_many_ops_the_slowest_are_shown(gen: Gen, monkeypatch: pytest.Mo
     assert shown == [line for line in every if line in shown]
     assert re.search(rf"the 20 slowest of {len(every)} ops, 9\d % of the predicted time", printed)
     assert not [line for line in every if line not in shown and "497,664" in line]
+
+
+def test_a_model_whose_only_output_is_its_input_has_nothing_to_run(
+    tmp_path: Path, gen: Gen, monkeypatch: pytest.MonkeyPatch
+):
+    kind = TensorType((1, 4), DType.INT8, Quant((0.5,), (0,)))
+    graph = Graph("echo", {"x": Tensor("x", kind)}, (), ("x",), ("x",))
+    monkeypatch.setattr("shoehorn_mcu.importers.load", lambda path: graph)
+    (tmp_path / "echo.tflite").write_bytes(b"read by the importer above")
+    done = gen("firmware", tmp_path / "echo.tflite", "--board", "native", "--out", tmp_path / "f")
+
+    assert done.exit_code == 0, done.output
+    assert "0 instructions per inference" in done.stdout
