@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import cast
 
 import numpy as np
@@ -134,15 +135,23 @@ def padding_of(lines: Lines, kernel_width: int) -> tuple[float, float]:
 
 def lines_of(op: Window, node: Node) -> Lines:
     """Of a convolution."""
-    _, height, width, _ = node.inputs[0].type.nhwc
-    _, out_height, out_width, _ = node.output.type.nhwc
-    _, kernel_height, kernel_width, _ = op.weights(node.sig).shape
-    down = inside(out_height, kernel_height, height, op.stride[0], op.padding.top, op.dilation[0]) / out_height
-    columns = np.arange(out_width)[:, None] * op.stride[1] - op.padding.left
-    columns = columns + np.arange(kernel_width)[None] * op.dilation[1]
-    before, after = columns < 0, columns >= width
-    taps = kernel_width - (before | after).sum(axis=1)
-    edges = before.any(axis=1).sum() + after.any(axis=1).sum()
+    sizes = (node.inputs[0].type.nhwc[1:3], node.output.type.nhwc[1:3], op.weights(node.sig).shape[1:3])
+    return _lines(*sizes, op.stride, (op.padding.top, op.padding.left), op.dilation)
+
+
+Size = tuple[int, ...]  # height and width
+
+
+@lru_cache(maxsize=1024)
+def _lines(x: Size, y: Size, kernel: Size, stride: Size, before: Size, dilation: Size) -> Lines:
+    """`lines_of` from its geometry, which the chunks of a convolution share."""
+    (out_height, out_width), (kernel_height, kernel_width) = y, kernel
+    down = inside(out_height, kernel_height, x[0], stride[0], before[0], dilation[0]) / out_height
+    columns = np.arange(out_width)[:, None] * stride[1] - before[1]
+    columns = columns + np.arange(kernel_width)[None] * dilation[1]
+    left, right = columns < 0, columns >= x[1]
+    taps = kernel_width - (left | right).sum(axis=1)
+    edges = left.any(axis=1).sum() + right.any(axis=1).sum()
     return Lines(down, kernel_height - down, tuple(taps.tolist()), int(edges))
 
 

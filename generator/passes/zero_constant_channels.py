@@ -36,6 +36,8 @@ def _zeroed(node: Node, found: dict[str, Range], tensors: dict[str, Tensor]) -> 
     _, weights, bias = node.inputs
     assert weights.data is not None and bias.data is not None
     value, x = found[node.output.name], found[node.inputs[0].name]
+    if not value.constant.any():
+        return op
     # The sum nearest to those that occur rounds and saturates to the same value.
     sums = np.clip(op.sum_bounds(node, x)[0], -LIMIT, LIMIT)
     sums = np.where(op.scales(node.sig)[0] == 0, 0, sums)
