@@ -26,6 +26,7 @@ OWN = {
     "partial_conv2d_s8_s32_c": (("tail", "if (o < channels) {", "if (o + 1 < channels) {"),),
     "dense_s8_c": (("tail", "if (o < op.outputs) {", "if (o + 1 < op.outputs) {"),),
     "depthwise_conv2d_s8_c": (("tail", "for (; o < channels; o++)", "for (; o + 1 < channels; o++)"),),
+    "add_s8_tables": (("rounding", " + (twice >> 31)", ""),),
     "average_pool2d_s8_c": (("tail", "op->channels - c < BLOCK ? op->channels - c : BLOCK", "BLOCK / 4"),),
     "conv2d_s8_simd32_1x1": (
         ("tail", "for (; left > 0;", "for (; left > 1;"),  # the last pixel

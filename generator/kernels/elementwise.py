@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels.base import Contract, Value, portable
+from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
 from shoehorn_mcu.kernels.operands import all_s8, broadcast, element_by_element
 from shoehorn_mcu.kernels.work import Work
 from shoehorn_mcu.ops import Add, Binary, Maximum, Minimum, Mul, Prelu, Sub
-from shoehorn_mcu.ops.elementwise import add_params, mul_scale, prelu_scales, sub_params
+from shoehorn_mcu.ops.elementwise import AddParams, add_params, mul_scale, prelu_scales, sub_params
+from shoehorn_mcu.ops.fixed_point import rescale
 
 
 def _binary(node: Node) -> dict[str, Value]:
@@ -23,13 +27,21 @@ def _zeros(node: Node) -> dict[str, Value]:
     return {member: tensor.type.quantised.zero_point for member, tensor in named}
 
 
+def _add_params(node: Node) -> AddParams:
+    return sub_params(node.sig) if isinstance(node.op, Sub) else add_params(node.sig)
+
+
+def _sign(node: Node) -> int:
+    """1 where b is added, -1 where it is subtracted."""
+    return -1 if isinstance(node.op, Sub) else 1
+
+
 def _add(node: Node) -> dict[str, Value]:
-    subtract = isinstance(node.op, Sub)
-    left_shift, a, b, y = sub_params(node.sig) if subtract else add_params(node.sig)
+    left_shift, a, b, y = _add_params(node)
     return {
         **_binary(node),
         **_zeros(node),
-        "b_sign": -1 if subtract else 1,
+        "b_sign": _sign(node),
         "left_shift": left_shift,
         "a_multiplier": a.multiplier,
         "a_shift": a.shift,
@@ -38,6 +50,34 @@ def _add(node: Node) -> dict[str, Value]:
         "y_multiplier": y.multiplier,
         "y_shift": y.shift,
     }
+
+
+def _terms(node: Node) -> NDArray[np.int64]:
+    """Twice the term of each byte: [operand][byte + 128], b's with its sign."""
+    left_shift, *scales, _ = _add_params(node)
+    bytes_ = np.arange(-128, 128, dtype=np.int64)
+    zeros = [tensor.type.quantised.zero_point for tensor in node.inputs]
+    signs = (1, _sign(node))
+    rows = zip(zeros, scales, signs, strict=True)
+    return np.stack([2 * sign * rescale((bytes_ - zero) << left_shift, *scale) for zero, scale, sign in rows])
+
+
+def _summed_exactly(node: Node) -> bool:
+    """Whether the sum by tables and its rounding stay within 32 bits for all operands, and it is shifted right."""
+    multiplier, shift = _add_params(node).y
+    if shift >= 0:
+        return False
+    largest = int(np.abs(_terms(node)).max(axis=1).sum())
+    scaled = (largest * multiplier >> 32) + 1
+    return largest < 1 << 31 and scaled + (129 << -shift) < 1 << 31
+
+
+def _tables(node: Node, tile: Tile) -> dict[str, Value]:
+    return {"tables": _terms(node).astype(np.int32).ravel()}
+
+
+def _no_tables(node: Node) -> dict[str, Value]:
+    return {"tables": None}
 
 
 def _mul(node: Node) -> dict[str, Value]:
@@ -74,7 +114,7 @@ def _loops(node: Node) -> int:
 
 
 def _add_work(node: Node) -> Work:
-    _, *scales = sub_params(node.sig) if isinstance(node.op, Sub) else add_params(node.sig)
+    _, *scales = _add_params(node)
     shifted = sum(scale.shift < 0 for scale in scales)
     return _work(node) + Work(right_shifts=shifted * node.output.type.row_elements)
 
@@ -89,7 +129,7 @@ def _prelu_work(node: Node) -> Work:
     return _work(node) + Work(right_shifts=shifted * node.output.type.row_elements)
 
 
-ADD = Contract("add_s8", (Add, Sub), _add, accepts=all_s8)
+ADD = Contract("add_s8", (Add, Sub), _add, _no_tables, accepts=all_s8)
 MUL = Contract("mul_s8", (Mul,), _mul, accepts=all_s8)
 MAXIMUM = Contract("maximum_s8", (Maximum,), _binary, accepts=all_s8)
 MINIMUM = Contract("minimum_s8", (Minimum,), _binary, accepts=all_s8)
@@ -97,6 +137,14 @@ PRELU = Contract("prelu_s8", (Prelu,), _prelu, accepts=all_s8)
 
 VARIANTS = (
     portable(ADD, _add_work, element_by_element),
+    Variant(
+        ADD,
+        lambda node, _: _work(node),
+        suffix="tables",
+        accepts=_summed_exactly,
+        pack=_tables,
+        in_place=element_by_element,
+    ),
     portable(MUL, _mul_work, element_by_element),
     portable(MAXIMUM, _work, element_by_element),
     portable(MINIMUM, _work, element_by_element),
