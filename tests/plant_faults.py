@@ -73,7 +73,15 @@ AREAS: Mapping[str, Area] = {
     ),
     "emit": Area(
         ("generator/emit/*.py",),
-        ("test_emit*", "test_header", "test_app", "test_files", "test_cli_project", "test_cli_library", "test_docs"),
+        (
+            "test_emit_parts",
+            "test_header",
+            "test_app",
+            "test_files",
+            "test_cli_library",
+            "test_cli_project",
+            "test_emit",
+        ),
         ("test_many_libraries", "test_integrations", "test_stream", *_ROAD),
     ),
     "check": Area(
