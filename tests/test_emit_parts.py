@@ -178,3 +178,13 @@ def test_a_slot_that_needs_more_than_16_bits_has_32(last: int, bits: int):
 
     assert f"static const uint{bits}_t t0_slots[2] = {{" in lines[0] and str(last) in lines[0]
     assert f".slots{bits} = t0_slots" in lines[1]
+
+
+def test_a_number_of_a_board_that_needs_32_bits_is_unsigned_in_c():
+    board = targets.board("microbit")
+    values = {"SH_LARGEST": (1 << 31) - 1, "SH_PERIPHERALS": 1 << 31, "SH_END": (1 << 32) - 1}
+    text = app.board_config_h(replace(board, spec=board.spec.model_copy(update={"defines": values})))
+
+    assert "#define SH_LARGEST 2147483647\n" in text
+    assert "#define SH_PERIPHERALS 0x80000000\n" in text
+    assert "#define SH_END 0xFFFFFFFF\n" in text
