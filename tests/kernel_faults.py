@@ -27,6 +27,15 @@ OWN = {
     "dense_s8_c": (("tail", "if (o < op.outputs) {", "if (o + 1 < op.outputs) {"),),
     "depthwise_conv2d_s8_c": (("tail", "for (; o < channels; o++)", "for (; o + 1 < channels; o++)"),),
     "add_s8_tables": (("rounding", " + (twice >> 31)", ""),),
+    "depthwise_conv2d_s8_simd32": (
+        ("tail", "ox < width;", "ox < width - 1;"),  # the last pixel
+        ("tail", "left + pixels * stride + reach < op->in_width", "left + pixels * stride < op->in_width"),
+        ("tail", "next.last = channels - 4;", "next.last = (channels - 4) & ~3;"),  # the last channels
+        ("padding", "line + offset : padding;", "line + offset : padding - 1;"),
+        ("padding", "whole && left >= 0", "left >= 0"),
+        ("saturation", '"ssat " sum ", #8, r10\\n"', '"ssat " sum ", #9, r10\\n"'),
+        ("rounding", '"add r10, r10, " sum ", asr #31\\n"', '""'),
+    ),
     "average_pool2d_s8_c": (("tail", "op->channels - c < BLOCK ? op->channels - c : BLOCK", "BLOCK / 4"),),
     "conv2d_s8_simd32_1x1": (
         ("tail", "for (; left > 0;", "for (; left > 1;"),  # the last pixel

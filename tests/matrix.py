@@ -112,6 +112,25 @@ def _pointwise(rng: Rng) -> Iterator[Graph]:
         yield linear(ops.Conv2d, rng, data, x, (outputs, 1, 1, inputs), stride=(1, stride))
 
 
+# height, width and dilation of a depthwise window; 2 to 49 taps, in fours and one, and not.
+DEPTHWISE_WINDOWS = ((3, 3, 1), (3, 3, 1), (5, 5, 1), (1, 3, 2), (2, 2, 1), (3, 3, 2), (4, 2, 1), (1, 2, 1), (7, 7, 1))
+
+
+def _depthwise(rng: Rng) -> Iterator[Graph]:
+    """Depthwise convolutions: each number of channels with each width of the output, all else in turn."""
+    for number, (channels, width) in enumerate((c, w) for c in (4, 5, 6, 7, 8, 9, 13, 3) for w in (1, 2, 3, 5, 6)):
+        kernel_height, kernel_width, dilation = DEPTHWISE_WINDOWS[number % len(DEPTHWISE_WINDOWS)]
+        stride, left, right = (1, 2, 1, 3)[number % 4], number // 2 % 3, number % 3
+        top, bottom = number % 2, number // 5 % 2
+        reach = (kernel_width - 1) * dilation + 1
+        across = max(1, (width - 1) * stride + reach - left - right)
+        x = (1, max(1, kernel_height + number % 3 - top - bottom), across, channels)
+        padding = ops.Padding(top, bottom, left, (width - 1) * stride + reach - left - across)
+        shared = {"stride": (1, stride), "dilation": (1, dilation), "padding": padding}
+        data = DATA[(number + number // 4) % len(DATA)]
+        yield linear(ops.DepthwiseConv2d, rng, data, x, (1, kernel_height, kernel_width, channels), **shared)
+
+
 def _windows(rng: Rng) -> Iterator[Graph]:
     """Convolutions with larger windows, and depthwise ones, padded and not."""
     for number, inputs in enumerate((1, 3, 4, 5, 8, 9, 12, 16, 17)):
@@ -135,7 +154,7 @@ def _vectors(rng: Rng) -> Iterator[Graph]:
 def cases() -> list[Graph]:
     """Graphs of one op each, all with constant inputs."""
     rng = np.random.default_rng(0)
-    found = [*_pointwise(rng), *_windows(rng), *_vectors(rng)]
+    found = [*_pointwise(rng), *_windows(rng), *_vectors(rng), *_depthwise(rng)]
     for op_class in ops.OPS:
         for seed in range(SEEDS if op_class is not ops.Reshape else 0):
             graph = sample(op_class, rng)

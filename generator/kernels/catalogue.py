@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels import conv, elementwise, layout, partial, pointwise, pool, resize, unary
+from shoehorn_mcu.kernels import conv, depthwise, elementwise, layout, partial, pointwise, pool, resize, unary
 from shoehorn_mcu.kernels.base import Contract, Oracle, Variant
 from shoehorn_mcu.targets import Isa
 
 CATALOGUE: tuple[Variant, ...] = (
     *conv.VARIANTS,
     *pointwise.VARIANTS,
+    *depthwise.VARIANTS,
     *partial.VARIANTS,
     *elementwise.VARIANTS,
     *unary.VARIANTS,

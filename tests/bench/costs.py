@@ -105,7 +105,7 @@ LARGE = (  # to emulate, or to plan; measured on the first board
 )
 MICRO_SHARE = 0.9  # of the arena that a board can give, for the inputs and outputs of the small graphs
 MOST_MICRO = 500_000  # bytes
-COARSE_HZ = 2_000_000  # of a board's clock, below which a 1x1 convolution has so many rows more
+COARSE_HZ = 2_000_000  # of a board's clock, below which the graphs for packed kernels have so many rows more
 ROWS, COARSE_ROWS = 8, 128
 TICKS_UNSURE = 10  # an op of so many ticks of the board's clock counts half as much as a long one
 

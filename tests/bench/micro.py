@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from shoehorn_mcu.ir import Graph, verify
-from tests.bench.micro_linear import pointwise
+from tests.bench.micro_linear import packed_depthwise, pointwise
 from tests.bench.micro_ops import FAMILIES
 
 
@@ -28,12 +28,13 @@ def merged(name: str, graphs: Sequence[Graph]) -> Graph:
     return verify(Graph(name, tensors, tuple(found), tuple(inputs), tuple(outputs)))
 
 
-def graphs(pointwise_rows: int) -> Iterator[Graph]:
-    """All the graphs that costs are fitted to; `pointwise_rows`: the height of the 1x1 convolutions."""
+def graphs(rows: int) -> Iterator[Graph]:
+    """All the graphs that costs are fitted to; `rows`: the height of the inputs of those for packed kernels."""
     rng = np.random.default_rng(0)
     for family in FAMILIES:
         yield from family(rng)
-    yield from pointwise(rng, pointwise_rows)
+    yield from pointwise(rng, rows)
+    yield from packed_depthwise(rng, rows)
 
 
 def packed(limit_bytes: int, graphs: Iterable[Graph], most_inputs: int = 60) -> Iterator[Graph]:

@@ -158,6 +158,23 @@ def depthwise(rng: Rng) -> Iterator[Graph]:
         )
 
 
+# width, channels, kernel, stride, padding: those of models, then what tells the features apart
+PACKED_DEPTHWISE = (
+    *((48, 8, 3, 1, SAME), (48, 16, 3, 2, ops.Padding(0, 1, 0, 1)), (24, 32, 3, 1, SAME), (12, 64, 3, 1, SAME)),
+    *((6, 128, 3, 1, SAME), (6, 61, 3, 1, SAME), (5, 64, 3, 1, SAME), (3, 96, 3, 1, SAME), (14, 24, 5, 1, NONE)),
+    *((1, 4, 3, 1, SAME), (9, 5, 3, 2, NONE), (20, 7, 2, 1, NONE), (7, 12, 7, 1, ops.Padding(3, 3, 3, 3))),
+    *((16, 4, 3, 1, NONE), (8, 20, 5, 2, ops.Padding(2, 2, 2, 2)), (2, 40, 3, 1, SAME), (11, 9, 4, 1, NONE)),
+)
+
+
+def packed_depthwise(rng: Rng, rows: int) -> Iterator[Graph]:
+    """DepthwiseConv2d of about so many rows, for variants that compute no others; every fourth has a clamp."""
+    for number, (w, c, k, stride, pad) in enumerate(PACKED_DEPTHWISE):
+        made = linear(rng, s8(1, rows, w, c), (1, k, min(k, w + pad.left + pad.right), c), c)
+        clamp = ops.Clamp(-20, 90) if number % 4 == 3 else ops.Clamp()
+        yield graph_of(ops.DepthwiseConv2d, made, s8(scale=0.5), stride=(stride, stride), padding=pad, clamp=clamp)
+
+
 # height, width, channels in, out, kernel, stride, before
 TRANSPOSES = (
     (3, 3, 8, 4, 2, 2, 0),

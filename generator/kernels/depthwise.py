@@ -1,0 +1,149 @@
+"""The depthwise convolution for Armv6 SIMD (`depthwise_conv2d_s8_simd32.inc`): its packed weights, and the proof that
+its sums and its rounding are exact.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels.base import Tile, Value, Variant, array_of
+from shoehorn_mcu.kernels.conv import DEPTHWISE
+from shoehorn_mcu.kernels.work import Work
+from shoehorn_mcu.ops import DepthwiseConv2d
+from shoehorn_mcu.targets import Isa
+
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+
+CHANNELS = 4  # channels that are computed at once, and the fewest there may be
+LEAST_TAPS, MOST_TAPS = 2, 49
+_X_LOW, _X_HIGH = -128, 127
+
+
+class Depthwise(NamedTuple):
+    """A depthwise layer: `sum(taps * weights) + bias`, scaled by `multipliers * 2^(shifts - 31)`, plus `y_zero`."""
+
+    weights: NDArray[np.int8]  # [tap][channel]
+    bias: Int32s  # per channel, the input's zero point folded in
+    multipliers: Int32s
+    shifts: NDArray[np.int8]  # to the left
+    x_zero: int
+    y_zero: int
+
+
+def packable(of: Depthwise) -> bool:
+    """Whether the kernel computes exactly this layer, for all int8 inputs: twice the sum, and the scaled sum with its
+    addend, fit 32 bits.
+    """
+    taps, channels = of.weights.shape
+    if channels < CHANNELS or not LEAST_TAPS <= taps <= MOST_TAPS:
+        return False
+    if not ((of.shifts < 0) | (of.multipliers == 0)).all():
+        return False
+    one, other = (of.weights.astype(np.int64) * x for x in (_X_LOW, _X_HIGH))
+    low, high = (ends.sum(axis=0) + of.bias for ends in (np.minimum(one, other), np.maximum(one, other)))
+    largest = np.maximum(np.abs(low), np.abs(high))
+    shifts = _right_shifts(of)
+    scaled = (largest * of.multipliers.astype(np.int64) >> 31) + 2
+    return bool((largest < 1 << 30).all() and (shifts < 23).all() and (scaled + (129 << shifts) < 1 << 31).all())
+
+
+def _right_shifts(of: Depthwise) -> Int64s:
+    """The shifts to the right. A multiplier of 0 may have any shift; the kernel needs 1 or more."""
+    return np.where(of.multipliers == 0, 1, -of.shifts.astype(np.int64))
+
+
+def _rounded(taps: int) -> int:
+    """The number of taps that the kernel computes: 4 * n + 1."""
+    return -(-(taps - 1) // 4) * 4 + 1
+
+
+def _blocks(channels: int) -> Int64s:
+    """The channels of each block of four; the last block overlaps the one before it if it has to."""
+    starts = np.minimum(np.arange(0, channels, CHANNELS), channels - CHANNELS)
+    return starts[:, None] + np.arange(CHANNELS)
+
+
+def pack(of: Depthwise) -> Int32s:
+    """The words that the kernel reads, block after block, and x_zero for each channel."""
+    taps, channels = of.weights.shape
+    doubled = np.zeros((_rounded(taps), channels), np.int16)
+    doubled[:taps] = 2 * of.weights.astype(np.int16)
+    at = _blocks(channels)
+    by_tap = doubled[:, at].transpose(1, 0, 2)  # [block][tap][4]
+    count = len(at)
+    first = by_tap[:, 0].reshape(count, 2, 2).transpose(0, 2, 1)  # (a, c), (b, d)
+    others = by_tap[:, 1:].reshape(count, -1, 2, CHANNELS).transpose(0, 1, 3, 2)  # [block][pair of taps][channel][2]
+    shifts = _right_shifts(of)
+    scales = np.stack([of.multipliers, (1 << (shifts - 1)) + (of.y_zero << shifts), shifts], axis=1)
+    bias = 2 * of.bias.astype(np.int64)
+    words = np.concatenate([bias[at], _words(first), _words(others), scales[at].reshape(count, -1)], axis=1)
+    padding = np.full(count * CHANNELS, of.x_zero, np.int8).view("<i4")
+    return np.concatenate([words.ravel(), padding]).astype(np.int32)
+
+
+def _words(halfwords: NDArray[np.int16]) -> Int32s:
+    """Pairs of halfwords, the last axis, as words: [block][word]."""
+    return np.ascontiguousarray(halfwords).astype("<i2").view("<i4").reshape(len(halfwords), -1)
+
+
+def _layer(node: Node) -> Depthwise:
+    """The layer of a DepthwiseConv2d with a channel multiplier of 1."""
+    constants = {name: array_of(value) for name, value in DEPTHWISE.plain(node).items()}
+    weights = cast(NDArray[np.int8], constants["weights"])
+    return Depthwise(
+        weights.reshape(-1, weights.shape[-1]),
+        cast(Int32s, constants["bias"]),
+        cast(Int32s, constants["multipliers"]),
+        cast(NDArray[np.int8], constants["shifts"]),
+        node.inputs[0].type.quantised.zero_point,
+        node.output.type.quantised.zero_point,
+    )
+
+
+def _accepts(node: Node) -> bool:
+    """An output channel per input channel, and exact."""
+    return node.inputs[1].type.shape[3] == node.inputs[0].type.nhwc[3] and packable(_layer(node))
+
+
+def _pack(node: Node, tile: Tile) -> dict[str, Value]:
+    return {"weights": pack(_layer(node)), "bias": None, "multipliers": None, "shifts": None}
+
+
+def whole_windows(outputs: int, taps: int, size: int, stride: int, before: int, dilation: int) -> int:
+    """How many of `outputs` positions of a window that slides over `size` elements touch no padding."""
+    first = -(-before // stride)
+    last = (size - 1 - (taps - 1) * dilation + before) // stride
+    return max(0, min(last, outputs - 1) - first + 1)
+
+
+def _work(node: Node, tile: Tile) -> Work:
+    """Counts of pixels, blocks of four channels, and taps; and of the tables of taps: one for adjacent pixels whose
+    windows touch no padding, one for each other pixel.
+    """
+    op = cast(DepthwiseConv2d, node.op)
+    _, height, width, _ = node.inputs[1].type.shape
+    _, in_height, in_width, channels = node.inputs[0].type.nhwc
+    _, out_height, pixels, _ = node.output.type.nhwc
+    rows = whole_windows(out_height, height, in_height, op.stride[0], op.padding.top, op.dilation[0]) / out_height
+    inner = whole_windows(pixels, width, in_width, op.stride[1], op.padding.left, op.dilation[1])
+    tables = pixels - rows * max(0, inner - 1)
+    blocks = pixels * -(-channels // CHANNELS)
+    overlap = channels % CHANNELS > 0
+    return Work(
+        pixels=pixels,
+        tables=tables,
+        table_rows=tables * height,
+        table_taps=tables * height * width,
+        blocks=blocks,
+        fours=blocks * (_rounded(height * width) // 4),
+        overlaps=pixels * overlap,
+        clamped=pixels * channels * ((op.clamp.low, op.clamp.high) != (_X_LOW, _X_HIGH)),
+    )
+
+
+VARIANTS = (Variant(DEPTHWISE, _work, suffix="simd32", isa=Isa.SIMD32, accepts=_accepts, pack=_pack),)
