@@ -28,7 +28,7 @@ OWN = {
     "depthwise_conv2d_s8_c": (("tail", "for (; o < channels; o++)", "for (; o + 1 < channels; o++)"),),
     "add_s8_tables": (("rounding", " + (twice >> 31)", ""),),
     "depthwise_conv2d_s8_simd32": (
-        ("tail", "ox < width;", "ox < width - 1;"),  # the last pixel
+        ("tail", "while (ox < width) {", "while (ox < width - 1) {"),  # the last pixel
         ("tail", "left + pixels * stride + reach < op->in_width", "left + pixels * stride < op->in_width"),
         ("tail", "next.last = channels - 4;", "next.last = (channels - 4) & ~3;"),  # the last channels
         ("padding", "line + offset : padding;", "line + offset : padding - 1;"),
