@@ -271,6 +271,14 @@ def test_a_missing_bias_is_zeros() -> None:
     assert made.data.dtype == np.int32 and not made.data.any()
 
 
+def test_a_made_tensor_gets_a_name_that_the_file_does_not_use() -> None:
+    model = single("FULLY_CONNECTED", [int8("y_shoehorn_1", (1, 8)), int8("w", (3, 8), seed=1)], [int8("y", (1, 3))])
+    model.ops[0].inputs = (0, 1, -1)
+    graph = assert_like_tflite_micro(model.bytes())
+
+    assert graph.ops[0].inputs == ("y_shoehorn_1", "w", "y_shoehorn_2")
+
+
 def test_names_are_unique_and_never_empty() -> None:
     assert unique_names(["a", "", "a", "a_2", ""]) == ("a", "tensor_1", "a_2_2", "a_2", "tensor_4")
     assert unique_names(["tensor_1", ""]) == ("tensor_1", "tensor_1_1")

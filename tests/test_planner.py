@@ -343,7 +343,7 @@ def test_the_check_sees_rows_of_the_input_that_come_late_twice_or_in_disorder():
     for steps, word in (
         ((*others, first), "another order"),
         ((first, *plan.steps), "another order"),
-        ((others[late], *plan.steps), "comes before the first row"),
+        ((others[late], *plan.steps), f"step 0 ({others[late].op}) comes before the first row"),
         (tuple(others), "another order"),
     ):
         assert any(word in fault for fault in check(problem, replace(plan, steps=steps))), word
