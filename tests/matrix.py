@@ -151,6 +151,13 @@ def _vectors(rng: Rng) -> Iterator[Graph]:
         yield linear(ops.Dense, rng, DATA[number % len(DATA)], x, (outputs, inputs))
 
 
+def _halves(op_class: type[Op]) -> Graph:
+    """A sum or difference, every second one of which is a half of an output step, of either sign."""
+    one = int8((1, 40), Quant((1.0,), (0,)))
+    graph = graph_of(op_class, [one, one], int8((), Quant((2.0,), (0,))), clamp=ops.Clamp())
+    return frozen(graph, {"x0": np.arange(-20, 20, dtype=np.int8)[None], "x1": np.full((1, 40), 2, np.int8)})
+
+
 def cases() -> list[Graph]:
     """Graphs of one op each, all with constant inputs."""
     rng = np.random.default_rng(0)
@@ -167,6 +174,7 @@ def cases() -> list[Graph]:
     scales = [np.full(40, 1 << 30, np.int32), np.full(40, -16, np.int8)]
     factors = [(TensorType((40,), DType(each.dtype.name)), each) for each in scales]
     clamped = graph_of(ops.Rescale, [sums, *factors], int8((), Quant((0.5,), (0,))), clamp=ops.Clamp(-9, 9))
+    found += map(_halves, (ops.Add, ops.Sub))
     found.append(frozen(clamped, {"x0": np.linspace(-(1 << 24), 1 << 24, 40).astype(np.int32)[None]}))
     found.append(frozen(unsigned, {"x0": np.linspace(-99, 200, 40, dtype=np.float32)[None]}))
     return [*found, *_depthwise(rng)]
