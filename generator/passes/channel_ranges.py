@@ -6,12 +6,16 @@ exact: no sum leaves int32. Linear ops check that per channel; any other op that
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+
 from shoehorn_mcu.ir import Graph, Node, Range, Tensor
 from shoehorn_mcu.ops import LinearOp
 from shoehorn_mcu.ops.channels import over_channels
 
 
-def ranges(graph: Graph) -> dict[str, Range]:
+@lru_cache(maxsize=1)  # the passes that ask follow each other, mostly with an unchanged graph
+def ranges(graph: Graph) -> Mapping[str, Range]:
     """The range of every tensor that ops read by rows or write."""
     found = {name: Range.of_type(graph.tensors[name].type) for name in graph.sources}
     for node in graph.nodes():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -25,10 +26,12 @@ def zero_constant_channels(graph: Graph) -> Graph:
     tensors = dict(graph.tensors)
     found = ranges(graph)
     ops = [_zeroed(node, found, tensors) for node in graph.nodes()]
+    if all(new is old for new, old in zip(ops, graph.ops, strict=True)):
+        return graph
     return with_ops(replace(graph, tensors=tensors), ops)
 
 
-def _zeroed(node: Node, found: dict[str, Range], tensors: dict[str, Tensor]) -> Op:
+def _zeroed(node: Node, found: Mapping[str, Range], tensors: dict[str, Tensor]) -> Op:
     """The op with zeroed channels; its new constants go into `tensors`."""
     op = node.op
     if not isinstance(op, LinearOp):
