@@ -193,14 +193,14 @@ class Matrix:
         return self.kernels[int(node.op.name.removeprefix("op_"))]
 
 
-def matrix(isas: Sequence[targets.Isa], contract: str = "") -> Matrix:
-    """The matrix of a machine, or of one contract alone."""
+def matrix(isas: Sequence[targets.Isa], contract: str = "", part: int = 0, parts: int = 1) -> Matrix:
+    """The matrix of a machine, or of one contract alone; or every `parts`-th case of it, from case `part`."""
     pairs = [
         (graph, kernel)
         for graph in cases()
         for kernel in candidates(next(graph.nodes()), isas)
         if contract in ("", kernel.contract.name)
-    ]
+    ][part::parts]
     return Matrix(merged([graph for graph, _ in pairs]), tuple(kernel for _, kernel in pairs))
 
 

@@ -41,10 +41,12 @@ def test_a_board_of_the_matrix_runs_every_instruction_set_that_has_variants() ->
 @pytest.mark.parametrize("name", [*BOARDS, *(pytest.param(n, marks=pytest.mark.long) for n in LONG)])
 def test_every_kernel_of_a_board_writes_the_bytes_of_its_oracle(name: str, tmp_path: Path) -> None:
     target = board(name)
-    of = matrix(target.cpu.isas)
-    write(firmware(of, target), tmp_path)
+    parts = 4 if target.spec.flash_bytes < 1 << 20 else 1  # all cases do not fit into the flash of a microbit
+    for part in range(parts):
+        of = matrix(target.cpu.isas, part=part, parts=parts)
+        write(firmware(of, target), tmp_path / str(part))
 
-    assert wrong_kernels(of, tmp_path) == []
+        assert wrong_kernels(of, tmp_path / str(part)) == []
 
 
 @needs_qemu
