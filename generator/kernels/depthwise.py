@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Tile, Value, Variant, array_of
 from shoehorn_mcu.kernels.conv import DEPTHWISE
+from shoehorn_mcu.kernels.rounding import Int32s, Int64s, addends, right_shifts, rounds_exactly
 from shoehorn_mcu.kernels.work import Work
 from shoehorn_mcu.ops import DepthwiseConv2d
 from shoehorn_mcu.targets import Isa
-
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
 
 CHANNELS = 4  # channels that are computed at once, and the fewest there may be
 LEAST_TAPS, MOST_TAPS = 2, 49
@@ -36,25 +34,13 @@ class Depthwise(NamedTuple):
 
 
 def packable(of: Depthwise) -> bool:
-    """Whether the kernel computes exactly this layer, for all int8 inputs: twice the sum, and the scaled sum with its
-    addend, fit 32 bits.
-    """
+    """Whether the kernel computes exactly this layer, for all int8 inputs."""
     taps, channels = of.weights.shape
     if channels < CHANNELS or not LEAST_TAPS <= taps <= MOST_TAPS:
         return False
-    if not ((of.shifts < 0) | (of.multipliers == 0)).all():
-        return False
     one, other = (of.weights.astype(np.int64) * x for x in (_X_LOW, _X_HIGH))
     low, high = (ends.sum(axis=0) + of.bias for ends in (np.minimum(one, other), np.maximum(one, other)))
-    largest = np.maximum(np.abs(low), np.abs(high))
-    shifts = _right_shifts(of)
-    scaled = (largest * of.multipliers.astype(np.int64) >> 31) + 2
-    return bool((largest < 1 << 30).all() and (shifts < 23).all() and (scaled + (129 << shifts) < 1 << 31).all())
-
-
-def _right_shifts(of: Depthwise) -> Int64s:
-    """The shifts to the right. A multiplier of 0 may have any shift; the kernel needs 1 or more."""
-    return np.where(of.multipliers == 0, 1, -of.shifts.astype(np.int64))
+    return rounds_exactly(low, high, of.multipliers, of.shifts)
 
 
 def _rounded(taps: int) -> int:
@@ -78,8 +64,8 @@ def pack(of: Depthwise) -> Int32s:
     count = len(at)
     first = by_tap[:, 0].reshape(count, 2, 2).transpose(0, 2, 1)  # (a, c), (b, d)
     others = by_tap[:, 1:].reshape(count, -1, 2, CHANNELS).transpose(0, 1, 3, 2)  # [block][pair of taps][channel][2]
-    shifts = _right_shifts(of)
-    scales = np.stack([of.multipliers, (1 << (shifts - 1)) + (of.y_zero << shifts), shifts], axis=1)
+    shifts = right_shifts(of.multipliers, of.shifts)
+    scales = np.stack([of.multipliers, addends(shifts, of.y_zero), shifts], axis=1)
     bias = 2 * of.bias.astype(np.int64)
     words = np.concatenate([bias[at], _words(first), _words(others), scales[at].reshape(count, -1)], axis=1)
     padding = np.full(count * CHANNELS, of.x_zero, np.int8).view("<i4")

@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Tile, Value, Variant, array_of
 from shoehorn_mcu.kernels.conv import CONV2D, conv2d_constants
+from shoehorn_mcu.kernels.rounding import Int32s, Int64s, addends, right_shifts, rounds_exactly
 from shoehorn_mcu.kernels.work import Work
 from shoehorn_mcu.ops import Conv2d
 from shoehorn_mcu.ops.conv import Padding
 from shoehorn_mcu.targets import Isa
-
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
 
 OUTPUTS = 4  # output channels that are computed at once
 INPUTS = 4  # input channels that are loaded at once, and the fewest there may be
@@ -40,13 +38,13 @@ class Linear(NamedTuple):
 def packable(of: Linear) -> bool:
     """Whether the kernel computes exactly this layer, for all int8 inputs."""
     inputs = of.weights.shape[1]
-    if inputs < INPUTS or not ((of.shifts < 0) | (of.multipliers == 0)).all():
+    if inputs < INPUTS:
         return False
     first, second = _halves(of.weights)
     low, high = _sums(second)
     recovered = low.min() >= -(1 << 23) and high.max() < 1 << 23  # B of W - A = 256 * B, modulo 2^32
     joined = first + 256 * second
-    return bool(recovered and joined.min() >= -(1 << 15) and joined.max() < 1 << 15 and _rounds_exactly(of))
+    return bool(recovered and joined.min() >= -(1 << 15) and joined.max() < 1 << 15 and _scaled_exactly(of))
 
 
 def _sums(weights: Int64s) -> tuple[Int64s, Int64s]:
@@ -55,18 +53,9 @@ def _sums(weights: Int64s) -> tuple[Int64s, Int64s]:
     return np.minimum(one, other).sum(axis=1), np.maximum(one, other).sum(axis=1)
 
 
-def _rounds_exactly(of: Linear) -> bool:
-    """Whether twice the sum, and the scaled sum with its addend, fit 32 bits."""
+def _scaled_exactly(of: Linear) -> bool:
     low, high = (s + of.bias for s in _sums(of.weights.astype(np.int64)))
-    largest = np.maximum(np.abs(low), np.abs(high))
-    shifts = _right_shifts(of)
-    scaled = (largest * of.multipliers.astype(np.int64) >> 31) + 2
-    return bool((largest < 1 << 30).all() and (shifts < 23).all() and (scaled + (129 << shifts) < 1 << 31).all())
-
-
-def _right_shifts(of: Linear) -> Int64s:
-    """The shifts to the right. A multiplier of 0 may have any shift; the kernel needs 1 or more."""
-    return np.where(of.multipliers == 0, 1, -of.shifts.astype(np.int64))
+    return rounds_exactly(low, high, of.multipliers, of.shifts)
 
 
 def _filled(values: NDArray[np.generic], count: int) -> Int64s:
@@ -106,9 +95,8 @@ def pack(of: Linear) -> Int32s:
 
 def _scales(of: Linear, blocks: int) -> Int64s:
     """Per output: 2 * bias, 2^(e-1) + (y_zero << e), the multiplier and e, the shift to the right."""
-    shifts = _right_shifts(of)
-    addend = (1 << (shifts - 1)) + (of.y_zero << shifts)
-    rows = np.stack([2 * of.bias.astype(np.int64), addend, of.multipliers, shifts], axis=1)
+    shifts = right_shifts(of.multipliers, of.shifts)
+    rows = np.stack([2 * of.bias.astype(np.int64), addends(shifts, of.y_zero), of.multipliers, shifts], axis=1)
     return _filled(rows, blocks * OUTPUTS).reshape(blocks, -1)
 
 
