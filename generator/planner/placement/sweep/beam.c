@@ -197,7 +197,8 @@ int32_t sh_beam_merge(interval *list, int32_t count)
     return merged;
 }
 
-// Notes when a piece dies in each direction; a piece that died before the pivot has no effect.
+// Notes where the live range of a piece ends in each direction; one that ends before the pivot has
+// no effect.
 static void note_fates(const beam *q, int32_t piece, interval *v)
 {
     for (int d = q->from; d <= q->to; d++) {

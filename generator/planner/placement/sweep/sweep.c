@@ -4,10 +4,10 @@
 // in both directions of time, any other one in one of them only.
 //
 // The cost of a placement is the fragments that it leaves later. Let f(address) be the time at
-// which the bundle there dies. The number of free fragments at a later time is the number of times
-// that f crosses it; summed over all times (weighted by the live bytes then) this is the total
-// variation of f. So neighbours should die together, and free bytes should be next to bundles that
-// die soon.
+// which the live range of the bundle there ends. The number of free fragments at a later time is
+// the number of times that f crosses it; summed over all times (weighted by the live bytes then)
+// this is the total variation of f. So the live ranges of neighbours should end together, and free
+// bytes should be next to bundles whose live ranges end soon.
 
 #include "beam.h"
 
