@@ -12,7 +12,8 @@ import click
 
 from shoehorn_mcu.console import Finite, Options, emit_json, err, json_option, out, together
 from shoehorn_mcu.errors import ShoehornError
-from shoehorn_mcu.planner import remat as solver
+from shoehorn_mcu.planner.remat.graph import LIMIT, Graph, quoted, read
+from shoehorn_mcu.planner.remat.outcome import Effort, Outcome, Status
 
 _SECONDS = 60.0
 _NAMED = 12  # recomputed nodes that the text names
@@ -37,7 +38,7 @@ def graph_options(old: bool) -> Options:
     return together(
         click.option(
             "--budget",
-            type=click.IntRange(0, solver.LIMIT),
+            type=click.IntRange(0, LIMIT),
             metavar="BYTES",
             required=not old,
             hidden=old,
@@ -77,12 +78,15 @@ def plan_graph(path: Path, budget: int, seconds: float | None, fixed_order: bool
 
     Raises GraphError for an invalid file, NoSequence where no sequence within the budget was found.
     """
-    graph = solver.read(path)
+    # Imports CP-SAT, and `gen plan` imports this module.
+    from shoehorn_mcu.planner.remat.rematerialise import in_fixed_order, rematerialise
+
+    graph = read(path)
     started = monotonic()
     if not as_json:
         err.print(f"planning {len(graph.names)} nodes and {len(graph.edges)} edges; Ctrl-C gives the best so far")
-    search = solver.in_fixed_order if fixed_order else solver.rematerialise
-    outcome = search(graph, budget, solver.Effort(seconds or _SECONDS))
+    search = in_fixed_order if fixed_order else rematerialise
+    outcome = search(graph, budget, Effort(seconds or _SECONDS))
     report = _report(graph, outcome, monotonic() - started)
     if not outcome.sequence:
         raise NoSequence(f"{path}: {outcome.reason}; {_cure(outcome, fixed_order)}", report)
@@ -92,15 +96,15 @@ def plan_graph(path: Path, budget: int, seconds: float | None, fixed_order: bool
         _print(graph, outcome)
 
 
-def _cure(outcome: solver.Outcome, fixed_order: bool) -> str:
+def _cure(outcome: Outcome, fixed_order: bool) -> str:
     """Advice for a user whose budget has no sequence."""
-    if outcome.status is solver.Status.INFEASIBLE:
+    if outcome.status is Status.INFEASIBLE:
         return "raise --budget"
     other = ", or leave --fixed-order out" if fixed_order else ""
     return f"raise --budget, or let it search for longer (--seconds){other}"
 
 
-def _report(graph: solver.Graph, outcome: solver.Outcome, seconds: float) -> Mapping[str, Any]:
+def _report(graph: Graph, outcome: Outcome, seconds: float) -> Mapping[str, Any]:
     solved = bool(outcome.sequence)
     return {
         "status": outcome.status.value,
@@ -115,12 +119,12 @@ def _report(graph: solver.Graph, outcome: solver.Outcome, seconds: float) -> Map
     }
 
 
-def _print(graph: solver.Graph, outcome: solver.Outcome) -> None:
+def _print(graph: Graph, outcome: Outcome) -> None:
     """The figures and the recomputed nodes in words; `--json` has the sequence."""
     repeated = [v for v, runs in Counter(outcome.sequence).items() if runs > 1]  # by their first runs
-    named = ", ".join(solver.quoted(graph.names[v]) for v in repeated[:_NAMED])
+    named = ", ".join(quoted(graph.names[v]) for v in repeated[:_NAMED])
     named += ", ..." if len(repeated) > _NAMED else ""
-    proven = outcome.status is solver.Status.OPTIMAL
+    proven = outcome.status is Status.OPTIMAL
     proof = "proven least" if proven else f"lower bound {outcome.bound_percent:+.4f} %; {outcome.reason}"
     out.print(f"peak {outcome.peak:,} of {outcome.budget:,}")
     out.print(f"duration {outcome.duration:,}, {outcome.increase_percent:+.4f} % of running each node once ({proof})")

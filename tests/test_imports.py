@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from shoehorn_mcu.paths import MODELS
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE, HOST = "shoehorn_mcu", "shoehorn_mcu.host_tools"  # what setup.py calls the folders generator and host_tools
@@ -182,6 +186,20 @@ def test_a_heavy_library_stays_in_its_home(path: Path):
         homes = HOMES.get(module.partition(".")[0], ("",))
 
         assert name.startswith(homes), f"{name} imports {module}; that belongs in {', '.join(homes)}"
+
+
+@pytest.mark.parametrize("options", [[], ["--minimize", "sram"]])
+def test_a_plan_without_recompute_does_not_load_cp_sat(options: list[str]):
+    code = """
+import sys
+from shoehorn_mcu.cli import main
+main(["plan", *sys.argv[1:]], standalone_mode=False)
+print("loaded:", *sorted({"ortools", "pandas"} & set(sys.modules)))
+"""
+    command = [sys.executable, "-c", code, str(MODELS / "digits.tflite"), *options]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    assert shown.splitlines()[-1] == "loaded:"
 
 
 @pytest.mark.parametrize("path", _modules(), ids=lambda p: p.relative_to(ROOT).as_posix())

@@ -17,10 +17,10 @@ import pytest
 from shared import MODELS, needs_shared
 from test_allocate import csv_of, full
 
-from shoehorn_mcu.planner import remat
 from shoehorn_mcu.planner.interruptible import interruptible
 from shoehorn_mcu.planner.placement.allocate import Problem, check, csv_file
 from shoehorn_mcu.planner.remat.check import check as check_sequence
+from shoehorn_mcu.planner.remat.graph import read
 from shoehorn_mcu.planner.remat.memory import peak
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -97,7 +97,7 @@ def test_buffers_get_the_lowest_offsets_so_far(tmp_path: Path):
 @pytest.mark.parametrize(("order", "after"), [([], 8), (["--fixed-order"], 4)], ids=["free", "fixed"])
 def test_a_graph_gets_the_shortest_sequence_so_far(order: list[str], after: float, tmp_path: Path):
     path = graph_file(tmp_path)
-    graph = remat.read(path)
+    graph = read(path)
     budget = int(0.8 * peak(graph, graph.order))
     done = interrupted("remat", path, "--budget", str(budget), "--seconds", "100", "--json", *order, after=after)
     said = json.loads(done.stdout)

@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 from shared import DATA, needs_shared
 
 from shoehorn_mcu.cli import main
-from shoehorn_mcu.planner import remat
-from shoehorn_mcu.planner.remat import Effort, Graph, GraphError, Status, rematerialise, retention, solver
+from shoehorn_mcu.planner.remat import retention, solver
 from shoehorn_mcu.planner.remat.check import check
-from shoehorn_mcu.planner.remat.graph import parse
+from shoehorn_mcu.planner.remat.graph import Graph, GraphError, parse, read
 from shoehorn_mcu.planner.remat.memory import duration, peak, pruned, working_set
 from shoehorn_mcu.planner.remat.milestones import Milestones
+from shoehorn_mcu.planner.remat.outcome import Effort, Limit, Status
+from shoehorn_mcu.planner.remat.rematerialise import rematerialise
 from shoehorn_mcu.planner.remat.search import Search
-from shoehorn_mcu.planner.remat.solver import Limit
 
 KEYS = [
     "status",
@@ -362,7 +362,7 @@ def hour_glass(tmp_path: Path) -> Path:
 
 
 def test_json_says_all_and_a_sequence_of_ids(hour_glass: Path):
-    graph = remat.read(hour_glass)
+    graph = read(hour_glass)
     budget = int(0.7 * peak(graph, graph.order))
     said = json.loads(gen("remat", hour_glass, "--budget", str(budget), "--seconds", "1", "--json").stdout)
 
@@ -374,7 +374,7 @@ def test_json_says_all_and_a_sequence_of_ids(hour_glass: Path):
 
 
 def test_in_fixed_order_first_runs_keep_the_order_and_no_node_runs_thrice(hour_glass: Path):
-    graph = remat.read(hour_glass)
+    graph = read(hour_glass)
     budget = int(0.7 * peak(graph, graph.order))
     arguments = ("remat", hour_glass, "--budget", str(budget), "--seconds", "5", "--json")
     said, free_order = (json.loads(gen(*arguments, *more).stdout) for more in (["--fixed-order"], []))
@@ -388,7 +388,7 @@ def test_in_fixed_order_first_runs_keep_the_order_and_no_node_runs_thrice(hour_g
 
 
 def test_in_fixed_order_what_does_not_fit_is_refused(hour_glass: Path):
-    graph = remat.read(hour_glass)
+    graph = read(hour_glass)
     least = max(working_set(graph, v) for v in graph.nodes)
     done = gen("remat", hour_glass, "--budget", str(least), "--seconds", "5", "--fixed-order", "--json")
 
@@ -398,7 +398,7 @@ def test_in_fixed_order_what_does_not_fit_is_refused(hour_glass: Path):
 
 
 def test_a_budget_below_one_step_is_refused_with_the_step(hour_glass: Path):
-    graph = remat.read(hour_glass)
+    graph = read(hour_glass)
     node = max(graph.nodes, key=lambda v: working_set(graph, v))
     done = gen("remat", hour_glass, "--budget", str(working_set(graph, node) - 1), "--json")
 
@@ -450,7 +450,7 @@ def test_wrong_usage_exits_with_2(arguments: list[str]):
     ],
 )
 def test_published_instances_are_solved_and_proven(name: str, percent: int, increase: float):
-    graph = remat.read(MOCCASIN / f"{name}.json")
+    graph = read(MOCCASIN / f"{name}.json")
     outcome = rematerialise(graph, -(-peak(graph, graph.order) * percent // 100), Effort(60, stop=300))
 
     assert outcome.status is Status.OPTIMAL

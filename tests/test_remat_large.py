@@ -6,11 +6,11 @@ import random
 from collections import Counter
 from math import inf
 
-from shoehorn_mcu.planner.remat import Graph
 from shoehorn_mcu.planner.remat.check import check
+from shoehorn_mcu.planner.remat.graph import Graph
 from shoehorn_mcu.planner.remat.memory import duration, peak, pruned
 from shoehorn_mcu.planner.remat.milestones import Milestones
-from shoehorn_mcu.planner.remat.solver import Limit
+from shoehorn_mcu.planner.remat.outcome import Limit
 
 NODES = 20_000
 

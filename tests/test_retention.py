@@ -17,8 +17,7 @@ from shoehorn_mcu.planner.remat import retention, slots
 from shoehorn_mcu.planner.remat.graph import LIMIT, Graph
 from shoehorn_mcu.planner.remat.memory import Terms, duration, last_readers, peak
 from shoehorn_mcu.planner.remat.neighbourhood import retained, windowed
-from shoehorn_mcu.planner.remat.outcome import Effort
-from shoehorn_mcu.planner.remat.solver import Limit
+from shoehorn_mcu.planner.remat.outcome import Effort, Limit
 
 Problem = tuple[Graph, Terms]
 

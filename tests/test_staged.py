@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from shared import DATA, needs_shared
 from test_remat import State, budget_of, graph_of, graphs, shortest
 
-from shoehorn_mcu.planner.remat import Graph, read, staged
+from shoehorn_mcu.planner.remat import staged
 from shoehorn_mcu.planner.remat.check import check
-from shoehorn_mcu.planner.remat.graph import LIMIT
+from shoehorn_mcu.planner.remat.graph import LIMIT, Graph, read
 from shoehorn_mcu.planner.remat.memory import duration, peak, profile
-from shoehorn_mcu.planner.remat.solver import Limit
+from shoehorn_mcu.planner.remat.outcome import Limit
 
 
 def limit(deterministic: float = 20.0) -> Limit:

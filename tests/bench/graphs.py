@@ -19,9 +19,11 @@ from pathlib import Path
 from time import monotonic, process_time
 from typing import Any
 
-from shoehorn_mcu.planner import remat
 from shoehorn_mcu.planner.remat import memory
 from shoehorn_mcu.planner.remat.check import check
+from shoehorn_mcu.planner.remat.graph import Graph, read
+from shoehorn_mcu.planner.remat.outcome import Effort, Status
+from shoehorn_mcu.planner.remat.rematerialise import in_fixed_order
 from tests.shared import DATA, GEN
 
 
@@ -45,7 +47,7 @@ GRAPHS = {
 PERCENTS = (90, 80, 70)
 
 
-def found_by_gen(path: Path, graph: remat.Graph, budget: int, seconds: float) -> dict[str, Any]:
+def found_by_gen(path: Path, graph: Graph, budget: int, seconds: float) -> dict[str, Any]:
     """The answer of the command, replayed by the independent check."""
     words = [*GEN, "remat", str(path), "--budget", str(budget), "--seconds", str(seconds), "--json"]
     started = monotonic()
@@ -58,21 +60,21 @@ def found_by_gen(path: Path, graph: remat.Graph, budget: int, seconds: float) ->
     return {**said, "steps": len(sequence), "wall_seconds": round(wall, 1), "faults": faults}
 
 
-def found_in_fixed_order(graph: remat.Graph, budget: int, seconds: float) -> dict[str, Any]:
+def found_in_fixed_order(graph: Graph, budget: int, seconds: float) -> dict[str, Any]:
     """MOCCASIN's model: retention intervals in the given order, two copies of each node, no hint from elsewhere."""
     started, worked = monotonic(), process_time()
-    found = remat.in_fixed_order(graph, budget, remat.Effort(seconds))
+    found = in_fixed_order(graph, budget, Effort(seconds))
     times = {"seconds": round(monotonic() - started, 1), "cpu_seconds": round(process_time() - worked, 1)}
-    bound = None if found.status is remat.Status.INFEASIBLE else found.bound_percent
+    bound = None if found.status is Status.INFEASIBLE else found.bound_percent
     increase = found.increase_percent if found.sequence else None
-    proven = found.status in (remat.Status.OPTIMAL, remat.Status.INFEASIBLE)
+    proven = found.status in (Status.OPTIMAL, Status.INFEASIBLE)
     return {"increase_percent": increase, "bound_percent": bound, "proven": proven, **times}
 
 
 def measure(name: str, percent: int, seconds: float, fixed_order: str | None) -> dict[str, Any]:
     """One graph at one budget; MOCCASIN's model "too" or "alone"."""
     path = DATA / "planning" / "moccasin" / f"{name}.json"
-    graph = remat.read(path)
+    graph = read(path)
     budget = -(-memory.peak(graph, graph.order) * percent // 100)
     row: dict[str, Any] = {"graph": name, "percent": percent}
     if fixed_order != "alone":
@@ -92,7 +94,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         published, place = GRAPHS[row["graph"]], PERCENTS.index(row["percent"])
         moccasin = f"{published.moccasin[place]} ({published.moccasin_seconds[place]})" if place < 2 else ""
         fixed = row.get("fixed_order")
-        ours = in_fixed_order(fixed) if fixed else ""
+        ours = fixed_order_cell(fixed) if fixed else ""
         cells = (
             row["graph"],
             row["percent"],
@@ -109,7 +111,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def in_fixed_order(fixed: dict[str, Any]) -> str:
+def fixed_order_cell(fixed: dict[str, Any]) -> str:
     """A table cell for the result of MOCCASIN's model."""
     mark = "*" if fixed["proven"] else ""
     found = percent(fixed["increase_percent"])

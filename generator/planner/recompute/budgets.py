@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from shoehorn_mcu.memory_plan import Plan
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.recompute.search import Order, between, least, nearer
-from shoehorn_mcu.planner.remat.neighbourhood import MOST_NODES
-from shoehorn_mcu.planner.remat.outcome import Effort
+from shoehorn_mcu.planner.remat.outcome import MOST_NODES, Effort
 
 _LEAST_SECONDS, _MOST_SECONDS, _ROWS_PER_SECOND = 1.2, 20.0, 120  # effort for one order of rows
 _PATIENCE = 20  # wall-clock limit as a multiple of the effort: so the effort decides on any machine

@@ -24,10 +24,8 @@ from shoehorn_mcu.planner.recompute.clones import lowest
 from shoehorn_mcu.planner.recompute.coarsening import NODES, PHASES, REORDER, Level, levels, steps_of
 from shoehorn_mcu.planner.recompute.retrace import guess
 from shoehorn_mcu.planner.remat.memory import peak, runs
-from shoehorn_mcu.planner.remat.neighbourhood import MOST_NODES, retained, windowed
-from shoehorn_mcu.planner.remat.outcome import Effort
+from shoehorn_mcu.planner.remat.outcome import MOST_NODES, Effort, Limit
 from shoehorn_mcu.planner.remat.search import Phase
-from shoehorn_mcu.planner.remat.solver import Limit
 
 _TRIES_PER_SECOND = 60  # sequences with retraces evaluated before the search, per second of effort
 _SEARCH_SHARE = 0.6  # of the seconds: for the local search
@@ -219,6 +217,8 @@ class _Ask:
             return best  # the rows of one band may be computed at distant positions, so bands cannot express the order
         if peak(steps.graph, sequence, steps.terms) > self._budget:
             return best
+        from shoehorn_mcu.planner.remat.neighbourhood import windowed  # imports CP-SAT, which few plans need
+
         limit = Limit(self._effort.seconds * _WINDOW_SHARE, self._end)
         kept = windowed(steps.graph, steps.terms, sequence, self._budget, limit)
         order = _order(self._flow, pruned(self._flow, steps.events(kept)))
@@ -226,6 +226,8 @@ class _Ask:
 
     def _retained(self, orders: Sequence[tuple[int, list[Event]]]) -> Order:
         """The best order after CP-SAT improved each of them, if there are few enough rows for one model."""
+        from shoehorn_mcu.planner.remat.neighbourhood import retained  # imports CP-SAT, which few plans need
+
         best = _order(self._flow, orders[0][1])
         steps = step_graph(self._flow, self._rows)  # one node per row
         limit = Limit(self._effort.seconds * _RETAIN_SHARE, self._end)

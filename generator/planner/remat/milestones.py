@@ -23,6 +23,7 @@ from ortools.sat.python import cp_model
 from shoehorn_mcu.planner.remat import solver
 from shoehorn_mcu.planner.remat.graph import Graph
 from shoehorn_mcu.planner.remat.memory import profile, pruned
+from shoehorn_mcu.planner.remat.outcome import Limit
 from shoehorn_mcu.planner.remat.units import scaled
 
 _SIZE_PER_SECOND = (
@@ -47,7 +48,7 @@ class Milestones:
         self._chosen: set[int] = set()
         self._sequence = graph.order
 
-    def tighten(self, limit: solver.Limit) -> Step | None:
+    def tighten(self, limit: Limit) -> Step | None:
         """Adds a milestone. None if the last answer fits, no milestone is left, or the limit is too short."""
         memory = profile(self._graph, self._sequence)
         above = [(m, -i) for i, m in enumerate(memory) if m > self._budget and self._sequence[i] in self._left]
@@ -125,7 +126,7 @@ class _Relaxation:
             first[milestone] = stage - 1
         return first
 
-    def solve(self, limit: solver.Limit) -> _Answer:
+    def solve(self, limit: Limit) -> _Answer:
         self._variables()
         self._every_node_is_run()
         self._milestones_find_their_inputs()

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from shoehorn_mcu.planner.remat import slots
 from shoehorn_mcu.planner.remat.graph import LIMIT, Graph
 from shoehorn_mcu.planner.remat.memory import Terms, duration
-from shoehorn_mcu.planner.remat.solver import Limit
+from shoehorn_mcu.planner.remat.outcome import Limit
 
-MOST_NODES = 1000  # of a graph that is given to CP-SAT in one model
 _OFFERS = ((8, 1), (30, 1))  # slots since an input was last used before it may be recomputed, and how often
 _SHARE = 0.4  # of the remaining limit: for one model
 _WINDOW = 400  # steps that one model may change

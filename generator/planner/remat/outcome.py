@@ -1,11 +1,16 @@
-"""The result of a search for sequences, and its effort."""
+"""The result of a search for sequences, its effort and its limits."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from time import monotonic
 
 from shoehorn_mcu.errors import ShoehornError
+
+MOST_NODES = 1000  # of a graph that is given to CP-SAT in one model
 
 
 class Status(Enum):
@@ -31,6 +36,30 @@ class Effort:
     def patience(self) -> float:
         """Wall-clock seconds after which the search ends with the best sequence so far."""
         return self.seconds if self.stop is None else self.stop
+
+
+@dataclass
+class Limit:
+    """The remaining limit: CP-SAT's deterministic time, which normally decides, and wall-clock time as last stop."""
+
+    deterministic: float
+    end: float  # of time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return self.end - monotonic()
+
+    @property
+    def reached(self) -> bool:
+        return self.deterministic <= 0 or self.seconds <= 0
+
+    @contextmanager
+    def part(self, most: float) -> Iterator[Limit]:
+        """A part of the remaining limit, at most `most`; the unused rest is given back."""
+        part = Limit(min(most, self.deterministic), self.end)
+        self.deterministic -= part.deterministic
+        yield part
+        self.deterministic += max(0.0, part.deterministic)
 
 
 @dataclass(frozen=True)

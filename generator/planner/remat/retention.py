@@ -18,6 +18,7 @@ from ortools.sat.python import cp_model
 from shoehorn_mcu.planner.remat import solver
 from shoehorn_mcu.planner.remat.graph import LIMIT, Graph
 from shoehorn_mcu.planner.remat.memory import PLAIN, Terms, last_readers, peak
+from shoehorn_mcu.planner.remat.outcome import Limit
 from shoehorn_mcu.planner.remat.units import scaled
 
 
@@ -42,16 +43,14 @@ class Solution:
     interrupted: bool = False
 
 
-def solve(
-    graph: Graph, budget: int, options: Options, limit: solver.Limit, hint: Sequence[int] | None = None
-) -> Solution:
+def solve(graph: Graph, budget: int, options: Options, limit: Limit, hint: Sequence[int] | None = None) -> Solution:
     """The shortest sequence of the model. Without a hint, a first phase minimises the peak, as published."""
     small = None
     if hint is None:
         first = _Model(graph, budget, options)
         first.hint(graph.order)  # each node once: within the peak of the order
         first.minimize_peak()
-        half = solver.Limit(limit.deterministic / 2, limit.end - limit.seconds / 2)
+        half = Limit(limit.deterministic / 2, limit.end - limit.seconds / 2)
         answer = solver.solve(first.model, half)
         hint = small = first.sequence(answer) if answer.has_answer else None
     model = _Model(graph, budget, options)

@@ -19,6 +19,7 @@ from ortools.sat.python import cp_model
 from shoehorn_mcu.planner.remat import solver
 from shoehorn_mcu.planner.remat.graph import LIMIT, Graph
 from shoehorn_mcu.planner.remat.memory import PLAIN, Terms, last_readers, peak
+from shoehorn_mcu.planner.remat.outcome import Limit
 from shoehorn_mcu.planner.remat.retention import Solution
 from shoehorn_mcu.planner.remat.units import scaled
 
@@ -59,7 +60,7 @@ def offered(
 
 
 def solve(
-    graph: Graph, slots: Sequence[int], budget: int, limit: solver.Limit, terms: Terms = PLAIN,
+    graph: Graph, slots: Sequence[int], budget: int, limit: Limit, terms: Terms = PLAIN,
     hint: Sequence[int] = (), in_order: bool = False, free: range | None = None,
 ) -> Solution:  # fmt: skip
     """The shortest choice of slots that runs every node within the budget; `hint` names a choice to start from.

@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
-from time import monotonic
 
 from ortools.sat.python import cp_model
 
 from shoehorn_mcu.planner.interruptible import interruptible
-
-
-@dataclass
-class Limit:
-    """The remaining limit: CP-SAT's deterministic time, which normally decides, and wall-clock time as last stop."""
-
-    deterministic: float
-    end: float  # of time.monotonic()
-
-    @property
-    def seconds(self) -> float:
-        return self.end - monotonic()
-
-    @property
-    def reached(self) -> bool:
-        return self.deterministic <= 0 or self.seconds <= 0
-
-    @contextmanager
-    def part(self, most: float) -> Iterator[Limit]:
-        """A part of the remaining limit, at most `most`; the unused rest is given back."""
-        part = Limit(min(most, self.deterministic), self.end)
-        self.deterministic -= part.deterministic
-        yield part
-        self.deterministic += max(0.0, part.deterministic)
+from shoehorn_mcu.planner.remat.outcome import Limit
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ from itertools import accumulate
 from shoehorn_mcu.planner.remat import slots
 from shoehorn_mcu.planner.remat.graph import Graph
 from shoehorn_mcu.planner.remat.memory import Terms, duration, profile
+from shoehorn_mcu.planner.remat.outcome import Limit
 from shoehorn_mcu.planner.remat.retention import Solution
-from shoehorn_mcu.planner.remat.solver import Limit
 
 Event = tuple[int, int]  # (stage, rank)
 
