@@ -20,7 +20,7 @@ from shoehorn_mcu.emit import app, c, mlperf
 from shoehorn_mcu.emit.model import SLOT_BYTES, _scattered
 from shoehorn_mcu.emit.names import library_name
 from shoehorn_mcu.emit.rows import Affine, Listed, Null, windows
-from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.ir import Array, Graph
 from shoehorn_mcu.memory_plan import Placement
 from shoehorn_mcu.paths import MODELS as SHIPPED
 
@@ -98,6 +98,20 @@ def test_model_names_become_c_names_that_hide_nothing(model: str, name: str):
 )
 def test_numbers_are_spelt_so_that_c_reads_the_same_value(value: float, text: str):
     assert c.number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (np.array([0.1, -2, 1e10], np.float32), "float v[3] = {\n    0.100000001f, -2.0f, 1e+10f,\n};"),
+        (np.array([[0.1], [0.5]]), "double v[2] = {\n    0.1, 0.5f,\n};"),
+        (np.array([-128, 127], np.int8), "int8_t v[2] = {\n    -128, 127,\n};"),
+        (np.array([True, False]), "uint8_t v[2] = {\n    1, 0,\n};"),
+        (np.array([-(2**31), 7], np.int32), "int32_t v[2] = {\n    -2147483647 - 1, 7,\n};"),
+    ],
+)
+def test_arrays_are_spelt_in_the_type_of_their_elements(data: Array, text: str):
+    assert c.array("v", data, "const") == f"const {text}"
 
 
 def _board(sram_bytes: int) -> targets.Board:

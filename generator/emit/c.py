@@ -66,9 +66,7 @@ def number(value: float | np.generic) -> str:
 def array(name: str, data: Array, qualifiers: str) -> str:
     """A one-dimensional array definition, its elements wrapped."""
     flat = data.ravel()
-    if flat.dtype.kind == "f":
-        texts = [number(v) for v in flat]
-    elif flat.dtype.itemsize == 1:
+    if flat.dtype.itemsize == 1:
         texts = list(map(str, flat.astype(np.int16).tolist()))
     else:
         texts = list(map(number, flat.tolist()))
