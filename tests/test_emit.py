@@ -31,6 +31,7 @@ from shoehorn_mcu.ops import (
     Quantize,
     Reshape,
     ResizeBilinear,
+    ResizeNearest,
     Slice,
     Softmax,
     Transpose,
@@ -92,6 +93,14 @@ def test_the_library_of_one_op_computes_what_the_op_means_many_times(op: type[Op
 
 def test_branches_views_and_several_inputs_and_outputs_compute_what_they_mean(tmp_path: Path):
     _same(_branches(), tmp_path, 1)
+
+
+def test_rows_past_32767_are_listed_in_full(tmp_path: Path):
+    rows = 2**15 + 7  # row y of the output is row round(y * (rows - 1) / 3) of the input, for which there is no formula
+    small = ResizeNearest(
+        name="small", inputs=("x",), output="y", size=(4, 1), align_corners=True, half_pixel_centers=False
+    )
+    _same(_graph([small], {"x": (1, rows, 1, 1)}, ("y",)), tmp_path, 3)
 
 
 def test_a_model_of_views_alone_gives_its_input_back(tmp_path: Path):
