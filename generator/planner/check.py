@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -95,15 +96,15 @@ def _span(placement: Placement) -> tuple[str, int, int]:
 
 
 def _scratch(problem: Problem, plan: Plan) -> Iterator[str]:
-    """Faults of scratch: each op needs exactly one, large enough for all cores of any of its steps."""
+    """Faults of scratch: each op that runs needs exactly one, large enough for all cores of any of its steps."""
     scratch = {s.op: s for s in plan.scratch}
     if len(scratch) != len(plan.scratch):
         yield "an op has two scratch addresses"
-    cores: dict[str, int] = {}
+    cores = Counter[str]()
     for step in plan.steps:
-        cores[step.op] = max(step.cores, cores.get(step.op, 1))
+        cores[step.op] = max(step.cores, cores[step.op])
     for op in problem.ops:
-        needed = op.scratch_bytes * cores.get(op.name, 1)
+        needed = op.scratch_bytes * cores[op.name]
         if needed and (op.name not in scratch or scratch[op.name].bytes < needed):
             yield f"op '{op.name}' lacks its {needed} bytes of scratch"
 
