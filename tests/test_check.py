@@ -83,6 +83,20 @@ def test_every_core_of_a_step_has_scratch_of_its_own():
     assert any("runs on 0 cores" in fault for fault in faults(8, 0))
 
 
+def test_a_step_may_name_the_first_edition():
+    plan = plan_of(b=64)
+    named = tuple(replace(step, editions=(("a", 0),)) for step in plan.steps)
+
+    assert check(change(), replace(plan, steps=named)) == []
+
+
+def test_of_many_faults_the_first_20_are_reported():
+    plan = plan_of(b=64)
+
+    assert len(check(change(), replace(plan, steps=(Step("change", (0, ROWS + 1)),) * 30))) == 20
+    assert len(check(change(), replace(plan, steps=plan.steps[1:2] * 30))) == 20
+
+
 def in_memories(**memory: str) -> Plan:
     """The plan with tensors in other memories: each at address 0 there."""
     plan = plan_of(b=64)
