@@ -121,8 +121,7 @@ def _overlapping(plan: PlanDocument, computing: list[documents.Step]) -> dict[in
 
 def _as_left(rows: bytes, size: int, addresses: tuple[int, ...]) -> bytes:
     """The bytes at each row's address, concatenated, after all `rows` have been written in order."""
-    base = min(addresses)
-    memory = bytearray(max(addresses) - base + size)
+    arena = bytearray(max(addresses) + size)
     for i, at in enumerate(addresses):
-        memory[at - base : at - base + size] = rows[i * size : (i + 1) * size]
-    return b"".join(memory[at - base : at - base + size] for at in addresses)
+        arena[at : at + size] = rows[i * size : (i + 1) * size]
+    return b"".join(arena[at : at + size] for at in addresses)

@@ -118,6 +118,7 @@ def planned(addresses: tuple[int, ...]) -> Plan:
         ((0, 0, 4, 4), [b"cd", b"cd", b"gh", b"gh"]),
         ((0, 1, 2, 3), [b"ac", b"ce", b"eg", b"gh"]),
         ((3, 2, 1, 0), [b"db", b"fd", b"hf", b"gh"]),
+        ((9, 5, 9, 7), [b"ef", b"cd", b"ef", b"gh"]),
     ],
 )
 def test_rows_that_share_bytes_count_as_the_step_leaves_them(addresses: tuple[int, ...], left: list[bytes]):
