@@ -197,6 +197,20 @@ def test_a_planted_fault_is_named(change: Change, words: str) -> None:
     assert words in refusal(changed(change))
 
 
+_UNARY = "ABS COS DEQUANTIZE ELU EXP GELU HARD_SWISH LEAKY_RELU LOG LOGISTIC NEG QUANTIZE RELU RELU6 RSQRT SIN SOFTMAX"
+
+
+@pytest.mark.parametrize("code", [*_UNARY.split(), "SQRT", "SQUARE", "TANH", "AVERAGE_POOL_2D", "MAX_POOL_2D"])
+def test_an_operand_too_many_is_refused(code: str) -> None:
+    model = single(code, [int8("x", (1, 4)), int8("z", (1, 4))], [int8("y", (1, 4))])
+    assert refusal(model.bytes()) == f"op 0 {code} writing 'y': it has 2 inputs and 1 outputs; convert it again"
+
+
+def test_a_dense_layer_over_parts_of_rows_is_refused() -> None:
+    model = single("FULLY_CONNECTED", [int8("x", (3, 4)), int8("w", (2, 8), seed=1)], [int8("y", (1, 2))])
+    assert "'y': its input int8[3x4] does not divide into rows of 8; convert it again" in refusal(model.bytes())
+
+
 def test_the_op_of_a_fault_is_named() -> None:
     assert refusal(changed(tensor(3, scales=(0.0,)))).startswith("op 1 CONV_2D writing 'maps': tensor 'kernel' has")
 
