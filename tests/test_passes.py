@@ -334,6 +334,14 @@ def test_a_flat_input_keeps_its_shape_where_the_view_is_seen_or_others_read_it()
     assert unflatten_input(read) is read
 
 
+@pytest.mark.parametrize("shape", [(1, 6, 12, 2), (1, 3, 12, 4)])
+def test_an_input_keeps_its_shape_where_a_view_has_no_more_rows(shape: tuple[int, ...]) -> None:
+    b = Builder(1, 6, 6, 4)
+    graph = b.graph(b.conv(b.reshape("x", *shape)))
+
+    assert unflatten_input(graph) is graph
+
+
 def test_records_say_what_each_pass_did() -> None:
     before = import_tflite(small_model().bytes(), "small")
     after, records = run(before)
