@@ -295,6 +295,15 @@ def test_a_constant_operand_loses_its_channels_too() -> None:
     assert after.tensors[after.ops[3].inputs[1]].type.shape == (1,)
 
 
+def test_a_scalar_operand_stays_as_it_is() -> None:
+    b = Net()
+    scalar = b.constant(np.array(7, np.int8), Quant((0.01,), (3,)))
+    after = folded(b.graph(b.conv(b.add(ops.Mul, constant_channels(b), scalar), 3)))
+
+    assert widths(after) == [4, 4, 3]
+    assert after.tensors[scalar].type.shape == ()
+
+
 @pytest.mark.parametrize(("size", "equal", "kept"), [(1, False, 4), (2, False, 6), (2, True, 4), (3, True, 6)])
 def test_a_transpose_convolution_folds_where_every_output_adds_the_same(size: int, equal: bool, kept: int) -> None:
     """At a stride of 2 an output meets one tap of 2x2, but one or more of 3x3."""
