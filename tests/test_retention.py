@@ -5,6 +5,7 @@ from __future__ import annotations
 from time import monotonic
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_again import counted, op_by_op, u_net
@@ -149,6 +150,22 @@ def test_a_window_keeps_what_was_run_again_for_nothing():
 
     assert windowed(graph, terms, longer, 13, limit()) == tuple(graph.order)
     assert windowed(graph, terms, longer, 9, limit()) == longer
+
+
+def test_an_improvement_starts_the_offers_again_from_the_nearest(monkeypatch: pytest.MonkeyPatch):
+    graph = graph_of([5, 2, 6, 2, 1], [3, 1, 1, 1, 1], [(0, 1), (1, 2), (2, 3), (0, 4), (3, 4)])
+    terms = Terms((2,) * 5, (0,) * 5, (-1,) * 5)
+    real, distances = slots.offered, list[int]()
+
+    def offered(graph: Graph, terms: Terms, sequence: tuple[int, ...], far: int, more: int) -> Any:
+        distances.append(far)
+        return real(graph, terms, sequence, far, more)
+
+    monkeypatch.setattr(slots, "offered", offered)
+    found = retained(graph, terms, (0, 1, 2, 3, 0, 4), 13, limit())
+
+    assert (found.sequence, found.least) == (tuple(graph.order), 7)
+    assert distances == [8, 8, 30]
 
 
 def test_a_skip_that_does_not_fit_is_run_again_and_never_for_more_than_before():
