@@ -186,7 +186,7 @@ def test_a_board_without_our_firmware_is_told_apart(tmp_path: Path):
 
 def test_a_port_that_vanishes_in_mid_run_is_one_line(toy: Toy, program: Path):
     with Bench(program, TOY_MILLISECONDS="3000") as bench:
-        link = connect(bench.path, Timing(answer=0.5))
+        link = connect(bench.path, Timing(answer=0.5, inference=20.0))
         threading.Timer(0.4, bench.unplug).start()
         with pytest.raises(HostError, match=rf"^{bench.path}: the port vanished; was the board unplugged\?$"):
             link.infer([vector(toy, 5).tobytes()], [toy.outputs])
@@ -194,7 +194,10 @@ def test_a_port_that_vanishes_in_mid_run_is_one_line(toy: Toy, program: Path):
 
 
 def test_a_board_that_resets_in_mid_run_is_one_line(toy: Toy, program: Path):
-    with Bench(program, TOY_MILLISECONDS="3000") as bench, connect(bench.path, Timing(answer=0.5)) as link:
+    with (
+        Bench(program, TOY_MILLISECONDS="3000") as bench,
+        connect(bench.path, Timing(answer=0.5, inference=20.0)) as link,
+    ):
         threading.Timer(0.4, bench.reset).start()
         with pytest.raises(HostError, match=rf"^{bench.path}: the board restarted during an inference; check"):
             link.infer([vector(toy, 6).tobytes()], [toy.outputs])
@@ -216,7 +219,10 @@ def test_a_crash_is_told_in_the_boards_words(toy: Toy, program: Path):
 
 def test_a_long_inference_is_waited_for_and_run_once(toy: Toy, program: Path):
     x = vector(toy, 8)
-    with Bench(program, TOY_MILLISECONDS="700") as bench, connect(bench.path, Timing(answer=0.1)) as link:
+    with (
+        Bench(program, TOY_MILLISECONDS="700") as bench,
+        connect(bench.path, Timing(answer=0.1, inference=20.0)) as link,
+    ):
         found = link.infer([x.tobytes()], [toy.outputs])
 
         # Asked again and again meanwhile; a second run would have computed on an overwritten input.
@@ -424,7 +430,10 @@ def test_a_faulty_wire_never_changes_a_streamed_result_in_10000_frames(
 
 def test_a_long_row_is_waited_for_and_pushed_once(streaming: Path):
     x = vector(STREAMED, 8)
-    with Bench(streaming, TOY_MILLISECONDS="700") as bench, connect(bench.path, Timing(answer=0.1)) as link:
+    with (
+        Bench(streaming, TOY_MILLISECONDS="700") as bench,
+        connect(bench.path, Timing(answer=0.1, inference=20.0)) as link,
+    ):
         found = link.infer([x.tobytes()], [STREAMED.outputs], row_bytes=STREAMED.row_bytes)
 
         # The waits double (0.1, 0.2, 0.4, ... s), so that a board without a receive buffer is not flooded.

@@ -41,7 +41,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def link(program: Path) -> Iterator[Link]:
-    with Bench(program) as board, Link(Port(board.path), Timing(answer=0.5)) as link:
+    with Bench(program) as board, Link(Port(board.path), Timing(answer=0.5, inference=20.0)) as link:
         yield link
 
 
