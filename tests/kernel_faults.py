@@ -21,6 +21,14 @@ RULES = (
 )
 """Kind, pattern, replacement: each is planted wherever it matches, in every variant."""
 
+_SIMD32 = (
+    ("tail", "for (; left > 0;", "for (; left > 1;"),  # the last pixel
+    ("tail", '"sub r12, r12, r8\\n"', '""'),  # the last inputs
+    ("tail", '"cmn r12, #2\\n"', '"cmn r12, #1\\n"'),  # the third of three last outputs
+    ("saturation", '"ssat " sum ", #8, lr\\n"', '"ssat " sum ", #9, lr\\n"'),
+    ("rounding", '"add lr, lr, " sum ", asr #31\\n"', '""'),
+)
+
 OWN = {
     "conv2d_s8_c": (("tail", "if (o < end) {", "if (o + 1 < end) {"),),
     "partial_conv2d_s8_s32_c": (("tail", "if (o < channels) {", "if (o + 1 < channels) {"),),
@@ -37,12 +45,25 @@ OWN = {
         ("rounding", '"add r10, r10, " sum ", asr #31\\n"', '""'),
     ),
     "average_pool2d_s8_c": (("tail", "op->channels - c < BLOCK ? op->channels - c : BLOCK", "BLOCK / 4"),),
-    "conv2d_s8_simd32_1x1": (
-        ("tail", "for (; left > 0;", "for (; left > 1;"),  # the last pixel
-        ("tail", '"sub r12, r12, r8\\n"', '""'),  # the last inputs
-        ("tail", '"cmn r12, #2\\n"', '"cmn r12, #1\\n"'),  # the third of three last outputs
-        ("saturation", '"ssat " sum ", #8, lr\\n"', '"ssat " sum ", #9, lr\\n"'),
-        ("rounding", '"add lr, lr, " sum ", asr #31\\n"', '""'),
+    "conv2d_s8_simd32_1x1": _SIMD32,
+    "conv2d_s8_simd32": (
+        *_SIMD32,
+        ("tail", '"ldr r10, [r8, #-12]\\n"', '"mov r10, #1\\n"'),  # all runs but the first
+        ("tail", "for (; count > 0; count--)", "for (; count > 1; count--)"),  # the last bytes of a copy
+        ("tail", "-(taps * channels) & 3", "0"),
+        ("tail", "next->overlap = -channels & 3", "next->overlap = 0"),
+        ("tail", "<= 4 * SH_TAPS && (channels", "< 4 * SH_TAPS && (channels"),
+        ("padding", "(int8_t)op.x_zero", "0"),
+        ("padding", ": zeros;", ": line;"),
+        ("padding", "(channels + 3) & ~3", "channels & ~3"),
+        ("padding", "column >= 0 && last", "last"),  # runs by line
+        ("padding", "op->dilation < op->in_width", "op->dilation <= op->in_width"),
+        ("padding", "of.joined && x[ky] != NULL", "of.joined"),
+        ("padding", "joined && line != NULL", "joined"),
+        ("dilation", "ix += dilation, to += 2", "ix++, to += 2"),
+        ("dilation", "kx++, ix += op.dilation", "kx++, ix++"),
+        ("dilation", "op.dilation == 1 && is_inside", "is_inside"),
+        ("dilation", "op->dilation == 1 && (channels", "(channels"),
     ),
 }
 """By contract and suffix: what only this body can get wrong."""

@@ -45,6 +45,8 @@ INPUTS = (4, 5, 6, 7, 8, 9, 12, 13, 16, 3, 1, 2, 23)
 OUTPUTS = (1, 2, 3, 4, 5, 7, 8, 9)
 WIDTHS = (1, 2, 3, 4, 5)
 STRIDES = (1, 2, 4)
+KERNELS = ((3, 3), (2, 2), (1, 3), (3, 1), (5, 5), (4, 2), (7, 4))
+PADDINGS = (ops.Padding(1, 1, 1, 1), ops.Padding(), ops.Padding(0, 1, 2, 0), ops.Padding(2, 0, 0, 3))
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,35 @@ def _windows(rng: Rng) -> Iterator[Graph]:
         yield linear(ops.DepthwiseConv2d, rng, data, x, (1, *kernel, inputs), **shared)
 
 
+def _small_windows(rng: Rng) -> Iterator[Graph]:
+    """Convolutions with larger windows: each number of inputs with each output width, all else in turn.
+
+    The number of inputs, and of those times the window's taps, decide how variants read a window. There are three rows
+    of output; where padding allows they differ in the lines that are missing.
+    """
+    for number, (inputs, width) in enumerate((i, w) for i in (*INPUTS, 28) for w in WIDTHS):
+        height, across = KERNELS[number % len(KERNELS)]
+        stride, dilation = 1 + (number + number // 5) % 3, 1 + (number % 4 == 3)
+        pad = PADDINGS[(number + number // 4) % len(PADDINGS)]
+        x_width = (width - 1) * stride + (across - 1) * dilation + 1 - pad.left - pad.right
+        x_height = 2 + (height - 1) * dilation + 1 - pad.top - pad.bottom
+        if x_width < 1 or x_height < 1:
+            pad, x_width, x_height = ops.Padding(), x_width + pad.left + pad.right, x_height + pad.top + pad.bottom
+        shape = OUTPUTS[number // 2 % len(OUTPUTS)], height, across, inputs
+        shared = {"stride": (1, stride), "dilation": (dilation, dilation), "padding": pad}
+        yield linear(ops.Conv2d, rng, DATA[number // 3 % len(DATA)], (1, x_height, x_width, inputs), shape, **shared)
+
+
+def _same_windows(rng: Rng) -> Iterator[Graph]:
+    """Convolutions whose outputs have the input's height and width: some windows are whole, some lack lines or taps."""
+    for dilation, inputs in ((d, i) for d in (1, 2) for i in (8, 4, 12, 3, 16, 13, 25)):
+        kernel, before = ((3, 3), dilation) if inputs < 25 else ((2, 2), 0)  # 100 elements
+        pad = ops.Padding(before, dilation, before, dilation)
+        x, shape = (1, 2 * dilation + 1, 2 * dilation + 4, inputs), (5, *kernel, inputs)
+        shared = {"stride": (1, 1), "dilation": (dilation, dilation), "padding": pad}
+        yield linear(ops.Conv2d, rng, DATA[0], x, shape, **shared)
+
+
 def _vectors(rng: Rng) -> Iterator[Graph]:
     """Dense layers."""
     for number, inputs in enumerate(INPUTS):
@@ -168,6 +199,7 @@ def cases() -> list[Graph]:
             if seed < len(CLAMPS) and hasattr(graph.ops[0], "clamp"):
                 graph = replace(graph, ops=(replace(graph.ops[0], clamp=CLAMPS[seed]),))
             found.append(frozen(graph, random_inputs(graph, rng)))
+    found += [*_small_windows(np.random.default_rng(1)), *_same_windows(rng)]
     x = TensorType((1, 40), DType.FLOAT32)
     unsigned = graph_of(ops.Quantize, [x], TensorType((), DType.UINT8, Quant((0.5,), (30,))))
     sums = TensorType((1, 40), DType.INT32)

@@ -8,7 +8,8 @@ from matrix import DATA, linear
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.kernels import candidates
-from shoehorn_mcu.kernels.depthwise import Depthwise, pack, packable, whole_windows
+from shoehorn_mcu.kernels.depthwise import Depthwise, pack, packable
+from shoehorn_mcu.kernels.work import whole_windows
 from shoehorn_mcu.ops import fixed_point
 from shoehorn_mcu.targets import Isa
 

@@ -13,7 +13,7 @@ from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Tile, Value, Variant, array_of
 from shoehorn_mcu.kernels.conv import DEPTHWISE
 from shoehorn_mcu.kernels.rounding import Int32s, Int64s, addends, right_shifts, rounds_exactly
-from shoehorn_mcu.kernels.work import Work
+from shoehorn_mcu.kernels.work import Work, whole_windows
 from shoehorn_mcu.ops import DepthwiseConv2d
 from shoehorn_mcu.targets import Isa
 
@@ -98,13 +98,6 @@ def _accepts(node: Node) -> bool:
 
 def _pack(node: Node, tile: Tile) -> dict[str, Value]:
     return {"weights": pack(_layer(node)), "bias": None, "multipliers": None, "shifts": None}
-
-
-def whole_windows(outputs: int, taps: int, size: int, stride: int, before: int, dilation: int) -> int:
-    """How many of `outputs` positions of a window that slides over `size` elements touch no padding."""
-    first = -(-before // stride)
-    last = (size - 1 - (taps - 1) * dilation + before) // stride
-    return max(0, min(last, outputs - 1) - first + 1)
 
 
 def _work(node: Node, tile: Tile) -> Work:

@@ -112,3 +112,10 @@ def inside(outputs: int, taps: int, size: int, stride: int, before: int, dilatio
     """How many of the `outputs * taps` positions of a window that slides over `size` elements are not padding."""
     places = np.arange(outputs)[:, None] * stride - before + np.arange(taps)[None] * dilation
     return int(((places >= 0) & (places < size)).sum())
+
+
+def whole_windows(outputs: int, taps: int, size: int, stride: int, before: int, dilation: int) -> int:
+    """How many of `outputs` positions of a window that slides over `size` elements touch no padding."""
+    first = -(-before // stride)
+    last = (size - 1 - (taps - 1) * dilation + before) // stride
+    return max(0, min(last, outputs - 1) - first + 1)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from shoehorn_mcu.ir import Graph, verify
-from tests.bench.micro_linear import packed_depthwise, pointwise
+from tests.bench.micro_linear import packed_depthwise, pointwise, windows
 from tests.bench.micro_ops import FAMILIES
 
 
@@ -35,6 +35,7 @@ def graphs(rows: int) -> Iterator[Graph]:
         yield from family(rng)
     yield from pointwise(rng, rows)
     yield from packed_depthwise(rng, rows)
+    yield from windows(rng, rows)
 
 
 def packed(limit_bytes: int, graphs: Iterable[Graph], most_inputs: int = 60) -> Iterator[Graph]:

@@ -94,6 +94,34 @@ def pointwise(rng: Rng, rows: int) -> Iterator[Graph]:
         yield graph_of(ops.Conv2d, made, s8(scale=0.5), stride=(1, 1), dilation=(1, 1), padding=NONE, clamp=clamp)
 
 
+# channels in, out, width, kernel's height and width, stride, dilation
+WINDOWS = (
+    *((3, 8, 24, 3, 3, 2, 1), (3, 16, 17, 3, 3, 1, 1), (1, 64, 10, 10, 4, 2, 1), (16, 16, 16, 3, 3, 1, 1)),
+    *((16, 32, 9, 3, 3, 2, 1), (32, 32, 8, 3, 3, 1, 1), (64, 16, 7, 3, 3, 1, 1), (4, 8, 9, 3, 3, 1, 1)),
+    *((8, 8, 12, 3, 3, 1, 1), (12, 5, 5, 3, 3, 1, 1), (20, 4, 6, 2, 2, 1, 1), (6, 20, 7, 5, 5, 1, 1)),
+    *((13, 9, 6, 3, 3, 1, 1), (8, 12, 5, 5, 5, 1, 1), (24, 4, 11, 1, 3, 1, 1), (7, 4, 10, 3, 1, 1, 1)),
+    *((2, 6, 9, 5, 5, 1, 1), (1, 12, 20, 3, 3, 1, 1), (1, 3, 20, 8, 8, 2, 1), (5, 24, 6, 3, 3, 1, 2)),
+    *((16, 8, 1, 3, 3, 1, 1), (3, 4, 1, 3, 3, 1, 1), (40, 8, 3, 3, 3, 1, 1), (4, 16, 30, 1, 5, 1, 1)),
+    *((9, 2, 25, 3, 3, 2, 1), (2, 1, 12, 7, 3, 1, 1), (20, 7, 8, 3, 3, 1, 3), (17, 4, 3, 5, 5, 1, 1)),
+)
+
+
+def windows(rng: Rng, rows: int) -> Iterator[Graph]:
+    """Conv2d of so many rows, for variants that compute no 1x1; every fourth has a clamp."""
+    for number, (c, o, w, height, width, stride, dilation) in enumerate(WINDOWS):
+        made = linear(rng, s8(1, rows, w, c), (o, height, width, c), o)
+        up, left = (height - 1) * dilation // 2, (width - 1) * dilation // 2
+        yield graph_of(
+            ops.Conv2d,
+            made,
+            s8(scale=0.5),
+            stride=(stride, stride),
+            dilation=(dilation, dilation),
+            padding=ops.Padding(up, (height - 1) * dilation - up, left, (width - 1) * dilation - left),
+            clamp=ops.Clamp(-20, 90) if number % 4 == 3 else ops.Clamp(),
+        )
+
+
 def convs(rng: Rng) -> Iterator[Graph]:
     """Conv2d."""
     yield from _convs(rng, CONVS)

@@ -1,17 +1,24 @@
-"""Packed weights of the 1x1 convolution for Armv6 SIMD: what the words mean, and when a layer may be packed."""
+"""Packed weights of the convolutions for Armv6 SIMD: what the words mean, and which layers they compute."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from samples import graph_of, int8
 
-from shoehorn_mcu.kernels.pointwise import Linear, pack, packable
+from shoehorn_mcu import ops
+from shoehorn_mcu.ir import DType, Node, Quant, TensorType
+from shoehorn_mcu.kernels.base import array_of
+from shoehorn_mcu.kernels.choice import candidates
+from shoehorn_mcu.kernels.conv import conv2d_constants
+from shoehorn_mcu.kernels.packed_conv import Convolution, pack, packable
 from shoehorn_mcu.ops import fixed_point
+from shoehorn_mcu.targets import Isa
 
 
-def layer(outputs: int, inputs: int, seed: int = 0) -> Linear:
+def layer(outputs: int, inputs: int, seed: int = 0) -> Convolution:
     rng = np.random.default_rng(seed)
-    return Linear(
+    return Convolution(
         rng.integers(-127, 128, (outputs, inputs), np.int8),
         rng.integers(-30000, 30000, outputs, np.int32),
         rng.integers(1 << 30, 1 << 31, outputs).astype(np.int32),
@@ -20,7 +27,7 @@ def layer(outputs: int, inputs: int, seed: int = 0) -> Linear:
     )
 
 
-def plain(of: Linear, x: np.ndarray) -> list[int]:
+def plain(of: Convolution, x: np.ndarray) -> list[int]:
     """One pixel by the definition."""
     sums = of.weights.astype(np.int64) @ x.astype(np.int64) + of.bias
     scaled = fixed_point.rescale(sums, of.multipliers, of.shifts) + of.y_zero
@@ -48,11 +55,13 @@ def _sxtb16(word: int) -> int:
     return (_s8(word >> 16) & 0xFFFF) << 16 | _s8(word) & 0xFFFF
 
 
-def as_the_kernel_does(of: Linear, x: np.ndarray) -> list[int]:
+def as_the_kernel_does(of: Convolution, x: np.ndarray, runs: int = 1) -> list[int]:
     """One pixel from the packed words, instruction by instruction."""
     outputs, inputs = of.weights.shape
-    words = iter(pack(of).tolist())
-    starts = [*range(0, inputs - 3, 4), *([inputs - 4] if inputs % 4 else [])]
+    run = inputs // runs
+    words = iter(pack(of, run).tolist())
+    ends = [*range(4, run + 1, 4), *([run] if run % 4 else [])]
+    starts = [first + end - 4 for first in range(0, inputs, run) for end in ends]
     found: list[int] = []
     for _ in range(0, outputs, 4):
         sums = [0, 0, 0, 0]
@@ -86,9 +95,58 @@ def test_the_packed_words_hold_the_layer(outputs: int, inputs: int) -> None:
         assert as_the_kernel_does(of, x) == plain(of, x)
 
 
+@pytest.mark.parametrize(("runs", "run"), [(2, 4), (3, 5), (9, 6), (4, 7), (2, 12)])
+def test_each_run_of_a_window_is_filled_up_to_fours(runs: int, run: int) -> None:
+    of = layer(3, runs * run, seed=run)
+    for x in np.random.default_rng(run).integers(-128, 128, (8, runs * run), np.int8):
+        assert as_the_kernel_does(of, x, runs) == plain(of, x)
+
+
 def test_words_take_a_byte_per_weight_and_sixteen_per_output() -> None:
-    assert pack(layer(8, 64)).nbytes == 8 * 64 + 8 * 16
-    assert pack(layer(7, 61)).nbytes == 8 * 64 + 8 * 16
+    assert pack(layer(8, 64), 64).nbytes == 8 * 64 + 8 * 16
+    assert pack(layer(7, 61), 61).nbytes == 8 * 64 + 8 * 16
+    assert pack(layer(8, 9 * 6), 6).nbytes == 8 * 9 * 8 + 8 * 16
+
+
+NONE, ONE = ops.Padding(), ops.Padding(1, 1, 1, 1)
+
+
+def conv(inputs: int, height: int, width: int, padding: ops.Padding = NONE, groups: int = 1) -> Node:
+    rng = np.random.default_rng(0)
+    scale = Quant((0.01,), (0,))
+    shape = (4, height, width, inputs // groups)
+    weights = (TensorType(shape, DType.INT8, scale), rng.integers(-127, 128, shape, np.int8))
+    bias = (TensorType((4,), DType.INT32, scale), np.zeros(4, np.int32))
+    x, y = int8((1, 9, 9, inputs), Quant((1.0,), (-7,))), int8((), Quant((9.0,), (0,)))
+    (node,) = graph_of(ops.Conv2d, [x, weights, bias], y, stride=(1, 1), padding=padding).nodes()
+    return node
+
+
+def kernels(node: Node) -> set[str]:
+    return {kernel.variant.suffix for kernel in candidates(node, tuple(Isa)) if kernel.variant.isa is Isa.SIMD32}
+
+
+def test_a_window_is_computed_where_it_is_small_or_has_few_taps() -> None:
+    assert kernels(conv(4, 1, 1)) == {"simd32_1x1"}
+    assert kernels(conv(4, 1, 1, ONE)) == {"simd32"}
+    assert kernels(conv(3, 1, 1, ONE)) == set()  # fewer than four inputs
+    assert kernels(conv(3, 3, 3)) == kernels(conv(64, 3, 3)) == kernels(conv(5, 5, 5)) == {"simd32"}
+    assert kernels(conv(1, 9, 9)) == kernels(conv(2, 7, 7)) == {"simd32"}  # 98 elements
+    assert kernels(conv(3, 6, 6)) == kernels(conv(4, 6, 5)) == set()
+    assert kernels(conv(8, 3, 3, groups=2)) == set()
+
+
+def test_where_taps_are_read_in_place_the_weights_begin_with_a_tap_of_the_input_s_zero() -> None:
+    for inputs, copied in ((64, False), (63, False), (8, False), (7, True), (3, True)):
+        node = conv(inputs, 3, 3)
+        (kernel, *_) = (k for k in candidates(node, (Isa.SIMD32,)) if k.variant.suffix == "simd32")
+        weights = array_of(kernel.params(node)["weights"])
+        assert weights is not None
+        of = Convolution(*(array_of(v) for v in conv2d_constants(node).values()), 0)
+        packed = pack(of._replace(weights=of.weights.reshape(4, -1)), 9 * inputs if copied else inputs)
+        padding = weights[: len(weights) - len(packed)]
+        assert weights[len(padding) :].tolist() == packed.tolist()
+        assert padding.view(np.int8).tolist() == ([] if copied else [-7] * (-(-inputs // 4) * 4))
 
 
 def test_a_sum_at_a_half_is_rounded_away_from_zero() -> None:
@@ -96,7 +154,7 @@ def test_a_sum_at_a_half_is_rounded_away_from_zero() -> None:
     for shift in (1, 2, 5):
         biases = np.array([odd << shift for odd in (-5, -3, -1, 1, 3, 5)], np.int32)
         multipliers, shifts = np.full(6, 1 << 30, np.int32), np.full(6, -shift, np.int8)
-        of = Linear(np.zeros((6, 4), np.int8), biases, multipliers, shifts, 3)
+        of = Convolution(np.zeros((6, 4), np.int8), biases, multipliers, shifts, 3)
 
         assert as_the_kernel_does(of, np.zeros(4, np.int8)) == plain(of, np.zeros(4, np.int8))
         assert plain(of, np.zeros(4, np.int8)) == [3 + v for v in (-3, -2, -1, 1, 2, 3)]
