@@ -5,77 +5,65 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from matrix import DATA, linear
+from packed import channels, halves, requantised, s32, scaled
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.kernels import candidates
 from shoehorn_mcu.kernels.depthwise import Depthwise, pack, packable
 from shoehorn_mcu.kernels.work import whole_windows
-from shoehorn_mcu.ops import fixed_point
 from shoehorn_mcu.targets import Isa
 
 
-def layer(taps: int, channels: int, seed: int = 0) -> Depthwise:
+def layer(taps: int, count: int, seed: int = 0) -> Depthwise:
     rng = np.random.default_rng(seed)
-    return Depthwise(
-        rng.integers(-128, 128, (taps, channels), np.int8),
-        rng.integers(-30000, 30000, channels, np.int32),
-        rng.integers(1 << 30, 1 << 31, channels).astype(np.int32),
-        rng.integers(-11, -4, channels).astype(np.int8),
-        int(rng.integers(-128, 128)),
-        int(rng.integers(-128, 128)),
-    )
+    weights = rng.integers(-128, 128, (taps, count), np.int8)
+    return Depthwise(weights, *channels(rng, count), *rng.integers(-128, 128, 2).tolist())
 
 
 def plain(of: Depthwise, x: np.ndarray) -> list[int]:
     """One pixel by the definition; x: [tap][channel]."""
     sums = (of.weights.astype(np.int64) * x).sum(axis=0) + of.bias
-    return np.clip(fixed_point.rescale(sums, of.multipliers, of.shifts) + of.y_zero, -128, 127).tolist()
+    return requantised(sums, of.multipliers, of.shifts, of.y_zero)
 
 
-def _s32(value: int) -> int:
-    """The value modulo 2^32."""
-    return (value + (1 << 31)) % (1 << 32) - (1 << 31)
-
-
-def _halves(word: int) -> tuple[int, int]:
+def _pair(word: int) -> tuple[int, int]:
     return ((word & 0xFFFF) ^ 0x8000) - 0x8000, word >> 16
 
 
 def as_the_kernel_does(of: Depthwise, x: np.ndarray) -> list[int]:
     """One pixel from the packed words, instruction by instruction; taps beyond the window are tap 0 again."""
-    taps, channels = x.shape
+    taps, count = x.shape
     rounded = next(n for n in range(5, 53, 4) if n >= taps)
     x = np.concatenate([x, np.repeat(x[:1], rounded - taps, axis=0)])
     words = iter(pack(of).tolist())
-    found = np.zeros(channels, np.int64)
-    for start in range(0, channels, 4):
-        four = min(start, channels - 4) + np.arange(4)
+    found = np.zeros(count, np.int64)
+    for start in range(0, count, 4):
+        four = min(start, count - 4) + np.arange(4)
         sums = [next(words) for _ in range(4)]
-        (a, c), (b, d) = _halves(next(words)), _halves(next(words))
-        sums = [_s32(s + w * v) for s, w, v in zip(sums, (a, b, c, d), x[0, four].tolist(), strict=True)]
+        (a, c), (b, d) = _pair(next(words)), _pair(next(words))
+        sums = [s32(s + w * v) for s, w, v in zip(sums, (a, b, c, d), x[0, four].tolist(), strict=True)]
         for tap in range(1, rounded, 2):
             for j, channel in enumerate(four):
-                first, second = _halves(next(words))
-                sums[j] = _s32(sums[j] + first * int(x[tap, channel]) + second * int(x[tap + 1, channel]))
+                first, second = _pair(next(words))
+                sums[j] = s32(sums[j] + first * int(x[tap, channel]) + second * int(x[tap + 1, channel]))
         for j, channel in enumerate(four):
             multiplier, addend, shift = (next(words) for _ in range(3))
-            scaled = _s32(((addend << 32) + sums[j] * multiplier + (1 << 31)) >> 32) + (sums[j] >> 31)
-            found[channel] = min(max(_s32(scaled) >> shift, -128), 127)
+            found[channel] = scaled(sums[j], multiplier, addend, shift)
     padding = np.array(list(words), np.int32).view(np.int8)
-    assert padding.tolist() == [of.x_zero] * (-(-channels // 4) * 4)
+    assert padding.tolist() == [of.x_zero] * (-(-count // 4) * 4)
     return found.tolist()
 
 
 @pytest.mark.parametrize("taps", [2, 3, 5, 6, 9, 25, 49])
-@pytest.mark.parametrize("channels", [4, 5, 6, 7, 9, 16])
-def test_the_packed_words_hold_the_layer(taps: int, channels: int) -> None:
-    of = layer(taps, channels, seed=taps * channels)
+@pytest.mark.parametrize("count", [4, 5, 6, 7, 9, 16])
+def test_the_packed_words_hold_the_layer(taps: int, count: int) -> None:
+    of = layer(taps, count, seed=taps * count)
     rng = np.random.default_rng(1)
-    extreme = [np.full((taps, channels), v, np.int8) for v in (-128, 127, 0)]
+    extreme = [np.full((taps, count), v, np.int8) for v in (-128, 127, 0)]
     opposed = np.where(of.weights > 0, 127, -128).astype(np.int8)
 
     assert packable(of)
-    for x in (*extreme, opposed, ~opposed, *rng.integers(-128, 128, (8, taps, channels), np.int8)):
+    for x in (*extreme, opposed, ~opposed, *rng.integers(-128, 128, (8, taps, count), np.int8)):
         assert as_the_kernel_does(of, x) == plain(of, x)
 
 
@@ -85,15 +73,11 @@ def test_words_take_two_bytes_per_weight_sixteen_per_channel_and_one_of_padding(
 
 
 def test_a_sum_at_a_half_is_rounded_away_from_zero() -> None:
-    """A multiplier of 2^30 and a shift of e divide by 2^(e+1): bias -3, -1, 1, 3 is -1.5, -0.5, 0.5, 1.5 for e = 0."""
+    x = np.zeros((9, 6), np.int8)
     for shift in (1, 2, 5):
-        biases = np.array([odd << shift for odd in (-5, -3, -1, 1, 3, 5)], np.int32)
-        multipliers, shifts = np.full(6, 1 << 30, np.int32), np.full(6, -shift, np.int8)
-        of = Depthwise(np.zeros((9, 6), np.int8), biases, multipliers, shifts, 0, 3)
-        x = np.zeros((9, 6), np.int8)
+        of = Depthwise(np.zeros((9, 6), np.int8), *halves(shift), 0, 3)
 
-        assert as_the_kernel_does(of, x) == plain(of, x)
-        assert plain(of, x) == [3 + v for v in (-3, -2, -1, 1, 2, 3)]
+        assert as_the_kernel_does(of, x) == plain(of, x) == [3 + v for v in (-3, -2, -1, 1, 2, 3)]
 
 
 def test_a_layer_that_the_kernel_does_not_compute_exactly_is_not_packed() -> None:

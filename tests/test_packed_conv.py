@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from packed import channels, halves, requantised, s32, scaled
 from samples import graph_of, int8
 
 from shoehorn_mcu import ops
@@ -12,31 +13,19 @@ from shoehorn_mcu.kernels.base import array_of
 from shoehorn_mcu.kernels.choice import candidates
 from shoehorn_mcu.kernels.conv import conv2d_constants
 from shoehorn_mcu.kernels.packed_conv import Convolution, pack, packable
-from shoehorn_mcu.ops import fixed_point
 from shoehorn_mcu.targets import Isa
 
 
 def layer(outputs: int, inputs: int, seed: int = 0) -> Convolution:
     rng = np.random.default_rng(seed)
-    return Convolution(
-        rng.integers(-127, 128, (outputs, inputs), np.int8),
-        rng.integers(-30000, 30000, outputs, np.int32),
-        rng.integers(1 << 30, 1 << 31, outputs).astype(np.int32),
-        rng.integers(-11, -4, outputs).astype(np.int8),
-        int(rng.integers(-128, 128)),
-    )
+    weights = rng.integers(-127, 128, (outputs, inputs), np.int8)
+    return Convolution(weights, *channels(rng, outputs), int(rng.integers(-128, 128)))
 
 
 def plain(of: Convolution, x: np.ndarray) -> list[int]:
     """One pixel by the definition."""
     sums = of.weights.astype(np.int64) @ x.astype(np.int64) + of.bias
-    scaled = fixed_point.rescale(sums, of.multipliers, of.shifts) + of.y_zero
-    return np.clip(scaled, -128, 127).tolist()
-
-
-def _s32(value: int) -> int:
-    """The value modulo 2^32."""
-    return (value + (1 << 31)) % (1 << 32) - (1 << 31)
+    return requantised(sums, of.multipliers, of.shifts, of.y_zero)
 
 
 def _s16(value: int) -> int:
@@ -48,7 +37,7 @@ def _s8(value: int) -> int:
 
 
 def _smlad(pair: tuple[int, int], word: int, total: int) -> int:
-    return _s32(total + pair[0] * _s16(word) + pair[1] * _s16(word >> 16))
+    return s32(total + pair[0] * _s16(word) + pair[1] * _s16(word >> 16))
 
 
 def _sxtb16(word: int) -> int:
@@ -72,12 +61,10 @@ def as_the_kernel_does(of: Convolution, x: np.ndarray, runs: int = 1) -> list[in
                     word = next(words)
                     sums[low + 1] = _smlad(pair, word, sums[low + 1])
                     sums[low] = _smlad(pair, _sxtb16(word), sums[low])
-        sums = [sums[0], _s32(sums[1] - sums[0]) >> 8, sums[2], _s32(sums[3] - sums[2]) >> 8]
+        sums = [sums[0], s32(sums[1] - sums[0]) >> 8, sums[2], s32(sums[3] - sums[2]) >> 8]
         for total in sums:
             bias, addend, multiplier, shift = (next(words) for _ in range(4))
-            twice = _s32(2 * total + bias)
-            scaled = _s32((addend << 32) + twice * multiplier + (1 << 31) >> 32) + (twice >> 31)
-            found.append(min(max(_s32(scaled) >> shift, -128), 127))
+            found.append(scaled(s32(2 * total + bias), multiplier, addend, shift))
     assert next(words, None) is None
     return found[:outputs]
 
@@ -150,14 +137,11 @@ def test_where_taps_are_read_in_place_the_weights_begin_with_a_tap_of_the_input_
 
 
 def test_a_sum_at_a_half_is_rounded_away_from_zero() -> None:
-    """A multiplier of 2^30 and a shift of e divide by 2^(e+1): bias -3, -1, 1, 3 is -1.5, -0.5, 0.5, 1.5 for e = 0."""
+    x = np.zeros(4, np.int8)
     for shift in (1, 2, 5):
-        biases = np.array([odd << shift for odd in (-5, -3, -1, 1, 3, 5)], np.int32)
-        multipliers, shifts = np.full(6, 1 << 30, np.int32), np.full(6, -shift, np.int8)
-        of = Convolution(np.zeros((6, 4), np.int8), biases, multipliers, shifts, 3)
+        of = Convolution(np.zeros((6, 4), np.int8), *halves(shift), 3)
 
-        assert as_the_kernel_does(of, np.zeros(4, np.int8)) == plain(of, np.zeros(4, np.int8))
-        assert plain(of, np.zeros(4, np.int8)) == [3 + v for v in (-3, -2, -1, 1, 2, 3)]
+        assert as_the_kernel_does(of, x) == plain(of, x) == [3 + v for v in (-3, -2, -1, 1, 2, 3)]
 
 
 def test_sums_of_the_second_channel_of_a_pair_must_stay_below_two_to_the_23rd() -> None:
