@@ -239,5 +239,6 @@ class _Replay:
     def _say(self, tag: int) -> str:
         if tag < 0:
             return {_NOTHING: "nothing", _SCRATCH: "scratch"}[tag]
-        owner = self._problem.tensors[tag >> _SHIFT]
-        return f"row {(tag & ((1 << _SHIFT) - 1)) // owner.row_bytes} of '{owner.name}'"
+        number, byte = divmod(tag, 1 << _SHIFT)
+        owner = self._problem.tensors[number]
+        return f"row {byte // owner.row_bytes} of '{owner.name}'"
