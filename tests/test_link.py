@@ -217,6 +217,27 @@ def test_a_crash_is_told_in_the_boards_words(toy: Toy, program: Path):
         link.infer([vector(toy, 7).tobytes()], [toy.outputs])
 
 
+def test_the_time_limit_of_an_inference_counts_every_request(toy: Toy, program: Path, monkeypatch: pytest.MonkeyPatch):
+    counted: list[int] = []
+    sent: list[int] = []
+
+    def whole(timing: Timing, requests: int) -> float:
+        counted.append(requests)
+        return timing.inference
+
+    def hear(chunk: bytes) -> list[bytes]:
+        frame = unpack(chunk.strip(b"\0"))
+        sent.extend([] if frame is None else [frame.type])
+        return [chunk]
+
+    monkeypatch.setattr(Timing, "whole", whole)
+    with Bench(program, to_board=hear) as bench, connect(bench.path) as link:
+        greeting = len(sent)
+        link.infer([vector(toy, 9).tobytes()], [toy.outputs], Mode.CRC)
+        assert link.retries == 0
+        assert counted == [len(sent) - greeting] == [10]
+
+
 def test_a_long_inference_is_waited_for_and_run_once(toy: Toy, program: Path):
     x = vector(toy, 8)
     with (
