@@ -16,13 +16,16 @@ from hypothesis import strategies as st
 from shared import MODELS, needs_shared
 
 from shoehorn_mcu import importers, passes, targets
-from shoehorn_mcu.emit import app, c, mlperf
-from shoehorn_mcu.emit.model import SLOT_BYTES, _scattered
+from shoehorn_mcu.emit import app, c, mlperf, steps
+from shoehorn_mcu.emit.model import SLOT_BYTES, _scattered, model_c
 from shoehorn_mcu.emit.names import library_name
 from shoehorn_mcu.emit.rows import Affine, Listed, Null, windows
+from shoehorn_mcu.emit.weights import constants
 from shoehorn_mcu.ir import Array, Graph
+from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import Placement
 from shoehorn_mcu.paths import MODELS as SHIPPED
+from shoehorn_mcu.planner import Goal, make_plan
 
 
 def _shipped() -> Graph:
@@ -202,3 +205,17 @@ def test_a_number_of_a_board_that_needs_32_bits_is_unsigned_in_c():
     assert "#define SH_LARGEST 2147483647\n" in text
     assert "#define SH_PERIPHERALS 0x80000000\n" in text
     assert "#define SH_END 0xFFFFFFFF\n" in text
+
+
+def test_steps_that_repeat_are_a_table_and_others_are_statements():
+    graph = _shipped()
+    whole = emitted.unit_of(graph)
+    rows = replace(whole, plan=make_plan(lower(graph, whole.stages, None), Goal.SRAM))
+    streamed = emitted.unit_of(graph, stream_input=True)
+    plain, table, pushed = (steps.schedule(unit) for unit in (whole, rows, streamed))
+
+    assert not plain.is_table and len(steps.statements(whole, plain)) == len(whole.plan.steps)
+    assert table.is_table and len(table.steps) == len(rows.plan.steps) > len(table.kinds)
+    assert pushed.is_table and len(pushed.starts) > len(graph.inputs)
+    assert "    STEP(0, op0(0, " in model_c(whole, constants(whole))
+    assert f"i < {len(table.steps)}u" in model_c(rows, constants(rows))

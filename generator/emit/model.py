@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shoehorn_mcu.emit import c, ops, stream
+from shoehorn_mcu.emit import c, ops, steps, stream
 from shoehorn_mcu.emit.header import ARENA_ALIGNMENT, accessor, init_head
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.emit.weights import Constants
@@ -37,23 +37,6 @@ def _includes(unit: Unit) -> list[str]:
         *(f'#include "sh/{header}"' for header in headers),
         "",
         *(f"{struct}_fn {function};" for struct, function in functions),
-    ]
-
-
-def _trace(unit: Unit) -> list[str]:
-    """The macros that run a step, with and without trace hooks; `STEP_AT` also passes placements."""
-    moving = any(unit.moving[stage.name] for stage in unit.stepped)
-    at = "STEP_AT(n, tensor, y0, y1, ...)", "op##n(y0, y1, __VA_ARGS__)"
-    calls = [("STEP(n, tensor, y0, y1)", "op##n(y0, y1)"), *([at] if moving else [])]
-    end = "sh_trace_end(n, arena, &(tensor), y0, y1)"
-    hooked = [f"#define {head} \\\n    (sh_trace_begin(n), {call}, {end})" for head, call in calls]
-    return [
-        "#ifdef SH_TRACE",
-        '#include "sh/include/sh_trace.h"',
-        *hooked,
-        "#else",
-        *(f"#define {head} {call}" for head, call in calls),
-        "#endif",
     ]
 
 
@@ -127,16 +110,17 @@ def _scattered(name: str, placement: Placement, tables: dict[tuple[int, ...], st
     ]
 
 
-def _run(unit: Unit) -> str:
-    index = {stage.name: stage for stage in unit.stages}
-    steps = [ops.step(unit, index[s.op], s.editions, *map(str, s.rows)) for s in unit.plan.steps]
-    return c.function(f"void {unit.name}_run(void)", steps)
+def _run(unit: Unit, schedule: steps.Schedule) -> str:
+    count = f"{len(schedule.steps)}u"
+    body = steps.loop("0", count) if schedule.is_table else steps.statements(unit, schedule)
+    return c.function(f"void {unit.name}_run(void)", body)
 
 
 def model_c(unit: Unit, found: Constants) -> str:
     """The implementation."""
     functions = [line for stage in unit.stepped for line in (ops.function(unit, stage, found), "")]
     outcome = unit.plan.outcome
+    schedule = steps.schedule(unit)
     lines = [
         f"// {c.SPDX}",
         c.comment(f"{c.quoted(unit.graph.name)}: {len(unit.stages)} ops, {len(unit.plan.steps)} steps."),
@@ -144,12 +128,13 @@ def model_c(unit: Unit, found: Constants) -> str:
         *([f"// Kernels as the tuning file {unit.tuning_digest} says."] if unit.tuning_digest else []),
         *_includes(unit),
         "",
-        *_trace(unit),
+        *steps.hooks(unit, schedule),
         "",
         *_placements(unit),
         *functions,
         *_ends(unit),
-        *(stream.definitions(unit) if unit.streamed else [_run(unit)]),
+        *(steps.table(unit, schedule) if schedule.is_table else []),
+        *(stream.definitions(unit, schedule) if unit.streamed else [_run(unit, schedule)]),
         *(["", _init(unit)] if unit.caller_arena else []),
         "",
     ]

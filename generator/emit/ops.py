@@ -131,9 +131,14 @@ def function(unit: Unit, stage: Stage, found: Constants) -> str:
     return "\n".join(part for part in parts if part is not None)
 
 
-def step(unit: Unit, stage: Stage, editions: Editions, y0: str, y1: str) -> str:
-    """The statement that runs a step."""
+def call(unit: Unit, stage: Stage, editions: Editions, y0: str, y1: str) -> str:
+    """The call of the op's function that runs a step."""
     means = dict(editions)
-    tensor = unit.placement_name(stage.node.output.name, means.get(stage.node.output.name, 0))
-    given = [f"&{unit.placement_name(name, means.get(name, 0))}" for name in unit.moving[stage.name]]
-    return c.call("STEP_AT" if given else "STEP", (str(stage.index), tensor, y0, y1, *given)) + ";"
+    given = (f"&{unit.placement_name(name, means.get(name, 0))}" for name in unit.moving[stage.name])
+    return c.call(f"op{stage.index}", (y0, y1, *given))
+
+
+def written(unit: Unit, stage: Stage, editions: Editions) -> str:
+    """The name of the placement that a step writes."""
+    name = stage.node.output.name
+    return unit.placement_name(name, dict(editions).get(name, 0))
