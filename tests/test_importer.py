@@ -267,6 +267,7 @@ def test_a_missing_bias_is_zeros() -> None:
     graph = assert_like_tflite_micro(model.bytes())
     made = graph.tensors[graph.ops[0].inputs[2]]
 
+    assert made.name == "y_shoehorn_1"
     assert made.data is not None
     assert made.data.dtype == np.int32 and not made.data.any()
 

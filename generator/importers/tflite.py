@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -229,12 +230,9 @@ class _Import:
         return self.names[place]
 
     def _fresh(self, raw: RawOp) -> Iterator[str]:
-        """New names for tensors that an op needs but the file does not have."""
-        base, number = self.names[raw.outputs[0]], 0
-        while True:
-            number += 1
-            if (name := f"{base}_shoehorn_{number}") not in self.taken and name not in self.tensors:
-                yield name
+        """New names for tensors that an op needs but the file does not have; no other op writes the tensor `base`."""
+        base = self.names[raw.outputs[0]]
+        return (name for number in itertools.count(1) if (name := f"{base}_shoehorn_{number}") not in self.taken)
 
 
 def _writers(raw: RawModel) -> dict[int, int]:
