@@ -123,6 +123,17 @@ def test_a_window_is_computed_where_it_is_small_or_has_few_taps() -> None:
     assert kernels(conv(8, 3, 3, groups=2)) == set()
 
 
+def test_only_windows_with_taps_are_copied() -> None:
+    for node, copied in (
+        (conv(5, 1, 1), False),
+        (conv(5, 1, 1, ONE), True),
+        (conv(3, 3, 3), True),
+        (conv(8, 3, 3), False),
+    ):
+        (kernel, *_) = candidates(node, (Isa.SIMD32,))
+        assert ("copies" in kernel.work(node)) == copied
+
+
 def test_where_taps_are_read_in_place_the_weights_begin_with_a_tap_of_the_input_s_zero() -> None:
     for inputs, copied in ((64, False), (63, False), (8, False), (7, True), (3, True)):
         node = conv(inputs, 3, 3)

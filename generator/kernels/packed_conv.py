@@ -172,7 +172,8 @@ def _work(node: Node, tile: Tile) -> Work:
     op = cast(Conv2d, node.op)
     pixels, outputs = node.output.type.nhwc[2:]
     _, height, width, _ = node.inputs[1].type.shape
-    blocks, copied, run = -(-outputs // OUTPUTS), _is_copied(node), _run(node)
+    windows = "taps" in tile.sizes  # else the window is 1x1, and read where it is
+    blocks, copied, run = -(-outputs // OUTPUTS), windows and _is_copied(node), _run(node)
     count = 1 if copied else height * width
     within = [taps == width for taps in lines_of(op, node).taps]
     joined = _unpadded_rows(op, node) if op.dilation[1] == 1 and run % INPUTS == 0 and not copied else 0.0
@@ -194,7 +195,7 @@ def _work(node: Node, tile: Tile) -> Work:
             turns=times * blocks * turns,
             overlaps=times * blocks * count * (run % INPUTS > 0),
             switches=times * blocks * (runs - 1),
-            found=times * length * runs * ("taps" in tile.sizes and not copied),
+            found=times * length * runs * (windows and not copied),
         )
     return total + _copies(op, node) if copied else total
 
