@@ -21,12 +21,18 @@ RULES = (
 )
 """Kind, pattern, replacement: each is planted wherever it matches, in every variant."""
 
+_PART = "include/sh_packed.h"
+
+_SCALED = (  # in sh_packed.h
+    ("saturation", '"ssat " sum ", #8, lr\\n"', '"ssat " sum ", #9, lr\\n"'),
+    ("rounding", '"add lr, lr, " sum ", asr #31\\n"', '""'),
+)
+
 _SIMD32 = (
     ("tail", "for (; left > 0;", "for (; left > 1;"),  # the last pixel
     ("tail", '"sub r12, r12, r8\\n"', '""'),  # the last inputs
     ("tail", '"cmn r12, #2\\n"', '"cmn r12, #1\\n"'),  # the third of three last outputs
-    ("saturation", '"ssat " sum ", #8, lr\\n"', '"ssat " sum ", #9, lr\\n"'),
-    ("rounding", '"add lr, lr, " sum ", asr #31\\n"', '""'),
+    *_SCALED,
 )
 
 OWN = {
@@ -45,6 +51,12 @@ OWN = {
         ("rounding", '"add r10, r10, " sum ", asr #31\\n"', '""'),
     ),
     "average_pool2d_s8_c": (("tail", "op->channels - c < BLOCK ? op->channels - c : BLOCK", "BLOCK / 4"),),
+    "dense_s8_simd32": (
+        ("tail", '"sub r12, r12, lr\\n"', '""'),  # the last inputs
+        ("tail", '"bne 3f\\n"', '""'),  # an odd number of fours
+        ("tail", '"cmn r12, #2\\n"', '"cmn r12, #1\\n"'),  # the third of three last outputs
+        *_SCALED,
+    ),
     "conv2d_s8_simd32_1x1": _SIMD32,
     "conv2d_s8_simd32": (
         *_SIMD32,
@@ -81,12 +93,18 @@ class Fault:
 
 def faults(variant: Variant) -> Iterator[Fault]:
     """Every fault of one variant, under suffixes of their own."""
-    body = (RUNTIME_C / variant.source).read_text()
+    body = _text(variant)
     own = OWN.get(f"{variant.contract.name}_{variant.suffix}", ())
     for number, (kind, old, new) in enumerate((*_matches(body), *own)):
         assert body.count(old) == 1 or (kind, old, new) not in own, f"{variant.source}: {old!r} is not there once"
         changed = replace(variant, suffix=f"{variant.suffix}_{kind}{number}", body=variant.body or variant.suffix)
         yield Fault(kind, variant, changed, body.replace(old, new, 1))
+
+
+def _text(variant: Variant) -> str:
+    """The body, with the header that has a part of it in the place of its include."""
+    body = (RUNTIME_C / variant.source).read_text()
+    return body.replace(f'#include "../../{_PART}"\n', (RUNTIME_C / _PART).read_text())
 
 
 def _matches(body: str) -> Iterator[tuple[str, str, str]]:

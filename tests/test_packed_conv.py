@@ -12,17 +12,17 @@ from shoehorn_mcu.ir import DType, Node, Quant, TensorType
 from shoehorn_mcu.kernels.base import array_of
 from shoehorn_mcu.kernels.choice import candidates
 from shoehorn_mcu.kernels.conv import conv2d_constants
-from shoehorn_mcu.kernels.packed_conv import Convolution, pack, packable
+from shoehorn_mcu.kernels.packed import Linear, pack, packable
 from shoehorn_mcu.targets import Isa
 
 
-def layer(outputs: int, inputs: int, seed: int = 0) -> Convolution:
+def layer(outputs: int, inputs: int, seed: int = 0) -> Linear:
     rng = np.random.default_rng(seed)
     weights = rng.integers(-127, 128, (outputs, inputs), np.int8)
-    return Convolution(weights, *channels(rng, outputs), int(rng.integers(-128, 128)))
+    return Linear(weights, *channels(rng, outputs), int(rng.integers(-128, 128)))
 
 
-def plain(of: Convolution, x: np.ndarray) -> list[int]:
+def plain(of: Linear, x: np.ndarray) -> list[int]:
     """One pixel by the definition."""
     sums = of.weights.astype(np.int64) @ x.astype(np.int64) + of.bias
     return requantised(sums, of.multipliers, of.shifts, of.y_zero)
@@ -44,7 +44,7 @@ def _sxtb16(word: int) -> int:
     return (_s8(word >> 16) & 0xFFFF) << 16 | _s8(word) & 0xFFFF
 
 
-def as_the_kernel_does(of: Convolution, x: np.ndarray, runs: int = 1) -> list[int]:
+def as_the_kernel_does(of: Linear, x: np.ndarray, runs: int = 1) -> list[int]:
     """One pixel from the packed words, instruction by instruction."""
     outputs, inputs = of.weights.shape
     run = inputs // runs
@@ -140,7 +140,7 @@ def test_where_taps_are_read_in_place_the_weights_begin_with_a_tap_of_the_input_
         (kernel, *_) = (k for k in candidates(node, (Isa.SIMD32,)) if k.variant.suffix == "simd32")
         weights = array_of(kernel.params(node)["weights"])
         assert weights is not None
-        of = Convolution(*(array_of(v) for v in conv2d_constants(node).values()), 0)
+        of = Linear(*(array_of(v) for v in conv2d_constants(node).values()), 0)
         packed = pack(of._replace(weights=of.weights.reshape(4, -1)), 9 * inputs if copied else inputs)
         padding = weights[: len(weights) - len(packed)]
         assert weights[len(padding) :].tolist() == packed.tolist()
@@ -150,7 +150,7 @@ def test_where_taps_are_read_in_place_the_weights_begin_with_a_tap_of_the_input_
 def test_a_sum_at_a_half_is_rounded_away_from_zero() -> None:
     x = np.zeros(4, np.int8)
     for shift in (1, 2, 5):
-        of = Convolution(np.zeros((6, 4), np.int8), *halves(shift), 3)
+        of = Linear(np.zeros((6, 4), np.int8), *halves(shift), 3)
 
         assert as_the_kernel_does(of, x) == plain(of, x) == [3 + v for v in (-3, -2, -1, 1, 2, 3)]
 

@@ -6,13 +6,25 @@ from collections.abc import Mapping
 
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels import conv, depthwise, elementwise, layout, packed_conv, partial, pool, resize, unary
+from shoehorn_mcu.kernels import (
+    conv,
+    depthwise,
+    elementwise,
+    layout,
+    packed_conv,
+    packed_dense,
+    partial,
+    pool,
+    resize,
+    unary,
+)
 from shoehorn_mcu.kernels.base import Contract, Oracle, Variant
 from shoehorn_mcu.targets import Isa
 
 CATALOGUE: tuple[Variant, ...] = (
     *conv.VARIANTS,
     *packed_conv.VARIANTS,
+    *packed_dense.VARIANTS,
     *depthwise.VARIANTS,
     *partial.VARIANTS,
     *elementwise.VARIANTS,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from shoehorn_mcu.ir import Graph, verify
-from tests.bench.micro_linear import packed_depthwise, pointwise, windows
+from tests.bench.micro_linear import packed_dense, packed_depthwise, pointwise, windows
 from tests.bench.micro_ops import FAMILIES
 
 
@@ -36,6 +36,7 @@ def graphs(rows: int) -> Iterator[Graph]:
     yield from pointwise(rng, rows)
     yield from packed_depthwise(rng, rows)
     yield from windows(rng, rows)
+    yield from packed_dense(rng, rows)
 
 
 def packed(limit_bytes: int, graphs: Iterable[Graph], most_inputs: int = 60) -> Iterator[Graph]:

@@ -67,6 +67,21 @@ RAGGED_CONVS = (  # whose inner loops are no multiples of 4, nor of a vector
 )
 
 
+# inputs, outputs and positions of dense layers for packed kernels
+VECTORS = (
+    *((640, 8, 1), (128, 128, 1), (8, 128, 1), (64, 10, 1), (128, 9, 1), (256, 2, 1)),
+    *((4, 4, 3), (5, 4, 4), (6, 5, 1), (7, 3, 2), (13, 16, 1), (20, 12, 2), (90, 1, 1), (150, 2, 1), (250, 3, 1)),
+)
+
+
+def packed_dense(rng: Rng, rows: int) -> Iterator[Graph]:
+    """Dense layers over the positions of so many rows."""
+    for number, (inputs, outputs, positions) in enumerate(VECTORS):
+        clamp = ops.Clamp(-128, 100) if number % 4 == 3 else ops.Clamp()
+        operands = linear(rng, s8(1, rows, positions, inputs), (outputs, inputs), outputs)
+        yield graph_of(ops.Dense, operands, s8(scale=0.5), clamp=clamp)
+
+
 # channels in, out, and width, of 1x1 convolutions: those of models, then what tells the features apart
 POINTWISE = (
     *((8, 16, 24), (16, 32, 24), (32, 32, 12), (64, 64, 5), (64, 64, 12), (60, 64, 12), (128, 128, 3), (96, 24, 14)),

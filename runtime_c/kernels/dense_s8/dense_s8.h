@@ -16,7 +16,7 @@ typedef struct {
     int32_t y_zero;
     int32_t y_min;
     int32_t y_max;
-    const int8_t *weights;      // [outputs][inputs]
+    const void *weights;        // int8 [outputs][inputs]; a variant may pack them
     const int32_t *bias;        // per output
     const int32_t *multipliers; // per output
     const int8_t *shifts;       // per output

@@ -1,0 +1,126 @@
+"""Packed weights of the linear kernels for Armv6 SIMD, and the proofs that those kernels are exact.
+
+Two int8 weights a, b of one input share a halfword a + 256 * b, so one SMLAD sums A + 256 * B for two output channels.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels.base import Contract, Value, array_of
+from shoehorn_mcu.kernels.rounding import Int32s, Int64s, addends, right_shifts, rounds_exactly
+
+OUTPUTS = 4  # output channels that are computed at once
+INPUTS = 4  # inputs that are loaded at once, and the fewest that a run may have
+X_LOW, X_HIGH = -128, 127
+_PAIRS = ((0, 2), (1, 3))  # which of four inputs SXTB16 extends together
+
+
+class Linear(NamedTuple):
+    """A linear layer: `sum(x * weights) + bias`, scaled by `multipliers * 2^(shifts - 31)`, plus `y_zero`."""
+
+    weights: NDArray[np.int8]  # [output][input of the window]
+    bias: Int32s  # per output, the input's zero point folded in
+    multipliers: Int32s
+    shifts: NDArray[np.int8]  # to the left
+    y_zero: int
+
+
+def packable(of: Linear) -> bool:
+    """Whether the kernel computes exactly this layer, for all int8 inputs."""
+    inputs = of.weights.shape[1]
+    if inputs < INPUTS:
+        return False
+    first, second = _halves(of.weights)
+    low, high = _sums(second)
+    recovered = low.min() >= -(1 << 23) and high.max() < 1 << 23  # B of W - A = 256 * B, modulo 2^32
+    joined = first + 256 * second
+    return bool(recovered and joined.min() >= -(1 << 15) and joined.max() < 1 << 15 and _scaled_exactly(of))
+
+
+def _sums(weights: Int64s) -> tuple[Int64s, Int64s]:
+    """The least and the greatest sum over inputs of x * weight, per output channel."""
+    one, other = weights * X_LOW, weights * X_HIGH
+    return np.minimum(one, other).sum(axis=1), np.maximum(one, other).sum(axis=1)
+
+
+def _scaled_exactly(of: Linear) -> bool:
+    low, high = (s + of.bias for s in _sums(of.weights.astype(np.int64)))
+    return rounds_exactly(low, high, of.multipliers, of.shifts)
+
+
+def _filled(values: NDArray[np.generic], count: int) -> Int64s:
+    """`values` with rows of zeros appended, up to `count` rows."""
+    rows = np.zeros((count, *values.shape[1:]), np.int64)
+    rows[: len(values)] = values
+    return rows
+
+
+def _halves(weights: NDArray[np.int8]) -> tuple[Int64s, Int64s]:
+    """The outputs whose weights are the low bytes of halfwords, and those whose weights are the high bytes."""
+    rows = _filled(weights, -(-len(weights) // OUTPUTS) * OUTPUTS)
+    return rows[0::2], rows[1::2]
+
+
+def _overlapped(weights: NDArray[np.int8], run: int) -> NDArray[np.int8]:
+    """Weights with runs up to a multiple of four: the last group is the run's last four inputs, with weights 0 for
+    those that an earlier group already has.
+    """
+    whole, rest = run - run % INPUTS, run % INPUTS
+    if not rest:
+        return weights
+    runs = weights.reshape(len(weights), -1, run)
+    overlap = np.zeros((*runs.shape[:2], INPUTS - rest), np.int8)
+    return np.concatenate([runs[..., :whole], overlap, runs[..., whole:]], axis=2).reshape(len(weights), -1)
+
+
+def pack(of: Linear, run: int) -> Int32s:
+    """The words that the kernel reads, for every four outputs: their weights, then four words to scale each.
+
+    The inputs are read in runs of this length.
+    """
+    first, second = _halves(_overlapped(of.weights, run))
+    halves = (first + 256 * second).astype(np.int16)  # [pair of outputs][input]
+    blocks, fours = len(halves) // 2, halves.shape[1] // INPUTS
+    by_four = halves.reshape(blocks, 2, fours, INPUTS)[..., _PAIRS]  # [block][pair][four][step][2]
+    words = np.ascontiguousarray(by_four.transpose(0, 2, 3, 1, 4)).astype("<i2").view("<i4")
+    return np.concatenate([words.reshape(blocks, -1), _scales(of, blocks)], axis=1).astype(np.int32).ravel()
+
+
+def _scales(of: Linear, blocks: int) -> Int64s:
+    """Per output: 2 * bias, 2^(e-1) + (y_zero << e), the multiplier and e, the shift to the right."""
+    shifts = right_shifts(of.multipliers, of.shifts)
+    rows = np.stack([2 * of.bias.astype(np.int64), addends(shifts, of.y_zero), of.multipliers, shifts], axis=1)
+    return _filled(rows, blocks * OUTPUTS).reshape(blocks, -1)
+
+
+def linear(node: Node, contract: Contract) -> Linear:
+    """The layer of a convolution of one group, or of a dense layer."""
+    constants = {name: array_of(value) for name, value in contract.plain(node).items()}
+    weights = cast(NDArray[np.int8], constants["weights"])
+    return Linear(
+        weights.reshape(weights.shape[0], -1),
+        cast(Int32s, constants["bias"]),
+        cast(Int32s, constants["multipliers"]),
+        cast(NDArray[np.int8], constants["shifts"]),
+        node.output.type.quantised.zero_point,
+    )
+
+
+def packed(node: Node, contract: Contract, run: int) -> dict[str, Value]:
+    """The members of the contract's struct: all constants are in `weights`."""
+    return {"weights": pack(linear(node, contract), run), "bias": None, "multipliers": None, "shifts": None}
+
+
+def turns_of(run: int) -> int:
+    """Turns of the inner loop for a run: two groups of four inputs, or one at the start, or the overlapping one."""
+    return (run // INPUTS + 1) // 2 + (run % INPUTS > 0)
+
+
+def clamps(low: int, high: int) -> bool:
+    """Whether the kernel clamps its outputs in a loop of their own."""
+    return (low, high) != (X_LOW, X_HIGH)

@@ -1,0 +1,39 @@
+"""Dense layers for Armv6 SIMD: `dense_s8_simd32.inc`."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels.base import Tile, Value, Variant
+from shoehorn_mcu.kernels.conv import DENSE
+from shoehorn_mcu.kernels.packed import INPUTS, OUTPUTS, clamps, linear, packable, packed, turns_of
+from shoehorn_mcu.kernels.work import Work
+from shoehorn_mcu.ops import Dense
+from shoehorn_mcu.targets import Isa
+
+
+def _accepts(node: Node) -> bool:
+    return packable(linear(node, DENSE))
+
+
+def _pack(node: Node, tile: Tile) -> dict[str, Value]:
+    return packed(node, DENSE, node.inputs[1].type.shape[1])
+
+
+def _work(node: Node, tile: Tile) -> Work:
+    """Counts of the loops over vectors, blocks of four outputs and groups of four inputs."""
+    op, positions = cast(Dense, node.op), node.output.type.nhwc[2]
+    outputs, inputs = node.inputs[1].type.shape
+    blocks = positions * -(-outputs // OUTPUTS)
+    return Work(
+        singles=positions,
+        single_blocks=blocks,
+        single_fours=blocks * -(-inputs // INPUTS),
+        turns=blocks * turns_of(inputs),
+        overlaps=blocks * (inputs % INPUTS > 0),
+        clamped=positions * outputs * clamps(op.clamp.low, op.clamp.high),
+    )
+
+
+VARIANTS = (Variant(DENSE, _work, suffix="simd32", isa=Isa.SIMD32, accepts=_accepts, pack=_pack),)
