@@ -35,6 +35,24 @@ _SIMD32 = (
     *_SCALED,
 )
 
+_WINDOWS = (  # of conv2d_s8_windows.inc, and of what its users have in common
+    ("padding", "(int8_t)op.x_zero", "0"),
+    ("padding", ": zeros;", ": zeros + 4;"),
+    ("padding", "(channels + 3) & ~3", "channels & ~3"),
+    ("padding", "column >= 0 && last", "last"),  # runs by line
+    ("padding", "op->dilation < op->in_width", "op->dilation <= op->in_width"),
+    ("padding", "of.joined && x[ky] != NULL", "of.joined"),
+    ("padding", "joined && line != NULL", "joined"),
+    ("dilation", "ix += dilation, to += 2", "ix++, to += 2"),
+    ("dilation", "kx++, ix += op.dilation", "kx++, ix++"),
+    ("dilation", "op.dilation == 1 && is_inside", "is_inside"),
+)
+_MVE = (
+    ("tail", "if (left > 0) {", "if (left > 1) {"),  # the last pixel
+    ("tail", "vctp32q((uint32_t)left)", "vctp32q((uint32_t)left - 1u)"),  # the last output
+    ("rounding", "sh_rescale_four(sums, multipliers, shifts)", "vrshlq_s32(vqrdmulhq_s32(sums, multipliers), shifts)"),
+)
+
 OWN = {
     "conv2d_s8_c": (("tail", "if (o < end) {", "if (o + 1 < end) {"),),
     "partial_conv2d_s8_s32_c": (("tail", "if (o < channels) {", "if (o + 1 < channels) {"),),
@@ -58,6 +76,17 @@ OWN = {
         *_SCALED,
     ),
     "conv2d_s8_simd32_1x1": _SIMD32,
+    "conv2d_s8_mve_1x1": _MVE,
+    "conv2d_s8_mve": (
+        *_MVE,
+        *_WINDOWS,
+        ("tail", "<= 4 * SH_TAPS;", "< 4 * SH_TAPS;"),
+        ("tail", "copy(to, line, count)", "copy(to, line, count - 1)"),
+        ("tail", "copy(second, line + ahead, count)", "copy(second, line + ahead, count - 1)"),
+        ("padding", "of->joined && is_inside", "is_inside"),
+        ("padding", "joined ? op->kernel_width : 1", "1 ? op->kernel_width : 1"),
+        ("dilation", "op->dilation == 1}", "true}"),
+    ),
     "conv2d_s8_simd32": (
         *_SIMD32,
         ("tail", '"ldr r10, [r8, #-12]\\n"', '"mov r10, #1\\n"'),  # all runs but the first
@@ -65,16 +94,7 @@ OWN = {
         ("tail", "-(taps * channels) & 3", "0"),
         ("tail", "next->overlap = -channels & 3", "next->overlap = 0"),
         ("tail", "<= 4 * SH_TAPS && (channels", "< 4 * SH_TAPS && (channels"),
-        ("padding", "(int8_t)op.x_zero", "0"),
-        ("padding", ": zeros;", ": line;"),
-        ("padding", "(channels + 3) & ~3", "channels & ~3"),
-        ("padding", "column >= 0 && last", "last"),  # runs by line
-        ("padding", "op->dilation < op->in_width", "op->dilation <= op->in_width"),
-        ("padding", "of.joined && x[ky] != NULL", "of.joined"),
-        ("padding", "joined && line != NULL", "joined"),
-        ("dilation", "ix += dilation, to += 2", "ix++, to += 2"),
-        ("dilation", "kx++, ix += op.dilation", "kx++, ix++"),
-        ("dilation", "op.dilation == 1 && is_inside", "is_inside"),
+        *_WINDOWS,
         ("dilation", "op->dilation == 1 && (channels", "(channels"),
     ),
 }
@@ -83,7 +103,7 @@ OWN = {
 
 @dataclass(frozen=True)
 class Fault:
-    """A variant that is wrong, made of a sound one; `text` is its body."""
+    """A variant that is wrong, made of a sound one; `text` is its body, with the file that it shares."""
 
     kind: str
     of: Variant
@@ -102,9 +122,12 @@ def faults(variant: Variant) -> Iterator[Fault]:
 
 
 def _text(variant: Variant) -> str:
-    """The body, with the header that has a part of it in the place of its include."""
+    """The body, with the file or the header that has a part of it in the place of its include."""
     body = (RUNTIME_C / variant.source).read_text()
-    return body.replace(f'#include "../../{_PART}"\n', (RUNTIME_C / _PART).read_text())
+    body = body.replace(f'#include "../../{_PART}"\n', (RUNTIME_C / _PART).read_text())
+    for path in variant.sources[1:]:
+        body = body.replace(f'#include "{path.rpartition("/")[2]}"\n', (RUNTIME_C / path).read_text())
+    return body
 
 
 def _matches(body: str) -> Iterator[tuple[str, str, str]]:

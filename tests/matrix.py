@@ -167,8 +167,9 @@ def _small_windows(rng: Rng) -> Iterator[Graph]:
 
 def _same_windows(rng: Rng) -> Iterator[Graph]:
     """Convolutions whose outputs have the input's height and width: some windows are whole, some lack lines or taps."""
-    for dilation, inputs in ((d, i) for d in (1, 2) for i in (8, 4, 12, 3, 16, 13, 25)):
-        kernel, before = ((3, 3), dilation) if inputs < 25 else ((2, 2), 0)  # 100 elements
+    both = ((d, i) for d in (1, 2) for i in (8, 4, 12, 3, 16, 13, 25))
+    for dilation, inputs in (*both, (1, 22), (1, 23), (2, 23), (1, 49), (2, 49), (3, 49)):
+        kernel, before = ((3, 3), dilation) if inputs < 25 else ((2, 2), 0)  # 100 elements, and 196
         pad = ops.Padding(before, dilation, before, dilation)
         x, shape = (1, 2 * dilation + 1, 2 * dilation + 4, inputs), (5, *kernel, inputs)
         shared = {"stride": (1, 1), "dilation": (dilation, dilation), "padding": pad}

@@ -1,11 +1,15 @@
-"""What the tests of the packed kernels share: random channels, and their scaling, by definition and by instructions."""
+"""What the tests of the packed kernels share: random layers, and their scaling, by definition and by instructions."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
+from samples import graph_of, int8
 
+from shoehorn_mcu import ops
+from shoehorn_mcu.ir import DType, Node, Quant, TensorType
+from shoehorn_mcu.kernels.packed import Linear
 from shoehorn_mcu.ops import fixed_point
 
 Ints = np.ndarray
@@ -48,3 +52,40 @@ def scaled(twice: int, multiplier: int, addend: int, shift: int) -> int:
     """The output of twice a sum with its bias, by the kernels' SMMLAR, ADD, ASR and SSAT."""
     high = s32((addend << 32) + twice * multiplier + (1 << 31) >> 32)
     return min(max(s32(high + (twice >> 31)) >> shift, -128), 127)
+
+
+def rounded(total: int, multiplier: int, shift: int, y_zero: int) -> int:
+    """The output of a sum with its bias, by Helium's VQRDMULH, VQDMLAH by 1 and VRSHL; `shift` is to the left."""
+    high = 2 * total * multiplier + (1 << 31) >> 32
+    high += 2 * high * 1 >> 32
+    return min(max((high + (1 << -shift - 1) >> -shift) + y_zero, -128), 127)
+
+
+def conv_layer(outputs: int, inputs: int, seed: int = 0) -> Linear:
+    """A random layer that the kernels compute exactly."""
+    rng = np.random.default_rng(seed)
+    weights = rng.integers(-127, 128, (outputs, inputs), np.int8)
+    return Linear(weights, *channels(rng, outputs), int(rng.integers(-128, 128)))
+
+
+def conv_output(of: Linear, x: Ints) -> list[int]:
+    """One pixel by the definition."""
+    sums = of.weights.astype(np.int64) @ x.astype(np.int64) + of.bias
+    return requantised(sums, of.multipliers, of.shifts, of.y_zero)
+
+
+NONE, ONE = ops.Padding(), ops.Padding(1, 1, 1, 1)
+
+
+def conv(
+    inputs: int, height: int, width: int, padding: ops.Padding = NONE, groups: int = 1, weight_scale: float = 0.01
+) -> Node:
+    """A Conv2d with this window; inputs are in steps of 1, outputs in steps of 9."""
+    rng = np.random.default_rng(0)
+    scale = Quant((weight_scale,), (0,))
+    shape = (4, height, width, inputs // groups)
+    weights = (TensorType(shape, DType.INT8, scale), rng.integers(-127, 128, shape, np.int8))
+    bias = (TensorType((4,), DType.INT32, scale), np.zeros(4, np.int32))
+    x, y = int8((1, 9, 9, inputs), Quant((1.0,), (-7,))), int8((), Quant((9.0,), (0,)))
+    (node,) = graph_of(ops.Conv2d, [x, weights, bias], y, stride=(1, 1), padding=padding).nodes()
+    return node

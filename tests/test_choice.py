@@ -269,7 +269,13 @@ def test_every_contract_has_one_oracle_and_one_portable_variant() -> None:
     assert all(v.tiles for v in CATALOGUE) and "ref" not in {v.suffix for v in CATALOGUE}
 
 
-ISA_COMPILERS = {"zig-host": Isa.C, "zig-cortex-m0": Isa.C, "zig-arm1176": Isa.SIMD32, "zig-cortex-a53": Isa.NEON}
+ISA_COMPILERS = {
+    "zig-host": Isa.C,
+    "zig-cortex-m0": Isa.C,
+    "zig-arm1176": Isa.SIMD32,
+    "zig-cortex-m55": Isa.MVE,
+    "zig-cortex-a53": Isa.NEON,
+}
 
 
 @each_compiler(*ISA_COMPILERS)

@@ -4,28 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from packed import channels, halves, requantised, s32, scaled
-from samples import graph_of, int8
+from packed import ONE, conv, conv_layer, conv_output, halves, s32, scaled
 
-from shoehorn_mcu import ops
-from shoehorn_mcu.ir import DType, Node, Quant, TensorType
+from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import array_of
 from shoehorn_mcu.kernels.choice import candidates
 from shoehorn_mcu.kernels.conv import conv2d_constants
 from shoehorn_mcu.kernels.packed import Linear, pack, packable
 from shoehorn_mcu.targets import Isa
-
-
-def layer(outputs: int, inputs: int, seed: int = 0) -> Linear:
-    rng = np.random.default_rng(seed)
-    weights = rng.integers(-127, 128, (outputs, inputs), np.int8)
-    return Linear(weights, *channels(rng, outputs), int(rng.integers(-128, 128)))
-
-
-def plain(of: Linear, x: np.ndarray) -> list[int]:
-    """One pixel by the definition."""
-    sums = of.weights.astype(np.int64) @ x.astype(np.int64) + of.bias
-    return requantised(sums, of.multipliers, of.shifts, of.y_zero)
 
 
 def _s16(value: int) -> int:
@@ -72,41 +58,27 @@ def as_the_kernel_does(of: Linear, x: np.ndarray, runs: int = 1) -> list[int]:
 @pytest.mark.parametrize("outputs", [1, 2, 3, 4, 5, 8, 11])
 @pytest.mark.parametrize("inputs", [4, 5, 6, 7, 8, 9, 15, 64])
 def test_the_packed_words_hold_the_layer(outputs: int, inputs: int) -> None:
-    of = layer(outputs, inputs, seed=outputs * inputs)
+    of = conv_layer(outputs, inputs, seed=outputs * inputs)
     rng = np.random.default_rng(1)
     extreme = [np.full(inputs, v, np.int8) for v in (-128, 127, 0)]
     opposed = [np.where(of.weights[o] > 0, 127, -128).astype(np.int8) for o in range(outputs)]
 
     assert packable(of)
     for x in (*extreme, *opposed, *rng.integers(-128, 128, (8, inputs), np.int8)):
-        assert as_the_kernel_does(of, x) == plain(of, x)
+        assert as_the_kernel_does(of, x) == conv_output(of, x)
 
 
 @pytest.mark.parametrize(("runs", "run"), [(2, 4), (3, 5), (9, 6), (4, 7), (2, 12)])
 def test_each_run_of_a_window_is_filled_up_to_fours(runs: int, run: int) -> None:
-    of = layer(3, runs * run, seed=run)
+    of = conv_layer(3, runs * run, seed=run)
     for x in np.random.default_rng(run).integers(-128, 128, (8, runs * run), np.int8):
-        assert as_the_kernel_does(of, x, runs) == plain(of, x)
+        assert as_the_kernel_does(of, x, runs) == conv_output(of, x)
 
 
 def test_words_take_a_byte_per_weight_and_sixteen_per_output() -> None:
-    assert pack(layer(8, 64), 64).nbytes == 8 * 64 + 8 * 16
-    assert pack(layer(7, 61), 61).nbytes == 8 * 64 + 8 * 16
-    assert pack(layer(8, 9 * 6), 6).nbytes == 8 * 9 * 8 + 8 * 16
-
-
-NONE, ONE = ops.Padding(), ops.Padding(1, 1, 1, 1)
-
-
-def conv(inputs: int, height: int, width: int, padding: ops.Padding = NONE, groups: int = 1) -> Node:
-    rng = np.random.default_rng(0)
-    scale = Quant((0.01,), (0,))
-    shape = (4, height, width, inputs // groups)
-    weights = (TensorType(shape, DType.INT8, scale), rng.integers(-127, 128, shape, np.int8))
-    bias = (TensorType((4,), DType.INT32, scale), np.zeros(4, np.int32))
-    x, y = int8((1, 9, 9, inputs), Quant((1.0,), (-7,))), int8((), Quant((9.0,), (0,)))
-    (node,) = graph_of(ops.Conv2d, [x, weights, bias], y, stride=(1, 1), padding=padding).nodes()
-    return node
+    assert pack(conv_layer(8, 64), 64).nbytes == 8 * 64 + 8 * 16
+    assert pack(conv_layer(7, 61), 61).nbytes == 8 * 64 + 8 * 16
+    assert pack(conv_layer(8, 9 * 6), 6).nbytes == 8 * 9 * 8 + 8 * 16
 
 
 def kernels(node: Node) -> set[str]:
@@ -152,7 +124,7 @@ def test_a_sum_at_a_half_is_rounded_away_from_zero() -> None:
     for shift in (1, 2, 5):
         of = Linear(np.zeros((6, 4), np.int8), *halves(shift), 3)
 
-        assert as_the_kernel_does(of, x) == plain(of, x) == [3 + v for v in (-3, -2, -1, 1, 2, 3)]
+        assert as_the_kernel_does(of, x) == conv_output(of, x) == [3 + v for v in (-3, -2, -1, 1, 2, 3)]
 
 
 def test_sums_of_the_second_channel_of_a_pair_must_stay_below_two_to_the_23rd() -> None:
@@ -161,12 +133,12 @@ def test_sums_of_the_second_channel_of_a_pair_must_stay_below_two_to_the_23rd() 
         for place in (0, 1):
             weights = np.zeros((2, inputs), np.int8)
             weights[place] = weight
-            of = layer(2, inputs)._replace(weights=weights, bias=np.zeros(2, np.int32))
+            of = conv_layer(2, inputs)._replace(weights=weights, bias=np.zeros(2, np.int32))
             assert packable(of) is (fits or place == 0)
 
 
 def test_a_layer_that_the_rounding_does_not_fit_is_not_packed() -> None:
-    of = layer(4, 8)
+    of = conv_layer(4, 8)
     assert packable(of)
     assert not packable(of._replace(bias=np.array([0, 0, 1 << 30, 0], np.int32)))
     assert not packable(of._replace(shifts=np.array([-5, -5, -5, 0], np.int8)))
@@ -176,7 +148,7 @@ def test_a_layer_that_the_rounding_does_not_fit_is_not_packed() -> None:
 
 
 def test_a_weight_of_minus_128_is_packed_where_the_halfword_holds_it() -> None:
-    of = layer(2, 4)
+    of = conv_layer(2, 4)
     for first, second, fits in ((-1, -128, False), (0, -128, True), (-128, -127, True)):
         weights = np.zeros((2, 4), np.int8)
         weights[:, 0] = first, second
@@ -184,4 +156,4 @@ def test_a_weight_of_minus_128_is_packed_where_the_halfword_holds_it() -> None:
         assert packable(changed) is fits
         if fits:
             x = np.array([-128, 1, 2, 3], np.int8)
-            assert as_the_kernel_does(changed, x) == plain(changed, x)
+            assert as_the_kernel_does(changed, x) == conv_output(changed, x)

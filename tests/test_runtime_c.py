@@ -35,10 +35,10 @@ def test_the_kernels_compile_without_a_warning(compiler: Compiler, tmp_path: Pat
     assert len(list(tmp_path.glob("*.o"))) == len(sources)
 
 
-@each_compiler("zig-arm1176", "gcc-cortex-m4")
-def test_kernels_for_armv6_simd_compile_without_a_warning(compiler: Compiler, tmp_path: Path) -> None:
-    sources = write_instances(tmp_path, Isa.SIMD32)
-    for level in ("-O0", "-O2"):  # the assembly asks compilers for one register, so none runs out of them
+@each_compiler("zig-arm1176", "gcc-cortex-m4", "zig-cortex-m55", "gcc-cortex-m55")
+def test_kernels_with_assembly_compile_without_a_warning(compiler: Compiler, tmp_path: Path) -> None:
+    sources = write_instances(tmp_path, Isa.MVE if compiler.name.endswith("m55") else Isa.SIMD32)
+    for level in ("-O0", "-O2"):  # the assembly must not run out of registers
         compiler.run(*WARNINGS, level, "-c", *sources, cwd=tmp_path)
 
     assert len(list(tmp_path.glob("*.o"))) == len(sources) > 0

@@ -20,7 +20,8 @@ URL = "https://pypi.org/project/shoehorn-mcu/"  # Arduino requires a web page; t
 
 def runtime(unit: Unit) -> Bundle:
     """The bodies of the kernels in use and their shared headers, in the folders of runtime_c."""
-    paths = {path for stage in unit.stages for path in (stage.kernel.contract.header, stage.kernel.variant.source)}
+    kernels = [stage.kernel for stage in unit.stages]
+    paths = {path for k in kernels for path in (k.contract.header, *k.variant.sources)}
     paths |= {f"include/{p.name}" for p in (RUNTIME_C / "include").glob("*.h")}
     return {f"src/sh/{path}": (RUNTIME_C / path).read_bytes() for path in sorted(paths)}
 

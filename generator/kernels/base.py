@@ -114,6 +114,7 @@ class Variant:
     suffix: str = "c"
     isa: Isa = Isa.C
     body: str = ""  # part of the file's name; empty: the suffix
+    shared: str = ""  # another file beside the body, `<contract>_<shared>.inc`, that it includes
     accepts: Callable[[Node], bool] = _any  # nodes of the contract that this variant computes
     tiles: tuple[Tile, ...] = _WHOLE
     fixes: tuple[str, ...] = ()
@@ -125,8 +126,16 @@ class Variant:
     @property
     def source(self) -> str:
         """Path of the body below runtime_c."""
+        return self._path(self.body or self.suffix)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Paths of the body and of what it shares with other bodies, below runtime_c."""
+        return (self.source, *([self._path(self.shared)] if self.shared else []))
+
+    def _path(self, part: str) -> str:
         name = self.contract.name
-        return f"kernels/{name}/{name}_{self.body or self.suffix}.inc"
+        return f"kernels/{name}/{name}_{part}.inc"
 
     def instances(self, node: Node) -> Iterator[Instance]:
         """The instances for the node, one per tile; none if the variant does not compute the node."""

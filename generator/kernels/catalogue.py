@@ -11,6 +11,7 @@ from shoehorn_mcu.kernels import (
     depthwise,
     elementwise,
     layout,
+    mve_conv,
     packed_conv,
     packed_dense,
     partial,
@@ -24,6 +25,7 @@ from shoehorn_mcu.targets import Isa
 CATALOGUE: tuple[Variant, ...] = (
     *conv.VARIANTS,
     *packed_conv.VARIANTS,
+    *mve_conv.VARIANTS,
     *packed_dense.VARIANTS,
     *depthwise.VARIANTS,
     *partial.VARIANTS,

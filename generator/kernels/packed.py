@@ -39,7 +39,7 @@ def packable(of: Linear) -> bool:
     low, high = _sums(second)
     recovered = low.min() >= -(1 << 23) and high.max() < 1 << 23  # B of W - A = 256 * B, modulo 2^32
     joined = first + 256 * second
-    return bool(recovered and joined.min() >= -(1 << 15) and joined.max() < 1 << 15 and _scaled_exactly(of))
+    return bool(recovered and joined.min() >= -(1 << 15) and joined.max() < 1 << 15 and scaled_exactly(of))
 
 
 def _sums(weights: Int64s) -> tuple[Int64s, Int64s]:
@@ -48,12 +48,13 @@ def _sums(weights: Int64s) -> tuple[Int64s, Int64s]:
     return np.minimum(one, other).sum(axis=1), np.maximum(one, other).sum(axis=1)
 
 
-def _scaled_exactly(of: Linear) -> bool:
+def scaled_exactly(of: Linear) -> bool:
+    """Whether the kernels scale the sums of all int8 inputs exactly."""
     low, high = (s + of.bias for s in _sums(of.weights.astype(np.int64)))
     return rounds_exactly(low, high, of.multipliers, of.shifts)
 
 
-def _filled(values: NDArray[np.generic], count: int) -> Int64s:
+def filled(values: NDArray[np.generic], count: int) -> Int64s:
     """`values` with rows of zeros appended, up to `count` rows."""
     rows = np.zeros((count, *values.shape[1:]), np.int64)
     rows[: len(values)] = values
@@ -62,7 +63,7 @@ def _filled(values: NDArray[np.generic], count: int) -> Int64s:
 
 def _halves(weights: NDArray[np.int8]) -> tuple[Int64s, Int64s]:
     """The outputs whose weights are the low bytes of halfwords, and those whose weights are the high bytes."""
-    rows = _filled(weights, -(-len(weights) // OUTPUTS) * OUTPUTS)
+    rows = filled(weights, -(-len(weights) // OUTPUTS) * OUTPUTS)
     return rows[0::2], rows[1::2]
 
 
@@ -95,7 +96,7 @@ def _scales(of: Linear, blocks: int) -> Int64s:
     """Per output: 2 * bias, 2^(e-1) + (y_zero << e), the multiplier and e, the shift to the right."""
     shifts = right_shifts(of.multipliers, of.shifts)
     rows = np.stack([2 * of.bias.astype(np.int64), addends(shifts, of.y_zero), of.multipliers, shifts], axis=1)
-    return _filled(rows, blocks * OUTPUTS).reshape(blocks, -1)
+    return filled(rows, blocks * OUTPUTS).reshape(blocks, -1)
 
 
 def linear(node: Node, contract: Contract) -> Linear:

@@ -21,7 +21,7 @@ from shoehorn_mcu.targets import Isa
 TAPS = 25  # most taps of a window that is not copied
 
 
-def _is_pointwise(node: Node) -> bool:
+def is_pointwise(node: Node) -> bool:
     """Whether the window is 1x1, without padding."""
     return node.inputs[1].type.shape[1:3] == (1, 1) and cast(Conv2d, node.op).padding == Padding()
 
@@ -39,7 +39,7 @@ def _run(node: Node) -> int:
 
 
 def _accepts_pointwise(node: Node) -> bool:
-    return _is_pointwise(node) and _one_group(node) and packable(linear(node, CONV2D))
+    return is_pointwise(node) and has_one_group(node) and packable(linear(node, CONV2D))
 
 
 def _accepts_windows(node: Node) -> bool:
@@ -48,25 +48,26 @@ def _accepts_windows(node: Node) -> bool:
     fits = _is_copied(node) or height * width <= TAPS
     return (
         fits
-        and not _is_pointwise(node)
+        and not is_pointwise(node)
         and _run(node) >= INPUTS
-        and _one_group(node)
+        and has_one_group(node)
         and packable(linear(node, CONV2D))
     )
 
 
-def _one_group(node: Node) -> bool:
+def has_one_group(node: Node) -> bool:
+    """Whether every output reads all input channels."""
     return node.inputs[1].type.shape[3] == node.inputs[0].type.nhwc[3]
 
 
 def _pack(node: Node, tile: Tile) -> dict[str, Value]:
     words = pack(linear(node, CONV2D), _run(node))
     if "taps" in tile.sizes and not _is_copied(node):
-        words = np.concatenate([_padding(node), words])
+        words = np.concatenate([padding_tap(node), words])
     return {"weights": words, "bias": None, "multipliers": None, "shifts": None}
 
 
-def _padding(node: Node) -> Int32s:
+def padding_tap(node: Node) -> Int32s:
     """A tap in the padding: x_zero for each input channel, in whole words."""
     x = node.inputs[0].type
     count = -(-x.nhwc[3] // INPUTS) * INPUTS
@@ -84,7 +85,7 @@ def _work(node: Node, tile: Tile) -> Work:
     blocks, copied, run = -(-outputs // OUTPUTS), windows and _is_copied(node), _run(node)
     count = 1 if copied else height * width
     within = [taps == width for taps in lines_of(op, node).taps]
-    joined = _unpadded_rows(op, node) if op.dilation[1] == 1 and run % INPUTS == 0 and not copied else 0.0
+    joined = unpadded_rows(op, node) if op.dilation[1] == 1 and run % INPUTS == 0 and not copied else 0.0
     total = Work(clamped=pixels * outputs * clamps(op.clamp.low, op.clamp.high))
     size = tile.sizes["pixels"]
     for (length, inside), times in Counter(
@@ -105,16 +106,16 @@ def _work(node: Node, tile: Tile) -> Work:
             switches=times * blocks * (runs - 1),
             found=times * length * runs * (windows and not copied),
         )
-    return total + _copies(op, node) if copied else total
+    return total + copies(op, node) if copied else total
 
 
-def _unpadded_rows(op: Conv2d, node: Node) -> float:
+def unpadded_rows(op: Conv2d, node: Node) -> float:
     """The part of the output rows whose windows have no line in the padding."""
     rows, lines, taps = (t.shape[1] for t in (node.output.type, node.inputs[0].type, node.inputs[1].type))
     return whole_windows(rows, taps, lines, op.stride[0], op.padding.top, op.dilation[0]) / rows
 
 
-def _copies(op: Conv2d, node: Node) -> Work:
+def copies(op: Conv2d, node: Node) -> Work:
     """Of the windows of a row: a line at a time where all of it is inside the row, else a tap at a time."""
     _, height, width, inputs = node.inputs[1].type.shape
     lines = lines_of(op, node)
@@ -138,6 +139,7 @@ def _variant(suffix: str, accepts: Callable[[Node], bool], **sizes: int) -> Vari
         _work,
         suffix=suffix,
         body="simd32",
+        shared="windows" if sizes else "",
         isa=Isa.SIMD32,
         accepts=accepts,
         tiles=(Tile(outputs=OUTPUTS, pixels=2, **sizes), Tile(outputs=OUTPUTS, pixels=1, **sizes)),

@@ -1,0 +1,131 @@
+"""Convolutions of one group for Helium (`conv2d_s8_mve.inc`): packed weights, and the proof that the rounding is exact.
+
+Sums of two output channels and two pixels by VMLADAVA, as in CMSIS-NN's `arm_nn_mat_mult_nt_t_s8` for Helium, which has
+four channels of one pixel: its loop needs 10 instructions for 64 products, this one 9.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import cast
+
+import numpy as np
+
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels.base import Tile, Value, Variant
+from shoehorn_mcu.kernels.conv import CONV2D, lines_of
+from shoehorn_mcu.kernels.packed import Linear, filled, linear, scaled_exactly
+from shoehorn_mcu.kernels.packed_conv import copies, has_one_group, is_pointwise, padding_tap, unpadded_rows
+from shoehorn_mcu.kernels.rounding import Int32s, right_shifts
+from shoehorn_mcu.kernels.work import Work
+from shoehorn_mcu.ops import Conv2d
+from shoehorn_mcu.targets import Isa
+
+OUTPUTS = 4  # output channels that are computed at once
+PIXELS = 2
+VECTOR = 16  # inputs that are loaded at once
+TAPS = 49  # most taps of a window that is not copied
+_PAIRS = ((0, 2), (1, 3))  # of four outputs, which are summed together
+
+
+def pack(of: Linear) -> Int32s:
+    """The words that the kernel reads, for every four outputs: twice two biases and their weights, then four
+    multipliers and four shifts.
+    """
+    blocks = -(-len(of.weights) // OUTPUTS)
+    inputs = of.weights.shape[1]
+    padded = np.zeros((blocks * OUTPUTS, inputs), np.int8)
+    padded[: len(of.weights)] = of.weights
+    pairs = padded.reshape(blocks, OUTPUTS, inputs)[:, _PAIRS].reshape(blocks, 2, 2 * inputs)
+    whole = np.zeros((blocks, 2, 2 * (inputs + inputs % 2)), np.int8)
+    whole[..., : 2 * inputs] = pairs
+    biases = filled(of.bias, blocks * OUTPUTS).astype("<i4").reshape(blocks, OUTPUTS)[:, _PAIRS]
+    sums = np.concatenate([biases, whole.view("<i4")], axis=2).reshape(blocks, -1)
+    scales = (of.multipliers, -right_shifts(of.multipliers, of.shifts))
+    made = [filled(each, blocks * OUTPUTS).reshape(blocks, OUTPUTS) for each in scales]
+    return np.concatenate([sums, *made], axis=1).astype(np.int32).ravel()
+
+
+def _is_copied(node: Node) -> bool:
+    """Whether the kernel copies each window: a single run."""
+    _, height, width, inputs = node.inputs[1].type.shape
+    return height * width * inputs <= 4 * TAPS
+
+
+def _accepts_pointwise(node: Node) -> bool:
+    return is_pointwise(node) and has_one_group(node) and scaled_exactly(linear(node, CONV2D))
+
+
+def _accepts_windows(node: Node) -> bool:
+    """One group, a window that is small or has no more than TAPS taps, and exact."""
+    _, height, width, _ = node.inputs[1].type.shape
+    fits = _is_copied(node) or height * width <= TAPS
+    return fits and not is_pointwise(node) and has_one_group(node) and scaled_exactly(linear(node, CONV2D))
+
+
+def _pack(node: Node, tile: Tile) -> dict[str, Value]:
+    words = pack(linear(node, CONV2D))
+    if "taps" in tile.sizes and not _is_copied(node):
+        words = np.concatenate([padding_tap(node), words])
+    return {"weights": words, "bias": None, "multipliers": None, "shifts": None}
+
+
+def _work(node: Node, tile: Tile) -> Work:
+    """Counts of the loops over pixels, blocks of four outputs, runs and vectors of inputs, for two pixels and for one;
+    and of how runs are found, or windows copied.
+    """
+    op = cast(Conv2d, node.op)
+    pixels, outputs = node.output.type.nhwc[2:]
+    _, height, width, inputs = node.inputs[1].type.shape
+    blocks, copied = -(-outputs // OUTPUTS), _is_copied(node)
+    within = [taps == width for taps in lines_of(op, node).taps]
+    joined = 0.0 if copied or op.dilation[1] > 1 else unpadded_rows(op, node)
+    total = Work()
+    for (length, inside), times in Counter(
+        (len(p), all(p)) for p in (within[i : i + PIXELS] for i in range(0, pixels, PIXELS))
+    ).items():
+        by_line = joined * inside
+        ways = ((by_line, height, width), (1 - by_line, height * width, 1))  # a part of the rows, runs, taps of each
+        runs = 1.0 if copied else sum(part * count for part, count, _ in ways)
+        vectors = sum(part * count * -(-taps * inputs // VECTOR) for part, count, taps in ways)
+        if copied:
+            vectors = -(-height * width * inputs // VECTOR)
+        name = "pair" if length == PIXELS else "single"
+        total += Work(
+            **{
+                f"{name}s": times,
+                f"{name}_blocks": times * blocks,
+                f"{name}_runs": times * blocks * runs,
+                f"{name}_vectors": times * blocks * vectors,
+            },
+            found=times * length * runs * ("taps" in tile.sizes and not copied),
+        )
+    return total + copies(op, node) if copied and "taps" in tile.sizes else total
+
+
+def _tile(**sizes: int) -> tuple[Tile, ...]:
+    return (Tile(outputs=OUTPUTS, pixels=PIXELS, **sizes),)
+
+
+VARIANTS = (
+    Variant(
+        CONV2D,
+        _work,
+        suffix="mve_1x1",
+        body="mve",
+        isa=Isa.MVE,
+        accepts=_accepts_pointwise,
+        tiles=_tile(),
+        pack=_pack,
+    ),
+    Variant(
+        CONV2D,
+        _work,
+        suffix="mve",
+        shared="windows",
+        isa=Isa.MVE,
+        accepts=_accepts_windows,
+        tiles=_tile(taps=TAPS),
+        pack=_pack,
+    ),
+)

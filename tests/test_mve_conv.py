@@ -1,0 +1,102 @@
+"""Packed weights of the convolutions for Helium: what the words mean, and which layers they compute."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from packed import NONE, ONE, conv, conv_layer, conv_output, halves, rounded
+
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels.base import array_of
+from shoehorn_mcu.kernels.choice import candidates
+from shoehorn_mcu.kernels.conv import conv2d_constants
+from shoehorn_mcu.kernels.mve_conv import pack
+from shoehorn_mcu.kernels.packed import Linear, scaled_exactly
+from shoehorn_mcu.targets import Isa
+
+
+def as_the_kernel_does(of: Linear, x: np.ndarray) -> list[int]:
+    """One pixel from the packed words."""
+    outputs, inputs = of.weights.shape
+    packed = pack(of).astype("<i4").tobytes()
+    at = 0
+
+    def words(count: int) -> list[int]:
+        nonlocal at
+        at += 4 * count
+        return np.frombuffer(packed, "<i4", count, at - 4 * count).tolist()
+
+    found: list[int] = []
+    for _ in range(0, outputs, 4):
+        sums = {}
+        for pair in ((0, 2), (1, 3)):
+            for channel, bias in zip(pair, words(2), strict=True):
+                sums[channel] = bias
+            for channel in pair:
+                weights = np.frombuffer(packed, np.int8, inputs, at)
+                sums[channel] += int(weights.astype(np.int64) @ x)
+                at += inputs
+            at += -at % 4
+        multipliers, shifts = words(4), words(4)
+        kept = range(min(4, outputs - len(found)))  # of missing outputs nothing is stored
+        found += [rounded(sums[j], multipliers[j], shifts[j], of.y_zero) for j in kept]
+    assert at == len(packed)
+    return found
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3, 4, 5, 8, 11])
+@pytest.mark.parametrize("inputs", [1, 2, 3, 4, 15, 16, 17, 64])
+def test_the_packed_words_hold_the_layer(outputs: int, inputs: int) -> None:
+    of = conv_layer(outputs, inputs, seed=outputs * inputs)
+    rng = np.random.default_rng(1)
+    extreme = [np.full(inputs, v, np.int8) for v in (-128, 127, 0)]
+    opposed = [np.where(of.weights[o] > 0, 127, -128).astype(np.int8) for o in range(outputs)]
+
+    assert scaled_exactly(of)
+    for x in (*extreme, *opposed, *rng.integers(-128, 128, (8, inputs), np.int8)):
+        assert as_the_kernel_does(of, x) == conv_output(of, x)
+
+
+def test_words_take_a_byte_per_weight_and_twelve_per_output() -> None:
+    assert pack(conv_layer(8, 64)).nbytes == 8 * 64 + 8 * 12
+    assert pack(conv_layer(7, 61)).nbytes == 8 * 62 + 8 * 12
+
+
+def test_a_sum_at_a_half_is_rounded_away_from_zero() -> None:
+    x = np.zeros(4, np.int8)
+    for shift in (1, 2, 5):
+        of = Linear(np.zeros((6, 4), np.int8), *halves(shift), 3)
+
+        assert as_the_kernel_does(of, x) == conv_output(of, x) == [3 + v for v in (-3, -2, -1, 1, 2, 3)]
+
+
+def kernels(node: Node) -> set[str]:
+    return {kernel.variant.suffix for kernel in candidates(node, tuple(Isa)) if kernel.variant.isa is Isa.MVE}
+
+
+def test_a_window_is_computed_where_it_is_small_or_has_few_taps() -> None:
+    assert kernels(conv(1, 1, 1)) == kernels(conv(4, 1, 1)) == {"mve_1x1"}
+    assert kernels(conv(4, 1, 1, ONE)) == kernels(conv(1, 1, 1, ONE)) == {"mve"}
+    assert kernels(conv(3, 3, 3)) == kernels(conv(64, 3, 3)) == kernels(conv(64, 7, 7)) == {"mve"}
+    assert kernels(conv(3, 8, 8)) == kernels(conv(2, 9, 9)) == {"mve"}  # 192 and 162 elements
+    assert kernels(conv(4, 8, 7)) == set()
+    assert kernels(conv(8, 3, 3, NONE, groups=2)) == set()
+
+
+def test_a_layer_that_the_rounding_does_not_fit_is_left_to_other_kernels() -> None:
+    assert kernels(conv(4, 1, 1, weight_scale=4.0)) == {"mve_1x1"}
+    assert kernels(conv(4, 1, 1, weight_scale=10.0)) == set()  # a shift to the left
+    assert kernels(conv(4, 3, 3, weight_scale=10.0)) == set()
+
+
+def test_where_taps_are_read_in_place_the_weights_begin_with_a_tap_of_the_input_s_zero() -> None:
+    for inputs, copied in ((64, False), (63, False), (22, False), (21, True), (3, True)):
+        node = conv(inputs, 3, 3)
+        (kernel,) = (k for k in candidates(node, (Isa.MVE,)) if k.variant.suffix == "mve")
+        weights = array_of(kernel.params(node)["weights"])
+        assert weights is not None
+        of = Linear(*(array_of(v) for v in conv2d_constants(node).values()), 0)
+        packed = pack(of._replace(weights=of.weights.reshape(4, -1)))
+        padding = weights[: len(weights) - len(packed)]
+        assert weights[len(padding) :].tolist() == packed.tolist()
+        assert padding.view(np.int8).tolist() == ([] if copied else [-7] * (-(-inputs // 4) * 4))
