@@ -47,10 +47,14 @@ _WINDOWS = (  # of conv2d_s8_windows.inc, and of what its users have in common
     ("dilation", "kx++, ix += op.dilation", "kx++, ix++"),
     ("dilation", "op.dilation == 1 && is_inside", "is_inside"),
 )
+_TAPS = (("padding", "line + offset : padding;", "line + offset : padding - 1;"),)  # of depthwise_conv2d_s8_taps.inc
+_MVE_ROUNDING = (
+    ("rounding", "sh_rescale_four(sums, multipliers, shifts)", "vrshlq_s32(vqrdmulhq_s32(sums, multipliers), shifts)"),
+)
 _MVE = (
     ("tail", "if (left > 0) {", "if (left > 1) {"),  # the last pixel
     ("tail", "vctp32q((uint32_t)left)", "vctp32q((uint32_t)left - 1u)"),  # the last output
-    ("rounding", "sh_rescale_four(sums, multipliers, shifts)", "vrshlq_s32(vqrdmulhq_s32(sums, multipliers), shifts)"),
+    *_MVE_ROUNDING,
 )
 
 OWN = {
@@ -58,12 +62,16 @@ OWN = {
     "partial_conv2d_s8_s32_c": (("tail", "if (o < channels) {", "if (o + 1 < channels) {"),),
     "dense_s8_c": (("tail", "if (o < op.outputs) {", "if (o + 1 < op.outputs) {"),),
     "depthwise_conv2d_s8_c": (("tail", "for (; o < channels; o++)", "for (; o + 1 < channels; o++)"),),
+    "add_s8_mve": (
+        ("tail", "vctp32q((uint32_t)left)", "vctp32q((uint32_t)left - 1u)"),  # the last element
+        ("rounding", "vshrq_n_s32(twice, 31)", "vdupq_n_s32(0)"),
+    ),
     "add_s8_tables": (("rounding", " + (twice >> 31)", ""),),
     "depthwise_conv2d_s8_simd32": (
         ("tail", "while (ox < width) {", "while (ox < width - 1) {"),  # the last pixel
         ("tail", "left + pixels * stride + reach < op->in_width", "left + pixels * stride < op->in_width"),
         ("tail", "next.last = channels - 4;", "next.last = (channels - 4) & ~3;"),  # the last channels
-        ("padding", "line + offset : padding;", "line + offset : padding - 1;"),
+        *_TAPS,
         ("padding", "whole && left >= 0", "left >= 0"),
         ("saturation", '"ssat " sum ", #8, r10\\n"', '"ssat " sum ", #9, r10\\n"'),
         ("rounding", '"add r10, r10, " sum ", asr #31\\n"', '""'),
@@ -76,6 +84,15 @@ OWN = {
         *_SCALED,
     ),
     "conv2d_s8_simd32_1x1": _SIMD32,
+    "depthwise_conv2d_s8_mve": (
+        ("tail", "while (ox < width) {", "while (ox < width - 1) {"),  # the last pixel
+        ("tail", "beyond / stride + 1", "beyond / stride + 2"),
+        ("tail", "vctp8q((uint32_t)left)", "vctp8q((uint32_t)left - 1u)"),  # the last channel
+        ("tail", "(channels + 15) / 16", "channels / 16"),
+        *_TAPS,
+        ("padding", "whole && left >= 0", "left >= 0"),
+        *_MVE_ROUNDING,
+    ),
     "conv2d_s8_mve_1x1": _MVE,
     "conv2d_s8_mve": (
         *_MVE,

@@ -120,7 +120,9 @@ DEPTHWISE_WINDOWS = ((3, 3, 1), (3, 3, 1), (5, 5, 1), (1, 3, 2), (2, 2, 1), (3, 
 
 def _depthwise(rng: Rng) -> Iterator[Graph]:
     """Depthwise convolutions: each number of channels with each width of the output, all else in turn."""
-    for number, (channels, width) in enumerate((c, w) for c in (4, 5, 6, 7, 8, 9, 13, 3) for w in (1, 2, 3, 5, 6)):
+    for number, (channels, width) in enumerate(
+        (c, w) for c in (4, 5, 6, 7, 8, 9, 13, 3, 17, 32, 35) for w in (1, 2, 3, 5, 6)
+    ):
         kernel_height, kernel_width, dilation = DEPTHWISE_WINDOWS[number % len(DEPTHWISE_WINDOWS)]
         stride, left, right = (1, 2, 1, 3)[number % 4], number // 2 % 3, number % 3
         top, bottom = number % 2, number // 5 % 2
@@ -183,10 +185,10 @@ def _vectors(rng: Rng) -> Iterator[Graph]:
         yield linear(ops.Dense, rng, DATA[number % len(DATA)], x, (outputs, inputs))
 
 
-def _halves(op_class: type[Op]) -> Graph:
+def _halves(op_class: type[Op], clamp: ops.Clamp) -> Graph:
     """A sum or difference, every second one of which is a half of an output step, of either sign."""
     one = int8((1, 40), Quant((1.0,), (0,)))
-    graph = graph_of(op_class, [one, one], int8((), Quant((2.0,), (0,))), clamp=ops.Clamp())
+    graph = graph_of(op_class, [one, one], int8((), Quant((2.0,), (0,))), clamp=clamp)
     return frozen(graph, {"x0": np.arange(-20, 20, dtype=np.int8)[None], "x1": np.full((1, 40), 2, np.int8)})
 
 
@@ -207,10 +209,10 @@ def cases() -> list[Graph]:
     scales = [np.full(40, 1 << 30, np.int32), np.full(40, -16, np.int8)]
     factors = [(TensorType((40,), DType(each.dtype.name)), each) for each in scales]
     clamped = graph_of(ops.Rescale, [sums, *factors], int8((), Quant((0.5,), (0,))), clamp=ops.Clamp(-9, 9))
-    found += map(_halves, (ops.Add, ops.Sub))
+    found += [_halves(op_class, ops.Clamp()) for op_class in (ops.Add, ops.Sub)]
     found.append(frozen(clamped, {"x0": np.linspace(-(1 << 24), 1 << 24, 40).astype(np.int32)[None]}))
     found.append(frozen(unsigned, {"x0": np.linspace(-99, 200, 40, dtype=np.float32)[None]}))
-    return [*found, *_depthwise(rng)]
+    return [*found, *_depthwise(rng), *(_halves(op_class, ops.Clamp(-4, 5)) for op_class in (ops.Add, ops.Sub))]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from samples import graph_of, int8
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.ir import DType, Node, Quant, TensorType
+from shoehorn_mcu.kernels.depthwise import Depthwise
 from shoehorn_mcu.kernels.packed import Linear
 from shoehorn_mcu.ops import fixed_point
 
@@ -71,6 +72,19 @@ def conv_layer(outputs: int, inputs: int, seed: int = 0) -> Linear:
 def conv_output(of: Linear, x: Ints) -> list[int]:
     """One pixel by the definition."""
     sums = of.weights.astype(np.int64) @ x.astype(np.int64) + of.bias
+    return requantised(sums, of.multipliers, of.shifts, of.y_zero)
+
+
+def depthwise_layer(taps: int, count: int, seed: int = 0, least: int = -128) -> Depthwise:
+    """A random layer with weights from `least` on."""
+    rng = np.random.default_rng(seed)
+    weights = rng.integers(least, 128, (taps, count), np.int8)
+    return Depthwise(weights, *channels(rng, count), *rng.integers(-128, 128, 2).tolist())
+
+
+def depthwise_output(of: Depthwise, x: Ints) -> list[int]:
+    """One pixel by the definition; x: [tap][channel]."""
+    sums = (of.weights.astype(np.int64) * x).sum(axis=0) + of.bias
     return requantised(sums, of.multipliers, of.shifts, of.y_zero)
 
 

@@ -5,25 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from matrix import DATA, linear
-from packed import channels, halves, requantised, s32, scaled
+from packed import depthwise_layer, depthwise_output, halves, s32, scaled
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.kernels import candidates
 from shoehorn_mcu.kernels.depthwise import Depthwise, pack, packable
 from shoehorn_mcu.kernels.work import whole_windows
 from shoehorn_mcu.targets import Isa
-
-
-def layer(taps: int, count: int, seed: int = 0) -> Depthwise:
-    rng = np.random.default_rng(seed)
-    weights = rng.integers(-128, 128, (taps, count), np.int8)
-    return Depthwise(weights, *channels(rng, count), *rng.integers(-128, 128, 2).tolist())
-
-
-def plain(of: Depthwise, x: np.ndarray) -> list[int]:
-    """One pixel by the definition; x: [tap][channel]."""
-    sums = (of.weights.astype(np.int64) * x).sum(axis=0) + of.bias
-    return requantised(sums, of.multipliers, of.shifts, of.y_zero)
 
 
 def _pair(word: int) -> tuple[int, int]:
@@ -57,19 +45,19 @@ def as_the_kernel_does(of: Depthwise, x: np.ndarray) -> list[int]:
 @pytest.mark.parametrize("taps", [2, 3, 5, 6, 9, 25, 49])
 @pytest.mark.parametrize("count", [4, 5, 6, 7, 9, 16])
 def test_the_packed_words_hold_the_layer(taps: int, count: int) -> None:
-    of = layer(taps, count, seed=taps * count)
+    of = depthwise_layer(taps, count, seed=taps * count)
     rng = np.random.default_rng(1)
     extreme = [np.full((taps, count), v, np.int8) for v in (-128, 127, 0)]
     opposed = np.where(of.weights > 0, 127, -128).astype(np.int8)
 
     assert packable(of)
     for x in (*extreme, opposed, ~opposed, *rng.integers(-128, 128, (8, taps, count), np.int8)):
-        assert as_the_kernel_does(of, x) == plain(of, x)
+        assert as_the_kernel_does(of, x) == depthwise_output(of, x)
 
 
 def test_words_take_two_bytes_per_weight_sixteen_per_channel_and_one_of_padding() -> None:
-    assert pack(layer(9, 8)).nbytes == 8 * (2 * 9 + 16 + 1)
-    assert pack(layer(9, 7)).nbytes == pack(layer(7, 7)).nbytes == 8 * (2 * 9 + 16 + 1)
+    assert pack(depthwise_layer(9, 8)).nbytes == 8 * (2 * 9 + 16 + 1)
+    assert pack(depthwise_layer(9, 7)).nbytes == pack(depthwise_layer(7, 7)).nbytes == 8 * (2 * 9 + 16 + 1)
 
 
 def test_a_sum_at_a_half_is_rounded_away_from_zero() -> None:
@@ -77,11 +65,11 @@ def test_a_sum_at_a_half_is_rounded_away_from_zero() -> None:
     for shift in (1, 2, 5):
         of = Depthwise(np.zeros((9, 6), np.int8), *halves(shift), 0, 3)
 
-        assert as_the_kernel_does(of, x) == plain(of, x) == [3 + v for v in (-3, -2, -1, 1, 2, 3)]
+        assert as_the_kernel_does(of, x) == depthwise_output(of, x) == [3 + v for v in (-3, -2, -1, 1, 2, 3)]
 
 
 def test_a_layer_that_the_kernel_does_not_compute_exactly_is_not_packed() -> None:
-    of = layer(9, 4)
+    of = depthwise_layer(9, 4)
     assert packable(of)
     assert not packable(of._replace(bias=np.array([0, 0, 1 << 30, 0], np.int32)))
     assert not packable(of._replace(shifts=np.array([-5, -5, -5, 0], np.int8)))
@@ -89,7 +77,7 @@ def test_a_layer_that_the_kernel_does_not_compute_exactly_is_not_packed() -> Non
     assert packable(of._replace(shifts=np.zeros(4, np.int8), multipliers=np.zeros(4, np.int32)))
     assert not packable(of._replace(weights=of.weights[:, :3]))
     assert not packable(of._replace(weights=of.weights[:1]))
-    assert not packable(layer(50, 4))
+    assert not packable(depthwise_layer(50, 4))
 
 
 def test_several_outputs_per_input_are_left_to_the_portable_kernel() -> None:

@@ -36,8 +36,11 @@ class Depthwise(NamedTuple):
 def packable(of: Depthwise) -> bool:
     """Whether the kernel computes exactly this layer, for all int8 inputs."""
     taps, channels = of.weights.shape
-    if channels < CHANNELS or not LEAST_TAPS <= taps <= MOST_TAPS:
-        return False
+    return channels >= CHANNELS and LEAST_TAPS <= taps <= MOST_TAPS and scaled_exactly(of)
+
+
+def scaled_exactly(of: Depthwise) -> bool:
+    """Whether the kernels scale every sum exactly."""
     one, other = (of.weights.astype(np.int64) * x for x in (_X_LOW, _X_HIGH))
     low, high = (ends.sum(axis=0) + of.bias for ends in (np.minimum(one, other), np.maximum(one, other)))
     return rounds_exactly(low, high, of.multipliers, of.shifts)
@@ -77,7 +80,7 @@ def _words(halfwords: NDArray[np.int16]) -> Int32s:
     return np.ascontiguousarray(halfwords).astype("<i2").view("<i4").reshape(len(halfwords), -1)
 
 
-def _layer(node: Node) -> Depthwise:
+def layer_of(node: Node) -> Depthwise:
     """The layer of a DepthwiseConv2d with a channel multiplier of 1."""
     constants = {name: array_of(value) for name, value in DEPTHWISE.plain(node).items()}
     weights = cast(NDArray[np.int8], constants["weights"])
@@ -93,36 +96,43 @@ def _layer(node: Node) -> Depthwise:
 
 def _accepts(node: Node) -> bool:
     """An output channel per input channel, and exact."""
-    return node.inputs[1].type.shape[3] == node.inputs[0].type.nhwc[3] and packable(_layer(node))
+    return node.inputs[1].type.shape[3] == node.inputs[0].type.nhwc[3] and packable(layer_of(node))
 
 
 def _pack(node: Node, tile: Tile) -> dict[str, Value]:
-    return {"weights": pack(_layer(node)), "bias": None, "multipliers": None, "shifts": None}
+    return {"weights": pack(layer_of(node)), "bias": None, "multipliers": None, "shifts": None}
 
 
 def _work(node: Node, tile: Tile) -> Work:
-    """Counts of pixels, blocks of four channels, and taps; and of the tables of taps: one for adjacent pixels whose
-    windows touch no padding, one for each other pixel.
-    """
+    """Counts of pixels, blocks of four channels, and taps; and of the tables of taps."""
     op = cast(DepthwiseConv2d, node.op)
     _, height, width, _ = node.inputs[1].type.shape
-    _, in_height, in_width, channels = node.inputs[0].type.nhwc
-    _, out_height, pixels, _ = node.output.type.nhwc
-    rows = whole_windows(out_height, height, in_height, op.stride[0], op.padding.top, op.dilation[0]) / out_height
-    inner = whole_windows(pixels, width, in_width, op.stride[1], op.padding.left, op.dilation[1])
-    tables = pixels - rows * max(0, inner - 1)
+    pixels, channels = node.output.type.nhwc[2:]
     blocks = pixels * -(-channels // CHANNELS)
-    overlap = channels % CHANNELS > 0
-    return Work(
+    return tables_of(op, node) + Work(
         pixels=pixels,
-        tables=tables,
-        table_rows=tables * height,
-        table_taps=tables * height * width,
         blocks=blocks,
         fours=blocks * (_rounded(height * width) // 4),
-        overlaps=pixels * overlap,
+        overlaps=pixels * (channels % CHANNELS > 0),
         clamped=pixels * channels * ((op.clamp.low, op.clamp.high) != (_X_LOW, _X_HIGH)),
     )
 
 
-VARIANTS = (Variant(DEPTHWISE, _work, suffix="simd32", isa=Isa.SIMD32, accepts=_accepts, pack=_pack),)
+def tables_of(op: DepthwiseConv2d, node: Node) -> Work:
+    """Counts of the tables of taps: one for adjacent pixels whose windows touch no padding, one per other pixel."""
+    _, height, width, _ = node.inputs[1].type.shape
+    rows, inner = adjacent(op, node)
+    tables = node.output.type.nhwc[2] - rows * max(0, inner - 1)
+    return Work(tables=tables, table_rows=tables * height, table_taps=tables * height * width)
+
+
+def adjacent(op: DepthwiseConv2d, node: Node) -> tuple[float, int]:
+    """The part of the rows whose windows have no line in the padding, and how many pixels of these touch none."""
+    _, height, width, _ = node.inputs[1].type.shape
+    _, in_height, in_width, _ = node.inputs[0].type.nhwc
+    _, out_height, pixels, _ = node.output.type.nhwc
+    rows = whole_windows(out_height, height, in_height, op.stride[0], op.padding.top, op.dilation[0])
+    return rows / out_height, whole_windows(pixels, width, in_width, op.stride[1], op.padding.left, op.dilation[1])
+
+
+VARIANTS = (Variant(DEPTHWISE, _work, suffix="simd32", shared="taps", isa=Isa.SIMD32, accepts=_accepts, pack=_pack),)

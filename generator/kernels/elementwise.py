@@ -14,6 +14,7 @@ from shoehorn_mcu.kernels.work import Work
 from shoehorn_mcu.ops import Add, Binary, Maximum, Minimum, Mul, Prelu, Sub
 from shoehorn_mcu.ops.elementwise import AddParams, add_params, mul_scale, prelu_scales, sub_params
 from shoehorn_mcu.ops.fixed_point import rescale
+from shoehorn_mcu.targets import Isa
 
 
 def _binary(node: Node) -> dict[str, Value]:
@@ -74,6 +75,22 @@ def _summed_exactly(node: Node) -> bool:
 
 def _tables(node: Node, tile: Tile) -> dict[str, Value]:
     return {"tables": _terms(node).astype(np.int32).ravel()}
+
+
+def _summed_by_vectors(node: Node) -> bool:
+    """Whether also neither operand repeats within a run."""
+    placed = broadcast(node, ("a", "b"))
+    return placed["a_channel_step"] == placed["b_channel_step"] == 1 and _summed_exactly(node)
+
+
+def _unsigned_tables(node: Node, tile: Tile) -> dict[str, Value]:
+    return {"tables": np.roll(_terms(node), 128, axis=1).astype(np.int32).ravel()}
+
+
+def _vectors(node: Node, tile: Tile) -> Work:
+    """Runs, and vectors of four elements in them."""
+    runs = _loops(node)
+    return Work(pixels=runs, vectors=runs * -(-node.output.type.row_elements // runs // 4))
 
 
 def _no_tables(node: Node) -> dict[str, Value]:
@@ -143,6 +160,15 @@ VARIANTS = (
         suffix="tables",
         accepts=_summed_exactly,
         pack=_tables,
+        in_place=element_by_element,
+    ),
+    Variant(
+        ADD,
+        _vectors,
+        suffix="mve",
+        isa=Isa.MVE,
+        accepts=_summed_by_vectors,
+        pack=_unsigned_tables,
         in_place=element_by_element,
     ),
     portable(MUL, _mul_work, element_by_element),

@@ -1,0 +1,101 @@
+"""The depthwise convolution for Helium (`depthwise_conv2d_s8_mve.inc`): its packed weights, and the proof of exactness.
+
+Products of bytes are 16 bits wide, and two of them still fit as weights are -127 to 127; so taps are added in pairs
+before they are widened. CMSIS-NN's `arm_depthwise_conv_s8_opt` widens every product.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels.base import Tile, Value, Variant
+from shoehorn_mcu.kernels.conv import DEPTHWISE
+from shoehorn_mcu.kernels.depthwise import MOST_TAPS, Depthwise, adjacent, layer_of, scaled_exactly, tables_of
+from shoehorn_mcu.kernels.rounding import Int32s, Int64s, right_shifts
+from shoehorn_mcu.kernels.work import Work
+from shoehorn_mcu.ops import DepthwiseConv2d
+from shoehorn_mcu.targets import Isa
+
+VECTOR = 16  # channels that are computed at once
+ORDER = np.array([0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15])
+"""Of a vector's channels: where their sums are."""
+
+
+def packable(of: Depthwise) -> bool:
+    """Whether the kernel computes exactly this layer, for all int8 inputs."""
+    if not 1 <= len(of.weights) <= MOST_TAPS:
+        return False
+    pairs = np.abs(_even(of.weights).astype(np.int64)).reshape(-1, 2, of.weights.shape[1]).sum(axis=1)
+    return bool((128 * pairs < 1 << 15).all() and scaled_exactly(of))
+
+
+def _even(weights: NDArray[np.int8]) -> NDArray[np.int8]:
+    """The weights of an even number of taps, the last one zeros if there is one more."""
+    return np.concatenate([weights, np.zeros((len(weights) % 2, weights.shape[1]), np.int8)])
+
+
+def pack(of: Depthwise) -> Int32s:
+    """The words that the kernel reads, 16 channels after the others, and x_zero for each channel."""
+    channels = of.weights.shape[1]
+    padding = np.full(-(-channels // 4) * 4, of.x_zero, np.int8).view("<i4")
+    if VECTOR % channels == 0:
+        of, channels = _repeated(of, VECTOR // channels), VECTOR
+    blocks = -(-channels // VECTOR)
+
+    def by_block(rows: Int64s) -> Int64s:
+        """[rows][channel] as [block][rows][16], missing channels zeros."""
+        full = np.zeros((len(rows), blocks * VECTOR), np.int64)
+        full[:, :channels] = rows
+        return full.reshape(len(rows), blocks, VECTOR).transpose(1, 0, 2)
+
+    taps = by_block(_even(of.weights).astype(np.int64)).astype(np.int8)
+    weights = np.ascontiguousarray(taps).view("<i4").reshape(blocks, -1)
+    bias = by_block(of.bias[None].astype(np.int64))[..., ORDER].reshape(blocks, -1)
+    pairs = np.stack([of.multipliers.astype(np.int64), -right_shifts(of.multipliers, of.shifts)])
+    scales = by_block(pairs)[..., ORDER].reshape(blocks, 2, 4, 4).transpose(0, 2, 1, 3).reshape(blocks, -1)
+    return np.concatenate([np.concatenate([bias, weights, scales], axis=1).ravel(), padding]).astype(np.int32)
+
+
+def _repeated(of: Depthwise, times: int) -> Depthwise:
+    """The layer of so many pixels side by side."""
+    return of._replace(
+        weights=np.tile(of.weights, times),
+        bias=np.tile(of.bias, times),
+        multipliers=np.tile(of.multipliers, times),
+        shifts=np.tile(of.shifts, times),
+    )
+
+
+def _accepts(node: Node) -> bool:
+    """An output channel per input channel, and exact."""
+    return node.inputs[1].type.shape[3] == node.inputs[0].type.nhwc[3] and packable(layer_of(node))
+
+
+def _pack(node: Node, tile: Tile) -> dict[str, Value]:
+    return {"weights": pack(layer_of(node)), "bias": None, "multipliers": None, "shifts": None}
+
+
+def _work(node: Node, tile: Tile) -> Work:
+    """Counts of pixels, vectors of channels, whole ones or not, and pairs of taps; and of the tables of taps."""
+    op = cast(DepthwiseConv2d, node.op)
+    _, height, width, channels = node.inputs[1].type.shape
+    pixels, pairs = float(node.output.type.nhwc[2]), -(-height * width // 2)
+    rows, inner = adjacent(op, node)
+    joined = rows if inner > 1 and op.stride[1] == 1 and VECTOR % channels == 0 else 0.0
+    pixels -= joined * inner
+    whole = pixels * (channels // VECTOR) + joined * (inner * channels // VECTOR)
+    partly = pixels * (channels % VECTOR > 0) + joined * (inner * channels % VECTOR > 0)
+    return tables_of(op, node) + Work(
+        pixels=pixels + joined,
+        blocks=whole,
+        pairs=whole * pairs,
+        part_blocks=partly,
+        part_pairs=partly * pairs,
+    )
+
+
+VARIANTS = (Variant(DEPTHWISE, _work, suffix="mve", shared="taps", isa=Isa.MVE, accepts=_accepts, pack=_pack),)
