@@ -21,7 +21,7 @@ RULES = (
 )
 """Kind, pattern, replacement: each is planted wherever it matches, in every variant."""
 
-_PART = "include/sh_packed.h"
+_PARTS = ("include/sh_packed.h", "include/sh_helium_sums.h")
 
 _SCALED = (  # in sh_packed.h
     ("saturation", '"ssat " sum ", #8, lr\\n"', '"ssat " sum ", #9, lr\\n"'),
@@ -52,10 +52,10 @@ _MVE_ROUNDING = (
     ("rounding", "sh_rescale_four(sums, multipliers, shifts)", "vrshlq_s32(vqrdmulhq_s32(sums, multipliers), shifts)"),
 )
 _MVE = (
-    ("tail", "if (left > 0) {", "if (left > 1) {"),  # the last pixel
     ("tail", "vctp32q((uint32_t)left)", "vctp32q((uint32_t)left - 1u)"),  # the last output
     *_MVE_ROUNDING,
 )
+_MVE_ROW = (*_MVE, ("tail", "left > 0; left -= 2) {", "left > 1; left -= 2) {"))  # the last pixel
 
 OWN = {
     "conv2d_s8_c": (("tail", "if (o < end) {", "if (o + 1 < end) {"),),
@@ -93,9 +93,11 @@ OWN = {
         ("padding", "whole && left >= 0", "left >= 0"),
         *_MVE_ROUNDING,
     ),
-    "conv2d_s8_mve_1x1": _MVE,
+    "dense_s8_mve": _MVE_ROW,
+    "conv2d_s8_mve_1x1": _MVE_ROW,
     "conv2d_s8_mve": (
         *_MVE,
+        ("tail", "left > 0; left -= 2, column", "left > 1; left -= 2, column"),  # the last pixel
         *_WINDOWS,
         ("tail", "<= 4 * SH_TAPS;", "< 4 * SH_TAPS;"),
         ("tail", "copy(to, line, count)", "copy(to, line, count - 1)"),
@@ -141,7 +143,9 @@ def faults(variant: Variant) -> Iterator[Fault]:
 def _text(variant: Variant) -> str:
     """The body, with the file or the header that has a part of it in the place of its include."""
     body = (RUNTIME_C / variant.source).read_text()
-    body = body.replace(f'#include "../../{_PART}"\n', (RUNTIME_C / _PART).read_text())
+    for path in _PARTS:
+        text = (RUNTIME_C / path).read_text().replace('#include "', '#include "../../include/')
+        body = body.replace(f'#include "../../{path}"\n', text)
     for path in variant.sources[1:]:
         body = body.replace(f'#include "{path.rpartition("/")[2]}"\n', (RUNTIME_C / path).read_text())
     return body

@@ -11,8 +11,8 @@ from shoehorn_mcu.kernels import (
     depthwise,
     elementwise,
     layout,
-    mve_conv,
     mve_depthwise,
+    mve_linear,
     packed_conv,
     packed_dense,
     partial,
@@ -26,7 +26,7 @@ from shoehorn_mcu.targets import Isa
 CATALOGUE: tuple[Variant, ...] = (
     *conv.VARIANTS,
     *packed_conv.VARIANTS,
-    *mve_conv.VARIANTS,
+    *mve_linear.VARIANTS,
     *packed_dense.VARIANTS,
     *depthwise.VARIANTS,
     *mve_depthwise.VARIANTS,

@@ -1,16 +1,18 @@
-"""Packed weights of the convolutions for Helium: what the words mean, and which layers they compute."""
+"""Packed weights of the linear kernels for Helium: what the words mean, and which layers they compute."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from matrix import DATA, linear
 from packed import NONE, ONE, conv, conv_layer, conv_output, halves, rounded
 
+from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import array_of
 from shoehorn_mcu.kernels.choice import candidates
-from shoehorn_mcu.kernels.conv import conv2d_constants
-from shoehorn_mcu.kernels.mve_conv import pack
+from shoehorn_mcu.kernels.conv import DENSE, conv2d_constants
+from shoehorn_mcu.kernels.mve_linear import pack
 from shoehorn_mcu.kernels.packed import Linear, scaled_exactly
 from shoehorn_mcu.targets import Isa
 
@@ -81,6 +83,16 @@ def test_a_window_is_computed_where_it_is_small_or_has_few_taps() -> None:
     assert kernels(conv(3, 8, 8)) == kernels(conv(2, 9, 9)) == {"mve"}  # 192 and 162 elements
     assert kernels(conv(4, 8, 7)) == set()
     assert kernels(conv(8, 3, 3, NONE, groups=2)) == set()
+
+
+def test_dense_layers_are_packed_like_convolutions() -> None:
+    graph = linear(ops.Dense, np.random.default_rng(0), DATA[0], (2, 21), (6, 21))
+    node = next(graph.nodes())
+    (kernel,) = candidates(node, (Isa.MVE,))
+    weights = array_of(kernel.params(node)["weights"])
+    assert weights is not None
+    of = Linear(*(array_of(v) for v in DENSE.plain(node).values()), node.output.type.quantised.zero_point)
+    assert weights.tolist() == pack(of).tolist()
 
 
 def test_a_layer_that_the_rounding_does_not_fit_is_left_to_other_kernels() -> None:

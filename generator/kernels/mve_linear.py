@@ -1,4 +1,4 @@
-"""Convolutions of one group for Helium (`conv2d_s8_mve.inc`): packed weights, and the proof that the rounding is exact.
+"""Convolutions of one group and dense layers for Helium (`sh_helium_sums.h`): packed weights, and what they compute.
 
 Sums of two output channels and two pixels by VMLADAVA, as in CMSIS-NN's `arm_nn_mat_mult_nt_t_s8` for Helium, which has
 four channels of one pixel: its loop needs 10 instructions for 64 products, this one 9.
@@ -13,7 +13,7 @@ import numpy as np
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Tile, Value, Variant
-from shoehorn_mcu.kernels.conv import CONV2D, lines_of
+from shoehorn_mcu.kernels.conv import CONV2D, DENSE, lines_of
 from shoehorn_mcu.kernels.packed import Linear, filled, linear, scaled_exactly
 from shoehorn_mcu.kernels.packed_conv import copies, has_one_group, is_pointwise, padding_tap, unpadded_rows
 from shoehorn_mcu.kernels.rounding import Int32s, right_shifts
@@ -103,6 +103,25 @@ def _work(node: Node, tile: Tile) -> Work:
     return total + copies(op, node) if copied and "taps" in tile.sizes else total
 
 
+def _accepts_dense(node: Node) -> bool:
+    return scaled_exactly(linear(node, DENSE))
+
+
+def _pack_dense(node: Node, tile: Tile) -> dict[str, Value]:
+    return {"weights": pack(linear(node, DENSE)), "bias": None, "multipliers": None, "shifts": None}
+
+
+def _dense_work(node: Node, tile: Tile) -> Work:
+    """Counts of the loops over vectors, blocks of four outputs and vectors of inputs, for two pixels and for one."""
+    outputs, inputs = node.inputs[1].type.shape
+    blocks, vectors = -(-outputs // OUTPUTS), -(-inputs // VECTOR)
+    total = Work()
+    for name, times in zip(("pair", "single"), divmod(node.output.type.nhwc[2], PIXELS), strict=True):
+        counts = {"s": times, "_blocks": times * blocks, "_vectors": times * blocks * vectors}
+        total += Work(**{name + feature: count for feature, count in counts.items()})
+    return total
+
+
 def _tile(**sizes: int) -> tuple[Tile, ...]:
     return (Tile(outputs=OUTPUTS, pixels=PIXELS, **sizes),)
 
@@ -128,4 +147,5 @@ VARIANTS = (
         tiles=_tile(taps=TAPS),
         pack=_pack,
     ),
+    Variant(DENSE, _dense_work, suffix="mve", isa=Isa.MVE, accepts=_accepts_dense, pack=_pack_dense),
 )
