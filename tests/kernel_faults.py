@@ -83,6 +83,17 @@ OWN = {
         ("tail", '"cmn r12, #2\\n"', '"cmn r12, #1\\n"'),  # the third of three last outputs
         *_SCALED,
     ),
+    "conv2d_s8_thumb": (
+        ("tail", "left = op.out_width; left > 0;", "left = op.out_width; left > 1;"),
+        ("tail", 'TAP("3") ', 'TAP("2") '),
+        ("tail", "i >= (taps - 3) * SH_PIXELS", "i >= taps * SH_PIXELS"),
+        ("padding", "(int8_t)op->x_zero", "0"),
+        ("padding", "total * -128", "total * -127"),
+        ("dilation", "kx++, ix += op->dilation", "kx++, ix++"),
+        ("rounding", "low >> shift) + offset;", "low >> shift) + offset + high;"),
+        ("rounding", "above -= bend;", "above -= 0;"),
+        ("saturation", "(uint32_t)a < range", "a >= 0"),
+    ),
     "conv2d_s8_simd32_1x1": _SIMD32,
     "depthwise_conv2d_s8_mve": (
         ("tail", "while (ox < width) {", "while (ox < width - 1) {"),  # the last pixel

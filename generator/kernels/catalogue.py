@@ -18,6 +18,7 @@ from shoehorn_mcu.kernels import (
     partial,
     pool,
     resize,
+    thumb_conv,
     unary,
 )
 from shoehorn_mcu.kernels.base import Contract, Oracle, Variant
@@ -28,6 +29,7 @@ CATALOGUE: tuple[Variant, ...] = (
     *packed_conv.VARIANTS,
     *mve_linear.VARIANTS,
     *packed_dense.VARIANTS,
+    *thumb_conv.VARIANTS,
     *depthwise.VARIANTS,
     *mve_depthwise.VARIANTS,
     *partial.VARIANTS,

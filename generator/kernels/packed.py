@@ -36,13 +36,13 @@ def packable(of: Linear) -> bool:
     if inputs < INPUTS:
         return False
     first, second = _halves(of.weights)
-    low, high = _sums(second)
+    low, high = sums_of(second)
     recovered = low.min() >= -(1 << 23) and high.max() < 1 << 23  # B of W - A = 256 * B, modulo 2^32
     joined = first + 256 * second
     return bool(recovered and joined.min() >= -(1 << 15) and joined.max() < 1 << 15 and scaled_exactly(of))
 
 
-def _sums(weights: Int64s) -> tuple[Int64s, Int64s]:
+def sums_of(weights: Int64s) -> tuple[Int64s, Int64s]:
     """The least and the greatest sum over inputs of x * weight, per output channel."""
     one, other = weights * X_LOW, weights * X_HIGH
     return np.minimum(one, other).sum(axis=1), np.maximum(one, other).sum(axis=1)
@@ -50,7 +50,7 @@ def _sums(weights: Int64s) -> tuple[Int64s, Int64s]:
 
 def scaled_exactly(of: Linear) -> bool:
     """Whether the kernels scale the sums of all int8 inputs exactly."""
-    low, high = (s + of.bias for s in _sums(of.weights.astype(np.int64)))
+    low, high = (s + of.bias for s in sums_of(of.weights.astype(np.int64)))
     return rounds_exactly(low, high, of.multipliers, of.shifts)
 
 
