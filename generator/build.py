@@ -114,13 +114,15 @@ def alone(model: Path, options: Options, say: Callable[[str], None] = lambda _: 
 
 
 def _machine(graph: Graph, board: Board | None, options: Options) -> Machine:
-    """The machine that kernels are chosen for: a core, and the flash that the application leaves."""
+    """The machine that kernels are chosen for: a core, and the flash that the application and a plan by rows leave."""
     cpu = board.spec.cpu if board else options.cpu
     machine = Machine.of(cpu) if cpu else ANY
     left = board.spec.flash_bytes - flash.application_bytes(machine.cpu) if board else options.flash_bytes
     if left is not None:
         read_by_rows = {t.name: t for node in graph.nodes() for t in node.row_inputs if t.data is not None}
-        left -= sum(t.type.bytes for t in read_by_rows.values())
+        left -= sum(t.type.bytes for t in read_by_rows.values()) + flash.ERROR_BYTES
+        rows = sum(node.output.type.rows for node in graph.nodes())
+        left -= round(flash.plan_bytes(len(graph.ops), rows, machine.cpu))
     return replace(machine, flash_left=left, tuning=options.tuning.kernels)
 
 

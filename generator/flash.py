@@ -85,13 +85,18 @@ def application_bytes(cpu: str) -> int:
     return int(table.get(cpu, table[_OTHERS])["application"])
 
 
+def plan_bytes(ops: int, steps: int, cpu: str) -> float:
+    """Estimated flash of the functions of the ops and the table of the steps."""
+    table = _measured()
+    figures = table.get(cpu, table[_OTHERS])
+    return float(figures["plan"] + figures["op"] * ops + figures["step"] * steps)
+
+
 def code_bytes(known: Features, cpu: str, application: bool = True) -> int:
     """Estimated flash of everything but the constants; without `application`, of the library alone.
 
     `cpu` is a key of targets.CPUS.
     """
-    table = _measured()
-    figures = table.get(cpu, table[_OTHERS])
     code = sum(cost.code_bytes(kernel, cpu) for kernel in known.kernels)
-    plan: float = figures["plan"] + figures["op"] * known.ops + figures["step"] * known.steps + known.table_bytes
-    return round(code + plan + (figures["application"] if application else 0))
+    plan = plan_bytes(known.ops, known.steps, cpu) + known.table_bytes
+    return round(code + plan + (application_bytes(cpu) if application else 0))

@@ -100,3 +100,11 @@ def test_what_the_linker_finds_too_large_is_said_in_our_words(gen: Gen, tmp_path
     assert caught.value.kind == "does-not-fit"
     assert caught.value.needed_bytes - caught.value.available_bytes == over > 1000
     assert "`gen boards`" in str(caught.value) and "lld" not in str(caught.value)
+
+
+@pytest.mark.parametrize("limit", [38_500, 40_000, 42_000])
+def test_kernels_leave_flash_for_the_steps(limit: int):
+    whole = build.plan_model(DIGITS, small(targets.board("microbit"), limit), build.Options())
+    flash = whole.report["flash"]
+
+    assert flash["constant_bytes"] + flash["code_bytes"] <= limit

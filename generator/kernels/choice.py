@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from shoehorn_mcu.ir import Node
@@ -95,15 +95,17 @@ def within_flash(nodes: Sequence[Node], machine: Machine) -> Machine:
     """The machine without the kernels that must be excluded so that all chosen ones fit into `flash_left` bytes.
 
     Starts with the fastest instance for every node. While these do not fit, it makes the change that costs the least
-    time per byte of flash saved: another instance for one node, or an instance excluded for all nodes. If no change
-    saves flash any more, the result exceeds the limit; the caller decides whether the firmware fits.
+    time per byte of flash saved: another instance for one node, or an instance excluded for all nodes; where none saves
+    flash, one instance for all nodes that it computes. If that saves none either, the result exceeds the limit; the
+    caller decides whether the firmware fits.
     """
     if machine.flash_left is None:
         return machine
     by_node = [_options(node, machine) for node in nodes]
     chosen = [options[0] for options in by_node]
     while flash_bytes(chosen, machine.cpu) > machine.flash_left:
-        better = _least_loss(chosen, by_node, machine.cpu)
+        better = _least_loss(chosen, _changes(chosen, by_node), machine.cpu)
+        better = better or _least_loss(chosen, _sweeps(chosen, by_node), machine.cpu)
         if better is None:
             break
         chosen = better
@@ -130,6 +132,12 @@ def _changes(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]]) ->
         yield _with(chosen, by_node, others)
 
 
+def _sweeps(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]]) -> Iterator[list[_Option]]:
+    """Every choice of one instance for all nodes that it computes, which may take several at once out of use."""
+    for name in dict.fromkeys(option.kernel.name for options in by_node for option in options):
+        yield _with(chosen, by_node, dict.fromkeys(range(len(chosen)), name))
+
+
 def _with(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]], names: dict[int, str]) -> list[_Option]:
     """The choice with other instances at some nodes; a node that the new instance does not compute keeps its own."""
     changed = list(chosen)
@@ -138,11 +146,11 @@ def _with(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]], names
     return changed
 
 
-def _least_loss(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]], cpu: str) -> list[_Option] | None:
+def _least_loss(chosen: Sequence[_Option], changes: Iterable[list[_Option]], cpu: str) -> list[_Option] | None:
     """The change that costs the least time per byte saved; None where none saves."""
     bytes_now, time_now = flash_bytes(chosen, cpu), sum(option.instructions for option in chosen)
     best, least = None, float("inf")
-    for changed in _changes(chosen, by_node):
+    for changed in changes:
         saved = bytes_now - flash_bytes(changed, cpu)
         if saved > 0:
             lost = (sum(option.instructions for option in changed) - time_now) / saved
