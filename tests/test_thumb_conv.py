@@ -30,7 +30,7 @@ def expected(sums: Array, multipliers: Array, shifts: Array, clamp: Clamp) -> Ar
     return np.clip(rescale(sums, multipliers, shifts) + clamp.zero, clamp.low, clamp.high)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(-128, 127),
