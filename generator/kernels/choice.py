@@ -133,7 +133,7 @@ def _changes(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]]) ->
 
 
 def _sweeps(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]]) -> Iterator[list[_Option]]:
-    """Every choice of one instance for all nodes that it computes, which may take several at once out of use."""
+    """Every choice that gives one instance to all nodes that it computes, so that several others may become unused."""
     for name in dict.fromkeys(option.kernel.name for options in by_node for option in options):
         yield _with(chosen, by_node, dict.fromkeys(range(len(chosen)), name))
 

@@ -57,10 +57,10 @@ def scales_of(
     factors = multipliers.astype(np.int64), shifts.astype(np.int64)
     first, last = (_output(sums, *factors, clamp) for sums in (least, most))
     values = np.arange(clamp.low + 1, clamp.high + 1)  # [value]
-    risen = _thresholds(values, least, most, factors, clamp)
+    reached = (first[:, None] < values) & (values <= last[:, None])
+    risen = _thresholds(values, reached, least, most, factors, clamp)
     if risen is None:
         return None
-    reached = (first[:, None] < values) & (values <= last[:, None])
     start = np.where(first > clamp.low, least, np.where(reached[:, 0], risen[:, 0], most + 1))
     size = np.where(reached[:, -1], risen[:, -1] - start, most - start + 1)
     size = np.where(first == clamp.high, 0, size)
@@ -101,9 +101,14 @@ def _output(sums: Int64s, multipliers: Int64s, shifts: Int64s, clamp: Clamp) -> 
 
 
 def _thresholds(
-    values: Int64s, least: Int64s, most: Int64s, factors: tuple[Int64s, Int64s], clamp: Clamp
+    values: Int64s,
+    reached: NDArray[np.bool_],
+    least: Int64s,
+    most: Int64s,
+    factors: tuple[Int64s, Int64s],
+    clamp: Clamp,
 ) -> Int64s | None:
-    """[channel][value]: the least sum whose output is at least that value, where a sum in the range has it."""
+    """[channel][value]: the least sum whose output is at least that value, where `reached`; None if one is missing."""
     multipliers, shifts = (f[:, None, None] for f in factors)
     slope = np.maximum(factors[0] * 2.0 ** (factors[1] - 31.0), 2.0**-40)[:, None]
     guess = np.ceil((values - clamp.zero - 0.5) / slope)
@@ -111,8 +116,6 @@ def _thresholds(
     sums = np.clip(inside[..., None] + _NEAR, least[:, None, None], most[:, None, None])
     risen = rescale(sums, multipliers, shifts) + clamp.zero >= values[:, None]
     before, after = risen[..., 0], risen[..., -1]
-    outputs = [_output(s, *factors, clamp)[:, None] for s in (least, most)]
-    reached = (outputs[0] < values) & (values <= outputs[1])
     if (reached & (before | ~after)).any():
         return None
     found = np.take_along_axis(sums, risen.argmax(axis=-1)[..., None], axis=-1)

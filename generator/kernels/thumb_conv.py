@@ -65,6 +65,7 @@ def _work(node: Node, tile: Tile) -> Work:
     """Counts of the loops over groups of pixels, outputs and taps, and of how windows are laid side by side."""
     op, pixels = cast(Conv2d, node.op), node.output.type.nhwc[2]
     outputs, height, width, inputs = node.inputs[1].type.shape
+    lines = lines_of(op, node)
     groups = -(-pixels // tile.sizes["pixels"])
     return Work(
         groups=groups,
@@ -75,7 +76,7 @@ def _work(node: Node, tile: Tile) -> Work:
         lines=pixels * height,
         taps=pixels * height * width,
         laid=pixels * height * width * inputs,
-        outside=height * width * pixels - lines_of(op, node).inside * sum(lines_of(op, node).taps),
+        outside=height * width * pixels - lines.inside * sum(lines.taps),
     )
 
 
