@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels.base import Tile, Value, Variant, array_of
+from shoehorn_mcu.kernels.base import Tile, Value, Variant, all_in_weights, array_of
 from shoehorn_mcu.kernels.conv import DEPTHWISE
+from shoehorn_mcu.kernels.packed import clamps, sums_of
 from shoehorn_mcu.kernels.rounding import Int32s, Int64s, addends, right_shifts, rounds_exactly
 from shoehorn_mcu.kernels.work import Work, whole_windows
 from shoehorn_mcu.ops import DepthwiseConv2d
@@ -19,7 +20,6 @@ from shoehorn_mcu.targets import Isa
 
 CHANNELS = 4  # channels that are computed at once, and the fewest there may be
 LEAST_TAPS, MOST_TAPS = 2, 49
-_X_LOW, _X_HIGH = -128, 127
 
 
 class Depthwise(NamedTuple):
@@ -41,8 +41,7 @@ def packable(of: Depthwise) -> bool:
 
 def scaled_exactly(of: Depthwise) -> bool:
     """Whether the kernels scale every sum exactly."""
-    one, other = (of.weights.astype(np.int64) * x for x in (_X_LOW, _X_HIGH))
-    low, high = (ends.sum(axis=0) + of.bias for ends in (np.minimum(one, other), np.maximum(one, other)))
+    low, high = (s + of.bias for s in sums_of(of.weights.T.astype(np.int64)))
     return rounds_exactly(low, high, of.multipliers, of.shifts)
 
 
@@ -100,7 +99,7 @@ def _accepts(node: Node) -> bool:
 
 
 def _pack(node: Node, tile: Tile) -> dict[str, Value]:
-    return {"weights": pack(layer_of(node)), "bias": None, "multipliers": None, "shifts": None}
+    return all_in_weights(pack(layer_of(node)))
 
 
 def _work(node: Node, tile: Tile) -> Work:
@@ -114,7 +113,7 @@ def _work(node: Node, tile: Tile) -> Work:
         blocks=blocks,
         fours=blocks * (_rounded(height * width) // 4),
         overlaps=pixels * (channels % CHANNELS > 0),
-        clamped=pixels * channels * ((op.clamp.low, op.clamp.high) != (_X_LOW, _X_HIGH)),
+        clamped=pixels * channels * clamps(op.clamp.low, op.clamp.high),
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels.base import Tile, Value, Variant
+from shoehorn_mcu.kernels.base import Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.conv import DEPTHWISE
 from shoehorn_mcu.kernels.depthwise import MOST_TAPS, Depthwise, adjacent, layer_of, scaled_exactly, tables_of
 from shoehorn_mcu.kernels.rounding import Int32s, Int64s, right_shifts
@@ -76,7 +76,7 @@ def _accepts(node: Node) -> bool:
 
 
 def _pack(node: Node, tile: Tile) -> dict[str, Value]:
-    return {"weights": pack(layer_of(node)), "bias": None, "multipliers": None, "shifts": None}
+    return all_in_weights(pack(layer_of(node)))
 
 
 def _work(node: Node, tile: Tile) -> Work:

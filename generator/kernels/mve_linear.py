@@ -12,7 +12,7 @@ from typing import cast
 import numpy as np
 
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels.base import Tile, Value, Variant
+from shoehorn_mcu.kernels.base import Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.conv import CONV2D, DENSE, lines_of
 from shoehorn_mcu.kernels.packed import Linear, filled, linear, scaled_exactly
 from shoehorn_mcu.kernels.packed_conv import copies, has_one_group, is_pointwise, padding_tap, unpadded_rows
@@ -67,7 +67,7 @@ def _pack(node: Node, tile: Tile) -> dict[str, Value]:
     words = pack(linear(node, CONV2D))
     if "taps" in tile.sizes and not _is_copied(node):
         words = np.concatenate([padding_tap(node), words])
-    return {"weights": words, "bias": None, "multipliers": None, "shifts": None}
+    return all_in_weights(words)
 
 
 def _work(node: Node, tile: Tile) -> Work:
@@ -108,7 +108,7 @@ def _accepts_dense(node: Node) -> bool:
 
 
 def _pack_dense(node: Node, tile: Tile) -> dict[str, Value]:
-    return {"weights": pack(linear(node, DENSE)), "bias": None, "multipliers": None, "shifts": None}
+    return all_in_weights(pack(linear(node, DENSE)))
 
 
 def _dense_work(node: Node, tile: Tile) -> Work:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels.base import Contract, Value, array_of
+from shoehorn_mcu.kernels.base import Contract, array_of
 from shoehorn_mcu.kernels.rounding import Int32s, Int64s, addends, right_shifts, rounds_exactly
 
 OUTPUTS = 4  # output channels that are computed at once
@@ -110,11 +110,6 @@ def linear(node: Node, contract: Contract) -> Linear:
         cast(NDArray[np.int8], constants["shifts"]),
         node.output.type.quantised.zero_point,
     )
-
-
-def packed(node: Node, contract: Contract, run: int) -> dict[str, Value]:
-    """The members of the contract's struct: all constants are in `weights`."""
-    return {"weights": pack(linear(node, contract), run), "bias": None, "multipliers": None, "shifts": None}
 
 
 def turns_of(run: int) -> int:

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels.base import Tile, Value, Variant
+from shoehorn_mcu.kernels.base import Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.conv import CONV2D, lines_of
 from shoehorn_mcu.kernels.packed import INPUTS, OUTPUTS, clamps, linear, pack, packable, turns_of
 from shoehorn_mcu.kernels.rounding import Int32s
@@ -64,7 +64,7 @@ def _pack(node: Node, tile: Tile) -> dict[str, Value]:
     words = pack(linear(node, CONV2D), _run(node))
     if "taps" in tile.sizes and not _is_copied(node):
         words = np.concatenate([padding_tap(node), words])
-    return {"weights": words, "bias": None, "multipliers": None, "shifts": None}
+    return all_in_weights(words)
 
 
 def padding_tap(node: Node) -> Int32s:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import cast
 
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels.base import Tile, Value, Variant
+from shoehorn_mcu.kernels.base import Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.conv import DENSE
-from shoehorn_mcu.kernels.packed import INPUTS, OUTPUTS, clamps, linear, packable, packed, turns_of
+from shoehorn_mcu.kernels.packed import INPUTS, OUTPUTS, clamps, linear, pack, packable, turns_of
 from shoehorn_mcu.kernels.work import Work
 from shoehorn_mcu.ops import Dense
 from shoehorn_mcu.targets import Isa
@@ -18,7 +18,7 @@ def _accepts(node: Node) -> bool:
 
 
 def _pack(node: Node, tile: Tile) -> dict[str, Value]:
-    return packed(node, DENSE, node.inputs[1].type.shape[1])
+    return all_in_weights(pack(linear(node, DENSE), node.inputs[1].type.shape[1]))
 
 
 def _work(node: Node, tile: Tile) -> Work:
