@@ -103,3 +103,11 @@ def conv(
     x, y = int8((1, 9, 9, inputs), Quant((1.0,), (-7,))), int8((), Quant((9.0,), (0,)))
     (node,) = graph_of(ops.Conv2d, [x, weights, bias], y, stride=(1, 1), padding=padding).nodes()
     return node
+
+
+def hard_inputs(weights: Ints) -> list[Ints]:
+    """Inputs [...] for weights [output][...]: constant ones, the extreme ones of each output's sum, and random ones."""
+    shape = weights.shape[1:]
+    extreme = [np.full(shape, v, np.int8) for v in (-128, 127, 0)]
+    opposed = [np.where(row > 0, 127, -128).astype(np.int8) for row in weights]
+    return [*extreme, *opposed, *np.random.default_rng(1).integers(-128, 128, (8, *shape), np.int8)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from matrix import DATA, linear
-from packed import NONE, ONE, conv, conv_layer, conv_output, halves, rounded
+from packed import NONE, ONE, conv, conv_layer, conv_output, halves, hard_inputs, rounded
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Node
@@ -50,12 +50,9 @@ def as_the_kernel_does(of: Linear, x: np.ndarray) -> list[int]:
 @pytest.mark.parametrize("inputs", [1, 2, 3, 4, 15, 16, 17, 64])
 def test_the_packed_words_hold_the_layer(outputs: int, inputs: int) -> None:
     of = conv_layer(outputs, inputs, seed=outputs * inputs)
-    rng = np.random.default_rng(1)
-    extreme = [np.full(inputs, v, np.int8) for v in (-128, 127, 0)]
-    opposed = [np.where(of.weights[o] > 0, 127, -128).astype(np.int8) for o in range(outputs)]
 
     assert scaled_exactly(of)
-    for x in (*extreme, *opposed, *rng.integers(-128, 128, (8, inputs), np.int8)):
+    for x in hard_inputs(of.weights):
         assert as_the_kernel_does(of, x) == conv_output(of, x)
 
 

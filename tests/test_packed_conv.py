@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from packed import ONE, conv, conv_layer, conv_output, halves, s32, scaled
+from packed import ONE, conv, conv_layer, conv_output, halves, hard_inputs, s32, scaled
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import array_of
@@ -59,12 +59,9 @@ def as_the_kernel_does(of: Linear, x: np.ndarray, runs: int = 1) -> list[int]:
 @pytest.mark.parametrize("inputs", [4, 5, 6, 7, 8, 9, 15, 64])
 def test_the_packed_words_hold_the_layer(outputs: int, inputs: int) -> None:
     of = conv_layer(outputs, inputs, seed=outputs * inputs)
-    rng = np.random.default_rng(1)
-    extreme = [np.full(inputs, v, np.int8) for v in (-128, 127, 0)]
-    opposed = [np.where(of.weights[o] > 0, 127, -128).astype(np.int8) for o in range(outputs)]
 
     assert packable(of)
-    for x in (*extreme, *opposed, *rng.integers(-128, 128, (8, inputs), np.int8)):
+    for x in hard_inputs(of.weights):
         assert as_the_kernel_does(of, x) == conv_output(of, x)
 
 
