@@ -66,7 +66,8 @@ class Runner:
         for y in range(output.rows):
             x = [rows[i["tensor"]][r] if r >= 0 else self.ffi.NULL for i in op["inputs"] for r in i["rows"][y]]
             place = self.heap.block(bytes(output.row_bytes))
-            arguments = [struct, self.ffi.new("int8_t *[]", x), place, *([y] if op["takes_row"] else [])]
+            more = ([y] if op["takes_row"] else []) + ([self.ffi.NULL] if op["scratch_bytes"] is not None else [])
+            arguments = [struct, self.ffi.new("int8_t *[]", x), place, *more]
             getattr(self.lib, op["function"].removesuffix("_ref") + "_c")(*arguments)
             result += bytes(self.ffi.buffer(place, output.row_bytes))
         self.heap.free()

@@ -258,7 +258,7 @@ def _dense_work(node: Node) -> Work:
     )
 
 
-CONV2D = Contract("conv2d_s8", (Conv2d,), _conv2d, conv2d_constants, _linear_s8)
+CONV2D = Contract("conv2d_s8", (Conv2d,), _conv2d, conv2d_constants, _linear_s8, takes_scratch=True)
 DEPTHWISE = Contract("depthwise_conv2d_s8", (DepthwiseConv2d,), _depthwise_conv2d, _depthwise_constants, _linear_s8)
 TRANSPOSE = Contract("transpose_conv2d_s8", (TransposeConv2d,), _transpose_conv2d, _transpose_constants, _linear_s8)
 DENSE = Contract("dense_s8", (Dense,), _dense, _dense_constants, _linear_s8)

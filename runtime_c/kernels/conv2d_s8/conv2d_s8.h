@@ -7,6 +7,8 @@
 //
 // In the padding (outside the row, or where x[ky] is null) a tap is x_zero. The generator folds the
 // input's zero point into bias, so taps are taken as stored.
+//
+// scratch: working memory, aligned to words; null where the variant needs none.
 #ifndef SH_CONV2D_S8_H
 #define SH_CONV2D_S8_H
 
@@ -36,6 +38,7 @@ typedef struct {
     const int8_t *shifts;       // per output channel
 } sh_conv2d_s8;
 
-typedef void sh_conv2d_s8_fn(const sh_conv2d_s8 *op, const int8_t *const x[], int8_t *y);
+typedef void sh_conv2d_s8_fn(const sh_conv2d_s8 *op, const int8_t *const x[], int8_t *y,
+                             void *scratch);
 
 #endif

@@ -26,8 +26,9 @@ static int32_t sum(const sh_conv2d_s8 *op, const int8_t *const x[], int32_t ox, 
     return acc;
 }
 
-void sh_conv2d_s8_ref(const sh_conv2d_s8 *op, const int8_t *const x[], int8_t *y)
+void sh_conv2d_s8_ref(const sh_conv2d_s8 *op, const int8_t *const x[], int8_t *y, void *scratch)
 {
+    (void)scratch;
     const int32_t channels = op->groups * op->group_outputs;
     for (int32_t ox = 0; ox < op->out_width; ox++) {
         for (int32_t o = 0; o < channels; o++) {
