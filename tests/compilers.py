@@ -48,12 +48,14 @@ COMPILERS = (
     Compiler("zig-arm1176", (*_ZIG, "--target=arm-none-eabihf", "-mcpu=arm1176jzf-s")),
     Compiler("zig-cortex-m55", (*_ZIG, "--target=thumbv8.1m.main-none-eabihf", "-mcpu=cortex-m55")),
     Compiler("zig-cortex-a53", (*_ZIG, "--target=aarch64-none-elf", "-mcpu=cortex-a53")),
+    Compiler("zig-cortex-a7", (*_ZIG, "--target=arm-none-eabihf", "-mcpu=cortex-a7", "-mfpu=neon-vfpv4")),
     Compiler("gcc-host", ("gcc",)),
     Compiler("gcc-cortex-m0", ("arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m0")),
     Compiler(
         "gcc-cortex-m4", ("arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")
     ),
     Compiler("gcc-cortex-m55", ("arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m55", "-mfloat-abi=hard")),
+    Compiler("gcc-cortex-a7", ("arm-none-eabi-gcc", "-mcpu=cortex-a7", "-mfpu=neon-vfpv4", "-mfloat-abi=hard")),
 )
 
 

@@ -21,7 +21,7 @@ RULES = (
 )
 """Kind, pattern, replacement: each is planted wherever it matches, in every variant."""
 
-_PARTS = ("include/sh_packed.h", "include/sh_helium_sums.h")
+_PARTS = ("include/sh_packed.h", "include/sh_helium_sums.h", "include/sh_neon_sums.h", "include/sh_neon.h")
 
 _SCALED = (  # in sh_packed.h
     ("saturation", '"ssat " sum ", #8, lr\\n"', '"ssat " sum ", #9, lr\\n"'),
@@ -38,15 +38,15 @@ _SIMD32 = (
 _WINDOWS = (  # of conv2d_s8_windows.inc, and of what its users have in common
     ("padding", "(int8_t)op.x_zero", "0"),
     ("padding", ": zeros;", ": zeros + 4;"),
-    ("padding", "(channels + 3) & ~3", "channels & ~3"),
     ("padding", "column >= 0 && last", "last"),  # runs by line
     ("padding", "op->dilation < op->in_width", "op->dilation <= op->in_width"),
     ("padding", "of.joined && x[ky] != NULL", "of.joined"),
     ("padding", "joined && line != NULL", "joined"),
-    ("dilation", "ix += dilation, to += 2", "ix++, to += 2"),
+    ("dilation", "ix += dilation, to +=", "ix++, to +="),
     ("dilation", "kx++, ix += op.dilation", "kx++, ix++"),
     ("dilation", "op.dilation == 1 && is_inside", "is_inside"),
 )
+_PADDING_TAP = (("padding", "(channels + 3) & ~3", "channels & ~3"),)
 _TAPS = (("padding", "line + offset : padding;", "line + offset : padding - 1;"),)  # of depthwise_conv2d_s8_taps.inc
 _MVE_ROUNDING = (
     ("rounding", "sh_rescale_four(sums, multipliers, shifts)", "vrshlq_s32(vqrdmulhq_s32(sums, multipliers), shifts)"),
@@ -56,6 +56,16 @@ _MVE = (
     *_MVE_ROUNDING,
 )
 _MVE_ROW = (*_MVE, ("tail", "left > 0; left -= 2) {", "left > 1; left -= 2) {"))  # the last pixel
+_NEON_ROUNDING = (("rounding", "vsraq_n_s32(value, value, 31)", "value"),)
+_NEON = (
+    ("tail", "o < count;", "o + 1 < count;"),  # the last output
+    ("tail", "if (rest > 8)", "if (rest > 16)"),  # the last but eight inputs
+    ("tail", "run - 8, weights", "i, weights"),  # the last eight
+    ("tail", "pixels == 3", "pixels == 5"),  # the last pixels
+    ("tail", "pixels == 2", "pixels == 5"),
+    *_NEON_ROUNDING,
+)
+_NEON_ROW = (*_NEON, ("tail", "left > 0; left -= SH_FOUR, x", "left > 1; left -= SH_FOUR, x"))  # the last pixel
 
 OWN = {
     "conv2d_s8_c": (("tail", "if (o < end) {", "if (o + 1 < end) {"),),
@@ -110,12 +120,26 @@ OWN = {
         *_MVE,
         ("tail", "left > 0; left -= 2, column", "left > 1; left -= 2, column"),  # the last pixel
         *_WINDOWS,
+        *_PADDING_TAP,
         ("tail", "<= 4 * SH_TAPS;", "< 4 * SH_TAPS;"),
         ("tail", "copy(to, line, count)", "copy(to, line, count - 1)"),
         ("tail", "copy(second, line + ahead, count)", "copy(second, line + ahead, count - 1)"),
         ("padding", "of->joined && is_inside", "is_inside"),
         ("padding", "joined ? op->kernel_width : 1", "1 ? op->kernel_width : 1"),
         ("dilation", "op->dilation == 1}", "true}"),
+    ),
+    "dense_s8_neon": _NEON_ROW,
+    "conv2d_s8_neon_1x1": _NEON_ROW,
+    "conv2d_s8_neon": (
+        *_NEON,
+        ("tail", "left > 0; left -= SH_PIXELS", "left > 1; left -= SH_PIXELS"),  # the last pixel
+        *_WINDOWS,
+        ("tail", "<= 4 * SH_TAPS && !whole", "< 4 * SH_TAPS && !whole"),
+        ("tail", "channels + 7) & ~7", "channels + 15) & ~7"),
+        ("tail", "count -= 8;", ""),
+        ("padding", "(channels + 15) & ~15", "channels & ~15"),
+        ("padding", "of->joined && is_inside", "is_inside"),
+        ("dilation", "op->dilation == 1 && whole", "whole"),
     ),
     "conv2d_s8_simd32": (
         *_SIMD32,
@@ -125,6 +149,7 @@ OWN = {
         ("tail", "next->overlap = -channels & 3", "next->overlap = 0"),
         ("tail", "<= 4 * SH_TAPS && (channels", "< 4 * SH_TAPS && (channels"),
         *_WINDOWS,
+        *_PADDING_TAP,
         ("dilation", "op->dilation == 1 && (channels", "(channels"),
     ),
 }

@@ -185,6 +185,19 @@ def _vectors(rng: Rng) -> Iterator[Graph]:
         yield linear(ops.Dense, rng, DATA[number % len(DATA)], x, (outputs, inputs))
 
 
+def _thrice(rng: Rng) -> Iterator[Graph]:
+    """Cases that a single fault each needs, three of a kind: a test that takes every third case takes one."""
+    for inputs in (16, 32, 48):  # lines that are missing, of whole vectors, for four pixels inside the row
+        one = ops.Padding(1, 1, 1, 1)
+        x, shape = (1, 3, 9, inputs), (5, 3, 3, inputs)
+        yield linear(ops.Conv2d, rng, DATA[0], x, shape, stride=(1, 1), dilation=(1, 1), padding=one)
+    for width in (4, 5, 6):  # windows of 200 elements
+        x, shape = (1, 3, width, 50), (3, 2, 2, 50)
+        yield linear(ops.Conv2d, rng, DATA[0], x, shape, stride=(1, 1), dilation=(1, 1), padding=ops.Padding())
+    for inputs in (9, 16, 24):  # halves of an output step that are not clamped
+        yield linear(ops.Dense, rng, replace(DATA[3], inputs=_small), (2, inputs), (16, inputs))
+
+
 def _halves(op_class: type[Op], clamp: ops.Clamp) -> Graph:
     """A sum or difference, every second one of which is a half of an output step, of either sign."""
     one = int8((1, 40), Quant((1.0,), (0,)))
@@ -212,7 +225,8 @@ def cases() -> list[Graph]:
     found += [_halves(op_class, ops.Clamp()) for op_class in (ops.Add, ops.Sub)]
     found.append(frozen(clamped, {"x0": np.linspace(-(1 << 24), 1 << 24, 40).astype(np.int32)[None]}))
     found.append(frozen(unsigned, {"x0": np.linspace(-99, 200, 40, dtype=np.float32)[None]}))
-    return [*found, *_depthwise(rng), *(_halves(op_class, ops.Clamp(-4, 5)) for op_class in (ops.Add, ops.Sub))]
+    found += [*_depthwise(rng), *(_halves(op_class, ops.Clamp(-4, 5)) for op_class in (ops.Add, ops.Sub))]
+    return [*found, *_thrice(np.random.default_rng(2))]
 
 
 @dataclass(frozen=True)

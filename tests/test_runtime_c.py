@@ -35,9 +35,16 @@ def test_the_kernels_compile_without_a_warning(compiler: Compiler, tmp_path: Pat
     assert len(list(tmp_path.glob("*.o"))) == len(sources)
 
 
-@each_compiler("zig-arm1176", "gcc-cortex-m4", "zig-cortex-m55", "gcc-cortex-m55")
-def test_kernels_with_assembly_compile_without_a_warning(compiler: Compiler, tmp_path: Path) -> None:
-    sources = write_instances(tmp_path, Isa.MVE if compiler.name.endswith("m55") else Isa.SIMD32)
+VECTORS = {"m55": Isa.MVE, "a53": Isa.NEON, "a7": Isa.NEON}
+"""By the end of a compiler's name; Armv7-A has the vectors of Armv8-A, and no board."""
+
+
+@each_compiler(
+    *("zig-arm1176", "gcc-cortex-m4", "zig-cortex-m55", "gcc-cortex-m55"),
+    *("zig-cortex-a53", "zig-cortex-a7", "gcc-cortex-a7"),
+)
+def test_kernels_with_assembly_or_vectors_compile_without_a_warning(compiler: Compiler, tmp_path: Path) -> None:
+    sources = write_instances(tmp_path, VECTORS.get(compiler.name.rpartition("-")[2], Isa.SIMD32))
     for level in ("-O0", "-O2"):  # the assembly must not run out of registers
         compiler.run(*WARNINGS, level, "-c", *sources, cwd=tmp_path)
 

@@ -39,7 +39,7 @@ def alignment_of(value: Value) -> int:
     return value.alignment if isinstance(value, Packed) else WORD
 
 
-def all_in_weights(words: Array) -> dict[str, Value]:
+def all_in_weights(words: Array | Packed) -> dict[str, Value]:
     """The members of a linear op's struct for a variant that packs all constants into `weights`."""
     return {"weights": words, "bias": None, "multipliers": None, "shifts": None}
 

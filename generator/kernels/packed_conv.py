@@ -67,10 +67,10 @@ def _pack(node: Node, tile: Tile) -> dict[str, Value]:
     return all_in_weights(words)
 
 
-def padding_tap(node: Node) -> Int32s:
-    """A tap in the padding: x_zero for each input channel, in whole words."""
+def padding_tap(node: Node, multiple: int = INPUTS) -> Int32s:
+    """A tap in the padding: x_zero for each input channel, up to a multiple of so many bytes."""
     x = node.inputs[0].type
-    count = -(-x.nhwc[3] // INPUTS) * INPUTS
+    count = -(-x.nhwc[3] // multiple) * multiple
     return np.full(count, x.quantised.zero_point, np.int8).view("<i4").astype(np.int32)
 
 

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: 0BSD
+// Sums of the linear kernels for NEON: four output channels of one to four pixels at once. Two
+// products are added in 16 bits, which the range of the weights allows, before they are added to
+// sums of 32.
+//
+// The inputs of a pixel are runs of contiguous elements, all of one length, at least 8. A run is
+// read by 16 elements, then by 8; the last 8 overlap those before them if they have to, so nothing
+// is read beyond the run.
+//
+// The packed weights have for every four output channels:
+//   four biases;
+//   for each step of 16 or 8 elements its weights of each of the four, zeros where an element was
+//     read before;
+//   four multipliers, four shifts (negative: to the right, at least 1).
+// Missing output channels have zeros. generator/kernels/neon_linear.py packs them.
+#ifndef SH_NEON_SUMS_H
+#define SH_NEON_SUMS_H
+
+#ifdef __ARM_NEON
+#include <stddef.h>
+
+#include "sh_neon.h"
+
+enum { SH_FOUR = 4 };
+
+// A pass over all output channels of up to four pixels.
+typedef struct {
+    const int8_t *const (*runs)[SH_FOUR]; // of each pixel
+    const int8_t *const (*end)[SH_FOUR];  // of these
+    int32_t run;                          // length of a run
+    const int8_t *weights;
+    int32_t outputs;
+    int8_t *y;
+    int32_t zero;
+    int32_t low;
+    int32_t high;
+} sh_pass;
+
+#ifdef __aarch64__
+#define SH_EACH(instruction) instruction("0") instruction("1") instruction("2") instruction("3")
+#define SH_LOW(o) "smull %[p" o "].8h, %[x].8b, %[w" o "].8b\n"
+#define SH_HIGH(o) "smlal2 %[p" o "].8h, %[x].16b, %[w" o "].16b\n"
+#define SH_WIDE(o) "sadalp %[s" o "].4s, %[p" o "].8h\n"
+// clang-format off
+#define SH_ADD(instructions)                                                                       \
+    int16x8_t p0, p1, p2, p3;                                                                      \
+    __asm(instructions                                                                             \
+          : [s0] "+w"(sums[0]), [s1] "+w"(sums[1]), [s2] "+w"(sums[2]), [s3] "+w"(sums[3]),        \
+            [p0] "=&w"(p0), [p1] "=&w"(p1), [p2] "=&w"(p2), [p3] "=&w"(p3)                         \
+          : [x] "w"(x), [w0] "w"(w[0]), [w1] "w"(w[1]), [w2] "w"(w[2]), [w3] "w"(w[3]))
+// clang-format on
+#endif
+
+// Adds the products of 16 elements of a pixel to its sums of four output channels. This is assembly
+// because compilers compute the products of all pixels first, and have no registers for them.
+SH_INLINED void sh_add_sixteen(int32x4_t sums[SH_FOUR], int8x16_t x, const int8x16_t w[SH_FOUR])
+{
+#ifdef __aarch64__
+    SH_ADD(SH_EACH(SH_LOW) SH_EACH(SH_HIGH) SH_EACH(SH_WIDE));
+#else
+    for (int32_t o = 0; o < SH_FOUR; o++) {
+        const int16x8_t low = vmull_s8(vget_low_s8(x), vget_low_s8(w[o]));
+        sums[o] = vpadalq_s16(sums[o], vmlal_s8(low, vget_high_s8(x), vget_high_s8(w[o])));
+    }
+#endif
+}
+
+SH_INLINED void sh_add_eight(int32x4_t sums[SH_FOUR], int8x8_t x, const int8x8_t w[SH_FOUR])
+{
+#ifdef __aarch64__
+    SH_ADD(SH_EACH(SH_LOW) SH_EACH(SH_WIDE));
+#else
+    for (int32_t o = 0; o < SH_FOUR; o++) {
+        sums[o] = vpadalq_s16(sums[o], vmull_s8(x, w[o]));
+    }
+#endif
+}
+
+// The eight elements of each pixel at `offset` of a run; returns the next weights.
+SH_INLINED const int8_t *sh_step_eight(int32x4_t sums[SH_FOUR][SH_FOUR],
+                                       const int8_t *const x[SH_FOUR], int32_t pixels,
+                                       ptrdiff_t offset, const int8_t *weights)
+{
+    int8x8_t w[SH_FOUR];
+    for (int32_t o = 0; o < SH_FOUR; o++) {
+        w[o] = vld1_s8(weights + 8 * o);
+    }
+    for (int32_t p = 0; p < pixels; p++) {
+        sh_add_eight(sums[p], vld1_s8(x[p] + offset), w);
+    }
+    return weights + 8 * SH_FOUR;
+}
+
+// The sums of the lanes of four vectors.
+SH_INLINED int32x4_t sh_across(const int32x4_t of[SH_FOUR])
+{
+#ifdef __aarch64__
+    return vpaddq_s32(vpaddq_s32(of[0], of[1]), vpaddq_s32(of[2], of[3]));
+#else
+    int32x2_t half[SH_FOUR];
+    for (int32_t o = 0; o < SH_FOUR; o++) {
+        half[o] = vpadd_s32(vget_low_s32(of[o]), vget_high_s32(of[o]));
+    }
+    return vcombine_s32(vpadd_s32(half[0], half[1]), vpadd_s32(half[2], half[3]));
+#endif
+}
+
+// Writes the first `count` of four output channels of each pixel.
+SH_APART void sh_store_few(int8x16_t values, int8_t *y, int32_t outputs, int32_t pixels,
+                           int32_t count)
+{
+    int8_t from[SH_FOUR][SH_FOUR];
+    vst1q_s8(from[0], values);
+    for (int32_t p = 0; p < pixels; p++) {
+        for (int32_t o = 0; o < count; o++) {
+            y[p * outputs + o] = from[p][o];
+        }
+    }
+}
+
+SH_INLINED void sh_run_pixels(const sh_pass *of, int32_t pixels)
+{
+    const int8_t *weights = of->weights;
+    const ptrdiff_t run = of->run;
+    const ptrdiff_t whole = run & ~(ptrdiff_t)15;
+    const ptrdiff_t rest = run & 15;
+    const int32_t outputs = of->outputs;
+    const int16x8_t zero = vdupq_n_s16((int16_t)of->zero);
+    const int8x16_t low = vdupq_n_s8((int8_t)of->low);
+    const int8x16_t high = vdupq_n_s8((int8_t)of->high);
+    int8_t *y = of->y;
+    SH_ROLLED
+    for (int32_t left = outputs; left > 0; left -= SH_FOUR, y += SH_FOUR) {
+        int32x4_t sums[SH_FOUR][SH_FOUR];
+        const int8_t *const(*next)[SH_FOUR] = of->runs;
+        for (int32_t o = 0; o < SH_FOUR; o++) {
+            const int32x4_t bias =
+                vld1q_lane_s32((const int32_t *)(const void *)weights + o, vdupq_n_s32(0), 0);
+            for (int32_t p = 0; p < SH_FOUR; p++) {
+                sums[p][o] = bias;
+            }
+        }
+        weights += 16;
+        do {
+            const int8_t *x[SH_FOUR]; // a copy: compilers load each again around the assembly
+            ptrdiff_t i = 0;
+            for (int32_t p = 0; p < pixels; p++) {
+                x[p] = (*next)[p];
+            }
+            SH_ROLLED
+            for (; i < whole; i += 16) {
+                int8x16_t w[SH_FOUR];
+                for (int32_t o = 0; o < SH_FOUR; o++) {
+                    w[o] = vld1q_s8(weights + 16 * o);
+                }
+                for (int32_t p = 0; p < pixels; p++) {
+                    sh_add_sixteen(sums[p], vld1q_s8(x[p] + i), w);
+                }
+                weights += 16 * SH_FOUR;
+            }
+            if (rest > 8) {
+                weights = sh_step_eight(sums, x, pixels, i, weights);
+            }
+            if (rest > 0) {
+                weights = sh_step_eight(sums, x, pixels, run - 8, weights);
+            }
+            next++;
+        } while (next != of->end);
+        const int32x4_t multipliers = vld1q_s32((const int32_t *)(const void *)weights);
+        const int32x4_t shifts = vld1q_s32((const int32_t *)(const void *)weights + 4);
+        int32x4_t scaled[SH_FOUR];
+        weights += 32;
+        for (int32_t p = 0; p < SH_FOUR; p++) {
+            scaled[p] = vdupq_n_s32(0);
+            if (p < pixels) {
+                scaled[p] = sh_rescale_four(sh_across(sums[p]), multipliers, shifts);
+            }
+        }
+        const int16x8_t first = sh_shifted_eight(scaled[0], scaled[1], zero);
+        const int16x8_t second = sh_shifted_eight(scaled[2], scaled[3], zero);
+        int8x16_t values = vcombine_s8(vqmovn_s16(first), vqmovn_s16(second));
+        values = vminq_s8(vmaxq_s8(values, low), high);
+        if (left >= SH_FOUR) {
+            const int32x4_t words = vreinterpretq_s32_s8(values);
+            const int32_t by_pixel[SH_FOUR] = {vgetq_lane_s32(words, 0), vgetq_lane_s32(words, 1),
+                                               vgetq_lane_s32(words, 2), vgetq_lane_s32(words, 3)};
+            for (int32_t p = 0; p < pixels; p++) {
+                __builtin_memcpy(y + p * outputs, &by_pixel[p], 4);
+            }
+        } else {
+            sh_store_few(values, y, outputs, pixels, left);
+        }
+    }
+}
+
+SH_APART void sh_run_one(const sh_pass *of)
+{
+    sh_run_pixels(of, 1);
+}
+
+SH_APART void sh_run_two(const sh_pass *of)
+{
+    sh_run_pixels(of, 2);
+}
+
+SH_APART void sh_run_three(const sh_pass *of)
+{
+    sh_run_pixels(of, 3);
+}
+
+SH_APART void sh_run_four(const sh_pass *of)
+{
+    sh_run_pixels(of, 4);
+}
+
+// The outputs of `pixels` adjacent pixels, at most four.
+SH_INLINED void sh_run(sh_pass *of, int32_t pixels)
+{
+    if (pixels == 4) {
+        sh_run_four(of);
+    } else if (pixels == 3) {
+        sh_run_three(of);
+    } else if (pixels == 2) {
+        sh_run_two(of);
+    } else {
+        sh_run_one(of);
+    }
+    of->y += pixels * of->outputs;
+}
+
+#ifndef SH_TAPS
+// A row of output: `width` pixels, of contiguous inputs that begin `step` elements apart.
+SH_INLINED void sh_run_row(sh_pass *next, const int8_t *x, int32_t step, int32_t width)
+{
+    const int8_t *at[1][SH_FOUR];
+    next->runs = (const int8_t *const(*)[SH_FOUR])at;
+    next->end = next->runs + 1;
+    SH_ROLLED
+    for (int32_t left = width; left > 0; left -= SH_FOUR, x += SH_FOUR * step) {
+        const int32_t pixels = left < SH_FOUR ? left : SH_FOUR;
+        for (int32_t p = 0; p < SH_FOUR; p++) {
+            at[0][p] = x + (p < pixels ? p * step : 0);
+        }
+        sh_run(next, pixels);
+    }
+}
+#endif
+#endif
+
+#endif
