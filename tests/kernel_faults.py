@@ -128,6 +128,16 @@ OWN = {
         ("padding", "joined ? op->kernel_width : 1", "1 ? op->kernel_width : 1"),
         ("dilation", "op->dilation == 1}", "true}"),
     ),
+    "depthwise_conv2d_s8_neon": (
+        ("tail", "while (ox < width) {", "while (ox < width - 1) {"),  # the last pixel
+        ("tail", "beyond / stride + 1", "beyond / stride + 2"),
+        ("tail", "of->channels - size;", "(of->channels - size) & ~3;"),  # the last channels
+        ("tail", "(count & 1) != 0", "count == 0"),  # the last tap
+        ("tail", "(channels + size - 1) / size", "channels / size"),
+        *_TAPS,
+        ("padding", "whole && left >= 0", "left >= 0"),
+        *_NEON_ROUNDING,
+    ),
     "dense_s8_neon": _NEON_ROW,
     "conv2d_s8_neon_1x1": _NEON_ROW,
     "conv2d_s8_neon": (

@@ -9,8 +9,8 @@ from packed import depthwise_layer, depthwise_output, halves, rounded
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.kernels import candidates
-from shoehorn_mcu.kernels.depthwise import Depthwise
-from shoehorn_mcu.kernels.mve_depthwise import pack, packable
+from shoehorn_mcu.kernels.depthwise import Depthwise, packable_by_pairs
+from shoehorn_mcu.kernels.mve_depthwise import pack
 from shoehorn_mcu.targets import Isa
 
 ORDER = [0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15]
@@ -49,7 +49,7 @@ def test_the_packed_words_hold_the_layer(taps: int, count: int) -> None:
     extreme = [np.full((taps, count), v, np.int8) for v in (-128, 127, 0)]
     opposed = np.where(of.weights > 0, 127, -128).astype(np.int8)
 
-    assert packable(of)
+    assert packable_by_pairs(of)
     for x in (*extreme, opposed, ~opposed, *rng.integers(-128, 128, (8, taps, count), np.int8)):
         assert as_the_kernel_does(of, x) == depthwise_output(of, x)
 
@@ -78,15 +78,15 @@ def test_two_taps_must_fit_sixteen_bits() -> None:
     for pair, fits in (((-127, 127), True), ((-128, 127), True), ((-128, -128), False), ((0, -128), True)):
         weights = np.zeros((4, 3), np.int8)
         weights[2:, 1] = pair
-        assert packable(of._replace(weights=weights)) is fits
+        assert packable_by_pairs(of._replace(weights=weights)) is fits
 
 
 def test_a_layer_that_the_kernel_does_not_compute_exactly_is_not_packed() -> None:
     of = depthwise_layer(9, 4, least=-127)
-    assert packable(of)
-    assert not packable(of._replace(bias=np.array([0, 0, 1 << 30, 0], np.int32)))
-    assert not packable(of._replace(shifts=np.array([-5, -5, -5, 0], np.int8)))
-    assert not packable(depthwise_layer(50, 4, least=-127))
+    assert packable_by_pairs(of)
+    assert not packable_by_pairs(of._replace(bias=np.array([0, 0, 1 << 30, 0], np.int32)))
+    assert not packable_by_pairs(of._replace(shifts=np.array([-5, -5, -5, 0], np.int8)))
+    assert not packable_by_pairs(depthwise_layer(50, 4, least=-127))
 
 
 def test_several_outputs_per_input_are_left_to_the_portable_kernel() -> None:

@@ -45,15 +45,28 @@ def scaled_exactly(of: Depthwise) -> bool:
     return rounds_exactly(low, high, of.multipliers, of.shifts)
 
 
+def packable_by_pairs(of: Depthwise) -> bool:
+    """Whether kernels that add two taps in 16 bits compute exactly this layer, for all int8 inputs."""
+    if not 1 <= len(of.weights) <= MOST_TAPS:
+        return False
+    pairs = np.abs(even(of.weights).astype(np.int64)).reshape(-1, 2, of.weights.shape[1]).sum(axis=1)
+    return bool((128 * pairs < 1 << 15).all() and scaled_exactly(of))
+
+
+def even(weights: NDArray[np.int8]) -> NDArray[np.int8]:
+    """The weights of an even number of taps, the last one zeros if there is one more."""
+    return np.concatenate([weights, np.zeros((len(weights) % 2, weights.shape[1]), np.int8)])
+
+
 def _rounded(taps: int) -> int:
     """The number of taps that the kernel computes: 4 * n + 1."""
     return -(-(taps - 1) // 4) * 4 + 1
 
 
-def _blocks(channels: int) -> Int64s:
-    """The channels of each block of four; the last block overlaps the one before it if it has to."""
-    starts = np.minimum(np.arange(0, channels, CHANNELS), channels - CHANNELS)
-    return starts[:, None] + np.arange(CHANNELS)
+def blocks_of(channels: int, size: int) -> Int64s:
+    """The channels of each block of so many; the last block overlaps the one before it if it has to."""
+    starts = np.minimum(np.arange(0, channels, size), channels - size)
+    return starts[:, None] + np.arange(size)
 
 
 def pack(of: Depthwise) -> Int32s:
@@ -61,7 +74,7 @@ def pack(of: Depthwise) -> Int32s:
     taps, channels = of.weights.shape
     doubled = np.zeros((_rounded(taps), channels), np.int16)
     doubled[:taps] = 2 * of.weights.astype(np.int16)
-    at = _blocks(channels)
+    at = blocks_of(channels, CHANNELS)
     by_tap = doubled[:, at].transpose(1, 0, 2)  # [block][tap][4]
     count = len(at)
     first = by_tap[:, 0].reshape(count, 2, 2).transpose(0, 2, 1)  # (a, c), (b, d)

@@ -1,4 +1,4 @@
-"""The depthwise convolution for Helium (`depthwise_conv2d_s8_mve.inc`): its packed weights, and the proof of exactness.
+"""The depthwise convolution for Helium (`depthwise_conv2d_s8_mve.inc`): its packed weights.
 
 Products of bytes are 16 bits wide, and two of them still fit as weights are -127 to 127; so taps are added in pairs
 before they are widened. CMSIS-NN's `arm_depthwise_conv_s8_opt` widens every product.
@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.conv import DEPTHWISE
-from shoehorn_mcu.kernels.depthwise import MOST_TAPS, Depthwise, adjacent, layer_of, scaled_exactly, tables_of
+from shoehorn_mcu.kernels.depthwise import Depthwise, adjacent, even, layer_of, packable_by_pairs, tables_of
 from shoehorn_mcu.kernels.rounding import Int32s, Int64s, right_shifts
 from shoehorn_mcu.kernels.work import Work
 from shoehorn_mcu.ops import DepthwiseConv2d
@@ -23,19 +22,6 @@ from shoehorn_mcu.targets import Isa
 VECTOR = 16  # channels that are computed at once
 ORDER = np.array([0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15])
 """Of a vector's channels: where their sums are."""
-
-
-def packable(of: Depthwise) -> bool:
-    """Whether the kernel computes exactly this layer, for all int8 inputs."""
-    if not 1 <= len(of.weights) <= MOST_TAPS:
-        return False
-    pairs = np.abs(_even(of.weights).astype(np.int64)).reshape(-1, 2, of.weights.shape[1]).sum(axis=1)
-    return bool((128 * pairs < 1 << 15).all() and scaled_exactly(of))
-
-
-def _even(weights: NDArray[np.int8]) -> NDArray[np.int8]:
-    """The weights of an even number of taps, the last one zeros if there is one more."""
-    return np.concatenate([weights, np.zeros((len(weights) % 2, weights.shape[1]), np.int8)])
 
 
 def pack(of: Depthwise) -> Int32s:
@@ -52,7 +38,7 @@ def pack(of: Depthwise) -> Int32s:
         full[:, :channels] = rows
         return full.reshape(len(rows), blocks, VECTOR).transpose(1, 0, 2)
 
-    taps = by_block(_even(of.weights).astype(np.int64)).astype(np.int8)
+    taps = by_block(even(of.weights).astype(np.int64)).astype(np.int8)
     weights = np.ascontiguousarray(taps).view("<i4").reshape(blocks, -1)
     bias = by_block(of.bias[None].astype(np.int64))[..., ORDER].reshape(blocks, -1)
     pairs = np.stack([of.multipliers.astype(np.int64), -right_shifts(of.multipliers, of.shifts)])
@@ -72,7 +58,7 @@ def _repeated(of: Depthwise, times: int) -> Depthwise:
 
 def _accepts(node: Node) -> bool:
     """An output channel per input channel, and exact."""
-    return node.inputs[1].type.shape[3] == node.inputs[0].type.nhwc[3] and packable(layer_of(node))
+    return node.inputs[1].type.shape[3] == node.inputs[0].type.nhwc[3] and packable_by_pairs(layer_of(node))
 
 
 def _pack(node: Node, tile: Tile) -> dict[str, Value]:
