@@ -10,7 +10,7 @@ BIN := .venv/bin
 RUN := .venv/run.stamp
 DEV := .venv/dev.stamp
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check install
-C_FILES = $(shell find generator runtime_c firmware_templates tests \( -name '*.[ch]' -o -name '*.inc' \) | sort)
+C_FILES = $(shell find generator host_tools runtime_c firmware_templates tests \( -name '*.[ch]' -o -name '*.inc' \) | sort)
 # mypy finds packages by path: the folders under the names that setup.py gives them.
 TYPED = rm -rf .venv/typed && mkdir -p .venv/typed/shoehorn_mcu && \
 	ln -s $(CURDIR)/generator/* $(CURDIR)/host_tools .venv/typed/shoehorn_mcu/

@@ -17,20 +17,21 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import cffi
 
 from shoehorn_mcu.host_tools.errors import HostError
-from shoehorn_mcu.host_tools.system import MATH_LIBRARY, SHARED_FLAGS
+from shoehorn_mcu.host_tools.system import MATH_LIBRARY, SHARED_FLAGS, UNDEFINED_ALLOWED
 
 # No sanitizers: `zig cc` has one on by default. No contraction: results are the same on every machine.
 _FLAGS = ("-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", *SHARED_FLAGS, "-fno-sanitize=all")
 _TIMEOUT_SECONDS = 300
+_Used = TypeVar("_Used")
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,34 @@ def load(name: str, header: Path, sources: Sequence[Path]) -> Library:
     The header is C that cffi can read once `#` lines are dropped; its includes are in the files' own folders.
     HostError: no compiler here can compile them.
     """
+
+    def opened(path: Path) -> Library:
+        ffi = cffi.FFI()
+        ffi.cdef(re.sub(r"^\s*#.*$", "", header.read_text(), flags=re.MULTILINE))
+        return Library(ffi, ffi.dlopen(str(path)))
+
+    return _compiled(name, header, sources, (), opened)
+
+
+def plugin(name: str, header: Path, sources: Sequence[Path]) -> Path:
+    """The sources as a library for another program, whose functions they call; `header` declares those.
+
+    HostError: no compiler here can compile them.
+    """
+    return _compiled(name, header, sources, UNDEFINED_ALLOWED, lambda path: path)
+
+
+def _compiled(
+    name: str, header: Path, sources: Sequence[Path], flags: tuple[str, ...], use: Callable[[Path], _Used]
+) -> _Used:
+    """What `use` makes of the library by the first compiler for which neither compiling nor `use` fails."""
     faults = []
     for compiler in compilers():
-        made = cache_folder() / f"{name}_{_key(compiler, [header, *sources])}.so"
+        made = cache_folder() / f"{name}_{_key((*compiler, *flags), [header, *sources])}.so"
         try:
             if not made.is_file():
-                _compile(compiler, sources, made)
-            ffi = cffi.FFI()
-            ffi.cdef(re.sub(r"^\s*#.*$", "", header.read_text(), flags=re.MULTILINE))
-            return Library(ffi, ffi.dlopen(str(made)))
+                _compile((*compiler, *flags), sources, made)
+            return use(made)
         except (OSError, subprocess.SubprocessError) as error:
             faults.append(f"{shlex.join(compiler)}: {last_line(error)}")
     raise HostError(

@@ -31,6 +31,18 @@ class Emulator(_Strict):
     arguments: tuple[str, ...] = ()
 
 
+class Cycles(_Strict):
+    """What the cycles of an inference depend on; host_tools/plugin estimates them beside the emulator."""
+
+    core: Literal["cortex-m0", "cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33"]
+    multiply_cycles: Literal[1, 32] = 1  # of Cortex-M0 and M0+
+    wait_states: Annotated[int, pydantic.Field(ge=0, le=255)] = 0  # of a read of the flash, at core_hz
+    line_bytes: Annotated[int, pydantic.Field(ge=4, le=256)] = 4  # of such a read
+    prefetch: bool = False  # the next line of code is read while one runs
+    code_lines: Annotated[int, pydantic.Field(ge=1, le=256)] = 1  # kept for fetches; 1: only the last one read
+    data_lines: Annotated[int, pydantic.Field(ge=1, le=256)] = 1  # kept for reads of constants
+
+
 class Shoehorn(_Strict):
     """The block `shoehorn` of a board manifest: the facts for which PlatformIO has no key."""
 
@@ -42,6 +54,7 @@ class Shoehorn(_Strict):
     firmware_ram_bytes: Count  # the application's own statics, an upper bound checked after the build
     stack_bytes: Count  # reserved by the linker script
     core_hz: Positive | None = None  # the processor's clock; None: not known, or an emulator's nominal one
+    cycles: Cycles | None = None  # None: cycles are not estimated
     tick_hz: Positive  # the timer that `gen bench` reads, which is not always the core's clock
     clock_name: str
     frame_bytes: Annotated[int, pydantic.Field(ge=32, le=1024)] = 240  # largest payload of a serial frame
@@ -53,7 +66,9 @@ class Shoehorn(_Strict):
     verified: tuple[Literal["build", "emulator", "hardware"], ...]
 
     @pydantic.model_validator(mode="after")
-    def _has_what_its_flash_tool_needs(self) -> Shoehorn:
+    def _has_what_its_flash_tool_and_its_cycles_need(self) -> Shoehorn:
+        if self.cycles and self.cycles.wait_states and not any(region.kind == "flash" for region in self.memory):
+            raise ValueError("cycles.wait_states needs a memory of kind flash")
         needs = {"pyocd": "pyocd_target", "drive": "image", "boot-partition": "image", "emulator": "emulator"}
         if not getattr(self, needs[self.flash_tool]):
             raise ValueError(f"flash_tool {self.flash_tool} needs {needs[self.flash_tool]}")

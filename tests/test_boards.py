@@ -81,6 +81,9 @@ def test_the_platform_compiles_for_every_core():
         ({"cpu": "cortex-m99"}, "unknown cpu 'cortex-m99'; known: "),
         ({"stack_bytes": "many"}, "stack_bytes: "),
         ({"verified": ["perhaps"]}, "verified"),
+        ({"cycles": {"core": "cortex-m55"}}, "cycles.core: Input should be 'cortex-m0', "),
+        ({"cycles": {"core": "cortex-m0", "code_lines": 0}}, "cycles.code_lines: "),
+        ({"cycles": {"core": "cortex-m0", "wait_states": 1}, "memory": []}, "wait_states needs a memory of kind flash"),
     ],
 )
 def test_a_wrong_manifest_names_the_key(tmp_path, change, message):

@@ -1,0 +1,168 @@
+// A QEMU plugin that counts instructions and estimates cycles.
+//
+//   -plugin FILE.so,core=cortex-m4,out=FILE,mark=ADDRESS,mark=ADDRESS,...
+//
+// Each time that the program enters the function at a mark, a line "MARK INSTRUCTIONS CYCLES" is
+// written: the mark's number from 0 on, and what has run since the start. Further arguments are in
+// NUMBERS. With `probe` it ends QEMU at once, with exit code 0: QEMU can load it.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cores.h"
+#include "flash.h"
+#include "qemu.h"
+#include "thumb.h"
+
+#define MARKS 8
+#define NO_MARK (-1)
+#define HALFWORDS 2048 // of a block; QEMU's have at most 512 instructions
+
+typedef struct {
+    sh_block priced;
+    int32_t mark;
+} block;
+
+static const sh_core *core;
+static sh_flash flash = {.line_bytes = 4, .code = {.size = 1}, .data = {.size = 1}};
+static uint32_t multiply_cycles;
+static uint32_t marks[MARKS];
+static int32_t mark_count;
+static FILE *out;
+
+static uint64_t insns;
+static uint64_t cycles;
+static const block *last;
+
+static const struct {
+    const char *name;
+    uint32_t *value;
+} NUMBERS[] = {
+    {"multiply_cycles=", &multiply_cycles}, {"flash=", &flash.first},
+    {"flash_bytes=", &flash.bytes},         {"line_bytes=", &flash.line_bytes},
+    {"wait_states=", &flash.wait_states},   {"prefetch=", &flash.prefetch},
+    {"code_lines=", &flash.code.size},      {"data_lines=", &flash.data.size},
+};
+
+static void runs(unsigned cpu, void *data)
+{
+    const block *now = data;
+    (void)cpu;
+    if (last != NULL) {
+        cycles += (uint64_t)sh_refill(core, &last->priced, &now->priced);
+    }
+    if (now->mark != NO_MARK) {
+        fprintf(out, "%" PRId32 " %" PRIu64 " %" PRIu64 "\n", now->mark, insns, cycles);
+        fflush(out);
+    }
+    insns += (uint64_t)now->priced.insns;
+    cycles += (uint64_t)now->priced.cycles;
+    if (flash.bytes > 0) {
+        const sh_block *run = &now->priced;
+        cycles += sh_flash_code(&flash, run->first, run->end, (uint32_t)run->cycles);
+    }
+    last = now;
+}
+
+static void accesses(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
+{
+    (void)cpu, (void)data;
+    if (!qemu_plugin_mem_is_store(info)) {
+        cycles += sh_flash_data(&flash, (uint32_t)address);
+    }
+}
+
+static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+    (void)id;
+    uint16_t code[HALFWORDS];
+    size_t count = 0, n = qemu_plugin_tb_n_insns(tb);
+    for (size_t i = 0; i < n; i++) {
+        struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+        const uint16_t *from = qemu_plugin_insn_data(insn); // before a new page two bytes too many
+        size_t halves = (size_t)sh_decode(from[0], 0).bytes / 2;
+        if (count + halves > HALFWORDS) {
+            break;
+        }
+        memcpy(&code[count], from, 2 * halves);
+        count += halves;
+        if (flash.bytes > 0) {
+            qemu_plugin_register_vcpu_mem_cb(insn, accesses, SH_QEMU_NO_REGISTERS, SH_QEMU_ANY,
+                                             NULL);
+        }
+    }
+    block *made = calloc(1, sizeof *made); // never freed: a program has few blocks
+    if (made == NULL || n == 0) {
+        abort();
+    }
+    uint32_t first = (uint32_t)qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, 0));
+    made->priced = sh_price(core, code, count, first);
+    made->mark = NO_MARK;
+    for (int32_t i = 0; i < mark_count; i++) {
+        made->mark = marks[i] == first ? i : made->mark;
+    }
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, runs, SH_QEMU_NO_REGISTERS, made);
+}
+
+// The rest of the argument if it begins with `name`, else null.
+static const char *value_of(const char *argument, const char *name)
+{
+    size_t length = strlen(name);
+    return strncmp(argument, name, length) == 0 ? argument + length : NULL;
+}
+
+// Whether the argument is known.
+static int take(const char *argument, const char **name)
+{
+    const char *value;
+    if ((value = value_of(argument, "core=")) != NULL) {
+        *name = value;
+        return 1;
+    }
+    if ((value = value_of(argument, "out=")) != NULL) {
+        out = fopen(value, "w");
+        return out != NULL;
+    }
+    if ((value = value_of(argument, "mark=")) != NULL && mark_count < MARKS) {
+        marks[mark_count++] = (uint32_t)strtoul(value, NULL, 0);
+        return 1;
+    }
+    for (size_t i = 0; i < sizeof NUMBERS / sizeof NUMBERS[0]; i++) {
+        if ((value = value_of(argument, NUMBERS[i].name)) != NULL) {
+            *NUMBERS[i].value = (uint32_t)strtoul(value, NULL, 0);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int is_usable(void)
+{
+    return core != NULL && out != NULL && flash.line_bytes > 0 && flash.code.size > 0 &&
+           flash.code.size <= SH_LINES && flash.data.size > 0 && flash.data.size <= SH_LINES;
+}
+
+int qemu_plugin_version = 1;
+
+int qemu_plugin_install(qemu_plugin_id_t id, const void *info, int argc, char **argv)
+{
+    (void)info;
+    const char *name = "";
+    for (int i = 0; i < argc; i++) {
+        if (value_of(argv[i], "probe") != NULL) {
+            exit(0);
+        }
+        if (!take(argv[i], &name)) {
+            fprintf(stderr, "cannot use %s\n", argv[i]);
+            return 1;
+        }
+    }
+    core = sh_core_named(name, (int32_t)multiply_cycles);
+    if (!is_usable()) {
+        fprintf(stderr, "core, out, line_bytes, code_lines or data_lines is not usable\n");
+        return 1;
+    }
+    qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
+    return 0;
+}

@@ -1,0 +1,49 @@
+// Decodes Thumb and Thumb-2 instructions as far as their timing depends on them.
+#ifndef SH_THUMB_H
+#define SH_THUMB_H
+
+#include <stdint.h>
+
+typedef enum {
+    SH_ALU,
+    SH_MULTIPLY,
+    SH_ACCUMULATE, // a product added to a register: MLA, SMLAD, ...
+    SH_LONG_MULTIPLY,
+    SH_LONG_ACCUMULATE,
+    SH_DIVIDE,
+    SH_LOAD, // one register
+    SH_STORE,
+    SH_LOAD_MANY, // a list of registers, or a pair
+    SH_STORE_MANY,
+    SH_BRANCH,
+    SH_CALL,
+    SH_BRANCH_REGISTER,
+    SH_BRANCH_TABLE,
+    SH_IT,
+    SH_NOP,
+    SH_SYSTEM, // special registers, barriers
+    SH_FLOAT,
+    SH_FLOAT_ACCUMULATE,
+    SH_FLOAT_DIVIDE,
+    SH_KINDS, // how many there are
+} sh_kind;
+
+// Sets of registers are masks: bit r is register r.
+typedef struct {
+    int32_t kind;
+    int32_t bytes; // 2 or 4
+    int32_t count; // words of SH_LOAD_MANY and SH_STORE_MANY, the program counter included
+    uint32_t
+        address;    // registers that a memory address is computed from, without the program counter
+    uint32_t reads; // all registers that must be known when it begins; no accumulator
+    uint32_t writes;     // registers written
+    int32_t updates;     // a load or store that changes its base register
+    int32_t by_register; // a load or store whose offset is a register
+    int32_t shifts;      // its operand passes the shifter: shifts, extensions, bit fields
+    int32_t simd;        // arithmetic on parts of a word, saturation
+} sh_insn;
+
+// The instruction of these two halfwords; a 16-bit one does not depend on the second.
+sh_insn sh_decode(uint16_t first, uint16_t second);
+
+#endif
