@@ -26,6 +26,7 @@ from shoehorn_mcu.host_tools import vectors
 from shoehorn_mcu.host_tools.bench import INSTRUCTIONS, MICROSECONDS, Timing
 from shoehorn_mcu.host_tools.bench import bench as time_inferences
 from shoehorn_mcu.host_tools.build import ensure_built
+from shoehorn_mcu.host_tools.cycles import metered
 from shoehorn_mcu.host_tools.plan import Plan
 from shoehorn_mcu.host_tools.project import Project
 from shoehorn_mcu.host_tools.session import connected, counts_instructions, is_emulated
@@ -158,6 +159,7 @@ def bench(folder: Place, *, emulate: bool = False, port: str | None = None, runs
     """Times `runs` inferences of a written project on its board, whole and by op.
 
     `emulate` and `port` are those of `validate`. Units are in the result: instructions in QEMU, microseconds elsewhere.
+    In QEMU its `cycles` are an estimate, where the board's manifest has a model of its timing.
     Raises ShoehornError as `validate` does; ValueError for `runs` below 1.
     """
     _positive(runs=runs)
@@ -166,8 +168,11 @@ def bench(folder: Place, *, emulate: bool = False, port: str | None = None, runs
     (vector,) = vectors.random(project.folder, ends.inputs, 1, 0)
     emulated = _prepared(project, port, emulate)
     unit = INSTRUCTIONS if counts_instructions(project, emulated) else MICROSECONDS
-    with connected(project, ends, port, emulated, True) as link:
-        return time_inferences(link, ends, vector, unit, runs, lambda _: None)
+    with (
+        metered(project, emulated) as meter,
+        connected(project, ends, port, emulated, True, meter.arguments) as link,
+    ):
+        return time_inferences(link, ends, vector, unit, runs, lambda _: None, meter)
 
 
 def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board | None, build.Options]:

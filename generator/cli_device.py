@@ -19,6 +19,7 @@ from shoehorn_mcu.host_tools.bench import INSTRUCTIONS, MICROSECONDS, bytes_to_m
 from shoehorn_mcu.host_tools.bench import Timing as Bench
 from shoehorn_mcu.host_tools.bench import bench as time_inferences
 from shoehorn_mcu.host_tools.build import ensure_built
+from shoehorn_mcu.host_tools.cycles import Meter, NoMeter, metered
 from shoehorn_mcu.host_tools.emulate import emulate as start_emulator
 from shoehorn_mcu.host_tools.errors import HostError
 from shoehorn_mcu.host_tools.flash import flash as write_flash
@@ -58,12 +59,15 @@ def is_emulated(project: Project, port: str | None, emulated: bool) -> bool:
 
 
 @contextmanager
-def _connected(project: Project, plan: Plan, port: str | None, emulated: bool, counted: bool) -> Iterator[Link]:
-    """The board, in frame mode; `counted`: an emulator's clock is to count instructions."""
+def _timed(project: Project, plan: Plan, port: str | None, emulated: bool) -> Iterator[tuple[Link, Meter | NoMeter]]:
+    """The board, in frame mode; an emulator counts instructions, and cycles where the meter does."""
     if emulated:
         ensure_image(project)
-    with session.connected(project, plan, port, emulated, counted) as link:
-        yield link
+    with (
+        metered(project, emulated) as meter,
+        session.connected(project, plan, port, emulated, True, meter.arguments) as link,
+    ):
+        yield link, meter
 
 
 @contextmanager
@@ -130,8 +134,9 @@ def bench(folder: Path, port: str | None, emulated: bool, runs: int, as_json: bo
     counted = session.counts_instructions(project, emulated)
     (vector,) = vectors.random(project.folder, plan.inputs, 1, _SEED)
     total = bytes_to_move(plan, 2 * runs)
-    with _connected(project, plan, port, emulated, True) as link, _bar("timing", total) as progress:
-        timing = time_inferences(link, plan, vector, INSTRUCTIONS if counted else MICROSECONDS, runs, progress)
+    with _timed(project, plan, port, emulated) as (link, meter), _bar("timing", total) as progress:
+        unit = INSTRUCTIONS if counted else MICROSECONDS
+        timing = time_inferences(link, plan, vector, unit, runs, progress, meter)
     found = timing.json(project.board_id, "emulator" if emulated else "serial", project.spec["clock_name"])
     if as_json:
         emit_json(found)
@@ -140,16 +145,28 @@ def bench(folder: Path, port: str | None, emulated: bool, runs: int, as_json: bo
 
 
 def _print_timing(found: dict[str, Any], timing: Bench) -> None:
-    unit, total = found["unit"], found["total"]
+    unit, total, cycles = found["unit"], found["total"], found["cycles"]
     whole = sum(op["median"] for op in found["ops"]) or 1
     rows = [
-        (op["name"], op["kernel"].removeprefix("sh_"), f"{op['median']:,}", f"{100 * op['median'] / whole:.1f}")
+        (
+            op["name"],
+            op["kernel"].removeprefix("sh_"),
+            f"{op['median']:,}",
+            f"{100 * op['median'] / whole:.1f}",
+            *([f"{op['cycles']:,}"] if cycles else []),
+        )
         for op in found["ops"]
     ]
-    print_table(("op", "kernel", unit, "%"), rows, right=(2, 3), fold=1)
+    print_table(("op", "kernel", unit, "%", *(["cycles"] if cycles else [])), rows, right=(2, 3, 4), fold=1)
     runs = "1 run" if found["runs"] == 1 else f"{found['runs']} runs"
     spread = f"{total['min']:,} to {total['max']:,} in {runs}"
     out.print(f"whole inference: {total['median']:,} {unit} ({spread}), by {found['clock']['name']}", soft_wrap=True)
+    if cycles:
+        ms = f", {cycles['ms']:,} ms at {cycles['hz'] / 1e6:g} MHz" if cycles["hz"] else ""
+        spread = f"{cycles['min']:,} to {cycles['max']:,}"
+        out.print(f"estimated: {cycles['median']:,} cycles of {cycles['model']} ({spread}){ms}", soft_wrap=True)
+    elif timing.no_cycles:
+        out.print(f"cycles: not estimated; {timing.no_cycles}", soft_wrap=True)
     out.print(f"stack: {timing.stack_used_bytes:,} of {timing.stack_bytes:,} bytes ever used")
 
 
@@ -192,7 +209,10 @@ def validate(
     source = chosen or vectors.random(project.folder, plan.inputs, wanted, seed or _SEED)
     reference = reference_of(project, plan)
     total = bytes_to_move(plan, wanted)
-    with _connected(project, plan, port, emulated, False) as link, _bar("validating", total) as progress:
+    if emulated:
+        ensure_image(project)
+    connection = session.connected(project, plan, port, emulated, False)
+    with connection as link, _bar("validating", total) as progress:
         found = compare(link, plan, reference.run, source, progress)
     if outputs:
         vectors.to_npz(outputs, found.outputs)

@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shoehorn_mcu.host_tools.cycles import UNMETERED, Count, Mark, Meter, NoMeter
+from shoehorn_mcu.host_tools.cycles import by_op as cycles_by_op
+from shoehorn_mcu.host_tools.cycles import whole as cycles_of
 from shoehorn_mcu.host_tools.link import Link, Mode, Progress
 from shoehorn_mcu.host_tools.plan import Plan
 from shoehorn_mcu.host_tools.vectors import Vector
@@ -28,6 +31,22 @@ MICROSECONDS = Unit("us", lambda ticks, hz: round(ticks * 1_000_000 / hz, 3))
 
 
 @dataclass(frozen=True)
+class Cycles:
+    """Estimated cycles of the same inferences in the emulator; `model` is the core whose timing was used."""
+
+    model: str
+    hz: int | None  # the core's clock on the board
+    totals: tuple[Count, ...]
+    ops: tuple[Number, ...]  # medians
+
+    def json(self) -> dict[str, Any]:
+        """The object `cycles` of `gen bench --json`."""
+        spread = _spread([count.cycles for count in self.totals])
+        ms = round(spread["median"] * 1000 / self.hz, 3) if self.hz else None
+        return {"model": self.model, **spread, "hz": self.hz, "ms": ms}
+
+
+@dataclass(frozen=True)
 class Timing:
     """Times of `runs` inferences; the same input is loaded before each."""
 
@@ -37,46 +56,89 @@ class Timing:
     ops: tuple[tuple[str, str, Number], ...]  # name, kernel, median; timed in inferences of their own
     stack_used_bytes: int
     stack_bytes: int
+    cycles: Cycles | None = None
+    no_cycles: str = ""  # why there are none, where the board has a model of its timing
 
     def json(self, board: str, transport: str, clock_name: str) -> dict[str, Any]:
         """The object that `gen bench --json` prints."""
+        by_op = self.cycles.ops if self.cycles else [None] * len(self.ops)
         return {
             "board": board,
             "transport": transport,
             "clock": {"name": clock_name, "hz": self.tick_hz},
             "unit": self.unit,
             "runs": len(self.totals),
-            "total": {
-                "min": min(self.totals),
-                "median": _median(self.totals),
-                "max": max(self.totals),
-            },
-            "ops": [{"name": name, "kernel": kernel, "median": median} for name, kernel, median in self.ops],
+            "total": _spread(self.totals),
+            "cycles": self.cycles.json() if self.cycles else None,
+            "ops": [
+                {"name": name, "kernel": kernel, "median": median, "cycles": cycles}
+                for (name, kernel, median), cycles in zip(self.ops, by_op, strict=True)
+            ],
             "stack": {"used_bytes": self.stack_used_bytes, "reserved_bytes": self.stack_bytes},
         }
 
 
-def bench(link: Link, plan: Plan, vector: Vector, unit: Unit, runs: int, progress: Progress) -> Timing:
-    """Times `runs` whole inferences without hooks, then as many op by op. The board must run this plan (HostError)."""
+def bench(
+    link: Link,
+    plan: Plan,
+    vector: Vector,
+    unit: Unit,
+    runs: int,
+    progress: Progress,
+    meter: Meter | NoMeter = UNMETERED,
+) -> Timing:
+    """Times `runs` whole inferences without hooks, then as many op by op. The board must run this plan (HostError).
+
+    `meter` is that of the emulator behind the link.
+    """
     link.expect(plan)
     inputs = [array.tobytes() for array in vector]
     sizes = [end.bytes for end in plan.outputs]
     hz = link.hello.tick_hz
     row = plan.streamed_row_bytes
-    plain = [link.infer(inputs, sizes, Mode.PLAIN, progress, row).ticks for _ in range(runs)]
-    traced = [link.infer(inputs, sizes, Mode.TIME, progress, row).trace for _ in range(runs)]
-    medians = [_median(times) for times in zip(*traced, strict=True)]
+    plain = [(link.infer(inputs, sizes, Mode.PLAIN, progress, row), meter.take()) for _ in range(runs)]
+    traced = [(link.infer(inputs, sizes, Mode.TIME, progress, row), meter.take()) for _ in range(runs)]
+    medians = _medians([found.trace for found, _ in traced])
     used, size = link.stack()
     return Timing(
         hz,
         unit.name,
-        tuple(unit.convert(ticks, hz) for ticks in plain),
+        tuple(unit.convert(found.ticks, hz) for found, _ in plain),
         tuple(
             (op.name, op.kernel, unit.convert(round(ticks), hz)) for op, ticks in zip(plan.ops, medians, strict=True)
         ),
         used,
         size,
+        _cycles(meter, plan, [marks for _, marks in plain], [marks for _, marks in traced]),
+        meter.reason,
     )
+
+
+def _cycles(
+    meter: Meter | NoMeter, plan: Plan, plain: Sequence[Sequence[Mark]], traced: Sequence[Sequence[Mark]]
+) -> Cycles | None:
+    """The cycles of inferences by the marks of each, or None where there is no meter."""
+    if isinstance(meter, NoMeter):
+        return None
+    row = plan.streamed_row_bytes
+    pushes = plan.inputs[0].bytes // row if row else 1
+    steps = [op for op, *_ in plan.steps]
+    by_op = [cycles_by_op(marks, steps, len(plan.ops)) for marks in traced]
+    return Cycles(
+        meter.model,
+        meter.hz,
+        tuple(cycles_of(marks, pushes) for marks in plain),
+        tuple(_medians([[count.cycles for count in counts] for counts in by_op])),
+    )
+
+
+def _spread(values: Sequence[Number]) -> dict[str, Number]:
+    return {"min": min(values), "median": _median(values), "max": max(values)}
+
+
+def _medians(runs: Sequence[Sequence[Number]]) -> list[Number]:
+    """The median of each figure over the runs."""
+    return [_median(values) for values in zip(*runs, strict=True)]
 
 
 def _median(values: Sequence[Number]) -> Number:

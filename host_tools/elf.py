@@ -1,13 +1,15 @@
-"""Bytes of RAM and flash that a built firmware needs, from its ELF file."""
+"""Facts about a built firmware from its ELF file: the bytes of RAM and flash that it needs, addresses of functions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from shoehorn_mcu.host_tools.errors import HostError
 
@@ -33,3 +35,16 @@ def sizes(path: Path, stack_bytes: int) -> Sizes:
             )
     except (OSError, ELFError) as error:
         raise HostError(f"{path}: not a firmware: {error}; build it again") from error
+
+
+def functions(path: Path, names: Sequence[str]) -> list[int]:
+    """The addresses of these functions, in Thumb code without its bit 0. HostError where one is missing."""
+    try:
+        with path.open("rb") as file:
+            table = ELFFile(file).get_section_by_name(".symtab")
+            found = [table.get_symbol_by_name(name) for name in names] if isinstance(table, SymbolTableSection) else []
+    except (OSError, ELFError) as error:
+        raise HostError(f"{path}: not a firmware: {error}; build it again") from error
+    if not found or not all(found):
+        raise HostError(f"{path}: lacks one of the functions {', '.join(names)}; build it again")
+    return [symbols[0]["st_value"] & ~1 for symbols in found if symbols]

@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from shoehorn_mcu.host_tools import system
@@ -44,7 +44,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def _qemu(project: Project, counted: bool) -> Iterator[Machine]:
+def _qemu(project: Project, counted: bool, arguments: Sequence[str]) -> Iterator[Machine]:
     """The listening socket is opened here and passed to QEMU, so its port is known without a race.
 
     wait=on delays the boot until the first connection, so that the banner is not lost. The board sends byte by byte;
@@ -53,9 +53,8 @@ def _qemu(project: Project, counted: bool) -> Iterator[Machine]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         fd, port = listener.fileno(), listener.getsockname()[1]
         chardev = f"socket,id=console,fd={fd},server=on,wait=on,nodelay=on"
-        command = project.upload.emulator_command(
-            project.spec["emulator"], project.elf, ["-chardev", chardev, "-serial", "chardev:console"], counted
-        )
+        serial = ["-chardev", chardev, "-serial", "chardev:console", *arguments]
+        command = project.upload.emulator_command(project.spec["emulator"], project.elf, serial, counted)
         process = _start(command, (fd,))
     try:
         yield Machine(f"socket://127.0.0.1:{port}", process)
@@ -81,10 +80,13 @@ def _native(project: Project) -> Iterator[Machine]:
         _stop(process)
 
 
-def emulate(project: Project, counted: bool = True) -> contextlib.AbstractContextManager[Machine]:
+def emulate(
+    project: Project, counted: bool = True, arguments: Sequence[str] = ()
+) -> contextlib.AbstractContextManager[Machine]:
     """The built image, running until the context ends; HostError when the board has no emulator or is not built.
 
     With `counted` its clock counts instructions; without, it runs several times faster and its clock is not usable.
+    `arguments` are further ones for QEMU.
     """
     emulator = project.spec.get("emulator")
     if emulator is None:
@@ -95,4 +97,4 @@ def emulate(project: Project, counted: bool = True) -> contextlib.AbstractContex
         system.require_native()
         return _native(project)
     system.require_emulation()
-    return _qemu(project, counted)
+    return _qemu(project, counted, arguments)

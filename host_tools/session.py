@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from shoehorn_mcu.host_tools.emulate import emulate
@@ -24,11 +24,18 @@ def counts_instructions(project: Project, emulated: bool) -> bool:
 
 
 @contextmanager
-def connected(project: Project, plan: Plan, port: str | None, emulated: bool, counted: bool) -> Iterator[Link]:
+def connected(
+    project: Project,
+    plan: Plan,
+    port: str | None,
+    emulated: bool,
+    counted: bool,
+    arguments: Sequence[str] = (),
+) -> Iterator[Link]:
     """The board in frame mode; with `emulated`, its built image in the emulator.
 
-    `counted`: the emulator's clock counts instructions. The time limit follows from the plan's predicted work. Raises
-    HostError.
+    `counted`: the emulator's clock counts instructions. `arguments` are further ones for QEMU, such as those of a
+    meter. The time limit follows from the plan's predicted work. Raises HostError.
     """
     figures = project.report.plan
     timing = Timing.for_work(max(figures.predicted_instructions, 20 * figures.macs), plan.traced_bytes)
@@ -36,7 +43,7 @@ def connected(project: Project, plan: Plan, port: str | None, emulated: bool, co
         with Link(Port(find(port)), timing) as link:
             yield link
         return
-    with emulate(project, counted) as machine:
+    with emulate(project, counted, arguments) as machine:
         try:
             with Link(Port(machine.url), timing) as link:
                 yield link

@@ -1,0 +1,312 @@
+"""Estimated cycles: tables of cores against sums by hand from Arm's manuals, flash, marks, and boards in QEMU."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compilers import GCC, WARNINGS, ZIG
+from conftest import Gen
+from elftools.elf.elffile import ELFFile
+
+import shoehorn_mcu
+from shoehorn_mcu.host_tools import cbuild, cycles
+from shoehorn_mcu.host_tools.cycles import PLUGIN, Count, Mark
+from shoehorn_mcu.host_tools.elf import functions
+from shoehorn_mcu.host_tools.errors import HostError
+
+needs_qemu = pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="qemu-system-arm is not installed")
+
+M0, M0PLUS, M3, M4, M33, M7 = (f"cortex-{name}" for name in ("m0", "m0plus", "m3", "m4", "m33", "m7"))
+TRIPLES = {M0: "thumbv6m-none-eabi", M0PLUS: "thumbv6m-none-eabi", M33: "thumbv8m.main-none-eabihf"}
+
+
+@pytest.fixture(scope="module")
+def cores() -> cbuild.Library:
+    return cbuild.load("cores", PLUGIN / "cores.h", [PLUGIN / "cores.c", PLUGIN / "thumb.c"])
+
+
+def assembled(core: str, text: str, folder: Path) -> bytes:
+    """The machine code of instructions that are separated by semicolons."""
+    target = f"--target={TRIPLES.get(core, 'thumbv7em-none-eabihf')}"
+    source, made = folder / "code.s", folder / "code.o"
+    source.write_text(".syntax unified\n.thumb\nstart:\n" + text.replace(";", "\n") + "\n")
+    command = [sys.executable, "-m", "ziglang", "clang", target, f"-mcpu={core}", "-c", str(source), "-o", str(made)]
+    subprocess.run(command, check=True)
+    with made.open("rb") as file:
+        return bytes(ELFFile(file).get_section_by_name(".text").data())
+
+
+def priced(cores: cbuild.Library, core: str, code: bytes, first: int = 0, multiply: int = 0) -> Any:
+    halves = cores.ffi.from_buffer("uint16_t[]", code)
+    named = cores.lib.sh_core_named(core.encode(), multiply)
+    return cores.lib.sh_price(named, halves, len(halves), first)
+
+
+@pytest.mark.parametrize(
+    ("core", "code", "insns", "expected"),
+    [
+        # DDI0432C, table 3-1
+        (M0, "ldr r0, [r1]; adds r0, #1; str r0, [r1]", 3, 2 + 1 + 2),
+        (M0, "push {r4, r5, lr}", 1, 1 + 3),
+        (M0, "ldmia r0!, {r1-r4}; stmia r1!, {r2, r3}", 2, (1 + 4) + (1 + 2)),
+        (M0, "muls r0, r1, r0; rsbs r0, r0, #0; uxtb r0, r0; rev r0, r0", 4, 4),
+        (M0, "dsb; mrs r0, primask", 2, 4 + 4),
+        # DDI0484C, table 3-1
+        (M0PLUS, "ldrb r0, [r1, r2]; strh r0, [r1, #2]; mrs r0, primask", 3, 2 + 2 + 3),
+        (M0PLUS, "pop {r4, r5}", 1, 1 + 2),
+        # DDI0337I, table 3-1 and 3.3.2
+        (M3, "mla r0, r1, r2, r3; mul r0, r1, r2; smull r0, r1, r2, r3", 3, 2 + 1 + 4),
+        (M3, "ldr r0, [r1]; ldr r1, [r2]", 2, 3),
+        (M3, "ldr r0, [r1, r5]; ldr r1, [r2]; ldr r2, [r3, #4]", 3, 4),
+        (M3, "ldr r0, [r1, r2]; str r0, [r3, #20]", 2, 3),
+        (M3, "ldr r0, [r1, r2]; str r1, [r3, r2]", 2, 3),
+        # DDI0439D, table 3-1, 3.3.2 and 7.2.3
+        (M4, "smlad r0, r1, r2, r3; smlal r0, r1, r2, r3; mls r0, r1, r2, r3; ssat r0, #8, r1", 4, 4),
+        (M4, "ldr r0, [r1]; ldr r2, [r0]", 2, 2 + 2),
+        (M4, "add r1, r1, r2; ldr r0, [r1]", 2, 1 + 2 + 1),
+        (M4, "add r1, r1, r2; ldr r0, [r3]", 2, 1 + 2),
+        (M4, "add r1, r1, r2; strb r0, [r3, r1]", 2, 1 + 2 + 1),
+        (M4, "ldr r0, [r1], #4; ldr r2, [r1], #4", 2, 2 + 2),
+        (M4, "ldrd r0, r1, [r2]; strd r0, r1, [r2, #8]; ldm r2, {r3-r7}", 3, 3 + 3 + 6),
+        (M4, "str r0, [r1]; ldr r0, [r1, #4]; str r0, [r1, r2]", 3, 1 + 2 + 1),
+        (M4, "udiv r0, r1, r2", 1, 7),
+        (M4, "cmp r0, #0; it eq; moveq r1, #0", 3, 1 + 0 + 1),
+        (M4, "cmp.w r0, #0; it eq; moveq r1, #0", 3, 1 + 1 + 1),
+        (M4, "vldr s0, [r0]; vmla.f32 s0, s1, s2; vdiv.f32 s0, s1, s2; vsqrt.f32 s0, s1", 4, 2 + 3 + 14 + 14),
+        (M4, "vldr d0, [r0]; vpush {s0-s3}; vmov r0, s0; vmov s0, s1, r0, r1", 4, 3 + 5 + 1 + 1),
+        # estimates: pairs of 16-bit instructions, loads that are waited for
+        (M33, "adds r0, #1; adds r1, #1", 2, 1),
+        (M33, "adds r0, #1; adds r0, #1", 2, 2),
+        (M33, "add.w r0, r0, r2; add.w r1, r1, r2", 2, 2),
+        (M33, "ldr r0, [r2]; ldr r1, [r2, #4]", 2, 2),
+        (M33, "ldr r0, [r2]; adds r0, #1", 2, 3),
+        (M33, "ldr r0, [r2]; adds r1, #1; adds r0, #1", 3, 3),
+        (M33, "smlad r0, r1, r2, r0; smlad r0, r3, r4, r0", 2, 2),
+        # estimates: any two instructions with units of their own
+        (M7, "add.w r0, r0, r2; add.w r1, r1, r2; add r3, r2; add r4, r2", 4, 2),
+        (M7, "add.w r0, r0, r2; add.w r1, r1, r0", 2, 2),
+        (M7, "smlad r0, r1, r2, r0; ldr r3, [r4]", 2, 1),
+        (M7, "smlad r0, r1, r2, r0; smlad r3, r1, r2, r3", 2, 2),
+        (M7, "ldr r0, [r2]; ldr r1, [r3]", 2, 1),
+        (M7, "ldr r0, [r2]; str r1, [r3]", 2, 2),
+        (M7, "ldrd r0, r1, [r2]; adds r3, #1", 2, 1),
+        (M7, "ldr r0, [r2]; adds r0, #1", 2, 3),
+        (M7, "sxtb16 r0, r1; sxtb16 r2, r3", 2, 2),
+        (M7, "ldr r0, [r2]; sxtb16 r0, r0", 2, 4),
+    ],
+)
+def test_a_run_of_instructions_takes_the_cycles_of_the_manual(
+    core: str, code: str, insns: int, expected: int, cores: cbuild.Library, tmp_path: Path
+):
+    found = priced(cores, core, assembled(core, code, tmp_path))
+
+    assert (found.insns, found.cycles) == (insns, expected)
+
+
+@pytest.mark.parametrize(
+    ("core", "loop", "expected"),
+    [
+        (M0, "subs r0, #1; bne start", 1 + 3),
+        (M0PLUS, "subs r0, #1; bne start", 1 + 2),
+        (M4, "subs r0, #1; bne start", 1 + 2),
+        (M3, "subs r0, #1; bne.w start", 1 + 2),
+        (M0, "bl start", 4),
+        (M0PLUS, "bl start", 3),
+        (M0, "bx lr", 3),
+        (M0PLUS, "blx r3", 2),
+        (M0, "mov pc, lr", 3),
+        (M0, "pop {r4, r5, pc}", 4 + 3),
+        (M0PLUS, "pop {pc}", 3 + 1),
+        (M4, ".short 0xb108", 1 + 1),  # cbz r0, 2 bytes further than the next instruction
+        (M4, "ldr pc, [r0]", 2 + 3),
+        (M4, "pop {r4, pc}", 1 + 2 + 3),
+        (M4, "tbb [r0, r1]", 6),
+        # Nordic's nrf_delay_us: a microsecond at 16 MHz, from a flash without wait states
+        (M0, "subs r0, #1;" + "nop;" * 12 + "bne start", 16),
+    ],
+)
+def test_a_taken_branch_costs_the_refill_of_the_pipeline(
+    core: str, loop: str, expected: int, cores: cbuild.Library, tmp_path: Path
+):
+    named = cores.lib.sh_core_named(core.encode(), 0)
+    code = assembled(core, loop, tmp_path)
+    block = priced(cores, core, code, 0x100)
+    behind = priced(cores, core, code, 0x100 + len(code))
+
+    assert block.cycles + cores.lib.sh_refill(named, [block], [block]) == expected
+    assert cores.lib.sh_refill(named, [block], [behind]) == 0
+
+
+def test_a_branch_to_a_wide_instruction_across_two_words_costs_a_cycle_more(cores: cbuild.Library, tmp_path: Path):
+    named = cores.lib.sh_core_named(M4.encode(), 0)
+    branch = priced(cores, M4, assembled(M4, "b start", tmp_path), 0x400)
+    wide, narrow = (assembled(M4, text, tmp_path) for text in ("add.w r0, r0, r1", "adds r0, r0, r1"))
+    targets = [priced(cores, M4, code, first) for first in (0x100, 0x102) for code in (wide, narrow)]
+
+    assert [cores.lib.sh_refill(named, [branch], [target]) for target in targets] == [1, 1, 2, 1]
+
+
+def test_a_slow_multiplier_takes_32_cycles(cores: cbuild.Library, tmp_path: Path):
+    code = assembled(M0, "muls r0, r1, r0; adds r0, #1", tmp_path)
+
+    assert [priced(cores, M0, code, multiply=cycles).cycles for cycles in (0, 1, 32)] == [2, 2, 33]
+    assert cores.lib.sh_core_named(b"cortex-m9", 0) == cores.ffi.NULL
+
+
+def test_flash_waits_for_lines_that_are_neither_kept_nor_prefetched():
+    found = cbuild.load("flash", PLUGIN / "flash.h", [PLUGIN / "flash.c"])
+
+    def flash(prefetch: int, code_lines: int, data_lines: int) -> Any:
+        facts = {"first": 0x1000, "bytes": 0x1000, "line_bytes": 16, "wait_states": 5, "prefetch": prefetch}
+        return found.ffi.new(
+            "sh_flash *", {**facts, "code": {"size": code_lines}, "data": {"size": data_lines}, "last": 0}
+        )
+
+    code, data = found.lib.sh_flash_code, found.lib.sh_flash_data
+    plain, ahead, cached = flash(0, 1, 1), flash(1, 1, 1), flash(1, 2, 2)
+
+    assert [code(plain, *block) for block in ((0x1000, 0x1010, 4), (0x1010, 0x1018, 2), (0x1018, 0x1020, 2))] == [
+        5,
+        5,
+        0,
+    ]
+    assert [code(ahead, *block) for block in ((0x1000, 0x1010, 4), (0x1010, 0x1030, 16), (0x1000, 0x1002, 1))] == [
+        5,
+        1,
+        5,
+    ]
+    assert [code(cached, at, at + 2, 1) for at in (0x1000, 0x1040, 0x1000, 0x1080, 0x1040)] == [5, 5, 0, 5, 5]
+    assert [data(cached, at) for at in (0x1000, 0x100F, 0x1010, 0x1000, 0x1020, 0x1010)] == [5, 0, 5, 0, 5, 5]
+    assert (code(cached, 0x20000000, 0x20000010, 4), data(cached, 0x0FFF), data(cached, 0x2000)) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("compiler", [GCC, ZIG], ids=["gcc", "zig"])
+@pytest.mark.parametrize("source", sorted(PLUGIN.glob("*.c")), ids=lambda source: source.name)
+def test_the_plugin_compiles_without_a_warning(source: Path, compiler: tuple[str, ...], tmp_path: Path):
+    if not shutil.which(compiler[0]):
+        pytest.skip(f"{compiler[0]} is not installed")
+    command = [*compiler, *WARNINGS, "-O2", "-c", str(source), "-o", str(tmp_path / "made.o")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+TICKS, BEGIN, END = 0, 1, 2
+
+
+def marks(*entries: tuple[int, int]) -> list[Mark]:
+    return [Mark(place, Count(at, 2 * at)) for place, at in entries]
+
+
+def test_a_whole_inference_is_the_sum_of_its_last_parts():
+    streamed = marks((TICKS, 10), (BEGIN, 12), (END, 20), (TICKS, 25), (TICKS, 40), (BEGIN, 41), (END, 42), (TICKS, 50))
+
+    assert cycles.whole(streamed, 2) == Count(25, 50)
+    assert cycles.whole(streamed, 1) == Count(10, 20)  # what came before was an inference that was given up
+    with pytest.raises(ValueError, match="4 readings of the clock, not 6"):
+        cycles.whole(streamed, 3)
+
+
+def test_an_op_has_the_sum_of_its_steps():
+    step = [(BEGIN, 10), (TICKS, 12), (END, 20), (TICKS, 22)]
+    later = [(place, at + 100) for place, at in step]
+    run = marks((TICKS, 0), *step, *later, (TICKS, 130))
+
+    assert cycles.by_op(run, [1, 1], 3) == [Count(0, 0), Count(20, 40), Count(0, 0)]
+    assert cycles.by_op(run, [2], 3)[2] == Count(10, 20)
+    with pytest.raises(ValueError, match="4 readings of the clock, not 6"):
+        cycles.by_op(run, [0, 1, 2], 3)
+
+
+@pytest.fixture(scope="module")
+def written(gen: Gen, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The shipped model's project folder for a board; `bench` builds it on first use."""
+
+    @cache
+    def folder(board: str) -> Path:
+        made = tmp_path_factory.mktemp("cycles") / "digits"
+        assert gen("firmware", "--board", board, "--out", made).exit_code == 0
+        return made
+
+    return folder
+
+
+@needs_qemu
+@pytest.mark.parametrize(
+    ("board", "model", "ms", "per_instruction"),
+    [
+        ("mps2-an386", M4, False, (1.2, 1.6)),
+        ("microbit", M0, True, (1.4, 1.8)),
+        ("netduinoplus2", M4, True, (1.4, 2.2)),
+    ],
+)
+def test_a_board_says_instructions_and_cycles_of_the_same_inference(
+    board: str, model: str, ms: bool, per_instruction: tuple[float, float], gen: Gen, written: Callable[[str], Path]
+):
+    folder = written(board)
+    found = json.loads(gen("bench", folder, "--emulate", "--runs", 2, "--json").stdout)
+    timing = shoehorn_mcu.bench(folder, emulate=True, runs=1)
+    shown = gen("bench", folder, "--emulate", "--runs", 1).stdout
+    tick = 1e9 / found["clock"]["hz"]
+    estimate = found["cycles"]
+    low, high = (bound * found["total"]["median"] for bound in per_instruction)
+
+    assert timing.cycles is not None
+    assert abs(timing.cycles.totals[0].instructions - found["total"]["median"]) <= 2 * tick + 16
+    assert estimate["model"] == model
+    assert low < estimate["min"] <= estimate["median"] <= estimate["max"] < high
+    assert estimate["ms"] == (round(estimate["median"] * 1000 / estimate["hz"], 3) if ms else None)
+    assert abs(sum(op["cycles"] for op in found["ops"]) - estimate["median"]) < 0.02 * estimate["median"]
+    assert all(op["cycles"] > 0 for op in found["ops"])
+    assert re.search(r"^op +kernel +instructions +% +cycles$", shown, re.MULTILINE)
+    assert re.search(rf"^estimated: [\d,]+ cycles of {model} .*{' MHz' if ms else ''}$", shown, re.MULTILINE)
+
+
+@needs_qemu
+def test_rows_that_are_pushed_are_counted(gen: Gen, tmp_path: Path):
+    assert gen("firmware", "--board", "mps2-an386", "--stream-input", "--out", tmp_path / "digits").exit_code == 0
+    timing = shoehorn_mcu.bench(tmp_path / "digits", emulate=True, runs=1)
+
+    assert timing.cycles is not None
+    # each of the eight pushes is measured in ticks of 40 instructions
+    assert abs(timing.cycles.totals[0].instructions - timing.totals[0]) <= 8 * (2 * 40 + 16)
+
+
+@needs_qemu
+def test_a_qemu_without_plugins_counts_instructions_alone(
+    gen: Gen, written: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = written("mps2-an386")
+    without = tmp_path / "qemu-system-arm"
+    refuse = 'case "$*" in *-plugin*) echo "qemu: -plugin: invalid option" >&2; exit 1;; esac'
+    without.write_text(f'#!/bin/sh\n{refuse}\nexec {shutil.which("qemu-system-arm")} "$@"\n')
+    without.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    cycles._refusal.cache_clear()
+    shown = gen("bench", folder, "--emulate", "--runs", 1).stdout
+    found = json.loads(gen("bench", folder, "--emulate", "--runs", 1, "--json").stdout)
+    cycles._refusal.cache_clear()
+
+    assert "cycles: not estimated; this QEMU does not load the plugin: qemu: -plugin: invalid option\n" in shown
+    assert found["cycles"] is None and {op["cycles"] for op in found["ops"]} == {None}
+    assert found["total"]["median"] > 0
+
+
+def test_an_image_without_the_firmware_s_functions_is_refused(tmp_path: Path):
+    (tmp_path / "code.elf").write_bytes(b"no ELF")
+    with pytest.raises(HostError, match="not a firmware"):
+        functions(tmp_path / "code.elf", ["main"])
+    assembled(M4, "other: bx lr", tmp_path)
+
+    with pytest.raises(HostError, match="lacks one of the functions other, sh_board_ticks"):
+        functions(tmp_path / "code.o", ["other", "sh_board_ticks"])
+    assert functions(tmp_path / "code.o", ["other"]) == [0]
