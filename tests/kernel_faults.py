@@ -128,6 +128,15 @@ OWN = {
         ("padding", "joined ? op->kernel_width : 1", "1 ? op->kernel_width : 1"),
         ("dilation", "op->dilation == 1}", "true}"),
     ),
+    "add_s8_neon": (
+        ("tail", "channels - i);", "channels - i - 1);"),  # the last element
+        ("rounding", "vandq_s32(value, shifts)", "vdupq_n_s32(0)"),
+    ),
+    "lut_8_neon": (("tail", "i < elements;", "i < elements - 1;"),),
+    "mean_s8_neon": (
+        ("tail", "? next : channels - VECTOR", "? next : (channels - VECTOR) & ~3"),  # the last channels
+        ("rounding", "vandq_s32(value, shifts)", "vdupq_n_s32(0)"),
+    ),
     "depthwise_conv2d_s8_neon": (
         ("tail", "while (ox < width) {", "while (ox < width - 1) {"),  # the last pixel
         ("tail", "beyond / stride + 1", "beyond / stride + 2"),

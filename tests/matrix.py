@@ -186,7 +186,7 @@ def _vectors(rng: Rng) -> Iterator[Graph]:
 
 
 def _thrice(rng: Rng) -> Iterator[Graph]:
-    """Cases that a single fault each needs, three of a kind: a test that takes every third case takes one."""
+    """Cases that a single fault each needs, three of a kind where there are many: tests take every third of these."""
     for inputs in (16, 32, 48):  # lines that are missing, of whole vectors, for four pixels inside the row
         one = ops.Padding(1, 1, 1, 1)
         x, shape = (1, 3, 9, inputs), (5, 3, 3, inputs)
@@ -194,8 +194,14 @@ def _thrice(rng: Rng) -> Iterator[Graph]:
     for width in (4, 5, 6):  # windows of 200 elements
         x, shape = (1, 3, width, 50), (3, 2, 2, 50)
         yield linear(ops.Conv2d, rng, DATA[0], x, shape, stride=(1, 1), dilation=(1, 1), padding=ops.Padding())
-    for inputs in (9, 16, 24):  # halves of an output step that are not clamped
-        yield linear(ops.Dense, rng, replace(DATA[3], inputs=_small), (2, inputs), (16, inputs))
+    # Halves of an output step that are not clamped.
+    yield linear(ops.Dense, rng, replace(DATA[3], inputs=_small), (2, 24), (16, 24))
+    for op_class, shape, rest in (
+        *((ops.Abs, (1, 2, width, 3), {}) for width in (7, 11, 13)),
+        *((ops.Mean, (1, 3, 5, channels), {"axes": (1, 2), "keep_dims": True}) for channels in (16, 17, 37)),
+    ):  # rows of more than a vector, and of no whole ones
+        graph = graph_of(op_class, [int8(shape, Quant((1.0,), (3,)))], int8((), Quant((0.5,), (-5,))), **rest)
+        yield frozen(graph, random_inputs(graph, rng))
 
 
 def _halves(op_class: type[Op], clamp: ops.Clamp) -> Graph:

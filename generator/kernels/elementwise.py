@@ -77,10 +77,23 @@ def _tables(node: Node, tile: Tile) -> dict[str, Value]:
     return {"tables": _terms(node).astype(np.int32).ravel()}
 
 
-def _summed_by_vectors(node: Node) -> bool:
-    """Whether also neither operand repeats within a run."""
+def _side_by_side(node: Node) -> bool:
+    """Whether neither operand repeats within a run."""
     placed = broadcast(node, ("a", "b"))
-    return placed["a_channel_step"] == placed["b_channel_step"] == 1 and _summed_exactly(node)
+    return placed["a_channel_step"] == placed["b_channel_step"] == 1
+
+
+def _summed_by_vectors(node: Node) -> bool:
+    return _side_by_side(node) and _summed_exactly(node)
+
+
+def _scaled_by_vectors(node: Node) -> bool:
+    """Whether neither operand repeats within a run, and no scale is shifted to the left.
+
+    A term has at most 29 bits then: 9 of the byte, and left_shift.
+    """
+    left_shift, *scales = _add_params(node)
+    return left_shift <= 20 and all(scale.shift <= 0 for scale in scales) and _side_by_side(node)
 
 
 def _unsigned_tables(node: Node, tile: Tile) -> dict[str, Value]:
@@ -91,6 +104,13 @@ def _vectors(node: Node, tile: Tile) -> Work:
     """Runs, and vectors of four elements in them."""
     runs = _loops(node)
     return Work(pixels=runs, vectors=runs * -(-node.output.type.row_elements // runs // 4))
+
+
+def _sixteens(node: Node, tile: Tile) -> Work:
+    """Runs, vectors of sixteen elements in them, and elements that are left."""
+    runs = _loops(node)
+    vectors, left = divmod(node.output.type.row_elements // runs, 16)
+    return Work(pixels=runs, vectors=runs * vectors, rests=runs * (left > 0), outputs=runs * left)
 
 
 def _no_tables(node: Node) -> dict[str, Value]:
@@ -169,6 +189,14 @@ VARIANTS = (
         isa=Isa.MVE,
         accepts=_summed_by_vectors,
         pack=_unsigned_tables,
+        in_place=element_by_element,
+    ),
+    Variant(
+        ADD,
+        _sixteens,
+        suffix="neon",
+        isa=Isa.NEON,
+        accepts=_scaled_by_vectors,
         in_place=element_by_element,
     ),
     portable(MUL, _mul_work, element_by_element),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import cast
 
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels.base import Contract, Value, portable
+from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
 from shoehorn_mcu.kernels.operands import all_s8
 from shoehorn_mcu.kernels.work import BLOCK, Work, by_blocks, elements, inside
 from shoehorn_mcu.ops import AveragePool2d, MaxPool2d, Mean, Pool2d, Softmax
 from shoehorn_mcu.ops.pool import mean_params, softmax_params
+from shoehorn_mcu.targets import Isa
 
 
 def _pool2d(node: Node) -> dict[str, Value]:
@@ -116,6 +117,26 @@ def _mean_work(node: Node) -> Work:
     )
 
 
+VECTOR = 16
+"""Channels that mean_s8_neon.inc computes together."""
+
+
+def _means_by_vectors(node: Node) -> bool:
+    """Whether height and width of one image are summed, of VECTOR channels or more, by sums that fit 16 and 32 bits."""
+    found = {name: value for name, value in _mean(node).items() if isinstance(value, int)}
+    reduced = tuple(found[f"reduce_{name}"] for name in ("batches", "height", "width", "channels"))
+    alone = found["batches"] == 1 and found["elements"] == found["channels"] >= VECTOR
+    small = found["width"] <= 255 and found["height"] * found["width"] < 1 << 22
+    return reduced == (0, 1, 1, 0) and alone and small and found["shift"] <= 0
+
+
+def _mean_vectors_work(node: Node, tile: Tile) -> Work:
+    """Vectors of channels, lines of these, and pixels in the lines."""
+    _, height, width, channels = node.inputs[0].type.nhwc
+    vectors = -(-channels // VECTOR)
+    return Work(blocks=vectors, kernel_rows=vectors * height, pixels=vectors * height * width)
+
+
 def _softmax_work(node: Node) -> Work:
     _, _, positions, channels = node.output.type.nhwc
     _, diff_min = softmax_params(cast(Softmax, node.op), node.sig)
@@ -133,5 +154,6 @@ VARIANTS = (
     portable(AVERAGE_POOL, _average_pool2d_work),
     portable(MAX_POOL, _max_pool2d_work),
     portable(MEAN, _mean_work),
+    Variant(MEAN, _mean_vectors_work, suffix="neon", isa=Isa.NEON, accepts=_means_by_vectors),
     portable(SOFTMAX, _softmax_work),
 )

@@ -7,11 +7,12 @@ from typing import cast
 import numpy as np
 
 from shoehorn_mcu.ir import DType, Node
-from shoehorn_mcu.kernels.base import Contract, Value, portable
+from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
 from shoehorn_mcu.kernels.operands import are, element_by_element
 from shoehorn_mcu.kernels.work import Work, elements
 from shoehorn_mcu.ops import Dequantize, Quantize, Unary
 from shoehorn_mcu.ops.unary import dtype_bounds
+from shoehorn_mcu.targets import Isa
 
 _EIGHT_BITS = (DType.INT8, DType.UINT8)
 
@@ -63,12 +64,19 @@ def _work(node: Node) -> Work:
     return elements(1, node.output.type.row_elements)
 
 
+def _sixteens(node: Node, tile: Tile) -> Work:
+    """Vectors of sixteen elements, and elements that are left."""
+    vectors, left = divmod(node.output.type.row_elements, 16)
+    return Work(vectors=vectors, outputs=left)
+
+
 LUT = Contract("lut_8", (Unary,), _lut_8, accepts=_maps_8)
 QUANTIZE = Contract("quantize_f32_8", (Quantize,), _quantize, accepts=_quantizes)
 DEQUANTIZE = Contract("dequantize_8_f32", (Dequantize,), _dequantize, accepts=_dequantizes)
 
 VARIANTS = (
     portable(LUT, _work, element_by_element),
+    Variant(LUT, _sixteens, suffix="neon", isa=Isa.NEON, in_place=element_by_element),
     portable(QUANTIZE, _work, element_by_element),
     portable(DEQUANTIZE, _work),
 )

@@ -16,6 +16,13 @@ SH_INLINED int32x4_t sh_rescale_four(int32x4_t sums, int32x4_t multipliers, int3
     return vrshlq_s32(vsraq_n_s32(value, value, 31), shifts);
 }
 
+// The same where a shift may be 0, which leaves no halves to round.
+SH_INLINED int32x4_t sh_rescale_or_not(int32x4_t values, int32x4_t multipliers, int32x4_t shifts)
+{
+    const int32x4_t value = vqrdmulhq_s32(values, multipliers);
+    return vrshlq_s32(vsraq_n_s32(value, vandq_s32(value, shifts), 31), shifts);
+}
+
 // Eight scaled sums in 16 bits, plus the output's zero point.
 SH_INLINED int16x8_t sh_shifted_eight(int32x4_t first, int32x4_t second, int16x8_t zero)
 {
