@@ -16,10 +16,10 @@ from shoehorn_mcu.emit.page import START, page
 from shoehorn_mcu.emit.page.curve import Dot
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.host_tools.files import read_start
-from shoehorn_mcu.predict import ruler
+from shoehorn_mcu.predict import ruler, unit_of
 
 _Say = Callable[[str], None]
-_CURVE = ("arena", "predicted instructions", "more than least", "steps", "MACs", "recomputed")
+_CURVE = ("more than least", "steps", "MACs", "recomputed")
 
 
 page_options = together(
@@ -62,7 +62,7 @@ def points(planned: Planned, say: _Say) -> tuple[pareto.Point, ...]:
 
 def write_page(planned: Planned, curve: Sequence[pareto.Point], path: Path) -> None:
     """Writes the page. ShoehornError where the file cannot be written, or exists and was not written by Shoehorn."""
-    dots = [Dot(p.arena_bytes, p.predicted_instructions, p.steps, p.macs, p.recomputed_macs) for p in curve]
+    dots = [Dot(p.arena_bytes, p.time, p.steps, p.macs, p.recomputed_macs) for p in curve]
     text = page(planned.unit, planned.report, dots)
     try:
         if path.exists() and read_start(path, len(START.encode())) != START.encode():
@@ -74,20 +74,21 @@ def write_page(planned: Planned, curve: Sequence[pareto.Point], path: Path) -> N
         raise ShoehornError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
-def curve_json(curve: Sequence[pareto.Point]) -> list[Mapping[str, int]]:
+def curve_json(curve: Sequence[pareto.Point]) -> list[Mapping[str, int | None]]:
     """The curve for `--json`."""
     return [vars(point) for point in curve]
 
 
 def print_curve(curve: Sequence[pareto.Point], planned: Planned) -> None:
     """The curve as a table, and which of its plans are equally fast."""
-    least = min(p.predicted_instructions for p in curve)
+    least = min(p.time for p in curve)
     rows = []
     for p in curve:
-        more = f"{100 * (p.predicted_instructions - least) / max(1, least):.3f} %"
+        more = f"{100 * (p.time - least) / max(1, least):.3f} %"
         share = f"{100 * p.recomputed_macs / max(1, p.macs - p.recomputed_macs):.1f} %" if p.recomputed_macs else ""
-        figures = (p.arena_bytes, p.predicted_instructions, p.steps, p.macs)
-        arena, instructions, steps, macs = (f"{figure:,}" for figure in figures)
-        rows.append((arena, instructions, more, steps, macs, share))
-    print_table(_CURVE, rows, right=range(len(_CURVE)))
+        figures = (p.arena_bytes, p.time, p.steps, p.macs)
+        arena, time, steps, macs = (f"{figure:,}" for figure in figures)
+        rows.append((arena, time, more, steps, macs, share))
+    head = ("arena", f"predicted {unit_of(planned.unit.stages).value}", *_CURVE)
+    print_table(head, rows, right=range(len(head)))
     out.print(f"predicted from the {ruler(planned.unit.stages)}", soft_wrap=not out.is_terminal)

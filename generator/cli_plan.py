@@ -26,12 +26,12 @@ def _cells(line: OpLine) -> tuple[str, ...]:
 def _print_ops(planned: Planned, title: str) -> None:
     """Prints all ops, or of very many only the slowest."""
     lines = op_lines(planned.unit.plan, planned.unit.stages)
-    slowest = set(sorted(range(len(lines)), key=lambda i: -lines[i].instructions)[:_SHOWN])
+    slowest = set(sorted(range(len(lines)), key=lambda i: -lines[i].time)[:_SHOWN])
     shown = [line for i, line in enumerate(lines) if len(lines) <= MOST_OPS or is_verbose() or i in slowest]
     cells = list(_fitting([_cells(line) for line in shown], out.width))
     print_table(_HEAD, cells, title=title, right=(2, 3), fold=_KERNEL)
     if len(shown) < len(lines):
-        share = 100 * sum(line.instructions for line in shown) / max(1.0, sum(line.instructions for line in lines))
+        share = 100 * sum(line.time for line in shown) / max(1.0, sum(line.time for line in lines))
         out.print(f"the {len(shown)} slowest of {len(lines)} ops, {share:.0f} % of the predicted time; -v lists all")
 
 
@@ -71,8 +71,9 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
         size = smaller.arena_bytes
         cost = f"{smaller.extra_percent:.3g} % more time"
         out.print(f"next smaller plan: {size:,} bytes for {cost} (--sram {size})", soft_wrap=not out.is_terminal)
-    time, basis = figures["predicted_instructions"], ruler(planned.unit.stages)
-    out.print(f"predicted: {time:,} instructions per inference, from the {basis}", soft_wrap=not out.is_terminal)
+    time, basis = f"{figures['predicted_instructions']:,} instructions", ruler(planned.unit.stages)
+    time += f" and {figures['predicted_cycles']:,} cycles" if figures["predicted_cycles"] is not None else ""
+    out.print(f"predicted: {time} per inference, from the {basis}", soft_wrap=not out.is_terminal)
 
 
 def _print_flash(known: Mapping[str, int | None]) -> None:

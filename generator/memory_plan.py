@@ -86,7 +86,7 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Smaller:
-    """The next smaller plan: its arena, and how many percent more predicted instructions it needs."""
+    """The next smaller plan: its arena, and how many percent more predicted time it needs."""
 
     arena_bytes: int
     extra_percent: float

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from shoehorn_mcu.memory_plan import Cascade, Plan
-from shoehorn_mcu.predict import by_op
+from shoehorn_mcu.predict import by_op, unit_of
 from shoehorn_mcu.stage import Stage
 
 
@@ -16,7 +16,7 @@ class OpLine:
 
     name: str
     stages: tuple[Stage, ...]
-    instructions: float  # predicted, of one inference
+    time: float  # predicted, of one inference, in predict.unit_of the stages
 
     @property
     def macs(self) -> int:
@@ -41,8 +41,8 @@ def op_lines(plan: Plan, stages: Sequence[Stage]) -> list[OpLine]:
     """The ops in order."""
     names = dict(pair for cascade in plan.cascades for pair in _chunk_names(cascade))
     groups: dict[str, list[tuple[Stage, float]]] = {}
-    for stage, instructions in zip(stages, by_op(plan, stages), strict=True):
-        groups.setdefault(names.get(stage.name, stage.name), []).append((stage, instructions))
+    for stage, time in zip(stages, by_op(plan, stages, unit_of(stages)), strict=True):
+        groups.setdefault(names.get(stage.name, stage.name), []).append((stage, time))
     return [OpLine(name, tuple(s for s, _ in group), sum(n for _, n in group)) for name, group in groups.items()]
 
 

@@ -30,15 +30,22 @@ class Point:
     macs: int  # recomputed ones included
     recomputed_macs: int
     predicted_instructions: int
+    predicted_cycles: int | None = None  # None: they are not predicted on this core
+
+    @property
+    def time(self) -> int:
+        """What plans are compared by: cycles where they are predicted."""
+        return self.predicted_cycles or self.predicted_instructions
 
 
 def predicted(made: Scheduled) -> Point:
-    """Predicted instructions of one inference; a row counts each time that it is computed."""
+    """Predicted instructions and cycles of one inference; a row counts each time that it is computed."""
     plan, stages = made.plan, made.stages
     rows, _ = predict.rows_and_steps(plan)
     macs = sum(s.macs * rows[s.name] // s.node.output.type.rows for s in stages)
     recomputed = macs - sum(s.macs for s in stages)
-    return Point(plan.arena_bytes, len(plan.steps), macs, recomputed, predict.instructions(plan, stages))
+    counted = predict.instructions(plan, stages), predict.cycles(plan, stages)
+    return Point(plan.arena_bytes, len(plan.steps), macs, recomputed, *counted)
 
 
 def curve(
@@ -84,7 +91,7 @@ def _between(low: int, high: int, count: int) -> list[int]:
 
 def _undominated(found: set[Point]) -> tuple[Point, ...]:
     kept: list[Point] = []
-    for p in sorted(found, key=lambda p: (p.arena_bytes, p.predicted_instructions, p.steps)):
-        if not kept or p.predicted_instructions < kept[-1].predicted_instructions:
+    for p in sorted(found, key=lambda p: (p.arena_bytes, p.time, p.steps)):
+        if not kept or p.time < kept[-1].time:
             kept.append(p)
     return tuple(kept)

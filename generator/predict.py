@@ -1,11 +1,14 @@
-"""Predicted instructions of one inference: the steps of a plan, weighed by the costs of kernels and of calling them."""
+"""Predicted time of one inference: the steps of a plan, weighed by the costs of kernels and of calling them.
+
+It is predicted in instructions, on some cores in cycles too; `unit_of` is the one in which plans are compared.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from shoehorn_mcu.kernels.cost import Calls, basis, call_instructions
+from shoehorn_mcu.kernels.cost import DEFAULT_CPU, Calls, Unit, basis, call_cost, choice_unit, units
 from shoehorn_mcu.memory_plan import Placement, Plan
 from shoehorn_mcu.stage import Stage
 
@@ -32,30 +35,55 @@ def rows_and_steps(plan: Plan) -> tuple[Counter[str], Counter[str]]:
     return rows, steps
 
 
-def of_rows(plan: Plan, stages: Sequence[Stage]) -> Iterator[tuple[float, float]]:
-    """Predicted instructions of each stage in their order: those of one row, and those of one step around its rows."""
+def _cpu(stages: Sequence[Stage]) -> str:
+    """The core of the stages; a model without ops needs no core."""
+    return stages[0].cpu if stages else DEFAULT_CPU
+
+
+def unit_of(stages: Sequence[Stage]) -> Unit:
+    """The unit in which plans of these stages are compared."""
+    return choice_unit(_cpu(stages))
+
+
+def of_rows(plan: Plan, stages: Sequence[Stage], unit: Unit) -> Iterator[tuple[float, float]]:
+    """The predicted cost of each stage in their order: of one row, and of one step around its rows."""
     placements = {placement.tensor: placement for placement in plan.placements}
     for stage in stages:
-        row = stage.kernel_instructions + call_instructions(calls_of(stage, placements), stage.cpu)
-        yield row, call_instructions(Calls(steps=1), stage.cpu)
+        row = stage.kernel_cost(unit) + call_cost(calls_of(stage, placements), stage.cpu, unit)
+        yield row, call_cost(Calls(steps=1), stage.cpu, unit)
 
 
-def by_op(plan: Plan, stages: Sequence[Stage]) -> Iterator[float]:
-    """Predicted instructions of each stage in one inference, in their order."""
+def by_op(plan: Plan, stages: Sequence[Stage], unit: Unit) -> Iterator[float]:
+    """The predicted cost of each stage in one inference, in their order."""
     rows, steps = rows_and_steps(plan)
-    for stage, (row, step) in zip(stages, of_rows(plan, stages), strict=True):
+    for stage, (row, step) in zip(stages, of_rows(plan, stages, unit), strict=True):
         yield rows[stage.name] * row + steps[stage.name] * step
 
 
+def cost_of(plan: Plan, stages: Sequence[Stage], unit: Unit) -> int:
+    """The predicted cost of one inference. Streamed input rows cost nothing: they are written in place."""
+    return round(sum(by_op(plan, stages, unit)))
+
+
 def instructions(plan: Plan, stages: Sequence[Stage]) -> int:
-    """Predicted instructions of one inference. Streamed input rows cost nothing: they are written in place."""
-    return round(sum(by_op(plan, stages)))
+    """Predicted instructions of one inference."""
+    return cost_of(plan, stages, Unit.INSTRUCTIONS)
+
+
+def cycles(plan: Plan, stages: Sequence[Stage]) -> int | None:
+    """Predicted cycles of one inference; None where the core has none."""
+    return cost_of(plan, stages, Unit.CYCLES) if Unit.CYCLES in units(_cpu(stages)) else None
+
+
+def time(plan: Plan, stages: Sequence[Stage]) -> int:
+    """Predicted time of one inference, in `unit_of` the stages."""
+    return cost_of(plan, stages, unit_of(stages))
 
 
 def ruler(stages: Sequence[Stage]) -> str:
     """A sentence on the measurements behind a prediction for these stages."""
     if not stages:
         return "absence of ops: every output is an input"
-    core = basis(stages[0].cpu)
+    core, unit = basis(stages[0].cpu), unit_of(stages).value
     nearest = "" if core == stages[0].cpu else f", the nearest to {stages[0].cpu}"
-    return f"work of each kernel, weighed by instructions measured on an emulated {core}{nearest}"
+    return f"work of each kernel, weighed by {unit} measured on an emulated {core}{nearest}"

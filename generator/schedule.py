@@ -10,7 +10,7 @@ from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import Plan
 from shoehorn_mcu.planner import Goal, Problem, Weighing, make_plan
-from shoehorn_mcu.predict import instructions
+from shoehorn_mcu.predict import time
 from shoehorn_mcu.stage import Stage
 
 
@@ -47,7 +47,7 @@ def schedule(
     problem = lower(graph, stages, request.capacity_bytes, request.stream_input, cuts)
     weighing = None
     if request.weigh_smaller:
-        weighing = Weighing(lambda plan: instructions(plan, stages), request.prefer_smaller)
+        weighing = Weighing(lambda plan: time(plan, stages), request.prefer_smaller)
 
     def emitted(plan: Plan) -> Problem:
         cut, parts = cuts.chosen(plan.cascades)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from shoehorn_mcu.ir import Graph, Node, Tensor
-from shoehorn_mcu.kernels import ANY, Instance, Values, choose, row_instructions, within_flash
+from shoehorn_mcu.kernels import ANY, Instance, Values, choose, row_cost, within_flash
 from shoehorn_mcu.kernels.base import array_of
-from shoehorn_mcu.kernels.cost import Calls, call_instructions
+from shoehorn_mcu.kernels.cost import Calls, Unit, call_cost, choice_unit
 from shoehorn_mcu.targets import Machine
 
 Rows = tuple[tuple[int | None, ...], ...]
@@ -61,18 +61,18 @@ class Stage:
     def macs(self) -> int:
         return self.node.op.macs(self.node.sig)
 
-    @cached_property
-    def kernel_instructions(self) -> float:
-        """Predicted instructions of the kernel for one row."""
-        return row_instructions(self.kernel, self.node, self.cpu)
+    def kernel_cost(self, unit: Unit) -> float:
+        """The predicted cost of the kernel for one row."""
+        return row_cost(self.kernel, self.node, self.cpu, unit)
 
-    @property
+    @cached_property
     def row_cost(self) -> int:
-        """Predicted instructions of one row where all tensors are whole, including its row pointers."""
+        """Predicted time of one row where all tensors are whole, including its row pointers, in the choice's unit."""
+        unit = choice_unit(self.cpu)
         places = sum(pointers for pointers, _ in self.pointers)
         guarded = sum(some for _, some in self.pointers)
-        around = call_instructions(Calls(pointers=places + 1, guarded=guarded), self.cpu)
-        return max(1, round(self.kernel_instructions + around))
+        around = call_cost(Calls(pointers=places + 1, guarded=guarded), self.cpu, unit)
+        return max(1, round(self.kernel_cost(unit) + around))
 
     @cached_property
     def pointers(self) -> tuple[tuple[float, float], ...]:

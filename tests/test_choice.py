@@ -86,10 +86,11 @@ FAST = Variant(
 def fast(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     """A catalogue with a fast variant of the convolution in two tiles, the first one faster, and its costs."""
     table = cost._table()
-    measured = table[cost.DEFAULT_CPU]
+    measured = table[cost.DEFAULT_CPU][cost.Unit.INSTRUCTIONS]
     kernels = {**measured.kernels, "conv2d_s8_fast_4x2": {"tiles": 8.0}, "conv2d_s8_fast_2x1": {"tiles": 8.0}}
     sizes = {"conv2d_s8_fast_4x2": 3000, "conv2d_s8_fast_2x1": 300, "conv2d_s8_c": 600}
-    changed = {**table, cost.DEFAULT_CPU: replace(measured, kernels=kernels, code_bytes=sizes)}
+    costs = replace(measured, kernels=kernels, code_bytes=sizes)
+    changed = {**table, cost.DEFAULT_CPU: {cost.Unit.INSTRUCTIONS: costs}}
     monkeypatch.setattr(cost, "_table", lambda: changed)
     for module in (catalogue, choice):
         monkeypatch.setattr(module, "CATALOGUE", (FAST, *CATALOGUE))
@@ -104,6 +105,17 @@ def names(graphs: list[Graph], machine: Machine) -> list[str]:
 
 def test_the_least_predicted_time_is_chosen_among_all_tiles(fast: Machine) -> None:
     assert names([conv(8)], fast) == ["conv2d_s8_fast_4x2"]
+
+
+def test_fewest_cycles_are_chosen_where_they_are_known(fast: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = cost._table()
+    costs = table[cost.DEFAULT_CPU][cost.Unit.INSTRUCTIONS]
+    in_cycles = replace(costs, kernels={**costs.kernels, "conv2d_s8_fast_2x1": {"tiles": 1.0}})
+    by_unit = {cost.Unit.INSTRUCTIONS: costs, cost.Unit.CYCLES: in_cycles}
+    monkeypatch.setattr(cost, "_table", lambda: {**table, cost.DEFAULT_CPU: by_unit})
+
+    assert names([conv(8)], fast) == ["conv2d_s8_fast_2x1"]
+    assert names([conv(8)], replace(fast, flash_left=10_000)) == ["conv2d_s8_fast_2x1"]
 
 
 def test_a_variant_of_another_instruction_set_is_not_chosen(fast: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

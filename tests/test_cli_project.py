@@ -35,6 +35,7 @@ REPORT = {
         "status",
         "solve_seconds",
         "predicted_instructions",
+        "predicted_cycles",
         "blocks",
         "reason",
     },

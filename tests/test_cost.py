@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -15,14 +16,17 @@ from samples import sample
 
 from shoehorn_mcu import build, ops, predict, targets
 from shoehorn_mcu.ir import Graph, Node, Op
-from shoehorn_mcu.kernels import ANY, CATALOGUE, PORTABLE, Instance, Tile, candidates, choose, row_instructions
+from shoehorn_mcu.kernels import ANY, CATALOGUE, PORTABLE, Instance, Tile, candidates, choose, cost, row_cost
 from shoehorn_mcu.kernels.cost import (
     DEFAULT_CPU,
     Calls,
+    CpuCosts,
+    Unit,
     basis,
-    call_instructions,
+    call_cost,
+    choice_unit,
     costs_of,
-    instructions,
+    kernel_cost,
     measured,
 )
 from shoehorn_mcu.kernels.work import BLOCK, LANES, Work, by_blocks, dots, elements, inside, rests
@@ -31,9 +35,14 @@ from shoehorn_mcu.paths import MODELS, RUNTIME_C
 from shoehorn_mcu.planner import Goal
 from shoehorn_mcu.stage import Stage
 from shoehorn_mcu.targets import CPUS, Isa
+from tests.bench import costs
 from tests.bench.fit import Row, fitted, fitted_calls, not_negative
 
 COMPUTING = [op for op in ops.OPS if op is not ops.Reshape]
+
+
+def cost_of(kernel: Instance, work: Mapping[str, float], cpu: str) -> float:
+    return kernel_cost(kernel, work, cpu, Unit.INSTRUCTIONS)
 
 
 def node_of(graph: Graph) -> Node:
@@ -60,7 +69,7 @@ def test_a_row_is_predicted_to_take_instructions_on_every_core(op_class: type[Op
     for node in samples(op_class, 5):
         kernel = choose(node, ANY)
 
-        assert row_instructions(kernel, node, cpu) >= 1
+        assert row_cost(kernel, node, cpu, Unit.INSTRUCTIONS) >= 1
 
 
 @pytest.mark.parametrize("op_class", [ops.Conv2d, ops.DepthwiseConv2d, ops.Dense, ops.FirstPartial, ops.NextPartial])
@@ -101,15 +110,15 @@ def test_more_work_never_takes_less() -> None:
             for name in features:
                 more = {**some, name: some[name] + 1}
 
-                assert instructions(kernel, more, cpu) >= instructions(kernel, some, cpu)
+                assert cost_of(kernel, more, cpu) >= cost_of(kernel, some, cpu)
 
 
 def test_a_portable_kernel_that_was_not_measured_takes_as_long_as_others() -> None:
     unknown = Instance(replace(CATALOGUE[0], suffix="of_tomorrow"), Tile())
     work = Work(outputs=10)
-    of_others = [instructions(Instance(v, Tile()), work, DEFAULT_CPU) for v in PORTABLE.values()]
+    of_others = [cost_of(Instance(v, Tile()), work, DEFAULT_CPU) for v in PORTABLE.values()]
 
-    assert min(of_others) < instructions(unknown, work, DEFAULT_CPU) < max(of_others)
+    assert min(of_others) < cost_of(unknown, work, DEFAULT_CPU) < max(of_others)
 
 
 def test_a_variant_that_was_not_measured_takes_as_long_as_the_portable_one() -> None:
@@ -118,7 +127,8 @@ def test_a_variant_that_was_not_measured_takes_as_long_as_the_portable_one() -> 
     unknown = replace(portable, suffix="of_tomorrow", work=lambda node, tile: {"tricks": 1.0})
     (one,), (other,) = portable.instances(node), unknown.instances(node)
 
-    assert row_instructions(other, node, DEFAULT_CPU) == row_instructions(one, node, DEFAULT_CPU)
+    first, second = (row_cost(kernel, node, DEFAULT_CPU, Unit.INSTRUCTIONS) for kernel in (one, other))
+    assert first == second
 
 
 def test_work_counts_what_the_sources_compute_together() -> None:
@@ -161,10 +171,11 @@ def _digits() -> tuple[Plan, tuple[Stage, ...]]:
 def test_rows_and_steps_cost_as_often_as_they_run() -> None:
     plan, chosen = _digits()
     op = chosen[3]
-    once = predict.instructions(plan, chosen)
-    again = predict.instructions(replace(plan, steps=(*plan.steps, Step(op.name, (0, 2)))), chosen)
+    once = predict.time(plan, chosen)
+    again = predict.time(replace(plan, steps=(*plan.steps, Step(op.name, (0, 2)))), chosen)
+    step = costs_of("cortex-m4f", choice_unit("cortex-m4f")).calls["steps"]
 
-    assert again - once == pytest.approx(2 * op.row_cost + costs_of("cortex-m4f").calls["steps"], abs=4)
+    assert again - once == pytest.approx(2 * op.row_cost + step, abs=4)
 
 
 def test_a_row_that_is_looked_up_is_no_faster_than_one_of_a_whole_tensor() -> None:
@@ -173,11 +184,11 @@ def test_a_row_that_is_looked_up_is_no_faster_than_one_of_a_whole_tensor() -> No
     def scattered(ring: Placement) -> Placement:
         return replace(ring, slots=tuple(range(0, 4 * ring.rows, 4)))
 
-    assert predict.instructions(
-        replace(plan, placements=tuple(map(scattered, plan.placements))), chosen
-    ) > predict.instructions(plan, chosen)
+    looked_up = replace(plan, placements=tuple(map(scattered, plan.placements)))
+    assert predict.instructions(looked_up, chosen) > predict.instructions(plan, chosen)
     for cpu in measured():
-        assert call_instructions(Calls(pointers=1, slotted=1), cpu) >= call_instructions(Calls(pointers=1), cpu)
+        slotted, whole = Calls(pointers=1, slotted=1), Calls(pointers=1)
+        assert call_cost(slotted, cpu, Unit.INSTRUCTIONS) >= call_cost(whole, cpu, Unit.INSTRUCTIONS)
 
 
 def test_the_report_predicts_for_the_board_s_core(gen: Gen) -> None:
@@ -190,6 +201,61 @@ def test_the_report_predicts_for_the_board_s_core(gen: Gen) -> None:
     assert f"{found['mps2-an386']['predicted_instructions']:,} instructions" in table
     assert "emulated cortex-m4f" in table
     assert found["microbit"]["predicted_instructions"] > 1.2 * found["mps2-an386"]["predicted_instructions"]
+
+
+def in_cycles(costs: CpuCosts, factor: float) -> CpuCosts:
+    """Costs of which each cycle is `factor` instructions."""
+    kernels = {key: {name: factor * n for name, n in of.items()} for key, of in costs.kernels.items()}
+    return replace(costs, kernels=kernels, calls={name: factor * n for name, n in costs.calls.items()})
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that has cycles for the default core, 1.5 for each instruction."""
+    table = cost._table()
+    known = table[DEFAULT_CPU][Unit.INSTRUCTIONS]
+    changed = {**table, DEFAULT_CPU: {Unit.INSTRUCTIONS: known, Unit.CYCLES: in_cycles(known, 1.5)}}
+    monkeypatch.setattr(cost, "_table", lambda: changed)
+
+
+def test_cycles_are_predicted_and_compared_where_they_are_known(counted: None, gen: Gen, tmp_path: Path) -> None:
+    arguments = ("plan", MODELS / "digits.tflite", "--board", "mps2-an386")
+    found = json.loads(gen(*arguments, "--pareto", "--html", tmp_path / "p.html", "--json").stdout)
+    plan, shown, page = found["plan"], gen(*arguments).stdout, (tmp_path / "p.html").read_text()
+    fewest = min(point["predicted_cycles"] for point in found["pareto"])
+    instructions, cycles = f"{plan['predicted_instructions']:,}", f"{plan['predicted_cycles']:,}"
+
+    assert plan["predicted_cycles"] == pytest.approx(1.5 * plan["predicted_instructions"], abs=2)
+    assert f"predicted: {instructions} instructions and {cycles} cycles per inference" in shown
+    assert "weighed by cycles measured on an emulated cortex-m4f" in shown
+    assert f"{plan['predicted_cycles'] / 1e6:.2f} million</dd><dd class=note>predicted cycles per inference" in page
+    assert "Predicted cycles" in page and "Cycles</th>" in page and f"{fewest:,}" in page
+    assert (choice_unit("cortex-m0"), choice_unit(DEFAULT_CPU)) == (Unit.INSTRUCTIONS, Unit.CYCLES)
+
+
+def test_a_core_of_which_some_kernels_have_no_cycles_is_predicted_in_instructions(
+    counted: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = cost._table()
+    known = table[DEFAULT_CPU]
+    some = replace(known[Unit.CYCLES], kernels=dict(list(known[Unit.CYCLES].kernels.items())[1:]))
+    monkeypatch.setattr(cost, "_table", lambda: {**table, DEFAULT_CPU: {**known, Unit.CYCLES: some}})
+
+    assert choice_unit(DEFAULT_CPU) is Unit.INSTRUCTIONS
+    assert predict.cycles(*_digits()) is None
+
+
+def test_measured_cycles_become_a_table_of_their_own() -> None:
+    op = {"kernel": "lut_8_c", "rows": 2.0, "work": {"outputs": 10.0}, "calls": {"steps": 1.0, "pointers": 1.0}}
+    found = [{"model": "micro", "total": 100, "cycles": 170, "ops": [{**op, "measured": 90, "cycles": 150}]}]
+
+    (counted,) = costs.in_cycles(found)
+    assert (counted["total"], counted["ops"][0]["measured"]) == (170, 150)
+    assert costs.in_cycles([{**found[0], "cycles": None}]) == []
+    fitted_costs = costs.costs_of_kernels(
+        [{**counted, "fitted": True}], 0, {"calls": {"pointers": 5.0}, "traced_step": 0.0}, "lut"
+    )
+    assert fitted_costs == {"lut_8_c": {"outputs": pytest.approx((150 - 2 * 5) / 20)}}
 
 
 def test_costs_that_made_the_figures_are_found_again() -> None:

@@ -98,7 +98,7 @@ def test_a_smaller_plan_is_taken_where_it_costs_next_to_nothing_and_else_named(p
     assert fast.outcome.smaller is not None
     assert fast.outcome.smaller.arena_bytes < 600
     assert fast.outcome.smaller.extra_percent == pytest.approx(percent)
-    assert f"bytes costs {percent:.2f} % more instructions" in fast.outcome.reason
+    assert f"bytes costs {percent:.2f} % more time" in fast.outcome.reason
     assert (preferred.arena_bytes == fast.outcome.smaller.arena_bytes) is taken
     assert ("bytes less than the fastest plan" in preferred.outcome.reason) is taken
     assert make_plan(_chain()).outcome.smaller is None

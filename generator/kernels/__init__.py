@@ -2,7 +2,7 @@
 
 from shoehorn_mcu.kernels.base import Contract, Instance, Oracle, Packed, Tile, Value, Values, Variant, portable
 from shoehorn_mcu.kernels.catalogue import CATALOGUE, ORACLE, PORTABLE, KernelError, contract_of, oracle
-from shoehorn_mcu.kernels.choice import ANY, candidates, choose, row_instructions, within_flash
+from shoehorn_mcu.kernels.choice import ANY, candidates, choose, row_cost, within_flash
 
 __all__ = [
     "ANY",
@@ -23,6 +23,6 @@ __all__ = [
     "contract_of",
     "oracle",
     "portable",
-    "row_instructions",
+    "row_cost",
     "within_flash",
 ]

@@ -25,15 +25,15 @@ def candidates(node: Node, isas: Sequence[Isa]) -> list[Instance]:
     return [instance for variant in known for instance in variant.instances(node)]
 
 
-def row_instructions(kernel: Instance, node: Node, cpu: str) -> float:
-    """Predicted instructions of one output row.
+def row_cost(kernel: Instance, node: Node, cpu: str, unit: cost.Unit) -> float:
+    """The predicted cost of one output row.
 
     A kernel that was not measured on the core gets the predicted time of the portable kernel of its contract, so it is
     not chosen for its speed before `python -m tests.bench.costs` has measured it.
     """
     if not cost.is_measured(kernel, cpu):
         (kernel,) = PORTABLE[kernel.contract.name].instances(node)
-    return cost.instructions(kernel, kernel.work(node), cpu)
+    return cost.kernel_cost(kernel, kernel.work(node), cpu, unit)
 
 
 def choose(node: Node, machine: Machine) -> Instance:
@@ -47,7 +47,7 @@ def choose(node: Node, machine: Machine) -> Instance:
     kept = [k for k in found if (key, k.name) not in machine.without] or found
     if len(kept) == 1:
         return kept[0]
-    return min(kept, key=lambda kernel: row_instructions(kernel, node, machine.cpu))
+    return min(kept, key=lambda kernel: row_cost(kernel, node, machine.cpu, cost.choice_unit(machine.cpu)))
 
 
 def _tuned(node: Node, name: str, found: Sequence[Instance]) -> Instance:
@@ -66,7 +66,7 @@ class _Option:
 
     key: str
     kernel: Instance
-    instructions: float
+    time: float  # in the core's cost.choice_unit
     constant_bytes: int
 
 
@@ -75,9 +75,10 @@ def _options(node: Node, machine: Machine) -> list[_Option]:
     key = contract_of(node).key(node)
     found = candidates(node, machine.isas) if key not in machine.tuning else [choose(node, machine)]
     rows = node.output.type.rows
-    timed = ((rows * row_instructions(kernel, node, machine.cpu), kernel) for kernel in found)
+    unit = cost.choice_unit(machine.cpu)
+    timed = ((rows * row_cost(kernel, node, machine.cpu, unit), kernel) for kernel in found)
     made = (_Option(key, kernel, time, _constant_bytes(kernel, node)) for time, kernel in timed)
-    return sorted(made, key=lambda option: option.instructions)
+    return sorted(made, key=lambda option: option.time)
 
 
 def _constant_bytes(kernel: Instance, node: Node) -> int:
@@ -148,12 +149,12 @@ def _with(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]], names
 
 def _least_loss(chosen: Sequence[_Option], changes: Iterable[list[_Option]], cpu: str) -> list[_Option] | None:
     """The change that costs the least time per byte saved; None where none saves."""
-    bytes_now, time_now = flash_bytes(chosen, cpu), sum(option.instructions for option in chosen)
+    bytes_now, time_now = flash_bytes(chosen, cpu), sum(option.time for option in chosen)
     best, least = None, float("inf")
     for changed in changes:
         saved = bytes_now - flash_bytes(changed, cpu)
         if saved > 0:
-            lost = (sum(option.instructions for option in changed) - time_now) / saved
+            lost = (sum(option.time for option in changed) - time_now) / saved
             if lost < least:
                 best, least = changed, lost
     return best

@@ -1,8 +1,9 @@
-"""Predicts instructions from work: the cost of each feature on each core.
+"""Predicts instructions and cycles from work: the cost of each feature on each core.
 
 `costs.json` holds the costs that `python -m tests.bench.costs --write` fitted to measurements in the emulator: for each
 core (as in targets.CPUS) the instructions per unit of each feature of each kernel (by Instance.key), and per unit of
-each field of Calls. `code_bytes` is the code size of each kernel on each core, in bytes.
+each field of Calls. `cycles` has the same in estimated cycles, where there is a model of the core's timing.
+`code_bytes` is the code size of each kernel on each core, in bytes.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from enum import Enum
 from functools import cache
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from shoehorn_mcu.kernels.base import Instance
 
@@ -28,7 +31,14 @@ UNMEASURED_CODE_BYTES = 2048
 """Code bytes of a kernel not in the table. On a Cortex-M linear kernels have 500 to 5,500, others 60 to 1,500."""
 
 Costs = Mapping[str, float]
-"""Instructions by feature."""
+"""Instructions or cycles by feature."""
+
+
+class Unit(Enum):
+    """What a prediction counts; the value is its name in the plural."""
+
+    INSTRUCTIONS = "instructions"
+    CYCLES = "cycles"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,10 +56,10 @@ class Calls:
 
 @dataclass(frozen=True)
 class CpuCosts:
-    """One core's part of the table."""
+    """One core's part of the table, in one unit."""
 
     calls: Costs  # by field of Calls
-    traced_step: float  # instructions that the trace adds to a measured step; for the bench only
+    traced_step: float  # what the trace adds to a measured step; for the bench only
     kernels: Mapping[str, Costs]  # by Instance.key
     code_bytes: Mapping[str, int]  # by Instance.key
 
@@ -61,10 +71,18 @@ class CpuCosts:
 
 
 @cache
-def _table() -> Mapping[str, CpuCosts]:
-    read = json.loads(TABLE.read_text())
-    names = ("calls", "traced_step", "kernels", "code_bytes")
-    return {cpu: CpuCosts(*(part[name] for name in names)) for cpu, part in read.items()}
+def _table() -> Mapping[str, Mapping[Unit, CpuCosts]]:
+    """By core; in cycles only where they were measured."""
+    return {cpu: _costs(part) for cpu, part in json.loads(TABLE.read_text()).items()}
+
+
+def _costs(part: Mapping[str, Any]) -> Mapping[Unit, CpuCosts]:
+    by_unit = {Unit.INSTRUCTIONS: part, Unit.CYCLES: part.get("cycles")}
+    return {
+        unit: CpuCosts(costs["calls"], costs["traced_step"], costs["kernels"], part["code_bytes"])
+        for unit, costs in by_unit.items()
+        if costs
+    }
 
 
 def measured() -> tuple[str, ...]:
@@ -78,13 +96,28 @@ def basis(cpu: str) -> str:
     return name if name in _table() else DEFAULT_CPU
 
 
-def costs_of(cpu: str) -> CpuCosts:
-    """The costs of a core of targets.CPUS."""
-    return _table()[basis(cpu)]
+def units(cpu: str) -> tuple[Unit, ...]:
+    """The units in which everything on a core of targets.CPUS can be predicted.
+
+    Cycles are one of them when they were measured for each kernel whose instructions were.
+    """
+    by_unit = _table()[basis(cpu)]
+    known = by_unit[Unit.INSTRUCTIONS].kernels.keys()
+    return tuple(unit for unit, costs in by_unit.items() if costs.kernels.keys() >= known)
+
+
+def choice_unit(cpu: str) -> Unit:
+    """The unit of time in which kernels and plans for a core are compared: cycles where they can be predicted."""
+    return units(cpu)[-1]
+
+
+def costs_of(cpu: str, unit: Unit = Unit.INSTRUCTIONS) -> CpuCosts:
+    """The costs of a core of targets.CPUS in one of its units."""
+    return _table()[basis(cpu)][unit]
 
 
 def weigh(counts: Mapping[str, float], costs: Costs) -> float:
-    """Predicted instructions of these amounts of work."""
+    """The predicted cost of these amounts of work, in the unit of the costs."""
     return sum(count * costs.get(name, 0.0) for name, count in counts.items())
 
 
@@ -93,9 +126,9 @@ def is_measured(kernel: Instance, cpu: str) -> bool:
     return kernel.key in costs_of(cpu).kernels
 
 
-def instructions(kernel: Instance, work: Mapping[str, float], cpu: str) -> float:
-    """Predicted instructions of one call; with the medians of other kernels if this one was not measured."""
-    costs = costs_of(cpu)
+def kernel_cost(kernel: Instance, work: Mapping[str, float], cpu: str, unit: Unit) -> float:
+    """The predicted cost of one call; with the medians of other kernels if this one was not measured."""
+    costs = costs_of(cpu, unit)
     return weigh(work, costs.kernels.get(kernel.key) or costs.unmeasured)
 
 
@@ -104,6 +137,6 @@ def code_bytes(kernel: Instance, cpu: str) -> int:
     return costs_of(cpu).code_bytes.get(kernel.key, UNMEASURED_CODE_BYTES)
 
 
-def call_instructions(calls: Calls, cpu: str) -> float:
-    """Predicted instructions around the kernel."""
-    return weigh(asdict(calls), costs_of(cpu).calls)
+def call_cost(calls: Calls, cpu: str, unit: Unit) -> float:
+    """The predicted cost of the work around a kernel."""
+    return weigh(asdict(calls), costs_of(cpu, unit).calls)

@@ -15,7 +15,7 @@ from shoehorn_mcu.planner.problem import Problem
 
 _NAME = 60  # characters of a name in a message
 _FASTEST = "the fastest plan tried that fits"
-_WORTH_PERCENT = 0.5  # extra predicted instructions up to which a smaller plan is preferred by default
+_WORTH_PERCENT = 0.5  # extra predicted time up to which a smaller plan is preferred by default
 _OF_GROUPS = " (lower bound of the searched plans; recomputing single rows may go below it)"
 
 
@@ -42,9 +42,9 @@ def _silent(_: str) -> None:
 
 @dataclass(frozen=True)
 class Weighing:
-    """How the fastest plan is compared with a smaller one: `price` returns a plan's predicted instructions.
+    """How the fastest plan is compared with a smaller one: `price` returns a plan's predicted time.
 
-    With `prefer_smaller` the smaller plan is returned if it needs less than 0.5 % more instructions.
+    With `prefer_smaller` the smaller plan is returned if it needs less than 0.5 % more time.
     """
 
     price: Callable[[Plan], float]
@@ -126,11 +126,9 @@ def _weighed(plan: Plan, candidates: Candidates, weighing: Weighing | None) -> P
     percent = 100 * (weighing.price(low) - fast) / max(1.0, fast)
     if weighing.prefer_smaller and percent < _WORTH_PERCENT:
         saved = plan.arena_bytes - low.arena_bytes
-        return _because(
-            low, f"{saved:,} bytes less than the fastest plan, for {max(0.0, percent):.2f} % more instructions"
-        )
+        return _because(low, f"{saved:,} bytes less than the fastest plan, for {max(0.0, percent):.2f} % more time")
     named = replace(plan, outcome=replace(plan.outcome, smaller=Smaller(low.arena_bytes, percent)))
-    other = f"a plan of {low.arena_bytes:,} bytes costs {max(0.0, percent):.2f} % more instructions"
+    other = f"a plan of {low.arena_bytes:,} bytes costs {max(0.0, percent):.2f} % more time"
     return _because(named, f"{plan.outcome.reason}; {other}")
 
 

@@ -49,7 +49,7 @@ class OpSpec:
     reads: tuple[Read, ...]
     writes: str
     scratch_bytes: int = 0
-    row_cost: int = 1  # predicted instructions of one row
+    row_cost: int = 1  # predicted time of one row
     row_macs: int = 0  # multiply-accumulates of one row
     in_place: str | None = None
 

@@ -1,4 +1,4 @@
-"""Measures instructions per op in the emulator, fits the cost model to them, and prints its prediction errors.
+"""Measures instructions and cycles per op in the emulator, fits the cost model to them, and prints its errors.
 
     python -m tests.bench.costs [--boards ID ...] [--models NAME ...] [--write] [--out DIR]
     python -m tests.bench.costs --kernels WORD [--boards ID ...] [--write] [--out DIR]
@@ -7,8 +7,11 @@ On each board, one per core where none is named, it runs the graphs of tests/ben
 core, and the models below (the large ones on the first board alone), each planned with whole tensors and for the
 smallest arena. Costs are fitted to the graphs and the models of FITTED; the others are held out. --write puts them
 into generator/kernels/costs.json.
+Cycles (docs/cycles.md) are fitted like instructions, on boards whose timing is modelled. Kernels and plans are compared
+in cycles as soon as costs.json has them for every kernel of the core.
 --kernels measures and fits only the kernels whose names contain WORD, on the graphs that they compute: enough for a new
-variant. The costs of calls are then those in costs.json, and so are those of the other kernels.
+variant. The costs of calls are then those in costs.json, and so are those of the other kernels; cycles are fitted where
+costs.json has those of calls.
 Results in DIR/<board>.json are reused (delete the file after a change of kernels or planner). Features are counted
 anew each time, so they may change without a new measurement.
 DIR/costs.md and DIR/costs.json compare predicted with measured instructions, per model and per kernel, and list
@@ -36,6 +39,7 @@ from shoehorn_mcu.emit.weights import constants
 from shoehorn_mcu.host_tools import vectors
 from shoehorn_mcu.host_tools.bench import INSTRUCTIONS, bench
 from shoehorn_mcu.host_tools.build import build
+from shoehorn_mcu.host_tools.cycles import metered
 from shoehorn_mcu.host_tools.emulate import emulate
 from shoehorn_mcu.host_tools.errors import HostError
 from shoehorn_mcu.host_tools.link import Link
@@ -143,7 +147,7 @@ def _picked(keys: Collection[str]) -> Pick:
 
 
 def measure(graph: Graph, board: targets.Board, goal: Goal, folder: Path, pick: Pick = choose) -> Found:
-    """Plans, builds and times a model; returns instructions and features of each op and of the whole inference."""
+    """Plans, builds and times a model; returns figures and features of each op and of the whole inference."""
     chosen = stages(graph, Machine.of(board.spec.cpu), pick)
     plan = make_plan(lower(graph, chosen, board.arena_limit_bytes), goal)
     unit = Unit(library_name(graph.name), graph, chosen, plan)
@@ -154,8 +158,13 @@ def measure(graph: Graph, board: targets.Board, goal: Goal, folder: Path, pick: 
     build(opened)
     host_plan = Plan.of(opened)
     (vector,) = vectors.random(opened.folder, host_plan.inputs, 1, 0)
-    with emulate(opened) as machine, Link(Port(machine.url)) as link:
-        timing = bench(link, host_plan, vector, INSTRUCTIONS, 1, lambda _: None)
+    with (
+        metered(opened, True) as meter,
+        emulate(opened, arguments=meter.arguments) as machine,
+        Link(Port(machine.url)) as link,
+    ):
+        timing = bench(link, host_plan, vector, INSTRUCTIONS, 1, lambda _: None, meter)
+    cycles = timing.cycles
     rings = {ring.tensor: ring for ring in plan.placements}
     rows, steps = rows_and_steps(plan)
     ops = [
@@ -164,10 +173,17 @@ def measure(graph: Graph, board: targets.Board, goal: Goal, folder: Path, pick: 
             "rows": rows[stage.name],
             "calls": {**asdict(calls_of(stage, rings)), "steps": steps[stage.name] / max(1, rows[stage.name])},
             "measured": median,
+            "cycles": cycles.ops[stage.index] if cycles else None,
         }
         for stage, (_, _, median) in zip(chosen, timing.ops, strict=True)
     ]
-    return {"arena_bytes": plan.arena_bytes, "steps": len(plan.steps), "total": timing.totals[0], "ops": ops}
+    return {
+        "arena_bytes": plan.arena_bytes,
+        "steps": len(plan.steps),
+        "total": timing.totals[0],
+        "cycles": cycles.totals[0].cycles if cycles else None,
+        "ops": ops,
+    }
 
 
 def measured(board: targets.Board, models: Sequence[str], word: str, out: Path) -> list[Found]:
@@ -177,7 +193,7 @@ def measured(board: targets.Board, models: Sequence[str], word: str, out: Path) 
     results = []
     for name, graph, goal, pick in _runs(board, models, word):
         try:
-            found = past.get((name, goal.value)) or measure(graph, board, goal, out / "folder" / board.id, pick)
+            found = _kept(past, name, goal) or measure(graph, board, goal, out / "folder" / board.id, pick)
         except (DoesNotFit, HostError) as refusal:
             print(f"{name} on {board.id}: {str(refusal)[:160]}", file=sys.stderr)
             continue
@@ -186,6 +202,12 @@ def measured(board: targets.Board, models: Sequence[str], word: str, out: Path) 
         print(f"{name} {goal.value} on {board.id}: {found['total']:,}", file=sys.stderr, flush=True)
         results.append({**_with_work(past[name, goal.value], graph, board, pick), "fitted": is_fitted(name, board)})
     return results
+
+
+def _kept(past: Mapping[tuple[str, str], Found], name: str, goal: Goal) -> Found | None:
+    """An earlier result, unless it is from before cycles were measured."""
+    found = past.get((name, goal.value))
+    return found if found and "cycles" in found else None
 
 
 def _runs(board: targets.Board, models: Sequence[str], word: str) -> Iterator[tuple[str, Graph, Goal, Pick]]:
@@ -247,8 +269,17 @@ def is_fitted(model: str, board: targets.Board) -> bool:
     return model.startswith("micro") or (model in FITTED and model not in held)
 
 
+def in_cycles(results: Sequence[Found]) -> list[Found]:
+    """The results with cycles in the place of instructions; none where the board has no model of its timing."""
+    return [
+        {**r, "total": r["cycles"], "ops": [{**op, "measured": op["cycles"]} for op in r["ops"]]}
+        for r in results
+        if r["cycles"] is not None
+    ]
+
+
 def table_of(results: Sequence[Found], tick: float) -> Found:
-    """One core's part of costs.json."""
+    """One core's costs of one unit; `tick` as in `row_of`, 0 where the measurements are exact."""
     learnt = [r for r in results if r["fitted"]]
     rows = [row_of(op, tick) for r in learnt for op in r["ops"] if op["rows"] and op["measured"]]
     kernels, calls = fitted(rows, fitted_calls(list(pairs_of(learnt))))
@@ -259,10 +290,9 @@ def table_of(results: Sequence[Found], tick: float) -> Found:
     return {"calls": {**calls, "steps": max(0.0, traced + by_step)}, "traced_step": traced, "kernels": kernels}
 
 
-def costs_of_kernels(results: Sequence[Found], tick: float, cpu: str, word: str) -> dict[str, dict[str, float]]:
-    """Costs by key of the kernels with the word in their names; the costs of calls are those in costs.json."""
-    known = cost.costs_of(cpu)
-    around = {**asdict(cost.Calls()), **known.calls, "steps": known.traced_step}
+def costs_of_kernels(results: Sequence[Found], tick: float, known: Found, word: str) -> dict[str, dict[str, float]]:
+    """Costs by key of the kernels with the word in their names; the costs of calls are those `known` in costs.json."""
+    around = {**asdict(cost.Calls()), **known["calls"], "steps": known["traced_step"]}
     ops = [op for r in results if r["fitted"] for op in r["ops"]]
     return fitted([row_of(op, tick) for op in ops if word in op["kernel"] and op["rows"] and op["measured"]], around)[0]
 
@@ -391,15 +421,24 @@ def main() -> None:
         code = code_bytes.measured(cpu)
         if word:
             table = tables[cpu]
-            table["kernels"] |= costs_of_kernels(results, tick, cpu, word)
+            table["kernels"] |= costs_of_kernels(results, tick, table, word)
+            if "cycles" in table:
+                table["cycles"]["kernels"] |= costs_of_kernels(in_cycles(results), 0, table["cycles"], word)
             table["code_bytes"] |= {key: size for key, size in code.items() if word in key}
         else:
             table = {**table_of(results, tick), "code_bytes": code}
+            if counted := in_cycles(results):
+                table["cycles"] = table_of(counted, 0)
         tables[cpu] = _rounded(table)
         found[name] = results, tables[cpu]
-    lines = list(summary(found))
+    counted_in_cycles = {
+        name: (in_cycles(results), table["cycles"]) for name, (results, table) in found.items() if "cycles" in table
+    }
+    lines = [*summary(found), *(["In cycles:", "", *summary(counted_in_cycles)] if counted_in_cycles else [])]
     for name, (results, table) in found.items():
         lines += [*say(name, results, table), *per_mac(name, results)]
+        if name in counted_in_cycles:
+            lines += ["In cycles:", "", *say(name, *counted_in_cycles[name])]
     (out / "costs.md").write_text("\n".join(lines))
     (out / "costs.json").write_text(json.dumps(tables, indent=1, sort_keys=True) + "\n")
     print("\n".join(lines))

@@ -14,7 +14,7 @@ from shoehorn_mcu.emit.page.curve import Dot, pareto
 from shoehorn_mcu.emit.page.data import as_data
 from shoehorn_mcu.emit.page.picture import picture
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.predict import ruler
+from shoehorn_mcu.predict import ruler, unit_of
 
 START = "<!doctype html>\n<!-- Written by Shoehorn -->\n"
 """The first lines of each page; only files that begin so are overwritten."""
@@ -31,8 +31,8 @@ def _data(value: Mapping[str, object]) -> str:
 def _own(report: Mapping[str, object]) -> Dot:
     """The point of the curve that is this page's plan."""
     plan: Any = report["plan"]
-    keys = ("arena_bytes", "predicted_instructions", "steps", "macs", "recomputed_macs")
-    return Dot(*(plan[key] for key in keys))
+    time, _ = parts.predicted(plan)
+    return Dot(plan["arena_bytes"], time, *(plan[key] for key in ("steps", "macs", "recomputed_macs")))
 
 
 def page(unit: Unit, report: Mapping[str, object], dots: Sequence[Dot] = ()) -> str:
@@ -49,7 +49,7 @@ def page(unit: Unit, report: Mapping[str, object], dots: Sequence[Dot] = ()) -> 
         "OPS": parts.ops(unit),
         "FACTS": parts.facts(report, seen, basis),
         "PASSES": parts.passes(report),
-        "PARETO": pareto(dots, _own(report), basis) if dots else "",
+        "PARETO": pareto(dots, _own(report), basis, unit_of(unit.stages).value) if dots else "",
         "STYLE": (_HERE / "page.css").read_text(),
         "DATA": _data(as_data(unit, seen)),
         "SCRIPT": "\n".join((_HERE / name).read_text() for name in _SCRIPTS),

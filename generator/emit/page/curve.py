@@ -16,7 +16,7 @@ _FOOT = _HEIGHT - _BOTTOM
 _BEYOND = 1.1  # how far the axis extends
 EQUAL_PERCENT = 1  # predictions that differ by less do not show which plan is faster
 _APART = 60  # SVG units between two figures of the axis
-_HEAD = ("Arena bytes", "Predicted instructions", "More than least", "Steps", "MACs", "Recomputed MACs")
+_HEAD = ("More than least", "Steps", "MACs", "Recomputed MACs")
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Dot:
     """One plan of the curve."""
 
     arena_bytes: int
-    instructions: int  # predicted
+    time: int  # predicted, in instructions or cycles
     steps: int
     macs: int  # recomputed ones included
     recomputed_macs: int
@@ -38,9 +38,9 @@ class Dot:
 
 @dataclass(frozen=True)
 class _Scale:
-    """Converts bytes (logarithmic, because small arenas matter most) and instructions to SVG units."""
+    """Converts bytes (logarithmic, because small arenas matter most) and time to SVG units."""
 
-    least: int  # instructions
+    least: int  # time
     most: int
     narrow: float  # bytes at the left end, more than 0
     wide: float
@@ -48,41 +48,45 @@ class _Scale:
     def x(self, arena_bytes: float) -> float:
         return _LEFT + (_WIDTH - _LEFT - _RIGHT) * log(arena_bytes / self.narrow) / log(self.wide / self.narrow)
 
-    def y(self, instructions: int) -> float:
-        return _FOOT - (_FOOT - _TOP) * (instructions - self.least) / max(1, self.most - self.least)
+    def y(self, time: int) -> float:
+        return _FOOT - (_FOOT - _TOP) * (time - self.least) / max(1, self.most - self.least)
 
-    def percent(self, instructions: int) -> str:
-        return f"+{100 * (instructions - self.least) / max(1, self.least):.3f} %"
+    def percent(self, time: int) -> str:
+        return f"+{100 * (time - self.least) / max(1, self.least):.3f} %"
 
     def at(self, dot: Dot) -> str:
-        return f'cx="{self.x(max(1, dot.arena_bytes)):.1f}" cy="{self.y(dot.instructions):.1f}"'
+        return f'cx="{self.x(max(1, dot.arena_bytes)):.1f}" cy="{self.y(dot.time):.1f}"'
 
 
-def pareto(dots: Sequence[Dot], own: Dot, basis: str) -> str:
+def pareto(dots: Sequence[Dot], own: Dot, basis: str, unit: str) -> str:
     """A <section> with the curve, smallest arena first, and the page's own plan, which need not be on the curve.
+
+    `basis` says how the time was predicted, in `unit`.
 
     Arenas below the smallest one without recomputation are shaded.
     """
     shown = (*dots, own)
-    times = [dot.instructions for dot in shown]
+    times = [dot.time for dot in shown]
     arenas = [max(1, dot.arena_bytes) for dot in shown]
     scale = _Scale(min(times), max(times), min(arenas) / _BEYOND, max(arenas) * _BEYOND)
     once = min((dot.arena_bytes for dot in dots if not dot.recomputed_macs), default=0)
     once = once if once > dots[0].arena_bytes else 0
     lines = [_cells(dot, scale) for dot in dots]
+    head = ("Arena bytes", f"Predicted {unit}", *_HEAD)
     shaded = f" Below {once:,} bytes (shaded), MACs are recomputed." if once else ""
     return (
         "<section id=pareto><h2>SRAM against predicted time</h2>"
         f"<p>Each dot is a plan, the ring is that of this page.{shaded}{_equal(dots)} "
         f"Time is predicted from the {escape(basis)}.</p>"
-        f"<div class=side>{_curve(dots, own, scale, once)}<div class=scroll>{table(_HEAD, lines)}</div></div></section>"
+        f"<div class=side>{_curve(dots, own, scale, once, unit)}"
+        f"<div class=scroll>{table(head, lines)}</div></div></section>"
     )
 
 
 def _equal(dots: Sequence[Dot]) -> str:
     """A sentence on the plans that differ by less than the prediction's error; "" where only one is that fast."""
-    least = min(dot.instructions for dot in dots)
-    fast = [dot for dot in dots if 100 * (dot.instructions - least) < EQUAL_PERCENT * least]
+    least = min(dot.time for dot in dots)
+    fast = [dot for dot in dots if 100 * (dot.time - least) < EQUAL_PERCENT * least]
     if len(fast) < 2:
         return ""
     arenas = [dot.arena_bytes for dot in fast]
@@ -93,13 +97,13 @@ def _equal(dots: Sequence[Dot]) -> str:
 
 
 def _cells(dot: Dot, scale: _Scale) -> Sequence[str]:
-    figures = f"{dot.arena_bytes:,}", f"{dot.instructions:,}", scale.percent(dot.instructions)
+    figures = f"{dot.arena_bytes:,}", f"{dot.time:,}", scale.percent(dot.time)
     return (*figures, f"{dot.steps:,}", f"{dot.macs:,}", dot.recomputed)
 
 
-def _curve(dots: Sequence[Dot], own: Dot, scale: _Scale, once: int) -> str:
+def _curve(dots: Sequence[Dot], own: Dot, scale: _Scale, once: int, unit: str) -> str:
     """A staircase through the dots: the least time for each number of bytes."""
-    first, *others = ((scale.x(max(1, d.arena_bytes)), scale.y(d.instructions)) for d in dots)
+    first, *others = ((scale.x(max(1, d.arena_bytes)), scale.y(d.time)) for d in dots)
     path = f"M{first[0]:.1f} {first[1]:.1f}" + "".join(f"H{x:.1f}V{y:.1f}" for x, y in others)
     shade = ""
     if once:
@@ -108,14 +112,14 @@ def _curve(dots: Sequence[Dot], own: Dot, scale: _Scale, once: int) -> str:
     return (
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="Predicted time over arena bytes; the table has '
         f'the figures">{shade}<path class="axis" d="M{_LEFT} {_TOP - 8}V{_FOOT}H{_WIDTH - _RIGHT}"/>'
-        f'<path class="curve" d="{path}"/>{"".join(_mark(d, scale) for d in dots)}'
+        f'<path class="curve" d="{path}"/>{"".join(_mark(d, scale, unit) for d in dots)}'
         f'<circle class="ring" {scale.at(own)} r="8"/>{_ticks(scale)}'
         f'<text x="{(_LEFT + _WIDTH) / 2:.0f}" y="{_HEIGHT - 8}" class="mid">arena, bytes (logarithmic)</text></svg>'
     )
 
 
-def _mark(dot: Dot, scale: _Scale) -> str:
-    say = f"{dot.arena_bytes:,} bytes, {dot.instructions:,} instructions, {dot.steps:,} steps"
+def _mark(dot: Dot, scale: _Scale, unit: str) -> str:
+    say = f"{dot.arena_bytes:,} bytes, {dot.time:,} {unit}, {dot.steps:,} steps"
     say += f", {dot.recomputed} MACs recomputed" if dot.recomputed_macs else ""
     return f'<circle {scale.at(dot)} r="4"><title>{say}</title></circle>'
 

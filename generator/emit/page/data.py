@@ -8,13 +8,13 @@ from itertools import chain
 from shoehorn_mcu.emit.page.picture import Picture, Rectangle
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.memory_plan import DELIVERY, Cascade
-from shoehorn_mcu.predict import of_rows
+from shoehorn_mcu.predict import of_rows, unit_of
 
 
 def as_data(unit: Unit, seen: Picture) -> Mapping[str, object]:
     """Flat lists: three numbers per step, five per rectangle, two (rectangles) per row that overwrites another."""
     index = {stage.name: stage.index for stage in unit.stages} | {DELIVERY: len(unit.stages)}
-    costs = of_rows(unit.plan, unit.stages)
+    costs = of_rows(unit.plan, unit.stages, unit_of(unit.stages))
     ops: list[list[object]] = [
         [s.name, s.kernel.name, s.node.output.name, round(row), round(step)]
         for s, (row, step) in zip(unit.stages, costs, strict=True)

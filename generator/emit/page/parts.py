@@ -9,6 +9,7 @@ from typing import Any
 from shoehorn_mcu.emit.page.picture import Picture
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.op_lines import op_lines
+from shoehorn_mcu.predict import unit_of
 
 _NAME = 44  # characters of a name in a table
 
@@ -23,15 +24,22 @@ def figures(report: Mapping[str, Any]) -> str:
     else:
         left = f"{board['arena_limit_bytes'] - arena:,} bytes"
         note = f"of {board['arena_limit_bytes']:,} that {board['id']} has for arenas"
+    time, unit = predicted(plan)
     rows = (
         ("Arena", f"{arena:,} bytes", whole),
         ("SRAM left", left, note),
-        ("Time", _millions(plan["predicted_instructions"]), "predicted instructions per inference"),
+        ("Time", _millions(time), f"predicted {unit} per inference"),
     )
     return "".join(
         f"<div><dt>{name}</dt><dd>{escape(text)}</dd><dd class=note>{escape(note)}</dd></div>"
         for name, text, note in rows
     )
+
+
+def predicted(plan: Mapping[str, Any]) -> tuple[int, str]:
+    """The predicted time of a plan, and its unit: cycles where they are predicted."""
+    cycles = plan["predicted_cycles"]
+    return (plan["predicted_instructions"], "instructions") if cycles is None else (cycles, "cycles")
 
 
 def _millions(count: int) -> str:
@@ -89,9 +97,9 @@ def middle(name: str, length: int = _NAME) -> str:
 
 
 def ops(unit: Unit) -> str:
-    """A line for each op: work, constants, predicted instructions and kernel."""
+    """A line for each op: work, constants, predicted time and kernel."""
     lines = op_lines(unit.plan, unit.stages)
-    total = max(1.0, sum(line.instructions for line in lines))
+    total = max(1.0, sum(line.time for line in lines))
     cells = (
         (
             middle(line.name),
@@ -99,12 +107,13 @@ def ops(unit: Unit) -> str:
             line.output,
             f"{line.macs:,}",
             f"{line.weight_bytes:,}",
-            f"{line.instructions:,.0f}",
-            f"{100 * line.instructions / total:.1f}",
+            f"{line.time:,.0f}",
+            f"{100 * line.time / total:.1f}",
         )
         for line in lines
     )
-    return table(("Operator", "Kernel", "Output", "MACs", "Weights, bytes", "Instructions", "%"), cells, words=3)
+    head = ("Operator", "Kernel", "Output", "MACs", "Weights, bytes", unit_of(unit.stages).value.capitalize(), "%")
+    return table(head, cells, words=3)
 
 
 def table(head: Sequence[str], lines: Iterable[Sequence[str]], words: int = 1) -> str:
