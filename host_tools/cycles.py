@@ -135,7 +135,7 @@ def metered(project: Project, emulated: bool) -> Iterator[Meter | NoMeter]:
         facts = {**model, **_flash(project), "out": path}
         marks = [("mark", address) for address in functions(project.elf, MARKED)]
         said = ",".join(f"{key}={_escaped(value)}" for key, value in [*facts.items(), *marks])
-        yield Meter(model["core"], project.spec["core_hz"], ("-plugin", f"{_escaped(_plugin())},{said}"), path)
+        yield Meter(model["core"], project.spec["core_hz"], ("-plugin", f"file={_escaped(_plugin())},{said}"), path)
 
 
 def _flash(project: Project) -> dict[str, int]:
@@ -161,7 +161,7 @@ def _refusal(program: str) -> str:
     """Why this QEMU does not load the plugin; empty where it does."""
     quiet = ("-machine", "none", "-display", "none", "-monitor", "none", "-serial", "none")
     try:
-        command = [program, *quiet, "-plugin", f"{_escaped(_plugin())},probe=on"]
+        command = [program, *quiet, "-plugin", f"file={_escaped(_plugin())},probe=on"]
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=_PROBE_SECONDS)
     except (HostError, OSError, subprocess.SubprocessError) as error:
         return str(error)

@@ -230,7 +230,7 @@ def test_cycles_are_predicted_and_compared_where_they_are_known(counted: None, g
     assert "weighed by cycles measured on an emulated cortex-m4f" in shown
     assert f"{plan['predicted_cycles'] / 1e6:.2f} million</dd><dd class=note>predicted cycles per inference" in page
     assert "Predicted cycles" in page and "Cycles</th>" in page and f"{fewest:,}" in page
-    assert (choice_unit("cortex-m0"), choice_unit(DEFAULT_CPU)) == (Unit.INSTRUCTIONS, Unit.CYCLES)
+    assert (choice_unit("arm1176"), choice_unit(DEFAULT_CPU)) == (Unit.INSTRUCTIONS, Unit.CYCLES)
 
 
 def test_a_core_of_which_some_kernels_have_no_cycles_is_predicted_in_instructions(

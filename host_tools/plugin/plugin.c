@@ -1,6 +1,6 @@
 // A QEMU plugin that counts instructions and estimates cycles.
 //
-//   -plugin FILE.so,core=cortex-m4,out=FILE,mark=ADDRESS,mark=ADDRESS,...
+//   -plugin file=FILE.so,core=cortex-m4,out=FILE,mark=ADDRESS,mark=ADDRESS,...
 //
 // Each time that the program enters the function at a mark, a line "MARK INSTRUCTIONS CYCLES" is
 // written: the mark's number from 0 on, and what has run since the start. Further arguments are in
