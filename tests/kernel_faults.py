@@ -21,7 +21,7 @@ RULES = (
 )
 """Kind, pattern, replacement: each is planted wherever it matches, in every variant."""
 
-_PARTS = ("include/sh_packed.h", "include/sh_helium_sums.h", "include/sh_neon_sums.h", "include/sh_neon.h")
+_PARTS = tuple(f"include/sh_{name}.h" for name in ("packed", "helium_sums", "neon_sums", "neon", "steps32"))
 
 _SCALED = (  # in sh_packed.h
     ("saturation", '"ssat " sum ", #8, lr\\n"', '"ssat " sum ", #9, lr\\n"'),
@@ -48,6 +48,12 @@ _WINDOWS = (  # of conv2d_s8_windows.inc, and of what its users have in common
 )
 _PADDING_TAP = (("padding", "(channels + 3) & ~3", "channels & ~3"),)
 _TAPS = (("padding", "line + offset : padding;", "line + offset : padding - 1;"),)  # of depthwise_conv2d_s8_taps.inc
+_STEPS32 = (  # in sh_steps32.h
+    ("rounding", '"lsrs r4, r4, r5\\n"', '""'),
+    ("rounding", '"bge 8f\\n"', '"b 8f\\n"'),
+    ("saturation", '"blo 7f\\n"', '"bge 7f\\n"'),
+    ("saturation", '"ldrb r3, [r2, #9]\\n"', '"ldrb r3, [r2, #8]\\n"'),
+)
 _MVE_ROUNDING = (
     ("rounding", "sh_rescale_four(sums, multipliers, shifts)", "vrshlq_s32(vqrdmulhq_s32(sums, multipliers), shifts)"),
 )
@@ -94,15 +100,27 @@ OWN = {
         *_SCALED,
     ),
     "conv2d_s8_thumb": (
-        ("tail", "left = op.out_width; left > 0;", "left = op.out_width; left > 1;"),
-        ("tail", 'TAP("3") ', 'TAP("2") '),
-        ("tail", "i >= (taps - 3) * SH_PIXELS", "i >= taps * SH_PIXELS"),
-        ("padding", "(int8_t)op->x_zero", "0"),
+        ("tail", "left > 0; left -= SH_PIXELS", "left > 1; left -= SH_PIXELS"),
+        ("tail", 'TAP("2") TAP("3")', 'TAP("2") TAP("2")'),
+        ("tail", "windows.taps[i] = 0;", "windows.taps[i] = 1;"),
+        ("tail", '"blo 11f\\n"', '"blo 14f\\n"'),  # all but one of the last pixels
+        ("tail", "count > 0; count--, from++", "count > 1; count--, from++"),
+        ("padding", "spread_zero(op->x_zero", "spread_zero(0"),
         ("padding", "total * -128", "total * -127"),
-        ("dilation", "kx++, ix += op->dilation", "kx++, ix++"),
-        ("rounding", "low >> shift) + offset;", "low >> shift) + offset + high;"),
-        ("rounding", "above -= bend;", "above -= 0;"),
-        ("saturation", "(uint32_t)a < range", "a >= 0"),
+        ("padding", "op->kernel_width <= op->in_width", "op->kernel_width <= op->in_width + 1"),
+        ("padding", "inside ? line", "true ? line"),
+        ("dilation", "ix += op->dilation", "ix++"),
+        ("dilation", "op->dilation == 1", "true"),
+        *_STEPS32,
+    ),
+    "depthwise_conv2d_s8_thumb": (
+        ("tail", "        y += count * channels;", "        y += channels;"),
+        ("tail", "weights[i + 3] = (int32_t)four >> 24;", "weights[i + 3] = 0;"),
+        ("padding", "words[i] = op.x_zero;", "words[i] = 0;"),
+        ("padding", "for (; first < 0;", "for (; first < -1;"),
+        ("padding", "across >= op.in_width", "across > op.in_width"),
+        ("dilation", "left + kx * op.dilation", "left + kx"),
+        *_STEPS32,
     ),
     "conv2d_s8_simd32_1x1": _SIMD32,
     "depthwise_conv2d_s8_mve": (

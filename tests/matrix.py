@@ -194,6 +194,10 @@ def _thrice(rng: Rng) -> Iterator[Graph]:
     for width in (4, 5, 6):  # windows of 200 elements
         x, shape = (1, 3, width, 50), (3, 2, 2, 50)
         yield linear(ops.Conv2d, rng, DATA[0], x, shape, stride=(1, 1), dilation=(1, 1), padding=ops.Padding())
+    for channels in (4, 5, 8):  # 40 pixels, of which the Cortex-M0's depthwise convolution takes 31 at once
+        x, shape = (1, 3, 80, channels), (1, 3, 3, channels)
+        pad = ops.Padding(0, 0, 0, 1)
+        yield linear(ops.DepthwiseConv2d, rng, DATA[0], x, shape, stride=(1, 2), dilation=(1, 1), padding=pad)
     # Halves of an output step that are not clamped.
     yield linear(ops.Dense, rng, replace(DATA[3], inputs=_small), (2, 24), (16, 24))
     for op_class, shape, rest in (

@@ -21,6 +21,7 @@ from shoehorn_mcu.kernels import (
     pool,
     resize,
     thumb_conv,
+    thumb_depthwise,
     unary,
 )
 from shoehorn_mcu.kernels.base import Contract, Oracle, Variant
@@ -33,6 +34,7 @@ CATALOGUE: tuple[Variant, ...] = (
     *neon_linear.VARIANTS,
     *packed_dense.VARIANTS,
     *thumb_conv.VARIANTS,
+    *thumb_depthwise.VARIANTS,
     *depthwise.VARIANTS,
     *mve_depthwise.VARIANTS,
     *neon_depthwise.VARIANTS,

@@ -16,10 +16,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shoehorn_mcu.kernels.packed import sums_of
 from shoehorn_mcu.kernels.rounding import Int32s, Int64s, Shifts
 from shoehorn_mcu.ops.fixed_point import rescale
 
-POINT = 23  # `POINT` of the bodies
+POINT = 23  # the shift of sh_steps32.h
 _LEAST = -(1 << 40)
 _NEAR = np.arange(-2, 3)  # sums around an estimated threshold
 
@@ -43,6 +44,23 @@ class Scales(NamedTuple):
     shift: Int64s
     turn: Int64s  # where the sum with its bias is 0: below, `bend` is subtracted from the line
     bend: Int64s
+
+
+def words_of(
+    weights: NDArray[np.int8], bias: Int32s, multipliers: Int32s, shifts: Shifts, clamp: Clamp
+) -> Int32s | None:
+    """[channel][8]: the words for a layer with these [channel][element] weights; None where a channel has none."""
+    least, most = (s + bias for s in sums_of(weights.astype(np.int64)))
+    found = scales_of(least, most, bias, multipliers, shifts, clamp)
+    return None if found is None else words(found, clamp)
+
+
+def words(of: Scales, clamp: Clamp) -> Int32s:
+    """[channel][8]: what the kernels read, as `sh_steps32.h` describes it. The offset includes the least value."""
+    ends = ((clamp.high & 0xFF) << 8) + ((clamp.low & 0xFF) << 16)
+    offset = of.offset + (clamp.low << POINT)
+    members = (of.bias, of.range, of.high, of.low, of.shift + ends, offset, of.turn, of.bend)
+    return (np.stack(members, axis=1) & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
 
 
 def scales_of(

@@ -1,0 +1,81 @@
+"""The depthwise convolution for Armv6-M: `depthwise_conv2d_s8_thumb.inc`."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels import steps32
+from shoehorn_mcu.kernels.base import Tile, Value, Variant, all_in_weights
+from shoehorn_mcu.kernels.conv import DEPTHWISE, lines_of
+from shoehorn_mcu.kernels.depthwise import adjacent, layer_of
+from shoehorn_mcu.kernels.rounding import Int32s
+from shoehorn_mcu.kernels.work import Work
+from shoehorn_mcu.ops import DepthwiseConv2d
+from shoehorn_mcu.targets import Isa
+
+WORDS = 192  # of inputs that are copied at once
+NINE = 9  # taps that the inner loop computes at once
+MOST_TAPS, MOST_COLUMNS = 54, 8  # of a window; of one with a dilation
+
+
+def _scales(node: Node) -> Int32s | None:
+    """[channel][8]: the words of `sh_steps32.h`; None where some channel has none."""
+    of, op = layer_of(node), cast(DepthwiseConv2d, node.op)
+    clamp = steps32.Clamp(of.y_zero, op.clamp.low, op.clamp.high)
+    return steps32.words_of(of.weights.T, of.bias, of.multipliers, of.shifts, clamp)
+
+
+def _accepts(node: Node) -> bool:
+    """An output channel per input channel, windows that the copies hold, and exact."""
+    _, height, width, channels = node.inputs[1].type.shape
+    apart = cast(DepthwiseConv2d, node.op).dilation[1] != 1
+    fits = height * width <= MOST_TAPS and not (apart and width > MOST_COLUMNS)
+    return fits and channels == node.inputs[0].type.nhwc[3] and _scales(node) is not None
+
+
+def _filled(taps: int) -> int:
+    """Taps of a window, up to a multiple of nine."""
+    return -(-taps // NINE) * NINE
+
+
+def _pack(node: Node, tile: Tile) -> dict[str, Value]:
+    of, scales = layer_of(node), _scales(node)
+    assert scales is not None  # the node was accepted
+    _, height, width, channels = node.inputs[1].type.shape
+    taps = height * width
+    weights = np.zeros((channels, -(-_filled(taps) // 4) * 4), np.int8)
+    weights[:, :taps] = of.weights.reshape(height, width, channels).transpose(2, 1, 0).reshape(channels, taps)
+    return all_in_weights(np.concatenate([scales, weights.view("<i4")], axis=1).astype(np.int32).ravel())
+
+
+def _work(node: Node, tile: Tile) -> Work:
+    """Counts of segments of pixels, of their channels with weights and runs of inputs, of inputs that are copied from
+    three lines or from one, and of outputs with their groups of nine taps.
+    """
+    op, pixels = cast(DepthwiseConv2d, node.op), node.output.type.nhwc[2]
+    _, height, width, channels = node.inputs[1].type.shape
+    lines, stride = lines_of(op, node), op.stride[1]
+    apart, filled = op.dilation[1] != 1, _filled(height * width)
+    pitch = height * width if apart else stride * height
+    segments = -(-pixels // min(pixels, (WORDS - filled) // pitch + 1))
+    columns = (pixels - 1) * stride + width
+    outside = op.padding.left + max(0, columns - op.padding.left - node.inputs[0].type.nhwc[2])
+    laid = sum(lines.taps) if apart else columns - outside + (segments - 1) * (width - stride)
+    whole = adjacent(op, node)[0] * (height == 3)  # of the rows: copied from three lines at once
+    rest = lines.inside - height * whole
+    return Work(
+        segments=segments,
+        channels=segments * channels,
+        weights=segments * channels * filled,
+        runs=segments * channels * (width if apart else 1) * (whole + rest),
+        threes=laid * channels * whole,
+        laid=laid * channels * rest,
+        outputs=pixels * channels,
+        nines=pixels * channels * filled // NINE,
+    )
+
+
+VARIANTS = (Variant(DEPTHWISE, _work, suffix="thumb", isa=Isa.THUMB, accepts=_accepts, pack=_pack),)

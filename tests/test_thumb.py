@@ -1,0 +1,119 @@
+"""The packed words of the kernels for Armv6-M, and their rounding in 32 bits against TensorFlow Lite Micro's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matrix import DATA, linear
+
+from shoehorn_mcu import ops
+from shoehorn_mcu.ir import Array, Node
+from shoehorn_mcu.kernels import Instance, candidates
+from shoehorn_mcu.kernels.steps32 import POINT, Clamp, scales_of, words
+from shoehorn_mcu.ops.fixed_point import rescale
+from shoehorn_mcu.targets import Isa
+
+CHANNELS = 8
+
+
+def computed(scales: Array, sums: Array) -> Array:
+    """The outputs as the kernels compute them from [channel][8], [sum][channel]; checks that products fit 32 bits."""
+    bias, size, high, low, shift, offset, turn, bend = scales.astype(np.int64).T
+    size, high, low, offset, bend = (v & 0xFFFFFFFF for v in (size, high, low, offset, bend))
+    a = sums + bias
+    between = (a >= 0) & (a < size)
+    whole, fraction = np.where(between, a * high, 0), np.where(between, a * low, 0)
+    line = whole + (fraction >> (shift & 0xFF)) + offset - np.where(a < turn, bend, 0)
+
+    assert (np.abs(a) < 1 << 31).all() and (whole < 1 << 32).all() and (fraction < 1 << 32).all()
+    ends = np.where(a < 0, shift >> 16, shift >> 8)
+    return (np.where(between, (line & 0xFFFFFFFF) >> POINT, ends) & 0xFF).astype(np.uint8).view(np.int8)
+
+
+def expected(sums: Array, multipliers: Array, shifts: Array, clamp: Clamp) -> Array:
+    return np.clip(rescale(sums, multipliers, shifts) + clamp.zero, clamp.low, clamp.high)
+
+
+@settings(max_examples=30)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(-128, 127),
+    st.sampled_from([(-128, 127), (-128, 100), (-20, 127), (-3, 4), (7, 8)]),
+    st.integers(1, 6),
+    st.integers(-9, 0),
+)
+def test_every_sum_is_rounded_as_the_reference_rounds_it(
+    seed: int, zero: int, ends: tuple[int, int], digits: int, shift: int
+):
+    rng, clamp = np.random.default_rng(seed), Clamp(zero, *ends)
+    multipliers = rng.choice([1 << 30, (1 << 31) - 1, 0, *rng.integers(1 << 30, 1 << 31, 9)], CHANNELS).astype(np.int32)
+    shifts = np.full(CHANNELS, shift, np.int8)
+    least, most = -rng.integers(0, 10**digits, CHANNELS), rng.integers(0, 10**digits, CHANNELS)
+    bias = rng.integers(-(10**digits), 10**digits, CHANNELS, np.int32)
+    least, most = least + bias, most + bias
+    scales = scales_of(least, most, bias, multipliers, shifts, clamp)
+
+    assert scales is not None
+    near = np.arange(-2000, 2000)[:, None] + np.zeros(CHANNELS, np.int64)
+    sums = np.clip(np.concatenate([near, rng.integers(least, most + 1, (4000, CHANNELS)), [least, most]]), least, most)
+    assert (computed(words(scales, clamp), sums - bias) == expected(sums, multipliers, shifts, clamp)).all()
+
+
+def test_ties_of_both_signs_go_away_from_zero():
+    clamp = Clamp(1, -128, 127)
+    bias, scale = np.zeros(1, np.int32), (np.array([1 << 30], np.int32), np.array([-3], np.int8))
+    least, most = np.array([-900]), np.array([900])
+    scales = scales_of(least, most, bias, *scale, clamp)
+
+    assert scales is not None and scales.bend[0] > 0
+    sums = np.arange(-900, 901)[:, None]
+    assert (computed(words(scales, clamp), sums) == expected(sums, *scale, clamp)).all()
+
+
+@pytest.mark.parametrize(("shift", "ends"), [(9, (-128, 127)), (0, (5, 5))])
+def test_what_has_no_line_is_refused(shift: int, ends: tuple[int, int]):
+    one = np.array([1 << 30], np.int32)
+    sums = np.array([-5]), np.array([5])
+
+    assert scales_of(*sums, np.zeros(1, np.int32), one, np.array([shift], np.int8), Clamp(0, *ends)) is None
+
+
+def _node(op_class: type[ops.Conv2d | ops.DepthwiseConv2d | ops.Dense], x: tuple[int, ...], w: tuple[int, ...]) -> Node:
+    return next(linear(op_class, np.random.default_rng(0), DATA[0], x, w).nodes())
+
+
+def _thumb(node: Node) -> list[Instance]:
+    return [kernel for kernel in candidates(node, (Isa.THUMB, Isa.C)) if kernel.variant.isa is Isa.THUMB]
+
+
+@pytest.mark.parametrize("window", [(3, 3), (5, 5), (1, 2), (7, 7)])
+def test_depthwise_words_hold_each_channel_by_columns(window: tuple[int, int]):
+    height, width = window
+    node = _node(ops.DepthwiseConv2d, (1, 8, 8, 5), (1, height, width, 5))
+    (kernel,) = _thumb(node)
+    packed = np.asarray(kernel.params(node)["weights"]).reshape(5, -1)
+    filled = -(-height * width // 9) * 9
+    weights = packed[:, 8:].copy().view(np.int8)
+
+    assert weights.shape == (5, -(-filled // 4) * 4) and not weights[:, height * width :].any()
+    by_columns = np.asarray(node.inputs[1].data)[0].transpose(2, 1, 0).reshape(5, -1)
+    assert (weights[:, : height * width] == by_columns).all()
+
+
+def test_depthwise_windows_that_the_copies_cannot_hold_are_left_to_the_portable_kernel():
+    assert not _thumb(_node(ops.DepthwiseConv2d, (1, 12, 12, 4), (1, 5, 11, 4)))
+    assert not _thumb(_node(ops.DepthwiseConv2d, (1, 8, 8, 4), (1, 3, 3, 8)))
+    graph = linear(ops.DepthwiseConv2d, np.random.default_rng(0), DATA[0], (1, 9, 40, 4), (1, 1, 9, 4), dilation=(1, 2))
+    assert not _thumb(next(graph.nodes()))
+
+
+def test_words_of_a_convolution_are_its_weights_plus_128_and_eight_more():
+    node = _node(ops.Conv2d, (1, 4, 9, 3), (5, 3, 3, 3))
+    kernel, *_ = _thumb(node)
+    packed = np.asarray(kernel.params(node)["weights"]).reshape(5, -1)
+    weights = packed[:, :-8].copy().view(np.uint8).astype(np.int64) - 128
+
+    assert packed.shape == (5, 7 + 8) and not weights[:, 27:].any()
+    assert (weights[:, :27] == np.asarray(node.inputs[1].data).reshape(5, -1)).all()
