@@ -9,9 +9,10 @@ from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import Plan
-from shoehorn_mcu.planner import Goal, Problem, Weighing, make_plan
+from shoehorn_mcu.planner import Goal, Problem, Weighing, checked, make_plan
 from shoehorn_mcu.predict import time
 from shoehorn_mcu.stage import Stage
+from shoehorn_mcu.upgrade import Limits, upgraded
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,9 @@ def schedule(
 ) -> Scheduled:
     """The plan of a graph, whose blocks are cut into chunks of channels as the plan says.
 
-    The plan is checked against the graph as it is emitted. Raises DoesNotFit where no plan is within the capacity,
-    PlanFault where the check rejects the plan.
+    Kernels that need scratch replace slower ones where the plan has room for it (upgrade.py). The plan is checked
+    against the graph as it is emitted. Raises DoesNotFit where no plan is within the capacity, PlanFault where the
+    check rejects the plan.
     """
     cuts = Cuts(graph, stages)
     problem = lower(graph, stages, request.capacity_bytes, request.stream_input, cuts)
@@ -56,4 +58,10 @@ def schedule(
         return lower(cut, parts, request.capacity_bytes, request.stream_input)
 
     plan = make_plan(problem, request.goal, request.most_macs, say, weighing, emitted)
-    return Scheduled(*cuts.chosen(plan.cascades), plan)
+    cut, parts = cuts.chosen(plan.cascades)
+    arena_bytes = plan.arena_bytes if request.goal is Goal.SRAM else request.capacity_bytes
+    limits = Limits(arena_bytes, stages[0].machine.flash_left if stages else None)
+    faster, larger = upgraded(emitted(plan), parts, plan, limits)
+    if larger is not plan:
+        checked(lower(cut, faster, request.capacity_bytes, request.stream_input), larger)
+    return Scheduled(cut, faster, larger)

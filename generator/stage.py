@@ -80,12 +80,16 @@ class Stage:
         by_input = zip(*self.rows, strict=True)
         return tuple(_pointers(tuple(zip(*places, strict=True))) for places in by_input)
 
+    @cached_property
+    def packed_bytes(self) -> int:
+        """Bytes of the constants in the kernel's struct."""
+        packed = (array_of(value) for value in self.params.values())
+        return sum(data.nbytes for data in packed if data is not None)
+
     @property
     def weight_bytes(self) -> int:
-        """Bytes of constants that the kernel reads: packed ones, and operands that it reads by rows."""
-        packed = (array_of(value) for value in self.params.values())
-        by_rows = (tensor.data for tensor in self.row_inputs)
-        return sum(data.nbytes for data in (*packed, *by_rows) if data is not None)
+        """Bytes of constants that the kernel reads: those in its struct, and operands that it reads by rows."""
+        return self.packed_bytes + sum(t.data.nbytes for t in self.row_inputs if t.data is not None)
 
 
 def _pointers(columns: Sequence[Sequence[int | None]]) -> tuple[float, float]:

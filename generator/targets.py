@@ -106,6 +106,7 @@ class Machine:
     tuning: Mapping[str, str] = field(default_factory=dict)  # kernels/tuning.py: measured choices
     # Kernels that were rejected for lack of flash: (key of the op's contract, kernel).
     without: frozenset[tuple[str, str]] = frozenset()
+    scratch: bool = False  # kernels may need scratch; without it, only those that the tuning names
 
     @classmethod
     def of(cls, cpu: str) -> Machine:

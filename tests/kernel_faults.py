@@ -24,13 +24,23 @@ RULES = (
 _PARTS = tuple(f"include/sh_{name}.h" for name in ("packed", "helium_sums", "neon_sums", "neon", "steps32"))
 
 _SCALED = (  # in sh_packed.h
-    ("saturation", '"ssat " sum ", #8, lr\\n"', '"ssat " sum ", #9, lr\\n"'),
-    ("rounding", '"add lr, lr, " sum ", asr #31\\n"', '""'),
+    ("saturation", '"ssat " sum ", #8, r11\\n"', '"ssat " sum ", #9, r11\\n"'),
+    ("rounding", '"add r11, r11, " sum ", asr #31\\n"', '""'),
 )
 
 _SIMD32 = (
     ("tail", "for (; left > 0;", "for (; left > 1;"),  # the last pixel
-    ("tail", '"sub r12, r12, r8\\n"', '""'),  # the last inputs
+    ("tail", '"sub r11, r11, r8\\n"', '""'),  # the last inputs
+    ("tail", '"cmn r12, #2\\n"', '"cmn r12, #1\\n"'),  # the third of three last outputs
+    *_SCALED,
+)
+
+_WIDE = (
+    ("tail", "left > 0; left -= pixels", "left > 1; left -= pixels"),  # the last pixel
+    ("tail", "p < last + 4 ? widen_four(last, to) : to", "to"),  # the last inputs, of one pixel
+    ("tail", "p < last + 4 ? widen_fours(last, last + ahead, to) : to", "to"),  # and of two
+    ("packing", '"sxtb16 r11, r11\\n"', '""'),
+    ("packing", '"sxtb16 r8, r8, ror #8\\n"', '"sxtb16 r8, r8\\n"'),  # of the second pixel
     ("tail", '"cmn r12, #2\\n"', '"cmn r12, #1\\n"'),  # the third of three last outputs
     *_SCALED,
 )
@@ -38,6 +48,7 @@ _SIMD32 = (
 _WINDOWS = (  # of conv2d_s8_windows.inc, and of what its users have in common
     ("padding", "(int8_t)op.x_zero", "0"),
     ("padding", ": zeros;", ": zeros + 4;"),
+    ("padding", "(of->op->in_channels + unit - 1) & -unit", "of->op->in_channels & -unit"),
     ("padding", "column >= 0 && last", "last"),  # runs by line
     ("padding", "op->dilation < op->in_width", "op->dilation <= op->in_width"),
     ("padding", "of.joined && x[ky] != NULL", "of.joined"),
@@ -45,8 +56,9 @@ _WINDOWS = (  # of conv2d_s8_windows.inc, and of what its users have in common
     ("dilation", "ix += dilation, to +=", "ix++, to +="),
     ("dilation", "kx++, ix += op.dilation", "kx++, ix++"),
     ("dilation", "op.dilation == 1 && is_inside", "is_inside"),
+    ("dilation", "op->dilation == 1 && whole}", "whole}"),
+    ("tail", "<= 4 * SH_TAPS;", "< 4 * SH_TAPS;"),
 )
-_PADDING_TAP = (("padding", "(channels + 3) & ~3", "channels & ~3"),)
 _TAPS = (("padding", "line + offset : padding;", "line + offset : padding - 1;"),)  # of depthwise_conv2d_s8_taps.inc
 _STEPS32 = (  # in sh_steps32.h
     ("rounding", '"lsrs r4, r4, r5\\n"', '""'),
@@ -94,7 +106,7 @@ OWN = {
     ),
     "average_pool2d_s8_c": (("tail", "op->channels - c < BLOCK ? op->channels - c : BLOCK", "BLOCK / 4"),),
     "dense_s8_simd32": (
-        ("tail", '"sub r12, r12, lr\\n"', '""'),  # the last inputs
+        ("tail", '"sub r11, r11, r12\\n"', '""'),  # the last inputs
         ("tail", '"bne 3f\\n"', '""'),  # an odd number of fours
         ("tail", '"cmn r12, #2\\n"', '"cmn r12, #1\\n"'),  # the third of three last outputs
         *_SCALED,
@@ -138,13 +150,10 @@ OWN = {
         *_MVE,
         ("tail", "left > 0; left -= 2, column", "left > 1; left -= 2, column"),  # the last pixel
         *_WINDOWS,
-        *_PADDING_TAP,
-        ("tail", "<= 4 * SH_TAPS;", "< 4 * SH_TAPS;"),
         ("tail", "copy(to, line, count)", "copy(to, line, count - 1)"),
         ("tail", "copy(second, line + ahead, count)", "copy(second, line + ahead, count - 1)"),
         ("padding", "of->joined && is_inside", "is_inside"),
         ("padding", "joined ? op->kernel_width : 1", "1 ? op->kernel_width : 1"),
-        ("dilation", "op->dilation == 1}", "true}"),
     ),
     "add_s8_neon": (
         ("tail", "channels - i);", "channels - i - 1);"),  # the last element
@@ -171,23 +180,23 @@ OWN = {
         *_NEON,
         ("tail", "left > 0; left -= SH_PIXELS", "left > 1; left -= SH_PIXELS"),  # the last pixel
         *_WINDOWS,
-        ("tail", "<= 4 * SH_TAPS && !whole", "< 4 * SH_TAPS && !whole"),
         ("tail", "channels + 7) & ~7", "channels + 15) & ~7"),
         ("tail", "count -= 8;", ""),
-        ("padding", "(channels + 15) & ~15", "channels & ~15"),
         ("padding", "of->joined && is_inside", "is_inside"),
-        ("dilation", "op->dilation == 1 && whole", "whole"),
     ),
     "conv2d_s8_simd32": (
         *_SIMD32,
         ("tail", '"ldr r10, [r8, #-12]\\n"', '"mov r10, #1\\n"'),  # all runs but the first
         ("tail", "for (; count > 0; count--)", "for (; count > 1; count--)"),  # the last bytes of a copy
         ("tail", "-(taps * channels) & 3", "0"),
-        ("tail", "next->overlap = -channels & 3", "next->overlap = 0"),
-        ("tail", "<= 4 * SH_TAPS && (channels", "< 4 * SH_TAPS && (channels"),
         *_WINDOWS,
-        *_PADDING_TAP,
-        ("dilation", "op->dilation == 1 && (channels", "(channels"),
+    ),
+    "conv2d_s8_simd32_wide_1x1": _WIDE,
+    "conv2d_s8_simd32_wide": (
+        *_WIDE,
+        *_WINDOWS,
+        ("tail", "for (; count > 0; count--)", "for (; count > 1; count--)"),  # the last bytes of a copy
+        ("padding", "of->joined && is_inside", "is_inside"),
     ),
 }
 """By contract and suffix: what only this body can get wrong."""

@@ -64,7 +64,8 @@ ALLOWED: dict[str, set[str]] = {
     "advice": {"flash", "ir", "planner", "targets"},
     "flash": {"emit", "kernels", "stage"},
     "report": {"op_lines", "ir", "passes", "memory_plan", "stage", "predict", "targets"},
-    "schedule": {"ir", "memory_plan", "planner", "cuts", "lower", "predict", "stage"},
+    "upgrade": {"kernels", "memory_plan", "planner", "predict", "stage"},
+    "schedule": {"ir", "memory_plan", "planner", "cuts", "lower", "predict", "stage", "upgrade"},
     "pareto": {"ir", "planner", "schedule", "stage", "predict"},
     "build": _ALL,
     "cli": _ALL | {"build", "console", "host_tools"},
@@ -88,7 +89,7 @@ _SHARED = {"cbuild": "cbuild", "system": "system", "errors": "errors", "files": 
 
 # The rooms of the planner, a floor a line: a room may import rooms of the floors below it and none beside it.
 FLOORS = (
-    {"make_plan"},
+    {"make_plan", "spare"},
     {"candidates"},
     {"recompute"},
     {"partition", "placement"},

@@ -57,7 +57,7 @@ FAULTY = {"mps2-an386": (Isa.C, Isa.THUMB, Isa.SIMD32), "mps3-an547": (Isa.MVE,)
 @needs_qemu
 @pytest.mark.parametrize("name", FAULTY)
 def test_every_planted_fault_is_noticed_and_no_sound_kernel_is_blamed(name: str, tmp_path: Path) -> None:
-    """On a third of the cases where there are many: each fault has to be found by what is left."""
+    """On a third of the cases where there are many: what is left has to find each fault, with one of its tiles."""
     target, isas = board(name), FAULTY[name]
     planned = [fault for variant in CATALOGUE if variant.isa in isas for fault in faults(variant)]
     every = ((graph, kernel) for graph in cases() for kernel in candidates(next(graph.nodes()), isas))
@@ -71,8 +71,9 @@ def test_every_planted_fault_is_noticed_and_no_sound_kernel_is_blamed(name: str,
     of = Matrix(merged([graph for graph, _ in pairs]), tuple(kernel for _, kernel in pairs))
     write(planted(firmware(of, target), "matrix", planned), tmp_path)
 
-    wanted = {kernel.name for kernel in of.kernels if kernel.variant not in CATALOGUE}
-    assert set(wrong_kernels(of, tmp_path)) == wanted
+    noticed = set(wrong_kernels(of, tmp_path))
+    assert noticed.isdisjoint(kernel.name for kernel in of.kernels if kernel.variant in CATALOGUE)
+    assert {k.variant for k in of.kernels if k.name in noticed} == {fault.variant for fault in planned}
     assert {fault.of for fault in planned} == {variant for variant in CATALOGUE if variant.isa in isas}
 
 

@@ -83,13 +83,34 @@ def kernels(node: Node) -> set[str]:
 
 
 def test_a_window_is_computed_where_it_is_small_or_has_few_taps() -> None:
-    assert kernels(conv(4, 1, 1)) == {"simd32_1x1"}
-    assert kernels(conv(4, 1, 1, ONE)) == {"simd32"}
+    assert kernels(conv(4, 1, 1)) == {"simd32_1x1", "simd32_wide_1x1"}
+    both = {"simd32", "simd32_wide"}
+    assert kernels(conv(4, 1, 1, ONE)) == both
     assert kernels(conv(3, 1, 1, ONE)) == set()  # fewer than four inputs
-    assert kernels(conv(3, 3, 3)) == kernels(conv(64, 3, 3)) == kernels(conv(5, 5, 5)) == {"simd32"}
-    assert kernels(conv(1, 9, 9)) == kernels(conv(2, 7, 7)) == {"simd32"}  # 98 elements
+    assert kernels(conv(3, 3, 3)) == kernels(conv(64, 3, 3)) == kernels(conv(5, 5, 5)) == both
+    assert kernels(conv(1, 9, 9)) == kernels(conv(2, 7, 7)) == both  # 98 elements
     assert kernels(conv(3, 6, 6)) == kernels(conv(4, 6, 5)) == set()
     assert kernels(conv(8, 3, 3, groups=2)) == set()
+
+
+@pytest.mark.parametrize(
+    ("node", "tiles"),
+    [
+        (conv(144, 1, 1), {"4x2x144": 0}),
+        (conv(145, 1, 1), {"4x2x288": 0}),
+        (conv(288, 1, 1), {"4x2x288": 0}),
+        (conv(289, 1, 1), {"4x2": 4 * 292, "4x1x288": 0}),
+        (conv(576, 1, 1), {"4x2": 4 * 576, "4x1x288": 0}),
+        (conv(577, 1, 1), {"4x2": 4 * 580}),
+        (conv(5, 4, 4), {"4x2x25x144": 0}),  # a copied window
+        (conv(6, 5, 5), {"4x2x25x288": 0}),  # 25 runs of 6, filled up to 8
+        (conv(65, 3, 3), {"4x2x25": 4 * 9 * 68}),
+    ],
+)
+def test_large_windows_are_extended_in_scratch_or_one_at_a_time(node: Node, tiles: dict[str, int]) -> None:
+    wide = [k for k in candidates(node, (Isa.SIMD32,)) if k.variant.suffix.startswith("simd32_wide")]
+
+    assert {k.tile.name: k.scratch_bytes(node) for k in wide} == tiles
 
 
 def test_only_windows_with_taps_are_copied() -> None:

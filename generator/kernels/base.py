@@ -102,6 +102,10 @@ class Tile:
 _WHOLE = (Tile(),)
 
 
+def _all(node: Node, tile: Tile) -> bool:
+    return True
+
+
 def _no_scratch(node: Node, tile: Tile) -> int:
     return 0
 
@@ -122,6 +126,7 @@ class Variant:
     shared: str = ""  # another file beside the body, `<contract>_<shared>.inc`, that it includes
     accepts: Callable[[Node], bool] = _any  # nodes of the contract that this variant computes
     tiles: tuple[Tile, ...] = _WHOLE
+    fits: Callable[[Node, Tile], bool] = _all  # tiles for an accepted node
     fixes: tuple[str, ...] = ()
     pack: Callable[[Node, Tile], Values] | None = None  # struct members besides the facts; None: the contract's `plain`
     scratch_bytes: Callable[[Node, Tile], int] = _no_scratch  # for one core
@@ -143,12 +148,11 @@ class Variant:
         return f"kernels/{name}/{name}_{part}.inc"
 
     def instances(self, node: Node) -> Iterator[Instance]:
-        """The instances for the node, one per tile; none if the variant does not compute the node."""
+        """The instances for the node, one per tile that fits; none if the variant does not compute the node."""
         if self.contract.covers(node) and self.accepts(node):
             facts = self.contract.facts(node) if self.fixes else {}
             fixed = tuple((member, _whole(facts[member])) for member in self.fixes)
-            for tile in self.tiles:
-                yield Instance(self, tile, fixed)
+            yield from (Instance(self, tile, fixed) for tile in self.tiles if self.fits(node, tile))
 
 
 def portable(

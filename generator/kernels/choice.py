@@ -37,17 +37,22 @@ def row_cost(kernel: Instance, node: Node, cpu: str, unit: cost.Unit) -> float:
 
 
 def choose(node: Node, machine: Machine) -> Instance:
-    """The tuned instance, else the fastest that was not excluded to save flash.
+    """The tuned instance, else the fastest that was not excluded, for its scratch or to save flash.
 
     Raises KernelError if there is none, or if the tuning names one that does not compute the node.
     """
     found, key = candidates(node, machine.isas), contract_of(node).key(node)
     if key in machine.tuning:
         return _tuned(node, machine.tuning[key], found)
+    found = _without_scratch(node, found) if not machine.scratch else found
     kept = [k for k in found if (key, k.name) not in machine.without] or found
     if len(kept) == 1:
         return kept[0]
     return min(kept, key=lambda kernel: row_cost(kernel, node, machine.cpu, cost.choice_unit(machine.cpu)))
+
+
+def _without_scratch(node: Node, found: Sequence[Instance]) -> list[Instance]:
+    return [kernel for kernel in found if not kernel.scratch_bytes(node)]
 
 
 def _tuned(node: Node, name: str, found: Sequence[Instance]) -> Instance:
@@ -73,7 +78,8 @@ class _Option:
 def _options(node: Node, machine: Machine) -> list[_Option]:
     """The instances that may be chosen for a node, fastest first."""
     key = contract_of(node).key(node)
-    found = candidates(node, machine.isas) if key not in machine.tuning else [choose(node, machine)]
+    found = [choose(node, machine)] if key in machine.tuning else candidates(node, machine.isas)
+    found = found if len(found) == 1 else _without_scratch(node, found)
     rows = node.output.type.rows
     unit = cost.choice_unit(machine.cpu)
     timed = ((rows * row_cost(kernel, node, machine.cpu, unit), kernel) for kernel in found)

@@ -1,9 +1,9 @@
-"""Convolutions of one group for Armv6 SIMD: `conv2d_s8_simd32.inc`."""
+"""Convolutions of one group for Armv6 SIMD: `conv2d_s8_simd32.inc` and `conv2d_s8_simd32_wide.inc`."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import cast
 
 import numpy as np
@@ -19,6 +19,8 @@ from shoehorn_mcu.ops.conv import Padding
 from shoehorn_mcu.targets import Isa
 
 TAPS = 25  # most taps of a window that is not copied
+ELEMENTS = (144, 288)  # words of the stack for extended windows: elements of two pixels, or twice as many of one
+_WORD = 4  # bytes
 
 
 def is_pointwise(node: Node) -> bool:
@@ -84,13 +86,9 @@ def _work(node: Node, tile: Tile) -> Work:
     windows = "taps" in tile.sizes  # else the window is 1x1, and read where it is
     blocks, copied, run = -(-outputs // OUTPUTS), windows and _is_copied(node), _run(node)
     count = 1 if copied else height * width
-    within = [taps == width for taps in lines_of(op, node).taps]
     joined = unpadded_rows(op, node) if op.dilation[1] == 1 and run % INPUTS == 0 and not copied else 0.0
     total = Work(clamped=pixels * outputs * clamps(op.clamp.low, op.clamp.high))
-    size = tile.sizes["pixels"]
-    for (length, inside), times in Counter(
-        (len(p), all(p)) for p in (within[i : i + size] for i in range(0, pixels, size))
-    ).items():
+    for (length, inside), times in _groups(node, tile.sizes["pixels"]):
         by_line = joined * inside
         runs = by_line * height + (1 - by_line) * count if count > 1 else 1
         turns = by_line * height * turns_of(run * width) + (1 - by_line) * count * turns_of(run)
@@ -104,6 +102,49 @@ def _work(node: Node, tile: Tile) -> Work:
             turns=times * blocks * turns,
             overlaps=times * blocks * count * (run % INPUTS > 0),
             switches=times * blocks * (runs - 1),
+            found=times * length * runs * (windows and not copied),
+        )
+    return total + copies(op, node) if copied else total
+
+
+def _groups(node: Node, size: int) -> Iterator[tuple[tuple[int, bool], int]]:
+    """The groups of `size` adjacent pixels, and the rest at the end: (pixels, all windows inside the row), count."""
+    taps, width = lines_of(cast(Conv2d, node.op), node).taps, node.inputs[1].type.shape[2]
+    within = [inside == width for inside in taps]
+    parts = (within[i : i + size] for i in range(0, len(within), size))
+    return iter(Counter((len(part), all(part)) for part in parts).items())
+
+
+def _elements(node: Node) -> int:
+    """Elements of a window, each run filled up to fours."""
+    _, height, width, _ = node.inputs[1].type.shape
+    run = _run(node)
+    return (1 if _is_copied(node) else height * width) * -(-run // INPUTS) * INPUTS
+
+
+def _wide_work(node: Node, tile: Tile) -> Work:
+    """As `_work`, for windows that are extended first: `wide_fours` of two pixels or one, in `runs`."""
+    op = cast(Conv2d, node.op)
+    pixels, outputs = node.output.type.nhwc[2:]
+    _, height, width, _ = node.inputs[1].type.shape
+    windows = "taps" in tile.sizes
+    blocks, copied, run = -(-outputs // OUTPUTS), windows and _is_copied(node), _run(node)
+    count, fours = 1 if copied else height * width, _elements(node) // INPUTS
+    joined = unpadded_rows(op, node) if op.dilation[1] == 1 and run % INPUTS == 0 and not copied else 0.0
+    total = Work(clamped=pixels * outputs * clamps(op.clamp.low, op.clamp.high))
+    for (length, inside), times in _groups(node, tile.sizes["pixels"]):
+        by_line = joined * inside
+        runs = by_line * height + (1 - by_line) * count if count > 1 else 1
+        name = "pair" if length == 2 else "single"
+        total += Work(
+            **{
+                f"{name}s": times,
+                f"{name}_blocks": times * blocks,
+                f"{name}_fours": times * blocks * fours,
+                f"{name}_wide_fours": times * fours,
+            },
+            turns=times * blocks * ((fours + 1) // 2),
+            runs=times * runs,
             found=times * length * runs * (windows and not copied),
         )
     return total + copies(op, node) if copied else total
@@ -147,4 +188,40 @@ def _variant(suffix: str, accepts: Callable[[Node], bool], **sizes: int) -> Vari
     )
 
 
-VARIANTS = (_variant("simd32_1x1", _accepts_pointwise), _variant("simd32", _accepts_windows, taps=TAPS))
+def _fits(node: Node, tile: Tile) -> bool:
+    """The windows of two pixels on the smallest part of the stack that holds them; else in scratch, or one pixel's."""
+    elements = _elements(node)
+    if tile.sizes["pixels"] == 1:
+        return ELEMENTS[-1] < elements <= 2 * ELEMENTS[-1]
+    return next((size for size in ELEMENTS if elements <= size), None) == tile.sizes.get("elements")
+
+
+def _scratch(node: Node, tile: Tile) -> int:
+    return 0 if "elements" in tile.sizes else _WORD * _elements(node)
+
+
+def _wide(suffix: str, accepts: Callable[[Node], bool], **sizes: int) -> Variant:
+    def tile(pixels: int, **more: int) -> Tile:
+        return Tile(outputs=OUTPUTS, pixels=pixels, **sizes, **more)
+
+    return Variant(
+        CONV2D,
+        _wide_work,
+        suffix=suffix,
+        body="simd32_wide",
+        shared="windows" if sizes else "",
+        isa=Isa.SIMD32,
+        accepts=accepts,
+        tiles=(*(tile(2, elements=size) for size in ELEMENTS), tile(2), tile(1, elements=ELEMENTS[-1])),
+        fits=_fits,
+        pack=_pack,
+        scratch_bytes=_scratch,
+    )
+
+
+VARIANTS = (
+    _variant("simd32_1x1", _accepts_pointwise),
+    _variant("simd32", _accepts_windows, taps=TAPS),
+    _wide("simd32_wide_1x1", _accepts_pointwise),
+    _wide("simd32_wide", _accepts_windows, taps=TAPS),
+)

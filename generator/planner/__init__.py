@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shoehorn_mcu.memory_plan import DELIVERY
 from shoehorn_mcu.planner.check import check
-from shoehorn_mcu.planner.make_plan import DoesNotFit, Goal, PlanFault, Weighing, make_plan
+from shoehorn_mcu.planner.make_plan import DoesNotFit, Goal, PlanFault, Weighing, checked, make_plan
 from shoehorn_mcu.planner.problem import ALIGNMENT, Block, Cut, OpSpec, Problem, Read, TensorSpec
 
 __all__ = [
@@ -21,5 +21,6 @@ __all__ = [
     "TensorSpec",
     "Weighing",
     "check",
+    "checked",
     "make_plan",
 ]

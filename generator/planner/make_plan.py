@@ -76,7 +76,12 @@ def make_plan(
     capacity = problem.capacity_bytes
     if capacity is not None and plan.arena_bytes > capacity:
         raise DoesNotFit(_refusal(candidates, plan, capacity), plan.arena_bytes, capacity)
-    if faults := check((emitted or candidates.applied)(plan), plan):
+    return checked((emitted or candidates.applied)(plan), plan)
+
+
+def checked(problem: Problem, plan: Plan) -> Plan:
+    """The plan, if the independent check accepts it for the problem; else raises PlanFault."""
+    if faults := check(problem, plan):
         raise PlanFault(f"the plan is wrong, please report this: {'; '.join(faults[:3])}")
     return plan
 

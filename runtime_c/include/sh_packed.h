@@ -8,6 +8,11 @@
 #ifndef SH_PACKED_H
 #define SH_PACKED_H
 
+#include <stdint.h>
+
+#include "sh_compiler.h"
+#include "sh_quant.h"
+
 // SECOND(text) is text in a pass over two pixels and nothing in one over a single pixel.
 // clang-format off
 #define SH_TWO_PIXELS(text) text
@@ -20,13 +25,13 @@
 // go away from zero.
 #define SH_SCALED(sum, doubled)                                                                    \
     "add " sum ", r8, " sum ", " doubled "\n"                                                      \
-    "smmlar lr, " sum ", r10, r9\n"                                                                \
-    "add lr, lr, " sum ", asr #31\n"                                                               \
-    "asr lr, lr, r12\n"                                                                            \
-    "ssat " sum ", #8, lr\n"
+    "smmlar r11, " sum ", r10, r9\n"                                                               \
+    "add r11, r11, " sum ", asr #31\n"                                                             \
+    "asr r11, r11, r12\n"                                                                          \
+    "ssat " sum ", #8, r11\n"
 
 #define SH_CHANNEL(SECOND, sum, second, doubled)                                                   \
-    "ldm r11!, {r8, r9, r10, r12}\n" SH_SCALED(sum, doubled) SECOND(SH_SCALED(second, doubled))
+    "ldm lr!, {r8, r9, r10, r12}\n" SH_SCALED(sum, doubled) SECOND(SH_SCALED(second, doubled))
 
 // Output channels a, b, c, d; b and d are what W holds beyond A.
 #define SH_FOUR_CHANNELS(SECOND)                                                                   \
@@ -37,6 +42,25 @@
 #define SH_STORED(SECOND, sum, second)                                                             \
     "strb " sum ", [r9], #1\n" SECOND("strb " second ", [r10], #1\n")
 
+// From label 6: the last one to three channels, where r12 is their number less four; ends at label 7.
+#define SH_LAST_CHANNELS(SECOND)                                                                   \
+    "6:\n" SH_STORED(SECOND, "r0", "r1")                                                           \
+    "cmn r12, #3\n"                                                                                \
+    "beq 7f\n" SH_STORED(SECOND, "r2", "r3")                                                       \
+    "cmn r12, #2\n"                                                                                \
+    "beq 7f\n" SH_STORED(SECOND, "r4", "r5")
+
 // clang-format on
+
+// Clamps values that are int8 already.
+static inline void sh_clamp_all(int8_t *y, int32_t count, int32_t low, int32_t high)
+{
+    if (low > INT8_MIN || high < INT8_MAX) {
+        SH_ROLLED
+        for (int32_t i = 0; i < count; i++) {
+            y[i] = (int8_t)sh_clamp(y[i], low, high);
+        }
+    }
+}
 
 #endif

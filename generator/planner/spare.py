@@ -1,0 +1,60 @@
+"""The bytes that a finished plan leaves free while an op runs."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from shoehorn_mcu.memory_plan import Plan
+from shoehorn_mcu.planner.order.flow import Event, Flow
+from shoehorn_mcu.planner.problem import ALIGNMENT, Problem
+
+
+class _Held(NamedTuple):
+    """Bytes [address, end) of a row, alive from event `first` to event `last`, both inclusive."""
+
+    first: int
+    last: int
+    address: int
+    end: int
+
+
+class Spare:
+    """A plan whose kernels may be given scratch. `problem` has the ops of the plan's steps."""
+
+    def __init__(self, problem: Problem, plan: Plan) -> None:
+        index = {op.name: i for i, op in enumerate(problem.ops)}
+        by_event = [(step, y) for step in plan.steps for y in range(*step.rows)]
+        self._times: dict[str, list[int]] = defaultdict(list)  # by op: the events that compute its rows
+        for time, (step, _) in enumerate(by_event):
+            self._times[step.op].append(time)
+        ranges = Flow(problem).live_ranges([Event(index[step.op], y) for step, y in by_event])
+        placements = {(p.tensor, p.edition): p for p in plan.placements}
+        self._held: list[_Held] = []
+        for copy, row in enumerate(ranges.values):
+            written = ranges.first[copy]
+            if ranges.last[copy] < 0:
+                continue  # a row of an input that no op reads
+            edition = by_event[written][0].edition(row.tensor) if written >= 0 else 0
+            placed = placements[row.tensor, edition]
+            address = placed.at(row.y)
+            self._held.append(_Held(*ranges.during(copy), address, address + placed.row_bytes))
+
+    def address(self, op: str, size: int) -> int:
+        """The lowest address at which `size` bytes are free in all steps of an op; it may be the arena's end."""
+        lowest = 0
+        for held in sorted(self._beside(op), key=lambda held: held.address):
+            if held.address >= lowest + size:
+                break
+            lowest = max(lowest, -(-held.end // ALIGNMENT) * ALIGNMENT)
+        return lowest
+
+    def _beside(self, op: str) -> Iterator[_Held]:
+        """What is alive while the op runs."""
+        times = self._times[op]
+        for held in self._held:
+            at = bisect_left(times, held.first)
+            if at < len(times) and times[at] <= held.last:
+                yield held

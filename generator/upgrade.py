@@ -1,0 +1,79 @@
+"""Faster kernels that need scratch, for the ops of a finished plan: where the plan leaves enough bytes free.
+
+Plans are made with kernels that need no scratch, so that a faster kernel never costs a byte of the smallest arena.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from shoehorn_mcu.kernels import choose
+from shoehorn_mcu.kernels.cost import code_bytes
+from shoehorn_mcu.memory_plan import Plan, Scratch, Status
+from shoehorn_mcu.planner import Problem
+from shoehorn_mcu.planner.spare import Spare
+from shoehorn_mcu.predict import rows_and_steps, time, unit_of
+from shoehorn_mcu.stage import Stage
+
+WORTH_PERCENT = 0.5  # of the predicted time: what one kernel must save before the arena grows for its scratch
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What upgrades may use, in bytes; None: as much as they need."""
+
+    arena_bytes: int | None
+    flash_bytes: int | None  # of all kernels and the constants that they read
+
+
+@dataclass(frozen=True, eq=False)
+class _Faster:
+    stage: Stage
+    saved: float  # predicted time of one inference
+
+
+def upgraded(problem: Problem, stages: Sequence[Stage], plan: Plan, limits: Limits) -> tuple[tuple[Stage, ...], Plan]:
+    """The stages with faster kernels, largest gain first, and the plan with their scratch.
+
+    `problem` and `stages` are those of the plan. The arena grows, within its limit, only for a kernel that saves
+    WORTH_PERCENT.
+    """
+    found = sorted(_faster(stages, plan), key=lambda each: -each.saved)
+    if not found:
+        return tuple(stages), plan
+    spare, total = Spare(problem, plan), time(plan, stages)
+    now, scratch, arena = {stage.name: stage for stage in stages}, list(plan.scratch), plan.arena_bytes
+    for each in found:
+        stage = each.stage
+        address = spare.address(stage.name, stage.scratch_bytes)
+        end = max(arena, address + stage.scratch_bytes)
+        if end > arena and each.saved < total * WORTH_PERCENT / 100:
+            continue
+        if limits.arena_bytes is not None and end > max(arena, limits.arena_bytes):
+            continue
+        changed = {**now, stage.name: stage}
+        if limits.flash_bytes is not None and _flash_bytes([*changed.values()]) > limits.flash_bytes:
+            continue
+        now, arena = changed, end
+        scratch.append(Scratch(stage.name, address, stage.scratch_bytes))
+    outcome = plan.outcome
+    if arena > plan.arena_bytes:
+        reason = f"{outcome.reason}; {arena - plan.arena_bytes:,} bytes more for faster kernels"
+        outcome = replace(outcome, status=Status.FEASIBLE, reason=reason.removeprefix("; "))
+    return tuple(now.values()), replace(plan, scratch=tuple(scratch), arena_bytes=arena, outcome=outcome)
+
+
+def _faster(stages: Sequence[Stage], plan: Plan) -> Iterator[_Faster]:
+    """The ops for which a faster kernel needs scratch. A kernel that has scratch already was asked for by name."""
+    (rows, _), unit = rows_and_steps(plan), unit_of(stages)
+    for stage in stages:
+        kernel = choose(stage.node, replace(stage.machine, scratch=True))
+        if kernel.scratch_bytes(stage.node) and not stage.scratch_bytes:
+            made = replace(stage, kernel=kernel)
+            yield _Faster(made, rows[stage.name] * (stage.kernel_cost(unit) - made.kernel_cost(unit)))
+
+
+def _flash_bytes(stages: Sequence[Stage]) -> int:
+    code = {stage.kernel.name: code_bytes(stage.kernel, stage.cpu) for stage in stages}
+    return sum(stage.packed_bytes for stage in stages) + sum(code.values())

@@ -1,0 +1,118 @@
+"""Kernels that need scratch, and the bytes that a plan leaves free for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_plans import with_rows_again
+from row_problems import problems
+from samples import graph_of, int8
+
+from shoehorn_mcu import ops
+from shoehorn_mcu.ir import DType, Graph, Quant, TensorType
+from shoehorn_mcu.memory_plan import Scratch, Status
+from shoehorn_mcu.planner import DELIVERY, Goal, Problem, check, make_plan
+from shoehorn_mcu.planner.spare import Spare
+from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
+from shoehorn_mcu.stage import stages
+from shoehorn_mcu.targets import Machine
+
+CHANNELS, SIDE = 40, 6
+SCRATCH = 4 * 9 * CHANNELS  # a word per element of a window
+M4 = Machine.of("cortex-m4f")
+
+
+@settings(max_examples=40, deadline=None)
+@given(problem=problems(), seed=st.integers(0, 2**31), size=st.sampled_from((4, 12, 40)))
+def test_spare_bytes_are_the_lowest_that_no_live_row_uses(problem: Problem, seed: int, size: int) -> None:
+    problem = replace(problem, ops=tuple(replace(op, scratch_bytes=0) for op in problem.ops))
+    made = [make_plan(problem, goal) for goal in Goal] + [with_rows_again(problem, np.random.default_rng(seed))]
+    for plan in made:
+        spare = Spare(problem, plan)
+        for op in (op for op in problem.ops if op.name != DELIVERY):
+            needy = replace(
+                problem, ops=tuple(replace(o, scratch_bytes=size) if o.name == op.name else o for o in problem.ops)
+            )
+
+            def faults(address: int) -> list[str]:
+                arena = max(plan.arena_bytes, address + size)  # noqa: B023
+                scratch = (Scratch(op.name, address, size),)  # noqa: B023
+                return check(needy, replace(plan, scratch=scratch, arena_bytes=arena))  # noqa: B023
+
+            lowest = spare.address(op.name, size)
+            assert faults(lowest) == []
+            assert lowest == 0 or faults(lowest - 4) != []
+
+
+def conv() -> Graph:
+    rng = np.random.default_rng(0)
+    weights = TensorType((8, 3, 3, CHANNELS), DType.INT8, Quant((0.01,), (0,)))
+    bias = TensorType((8,), DType.INT32, Quant((0.01,), (0,)))
+    return graph_of(
+        ops.Conv2d,
+        [
+            int8((1, SIDE, SIDE, CHANNELS), Quant((1.0,), (-3,))),
+            (weights, rng.integers(-127, 127, weights.shape, np.int8)),
+            (bias, rng.integers(-900, 900, 8, np.int32)),
+        ],
+        int8((), Quant((40.0,), (5,))),
+        stride=(1, 1),
+        dilation=(1, 1),
+        padding=ops.Padding(),
+    )
+
+
+def made(request: PlanRequest, machine: Machine = M4) -> Scheduled:
+    graph = conv()
+    return schedule(graph, stages(graph, machine), request)
+
+
+def kernel(of: Scheduled) -> str:
+    return of.stages[0].kernel.key
+
+
+SLOWER, FASTER = "conv2d_s8_simd32_4x2x25", "conv2d_s8_simd32_wide_4x2x25"
+
+
+def test_the_smallest_arena_does_not_grow_for_scratch() -> None:
+    smallest = made(PlanRequest(Goal.SRAM))
+
+    assert kernel(smallest) == SLOWER
+    assert not smallest.plan.scratch
+    assert smallest.plan.outcome.status is Status.OPTIMAL
+
+
+def test_the_fastest_plan_grows_for_scratch_as_far_as_its_capacity_allows() -> None:
+    fastest = made(PlanRequest(Goal.TIME))
+    arena = fastest.plan.arena_bytes
+    bare = arena - SCRATCH
+
+    assert kernel(fastest) == FASTER
+    assert [(s.op, s.bytes) for s in fastest.plan.scratch] == [("op", SCRATCH)]
+    assert "bytes more for faster kernels" in fastest.plan.outcome.reason
+    assert fastest.plan.outcome.status is Status.FEASIBLE
+    assert kernel(made(PlanRequest(Goal.TIME, arena))) == FASTER
+    limited = made(PlanRequest(Goal.TIME, arena - 1))
+    assert (kernel(limited), limited.plan.arena_bytes) == (SLOWER, bare)
+
+
+def test_a_kernel_that_does_not_fit_into_the_flash_is_not_taken() -> None:
+    graph = conv()
+    (slow,), (fast,) = stages(graph, M4), made(PlanRequest(Goal.TIME)).stages
+    roomy = replace(M4, flash_left=1 << 20)
+
+    assert kernel(made(PlanRequest(Goal.TIME), roomy)) == FASTER
+    assert fast.packed_bytes == slow.packed_bytes
+    tight = replace(M4, flash_left=fast.packed_bytes)
+    assert kernel(made(PlanRequest(Goal.TIME), tight)) != FASTER
+
+
+def test_a_kernel_that_the_tuning_names_gets_its_scratch_in_any_plan() -> None:
+    key = stages(conv(), M4)[0].kernel.contract.key(next(conv().nodes()))
+    tuned = made(PlanRequest(Goal.SRAM), replace(M4, tuning={key: FASTER}))
+
+    assert kernel(tuned) == FASTER
+    assert sum(s.bytes for s in tuned.plan.scratch) == SCRATCH
