@@ -192,6 +192,8 @@ def _thrice(rng: Rng) -> Iterator[Graph]:
         one = ops.Padding(1, 1, 1, 1)
         x, shape = (1, 3, 9, inputs), (5, 3, 3, inputs)
         yield linear(ops.Conv2d, rng, DATA[0], x, shape, stride=(1, 1), dilation=(1, 1), padding=one)
+        x, shape = (1, 1, 13, inputs), (5, 1, 3, inputs)  # dilated windows inside the row
+        yield linear(ops.Conv2d, rng, DATA[0], x, shape, stride=(1, 1), dilation=(1, 2), padding=ops.Padding())
     for width in (4, 5, 6):  # windows of 200 elements
         x, shape = (1, 3, width, 50), (3, 2, 2, 50)
         yield linear(ops.Conv2d, rng, DATA[0], x, shape, stride=(1, 1), dilation=(1, 1), padding=ops.Padding())
