@@ -66,6 +66,19 @@ _STEPS32 = (  # in sh_steps32.h
     ("saturation", '"blo 7f\\n"', '"bge 7f\\n"'),
     ("saturation", '"ldrb r3, [r2, #9]\\n"', '"ldrb r3, [r2, #8]\\n"'),
 )
+_THUMB = (  # conv2d_s8_side_by_side.inc, and what its users have in common
+    ("tail", 'TAP("2") TAP("3")', 'TAP("2") TAP("2")'),
+    ("tail", "windows.taps[i] = 0;", "windows.taps[i] = 1;"),
+    ("tail", '"blo 11f\\n"', '"blo 14f\\n"'),  # all but one of the last pixels
+    ("tail", "count > 0; count--, from++", "count > 1; count--, from++"),
+    ("padding", "spread_zero(op->x_zero", "spread_zero(0"),
+    ("padding", "total * -128", "total * -127"),
+    ("padding", "op->kernel_width <= op->in_width", "op->kernel_width <= op->in_width + 1"),
+    ("padding", "(uint32_t)ix < (uint32_t)op->in_width", "true"),
+    ("dilation", "ix += op->dilation", "ix++"),
+    ("dilation", "op->dilation == 1", "true"),
+    *_STEPS32,
+)
 _MVE_ROUNDING = (
     ("rounding", "sh_rescale_four(sums, multipliers, shifts)", "vrshlq_s32(vqrdmulhq_s32(sums, multipliers), shifts)"),
 )
@@ -111,19 +124,14 @@ OWN = {
         ("tail", '"cmn r12, #2\\n"', '"cmn r12, #1\\n"'),  # the third of three last outputs
         *_SCALED,
     ),
-    "conv2d_s8_thumb": (
-        ("tail", "left > 0; left -= SH_PIXELS", "left > 1; left -= SH_PIXELS"),
-        ("tail", 'TAP("2") TAP("3")', 'TAP("2") TAP("2")'),
-        ("tail", "windows.taps[i] = 0;", "windows.taps[i] = 1;"),
-        ("tail", '"blo 11f\\n"', '"blo 14f\\n"'),  # all but one of the last pixels
-        ("tail", "count > 0; count--, from++", "count > 1; count--, from++"),
-        ("padding", "spread_zero(op->x_zero", "spread_zero(0"),
-        ("padding", "total * -128", "total * -127"),
-        ("padding", "op->kernel_width <= op->in_width", "op->kernel_width <= op->in_width + 1"),
-        ("padding", "inside ? line", "true ? line"),
-        ("dilation", "ix += op->dilation", "ix++"),
-        ("dilation", "op->dilation == 1", "true"),
-        *_STEPS32,
+    "conv2d_s8_thumb": (*_THUMB, ("tail", "left > 0; left -= SH_PIXELS", "left > 1; left -= SH_PIXELS")),
+    "conv2d_s8_thumb_wide": (
+        *_THUMB,
+        ("tail", "rest > 0; rest -= SH_PIXELS", "rest > 1; rest -= SH_PIXELS"),
+        ("tail", "left > SH_TAPS ? NOT_LAST", "left > 4 * SH_TAPS ? NOT_LAST"),
+        ("tail", "of.sums[i] = 0;", "of.sums[i] = 1 << 20;"),
+        ("padding", "line + ix * channels + channel", "line + ix * channels"),
+        ("tail", "at.element += run;", "at.element = run;"),
     ),
     "depthwise_conv2d_s8_thumb": (
         ("tail", "        y += count * channels;", "        y += channels;"),
@@ -225,11 +233,11 @@ def faults(variant: Variant) -> Iterator[Fault]:
 def _text(variant: Variant) -> str:
     """The body, with the file or the header that has a part of it in the place of its include."""
     body = (RUNTIME_C / variant.source).read_text()
+    for path in variant.sources[1:]:
+        body = body.replace(f'#include "{path.rpartition("/")[2]}"\n', (RUNTIME_C / path).read_text())
     for path in _PARTS:
         text = (RUNTIME_C / path).read_text().replace('#include "', '#include "../../include/')
         body = body.replace(f'#include "../../{path}"\n', text)
-    for path in variant.sources[1:]:
-        body = body.replace(f'#include "{path.rpartition("/")[2]}"\n', (RUNTIME_C / path).read_text())
     return body
 
 

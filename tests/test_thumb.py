@@ -117,3 +117,14 @@ def test_words_of_a_convolution_are_its_weights_plus_128_and_eight_more():
 
     assert packed.shape == (5, 7 + 8) and not weights[:, 27:].any()
     assert (weights[:, :27] == np.asarray(node.inputs[1].data).reshape(5, -1)).all()
+
+
+def test_words_of_wide_windows_are_chunks_of_64_elements_of_all_outputs():
+    node = _node(ops.Conv2d, (1, 4, 9, 17), (5, 3, 3, 17))
+    kernel, *_ = _thumb(node)
+    packed = np.asarray(kernel.params(node)["weights"])
+    chunks, last = packed[: 5 * 2 * 16].reshape(2, 5, 16), packed[5 * 2 * 16 :].reshape(5, 7 + 8)[:, :7]
+    weights = np.concatenate([*chunks, last], axis=1).view(np.uint8).astype(np.int64) - 128
+
+    assert [k.scratch_bytes(node) for k in _thumb(node)] == [80, 60]
+    assert (weights[:, :153] == np.asarray(node.inputs[1].data).reshape(5, -1)).all() and not weights[:, 153:].any()
