@@ -146,8 +146,10 @@ def _all_s8(node: Node) -> bool:
 
 
 def _is_linear(node: Node) -> bool:
-    """Conv2d of one group or Dense."""
-    return isinstance(node.op, Conv2d | Dense) and node.inputs[1].type.shape[-1] == _channels(node.inputs[0])
+    """Conv2d of one group or Dense, int8: sums of float32 depend on their order."""
+    if not isinstance(node.op, Conv2d | Dense) or not _all_s8(node):
+        return False
+    return node.inputs[1].type.shape[-1] == _channels(node.inputs[0])
 
 
 def _is_per_channel(node: Node) -> bool:

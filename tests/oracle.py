@@ -141,9 +141,14 @@ def _quantization(quant: Quant | None) -> Any:
     return result
 
 
-def _activation(clamp: ops.Clamp, output: Quant) -> int:
-    """The fused activation whose stored bounds are `clamp`."""
-    zero, six = output.zero_point, math.floor(np.float32(6) / np.float32(output.scale) + 0.5)
+def _activation(op: ops.Clamped, output: TensorType) -> int:
+    """The fused activation whose bounds, stored or real, are the op's."""
+    clamp = op.clamp
+    if isinstance(clamp, ops.RealClamp):
+        real = {ops.RealClamp(): "NONE", ops.RealClamp(0.0): "RELU", ops.RealClamp(0.0, 6.0): "RELU6"}
+        return int(getattr(schema_fb.ActivationFunctionType, real[clamp]))
+    quant = output.quantised
+    zero, six = quant.zero_point, math.floor(np.float32(6) / np.float32(quant.scale) + 0.5)
     bounds = {
         ops.Clamp(max(-128, zero), min(127, zero + six)): "RELU6",
         ops.Clamp(max(-128, zero), 127): "RELU",
@@ -174,7 +179,7 @@ def _conv(w: _Writer, node: Node, inputs: Inputs) -> tuple[str, Inputs, Options]
     assert isinstance(op, ops.Conv2d | ops.DepthwiseConv2d)
     fields = _window(op, x.shape[1:3], weights.shape[1:3], op.dilation)
     fields |= {"dilationHFactor": op.dilation[0], "dilationWFactor": op.dilation[1]}
-    fields["fusedActivationFunction"] = _activation(op.clamp, node.output.type.quantised)
+    fields["fusedActivationFunction"] = _activation(op, node.output.type)
     if isinstance(op, ops.Conv2d):
         return "CONV_2D", inputs, ("Conv2DOptions", fields)
     fields["depthMultiplier"] = weights.shape[3] // x.shape[3]
@@ -185,7 +190,7 @@ def _transpose_conv(w: _Writer, node: Node, inputs: Inputs) -> tuple[str, Inputs
     op, weights = node.op, node.inputs[1].type
     assert isinstance(op, ops.TransposeConv2d)
     fields = _window(op, op.output_shape[1:3], weights.shape[1:3])
-    fields["fusedActivationFunction"] = _activation(op.clamp, node.output.type.quantised)
+    fields["fusedActivationFunction"] = _activation(op, node.output.type)
     x, weight, bias = inputs
     return "TRANSPOSE_CONV", [w.numbers(*op.output_shape), weight, x, bias], ("TransposeConvOptions", fields)
 
@@ -193,7 +198,7 @@ def _transpose_conv(w: _Writer, node: Node, inputs: Inputs) -> tuple[str, Inputs
 def _dense(w: _Writer, node: Node, inputs: Inputs) -> tuple[str, Inputs, Options]:
     assert isinstance(node.op, ops.Dense)
     fields = {
-        "fusedActivationFunction": _activation(node.op.clamp, node.output.type.quantised),
+        "fusedActivationFunction": _activation(node.op, node.output.type),
         "keepNumDims": len(node.output.type.shape) != 2,
     }
     return "FULLY_CONNECTED", inputs, ("FullyConnectedOptions", fields)
@@ -205,7 +210,7 @@ def _pool(code: str) -> Callable[[_Writer, Node, Inputs], tuple[str, Inputs, Opt
         assert isinstance(op, ops.Pool2d)
         fields = _window(op, node.inputs[0].type.shape[1:3], op.kernel)
         fields |= {"filterHeight": op.kernel[0], "filterWidth": op.kernel[1]}
-        fields["fusedActivationFunction"] = _activation(op.clamp, node.output.type.quantised)
+        fields["fusedActivationFunction"] = _activation(op, node.output.type)
         return code, inputs, ("Pool2DOptions", fields)
 
     return say
@@ -214,7 +219,7 @@ def _pool(code: str) -> Callable[[_Writer, Node, Inputs], tuple[str, Inputs, Opt
 def _fused(code: str, options: str) -> Callable[[_Writer, Node, Inputs], tuple[str, Inputs, Options]]:
     def say(w: _Writer, node: Node, inputs: Inputs) -> tuple[str, Inputs, Options]:
         assert isinstance(node.op, ops.Binary)
-        activation = _activation(node.op.clamp, node.output.type.quantised)
+        activation = _activation(node.op, node.output.type)
         return code, inputs, (options, {"fusedActivationFunction": activation})
 
     return say

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,8 +25,43 @@ def sample(op_class: type[Op], rng: Rng) -> Graph:
     return verify(_MAKERS[op_class](rng))
 
 
+REAL_OPS: tuple[type[Op], ...] = (
+    ops.Conv2d,
+    ops.DepthwiseConv2d,
+    ops.Dense,
+    ops.Add,
+    ops.Sub,
+    ops.AveragePool2d,
+    ops.MaxPool2d,
+    ops.Mean,
+    ops.Softmax,
+)
+"""Ops that compute in float32 too."""
+
+
+def real_sample(op_class: type[Op], rng: Rng) -> Graph:
+    """As `sample`, with float32 in place of all other types, for one of REAL_OPS."""
+    return as_float32(sample(op_class, rng), rng)
+
+
+def as_float32(graph: Graph, rng: Rng) -> Graph:
+    """A graph of one op with float32 in place of all other types; constants get values of all magnitudes around 1."""
+    tensors = {}
+    for tensor in graph.tensors.values():
+        kind = TensorType(tensor.type.shape, DType.FLOAT32)
+        data = None if tensor.data is None else rng.normal(0, 1, kind.shape).astype(np.float32)
+        tensors[tensor.name] = Tensor(tensor.name, kind, data)
+    (op,) = graph.ops
+    if isinstance(op, ops.Clamped):
+        op = replace(op, clamp=(ops.RealClamp(), ops.RealClamp(0.0), ops.RealClamp(0.0, 6.0))[pick(rng, 0, 1, 2)])
+    return verify(replace(graph, tensors=tensors, ops=(op,)))
+
+
 def random_inputs(graph: Graph, rng: Rng) -> dict[str, Array]:
-    """An array for every input of the graph: any stored value, float32 a little beyond the quantised range."""
+    """An array for every input of the graph: any stored value, float32 a little beyond the quantised range.
+
+    Where the output is not quantised, float32 has values of all magnitudes around 1.
+    """
     return {name: _values(graph.tensors[name].type, rng, graph) for name in graph.inputs}
 
 
@@ -36,9 +72,10 @@ def _values(kind: TensorType, rng: Rng, graph: Graph) -> Array:
         info = np.iinfo(kind.dtype.value)
         return rng.integers(info.min, info.max, kind.shape, kind.dtype.numpy, endpoint=True)
     output = graph.tensors[graph.outputs[0]].type.quant
-    scale = output.scale if output else 1.0
+    if output is None:
+        return rng.normal(0, 3, kind.shape).astype(np.float32)
     # Multiples of a quarter step hit the halves that rounding is about.
-    return (rng.integers(-900, 900, kind.shape) * np.float32(scale / 4)).astype(np.float32)
+    return (rng.integers(-900, 900, kind.shape) * np.float32(output.scale / 4)).astype(np.float32)
 
 
 def graph_of(

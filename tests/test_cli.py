@@ -105,7 +105,7 @@ SCREEN = 24
 @pytest.mark.parametrize(
     ("model", "diagnosis"),
     [
-        ("mnv1-025-128-f32.tflite", "a float32 model; convert it to int8"),
+        ("pinto-unet-person08-f32.tflite", "a float32 model; convert it to int8"),
         ("coral-mnv1-025-128-u8.tflite", "a uint8 model; convert the float model it was made from"),
         ("basic-pitch-nmp-tflite.tflite", "a float32 model; convert it to int8"),
         ("mww-okay-nabu-v2.tflite", "20 of its ops, inputs and outputs are not supported"),
@@ -127,7 +127,7 @@ def test_the_whole_list_of_what_cannot_run_is_there_with_v_and_in_json(gen: Gen)
 
     assert found["kind"] == "unsupported-model"
     assert found["diagnosis"].startswith("a float32 model")
-    assert sum(cause["count"] for cause in found["causes"]) == len(listed) > 100
+    assert sum(cause["count"] for cause in found["causes"]) == len(listed) > 50
     assert sorted(place for cause in found["causes"] for place in cause["places"]) == sorted(
         line.strip() for line in listed
     )

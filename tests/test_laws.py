@@ -45,14 +45,14 @@ def conv(bias: Quant | None = None) -> Graph:
     )
 
 
-def test_a_float_convolution_is_refused_in_one_line() -> None:
+def test_a_convolution_that_is_float_in_part_is_refused_in_one_line() -> None:
     graph = conv()
     for name in ("x0", "x1", "y"):
         array = graph.tensors[name].data
         data = None if array is None else array.astype(np.float32)
         graph = changed(graph, name, dtype=DType.FLOAT32, quant=None, data=data)
 
-    assert refusal(graph) == "sample: op 'op' (Conv2d): its weights 'x1' are float32, int8 is needed"
+    assert refusal(graph) == "sample: op 'op' (Conv2d): its bias 'x2' is int32, float32 is needed"
     with pytest.raises(GraphError):
         run(graph)
 

@@ -19,7 +19,6 @@ from shoehorn_mcu.importers.tflite_site import (
     Site,
     axis_of,
     clamp,
-    int8,
     positive,
 )
 from shoehorn_mcu.ir import DType
@@ -46,7 +45,7 @@ def binary(kind: type[Binary]) -> Callable[[Site], Part]:
 
     def convert(site: Site) -> Part:
         a, b = site.input(0, "first input"), site.input(1, "second input")
-        bounds = clamp(site.want(ActivationOptions).activation, int8(site.output, "output"))
+        bounds = clamp(site.want(ActivationOptions).activation, site.output)
         return Part((kind(name=site.name, inputs=(a.name, b.name), output=site.output.name, clamp=bounds),))
 
     return convert
@@ -117,7 +116,7 @@ def pool(kind: type[Pool2d]) -> Callable[[Site], Part]:
             kernel=(kernel[0], kernel[1]),
             stride=(stride[0], stride[1]),
             padding=padding(options.scheme, size, kernel, stride),
-            clamp=clamp(options.activation, int8(site.output, "output")),
+            clamp=clamp(options.activation, site.output),
         )
         return Part((op,))
 

@@ -52,15 +52,15 @@ def concatenation(site: Site) -> Part:
 
 
 def pad(site: Site) -> Part:
-    """PAD and PADV2: the value is the zero point, or a constant with x's quantisation."""
+    """PAD and PADV2: the value is the zero point (of float32: 0), or a constant with x's quantisation."""
     x, amounts = _moved(site), site.integers(1, "padding")
     rank = len(x.type.shape)
     if len(amounts) != 2 * rank or min(amounts, default=0) < 0:
         raise ImportFault(f"a padding of {amounts} for {rank} dimensions; two per dimension are needed, none below 0")
-    if x.type.quant is None:
-        raise Unsupported(f"its input {quoted(x.name)} is {x.type.dtype.value}")
-    value = x.type.quant.zero_point
+    value = 0 if x.type.quant is None else x.type.quant.zero_point
     if (given := site.optional(2)) is not None:
+        if x.type.dtype is DType.FLOAT32:
+            raise Unsupported(f"its input {quoted(x.name)} is float32 and its value is not 0 by definition")
         if (given.type.dtype, given.type.quant) != (x.type.dtype, x.type.quant):
             raise Unsupported(f"its value {quoted(given.name)} does not have the type and scale of {quoted(x.name)}")
         if given.data is None or given.data.size != 1:

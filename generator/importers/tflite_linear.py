@@ -45,7 +45,7 @@ def conv_2d(site: Site) -> Part:
     """CONV_2D; the schema's weights are OHWI, as ours."""
     options, x, w = site.want(WindowOptions), site.input(0, "input"), site.input(1, "weights")
     ranked(w, 4)
-    b, made = _bias(site, 2, w.type.shape[0])
+    b, made = _bias(site, 2, w, w.type.shape[0])
     stride, dilation = positive(options.stride, "stride"), positive(options.dilation, "dilation")
     size, kernel = image(x.type).shape[1:3], positive(w.type.shape[1:3], "kernel")
     op = Conv2d(
@@ -55,7 +55,7 @@ def conv_2d(site: Site) -> Part:
         stride=(stride[0], stride[1]),
         dilation=(dilation[0], dilation[1]),
         padding=padding(options.scheme, size, kernel, stride, dilation),
-        clamp=clamp(options.activation, int8(site.output, "output")),
+        clamp=clamp(options.activation, site.output),
     )
     return Part((op,), made)
 
@@ -69,7 +69,7 @@ def depthwise_conv_2d(site: Site) -> Part:
         raise ImportFault(
             f"a multiplier of {options.multiplier} for {channels} to {outputs} channels; convert it again"
         )
-    b, made = _bias(site, 2, outputs)
+    b, made = _bias(site, 2, w, outputs)
     stride, dilation = positive(options.stride, "stride"), positive(options.dilation, "dilation")
     kernel = positive(w.type.shape[1:3], "kernel")
     op = DepthwiseConv2d(
@@ -79,7 +79,7 @@ def depthwise_conv_2d(site: Site) -> Part:
         stride=(stride[0], stride[1]),
         dilation=(dilation[0], dilation[1]),
         padding=padding(options.scheme, x.type.shape[1:3], kernel, stride, dilation),
-        clamp=clamp(options.activation, int8(site.output, "output")),
+        clamp=clamp(options.activation, site.output),
     )
     return Part((op,), made)
 
@@ -93,7 +93,7 @@ def transpose_conv(site: Site) -> Part:
         raise ImportFault(f"its output shape is {asked}, but {quoted(site.output.name)} is {output}; convert it again")
     image(x.type)
     kernel = positive(w.type.shape[1:3], "kernel")
-    b, made = _bias(site, 3, w.type.shape[0])
+    b, made = _bias(site, 3, w, w.type.shape[0])
     op = TransposeConv2d(
         name=site.name,
         inputs=(x.name, w.name, b.name),
@@ -101,7 +101,7 @@ def transpose_conv(site: Site) -> Part:
         output_shape=output.shape,
         stride=(stride[0], stride[1]),
         padding=padding(options.scheme, output.shape[1:3], kernel, stride),
-        clamp=clamp(options.activation, output),
+        clamp=clamp(options.activation, site.output),
     )
     return Part((op,), made)
 
@@ -113,8 +113,8 @@ def fully_connected(site: Site) -> Part:
         raise Unsupported("its weights are shuffled")
     ranked(w, 2)
     outputs, inputs = w.type.shape
-    b, made = _bias(site, 2, outputs)
-    x_type, y_type = x.type, int8(site.output, "output")
+    b, made = _bias(site, 2, w, outputs)
+    x_type, y_type = x.type, site.output.type
     if x_type.elements % inputs:
         raise ImportFault(f"its input {x_type} does not divide into rows of {inputs}; convert it again")
     flat_in, flat_out = (x_type.elements // inputs, inputs), (x_type.elements // inputs, outputs)
@@ -125,7 +125,7 @@ def fully_connected(site: Site) -> Part:
         name=site.name,
         inputs=(source.name, w.name, b.name),
         output=target.name,
-        clamp=clamp(options.activation, y_type),
+        clamp=clamp(options.activation, site.output),
     )
     ops: list[Op] = [dense]
     if source is not x:
@@ -143,11 +143,12 @@ def _reshape(name: str, x: Tensor, y: Tensor) -> Reshape:
     return Reshape(name=name, inputs=(x.name,), output=y.name, shape=y.type.shape)
 
 
-def _bias(site: Site, place: int, outputs: int) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The bias, and the tensor made for it: zeros if the file has none."""
+def _bias(site: Site, place: int, weights: Tensor, outputs: int) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """The bias, and the tensor made for it: zeros if the file has none, of the type that suits the weights."""
     bias = site.optional(place)
     if bias is None:
-        zeros = Tensor(next(site.fresh), TensorType((outputs,), DType.INT32), np.zeros(outputs, np.int32))
+        dtype = DType.FLOAT32 if weights.type.dtype is DType.FLOAT32 else DType.INT32
+        zeros = Tensor(next(site.fresh), TensorType((outputs,), dtype), np.zeros(outputs, dtype.numpy))
         return zeros, (zeros,)
     if bias.type.shape != (outputs,):
         raise ImportFault(f"its bias {quoted(bias.name)} has shape {bias.type.shape}, not ({outputs},); convert again")

@@ -12,9 +12,12 @@ from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.tflite_options import Activation, Options
 from shoehorn_mcu.importers.tflite_tensors import quoted
 from shoehorn_mcu.ir import DType, Op, Quant, Tensor, TensorType
-from shoehorn_mcu.ops import Clamp
+from shoehorn_mcu.ops import Clamp, RealClamp
+from shoehorn_mcu.ops.clamp import Bounds
 
 T = TypeVar("T", bound=Options)
+
+_REAL = RealClamp()  # without an activation
 
 WINDOW_LIMIT = 1 << 15  # of strides, dilations and kernels: far above any use, and safe in int32 arithmetic
 
@@ -122,16 +125,20 @@ _BOUNDS: dict[Activation, tuple[float | None, float | None]] = {
 }
 
 
-def clamp(activation: Activation, output: TensorType) -> Clamp:
-    """A fused activation as bounds on stored int8 values (TFLite's CalculateActivationRangeQuantized).
+def clamp(activation: Activation, output: Tensor) -> Bounds:
+    """A fused activation as bounds on real float32 values, or on stored int8 ones.
 
-    Division and rounding are single precision, halves away from zero, as there.
+    The latter as TFLite's CalculateActivationRangeQuantized: division and rounding are single precision, halves away
+    from zero.
     """
     if activation not in _BOUNDS:
         raise Unsupported(f"fused activation {activation.name}")
     low, high = _BOUNDS[activation]
-    lowest = -128 if low is None else max(-128, stored(low, output.quantised))
-    highest = 127 if high is None else min(127, stored(high, output.quantised))
+    if output.type.dtype is DType.FLOAT32:
+        return RealClamp(*(none if bound is None else bound for bound, none in ((low, _REAL.low), (high, _REAL.high))))
+    quant = int8(output, "output").quantised
+    lowest = -128 if low is None else max(-128, stored(low, quant))
+    highest = 127 if high is None else min(127, stored(high, quant))
     return Clamp(lowest, highest)
 
 

@@ -117,6 +117,6 @@ def turns_of(run: int) -> int:
     return (run // INPUTS + 1) // 2 + (run % INPUTS > 0)
 
 
-def clamps(low: int, high: int) -> bool:
+def clamps(low: float, high: float) -> bool:
     """Whether the kernel clamps its outputs in a loop of their own."""
     return (low, high) != (X_LOW, X_HIGH)

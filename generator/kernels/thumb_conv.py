@@ -25,7 +25,7 @@ _ABOVE = 128  # added to each weight, which makes it a byte without a sign
 def _scales(node: Node) -> Int32s | None:
     """[output][8]: the words of `sh_steps32.h`; None where some output has none."""
     of, op = linear(node, CONV2D), cast(Conv2d, node.op)
-    clamp = steps32.Clamp(of.y_zero, op.clamp.low, op.clamp.high)
+    clamp = steps32.Clamp(of.y_zero, int(op.clamp.low), int(op.clamp.high))
     return steps32.words_of(of.weights, of.bias, of.multipliers, of.shifts, clamp)
 
 

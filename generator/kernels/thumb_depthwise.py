@@ -24,7 +24,7 @@ MOST_TAPS, MOST_COLUMNS = 54, 8  # of a window; of one with a dilation
 def _scales(node: Node) -> Int32s | None:
     """[channel][8]: the words of `sh_steps32.h`; None where some channel has none."""
     of, op = layer_of(node), cast(DepthwiseConv2d, node.op)
-    clamp = steps32.Clamp(of.y_zero, op.clamp.low, op.clamp.high)
+    clamp = steps32.Clamp(of.y_zero, int(op.clamp.low), int(op.clamp.high))
     return steps32.words_of(of.weights.T, of.bias, of.multipliers, of.shifts, clamp)
 
 

@@ -6,7 +6,7 @@ only its own module.
 
 from shoehorn_mcu.ir import Op
 from shoehorn_mcu.ops import conv, elementwise, layout, partial, pool, resize, tables, unary
-from shoehorn_mcu.ops.clamp import Clamp, Clamped
+from shoehorn_mcu.ops.clamp import Clamp, Clamped, RealClamp
 from shoehorn_mcu.ops.conv import *  # noqa: F403
 from shoehorn_mcu.ops.elementwise import *  # noqa: F403
 from shoehorn_mcu.ops.layout import *  # noqa: F403
@@ -33,6 +33,6 @@ MADE_OPS: tuple[type[Op], ...] = partial.OPS
 
 OPS: tuple[type[Op], ...] = (*MODEL_OPS, *MADE_OPS)
 
-__all__ = ["MADE_OPS", "MODEL_OPS", "OPS", "Clamp", "Clamped", "LinearOp"]
+__all__ = ["MADE_OPS", "MODEL_OPS", "OPS", "Clamp", "Clamped", "LinearOp", "RealClamp"]
 __all__ += conv.__all__ + elementwise.__all__ + unary.__all__ + pool.__all__ + resize.__all__ + layout.__all__
 __all__ += tables.__all__ + partial.__all__

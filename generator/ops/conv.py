@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Bools, Floats, Node, Op, Signature, TensorType
-from shoehorn_mcu.ops.clamp import Clamp as Clamp
+from shoehorn_mcu.ir import Array, Bools, DType, Floats, Node, Op, Signature, TensorType
+from shoehorn_mcu.ops import laws, real
+from shoehorn_mcu.ops.clamp import Bounds
 from shoehorn_mcu.ops.fixed_point import rescale
 from shoehorn_mcu.ops.linear import LinearOp, LinearView, Scales
 from shoehorn_mcu.ops.linear import conv_scales as conv_scales
 from shoehorn_mcu.ops.linear import dense_scales as dense_scales
 from shoehorn_mcu.ops.linear import folded_bias as folded_bias
+from shoehorn_mcu.ops.real import Reals
 from shoehorn_mcu.ops.rules import refuse, want, want_rank, window_count, window_rows
+
+T = TypeVar("T", Floats, Reals)
 
 __all__ = ["Conv2d", "Dense", "DepthwiseConv2d", "Padding", "TransposeConv2d"]
 
@@ -41,7 +45,7 @@ def _wide(node: Node) -> Floats:
     return node.inputs[1].data.astype(np.float64)
 
 
-def _finish(acc: Floats, bias: Array, scales: Scales, clamp: Clamp, output: TensorType) -> Array:
+def _finish(acc: Floats, bias: Array, scales: Scales, clamp: Bounds, output: TensorType) -> Array:
     """The sums plus bias, rescaled per last axis, moved to the output's zero point and clamped."""
     scaled = rescale(acc.astype(np.int64) + bias.astype(np.int64), *scales)
     return np.clip(scaled + output.quantised.zero_point, clamp.low, clamp.high).astype(output.dtype.numpy)
@@ -75,7 +79,7 @@ class Window(Op):
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
         return window_rows(y, sig, self.padding.top, self.weights(sig).shape[1], self.stride[0], self.dilation[0])
 
-    def taps(self, x: Floats, sig: Signature, outside: float = 0.0) -> list[tuple[int, int, Floats]]:
+    def taps(self, x: T, sig: Signature, outside: float = 0.0) -> list[tuple[int, int, T]]:
         """(ky, kx, the elements of NHWC x, with `outside` around it, under that tap for every output position)."""
         pad = self.padding
         sides = ((0, 0), (pad.top, pad.bottom), (pad.left, pad.right), (0, 0))
@@ -138,6 +142,8 @@ class Conv2d(_Convolution):
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         x, weights, bias = arrays
+        if sig.output.dtype is DType.FLOAT32:
+            return self._real(arrays, sig)
         acc = np.zeros(sig.output.shape)
         per_group = weights.shape[3]
         groups = x.shape[3] // per_group
@@ -148,6 +154,17 @@ class Conv2d(_Convolution):
                 out = slice(g * outputs, (g + 1) * outputs)
                 acc[..., out] += below[..., g * per_group : (g + 1) * per_group] @ w[out].T
         return _finish(acc, bias, conv_scales(sig), self.clamp, sig.output)
+
+    def _real(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        """The sums by line, column and input channel of the window, in this order."""
+        x, weights, bias = real.reals(arrays)
+        per_group = weights.shape[3]
+        groups = x.shape[3] // per_group
+        split = [(ky, kx, below.reshape(*below.shape[:3], groups, per_group)) for ky, kx, below in self.taps(x, sig)]
+        kernels = weights.reshape(groups, -1, *weights.shape[1:])
+        pairs = [(below[..., i, None], kernels[:, :, ky, kx, i]) for ky, kx, below in split for i in range(per_group)]
+        total = real.products_summed(pairs, (*sig.output.shape[:3], groups, kernels.shape[1]))
+        return real.clamped(total.reshape(sig.output.shape) + bias, self.clamp)
 
     def macs(self, sig: Signature) -> int:
         _, kh, kw, i = sig.inputs[1].shape
@@ -179,11 +196,20 @@ class DepthwiseConv2d(_Convolution):
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         x, weights, bias = arrays
+        if sig.output.dtype is DType.FLOAT32:
+            return self._real(arrays, sig)
         acc = np.zeros(sig.output.shape)
         centred = np.repeat(_centred(x, sig), weights.shape[3] // x.shape[3], axis=3)
         for ky, kx, below in self.taps(centred, sig):
             acc += below * weights[0, ky, kx]
         return _finish(acc, bias, conv_scales(sig), self.clamp, sig.output)
+
+    def _real(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        """The sums by line and column of the window, in this order."""
+        x, weights, bias = real.reals(arrays)
+        repeated = np.repeat(x, weights.shape[3] // x.shape[3], axis=3)
+        pairs = [(below, weights[0, ky, kx]) for ky, kx, below in self.taps(repeated, sig)]
+        return real.clamped(real.products_summed(pairs, sig.output.shape) + bias, self.clamp)
 
     def macs(self, sig: Signature) -> int:
         _, kh, kw, _ = sig.inputs[1].shape
@@ -192,7 +218,7 @@ class DepthwiseConv2d(_Convolution):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TransposeConv2d(LinearOp):
-    """inputs (x NHWC, weights OHWI, bias int32 [O]); out[y * stride + ky - top] += x[y] * w[ky].
+    """inputs (x NHWC, weights OHWI, bias int32 [O]), no float32; out[y * stride + ky - top] += x[y] * w[ky].
 
     `output_shape` is NHWC. rows(): one place per kernel row ky, the input row that tap ky of output row y reads.
     """
@@ -214,6 +240,10 @@ class TransposeConv2d(LinearOp):
         if (self.output_shape[0], self.output_shape[3]) != (x.shape[0], weights.shape[0]):
             raise refuse(self, f"output shape {self.output_shape} does not fit x {x} and weights {weights}")
         return self.output_shape
+
+    def check(self, node: Node) -> None:
+        laws.quantised(self, node.inputs[0], "input")
+        super().check(node)
 
     def linear_view(self, node: Node) -> LinearView:
         weights, x, y = _wide(node), node.inputs[0].type, node.output.type
@@ -278,8 +308,16 @@ class Dense(LinearOp):
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         x, weights, bias = arrays
+        if sig.output.dtype is DType.FLOAT32:
+            return self._real(arrays, sig)
         acc = _centred(x, sig) @ weights.astype(np.float64).T
         return _finish(acc, bias, dense_scales(sig), self.clamp, sig.output)
+
+    def _real(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        """The sums in the order of the inputs."""
+        x, weights, bias = real.reals(arrays)
+        pairs = [(x[..., i, None], weights[:, i]) for i in range(weights.shape[1])]
+        return real.clamped(real.products_summed(pairs, sig.output.shape) + bias, self.clamp)
 
     def macs(self, sig: Signature) -> int:
         return sig.output.elements * sig.inputs[1].shape[1]

@@ -6,15 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Channels, Ints, Node, Op, Range, Signature, TensorType
-from shoehorn_mcu.ops import laws
+from shoehorn_mcu.ir import Array, Channels, DType, Ints, Node, Op, Range, Signature, TensorType
+from shoehorn_mcu.ops import laws, real
 from shoehorn_mcu.ops.arithmetic import SPAN, ratio, rescaled, scales
 from shoehorn_mcu.ops.channels import channel_by_channel, over_channels
-from shoehorn_mcu.ops.clamp import Clamp, Clamped
+from shoehorn_mcu.ops.clamp import Bounds, Clamp, Clamped
 from shoehorn_mcu.ops.fixed_point import Scale, quantize_multiplier, rescale
 from shoehorn_mcu.ops.rules import broadcast_rows, broadcast_shape, refuse, want
 
@@ -76,7 +76,7 @@ def _centred(arrays: Sequence[Array], sig: Signature) -> tuple[Ints, Ints]:
     return a, b
 
 
-def _finish(y: Ints, clamp: Clamp, output: TensorType) -> Array:
+def _finish(y: Ints, clamp: Bounds, output: TensorType) -> Array:
     """y moved to the output's zero point and clamped."""
     return np.clip(y + output.quantised.zero_point, clamp.low, clamp.high).astype(output.dtype.numpy)
 
@@ -123,11 +123,28 @@ class Binary(Clamped):
 
 
 class _Sum(Binary):
-    """Scales both operands to 2^-20 of twice the larger scale; TFLite requires a factor below 1 after that."""
+    """a plus `sign` times b, int8 or float32.
+
+    int8: both operands are scaled to 2^-20 of twice the larger scale; TFLite requires a factor below 1 after that.
+    """
+
+    sign: ClassVar[int]
+
+    def check(self, node: Node) -> None:
+        if real.check(node, "first input", "second input"):
+            laws.same_images(self, node)
+        else:
+            super().check(node)
 
     def overflow(self, node: Node) -> str | None:
         factor = 2 * max(scales(node)) / (2.0**20 * node.output.type.quantised.scale)
         return None if factor < 1 else f"its output's scale is {factor * 2**20:g} times too small for its inputs'"
+
+    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        if sig.output.dtype is DType.FLOAT32:
+            a, b = real.reals(arrays)
+            return real.clamped(a + np.float32(self.sign) * b, self.clamp)
+        return _finish(_add(arrays, sig, add_params(sig), self.sign), self.clamp, sig.output)
 
 
 class _Extremum(Binary):
@@ -150,17 +167,15 @@ def _add(arrays: Sequence[Array], sig: Signature, params: AddParams, sign: int) 
 
 
 class Add(_Sum):
-    """a + b, requantised as TFLite's integer ADD (left shift 20)."""
+    """a + b; int8 is requantised as TFLite's integer ADD (left shift 20)."""
 
-    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
-        return _finish(_add(arrays, sig, add_params(sig), 1), self.clamp, sig.output)
+    sign: ClassVar[int] = 1
 
 
 class Sub(_Sum):
-    """a - b, requantised as TFLite's integer SUB."""
+    """a - b; int8 is requantised as TFLite's integer SUB."""
 
-    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
-        return _finish(_add(arrays, sig, sub_params(sig), -1), self.clamp, sig.output)
+    sign: ClassVar[int] = -1
 
 
 class Mul(Binary):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Array, Bools, Channels, DType, Floats, Ints, Node, Op, OpFault, Range, Signature, Tie
-from shoehorn_mcu.ops import laws
+from shoehorn_mcu.ops import laws, real
 from shoehorn_mcu.ops.arithmetic import LIMIT, rescaled
 from shoehorn_mcu.ops.clamp import Clamped
 from shoehorn_mcu.ops.fixed_point import quantize_multipliers, rescale
@@ -131,7 +131,7 @@ def _dot(weights: Floats, x: Ints) -> Floats:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LinearOp(Clamped):
-    """inputs (x int8, weights int8, bias int32); weights and bias are constants, the output is int8."""
+    """inputs (x int8, weights int8, bias int32) and an int8 output, or all float32; weights and bias are constants."""
 
     row_inputs: ClassVar[int | None] = 1
     channel_axis: ClassVar[int] = 0  # the output channel's axis in the weights
@@ -151,6 +151,10 @@ class LinearOp(Clamped):
 
     def check(self, node: Node) -> None:
         x, weights, bias = node.inputs
+        if real.check(node, "input", "weights", "bias"):
+            real.check_constant(node, 1, "weights")
+            real.check_constant(node, 2, "bias")
+            return
         laws.weights(self, weights, self.channel_axis)
         laws.constant(self, bias, "bias")
         laws.dtype(self, bias, "bias", DType.INT32)

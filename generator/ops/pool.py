@@ -5,19 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Array, Channels, DType, Ints, Node, Op, OpFault, Quant, Range, Signature, TensorType
-from shoehorn_mcu.ops import fixed_point, laws
+from shoehorn_mcu.ops import fixed_point, laws, real
 from shoehorn_mcu.ops.arithmetic import LIMIT, SPAN, ratio, rescaled, scales
 from shoehorn_mcu.ops.channels import channel_by_channel, monotone
-from shoehorn_mcu.ops.clamp import Clamped
+from shoehorn_mcu.ops.clamp import LARGEST_FLOAT32, Clamped
 from shoehorn_mcu.ops.conv import Padding
 from shoehorn_mcu.ops.fixed_point import Scale, divide_by_pot, quantize_multiplier, rescale
+from shoehorn_mcu.ops.real import Reals
 from shoehorn_mcu.ops.rules import as_4d, refuse, want, want_rank, window_count, window_rows
+
+T = TypeVar("T", Ints, Reals)
 
 SOFTMAX_LIMIT = 1 << 12  # addends of at most 1.0 that fit into TFLite's sum, which has 12 integer bits
 SOFTMAX_QUANT = Quant((1 / 256,), (-128,))
@@ -68,15 +71,19 @@ def mean_params(op: Mean, sig: Signature) -> MeanParams:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pool2d(Clamped):
-    """A window of kernel = (height, width) over int8; padding does not count. x and y share one quantisation."""
+    """A window of kernel = (height, width) over int8 or float32; padding does not count.
+
+    int8 x and y share one quantisation.
+    """
 
     kernel: tuple[int, int]
     stride: tuple[int, int]
     padding: Padding = Padding()
 
     def check(self, node: Node) -> None:
-        laws.quantised(self, node.inputs[0], "input")
-        laws.same_quant(self, node.inputs[0], node.output)
+        if not real.check(node, "input"):
+            laws.quantised(self, node.inputs[0], "input")
+            laws.same_quant(self, node.inputs[0], node.output)
 
     def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
         """The range of the values that are read, clamped."""
@@ -105,7 +112,7 @@ class Pool2d(Clamped):
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
         return window_rows(y, sig, self.padding.top, self.kernel[0], self.stride[0])
 
-    def _taps(self, x: Ints, outside: int, sig: Signature) -> list[Ints]:
+    def _taps(self, x: T, outside: float, sig: Signature) -> list[T]:
         """For each position of the kernel, the element that each output reads there; `outside` in the padding."""
         pad, (down, across) = self.padding, self.stride
         padded = np.pad(x, ((0, 0), (pad.top, pad.bottom), (pad.left, pad.right), (0, 0)), constant_values=outside)
@@ -119,13 +126,17 @@ class Pool2d(Clamped):
 
 
 class AveragePool2d(Pool2d):
-    """Mean over the elements of the window that are inside, rounded half away from zero."""
+    """Mean over the elements of the window that are inside; int8 is rounded half away from zero."""
 
     def overflow(self, node: Node) -> str | None:
         count = math.prod(self.kernel)
         return None if count * SPAN <= LIMIT else f"a sum of {count} elements can leave int32"
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        if sig.output.dtype is DType.FLOAT32:
+            (real_x,) = real.reals(arrays)
+            inside = np.sum(self._taps(np.ones_like(real_x), 0, sig), axis=0, dtype=np.float32)
+            return real.clamped(real.in_order(np.stack(self._taps(real_x, 0, sig))) / inside, self.clamp)
         x = arrays[0].astype(np.int64)
         total: Ints = np.sum(self._taps(x, 0, sig), axis=0, dtype=np.int64)
         count: Ints = np.sum(self._taps(np.ones_like(x), 0, sig), axis=0, dtype=np.int64)
@@ -140,12 +151,15 @@ class MaxPool2d(Pool2d):
         return None
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        if sig.output.dtype is DType.FLOAT32:
+            (real_x,) = real.reals(arrays)
+            return real.clamped(real.largest(self._taps(real_x, -LARGEST_FLOAT32, sig)), self.clamp)
         return self._clamped(np.max(self._taps(arrays[0].astype(np.int64), -128, sig), axis=0), sig)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mean(Op):
-    """Mean over `axes` (non-negative, of x's own rank, ascending).
+    """Mean over `axes` (non-negative, of x's own rank, ascending), int8 or float32.
 
     rows(): where every output row is a row of the kept dimensions, the input rows of its mean (all H rows of its
     image if H is reduced, else one). If dropped dimensions move elements to other rows, all rows.
@@ -155,8 +169,9 @@ class Mean(Op):
     keep_dims: bool
 
     def check(self, node: Node) -> None:
-        laws.quantised(self, node.inputs[0], "input")
-        laws.quantised(self, node.output, "output")
+        if not real.check(node, "input"):
+            laws.quantised(self, node.inputs[0], "input")
+            laws.quantised(self, node.output, "output")
         laws.rank_4(self, node.inputs[0])
         if not self.axes:
             raise OpFault(self, "it has no axes")
@@ -203,22 +218,33 @@ class Mean(Op):
         return (tuple(i * h + j for i in images for j in heights),)
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        if sig.output.dtype is DType.FLOAT32:
+            return self._real(arrays, sig)
         total = arrays[0].astype(np.int64).sum(axis=self.axes, keepdims=self.keep_dims)
         count, scale = mean_params(self, sig)
         y = rescale(total - count * sig.inputs[0].quantised.zero_point, *scale)
         return np.clip(y + sig.output.quantised.zero_point, -128, 127).astype(sig.output.dtype.numpy)
 
+    def _real(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        """The sums in the order of the elements of x, divided by their number."""
+        (x,) = real.reals(arrays)
+        moved = np.moveaxis(x, self.axes, range(len(self.axes)))
+        kept = moved.shape[len(self.axes) :]
+        total = real.in_order(moved.reshape(-1, *kept))
+        return (total / np.float32(x.size // total.size)).reshape(sig.output.shape)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Softmax(Op):
-    """exp(beta * x) over its sum along the last axis; int8 with scale 1/256 and zero point -128."""
+    """exp(beta * x) over its sum along the last axis; float32, or int8 with scale 1/256 and zero point -128."""
 
     beta: float
 
     def check(self, node: Node) -> None:
-        laws.quantised(self, node.inputs[0], "input")
-        laws.dtype(self, node.output, "output", DType.INT8)
-        laws.fixed_output(self, node, SOFTMAX_QUANT)
+        if not real.check(node, "input"):
+            laws.quantised(self, node.inputs[0], "input")
+            laws.dtype(self, node.output, "output", DType.INT8)
+            laws.fixed_output(self, node, SOFTMAX_QUANT)
         if self.beta <= 0:
             raise OpFault(self, f"beta is {self.beta}, not above 0")
 
@@ -239,6 +265,9 @@ class Softmax(Op):
         return ((y,),)
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        if sig.output.dtype is DType.FLOAT32:
+            (real_x,) = real.reals(arrays)
+            return real.softmax(real_x, self.beta)
         x = arrays[0].astype(np.int64)
         exps = softmax_exps(self, sig).astype(np.int64)[x.max(axis=-1, keepdims=True) - x]
         total = divide_by_pot(exps, 12).sum(axis=-1, keepdims=True)  # Q12.19

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from shoehorn_mcu.errors import ShoehornError, did_you_mean
-from shoehorn_mcu.ir import Graph, verify
+from shoehorn_mcu.ir import DType, Graph, verify
 from shoehorn_mcu.ops.laws import quoted
 from shoehorn_mcu.passes.drop_dead import drop_dead
 from shoehorn_mcu.passes.drop_views import drop_views
@@ -118,7 +118,7 @@ def prove_int32(graph: Graph) -> Graph:
     Called after the passes, for models of every importer: passes replace constant channels, which then cannot overflow.
     """
     for node in graph.nodes():
-        if (why := node.op.overflow(node)) is not None:
+        if node.output.type.dtype is not DType.FLOAT32 and (why := node.op.overflow(node)) is not None:
             raise OverflowFault(
                 f"{graph.name}: op '{node.op.name}' writing {quoted(node.output.name)}: {why}; quantise it again"
             )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoehorn_mcu.ir import Bools, Graph, Ints, Node, Range, Tie
+from shoehorn_mcu.ir import Bools, DType, Graph, Ints, Node, Range, Tie
 from shoehorn_mcu.ops import LinearOp
 from shoehorn_mcu.ops.arithmetic import LIMIT
 
@@ -25,8 +25,8 @@ class Reads:
 
 
 def reads(node: Node, x: Range) -> Reads | None:
-    """How a linear op over one group reads its input, which stays within `x`; None for any other op."""
-    if not isinstance(node.op, LinearOp):
+    """How an int8 linear op over one group reads its input, which stays within `x`; None for any other op."""
+    if not isinstance(node.op, LinearOp) or node.output.type.dtype is DType.FLOAT32:
         return None
     view = node.op.linear_view(node)
     if view.groups > 1:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from shoehorn_mcu.ir import Graph, Node, Range, Tensor
+from shoehorn_mcu.ir import DType, Graph, Node, Range, Tensor
 from shoehorn_mcu.ops import LinearOp
 from shoehorn_mcu.ops.channels import over_channels
 
@@ -20,7 +20,8 @@ def ranges(graph: Graph) -> Mapping[str, Range]:
     found = {name: Range.of_type(graph.tensors[name].type) for name in graph.sources}
     for node in graph.nodes():
         operands = [found.setdefault(t.name, _held(t)) for t in node.row_inputs]
-        known = isinstance(node.op, LinearOp) or node.op.overflow(node) is None
+        integer = node.output.type.dtype is not DType.FLOAT32
+        known = integer and (isinstance(node.op, LinearOp) or node.op.overflow(node) is None)
         found[node.output.name] = node.op.ranges(node, operands) if known else _anything(node)
     return found
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from shoehorn_mcu.ir import Graph, Node, Op
+from shoehorn_mcu.ir import DType, Graph, Node, Op
 from shoehorn_mcu.ir.edit import only_reader, readers, with_ops
 from shoehorn_mcu.ops import Conv2d, DepthwiseConv2d, Pad, Padding
 
 
 def fold_pad(graph: Graph) -> Graph:
-    """Moves a Pad of rows and columns with the zero point into the convolution that is its only reader.
+    """Moves a Pad of rows and columns with the zero point (of float32: 0) into the convolution that is its only reader.
 
     >   a = Pad(x) before=(0, 1, 1, 0) after=(0, 1, 1, 0); y = Conv2d(a, w, b) padding=(0, 0, 0, 0)
     <   y = Conv2d(x, w, b) padding=(1, 1, 1, 1)
@@ -40,7 +40,8 @@ def _folds(pad: Node, reader: Node) -> bool:
     if not isinstance(op, Pad) or not isinstance(conv, Conv2d | DepthwiseConv2d) or conv.inputs[0] != op.output:
         return False
     x = pad.inputs[0].type  # has the output's quantisation: a law of Pad
-    if len(x.shape) != 4 or x.quant is None or op.value != x.quantised.zero_point:
+    zero = 0 if x.dtype is DType.FLOAT32 else None if x.quant is None else x.quant.zero_point
+    if len(x.shape) != 4 or op.value != zero:
         return False
     if any(op.before[d] or op.after[d] for d in (0, 3)):
         return False

@@ -28,7 +28,9 @@ def fuse_clamp(graph: Graph) -> Graph:
         if producer is None or only_reader(graph, readers_of, node.op.inputs[0]) is not node.op:
             continue
         op, bounds = fused.get(producer.op.name, producer.op), _bounds(node)
-        if isinstance(op, Clamped) and bounds is not None and node.inputs[0].type == node.output.type:
+        if not isinstance(op, Clamped) or not isinstance(op.clamp, Clamp):
+            continue
+        if bounds is not None and node.inputs[0].type == node.output.type:
             both = Clamp(max(op.clamp.low, bounds.low), min(op.clamp.high, bounds.high))
             if both.low <= both.high:
                 fused[producer.op.name] = replace(op, output=node.op.output, clamp=both)
