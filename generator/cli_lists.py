@@ -107,7 +107,10 @@ def ops(as_json: bool) -> None:
         out.print(f"{name}: {len(names)} ops")
         for line in _in_columns(names, out.width - GAP):
             out.print(f"{' ' * GAP}{line}")
-    text = "Kernels are for int8; uint8 and float32 are possible as a model's inputs and outputs."
+    text = (
+        "Kernels are for int8; uint8 and float32 are possible as a model's inputs and outputs. Convolutions, dense "
+        "layers, sums, pools, means, softmax and ops that move elements are for float32 models too."
+    )
     err.print(fill(text, err.width))
 
 

@@ -21,7 +21,7 @@ RULES = (
 )
 """Kind, pattern, replacement: each is planted wherever it matches, in every variant."""
 
-_PARTS = tuple(f"include/sh_{name}.h" for name in ("packed", "helium_sums", "neon_sums", "neon", "steps32"))
+_PARTS = tuple(f"include/sh_{name}.h" for name in ("dot_f32", "packed", "helium_sums", "neon_sums", "neon", "steps32"))
 
 _SCALED = (  # in sh_packed.h
     ("saturation", '"ssat " sum ", #8, r11\\n"', '"ssat " sum ", #9, r11\\n"'),
@@ -98,6 +98,8 @@ _NEON = (
 )
 _NEON_ROW = (*_NEON, ("tail", "left > 0; left -= SH_FOUR, x", "left > 1; left -= SH_FOUR, x"))  # the last pixel
 
+_FUSED = (("rounding", "a += x[i] * at[0];", "a = __builtin_fmaf(x[i], at[0], a);"),)  # in sh_dot_f32.h
+
 OWN = {
     "conv2d_s8_c": (("tail", "if (o < end) {", "if (o + 1 < end) {"),),
     "partial_conv2d_s8_s32_c": (("tail", "if (o < channels) {", "if (o + 1 < channels) {"),),
@@ -118,6 +120,20 @@ OWN = {
         ("rounding", '"add r10, r10, " sum ", asr #31\\n"', '""'),
     ),
     "average_pool2d_s8_c": (("tail", "op->channels - c < BLOCK ? op->channels - c : BLOCK", "BLOCK / 4"),),
+    "average_pool2d_f32_c": (("tail", "op->channels - c < BLOCK ? op->channels - c : BLOCK", "BLOCK / 4"),),
+    "conv2d_f32_c": (
+        ("tail", "if (o < end) {", "if (o + 1 < end) {"),
+        ("padding", "at->x[ky] != NULL", "at->x[0] != NULL"),
+        ("dilation", "tap += op->dilation * op->in_channels", "tap += op->in_channels"),
+        *_FUSED,
+    ),
+    "depthwise_conv2d_f32_c": (
+        ("tail", "for (; o < channels; o++)", "for (; o + 1 < channels; o++)"),
+        ("padding", "if (x[ky] != NULL) {", "if (x[0] != NULL) {"),
+        ("dilation", "op->dilation * op->in_channels;", "op->in_channels;"),
+        ("rounding", "sums[j] += tap[j] * w[j];", "sums[j] = __builtin_fmaf(tap[j], w[j], sums[j]);"),
+    ),
+    "dense_f32_c": (("tail", "if (o < op.outputs) {", "if (o + 1 < op.outputs) {"), *_FUSED),
     "dense_s8_simd32": (
         ("tail", '"sub r11, r11, r12\\n"', '""'),  # the last inputs
         ("tail", '"bne 3f\\n"', '""'),  # an odd number of fours

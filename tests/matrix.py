@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from runtime import run_reference
-from samples import graph_of, int8, random_inputs, sample
+from samples import REAL_OPS, as_float32, graph_of, int8, random_inputs, real_sample, sample
 
 from shoehorn_mcu import ops, targets
 from shoehorn_mcu.emit.bundle import Bundle
@@ -40,6 +40,7 @@ X = np.zeros((1, 4), np.int8)
 
 SEEDS = 6  # random samples of each op
 CLAMPS = (ops.Clamp(-9, 127), ops.Clamp(-128, 9))  # of the first two, where the op has a clamp
+REAL_CLAMPS = (ops.RealClamp(-0.25), ops.RealClamp(high=0.25))  # of every second one in float32
 # Around the four outputs and inputs, the eight channels and the two pixels that variants compute together.
 INPUTS = (4, 5, 6, 7, 8, 9, 12, 13, 16, 3, 1, 2, 23)
 OUTPUTS = (1, 2, 3, 4, 5, 7, 8, 9)
@@ -218,6 +219,19 @@ def _halves(op_class: type[Op], clamp: ops.Clamp) -> Graph:
     return frozen(graph, {"x0": np.arange(-20, 20, dtype=np.int8)[None], "x1": np.full((1, 40), 2, np.int8)})
 
 
+def _reals(rng: Rng) -> Iterator[Graph]:
+    """Ops on float32, with values of all magnitudes around 1: any other order of a sum gives other bytes."""
+    shapes = [*[*_pointwise(rng), *_small_windows(rng), *_depthwise(rng)][::4], *_windows(rng), *_vectors(rng)]
+    yield from (as_float32(graph, rng) for graph in shapes)
+    for op_class in REAL_OPS:
+        for seed in range(2 * SEEDS):
+            graph = real_sample(op_class, rng)
+            (op,) = graph.ops
+            if seed < SEEDS and isinstance(op, ops.Clamped):
+                graph = replace(graph, ops=(replace(op, clamp=REAL_CLAMPS[seed % len(REAL_CLAMPS)]),))
+            yield frozen(graph, random_inputs(graph, rng))
+
+
 def cases() -> list[Graph]:
     """Graphs of one op each, all with constant inputs."""
     rng = np.random.default_rng(0)
@@ -239,7 +253,7 @@ def cases() -> list[Graph]:
     found.append(frozen(clamped, {"x0": np.linspace(-(1 << 24), 1 << 24, 40).astype(np.int32)[None]}))
     found.append(frozen(unsigned, {"x0": np.linspace(-99, 200, 40, dtype=np.float32)[None]}))
     found += [*_depthwise(rng), *(_halves(op_class, ops.Clamp(-4, 5)) for op_class in (ops.Add, ops.Sub))]
-    return [*found, *_thrice(np.random.default_rng(2))]
+    return [*found, *_thrice(np.random.default_rng(2)), *_reals(np.random.default_rng(3))]
 
 
 @dataclass(frozen=True)

@@ -40,5 +40,8 @@ ROAD = (
     "synth-randwire-ws-n32-c24-s11-int8",
 )
 
+FLOAT = ("fmnist-nubificus-f32", "mlperf-ic-resnet8-f32", "mnv1-025-128-f32")
+"""The float32 models that kernels run."""
+
 GEN = (sys.executable, "-c", "from shoehorn_mcu.__main__ import main; main()")
 """The command `gen` of this tree, installed or not."""

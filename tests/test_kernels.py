@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 from runtime import run_portable, run_reference
-from samples import graph_of, int8, random_inputs, sample
-from shared import MODELS, ROAD, needs_shared
+from samples import REAL_OPS, graph_of, int8, random_inputs, real_sample, sample
+from shared import FLOAT, MODELS, ROAD, needs_shared
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers import load
@@ -45,6 +45,14 @@ def test_a_kernel_computes_what_the_op_means(op_class: type[Op]) -> None:
     for seed in range(SEEDS):
         rng = np.random.default_rng(seed)
         graph = sample(op_class, rng)
+        assert_same_bytes(graph, list(random_inputs(graph, rng).values()))
+
+
+@pytest.mark.parametrize("op_class", REAL_OPS, ids=lambda c: c.__name__)
+def test_a_kernel_computes_what_the_op_means_in_float32(op_class: type[Op]) -> None:
+    for seed in range(SEEDS):
+        rng = np.random.default_rng(seed)
+        graph = real_sample(op_class, rng)
         assert_same_bytes(graph, list(random_inputs(graph, rng).values()))
 
 
@@ -198,6 +206,14 @@ def test_a_node_without_a_kernel_is_refused_by_name_and_types() -> None:
         KernelError, match=r"op 'head/softmax' \(Softmax\): no kernel computes int16\[1x4\] from int16\[1x4\]"
     ):
         choose(node, ANY)
+
+
+@needs_shared
+@pytest.mark.parametrize("model", FLOAT)
+def test_a_float_model_runs_as_numpy_says_op_by_op(model: str) -> None:
+    graph = load(MODELS / f"{model}.tflite")
+
+    assert_same_bytes(graph, list(random_inputs(graph, np.random.default_rng(3)).values()))
 
 
 @needs_shared

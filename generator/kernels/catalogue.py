@@ -19,6 +19,7 @@ from shoehorn_mcu.kernels import (
     packed_dense,
     partial,
     pool,
+    real,
     resize,
     thumb_conv,
     thumb_depthwise,
@@ -44,6 +45,7 @@ CATALOGUE: tuple[Variant, ...] = (
     *pool.VARIANTS,
     *resize.VARIANTS,
     *layout.VARIANTS,
+    *real.VARIANTS,
 )
 """Every variant. Where two are predicted to be equally fast, the first is chosen."""
 
@@ -66,7 +68,7 @@ def contract_of(node: Node) -> Contract:
     types = ", ".join(str(t.type) for t in node.inputs)
     raise KernelError(
         f"op '{node.op.name}' ({type(node.op).__name__}): no kernel computes {node.output.type} from {types}; "
-        "kernels are for int8, with uint8 and float32 at the model's ends"
+        "kernels are for int8, with uint8 and float32 at the model's ends, and for float32 models of a few ops"
     )
 
 

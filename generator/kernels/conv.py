@@ -24,8 +24,8 @@ def _linear_s8(node: Node) -> bool:
     return constant and all_s8(node) and are(DType.INT8, weights) and are(DType.INT32, bias)
 
 
-def _window(op: Conv2d | DepthwiseConv2d | TransposeConv2d, node: Node) -> dict[str, Value]:
-    """Struct members common to all three convolutions."""
+def geometry(op: Conv2d | DepthwiseConv2d | TransposeConv2d, node: Node) -> dict[str, Value]:
+    """Struct members for the shapes of any convolution's rows and window."""
     x, weights, _ = node.inputs
     return {
         "in_width": x.type.nhwc[2],
@@ -35,7 +35,14 @@ def _window(op: Conv2d | DepthwiseConv2d | TransposeConv2d, node: Node) -> dict[
         "kernel_width": weights.type.shape[2],
         "stride": op.stride[1],
         "pad_left": op.padding.left,
-        "x_zero": x.type.quantised.zero_point,
+    }
+
+
+def _window(op: Conv2d | DepthwiseConv2d | TransposeConv2d, node: Node) -> dict[str, Value]:
+    """Struct members common to all three convolutions on int8."""
+    return {
+        **geometry(op, node),
+        "x_zero": node.inputs[0].type.quantised.zero_point,
         "y_zero": node.output.type.quantised.zero_point,
         "y_min": op.clamp.low,
         "y_max": op.clamp.high,
@@ -47,27 +54,33 @@ def _folded(node: Node, channel_axis: int) -> Value:
     return folded_bias(data(weights), data(bias), x.type.quantised.zero_point, channel_axis)
 
 
-def _conv2d(node: Node) -> dict[str, Value]:
-    op = cast(Conv2d, node.op)
+def channel_groups(node: Node) -> dict[str, Value]:
+    """Struct members of Conv2d for its dilation and its groups of channels."""
     outputs, _, _, group_inputs = node.inputs[1].type.shape
     groups = node.inputs[0].type.nhwc[3] // group_inputs
     return {
-        **_window(op, node),
-        "dilation": op.dilation[1],
+        "dilation": cast(Conv2d, node.op).dilation[1],
         "groups": groups,
         "group_inputs": group_inputs,
         "group_outputs": outputs // groups,
     }
 
 
-def _depthwise_conv2d(node: Node) -> dict[str, Value]:
-    op = cast(DepthwiseConv2d, node.op)
+def _conv2d(node: Node) -> dict[str, Value]:
+    return {**_window(cast(Conv2d, node.op), node), **channel_groups(node)}
+
+
+def multiplied(node: Node) -> dict[str, Value]:
+    """Struct members of DepthwiseConv2d for its dilation and its outputs per input channel."""
     x, weights, _ = node.inputs
     return {
-        **_window(op, node),
-        "dilation": op.dilation[1],
+        "dilation": cast(DepthwiseConv2d, node.op).dilation[1],
         "channel_multiplier": weights.type.shape[3] // x.type.nhwc[3],
     }
+
+
+def _depthwise_conv2d(node: Node) -> dict[str, Value]:
+    return {**_window(cast(DepthwiseConv2d, node.op), node), **multiplied(node)}
 
 
 def _transpose_conv2d(node: Node) -> dict[str, Value]:
@@ -181,13 +194,17 @@ def window_work(op: Window, node: Node, groups: int = 1) -> Work:
     )
 
 
+def convolution_work(node: Node) -> Work:
+    """Conv2d without what depends on the element type."""
+    return window_work(cast(Conv2d, node.op), node, node.inputs[0].type.nhwc[3] // node.inputs[1].type.shape[3])
+
+
 def _conv2d_work(node: Node) -> Work:
-    op = cast(Conv2d, node.op)
-    groups = node.inputs[0].type.nhwc[3] // node.inputs[1].type.shape[3]
-    return window_work(op, node, groups) + Work(right_shifts=_right_shifts(node, conv_scales(node.sig)[1]))
+    return convolution_work(node) + Work(right_shifts=_right_shifts(node, conv_scales(node.sig)[1]))
 
 
-def _depthwise_conv2d_work(node: Node) -> Work:
+def depthwise_work(node: Node) -> Work:
+    """DepthwiseConv2d without what depends on the element type."""
     op = cast(DepthwiseConv2d, node.op)
     _, kernel_height, kernel_width, channels = node.inputs[1].type.shape
     shared = channels != node.inputs[0].type.nhwc[3]  # several outputs read one input: computed one by one
@@ -216,8 +233,11 @@ def _depthwise_conv2d_work(node: Node) -> Work:
         ragged=padded * ones,
         by1=taps * ones,
         outputs=node.output.type.row_elements,
-        right_shifts=_right_shifts(node, conv_scales(node.sig)[1]),
     )
+
+
+def _depthwise_conv2d_work(node: Node) -> Work:
+    return depthwise_work(node) + Work(right_shifts=_right_shifts(node, conv_scales(node.sig)[1]))
 
 
 def _transpose_conv2d_work(node: Node) -> Work:
@@ -243,7 +263,8 @@ def _hits(outputs: int, taps: int, size: int, stride: int, before: int) -> int:
     return int(((places % stride == 0) & (places >= 0) & (places < size * stride)).sum())
 
 
-def _dense_work(node: Node) -> Work:
+def dense_work(node: Node) -> Work:
+    """Dense without what depends on the element type."""
     outputs, inputs = node.inputs[1].type.shape
     pixels = node.output.type.nhwc[2]
     whole, left = divmod(outputs, LANES)
@@ -254,8 +275,11 @@ def _dense_work(node: Node) -> Work:
         blocks=pixels * whole,
         rests=pixels * (left > 0),
         outputs=pixels * outputs,
-        right_shifts=_right_shifts(node, dense_scales(node.sig)[1]),
     )
+
+
+def _dense_work(node: Node) -> Work:
+    return dense_work(node) + Work(right_shifts=_right_shifts(node, dense_scales(node.sig)[1]))
 
 
 CONV2D = Contract("conv2d_s8", (Conv2d,), _conv2d, conv2d_constants, _linear_s8, takes_scratch=True)

@@ -17,7 +17,7 @@ from shoehorn_mcu.ops.fixed_point import rescale
 from shoehorn_mcu.targets import Isa
 
 
-def _binary(node: Node) -> dict[str, Value]:
+def binary(node: Node) -> dict[str, Value]:
     """Struct members common to all binary ops."""
     clamp = cast(Binary, node.op).clamp
     return {**broadcast(node, ("a", "b")), "y_min": clamp.low, "y_max": clamp.high}
@@ -40,7 +40,7 @@ def _sign(node: Node) -> int:
 def _add(node: Node) -> dict[str, Value]:
     left_shift, a, b, y = _add_params(node)
     return {
-        **_binary(node),
+        **binary(node),
         **_zeros(node),
         "b_sign": _sign(node),
         "left_shift": left_shift,
@@ -119,7 +119,7 @@ def _no_tables(node: Node) -> dict[str, Value]:
 
 def _mul(node: Node) -> dict[str, Value]:
     scale = mul_scale(node.sig)
-    return {**_binary(node), **_zeros(node), "multiplier": scale.multiplier, "shift": scale.shift}
+    return {**binary(node), **_zeros(node), "multiplier": scale.multiplier, "shift": scale.shift}
 
 
 def _prelu(node: Node) -> dict[str, Value]:
@@ -139,7 +139,7 @@ def _prelu(node: Node) -> dict[str, Value]:
     }
 
 
-def _work(node: Node) -> Work:
+def binary_work(node: Node) -> Work:
     """Elements, and the inner loops that they are in."""
     return Work(pixels=_loops(node), outputs=node.output.type.row_elements)
 
@@ -153,30 +153,30 @@ def _loops(node: Node) -> int:
 def _add_work(node: Node) -> Work:
     _, *scales = _add_params(node)
     shifted = sum(scale.shift < 0 for scale in scales)
-    return _work(node) + Work(right_shifts=shifted * node.output.type.row_elements)
+    return binary_work(node) + Work(right_shifts=shifted * node.output.type.row_elements)
 
 
 def _mul_work(node: Node) -> Work:
-    return _work(node) + Work(right_shifts=(mul_scale(node.sig).shift < 0) * node.output.type.row_elements)
+    return binary_work(node) + Work(right_shifts=(mul_scale(node.sig).shift < 0) * node.output.type.row_elements)
 
 
 def _prelu_work(node: Node) -> Work:
     # The sign of each element decides which of the two scales is used; half of each is assumed.
     shifted = sum(scale.shift < 0 for scale in prelu_scales(node.sig)) / 2
-    return _work(node) + Work(right_shifts=shifted * node.output.type.row_elements)
+    return binary_work(node) + Work(right_shifts=shifted * node.output.type.row_elements)
 
 
 ADD = Contract("add_s8", (Add, Sub), _add, _no_tables, accepts=all_s8)
 MUL = Contract("mul_s8", (Mul,), _mul, accepts=all_s8)
-MAXIMUM = Contract("maximum_s8", (Maximum,), _binary, accepts=all_s8)
-MINIMUM = Contract("minimum_s8", (Minimum,), _binary, accepts=all_s8)
+MAXIMUM = Contract("maximum_s8", (Maximum,), binary, accepts=all_s8)
+MINIMUM = Contract("minimum_s8", (Minimum,), binary, accepts=all_s8)
 PRELU = Contract("prelu_s8", (Prelu,), _prelu, accepts=all_s8)
 
 VARIANTS = (
     portable(ADD, _add_work, element_by_element),
     Variant(
         ADD,
-        lambda node, _: _work(node),
+        lambda node, _: binary_work(node),
         suffix="tables",
         accepts=_summed_exactly,
         pack=_tables,
@@ -200,7 +200,7 @@ VARIANTS = (
         in_place=element_by_element,
     ),
     portable(MUL, _mul_work, element_by_element),
-    portable(MAXIMUM, _work, element_by_element),
-    portable(MINIMUM, _work, element_by_element),
+    portable(MAXIMUM, binary_work, element_by_element),
+    portable(MINIMUM, binary_work, element_by_element),
     portable(PRELU, _prelu_work, element_by_element),
 )

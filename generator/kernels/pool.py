@@ -13,7 +13,8 @@ from shoehorn_mcu.ops.pool import mean_params, softmax_params
 from shoehorn_mcu.targets import Isa
 
 
-def _pool2d(node: Node) -> dict[str, Value]:
+def pool2d(node: Node) -> dict[str, Value]:
+    """Struct members of the pools."""
     op = cast(Pool2d, node.op)
     _, _, in_width, channels = node.inputs[0].type.nhwc
     return {
@@ -29,13 +30,13 @@ def _pool2d(node: Node) -> dict[str, Value]:
     }
 
 
-def _mean(node: Node) -> dict[str, Value]:
+def mean_shape(node: Node) -> dict[str, int]:
+    """Struct members of Mean for what it reads and sums."""
     op, x, y = cast(Mean, node.op), node.inputs[0].type, node.output.type
     reduced = {axis + 4 - len(x.shape) for axis in op.axes}
     _, in_height, width, channels = x.nhwc
     # The rows that one output row reads, as images and heights (see Mean.rows).
     read = [row for row in op.rows(0, node.sig)[0] if row is not None]
-    elements, scale = mean_params(op, node.sig)
     return {
         "elements": y.row_elements,
         "row_step": y.row_elements if len(read) == x.rows else 0,
@@ -47,8 +48,15 @@ def _mean(node: Node) -> dict[str, Value]:
         "reduce_height": int(1 in reduced),
         "reduce_width": int(2 in reduced),
         "reduce_channels": int(3 in reduced),
-        "x_zero_sum": x.quantised.zero_point * elements,
-        "y_zero": y.quantised.zero_point,
+    }
+
+
+def _mean(node: Node) -> dict[str, Value]:
+    elements, scale = mean_params(cast(Mean, node.op), node.sig)
+    return {
+        **mean_shape(node),
+        "x_zero_sum": node.inputs[0].type.quantised.zero_point * elements,
+        "y_zero": node.output.type.quantised.zero_point,
         "multiplier": scale.multiplier,
         "shift": scale.shift,
     }
@@ -81,7 +89,8 @@ def _taps(node: Node) -> tuple[float, float]:
     return within, op.kernel[0] * op.kernel[1] * out_width - within
 
 
-def _average_pool2d_work(node: Node) -> Work:
+def average_pool2d_work(node: Node) -> Work:
+    """Elements in blocks of channels, and the pixels and lines that they are in."""
     op = cast(Pool2d, node.op)
     pixels, channels = node.output.type.nhwc[2:]
     within, padded = _taps(node)
@@ -95,7 +104,8 @@ def _average_pool2d_work(node: Node) -> Work:
     )
 
 
-def _max_pool2d_work(node: Node) -> Work:
+def max_pool2d_work(node: Node) -> Work:
+    """Elements of whole pixels, and the pixels and lines that they are in."""
     op = cast(Pool2d, node.op)
     pixels, channels = node.output.type.nhwc[2:]
     within, padded = _taps(node)
@@ -104,17 +114,21 @@ def _max_pool2d_work(node: Node) -> Work:
     )
 
 
-def _mean_work(node: Node) -> Work:
-    found = _mean(node)
-    kept = {name: value for name, value in found.items() if isinstance(value, int)}
+def mean_work(node: Node) -> Work:
+    """Mean without what depends on the element type."""
+    kept = mean_shape(node)
     per_output = {name: kept[name] if kept[f"reduce_{name}"] else 1 for name in ("height", "width", "channels")}
     images = kept["batches"] if kept["reduce_batches"] else 1
     lines = kept["elements"] * images * per_output["height"]
     return elements(lines * per_output["width"], per_output["channels"]) + Work(
         outputs=kept["elements"],
         kernel_rows=lines,
-        right_shifts=kept["elements"] * (kept["shift"] < 0),
     )
+
+
+def _mean_work(node: Node) -> Work:
+    shift = mean_params(cast(Mean, node.op), node.sig).scale.shift
+    return mean_work(node) + Work(right_shifts=node.output.type.row_elements * (shift < 0))
 
 
 VECTOR = 16
@@ -145,14 +159,14 @@ def _softmax_work(node: Node) -> Work:
     return Work(pixels=positions, outputs=positions * channels, exponentials=2 * near * positions * channels)
 
 
-AVERAGE_POOL = Contract("average_pool2d_s8", (AveragePool2d,), _pool2d, accepts=all_s8)
-MAX_POOL = Contract("max_pool2d_s8", (MaxPool2d,), _pool2d, accepts=all_s8)
+AVERAGE_POOL = Contract("average_pool2d_s8", (AveragePool2d,), pool2d, accepts=all_s8)
+MAX_POOL = Contract("max_pool2d_s8", (MaxPool2d,), pool2d, accepts=all_s8)
 MEAN = Contract("mean_s8", (Mean,), _mean, accepts=all_s8, takes_row=True)
 SOFTMAX = Contract("softmax_s8", (Softmax,), _softmax, accepts=_softmaxes)
 
 VARIANTS = (
-    portable(AVERAGE_POOL, _average_pool2d_work),
-    portable(MAX_POOL, _max_pool2d_work),
+    portable(AVERAGE_POOL, average_pool2d_work),
+    portable(MAX_POOL, max_pool2d_work),
     portable(MEAN, _mean_work),
     Variant(MEAN, _mean_vectors_work, suffix="neon", isa=Isa.NEON, accepts=_means_by_vectors),
     portable(SOFTMAX, _softmax_work),

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: 0BSD
+#include "../../include/sh_float.h"
+
+#include "dense_f32.h"
+
+sh_dense_f32_fn sh_dense_f32_ref;
+
+void sh_dense_f32_ref(const sh_dense_f32 *op, const int8_t *const x[], int8_t *y)
+{
+    const float *in = sh_floats(x[0]);
+    float *out = (float *)(void *)y;
+    for (int32_t p = 0; p < op->positions; p++) {
+        const float *w = op->weights;
+        for (int32_t o = 0; o < op->outputs; o++) {
+            float total = 0.0f;
+            for (int32_t i = 0; i < op->inputs; i++) {
+                total += in[i] * *w++;
+            }
+            *out++ = sh_clamp_f32(total + op->bias[o], op->y_min, op->y_max);
+        }
+        in += op->inputs;
+    }
+}
