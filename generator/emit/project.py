@@ -91,7 +91,10 @@ def library_part(files: Bundle, name: str) -> Bundle:
 
 def _reference(unit: Unit) -> Bundle:
     """`reference/`: the model for the reference runtime, and that runtime's C."""
-    files = {f"reference/{path}": _bytes(data) for path, data in reference_files(unit.graph, unit.name).items()}
+    files = {
+        f"reference/{path}": _bytes(data)
+        for path, data in reference_files(unit.graph, unit.name, unit.source_sha256).items()
+    }
     sources = [*RUNTIME_C.glob("include/*.h"), *RUNTIME_C.glob("kernels/*/*.h"), *RUNTIME_C.glob("kernels/*/*_ref.c")]
     return files | dict(_tree(RUNTIME_C, "reference/runtime/", sources))
 

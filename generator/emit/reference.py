@@ -1,6 +1,7 @@
-"""Writes the input of the reference runtime: `graph.json` and `constants.bin`.
+"""Writes the input of the reference runtime, `graph.json` and `constants.bin`, and `model.json` for `gen tune`.
 
-host_tools/reference.py reads and documents the format. The kernels are the portable ones, whatever the board: the
+host_tools/reference.py reads and documents the format of the first, generator/graph_file.py that of `model.json`; both
+share `constants.bin`. The kernels are the portable ones, whatever the board: the
 reference computes each op whole, the board computes it by its plan, and the bytes must agree.
 """
 
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from shoehorn_mcu import graph_file
 from shoehorn_mcu.ir import Array, Graph, Node, Tensor
 from shoehorn_mcu.kernels import Value, oracle
 from shoehorn_mcu.kernels.base import Packed, array_of
@@ -38,8 +40,11 @@ class _Constants:
         return self.places[key]
 
 
-def reference_files(graph: Graph, name: str) -> dict[str, bytes | str]:
-    """The files of the folder `reference/` except `runtime/`, by path in it. `name` is the model's."""
+def reference_files(graph: Graph, name: str, sha256: str = "") -> dict[str, bytes | str]:
+    """The files of the folder `reference/` except `runtime/`, by path in it.
+
+    `name` is the model's, `sha256` that of its file.
+    """
     constants = _Constants()
     used = {operand.name: operand for node in graph.nodes() for operand in (*node.row_inputs, node.output)}
     for end in (*graph.inputs, *graph.outputs):
@@ -53,9 +58,14 @@ def reference_files(graph: Graph, name: str) -> dict[str, bytes | str]:
         "outputs": list(graph.outputs),
         "tensors": tensors,
         "ops": ops,
-        "constants": constants.entries,
+        "constants": list(constants.entries),
     }
-    return {"graph.json": _text(sections), "constants.bin": bytes(constants.blob)}
+    model = graph_file.sections(graph, sha256, constants.place)
+    return {
+        "graph.json": _text(sections),
+        "model.json": _text({**model, "constants": constants.entries}),
+        "constants.bin": bytes(constants.blob),
+    }
 
 
 def _tensor(tensor: Tensor, constants: _Constants) -> dict[str, object]:
