@@ -12,6 +12,7 @@ of arguments is a ValueError.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -196,6 +197,8 @@ def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board |
 
 
 def _result(planned: build.Planned) -> PlanResult:
+    for note in planned.notes:
+        warnings.warn(note, stacklevel=3)
     figures = planned.report["plan"]
     assert isinstance(figures, Mapping)
     arena, instructions = planned.unit.plan.arena_bytes, int(figures["predicted_instructions"])

@@ -50,6 +50,7 @@ class Planned:
     constants: Constants
     report: Json
     uncut: Scheduled  # the plan, with the graph and the stages as they are before blocks are cut into chunks
+    notes: tuple[str, ...] = ()  # lines for the user about what was ignored
 
 
 def plan_model(
@@ -65,7 +66,10 @@ def plan_model(
     passes.prove_int32(graph)
     if options.stream_input:
         graph = passes.unflatten_input(graph)
-    machine = _machine(graph, board, options)
+    sha256 = hashlib.sha256(model.read_bytes()).hexdigest()
+    core = board.spec.cpu if board else options.cpu or ""
+    tuning, note = options.tuning.fitting(sha256, board.id if board else None, core)
+    machine = _machine(graph, board, replace(options, tuning=tuning))
     chosen = stages(graph, machine)
     capacity = _capacity(board, options)
     request = PlanRequest(
@@ -81,14 +85,13 @@ def plan_model(
     except DoesNotFit as refusal:
         raise advice.sram_refusal(refusal, graph, board, options.stream_input, _least_flash(chosen)) from refusal
     uncut = Scheduled(graph, chosen, made.plan)
-    sha256 = hashlib.sha256(model.read_bytes()).hexdigest()
     unit = Unit(
         library_name(graph.name),
         made.graph,
         made.stages,
         made.plan,
         sha256,
-        options.tuning.digest,
+        tuning.digest,
         options.caller_arena,
     )
     constant = constants(unit)
@@ -96,7 +99,7 @@ def plan_model(
     if limit is not None and needed.surely_exceeds(limit):
         raise advice.flash_refusal(graph, board, made.plan.arena_bytes, needed, limit)
     said = report(source, board, records, made.plan, made.stages, (needed.constant_bytes, needed.code_bytes, limit))
-    return Planned(unit, constant, said, uncut)
+    return Planned(unit, constant, said, uncut, (note,) if note else ())
 
 
 def firmware(

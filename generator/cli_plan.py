@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from shoehorn_mcu import targets
 from shoehorn_mcu.build import Planned
-from shoehorn_mcu.console import GAP, is_verbose, out, print_table
+from shoehorn_mcu.console import GAP, err, is_verbose, out, print_table
 from shoehorn_mcu.flash import Flash
 from shoehorn_mcu.memory_plan import Cascade, Status
 from shoehorn_mcu.op_lines import OpLine, op_lines
@@ -50,6 +50,12 @@ def _print_blocks(cascades: Sequence[Cascade]) -> None:
     if cascades:
         rows = [(c.block, str(c.chunks), str(c.band)) for c in cascades]
         print_table(("block", "chunks of channels", "rows a band"), rows, right=(1, 2), fold=0)
+
+
+def print_notes(planned: Planned) -> None:
+    """Prints on stderr what was ignored."""
+    for note in planned.notes:
+        err.print(f"note: {note}", soft_wrap=True)
 
 
 def print_plan(planned: Planned, board: targets.Board | None) -> None:

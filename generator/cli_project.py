@@ -15,7 +15,7 @@ from shoehorn_mcu.cli_buffers import capacity_option, place_buffers
 from shoehorn_mcu.cli_graph import graph_options, plan_graph
 from shoehorn_mcu.cli_options import Planning, planning_options, writing_options
 from shoehorn_mcu.cli_page import curve_json, page_options, points, print_curve, progress, write_page
-from shoehorn_mcu.cli_plan import print_plan
+from shoehorn_mcu.cli_plan import print_notes, print_plan
 from shoehorn_mcu.console import emit_json, err, out, output_options, together
 from shoehorn_mcu.emit import bundle, mlperf
 from shoehorn_mcu.emit.project import library_part
@@ -60,6 +60,7 @@ def firmware(
     options = replace(planning.options(), caller_arena=caller_arena)
     with progress("planning") as say:
         planned, files = build.firmware(model or MODELS / "digits.tflite", board, options, task, say)
+    print_notes(planned)
     folder = folder or Path(f"{planned.unit.name}-{board.id}")
     if library_only:
         files = library_part(files, planned.unit.name)
@@ -162,6 +163,7 @@ def _plan_model(
     with progress("planning") as say:
         planned = build.plan_model(model, board, options, say)
         curve = points(planned, say) if with_pareto else ()
+    print_notes(planned)
     if html is not None:
         write_page(planned, curve, html)
     if as_json:

@@ -37,12 +37,12 @@ def row_cost(kernel: Instance, node: Node, cpu: str, unit: cost.Unit) -> float:
 
 
 def choose(node: Node, machine: Machine) -> Instance:
-    """The tuned instance, else the fastest that was not excluded, for its scratch or to save flash.
+    """The tuned instance, else the fastest; without those that were excluded, for their scratch or to save flash.
 
     Raises KernelError if there is none, or if the tuning names one that does not compute the node.
     """
     found, key = candidates(node, machine.isas), contract_of(node).key(node)
-    if key in machine.tuning:
+    if key in machine.tuning and (key, machine.tuning[key]) not in machine.without:
         return _tuned(node, machine.tuning[key], found)
     found = _without_scratch(node, found) if not machine.scratch else found
     kept = [k for k in found if (key, k.name) not in machine.without] or found
@@ -76,15 +76,17 @@ class _Option:
 
 
 def _options(node: Node, machine: Machine) -> list[_Option]:
-    """The instances that may be chosen for a node, fastest first."""
+    """The instances that may be chosen for a node, fastest first; a tuned one is the fastest, whatever is predicted."""
     key = contract_of(node).key(node)
-    found = [choose(node, machine)] if key in machine.tuning else candidates(node, machine.isas)
-    found = found if len(found) == 1 else _without_scratch(node, found)
     rows = node.output.type.rows
     unit = cost.choice_unit(machine.cpu)
-    timed = ((rows * row_cost(kernel, node, machine.cpu, unit), kernel) for kernel in found)
-    made = (_Option(key, kernel, time, _constant_bytes(kernel, node)) for time, kernel in timed)
-    return sorted(made, key=lambda option: option.time)
+    found = _without_scratch(node, candidates(node, machine.isas))
+    timed = [(rows * row_cost(kernel, node, machine.cpu, unit), kernel) for kernel in found]
+    timed.sort(key=lambda pair: pair[0])
+    if key in machine.tuning:
+        tuned = choose(node, machine)
+        timed = [(timed[0][0], tuned), *((time, kernel) for time, kernel in timed if kernel.name != tuned.name)]
+    return [_Option(key, kernel, time, _constant_bytes(kernel, node)) for time, kernel in timed]
 
 
 def _constant_bytes(kernel: Instance, node: Node) -> int:
