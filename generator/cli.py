@@ -18,6 +18,7 @@ COMMANDS = {
     "plan": "shoehorn_mcu.cli_project",
     "validate": "shoehorn_mcu.cli_device",
     "bench": "shoehorn_mcu.cli_device",
+    "tune": "shoehorn_mcu.cli_tune",
     "flash": "shoehorn_mcu.cli_device",
     "emulate": "shoehorn_mcu.cli_device",
     "monitor": "shoehorn_mcu.cli_monitor",

@@ -68,11 +68,13 @@ class Stage:
     @cached_property
     def row_cost(self) -> int:
         """Predicted time of one row where all tensors are whole, including its row pointers, in the choice's unit."""
-        unit = choice_unit(self.cpu)
+        return max(1, round(self.row_cost_in(choice_unit(self.cpu))))
+
+    def row_cost_in(self, unit: Unit) -> float:
+        """The predicted cost of one row where all tensors are whole, including its row pointers."""
         places = sum(pointers for pointers, _ in self.pointers)
         guarded = sum(some for _, some in self.pointers)
-        around = call_cost(Calls(pointers=places + 1, guarded=guarded), self.cpu, unit)
-        return max(1, round(self.kernel_cost(unit) + around))
+        return self.kernel_cost(unit) + call_cost(Calls(pointers=places + 1, guarded=guarded), self.cpu, unit)
 
     @cached_property
     def pointers(self) -> tuple[tuple[float, float], ...]:
@@ -106,7 +108,7 @@ def stages(graph: Graph, machine: Machine = ANY, pick: Pick = choose) -> tuple[S
     """
     nodes = [node for node in graph.nodes() if not node.op.view]
     decided = within_flash(nodes, machine)
-    return tuple(_stage(i, node, decided, pick) for i, node in enumerate(nodes))
+    return tuple(stage_of(i, node, decided, pick) for i, node in enumerate(nodes))
 
 
 def stages_like(other: Stage, graph: Graph) -> tuple[Stage, ...]:
@@ -114,6 +116,7 @@ def stages_like(other: Stage, graph: Graph) -> tuple[Stage, ...]:
     return stages(graph, replace(other.machine, flash_left=None))
 
 
-def _stage(index: int, node: Node, machine: Machine, pick: Pick) -> Stage:
+def stage_of(index: int, node: Node, machine: Machine, pick: Pick) -> Stage:
+    """The stage of one op; `index` is its number among those of its graph."""
     rows = tuple(node.op.rows(y, node.sig) for y in range(node.output.type.rows))
     return Stage(index, node, pick(node, machine), machine, rows)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from shoehorn_mcu.host_tools.cycles import UNMETERED, Count, Mark, Meter, NoMeter
 from shoehorn_mcu.host_tools.cycles import by_op as cycles_by_op
 from shoehorn_mcu.host_tools.cycles import whole as cycles_of
-from shoehorn_mcu.host_tools.link import Link, Mode, Progress
+from shoehorn_mcu.host_tools.link import Inference, Link, Mode, Progress
 from shoehorn_mcu.host_tools.plan import Plan
 from shoehorn_mcu.host_tools.vectors import Vector
 
@@ -97,7 +97,7 @@ def bench(
     hz = link.hello.tick_hz
     row = plan.streamed_row_bytes
     plain = [(link.infer(inputs, sizes, Mode.PLAIN, progress, row), meter.take()) for _ in range(runs)]
-    traced = [(link.infer(inputs, sizes, Mode.TIME, progress, row), meter.take()) for _ in range(runs)]
+    traced = _traced(link, plan, inputs, runs, progress, meter)
     medians = _medians([found.trace for found, _ in traced])
     used, size = link.stack()
     return Timing(
@@ -112,6 +112,30 @@ def bench(
         _cycles(meter, plan, [marks for _, marks in plain], [marks for _, marks in traced]),
         meter.reason,
     )
+
+
+def _traced(
+    link: Link, plan: Plan, inputs: Sequence[bytes], runs: int, progress: Progress, meter: Meter | NoMeter
+) -> list[tuple[Inference, list[Mark]]]:
+    """Inferences whose time is measured per op, each with the meter's marks."""
+    sizes, row = [end.bytes for end in plan.outputs], plan.streamed_row_bytes
+    return [(link.infer(inputs, sizes, Mode.TIME, progress, row), meter.take()) for _ in range(runs)]
+
+
+def time_ops(link: Link, plan: Plan, unit: Unit, runs: int, meter: Meter | NoMeter = UNMETERED) -> Mapping[str, Number]:
+    """The median time of each op by name, on inputs of zeros: in cycles where the meter counts them, else in `unit`."""
+    link.expect(plan)
+    inputs = [bytes(end.bytes) for end in plan.inputs]
+    meter.take()
+    traced = _traced(link, plan, inputs, runs, lambda _: None, meter)
+    if isinstance(meter, Meter):
+        steps = [op for op, *_ in plan.steps]
+        counts = (cycles_by_op(marks, steps, len(plan.ops)) for _, marks in traced)
+        medians = _medians([[count.cycles for count in by_op] for by_op in counts])
+    else:
+        ticks = _medians([found.trace for found, _ in traced])
+        medians = [unit.convert(round(each), link.hello.tick_hz) for each in ticks]
+    return {op.name: median for op, median in zip(plan.ops, medians, strict=True)}
 
 
 def _cycles(

@@ -117,15 +117,19 @@ def _last(ticks: Sequence[Count], pairs: int) -> list[tuple[Count, Count]]:
     return list(zip(kept[::2], kept[1::2], strict=True))
 
 
+def refusal(project: Project, emulated: bool) -> str | None:
+    """Why there are no cycles: empty where the timing is not modelled or nothing is emulated. None: there are some."""
+    emulator = project.spec["emulator"] or {}
+    if not emulated or emulator.get("program") == "native" or project.spec["cycles"] is None:
+        return ""
+    return _refusal(emulator["program"]) or None
+
+
 @contextmanager
 def metered(project: Project, emulated: bool) -> Iterator[Meter | NoMeter]:
     """A meter for one emulator of the built project, or why there is none. HostError: the image is damaged."""
-    emulator = project.spec["emulator"] or {}
-    if not emulated or emulator.get("program") == "native" or project.spec["cycles"] is None:
-        yield UNMETERED
-        return
-    reason = _refusal(emulator["program"])
-    if reason:
+    reason = refusal(project, emulated)
+    if reason is not None:
         yield NoMeter(reason)
         return
     model: Mapping[str, Any] = project.spec["cycles"]

@@ -1,0 +1,424 @@
+"""`gen tune`: candidates measured on the board, kept through interruptions, and read by `gen firmware --tuning`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Gen
+from samples import graph_of, int8, sample
+
+from shoehorn_mcu import build, cli_tune, graph_file, ops, targets, tune
+from shoehorn_mcu.emit.reference import reference_files
+from shoehorn_mcu.host_tools import session, trials
+from shoehorn_mcu.host_tools.emulate import emulate
+from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.ir import DType, Graph, Node, Quant, TensorType
+from shoehorn_mcu.kernels import candidates, choose, contract_of, within_flash
+from shoehorn_mcu.kernels.tuning import HEADER, load
+from shoehorn_mcu.paths import MODELS
+from shoehorn_mcu.targets import Board
+from shoehorn_mcu.targets import Machine as Core
+
+BOARD = "mps2-an386"
+needs_qemu = pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="qemu-system-arm is not installed")
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def folder(gen: Gen, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shipped model for an emulated Cortex-M4."""
+    made = tmp_path_factory.mktemp("tune") / "digits"
+    assert gen("firmware", "--board", BOARD, "--out", made).exit_code == 0
+    return made
+
+
+@pytest.fixture(scope="module")
+def tuned(gen: Gen, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Json, Path]:
+    """What one whole run prints, and its file."""
+    path = tmp_path_factory.mktemp("tuned") / "tuning.json"
+    result = gen("tune", folder, "--out", path, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout), path
+
+
+@pytest.fixture
+def by_three(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three images, whatever fits."""
+
+    def thirds(of: list[tune.Trial], board: Board) -> Iterator[list[tune.Trial]]:
+        size = -(-len(of) // 3)
+        yield from (of[i : i + size] for i in range(0, len(of), size))
+
+    monkeypatch.setattr(tune, "groups", thirds)
+
+
+def edited(path: Path, to: Path, change: Callable[[Json], object]) -> Path:
+    """A copy of a tuning file, changed."""
+    found = json.loads(path.read_text())
+    change(found)
+    to.write_text(json.dumps(found))
+    return to
+
+
+# Measuring.
+
+
+@needs_qemu
+def test_the_fastest_kernel_of_each_layer_is_in_the_file_and_in_the_next_firmware(
+    gen: Gen, folder: Path, tuned: tuple[Json, Path], tmp_path: Path
+):
+    said, path = tuned
+    file = json.loads(path.read_text())
+    assert said["layers"] and said["board"] == BOARD and said["transport"] == "emulator"
+    for layer in said["layers"]:
+        times = {each["kernel"]: each["time"] for each in layer["candidates"]}
+        assert layer["best"]["time"] == min(times.values()) and layer["worst"]["time"] == max(times.values())
+        assert len(times) > 1 and min(times.values()) > 0
+        assert file[layer["key"]] == layer["best"]["kernel"]
+        assert layer["chosen"]["predicted"] > 0
+        alike = layer["worst_same_isa"]
+        assert alike is None or alike["time"] == times[alike["kernel"]] >= layer["best"]["time"]
+    assert any(layer["worst_same_isa"] for layer in said["layers"])
+    assert said["total"]["best"] <= said["total"]["chosen"] < said["total"]["worst"]
+
+    result = gen("firmware", "--board", BOARD, "--out", tmp_path / "next", "--tuning", path)
+    best = {op: layer["best"]["kernel"] for layer in said["layers"] for op in layer["ops"]}
+    planned = json.loads((tmp_path / "next/plan.json").read_text())["ops"]
+    assert result.exit_code == 0 and "ignored" not in result.stderr
+    assert {op["name"]: op["kernel"] for op in planned if op["name"] in best} == best
+    assert load(path).digest in (tmp_path / "next/lib/digits/src/digits.c").read_text()
+
+
+@needs_qemu
+def test_a_layer_takes_the_time_that_its_op_takes_in_the_model(gen: Gen, folder: Path, tuned: tuple[Json, Path]):
+    said, _ = tuned
+    found = json.loads(gen("bench", folder, "--emulate", "--runs", 1, "--json").stdout)
+    in_model = {op["name"]: op["cycles"] if said["unit"] == "cycles" else op["median"] for op in found["ops"]}
+    for layer in said["layers"]:
+        whole = sum(in_model[name] for name in layer["ops"])
+
+        # The model's plan is by rows: a step per row, and rows at addresses from a table.
+        assert layer["chosen"]["time"] == pytest.approx(whole, rel=0.1, abs=200), layer["ops"]
+
+
+@needs_qemu
+def test_a_second_run_measures_nothing_and_says_the_same(gen: Gen, folder: Path, tuned: tuple[Json, Path]):
+    said, path = tuned
+    before = path.read_text()
+    again = gen("tune", folder, "--out", path, "--json")
+
+    assert json.loads(again.stdout) == said
+    assert path.read_text() == before
+    assert "candidates were measured before" in again.stderr
+
+
+@needs_qemu
+def test_the_readout_names_worst_best_chosen_and_gain(gen: Gen, folder: Path, tuned: tuple[Json, Path]):
+    said, path = tuned
+    shown = gen("tune", folder, "--out", path).stdout
+
+    head = next(line for line in shown.splitlines() if line.startswith("op "))
+    assert head.split() == ["op", "worst", "best", "chosen", "predicted", "gain", "of", "worst", "same", "isa"]
+    for layer in said["layers"]:
+        line = next(each for each in shown.splitlines() if each.startswith(layer["ops"][0] + " "))
+        assert f"{layer['best']['time']:,}" in line and f"{layer['worst_gain_percent']} %" in line
+        better = layer["gain_percent"] > 0
+        assert (f"{layer['ops'][0]}: " in shown) >= better
+    assert f"--tuning {path}" in " ".join(shown.split())
+
+
+def test_a_core_with_one_kernel_per_layer_has_nothing_to_measure(
+    gen: Gen, digits_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tune, "candidates", lambda node, isas: candidates(node, isas)[:1])
+    result = gen("tune", digits_project, "--out", tmp_path / "t.json")
+
+    assert result.exit_code == 0
+    assert "only one kernel computes each layer on host: there is nothing to measure" in result.stdout
+    assert not (tmp_path / "t.json").exists()
+
+
+# Interruptions.
+
+
+@needs_qemu
+def test_an_interrupted_run_goes_on_where_it_stopped(
+    gen: Gen, folder: Path, tuned: tuple[Json, Path], tmp_path: Path, by_three: None, monkeypatch: pytest.MonkeyPatch
+):
+    measured, path = [], tmp_path / "t.json"
+    true = cli_tune.times
+
+    def broken(*arguments: Any) -> Any:
+        if len(measured) == 1:
+            raise KeyboardInterrupt
+        measured.append(true(*arguments))
+        return measured[-1]
+
+    monkeypatch.setattr(cli_tune, "times", broken)
+    result = gen("tune", folder, "--out", path)
+    kept = load(path).measured
+    assert (result.exit_code, result.stderr) == (130, "gen: interrupted\n")
+    assert 0 < sum(map(len, kept.values())) < sum(map(len, load(tuned[1]).measured.values()))
+
+    monkeypatch.setattr(cli_tune, "times", true)
+    seen: list[tune.Trial] = []
+    monkeypatch.setattr(
+        tune, "image", lambda group, board, make=tune.image: (seen.extend(group), make(group, board))[1]
+    )
+    result = gen("tune", folder, "--out", path)
+    assert result.exit_code == 0
+    assert not any(trial.kernel.name in kept.get(trial.layer.key, {}) for trial in seen)
+    assert {key: set(times) for key, times in load(path).measured.items()} == {
+        key: set(times) for key, times in load(tuned[1]).measured.items()
+    }
+    assert load(path).kernels == load(tuned[1]).kernels
+
+
+@needs_qemu
+def test_a_killed_run_leaves_a_whole_file(folder: Path, tmp_path: Path):
+    """Killed while it writes nothing: the file is there after the first of three images."""
+    path = tmp_path / "t.json"
+    code = """
+import sys
+from shoehorn_mcu import tune
+from shoehorn_mcu.__main__ import main
+tune.groups = lambda of, board: ([each] for each in of)
+main()
+"""
+    command = [sys.executable, "-c", code, "tune", str(folder), "--out", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 120
+        while not path.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGKILL)
+
+    assert sum(map(len, load(path).measured.values())) >= 1
+    assert HEADER in json.loads(path.read_text())
+
+
+@needs_qemu
+def test_a_board_unplugged_in_the_middle_is_one_line_and_what_was_measured_is_kept(
+    gen: Gen, folder: Path, tmp_path: Path, by_three: None, monkeypatch: pytest.MonkeyPatch
+):
+    """The board is an emulator behind a port; it dies in the inference of the second image."""
+    path, flashed = tmp_path / "t.json", []
+    true = trials.time_ops
+    with ExitStack() as boards:
+
+        def flash(project: Project, port: str | None, mount: str | None, dry_run: bool) -> list[str]:
+            flashed.append(boards.enter_context(emulate(project)))
+            return []
+
+        def time_ops(*arguments: Any) -> Any:
+            if len(flashed) == 2:
+                flashed[-1].process.kill()
+                flashed[-1].process.wait()
+            return true(*arguments)
+
+        monkeypatch.setattr(trials, "flash", flash)
+        monkeypatch.setattr(trials, "time_ops", time_ops)
+        monkeypatch.setattr(session, "find", lambda port: flashed[-1].url)
+        result = gen("tune", folder, "--port", "p", "--out", path, "--json")
+    error = json.loads(result.stdout)["error"]
+
+    assert (result.exit_code, error["kind"]) == (1, "tuning-stopped")
+    assert "candidates are measured and kept in" in error["message"]
+    assert len(result.stderr.splitlines()) == 1
+    assert load(path).origin.transport == "serial"  # type: ignore[union-attr]
+    assert sum(map(len, load(path).measured.values())) > 0
+
+
+# Files.
+
+
+@needs_qemu
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("model_sha256", "0" * 64, "another model ('digits')"),
+        ("board", "mps2-an505", "another board ('mps2-an505')"),
+        ("version", "0.0.1", "Shoehorn 0.0.1, this is"),
+    ],
+)
+def test_a_file_of_something_else_is_ignored_with_one_line(
+    gen: Gen, folder: Path, tuned: tuple[Json, Path], tmp_path: Path, field: str, value: str, words: str
+):
+    def change(found: Json) -> None:
+        found[HEADER][field] = value
+        found |= {key: "conv2d_s8_c" for key in found if key.startswith("conv2d_s8")}
+
+    path = edited(tuned[1], tmp_path / "other.json", change)
+    result = gen("firmware", "--board", BOARD, "--out", tmp_path / "made", "--tuning", path)
+    identities = [json.loads((each / "plan.json").read_text())["identity"] for each in (folder, tmp_path / "made")]
+
+    assert result.exit_code == 0
+    assert result.stderr.startswith(f"note: {path}: ignored; it was measured with {words}")
+    assert len(result.stderr.splitlines()) == 1
+    assert identities[0] == identities[1]
+
+    refused = gen("tune", folder, "--out", path)
+    assert refused.exit_code == 1 and refused.stderr.startswith(f"gen: {path}: was measured with {words}")
+    assert "name another with --out" in refused.stderr and len(refused.stderr.splitlines()) == 1
+
+
+@needs_qemu
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda found: found[HEADER].pop("version"), "'shoehorn' has no version"),
+        (lambda found: found[HEADER].pop("unit"), "'shoehorn' is not as gen tune writes it"),
+        (lambda found: found[HEADER].update(measured=[]), "'shoehorn' is not as gen tune writes it"),
+        (lambda found: found[HEADER].update(measured={"conv2d_s8 a=1": {"conv2d_s8_c": "x"}}), "'shoehorn' is not"),
+        (
+            lambda found: found[HEADER]["measured"].update({"conv2d_s8 a": {"conv2d_s8_x": 1}}),
+            "no kernel 'conv2d_s8_x'",
+        ),
+        (lambda found: found.update({"conv2d_s8 a=1": "conv2d_s8_turbo"}), "no kernel 'conv2d_s8_turbo'"),
+        (lambda found: found.update(shoehorn=3), "'shoehorn' has no version"),
+    ],
+)
+def test_a_damaged_file_is_refused_in_one_line(
+    gen: Gen, folder: Path, tuned: tuple[Json, Path], tmp_path: Path, change: Callable[[Json], object], words: str
+):
+    path = edited(tuned[1], tmp_path / "bad.json", change)
+    for result in (gen("plan", MODELS / "digits.tflite", "--tuning", path), gen("tune", folder, "--out", path)):
+        assert result.exit_code == 1 and words in result.stderr
+        assert len(result.stderr.splitlines()) == 1
+
+
+@needs_qemu
+def test_a_file_cut_in_half_is_refused_in_one_line(gen: Gen, folder: Path, tuned: tuple[Json, Path], tmp_path: Path):
+    path, text = tmp_path / "half.json", tuned[1].read_text()
+    path.write_text(text[: len(text) // 2])
+    for result in (gen("plan", MODELS / "digits.tflite", "--tuning", path), gen("tune", folder, "--out", path)):
+        assert result.exit_code == 1 and result.stderr.startswith(f"gen: {path}: not JSON: ")
+        assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_file_written_by_hand_is_not_replaced(gen: Gen, folder: Path, tmp_path: Path):
+    path = tmp_path / "mine.json"
+    path.write_text("{}")
+    result = gen("tune", folder, "--out", path)
+
+    assert result.exit_code == 1 and "was not written by gen tune" in result.stderr
+    assert path.read_text() == "{}"
+
+
+def test_wrong_folders_are_one_line(gen: Gen, folder: Path, tmp_path: Path):
+    def refusal(change: Callable[[Path], object]) -> str:
+        copy = tmp_path / "copy"
+        shutil.copytree(folder, copy)
+        change(copy)
+        result = gen("tune", copy, "--out", tmp_path / "t.json")
+        shutil.rmtree(copy)
+        assert result.exit_code == 1 and len(result.stderr.splitlines()) == 1
+        return result.stderr
+
+    assert "model.json: No such file" in refusal(lambda copy: (copy / graph_file.NAME).unlink())
+    assert "damaged: not as gen firmware wrote it" in refusal(lambda copy: (copy / graph_file.NAME).write_text("{}"))
+    assert "not a Shoehorn folder" in refusal(lambda copy: (copy / "report.json").unlink())
+
+
+def test_a_tuned_kernel_that_exceeds_the_flash_gives_way():
+    board = targets.board(BOARD)
+    planned = build.plan_model(MODELS / "digits.tflite", board, build.Options())
+    nodes = [stage.node for stage in planned.unit.stages]
+    key = contract_of(nodes[0]).key(nodes[0])
+    tuning = {key: candidates(nodes[0], board.cpu.isas)[-1].name}
+    roomy = within_flash(nodes[:1], Core(board.spec.cpu, board.cpu.isas, 1 << 20, tuning))
+    tight = within_flash(nodes[:1], Core(board.spec.cpu, board.cpu.isas, 1, tuning))
+
+    assert choose(nodes[0], roomy).name == tuning[key]
+    assert choose(nodes[0], tight).name != tuning[key]
+
+
+# Images and the graph's file.
+
+
+@pytest.mark.parametrize("op_class", ops.OPS, ids=lambda each: each.__name__)
+def test_a_graph_is_read_as_it_was_written(op_class: type, tmp_path: Path):
+    graph = sample(op_class, np.random.default_rng(1))
+    for path, data in reference_files(graph, "made", "abc").items():
+        (tmp_path / "reference").mkdir(exist_ok=True)
+        (tmp_path / "reference" / path).write_bytes(data if isinstance(data, bytes) else data.encode())
+    found = graph_file.load(tmp_path)
+
+    assert found.sha256 == "abc"
+    assert (found.graph.name, found.graph.inputs, found.graph.outputs) == (graph.name, graph.inputs, graph.outputs)
+    assert [(type(op), vars(op)) for op in found.graph.ops] == [(type(op), vars(op)) for op in graph.ops]
+    for name, tensor in found.graph.tensors.items():
+        assert tensor.type == graph.tensors[name].type
+        assert np.array_equal(tensor.data, graph.tensors[name].data)  # type: ignore[arg-type]
+
+
+def test_a_graph_of_another_version_is_refused(folder: Path, tmp_path: Path):
+    shutil.copytree(folder / "reference", tmp_path / "reference")
+    path = tmp_path / graph_file.NAME
+    found = json.loads(path.read_text())
+    for change, words in (
+        ({"generator": "0.0.1"}, "of Shoehorn 0.0.1, this is"),
+        ({"format": 2}, "of Shoehorn"),
+        ({"ops": [{"type": "Turbo"}]}, "damaged"),
+        ({"tensors": {}}, "damaged|names tensors"),
+    ):
+        path.write_text(json.dumps({**found, **change}))
+        with pytest.raises(Exception, match=words) as refusal:
+            graph_file.load(tmp_path)
+        assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("op_class", [each for each in ops.OPS if not each.view], ids=lambda each: each.__name__)
+def test_each_op_can_be_measured(op_class: type):
+    graph = sample(op_class, np.random.default_rng(2))
+    board = targets.board("mps3-an547")
+    layers = tune.layers(graph, board, {op.name: "" for op in graph.ops})
+    group = [tune.Trial(layer, kernel) for layer in layers for kernel in layer.candidates]
+    files = tune.image(group, board)
+    planned = json.loads(files["plan.json"])["ops"]
+
+    assert {op["name"]: op["kernel"] for op in planned if op["name"].startswith("trial_")} == {
+        f"trial_{i}": trial.kernel.name for i, trial in enumerate(group)
+    }
+
+
+def tall(rows: int) -> Node:
+    rng = np.random.default_rng(0)
+    one = Quant((1.0,), (0,))
+    w = (TensorType((8, 3, 3, 4), DType.INT8, one), rng.integers(-9, 9, (8, 3, 3, 4), np.int8))
+    b = (TensorType((8,), DType.INT32, one), np.zeros(8, np.int32))
+    shared = {"stride": (1, 1), "dilation": (1, 1), "padding": ops.Padding(1, 1, 1, 1)}
+    graph: Graph = graph_of(ops.Conv2d, [int8((1, rows, 16, 4), one), w, b], int8((), Quant((9.0,), (0,))), **shared)
+    return next(graph.nodes())
+
+
+def test_a_layer_that_does_not_fit_is_measured_with_fewer_rows_and_the_same_kernels():
+    node = tall(100)  # 64 bytes in and 128 out per row
+    small = tune.fitting(node, 2600)
+
+    assert (small.inputs[0].type.rows, small.output.type.rows) == (12, 12)
+    assert contract_of(small).key(small) == contract_of(node).key(node)
+    assert tune.fitting(node, 1 << 20) is node
+    assert tune.fitting(node, 100).output.type.rows == 1  # as few as there can be
+
+
+def test_images_are_as_few_as_the_flash_allows():
+    board = targets.board("microbit")
+    layer = tune.Layer("k", (tall(4),), (), "", tall(4))
+    kernels = candidates(tall(4), board.cpu.isas)
+    group = [tune.Trial(layer, kernel) for kernel in kernels] * 200
+    found = list(tune.groups(group, board))
+
+    assert [trial for each in found for trial in each] == group
+    assert len(found) > 1
+    assert list(tune.groups(group[:4], board)) == [group[:4]]
