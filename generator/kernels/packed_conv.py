@@ -214,6 +214,7 @@ def _wide(suffix: str, accepts: Callable[[Node], bool], **sizes: int) -> Variant
         accepts=accepts,
         tiles=(*(tile(2, elements=size) for size in ELEMENTS), tile(2), tile(1, elements=ELEMENTS[-1])),
         fits=_fits,
+        same_time=True,
         pack=_pack,
         scratch_bytes=_scratch,
     )

@@ -169,7 +169,7 @@ def measure(graph: Graph, board: targets.Board, goal: Goal, folder: Path, pick: 
     rows, steps = rows_and_steps(plan)
     ops = [
         {
-            "kernel": stage.kernel.key,
+            "kernel": stage.kernel.cost_key,
             "rows": rows[stage.name],
             "calls": {**asdict(calls_of(stage, rings)), "steps": steps[stage.name] / max(1, rows[stage.name])},
             "measured": median,
@@ -412,12 +412,13 @@ def main() -> None:
     arguments = parser.parse_args()
     out, word = arguments.out, arguments.kernels
     out.mkdir(parents=True, exist_ok=True)
+    models = {name: () if word else arguments.models or models_for(name) for name in arguments.boards}
+    measurements = {name: measured(targets.board(name), models[name], word, out) for name in arguments.boards}
     tables = json.loads(cost.TABLE.read_text()) if cost.TABLE.exists() else {}
     found: dict[str, tuple[Sequence[Found], Found]] = {}
-    for name in arguments.boards:
+    for name, results in measurements.items():
         board = targets.board(name)
         cpu, tick = board.spec.cpu, 1e9 / board.spec.tick_hz
-        results = measured(board, () if word else arguments.models or models_for(name), word, out)
         code = code_bytes.measured(cpu)
         if word:
             table = tables[cpu]
