@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
 from collections.abc import Callable
@@ -100,6 +101,58 @@ def _share_of_right_labels(task: Task, most: int, in_numpy: int) -> float:
             assert evaluate(graph, {name: stored[None]})[output].tobytes() == want.tobytes(), f"sample {i} in numpy"
         right += int(want.reshape(-1).argmax()) == label
     return right / len(labels[:most])
+
+
+def _raw_images() -> Samples:
+    """Pixels as the float model was trained on them, 0 to 255."""
+    stored = np.fromfile(DATA / "ic01" / "x_u8_200x32x32x3.bin", np.uint8).reshape(-1, 32, 32, 3)
+    return stored.astype(np.float32), [label for _, label in _labels("ic01")]
+
+
+def _clothes() -> Samples:
+    images, labels = (
+        gzip.decompress((DATA / "fashion-mnist" / f"t10k-first4443-{kind}-ubyte.gz").read_bytes())
+        for kind in ("images-idx3", "labels-idx1")
+    )
+    pixels = np.frombuffer(images, np.uint8, offset=16).reshape(-1, 28, 28, 1)
+    return pixels.astype(np.float32) / np.float32(255), list(labels[8:])
+
+
+FLOAT_TASKS = (
+    Task("mlperf-ic-resnet8-f32", _raw_images, 0.855),
+    Task("fmnist-nubificus-f32", _clothes, 0.915),
+)
+
+
+def _share_of_right_float_labels(task: Task, most: int) -> float:
+    """Every tensor must have the bytes of tflite_micro, but for softmax, which has an exponential of its own."""
+    path = MODELS / f"{task.model}.tflite"
+    source = load(path)
+    reference, oracle = load_reference(source), Oracle(path.read_bytes(), source)
+    (output,) = source.outputs
+    images, labels = task.samples()
+    right = 0
+    for i, (image, label) in enumerate(zip(images[:most], labels, strict=False)):
+        ours, theirs = reference.run([image[None]]), oracle.run([image[None]])
+        for op in source.ops:
+            if op.output != output:
+                assert ours[op.output].tobytes() == theirs[op.output].tobytes(), f"sample {i}: {op.name}"
+        np.testing.assert_allclose(ours[output], theirs[output], rtol=2**-21, atol=2e-28)
+        right += int(ours[output].reshape(-1).argmax()) == label
+    return right / len(labels[:most])
+
+
+@needs_shared
+@pytest.mark.parametrize("task", FLOAT_TASKS, ids=lambda t: t.model)
+def test_real_samples_give_the_sums_of_tflite_micro_in_float32(task: Task) -> None:
+    assert _share_of_right_float_labels(task, most=12) > task.right - 0.35
+
+
+@needs_shared
+@pytest.mark.long
+@pytest.mark.parametrize("task", FLOAT_TASKS, ids=lambda t: t.model)
+def test_all_real_samples_give_the_sums_of_tflite_micro_in_float32_and_its_labels(task: Task) -> None:
+    assert _share_of_right_float_labels(task, most=200) == pytest.approx(task.right, abs=1e-6)
 
 
 @needs_shared
