@@ -127,6 +127,18 @@ OWN = {
         ("dilation", "tap += op->dilation * op->in_channels", "tap += op->in_channels"),
         *_FUSED,
     ),
+    "conv2d_f32_lanes": (
+        ("tail", "left < SH_OUTPUTS ? left : SH_OUTPUTS", "left < SH_OUTPUTS ? left - 1 : SH_OUTPUTS"),
+        ("padding", "at->x[ky] != NULL", "at->x[0] != NULL"),
+        ("padding", "&& left >= 0 &&", "&&"),
+        ("padding", "left + reach < op.in_width", "left >= 0"),
+        ("dilation", "tap += op->dilation * op->in_channels", "tap += op->in_channels"),
+        (
+            "rounding",
+            "sums[p][j] += tap[p * ahead + i] * w[j];",
+            "sums[p][j] = __builtin_fmaf(tap[p * ahead + i], w[j], sums[p][j]);",
+        ),
+    ),
     "depthwise_conv2d_f32_c": (
         ("tail", "for (; o < channels; o++)", "for (; o + 1 < channels; o++)"),
         ("padding", "if (x[ky] != NULL) {", "if (x[0] != NULL) {"),

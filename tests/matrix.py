@@ -222,6 +222,9 @@ def _halves(op_class: type[Op], clamp: ops.Clamp) -> Graph:
 def _reals(rng: Rng) -> Iterator[Graph]:
     """Ops on float32, with values of all magnitudes around 1: any other order of a sum gives other bytes."""
     shapes = [*[*_pointwise(rng), *_small_windows(rng), *_depthwise(rng)][::4], *_windows(rng), *_vectors(rng)]
+    for inputs in (1, 3, 4):  # four pixels side by side, of which the last one's window leaves the row
+        x, shape, pad = (1, 3, 8, inputs), (5, 3, 3, inputs), ops.Padding(0, 0, 0, 1)
+        shapes.append(linear(ops.Conv2d, rng, DATA[0], x, shape, stride=(1, 2), padding=pad))
     yield from (as_float32(graph, rng) for graph in shapes)
     for op_class in REAL_OPS:
         for seed in range(2 * SEEDS):

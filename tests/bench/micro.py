@@ -10,6 +10,7 @@ import numpy as np
 from shoehorn_mcu.ir import Graph, verify
 from tests.bench.micro_linear import packed_dense, packed_depthwise, pointwise, windows
 from tests.bench.micro_ops import FAMILIES
+from tests.samples import REAL_OPS, as_float32
 
 
 def merged(name: str, graphs: Sequence[Graph]) -> Graph:
@@ -37,6 +38,13 @@ def graphs(rows: int) -> Iterator[Graph]:
     yield from packed_depthwise(rng, rows)
     yield from windows(rng, rows)
     yield from packed_dense(rng, rows)
+    yield from reals(rng)
+
+
+def reals(rng: np.random.Generator) -> Iterator[Graph]:
+    """The graphs of ops that compute in float32 too, in float32."""
+    for family in FAMILIES:
+        yield from (as_float32(graph, rng) for graph in family(rng) if type(graph.ops[0]) in REAL_OPS)
 
 
 def packed(limit_bytes: int, graphs: Iterable[Graph], most_inputs: int = 60) -> Iterator[Graph]:
