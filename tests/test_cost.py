@@ -101,6 +101,13 @@ def test_the_table_has_the_portable_kernels_on_the_default_core_and_no_kernel_th
         assert set(costs_of(cpu).kernels) <= known and set(costs_of(cpu).code_bytes) <= known
 
 
+def test_every_variant_is_measured_on_a_core() -> None:
+    """One without costs is never chosen."""
+    known = {key for cpu in measured() for key in costs_of(cpu).kernels}
+
+    assert [v.source for v in CATALOGUE if not {Instance(v, tile).cost_key for tile in v.tiles} <= known] == []
+
+
 def test_more_work_never_takes_less() -> None:
     rng = np.random.default_rng(3)
     for kernel in (Instance(v, tile) for v in CATALOGUE for tile in v.tiles):
