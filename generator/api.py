@@ -50,7 +50,8 @@ class PlanOptions:
     cpu: str | None = None
     sram_bytes: int | None = None  # largest arena; None: all SRAM that the board has left
     flash_bytes: int | None = None  # most flash for constants and code; only without a board, which has its own limit
-    minimize: Literal["time", "sram"] = "time"  # the time within `sram_bytes`, or the arena
+    # The time within `sram_bytes`, or the arena, or the flash of the kernels and their constants.
+    minimize: Literal["time", "sram", "flash"] = "time"
     stream_input: bool = False  # the input arrives row by row
     recompute_percent: float | None = None  # most MACs that may be recomputed; None: as many as `sram_bytes` requires
     disable: Sequence[str] = field(default=())  # optimisation passes to skip
@@ -183,7 +184,8 @@ def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board |
     board = targets.board(options.board) if options.board is not None else None
     settings = build.Options(
         sram_bytes=options.sram_bytes,
-        goal=Goal(options.minimize),
+        goal=Goal.SRAM if options.minimize == "sram" else Goal.TIME,
+        smallest_kernels=options.minimize == "flash",
         disabled=frozenset(options.disable),
         preserve=tuple(options.preserve),
         stream_input=options.stream_input,

@@ -20,7 +20,7 @@ from shoehorn_mcu.kernels.tuning import Tuning
 from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.report import Json, report, timeless
 from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
-from shoehorn_mcu.stage import Stage, stages
+from shoehorn_mcu.stage import Stage, kernel_bytes, stages
 from shoehorn_mcu.targets import Board, Machine
 
 
@@ -37,6 +37,7 @@ class Options:
     # the smallest arena or without a limit.
     recompute_percent: float | None = None
     tuning: Tuning = Tuning()
+    smallest_kernels: bool = False  # the kernels with the least flash, constants included, not the fastest ones
     caller_arena: bool = False  # the program passes the arena to the library
     cpu: str | None = None  # key of targets.CPUS, without a board; None: portable kernels
     flash_bytes: int | None = None  # for the library's constants and code, without a board
@@ -50,7 +51,7 @@ class Planned:
     constants: Constants
     report: Json
     uncut: Scheduled  # the plan, with the graph and the stages as they are before blocks are cut into chunks
-    notes: tuple[str, ...] = ()  # lines for the user about what was ignored
+    notes: tuple[str, ...] = ()  # lines for the user: what was ignored, what a choice costs
 
 
 def plan_model(
@@ -71,6 +72,9 @@ def plan_model(
     tuning, note = options.tuning.fitting(sha256, board.id if board else None, core)
     machine = _machine(graph, board, replace(options, tuning=tuning))
     chosen = stages(graph, machine)
+    notes = [note] if note else []
+    if options.smallest_kernels:
+        notes.append(_price_of_smallest(graph, machine, chosen))
     capacity = _capacity(board, options)
     request = PlanRequest(
         options.goal,
@@ -99,7 +103,7 @@ def plan_model(
     if limit is not None and needed.surely_exceeds(limit):
         raise advice.flash_refusal(graph, board, made.plan.arena_bytes, needed, limit)
     said = report(source, board, records, made.plan, made.stages, (needed.constant_bytes, needed.code_bytes, limit))
-    return Planned(unit, constant, said, uncut, (note,) if note else ())
+    return Planned(unit, constant, said, uncut, tuple(notes))
 
 
 def firmware(
@@ -126,7 +130,16 @@ def _machine(graph: Graph, board: Board | None, options: Options) -> Machine:
         left -= sum(t.type.bytes for t in read_by_rows.values()) + flash.ERROR_BYTES
         rows = sum(node.output.type.rows for node in graph.nodes())
         left -= round(flash.plan_bytes(len(graph.ops), rows, machine.cpu))
-    return replace(machine, flash_left=left, tuning=options.tuning.kernels)
+    return replace(machine, flash_left=0 if options.smallest_kernels else left, tuning=options.tuning.kernels)
+
+
+def _price_of_smallest(graph: Graph, machine: Machine, chosen: Sequence[Stage]) -> str:
+    """What the smallest kernels cost in time, and save in flash."""
+    fastest = stages(graph, replace(machine, flash_left=None))
+    saved = kernel_bytes(fastest) - kernel_bytes(chosen)
+    fast, slow = (sum(s.row_cost * s.node.output.type.rows for s in each) for each in (fastest, chosen))
+    percent = 100 * (slow / max(1, fast) - 1)
+    return f"smallest kernels: {saved:,} bytes of flash less than with the fastest ones, for {percent:.1f} % more time"
 
 
 def _most_macs(graph: Graph, options: Options, capacity: int | None) -> int | None:

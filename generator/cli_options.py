@@ -43,12 +43,13 @@ class Planning:
         """Reads the tuning file; raises ShoehornError where it is not one."""
         return build.Options(
             self.sram,
-            Goal(self.minimize),
+            Goal.SRAM if self.minimize == "sram" else Goal.TIME,
             frozenset(self.disable),
             self.preserve,
             self.stream_input,
             self.recompute,
             load(self.tuning) if self.tuning else Tuning(),
+            smallest_kernels=self.minimize == "flash",
         )
 
 
@@ -61,10 +62,10 @@ _planning_options = together(
     ),
     click.option(
         "--minimize",
-        type=click.Choice(["time", "sram"]),
+        type=click.Choice(["time", "sram", "flash"]),
         default="time",
         show_default=True,
-        help="Minimize the time within --sram, or the arena.",
+        help="Minimize the time within --sram, or the arena, or the flash of the kernels.",
     ),
     click.option(
         "--stream-input",

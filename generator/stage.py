@@ -9,7 +9,7 @@ from functools import cached_property
 from shoehorn_mcu.ir import Graph, Node, Tensor
 from shoehorn_mcu.kernels import ANY, Instance, Values, choose, row_cost, within_flash
 from shoehorn_mcu.kernels.base import array_of
-from shoehorn_mcu.kernels.cost import Calls, Unit, call_cost, choice_unit
+from shoehorn_mcu.kernels.cost import Calls, Unit, call_cost, choice_unit, code_bytes
 from shoehorn_mcu.targets import Machine
 
 Rows = tuple[tuple[int | None, ...], ...]
@@ -109,6 +109,12 @@ def stages(graph: Graph, machine: Machine = ANY, pick: Pick = choose) -> tuple[S
     nodes = [node for node in graph.nodes() if not node.op.view]
     decided = within_flash(nodes, machine)
     return tuple(stage_of(i, node, decided, pick) for i, node in enumerate(nodes))
+
+
+def kernel_bytes(stages: Sequence[Stage]) -> int:
+    """Flash bytes of the kernels, each once, and of the constants in their structs."""
+    code = {stage.kernel.name: code_bytes(stage.kernel, stage.cpu) for stage in stages}
+    return sum(stage.packed_bytes for stage in stages) + sum(code.values())
 
 
 def stages_like(other: Stage, graph: Graph) -> tuple[Stage, ...]:

@@ -9,12 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from shoehorn_mcu.kernels import choose
-from shoehorn_mcu.kernels.cost import code_bytes
 from shoehorn_mcu.memory_plan import Plan, Scratch, Status
 from shoehorn_mcu.planner import Problem
 from shoehorn_mcu.planner.spare import Spare
 from shoehorn_mcu.predict import rows_and_steps, time, unit_of
-from shoehorn_mcu.stage import Stage
+from shoehorn_mcu.stage import Stage, kernel_bytes
 
 WORTH_PERCENT = 0.5  # of the predicted time: what one kernel must save before the arena grows for its scratch
 
@@ -53,7 +52,7 @@ def upgraded(problem: Problem, stages: Sequence[Stage], plan: Plan, limits: Limi
         if limits.arena_bytes is not None and end > max(arena, limits.arena_bytes):
             continue
         changed = {**now, stage.name: stage}
-        if limits.flash_bytes is not None and _flash_bytes([*changed.values()]) > limits.flash_bytes:
+        if limits.flash_bytes is not None and kernel_bytes([*changed.values()]) > limits.flash_bytes:
             continue
         now, arena = changed, end
         scratch.append(Scratch(stage.name, address, stage.scratch_bytes))
@@ -72,8 +71,3 @@ def _faster(stages: Sequence[Stage], plan: Plan) -> Iterator[_Faster]:
         if kernel.scratch_bytes(stage.node) and not stage.scratch_bytes:
             made = replace(stage, kernel=kernel)
             yield _Faster(made, rows[stage.name] * (stage.kernel_cost(unit) - made.kernel_cost(unit)))
-
-
-def _flash_bytes(stages: Sequence[Stage]) -> int:
-    code = {stage.kernel.name: code_bytes(stage.kernel, stage.cpu) for stage in stages}
-    return sum(stage.packed_bytes for stage in stages) + sum(code.values())

@@ -40,7 +40,7 @@ from shoehorn_mcu.kernels.tuning import TuningError, load
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.paths import MODELS, RUNTIME_C
 from shoehorn_mcu.planner import make_plan
-from shoehorn_mcu.stage import stages
+from shoehorn_mcu.stage import kernel_bytes, stages
 from shoehorn_mcu.targets import Isa, Machine
 
 DIGITS = MODELS / "digits.tflite"
@@ -312,3 +312,20 @@ def test_no_firmware_contains_an_oracle(board: targets.Board) -> None:
     assert {s.kernel.symbol("digits") for s in planned.unit.stages} == {
         Path(path).stem for path in compiled if path.startswith("lib/digits/src/digits_") and b"SH_NAME" in files[path]
     }
+
+
+@pytest.mark.parametrize("cpu", ["cortex-m4f", "cortex-m0"])
+def test_the_smallest_kernels_are_no_larger_than_any_single_change_makes_them(cpu: str) -> None:
+    made = build.plan_model(DIGITS, None, build.Options(cpu=cpu, smallest_kernels=True))
+    fast = build.plan_model(DIGITS, None, build.Options(cpu=cpu))
+    chosen = made.uncut.stages
+    least = kernel_bytes(chosen)
+
+    assert least < kernel_bytes(fast.uncut.stages)
+    assert not made.uncut.plan.scratch
+    saved = kernel_bytes(fast.uncut.stages) - least
+    assert made.notes[0].startswith(f"smallest kernels: {saved:,} bytes of flash less than with the fastest ones, for ")
+    for i, stage in enumerate(chosen):
+        for kernel in choice.candidates(stage.node, stage.machine.isas):
+            other = replace(stage, kernel=kernel)
+            assert kernel.scratch_bytes(stage.node) or kernel_bytes([*chosen[:i], other, *chosen[i + 1 :]]) >= least
