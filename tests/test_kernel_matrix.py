@@ -55,7 +55,9 @@ FAULTY = {"mps2-an386": (Isa.C, Isa.THUMB, Isa.SIMD32), "mps3-an547": (Isa.MVE,)
 
 
 @needs_qemu
-@pytest.mark.parametrize("name", FAULTY)
+@pytest.mark.parametrize(
+    "name", ["mps3-an547", *(pytest.param(n, marks=pytest.mark.long) for n in FAULTY if n != "mps3-an547")]
+)
 def test_every_planted_fault_is_noticed_and_no_sound_kernel_is_blamed(name: str, tmp_path: Path) -> None:
     """On a third of the cases where there are many: what is left has to find each fault, with one of its tiles."""
     target, isas = board(name), FAULTY[name]
