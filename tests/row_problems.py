@@ -93,7 +93,8 @@ class Net:
             if pick.random() < 0.15:
                 y = self.pool(y)
             elif pick.random() < 0.3:
-                narrow = pick.choice((wide, wide, pick.randint(1, wide)))
+                size = self.tensors[y].row_bytes
+                narrow = pick.choice((size, size, pick.randint(1, size)))  # what overwrites a row is no longer
                 y = self.op((same(y, self.tensors[y].rows),), narrow, y)
             else:
                 y = self.op((self.window(y),), wide)

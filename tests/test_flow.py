@@ -177,6 +177,8 @@ def test_the_random_problems_hold_all_that_a_group_can_meet():
     met = []
     for seed in range(200):
         problem = random_problem(Random(seed), 9, 2)
+        bytes_of = {t.name: t.row_bytes for t in problem.tensors}
+        assert all(bytes_of[op.writes] <= bytes_of[op.in_place] for op in problem.ops if op.in_place)
         flow = Flow(problem)
         whole, once = range(flow.count), sum(flow.rows[name] for name in flow.writes)
         met += ["overwritten"] * any(place is not None for place in flow.in_place)
