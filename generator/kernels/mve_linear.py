@@ -6,16 +6,15 @@ four channels of one pixel: its loop needs 10 instructions for 64 products, this
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import cast
 
 import numpy as np
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Tile, Value, Variant, all_in_weights
-from shoehorn_mcu.kernels.conv import CONV2D, DENSE, lines_of
+from shoehorn_mcu.kernels.conv import CONV2D, DENSE
 from shoehorn_mcu.kernels.packed import Linear, filled, linear, scaled_exactly
-from shoehorn_mcu.kernels.packed_conv import copies, has_one_group, is_pointwise, padding_tap, unpadded_rows
+from shoehorn_mcu.kernels.packed_conv import copies, groups, has_one_group, is_pointwise, padding_tap, unpadded_rows
 from shoehorn_mcu.kernels.rounding import Int32s, right_shifts
 from shoehorn_mcu.kernels.work import Work
 from shoehorn_mcu.ops import Conv2d
@@ -75,15 +74,12 @@ def _work(node: Node, tile: Tile) -> Work:
     and of how runs are found, or windows copied.
     """
     op = cast(Conv2d, node.op)
-    pixels, outputs = node.output.type.nhwc[2:]
+    outputs = node.output.type.nhwc[3]
     _, height, width, inputs = node.inputs[1].type.shape
     blocks, copied = -(-outputs // OUTPUTS), _is_copied(node)
-    within = [taps == width for taps in lines_of(op, node).taps]
     joined = 0.0 if copied or op.dilation[1] > 1 else unpadded_rows(op, node)
     total = Work()
-    for (length, inside), times in Counter(
-        (len(p), all(p)) for p in (within[i : i + PIXELS] for i in range(0, pixels, PIXELS))
-    ).items():
+    for (length, inside), times in groups(node, PIXELS):
         by_line = joined * inside
         ways = ((by_line, height, width), (1 - by_line, height * width, 1))  # a part of the rows, runs, taps of each
         runs = 1.0 if copied else sum(part * count for part, count, _ in ways)

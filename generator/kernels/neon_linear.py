@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Packed, Tile, Value, Variant, all_in_weights
-from shoehorn_mcu.kernels.conv import CONV2D, DENSE, lines_of
+from shoehorn_mcu.kernels.conv import CONV2D, DENSE
 from shoehorn_mcu.kernels.packed import Linear, filled, linear, scaled_exactly
-from shoehorn_mcu.kernels.packed_conv import copies, has_one_group, is_pointwise, padding_tap, unpadded_rows
+from shoehorn_mcu.kernels.packed_conv import copies, groups, has_one_group, is_pointwise, padding_tap, unpadded_rows
 from shoehorn_mcu.kernels.rounding import Int32s, right_shifts
 from shoehorn_mcu.kernels.work import Work
 from shoehorn_mcu.ops import Conv2d
@@ -145,12 +145,9 @@ def _work(node: Node, tile: Tile) -> Work:
         run = _rounded(height * width * inputs) if windows else inputs
         made = _passes(Counter(_sizes(pixels)), blocks, 1, *_counted(run))
         return made + copies(op, node) if windows else made
-    within = [taps == width for taps in lines_of(op, node).taps]
     joined = unpadded_rows(op, node) if op.dilation[1] == 1 and inputs % VECTOR == 0 else 0.0
     total = Work()
-    for (size, inside), times in Counter(
-        (len(p), all(p)) for p in (within[i : i + PIXELS] for i in range(0, pixels, PIXELS))
-    ).items():
+    for (size, inside), times in groups(node, PIXELS):
         by_line = joined * inside
         runs = by_line * height + (1 - by_line) * height * width
         steps, halves = (height * width * count for count in _counted(inputs))

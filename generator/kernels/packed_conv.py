@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import cast
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -76,43 +76,12 @@ def padding_tap(node: Node, multiple: int = INPUTS) -> Int32s:
     return np.full(count, x.quantised.zero_point, np.int8).view("<i4").astype(np.int32)
 
 
-def _work(node: Node, tile: Tile) -> Work:
-    """Counts of the loops over pixels, blocks of four outputs, runs and groups of four inputs, for two pixels and for
-    one; and of how runs are found, or windows copied.
-    """
-    op = cast(Conv2d, node.op)
-    pixels, outputs = node.output.type.nhwc[2:]
-    _, height, width, _ = node.inputs[1].type.shape
-    windows = "taps" in tile.sizes  # else the window is 1x1, and read where it is
-    blocks, copied, run = -(-outputs // OUTPUTS), windows and _is_copied(node), _run(node)
-    count = 1 if copied else height * width
-    joined = unpadded_rows(op, node) if op.dilation[1] == 1 and run % INPUTS == 0 and not copied else 0.0
-    total = Work(clamped=pixels * outputs * clamps(op.clamp.low, op.clamp.high))
-    for (length, inside), times in _groups(node, tile.sizes["pixels"]):
-        by_line = joined * inside
-        runs = by_line * height + (1 - by_line) * count if count > 1 else 1
-        turns = by_line * height * turns_of(run * width) + (1 - by_line) * count * turns_of(run)
-        name = "pair" if length == 2 else "single"
-        total += Work(
-            **{
-                f"{name}s": times,
-                f"{name}_blocks": times * blocks,
-                f"{name}_fours": times * blocks * count * -(-run // INPUTS),
-            },
-            turns=times * blocks * turns,
-            overlaps=times * blocks * count * (run % INPUTS > 0),
-            switches=times * blocks * (runs - 1),
-            found=times * length * runs * (windows and not copied),
-        )
-    return total + copies(op, node) if copied else total
-
-
-def _groups(node: Node, size: int) -> Iterator[tuple[tuple[int, bool], int]]:
+def groups(node: Node, size: int) -> Iterable[tuple[tuple[int, bool], int]]:
     """The groups of `size` adjacent pixels, and the rest at the end: (pixels, all windows inside the row), count."""
     taps, width = lines_of(cast(Conv2d, node.op), node).taps, node.inputs[1].type.shape[2]
     within = [inside == width for inside in taps]
     parts = (within[i : i + size] for i in range(0, len(within), size))
-    return iter(Counter((len(part), all(part)) for part in parts).items())
+    return Counter((len(part), all(part)) for part in parts).items()
 
 
 def _elements(node: Node) -> int:
@@ -122,17 +91,33 @@ def _elements(node: Node) -> int:
     return (1 if _is_copied(node) else height * width) * -(-run // INPUTS) * INPUTS
 
 
-def _wide_work(node: Node, tile: Tile) -> Work:
-    """As `_work`, for windows that are extended first: `wide_fours` of two pixels or one, in `runs`."""
+def _blocks(node: Node) -> int:
+    """Blocks of four outputs."""
+    return -(-node.output.type.nhwc[3] // OUTPUTS)
+
+
+class _Pass(NamedTuple):
+    """Passes over `pixels` at once: how many in a row, the part of them that reads by lines, and the runs of each."""
+
+    pixels: int
+    times: int
+    by_line: float
+    runs: float
+
+
+def _counted(node: Node, tile: Tile, own: Callable[[_Pass], Work]) -> Work:
+    """Counts of the loops over pixels, blocks of four outputs and groups of four inputs, for two pixels and for one; of
+    how runs are found, or windows copied; and what a body counts of its `own`.
+    """
     op = cast(Conv2d, node.op)
     pixels, outputs = node.output.type.nhwc[2:]
     _, height, width, _ = node.inputs[1].type.shape
-    windows = "taps" in tile.sizes
-    blocks, copied, run = -(-outputs // OUTPUTS), windows and _is_copied(node), _run(node)
-    count, fours = 1 if copied else height * width, _elements(node) // INPUTS
-    joined = unpadded_rows(op, node) if op.dilation[1] == 1 and run % INPUTS == 0 and not copied else 0.0
+    windows = "taps" in tile.sizes  # else the window is 1x1, and read where it is
+    copied, blocks = windows and _is_copied(node), _blocks(node)
+    count = 1 if copied else height * width
+    joined = unpadded_rows(op, node) if op.dilation[1] == 1 and _run(node) % INPUTS == 0 and not copied else 0.0
     total = Work(clamped=pixels * outputs * clamps(op.clamp.low, op.clamp.high))
-    for (length, inside), times in _groups(node, tile.sizes["pixels"]):
+    for (length, inside), times in groups(node, tile.sizes["pixels"]):
         by_line = joined * inside
         runs = by_line * height + (1 - by_line) * count if count > 1 else 1
         name = "pair" if length == 2 else "single"
@@ -140,14 +125,41 @@ def _wide_work(node: Node, tile: Tile) -> Work:
             **{
                 f"{name}s": times,
                 f"{name}_blocks": times * blocks,
-                f"{name}_fours": times * blocks * fours,
-                f"{name}_wide_fours": times * fours,
+                f"{name}_fours": times * blocks * _elements(node) // INPUTS,
             },
-            turns=times * blocks * ((fours + 1) // 2),
-            runs=times * runs,
             found=times * length * runs * (windows and not copied),
         )
+        total += own(_Pass(length, times, by_line, runs))
     return total + copies(op, node) if copied else total
+
+
+def _work(node: Node, tile: Tile) -> Work:
+    """As `_counted`, with the turns of the inner loop, and what is done at the ends of runs."""
+    _, height, width, _ = node.inputs[1].type.shape
+    run, blocks = _run(node), _blocks(node)
+    count = _elements(node) // (-(-run // INPUTS) * INPUTS)
+
+    def own(of: _Pass) -> Work:
+        by_line = of.by_line * height * turns_of(run * width)
+        return Work(
+            turns=of.times * blocks * (by_line + (1 - of.by_line) * count * turns_of(run)),
+            overlaps=of.times * blocks * count * (run % INPUTS > 0),
+            switches=of.times * blocks * (of.runs - 1),
+        )
+
+    return _counted(node, tile, own)
+
+
+def _wide_work(node: Node, tile: Tile) -> Work:
+    """As `_counted`, with the groups of four inputs that are extended, in `runs`, and the turns of the inner loop."""
+    fours, blocks = _elements(node) // INPUTS, _blocks(node)
+
+    def own(of: _Pass) -> Work:
+        name = "pair" if of.pixels == 2 else "single"
+        counts = {f"{name}_wide_fours": of.times * fours}
+        return Work(**counts, turns=of.times * blocks * ((fours + 1) // 2), runs=of.times * of.runs)
+
+    return _counted(node, tile, own)
 
 
 def unpadded_rows(op: Conv2d, node: Node) -> float:
