@@ -20,7 +20,7 @@ from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.emit.weights import constants
 from shoehorn_mcu.ir import Array, DType, Graph, GraphError, Node, Op, Tensor, TensorType, verify
 from shoehorn_mcu.kernels import Instance, candidates, choose, contract_of, cost
-from shoehorn_mcu.kernels.base import array_of
+from shoehorn_mcu.kernels.base import array_bytes
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.ops import Pad, Reshape
 from shoehorn_mcu.planner import make_plan
@@ -67,9 +67,8 @@ class Trial:
     def constant_bytes(self) -> int:
         """Bytes of the constants that the kernel reads."""
         node = self.layer.measured
-        arrays = (array_of(value) for value in self.kernel.params(node).values())
-        by_rows = (tensor.data for tensor in node.row_inputs)
-        return sum(data.nbytes for data in (*arrays, *by_rows) if data is not None)
+        by_rows = sum(tensor.data.nbytes for tensor in node.row_inputs if tensor.data is not None)
+        return array_bytes(self.kernel.params(node)) + by_rows
 
 
 def layers(graph: Graph, board: Board, chosen: Mapping[str, str]) -> list[Layer]:
@@ -144,8 +143,7 @@ def groups(trials: Sequence[Trial], board: Board) -> Iterator[list[Trial]]:
 def _sizes(group: Sequence[Trial], cpu: str) -> tuple[int, float]:
     """Estimated bytes of constants and of code."""
     steps = 2 * len(group)
-    kernels = {trial.kernel.name: trial.kernel for trial in group}
-    code = sum(cost.code_bytes(kernel, cpu) for kernel in kernels.values()) + flash.plan_bytes(steps, steps, cpu)
+    code = cost.total_code_bytes((trial.kernel for trial in group), cpu) + flash.plan_bytes(steps, steps, cpu)
     return sum(trial.constant_bytes for trial in group), code
 
 

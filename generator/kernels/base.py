@@ -34,6 +34,12 @@ def array_of(value: Value) -> Array | None:
     return data if isinstance(data, np.ndarray) and data.size else None
 
 
+def array_bytes(values: Values) -> int:
+    """Bytes of the constant arrays among the members of a struct."""
+    arrays = (array_of(value) for value in values.values())
+    return sum(data.nbytes for data in arrays if data is not None)
+
+
 def alignment_of(value: Value) -> int:
     """The alignment of a constant array, in bytes."""
     return value.alignment if isinstance(value, Packed) else WORD

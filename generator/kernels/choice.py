@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels import cost
-from shoehorn_mcu.kernels.base import Instance, array_of
+from shoehorn_mcu.kernels.base import Instance, array_bytes
 from shoehorn_mcu.kernels.catalogue import CATALOGUE, PORTABLE, KernelError, contract_of
 from shoehorn_mcu.targets import Isa, Machine
 
@@ -86,18 +86,13 @@ def _options(node: Node, machine: Machine) -> list[_Option]:
     if key in machine.tuning:
         tuned = choose(node, machine)
         timed = [(timed[0][0], tuned), *((time, kernel) for time, kernel in timed if kernel.name != tuned.name)]
-    return [_Option(key, kernel, time, _constant_bytes(kernel, node)) for time, kernel in timed]
-
-
-def _constant_bytes(kernel: Instance, node: Node) -> int:
-    arrays = (array_of(value) for value in kernel.params(node).values())
-    return sum(data.nbytes for data in arrays if data is not None)
+    return [_Option(key, kernel, time, array_bytes(kernel.params(node))) for time, kernel in timed]
 
 
 def flash_bytes(chosen: Sequence[_Option], cpu: str) -> int:
     """Flash bytes: the constants of every op, and the code of each instance once."""
-    code = {option.kernel.name: cost.code_bytes(option.kernel, cpu) for option in chosen}
-    return sum(option.constant_bytes for option in chosen) + sum(code.values())
+    code = cost.total_code_bytes((option.kernel for option in chosen), cpu)
+    return sum(option.constant_bytes for option in chosen) + code
 
 
 def within_flash(nodes: Sequence[Node], machine: Machine) -> Machine:

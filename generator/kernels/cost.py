@@ -9,7 +9,7 @@ of each field of Calls. `cycles` has the same in estimated cycles, where there i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
 from functools import cache
@@ -135,6 +135,11 @@ def kernel_cost(kernel: Instance, work: Mapping[str, float], cpu: str, unit: Uni
 def code_bytes(kernel: Instance, cpu: str) -> int:
     """Code bytes of one instance; UNMEASURED_CODE_BYTES if it was not measured."""
     return costs_of(cpu).code_bytes.get(kernel.key, UNMEASURED_CODE_BYTES)
+
+
+def total_code_bytes(kernels: Iterable[Instance], cpu: str) -> int:
+    """Code bytes of all these kernels, of equal instances once."""
+    return sum({kernel.name: code_bytes(kernel, cpu) for kernel in kernels}.values())
 
 
 def call_cost(calls: Calls, cpu: str, unit: Unit) -> float:
