@@ -56,6 +56,8 @@ def upgraded(problem: Problem, stages: Sequence[Stage], plan: Plan, limits: Limi
             continue
         now, arena = changed, end
         scratch.append(Scratch(stage.name, address, stage.scratch_bytes))
+    if len(scratch) == len(plan.scratch):
+        return tuple(stages), plan
     outcome = plan.outcome
     if arena > plan.arena_bytes:
         reason = f"{outcome.reason}; {arena - plan.arena_bytes:,} bytes more for faster kernels"
