@@ -24,13 +24,13 @@ from shoehorn_mcu.emit import bundle
 from shoehorn_mcu.emit.project import library_part
 from shoehorn_mcu.errors import ShoehornError as ShoehornError
 from shoehorn_mcu.host_tools import vectors
-from shoehorn_mcu.host_tools.bench import INSTRUCTIONS, MICROSECONDS, Timing
+from shoehorn_mcu.host_tools.bench import Timing
 from shoehorn_mcu.host_tools.bench import bench as time_inferences
 from shoehorn_mcu.host_tools.build import ensure_built
 from shoehorn_mcu.host_tools.cycles import metered
 from shoehorn_mcu.host_tools.plan import Plan
 from shoehorn_mcu.host_tools.project import Project
-from shoehorn_mcu.host_tools.session import connected, counts_instructions, is_emulated
+from shoehorn_mcu.host_tools.session import clock_unit, connected, is_emulated
 from shoehorn_mcu.host_tools.validate import Validation, reference_of
 from shoehorn_mcu.host_tools.validate import validate as compare
 from shoehorn_mcu.kernels.tuning import Tuning, load
@@ -169,7 +169,7 @@ def bench(folder: Place, *, emulate: bool = False, port: str | None = None, runs
     ends = Plan.of(project)
     (vector,) = vectors.random(project.folder, ends.inputs, 1, 0)
     emulated = _prepared(project, port, emulate)
-    unit = INSTRUCTIONS if counts_instructions(project, emulated) else MICROSECONDS
+    unit = clock_unit(project, emulated)
     with (
         metered(project, emulated) as meter,
         connected(project, ends, port, emulated, True, meter.arguments) as link,

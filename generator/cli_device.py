@@ -15,9 +15,9 @@ from rich.text import Text
 
 from shoehorn_mcu.console import emit_json, err, is_verbose, out, output_options, print_table, together
 from shoehorn_mcu.host_tools import session, vectors
-from shoehorn_mcu.host_tools.bench import INSTRUCTIONS, MICROSECONDS, bytes_to_move
 from shoehorn_mcu.host_tools.bench import Timing as Bench
 from shoehorn_mcu.host_tools.bench import bench as time_inferences
+from shoehorn_mcu.host_tools.bench import bytes_to_move
 from shoehorn_mcu.host_tools.build import ensure_built
 from shoehorn_mcu.host_tools.cycles import Meter, NoMeter, metered
 from shoehorn_mcu.host_tools.emulate import emulate as start_emulator
@@ -131,11 +131,10 @@ def bench(folder: Path, port: str | None, emulated: bool, runs: int, as_json: bo
     project = Project.open(folder)
     plan = Plan.of(project)
     emulated = is_emulated(project, port, emulated)
-    counted = session.counts_instructions(project, emulated)
+    unit = session.clock_unit(project, emulated)
     (vector,) = vectors.random(project.folder, plan.inputs, 1, _SEED)
     total = bytes_to_move(plan, 2 * runs)
     with _timed(project, plan, port, emulated) as (link, meter), _bar("timing", total) as progress:
-        unit = INSTRUCTIONS if counted else MICROSECONDS
         timing = time_inferences(link, plan, vector, unit, runs, progress, meter)
     found = timing.json(project.board_id, "emulator" if emulated else "serial", project.spec["clock_name"])
     if as_json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from shoehorn_mcu.host_tools.bench import INSTRUCTIONS, MICROSECONDS, Unit
 from shoehorn_mcu.host_tools.emulate import emulate
 from shoehorn_mcu.host_tools.errors import HostError
 from shoehorn_mcu.host_tools.link import Link, Timing
@@ -18,9 +19,10 @@ def is_emulated(project: Project, port: str | None, emulated: bool) -> bool:
     return emulated or (port is None and project.spec["flash_tool"] == "emulator")
 
 
-def counts_instructions(project: Project, emulated: bool) -> bool:
-    """Whether the clock counts instructions: in QEMU it does; `native` and real boards measure time."""
-    return emulated and (project.spec["emulator"] or {}).get("program") != "native"
+def clock_unit(project: Project, emulated: bool) -> Unit:
+    """What the clock counts: in QEMU instructions; `native` and real boards measure time."""
+    counted = emulated and (project.spec["emulator"] or {}).get("program") != "native"
+    return INSTRUCTIONS if counted else MICROSECONDS
 
 
 @contextmanager

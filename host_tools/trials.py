@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from shoehorn_mcu.host_tools import session
-from shoehorn_mcu.host_tools.bench import INSTRUCTIONS, MICROSECONDS, Number, time_ops
+from shoehorn_mcu.host_tools.bench import Number, time_ops
 from shoehorn_mcu.host_tools.build import ensure_built
 from shoehorn_mcu.host_tools.cycles import metered, refusal
 from shoehorn_mcu.host_tools.flash import flash
@@ -33,7 +33,7 @@ def unit_of(project: Project, place: Place) -> str:
     """The unit of `times` for images of this project's board: cycles where they can be estimated."""
     if refusal(project, place.emulated) is None:
         return CYCLES
-    return (INSTRUCTIONS if session.counts_instructions(project, place.emulated) else MICROSECONDS).name
+    return session.clock_unit(project, place.emulated).name
 
 
 def times(project: Project, place: Place, runs: int, flashed: Callable[[Project], None]) -> Mapping[str, Number]:
@@ -46,7 +46,7 @@ def times(project: Project, place: Place, runs: int, flashed: Callable[[Project]
         flash(project, None, place.mount, False)
         flashed(project)
     plan = Plan.of(project)
-    unit = INSTRUCTIONS if session.counts_instructions(project, place.emulated) else MICROSECONDS
+    unit = session.clock_unit(project, place.emulated)
     with (
         metered(project, place.emulated) as meter,
         session.connected(project, plan, place.port, place.emulated, True, meter.arguments) as link,
