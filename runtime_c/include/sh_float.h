@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: 0BSD
-// float32 that is the same on every core: each product and each sum is rounded by itself. Include
-// this before all else that has code: the pragma keeps a compiler from fusing the two, and is for
-// the whole file.
+// float32 arithmetic with equal results on every core: each product and each sum is rounded, as the
+// pragma forbids fused multiply-add. It holds from here to the end of the file, so include this
+// before all else that has code.
 #ifndef SH_FLOAT_H
 #define SH_FLOAT_H
 
@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-// Rows are words-aligned, so those of float32 may be read as such.
+// Rows of float32 are aligned to words.
 static inline const float *sh_floats(const int8_t *row)
 {
     return (const float *)(const void *)row;
