@@ -105,6 +105,13 @@ def conv(
     return node
 
 
+def hard_windows(weights: Ints) -> list[Ints]:
+    """Inputs [tap][channel] for the weights of a depthwise layer: constant, extreme for every sum, and random ones."""
+    extreme = [np.full(weights.shape, v, np.int8) for v in (-128, 127, 0)]
+    opposed = np.where(weights > 0, 127, -128).astype(np.int8)
+    return [*extreme, opposed, ~opposed, *np.random.default_rng(1).integers(-128, 128, (8, *weights.shape), np.int8)]
+
+
 def hard_inputs(weights: Ints) -> list[Ints]:
     """Inputs [...] for weights [output][...]: constant ones, the extreme ones of each output's sum, and random ones."""
     shape = weights.shape[1:]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from matrix import DATA, linear
-from packed import depthwise_layer, depthwise_output, halves, s32, scaled
+from packed import depthwise_layer, depthwise_output, halves, hard_windows, s32, scaled
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.kernels import candidates
@@ -46,12 +46,9 @@ def as_the_kernel_does(of: Depthwise, x: np.ndarray) -> list[int]:
 @pytest.mark.parametrize("count", [4, 5, 6, 7, 9, 16])
 def test_the_packed_words_hold_the_layer(taps: int, count: int) -> None:
     of = depthwise_layer(taps, count, seed=taps * count)
-    rng = np.random.default_rng(1)
-    extreme = [np.full((taps, count), v, np.int8) for v in (-128, 127, 0)]
-    opposed = np.where(of.weights > 0, 127, -128).astype(np.int8)
 
     assert packable(of)
-    for x in (*extreme, opposed, ~opposed, *rng.integers(-128, 128, (8, taps, count), np.int8)):
+    for x in hard_windows(of.weights):
         assert as_the_kernel_does(of, x) == depthwise_output(of, x)
 
 

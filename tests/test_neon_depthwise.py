@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from matrix import DATA, linear
-from packed import depthwise_layer, depthwise_output, halves, rounded
+from packed import depthwise_layer, depthwise_output, halves, hard_windows, rounded
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.kernels import candidates
@@ -37,12 +37,9 @@ def as_the_kernel_does(of: Depthwise, x: np.ndarray) -> list[int]:
 @pytest.mark.parametrize("count", [8, 9, 15, 16, 17, 40])
 def test_the_packed_words_hold_the_layer(taps: int, count: int) -> None:
     of = depthwise_layer(taps, count, seed=taps * count, least=-127)
-    rng = np.random.default_rng(1)
-    extreme = [np.full((taps, count), v, np.int8) for v in (-128, 127, 0)]
-    opposed = np.where(of.weights > 0, 127, -128).astype(np.int8)
 
     assert packable_by_pairs(of)
-    for x in (*extreme, opposed, ~opposed, *rng.integers(-128, 128, (8, taps, count), np.int8)):
+    for x in hard_windows(of.weights):
         assert as_the_kernel_does(of, x) == depthwise_output(of, x)
 
 

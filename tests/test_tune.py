@@ -211,7 +211,7 @@ main()
 def test_a_board_unplugged_in_the_middle_is_one_line_and_what_was_measured_is_kept(
     gen: Gen, folder: Path, tmp_path: Path, by_three: None, monkeypatch: pytest.MonkeyPatch
 ):
-    """The board is an emulator behind a port; it dies in the inference of the second image."""
+    """The board is an emulator behind a serial port; the emulator is ended while the second image runs."""
     path, flashed = tmp_path / "t.json", []
     true = trials.time_ops
     with ExitStack() as boards:
