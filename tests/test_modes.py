@@ -232,7 +232,7 @@ def extra_macs(problem: Problem, plan: Plan) -> int:
     return sum(ops[s.op].row_macs * (s.rows[1] - s.rows[0]) for s in plan.steps) - once
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(problem=SMALL, goal=st.sampled_from(Goal), most_macs=MACS, room=FACTORS)
 def test_plans_keep_their_promises_and_a_refusal_says_what_is_needed(
     problem: Problem, goal: Goal, most_macs: int | None, room: float

@@ -28,7 +28,7 @@ from shoehorn_mcu.planner import Goal, check, make_plan
 
 CHUNK = 100
 CHUNKS = 100
-DAILY = 2  # chunks in every run of the suite; the others are `long`
+DAILY = 1  # chunks in every run of the suite; the others are `long`
 
 
 @pytest.fixture(scope="module")

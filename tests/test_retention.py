@@ -124,7 +124,7 @@ def _at(places: list[int], slots_run: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(places[t] for t in slots_run)
 
 
-@settings(max_examples=35, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(problems(), st.floats(0, 1), st.integers(0, 3), st.data())
 def test_outside_of_what_is_free_the_hint_is_the_choice(problem: Problem, part: float, far: int, data: Any):
     graph, terms = problem
