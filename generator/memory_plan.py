@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -56,8 +57,9 @@ DELIVERY = ""
 class Step:
     """Computes rows [rows[0], rows[1]) of one op's output.
 
-    With several `cores` all rows of the step are written before any row that it reads is released, and no row may
-    overwrite one of its inputs in place.
+    Several `cores` compute parts of these rows at the same time, each at least one, and the next step waits for all.
+    So all rows of the step are written before any row that it reads is released, and no row may overwrite one of its
+    inputs in place.
 
     With op DELIVERY nothing is computed: these rows of the streamed input arrive, in order and each once. The first
     step of a plan with streamed input is one, so that no live row ever shares the address of the row about to arrive.
@@ -141,6 +143,19 @@ class Plan:
     def arenas(self) -> dict[str, int]:
         """Bytes of the arena in each memory."""
         return {SRAM: self.arena_bytes, **dict(self.other_arenas)}
+
+    @property
+    def cores(self) -> int:
+        """The most cores that compute a step."""
+        return max((step.cores for step in self.steps), default=1)
+
+    @property
+    def cores_by_op(self) -> Mapping[str, int]:
+        """By op that has steps: the most cores that compute one of them."""
+        found: dict[str, int] = {}
+        for step in self.steps:
+            found[step.op] = max(step.cores, found.get(step.op, 1))
+        return found
 
     @property
     def streamed(self) -> bool:

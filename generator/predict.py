@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from shoehorn_mcu.kernels.cost import DEFAULT_CPU, Calls, Unit, basis, call_cost, choice_unit, units
 from shoehorn_mcu.memory_plan import Placement, Plan
@@ -35,6 +36,14 @@ def rows_and_steps(plan: Plan) -> tuple[Counter[str], Counter[str]]:
     return rows, steps
 
 
+def longest_rows(plan: Plan) -> Counter[str]:
+    """By op: the rows computed by the core of each step that computes most of them, summed over the steps."""
+    rows = Counter[str]()
+    for step in (s for s in plan.steps if not s.delivers):
+        rows[step.op] += -(-(step.rows[1] - step.rows[0]) // step.cores)
+    return rows
+
+
 def _cpu(stages: Sequence[Stage]) -> str:
     """The core of the stages; a model without ops needs no core."""
     return stages[0].cpu if stages else DEFAULT_CPU
@@ -54,8 +63,8 @@ def of_rows(plan: Plan, stages: Sequence[Stage], unit: Unit) -> Iterator[tuple[f
 
 
 def by_op(plan: Plan, stages: Sequence[Stage], unit: Unit) -> Iterator[float]:
-    """The predicted cost of each stage in one inference, in their order."""
-    rows, steps = rows_and_steps(plan)
+    """The predicted cost of each stage in one inference, in their order; on several cores that of the slowest one."""
+    rows, (_, steps) = longest_rows(plan), rows_and_steps(plan)
     for stage, (row, step) in zip(stages, of_rows(plan, stages, unit), strict=True):
         yield rows[stage.name] * row + steps[stage.name] * step
 
@@ -78,6 +87,12 @@ def cycles(plan: Plan, stages: Sequence[Stage]) -> int | None:
 def time(plan: Plan, stages: Sequence[Stage]) -> int:
     """Predicted time of one inference, in `unit_of` the stages."""
     return cost_of(plan, stages, unit_of(stages))
+
+
+def speedup(plan: Plan, stages: Sequence[Stage]) -> float:
+    """The predicted time of the plan on one core, divided by that on its cores."""
+    alone = replace(plan, steps=tuple(replace(step, cores=1) for step in plan.steps))
+    return time(alone, stages) / max(1, time(plan, stages))
 
 
 def ruler(stages: Sequence[Stage]) -> str:

@@ -9,7 +9,7 @@ from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import Plan
-from shoehorn_mcu.planner import Goal, Problem, Weighing, checked, make_plan
+from shoehorn_mcu.planner import Goal, Problem, Weighing, checked, divided, make_plan
 from shoehorn_mcu.predict import time
 from shoehorn_mcu.stage import Stage
 from shoehorn_mcu.upgrade import Limits, upgraded
@@ -25,6 +25,7 @@ class PlanRequest:
     most_macs: int | None = 0  # that may be recomputed; None: as many as the capacity needs
     weigh_smaller: bool = False  # a plan for time reports the cost of the next smaller one
     prefer_smaller: bool = False  # and is replaced by it if that costs almost nothing
+    cores: int = 1  # that may share the rows of a step; for several no smaller plan is weighed: its steps have few rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,14 +42,15 @@ def schedule(
 ) -> Scheduled:
     """The plan of a graph, whose blocks are cut into chunks of channels as the plan says.
 
-    Kernels that need scratch replace slower ones where the plan has room for it (upgrade.py). The plan is checked
+    With several cores the rows of its steps are divided among them. Kernels that need scratch replace slower ones where
+    the plan has room for it (upgrade.py). The plan is checked
     against the graph as it is emitted. Raises DoesNotFit where no plan is within the capacity, PlanFault where the
     check rejects the plan.
     """
     cuts = Cuts(graph, stages)
     problem = lower(graph, stages, request.capacity_bytes, request.stream_input, cuts)
     weighing = None
-    if request.weigh_smaller:
+    if request.weigh_smaller and request.cores == 1:
         weighing = Weighing(lambda plan: time(plan, stages), request.prefer_smaller)
 
     def emitted(plan: Plan) -> Problem:
@@ -61,7 +63,8 @@ def schedule(
     cut, parts = cuts.chosen(plan.cascades)
     arena_bytes = plan.arena_bytes if request.goal is Goal.SRAM else request.capacity_bytes
     limits = Limits(arena_bytes, stages[0].machine.flash_left if stages else None)
-    faster, larger = upgraded(emitted(plan), parts, plan, limits)
+    shared = divided(emitted(plan), plan, request.cores) if request.cores > 1 else plan
+    faster, larger = upgraded(emitted(plan), parts, shared, limits)
     if larger is not plan:
         checked(lower(cut, faster, request.capacity_bytes, request.stream_input), larger)
     return Scheduled(cut, faster, larger)

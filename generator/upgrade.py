@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from shoehorn_mcu.kernels import choose
 from shoehorn_mcu.memory_plan import Plan, Scratch, Status
-from shoehorn_mcu.planner import Problem
+from shoehorn_mcu.planner import ALIGNMENT, Problem
 from shoehorn_mcu.planner.spare import Spare
-from shoehorn_mcu.predict import rows_and_steps, time, unit_of
+from shoehorn_mcu.predict import longest_rows, time, unit_of
 from shoehorn_mcu.stage import Stage, kernel_bytes
 
 WORTH_PERCENT = 0.5  # of the predicted time: what one kernel must save before the arena grows for its scratch
@@ -43,10 +43,12 @@ def upgraded(problem: Problem, stages: Sequence[Stage], plan: Plan, limits: Limi
         return tuple(stages), plan
     spare, total = Spare(problem, plan), time(plan, stages)
     now, scratch, arena = {stage.name: stage for stage in stages}, list(plan.scratch), plan.arena_bytes
+    cores = plan.cores_by_op
     for each in found:
         stage = each.stage
-        address = spare.address(stage.name, stage.scratch_bytes)
-        end = max(arena, address + stage.scratch_bytes)
+        size = scratch_bytes(stage, cores.get(stage.name, 1))
+        address = spare.address(stage.name, size)
+        end = max(arena, address + size)
         if end > arena and each.saved < total * WORTH_PERCENT / 100:
             continue
         if limits.arena_bytes is not None and end > max(arena, limits.arena_bytes):
@@ -55,7 +57,7 @@ def upgraded(problem: Problem, stages: Sequence[Stage], plan: Plan, limits: Limi
         if limits.flash_bytes is not None and kernel_bytes([*changed.values()]) > limits.flash_bytes:
             continue
         now, arena = changed, end
-        scratch.append(Scratch(stage.name, address, stage.scratch_bytes))
+        scratch.append(Scratch(stage.name, address, size))
     if len(scratch) == len(plan.scratch):
         return tuple(stages), plan
     outcome = plan.outcome
@@ -65,9 +67,15 @@ def upgraded(problem: Problem, stages: Sequence[Stage], plan: Plan, limits: Limi
     return tuple(now.values()), replace(plan, scratch=tuple(scratch), arena_bytes=arena, outcome=outcome)
 
 
+def scratch_bytes(stage: Stage, cores: int) -> int:
+    """The scratch of an op that runs on so many cores: on several, each part is rounded up to ALIGNMENT."""
+    size = stage.scratch_bytes
+    return size if cores == 1 else -(-size // ALIGNMENT) * ALIGNMENT * cores
+
+
 def _faster(stages: Sequence[Stage], plan: Plan) -> Iterator[_Faster]:
     """The ops for which a faster kernel needs scratch. A kernel that has scratch already was asked for by name."""
-    (rows, _), unit = rows_and_steps(plan), unit_of(stages)
+    rows, unit = longest_rows(plan), unit_of(stages)
     for stage in stages:
         kernel = choose(stage.node, replace(stage.machine, scratch=True))
         if kernel.scratch_bytes(stage.node) and not stage.scratch_bytes:

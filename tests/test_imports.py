@@ -115,7 +115,7 @@ _SHARED = {"cbuild": "cbuild", "system": "system", "errors": "errors", "files": 
 
 # The rooms of the planner, a floor a line: a room may import rooms of the floors below it and none beside it.
 FLOORS = (
-    {"make_plan", "spare"},
+    {"make_plan", "spare", "cores"},
     {"candidates"},
     {"recompute"},
     {"partition", "placement"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shoehorn_mcu.memory_plan import DELIVERY
 from shoehorn_mcu.planner.check import check
+from shoehorn_mcu.planner.cores import divided
 from shoehorn_mcu.planner.make_plan import DoesNotFit, Goal, PlanFault, Weighing, checked, make_plan
 from shoehorn_mcu.planner.problem import ALIGNMENT, Block, Cut, OpSpec, Problem, Read, TensorSpec
 
@@ -22,5 +23,6 @@ __all__ = [
     "Weighing",
     "check",
     "checked",
+    "divided",
     "make_plan",
 ]

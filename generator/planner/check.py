@@ -36,6 +36,10 @@ def _places(problem: Problem, plan: Plan) -> Iterator[str]:
             yield f"step {i}: no op is called '{step.op}'"
         if step.cores < 1:
             yield f"step {i} ({step.op}): runs on {step.cores} cores"
+        if step.cores > max(1, step.rows[1] - step.rows[0]):
+            yield f"step {i} ({step.op}): {step.cores} cores for {step.rows[1] - step.rows[0]} rows"
+        if step.cores > 1 and step.delivers:
+            yield f"step {i}: the rows of a streamed input arrive on one core"
         missing = [name for name, edition in step.editions if not 0 <= edition < len(placements.get(name, ()))]
         yield from (f"step {i} ({step.op}): '{name}' has no placement of this edition" for name in missing)
     places: tuple[Placement | Scratch, ...] = (*plan.placements, *plan.scratch)
@@ -104,7 +108,8 @@ def _scratch(problem: Problem, plan: Plan) -> Iterator[str]:
     for step in plan.steps:
         cores[step.op] = max(step.cores, cores[step.op])
     for op in problem.ops:
-        needed = op.scratch_bytes * cores[op.name]
+        several = cores[op.name] > 1
+        needed = (-(-op.scratch_bytes // 4) * 4 if several else op.scratch_bytes) * cores[op.name]
         if needed and (op.name not in scratch or scratch[op.name].bytes < needed):
             yield f"op '{op.name}' lacks its {needed} bytes of scratch"
 
