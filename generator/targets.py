@@ -134,8 +134,12 @@ class Board:
 
     @property
     def arena_limit_bytes(self) -> int:
-        """The SRAM that is left for a model's arena, in bytes."""
-        return self.spec.sram_bytes - self.spec.firmware_ram_bytes - self.spec.stack_bytes
+        """The SRAM that is left for a model's arena on one core, in bytes."""
+        return self.arena_limit(1)
+
+    def arena_limit(self, cores: int) -> int:
+        """The SRAM that is left for a model's arena, in bytes; each core has a stack."""
+        return self.spec.sram_bytes - self.spec.firmware_ram_bytes - cores * self.spec.stack_bytes
 
 
 def load_board(path: Path) -> Board:

@@ -164,7 +164,8 @@ def measure(project: Project) -> BuildResult:
     if stack.bytes > spec["stack_bytes"] and not native:
         warnings.append(f"the stack bound of {stack.bytes:,} bytes is over the {spec['stack_bytes']:,} bytes reserved")
     planned = project.report.plan.arena_bytes + _buffer_bytes(project)
-    statics, allowed = found.ram_bytes - spec["stack_bytes"] - planned, spec["firmware_ram_bytes"]
+    stacks = spec["stack_bytes"] * _cores(project)
+    statics, allowed = found.ram_bytes - stacks - planned, spec["firmware_ram_bytes"]
     if statics > allowed:
         warnings.append(
             f"statics beside the arena need {statics:,} bytes, over the {allowed:,} that the manifest allows"
@@ -178,6 +179,13 @@ def _buffer_bytes(project: Project) -> int:
     text = config.read_text() if config.is_file() else ""
     has, size = (re.search(rf"^#define SH_APP_DB_{name} (\d+)u?$", text, re.M) for name in ("BUFFER", "BYTES"))
     return int(has[1]) * int(size[1]) if has and size else 0
+
+
+def _cores(project: Project) -> int:
+    """The cores that have a stack each."""
+    config = project.folder / "lib" / "board" / "board_config.h"
+    found = re.search(r"^#define SH_BOARD_CORES (\d+)$", config.read_text() if config.is_file() else "", re.M)
+    return int(found[1]) if found else 1
 
 
 def build(project: Project) -> BuildResult:

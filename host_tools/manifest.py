@@ -53,6 +53,7 @@ class Shoehorn(_Strict):
     flash_bytes: Count  # shared by code and constants
     firmware_ram_bytes: Count  # the application's own statics, an upper bound checked after the build
     stack_bytes: Count  # reserved by the linker script
+    cores: Annotated[int, pydantic.Field(ge=1, le=64)] = 1  # that can share an inference (--cores)
     core_hz: Positive | None = None  # the processor's clock; None: not known, or an emulator's nominal one
     cycles: Cycles | None = None  # None: cycles are not estimated
     tick_hz: Positive  # the timer that `gen bench` reads, which is not always the core's clock

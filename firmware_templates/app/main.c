@@ -5,6 +5,9 @@
 #include "frames.h"
 #include "mlperf.h"
 #include "sh_board.h"
+#ifdef SH_APP_CORES // several cores share an inference
+#include "sh_board_cores.h"
+#endif
 
 #ifdef SH_APP_ARENA_BYTES // the model's library has no arena of its own
 static _Alignas(SH_APP_ARENA_ALIGNMENT) uint8_t arena[SH_APP_ARENA_BYTES];
@@ -14,6 +17,9 @@ int main(void)
 {
     bool frames = false;
     sh_board_init();
+#ifdef SH_APP_CORES
+    sh_board_start_cores();
+#endif
 #ifdef SH_APP_ARENA_BYTES
     SH_APP_INIT(arena);
 #endif

@@ -63,6 +63,11 @@ def _arena(unit: Unit) -> dict[str, str]:
     }
 
 
+def _cores(unit: Unit) -> dict[str, str]:
+    """The macro for the cores that the application starts, where there are several."""
+    return {"SH_APP_CORES": str(unit.cores)} if unit.cores > 1 else {}
+
+
 def db_bytes(unit: Unit, task: Task | None) -> int:
     """The number of bytes that `db load` loads."""
     inputs = [unit.type(t) for t in unit.graph.inputs]
@@ -76,7 +81,7 @@ def app_config_h(unit: Unit, board: Board, task: Task | None, identity: str) -> 
     """
     spec = board.spec
     size = db_bytes(unit, task)
-    buffer = int(unit.plan.arena_bytes + size <= board.arena_limit_bytes)
+    buffer = int(unit.plan.arena_bytes + size <= board.arena_limit(unit.cores))
     if task and task.transform is Transform.FLOAT32 and not buffer:
         task, size = None, db_bytes(unit, None)  # quantising on the board needs the buffer
     if unit.streamed and not buffer:
@@ -95,13 +100,15 @@ def app_config_h(unit: Unit, board: Board, task: Task | None, identity: str) -> 
         "SH_APP_INPUT_TRANSFORM": str(int(task.transform if task else Transform.RAW)),
         "SH_APP_RESULTS": str(int(task.results if task else Results.OUTPUTS)),
         **_arena(unit),
+        **_cores(unit),
         "SH_APP_FRAME_BYTES": str(spec.frame_bytes),
         "SH_BOARD_SRAM_BYTES": str(spec.sram_bytes),
         "SH_BOARD_FIRMWARE_RAM_BYTES": str(spec.firmware_ram_bytes),
         "SH_BOARD_FLASH_BYTES": str(spec.flash_bytes),
     }
     model = f"{unit.upper}_ARENA_BYTES + SH_APP_DB_BUFFER * SH_APP_DB_BYTES"
-    rest = "SH_BOARD_FIRMWARE_RAM_BYTES + SH_BOARD_STACK_BYTES"
+    stacks = "SH_BOARD_STACK_BYTES" + " * SH_APP_CORES" * (unit.cores > 1)
+    rest = f"SH_BOARD_FIRMWARE_RAM_BYTES + {stacks}"
     remarks = (
         f"// {unit.name} on {board.id}: parameters of the application. Shoehorn's ARCHITECTURE.md, section",
         "// app_config.h, explains each macro. Generated; do not edit.",
@@ -123,10 +130,12 @@ def _number(value: int) -> str:
     return str(value) if value < 2**31 else f"0x{value:X}"
 
 
-def board_config_h(board: Board) -> str:
-    """The board's numbers for its drivers: clock, stack, and the manifest's own `defines`."""
+def board_config_h(board: Board, cores: int = 1) -> str:
+    """The board's numbers for its drivers: clock, stack, the cores in use if several, and the manifest's `defines`."""
     spec = board.spec
     numbers = {"SH_BOARD_TICK_HZ": spec.tick_hz, "SH_BOARD_STACK_BYTES": spec.stack_bytes, **spec.defines}
+    if cores > 1:
+        numbers["SH_BOARD_CORES"] = cores
     remark = f"// {board.id}: numbers from its manifest. Generated; do not edit."
     defines = (f"#define {name} {_number(value)}" for name, value in sorted(numbers.items()))
     return c.header("BOARD_CONFIG_H", [remark], defines)

@@ -35,6 +35,7 @@ def model_h(unit: Unit) -> str:
         "",
         *_origin(unit),
         *_arena(unit),
+        *(_cores(unit) if unit.cores > 1 else []),
         *(line for suffix, tensor in unit.ends() for line in ("", *_tensor(unit, suffix, tensor))),
         "",
         "#ifdef __cplusplus",
@@ -78,6 +79,15 @@ def _arena(unit: Unit) -> list[str]:
         f"// initialised. To place it in a section of your linker script, define {unit.upper}_ARENA_SECTION as",
         f'// the name of the section, a string such as ".bss.dtcm", where {unit.name}.c is compiled.',
         *lines,
+    ]
+
+
+def _cores(unit: Unit) -> list[str]:
+    """The number of cores, and what the program provides for them."""
+    return [
+        "// The cores that share an inference. The program provides sh_cores_run (sh/cores/sh_cores.h), which runs the",
+        "// parts of a step on them; a loop that runs one part after the other on one core will do.",
+        f"#define {unit.upper}_CORES {unit.cores}",
     ]
 
 

@@ -33,6 +33,7 @@ def _includes(unit: Unit) -> list[str]:
         "",
         f'#include "{unit.name}_weights.h"',
         *(['#include "sh/include/sh_bytes.h"'] if unit.streamed else []),
+        *(['#include "sh/cores/sh_cores.h"'] if unit.cores > 1 else []),
         '#include "sh/include/sh_tensor.h"',
         *(f'#include "sh/{header}"' for header in headers),
         "",
@@ -112,7 +113,7 @@ def _scattered(name: str, placement: Placement, tables: dict[tuple[int, ...], st
 
 def _run(unit: Unit, schedule: steps.Schedule) -> str:
     count = f"{len(schedule.steps)}u"
-    body = steps.loop("0", count) if schedule.is_table else steps.statements(unit, schedule)
+    body = steps.loop(schedule, "0", count) if schedule.is_table else steps.statements(unit, schedule)
     return c.function(f"void {unit.name}_run(void)", body)
 
 

@@ -108,7 +108,8 @@ def _tensor(unit: Unit, tensor: str) -> str:
 def function(unit: Unit, stage: Stage, found: Constants) -> str:
     """`static void opN(int32_t y0, int32_t y1)` preceded by its parameters and tables.
 
-    It also has a parameter for each tensor with several placements, in the order of `unit.moving`.
+    It also has a parameter for each tensor with several placements, in the order of `unit.moving`, and before the
+    others the core, where each core has its own part of the scratch.
     """
     rows = _Rows(unit, stage, found)
     kernel = stage.kernel
@@ -116,12 +117,12 @@ def function(unit: Unit, stage: Stage, found: Constants) -> str:
     arguments = [f"&op{stage.index}_params", "x", f"sh_tensor_row(arena, {output}, y)"]
     arguments += ["y"] if kernel.contract.takes_row else []
     if kernel.contract.takes_scratch:
-        places = {s.op: s.address for s in unit.plan.scratch}
-        arguments.append(c.offset("arena", places[stage.name]) if stage.name in places else "NULL")
+        arguments.append(_scratch(unit, stage))
     loop = c.block(
         "for (int32_t y = y0; y < y1; y++)", [*rows.declare(), c.call(kernel.symbol(unit.name), arguments) + ";"]
     )
     taken = [
+        *(["int32_t core"] if unit.scratch_parts(stage) > 1 else []),
         "int32_t y0",
         "int32_t y1",
         *(f"const sh_tensor *t{unit.number[name]}" for name in unit.moving[stage.name]),
@@ -131,11 +132,21 @@ def function(unit: Unit, stage: Stage, found: Constants) -> str:
     return "\n".join(part for part in parts if part is not None)
 
 
+def _scratch(unit: Unit, stage: Stage) -> str:
+    """The C expression of the kernel's scratch: on several cores, of the part of one."""
+    places = {scratch.op: scratch for scratch in unit.plan.scratch}
+    if stage.name not in places:
+        return "NULL"
+    found, parts = places[stage.name], unit.scratch_parts(stage)
+    first = c.offset("arena", found.address)
+    return first if parts == 1 else f"{first} + core * {found.bytes // parts}"
+
+
 def call(unit: Unit, stage: Stage, editions: Editions, y0: str, y1: str) -> str:
-    """The call of the op's function that runs a step."""
+    """The call of the op's function that runs a step, or on several cores the part of it that `core` computes."""
     means = dict(editions)
     given = (f"&{unit.placement_name(name, means.get(name, 0))}" for name in unit.moving[stage.name])
-    return c.call(f"op{stage.index}", (y0, y1, *given))
+    return c.call(f"op{stage.index}", (*(["core"] if unit.scratch_parts(stage) > 1 else []), y0, y1, *given))
 
 
 def written(unit: Unit, stage: Stage, editions: Editions) -> str:

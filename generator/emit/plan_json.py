@@ -34,7 +34,8 @@ def plan_json(unit: Unit, identity: str) -> Mapping[str, object]:
         if step.delivers:
             return {"input": 0, "rows": list(step.rows)}
         means = {"editions": dict(step.editions)} if step.editions else {}
-        return {"op": index[step.op], "rows": list(step.rows), **means}
+        cores = {"cores": step.cores} if step.cores > 1 else {}
+        return {"op": index[step.op], "rows": list(step.rows), **means, **cores}
 
     return {
         "model": unit.name,

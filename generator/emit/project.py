@@ -21,6 +21,7 @@ from shoehorn_mcu.paths import FIRMWARE_TEMPLATES, RUNTIME_C
 from shoehorn_mcu.targets import Board
 
 _FAMILIES = FIRMWARE_TEMPLATES / "families"
+_SEVERAL = "+cores"  # ends the name of a family's row for several cores
 _SKIPPED = {"__pycache__"}
 
 
@@ -68,14 +69,17 @@ def family_files(family: str) -> Mapping[str, Path]:
     return {path.name: path for entry in entries for path in (sorted(entry.glob("*.*")) if entry.is_dir() else [entry])}
 
 
-def board_files(board: Board) -> Bundle:
-    """`lib/board`: the files of the board's family, side by side; `.in` files filled from the manifest."""
+def board_files(board: Board, cores: int = 1) -> Bundle:
+    """`lib/board`: the files of the board's family, side by side; `.in` files filled from the manifest.
+
+    On several cores, the files of the family's row for them.
+    """
     try:
-        family = family_files(board.spec.family)
+        family = family_files(board.spec.family + _SEVERAL * (cores > 1))
     except KeyError as error:
         known = ", ".join(json.loads((_FAMILIES / "families.json").read_text()))
         raise TemplateError(f"{board.path}: unknown family '{board.spec.family}'; known: {known}") from error
-    files: dict[str, bytes] = {"lib/board/board_config.h": app.board_config_h(board).encode()}
+    files: dict[str, bytes] = {"lib/board/board_config.h": app.board_config_h(board, cores).encode()}
     for path in family.values():
         filled = path.suffix == ".in"
         place = path.name.removesuffix(".in")
@@ -120,7 +124,8 @@ def project(unit: Unit, found: Constants, board: Board, choice: str, report: Map
     }
     files |= {f"lib/{unit.name}/{path}": data for path, data in model.items()}
     files |= _tree(FIRMWARE_TEMPLATES / "app", "src/")
-    files |= board_files(board)
+    files |= _tree(FIRMWARE_TEMPLATES / "cores", "src/") if unit.cores > 1 else {}
+    files |= board_files(board, unit.cores)
     files |= _tree(FIRMWARE_TEMPLATES / "platform", "platform/")
     files |= _reference(unit)
     return dict(sorted(files.items()))

@@ -23,14 +23,22 @@ class Schedule:
     kinds: tuple[Kind, ...]
     steps: tuple[tuple[int, int, int], ...]  # number of the kind, first row, row after the last
     starts: tuple[int, ...]  # for each row of the streamed input the first step after its arrival; then all steps
+    cores: tuple[int, ...]  # of each step
 
     @property
     def is_table(self) -> bool:
-        """Whether the steps are written as a table: always for a streamed input, else if several are of one kind.
+        """Whether the steps are written as a table: always for a streamed input and for several cores, else if several
+        are of one kind.
 
         A row of the table takes 3 or 6 bytes of flash, a statement 25 to 55.
         """
-        return bool(self.steps) and (len(self.starts) > 1 or len(self.steps) > len(self.kinds))
+        repeats = len(self.starts) > 1 or len(self.steps) > len(self.kinds)
+        return bool(self.steps) and (repeats or self.is_shared)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several cores share some steps."""
+        return max(self.cores, default=1) > 1
 
 
 def schedule(unit: Unit) -> Schedule:
@@ -46,7 +54,8 @@ def schedule(unit: Unit) -> Schedule:
             starts += [len(steps)] * (step.rows[1] - step.rows[0])
         else:
             steps.append((number[step.op, step.editions], *step.rows))
-    return Schedule(tuple((stages[op], editions) for op, editions in kinds), tuple(steps), (*starts, len(steps)))
+    named = tuple((stages[op], editions) for op, editions in kinds)
+    return Schedule(named, tuple(steps), (*starts, len(steps)), tuple(step.cores for step in ran))
 
 
 def hooks(unit: Unit, found: Schedule) -> list[str]:
@@ -78,11 +87,16 @@ def statements(unit: Unit, found: Schedule) -> list[str]:
 
 def table(unit: Unit, found: Schedule) -> list[str]:
     """The table `steps` and the function `step`."""
-    largest = max(map(max, found.steps))
+    rows: Sequence[tuple[int, ...]] = found.steps
+    remark = "// Each step: its kind (see step), its first row, and the row after its last."
+    if found.is_shared:
+        rows = [(*step, cores) for step, cores in zip(found.steps, found.cores, strict=True)]
+        remark = "// Each step: its kind (see part), its first row, the row after its last, and its cores."
+    largest = max(map(max, rows))
     outputs = [(stage.index, ops.written(unit, stage, editions)) for stage, editions in found.kinds]
     return [
-        "// Each step: its kind (see step), its first row, and the row after its last.",
-        c.table("steps", f"{_unsigned(largest)}_t", found.steps),
+        remark,
+        c.table("steps", f"{_unsigned(largest)}_t", rows),
         "",
         "#ifdef SH_TRACE",
         "// Each kind of step: its op, and the tensor that it writes.",
@@ -94,7 +108,7 @@ def table(unit: Unit, found: Schedule) -> list[str]:
         "};",
         "#endif",
         "",
-        _step(unit, found.kinds),
+        *(_shared_step(unit, found.kinds) if found.is_shared else [_step(unit, found.kinds)]),
         "",
     ]
 
@@ -108,9 +122,9 @@ def starts(found: Schedule) -> list[str]:
     ]
 
 
-def loop(start: str, end: str) -> list[str]:
+def loop(found: Schedule, start: str, end: str) -> list[str]:
     """The loop that runs the steps of the table from `start` to `end`, C expressions."""
-    body = ["step(steps[i][0], steps[i][1], steps[i][2]);"]
+    body = ["step((int32_t)i);" if found.is_shared else "step(steps[i][0], steps[i][1], steps[i][2]);"]
     return c.block(f"for (uint32_t i = {start}; i < {end}; i++)", body)
 
 
@@ -121,8 +135,35 @@ def _unsigned(largest: int) -> str:
 
 def _step(unit: Unit, kinds: Sequence[Kind]) -> str:
     """The function that runs one step."""
-    lines = ["TRACE_BEGIN(kind);", "switch (kind) {"]
+    lines = ["TRACE_BEGIN(kind);", *_switch(unit, kinds), "TRACE_END(kind, y0, y1);"]
+    return c.function("static void step(int32_t kind, int32_t y0, int32_t y1)", lines)
+
+
+def _switch(unit: Unit, kinds: Sequence[Kind]) -> list[str]:
+    """The statement that computes rows [y0, y1) of a kind of step."""
+    lines = ["switch (kind) {"]
     for i, (stage, editions) in enumerate(kinds):
         lines += [f"case {i}:", f"    {ops.call(unit, stage, editions, 'y0', 'y1')};", "    break;"]
-    lines += ["default:", "    break;", "}", "TRACE_END(kind, y0, y1);"]
-    return c.function("static void step(int32_t kind, int32_t y0, int32_t y1)", lines)
+    return [*lines, "default:", "    break;", "}"]
+
+
+def _shared_step(unit: Unit, kinds: Sequence[Kind]) -> list[str]:
+    """The function that computes one core's rows of a step, and the one that runs a step on its cores."""
+    part = [
+        "int32_t kind = steps[i][0], rows = steps[i][2] - steps[i][1], cores = steps[i][3];",
+        "int32_t y0 = steps[i][1] + rows * core / cores;",
+        "int32_t y1 = steps[i][1] + rows * (core + 1) / cores;",
+        *_switch(unit, kinds),
+    ]
+    step = [
+        "TRACE_BEGIN(steps[i][0]);",
+        *c.block("if (steps[i][3] > 1)", ["sh_cores_run(part, i, steps[i][3]);"])[:-1],
+        *c.block("} else", ["part(i, 0);"]),
+        "TRACE_END(steps[i][0], steps[i][1], steps[i][2]);",
+    ]
+    return [
+        "// Computes the rows of step i that fall to `core`: contiguous ones, as many as other cores have or one less.",
+        c.function("static void part(int32_t i, int32_t core)", part),
+        "",
+        c.function("static void step(int32_t i)", step),
+    ]

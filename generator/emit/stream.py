@@ -41,7 +41,7 @@ def definitions(unit: Unit, schedule: steps.Schedule) -> list[str]:
     push = [
         f"void *place = {name}_next_row();",
         *c.block("if (row != place)", [f"memcpy(place, row, {unit.upper}_INPUT_ROW_BYTES);"]),
-        *(steps.loop("starts[arrived]", "starts[arrived + 1]") if schedule.steps else []),
+        *(steps.loop(schedule, "starts[arrived]", "starts[arrived + 1]") if schedule.steps else []),
         f"arrived = arrived + 1 == {unit.upper}_INPUT_ROWS ? 0 : arrived + 1;",
     ]
     return [

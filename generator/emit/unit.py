@@ -59,6 +59,15 @@ class Unit:
         return self.graph.tensors[tensor].type
 
     @cached_property
+    def cores(self) -> int:
+        """The cores that share an inference."""
+        return self.plan.cores
+
+    def scratch_parts(self, stage: Stage) -> int:
+        """Into how many parts the scratch of an op is divided: one for each core that computes its rows."""
+        return self.plan.cores_by_op.get(stage.name, 1) if stage.scratch_bytes else 1
+
+    @cached_property
     def stepped(self) -> tuple[Stage, ...]:
         """The stages that have steps in the plan: an op whose output no op reads may have none."""
         ops = {step.op for step in self.plan.steps}

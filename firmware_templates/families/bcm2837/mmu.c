@@ -47,7 +47,11 @@ void sh_mmu_start(void)
     blocks[(uintptr_t)sh_guard / BLOCK_BYTES] = 0;
     gigabytes[0] = (uintptr_t)blocks | TABLE;
     gigabytes[1] = GIGABYTE | DEVICE; // the cores' own peripherals
+    sh_mmu_enter();
+}
 
+void sh_mmu_enter(void)
+{
     uint64_t control;
     __asm volatile("msr mair_el1, %1\n\t"
                    "msr tcr_el1, %2\n\t"

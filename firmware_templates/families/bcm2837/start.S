@@ -1,12 +1,27 @@
 // SPDX-License-Identifier: 0BSD
-// From the firmware's jump to main on the Cortex-A53: one core, EL1, NEON, bss, painted stack, MMU.
+// From the firmware's jump to main on the Cortex-A53: EL1, NEON, bss, painted stack, MMU. Of the
+// other cores SH_BOARD_CORES - 1 come to sh_cores_serve, once core 0 has released them.
+#include "board_config.h"
 
     .section .boot, "ax"
     .global sh_start
 sh_start:
     mrs     x0, mpidr_el1
+#ifdef SH_BOARD_CORES
+    and     x19, x0, #3
+    cbz     x19, released
+    cmp     x19, #SH_BOARD_CORES
+    b.hs    park
+    mov     x1, #0xD8               // the spin table (start_cores.c), zero before the release
+1:  ldr     x0, [x1, x19, lsl #3]
+    cbnz    x0, released
+    wfe                             // an emulator starts all cores here at once
+    b       1b
+released:
+#else
     tst     x0, #3
     b.ne    park                    // only core 0 works
+#endif
 
     mrs     x0, CurrentEL
     cmp     x0, #(2 << 2)
@@ -46,6 +61,9 @@ at_el1:
     ldr     x0, =sh_vectors
     msr     vbar_el1, x0
     isb
+#ifdef SH_BOARD_CORES
+    cbnz    x19, serve
+#endif
 
     ldr     x0, =sh_bss_start
     ldr     x1, =sh_bss_end
@@ -68,6 +86,17 @@ at_el1:
     mov     x0, #16
     b       stop
 
+#ifdef SH_BOARD_CORES
+serve:
+    ldr     x0, =sh_core_stacks
+    ldr     x1, =SH_BOARD_STACK_BYTES
+    madd    x0, x19, x1, x0
+    mov     sp, x0
+    bl      sh_mmu_enter
+    mov     w0, w19
+    bl      sh_cores_serve
+#endif
+
 park:
     wfe
     b       park
@@ -84,6 +113,11 @@ sh_vectors:
     .endr
 
 stop:
+#ifdef SH_BOARD_CORES
+    mrs     x1, mpidr_el1
+    tst     x1, #3
+    b.ne    1f                      // another core than 0 stays on its own stack
+#endif
     ldr     x1, =sh_stack_high
     mov     sp, x1
-    bl      sh_fault_report
+1:  bl      sh_fault_report

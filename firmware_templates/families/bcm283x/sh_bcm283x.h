@@ -10,4 +10,8 @@ void sh_console_start(void);
 // `guard` (aligned to 2 MB) gets 2 MB without access, so that a stack overflow faults.
 void sh_mmu_start(void);
 
+// The same on another core, by the map that core 0 has made: caches are coherent from here on
+// (BCM2837).
+void sh_mmu_enter(void);
+
 #endif
