@@ -5,8 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
+from shoehorn_mcu.host_tools import cores
 from shoehorn_mcu.host_tools.cycles import UNMETERED, Count, Mark, Meter, NoMeter
 from shoehorn_mcu.host_tools.cycles import by_op as cycles_by_op
 from shoehorn_mcu.host_tools.cycles import whole as cycles_of
@@ -15,6 +16,13 @@ from shoehorn_mcu.host_tools.plan import Plan
 from shoehorn_mcu.host_tools.vectors import Vector
 
 Number = int | float
+_Marks = TypeVar("_Marks", covariant=True)
+
+
+class _Meter(Protocol[_Marks]):
+    """What records the marks of inferences: a Meter, a CoreMeter, or a NoMeter without any."""
+
+    def take(self) -> _Marks: ...
 
 
 @dataclass(frozen=True)
@@ -47,8 +55,24 @@ class Cycles:
 
 
 @dataclass(frozen=True)
+class Cores:
+    """The cores that share an inference; in the emulator with the instructions of each (medians), without waiting."""
+
+    count: int = 1
+    instructions: tuple[Number, ...] | None = None
+
+    def json(self) -> dict[str, Any]:
+        """The object `cores` of `gen bench --json`."""
+        return {"count": self.count, "instructions": None if self.instructions is None else [*self.instructions]}
+
+
+@dataclass(frozen=True)
 class Timing:
-    """Times of `runs` inferences; the same input is loaded before each."""
+    """Times of `runs` inferences; the same input is loaded before each.
+
+    Those of several cores in the emulator are the instructions of the slowest core in each step (cores.py), where
+    `cores.instructions` are known; else its clock counts the instructions of all cores.
+    """
 
     tick_hz: int
     unit: str
@@ -57,7 +81,8 @@ class Timing:
     stack_used_bytes: int
     stack_bytes: int
     cycles: Cycles | None = None
-    no_cycles: str = ""  # why there are none, where the board has a model of its timing
+    no_cycles: str = ""  # why there are none, where the board has a model of its timing or several cores
+    cores: Cores = Cores()
 
     def json(self, board: str, transport: str, clock_name: str) -> dict[str, Any]:
         """The object that `gen bench --json` prints."""
@@ -69,6 +94,7 @@ class Timing:
             "unit": self.unit,
             "runs": len(self.totals),
             "total": _spread(self.totals),
+            "cores": self.cores.json(),
             "cycles": self.cycles.json() if self.cycles else None,
             "ops": [
                 {"name": name, "kernel": kernel, "median": median, "cycles": cycles}
@@ -85,7 +111,7 @@ def bench(
     unit: Unit,
     runs: int,
     progress: Progress,
-    meter: Meter | NoMeter = UNMETERED,
+    meter: Meter | cores.CoreMeter | NoMeter = UNMETERED,
 ) -> Timing:
     """Times `runs` whole inferences without hooks, then as many op by op. The board must run this plan (HostError).
 
@@ -93,33 +119,45 @@ def bench(
     """
     link.expect(plan)
     inputs = [array.tobytes() for array in vector]
-    sizes = [end.bytes for end in plan.outputs]
     hz = link.hello.tick_hz
-    row = plan.streamed_row_bytes
-    plain = [(link.infer(inputs, sizes, Mode.PLAIN, progress, row), meter.take()) for _ in range(runs)]
-    traced = _traced(link, plan, inputs, runs, progress, meter)
-    medians = _medians([found.trace for found, _ in traced])
+    cycles, shared, modes = None, Cores(plan.cores), (Mode.PLAIN, Mode.TIME)
+    if isinstance(meter, cores.CoreMeter):
+        alone, by_op = (_inferences(link, plan, inputs, mode, runs, progress, meter) for mode in modes)
+        steps, parts = [op for op, *_ in plan.steps], plan.pushes
+        totals: list[Number] = [cores.slowest(marks, parts) for _, marks in alone]
+        medians = _medians([cores.slowest_by_op(marks, steps, len(plan.ops)) for _, marks in by_op])
+        shared = Cores(plan.cores, tuple(_medians([cores.by_core(marks, parts) for _, marks in alone])))
+    else:
+        plain, traced = (_inferences(link, plan, inputs, mode, runs, progress, meter) for mode in modes)
+        totals = [unit.convert(found.ticks, hz) for found, _ in plain]
+        medians = [unit.convert(round(ticks), hz) for ticks in _medians([found.trace for found, _ in traced])]
+        cycles = _cycles(meter, plan, [marks for _, marks in plain], [marks for _, marks in traced])
     used, size = link.stack()
     return Timing(
         hz,
         unit.name,
-        tuple(unit.convert(found.ticks, hz) for found, _ in plain),
-        tuple(
-            (op.name, op.kernel, unit.convert(round(ticks), hz)) for op, ticks in zip(plan.ops, medians, strict=True)
-        ),
+        tuple(totals),
+        tuple((op.name, op.kernel, median) for op, median in zip(plan.ops, medians, strict=True)),
         used,
         size,
-        _cycles(meter, plan, [marks for _, marks in plain], [marks for _, marks in traced]),
+        cycles,
         meter.reason,
+        shared,
     )
 
 
-def _traced(
-    link: Link, plan: Plan, inputs: Sequence[bytes], runs: int, progress: Progress, meter: Meter | NoMeter
-) -> list[tuple[Inference, list[Mark]]]:
-    """Inferences whose time is measured per op, each with the meter's marks."""
+def _inferences(
+    link: Link,
+    plan: Plan,
+    inputs: Sequence[bytes],
+    mode: Mode,
+    runs: int,
+    progress: Progress,
+    meter: _Meter[_Marks],
+) -> list[tuple[Inference, _Marks]]:
+    """Inferences, each with the meter's marks."""
     sizes, row = [end.bytes for end in plan.outputs], plan.streamed_row_bytes
-    return [(link.infer(inputs, sizes, Mode.TIME, progress, row), meter.take()) for _ in range(runs)]
+    return [(link.infer(inputs, sizes, mode, progress, row), meter.take()) for _ in range(runs)]
 
 
 def time_ops(link: Link, plan: Plan, unit: Unit, runs: int, meter: Meter | NoMeter = UNMETERED) -> Mapping[str, Number]:
@@ -127,7 +165,7 @@ def time_ops(link: Link, plan: Plan, unit: Unit, runs: int, meter: Meter | NoMet
     link.expect(plan)
     inputs = [bytes(end.bytes) for end in plan.inputs]
     meter.take()
-    traced = _traced(link, plan, inputs, runs, lambda _: None, meter)
+    traced = _inferences(link, plan, inputs, Mode.TIME, runs, lambda _: None, meter)
     if isinstance(meter, Meter):
         steps = [op for op, *_ in plan.steps]
         counts = (cycles_by_op(marks, steps, len(plan.ops)) for _, marks in traced)
@@ -144,14 +182,12 @@ def _cycles(
     """The cycles of inferences by the marks of each, or None where there is no meter."""
     if isinstance(meter, NoMeter):
         return None
-    row = plan.streamed_row_bytes
-    pushes = plan.inputs[0].bytes // row if row else 1
     steps = [op for op, *_ in plan.steps]
     by_op = [cycles_by_op(marks, steps, len(plan.ops)) for marks in traced]
     return Cycles(
         meter.model,
         meter.hz,
-        tuple(cycles_of(marks, pushes) for marks in plain),
+        tuple(cycles_of(marks, plan.pushes) for marks in plain),
         tuple(_medians([[count.cycles for count in counts] for counts in by_op])),
     )
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from shoehorn_mcu.host_tools import cbuild
 from shoehorn_mcu.host_tools.elf import functions
@@ -23,8 +23,9 @@ from shoehorn_mcu.host_tools.project import Project
 
 PLUGIN = Path(__file__).with_name("plugin")
 MARKED = ("sh_board_ticks", "sh_trace_begin", "sh_trace_end")
-_TICKS, _BEGIN, _END = range(3)
+TICKS, BEGIN, END = range(3)
 _PROBE_SECONDS = 20.0
+_Reading = TypeVar("_Reading")
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,22 @@ class Mark:
     at: Count
 
 
+class Log:
+    """The lines of numbers that the plugin appends to a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read = 0
+
+    def take(self) -> list[list[int]]:
+        """The lines since the last call."""
+        with self._path.open("rb") as file:
+            file.seek(self._read)
+            text = file.read()
+        self._read += len(text)
+        return [[*map(int, line.split())] for line in text.splitlines()]
+
+
 class Meter:
     """The counts of one emulator, which is started with `arguments`.
 
@@ -60,17 +77,11 @@ class Meter:
         self.hz = hz
         self.arguments = tuple(arguments)
         self.reason = ""
-        self._path = path
-        self._read = 0
+        self._log = Log(path)
 
     def take(self) -> list[Mark]:
         """The marks since the last call."""
-        with self._path.open("rb") as file:
-            file.seek(self._read)
-            text = file.read()
-        self._read += len(text)
-        rows = (map(int, line.split()) for line in text.splitlines())
-        return [Mark(place, Count(instructions, cycles)) for place, instructions, cycles in rows]
+        return [Mark(place, Count(instructions, cycles)) for place, instructions, cycles in self._log.take()]
 
 
 @dataclass(frozen=True)
@@ -93,8 +104,8 @@ def whole(marks: Sequence[Mark], parts: int) -> Count:
 
     ValueError where there are fewer.
     """
-    ticks = [mark.at for mark in marks if mark.place == _TICKS]
-    return sum((end - begin for begin, end in _last(ticks, parts)), Count(0, 0))
+    ticks = [mark.at for mark in marks if mark.place == TICKS]
+    return sum((end - begin for begin, end in last_pairs(ticks, parts)), Count(0, 0))
 
 
 def by_op(marks: Sequence[Mark], steps: Sequence[int], ops: int) -> list[Count]:
@@ -102,15 +113,15 @@ def by_op(marks: Sequence[Mark], steps: Sequence[int], ops: int) -> list[Count]:
 
     The firmware read its clock in the hooks around each step. ValueError where there are fewer hooks than steps.
     """
-    inside = [clock.at for hook, clock in pairwise(marks) if hook.place != _TICKS and clock.place == _TICKS]
+    inside = [clock.at for hook, clock in pairwise(marks) if hook.place != TICKS and clock.place == TICKS]
     found = [Count(0, 0)] * ops
-    for op, (begin, end) in zip(steps, _last(inside, len(steps)), strict=True):
+    for op, (begin, end) in zip(steps, last_pairs(inside, len(steps)), strict=True):
         found[op] += end - begin
     return found
 
 
-def _last(ticks: Sequence[Count], pairs: int) -> list[tuple[Count, Count]]:
-    """The last `pairs` pairs: before them may be those of an inference that was started again."""
+def last_pairs(ticks: Sequence[_Reading], pairs: int) -> list[tuple[_Reading, _Reading]]:
+    """The last `pairs` pairs of readings: before them may be those of an inference that was started again."""
     if len(ticks) < 2 * pairs:
         raise ValueError(f"{len(ticks)} readings of the clock, not {2 * pairs}")
     kept = ticks[len(ticks) - 2 * pairs :]
@@ -122,7 +133,19 @@ def refusal(project: Project, emulated: bool) -> str | None:
     emulator = project.spec["emulator"] or {}
     if not emulated or emulator.get("program") == "native" or project.spec["cycles"] is None:
         return ""
-    return _refusal(emulator["program"]) or None
+    return cannot_load(project) or None
+
+
+def cannot_load(project: Project) -> str:
+    """Why the QEMU of an emulated board does not load the plugin; empty where it does."""
+    return _refusal(project.spec["emulator"]["program"])
+
+
+def arguments(project: Project, facts: Mapping[str, object], marked: Sequence[str] = MARKED) -> tuple[str, str]:
+    """QEMU's arguments for the plugin: these facts, and these functions. HostError: the image lacks one."""
+    marks = [("mark", address) for address in functions(project.elf, marked)]
+    said = ",".join(f"{key}={_escaped(value)}" for key, value in [*facts.items(), *marks])
+    return "-plugin", f"file={_escaped(_plugin())},{said}"
 
 
 @contextmanager
@@ -137,9 +160,7 @@ def metered(project: Project, emulated: bool) -> Iterator[Meter | NoMeter]:
         path = Path(folder) / "cycles"
         path.touch()
         facts = {**model, **_flash(project), "out": path}
-        marks = [("mark", address) for address in functions(project.elf, MARKED)]
-        said = ",".join(f"{key}={_escaped(value)}" for key, value in [*facts.items(), *marks])
-        yield Meter(model["core"], project.spec["core_hz"], ("-plugin", f"file={_escaped(_plugin())},{said}"), path)
+        yield Meter(model["core"], project.spec["core_hz"], arguments(project, facts), path)
 
 
 def _flash(project: Project) -> dict[str, int]:

@@ -65,6 +65,7 @@ class Step(_Document):
     op: Count | None = None
     input: Count | None = None
     editions: dict[Name, Count] = {}
+    cores: Positive = 1
 
     @pydantic.model_validator(mode="after")
     def _is_one_of_both(self) -> Step:

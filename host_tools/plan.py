@@ -42,6 +42,7 @@ class Plan:
     steps: tuple[tuple[int, int, int], ...]
     row_bytes: Mapping[str, int]  # of each tensor that has a placement
     streamed: bool = False  # whether the one input goes to the board row by row
+    cores: int = 1  # that share an inference
     overlapping: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Step number -> addresses of its rows, for steps that write some bytes twice: see `op_crcs`."""
 
@@ -49,6 +50,12 @@ class Plan:
     def streamed_row_bytes(self) -> int:
         """The size of a streamed input's rows, else 0."""
         return self.row_bytes[self.inputs[0].name] if self.streamed else 0
+
+    @property
+    def pushes(self) -> int:
+        """The parts of an inference that the board times: one, or one per row of a streamed input."""
+        row = self.streamed_row_bytes
+        return self.inputs[0].bytes // row if row else 1
 
     @property
     def traced_bytes(self) -> int:
@@ -71,6 +78,7 @@ class Plan:
             tuple((step.op or 0, *step.rows) for step in computing),
             {placed.tensor: placed.row_bytes for placed in plan.placements},
             len(computing) < len(plan.steps),
+            max((step.cores for step in computing), default=1),
             _overlapping(plan, computing),
         )
 

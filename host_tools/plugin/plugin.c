@@ -5,11 +5,15 @@
 // Each time that the program enters the function at a mark, a line "MARK INSTRUCTIONS CYCLES" is
 // written: the mark's number from 0 on, and what has run since the start. Further arguments are in
 // NUMBERS. With `probe` it ends QEMU at once, with exit code 0: QEMU can load it.
+//
+// With `processors=N` in place of `core`, for A64 code, the line is the mark's number, the number
+// of the processor, and what each processor has executed, without waiting (busy.h).
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "busy.h"
 #include "cores.h"
 #include "flash.h"
 #include "qemu.h"
@@ -22,6 +26,7 @@
 typedef struct {
     sh_block priced;
     int32_t mark;
+    uint64_t wfe;
 } block;
 
 static const sh_core *core;
@@ -34,6 +39,8 @@ static FILE *out;
 static uint64_t insns;
 static uint64_t cycles;
 static const block *last;
+static uint32_t processors;
+static sh_busy busy[SH_PROCESSORS];
 
 static const struct {
     const char *name;
@@ -43,6 +50,7 @@ static const struct {
     {"flash_bytes=", &flash.bytes},         {"line_bytes=", &flash.line_bytes},
     {"wait_states=", &flash.wait_states},   {"prefetch=", &flash.prefetch},
     {"code_lines=", &flash.code.size},      {"data_lines=", &flash.data.size},
+    {"processors=", &processors},
 };
 
 static void runs(unsigned cpu, void *data)
@@ -65,12 +73,55 @@ static void runs(unsigned cpu, void *data)
     last = now;
 }
 
+static void runs_on(unsigned cpu, void *data)
+{
+    const block *now = data;
+    if (cpu >= processors) {
+        return;
+    }
+    if (now->mark != NO_MARK) {
+        fprintf(out, "%" PRId32 " %u", now->mark, cpu);
+        for (uint32_t i = 0; i < processors; i++) {
+            fprintf(out, " %" PRIu64, busy[i].insns);
+        }
+        fputc('\n', out);
+        fflush(out);
+    }
+    sh_busy_run(&busy[cpu], (uint32_t)now->priced.insns, now->wfe);
+}
+
 static void accesses(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {
     (void)cpu, (void)data;
     if (!qemu_plugin_mem_is_store(info)) {
         cycles += sh_flash_data(&flash, (uint32_t)address);
     }
+}
+
+static block *new_block(uint32_t first)
+{
+    block *made = calloc(1, sizeof *made); // never freed: a program has few blocks
+    if (made == NULL) {
+        abort();
+    }
+    made->mark = NO_MARK;
+    for (int32_t i = 0; i < mark_count; i++) {
+        made->mark = marks[i] == first ? i : made->mark;
+    }
+    return made;
+}
+
+static void translated_a64(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+    (void)id;
+    size_t n = qemu_plugin_tb_n_insns(tb);
+    struct qemu_plugin_insn *end = qemu_plugin_tb_get_insn(tb, n - 1);
+    uint32_t code;
+    memcpy(&code, qemu_plugin_insn_data(end), sizeof code);
+    block *made = new_block((uint32_t)qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, 0)));
+    made->priced.insns = (int32_t)n;
+    made->wfe = sh_busy_wfe(code, qemu_plugin_insn_vaddr(end));
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, runs_on, SH_QEMU_NO_REGISTERS, made);
 }
 
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
@@ -92,16 +143,9 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
                                              NULL);
         }
     }
-    block *made = calloc(1, sizeof *made); // never freed: a program has few blocks
-    if (made == NULL || n == 0) {
-        abort();
-    }
     uint32_t first = (uint32_t)qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, 0));
+    block *made = new_block(first);
     made->priced = sh_price(core, code, count, first);
-    made->mark = NO_MARK;
-    for (int32_t i = 0; i < mark_count; i++) {
-        made->mark = marks[i] == first ? i : made->mark;
-    }
     qemu_plugin_register_vcpu_tb_exec_cb(tb, runs, SH_QEMU_NO_REGISTERS, made);
 }
 
@@ -139,8 +183,9 @@ static int take(const char *argument, const char **name)
 
 static int is_usable(void)
 {
-    return core != NULL && out != NULL && flash.line_bytes > 0 && flash.code.size > 0 &&
-           flash.code.size <= SH_LINES && flash.data.size > 0 && flash.data.size <= SH_LINES;
+    return (core != NULL) != (processors > 0) && processors <= SH_PROCESSORS && out != NULL &&
+           flash.line_bytes > 0 && flash.code.size > 0 && flash.code.size <= SH_LINES &&
+           flash.data.size > 0 && flash.data.size <= SH_LINES;
 }
 
 int qemu_plugin_version = 1;
@@ -160,9 +205,9 @@ int qemu_plugin_install(qemu_plugin_id_t id, const void *info, int argc, char **
     }
     core = sh_core_named(name, (int32_t)multiply_cycles);
     if (!is_usable()) {
-        fprintf(stderr, "core, out, line_bytes, code_lines or data_lines is not usable\n");
+        fprintf(stderr, "core, processors, out or a number of lines or bytes is not usable\n");
         return 1;
     }
-    qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
+    qemu_plugin_register_vcpu_tb_trans_cb(id, processors > 0 ? translated_a64 : translated);
     return 0;
 }
