@@ -27,7 +27,7 @@ from shoehorn_mcu.host_tools import vectors
 from shoehorn_mcu.host_tools.bench import Timing
 from shoehorn_mcu.host_tools.bench import bench as time_inferences
 from shoehorn_mcu.host_tools.build import ensure_built
-from shoehorn_mcu.host_tools.cycles import metered
+from shoehorn_mcu.host_tools.cores import metered
 from shoehorn_mcu.host_tools.plan import Plan
 from shoehorn_mcu.host_tools.project import Project
 from shoehorn_mcu.host_tools.session import clock_unit, connected, is_emulated
@@ -57,6 +57,7 @@ class PlanOptions:
     disable: Sequence[str] = field(default=())  # optimisation passes to skip
     preserve: Sequence[str] = field(default=())  # tensors that become further outputs
     tuning: Place | None = None  # JSON file of measured choices of kernels; None: all kernels by predicted time
+    cores: int = 1  # that share the rows of each layer
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ def bench(folder: Place, *, emulate: bool = False, port: str | None = None, runs
     emulated = _prepared(project, port, emulate)
     unit = clock_unit(project, emulated)
     with (
-        metered(project, emulated) as meter,
+        metered(project, emulated, ends.cores) as meter,
         connected(project, ends, port, emulated, True, meter.arguments) as link,
     ):
         return time_inferences(link, ends, vector, unit, runs, lambda _: None, meter)
@@ -179,6 +180,7 @@ def bench(folder: Place, *, emulate: bool = False, port: str | None = None, runs
 
 def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board | None, build.Options]:
     """The board, if there is one, and the options of the build."""
+    _positive(cores=options.cores)
     if options.board is not None and (options.cpu is not None or options.flash_bytes is not None):
         raise ValueError("a board has its own core and flash: give board, or cpu and flash_bytes")
     board = targets.board(options.board) if options.board is not None else None
@@ -194,6 +196,7 @@ def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board |
         caller_arena=caller_arena,
         cpu=targets.cpu(options.cpu) if options.cpu is not None else None,
         flash_bytes=options.flash_bytes,
+        cores=options.cores,
     )
     return board, settings
 

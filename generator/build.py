@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from shoehorn_mcu import advice, flash, importers, passes
+from shoehorn_mcu import advice, flash, importers, passes, predict
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.library import library
 from shoehorn_mcu.emit.names import library_name
 from shoehorn_mcu.emit.project import project
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.emit.weights import Constants, constants
+from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.kernels import ANY
 from shoehorn_mcu.kernels.tuning import Tuning
@@ -22,6 +23,8 @@ from shoehorn_mcu.report import Json, report, timeless
 from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
 from shoehorn_mcu.stage import Stage, kernel_bytes, stages
 from shoehorn_mcu.targets import Board, Machine
+
+LEAST_GAIN = 0.6  # of the number of cores: the predicted speed-up below which a note says why
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,13 @@ class Options:
     caller_arena: bool = False  # the program passes the arena to the library
     cpu: str | None = None  # key of targets.CPUS, without a board; None: portable kernels
     flash_bytes: int | None = None  # for the library's constants and code, without a board
+    cores: int = 1  # that may share the rows of a step
+
+
+class TooManyCores(ShoehornError):
+    """The board has fewer cores than were asked for."""
+
+    kind = "too-many-cores"
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +72,7 @@ def plan_model(
     Without a board: the kernels of `options.cpu`, and only `options.sram_bytes` and `options.flash_bytes` limit the
     library. `say` is called with a line of progress.
     """
+    _check_cores(board, options.cores)
     source = importers.load(model)
     graph, records = passes.run(source, options.disabled, options.preserve)
     passes.prove_int32(graph)
@@ -83,12 +94,14 @@ def plan_model(
         _most_macs(graph, options, capacity),
         weigh_smaller=True,
         prefer_smaller=options.sram_bytes is None,
+        cores=options.cores,
     )
     try:
         made = schedule(graph, chosen, request, say)
     except DoesNotFit as refusal:
         raise advice.sram_refusal(refusal, graph, board, options.stream_input, _least_flash(chosen)) from refusal
     uncut = Scheduled(graph, chosen, made.plan)
+    notes += _slow_cores(made, options)
     unit = Unit(
         library_name(graph.name),
         made.graph,
@@ -118,6 +131,23 @@ def alone(model: Path, options: Options, say: Callable[[str], None] = lambda _: 
     """The plan and every file of the library alone."""
     planned = plan_model(model, None, options, say)
     return planned, library(planned.unit, planned.constants)
+
+
+def _check_cores(board: Board | None, cores: int) -> None:
+    """Raises TooManyCores."""
+    if board is not None and cores > board.spec.cores:
+        there = "one core; leave --cores out" if board.spec.cores == 1 else f"{board.spec.cores} cores; give no more"
+        raise TooManyCores(f"--cores {cores}: {board.id} has {there}")
+
+
+def _slow_cores(made: Scheduled, options: Options) -> Iterator[str]:
+    """Why several cores gain little, where they do."""
+    gain = predict.speedup(made.plan, made.stages)
+    if gain < options.cores * LEAST_GAIN:
+        why = "layers of one row are not divided, nor those whose rows overwrite others"
+        if options.goal is Goal.SRAM or options.stream_input or options.sram_bytes is not None:
+            why += ", as they do in smaller plans than that of whole tensors"
+        yield f"{options.cores} cores are predicted to be {gain:.1f} times as fast as one: {why}"
 
 
 def _machine(graph: Graph, board: Board | None, options: Options) -> Machine:
@@ -151,7 +181,7 @@ def _most_macs(graph: Graph, options: Options, capacity: int | None) -> int | No
 
 def _capacity(board: Board | None, options: Options) -> int | None:
     """The largest allowed arena in bytes: the user's limit, but never more than the board has left."""
-    limits = (board.arena_limit_bytes if board else None, options.sram_bytes)
+    limits = (board.arena_limit(options.cores) if board else None, options.sram_bytes)
     return min((n for n in limits if n is not None), default=None)
 
 

@@ -19,7 +19,8 @@ from shoehorn_mcu.host_tools.bench import Timing as Bench
 from shoehorn_mcu.host_tools.bench import bench as time_inferences
 from shoehorn_mcu.host_tools.bench import bytes_to_move
 from shoehorn_mcu.host_tools.build import ensure_built
-from shoehorn_mcu.host_tools.cycles import Meter, NoMeter, metered
+from shoehorn_mcu.host_tools.cores import CoreMeter, metered
+from shoehorn_mcu.host_tools.cycles import Meter, NoMeter
 from shoehorn_mcu.host_tools.emulate import emulate as start_emulator
 from shoehorn_mcu.host_tools.errors import HostError
 from shoehorn_mcu.host_tools.flash import flash as write_flash
@@ -59,12 +60,14 @@ def is_emulated(project: Project, port: str | None, emulated: bool) -> bool:
 
 
 @contextmanager
-def _timed(project: Project, plan: Plan, port: str | None, emulated: bool) -> Iterator[tuple[Link, Meter | NoMeter]]:
+def _timed(
+    project: Project, plan: Plan, port: str | None, emulated: bool
+) -> Iterator[tuple[Link, Meter | CoreMeter | NoMeter]]:
     """The board, in frame mode; an emulator counts instructions, and cycles where the meter does."""
     if emulated:
         ensure_image(project)
     with (
-        metered(project, emulated) as meter,
+        metered(project, emulated, plan.cores) as meter,
         session.connected(project, plan, port, emulated, True, meter.arguments) as link,
     ):
         yield link, meter
@@ -159,14 +162,27 @@ def _print_timing(found: dict[str, Any], timing: Bench) -> None:
     print_table(("op", "kernel", unit, "%", *(["cycles"] if cycles else [])), rows, right=(2, 3, 4), fold=1)
     runs = "1 run" if found["runs"] == 1 else f"{found['runs']} runs"
     spread = f"{total['min']:,} to {total['max']:,} in {runs}"
-    out.print(f"whole inference: {total['median']:,} {unit} ({spread}), by {found['clock']['name']}", soft_wrap=True)
+    slowest = f"the slowest of {timing.cores.count} cores"
+    clock = found["clock"]["name"] if timing.cores.instructions is None else slowest
+    out.print(f"whole inference: {total['median']:,} {unit} ({spread}), by {clock}", soft_wrap=True)
+    _print_cores(timing)
     if cycles:
         ms = f", {cycles['ms']:,} ms at {cycles['hz'] / 1e6:g} MHz" if cycles["hz"] else ""
         spread = f"{cycles['min']:,} to {cycles['max']:,}"
         out.print(f"estimated: {cycles['median']:,} cycles of {cycles['model']} ({spread}){ms}", soft_wrap=True)
-    elif timing.no_cycles:
+    elif timing.no_cycles and timing.cores.count == 1:
         out.print(f"cycles: not estimated; {timing.no_cycles}", soft_wrap=True)
     out.print(f"stack: {timing.stack_used_bytes:,} of {timing.stack_bytes:,} bytes ever used")
+
+
+def _print_cores(timing: Bench) -> None:
+    """What each core did, where several share an inference."""
+    if timing.cores.instructions is not None:
+        each = ", ".join(f"{count:,}" for count in timing.cores.instructions)
+        out.print(f"instructions of each core, without waiting: {each}", soft_wrap=True)
+    elif timing.no_cycles and timing.cores.count > 1:
+        said = f"those of all {timing.cores.count} cores together, with waiting"
+        out.print(f"instructions: {said}; {timing.no_cycles}", soft_wrap=True)
 
 
 @click.command()

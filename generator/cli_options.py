@@ -38,6 +38,7 @@ class Planning:
     disable: tuple[str, ...]
     preserve: tuple[str, ...]
     tuning: Path | None
+    cores: int
 
     def options(self) -> build.Options:
         """Reads the tuning file; raises ShoehornError where it is not one."""
@@ -50,6 +51,7 @@ class Planning:
             self.recompute,
             load(self.tuning) if self.tuning else Tuning(),
             smallest_kernels=self.minimize == "flash",
+            cores=self.cores,
         )
 
 
@@ -86,6 +88,14 @@ _planning_options = together(
         type=click.Path(path_type=Path),
         metavar="FILE",
         help="Measured choices of kernels, JSON; the other ops get the kernels that are predicted to be fastest.",
+    ),
+    click.option(
+        "--cores",
+        type=click.IntRange(1, 64),
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Divide the rows of each layer among this many cores of the board.",
     ),
 )
 

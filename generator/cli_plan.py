@@ -79,6 +79,8 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
         out.print(f"next smaller plan: {size:,} bytes for {cost} (--sram {size})", soft_wrap=not out.is_terminal)
     time, basis = f"{figures['predicted_instructions']:,} instructions", ruler(planned.unit.stages)
     time += f" and {figures['predicted_cycles']:,} cycles" if figures["predicted_cycles"] is not None else ""
+    if plan.cores > 1:
+        time += f" on the slowest of {plan.cores} cores"
     out.print(f"predicted: {time} per inference, from the {basis}", soft_wrap=not out.is_terminal)
 
 

@@ -60,6 +60,7 @@ def _plan(plan: Plan, stages: Sequence[Stage]) -> Json:
         "recomputed_macs": done - needed,
         "predicted_instructions": predict.instructions(plan, stages),
         "predicted_cycles": predict.cycles(plan, stages),
+        **({"cores": plan.cores} if plan.cores > 1 else {}),
         "blocks": [{"block": c.block, "chunks": c.chunks, "band_rows": c.band} for c in plan.cascades],
         "steps": len(plan.steps),
         "status": plan.outcome.status.value,
