@@ -68,6 +68,8 @@ _STEPS32 = (  # in sh_steps32.h
 )
 _THUMB = (  # conv2d_s8_side_by_side.inc, and what its users have in common
     ("tail", 'TAP("2") TAP("3")', 'TAP("2") TAP("2")'),
+    ("tail", 'TAP("6") TAP("7")', 'TAP("6") TAP("6")'),
+    ("tail", 'TAP("4") TAP("5")', 'TAP("4") TAP("4")'),
     ("tail", "windows.taps[i] = 0;", "windows.taps[i] = 1;"),
     ("tail", '"blo 11f\\n"', '"blo 14f\\n"'),  # all but one of the last pixels
     ("tail", "count > 0; count--, from++", "count > 1; count--, from++"),
@@ -157,7 +159,7 @@ OWN = {
         *_THUMB,
         ("tail", "rest > 0; rest -= SH_PIXELS", "rest > 1; rest -= SH_PIXELS"),
         ("tail", "left > SH_TAPS ? NOT_LAST", "left > 4 * SH_TAPS ? NOT_LAST"),
-        ("tail", "of.sums[i] = 0;", "of.sums[i] = 1 << 20;"),
+        ("tail", "sum[2] = 0;", "sum[2] = 1 << 20;"),
         ("padding", "line + ix * channels + channel", "line + ix * channels"),
         ("tail", "at.element += run;", "at.element = run;"),
     ),

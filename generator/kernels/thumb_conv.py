@@ -5,26 +5,28 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels import steps32
-from shoehorn_mcu.kernels.base import Tile, Value, Variant, all_in_weights
+from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.conv import CONV2D, lines_of
 from shoehorn_mcu.kernels.packed import linear
 from shoehorn_mcu.kernels.packed_conv import has_one_group
 from shoehorn_mcu.kernels.rounding import Int32s
 from shoehorn_mcu.kernels.work import Work
-from shoehorn_mcu.ops import Conv2d
+from shoehorn_mcu.ops import Conv2d, Dense
 from shoehorn_mcu.targets import Isa
 
-TAPS = 64  # most elements of a window, or of a chunk of it; 12 to 20 bytes of stack each
-_TOGETHER = 4  # taps that the inner loop reads at once
-_ABOVE = 128  # added to each weight, which makes it a byte without a sign
+TAPS = 64  # most elements of a window; 12 to 20 bytes of stack each
+CHUNK = 72  # elements of a window of more that are computed at once: half of 3x3x16
+_TOGETHER = 8  # taps that the inner loop computes at once, or the last half of them at first
+ABOVE = 128  # added to each weight, which makes it a byte without a sign
 
 
-def _scales(node: Node) -> Int32s | None:
-    """[output][8]: the words of `sh_steps32.h`; None where some output has none."""
-    of, op = linear(node, CONV2D), cast(Conv2d, node.op)
+def scales(node: Node, contract: Contract) -> Int32s | None:
+    """[output][8]: the words of `sh_steps32.h` for a linear op; None where some output has none."""
+    of, op = linear(node, contract), cast(Conv2d | Dense, node.op)
     clamp = steps32.Clamp(of.y_zero, int(op.clamp.low), int(op.clamp.high))
     return steps32.words_of(of.weights, of.bias, of.multipliers, of.shifts, clamp)
 
@@ -35,31 +37,43 @@ def _elements(node: Node) -> int:
 
 
 def _accepts(node: Node) -> bool:
-    return has_one_group(node) and _elements(node) <= TAPS and _scales(node) is not None
+    return has_one_group(node) and _elements(node) <= TAPS and scales(node, CONV2D) is not None
 
 
 def _accepts_wide(node: Node) -> bool:
-    return has_one_group(node) and _elements(node) > TAPS and _scales(node) is not None
+    return has_one_group(node) and _elements(node) > TAPS and scales(node, CONV2D) is not None
 
 
-def _chunks(elements: int) -> list[int]:
+def _chunks(elements: int, most: int) -> list[int]:
     """Elements of each chunk of a window."""
-    return [min(TAPS, elements - start) for start in range(0, elements, TAPS)]
+    return [min(most, elements - start) for start in range(0, elements, most)]
 
 
 def _filled(elements: int) -> int:
     """Elements, up to a multiple of four."""
-    return -(-elements // _TOGETHER) * _TOGETHER
+    return -(-elements // 4) * 4
+
+
+def _turns(elements: int) -> int:
+    """Turns of the inner loop; the first may be half of one."""
+    return -(-elements // _TOGETHER)
+
+
+def _words(weights: NDArray[np.int8]) -> Int32s:
+    """[output][word]: the weights of a chunk, [output][element], behind four bytes for a half that is left out."""
+    outputs, elements = weights.shape
+    end = _TOGETHER * _turns(elements)
+    found = np.full((outputs, end), ABOVE, np.uint8)
+    start = end - _filled(elements)
+    found[:, start : start + elements] = weights.astype(np.int16) + ABOVE
+    return found.view("<i4")
 
 
 def _pack(node: Node, tile: Tile) -> dict[str, Value]:
-    layer, scales = linear(node, CONV2D), _scales(node)
-    assert scales is not None  # the node was accepted
-    outputs, elements = layer.weights.shape
-    weights = np.full((outputs, _filled(elements)), _ABOVE, np.uint8)
-    weights[:, :elements] = layer.weights.astype(np.int16) + _ABOVE
-    *chunks, last = np.split(weights.view("<i4"), range(TAPS // 4, _filled(elements) // 4, TAPS // 4), axis=1)
-    words = [*(chunk.ravel() for chunk in chunks), np.concatenate([last, scales], axis=1).ravel()]
+    weights, rounding, most = linear(node, CONV2D).weights, scales(node, CONV2D), tile.sizes["taps"]
+    assert rounding is not None  # the node was accepted
+    *chunks, last = map(_words, np.split(weights, range(most, weights.shape[1], most), axis=1))
+    words = [*(chunk.ravel() for chunk in chunks), np.concatenate([last, rounding], axis=1).ravel()]
     return all_in_weights(np.concatenate(words).astype(np.int32))
 
 
@@ -71,7 +85,7 @@ def _work(node: Node, tile: Tile) -> Work:
     outputs, height, width, inputs = node.inputs[1].type.shape
     lines = lines_of(op, node)
     groups = -(-pixels // tile.sizes["pixels"])
-    chunks = _chunks(height * width * inputs)
+    chunks = _chunks(height * width * inputs, tile.sizes["taps"])
     joined = sum(taps == width for taps in lines.taps) if op.dilation[1] == 1 else 0
     inside = lines.inside * sum(lines.taps) * inputs
     return Work(
@@ -79,7 +93,8 @@ def _work(node: Node, tile: Tile) -> Work:
         chunks=groups * len(chunks),
         blocks=groups * outputs,
         kept=groups * outputs * (len(chunks) - 1),
-        fours=groups * outputs * sum(_filled(chunk) for chunk in chunks) // _TOGETHER,
+        fours=groups * outputs * sum(_filled(chunk) for chunk in chunks) // 4,
+        turns=groups * outputs * sum(map(_turns, chunks)),
         outputs=pixels * outputs,
         pixels=pixels * len(chunks),
         lines=pixels * height,
@@ -112,7 +127,7 @@ VARIANTS = (
         shared="side_by_side",
         isa=Isa.THUMB,
         accepts=_accepts_wide,
-        tiles=tuple(Tile(pixels=pixels, taps=TAPS) for pixels in (4, 3)),
+        tiles=tuple(Tile(pixels=pixels, taps=CHUNK) for pixels in (4, 3)),
         pack=_pack,
         scratch_bytes=_scratch_bytes,
     ),
