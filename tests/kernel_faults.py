@@ -163,6 +163,15 @@ OWN = {
         ("padding", "line + ix * channels + channel", "line + ix * channels"),
         ("tail", "at.element += run;", "at.element = run;"),
     ),
+    "dense_s8_thumb": (
+        ("tail", "left > 0; left--", "left > 1; left--"),  # the last vector
+        ("tail", "next.x += inputs;", "next.x++;"),
+        ("tail", 'INPUT("r7", "28",', 'INPUT("r6", "28",'),  # the last of eight inputs
+        ("tail", '"adds r0, #4\\n"', '""'),  # the inputs one by one
+        ("tail", "next.y + outputs;", "next.y + outputs - (outputs > 1);"),
+        ("padding", "total * -128", "total * -127"),
+        *_STEPS32,
+    ),
     "depthwise_conv2d_s8_thumb": (
         ("tail", "        y += count * channels;", "        y += channels;"),
         ("tail", "weights[i + 3] = (int32_t)four >> 24;", "weights[i + 3] = 0;"),

@@ -129,3 +129,15 @@ def test_words_of_wide_windows_are_chunks_of_72_elements_of_all_outputs():
 
     assert [k.scratch_bytes(node) for k in _thumb(node)] == [80, 60]
     assert (weights[:, :153] == np.asarray(node.inputs[1].data).reshape(5, -1)).all() and not weights[:, 153:].any()
+
+
+def test_words_of_a_dense_layer_hold_four_outputs_side_by_side():
+    node = _node(ops.Dense, (1, 1, 2, 13), (6, 13))
+    (kernel,) = _thumb(node)
+    packed = np.asarray(kernel.params(node)["weights"])
+    first, rest = packed[: 13 + 4 * 8], packed[13 + 4 * 8 :]
+    blocks = [words[:13].copy().view(np.uint8).reshape(13, 4).T.astype(np.int64) - 128 for words in (first, rest)]
+    weights = np.concatenate(blocks)
+
+    assert rest.size == 13 + 2 * 8  # no roundings of the two outputs that fill the block
+    assert (weights[:6] == np.asarray(node.inputs[1].data)).all() and not weights[6:].any()

@@ -22,6 +22,7 @@ from shoehorn_mcu.kernels import (
     real,
     resize,
     thumb_conv,
+    thumb_dense,
     thumb_depthwise,
     unary,
 )
@@ -35,6 +36,7 @@ CATALOGUE: tuple[Variant, ...] = (
     *neon_linear.VARIANTS,
     *packed_dense.VARIANTS,
     *thumb_conv.VARIANTS,
+    *thumb_dense.VARIANTS,
     *thumb_depthwise.VARIANTS,
     *depthwise.VARIANTS,
     *mve_depthwise.VARIANTS,
