@@ -164,7 +164,8 @@ def test_a_bench_has_the_contracts_fields(link: Link):
     said = found.json("desk", "serial", "CLOCK_MONOTONIC")
 
     assert said["stack"] == {"used_bytes": 300, "reserved_bytes": 1000}
-    assert set(said) == {"board", "transport", "clock", "unit", "runs", "total", "cycles", "ops", "stack"}
+    assert set(said) == {"board", "transport", "clock", "unit", "runs", "total", "cores", "cycles", "ops", "stack"}
+    assert said["cores"] == {"count": 1, "instructions": None}
     assert said["cycles"] is None
     assert said["clock"] == {"name": "CLOCK_MONOTONIC", "hz": 1_000_000_000}
     assert (said["unit"], said["runs"]) == ("us", 4)
