@@ -49,16 +49,18 @@ def predicted(made: Scheduled) -> Point:
 
 
 def curve(
-    graph: Graph, stages: Sequence[Stage], streamed: bool, say: Callable[[str], None]
+    graph: Graph, stages: Sequence[Stage], streamed: bool, say: Callable[[str], None], cores: int = 1
 ) -> tuple[tuple[Point, ...], bool]:
     """The Pareto-optimal plans of those tried, smallest arena first; `streamed`: the input arrives by rows.
+
+    Their steps are shared by up to `cores` cores.
 
     Also whether the curve is complete: after Ctrl-C it has the plans made until then. `say` gets a line
     before each plan is made.
     """
     found: set[Point] = set()
     try:
-        for made in _plans(graph, stages, streamed, say):
+        for made in _plans(graph, stages, streamed, say, cores):
             found.add(predicted(made))
             if made.plan.outcome.interrupted:
                 return _undominated(found), False
@@ -67,21 +69,23 @@ def curve(
     return _undominated(found), True
 
 
-def _plans(graph: Graph, stages: Sequence[Stage], streamed: bool, say: Callable[[str], None]) -> Iterator[Scheduled]:
+def _plans(
+    graph: Graph, stages: Sequence[Stage], streamed: bool, say: Callable[[str], None], cores: int
+) -> Iterator[Scheduled]:
     """The smallest arenas, then the fastest plan within each budget."""
     say("the smallest arena")
-    once = schedule(graph, stages, PlanRequest(Goal.SRAM, None, streamed))
+    once = schedule(graph, stages, PlanRequest(Goal.SRAM, None, streamed, cores=cores))
     yield once
     say("the smallest arena with recomputed MACs")
     most_macs = int(graph.macs * MOST_RECOMPUTED)
-    recomputing = schedule(graph, stages, PlanRequest(Goal.SRAM, None, streamed, most_macs))
+    recomputing = schedule(graph, stages, PlanRequest(Goal.SRAM, None, streamed, most_macs, cores=cores))
     yield recomputing
     least, low, high = recomputing.plan.arena_bytes, once.plan.arena_bytes, once.plan.outcome.whole_tensor_bytes
     budgets = [*_between(least, low, BELOW), low, *_between(low, high, ABOVE - 2), high]
     for i, budget in enumerate(dict.fromkeys(budgets)):
         say(f"plan {i + 1} of {len(budgets)}, within {budget:,} bytes")
         with suppress(DoesNotFit):  # no plan fits this budget, and a smaller plan is on the curve already
-            yield schedule(graph, stages, PlanRequest(Goal.TIME, budget, streamed, most_macs))
+            yield schedule(graph, stages, PlanRequest(Goal.TIME, budget, streamed, most_macs, cores=cores))
 
 
 def _between(low: int, high: int, count: int) -> list[int]:
