@@ -21,7 +21,7 @@ from typing import Literal
 
 from shoehorn_mcu import build, targets
 from shoehorn_mcu.emit import bundle
-from shoehorn_mcu.emit.project import library_part
+from shoehorn_mcu.emit.project import check_cores, library_part
 from shoehorn_mcu.errors import ShoehornError as ShoehornError
 from shoehorn_mcu.host_tools import vectors
 from shoehorn_mcu.host_tools.bench import Timing
@@ -119,6 +119,7 @@ def generate(
         planned, files = build.firmware(Path(model), board, settings, mlperf)
     name = planned.unit.name
     if library_only:
+        check_cores(place, planned.unit.cores)
         files = library_part(files, name)
         bundle.refresh(files, place, f"lib/{name}", force)
     else:

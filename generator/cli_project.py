@@ -18,7 +18,7 @@ from shoehorn_mcu.cli_page import curve_json, page_options, points, print_curve,
 from shoehorn_mcu.cli_plan import print_notes, print_plan
 from shoehorn_mcu.console import emit_json, err, out, output_options, together
 from shoehorn_mcu.emit import bundle, mlperf
-from shoehorn_mcu.emit.project import library_part
+from shoehorn_mcu.emit.project import check_cores, library_part
 from shoehorn_mcu.paths import MODELS
 
 
@@ -63,6 +63,7 @@ def firmware(
     print_notes(planned)
     folder = folder or Path(f"{planned.unit.name}-{board.id}")
     if library_only:
+        check_cores(folder, planned.unit.cores)
         files = library_part(files, planned.unit.name)
         bundle.refresh(files, folder, f"lib/{planned.unit.name}", force)
     else:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from random_plans import with_rows_again
 from row_problems import problems
 from test_check import ROWS, change, plan_of
+from test_cli_project import files_of
 from test_upgrade import made
 
 import shoehorn_mcu
@@ -33,7 +34,7 @@ from shoehorn_mcu.host_tools import cbuild, cores
 from shoehorn_mcu.host_tools.cores import WAIT, WAKE, Mark
 from shoehorn_mcu.host_tools.cycles import BEGIN, END, PLUGIN, TICKS
 from shoehorn_mcu.memory_plan import Plan, Scratch, Step
-from shoehorn_mcu.paths import MODELS
+from shoehorn_mcu.paths import BOARDS, MODELS
 from shoehorn_mcu.planner import Goal, Problem, check, divided, make_plan
 from shoehorn_mcu.planner.cores import LEAST_COST
 from shoehorn_mcu.report import report, timeless
@@ -289,6 +290,31 @@ def test_a_plan_that_gains_little_by_its_cores_says_so(gen: Gen):
         r"^note: 4 cores are predicted to be [12]\.\d times as fast as one: .* whole tensors$", small, re.M
     )
     assert gen(*asked).stderr == ""
+
+
+def test_a_library_for_other_cores_than_the_folder_s_is_refused(gen: Gen, tmp_path: Path):
+    folder = tmp_path / "digits"
+    asked = ("firmware", "--board", "rpi-zero-2w", "--out", folder)
+    assert gen(*asked).exit_code == 0
+    before = files_of(folder)
+    done = gen(*asked, "--library-only", "--cores", 4)
+
+    cure = "write the whole folder, without --library-only"
+    assert done.exit_code == 1
+    assert done.stderr == f"gen: {folder}: was written for 1 core, this plan uses 4; {cure}\n"
+    assert files_of(folder) == before
+    assert gen(*asked, "--cores", 4).exit_code == gen(*asked, "--library-only", "--cores", 4).exit_code == 0
+    assert "was written for 4 cores, this plan uses 1" in gen(*asked, "--library-only").stderr
+
+
+def test_a_family_without_start_up_code_for_several_cores_is_one_line(gen: Gen, tmp_path: Path):
+    manifest = json.loads((BOARDS / "microbit.json").read_text())
+    manifest["shoehorn"]["cores"] = 2
+    (tmp_path / "mine.json").write_text(json.dumps(manifest))
+    done = gen("firmware", "--board", tmp_path / "mine.json", "--cores", 2, "--out", tmp_path / "never")
+
+    said = "family 'nrf51' has no start-up code for several cores; leave --cores out"
+    assert (done.exit_code, done.stderr) == (1, f"gen: {tmp_path / 'mine.json'}: {said}\n")
 
 
 def test_boards_with_several_cores_have_the_files_for_them():

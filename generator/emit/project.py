@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from shoehorn_mcu.emit import app, mlperf
-from shoehorn_mcu.emit.bundle import Bundle, digest
+from shoehorn_mcu.emit.bundle import Bundle, FolderError, digest
 from shoehorn_mcu.emit.library import library
 from shoehorn_mcu.emit.page import page
 from shoehorn_mcu.emit.plan_json import plan_json
@@ -77,6 +77,10 @@ def board_files(board: Board, cores: int = 1) -> Bundle:
     try:
         family = family_files(board.spec.family + _SEVERAL * (cores > 1))
     except KeyError as error:
+        if cores > 1:
+            raise TemplateError(
+                f"{board.path}: family '{board.spec.family}' has no start-up code for several cores; leave --cores out"
+            ) from error
         known = ", ".join(json.loads((_FAMILIES / "families.json").read_text()))
         raise TemplateError(f"{board.path}: unknown family '{board.spec.family}'; known: {known}") from error
     files: dict[str, bytes] = {"lib/board/board_config.h": app.board_config_h(board, cores).encode()}
@@ -85,6 +89,18 @@ def board_files(board: Board, cores: int = 1) -> Bundle:
         place = path.name.removesuffix(".in")
         files[f"lib/board/{place}"] = fill(path, _places(board)) if filled else path.read_bytes()
     return files
+
+
+def check_cores(folder: Path, cores: int) -> None:
+    """Raises FolderError where the board's files in a project folder are for another number of cores."""
+    path = folder / "lib" / "board" / "board_config.h"
+    if path.is_file() and (folder / "src" / "app_config.h").is_file():
+        found = re.search(r"^#define SH_BOARD_CORES (\d+)$", path.read_text(errors="replace"), re.M)
+        if (have := int(found[1]) if found else 1) != cores:
+            cure = "write the whole folder, without --library-only"
+            raise FolderError(
+                f"{folder}: was written for {have} core{'s' * (have > 1)}, this plan uses {cores}; {cure}"
+            )
 
 
 def library_part(files: Bundle, name: str) -> Bundle:
