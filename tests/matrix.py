@@ -16,6 +16,7 @@ from samples import REAL_OPS, as_float32, graph_of, int8, random_inputs, real_sa
 
 from shoehorn_mcu import ops, targets
 from shoehorn_mcu.emit.bundle import Bundle
+from shoehorn_mcu.emit.library import library
 from shoehorn_mcu.emit.project import project
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.emit.weights import constants
@@ -304,6 +305,32 @@ def firmware(of: Matrix, board: targets.Board) -> Bundle:
     found = constants(unit)
     said = report(of.graph, board, (), plan, chosen, (found.bytes, 0, None))
     return project(unit, found, board, "none", timeless(said))
+
+
+LAST_ROW_FIRST = """// Computes the parts of a step one after the other, the last one first.
+#include "sh/cores/sh_cores.h"
+
+void sh_cores_run(sh_cores_part *part, int32_t step, int32_t cores)
+{
+    while (cores-- > 0) {
+        part(step, cores);
+    }
+}
+"""
+
+
+def backwards(of: Matrix, board: targets.Board) -> Bundle:
+    """The same, with the rows of each op computed from the last to the first, unless its kernel needs scratch.
+
+    A kernel that writes beyond its row spoils the row behind it then, as it may where several cores share the rows.
+    """
+    chosen = stages(of.graph, targets.Machine.of(board.spec.cpu), of.kernel)
+    plan = make_plan(lower(of.graph, chosen, board.arena_limit_bytes))
+    needy = {scratch.op for scratch in plan.scratch}
+    steps = tuple(s if s.op in needy else replace(s, cores=s.rows[1] - s.rows[0]) for s in plan.steps)
+    unit = Unit("matrix", of.graph, chosen, replace(plan, steps=steps))
+    made = {f"lib/matrix/{path}": data for path, data in library(unit, constants(unit)).items()}
+    return {**firmware(of, board), **made, "lib/matrix/src/hook.c": LAST_ROW_FIRST.encode()}
 
 
 def wrong_kernels(of: Matrix, folder: Path) -> list[str]:

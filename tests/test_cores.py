@@ -17,6 +17,7 @@ from doc_code import c_blocks
 from emitted import compile_library, expected, put, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matrix import LAST_ROW_FIRST
 from random_plans import with_rows_again
 from row_problems import problems
 from test_check import ROWS, change, plan_of
@@ -156,16 +157,6 @@ void sh_cores_run(sh_cores_part *part, int32_t step, int32_t cores)
     }
 }
 """
-LAST_CORE_FIRST = """
-#include "sh/cores/sh_cores.h"
-
-void sh_cores_run(sh_cores_part *part, int32_t step, int32_t cores)
-{
-    while (cores-- > 0) {
-        part(step, cores);
-    }
-}
-"""
 
 
 def run_shared(unit: Unit, hook: str, folder: Path) -> None:
@@ -182,7 +173,7 @@ def run_shared(unit: Unit, hook: str, folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("most", "goal", "streamed", "hook"),
-    [(3, Goal.TIME, False, THREADS), (2, Goal.SRAM, False, LAST_CORE_FIRST), (4, Goal.TIME, True, LAST_CORE_FIRST)],
+    [(3, Goal.TIME, False, THREADS), (2, Goal.SRAM, False, LAST_ROW_FIRST), (4, Goal.TIME, True, LAST_ROW_FIRST)],
     ids=["threads", "by rows", "streamed"],
 )
 def test_a_shared_inference_computes_the_same_bytes(most: int, goal: Goal, streamed: bool, hook: str, tmp_path: Path):
@@ -219,7 +210,7 @@ def test_a_cortex_m0_computes_the_parts_of_two_cores_one_after_the_other(gen: Ge
     said = timeless(report(alone.graph, target, (), alone.plan, alone.stages, (found.bytes, 0, None)))
     files = dict(project(alone, found, target, "none", said))
     files |= {f"lib/m/{path}": data for path, data in library(unit, constants(unit)).items()}
-    files["lib/m/src/hook.c"] = LAST_CORE_FIRST.encode()
+    files["lib/m/src/hook.c"] = LAST_ROW_FIRST.encode()
     write(files, tmp_path / "m")
     validated = json.loads(gen("validate", tmp_path / "m", "--emulate", "--count", 3, "--json").stdout)
 

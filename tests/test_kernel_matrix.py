@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from kernel_faults import faults, planted
-from matrix import Matrix, cases, firmware, matrix, merged, wrong_kernels
+from matrix import Matrix, backwards, cases, firmware, matrix, merged, wrong_kernels
 
 from shoehorn_mcu.emit.bundle import write
 from shoehorn_mcu.kernels import CATALOGUE
@@ -48,6 +48,31 @@ def test_every_kernel_of_a_board_writes_the_bytes_of_its_oracle(name: str, tmp_p
         write(firmware(of, target), tmp_path / str(part))
 
         assert wrong_kernels(of, tmp_path / str(part)) == []
+
+
+@pytest.mark.long
+@needs_qemu
+@pytest.mark.parametrize("name", BOARDS)
+def test_no_kernel_writes_beyond_its_row(name: str, tmp_path: Path) -> None:
+    """So several cores may compute neighbouring rows at the same time."""
+    target = board(name)
+    of = matrix((*target.cpu.isas, *ALSO.get(name, ())))
+    write(backwards(of, target), tmp_path)
+
+    assert wrong_kernels(of, tmp_path) == []
+
+
+@pytest.mark.long
+@needs_qemu
+def test_a_byte_written_beyond_a_row_is_noticed(tmp_path: Path) -> None:
+    target = board("rpi-zero-2w")
+    of = matrix(target.cpu.isas, "lut_8")
+    files = backwards(of, target)
+    (body,) = (path for path in files if path.endswith("lut_8_neon.inc"))
+    head, end, tail = files[body].decode().rpartition("}")
+    write({**files, body: f"{head}    y[elements] = 77;\n{end}{tail}".encode()}, tmp_path)
+
+    assert set(wrong_kernels(of, tmp_path)) == {"lut_8_neon"}
 
 
 FAULTY = {"mps2-an386": (Isa.C, Isa.THUMB, Isa.SIMD32), "mps3-an547": (Isa.MVE,), "rpi-zero-2w": (Isa.NEON,)}
