@@ -28,6 +28,7 @@ FORMAT = 1
 NAME = "reference/model.json"
 CONSTANTS = "reference/constants.bin"
 _LARGEST_CONSTANTS = 1 << 30  # bytes
+_LATER = {"fused": False}  # fields that are left out where they have this value
 _OPS: Mapping[str, type[Op]] = {each.__name__: each for each in ops.OPS}
 _RECORDS: Mapping[str, type[Bounds | Padding]] = {each.__name__: each for each in (Clamp, RealClamp, Padding)}
 
@@ -65,6 +66,7 @@ def sections(graph: Graph, sha256: str, place: Callable[[Array], int]) -> dict[s
 def _record(value: Op | Bounds | Padding) -> dict[str, object]:
     """An op or a record in it: its class and its fields."""
     own = {each.name: getattr(value, each.name) for each in fields(value)}
+    own = {name: each for name, each in own.items() if name not in _LATER or each != _LATER[name]}
     inner = {name: _record(each) if isinstance(each, Bounds | Padding) else each for name, each in own.items()}
     return {"type": type(value).__name__, **inner}
 
@@ -119,7 +121,7 @@ def _read_tensor(name: str, found: Mapping[str, Any], places: list[Mapping[str, 
 
 def _read_op(found: Mapping[str, Any]) -> Op:
     of = _OPS[found["type"]]
-    return of(**{each.name: _read_field(found[each.name]) for each in fields(of)})
+    return of(**{each.name: _read_field({**_LATER, **found}[each.name]) for each in fields(of)})
 
 
 def _read_field(value: Any) -> Any:

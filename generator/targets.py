@@ -49,6 +49,7 @@ class Isa(Enum):
     SIMD32 = "simd32"  # Armv6 SIMD and the Cortex-M DSP extension
     MVE = "mve"  # Helium
     NEON = "neon"
+    FPU = "fpu"  # float32 with fused multiply-add, and conversions from float16: FPv4 and later
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,12 @@ CPUS: dict[str, Cpu] = {
     "host": Cpu((Isa.C,)),
     "cortex-m0": Cpu((Isa.THUMB, Isa.C)),
     "cortex-m3": Cpu((Isa.C,)),
-    "cortex-m4f": Cpu((Isa.SIMD32, Isa.C)),
-    "cortex-m7": Cpu((Isa.SIMD32, Isa.C)),
-    "cortex-m33": Cpu((Isa.SIMD32, Isa.C)),
-    "cortex-m55": Cpu((Isa.MVE, Isa.SIMD32, Isa.C)),
+    "cortex-m4f": Cpu((Isa.SIMD32, Isa.FPU, Isa.C)),
+    "cortex-m7": Cpu((Isa.SIMD32, Isa.FPU, Isa.C)),
+    "cortex-m33": Cpu((Isa.SIMD32, Isa.FPU, Isa.C)),
+    "cortex-m55": Cpu((Isa.MVE, Isa.SIMD32, Isa.FPU, Isa.C)),
     "arm1176": Cpu((Isa.SIMD32, Isa.C)),
-    "cortex-a53": Cpu((Isa.NEON, Isa.C)),
+    "cortex-a53": Cpu((Isa.NEON, Isa.FPU, Isa.C)),
 }
 
 

@@ -21,7 +21,10 @@ RULES = (
 )
 """Kind, pattern, replacement: each is planted wherever it matches, in every variant."""
 
-_PARTS = tuple(f"include/sh_{name}.h" for name in ("dot_f32", "packed", "helium_sums", "neon_sums", "neon", "steps32"))
+_PARTS = tuple(
+    f"include/sh_{name}.h"
+    for name in ("dot_f32", "vectors_f32", "sums_f32", "packed", "helium_sums", "neon_sums", "neon", "steps32")
+)
 
 _SCALED = (  # in sh_packed.h
     ("saturation", '"ssat " sum ", #8, r11\\n"', '"ssat " sum ", #9, r11\\n"'),
@@ -100,7 +103,49 @@ _NEON = (
 )
 _NEON_ROW = (*_NEON, ("tail", "left > 0; left -= SH_FOUR, x", "left > 1; left -= SH_FOUR, x"))  # the last pixel
 
-_FUSED = (("rounding", "a += x[i] * at[0];", "a = __builtin_fmaf(x[i], at[0], a);"),)  # in sh_dot_f32.h
+_F32_CONV = (
+    ("tail", "if (o < end) {", "if (o + 1 < end) {"),
+    ("padding", "at->x[ky] != NULL", "at->x[0] != NULL"),
+    ("dilation", "tap += op->dilation * op->in_channels", "tap += op->in_channels"),
+)
+_F32_LANES = (
+    ("tail", "left < SH_OUTPUTS ? left : SH_OUTPUTS", "left < SH_OUTPUTS ? left - 1 : SH_OUTPUTS"),
+    ("padding", "at->x[ky] != NULL", "at->x[0] != NULL"),
+    ("padding", "&& left >= 0 &&", "&&"),
+    ("padding", "left + reach < op.in_width", "left >= 0"),
+    ("dilation", "tap += op->dilation * op->in_channels", "tap += op->in_channels"),
+)
+_F32_DEPTHWISE = (
+    ("tail", "for (; o < channels; o++)", "for (; o + 1 < channels; o++)"),
+    ("padding", "if (x[ky] != NULL) {", "if (x[0] != NULL) {"),
+    ("dilation", "op->dilation * op->in_channels;", "op->in_channels;"),
+)
+_F32_DENSE = (("tail", "if (o < op.outputs) {", "if (o + 1 < op.outputs) {"),)
+_F32_VECTORS = (  # in sh_vectors_f32.h
+    ("tail", "for (; i < count; i++) {", "for (; i + 1 < count; i++) {"),  # the last input
+    ("tail", "j < count; j++", "j + 1 < count; j++"),  # the last output
+)
+_F32_PIXELS = (
+    *_F32_VECTORS,
+    ("tail", "if (pixels > 1) {", "if (pixels > 2) {"),
+    ("padding", "at->x[ky] != NULL", "at->x[0] != NULL"),
+    ("padding", "if (left >= 0 && op.out_width - ox >= SH_PIXELS", "if (op.out_width - ox >= SH_PIXELS"),
+    ("padding", "beyond >= (SH_PIXELS - 1) * op.stride", "beyond >= 0"),
+    ("padding", "else if (left >= 0 && op", "else if (op"),
+    ("padding", "&& beyond >= op.stride", "&& beyond >= 0"),
+    ("dilation", "tap += op->dilation * op->in_channels", "tap += op->in_channels"),
+)
+_F32_FOURS = (("tail", "sh_add_lane(four, 3, w + 3", "sh_add_lane(four, 3, w + 2"),)  # of NEON
+_UNFUSED = (("rounding", "return sum + x * w;", "return __builtin_fmaf(x, w, sum);"),)
+_FUSED = (
+    ("rounding", "return SH_FUSED_MULTIPLY_ADD(x, w, sum);", "return sum + x * w;"),
+    ("rounding", "return bias;", "return 0.0f * bias;"),
+)
+_HALF = (*_FUSED, ("packing", "vcvtb.f32.f16", "vcvtt.f32.f16"))
+_UNFUSED_FOUR = (("rounding", "return vaddq_f32(sums, vmulq_n_f32(w, x));", "return vfmaq_n_f32(sums, w, x);"),)
+_FUSED_FOUR = (("rounding", "return vfmaq_n_f32(sums, w, x);", "return vaddq_f32(sums, vmulq_n_f32(w, x));"),)
+_HALF_NEON = (*_FUSED_FOUR, ("packing", "vld1_u16(w)", "vld1_u16(w + 1)"))
+_HALF_MVE = (*_FUSED_FOUR, ("packing", "vldrhq_u32(w)", "vldrhq_u32(w + 1)"))
 
 OWN = {
     "conv2d_s8_c": (("tail", "if (o < end) {", "if (o + 1 < end) {"),),
@@ -123,31 +168,28 @@ OWN = {
     ),
     "average_pool2d_s8_c": (("tail", "op->channels - c < BLOCK ? op->channels - c : BLOCK", "BLOCK / 4"),),
     "average_pool2d_f32_c": (("tail", "op->channels - c < BLOCK ? op->channels - c : BLOCK", "BLOCK / 4"),),
-    "conv2d_f32_c": (
-        ("tail", "if (o < end) {", "if (o + 1 < end) {"),
-        ("padding", "at->x[ky] != NULL", "at->x[0] != NULL"),
-        ("dilation", "tap += op->dilation * op->in_channels", "tap += op->in_channels"),
-        *_FUSED,
-    ),
-    "conv2d_f32_lanes": (
-        ("tail", "left < SH_OUTPUTS ? left : SH_OUTPUTS", "left < SH_OUTPUTS ? left - 1 : SH_OUTPUTS"),
-        ("padding", "at->x[ky] != NULL", "at->x[0] != NULL"),
-        ("padding", "&& left >= 0 &&", "&&"),
-        ("padding", "left + reach < op.in_width", "left >= 0"),
-        ("dilation", "tap += op->dilation * op->in_channels", "tap += op->in_channels"),
-        (
-            "rounding",
-            "sums[p][j] += tap[p * ahead + i] * w[j];",
-            "sums[p][j] = __builtin_fmaf(tap[p * ahead + i], w[j], sums[p][j]);",
-        ),
-    ),
-    "depthwise_conv2d_f32_c": (
-        ("tail", "for (; o < channels; o++)", "for (; o + 1 < channels; o++)"),
-        ("padding", "if (x[ky] != NULL) {", "if (x[0] != NULL) {"),
-        ("dilation", "op->dilation * op->in_channels;", "op->in_channels;"),
-        ("rounding", "sums[j] += tap[j] * w[j];", "sums[j] = __builtin_fmaf(tap[j], w[j], sums[j]);"),
-    ),
-    "dense_f32_c": (("tail", "if (o < op.outputs) {", "if (o + 1 < op.outputs) {"), *_FUSED),
+    "conv2d_f32_c": (*_F32_CONV, *_UNFUSED),
+    "conv2d_f32_fused": (*_F32_CONV, *_FUSED),
+    "conv2d_f32_half": (*_F32_CONV, *_HALF),
+    "conv2d_f32_lanes": (*_F32_LANES, *_UNFUSED),
+    "conv2d_f32_fused_lanes": (*_F32_LANES, *_FUSED),
+    "conv2d_f32_half_lanes": (*_F32_LANES, *_HALF),
+    "conv2d_f32_neon": (*_F32_PIXELS, *_F32_FOURS, *_UNFUSED_FOUR),
+    "conv2d_f32_fused_neon": (*_F32_PIXELS, *_F32_FOURS, *_FUSED_FOUR),
+    "conv2d_f32_half_neon": (*_F32_PIXELS, *_F32_FOURS, *_HALF_NEON),
+    "conv2d_f32_fused_mve": (*_F32_PIXELS, *_FUSED_FOUR),
+    "conv2d_f32_half_mve": (*_F32_PIXELS, *_HALF_MVE),
+    "depthwise_conv2d_f32_c": (*_F32_DEPTHWISE, *_UNFUSED),
+    "depthwise_conv2d_f32_fused": (*_F32_DEPTHWISE, *_FUSED),
+    "depthwise_conv2d_f32_half": (*_F32_DEPTHWISE, *_HALF),
+    "dense_f32_c": (*_F32_DENSE, *_UNFUSED),
+    "dense_f32_fused": (*_F32_DENSE, *_FUSED),
+    "dense_f32_half": (*_F32_DENSE, *_HALF),
+    "dense_f32_neon": (*_F32_VECTORS, *_F32_FOURS, *_UNFUSED_FOUR),
+    "dense_f32_fused_neon": (*_F32_VECTORS, *_F32_FOURS, *_FUSED_FOUR),
+    "dense_f32_half_neon": (*_F32_VECTORS, *_F32_FOURS, *_HALF_NEON),
+    "dense_f32_fused_mve": (*_F32_VECTORS, *_FUSED_FOUR),
+    "dense_f32_half_mve": (*_F32_VECTORS, *_HALF_MVE),
     "dense_s8_simd32": (
         ("tail", '"sub r11, r11, r12\\n"', '""'),  # the last inputs
         ("tail", '"bne 3f\\n"', '""'),  # an odd number of fours

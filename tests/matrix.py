@@ -30,6 +30,7 @@ from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Quant, Tensor, Tensor
 from shoehorn_mcu.kernels.base import Instance
 from shoehorn_mcu.kernels.choice import candidates
 from shoehorn_mcu.lower import lower
+from shoehorn_mcu.passes.float_mode import FloatMode, with_float_mode
 from shoehorn_mcu.planner import make_plan
 from shoehorn_mcu.report import report, timeless
 from shoehorn_mcu.stage import stages
@@ -221,12 +222,18 @@ def _halves(op_class: type[Op], clamp: ops.Clamp) -> Graph:
 
 
 def _reals(rng: Rng) -> Iterator[Graph]:
-    """Ops on float32, with values of all magnitudes around 1: any other order of a sum gives other bytes."""
+    """Ops on float32, with values of all magnitudes around 1: any other order of a sum gives other bytes.
+
+    Linear ops in each mode of --float.
+    """
     shapes = [*[*_pointwise(rng), *_small_windows(rng), *_depthwise(rng)][::4], *_windows(rng), *_vectors(rng)]
     for inputs in (1, 3, 4):  # four pixels side by side, of which the last one's window leaves the row
         x, shape, pad = (1, 3, 8, inputs), (5, 3, 3, inputs), ops.Padding(0, 0, 0, 1)
         shapes.append(linear(ops.Conv2d, rng, DATA[0], x, shape, stride=(1, 2), padding=pad))
-    yield from (as_float32(graph, rng) for graph in shapes)
+    linear_ops = [as_float32(graph, rng) for graph in shapes]
+    yield from linear_ops
+    for place, mode in enumerate((FloatMode.RELAXED, FloatMode.HALF)):
+        yield from (with_float_mode(graph, mode) for graph in linear_ops[place::2])
     for op_class in REAL_OPS:
         for seed in range(2 * SEEDS):
             graph = real_sample(op_class, rng)
@@ -234,6 +241,18 @@ def _reals(rng: Rng) -> Iterator[Graph]:
             if seed < SEEDS and isinstance(op, ops.Clamped):
                 graph = replace(graph, ops=(replace(op, clamp=REAL_CLAMPS[seed % len(REAL_CLAMPS)]),))
             yield frozen(graph, random_inputs(graph, rng))
+    pools = [real_sample(op_class, rng) for op_class in (ops.AveragePool2d, ops.MaxPool2d) for _ in range(3)]
+    tiny = [*linear_ops[::9], *(frozen(graph, random_inputs(graph, rng)) for graph in pools)]
+    yield from map(_subnormal, tiny)  # which Helium's vectors would take for 0
+
+
+def _subnormal(graph: Graph) -> Graph:
+    """The graph with inputs and biases about 2^-130."""
+    tensors = {
+        name: replace(t, data=t.data * np.float32(2.0**-130)) if t.data is not None and name != "x1" else t
+        for name, t in graph.tensors.items()
+    }
+    return replace(graph, tensors=tensors)
 
 
 def cases() -> list[Graph]:

@@ -87,7 +87,7 @@ def test_a_portable_kernel_has_no_conditional_compilation_and_includes_its_contr
     allowed = {"<stddef.h>", "<stdint.h>", *(f'"../../include/sh_{name}.h"' for name in ours)}
 
     if "_f32" in source.stem and "_8" not in source.stem:
-        first = ('#include "../../include/sh_float.h"', '#include "../../include/sh_dot_f32.h"')
+        first = {f'#include "../../include/sh_{name}.h"' for name in ("float", "dot_f32", "sums_f32", "fused")}
         assert lines.pop(0) in first  # the pragma is for all that follows
     assert lines[0] == f'#include "{source.parent.name}.h"'
     assert {line.removeprefix("#include ") for line in lines[1:]} <= allowed
@@ -97,7 +97,9 @@ def test_a_portable_kernel_has_no_conditional_compilation_and_includes_its_contr
 def test_an_oracle_uses_nothing_that_is_there_for_speed(source: Path) -> None:
     text = source.read_text()
 
-    assert set(re.findall(r"sh_\w+\.h", text)) <= {"sh_quant.h", "sh_bytes.h", "sh_float.h", "sh_exp.h"}
+    assert set(re.findall(r"sh_\w+\.h", text)) <= {
+        f"sh_{name}.h" for name in ("quant", "bytes", "float", "exp", "fused")
+    }
     assert "SH_" not in text
     assert len(text.splitlines()) <= 60 or source.stem == "softmax_s8_ref"
 

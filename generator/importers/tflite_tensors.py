@@ -11,7 +11,7 @@ from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.tflite_file import RawTensor
 from shoehorn_mcu.ir import Array, DType, Quant, Tensor, TensorType
 
-DTYPES = {d.name: d for d in DType}
+DTYPES = {d.name: d for d in DType if d is not DType.FLOAT16}
 """The schema uses our names in capitals."""
 
 QUANTISED = {DType.INT8: (-128, 127), DType.UINT8: (0, 255), DType.INT16: (-32768, 32767)}

@@ -24,6 +24,7 @@ class DType(Enum):
     INT16 = "int16"
     INT32 = "int32"
     INT64 = "int64"
+    FLOAT16 = "float16"
     FLOAT32 = "float32"
     BOOL = "bool"
 

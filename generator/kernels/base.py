@@ -135,6 +135,7 @@ class Variant:
     fits: Callable[[Node, Tile], bool] = _all  # tiles for an accepted node
     same_time: bool = False  # the tiles differ in memory only: they share the costs of the first one
     fixes: tuple[str, ...] = ()
+    defines: tuple[str, ...] = ()  # macros that the body is compiled with, besides the tile's
     pack: Callable[[Node, Tile], Values] | None = None  # struct members besides the facts; None: the contract's `plain`
     scratch_bytes: Callable[[Node, Tile], int] = _no_scratch  # for one core
     # The row input that row y of the output may overwrite: each byte is read before it is written.
@@ -213,6 +214,7 @@ class Instance:
         """The C file of the instance; `runtime` is the path from it to runtime_c, "" or with a slash at its end."""
         defines = [f"#define SH_NAME {self.symbol(prefix)}"]
         defines += [f"#define SH_{name.upper()} {size}" for name, size in self.tile.sizes.items()]
+        defines += [f"#define {name}" for name in self.variant.defines]
         if self.variant.fixes:
             assigned = ", ".join(f"(op).{member} = {value}" for member, value in self.fixed)
             defines.append(f"#define SH_FIX(op) ({assigned})")

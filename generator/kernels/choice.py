@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels import cost
-from shoehorn_mcu.kernels.base import Instance, array_bytes
+from shoehorn_mcu.kernels.base import Instance, Tile, array_bytes
 from shoehorn_mcu.kernels.catalogue import CATALOGUE, PORTABLE, KernelError, contract_of
 from shoehorn_mcu.targets import Isa, Machine
 
@@ -32,7 +32,7 @@ def row_cost(kernel: Instance, node: Node, cpu: str, unit: cost.Unit) -> float:
     not chosen for its speed before `python -m tests.bench.costs` has measured it.
     """
     if not cost.is_measured(kernel, cpu):
-        (kernel,) = PORTABLE[kernel.contract.name].instances(node)
+        kernel = Instance(PORTABLE[kernel.contract.name], Tile())
     return cost.kernel_cost(kernel, kernel.work(node), cpu, unit)
 
 

@@ -5,11 +5,13 @@ Each computes the sums of TensorFlow Lite's reference kernels in their order, so
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
 
-from shoehorn_mcu.ir import DType, Node
+from shoehorn_mcu.ir import Array, DType, Node
 from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
 from shoehorn_mcu.kernels.conv import (
     channel_groups,
@@ -36,6 +38,7 @@ from shoehorn_mcu.ops import (
     Softmax,
     Sub,
 )
+from shoehorn_mcu.targets import Isa
 
 
 def _all_f32(node: Node) -> bool:
@@ -43,7 +46,18 @@ def _all_f32(node: Node) -> bool:
 
 
 def _linear_f32(node: Node) -> bool:
-    return _all_f32(node) and all(constant.data is not None for constant in node.inputs[1:])
+    x, weights, bias = node.inputs
+    constant = weights.data is not None and bias.data is not None
+    return constant and are(DType.FLOAT32, x, bias, node.output) and weights.type.dtype in _STORED
+
+
+def _fused(node: Node) -> bool:
+    return cast(Conv2d | DepthwiseConv2d | Dense, node.op).fused
+
+
+def _sums(node: Node) -> dict[str, Value]:
+    """Struct members for how sums are rounded and bounded."""
+    return {"fused": int(_fused(node)), **_bounds(node)}
 
 
 def _bounds(node: Node) -> dict[str, Value]:
@@ -52,31 +66,52 @@ def _bounds(node: Node) -> dict[str, Value]:
 
 
 def _conv2d(node: Node) -> dict[str, Value]:
-    return {**geometry(cast(Conv2d, node.op), node), **channel_groups(node), **_bounds(node)}
+    return {**geometry(cast(Conv2d, node.op), node), **channel_groups(node), **_sums(node)}
 
 
 def _depthwise_conv2d(node: Node) -> dict[str, Value]:
-    return {**geometry(cast(DepthwiseConv2d, node.op), node), **multiplied(node), **_bounds(node)}
+    return {**geometry(cast(DepthwiseConv2d, node.op), node), **multiplied(node), **_sums(node)}
 
 
 def _dense(node: Node) -> dict[str, Value]:
     outputs, inputs = node.inputs[1].type.shape
-    return {"positions": node.output.type.nhwc[2], "inputs": inputs, "outputs": outputs, **_bounds(node)}
+    return {"positions": node.output.type.nhwc[2], "inputs": inputs, "outputs": outputs, **_sums(node)}
 
 
 def _constants(node: Node) -> dict[str, Value]:
-    return {"weights": data(node.inputs[1]), "bias": data(node.inputs[2])}
+    return {"weights": data(node.inputs[1]).astype(np.float32), "bias": data(node.inputs[2])}
+
+
+def _stored(node: Node) -> dict[str, Value]:
+    """Constants in the model's order, weights in their own type."""
+    return {"weights": _as_stored(data(node.inputs[1])), "bias": data(node.inputs[2])}
+
+
+def _as_stored(weights: Array) -> Array:
+    """Weights as C arrays have them: float16 by its bits."""
+    return weights.view(np.uint16) if weights.dtype == np.float16 else weights
 
 
 def _interleaved(node: Node, tile: Tile) -> dict[str, Value]:
     """Weights by blocks of outputs of a group, innermost; those of missing outputs are 0."""
     lanes = tile.sizes["outputs"]
-    weights, groups = data(node.inputs[1]), cast(int, channel_groups(node)["groups"])
-    by_group = weights.reshape(groups, -1, weights[0].size)
+    weights = _as_stored(data(node.inputs[1]))
+    by_group = weights.reshape(_groups(node), -1, weights[0].size)
     missing = -by_group.shape[1] % lanes
     padded = np.pad(by_group, ((0, 0), (0, missing), (0, 0)))
-    blocks = padded.reshape(groups, -1, lanes, weights[0].size).swapaxes(2, 3)
+    blocks = padded.reshape(len(by_group), -1, lanes, weights[0].size).swapaxes(2, 3)
     return {"weights": np.ascontiguousarray(blocks), "bias": data(node.inputs[2])}
+
+
+def _groups(node: Node) -> int:
+    return cast(int, channel_groups(node)["groups"]) if isinstance(node.op, Conv2d) else 1
+
+
+def _in_vectors(node: Node, tile: Tile) -> dict[str, Value]:
+    """`_interleaved`, with the biases of missing outputs too, which are 0."""
+    bias = data(node.inputs[2]).reshape(_groups(node), -1)
+    padded = np.pad(bias, ((0, 0), (0, -bias.shape[1] % tile.sizes["outputs"])))
+    return {**_interleaved(node, tile), "bias": padded}
 
 
 def _lanes_work(node: Node, tile: Tile) -> Work:
@@ -120,6 +155,68 @@ def _softmax_work(node: Node) -> Work:
     return Work(pixels=positions, outputs=positions * channels)
 
 
+def _vectors_work(node: Node, tile: Tile) -> Work:
+    """By groups of pixels, of as many as the tile has, of two and of one: steps of the inner loop, loops and blocks."""
+    op = cast(Conv2d, node.op)
+    lanes, together = tile.sizes["outputs"], tile.sizes["pixels"]
+    outputs, _, kernel_width, inputs = node.inputs[1].type.shape
+    lines = lines_of(op, node)
+    blocks = _groups(node) * -(-(outputs // _groups(node)) // lanes)
+    joined = op.dilation[1] == 1 and _groups(node) == 1
+    many, two, one = _pixel_groups(op, node, together)
+    met = blocks * lines.inside
+    loops, steps = (1, kernel_width * inputs) if joined else (kernel_width, inputs)
+    taps = sum(lines.taps) - (many * together + 2 * two) * kernel_width  # of the pixels that are alone
+    fours, rest = divmod(steps, _FOUR)
+    return Work(
+        tiles=blocks * many,
+        blocks=blocks * two,
+        rests=blocks * one,
+        loops=met * (many + two) * loops,
+        wide=met * many * loops * fours,
+        by4=met * two * loops * fours,
+        by1=met * many * loops * rest,
+        ragged=met * two * loops * rest,
+        narrow=met * taps * inputs,
+        loops4=met * (one if joined else taps),
+        pixels=node.output.type.nhwc[2],
+        outputs=node.output.type.row_elements,
+    )
+
+
+def _pixel_groups(op: Conv2d, node: Node, together: int) -> tuple[int, int, int]:
+    """How many groups of `together` pixels, of two and of one the loop over a row has."""
+    _, _, width, _ = node.inputs[0].type.nhwc
+    out_width, kernel_width = node.output.type.nhwc[2], node.inputs[1].type.shape[2]
+    found, ox = [0, 0, 0], 0
+    while ox < out_width:
+        left = ox * op.stride[1] - op.padding.left
+        beyond = width - 1 - left - (kernel_width - 1) * op.dilation[1]
+        sizes = (together, 2, 1)
+        fits = [left >= 0 and out_width - ox >= n and beyond >= (n - 1) * op.stride[1] for n in sizes[:2]]
+        which = fits.index(True) if True in fits else 2
+        found[which] += 1
+        ox += sizes[which]
+    return found[0], found[1], found[2]
+
+
+def _dense_vectors_work(node: Node, tile: Tile) -> Work:
+    outputs, inputs = node.inputs[1].type.shape
+    positions = node.output.type.nhwc[2]
+    blocks = positions * -(-outputs // tile.sizes["outputs"])
+    fours, rest = divmod(inputs, _FOUR)
+    return Work(
+        pixels=positions,
+        blocks=blocks,
+        by4=blocks * fours,
+        by1=blocks * rest,
+        outputs=positions * outputs,
+    )
+
+
+_FOUR = 4  # inputs that a loop of the vector bodies may take at once
+_STORED = (DType.FLOAT32, DType.FLOAT16)
+
 CONV2D = Contract("conv2d_f32", (Conv2d,), _conv2d, _constants, _linear_f32)
 DEPTHWISE = Contract("depthwise_conv2d_f32", (DepthwiseConv2d,), _depthwise_conv2d, _constants, _linear_f32)
 DENSE = Contract("dense_f32", (Dense,), _dense, _constants, _linear_f32)
@@ -130,12 +227,55 @@ MEAN = Contract("mean_f32", (Mean,), _mean, accepts=_all_f32, takes_row=True)
 SOFTMAX = Contract("softmax_f32", (Softmax,), _softmax, accepts=_all_f32)
 
 _TILES = (Tile(outputs=4, pixels=4), Tile(outputs=8, pixels=4))
+_NEON_TILES = (Tile(outputs=8, pixels=4), Tile(outputs=16, pixels=4))
+_MVE_TILES = (Tile(outputs=4, pixels=4), Tile(outputs=8, pixels=3))
+_DENSE_TILES = (Tile(outputs=8),)
+
+_ARITHMETIC: Mapping[str, tuple[str, ...]] = {"": (), "fused": ("SH_FUSED",), "half": ("SH_FUSED", "SH_HALF")}
+"""By the start of a variant's suffix: what the body is compiled with. sh_sums_f32.h has the meaning."""
+
+
+def _is(arithmetic: str) -> Callable[[Node], bool]:
+    def accepts(node: Node) -> bool:
+        half = node.inputs[1].type.dtype is DType.FLOAT16
+        return arithmetic == ("half" if half else "fused" if _fused(node) else "")
+
+    return accepts
+
+
+def _each(of: Variant, *arithmetic: str) -> tuple[Variant, ...]:
+    """The variant in these kinds of arithmetic, from the same body; a core needs Isa.FPU for all but the plain one."""
+    return tuple(
+        replace(
+            of,
+            suffix="_".join(filter(None, (kind, of.suffix if of.suffix != "c" or not kind else ""))),
+            body=of.body or of.suffix,
+            isa=Isa.FPU if of.isa is Isa.C and kind else of.isa,
+            accepts=_is(kind),
+            defines=_ARITHMETIC[kind],
+        )
+        for kind in arithmetic
+    )
+
+
+def _in_order(contract: Contract, work: Callable[[Node], Work]) -> Variant:
+    """The portable body of a linear op."""
+    return Variant(contract, lambda node, _: work(node), pack=lambda node, _: _stored(node))
+
+
+_ALL = tuple(_ARITHMETIC)
+_VECTORS = Variant(CONV2D, _vectors_work, "neon", Isa.NEON, "vectors", pack=_in_vectors, tiles=_NEON_TILES)
+_DENSE_VECTORS = Variant(DENSE, _dense_vectors_work, "neon", Isa.NEON, "vectors", pack=_in_vectors, tiles=_DENSE_TILES)
 
 VARIANTS = (
-    portable(CONV2D, convolution_work),
-    Variant(CONV2D, _lanes_work, suffix="lanes", pack=_interleaved, tiles=_TILES),
-    portable(DEPTHWISE, depthwise_work),
-    portable(DENSE, dense_work),
+    *_each(_in_order(CONV2D, convolution_work), *_ALL),
+    *_each(Variant(CONV2D, _lanes_work, suffix="lanes", pack=_interleaved, tiles=_TILES), *_ALL),
+    *_each(_VECTORS, *_ALL),
+    *_each(replace(_VECTORS, suffix="mve", isa=Isa.MVE, tiles=_MVE_TILES), "fused", "half"),
+    *_each(_in_order(DEPTHWISE, depthwise_work), *_ALL),
+    *_each(_in_order(DENSE, dense_work), *_ALL),
+    *_each(_DENSE_VECTORS, *_ALL),
+    *_each(replace(_DENSE_VECTORS, suffix="mve", isa=Isa.MVE, tiles=_DENSE_TILES), "fused", "half"),
     portable(ADD, binary_work, element_by_element),
     portable(AVERAGE_POOL, average_pool2d_work),
     portable(MAX_POOL, max_pool2d_work),

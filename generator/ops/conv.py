@@ -98,6 +98,8 @@ class Window(Op):
 class _Convolution(Window, LinearOp):
     """What Conv2d and DepthwiseConv2d share: inputs (x, weights, bias)."""
 
+    fused: bool = False  # float32 only: see real.products_summed
+
     def _channels(self, x: TensorType, weights: TensorType) -> int:
         """Number of output channels; raises GraphError where x and weights do not fit."""
         raise NotImplementedError
@@ -163,8 +165,9 @@ class Conv2d(_Convolution):
         split = [(ky, kx, below.reshape(*below.shape[:3], groups, per_group)) for ky, kx, below in self.taps(x, sig)]
         kernels = weights.reshape(groups, -1, *weights.shape[1:])
         pairs = [(below[..., i, None], kernels[:, :, ky, kx, i]) for ky, kx, below in split for i in range(per_group)]
-        total = real.products_summed(pairs, (*sig.output.shape[:3], groups, kernels.shape[1]))
-        return real.clamped(total.reshape(sig.output.shape) + bias, self.clamp)
+        shape = (*sig.output.shape[:3], groups, kernels.shape[1])
+        total = real.products_summed(pairs, shape, bias.reshape(groups, -1), self.fused)
+        return real.clamped(total.reshape(sig.output.shape), self.clamp)
 
     def macs(self, sig: Signature) -> int:
         _, kh, kw, i = sig.inputs[1].shape
@@ -209,7 +212,7 @@ class DepthwiseConv2d(_Convolution):
         x, weights, bias = real.reals(arrays)
         repeated = np.repeat(x, weights.shape[3] // x.shape[3], axis=3)
         pairs = [(below, weights[0, ky, kx]) for ky, kx, below in self.taps(repeated, sig)]
-        return real.clamped(real.products_summed(pairs, sig.output.shape) + bias, self.clamp)
+        return real.clamped(real.products_summed(pairs, sig.output.shape, bias, self.fused), self.clamp)
 
     def macs(self, sig: Signature) -> int:
         _, kh, kw, _ = sig.inputs[1].shape
@@ -286,6 +289,8 @@ class TransposeConv2d(LinearOp):
 class Dense(LinearOp):
     """inputs (x [..., I], weights [O, I], bias int32 [O]); output [..., O]."""
 
+    fused: bool = False  # float32 only: see real.products_summed
+
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 3)
         x, weights, bias = inputs
@@ -317,7 +322,7 @@ class Dense(LinearOp):
         """The sums in the order of the inputs."""
         x, weights, bias = real.reals(arrays)
         pairs = [(x[..., i, None], weights[:, i]) for i in range(weights.shape[1])]
-        return real.clamped(real.products_summed(pairs, sig.output.shape) + bias, self.clamp)
+        return real.clamped(real.products_summed(pairs, sig.output.shape, bias, self.fused), self.clamp)
 
     def macs(self, sig: Signature) -> int:
         return sig.output.elements * sig.inputs[1].shape[1]

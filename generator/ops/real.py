@@ -36,7 +36,8 @@ def check(node: Node, *roles: str) -> bool:
     if first.type.dtype is not DType.FLOAT32:
         return False
     for tensor, role in zip((*node.inputs, node.output), (*roles, "output"), strict=True):
-        laws.dtype(op, tensor, role, DType.FLOAT32)
+        stored = (DType.FLOAT16,) if role == "weights" else ()
+        laws.dtype(op, tensor, role, DType.FLOAT32, *stored)
     if isinstance(op, Clamped) and not isinstance(op.clamp, RealClamp):
         raise OpFault(op, f"its bounds {op.clamp.low}..{op.clamp.high} are stored values, real ones are needed")
     return True
@@ -63,12 +64,40 @@ def clamped(y: Reals, bounds: Bounds) -> Reals:
     return np.where(y > high, high, y)
 
 
-def products_summed(pairs: Sequence[tuple[Reals, Reals]], shape: tuple[int, ...]) -> Reals:
-    """The sum of the products of these pairs, from +0, in their order; each broadcasts to `shape`."""
+def products_summed(pairs: Sequence[tuple[Reals, Reals]], shape: tuple[int, ...], bias: Reals, fused: bool) -> Reals:
+    """The products of these pairs summed up in their order, plus `bias`; each broadcasts to `shape`.
+
+    The sum begins with +0 and the bias is added last. `fused`: it begins with the bias, and each product and its
+    addition are rounded once.
+    """
+    if fused:
+        total = np.broadcast_to(bias, shape)
+        for a, b in pairs:
+            total = fused_multiply_add(a, b, total)
+        return total
     total = np.zeros(shape, np.float32)
     for a, b in pairs:
         total += a * b
-    return total
+    return total + bias
+
+
+def fused_multiply_add(a: Reals, b: Reals, c: Reals) -> Reals:
+    """a * b + c, rounded once.
+
+    The product is exact in float64. The sum is rounded to odd there: the last bit is set where bits were lost, so that
+    rounding it to float32 is as rounding the exact sum.
+    """
+    product, addend = a.astype(np.float64) * b, c.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        total = product + addend
+        back = total - product
+        lost = (product - (total - back)) + (addend - back)
+    even = (total.view(np.int64) & 1) == 0
+    inexact = np.isfinite(total) & np.isfinite(lost) & (lost != 0) & even
+    moved = np.where(inexact, np.nextafter(total, np.where(lost > 0, np.inf, -np.inf)), total)
+    with np.errstate(over="ignore"):
+        result: Reals = moved.astype(np.float32)
+    return result
 
 
 def in_order(terms: Reals) -> Reals:

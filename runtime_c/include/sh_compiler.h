@@ -35,6 +35,13 @@
 #define SH_EIGHT
 #endif
 
+// a * b + c, rounded once, on a core that has an instruction for it. Clang's fmaf may be a call.
+#ifdef __clang__
+#define SH_FUSED_MULTIPLY_ADD(a, b, c) __builtin_elementwise_fma(a, b, c)
+#else
+#define SH_FUSED_MULTIPLY_ADD(a, b, c) __builtin_fmaf(a, b, c)
+#endif
+
 // SH_FIX(op) assigns the members of the struct `op` that an instance is compiled for; its file
 // defines it. Without that definition no member is fixed.
 #ifndef SH_FIX

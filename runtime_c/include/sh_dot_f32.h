@@ -4,15 +4,13 @@
 #ifndef SH_DOT_F32_H
 #define SH_DOT_F32_H
 
-#include "sh_float.h"
-
-#include "sh_compiler.h"
+#include "sh_sums_f32.h"
 
 enum { SH_FLOAT_LANES = 4 };
 
 // sums[j] += each of the products of x[i] and row j of w in turn, for j < lanes; rows are `pitch`
 // apart. lanes: a constant, 1 to 4.
-SH_INLINED void sh_dot_f32(const float *x, const float *w, int32_t pitch, int32_t count,
+SH_INLINED void sh_dot_f32(const float *x, const sh_weight *w, int32_t pitch, int32_t count,
                            int32_t lanes, float sums[SH_FLOAT_LANES])
 {
     float a = sums[0];
@@ -21,16 +19,16 @@ SH_INLINED void sh_dot_f32(const float *x, const float *w, int32_t pitch, int32_
     float d = sums[3];
     SH_ROLLED
     for (int32_t i = 0; i < count; i++) {
-        const float *at = w + i;
-        a += x[i] * at[0];
+        const sh_weight *at = w + i;
+        a = sh_multiply_add(x[i], sh_weight_of(at[0]), a);
         if (lanes > 1) {
-            b += x[i] * at[pitch];
+            b = sh_multiply_add(x[i], sh_weight_of(at[pitch]), b);
         }
         if (lanes > 2) {
-            c += x[i] * at[2 * pitch];
+            c = sh_multiply_add(x[i], sh_weight_of(at[2 * pitch]), c);
         }
         if (lanes > 3) {
-            d += x[i] * at[3 * pitch];
+            d = sh_multiply_add(x[i], sh_weight_of(at[3 * pitch]), d);
         }
     }
     sums[0] = a;

@@ -19,10 +19,19 @@ static inline const float *sh_floats(const int8_t *row)
     return (const float *)(const void *)row;
 }
 
+// Keeps a number out of the vectors of Helium, which read and write numbers below 2^-126 as 0:
+// compilers take that for the same arithmetic.
+#if defined(__ARM_FEATURE_MVE) && !defined(SH_FUSED)
+#define SH_SCALAR(number) __asm("" : "+t"(number))
+#else
+#define SH_SCALAR(number) ((void)0)
+#endif
+
 // NaN stays.
 static inline float sh_clamp_f32(float value, float low, float high)
 {
-    const float above = value < low ? low : value;
+    float above = value < low ? low : value;
+    SH_SCALAR(above);
     return above > high ? high : above;
 }
 

@@ -4,8 +4,9 @@
 // y[ox][o] = clamp(sum_{ky,kx,i} tap(ky, kx, i) * weights[o][ky][kx][i] + bias[o])
 // tap(ky, kx, i) = x[ky][ox * stride + kx * dilation - pad_left][group(o) * group_inputs + i]
 //
-// The sum begins with 0 and is added up in the order of ky, kx and i; taps in the padding (outside
-// the row, or where x[ky] is null) are left out. x and y are rows of float32.
+// The sum begins with 0, or if `fused` with the bias, and is added up in the order of ky, kx and i;
+// taps in the padding (outside the row, or where x[ky] is null) are left out. x and y are rows of
+// float32.
 #ifndef SH_CONV2D_F32_H
 #define SH_CONV2D_F32_H
 
@@ -23,6 +24,7 @@ typedef struct {
     int32_t groups;
     int32_t group_inputs;  // input channels of a group
     int32_t group_outputs; // output channels of a group
+    int32_t fused; // 1: the sum begins with the bias; a product and its addition are rounded once
     float y_min;
     float y_max;
     // float [groups * group_outputs][kernel_height][kernel_width][group_inputs], or packed as the

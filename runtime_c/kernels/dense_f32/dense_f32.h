@@ -3,7 +3,8 @@
 //
 // y[p][o] = clamp(sum_i x[p][i] * weights[o][i] + bias[o])
 //
-// The sum begins with 0 and is added up in the order of i. x and y are rows of float32.
+// The sum begins with 0, or if `fused` with the bias, and is added up in the order of i. x and y
+// are rows of float32.
 #ifndef SH_DENSE_F32_H
 #define SH_DENSE_F32_H
 
@@ -13,6 +14,7 @@ typedef struct {
     int32_t positions; // vectors in a row
     int32_t inputs;
     int32_t outputs;
+    int32_t fused; // 1: the sum begins with the bias; a product and its addition are rounded once
     float y_min;
     float y_max;
     const void *weights; // float [outputs][inputs], or packed as the variant defines

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-#include "../../include/sh_float.h"
+#include "../../include/sh_fused.h"
 
 #include "dense_f32.h"
 
@@ -12,11 +12,11 @@ void sh_dense_f32_ref(const sh_dense_f32 *op, const int8_t *const x[], int8_t *y
     for (int32_t p = 0; p < op->positions; p++) {
         const float *w = op->weights;
         for (int32_t o = 0; o < op->outputs; o++) {
-            float total = 0.0f;
+            float total = op->fused ? op->bias[o] : 0.0f;
             for (int32_t i = 0; i < op->inputs; i++) {
-                total += in[i] * *w++;
+                total = sh_plus_product(total, in[i], *w++, op->fused);
             }
-            *out++ = sh_clamp_f32(total + op->bias[o], op->y_min, op->y_max);
+            *out++ = sh_clamp_f32(op->fused ? total : total + op->bias[o], op->y_min, op->y_max);
         }
         in += op->inputs;
     }

@@ -4,8 +4,9 @@
 // y[ox][o] = clamp(sum_{ky,kx} tap(ky, kx) * weights[ky][kx][o] + bias[o])
 // tap(ky, kx) = x[ky][ox * stride + kx * dilation - pad_left][o / channel_multiplier]
 //
-// The sum begins with 0 and is added up in the order of ky and kx; taps in the padding (outside the
-// row, or where x[ky] is null) are left out. x and y are rows of float32.
+// The sum begins with 0, or if `fused` with the bias, and is added up in the order of ky and kx;
+// taps in the padding (outside the row, or where x[ky] is null) are left out. x and y are rows of
+// float32.
 #ifndef SH_DEPTHWISE_CONV2D_F32_H
 #define SH_DEPTHWISE_CONV2D_F32_H
 
@@ -21,6 +22,7 @@ typedef struct {
     int32_t dilation; // across
     int32_t pad_left;
     int32_t channel_multiplier;
+    int32_t fused; // 1: the sum begins with the bias; a product and its addition are rounded once
     float y_min;
     float y_max;
     // float [kernel_height][kernel_width][in_channels * channel_multiplier], or packed as the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: 0BSD
-#include "../../include/sh_float.h"
+#include "../../include/sh_fused.h"
 
 #include "depthwise_conv2d_f32.h"
 
@@ -11,17 +11,18 @@ static float sum(const sh_depthwise_conv2d_f32 *op, const int8_t *const x[], int
 {
     const int32_t channels = op->in_channels * op->channel_multiplier;
     const float *w = (const float *)op->weights + o;
-    float total = 0.0f;
+    float total = op->fused ? op->bias[o] : 0.0f;
     for (int32_t ky = 0; ky < op->kernel_height; ky++) {
         for (int32_t kx = 0; kx < op->kernel_width; kx++) {
             const int32_t ix = ox * op->stride + kx * op->dilation - op->pad_left;
             if (x[ky] != NULL && ix >= 0 && ix < op->in_width) {
-                total += sh_floats(x[ky])[ix * op->in_channels + o / op->channel_multiplier] * *w;
+                const int32_t element = ix * op->in_channels + o / op->channel_multiplier;
+                total = sh_plus_product(total, sh_floats(x[ky])[element], *w, op->fused);
             }
             w += channels;
         }
     }
-    return total;
+    return op->fused ? total : total + op->bias[o];
 }
 
 void sh_depthwise_conv2d_f32_ref(const sh_depthwise_conv2d_f32 *op, const int8_t *const x[],
@@ -31,7 +32,7 @@ void sh_depthwise_conv2d_f32_ref(const sh_depthwise_conv2d_f32 *op, const int8_t
     const int32_t channels = op->in_channels * op->channel_multiplier;
     for (int32_t ox = 0; ox < op->out_width; ox++) {
         for (int32_t o = 0; o < channels; o++) {
-            *out++ = sh_clamp_f32(sum(op, x, ox, o) + op->bias[o], op->y_min, op->y_max);
+            *out++ = sh_clamp_f32(sum(op, x, ox, o), op->y_min, op->y_max);
         }
     }
 }

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: 0BSD
+// Sums of products of float32 by vectors of four outputs (AArch64 or Helium), in the arithmetic of
+// sh_sums_f32.h, each sum in order. Weights of SH_OUTPUTS outputs are side by side.
+//
+// Helium reads and writes numbers below 2^-126 as 0, whatever the core's mode. So do the vectors of
+// Armv7-A, which are left out here.
+#ifndef SH_VECTORS_F32_H
+#define SH_VECTORS_F32_H
+
+#include "sh_sums_f32.h"
+
+#if defined(__aarch64__) || defined(__ARM_FEATURE_MVE)
+#define SH_HAS_VECTORS
+#ifdef __aarch64__
+#include <arm_neon.h>
+#else
+#include <arm_mve.h>
+#endif
+
+enum { SH_VECTORS = SH_OUTPUTS / 4 }; // of outputs
+
+// Sums of one pixel.
+typedef struct {
+    float32x4_t of[SH_VECTORS];
+} sh_sums;
+
+SH_INLINED float32x4_t sh_four_weights(const sh_weight *w)
+{
+#ifndef SH_HALF
+    return vld1q_f32(w);
+#elif defined(__aarch64__)
+    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(w)));
+#else
+    return vcvtbq_f32_f16(vreinterpretq_f16_u32(vldrhq_u32(w)));
+#endif
+}
+
+SH_INLINED float32x4_t sh_add_products(float32x4_t sums, float32x4_t w, float x)
+{
+#ifdef SH_FUSED
+    return vfmaq_n_f32(sums, w, x);
+#else
+    return vaddq_f32(sums, vmulq_n_f32(w, x));
+#endif
+}
+
+// NaN stays, and so does -0 where a bound is 0.
+SH_INLINED float32x4_t sh_clamp_four(float32x4_t value, float low, float high)
+{
+#ifdef __aarch64__
+    const float32x4_t least = vdupq_n_f32(low);
+    const float32x4_t most = vdupq_n_f32(high);
+    const float32x4_t above = vbslq_f32(vcltq_f32(value, least), least, value);
+    return vbslq_f32(vcgtq_f32(above, most), most, above);
+#else
+    const float32x4_t above = vpselq_f32(vdupq_n_f32(low), value, vcmpltq_n_f32(value, low));
+    return vpselq_f32(vdupq_n_f32(high), above, vcmpgtq_n_f32(above, high));
+#endif
+}
+
+// Adds one of four adjacent inputs of each pixel times its weights. lane: a constant.
+SH_INLINED void sh_add_lane(const float32x4_t four[], int32_t lane, const sh_weight *w,
+                            int32_t pixels, sh_sums sums[])
+{
+    for (int32_t v = 0; v < SH_VECTORS; v++) {
+        const float32x4_t weights = sh_four_weights(w + 4 * v);
+        for (int32_t p = 0; p < pixels; p++) {
+            sums[p].of[v] = sh_add_products(sums[p].of[v], weights, four[p][lane]);
+        }
+    }
+}
+
+// Adds x[i] of each pixel times the weights of i, for i < count; pixels are `ahead` apart. pixels:
+// a constant, 1 to 4.
+SH_INLINED void sh_dot_vectors(const float *x, int32_t ahead, const sh_weight *w, int32_t count,
+                               int32_t pixels, sh_sums sums[])
+{
+    int32_t i = 0;
+#ifdef __aarch64__
+    for (; count - i >= 4; i += 4) {
+        float32x4_t four[4];
+        for (int32_t p = 0; p < pixels; p++) {
+            four[p] = vld1q_f32(x + p * ahead + i);
+        }
+        sh_add_lane(four, 0, w, pixels, sums);
+        sh_add_lane(four, 1, w + SH_OUTPUTS, pixels, sums);
+        sh_add_lane(four, 2, w + 2 * SH_OUTPUTS, pixels, sums);
+        sh_add_lane(four, 3, w + 3 * SH_OUTPUTS, pixels, sums);
+        w += 4 * SH_OUTPUTS;
+    }
+#endif
+    SH_ROLLED
+    for (; i < count; i++) {
+        float tap[4];
+        for (int32_t p = 0; p < pixels; p++) {
+            tap[p] = x[p * ahead + i];
+        }
+        for (int32_t v = 0; v < SH_VECTORS; v++) {
+            const float32x4_t weights = sh_four_weights(w + 4 * v);
+            for (int32_t p = 0; p < pixels; p++) {
+                sums[p].of[v] = sh_add_products(sums[p].of[v], weights, tap[p]);
+            }
+        }
+        w += SH_OUTPUTS;
+    }
+}
+
+// The sums of a pixel before the first product; SH_OUTPUTS biases are there.
+SH_INLINED sh_sums sh_first_sums(const float *bias)
+{
+    sh_sums sums;
+    for (int32_t v = 0; v < SH_VECTORS; v++) {
+#ifdef SH_FUSED
+        sums.of[v] = vld1q_f32(bias + 4 * v);
+#else
+        (void)bias;
+        sums.of[v] = vdupq_n_f32(0.0f);
+#endif
+    }
+    return sums;
+}
+
+// Stores `count` outputs of a pixel, 1 to SH_OUTPUTS.
+SH_INLINED void sh_store_sums(float *y, sh_sums sums, const float *bias, int32_t count, float low,
+                              float high)
+{
+    for (int32_t v = 0; v < SH_VECTORS; v++) {
+        float32x4_t sum = sums.of[v];
+#ifndef SH_FUSED
+        sum = vaddq_f32(sum, vld1q_f32(bias + 4 * v));
+#else
+        (void)bias;
+#endif
+        sum = sh_clamp_four(sum, low, high);
+        if (count - 4 * v >= 4) {
+            vst1q_f32(y + 4 * v, sum);
+        } else {
+            for (int32_t j = 4 * v; j < count; j++) {
+                y[j] = sum[j - 4 * v];
+            }
+        }
+    }
+}
+#endif
+
+#endif
