@@ -31,7 +31,7 @@ from shoehorn_mcu.host_tools.cores import metered
 from shoehorn_mcu.host_tools.plan import Plan
 from shoehorn_mcu.host_tools.project import Project
 from shoehorn_mcu.host_tools.session import clock_unit, connected, is_emulated
-from shoehorn_mcu.host_tools.validate import Validation, reference_of
+from shoehorn_mcu.host_tools.validate import Validation, precise_of, reference_of
 from shoehorn_mcu.host_tools.validate import validate as compare
 from shoehorn_mcu.kernels.tuning import Tuning, load
 from shoehorn_mcu.planner import Goal
@@ -56,6 +56,8 @@ class PlanOptions:
     recompute_percent: float | None = None  # most MACs that may be recomputed; None: as many as `sram_bytes` requires
     disable: Sequence[str] = field(default=())  # optimisation passes to skip
     preserve: Sequence[str] = field(default=())  # tensors that become further outputs
+    # Sums of a float32 model: the reference's, or with fused multiply-add, or with float16 weights as well.
+    float: Literal["precise", "relaxed", "half"] = "precise"
     tuning: Place | None = None  # JSON file of measured choices of kernels; None: all kernels by predicted time
     cores: int = 1  # that share the rows of each layer
 
@@ -153,10 +155,10 @@ def validate(
     ends = Plan.of(project)
     random = vectors.random(project.folder, ends.inputs, count, seed)
     source = random if inputs is None else vectors.from_npz(Path(inputs), ends.inputs, quantize)
-    reference = reference_of(project, ends)
+    reference, precise = reference_of(project, ends), precise_of(project)
     emulated = _prepared(project, port, emulate)
     with connected(project, ends, port, emulated, False) as link:
-        return compare(link, ends, reference.run, source, lambda _: None)
+        return compare(link, ends, reference.run, source, lambda _: None, precise)
 
 
 def bench(folder: Place, *, emulate: bool = False, port: str | None = None, runs: int = 3) -> Timing:
@@ -195,6 +197,7 @@ def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board |
         recompute_percent=options.recompute_percent,
         tuning=load(Path(options.tuning)) if options.tuning is not None else Tuning(),
         caller_arena=caller_arena,
+        float_mode=build.FloatMode(options.float),
         cpu=targets.cpu(options.cpu) if options.cpu is not None else None,
         flash_bytes=options.flash_bytes,
         cores=options.cores,

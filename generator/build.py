@@ -18,11 +18,13 @@ from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.kernels import ANY
 from shoehorn_mcu.kernels.tuning import Tuning
+from shoehorn_mcu.passes.float_mode import FloatMode as FloatMode
+from shoehorn_mcu.passes.float_mode import FloatModeError, with_float_mode
 from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.report import Json, report, timeless
 from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
 from shoehorn_mcu.stage import Stage, kernel_bytes, stages
-from shoehorn_mcu.targets import Board, Machine
+from shoehorn_mcu.targets import CPUS, Board, Isa, Machine
 
 LEAST_GAIN = 0.6  # of the number of cores: the predicted speed-up below which a note says why
 
@@ -51,6 +53,7 @@ class TooManyCores(ShoehornError):
     """The board has fewer cores than were asked for."""
 
     kind = "too-many-cores"
+    float_mode: FloatMode = FloatMode.PRECISE
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +81,8 @@ def plan_model(
     passes.prove_int32(graph)
     if options.stream_input:
         graph = passes.unflatten_input(graph)
+    precise, graph = graph, with_float_mode(graph, options.float_mode)
+    _require_float_mode(board, options)
     sha256 = hashlib.sha256(model.read_bytes()).hexdigest()
     core = board.spec.cpu if board else options.cpu or ""
     tuning, note = options.tuning.fitting(sha256, board.id if board else None, core)
@@ -110,12 +115,15 @@ def plan_model(
         sha256,
         tuning.digest,
         options.caller_arena,
+        options.float_mode.value,
+        None if graph is precise else precise,
     )
     constant = constants(unit)
     needed, limit = _flash(unit, constant, machine.cpu, board), _flash_limit(board, options)
     if limit is not None and needed.surely_exceeds(limit):
         raise advice.flash_refusal(graph, board, made.plan.arena_bytes, needed, limit)
-    said = report(source, board, records, made.plan, made.stages, (needed.constant_bytes, needed.code_bytes, limit))
+    flash_bytes = (needed.constant_bytes, needed.code_bytes, limit)
+    said = report(source, board, records, made.plan, made.stages, flash_bytes, options.float_mode.value)
     return Planned(unit, constant, said, uncut, tuple(notes))
 
 
@@ -148,6 +156,19 @@ def _slow_cores(made: Scheduled, options: Options) -> Iterator[str]:
         if options.goal is Goal.SRAM or options.stream_input or options.sram_bytes is not None:
             why += ", as they do in smaller plans than that of whole tensors"
         yield f"{options.cores} cores are predicted to be {gain:.1f} times as fast as one: {why}"
+
+
+def _require_float_mode(board: Board | None, options: Options) -> None:
+    """FloatModeError unless the core has the instructions for the mode."""
+    core = board.spec.cpu if board else options.cpu
+    if options.float_mode is FloatMode.PRECISE or (core and Isa.FPU in CPUS[core].isas):
+        return
+    who = f"{board.id} ({core})" if board else core or "portable C"
+    able = ", ".join(name for name, cpu in CPUS.items() if Isa.FPU in cpu.isas)
+    cure = "choose" if core or board else "name a core by --cpu or --board:"
+    raise FloatModeError(
+        f"{who} has no fused multiply-add and no float16, which --float {options.float_mode.value} needs; {cure} {able}"
+    )
 
 
 def _machine(graph: Graph, board: Board | None, options: Options) -> Machine:

@@ -6,6 +6,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from shoehorn_mcu.host_tools.flash import flash as write_flash
 from shoehorn_mcu.host_tools.link import Link
 from shoehorn_mcu.host_tools.plan import Plan
 from shoehorn_mcu.host_tools.project import Project
-from shoehorn_mcu.host_tools.validate import Validation, reference_of
+from shoehorn_mcu.host_tools.validate import Validation, precise_of, reference_of
 from shoehorn_mcu.host_tools.validate import validate as compare
 
 _COUNT, _SEED = 10, 0
@@ -222,13 +223,16 @@ def validate(
     chosen = vectors.from_npz(inputs, plan.inputs, quantize) if inputs else None
     wanted = len(chosen) if chosen else count or _COUNT
     source = chosen or vectors.random(project.folder, plan.inputs, wanted, seed or _SEED)
-    reference = reference_of(project, plan)
+    reference, precise = reference_of(project, plan), precise_of(project)
     total = bytes_to_move(plan, wanted)
     if emulated:
         ensure_image(project)
     connection = session.connected(project, plan, port, emulated, False)
     with connection as link, _bar("validating", total) as progress:
-        found = compare(link, plan, reference.run, source, progress)
+        found = compare(link, plan, reference.run, source, progress, precise)
+    if inputs and found.precise:
+        validated = {"inputs": inputs.name, "vectors": found.vectors, **asdict(found.precise)}
+        project.report_as("float", {"mode": project.report.float_mode, "validated": validated})
     if outputs:
         vectors.to_npz(outputs, found.outputs)
     if as_json:
@@ -247,6 +251,10 @@ def _print_validation(found: Validation, project: Project) -> None:
         by = f"by up to {found.max_abs_diff}" if found.max_abs_diff else "inside the model, not in the outputs"
         bad = f"{found.mismatched_vectors} {verb} ({by}); first in op {found.first_bad_op}"
         out.print(f"{where}, {bad}", soft_wrap=True)
+    if (far := found.precise) is not None:
+        apart = f"by up to {far.max_abs_diff:.3g} ({far.max_ulp:,} units of the last place)"
+        top1 = f"the same largest element in {far.same_top1} of {_vectors(found.vectors)}"
+        out.print(f"outputs differ from precise float32 {apart}; {top1}", soft_wrap=True)
     if found.retries:
         frames = "1 frame" if found.retries == 1 else f"{found.retries} frames"
         err.print(f"note: {frames} had to be repeated")

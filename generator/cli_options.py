@@ -39,6 +39,7 @@ class Planning:
     preserve: tuple[str, ...]
     tuning: Path | None
     cores: int
+    float: str
 
     def options(self) -> build.Options:
         """Reads the tuning file; raises ShoehornError where it is not one."""
@@ -52,6 +53,7 @@ class Planning:
             load(self.tuning) if self.tuning else Tuning(),
             smallest_kernels=self.minimize == "flash",
             cores=self.cores,
+            float_mode=build.FloatMode(self.float),
         )
 
 
@@ -96,6 +98,13 @@ _planning_options = together(
         show_default=True,
         metavar="N",
         help="Divide the rows of each layer among this many cores of the board.",
+    ),
+    click.option(
+        "--float",
+        type=click.Choice([mode.value for mode in build.FloatMode]),
+        default="precise",
+        show_default=True,
+        help="Sums of a float32 model: the reference's, or with fused multiply-add, or with float16 weights as well.",
     ),
 )
 

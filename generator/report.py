@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from shoehorn_mcu import predict
-from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.ir import DType, Graph
 from shoehorn_mcu.memory_plan import Plan, Status
 from shoehorn_mcu.passes import PassRecord
 from shoehorn_mcu.stage import Stage
@@ -30,6 +30,11 @@ def _model(graph: Graph) -> Json:
         "inputs": _ends(graph, graph.inputs),
         "outputs": _ends(graph, graph.outputs),
     }
+
+
+def _is_real(graph: Graph) -> bool:
+    """Whether an op computes on float32."""
+    return any(n.inputs[0].type.dtype is n.output.type.dtype is DType.FLOAT32 for n in graph.nodes())
 
 
 def _board(board: Board | None) -> Json | None:
@@ -76,9 +81,12 @@ def report(
     plan: Plan,
     stages: Sequence[Stage],
     flash_bytes: tuple[int, int, int | None],
+    float_mode: str = "precise",
 ) -> Json:
     """The object of report.json; `firmware` is null in each field until the folder has been built.
 
+    `float` is there if an op computes on float32; its `validated` is null until `gen validate` has compared a mode
+    other than precise with that one on given inputs.
     `flash_bytes`: constants, estimated code, and the flash available; None without a board or a limit.
     """
     return {
@@ -98,6 +106,7 @@ def report(
         "ops": [
             {"name": s.name, "kernel": s.kernel.name, "macs": s.macs, "weight_bytes": s.weight_bytes} for s in stages
         ],
+        **({"float": {"mode": float_mode, "validated": None}} if _is_real(source) else {}),
         "flash": dict(zip(("constant_bytes", "code_bytes", "board_bytes"), flash_bytes, strict=True)),
         "firmware": {"ram_bytes": None, "flash_bytes": None, "stack_bytes": None},
     }

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from shoehorn_mcu.host_tools import system
 from shoehorn_mcu.host_tools.elf import sizes
@@ -214,9 +213,4 @@ def _build(project: Project) -> BuildResult:
 
 def _write_report(project: Project, result: BuildResult) -> None:
     figures = {name: getattr(result, name) for name in ("ram_bytes", "flash_bytes", "stack_bytes")}
-    path: Path = project.folder / "report.json"
-    report = json.loads(path.read_text())
-    if report.get("firmware") != figures:
-        part = path.with_suffix(".part")
-        part.write_text(json.dumps({**report, "firmware": figures}, indent=2) + "\n")
-        part.replace(path)
+    project.report_as("firmware", figures)

@@ -17,14 +17,14 @@ from shoehorn_mcu.host_tools.files import JSON_BYTES, read_bytes
 from shoehorn_mcu.host_tools.manifest import Shoehorn, faults
 
 CURE = "write the folder again with gen firmware"
-_BYTES = {"int8": 1, "uint8": 1, "int16": 2, "int32": 4, "int64": 8, "float32": 4, "bool": 1}
+_BYTES = {"int8": 1, "uint8": 1, "int16": 2, "int32": 4, "int64": 8, "float16": 2, "float32": 4, "bool": 1}
 
 Count = Annotated[int, Field(ge=0, lt=2**31)]
 Positive = Annotated[int, Field(gt=0, lt=2**31)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Name = Annotated[str, Field(max_length=10_000)]
 Rows = tuple[Count, Count]  # the first row, and the row after the last one
-DType = Literal["int8", "uint8", "int16", "int32", "int64", "float32", "bool"]
+DType = Literal["int8", "uint8", "int16", "int32", "int64", "float16", "float32", "bool"]
 
 
 class _Document(pydantic.BaseModel):
@@ -204,6 +204,7 @@ class GraphDocument(_Document):
 
     format: Literal[1]
     name: Name
+    flush: bool = False
     inputs: tuple[Name, ...]
     outputs: tuple[Name, ...]
     tensors: dict[Name, Tensor]
@@ -238,12 +239,22 @@ class _PlanFigures(_Document):
     predicted_instructions: Annotated[int, Field(ge=0)] = 0
 
 
+class _Float(_Document):
+    mode: Name = "precise"
+
+
 class ReportDocument(_Document):
     """The part of report.json that the host tools read."""
 
     model: _Model
     board: _BoardId
     plan: _PlanFigures = _PlanFigures()
+    float: _Float = _Float()
+
+    @property
+    def float_mode(self) -> str:
+        """A value of the generator's FloatMode."""
+        return self.float.mode
 
 
 class ManifestDocument(_Document):

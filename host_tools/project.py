@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -51,6 +52,15 @@ class Project:
                 raise FolderDamaged(f"{self.folder / path}: {error.strerror}; {CURE}") from error
             if hashlib.sha256(data).hexdigest() != manifest.files.get(path):
                 raise FolderDamaged(f"{self.folder / path}: damaged: not as gen firmware wrote it; {CURE}")
+
+    def report_as(self, key: str, value: Mapping[str, Any]) -> None:
+        """Replaces one entry of report.json."""
+        path = self.folder / "report.json"
+        report = json.loads(path.read_text())
+        if report.get(key) != value:
+            part = path.with_suffix(".part")
+            part.write_text(json.dumps({**report, key: value}, indent=2) + "\n")
+            part.replace(path)
 
     @property
     def model_name(self) -> str:

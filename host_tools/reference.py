@@ -8,6 +8,7 @@ constants.bin   arrays, little endian
 graph.json      {
   "format": 1,
   "name":       the model's name,
+  "flush":      true: float32 numbers below 2^-126 are read and written as 0; left out otherwise
   "inputs":     [tensor names], "outputs": [tensor names],
   "tensors":    {name: {"shape": [..], "dtype": numpy's name, "rows": N*H, "row_bytes": bytes of a row,
                         "scales": [..] or null, "zero_points": [..] or null, "const": number of its constant or null}}
@@ -39,6 +40,7 @@ from shoehorn_mcu.host_tools.documents import CURE, GraphDocument, GraphOp, Poin
 from shoehorn_mcu.host_tools.errors import FolderDamaged, HostError
 from shoehorn_mcu.host_tools.files import read_bytes
 from shoehorn_mcu.host_tools.reference_build import Kernels, build
+from shoehorn_mcu.host_tools.subnormals import flushed
 
 Array = NDArray[np.generic]
 Bytes = NDArray[np.uint8]
@@ -93,6 +95,7 @@ class Reference:
         self.tensors: dict[str, TensorInfo] = {n: _tensor_info(t) for n, t in graph.tensors.items()}
         self.ops: tuple[OpInfo, ...] = tuple(OpInfo(op.name, op.type, op.function, op.output) for op in graph.ops)
         self._ffi, self._lib = kernels.ffi, kernels.lib
+        self._flush = graph.flush
         self._constants = _aligned(len(constants))
         self._constants[:] = np.frombuffer(constants, np.uint8)
         self._places = graph.constants
@@ -100,9 +103,12 @@ class Reference:
         self._calls = [call for op in graph.ops if op.view is None for call in self._prepare(op)]
 
     @classmethod
-    def load(cls, folder: Path) -> Reference:
-        """The reference of a written folder; HostError where it is missing, damaged or cannot be compiled here."""
-        place = folder / "reference"
+    def load(cls, folder: Path, part: str = "") -> Reference:
+        """The reference of a written folder; HostError where it is missing, damaged or cannot be compiled here.
+
+        `part`: a folder in `reference/` with another graph and constants.
+        """
+        place = folder / "reference" / part
         graph = documents.read(place / "graph.json", folder, GraphDocument)
         try:
             constants = read_bytes(place / "constants.bin", _LARGEST_CONSTANTS)
@@ -110,7 +116,7 @@ class Reference:
             raise HostError(
                 f"{place}: no constants.bin ({error.strerror}); write the folder with gen firmware"
             ) from error
-        kernels = build(place / "runtime")
+        kernels = build(folder / "reference" / "runtime")
         try:
             return cls(graph, constants, kernels)
         except (*_FAULTS, getattr(kernels.ffi, "error", cffi.FFIError)) as error:
@@ -130,8 +136,9 @@ class Reference:
             if (array.shape, array.dtype) != (info.shape, info.dtype):
                 raise HostError(f"{self.name}: input '{name}' is {info.dtype}{list(info.shape)}, not {given}")
             self._buffers[name][:] = np.frombuffer(array.tobytes(), np.uint8)
-        for call in self._calls:
-            call.function(*call.arguments)
+        with flushed(self._flush):
+            for call in self._calls:
+                call.function(*call.arguments)
         results = ((name, info) for name, info in self.tensors.items() if info.const is None)
         return {name: self._buffers[name].view(info.dtype).reshape(info.shape).copy() for name, info in results}
 

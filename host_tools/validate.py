@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,23 @@ def reference_of(project: Project, plan: Plan) -> Reference:
     return reference
 
 
+def precise_of(project: Project) -> Reference | None:
+    """The folder's reference in precise float32, ready to run; None where the firmware itself is precise."""
+    if not (project.folder / "reference" / "precise").is_dir():
+        return None
+    project.check_intact("reference/precise/graph.json", "reference/precise/constants.bin")
+    return Reference.load(project.folder, "precise")
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """How far a board's outputs are from those in precise float32."""
+
+    max_abs_diff: float
+    max_ulp: int  # in units of the last place: float32 numbers between the two
+    same_top1: int  # vectors whose first output has its largest element at the same place
+
+
 @dataclass(frozen=True)
 class Validation:
     """The result of a validation. A vector is mismatched when any output or any op differs in any byte."""
@@ -42,6 +59,7 @@ class Validation:
     seconds: float
     retries: int  # of frames
     outputs: Mapping[str, Array]  # the board's outputs, first axis = vectors
+    precise: Deviation | None = None  # None: the firmware itself is precise
 
     def json(self, transport: str) -> dict[str, Any]:
         """The object that `gen validate --json` prints."""
@@ -52,15 +70,27 @@ class Validation:
             "first_bad_op": self.first_bad_op,
             "transport": transport,
             "seconds": round(self.seconds, 3),
+            **({"precise": asdict(self.precise)} if self.precise else {}),
         }
 
 
-def validate(link: Link, plan: Plan, reference: Run, vectors: Iterable[Vector], progress: Progress) -> Validation:
-    """Runs every vector on the board and in the reference. The link's board must run this plan (HostError)."""
+def validate(
+    link: Link,
+    plan: Plan,
+    reference: Run,
+    vectors: Iterable[Vector],
+    progress: Progress,
+    precise: Reference | None = None,
+) -> Validation:
+    """Runs every vector on the board and in the reference, and in `precise` to say how far the board is from it.
+
+    The link's board must run this plan (HostError).
+    """
     link.expect(plan)
     begun = time.monotonic()
     sizes = [end.bytes for end in plan.outputs]
     outputs: dict[str, list[Array]] = {end.name: [] for end in plan.outputs}
+    exact: dict[str, list[Array]] = {end.name: [] for end in plan.outputs}
     mismatched, first_bad = 0, None
     largest: int | float = 0
     for vector in vectors:
@@ -74,9 +104,30 @@ def validate(link: Link, plan: Plan, reference: Run, vectors: Iterable[Vector], 
         for name, array in arrays.items():
             largest = max(largest, _distance(array, wanted[name]))
             outputs[name].append(array)
+        for name, array in (precise.run(vector) if precise else {}).items():
+            if name in exact:
+                exact[name].append(array)
     stacked = {end.name: _stack(outputs[end.name], end.shape) for end in plan.outputs}
     count = len(next(iter(outputs.values())))
-    return Validation(count, mismatched, largest, first_bad, time.monotonic() - begun, link.retries, stacked)
+    deviation = _deviation(outputs, exact) if precise else None
+    seconds = time.monotonic() - begun
+    return Validation(count, mismatched, largest, first_bad, seconds, link.retries, stacked, deviation)
+
+
+def _deviation(found: Mapping[str, list[Array]], wanted: Mapping[str, list[Array]]) -> Deviation:
+    """Over all outputs and vectors."""
+    pairs = [pair for name in found for pair in zip(found[name], wanted[name], strict=True)]
+    first = next(iter(found))
+    same = sum(int(a.argmax() == b.argmax()) for a, b in zip(found[first], wanted[first], strict=True))
+    return Deviation(max(float(_distance(a, b)) for a, b in pairs), max(_ulps(a, b) for a, b in pairs), same)
+
+
+def _ulps(a: Array, b: Array) -> int:
+    """The most float32 numbers from an element of `a` to that of `b`; 0 for outputs of another type."""
+    if a.dtype != np.float32:
+        return 0
+    places = [np.where((i := x.view(np.int32).astype(np.int64)) < 0, -(i & 0x7FFFFFFF), i) for x in (a, b)]
+    return int(np.abs(places[0] - places[1]).max(initial=0))
 
 
 def _arrays(plan: Plan, found: Inference) -> dict[str, Array]:

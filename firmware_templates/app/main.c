@@ -5,6 +5,7 @@
 #include "frames.h"
 #include "mlperf.h"
 #include "sh_board.h"
+#include "sh_flush.h"
 #ifdef SH_APP_CORES // several cores share an inference
 #include "sh_board_cores.h"
 #endif
@@ -17,6 +18,9 @@ int main(void)
 {
     bool frames = false;
     sh_board_init();
+#ifdef SH_APP_FLUSH_TO_ZERO
+    sh_flush_to_zero();
+#endif
 #ifdef SH_APP_CORES
     sh_board_start_cores();
 #endif

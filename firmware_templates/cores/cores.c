@@ -6,6 +6,7 @@
 #include "app_config.h"
 #include "sh/cores/sh_cores.h"
 #include "sh_board_cores.h"
+#include "sh_flush.h"
 
 _Static_assert(
     SH_APP_CORES <= SH_BOARD_CORES,
@@ -43,6 +44,9 @@ void sh_cores_run(sh_cores_part *part, int32_t step, int32_t cores)
 
 _Noreturn void sh_cores_serve(int32_t core)
 {
+#ifdef SH_APP_FLUSH_TO_ZERO
+    sh_flush_to_zero();
+#endif
     for (uint32_t number = 1;; number++) {
         wait_for(&announced, number);
         if (core < job.cores) {

@@ -101,6 +101,7 @@ def app_config_h(unit: Unit, board: Board, task: Task | None, identity: str) -> 
         "SH_APP_RESULTS": str(int(task.results if task else Results.OUTPUTS)),
         **_arena(unit),
         **_cores(unit),
+        **({"SH_APP_FLUSH_TO_ZERO": "1"} if unit.precise else {}),
         "SH_APP_FRAME_BYTES": str(spec.frame_bytes),
         "SH_BOARD_SRAM_BYTES": str(spec.sram_bytes),
         "SH_BOARD_FIRMWARE_RAM_BYTES": str(spec.firmware_ram_bytes),

@@ -126,6 +126,7 @@ def model_c(unit: Unit, found: Constants) -> str:
         f"// {c.SPDX}",
         c.comment(f"{c.quoted(unit.graph.name)}: {len(unit.stages)} ops, {len(unit.plan.steps)} steps."),
         f"// An arena of {unit.plan.arena_bytes} bytes (lower bound {outcome.bound_bytes}). Written by Shoehorn.",
+        *([f"// Float mode: {unit.float_mode}."] if unit.precise else []),
         *([f"// Kernels as the tuning file {unit.tuning_digest} says."] if unit.tuning_digest else []),
         *_includes(unit),
         "",

@@ -110,11 +110,16 @@ def library_part(files: Bundle, name: str) -> Bundle:
 
 
 def _reference(unit: Unit) -> Bundle:
-    """`reference/`: the model for the reference runtime, and that runtime's C."""
-    files = {
-        f"reference/{path}": _bytes(data)
-        for path, data in reference_files(unit.graph, unit.name, unit.source_sha256).items()
-    }
+    """`reference/`: the model for the reference runtime, and that runtime's C.
+
+    `reference/precise/` has the model in precise float32 where the firmware's is not.
+    """
+    flush = unit.precise is not None
+    own = reference_files(unit.graph, unit.name, unit.source_sha256, flush)
+    files = {f"reference/{path}": _bytes(data) for path, data in own.items()}
+    if unit.precise is not None:
+        precise = reference_files(unit.precise, unit.name, unit.source_sha256)
+        files |= {f"reference/precise/{path}": _bytes(precise[path]) for path in ("graph.json", "constants.bin")}
     sources = [*RUNTIME_C.glob("include/*.h"), *RUNTIME_C.glob("kernels/*/*.h"), *RUNTIME_C.glob("kernels/*/*_ref.c")]
     return files | dict(_tree(RUNTIME_C, "reference/runtime/", sources))
 

@@ -40,10 +40,10 @@ class _Constants:
         return self.places[key]
 
 
-def reference_files(graph: Graph, name: str, sha256: str = "") -> dict[str, bytes | str]:
+def reference_files(graph: Graph, name: str, sha256: str = "", flush: bool = False) -> dict[str, bytes | str]:
     """The files of the folder `reference/` except `runtime/`, by path in it.
 
-    `name` is the model's, `sha256` that of its file.
+    `name` is the model's, `sha256` that of its file. `flush`: numbers below 2^-126 are 0.
     """
     constants = _Constants()
     used = {operand.name: operand for node in graph.nodes() for operand in (*node.row_inputs, node.output)}
@@ -54,6 +54,7 @@ def reference_files(graph: Graph, name: str, sha256: str = "") -> dict[str, byte
     sections = {
         "format": FORMAT,
         "name": name,
+        **({"flush": True} if flush else {}),
         "inputs": list(graph.inputs),
         "outputs": list(graph.outputs),
         "tensors": tensors,

@@ -22,6 +22,8 @@ class Unit:
     source_sha256: str = ""  # of the model file, hexadecimal; empty where the graph is not from a file
     tuning_digest: str = ""  # of the tuning file, hexadecimal; empty without one
     caller_arena: bool = False  # the program passes the arena to <model>_init; the library has none
+    float_mode: str = "precise"  # a value of FloatMode
+    precise: Graph | None = None  # the graph in FloatMode.PRECISE, where it is in another
 
     @property
     def upper(self) -> str:

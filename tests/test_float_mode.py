@@ -1,0 +1,236 @@
+"""--float: what each mode computes, how far it can be from precise float32, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Gen
+from runtime import run_reference
+from samples import random_inputs, real_sample
+from shared import MODELS, needs_shared
+from test_kernels import numpy_run
+from test_real import conv
+from test_real_samples import FLOAT_TASKS
+
+from shoehorn_mcu import build, ops
+from shoehorn_mcu.host_tools.reference import Reference
+from shoehorn_mcu.host_tools.validate import Deviation, _deviation
+from shoehorn_mcu.importers import load
+from shoehorn_mcu.ir import Array, DType, Graph, Node
+from shoehorn_mcu.ops.linear import LinearOp
+from shoehorn_mcu.ops.real import fused_multiply_add
+from shoehorn_mcu.passes.float_mode import FloatMode, FloatModeError, with_float_mode
+from shoehorn_mcu.paths import MODELS as SHIPPED
+from shoehorn_mcu.targets import board
+
+OTHERS = (FloatMode.RELAXED, FloatMode.HALF)
+LINEAR = (ops.Conv2d, ops.DepthwiseConv2d, ops.Dense)
+FMNIST = MODELS / "fmnist-nubificus-f32.tflite"
+UNIT = 2.0**-24  # the largest relative error of one rounding to float32
+
+
+def rounded(exact: Fraction) -> np.float32:
+    """The float32 nearest to a number, to even between two."""
+    near = np.float32(float(exact))
+    around = [np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf))]
+    return min(around, key=lambda x: (abs(Fraction(float(x)) - exact), int(x.view(np.int32)) & 1))
+
+
+def test_a_fused_multiply_add_rounds_once() -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(0, 1, 3000).astype(np.float32) for _ in "ab")
+    c = (-(a * b) * (1 + rng.integers(-3, 4, a.shape) * 2.0**-23)).astype(np.float32)  # most of it cancels
+    c[::3] *= np.float32(2.0) ** rng.integers(-60, 60, len(c[::3])).astype(np.float32)
+    # A tie of float32 that only bits beyond float64 decide: 1 + 2^-24 and a little more, or less.
+    least = np.float32(2.0**-50)
+    a = np.append(a, [least, -least]).astype(np.float32)
+    b = np.append(b, [least, least]).astype(np.float32)
+    c = np.append(c, [1.0, 1.0]).astype(np.float32)
+    wanted = [
+        rounded(Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))) for x, y, z in zip(a, b, c, strict=True)
+    ]
+
+    assert fused_multiply_add(a, b, c).tolist() == [float(x) for x in wanted]
+
+
+@pytest.mark.parametrize("mode", OTHERS)
+@pytest.mark.parametrize("op_class", LINEAR, ids=lambda c: c.__name__)
+def test_the_oracle_computes_what_the_mode_means(op_class: type[LinearOp], mode: FloatMode) -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        graph = with_float_mode(real_sample(op_class, rng), mode)
+        inputs = list(random_inputs(graph, rng).values())
+
+        assert run_reference(graph, inputs)["y"].tobytes() == numpy_run(graph, inputs)["y"].tobytes()
+
+
+def gamma(count: int) -> float:
+    """The bound of the relative error of `count` roundings in a row."""
+    return count * UNIT / (1 - count * UNIT)
+
+
+def bound(node: Node, arrays: Sequence[Array], half: bool) -> Array:
+    """The most by which an op in another mode may differ from the precise one on the same inputs, per output.
+
+    Precise sums of n products and a bias have n + 1 roundings in a row at most, and so have fused ones; each error is
+    at most gamma(n + 1) times the sum of magnitudes. A weight in float16 is off by 2^-11 of itself, or 2^-25.
+    """
+    x, weights, bias = (np.abs(array.astype(np.float64)) for array in arrays)
+    count = node.op.macs(node.sig) // node.output.type.elements + 1
+    kind = replace(node.op, fused=False, clamp=ops.RealClamp())  # type: ignore[call-arg]
+
+    def sums(of: Array, plus: Array) -> Array:
+        found: Array = kind.reference([x.astype(np.float32), of.astype(np.float32), plus.astype(np.float32)], node.sig)
+        return found.astype(np.float64) * (1 + gamma(count))
+
+    nothing = np.zeros_like(bias)
+    moved = sums(weights * 2.0**-11 + 2.0**-25, nothing) if half else 0.0
+    return 2 * gamma(count) * (sums(weights, bias) + moved) + moved
+
+
+@pytest.mark.parametrize("mode", OTHERS)
+def test_each_op_is_within_its_bound_of_the_precise_one(mode: FloatMode) -> None:
+    for op_class in LINEAR:
+        for seed in range(10):
+            rng = np.random.default_rng(seed)
+            precise = real_sample(op_class, rng)
+            (given,) = random_inputs(precise, rng).values()
+            assert_within_bounds(precise, mode, {"x0": given})
+
+
+@needs_shared
+@pytest.mark.parametrize("mode", OTHERS)
+def test_each_op_of_a_model_is_within_its_bound_on_a_real_sample(mode: FloatMode) -> None:
+    """The precise op is applied to the inputs that the op has in the other mode."""
+    task = FLOAT_TASKS[1]
+    graph = load(MODELS / f"{task.model}.tflite")
+    images, _ = task.samples()
+
+    assert_within_bounds(graph, mode, {graph.inputs[0]: images[0][None]})
+
+
+def assert_within_bounds(precise: Graph, mode: FloatMode, given: dict[str, Array]) -> None:
+    graph = with_float_mode(precise, mode)
+    run = {**given, **run_reference(graph, list(given.values()))}
+    different = 0
+    for node, exact in zip(graph.nodes(), precise.nodes(), strict=True):
+        if not isinstance(node.op, LinearOp):
+            continue
+        arrays = [run[t.name] if t.data is None else t.data for t in exact.inputs]
+        wanted = exact.op.reference(arrays, exact.sig).astype(np.float64)
+        apart = np.abs(run[node.output.name] - wanted)
+        different += int((apart > 0).sum())
+        assert (apart <= bound(node, arrays, mode is FloatMode.HALF)).all(), node.op.name
+    assert different or precise.name == "sample"
+
+
+def test_precise_changes_nothing_and_half_rounds_weights_alone() -> None:
+    graph = conv(1 / 3)
+    assert with_float_mode(graph, FloatMode.PRECISE) is graph
+    halved = with_float_mode(graph, FloatMode.HALF)
+
+    assert [halved.tensors[f"x{i}"].type.dtype for i in range(3)] == [DType.FLOAT32, DType.FLOAT16, DType.FLOAT32]
+    weights = halved.tensors["x1"].data
+    assert weights is not None
+    assert set(weights.ravel().tolist()) == {float(np.float16(1 / 3))}
+
+
+def test_weights_beyond_float16_are_refused() -> None:
+    with pytest.raises(FloatModeError, match=r"weights 'x1' reach 70000, beyond float16; use --float relaxed"):
+        with_float_mode(conv(70000.0), FloatMode.HALF)
+    with_float_mode(conv(70000.0), FloatMode.RELAXED)
+
+
+@pytest.mark.parametrize("mode", ["relaxed", "half"])
+def test_an_int8_model_is_refused_in_one_line(gen: Gen, tmp_path: Path, mode: str) -> None:
+    for command in (("plan",), ("firmware", "--board", "mps2-an386", "--out", tmp_path / "x"), ("library",)):
+        name, *rest = command
+        done = gen(name, SHIPPED / "digits.tflite", "--float", mode, *rest)
+
+        assert (done.exit_code, len(done.stderr.splitlines())) == (1, 1)
+        assert f"--float {mode} is for float32 models, and no sum here is of float32; leave --float out" in done.stderr
+    assert not (tmp_path / "x").exists()
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    ("target", "who"),
+    [
+        (("--board", "rpi-zero"), "rpi-zero (arm1176)"),
+        (("--board", "microbit"), "microbit (cortex-m0)"),
+        ((), "portable C"),
+    ],
+)
+def test_a_core_without_the_instructions_is_refused_with_those_that_have_them(
+    gen: Gen, target: tuple[str, ...], who: str
+) -> None:
+    done = gen("plan", FMNIST, "--float", "half", *target)
+
+    assert (done.exit_code, len(done.stderr.splitlines())) == (1, 1)
+    assert f"{who} has no fused multiply-add and no float16, which --float half needs; " in done.stderr
+    assert done.stderr.rstrip().endswith("cortex-m4f, cortex-m7, cortex-m33, cortex-m55, cortex-a53")
+
+
+@needs_shared
+def test_the_mode_is_in_the_report_and_in_the_identity() -> None:
+    made = {
+        mode: build.firmware(FMNIST, board("mps2-an386"), build.Options(float_mode=mode)) for mode in build.FloatMode
+    }
+    identities = {json.loads(files["plan.json"])["identity"] for _, files in made.values()}
+
+    assert len(identities) == len(made)
+    for mode, (planned, files) in made.items():
+        assert planned.report["float"] == {"mode": mode.value, "validated": None}
+        assert ("reference/precise/graph.json" in files) == (mode is not FloatMode.PRECISE)
+        assert (b"SH_APP_FLUSH_TO_ZERO 1" in files["src/app_config.h"]) == (mode is not FloatMode.PRECISE)
+    weights = {mode: planned.constants.bytes for mode, (planned, _) in made.items()}
+    assert weights[FloatMode.HALF] < 0.55 * weights[FloatMode.RELAXED]
+
+
+def test_outputs_are_compared_by_difference_by_steps_of_float32_and_by_largest_element() -> None:
+    one, tiny = np.float32(1), np.float32(2.0**-149)
+    found = {"y": [np.array([1, 0.5], np.float32), np.array([tiny, -1], np.float32)]}
+    wanted = {"y": [np.array([np.nextafter(one, 2 * one), 0.5], np.float32), np.array([-tiny, 0], np.float32)]}
+
+    assert _deviation(found, wanted) == Deviation(1.0, 0x3F800000, 1)
+
+
+@needs_shared
+def test_the_reference_of_another_mode_reads_and_writes_subnormal_numbers_as_0(gen: Gen, tmp_path: Path) -> None:
+    folder = tmp_path / "made"
+    assert gen("firmware", FMNIST, "--board", "mps2-an386", "--float", "relaxed", "--out", folder).exit_code == 0
+    image = np.full((1, 28, 28, 1), 1e-40, np.float32)
+    relaxed, zero = (Reference.load(folder).run([x]) for x in (image, np.zeros_like(image)))
+    precise = Reference.load(folder, "precise").run([image])
+    first = load(FMNIST).ops[0].output
+
+    assert relaxed[first].tobytes() == zero[first].tobytes()
+    assert image.sum() > 0, "this thread is back in its own mode"
+    assert precise.keys() == relaxed.keys()
+
+
+@needs_shared
+@pytest.mark.skipif(not shutil.which("qemu-system-arm"), reason="qemu-system-arm is not installed")
+def test_a_validation_says_how_far_the_board_is_from_precise_float32(gen: Gen, tmp_path: Path) -> None:
+    folder, samples = tmp_path / "made", tmp_path / "clothes.npz"
+    images, _ = FLOAT_TASKS[1].samples()
+    np.savez(samples, x=np.concatenate([images[:3], np.full((1, 28, 28, 1), 1e-40, np.float32)]))
+    assert gen("firmware", FMNIST, "--board", "mps3-an547", "--float", "half", "--out", folder).exit_code == 0
+    done = gen("validate", folder, "--emulate", "--inputs", samples, "--json")
+
+    found = json.loads(done.stdout)
+    assert (done.exit_code, found["mismatched_vectors"]) == (0, 0)
+    assert found["precise"]["same_top1"] == 4
+    assert 0 < found["precise"]["max_abs_diff"] < 0.01
+    report = json.loads((folder / "report.json").read_text())
+    assert report["float"] == {
+        "mode": "half",
+        "validated": {"inputs": "clothes.npz", "vectors": 4, **found["precise"]},
+    }
