@@ -133,7 +133,8 @@ def picks(board: targets.Board) -> dict[str, Pick]:
     """The choices of kernels for the small graphs: one per variant of the board's core."""
     variants = (v for v in CATALOGUE if v.isa in board.cpu.isas)
     keys = [Instance(variant, tile).key for variant in variants for tile in variant.tiles]
-    portable = {Instance(variant, Tile()).key for variant in PORTABLE.values()}
+    bodies = {variant.source for variant in PORTABLE.values()}
+    portable = {Instance(variant, Tile()).key for variant in CATALOGUE if variant.source in bodies}
     return {"": _picked(portable), **{key: _picked(portable | {key}) for key in keys if key not in portable}}
 
 

@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from shoehorn_mcu.ir import Graph, verify
+from shoehorn_mcu.ops.linear import LinearOp
+from shoehorn_mcu.passes.float_mode import FloatMode, with_float_mode
 from tests.bench.micro_linear import packed_dense, packed_depthwise, pointwise, windows
 from tests.bench.micro_ops import FAMILIES
 from tests.samples import REAL_OPS, as_float32
@@ -42,9 +44,16 @@ def graphs(rows: int) -> Iterator[Graph]:
 
 
 def reals(rng: np.random.Generator) -> Iterator[Graph]:
-    """The graphs of ops that compute in float32 too, in float32."""
+    """The graphs of ops that compute in float32 too, in float32; those of linear ops then in each of its modes."""
+    linear = []
     for family in FAMILIES:
-        yield from (as_float32(graph, rng) for graph in family(rng) if type(graph.ops[0]) in REAL_OPS)
+        for graph in family(rng):
+            if type(graph.ops[0]) in REAL_OPS:
+                yield (real := as_float32(graph, rng))
+                linear += [real] if isinstance(graph.ops[0], LinearOp) else []
+    # Fewer, so that one graph holds them: the same bodies run, with the same loops.
+    for mode, every in ((FloatMode.RELAXED, 2), (FloatMode.HALF, 4)):
+        yield from (with_float_mode(graph, mode) for graph in linear[::every])
 
 
 def packed(limit_bytes: int, graphs: Iterable[Graph], most_inputs: int = 60) -> Iterator[Graph]:
