@@ -47,13 +47,13 @@ class Options:
     cpu: str | None = None  # key of targets.CPUS, without a board; None: portable kernels
     flash_bytes: int | None = None  # for the library's constants and code, without a board
     cores: int = 1  # that may share the rows of a step
+    float_mode: FloatMode = FloatMode.PRECISE
 
 
 class TooManyCores(ShoehornError):
     """The board has fewer cores than were asked for."""
 
     kind = "too-many-cores"
-    float_mode: FloatMode = FloatMode.PRECISE
 
 
 @dataclass(frozen=True, eq=False)
