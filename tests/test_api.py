@@ -149,7 +149,18 @@ def test_arguments_that_exclude_each_other_are_value_errors(project: Path):
 
 
 def test_the_options_are_those_of_the_command(gen: Gen):
-    named = {"board", "sram", "minimize", "stream-input", "recompute", "disable", "preserve", "tuning", "cores"}
+    named = {
+        "board",
+        "sram",
+        "minimize",
+        "stream-input",
+        "recompute",
+        "disable",
+        "preserve",
+        "tuning",
+        "cores",
+        "float",
+    }
     renamed = {"sram_bytes": "sram", "recompute_percent": "recompute"}
     have = {renamed.get(field.name, field.name.replace("_", "-")) for field in fields(PlanOptions)}
 
