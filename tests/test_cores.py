@@ -31,9 +31,15 @@ from shoehorn_mcu.emit.library import library
 from shoehorn_mcu.emit.project import family_files, project
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.emit.weights import constants
-from shoehorn_mcu.host_tools import cbuild, cores
+from shoehorn_mcu.host_tools import cbuild, cores, cycles, vectors
+from shoehorn_mcu.host_tools.build import ensure_built
 from shoehorn_mcu.host_tools.cores import WAIT, WAKE, Mark
 from shoehorn_mcu.host_tools.cycles import BEGIN, END, PLUGIN, TICKS
+from shoehorn_mcu.host_tools.plan import Plan as HostPlan
+from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.host_tools.session import connected
+from shoehorn_mcu.host_tools.validate import reference_of
+from shoehorn_mcu.host_tools.validate import validate as compare
 from shoehorn_mcu.memory_plan import Plan, Scratch, Step
 from shoehorn_mcu.paths import BOARDS, MODELS
 from shoehorn_mcu.planner import Goal, Problem, check, divided, make_plan
@@ -165,16 +171,19 @@ def run_shared(unit: Unit, hook: str, folder: Path) -> None:
     program = compile_library(unit, folder, flags=("-O1", "-pthread"))
     rng = np.random.default_rng(0)
     (name,) = unit.graph.inputs
-    vectors = [{name: rng.integers(-128, 128, unit.type(name).shape, np.int8)} for _ in range(4)]
-    for vector, found in zip(vectors, run(unit, program, vectors), strict=True):
+    samples = [{name: rng.integers(-128, 128, unit.type(name).shape, np.int8)} for _ in range(4)]
+    for vector, found in zip(samples, run(unit, program, samples), strict=True):
         for output, data in expected(unit.graph, vector).items():
             assert found[output].tobytes() == data.tobytes()
 
 
 @pytest.mark.parametrize(
     ("most", "goal", "streamed", "hook"),
-    [(3, Goal.TIME, False, THREADS), (2, Goal.SRAM, False, LAST_ROW_FIRST), (4, Goal.TIME, True, LAST_ROW_FIRST)],
-    ids=["threads", "by rows", "streamed"],
+    [
+        pytest.param(3, Goal.TIME, False, THREADS, id="threads"),
+        pytest.param(4, Goal.TIME, True, LAST_ROW_FIRST, id="streamed"),
+        pytest.param(2, Goal.SRAM, False, LAST_ROW_FIRST, id="by rows", marks=pytest.mark.long),
+    ],
 )
 def test_a_shared_inference_computes_the_same_bytes(most: int, goal: Goal, streamed: bool, hook: str, tmp_path: Path):
     unit = digits(most, goal, streamed)
@@ -378,20 +387,58 @@ def test_instructions_that_wait_in_vain_are_not_counted():
     assert runs((5, 0x80)) == 149  # a wait for something else
 
 
-@pytest.mark.skipif(shutil.which("qemu-system-aarch64") is None, reason="qemu-system-aarch64 is not installed")
-def test_four_emulated_cores_compute_the_same_bytes_three_times_as_fast(gen: Gen, tmp_path: Path):
-    folder = tmp_path / "digits"
+needs_qemu = pytest.mark.skipif(
+    shutil.which("qemu-system-aarch64") is None, reason="qemu-system-aarch64 is not installed"
+)
+
+
+@pytest.fixture(scope="module")
+def on_four(gen: Gen, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shipped model's project for the four cores of a Raspberry Pi Zero 2 W."""
+    folder = tmp_path_factory.mktemp("cores") / "digits"
     assert gen("firmware", "--board", "rpi-zero-2w", "--cores", 4, "--out", folder).exit_code == 0
-    validated = gen("validate", folder, "--emulate", "--count", 2, "--json")
+    return folder
+
+
+@needs_qemu
+def test_four_emulated_cores_compute_the_same_bytes_three_times_as_fast(gen: Gen, on_four: Path):
+    validated = gen("validate", on_four, "--emulate", "--count", 2, "--json")
     found = json.loads(validated.stdout)
-    timing = json.loads(gen("bench", folder, "--emulate", "--runs", 1, "--json").stdout)
-    shown = gen("bench", folder, "--emulate", "--runs", 1).stdout
+    timing = json.loads(gen("bench", on_four, "--emulate", "--runs", 1, "--json").stdout)
+    shown = gen("bench", on_four, "--emulate", "--runs", 1).stdout
     each, whole = timing["cores"]["instructions"], timing["total"]["median"]
 
     assert (found["vectors"], found["mismatched_vectors"]) == (2, 0)
+    assert not re.search(r"statics|stack bound", validated.stderr)
     assert timing["cores"]["count"] == len(each) == 4
     assert max(each) <= whole < sum(each) / 3.2
     assert abs(sum(op["median"] for op in timing["ops"]) - whole) < 0.05 * whole
     assert re.search(r"^whole inference: [\d,]+ instructions .*, by the slowest of 4 cores$", shown, re.M)
     assert re.search(r"^instructions of each core, without waiting: ([\d,]+, ){3}[\d,]+$", shown, re.M)
-    assert not re.search(r"statics|stack bound", validated.stderr)
+
+
+@needs_qemu
+def test_cores_that_wait_in_the_loader_s_spin_table_are_released(on_four: Path):
+    """As on the part: of the raw image QEMU starts core 0 alone. Of the ELF it starts all cores at once."""
+    project = Project.open(on_four)
+    ensure_built(project)
+    plan = HostPlan.of(project)
+    command = project.upload.emulator_command
+    project.upload.emulator_command = lambda spec, _, *rest: command(spec, project.image, *rest)
+    with connected(project, plan, None, True, False) as link:
+        source = vectors.random(on_four, plan.inputs, 2, 0)
+        found = compare(link, plan, reference_of(project, plan).run, source, lambda _: None)
+
+    assert (found.vectors, found.mismatched_vectors) == (2, 0)
+
+
+@needs_qemu
+def test_without_the_plugin_the_figure_is_said_to_be_that_of_all_cores(
+    gen: Gen, on_four: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(cycles, "cannot_load", lambda _: "no plugins here")
+    shown = gen("bench", on_four, "--emulate", "--runs", 1).stdout
+    timing = json.loads(gen("bench", on_four, "--emulate", "--runs", 1, "--json").stdout)
+
+    assert "\ninstructions: those of all 4 cores together, with waiting; no plugins here\n" in shown
+    assert timing["cores"] == {"count": 4, "instructions": None}
