@@ -97,6 +97,6 @@ def code_bytes(known: Features, cpu: str, application: bool = True) -> int:
 
     `cpu` is a key of targets.CPUS.
     """
-    code = sum(cost.code_bytes(kernel, cpu) for kernel in known.kernels)
+    code = cost.code_bytes(known.kernels, cpu)
     plan = plan_bytes(known.ops, known.steps, cpu) + known.table_bytes
     return round(code + plan + (application_bytes(cpu) if application else 0))

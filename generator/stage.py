@@ -9,7 +9,7 @@ from functools import cached_property
 from shoehorn_mcu.ir import Graph, Node, Tensor
 from shoehorn_mcu.kernels import ANY, Instance, Values, choose, row_cost, within_flash
 from shoehorn_mcu.kernels.base import array_bytes
-from shoehorn_mcu.kernels.cost import Calls, Unit, call_cost, choice_unit, total_code_bytes
+from shoehorn_mcu.kernels.cost import Calls, Unit, call_cost, choice_unit, code_bytes
 from shoehorn_mcu.targets import Machine
 
 Rows = tuple[tuple[int | None, ...], ...]
@@ -113,7 +113,7 @@ def stages(graph: Graph, machine: Machine = ANY, pick: Pick = choose) -> tuple[S
 def kernel_bytes(stages: Sequence[Stage]) -> int:
     """Flash bytes of the kernels, each once, and of the constants in their structs."""
     packed = sum(stage.packed_bytes for stage in stages)
-    return packed + total_code_bytes((stage.kernel for stage in stages), stages[0].cpu) if stages else 0
+    return packed + code_bytes((stage.kernel for stage in stages), stages[0].cpu) if stages else 0
 
 
 def stages_like(other: Stage, graph: Graph) -> tuple[Stage, ...]:

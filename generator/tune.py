@@ -143,7 +143,7 @@ def groups(trials: Sequence[Trial], board: Board) -> Iterator[list[Trial]]:
 def _sizes(group: Sequence[Trial], cpu: str) -> tuple[int, float]:
     """Estimated bytes of constants and of code."""
     steps = 2 * len(group)
-    code = cost.total_code_bytes((trial.kernel for trial in group), cpu) + flash.plan_bytes(steps, steps, cpu)
+    code = cost.code_bytes((trial.kernel for trial in group), cpu) + flash.plan_bytes(steps, steps, cpu)
     return sum(trial.constant_bytes for trial in group), code
 
 

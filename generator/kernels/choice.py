@@ -91,7 +91,7 @@ def _options(node: Node, machine: Machine) -> list[_Option]:
 
 def flash_bytes(chosen: Sequence[_Option], cpu: str) -> int:
     """Flash bytes: the constants of every op, and the code of each instance once."""
-    code = cost.total_code_bytes((option.kernel for option in chosen), cpu)
+    code = cost.code_bytes((option.kernel for option in chosen), cpu)
     return sum(option.constant_bytes for option in chosen) + code
 
 

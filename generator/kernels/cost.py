@@ -3,7 +3,8 @@
 `costs.json` holds the costs that `python -m tests.bench.costs --write` fitted to measurements in the emulator: for each
 core (as in targets.CPUS) the instructions per unit of each feature of each kernel (by Instance.cost_key), and per unit
 of each field of Calls. `cycles` has the same in estimated cycles, where there is a model of the core's timing.
-`code_bytes` is the code size of each kernel on each core, in bytes.
+`code_bytes` is the code size of each kernel on each core, in bytes, and `shared_bytes` the sizes of the functions that
+it has besides, of which a library needs one (SH_SHARED).
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ class CpuCosts:
     traced_step: float  # what the trace adds to a measured step; for the bench only
     kernels: Mapping[str, Costs]  # by Instance.cost_key
     code_bytes: Mapping[str, int]  # by Instance.key
+    shared_bytes: Mapping[str, Mapping[str, int]]  # by Instance.key: of functions that instances share, by name
 
     @property
     def unmeasured(self) -> Costs:
@@ -77,9 +79,10 @@ def _table() -> Mapping[str, Mapping[Unit, CpuCosts]]:
 
 
 def _costs(part: Mapping[str, Any]) -> Mapping[Unit, CpuCosts]:
+    shared = part.get("shared_bytes", {})
     by_unit = {Unit.INSTRUCTIONS: part, Unit.CYCLES: part.get("cycles")}
     return {
-        unit: CpuCosts(costs["calls"], costs["traced_step"], costs["kernels"], part["code_bytes"])
+        unit: CpuCosts(costs["calls"], costs["traced_step"], costs["kernels"], part["code_bytes"], shared)
         for unit, costs in by_unit.items()
         if costs
     }
@@ -132,14 +135,14 @@ def kernel_cost(kernel: Instance, work: Mapping[str, float], cpu: str, unit: Uni
     return weigh(work, costs.kernels.get(kernel.cost_key) or costs.unmeasured)
 
 
-def code_bytes(kernel: Instance, cpu: str) -> int:
-    """Code bytes of one instance; UNMEASURED_CODE_BYTES if it was not measured."""
-    return costs_of(cpu).code_bytes.get(kernel.key, UNMEASURED_CODE_BYTES)
+def code_bytes(kernels: Iterable[Instance], cpu: str) -> int:
+    """Code bytes of all these kernels, of equal instances and of functions that they share once.
 
-
-def total_code_bytes(kernels: Iterable[Instance], cpu: str) -> int:
-    """Code bytes of all these kernels, of equal instances once."""
-    return sum({kernel.name: code_bytes(kernel, cpu) for kernel in kernels}.values())
+    A kernel that was not measured counts as UNMEASURED_CODE_BYTES.
+    """
+    costs, keys = costs_of(cpu), {kernel.name: kernel.key for kernel in kernels}.values()
+    shared = {name: size for key in keys for name, size in costs.shared_bytes.get(key, {}).items()}
+    return sum(costs.code_bytes.get(key, UNMEASURED_CODE_BYTES) for key in keys) + sum(shared.values())
 
 
 def call_cost(calls: Calls, cpu: str, unit: Unit) -> float:

@@ -17,6 +17,14 @@
 #define SH_APART static
 #endif
 
+// For a function SH_SHARED(part) that all instances of a body in a library define alike: the linker
+// keeps one, if it drops sections that nothing uses (--gc-sections).
+#if defined(__GNUC__)
+#define SH_MERGED __attribute__((weak, noinline))
+#else
+#define SH_MERGED static
+#endif
+
 // Before a loop that already needs most of the registers: do not unroll it, as Clang would for
 // Cortex-M, because its values would spill to the stack. The loop may still be vectorised.
 #if defined(__clang__)
@@ -47,5 +55,9 @@
 #ifndef SH_FIX
 #define SH_FIX(op) ((void)0)
 #endif
+
+// The value of a macro as text.
+#define SH_TEXT(macro) SH_TEXT_OF(macro)
+#define SH_TEXT_OF(text) #text
 
 #endif

@@ -11,6 +11,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -34,15 +35,18 @@ def _toolchain() -> ModuleType:
     return module
 
 
-def _bytes(path: Path) -> int:
-    """Code and constants of an object file."""
+def _bytes(path: Path, parts: str) -> tuple[int, dict[str, int]]:
+    """Code and constants of an object file; apart from them by name the functions whose names begin with `parts`."""
     with path.open("rb") as file:
-        sections = list(ELFFile(file).iter_sections())
-    return sum(s["sh_size"] for s in sections if s.name.startswith((".text", ".rodata")))
+        found = {s.name: int(s["sh_size"]) for s in ELFFile(file).iter_sections()}
+    own = {name: size for name, size in found.items() if name.startswith((".text", ".rodata"))}
+    section = f".text.{parts}"
+    shared = {name.removeprefix(section): own.pop(name) for name in list(own) if name.startswith(section)}
+    return sum(own.values()), shared
 
 
-def measured(cpu: str) -> dict[str, int]:
-    """Bytes by Instance.key, of the kernels that the core runs."""
+def measured(cpu: str) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
+    """Bytes by Instance.key, of the kernels that the core runs; and of the functions that such a kernel shares."""
     toolchain = _toolchain()
     tools = toolchain.tools(cpu)
     runs = [v for v in CATALOGUE if v.isa in CPUS[cpu].isas and not v.fixes]
@@ -63,13 +67,22 @@ def measured(cpu: str) -> dict[str, int]:
             *sources,
         ]
         subprocess.run(command, cwd=folder, check=True)
-        return {kernel.key: _bytes(folder / f"{kernel.key}.o") for kernel in kernels}
+        found = {kernel.key: _bytes(folder / f"{kernel.key}.o", kernel.part("sh", "")) for kernel in kernels}
+    return (
+        {key: own for key, (own, _) in found.items()},
+        {kernel.key: _named(kernel, found[kernel.key][1]) for kernel in kernels if kernel.variant.merges},
+    )
+
+
+def _named(kernel: Instance, parts: Mapping[str, int]) -> dict[str, int]:
+    """By the name of the function, without the library's prefix."""
+    return {kernel.part("", name).lstrip("_"): size for name, size in parts.items()}
 
 
 def main() -> None:
     tables = json.loads(cost.TABLE.read_text())
     for cpu, table in tables.items():
-        table["code_bytes"] = measured(cpu)
+        table["code_bytes"], table["shared_bytes"] = measured(cpu)
     cost.TABLE.write_text(json.dumps(tables, indent=1, sort_keys=True) + "\n")
 
 
