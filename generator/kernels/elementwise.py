@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
 from shoehorn_mcu.kernels.operands import all_s8, broadcast, element_by_element
+from shoehorn_mcu.kernels.packed import clamps
 from shoehorn_mcu.kernels.work import Work
 from shoehorn_mcu.ops import Add, Binary, Maximum, Minimum, Mul, Prelu, Sub
 from shoehorn_mcu.ops.elementwise import AddParams, add_params, mul_scale, prelu_scales, sub_params
@@ -100,6 +101,14 @@ def _unsigned_tables(node: Node, tile: Tile) -> dict[str, Value]:
     return {"tables": np.roll(_terms(node), 128, axis=1).astype(np.int32).ravel()}
 
 
+def _unrolled(node: Node, tile: Tile) -> Work:
+    """Runs, groups of four elements in them, elements that are left, and elements that are clamped afterwards."""
+    runs, elements = _loops(node), node.output.type.row_elements
+    clamp = cast(Binary, node.op).clamp
+    fours, left = divmod(elements // runs, 4)
+    return Work(pixels=runs, fours=runs * fours, outputs=runs * left, clamped=elements * clamps(clamp.low, clamp.high))
+
+
 def _vectors(node: Node, tile: Tile) -> Work:
     """Runs, and vectors of four elements in them."""
     runs = _loops(node)
@@ -179,6 +188,15 @@ VARIANTS = (
         lambda node, _: binary_work(node),
         suffix="tables",
         accepts=_summed_exactly,
+        pack=_tables,
+        in_place=element_by_element,
+    ),
+    Variant(
+        ADD,
+        _unrolled,
+        suffix="simd32",
+        isa=Isa.SIMD32,
+        accepts=_summed_by_vectors,
         pack=_tables,
         in_place=element_by_element,
     ),
