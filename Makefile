@@ -1,7 +1,7 @@
 # `make demo` and `make test` do all of their own set-up: a .venv with pinned packages and, run by root on Debian,
 # the distribution packages that are missing. Nothing is written outside this folder but those and the users' caches.
 
-.PHONY: demo test test-all lint format clean setup-run setup-dev
+.PHONY: demo test test-all bench lint format clean setup-run setup-dev
 .NOTPARALLEL:
 
 PYTHON = $(shell for p in python3.11 python3 python3.12 python3.13; do \
@@ -47,6 +47,11 @@ test: lint test-packages
 
 test-all: lint test-packages
 	$(PYTEST) -m "long or not long"
+
+# Measures the figures in docs/benchmarks.md and docs/why.svg, and writes them.
+bench: setup-dev
+	$(qemu)
+	$(BIN)/python -m tests.bench.figures
 
 # AddressSanitizer comes with gcc, Python.h with python3-dev; tests that want them or Chromium skip, in words, where they are absent.
 .PHONY: test-packages

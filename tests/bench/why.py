@@ -1,10 +1,8 @@
 """Draws docs/why.svg, the picture in the README: SRAM and speed beside other tools, on the same model files.
 
-    python -m tests.bench.why [--out docs/why.svg]
-
 Every figure was measured on the same int8 files, on Cortex-M4 where it says instructions:
 
-- Shoehorn: `gen plan MODEL --minimize sram` (arena), and `python -m tests.bench.road --boards mps2-an386`.
+- Shoehorn: `make bench` (tests/bench/figures.py), which draws the picture: the smallest arena, and the fastest plan.
 - TensorFlow Lite Micro 90b983c with CMSIS-NN 4ab83cc, GCC 12.2 -O3, in QEMU: arena_used_bytes() and instructions.
 - TinyTS: the arenas that its published generated C declares (HPCA 2024). It publishes no instruction counts.
 - TinyEngine 47bb283, GCC 12.2 -Ofast, in QEMU: its static buffer. Its result for this model is wrong, so its
@@ -13,7 +11,7 @@ Every figure was measured on the same int8 files, on Cortex-M4 where it says ins
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -24,19 +22,17 @@ from matplotlib.axes import Axes
 
 MODELS = ("VWW, MobileNetV1 0.25", "KWS, DS-CNN", "IC, ResNet-8")
 SRAM_BYTES = {
-    "Shoehorn": (28_032, 8_640, 10_944),
     "TinyTS": (29_568, 9_920, 14_272),
     "TinyEngine": (60_728, None, None),
     "TFLM + CMSIS-NN": (100_708, 22_820, 54_996),
 }
 MEGA_INSTRUCTIONS = {
-    "Shoehorn": (7.22, 4.14, 16.05),
     "TFLM + CMSIS-NN": (24.72, 7.85, 29.88),
 }
 COLOURS = {"Shoehorn": "#c2410c", "TinyTS": "#a3a3a3", "TinyEngine": "#737373", "TFLM + CMSIS-NN": "#404040"}
 
 
-def _bars(axes: Axes, rows: dict[str, tuple[float | None, ...]], title: str, spell: str) -> None:
+def _bars(axes: Axes, rows: Mapping[str, Sequence[float | None]], title: str, spell: str) -> None:
     """Groups of horizontal bars, a group per model, each with its figure behind it."""
     height = 0.8 / len(rows)
     most = max(value for values in rows.values() for value in values if value is not None)
@@ -56,19 +52,14 @@ def _bars(axes: Axes, rows: dict[str, tuple[float | None, ...]], title: str, spe
         axes.spines[side].set_visible(False)
 
 
-def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("docs/why.svg"))
-    out: Path = parser.parse_args().out
+def draw(out: Path, sram_bytes: Sequence[float], mega_instructions: Sequence[float]) -> None:
+    """Writes the picture with these figures of Shoehorn, for each of MODELS."""
     plt.rcParams.update({"svg.hashsalt": "shoehorn", "font.family": "sans-serif", "font.size": 9})
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.2), layout="constrained", facecolor="white")
-    _bars(left, {tool: tuple(values) for tool, values in SRAM_BYTES.items()}, "SRAM for activations, bytes", "{:,}")
-    _bars(right, dict(MEGA_INSTRUCTIONS), "Instructions per inference, Cortex-M4, millions", "{:.1f}")
+    ours = "Shoehorn"
+    _bars(left, {ours: sram_bytes, **SRAM_BYTES}, "SRAM for activations, bytes", "{:,}")
+    instructions = {ours: mega_instructions, **MEGA_INSTRUCTIONS}
+    _bars(right, instructions, "Instructions per inference, Cortex-M4, millions", "{:.1f}")
     right.set_yticklabels([])
     left.legend(loc="lower right", frameon=False, fontsize=8)
     figure.savefig(out, metadata={"Date": None})
-
-
-if __name__ == "__main__":
-    main()
