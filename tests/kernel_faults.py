@@ -27,8 +27,12 @@ _PARTS = tuple(
 )
 
 _SCALED = (  # in sh_packed.h
-    ("saturation", '"ssat " sum ", #8, r11\\n"', '"ssat " sum ", #9, r11\\n"'),
-    ("rounding", '"add r11, r11, " sum ", asr #31\\n"', '""'),
+    ("saturation", '"ssat " sum ", #8, r12\\n"', '"ssat " sum ", #9, r12\\n"'),
+    ("rounding", '"add r12, r12, " sum ", asr #31\\n"', '""'),
+)
+_SCALED_UP = (
+    ("saturation", '"ssat " sum ", #8, " sum', '"ssat " sum ", #9, " sum'),
+    ("rounding", '"smmla " sum', '"smmlar " sum'),
 )
 
 _SIMD32 = (
@@ -38,15 +42,17 @@ _SIMD32 = (
     *_SCALED,
 )
 
-_WIDE = (
+_WIDE_BODY = (
     ("tail", "left > 0; left -= pixels", "left > 1; left -= pixels"),  # the last pixel
     ("tail", "p < last + 4 ? widen_four(last, to) : to", "to"),  # the last inputs, of one pixel
+    ("tail", "    if (p <= last) {", "    if (p < last) {"),  # the last four of two
     ("tail", "p < last + 4 ? widen_fours(last, last + ahead, to) : to", "to"),  # and of two
     ("packing", '"sxtb16 r11, r11\\n"', '""'),
-    ("packing", '"sxtb16 r8, r8, ror #8\\n"', '"sxtb16 r8, r8\\n"'),  # of the second pixel
+    ("packing", '"sxtb16 r8, r10, ror #8\\n"', '"sxtb16 r8, r10\\n"'),  # of the second pixel
+    ("tail", '"and r2, r2, #" mask', '"and r2, r2, #0" mask'),  # fours that are no whole turn
     ("tail", '"cmn r12, #2\\n"', '"cmn r12, #1\\n"'),  # the third of three last outputs
-    *_SCALED,
 )
+_WIDE, _WIDE_UP = (*_WIDE_BODY, *_SCALED), (*_WIDE_BODY, *_SCALED_UP)
 
 _WINDOWS = (  # of conv2d_s8_windows.inc, and of what its users have in common
     ("padding", "(int8_t)op.x_zero", "0"),
@@ -62,12 +68,24 @@ _WINDOWS = (  # of conv2d_s8_windows.inc, and of what its users have in common
     ("dilation", "op->dilation == 1 && whole}", "whole}"),
     ("tail", "<= 4 * SH_TAPS;", "< 4 * SH_TAPS;"),
 )
+_WIDE_WINDOWS = (
+    *_WINDOWS,
+    ("tail", "for (; count > 0; count--)", "for (; count > 1; count--)"),  # the last bytes of a copy
+    ("padding", "of->joined && is_inside", "is_inside"),
+)
 _TAPS = (("padding", "line + offset : padding;", "line + offset : padding - 1;"),)  # of depthwise_conv2d_s8_taps.inc
+_DEPTHWISE_SIMD32 = (
+    ("tail", "while (ox < width) {", "while (ox < width - 1) {"),  # the last pixel
+    ("tail", "left + pixels * stride + reach < op->in_width", "left + pixels * stride < op->in_width"),
+    ("tail", "next.last = channels - 4;", "next.last = (channels - 4) & ~3;"),  # the last channels
+    *_TAPS,
+    ("padding", "whole && left >= 0", "left >= 0"),
+)
 _STEPS32 = (  # in sh_steps32.h
-    ("rounding", '"lsrs r4, r4, r5\\n"', '""'),
-    ("rounding", '"bge 8f\\n"', '"b 8f\\n"'),
-    ("saturation", '"blo 7f\\n"', '"bge 7f\\n"'),
-    ("saturation", '"ldrb r3, [r2, #9]\\n"', '"ldrb r3, [r2, #8]\\n"'),
+    ("rounding", '"lsrs r5, r5, r6\\n"', '""'),
+    ("rounding", '"ands r4, r4, r5\\n"', '"movs r4, #0\\n"'),
+    ("saturation", '"bics r2, r2, r6\\n"', '""'),
+    ("saturation", '"bics r2, r2, r7\\n"', '""'),
 )
 _THUMB = (  # conv2d_s8_side_by_side.inc, and what its users have in common
     ("tail", 'TAP("2") TAP("3")', 'TAP("2") TAP("2")'),
@@ -157,12 +175,18 @@ OWN = {
         ("rounding", "vshrq_n_s32(twice, 31)", "vdupq_n_s32(0)"),
     ),
     "add_s8_tables": (("rounding", " + (twice >> 31)", ""),),
+    "add_s8_simd32": (
+        ("tail", "left > 0; left--", "left > 1; left--"),  # the last element
+        ("rounding", '"add %[value], %[value], %[sum], asr #31\\n"', '""'),
+        ("saturation", '"ssat %[value], #8, %[value]\\n"', '"ssat %[value], #9, %[value]\\n"'),
+    ),
+    "depthwise_conv2d_s8_simd32_up": (
+        *_DEPTHWISE_SIMD32,
+        ("saturation", '"ssat " sum ", #8, " sum', '"ssat " sum ", #9, " sum'),
+        ("rounding", '"smmla " sum', '"smmlar " sum'),
+    ),
     "depthwise_conv2d_s8_simd32": (
-        ("tail", "while (ox < width) {", "while (ox < width - 1) {"),  # the last pixel
-        ("tail", "left + pixels * stride + reach < op->in_width", "left + pixels * stride < op->in_width"),
-        ("tail", "next.last = channels - 4;", "next.last = (channels - 4) & ~3;"),  # the last channels
-        *_TAPS,
-        ("padding", "whole && left >= 0", "left >= 0"),
+        *_DEPTHWISE_SIMD32,
         ("saturation", '"ssat " sum ", #8, r10\\n"', '"ssat " sum ", #9, r10\\n"'),
         ("rounding", '"add r10, r10, " sum ", asr #31\\n"', '""'),
     ),
@@ -192,7 +216,7 @@ OWN = {
     "dense_f32_half_mve": (*_F32_VECTORS, *_HALF_MVE),
     "dense_s8_simd32": (
         ("tail", '"sub r11, r11, r12\\n"', '""'),  # the last inputs
-        ("tail", '"bne 3f\\n"', '""'),  # an odd number of fours
+        ("tail", '"and r1, r1, #3\\n"', '"and r1, r1, #0\\n"'),  # fours that are no whole turn
         ("tail", '"cmn r12, #2\\n"', '"cmn r12, #1\\n"'),  # the third of three last outputs
         *_SCALED,
     ),
@@ -281,12 +305,9 @@ OWN = {
         *_WINDOWS,
     ),
     "conv2d_s8_simd32_wide_1x1": _WIDE,
-    "conv2d_s8_simd32_wide": (
-        *_WIDE,
-        *_WINDOWS,
-        ("tail", "for (; count > 0; count--)", "for (; count > 1; count--)"),  # the last bytes of a copy
-        ("padding", "of->joined && is_inside", "is_inside"),
-    ),
+    "conv2d_s8_simd32_wide_up_1x1": _WIDE_UP,
+    "conv2d_s8_simd32_wide": (*_WIDE, *_WIDE_WINDOWS),
+    "conv2d_s8_simd32_wide_up": (*_WIDE_UP, *_WIDE_WINDOWS),
 }
 """By contract and suffix: what only this body can get wrong."""
 
@@ -340,5 +361,6 @@ def planted(bundle: Bundle, library: str, found: list[Fault]) -> Bundle:
             if re.fullmatch(rf"lib/{library}/src/{library}_{name}_{suffix}(_[0-9x]+)?\.c", path):
                 sound = fault.variant.source.encode()
                 assert sound in bundle[path]
-                changed[path] = bundle[path].replace(b"sh/" + sound, body.encode())
+                text = bundle[path].replace(b"sh/" + sound, body.encode())
+                changed[path] = text.replace(b"_part_", f"_part_{suffix}_".encode())  # its own functions
     return changed

@@ -84,6 +84,7 @@ DATA = (
     Data("any", _any, _any, 0.01, Quant((11.0,), (-5,))),
     Data("clamped", _any, _any, 0.0123, Quant((3.0,), (17,)), ops.Clamp(-20, 90)),
     Data("saturated", _largest, _extreme, 0.02, Quant((5.0,), (-128,)), ops.Clamp(-128, 100)),
+    Data("one sided", _any, _any, 0.0371, Quant((7.0,), (-30,)), ops.Clamp(-30, 127)),
     # Scales are powers of two: every fourth sum is a half of an output step, of either sign.
     Data("ties", _small, _small, 0.25, Quant((1.0,), (1,)), ops.Clamp(-4, 127)),
 )
@@ -205,7 +206,7 @@ def _thrice(rng: Rng) -> Iterator[Graph]:
         pad = ops.Padding(0, 0, 0, 1)
         yield linear(ops.DepthwiseConv2d, rng, DATA[0], x, shape, stride=(1, 2), dilation=(1, 1), padding=pad)
     # Halves of an output step that are not clamped.
-    yield linear(ops.Dense, rng, replace(DATA[3], inputs=_small), (2, 24), (16, 24))
+    yield linear(ops.Dense, rng, replace(DATA[-1], inputs=_small), (2, 24), (16, 24))
     for op_class, shape, rest in (
         *((ops.Abs, (1, 2, width, 3), {}) for width in (7, 11, 13)),
         *((ops.Mean, (1, 3, 5, channels), {"axes": (1, 2), "keep_dims": True}) for channels in (16, 17, 37)),

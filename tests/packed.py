@@ -11,6 +11,7 @@ from shoehorn_mcu import ops
 from shoehorn_mcu.ir import DType, Node, Quant, TensorType
 from shoehorn_mcu.kernels.depthwise import Depthwise
 from shoehorn_mcu.kernels.packed import Linear
+from shoehorn_mcu.kernels.rounding import UP_POINT
 from shoehorn_mcu.ops import fixed_point
 
 Ints = np.ndarray
@@ -39,9 +40,11 @@ def halves(shift: int) -> Channels:
     return Channels(biases, np.full(6, 1 << 30, np.int32), np.full(6, -shift, np.int8))
 
 
-def requantised(sums: Ints, multipliers: Ints, shifts: Ints, y_zero: int) -> list[int]:
+def requantised(
+    sums: Ints, multipliers: Ints, shifts: Ints, y_zero: int, low: int = -128, high: int = 127
+) -> list[int]:
     """The outputs of sums with their biases, by the definition."""
-    return np.clip(fixed_point.rescale(sums, multipliers, shifts) + y_zero, -128, 127).tolist()
+    return np.clip(fixed_point.rescale(sums, multipliers, shifts) + y_zero, low, high).tolist()
 
 
 def s32(value: int) -> int:
@@ -53,6 +56,11 @@ def scaled(twice: int, multiplier: int, addend: int, shift: int) -> int:
     """The output of twice a sum with its bias, by the kernels' SMMLAR, ADD, ASR and SSAT."""
     high = s32((addend << 32) + twice * multiplier + (1 << 31) >> 32)
     return min(max(s32(high + (twice >> 31)) >> shift, -128), 127)
+
+
+def scaled_up(shifted: int, multiplier: int, addend: int) -> int:
+    """The output of a shifted sum with its bias, by the kernels' SMMLA and SSAT."""
+    return min(max(s32((addend << 32) + shifted * multiplier >> 32) >> UP_POINT, -128), 127)
 
 
 def rounded(total: int, multiplier: int, shift: int, y_zero: int) -> int:
@@ -69,10 +77,10 @@ def conv_layer(outputs: int, inputs: int, seed: int = 0) -> Linear:
     return Linear(weights, *channels(rng, outputs), int(rng.integers(-128, 128)))
 
 
-def conv_output(of: Linear, x: Ints) -> list[int]:
+def conv_output(of: Linear, x: Ints, low: int = -128, high: int = 127) -> list[int]:
     """One pixel by the definition."""
     sums = of.weights.astype(np.int64) @ x.astype(np.int64) + of.bias
-    return requantised(sums, of.multipliers, of.shifts, of.y_zero)
+    return requantised(sums, of.multipliers, of.shifts, of.y_zero, low, high)
 
 
 def depthwise_layer(taps: int, count: int, seed: int = 0, least: int = -128) -> Depthwise:
@@ -82,17 +90,23 @@ def depthwise_layer(taps: int, count: int, seed: int = 0, least: int = -128) -> 
     return Depthwise(weights, *channels(rng, count), *rng.integers(-128, 128, 2).tolist())
 
 
-def depthwise_output(of: Depthwise, x: Ints) -> list[int]:
+def depthwise_output(of: Depthwise, x: Ints, low: int = -128, high: int = 127) -> list[int]:
     """One pixel by the definition; x: [tap][channel]."""
     sums = (of.weights.astype(np.int64) * x).sum(axis=0) + of.bias
-    return requantised(sums, of.multipliers, of.shifts, of.y_zero)
+    return requantised(sums, of.multipliers, of.shifts, of.y_zero, low, high)
 
 
 NONE, ONE = ops.Padding(), ops.Padding(1, 1, 1, 1)
 
 
 def conv(
-    inputs: int, height: int, width: int, padding: ops.Padding = NONE, groups: int = 1, weight_scale: float = 0.01
+    inputs: int,
+    height: int,
+    width: int,
+    padding: ops.Padding = NONE,
+    groups: int = 1,
+    weight_scale: float = 0.01,
+    clamp: ops.Clamp = ops.Clamp(),  # noqa: B008 (frozen)
 ) -> Node:
     """A Conv2d with this window; inputs are in steps of 1, outputs in steps of 9."""
     rng = np.random.default_rng(0)
@@ -101,7 +115,7 @@ def conv(
     weights = (TensorType(shape, DType.INT8, scale), rng.integers(-127, 128, shape, np.int8))
     bias = (TensorType((4,), DType.INT32, scale), np.zeros(4, np.int32))
     x, y = int8((1, 9, 9, inputs), Quant((1.0,), (-7,))), int8((), Quant((9.0,), (0,)))
-    (node,) = graph_of(ops.Conv2d, [x, weights, bias], y, stride=(1, 1), padding=padding).nodes()
+    (node,) = graph_of(ops.Conv2d, [x, weights, bias], y, stride=(1, 1), padding=padding, clamp=clamp).nodes()
     return node
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from matrix import DATA, linear
-from packed import depthwise_layer, depthwise_output, halves, hard_windows, s32, scaled
+from packed import depthwise_layer, depthwise_output, halves, hard_windows, s32, scaled, scaled_up
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.kernels import candidates
-from shoehorn_mcu.kernels.depthwise import Depthwise, pack, packable
+from shoehorn_mcu.kernels.depthwise import Depthwise, pack, packable, rounded_up
+from shoehorn_mcu.kernels.rounding import Up
 from shoehorn_mcu.kernels.work import whole_windows
 from shoehorn_mcu.targets import Isa
 
@@ -18,12 +19,12 @@ def _pair(word: int) -> tuple[int, int]:
     return ((word & 0xFFFF) ^ 0x8000) - 0x8000, word >> 16
 
 
-def as_the_kernel_does(of: Depthwise, x: np.ndarray) -> list[int]:
+def as_the_kernel_does(of: Depthwise, x: np.ndarray, up: Up | None = None) -> list[int]:
     """One pixel from the packed words, instruction by instruction; taps beyond the window are tap 0 again."""
     taps, count = x.shape
     rounded = next(n for n in range(5, 53, 4) if n >= taps)
     x = np.concatenate([x, np.repeat(x[:1], rounded - taps, axis=0)])
-    words = iter(pack(of).tolist())
+    words = iter(pack(of, up).tolist())
     found = np.zeros(count, np.int64)
     for start in range(0, count, 4):
         four = min(start, count - 4) + np.arange(4)
@@ -35,8 +36,8 @@ def as_the_kernel_does(of: Depthwise, x: np.ndarray) -> list[int]:
                 first, second = _pair(next(words))
                 sums[j] = s32(sums[j] + first * int(x[tap, channel]) + second * int(x[tap + 1, channel]))
         for j, channel in enumerate(four):
-            multiplier, addend, shift = (next(words) for _ in range(3))
-            found[channel] = scaled(sums[j], multiplier, addend, shift)
+            scale, constants = (scaled, 3) if up is None else (scaled_up, 2)
+            found[channel] = scale(sums[j], *(next(words) for _ in range(constants)))
     padding = np.array(list(words), np.int32).view(np.int8)
     assert padding.tolist() == [of.x_zero] * (-(-count // 4) * 4)
     return found.tolist()
@@ -50,6 +51,16 @@ def test_the_packed_words_hold_the_layer(taps: int, count: int) -> None:
     assert packable(of)
     for x in hard_windows(of.weights):
         assert as_the_kernel_does(of, x) == depthwise_output(of, x)
+
+
+@pytest.mark.parametrize(("taps", "count"), [(2, 4), (9, 7), (9, 16), (49, 5)])
+def test_the_packed_words_of_a_layer_that_is_rounded_up_hold_it(taps: int, count: int) -> None:
+    of = depthwise_layer(taps, count, seed=taps * count)._replace(y_zero=-40)
+    for low, high in ((-40, 127), (-39, 50)):
+        up = rounded_up(of, low, high)
+        assert up is not None
+        for x in hard_windows(of.weights):
+            assert np.clip(as_the_kernel_does(of, x, up), low, high).tolist() == depthwise_output(of, x, low, high)
 
 
 def test_words_take_two_bytes_per_weight_sixteen_per_channel_and_one_of_padding() -> None:

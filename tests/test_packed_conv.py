@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from packed import ONE, conv, conv_layer, conv_output, halves, hard_inputs, s32, scaled
+from packed import ONE, conv, conv_layer, conv_output, halves, hard_inputs, s32, scaled, scaled_up
 
+from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import array_of
 from shoehorn_mcu.kernels.choice import candidates
 from shoehorn_mcu.kernels.conv import conv2d_constants
-from shoehorn_mcu.kernels.packed import Linear, pack, packable
+from shoehorn_mcu.kernels.packed import Linear, pack, packable, rounded_up
+from shoehorn_mcu.kernels.rounding import Up
 from shoehorn_mcu.targets import Isa
 
 
@@ -30,16 +32,16 @@ def _sxtb16(word: int) -> int:
     return (_s8(word >> 16) & 0xFFFF) << 16 | _s8(word) & 0xFFFF
 
 
-def as_the_kernel_does(of: Linear, x: np.ndarray, runs: int = 1) -> list[int]:
+def as_the_kernel_does(of: Linear, x: np.ndarray, runs: int = 1, up: Up | None = None) -> list[int]:
     """One pixel from the packed words, instruction by instruction."""
     outputs, inputs = of.weights.shape
     run = inputs // runs
-    words = iter(pack(of, run).tolist())
+    words = iter(pack(of, run, up).tolist())
     ends = [*range(4, run + 1, 4), *([run] if run % 4 else [])]
     starts = [first + end - 4 for first in range(0, inputs, run) for end in ends]
     found: list[int] = []
     for _ in range(0, outputs, 4):
-        sums = [0, 0, 0, 0]
+        sums = [next(words) for _ in range(4)]
         for start in starts:
             four = x[start : start + 4].tolist()
             for pair in ((four[0], four[2]), (four[1], four[3])):
@@ -47,12 +49,22 @@ def as_the_kernel_does(of: Linear, x: np.ndarray, runs: int = 1) -> list[int]:
                     word = next(words)
                     sums[low + 1] = _smlad(pair, word, sums[low + 1])
                     sums[low] = _smlad(pair, _sxtb16(word), sums[low])
-        sums = [sums[0], s32(sums[1] - sums[0]) >> 8, sums[2], s32(sums[3] - sums[2]) >> 8]
-        for total in sums:
-            bias, addend, multiplier, shift = (next(words) for _ in range(4))
-            found.append(scaled(s32(2 * total + bias), multiplier, addend, shift))
+        for channel in range(4):
+            total = sums[channel] if channel % 2 == 0 else s32(sums[channel] - sums[channel - 1])
+            constants = [next(words) for _ in range(3)]
+            found.append((_rounded if up is None else _rounded_up)(total, channel % 2 == 1, *constants))
     assert next(words, None) is None
     return found[:outputs]
+
+
+def _rounded(total: int, second: bool, addend: int, multiplier: int, shift: int) -> int:
+    """`total` has 2^8 of the sum of the second channel of a pair."""
+    return scaled(total >> 7 if second else s32(total << 1), multiplier, addend, shift)
+
+
+def _rounded_up(total: int, second: bool, shift: int, multiplier: int, addend: int) -> int:
+    """As _rounded, by SMMLA and SSAT."""
+    return scaled_up(total >> shift if second else s32(total << shift), multiplier, addend)
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 3, 4, 5, 8, 11])
@@ -72,6 +84,17 @@ def test_each_run_of_a_window_is_filled_up_to_fours(runs: int, run: int) -> None
         assert as_the_kernel_does(of, x, runs) == conv_output(of, x)
 
 
+@pytest.mark.parametrize("outputs", [1, 2, 3, 4, 5, 11])
+@pytest.mark.parametrize("inputs", [4, 7, 64])
+def test_the_packed_words_of_a_layer_that_is_rounded_up_hold_it(outputs: int, inputs: int) -> None:
+    of = conv_layer(outputs, inputs, seed=outputs * inputs)._replace(y_zero=-40)
+    for low, high in ((-40, 127), (-39, 50)):
+        up = rounded_up(of, low, high)
+        assert up is not None
+        for x in hard_inputs(of.weights):
+            assert np.clip(as_the_kernel_does(of, x, 1, up), low, high).tolist() == conv_output(of, x, low, high)
+
+
 def test_words_take_a_byte_per_weight_and_sixteen_per_output() -> None:
     assert pack(conv_layer(8, 64), 64).nbytes == 8 * 64 + 8 * 16
     assert pack(conv_layer(7, 61), 61).nbytes == 8 * 64 + 8 * 16
@@ -84,6 +107,8 @@ def kernels(node: Node) -> set[str]:
 
 def test_a_window_is_computed_where_it_is_small_or_has_few_taps() -> None:
     assert kernels(conv(4, 1, 1)) == {"simd32_1x1", "simd32_wide_1x1"}
+    assert kernels(conv(4, 1, 1, clamp=ops.Clamp(0, 127))) == {"simd32_1x1", "simd32_wide_1x1", "simd32_wide_up_1x1"}
+    assert kernels(conv(4, 3, 3, clamp=ops.Clamp(0, 127))) == {"simd32", "simd32_wide", "simd32_wide_up"}
     both = {"simd32", "simd32_wide"}
     assert kernels(conv(4, 1, 1, ONE)) == both
     assert kernels(conv(3, 1, 1, ONE)) == set()  # fewer than four inputs

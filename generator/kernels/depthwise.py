@@ -4,6 +4,7 @@ its sums and its rounding are exact.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -13,7 +14,17 @@ from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Tile, Value, Variant, all_in_weights, array_of
 from shoehorn_mcu.kernels.conv import DEPTHWISE
 from shoehorn_mcu.kernels.packed import clamps, sums_of
-from shoehorn_mcu.kernels.rounding import Int32s, Int64s, addends, right_shifts, rounds_exactly
+from shoehorn_mcu.kernels.rounding import (
+    UP_POINT,
+    Clamp,
+    Int32s,
+    Int64s,
+    Up,
+    addends,
+    right_shifts,
+    rounds_exactly,
+    up,
+)
 from shoehorn_mcu.kernels.work import Work, whole_windows
 from shoehorn_mcu.ops import DepthwiseConv2d
 from shoehorn_mcu.targets import Isa
@@ -69,19 +80,23 @@ def blocks_of(channels: int, size: int) -> Int64s:
     return starts[:, None] + np.arange(size)
 
 
-def pack(of: Depthwise) -> Int32s:
-    """The words that the kernel reads, block after block, and x_zero for each channel."""
+def pack(of: Depthwise, up: Up | None = None) -> Int32s:
+    """The words that the kernel reads, block after block, and x_zero for each channel. With `up` it rounds that way."""
     taps, channels = of.weights.shape
-    doubled = np.zeros((_rounded(taps), channels), np.int16)
-    doubled[:taps] = 2 * of.weights.astype(np.int16)
+    left = np.ones(channels, np.int64) if up is None else up.left
+    shifted = np.zeros((_rounded(taps), channels), np.int16)
+    shifted[:taps] = of.weights.astype(np.int64) << left
     at = blocks_of(channels, CHANNELS)
-    by_tap = doubled[:, at].transpose(1, 0, 2)  # [block][tap][4]
+    by_tap = shifted[:, at].transpose(1, 0, 2)  # [block][tap][4]
     count = len(at)
     first = by_tap[:, 0].reshape(count, 2, 2).transpose(0, 2, 1)  # (a, c), (b, d)
     others = by_tap[:, 1:].reshape(count, -1, 2, CHANNELS).transpose(0, 1, 3, 2)  # [block][pair of taps][channel][2]
     shifts = right_shifts(of.multipliers, of.shifts)
-    scales = np.stack([of.multipliers, addends(shifts, of.y_zero), shifts], axis=1)
-    bias = 2 * of.bias.astype(np.int64)
+    if up is None:
+        scales = np.stack([of.multipliers, addends(shifts, of.y_zero), shifts], axis=1)
+    else:
+        scales = np.stack([up.multiplier, up.addend], axis=1)
+    bias = (of if up is None else up).bias.astype(np.int64) << left
     words = np.concatenate([bias[at], _words(first), _words(others), scales[at].reshape(count, -1)], axis=1)
     padding = np.full(count * CHANNELS, of.x_zero, np.int8).view("<i4")
     return np.concatenate([words.ravel(), padding]).astype(np.int32)
@@ -111,8 +126,23 @@ def _accepts(node: Node) -> bool:
     return node.inputs[1].type.shape[3] == node.inputs[0].type.nhwc[3] and packable(layer_of(node))
 
 
+def rounded_up(of: Depthwise, low: float, high: float) -> Up | None:
+    """The constants that round the outputs in one step, between these clamps; None where they would not be exact."""
+    least, most = (s + of.bias for s in sums_of(of.weights.T.astype(np.int64)))
+    return up(least, most, of.bias, of.multipliers, of.shifts, Clamp(of.y_zero, int(low), int(high)))
+
+
+def _up(node: Node) -> Up | None:
+    clamp = cast(DepthwiseConv2d, node.op).clamp
+    return rounded_up(layer_of(node), clamp.low, clamp.high)
+
+
+def _accepts_up(node: Node) -> bool:
+    return _accepts(node) and _up(node) is not None
+
+
 def _pack(node: Node, tile: Tile) -> dict[str, Value]:
-    return all_in_weights(pack(layer_of(node)))
+    return all_in_weights(pack(layer_of(node), _up(node) if "up" in tile.sizes else None))
 
 
 def _work(node: Node, tile: Tile) -> Work:
@@ -147,4 +177,18 @@ def adjacent(op: DepthwiseConv2d, node: Node) -> tuple[float, int]:
     return rows / out_height, whole_windows(pixels, width, in_width, op.stride[1], op.padding.left, op.dilation[1])
 
 
-VARIANTS = (Variant(DEPTHWISE, _work, suffix="simd32", shared="taps", isa=Isa.SIMD32, accepts=_accepts, pack=_pack),)
+def _variant(suffix: str, accepts: Callable[[Node], bool], **sizes: int) -> Variant:
+    return Variant(
+        DEPTHWISE,
+        _work,
+        suffix=suffix,
+        body="simd32",
+        shared="taps",
+        isa=Isa.SIMD32,
+        accepts=accepts,
+        tiles=(Tile(**sizes),),
+        pack=_pack,
+    )
+
+
+VARIANTS = (_variant("simd32", _accepts), _variant("simd32_up", _accepts_up, up=UP_POINT))

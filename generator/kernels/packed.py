@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Contract, array_of
-from shoehorn_mcu.kernels.rounding import Int32s, Int64s, addends, right_shifts, rounds_exactly
+from shoehorn_mcu.kernels.rounding import Clamp, Int32s, Int64s, Up, addends, right_shifts, rounds_exactly, up
 
 OUTPUTS = 4  # output channels that are computed at once
 INPUTS = 4  # inputs that are loaded at once, and the fewest that a run may have
@@ -36,7 +36,7 @@ def packable(of: Linear) -> bool:
     if inputs < INPUTS:
         return False
     first, second = _halves(of.weights)
-    low, high = sums_of(second)
+    low, high = (sums + _filled_bias(of)[1::2] for sums in sums_of(second))
     recovered = low.min() >= -(1 << 23) and high.max() < 1 << 23  # B of W - A = 256 * B, modulo 2^32
     joined = first + 256 * second
     return bool(recovered and joined.min() >= -(1 << 15) and joined.max() < 1 << 15 and scaled_exactly(of))
@@ -54,11 +54,22 @@ def scaled_exactly(of: Linear) -> bool:
     return rounds_exactly(low, high, of.multipliers, of.shifts)
 
 
+def rounded_up(of: Linear, low: float, high: float) -> Up | None:
+    """The constants that round the outputs in one step, between these clamps; None where they would not be exact."""
+    least, most = (s + of.bias for s in sums_of(of.weights.astype(np.int64)))
+    found = up(least, most, of.bias, of.multipliers, of.shifts, Clamp(of.y_zero, int(low), int(high)))
+    return found if found is not None and packable(of._replace(bias=found.bias)) else None
+
+
 def filled(values: NDArray[np.generic], count: int) -> Int64s:
     """`values` with rows of zeros appended, up to `count` rows."""
     rows = np.zeros((count, *values.shape[1:]), np.int64)
     rows[: len(values)] = values
     return rows
+
+
+def _filled_bias(of: Linear) -> Int64s:
+    return filled(of.bias, -(-len(of.bias) // OUTPUTS) * OUTPUTS)
 
 
 def _halves(weights: NDArray[np.int8]) -> tuple[Int64s, Int64s]:
@@ -79,24 +90,36 @@ def _overlapped(weights: NDArray[np.int8], run: int) -> NDArray[np.int8]:
     return np.concatenate([runs[..., :whole], overlap, runs[..., whole:]], axis=2).reshape(len(weights), -1)
 
 
-def pack(of: Linear, run: int) -> Int32s:
-    """The words that the kernel reads, for every four outputs: their weights, then four words to scale each.
+def pack(of: Linear, run: int, up: Up | None = None) -> Int32s:
+    """The words that the kernel reads, for every four outputs: biases, weights, and three words to scale each.
 
-    The inputs are read in runs of this length.
+    The inputs are read in runs of this length. With `up` the kernel rounds that way.
     """
     first, second = _halves(_overlapped(of.weights, run))
     halves = (first + 256 * second).astype(np.int16)  # [pair of outputs][input]
     blocks, fours = len(halves) // 2, halves.shape[1] // INPUTS
     by_four = halves.reshape(blocks, 2, fours, INPUTS)[..., _PAIRS]  # [block][pair][four][step][2]
     words = np.ascontiguousarray(by_four.transpose(0, 2, 3, 1, 4)).astype("<i2").view("<i4")
-    return np.concatenate([words.reshape(blocks, -1), _scales(of, blocks)], axis=1).astype(np.int32).ravel()
+    bias = _filled_bias(of if up is None else of._replace(bias=up.bias)).reshape(-1, 2)
+    sums = np.stack([bias[:, 0], bias[:, 0] + 256 * bias[:, 1]], axis=1)  # A and W
+    parts = (sums, words, _scales(of) if up is None else _scales_up(up))
+    return np.concatenate([part.reshape(blocks, -1) for part in parts], axis=1).astype(np.int32).ravel()
 
 
-def _scales(of: Linear, blocks: int) -> Int64s:
-    """Per output: 2 * bias, 2^(e-1) + (y_zero << e), the multiplier and e, the shift to the right."""
+def _scales(of: Linear) -> Int64s:
+    """Per output: 2^(e-1) + (y_zero << e), the multiplier and e, the shift to the right."""
     shifts = right_shifts(of.multipliers, of.shifts)
-    rows = np.stack([2 * of.bias.astype(np.int64), addends(shifts, of.y_zero), of.multipliers, shifts], axis=1)
-    return filled(rows, blocks * OUTPUTS).reshape(blocks, -1)
+    return _filled_up(np.stack([addends(shifts, of.y_zero), of.multipliers, shifts], axis=1))
+
+
+def _scales_up(of: Up) -> Int64s:
+    """Per output: the shift of its sum, to the right for the second of a pair, which has 2^8 of it."""
+    second = np.arange(len(of.left)) % 2
+    return _filled_up(np.stack([np.where(second, 8 - of.left, of.left), of.multiplier, of.addend], axis=1))
+
+
+def _filled_up(rows: Int64s) -> Int64s:
+    return filled(rows, -(-len(rows) // OUTPUTS) * OUTPUTS)
 
 
 def linear(node: Node, contract: Contract) -> Linear:

@@ -11,8 +11,8 @@ import numpy as np
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.conv import CONV2D, lines_of
-from shoehorn_mcu.kernels.packed import INPUTS, OUTPUTS, clamps, linear, pack, packable, turns_of
-from shoehorn_mcu.kernels.rounding import Int32s
+from shoehorn_mcu.kernels.packed import INPUTS, OUTPUTS, clamps, linear, pack, packable, rounded_up, turns_of
+from shoehorn_mcu.kernels.rounding import UP_POINT, Int32s, Up
 from shoehorn_mcu.kernels.work import Work, whole_windows
 from shoehorn_mcu.ops import Conv2d
 from shoehorn_mcu.ops.conv import Padding
@@ -20,6 +20,7 @@ from shoehorn_mcu.targets import Isa
 
 TAPS = 25  # most taps of a window that is not copied
 ELEMENTS = (144, 288)  # words of the stack for extended windows: elements of two pixels, or twice as many of one
+WIDE_TURNS = {1: 4, 2: 8}  # by pixels: groups of four inputs in a turn of the inner loop over extended windows
 _WORD = 4  # bytes
 
 
@@ -62,8 +63,13 @@ def has_one_group(node: Node) -> bool:
     return node.inputs[1].type.shape[3] == node.inputs[0].type.nhwc[3]
 
 
+def _up(node: Node) -> Up | None:
+    clamp = cast(Conv2d, node.op).clamp
+    return rounded_up(linear(node, CONV2D), clamp.low, clamp.high)
+
+
 def _pack(node: Node, tile: Tile) -> dict[str, Value]:
-    words = pack(linear(node, CONV2D), _run(node))
+    words = pack(linear(node, CONV2D), _run(node), _up(node) if "up" in tile.sizes else None)
     if "taps" in tile.sizes and not _is_copied(node):
         words = np.concatenate([padding_tap(node), words])
     return all_in_weights(words)
@@ -157,7 +163,7 @@ def _wide_work(node: Node, tile: Tile) -> Work:
     def own(of: _Pass) -> Work:
         name = "pair" if of.pixels == 2 else "single"
         counts = {f"{name}_wide_fours": of.times * fours}
-        return Work(**counts, turns=of.times * blocks * ((fours + 1) // 2), runs=of.times * of.runs)
+        return Work(**counts, turns=of.times * blocks * -(-fours // WIDE_TURNS[of.pixels]), runs=of.times * of.runs)
 
     return _counted(node, tile, own)
 
@@ -212,18 +218,21 @@ def _scratch(node: Node, tile: Tile) -> int:
     return 0 if "elements" in tile.sizes else _WORD * _elements(node)
 
 
-def _wide(suffix: str, accepts: Callable[[Node], bool], **sizes: int) -> Variant:
-    def tile(pixels: int, **more: int) -> Tile:
-        return Tile(outputs=OUTPUTS, pixels=pixels, **sizes, **more)
+def _wide(suffix: str, accepts: Callable[[Node], bool], up: bool = False, **taps: int) -> Variant:
+    rounding = {"up": UP_POINT} if up else {}
+
+    def tile(pixels: int, **elements: int) -> Tile:
+        return Tile(outputs=OUTPUTS, pixels=pixels, **taps, **elements, **rounding)
 
     return Variant(
         CONV2D,
         _wide_work,
         suffix=suffix,
         body="simd32_wide",
-        shared="windows" if sizes else "",
+        shared="windows" if taps else "",
+        merges=True,
         isa=Isa.SIMD32,
-        accepts=accepts,
+        accepts=(lambda node: accepts(node) and _up(node) is not None) if up else accepts,
         tiles=(*(tile(2, elements=size) for size in ELEMENTS), tile(2), tile(1, elements=ELEMENTS[-1])),
         fits=_fits,
         same_time=True,
@@ -236,5 +245,7 @@ VARIANTS = (
     _variant("simd32_1x1", _accepts_pointwise),
     _variant("simd32", _accepts_windows, taps=TAPS),
     _wide("simd32_wide_1x1", _accepts_pointwise),
+    _wide("simd32_wide_up_1x1", _accepts_pointwise, up=True),
     _wide("simd32_wide", _accepts_windows, taps=TAPS),
+    _wide("simd32_wide_up", _accepts_windows, taps=TAPS, up=True),
 )

@@ -3,8 +3,8 @@
 // scaled and stored. Cores with the Armv6 SIMD instructions.
 //
 // SMLAD with packed weights sums W = A + 256 * B of two channels, and SMLAD with their low bytes
-// sums A. For each channel the packed constants have four words: 2 * bias, addend, multiplier,
-// shift (see SH_SCALED).
+// sums A. The sums begin with the biases. For each channel the packed constants have three words:
+// with SH_UP those of SH_ROUNDED_UP, else those of SH_SCALED.
 #ifndef SH_PACKED_H
 #define SH_PACKED_H
 
@@ -13,31 +13,57 @@
 #include "sh_compiler.h"
 #include "sh_quant.h"
 
+// A branch to a register takes its instruction set from bit 0 of the address.
+#ifdef __thumb__
+#define SH_IN_THUMB(text) text
+#else
+#define SH_IN_THUMB(text)
+#endif
+
 // SECOND(text) is text in a pass over two pixels and nothing in one over a single pixel.
 // clang-format off
 #define SH_TWO_PIXELS(text) text
 #define SH_ONE_PIXEL(text)
 
-// Register `sum` becomes an output value: the double rounding of sh_requantise, exactly.
-// r8: 2 * bias, r9: 2^(shift - 1) + (y_zero << shift), r10: multiplier, r12: shift (to the right,
-// at least 1). `doubled` shifts to twice the sum; that it fits with the bias is proven. SMMLAR is
-// sh_mul_high of the value, which was doubled, and adds r9. One less for a negative value: halves
-// go away from zero.
-#define SH_SCALED(sum, doubled)                                                                    \
-    "add " sum ", r8, " sum ", " doubled "\n"                                                      \
-    "smmlar r11, " sum ", r10, r9\n"                                                               \
-    "add r11, r11, " sum ", asr #31\n"                                                             \
-    "asr r11, r11, r12\n"                                                                          \
-    "ssat " sum ", #8, r11\n"
+// The sums of four channels, r0 to r7, begin with four words: A, W = A + 256 * B of channels a and b,
+// then of c and d.
+#define SH_BIASES(SECOND)                                                                          \
+    "ldm lr!, {r0, r2, r4, r6}\n"                                                                  \
+    SECOND("mov r1, r0\n mov r3, r2\n mov r5, r4\n mov r7, r6\n")
 
-#define SH_CHANNEL(SECOND, sum, second, doubled)                                                   \
-    "ldm lr!, {r8, r9, r10, r12}\n" SH_SCALED(sum, doubled) SECOND(SH_SCALED(second, doubled))
+// Register `sum` becomes an output value.
+#ifdef SH_UP
+// One rounding up, exact for these constants (generator/kernels/rounding.py). r8: shift of `sum`,
+// r9: multiplier, r10: addend, SH_UP: the shift to the right.
+#define SH_A "lsl"
+#define SH_B "asr"
+#define SH_SCALED(sum, shift)                                                                      \
+    shift " " sum ", " sum ", r8\n"                                                                \
+    "smmla " sum ", " sum ", r9, r10\n"                                                            \
+    "ssat " sum ", #8, " sum ", asr #" SH_TEXT(SH_UP) "\n"
+#else
+// The double rounding of sh_requantise, exactly. r8: 2^(shift - 1) + (y_zero << shift), r9:
+// multiplier, r10: shift (to the right, at least 1). `doubled` shifts to twice the sum; that it fits
+// is proven. SMMLAR is sh_mul_high of the value, which was doubled, and adds r8. One less for a
+// negative value: halves go away from zero.
+#define SH_A "lsl #1"
+#define SH_B "asr #7"
+#define SH_SCALED(sum, doubled)                                                                    \
+    "mov " sum ", " sum ", " doubled "\n"                                                          \
+    "smmlar r12, " sum ", r9, r8\n"                                                                \
+    "add r12, r12, " sum ", asr #31\n"                                                             \
+    "asr r12, r12, r10\n"                                                                          \
+    "ssat " sum ", #8, r12\n"
+#endif
+
+#define SH_CHANNEL(SECOND, sum, second, shift)                                                     \
+    "ldm lr!, {r8, r9, r10}\n" SH_SCALED(sum, shift) SECOND(SH_SCALED(second, shift))
 
 // Output channels a, b, c, d; b and d are what W holds beyond A.
 #define SH_FOUR_CHANNELS(SECOND)                                                                   \
     "sub r2, r2, r0\n sub r6, r6, r4\n" SECOND("sub r3, r3, r1\n sub r7, r7, r5\n")                \
-    SH_CHANNEL(SECOND, "r0", "r1", "lsl #1") SH_CHANNEL(SECOND, "r2", "r3", "asr #7")              \
-    SH_CHANNEL(SECOND, "r4", "r5", "lsl #1") SH_CHANNEL(SECOND, "r6", "r7", "asr #7")
+    SH_CHANNEL(SECOND, "r0", "r1", SH_A) SH_CHANNEL(SECOND, "r2", "r3", SH_B)                      \
+    SH_CHANNEL(SECOND, "r4", "r5", SH_A) SH_CHANNEL(SECOND, "r6", "r7", SH_B)
 
 #define SH_STORED(SECOND, sum, second)                                                             \
     "strb " sum ", [r9], #1\n" SECOND("strb " second ", [r10], #1\n")
