@@ -30,10 +30,7 @@ _SCALED = (  # in sh_packed.h
     ("saturation", '"ssat " sum ", #8, r12\\n"', '"ssat " sum ", #9, r12\\n"'),
     ("rounding", '"add r12, r12, " sum ", asr #31\\n"', '""'),
 )
-_SCALED_UP = (
-    ("saturation", '"ssat " sum ", #8, " sum', '"ssat " sum ", #9, " sum'),
-    ("rounding", '"smmla " sum', '"smmlar " sum'),
-)
+_SCALED_UP = (("saturation", '"ssat " sum ", #8, " sum', '"ssat " sum ", #9, " sum'),)
 
 _SIMD32 = (
     ("tail", "for (; left > 0;", "for (; left > 1;"),  # the last pixel
@@ -44,12 +41,11 @@ _SIMD32 = (
 
 _WIDE_BODY = (
     ("tail", "left > 0; left -= pixels", "left > 1; left -= pixels"),  # the last pixel
-    ("tail", "p < last + 4 ? widen_four(last, to) : to", "to"),  # the last inputs, of one pixel
-    ("tail", "    if (p <= last) {", "    if (p < last) {"),  # the last four of two
-    ("tail", "p < last + 4 ? widen_fours(last, last + ahead, to) : to", "to"),  # and of two
-    ("packing", '"sxtb16 r11, r11\\n"', '""'),
+    ("tail", "? widen_four(last, to) : to", "? widen_four(last - 1, to) : to"),  # the last inputs, of one pixel
+    ("tail", "    if (p < last) {", "    if (p + 4 < last) {"),  # the last four but the last inputs, of two
+    ("tail", "? widen_fours(last, last", "? widen_fours(last - 1, last"),  # and of two
+    ("packing", '"sxtb16 r11, r11\\n"', '"sxtb16 r11, r10\\n"'),  # of equal size: the loop is entered by address
     ("packing", '"sxtb16 r8, r10, ror #8\\n"', '"sxtb16 r8, r10\\n"'),  # of the second pixel
-    ("tail", '"and r2, r2, #" mask', '"and r2, r2, #0" mask'),  # fours that are no whole turn
     ("tail", '"cmn r12, #2\\n"', '"cmn r12, #1\\n"'),  # the third of three last outputs
 )
 _WIDE, _WIDE_UP = (*_WIDE_BODY, *_SCALED), (*_WIDE_BODY, *_SCALED_UP)
@@ -182,8 +178,7 @@ OWN = {
     ),
     "depthwise_conv2d_s8_simd32_up": (
         *_DEPTHWISE_SIMD32,
-        ("saturation", '"ssat " sum ", #8, " sum', '"ssat " sum ", #9, " sum'),
-        ("rounding", '"smmla " sum', '"smmlar " sum'),
+        *_SCALED_UP,
     ),
     "depthwise_conv2d_s8_simd32": (
         *_DEPTHWISE_SIMD32,

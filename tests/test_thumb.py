@@ -11,7 +11,8 @@ from matrix import DATA, linear
 from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Array, Node
 from shoehorn_mcu.kernels import Instance, candidates
-from shoehorn_mcu.kernels.steps32 import POINT, Clamp, scales_of, words
+from shoehorn_mcu.kernels.rounding import Clamp
+from shoehorn_mcu.kernels.steps32 import POINT, scales_of, words
 from shoehorn_mcu.ops.fixed_point import rescale
 from shoehorn_mcu.targets import Isa
 
@@ -20,16 +21,16 @@ CHANNELS = 8
 
 def computed(scales: Array, sums: Array) -> Array:
     """The outputs as the kernels compute them from [channel][8], [sum][channel]; checks that products fit 32 bits."""
-    bias, size, high, low, shift, offset, turn, bend = scales.astype(np.int64).T
-    size, high, low, offset, bend = (v & 0xFFFFFFFF for v in (size, high, low, offset, bend))
+    bias, most, turn, bend, high, low, shift, offset = scales.astype(np.int64).T
+    most, bend, high, low, offset = (v & 0xFFFFFFFF for v in (most, bend, high, low, offset))
     a = sums + bias
-    between = (a >= 0) & (a < size)
-    whole, fraction = np.where(between, a * high, 0), np.where(between, a * low, 0)
-    line = whole + (fraction >> (shift & 0xFF)) + offset - np.where(a < turn, bend, 0)
+    b = np.maximum(most - np.maximum(a, 0), 0)
+    whole, fraction = b * high, b * low
+    line = offset - whole - (fraction >> shift) - np.where(b > (turn & 0xFFFFFFFF), bend, 0)
 
-    assert (np.abs(a) < 1 << 31).all() and (whole < 1 << 32).all() and (fraction < 1 << 32).all()
-    ends = np.where(a < 0, shift >> 16, shift >> 8)
-    return (np.where(between, (line & 0xFFFFFFFF) >> POINT, ends) & 0xFF).astype(np.uint8).view(np.int8)
+    assert (np.abs(a) < 1 << 31).all() and (most - a < 1 << 31).all()
+    assert (whole < 1 << 32).all() and (fraction < 1 << 32).all()
+    return ((line & 0xFFFFFFFF) >> POINT & 0xFF).astype(np.uint8).view(np.int8)
 
 
 def expected(sums: Array, multipliers: Array, shifts: Array, clamp: Clamp) -> Array:

@@ -3,10 +3,11 @@
 An output value is a staircase over the sum: TensorFlow Lite Micro's double rounding is monotone, so the sums at which
 it rises to v, its thresholds, define it entirely. Between the two clamps the kernels compute
 
-    y_min + ((a * high + (a * low >> shift) + offset - (bend if a < turn else 0)) >> POINT),    a = sum + bias,
+    y_min + ((offset - b * high - (b * low >> shift) - (bend if b > turn else 0)) >> POINT),    b = most - (sum + bias),
 
 whose slope is that of the rounding and which is monotone too: if it is exact at each threshold and just below it, it is
-exact for every sum. The line has a bend where the sum is 0, as halves are rounded away from zero.
+exact for every sum. Sums whose output is a clamp are replaced by the nearest of those between: b is from 0 to `most`.
+The line has a bend where the sum is 0, as halves are rounded away from zero.
 """
 
 from __future__ import annotations
@@ -17,33 +18,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu.kernels.packed import sums_of
-from shoehorn_mcu.kernels.rounding import Int32s, Int64s, Shifts
-from shoehorn_mcu.ops.fixed_point import rescale
+from shoehorn_mcu.kernels.rounding import Clamp, Int32s, Int64s, Shifts, output_of, thresholds
 
 POINT = 23  # the shift of sh_steps32.h
 _LEAST = -(1 << 40)
-_NEAR = np.arange(-2, 3)  # sums around an estimated threshold
-
-
-class Clamp(NamedTuple):
-    """The zero point of the output, its least and its greatest value."""
-
-    zero: int
-    low: int
-    high: int
 
 
 class Scales(NamedTuple):
-    """Constants per channel. An output is the least value where a < 0, and the greatest from a = `range` on."""
+    """Constants per channel. b = most - max(0, sum + bias), or 0 where that is negative."""
 
     bias: Int64s  # added to the sum of products, bias of the layer included
-    range: Int64s
+    most: Int64s
+    turn: Int64s  # from there on the sum with the layer's bias is negative, and `bend` is subtracted from the line
+    bend: Int64s
     high: Int64s
     low: Int64s
-    offset: Int64s
     shift: Int64s
-    turn: Int64s  # where the sum with its bias is 0: below, `bend` is subtracted from the line
-    bend: Int64s
+    offset: Int64s
 
 
 def words_of(
@@ -57,9 +48,7 @@ def words_of(
 
 def words(of: Scales, clamp: Clamp) -> Int32s:
     """[channel][8]: what the kernels read, as `sh_steps32.h` describes it. The offset includes the least value."""
-    ends = ((clamp.high & 0xFF) << 8) + ((clamp.low & 0xFF) << 16)
-    offset = of.offset + (clamp.low << POINT)
-    members = (of.bias, of.range, of.high, of.low, of.shift + ends, offset, of.turn, of.bend)
+    members = of._replace(offset=of.offset + (clamp.low << POINT))
     return (np.stack(members, axis=1) & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
 
 
@@ -73,25 +62,28 @@ def scales_of(
     if (most - least >= 1 << 31).any() or (shifts > 8).any() or clamp.low >= clamp.high:
         return None
     factors = multipliers.astype(np.int64), shifts.astype(np.int64)
-    first, last = (_output(sums, *factors, clamp) for sums in (least, most))
+    first, last = (output_of(sums, *factors, clamp) for sums in (least, most))
     values = np.arange(clamp.low + 1, clamp.high + 1)  # [value]
     reached = (first[:, None] < values) & (values <= last[:, None])
-    risen = _thresholds(values, reached, least, most, factors, clamp)
+    risen = thresholds(values, reached, least, most, factors, clamp)
     if risen is None:
         return None
-    start = np.where(first > clamp.low, least, np.where(reached[:, 0], risen[:, 0], most + 1))
-    size = np.where(reached[:, -1], risen[:, -1] - start, most - start + 1)
-    size = np.where(first == clamp.high, 0, size)
-    high, low, shift = _slope(*factors, size)
+    # From the greatest sum whose output is the least value, to the least whose output is the greatest.
+    start = np.where(first > clamp.low, least, np.where(reached[:, 0], risen[:, 0] - 1, most))
+    end = np.where(last < clamp.high, most, np.where(reached[:, -1], risen[:, -1], least))
+    span = np.asarray(end - start, np.int64)
+    high, low, shift = _slope(*factors, span + 1)
 
     def line(a: Int64s) -> Int64s:
-        by = [c.reshape(-1, *[1] * (a.ndim - 1)) for c in (high, low, shift)]
-        return a * by[0] + (a * by[1] >> by[2])
+        by = [c.reshape(-1, *[1] * (a.ndim - 1)) for c in (high, low, shift, span)]
+        b = by[3] - a
+        return -(b * by[0] + (b * by[1] >> by[2]))
 
     def level(a: Int64s) -> Int64s:
-        return _output(start + a, *factors, clamp) - clamp.low
+        return output_of(start + a, *factors, clamp) - clamp.low
 
     rise = np.where(reached, risen - start[:, None], 0)
+    size = span + 1
     within = (rise > 0) & (rise < size[:, None])
     steps = values - clamp.low << POINT
 
@@ -111,33 +103,7 @@ def scales_of(
     below, above = np.where(turn > 0, below, 0), np.where(turn < size, above, 0)
     offset = np.where(turn < size, above, below)
     bend = np.where(turn > 0, offset - below, 0)
-    return Scales(bias.astype(np.int64) - start, size, high, low, offset, shift, turn, bend)
-
-
-def _output(sums: Int64s, multipliers: Int64s, shifts: Int64s, clamp: Clamp) -> Int64s:
-    return np.clip(rescale(sums, multipliers, shifts) + clamp.zero, clamp.low, clamp.high)
-
-
-def _thresholds(
-    values: Int64s,
-    reached: NDArray[np.bool_],
-    least: Int64s,
-    most: Int64s,
-    factors: tuple[Int64s, Int64s],
-    clamp: Clamp,
-) -> Int64s | None:
-    """[channel][value]: the least sum whose output is at least that value, where `reached`; None if one is missing."""
-    multipliers, shifts = (f[:, None, None] for f in factors)
-    slope = np.maximum(factors[0] * 2.0 ** (factors[1] - 31.0), 2.0**-40)[:, None]
-    guess = np.ceil((values - clamp.zero - 0.5) / slope)
-    inside = np.clip(guess, least[:, None], most[:, None]).astype(np.int64)
-    sums = np.clip(inside[..., None] + _NEAR, least[:, None, None], most[:, None, None])
-    risen = rescale(sums, multipliers, shifts) + clamp.zero >= values[:, None]
-    before, after = risen[..., 0], risen[..., -1]
-    if (reached & (before | ~after)).any():
-        return None
-    found = np.take_along_axis(sums, risen.argmax(axis=-1)[..., None], axis=-1)
-    return np.asarray(found[..., 0], np.int64)
+    return Scales(bias.astype(np.int64) - start, span, span - turn, bend, high, low, shift, offset)
 
 
 def _slope(multipliers: Int64s, shifts: Int64s, size: Int64s) -> tuple[Int64s, Int64s, Int64s]:

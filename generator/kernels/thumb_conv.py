@@ -13,7 +13,7 @@ from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, all_in_wei
 from shoehorn_mcu.kernels.conv import CONV2D, lines_of
 from shoehorn_mcu.kernels.packed import linear
 from shoehorn_mcu.kernels.packed_conv import has_one_group
-from shoehorn_mcu.kernels.rounding import Int32s
+from shoehorn_mcu.kernels.rounding import Clamp, Int32s
 from shoehorn_mcu.kernels.work import Work
 from shoehorn_mcu.ops import Conv2d, Dense
 from shoehorn_mcu.targets import Isa
@@ -27,7 +27,7 @@ ABOVE = 128  # added to each weight, which makes it a byte without a sign
 def scales(node: Node, contract: Contract) -> Int32s | None:
     """[output][8]: the words of `sh_steps32.h` for a linear op; None where some output has none."""
     of, op = linear(node, contract), cast(Conv2d | Dense, node.op)
-    clamp = steps32.Clamp(of.y_zero, int(op.clamp.low), int(op.clamp.high))
+    clamp = Clamp(of.y_zero, int(op.clamp.low), int(op.clamp.high))
     return steps32.words_of(of.weights, of.bias, of.multipliers, of.shifts, clamp)
 
 
