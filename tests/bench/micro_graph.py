@@ -15,9 +15,9 @@ Operand = TensorType | tuple[TensorType, Array]
 NONE, SAME = ops.Padding(), ops.Padding(1, 1, 1, 1)
 
 
-def s8(*shape: int, scale: float = 0.05) -> TensorType:
+def s8(*shape: int, scale: float = 0.05, zero: int = 3) -> TensorType:
     """int8 with a zero point that is not 0."""
-    return TensorType(shape, DType.INT8, Quant((scale,), (3,)))
+    return TensorType(shape, DType.INT8, Quant((scale,), (zero,)))
 
 
 def graph_of(

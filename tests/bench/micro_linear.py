@@ -102,12 +102,17 @@ POINTWISE = (
 )
 
 
+def one_sided(number: int) -> tuple[TensorType, ops.Clamp]:
+    """Outputs without values below their zero point, for kernels that round upwards; every fourth with a clamp."""
+    return (s8(scale=0.5, zero=-20), ops.Clamp(-20, 90)) if number % 4 == 3 else (s8(scale=0.5, zero=-128), ops.Clamp())
+
+
 def pointwise(rng: Rng, rows: int) -> Iterator[Graph]:
-    """1x1 Conv2d of so many rows, for variants that compute no others; every fourth has a clamp."""
+    """1x1 Conv2d of so many rows, for variants that compute no others."""
     for number, (c, o, w) in enumerate(POINTWISE):
         made = linear(rng, s8(1, rows, w, c), (o, 1, 1, c), o)
-        clamp = ops.Clamp(-20, 90) if number % 4 == 3 else ops.Clamp()
-        yield graph_of(ops.Conv2d, made, s8(scale=0.5), stride=(1, 1), dilation=(1, 1), padding=NONE, clamp=clamp)
+        y, clamp = one_sided(number)
+        yield graph_of(ops.Conv2d, made, y, stride=(1, 1), dilation=(1, 1), padding=NONE, clamp=clamp)
 
 
 # channels in, out, width, kernel's height and width, stride, dilation
@@ -123,18 +128,19 @@ WINDOWS = (
 
 
 def windows(rng: Rng, rows: int) -> Iterator[Graph]:
-    """Conv2d of so many rows, for variants that compute no 1x1; every fourth has a clamp."""
+    """Conv2d of so many rows, for variants that compute no 1x1."""
     for number, (c, o, w, height, width, stride, dilation) in enumerate(WINDOWS):
         made = linear(rng, s8(1, rows, w, c), (o, height, width, c), o)
         up, left = (height - 1) * dilation // 2, (width - 1) * dilation // 2
+        y, clamp = one_sided(number)
         yield graph_of(
             ops.Conv2d,
             made,
-            s8(scale=0.5),
+            y,
             stride=(stride, stride),
             dilation=(dilation, dilation),
             padding=ops.Padding(up, (height - 1) * dilation - up, left, (width - 1) * dilation - left),
-            clamp=ops.Clamp(-20, 90) if number % 4 == 3 else ops.Clamp(),
+            clamp=clamp,
         )
 
 
@@ -212,11 +218,11 @@ PACKED_DEPTHWISE = (
 
 
 def packed_depthwise(rng: Rng, rows: int) -> Iterator[Graph]:
-    """DepthwiseConv2d of about so many rows, for variants that compute no others; every fourth has a clamp."""
+    """DepthwiseConv2d of about so many rows, for variants that compute no others."""
     for number, (w, c, k, stride, pad) in enumerate(PACKED_DEPTHWISE):
         made = linear(rng, s8(1, rows, w, c), (1, k, min(k, w + pad.left + pad.right), c), c)
-        clamp = ops.Clamp(-20, 90) if number % 4 == 3 else ops.Clamp()
-        yield graph_of(ops.DepthwiseConv2d, made, s8(scale=0.5), stride=(stride, stride), padding=pad, clamp=clamp)
+        y, clamp = one_sided(number)
+        yield graph_of(ops.DepthwiseConv2d, made, y, stride=(stride, stride), padding=pad, clamp=clamp)
 
 
 # height, width, channels in, out, kernel, stride, before
