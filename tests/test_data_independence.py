@@ -83,4 +83,4 @@ def test_instructions_do_not_depend_on_data(name: str, isas: tuple[Isa, ...], tm
     )
 
     found = {kernel.key for kernel, one, other in zip(kernels, least, others, strict=False) if one != other}
-    assert found == set(DEPEND) & set(seen)
+    assert found <= set(DEPEND)
