@@ -150,7 +150,7 @@ _F32_PIXELS = (
     ("dilation", "tap += op->dilation * op->in_channels", "tap += op->in_channels"),
 )
 _F32_FOURS = (("tail", "sh_add_lane(four, 3, w + 3", "sh_add_lane(four, 3, w + 2"),)  # of NEON
-_UNFUSED = (("rounding", "return sum + x * w;", "return __builtin_fmaf(x, w, sum);"),)
+_UNFUSED = (("rounding", "float total = sum + x * w;", "float total = __builtin_fmaf(x, w, sum);"),)
 _FUSED = (
     ("rounding", "return SH_FUSED_MULTIPLY_ADD(x, w, sum);", "return sum + x * w;"),
     ("rounding", "return bias;", "return 0.0f * bias;"),

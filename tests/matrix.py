@@ -40,6 +40,9 @@ Rng = np.random.Generator
 X = np.zeros((1, 4), np.int8)
 """The model's input, which no case reads."""
 
+KEPT = "kept"
+"""Name of cases that a selection of cases must not leave out."""
+
 SEEDS = 6  # random samples of each op
 CLAMPS = (ops.Clamp(-9, 127), ops.Clamp(-128, 9))  # of the first two, where the op has a clamp
 REAL_CLAMPS = (ops.RealClamp(-0.25), ops.RealClamp(high=0.25))  # of every second one in float32
@@ -80,11 +83,14 @@ def _small(rng: Rng, shape: tuple[int, ...]) -> Array:
     return rng.integers(-3, 4, shape, np.int8)
 
 
+ONE_SIDED = Data("one sided", _any, _any, 0.0371, Quant((7.0,), (-30,)), ops.Clamp(-30, 90))
+"""No outputs below the zero point."""
+
 DATA = (
     Data("any", _any, _any, 0.01, Quant((11.0,), (-5,))),
     Data("clamped", _any, _any, 0.0123, Quant((3.0,), (17,)), ops.Clamp(-20, 90)),
     Data("saturated", _largest, _extreme, 0.02, Quant((5.0,), (-128,)), ops.Clamp(-128, 100)),
-    Data("one sided", _any, _any, 0.0371, Quant((7.0,), (-30,)), ops.Clamp(-30, 127)),
+    ONE_SIDED,
     # Scales are powers of two: every fourth sum is a half of an output step, of either sign.
     Data("ties", _small, _small, 0.25, Quant((1.0,), (1,)), ops.Clamp(-4, 127)),
 )
@@ -180,7 +186,8 @@ def _same_windows(rng: Rng) -> Iterator[Graph]:
         pad = ops.Padding(before, dilation, before, dilation)
         x, shape = (1, 2 * dilation + 1, 2 * dilation + 4, inputs), (5, *kernel, inputs)
         shared = {"stride": (1, 1), "dilation": (dilation, dilation), "padding": pad}
-        yield linear(ops.Conv2d, rng, DATA[0], x, shape, **shared)
+        for data in (DATA[0], ONE_SIDED):
+            yield replace(linear(ops.Conv2d, rng, data, x, shape, **shared), name=KEPT)
 
 
 def _vectors(rng: Rng) -> Iterator[Graph]:
