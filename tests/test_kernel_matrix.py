@@ -93,7 +93,7 @@ FAULTY = {
     ],
 )
 def test_every_planted_fault_is_noticed_and_no_sound_kernel_is_blamed(name: str, real: bool, tmp_path: Path) -> None:
-    """On a third of the cases where there are many, and the KEPT ones: they have to find each fault, with one tile of it.
+    """On a third of the cases where there are many, and the KEPT ones: they have to find each fault, with one tile.
 
     `real`: the kernels of float32, else all others; flash does not hold both.
     """
