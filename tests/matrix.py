@@ -43,6 +43,9 @@ X = np.zeros((1, 4), np.int8)
 KEPT = "kept"
 """Name of cases that a selection of cases must not leave out."""
 
+SUBNORMAL = "subnormal"
+"""Name of cases with numbers below 2^-126."""
+
 SEEDS = 6  # random samples of each op
 CLAMPS = (ops.Clamp(-9, 127), ops.Clamp(-128, 9))  # of the first two, where the op has a clamp
 REAL_CLAMPS = (ops.RealClamp(-0.25), ops.RealClamp(high=0.25))  # of every second one in float32
@@ -122,7 +125,8 @@ def _pointwise(rng: Rng) -> Iterator[Graph]:
         outputs, stride = OUTPUTS[number % len(OUTPUTS)], STRIDES[(number + number // 3) % len(STRIDES)]
         x = (1, 2, (width - 1) * stride + 1 + number % stride, inputs)
         data = DATA[number // 2 % len(DATA)]
-        yield linear(ops.Conv2d, rng, data, x, (outputs, 1, 1, inputs), stride=(1, stride))
+        for values in (data, ONE_SIDED) if inputs > max(INPUTS) and data is not ONE_SIDED else (data,):
+            yield linear(ops.Conv2d, rng, values, x, (outputs, 1, 1, inputs), stride=(1, stride))
 
 
 # height, width and dilation of a depthwise window; 2 to 49 taps, in fours and one, and not.
@@ -260,7 +264,7 @@ def _subnormal(graph: Graph) -> Graph:
         name: replace(t, data=t.data * np.float32(2.0**-130)) if t.data is not None and name != "x1" else t
         for name, t in graph.tensors.items()
     }
-    return replace(graph, tensors=tensors)
+    return replace(graph, name=SUBNORMAL, tensors=tensors)
 
 
 def cases() -> list[Graph]:
@@ -300,11 +304,15 @@ class Matrix:
         return self.kernels[int(node.op.name.removeprefix("op_"))]
 
 
-def matrix(isas: Sequence[targets.Isa], contract: str = "", part: int = 0, parts: int = 1) -> Matrix:
-    """The matrix of a machine, or of one contract alone; or every `parts`-th case of it, from case `part`."""
+def matrix(isas: Sequence[targets.Isa], contract: str = "", part: int = 0, parts: int = 1, without: str = "") -> Matrix:
+    """The matrix of a machine, or of one contract alone; or every `parts`-th case of it, from case `part`.
+
+    `without` names cases that are left out.
+    """
     pairs = [
         (graph, kernel)
         for graph in cases()
+        if graph.name != without
         for kernel in candidates(next(graph.nodes()), isas)
         if contract in ("", kernel.contract.name)
     ][part::parts]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from kernel_faults import faults, planted
-from matrix import KEPT, Matrix, backwards, cases, firmware, matrix, merged, wrong_kernels
+from matrix import KEPT, SUBNORMAL, Matrix, backwards, cases, firmware, matrix, merged, wrong_kernels
 
 from shoehorn_mcu.emit.bundle import write
 from shoehorn_mcu.kernels import CATALOGUE
@@ -19,6 +19,8 @@ from shoehorn_mcu.targets import CPUS, Isa, board
 
 # One board per instruction set and per kind of core that compilers make other code for.
 BOARDS = ("mps2-an386", "rpi-zero", "mps3-an547", "rpi-zero-2w")
+WITHOUT = {"rpi-zero": SUBNORMAL}
+"""Its VFP11 leaves such numbers to an operating system's support code; the start-up makes them 0 instead."""
 LONG = ("mps2-an500", "mps2-an505", "microbit", "native")
 ALSO = {"mps2-an386": (Isa.THUMB,)}  # a Cortex-M4 has the instructions of Armv6-M, whose own boards are slow to fill
 needs_qemu = pytest.mark.skipif(not shutil.which("qemu-system-arm"), reason="qemu-system-arm is not installed")
@@ -44,7 +46,7 @@ def test_every_kernel_of_a_board_writes_the_bytes_of_its_oracle(name: str, tmp_p
     target = board(name)
     parts = 12 if target.spec.flash_bytes < 1 << 20 else 1  # all cases do not fit into the flash of a microbit
     for part in range(parts):
-        of = matrix((*target.cpu.isas, *ALSO.get(name, ())), part=part, parts=parts)
+        of = matrix((*target.cpu.isas, *ALSO.get(name, ())), part=part, parts=parts, without=WITHOUT.get(name, ""))
         write(firmware(of, target), tmp_path / str(part))
 
         assert wrong_kernels(of, tmp_path / str(part)) == []
@@ -56,7 +58,7 @@ def test_every_kernel_of_a_board_writes_the_bytes_of_its_oracle(name: str, tmp_p
 def test_no_kernel_writes_beyond_its_row(name: str, tmp_path: Path) -> None:
     """So several cores may compute neighbouring rows at the same time."""
     target = board(name)
-    of = matrix((*target.cpu.isas, *ALSO.get(name, ())))
+    of = matrix((*target.cpu.isas, *ALSO.get(name, ())), without=WITHOUT.get(name, ""))
     write(backwards(of, target), tmp_path)
 
     assert wrong_kernels(of, tmp_path) == []
