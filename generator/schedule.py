@@ -43,9 +43,8 @@ def schedule(
     """The plan of a graph, whose blocks are cut into chunks of channels as the plan says.
 
     With several cores the rows of its steps are divided among them. Kernels that need scratch replace slower ones where
-    the plan has room for it (upgrade.py). The plan is checked
-    against the graph as it is emitted. Raises DoesNotFit where no plan is within the capacity, PlanFault where the
-    check rejects the plan.
+    the plan has room for it (upgrade.py). The plan is checked against the graph as it is emitted. Raises DoesNotFit
+    where no plan is within the capacity, PlanFault where the check rejects the plan.
     """
     cuts = Cuts(graph, stages)
     problem = lower(graph, stages, request.capacity_bytes, request.stream_input, cuts)
@@ -63,8 +62,9 @@ def schedule(
     cut, parts = cuts.chosen(plan.cascades)
     arena_bytes = plan.arena_bytes if request.goal is Goal.SRAM else request.capacity_bytes
     limits = Limits(arena_bytes, stages[0].machine.flash_left if stages else None)
-    shared = divided(emitted(plan), plan, request.cores) if request.cores > 1 else plan
-    faster, larger = upgraded(emitted(plan), parts, shared, limits)
+    made = emitted(plan)
+    shared = divided(made, plan, request.cores) if request.cores > 1 else plan
+    faster, larger = upgraded(made, parts, shared, limits)
     if larger is not plan:
         checked(lower(cut, faster, request.capacity_bytes, request.stream_input), larger)
     return Scheduled(cut, faster, larger)

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from shoehorn_mcu.kernels import choose
 from shoehorn_mcu.memory_plan import Plan, Scratch, Status
-from shoehorn_mcu.planner import ALIGNMENT, Problem
+from shoehorn_mcu.planner import Problem
+from shoehorn_mcu.planner.problem import aligned
 from shoehorn_mcu.planner.spare import Spare
 from shoehorn_mcu.predict import longest_rows, time, unit_of
 from shoehorn_mcu.stage import Stage, kernel_bytes
@@ -70,7 +71,7 @@ def upgraded(problem: Problem, stages: Sequence[Stage], plan: Plan, limits: Limi
 def scratch_bytes(stage: Stage, cores: int) -> int:
     """The scratch of an op that runs on so many cores: on several, each part is rounded up to ALIGNMENT."""
     size = stage.scratch_bytes
-    return size if cores == 1 else -(-size // ALIGNMENT) * ALIGNMENT * cores
+    return size if cores == 1 else aligned(size) * cores
 
 
 def _faster(stages: Sequence[Stage], plan: Plan) -> Iterator[_Faster]:

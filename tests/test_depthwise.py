@@ -10,7 +10,7 @@ from packed import depthwise_layer, depthwise_output, halves, hard_windows, s32,
 from shoehorn_mcu import ops
 from shoehorn_mcu.kernels import candidates
 from shoehorn_mcu.kernels.depthwise import Depthwise, pack, packable, rounded_up
-from shoehorn_mcu.kernels.rounding import Up
+from shoehorn_mcu.kernels.rounding import Clamp, Up
 from shoehorn_mcu.kernels.work import whole_windows
 from shoehorn_mcu.targets import Isa
 
@@ -57,7 +57,7 @@ def test_the_packed_words_hold_the_layer(taps: int, count: int) -> None:
 def test_the_packed_words_of_a_layer_that_is_rounded_up_hold_it(taps: int, count: int) -> None:
     of = depthwise_layer(taps, count, seed=taps * count)._replace(y_zero=-40)
     for low, high in ((-40, 127), (-39, 50)):
-        up = rounded_up(of, low, high)
+        up = rounded_up(of, Clamp(of.y_zero, low, high))
         assert up is not None
         for x in hard_windows(of.weights):
             assert np.clip(as_the_kernel_does(of, x, up), low, high).tolist() == depthwise_output(of, x, low, high)

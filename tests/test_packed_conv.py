@@ -12,7 +12,7 @@ from shoehorn_mcu.kernels.base import array_of
 from shoehorn_mcu.kernels.choice import candidates
 from shoehorn_mcu.kernels.conv import conv2d_constants
 from shoehorn_mcu.kernels.packed import Linear, pack, packable, rounded_up
-from shoehorn_mcu.kernels.rounding import Up
+from shoehorn_mcu.kernels.rounding import Clamp, Up
 from shoehorn_mcu.targets import Isa
 
 
@@ -89,7 +89,7 @@ def test_each_run_of_a_window_is_filled_up_to_fours(runs: int, run: int) -> None
 def test_the_packed_words_of_a_layer_that_is_rounded_up_hold_it(outputs: int, inputs: int) -> None:
     of = conv_layer(outputs, inputs, seed=outputs * inputs)._replace(y_zero=-40)
     for low, high in ((-40, 127), (-39, 50)):
-        up = rounded_up(of, low, high)
+        up = rounded_up(of, Clamp(of.y_zero, low, high))
         assert up is not None
         for x in hard_inputs(of.weights):
             assert np.clip(as_the_kernel_does(of, x, 1, up), low, high).tolist() == conv_output(of, x, low, high)

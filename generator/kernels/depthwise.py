@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Tile, Value, Variant, all_in_weights, array_of
 from shoehorn_mcu.kernels.conv import DEPTHWISE
-from shoehorn_mcu.kernels.packed import clamps, sums_of
+from shoehorn_mcu.kernels.packed import clamps, totals_of
 from shoehorn_mcu.kernels.rounding import (
     UP_POINT,
     Clamp,
@@ -21,6 +21,7 @@ from shoehorn_mcu.kernels.rounding import (
     Int64s,
     Up,
     addends,
+    clamp_of,
     right_shifts,
     rounds_exactly,
     up,
@@ -52,8 +53,7 @@ def packable(of: Depthwise) -> bool:
 
 def scaled_exactly(of: Depthwise) -> bool:
     """Whether the kernels scale every sum exactly."""
-    low, high = (s + of.bias for s in sums_of(of.weights.T.astype(np.int64)))
-    return rounds_exactly(low, high, of.multipliers, of.shifts)
+    return rounds_exactly(*totals_of(of.weights.T, of.bias), of.multipliers, of.shifts)
 
 
 def packable_by_pairs(of: Depthwise) -> bool:
@@ -91,8 +91,8 @@ def pack(of: Depthwise, up: Up | None = None) -> Int32s:
     count = len(at)
     first = by_tap[:, 0].reshape(count, 2, 2).transpose(0, 2, 1)  # (a, c), (b, d)
     others = by_tap[:, 1:].reshape(count, -1, 2, CHANNELS).transpose(0, 1, 3, 2)  # [block][pair of taps][channel][2]
-    shifts = right_shifts(of.multipliers, of.shifts)
     if up is None:
+        shifts = right_shifts(of.multipliers, of.shifts)
         scales = np.stack([of.multipliers, addends(shifts, of.y_zero), shifts], axis=1)
     else:
         scales = np.stack([up.multiplier, up.addend], axis=1)
@@ -126,15 +126,13 @@ def _accepts(node: Node) -> bool:
     return node.inputs[1].type.shape[3] == node.inputs[0].type.nhwc[3] and packable(layer_of(node))
 
 
-def rounded_up(of: Depthwise, low: float, high: float) -> Up | None:
-    """The constants that round the outputs in one step, between these clamps; None where they would not be exact."""
-    least, most = (s + of.bias for s in sums_of(of.weights.T.astype(np.int64)))
-    return up(least, most, of.bias, of.multipliers, of.shifts, Clamp(of.y_zero, int(low), int(high)))
+def rounded_up(of: Depthwise, clamp: Clamp) -> Up | None:
+    """The constants that round the outputs in one step; None where they would not be exact."""
+    return up(*totals_of(of.weights.T, of.bias), of.bias, of.multipliers, of.shifts, clamp)
 
 
 def _up(node: Node) -> Up | None:
-    clamp = cast(DepthwiseConv2d, node.op).clamp
-    return rounded_up(layer_of(node), clamp.low, clamp.high)
+    return rounded_up(layer_of(node), clamp_of(node))
 
 
 def _accepts_up(node: Node) -> bool:

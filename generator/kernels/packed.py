@@ -36,7 +36,7 @@ def packable(of: Linear) -> bool:
     if inputs < INPUTS:
         return False
     first, second = _halves(of.weights)
-    low, high = (sums + _filled_bias(of)[1::2] for sums in sums_of(second))
+    low, high = (sums + _in_blocks(of.bias)[1::2] for sums in sums_of(second))
     recovered = low.min() >= -(1 << 23) and high.max() < 1 << 23  # B of W - A = 256 * B, modulo 2^32
     joined = first + 256 * second
     return bool(recovered and joined.min() >= -(1 << 15) and joined.max() < 1 << 15 and scaled_exactly(of))
@@ -48,16 +48,20 @@ def sums_of(weights: Int64s) -> tuple[Int64s, Int64s]:
     return np.minimum(one, other).sum(axis=1), np.maximum(one, other).sum(axis=1)
 
 
+def totals_of(weights: NDArray[np.int8], bias: Int32s) -> tuple[Int64s, Int64s]:
+    """The least and the greatest total of all int8 inputs, bias included, per channel of [channel][input]."""
+    least, most = sums_of(weights.astype(np.int64))
+    return least + bias, most + bias
+
+
 def scaled_exactly(of: Linear) -> bool:
     """Whether the kernels scale the sums of all int8 inputs exactly."""
-    low, high = (s + of.bias for s in sums_of(of.weights.astype(np.int64)))
-    return rounds_exactly(low, high, of.multipliers, of.shifts)
+    return rounds_exactly(*totals_of(of.weights, of.bias), of.multipliers, of.shifts)
 
 
-def rounded_up(of: Linear, low: float, high: float) -> Up | None:
-    """The constants that round the outputs in one step, between these clamps; None where they would not be exact."""
-    least, most = (s + of.bias for s in sums_of(of.weights.astype(np.int64)))
-    found = up(least, most, of.bias, of.multipliers, of.shifts, Clamp(of.y_zero, int(low), int(high)))
+def rounded_up(of: Linear, clamp: Clamp) -> Up | None:
+    """The constants that round the outputs in one step; None where they would not be exact."""
+    found = up(*totals_of(of.weights, of.bias), of.bias, of.multipliers, of.shifts, clamp)
     return found if found is not None and packable(of._replace(bias=found.bias)) else None
 
 
@@ -68,13 +72,14 @@ def filled(values: NDArray[np.generic], count: int) -> Int64s:
     return rows
 
 
-def _filled_bias(of: Linear) -> Int64s:
-    return filled(of.bias, -(-len(of.bias) // OUTPUTS) * OUTPUTS)
+def _in_blocks(rows: NDArray[np.generic]) -> Int64s:
+    """Rows, one per output, with zeros for those that fill the last block."""
+    return filled(rows, -(-len(rows) // OUTPUTS) * OUTPUTS)
 
 
 def _halves(weights: NDArray[np.int8]) -> tuple[Int64s, Int64s]:
     """The outputs whose weights are the low bytes of halfwords, and those whose weights are the high bytes."""
-    rows = filled(weights, -(-len(weights) // OUTPUTS) * OUTPUTS)
+    rows = _in_blocks(weights)
     return rows[0::2], rows[1::2]
 
 
@@ -100,7 +105,7 @@ def pack(of: Linear, run: int, up: Up | None = None) -> Int32s:
     blocks, fours = len(halves) // 2, halves.shape[1] // INPUTS
     by_four = halves.reshape(blocks, 2, fours, INPUTS)[..., _PAIRS]  # [block][pair][four][step][2]
     words = np.ascontiguousarray(by_four.transpose(0, 2, 3, 1, 4)).astype("<i2").view("<i4")
-    bias = _filled_bias(of if up is None else of._replace(bias=up.bias)).reshape(-1, 2)
+    bias = _in_blocks((of if up is None else up).bias).reshape(-1, 2)
     sums = np.stack([bias[:, 0], bias[:, 0] + 256 * bias[:, 1]], axis=1)  # A and W
     parts = (sums, words, _scales(of) if up is None else _scales_up(up))
     return np.concatenate([part.reshape(blocks, -1) for part in parts], axis=1).astype(np.int32).ravel()
@@ -109,17 +114,13 @@ def pack(of: Linear, run: int, up: Up | None = None) -> Int32s:
 def _scales(of: Linear) -> Int64s:
     """Per output: 2^(e-1) + (y_zero << e), the multiplier and e, the shift to the right."""
     shifts = right_shifts(of.multipliers, of.shifts)
-    return _filled_up(np.stack([addends(shifts, of.y_zero), of.multipliers, shifts], axis=1))
+    return _in_blocks(np.stack([addends(shifts, of.y_zero), of.multipliers, shifts], axis=1))
 
 
 def _scales_up(of: Up) -> Int64s:
     """Per output: the shift of its sum, to the right for the second of a pair, which has 2^8 of it."""
     second = np.arange(len(of.left)) % 2
-    return _filled_up(np.stack([np.where(second, 8 - of.left, of.left), of.multiplier, of.addend], axis=1))
-
-
-def _filled_up(rows: Int64s) -> Int64s:
-    return filled(rows, -(-len(rows) // OUTPUTS) * OUTPUTS)
+    return _in_blocks(np.stack([np.where(second, 8 - of.left, of.left), of.multiplier, of.addend], axis=1))
 
 
 def linear(node: Node, contract: Contract) -> Linear:

@@ -12,7 +12,7 @@ from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.conv import CONV2D, lines_of
 from shoehorn_mcu.kernels.packed import INPUTS, OUTPUTS, clamps, linear, pack, packable, rounded_up, turns_of
-from shoehorn_mcu.kernels.rounding import UP_POINT, Int32s, Up
+from shoehorn_mcu.kernels.rounding import UP_POINT, Int32s, Up, clamp_of
 from shoehorn_mcu.kernels.work import Work, whole_windows
 from shoehorn_mcu.ops import Conv2d
 from shoehorn_mcu.ops.conv import Padding
@@ -64,8 +64,7 @@ def has_one_group(node: Node) -> bool:
 
 
 def _up(node: Node) -> Up | None:
-    clamp = cast(Conv2d, node.op).clamp
-    return rounded_up(linear(node, CONV2D), clamp.low, clamp.high)
+    return rounded_up(linear(node, CONV2D), clamp_of(node))
 
 
 def _pack(node: Node, tile: Tile) -> dict[str, Value]:

@@ -7,11 +7,13 @@ where outputs below the zero point are clamped anyway, round up in two (see Up).
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d
 from shoehorn_mcu.ops.fixed_point import rescale
 
 Int32s = NDArray[np.int32]
@@ -56,6 +58,12 @@ class Clamp(NamedTuple):
     high: int
 
 
+def clamp_of(node: Node) -> Clamp:
+    """The clamp of a linear op on int8."""
+    clamp = cast(Conv2d | DepthwiseConv2d | Dense, node.op).clamp
+    return Clamp(node.output.type.quantised.zero_point, int(clamp.low), int(clamp.high))
+
+
 class Up(NamedTuple):
     """A rounding in one step, per channel: `((sum << left) * multiplier >> 32) + addend >> UP_POINT`, saturated.
 
@@ -92,12 +100,10 @@ def _up(*arrays: bytes, clamp: Clamp) -> Up | None:
         return None
     by = np.maximum(by, 0)
     multiplier = np.minimum(multipliers + (1 << by >> 1) >> by, (1 << 31) - 1)
-    first, last = (output_of(sums, *factors, clamp) for sums in (low, high))
-    values = np.arange(clamp.low + 1, clamp.high + 1)  # [value]
-    reached = (first[:, None] < values) & (values <= last[:, None])
-    risen = thresholds(values, reached, low, high, factors, clamp)
-    if risen is None:
+    stairs = staircase(low, high, factors, clamp)
+    if stairs is None:
         return None
+    first, last, values, reached, risen = stairs
     addend = (2 * clamp.zero + 1 << UP_POINT - 1) + (1 << np.maximum(UP_POINT - right, 0) >> 1)
     more = np.zeros_like(addend)
     exact = right < UP_POINT
@@ -140,15 +146,24 @@ def output_of(sums: Int64s, multipliers: Int64s, shifts: Int64s, clamp: Clamp) -
     return np.clip(rescale(sums, multipliers, shifts) + clamp.zero, clamp.low, clamp.high)
 
 
-def thresholds(
-    values: Int64s,
-    reached: NDArray[np.bool_],
-    least: Int64s,
-    most: Int64s,
-    factors: tuple[Int64s, Int64s],
-    clamp: Clamp,
-) -> Int64s | None:
-    """[channel][value]: the least sum whose output is at least that value, where `reached`; None if one is missing."""
+class Staircase(NamedTuple):
+    """An output over its sum: TensorFlow Lite Micro's rounding is monotone, so it is known by where it rises."""
+
+    first: Int64s  # [channel]: the output of the least sum
+    last: Int64s  # and of the greatest one
+    values: Int64s  # [value]: all that an output may rise to
+    reached: NDArray[np.bool_]  # [channel][value]: above `first`, up to `last`
+    risen: Int64s  # [channel][value]: the least sum whose output is at least that value, where it is reached
+
+
+def staircase(least: Int64s, most: Int64s, factors: tuple[Int64s, Int64s], clamp: Clamp) -> Staircase | None:
+    """The outputs of sums from `least` to `most`, bias included; None where a threshold was not found.
+
+    `factors`: multipliers, and shifts to the left.
+    """
+    first, last = (output_of(sums, *factors, clamp) for sums in (least, most))
+    values = np.arange(clamp.low + 1, clamp.high + 1)
+    reached = (first[:, None] < values) & (values <= last[:, None])
     multipliers, shifts = (f[:, None, None] for f in factors)
     slope = np.maximum(factors[0] * 2.0 ** (factors[1] - 31.0), 2.0**-40)[:, None]
     guess = np.ceil((values - clamp.zero - 0.5) / slope)
@@ -159,4 +174,4 @@ def thresholds(
     if (reached & (before | ~after)).any():
         return None
     found = np.take_along_axis(sums, risen.argmax(axis=-1)[..., None], axis=-1)
-    return np.asarray(found[..., 0], np.int64)
+    return Staircase(first, last, values, reached, np.asarray(found[..., 0], np.int64))

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoehorn_mcu.kernels.packed import sums_of
-from shoehorn_mcu.kernels.rounding import Clamp, Int32s, Int64s, Shifts, output_of, thresholds
+from shoehorn_mcu.kernels.packed import totals_of
+from shoehorn_mcu.kernels.rounding import Clamp, Int32s, Int64s, Shifts, output_of, staircase
 
 POINT = 23  # the shift of sh_steps32.h
 _LEAST = -(1 << 40)
@@ -41,8 +41,7 @@ def words_of(
     weights: NDArray[np.int8], bias: Int32s, multipliers: Int32s, shifts: Shifts, clamp: Clamp
 ) -> Int32s | None:
     """[channel][8]: the words for a layer with these [channel][element] weights; None where a channel has none."""
-    least, most = (s + bias for s in sums_of(weights.astype(np.int64)))
-    found = scales_of(least, most, bias, multipliers, shifts, clamp)
+    found = scales_of(*totals_of(weights, bias), bias, multipliers, shifts, clamp)
     return None if found is None else words(found, clamp)
 
 
@@ -62,12 +61,10 @@ def scales_of(
     if (most - least >= 1 << 31).any() or (shifts > 8).any() or clamp.low >= clamp.high:
         return None
     factors = multipliers.astype(np.int64), shifts.astype(np.int64)
-    first, last = (output_of(sums, *factors, clamp) for sums in (least, most))
-    values = np.arange(clamp.low + 1, clamp.high + 1)  # [value]
-    reached = (first[:, None] < values) & (values <= last[:, None])
-    risen = thresholds(values, reached, least, most, factors, clamp)
-    if risen is None:
+    stairs = staircase(least, most, factors, clamp)
+    if stairs is None:
         return None
+    first, last, values, reached, risen = stairs
     # From the greatest sum whose output is the least value, to the least whose output is the greatest.
     start = np.where(first > clamp.low, least, np.where(reached[:, 0], risen[:, 0] - 1, most))
     end = np.where(last < clamp.high, most, np.where(reached[:, -1], risen[:, -1], least))

@@ -13,9 +13,9 @@ from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, all_in_wei
 from shoehorn_mcu.kernels.conv import CONV2D, lines_of
 from shoehorn_mcu.kernels.packed import linear
 from shoehorn_mcu.kernels.packed_conv import has_one_group
-from shoehorn_mcu.kernels.rounding import Clamp, Int32s
+from shoehorn_mcu.kernels.rounding import Int32s, clamp_of
 from shoehorn_mcu.kernels.work import Work
-from shoehorn_mcu.ops import Conv2d, Dense
+from shoehorn_mcu.ops import Conv2d
 from shoehorn_mcu.targets import Isa
 
 TAPS = 64  # most elements of a window; 12 to 20 bytes of stack each
@@ -26,9 +26,8 @@ ABOVE = 128  # added to each weight, which makes it a byte without a sign
 
 def scales(node: Node, contract: Contract) -> Int32s | None:
     """[output][8]: the words of `sh_steps32.h` for a linear op; None where some output has none."""
-    of, op = linear(node, contract), cast(Conv2d | Dense, node.op)
-    clamp = Clamp(of.y_zero, int(op.clamp.low), int(op.clamp.high))
-    return steps32.words_of(of.weights, of.bias, of.multipliers, of.shifts, clamp)
+    of = linear(node, contract)
+    return steps32.words_of(of.weights, of.bias, of.multipliers, of.shifts, clamp_of(node))
 
 
 def _elements(node: Node) -> int:

@@ -11,7 +11,7 @@ from shoehorn_mcu.kernels import steps32
 from shoehorn_mcu.kernels.base import Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.conv import DEPTHWISE, lines_of
 from shoehorn_mcu.kernels.depthwise import adjacent, layer_of
-from shoehorn_mcu.kernels.rounding import Clamp, Int32s
+from shoehorn_mcu.kernels.rounding import Int32s, clamp_of
 from shoehorn_mcu.kernels.work import Work
 from shoehorn_mcu.ops import DepthwiseConv2d
 from shoehorn_mcu.targets import Isa
@@ -23,9 +23,8 @@ MOST_TAPS, MOST_COLUMNS = 54, 8  # of a window; of one with a dilation
 
 def _scales(node: Node) -> Int32s | None:
     """[channel][8]: the words of `sh_steps32.h`; None where some channel has none."""
-    of, op = layer_of(node), cast(DepthwiseConv2d, node.op)
-    clamp = Clamp(of.y_zero, int(op.clamp.low), int(op.clamp.high))
-    return steps32.words_of(of.weights.T, of.bias, of.multipliers, of.shifts, clamp)
+    of = layer_of(node)
+    return steps32.words_of(of.weights.T, of.bias, of.multipliers, of.shifts, clamp_of(node))
 
 
 def _accepts(node: Node) -> bool:
