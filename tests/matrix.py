@@ -148,6 +148,9 @@ def _depthwise(rng: Rng) -> Iterator[Graph]:
         shared = {"stride": (1, stride), "dilation": (1, dilation), "padding": padding}
         data = DATA[number // 2 % len(DATA)]
         yield linear(ops.DepthwiseConv2d, rng, data, x, (1, kernel_height, kernel_width, channels), **shared)
+    without_most = replace(ONE_SIDED, clamp=ops.Clamp(-30, 127))
+    shared = {"stride": (1, 1), "dilation": (1, 1), "padding": ops.Padding(1, 1, 1, 1)}
+    yield replace(linear(ops.DepthwiseConv2d, rng, without_most, (1, 4, 7, 8), (1, 3, 3, 8), **shared), name=KEPT)
 
 
 def _windows(rng: Rng) -> Iterator[Graph]:
