@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 
 SRAM = "sram"
 """The memory that is used where a plan names no other one: the board's main SRAM."""
@@ -61,6 +62,9 @@ class Step:
     So all rows of the step are written before any row that it reads is released, and no row may overwrite one of its
     inputs in place.
 
+    One kernel call computes `rows_per_call` rows: more than one where those rows lie side by side in all that the op
+    reads by rows and in what it writes. All of them are then written before any of them is released.
+
     With op DELIVERY nothing is computed: these rows of the streamed input arrive, in order and each once. The first
     step of a plan with streamed input is one, so that no live row ever shares the address of the row about to arrive.
     """
@@ -69,6 +73,20 @@ class Step:
     rows: tuple[int, int]
     editions: Editions = ()  # of the tensors that it reads and writes
     cores: int = 1
+    rows_per_call: int = 1  # divides the rows of each core
+
+    @property
+    def parts(self) -> tuple[tuple[int, int], ...]:
+        """The rows of each core: contiguous ones, as many as other cores have or one less."""
+        first, rows = self.rows[0], self.rows[1] - self.rows[0]
+        ends = [first + rows * core // self.cores for core in range(self.cores + 1)]
+        return tuple(pairwise(ends))
+
+    @property
+    def calls(self) -> tuple[range, ...]:
+        """The rows of each kernel call."""
+        count = self.rows_per_call
+        return tuple(range(y, y + count) for first, end in self.parts for y in range(first, end, count))
 
     def edition(self, tensor: str) -> int:
         """Which placement of a tensor this step uses."""

@@ -20,7 +20,7 @@ def _pointers(placement: Placement | None, count: float) -> Calls:
 
 
 def calls_of(stage: Stage, placements: Mapping[str, Placement]) -> Calls:
-    """The work around the kernel for one row: the call and its row pointers."""
+    """The work around one call of the kernel: the call and its row pointers."""
     total = _pointers(placements[stage.node.output.name], 1)
     for tensor, (places, guarded) in zip(stage.row_inputs, stage.pointers, strict=True):
         total += _pointers(placements.get(tensor.name), places) + Calls(guarded=guarded)
@@ -55,11 +55,11 @@ def unit_of(stages: Sequence[Stage]) -> Unit:
 
 
 def of_rows(plan: Plan, stages: Sequence[Stage], unit: Unit) -> Iterator[tuple[float, float]]:
-    """The predicted cost of each stage in their order: of one row, and of one step around its rows."""
+    """The predicted cost of each stage in their order: of one row, and of one step around its calls."""
     placements = {placement.tensor: placement for placement in plan.placements}
     for stage in stages:
         row = stage.kernel_cost(unit) + call_cost(calls_of(stage, placements), stage.cpu, unit)
-        yield row, call_cost(Calls(steps=1), stage.cpu, unit)
+        yield row / stage.rows_per_call, call_cost(Calls(steps=1), stage.cpu, unit)
 
 
 def by_op(plan: Plan, stages: Sequence[Stage], unit: Unit) -> Iterator[float]:

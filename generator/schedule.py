@@ -11,6 +11,7 @@ from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import Plan
 from shoehorn_mcu.planner import Goal, Problem, Weighing, checked, divided, make_plan
 from shoehorn_mcu.predict import time
+from shoehorn_mcu.runs import joined
 from shoehorn_mcu.stage import Stage
 from shoehorn_mcu.upgrade import Limits, upgraded
 
@@ -43,14 +44,21 @@ def schedule(
     """The plan of a graph, whose blocks are cut into chunks of channels as the plan says.
 
     With several cores the rows of its steps are divided among them. Kernels that need scratch replace slower ones where
-    the plan has room for it (upgrade.py). The plan is checked against the graph as it is emitted. Raises DoesNotFit
-    where no plan is within the capacity, PlanFault where the check rejects the plan.
+    the plan has room for it (upgrade.py), and rows that lie side by side become one (runs.py). The plan is checked
+    against the graph as it is emitted. Raises DoesNotFit where no plan is within the capacity, PlanFault where the
+    check rejects the plan.
     """
+
+    def price(plan: Plan) -> float:
+        """The predicted time of a plan without cuts."""
+        long, run = joined(replace(problem, blocks=()), stages, plan)
+        return time(run, long)
+
     cuts = Cuts(graph, stages)
     problem = lower(graph, stages, request.capacity_bytes, request.stream_input, cuts)
     weighing = None
     if request.weigh_smaller and request.cores == 1:
-        weighing = Weighing(lambda plan: time(plan, stages), request.prefer_smaller)
+        weighing = Weighing(price, request.prefer_smaller)
 
     def emitted(plan: Plan) -> Problem:
         cut, parts = cuts.chosen(plan.cascades)
@@ -65,6 +73,8 @@ def schedule(
     made = emitted(plan)
     shared = divided(made, plan, request.cores) if request.cores > 1 else plan
     faster, larger = upgraded(made, parts, shared, limits)
-    if larger is not plan:
-        checked(lower(cut, faster, request.capacity_bytes, request.stream_input), larger)
-    return Scheduled(cut, faster, larger)
+    final = lower(cut, faster, request.capacity_bytes, request.stream_input) if larger is not plan else made
+    long, run = joined(final, faster, larger)
+    if run != plan:
+        checked(final, run)
+    return Scheduled(cut, long, run)

@@ -28,6 +28,7 @@ class Stage:
     kernel: Instance
     machine: Machine  # the machine that the kernel was chosen for
     rows: tuple[Rows, ...]  # by output row
+    rows_per_call: int = 1  # of the output, computed by one kernel call as one long row (runs.py)
 
     @property
     def name(self) -> str:
@@ -43,27 +44,32 @@ class Stage:
         return self.machine.cpu
 
     @cached_property
+    def call(self) -> Node:
+        """The node as the kernel sees it: with the rows of a call as one row."""
+        return with_long_rows(self.node, self.rows_per_call)
+
+    @cached_property
     def scratch_bytes(self) -> int:
         """Working memory of the kernel on one core."""
-        return self.kernel.scratch_bytes(self.node)
+        return self.kernel.scratch_bytes(self.call)
 
     @cached_property
     def work(self) -> Mapping[str, float]:
-        """Features of one output row, for the cost model."""
-        return self.kernel.work(self.node)
+        """Features of one call, for the cost model."""
+        return self.kernel.work(self.call)
 
     @cached_property
     def params(self) -> Values:
         """Members of the kernel's struct."""
-        return self.kernel.params(self.node)
+        return self.kernel.params(self.call)
 
     @property
     def macs(self) -> int:
         return self.node.op.macs(self.node.sig)
 
     def kernel_cost(self, unit: Unit) -> float:
-        """The predicted cost of the kernel for one row."""
-        return row_cost(self.kernel, self.node, self.cpu, unit)
+        """The predicted cost of one call of the kernel."""
+        return row_cost(self.kernel, self.call, self.cpu, unit)
 
     @cached_property
     def row_cost(self) -> int:
@@ -97,6 +103,27 @@ def _pointers(columns: Sequence[Sequence[int | None]]) -> tuple[float, float]:
     """`columns[place][output row]` -> pointers per row, and how many of them are padding for some rows."""
     known = [sum(row is not None for row in column) / len(column) for column in columns]
     return sum(known), sum(0 < share < 1 for share in known)
+
+
+def with_long_rows(node: Node, count: int) -> Node:
+    """The node with `count` rows of the output as one, and so many of each operand that has as many rows as it has.
+
+    The op must compute pixel by pixel, and `count` divide the number of rows.
+    """
+    height = node.output.type.rows
+    if count == 1:
+        return node
+
+    def joined(tensor: Tensor) -> Tensor:
+        if tensor.type.rows != height:
+            return tensor
+        _, _, width, channels = tensor.type.nhwc
+        shape = 1, height // count, count * width, channels
+        data = None if tensor.data is None else tensor.data.reshape(shape)
+        return replace(tensor, type=replace(tensor.type, shape=shape), data=data)
+
+    others = node.inputs[len(node.row_inputs) :]
+    return Node(node.op, (*map(joined, node.row_inputs), *others), joined(node.output))
 
 
 def stages(graph: Graph, machine: Machine = ANY, pick: Pick = choose) -> tuple[Stage, ...]:

@@ -371,7 +371,7 @@ def _requantize(rng: Rng) -> Graph:
     y = quant(rng, x.scale / 3, x.scale * 3, target)
     if rng.random() < 0.3:  # the common case: the same scale, the zero point 128 away
         y = Quant(x.scales, (x.zero_point + np.iinfo(target.value).min - np.iinfo(source.value).min,))
-    return graph_of(ops.Requantize, [TensorType((2, 256), source, x)], TensorType((), target, y))
+    return graph_of(ops.Requantize, [TensorType((2, 1, 256), source, x)], TensorType((), target, y))
 
 
 def _quantize(rng: Rng) -> Graph:

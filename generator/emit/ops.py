@@ -118,8 +118,10 @@ def function(unit: Unit, stage: Stage, found: Constants) -> str:
     arguments += ["y"] if kernel.contract.takes_row else []
     if kernel.contract.takes_scratch:
         arguments.append(_scratch(unit, stage))
+    count = stage.rows_per_call
+    advance = "y++" if count == 1 else f"y += {count}"
     loop = c.block(
-        "for (int32_t y = y0; y < y1; y++)", [*rows.declare(), c.call(kernel.symbol(unit.name), arguments) + ";"]
+        f"for (int32_t y = y0; y < y1; {advance})", [*rows.declare(), c.call(kernel.symbol(unit.name), arguments) + ";"]
     )
     taken = [
         *(["int32_t core"] if unit.scratch_parts(stage) > 1 else []),

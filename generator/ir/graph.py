@@ -92,6 +92,10 @@ class Op:
         """Bounds of the output, per channel, from those of the row inputs. Only called where nothing overflows."""
         return Range.of_type(node.output.type)
 
+    def pixelwise(self, sig: Signature) -> bool:
+        """Whether output pixel i, of N*H*W, depends on pixel i of each row input alone, or on the one pixel it has."""
+        return False
+
     def channels(self, node: Node) -> Channels | None:
         """How channels depend on each other; None: all channels of all operands are kept or dropped together."""
         return None

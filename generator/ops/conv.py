@@ -79,6 +79,9 @@ class Window(Op):
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
         return window_rows(y, sig, self.padding.top, self.weights(sig).shape[1], self.stride[0], self.dilation[0])
 
+    def pixelwise(self, sig: Signature) -> bool:
+        return self.weights(sig).shape[1:3] == self.stride == (1, 1) and self.padding == Padding()
+
     def taps(self, x: T, sig: Signature, outside: float = 0.0) -> list[tuple[int, int, T]]:
         """(ky, kx, the elements of NHWC x, with `outside` around it, under that tap for every output position)."""
         pad = self.padding
@@ -310,6 +313,9 @@ class Dense(LinearOp):
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
         return ((y,),)
+
+    def pixelwise(self, sig: Signature) -> bool:
+        return True
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         x, weights, bias = arrays

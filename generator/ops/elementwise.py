@@ -16,7 +16,7 @@ from shoehorn_mcu.ops.arithmetic import SPAN, ratio, rescaled, scales
 from shoehorn_mcu.ops.channels import channel_by_channel, over_channels
 from shoehorn_mcu.ops.clamp import Bounds, Clamp, Clamped
 from shoehorn_mcu.ops.fixed_point import Scale, quantize_multiplier, rescale
-from shoehorn_mcu.ops.rules import broadcast_rows, broadcast_shape, refuse, want
+from shoehorn_mcu.ops.rules import broadcast_by_pixels, broadcast_rows, broadcast_shape, refuse, want
 
 __all__ = [
     "Add",
@@ -120,6 +120,9 @@ class Binary(Clamped):
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
         return broadcast_rows(y, sig)
+
+    def pixelwise(self, sig: Signature) -> bool:
+        return broadcast_by_pixels(sig)
 
 
 class _Sum(Binary):
@@ -234,6 +237,9 @@ class Prelu(Op):
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
         return broadcast_rows(y, sig)
+
+    def pixelwise(self, sig: Signature) -> bool:
+        return broadcast_by_pixels(sig)
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         x, alpha = _centred(arrays, sig)

@@ -131,6 +131,9 @@ class Rescale(Clamped):
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
         return ((y,),)
 
+    def pixelwise(self, sig: Signature) -> bool:
+        return True
+
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         moved = rescale(*arrays) + sig.output.quantised.zero_point
         return np.clip(moved, self.clamp.low, self.clamp.high).astype(sig.output.dtype.numpy)

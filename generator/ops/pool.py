@@ -264,6 +264,9 @@ class Softmax(Op):
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
         return ((y,),)
 
+    def pixelwise(self, sig: Signature) -> bool:
+        return True
+
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         if sig.output.dtype is DType.FLOAT32:
             (real_x,) = real.reals(arrays)

@@ -63,6 +63,11 @@ def broadcast_rows(y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]
     )
 
 
+def broadcast_by_pixels(sig: Signature) -> bool:
+    """Whether each operand has the output's pixels or one that all of them read."""
+    return all(t.nhwc[:3] in (sig.output.nhwc[:3], (1, 1, 1)) for t in sig.inputs)
+
+
 def as_4d(values: tuple[int, ...], fill: int) -> tuple[int, int, int, int]:
     """One value per NHWC dimension, from one per dimension of a rank up to four."""
     n, h, w, c = (fill,) * (4 - len(values)) + values

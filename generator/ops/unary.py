@@ -60,6 +60,9 @@ class _Elementwise(Op):
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
         return ((y,),)
 
+    def pixelwise(self, sig: Signature) -> bool:
+        return True
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Unary(_Elementwise):

@@ -40,6 +40,8 @@ def _places(problem: Problem, plan: Plan) -> Iterator[str]:
             yield f"step {i} ({step.op}): {step.cores} cores for {step.rows[1] - step.rows[0]} rows"
         if step.cores > 1 and step.delivers:
             yield f"step {i}: the rows of a streamed input arrive on one core"
+        if step.rows_per_call < 1 or any((end - first) % step.rows_per_call for first, end in _parts(step)):
+            yield f"step {i} ({step.op}): {step.rows_per_call} rows per call do not divide its rows"
         missing = [name for name, edition in step.editions if not 0 <= edition < len(placements.get(name, ()))]
         yield from (f"step {i} ({step.op}): '{name}' has no placement of this edition" for name in missing)
     places: tuple[Placement | Scratch, ...] = (*plan.placements, *plan.scratch)
@@ -123,6 +125,13 @@ def _deliveries(name: str, height: int, steps: Sequence[Step]) -> Iterator[str]:
         yield f"step 0 ({steps[0].op}) comes before the first row of the streamed input '{name}'"
 
 
+def _parts(step: Step) -> Iterator[tuple[int, int]]:
+    """The rows of each core, as the firmware divides them."""
+    (first, end), cores = step.rows, max(1, step.cores)
+    for core in range(cores):
+        yield first + (end - first) * core // cores, first + (end - first) * (core + 1) // cores
+
+
 class _Replay:
     """The arenas as tags. A row is written, and compared at each read, at the address that the current step gives.
 
@@ -166,35 +175,55 @@ class _Replay:
         return self._faults
 
     def _step(self, number: int, step: Step) -> None:
-        """One core computes row after row; several may compute all rows of the step at one time."""
+        """One core makes call after call; several may compute all rows of the step at one time."""
         op = self._ops[step.op]
         y0, y1 = step.rows
         if not 0 <= y0 < y1 <= self._problem.by_name[op.writes].rows:
             self._faults.append(f"step {number} ({op.name}): rows {y0}..{y1} are outside '{op.writes}'")
-        elif step.cores > 1:
+            return
+        count = step.rows_per_call
+        for y in range(y0, y1, count) if count > 1 else ():
+            self._one_row(f"step {number} ({op.name}, rows {y}..{y + count})", op, range(y, y + count))
+        if step.cores > 1:
             self._rows(f"step {number} ({op.name}, rows {y0}..{y1})", op, range(y0, y1), alone=False)
         else:
-            for y in range(y0, y1):
-                self._rows(f"step {number} ({op.name}, row {y})", op, range(y, y + 1), alone=True)
+            for y in range(y0, y1, count):
+                self._rows(f"step {number} ({op.name}, row {y})", op, range(y, y + count), alone=True)
+
+    def _one_row(self, where: str, op: OpSpec, rows: range) -> None:
+        """Rows of one call must lie side by side: those it writes, and those of each tensor that it reads by rows."""
+        own: list[tuple[int, ...]] = [(y,) for y in rows]
+        touched = [(op.writes, own)]
+        touched += [(read.tensor, [read.rows[y] for y in rows]) for read in op.reads]
+        for name, each in touched:
+            spec = self._problem.by_name[name]
+            if spec.rows == 1 and set(each) == {(0,)}:
+                continue  # all of them read it
+            memory, start = self._place(name, rows[0])
+            wanted = [(memory, start + i * spec.row_bytes) for i in range(len(rows))]
+            if each != own or [self._place(name, y) for y in rows] != wanted:
+                self._faults.append(f"{where}: one call, but these rows of '{name}' do not lie side by side")
 
     def _rows(self, where: str, op: OpSpec, rows: range, alone: bool) -> None:
-        """Simultaneous kernel calls: all their writes are made before their reads are compared, the worst case.
+        """One kernel call, or simultaneous ones: all writes are made before reads are compared, the worst case.
 
-        Only a row computed `alone` may overwrite a row that it reads.
+        Only a call made `alone` may overwrite the rows that it reads, with rows that are at the same addresses.
         """
         scratch = self._scratch.get(op.name)
         if scratch is not None:
             self._bytes(scratch)[:] = _SCRATCH
-        over = self._overwritten(op, rows[0]) if alone else None
+        found = {self._overwritten(op, y) for y in rows} if alone else set()
+        over = found.pop() if len(found) == 1 else None
         if over is not None:
-            self._read(where, over, rows[0])
+            for y in rows:
+                self._read(where, over, y)
         for y in rows:
             self._write(op.writes, y)
-        for y in rows if not alone else ():
-            self._read(where, op.writes, y)  # no core may overwrite the row of another
+        for y in rows if not alone or len(rows) > 1 else ():
+            self._read(where, op.writes, y)  # no row may overwrite another
         for read in op.reads:
             for row in dict.fromkeys(row for y in rows for row in read.rows[y]):
-                if (read.tensor, row) != (over, rows[0]):
+                if read.tensor != over or row not in rows:
                     self._read(where, read.tensor, row)
         if scratch is not None and (self._bytes(scratch) != _SCRATCH).any():
             self._faults.append(f"{where}: writes '{op.writes}' over its own scratch")

@@ -26,14 +26,14 @@ def divided(problem: Problem, plan: Plan, most: int) -> Plan:
         if count < 2 or step.delivers or step.op in alone:
             return step
         op = ops[step.op]
-        if op.row_cost * (step.rows[1] - step.rows[0]) < LEAST_COST or _conflicts(op, step, placements):
+        if op.row_cost * (step.rows[1] - step.rows[0]) < LEAST_COST or conflicts(op, step, placements):
             return step
         return replace(step, cores=count)
 
     return replace(plan, steps=tuple(map(shared, plan.steps)))
 
 
-def _conflicts(op: OpSpec, step: Step, placements: Mapping[tuple[str, int], Placement]) -> bool:
+def conflicts(op: OpSpec, step: Step, placements: Mapping[tuple[str, int], Placement]) -> bool:
     """Whether a byte that a row of the step writes is read by the step, or written by another row."""
 
     def spans(tensor: str, rows: Iterator[int]) -> Iterator[tuple[str, int, int]]:

@@ -1,0 +1,72 @@
+"""Runs of rows: rows that lie side by side in memory are one long row for an op that computes pixel by pixel.
+
+A long row is one kernel call instead of many, and fills the kernel's tiles where maps are narrow. A finished plan says
+which rows lie side by side; tensors placed row by row keep a call per row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import gcd
+
+from shoehorn_mcu.memory_plan import Placement, Plan, Step
+from shoehorn_mcu.planner import OpSpec, Problem
+from shoehorn_mcu.planner.cores import conflicts
+from shoehorn_mcu.stage import Stage, with_long_rows
+
+Placements = Mapping[tuple[str, int], Placement]
+"""By tensor and edition."""
+
+
+def joined(problem: Problem, stages: Sequence[Stage], plan: Plan) -> tuple[tuple[Stage, ...], Plan]:
+    """The stages with as many rows per call as all their steps allow, and the plan that says so.
+
+    `problem` and `stages` are those of the plan.
+    """
+    ops = {op.name: op for op in problem.ops}
+    placements = {(p.tensor, p.edition): p for p in plan.placements}
+    found = tuple(_joined(stage, ops[stage.name], plan.steps, placements) for stage in stages)
+    counts = {stage.name: stage.rows_per_call for stage in found}
+    steps = tuple(replace(step, rows_per_call=counts.get(step.op, 1)) for step in plan.steps)
+    return found, replace(plan, steps=steps)
+
+
+def _joined(stage: Stage, op: OpSpec, steps: Sequence[Step], placements: Placements) -> Stage:
+    kernel, node = stage.kernel, stage.node
+    if kernel.contract.takes_row or not node.op.pixelwise(node.sig):
+        return stage
+    own = [step for step in steps if step.op == stage.name]
+    count = gcd(*(end - first for step in own for first, end in step.parts))
+    calls = [(step, rows) for step in own for rows in replace(step, rows_per_call=count).calls]
+    if count < 2 or not all(_is_one_row(stage, op, step, rows, placements) for step, rows in calls):
+        return stage
+    long = with_long_rows(node, count)
+    same = [other for other in kernel.variant.instances(long) if other.key == kernel.key]
+    if not same or same[0].scratch_bytes(long) != stage.scratch_bytes:
+        return stage
+    return replace(stage, kernel=same[0], rows_per_call=count)
+
+
+def _is_one_row(stage: Stage, op: OpSpec, step: Step, rows: range, placements: Placements) -> bool:
+    """Whether one call may compute these rows of a step.
+
+    They lie side by side in all operands, and are written where no row is read, or exactly over the rows of the operand
+    that the kernel may overwrite.
+    """
+    height = stage.node.output.type.rows
+    names = [t.name for t in stage.row_inputs if t.data is None and t.type.rows == height]
+    places = {name: placements[name, step.edition(name)] for name in (*names, op.writes)}
+    for place in places.values():
+        if [place.at(y) for y in rows] != [place.at(rows[0]) + i * place.row_bytes for i in range(len(rows))]:
+            return False
+    over = places.get(op.in_place or "")
+    if over is not None and step.cores == 1:
+        read_once = sum(read.tensor == op.in_place for read in op.reads) == 1
+        if read_once and (over.memory, over.at(rows[0]), over.row_bytes) == _start(places[op.writes], rows):
+            op = replace(op, reads=tuple(read for read in op.reads if read.tensor != op.in_place))
+    return not conflicts(op, replace(step, rows=(rows[0], rows[-1] + 1)), placements)
+
+
+def _start(place: Placement, rows: range) -> tuple[str, int, int]:
+    return place.memory, place.at(rows[0]), place.row_bytes
