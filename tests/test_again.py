@@ -132,7 +132,7 @@ def problem_of(seed: int, streamed: bool) -> Problem:
 # --- Tests
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 10**6), st.booleans(), st.floats(0.2, 1.0))
 def test_what_is_answered_fits_and_costs_what_is_said_on_random_graphs(seed: int, streamed: bool, part: float):
     problem = problem_of(seed, streamed)
@@ -167,7 +167,7 @@ def test_a_few_bytes_end_too():
         assert found is None or replay(flow, found).peak <= budget
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=26, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 10**6), st.booleans())
 def test_orders_with_clones_run_and_are_no_higher(seed: int, streamed: bool):
     problem = problem_of(seed, streamed)
@@ -179,7 +179,7 @@ def test_orders_with_clones_run_and_are_no_higher(seed: int, streamed: bool):
     assert said.peak <= replay(flow, start).peak
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=18, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 10**6), st.booleans())
 def test_a_free_order_runs_each_row_once_and_is_no_higher(seed: int, streamed: bool):
     problem = problem_of(seed, streamed)

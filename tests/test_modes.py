@@ -53,7 +53,7 @@ def limits(brute: Brute) -> list[int]:
     return sorted({low - 1, low, (low + high) // 2, high - 1, high, high + 8})
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(SMALL)
 def test_the_bound_is_no_higher_than_any_partition_and_exact_where_choices_are_few(problem: Problem):
     found = PartitionSearch(problem, None)
@@ -66,7 +66,7 @@ def test_the_bound_is_no_higher_than_any_partition_and_exact_where_choices_are_f
         assert found.bounds.peak()[0] == least
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(SMALL)
 def test_the_bound_of_many_choices_is_no_higher_than_any_partition(problem: Problem):
     with pytest.MonkeyPatch.context() as patch:
@@ -77,7 +77,7 @@ def test_the_bound_of_many_choices_is_no_higher_than_any_partition(problem: Prob
     assert bound <= Brute(found).least_peak()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=55, deadline=None)
 @given(SMALL, MACS)
 def test_the_lowest_peak_keeps_to_the_allowance_and_is_not_below_the_least(problem: Problem, most_macs: int | None):
     search = PartitionSearch(problem, most_macs)
@@ -107,7 +107,7 @@ def same_group(one: Group, other: Group) -> bool:
     return (one.start, one.end, sorted(one.composites)) == (other.start, other.end, sorted(other.composites))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=55, deadline=None)
 @given(SMALL)
 def test_the_cheapest_keeps_to_the_limit_and_the_fewest_shared_rows_are_the_fewest(problem: Problem):
     search = PartitionSearch(problem, None)
@@ -131,7 +131,7 @@ def test_the_cheapest_keeps_to_the_limit_and_the_fewest_shared_rows_are_the_fewe
             assert_sums(search, cheapest)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(SMALL)
 def test_no_partition_below_a_peak_takes_less_work_than_the_bound(problem: Problem):
     search = PartitionSearch(problem, None)

@@ -72,7 +72,7 @@ def below(problem: Problem, part: float) -> int:
     return int((0.5 + part / 2) * memory(graph, terms, graph.order))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=18, deadline=None, suppress_health_check=list(HealthCheck))
 @given(problems(), st.floats(0, 1))
 def test_the_model_reaches_the_least_of_all_sequences(problem: Problem, part: float):
     graph, terms = problem
@@ -89,7 +89,7 @@ def test_the_model_reaches_the_least_of_all_sequences(problem: Problem, part: fl
     assert memory(graph, terms, found.sequence) <= budget
 
 
-@settings(max_examples=35, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=24, deadline=None, suppress_health_check=list(HealthCheck))
 @given(problems(), st.floats(0, 1), st.integers(0, 3))
 def test_slots_give_the_least_of_all_choices_of_them(problem: Problem, part: float, far: int):
     graph, terms = problem
@@ -124,7 +124,7 @@ def _at(places: list[int], slots_run: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(places[t] for t in slots_run)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(problems(), st.floats(0, 1), st.integers(0, 3), st.data())
 def test_outside_of_what_is_free_the_hint_is_the_choice(problem: Problem, part: float, far: int, data: Any):
     graph, terms = problem

@@ -25,7 +25,7 @@ SCRATCH = 4 * 9 * CHANNELS  # a word per element of a window
 M4 = Machine.of("cortex-m4f")
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(problem=problems(most_ops=5), seed=st.integers(0, 2**31), size=st.sampled_from((4, 12, 40)))
 def test_spare_bytes_are_the_lowest_that_no_live_row_uses(problem: Problem, seed: int, size: int) -> None:
     views = any(tensor.view_of for tensor in problem.tensors)
