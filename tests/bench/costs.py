@@ -118,7 +118,10 @@ Found = dict[str, Any]
 
 def _sources(board: targets.Board, models: Sequence[str]) -> Iterator[tuple[str, Graph]]:
     limit = min(MOST_MICRO, int(board.arena_limit_bytes * MICRO_SHARE))
-    for graph in micro.packed(limit, micro.graphs(COARSE_ROWS if board.spec.tick_hz < COARSE_HZ else ROWS)):
+    graphs = micro.graphs(COARSE_ROWS if board.spec.tick_hz < COARSE_HZ else ROWS)
+    # Half precision is refused on cores that cannot convert it.
+    computed = (g for g in graphs if all(candidates(node, board.cpu.isas) for node in g.nodes()))
+    for graph in micro.packed(limit, computed):
         yield graph.name, graph
     if board.id in SMALL_BOARDS:
         for graph in micro.packed(limit, (graph for _, graph in shapes())):
