@@ -80,7 +80,8 @@ class Stage:
         """The predicted cost of one row where all tensors are whole, including its row pointers."""
         places = sum(pointers for pointers, _ in self.pointers)
         guarded = sum(some for _, some in self.pointers)
-        return self.kernel_cost(unit) + call_cost(Calls(pointers=places + 1, guarded=guarded), self.cpu, unit)
+        around = call_cost(Calls(pointers=places + 1, guarded=guarded), self.cpu, unit)
+        return (self.kernel_cost(unit) + around) / self.rows_per_call
 
     @cached_property
     def pointers(self) -> tuple[tuple[float, float], ...]:
