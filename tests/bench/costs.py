@@ -11,7 +11,8 @@ Cycles (docs/cycles.md) are fitted like instructions, on boards whose timing is 
 in cycles as soon as costs.json has them for every kernel of the core.
 --kernels measures and fits only the kernels whose names contain WORD, on the graphs that they compute: enough for a new
 variant. The costs of calls are then those in costs.json, and so are those of the other kernels; cycles are fitted where
-costs.json has those of calls.
+costs.json has those of calls. Such a kernel takes as many instructions for all data: it is timed on the zeros that the
+arena holds after a start, as the serial line would take most of the time.
 Results in DIR/<board>.json are reused (delete the file after a change of kernels or planner). Features are counted
 anew each time, so they may change without a new measurement.
 DIR/costs.md and DIR/costs.json compare predicted with measured instructions, per model and per kernel, and list
@@ -39,10 +40,11 @@ from shoehorn_mcu.emit.weights import constants
 from shoehorn_mcu.host_tools import vectors
 from shoehorn_mcu.host_tools.bench import INSTRUCTIONS, bench
 from shoehorn_mcu.host_tools.build import build
-from shoehorn_mcu.host_tools.cycles import metered
+from shoehorn_mcu.host_tools.cycles import Meter, metered
+from shoehorn_mcu.host_tools.cycles import by_op as by_op_of
 from shoehorn_mcu.host_tools.emulate import emulate
 from shoehorn_mcu.host_tools.errors import HostError
-from shoehorn_mcu.host_tools.link import Link
+from shoehorn_mcu.host_tools.link import Link, Mode
 from shoehorn_mcu.host_tools.plan import Plan
 from shoehorn_mcu.host_tools.ports import Port
 from shoehorn_mcu.host_tools.project import Project
@@ -150,8 +152,13 @@ def _picked(keys: Collection[str]) -> Pick:
     return pick
 
 
-def measure(graph: Graph, board: targets.Board, goal: Goal, folder: Path, pick: Pick = choose) -> Found:
-    """Plans, builds and times a model; returns figures and features of each op and of the whole inference."""
+def measure(
+    graph: Graph, board: targets.Board, goal: Goal, folder: Path, pick: Pick = choose, zeros: bool = False
+) -> Found:
+    """Plans, builds and times a model; returns figures and features of each op and of the whole inference.
+
+    `zeros`: its ops are timed alone, in one inference on the zeros of a start; the whole inference is their sum.
+    """
     chosen = stages(graph, Machine.of(board.spec.cpu), pick)
     plan = make_plan(lower(graph, chosen, board.arena_limit_bytes), goal)
     unit = Unit(library_name(graph.name), graph, chosen, plan)
@@ -167,8 +174,14 @@ def measure(graph: Graph, board: targets.Board, goal: Goal, folder: Path, pick: 
         emulate(opened, arguments=meter.arguments) as machine,
         Link(Port(machine.url)) as link,
     ):
-        timing = bench(link, host_plan, vector, INSTRUCTIONS, 1, lambda _: None, meter)
-    cycles = timing.cycles
+        if zeros:
+            ticks, total, by_op = _on_zeros(link, host_plan, meter)
+        else:
+            timing = bench(link, host_plan, vector, INSTRUCTIONS, 1, lambda _: None, meter)
+            ticks, total, by_op = [median for _, _, median in timing.ops], timing.totals[0], None
+            if timing.cycles:
+                by_op = timing.cycles.ops
+    cycles = None if zeros or not timing.cycles else timing.cycles.totals[0].cycles
     rings = {ring.tensor: ring for ring in plan.placements}
     rows, steps = rows_and_steps(plan)
     ops = [
@@ -177,17 +190,31 @@ def measure(graph: Graph, board: targets.Board, goal: Goal, folder: Path, pick: 
             "rows": rows[stage.name],
             "calls": {**asdict(calls_of(stage, rings)), "steps": steps[stage.name] / max(1, rows[stage.name])},
             "measured": median,
-            "cycles": cycles.ops[stage.index] if cycles else None,
+            "cycles": by_op[stage.index] if by_op else None,
         }
-        for stage, (_, _, median) in zip(chosen, timing.ops, strict=True)
+        for stage, median in zip(chosen, ticks, strict=True)
     ]
     return {
         "arena_bytes": plan.arena_bytes,
         "steps": len(plan.steps),
-        "total": timing.totals[0],
-        "cycles": cycles.totals[0].cycles if cycles else None,
+        "total": total,
+        "cycles": sum(by_op) if zeros and by_op else cycles,
         "ops": ops,
+        **({"zeros": True} if zeros else {}),
     }
+
+
+def _on_zeros(link: Link, plan: Plan, meter: Any) -> tuple[list[float], float, list[float] | None]:
+    """Of one inference without loading its inputs: instructions by op, their sum, and cycles by op where counted."""
+    link.expect(plan)
+    meter.take()
+    found = link.run([bytes(end.bytes) for end in plan.inputs], Mode.TIME)
+    marks, hz = meter.take(), link.hello.tick_hz
+    ticks = [INSTRUCTIONS.convert(each, hz) for each in found.trace]
+    if not isinstance(meter, Meter):
+        return ticks, sum(ticks), None
+    counts = by_op_of(marks, [op for op, *_ in plan.steps], len(plan.ops))
+    return ticks, sum(ticks), [count.cycles for count in counts]
 
 
 def measured(board: targets.Board, models: Sequence[str], word: str, out: Path) -> list[Found]:
@@ -197,7 +224,8 @@ def measured(board: targets.Board, models: Sequence[str], word: str, out: Path) 
     results = []
     for name, graph, goal, pick in _runs(board, models, word):
         try:
-            found = _kept(past, name, goal) or measure(graph, board, goal, out / "folder" / board.id, pick)
+            folder, zeros = out / "folder" / board.id, bool(word)
+            found = _kept(past, name, goal, zeros) or measure(graph, board, goal, folder, pick, zeros)
         except (DoesNotFit, HostError) as refusal:
             print(f"{name} on {board.id}: {str(refusal)[:160]}", file=sys.stderr)
             continue
@@ -208,10 +236,10 @@ def measured(board: targets.Board, models: Sequence[str], word: str, out: Path) 
     return results
 
 
-def _kept(past: Mapping[tuple[str, str], Found], name: str, goal: Goal) -> Found | None:
-    """An earlier result, unless it is from before cycles were measured."""
+def _kept(past: Mapping[tuple[str, str], Found], name: str, goal: Goal, zeros: bool) -> Found | None:
+    """An earlier result, unless it is from before cycles were measured, or of ops alone where all is wanted."""
     found = past.get((name, goal.value))
-    return found if found and "cycles" in found else None
+    return found if found and "cycles" in found and (zeros or "zeros" not in found) else None
 
 
 def _runs(board: targets.Board, models: Sequence[str], word: str) -> Iterator[tuple[str, Graph, Goal, Pick]]:
