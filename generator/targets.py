@@ -45,7 +45,7 @@ class Isa(Enum):
     """Instruction sets that kernels are written for."""
 
     C = "c"  # any
-    THUMB = "thumb"  # Armv6-M
+    THUMB = "thumb"  # Armv6-M, which cores of Armv7-M run too
     SIMD32 = "simd32"  # Armv6 SIMD and the Cortex-M DSP extension
     MVE = "mve"  # Helium
     NEON = "neon"
@@ -62,7 +62,7 @@ class Cpu:
 CPUS: dict[str, Cpu] = {
     "host": Cpu((Isa.C,)),
     "cortex-m0": Cpu((Isa.THUMB, Isa.C)),
-    "cortex-m3": Cpu((Isa.C,)),
+    "cortex-m3": Cpu((Isa.THUMB, Isa.C)),
     "cortex-m4f": Cpu((Isa.SIMD32, Isa.FPU, Isa.C)),
     "cortex-m7": Cpu((Isa.SIMD32, Isa.FPU, Isa.C)),
     "cortex-m33": Cpu((Isa.SIMD32, Isa.FPU, Isa.C)),
