@@ -323,8 +323,15 @@ def faults(variant: Variant) -> Iterator[Fault]:
     own = OWN.get(f"{variant.contract.name}_{variant.suffix}", ())
     for number, (kind, old, new) in enumerate((*_matches(body), *own)):
         assert body.count(old) == 1 or (kind, old, new) not in own, f"{variant.source}: {old!r} is not there once"
-        changed = replace(variant, suffix=f"{variant.suffix}_{kind}{number}", body=variant.body or variant.suffix)
-        yield Fault(kind, variant, changed, body.replace(old, new, 1))
+        yield fault(variant, kind, old, new, number)
+
+
+def fault(variant: Variant, kind: str, old: str, new: str, number: int = 0) -> Fault:
+    """One fault: the first `old` of the body is `new`."""
+    body = _text(variant)
+    assert old in body, f"{variant.source}: {old!r} is not there"
+    changed = replace(variant, suffix=f"{variant.suffix}_{kind}{number}", body=variant.body or variant.suffix)
+    return Fault(kind, variant, changed, body.replace(old, new, 1))
 
 
 def _text(variant: Variant) -> str:
