@@ -48,7 +48,7 @@ test: lint test-packages
 test-all: lint test-packages
 	$(PYTEST) -m "long or not long"
 
-# Measures the figures in docs/benchmarks.md and docs/why.svg, and writes them.
+# Measures the figures in docs/benchmarks.md, docs/cores.md and docs/why.svg, and writes them.
 bench: setup-dev
 	$(qemu)
 	$(BIN)/python -m tests.bench.figures

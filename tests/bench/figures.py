@@ -1,9 +1,12 @@
-"""Measures MLPerf Tiny's models and MobileNetV2 on emulated boards; writes docs/benchmarks.md and docs/why.svg.
+"""Measures MLPerf Tiny's models and MobileNetV2 on emulated boards, and their layers one by one.
+
+It writes docs/benchmarks.md, docs/why.svg and the table in docs/cores.md.
 
     python -m tests.bench.figures [--boards ID ...] [--out DIR]      `make bench` runs it
 
 Each row is generated, validated (every byte of every op) and timed by the command `gen`, like a user's. Results in
 DIR/figures.json are reused: delete it after a change. The documents are written when all rows are there.
+Layers are tests/bench/per_kernel.py's.
 The figures beside are of TensorFlow Lite Micro 90b983c with CMSIS-NN 4ab83cc (-O2), measured in the same emulator, and
 for Cortex-M0 of the same code on an emulated Cortex-M3. AD needs more flash than a micro:bit has: its row is for the
 same chip with 1 MB, which exists in the emulator only.
@@ -13,13 +16,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from shoehorn_mcu import targets
 from shoehorn_mcu.paths import BOARDS
-from tests.bench import why
+from tests.bench import per_kernel, why
+from tests.bench.kernels import Shape
 from tests.bench.road import gen
 from tests.shared import MODELS
 
@@ -27,6 +34,7 @@ VWW, KWS, IC, AD = (f"mlperf-{name}-int8" for name in ("vww96", "kws-dscnn", "ic
 MOBILENET = "coral-mnv2-tf2-ptq"
 NAMES = {VWW: "VWW", KWS: "KWS", IC: "IC", AD: "AD", MOBILENET: "MobileNetV2 1.0 224"}
 LARGE_FLASH = "microbit with 1 MB"
+CORES_BOARD, FOUR_CORES = "rpi-zero-2w", ("--cores", "4")
 PEER = {  # million instructions of TFLM with CMSIS-NN
     "mps2-an386": {VWW: 24.102, KWS: 7.698, IC: 29.864, AD: 0.583},
     "mps3-an547": {VWW: 6.43, KWS: 1.785, IC: 4.81, AD: 0.150},
@@ -62,7 +70,11 @@ RUNS = (
     *(Run(model, "microbit") for model in (KWS, IC)),
     Run(AD, LARGE_FLASH),
     Run(MOBILENET, "rpi-zero"),
-    *(Run(m, "rpi-zero-2w", way) for m in (MOBILENET, VWW, KWS, IC) for way in ((), ("--cores", "4"))),
+    *(Run(m, CORES_BOARD, way) for m in (MOBILENET, VWW, KWS, IC) for way in ((), FOUR_CORES)),
+)
+CORES_HEAD = (
+    f"| on `{CORES_BOARD}` in QEMU, instructions | one core | four cores | times as fast |",
+    "|---|---:|---:|---:|",
 )
 
 
@@ -128,7 +140,17 @@ def table(board: str, rows: dict[Run, dict[str, Any]]) -> list[str]:
     return [f"## {TITLES[board]}: `{board}`", "", *lines, ""]
 
 
-def document(rows: dict[Run, dict[str, Any]]) -> str:
+LAYERS_TEXT = (
+    "## Layers",
+    "",
+    "Instructions and cycles per multiply-accumulate (per element of an add) of whole rows, with the row pointers and",
+    "the call. The limit is of the arithmetic of the instruction set, as if all else were free",
+    "(`tests/bench/per_kernel.py` says how it is counted). Prototype: hand-written for this one shape. C: the portable",
+    "kernels that were there first. These two are instructions / cycles. A star marks what is worse than one of them.",
+)
+
+
+def document(rows: dict[Run, dict[str, Any]], layers: Mapping[str, Mapping[str, Shape]]) -> str:
     """docs/benchmarks.md."""
     lines = [
         "# Benchmarks",
@@ -145,7 +167,36 @@ def document(rows: dict[Run, dict[str, Any]]) -> str:
     for board in TITLES:
         boards = (board, LARGE_FLASH) if board == "microbit" else (board,)
         lines += table(board, {run: row for run, row in rows.items() if run.board in boards})
+    lines += LAYERS_TEXT
+    for board, found in layers.items():
+        lines += ["", f"### {TITLES[board]}", "", *per_kernel.table(board, found)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def cores_table(rows: Mapping[Run, Mapping[str, Any]]) -> Iterator[str]:
+    """The table of docs/cores.md."""
+    yield from CORES_HEAD
+    for run, row in rows.items():
+        if run.board == CORES_BOARD and not run.options:
+            one, several = row["instructions"], rows[Run(run.model, run.board, FOUR_CORES)]["instructions"]
+            suite = "MLPerf " if run.model.startswith("mlperf") else ""
+            yield f"| {suite}{NAMES[run.model]} | {one:,} | {several:,} | {one / several:.2f} |"
+
+
+def with_table(page: str, table: Iterator[str]) -> str:
+    """The page with the table in the place of the one that has the same first line."""
+    lines = [*table]
+    old = re.compile(re.escape(lines[0]) + r"\n(?:\|.*\n)+")
+    if not old.search(page):
+        raise ValueError(f"the page has no table that begins with {lines[0]}")
+    return old.sub(lambda _: "\n".join(lines) + "\n", page)
+
+
+def measure_layers(name: str, out: Path) -> dict[str, Any]:
+    """The layers on a board; a micro:bit's flash would not hold all of them."""
+    board = str(large_flash(out)) if name == "microbit" else name
+    found = per_kernel.measure(targets.board(board), name, out / f"layers_{name}")
+    return {layer: asdict(shape) for layer, shape in found.items()}
 
 
 def main() -> None:
@@ -162,11 +213,22 @@ def main() -> None:
             known[run.key] = measure(run, out)
             path.write_text(json.dumps(known, indent=1) + "\n")
             print(f"{run.key}: {known[run.key]['instructions']:,}", file=sys.stderr, flush=True)
+    for name in TITLES:
+        if name in arguments.boards and (key := f"layers {name}") not in known:
+            known[key] = measure_layers(name, out)
+            path.write_text(json.dumps(known, indent=1) + "\n")
     rows = {run: known[run.key] for run in RUNS if run.key in known}
-    if len(rows) < len(RUNS):
+    layers = {
+        name: {layer: Shape(**shape) for layer, shape in known[f"layers {name}"].items()}
+        for name in TITLES
+        if f"layers {name}" in known
+    }
+    if len(rows) < len(RUNS) or len(layers) < len(TITLES):
         print("some boards are not measured yet: the documents stay as they are", file=sys.stderr)
         return
-    Path("docs/benchmarks.md").write_text(document(rows))
+    Path("docs/benchmarks.md").write_text(document(rows, layers))
+    page = Path("docs/cores.md")
+    page.write_text(with_table(page.read_text(), cores_table(rows)))
     fastest = [rows[Run(model, "mps2-an386")]["instructions"] / 1e6 for model in (VWW, KWS, IC)]
     smallest = [rows[Run(model, "mps2-an386", ("--minimize", "sram"))]["arena_bytes"] for model in (VWW, KWS, IC)]
     why.draw(Path("docs/why.svg"), smallest, fastest)

@@ -12,35 +12,62 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from shoehorn_mcu import targets
+from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.kernels import choose
 from shoehorn_mcu.planner import Goal
+from shoehorn_mcu.stage import Pick
 from tests.bench import micro
-from tests.bench.costs import BOARDS, COARSE_HZ, MICRO_SHARE, measure
+from tests.bench.costs import BOARDS, COARSE_HZ, MICRO_SHARE, Found, measure
 from tests.bench.shapes import shapes
 
 SLOWER = 0.5  # per cent
-COPIES = 40  # of a shape on a board whose clock ticks slower than COARSE_HZ
+COPIES = 40  # of a shape on a board whose clock ticks slower than COARSE_HZ, unless fewer
+ENOUGH = 400_000  # multiply-accumulates are so many
 
 
-def measured(board: targets.Board, prefix: str, folder: Path) -> dict[str, list[float]]:
-    """Each shape's multiply-accumulates and instructions on one board."""
-    copies = COPIES if board.spec.tick_hz < COARSE_HZ else 1
-    names, graphs = zip(*((n, g) for n, g in shapes() if n.startswith(prefix)), strict=True)
+@dataclass(frozen=True)
+class Shape:
+    """What the ops of one graph took on a board."""
+
+    macs: float
+    instructions: float
+    cycles: float | None  # None where the board's timing is not modelled
+    kernels: tuple[str, ...]
+
+
+def _copies(graph: Graph) -> int:
+    """On a board with a slow clock."""
+    macs = sum(node.op.macs(node.sig) for node in graph.nodes())
+    return min(COPIES, -(-ENOUGH // max(1, macs)))
+
+
+def measured(
+    board: targets.Board, named: Sequence[tuple[str, Graph]], folder: Path, pick: Pick = choose
+) -> dict[str, Shape]:
+    """Each graph on one board, by name."""
+    copies = [_copies(graph) if board.spec.tick_hz < COARSE_HZ else 1 for _, graph in named]
     work: list[int] = []
-    taken: list[int] = []
+    taken: list[Found] = []
     limit = int(board.arena_limit_bytes * MICRO_SHARE)
-    for batch in micro.packed(limit, (graph for graph in graphs for _ in range(copies))):
-        taken += [op["measured"] for op in measure(batch, board, Goal.TIME, folder)["ops"]]
+    for batch in micro.packed(limit, (g for (_, g), many in zip(named, copies, strict=True) for _ in range(many))):
+        taken += measure(batch, board, Goal.TIME, folder, pick)["ops"]
         work += [node.op.macs(node.sig) for node in batch.nodes()]
     found, at = {}, 0
-    for name, graph in zip(names, graphs, strict=True):
-        end = at + copies * len(graph.ops)
-        found[name] = [sum(work[at:end]) / copies, sum(taken[at:end]) / copies]
-        at = end
+    for (name, graph), many in zip(named, copies, strict=True):
+        ops = taken[at : at + many * len(graph.ops)]
+        found[name] = Shape(
+            sum(work[at : at + len(ops)]) / many,
+            sum(op["measured"] for op in ops) / many,
+            sum(op["cycles"] for op in ops) / many if all(op["cycles"] is not None for op in ops) else None,
+            tuple(op["kernel"] for op in ops[: len(graph.ops)]),
+        )
+        at += len(ops)
     if at != len(taken):
         raise ValueError(f"{board.id} has no place for some shape; make it smaller")
     return found
@@ -83,9 +110,9 @@ def main() -> None:
     arguments = parser.parse_args()
     before = json.loads(arguments.before.read_text()) if arguments.before else {}
     with TemporaryDirectory() as folder:
-        found = {
-            name: measured(targets.board(name), arguments.shapes, Path(folder) / name) for name in arguments.boards
-        }
+        named = [(name, graph) for name, graph in shapes() if name.startswith(arguments.shapes)]
+        taken = {name: measured(targets.board(name), named, Path(folder) / name) for name in arguments.boards}
+    found = {name: {shape: [each.macs, each.instructions] for shape, each in of.items()} for name, of in taken.items()}
     if arguments.out:
         arguments.out.write_text(json.dumps(found) + "\n")
     print("\n".join(say(found, before)))
