@@ -29,7 +29,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from shoehorn_mcu import importers, passes, targets
 from shoehorn_mcu.emit.bundle import write
@@ -40,14 +40,14 @@ from shoehorn_mcu.emit.weights import constants
 from shoehorn_mcu.host_tools import vectors
 from shoehorn_mcu.host_tools.bench import INSTRUCTIONS, bench
 from shoehorn_mcu.host_tools.build import build
-from shoehorn_mcu.host_tools.cycles import Meter, metered
-from shoehorn_mcu.host_tools.cycles import by_op as by_op_of
+from shoehorn_mcu.host_tools.cycles import Meter, NoMeter, by_op, metered
 from shoehorn_mcu.host_tools.emulate import emulate
 from shoehorn_mcu.host_tools.errors import HostError
 from shoehorn_mcu.host_tools.link import Link, Mode
 from shoehorn_mcu.host_tools.plan import Plan
 from shoehorn_mcu.host_tools.ports import Port
 from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.host_tools.vectors import Vector
 from shoehorn_mcu.ir import Graph, Node
 from shoehorn_mcu.kernels import CATALOGUE, PORTABLE, Instance, Tile, candidates, choose, cost
 from shoehorn_mcu.lower import lower
@@ -174,14 +174,7 @@ def measure(
         emulate(opened, arguments=meter.arguments) as machine,
         Link(Port(machine.url)) as link,
     ):
-        if zeros:
-            ticks, total, by_op = _on_zeros(link, host_plan, meter)
-        else:
-            timing = bench(link, host_plan, vector, INSTRUCTIONS, 1, lambda _: None, meter)
-            ticks, total, by_op = [median for _, _, median in timing.ops], timing.totals[0], None
-            if timing.cycles:
-                by_op = timing.cycles.ops
-    cycles = None if zeros or not timing.cycles else timing.cycles.totals[0].cycles
+        timed = _on_zeros(link, host_plan, meter) if zeros else _on(vector, link, host_plan, meter)
     rings = {ring.tensor: ring for ring in plan.placements}
     rows, steps = rows_and_steps(plan)
     ops = [
@@ -189,32 +182,48 @@ def measure(
             "kernel": stage.kernel.cost_key,
             "rows": rows[stage.name],
             "calls": {**asdict(calls_of(stage, rings)), "steps": steps[stage.name] / max(1, rows[stage.name])},
-            "measured": median,
-            "cycles": by_op[stage.index] if by_op else None,
+            "measured": timed.ops[stage.index],
+            "cycles": timed.cycles[stage.index] if timed.cycles else None,
         }
-        for stage, median in zip(chosen, ticks, strict=True)
+        for stage in chosen
     ]
     return {
         "arena_bytes": plan.arena_bytes,
         "steps": len(plan.steps),
-        "total": total,
-        "cycles": sum(by_op) if zeros and by_op else cycles,
+        "total": timed.total,
+        "cycles": timed.total_cycles,
         "ops": ops,
         **({"zeros": True} if zeros else {}),
     }
 
 
-def _on_zeros(link: Link, plan: Plan, meter: Any) -> tuple[list[float], float, list[float] | None]:
-    """Of one inference without loading its inputs: instructions by op, their sum, and cycles by op where counted."""
+class _Timed(NamedTuple):
+    """Instructions of ops and of the whole inference; cycles where the core's timing is modelled."""
+
+    ops: Sequence[float]
+    total: float
+    cycles: Sequence[float] | None
+    total_cycles: float | None
+
+
+def _on(vector: Vector, link: Link, plan: Plan, meter: Meter | NoMeter) -> _Timed:
+    """Of inferences on these inputs: one for the total, one for the ops."""
+    timing = bench(link, plan, vector, INSTRUCTIONS, 1, lambda _: None, meter)
+    ops, cycles = [median for _, _, median in timing.ops], timing.cycles
+    whole = (cycles.ops, cycles.totals[0].cycles) if cycles else (None, None)
+    return _Timed(ops, timing.totals[0], *whole)
+
+
+def _on_zeros(link: Link, plan: Plan, meter: Meter | NoMeter) -> _Timed:
+    """Of one inference without loading its inputs; the totals are sums of the ops."""
     link.expect(plan)
     meter.take()
     found = link.run([bytes(end.bytes) for end in plan.inputs], Mode.TIME)
-    marks, hz = meter.take(), link.hello.tick_hz
-    ticks = [INSTRUCTIONS.convert(each, hz) for each in found.trace]
+    ops = [INSTRUCTIONS.convert(ticks, link.hello.tick_hz) for ticks in found.trace]
     if not isinstance(meter, Meter):
-        return ticks, sum(ticks), None
-    counts = by_op_of(marks, [op for op, *_ in plan.steps], len(plan.ops))
-    return ticks, sum(ticks), [count.cycles for count in counts]
+        return _Timed(ops, sum(ops), None, None)
+    cycles = [count.cycles for count in by_op(meter.take(), [op for op, *_ in plan.steps], len(plan.ops))]
+    return _Timed(ops, sum(ops), cycles, sum(cycles))
 
 
 def measured(board: targets.Board, models: Sequence[str], word: str, out: Path) -> list[Found]:
