@@ -240,7 +240,7 @@ def _pick(node: Node, machine: targets.Machine) -> Instance:
 
 def measure(board: targets.Board, name: str, folder: Path) -> dict[str, Shape]:
     """The layers with earlier figures for the board `name`, on `board`."""
-    found = measured(board, [(layer, LAYERS[layer]) for layer in BESIDE[name]], folder, _pick)
+    found = measured(board, [(layer, LAYERS[layer]) for layer in BESIDE[name]], folder, _pick, zeros=True)
     elements = {layer: LAYERS[layer].tensors["y"].type.elements for layer in found}
     return {layer: each if each.macs else replace(each, macs=elements[layer]) for layer, each in found.items()}
 
