@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from elftools.elf.elffile import ELFFile
 from runtime import run_reference
 from samples import REAL_OPS, as_float32, graph_of, int8, random_inputs, real_sample, sample
 
@@ -335,14 +336,18 @@ def merged(graphs: Sequence[Graph]) -> Graph:
     return verify(Graph("matrix", tensors, tuple(found), ("x",), ("y",)))
 
 
+def unit(of: Matrix, board: targets.Board) -> Unit:
+    """What is emitted."""
+    chosen = stages(of.graph, targets.Machine.of(board.spec.cpu), of.kernel)
+    return Unit("matrix", of.graph, chosen, make_plan(lower(of.graph, chosen, board.arena_limit_bytes)))
+
+
 def firmware(of: Matrix, board: targets.Board) -> Bundle:
     """The project folder's files."""
-    chosen = stages(of.graph, targets.Machine.of(board.spec.cpu), of.kernel)
-    plan = make_plan(lower(of.graph, chosen, board.arena_limit_bytes))
-    unit = Unit("matrix", of.graph, chosen, plan)
-    found = constants(unit)
-    said = report(of.graph, board, (), plan, chosen, (found.bytes, 0, None))
-    return project(unit, found, board, "none", timeless(said))
+    made = unit(of, board)
+    found = constants(made)
+    said = report(of.graph, board, (), made.plan, made.stages, (found.bytes, 0, None))
+    return project(made, found, board, "none", timeless(said))
 
 
 LAST_ROW_FIRST = """// Computes the parts of a step one after the other, the last one first.
@@ -362,13 +367,33 @@ def backwards(of: Matrix, board: targets.Board) -> Bundle:
 
     A kernel that writes beyond its row spoils the row behind it then, as it may where several cores share the rows.
     """
-    chosen = stages(of.graph, targets.Machine.of(board.spec.cpu), of.kernel)
-    plan = make_plan(lower(of.graph, chosen, board.arena_limit_bytes))
-    needy = {scratch.op for scratch in plan.scratch}
-    steps = tuple(s if s.op in needy else replace(s, cores=s.rows[1] - s.rows[0]) for s in plan.steps)
-    unit = Unit("matrix", of.graph, chosen, replace(plan, steps=steps))
-    made = {f"lib/matrix/{path}": data for path, data in library(unit, constants(unit)).items()}
-    return {**firmware(of, board), **made, "lib/matrix/src/hook.c": LAST_ROW_FIRST.encode()}
+    forwards = unit(of, board)
+    needy = {scratch.op for scratch in forwards.plan.scratch}
+    steps = tuple(s if s.op in needy else replace(s, cores=s.rows[1] - s.rows[0]) for s in forwards.plan.steps)
+    made = replace(forwards, plan=replace(forwards.plan, steps=steps))
+    files = {f"lib/matrix/{path}": data for path, data in library(made, constants(made)).items()}
+    return {**firmware(of, board), **files, "lib/matrix/src/hook.c": LAST_ROW_FIRST.encode()}
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A function or an array of an ELF file."""
+
+    address: int
+    bytes: int
+    offset: int  # in the file
+
+
+def symbols_of(elf: Path) -> dict[str, Symbol]:
+    """The symbols by name; those of a section without contents have no offset that means something."""
+    with elf.open("rb") as file:
+        opened = ELFFile(file)
+        moved = [section["sh_offset"] - section["sh_addr"] for section in opened.iter_sections()]
+        return {
+            symbol.name: Symbol(symbol["st_value"], symbol["st_size"], symbol["st_value"] + moved[symbol["st_shndx"]])
+            for symbol in opened.get_section_by_name(".symtab").iter_symbols()
+            if isinstance(symbol["st_shndx"], int)
+        }
 
 
 def wrong_kernels(of: Matrix, folder: Path) -> list[str]:

@@ -14,13 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from elftools.elf.elffile import ELFFile
-from matrix import Matrix, X, firmware
+from matrix import Matrix, Symbol, X, firmware, symbols_of, unit
 from runtime import run_reference
 
 from shoehorn_mcu import targets
 from shoehorn_mcu.emit.bundle import Bundle, write
-from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.emit.weights import constants
 from shoehorn_mcu.host_tools import cbuild
 from shoehorn_mcu.host_tools.build import build
@@ -31,9 +29,7 @@ from shoehorn_mcu.host_tools.plan import Plan
 from shoehorn_mcu.host_tools.ports import Port
 from shoehorn_mcu.host_tools.project import Project
 from shoehorn_mcu.kernels.base import Instance
-from shoehorn_mcu.lower import lower
-from shoehorn_mcu.planner import make_plan
-from shoehorn_mcu.stage import Stage, stages
+from shoehorn_mcu.stage import Stage
 
 SOURCES = Path(__file__).parent / "c" / "poison"
 GAP = 128
@@ -43,7 +39,7 @@ MARKS = {"rows": "poison_gets_rows", "runs": "poison_kernel_runs", "ends": "pois
 def poisoned(of: Matrix, board: targets.Board) -> Bundle:
     """The project folder's files."""
     files = dict(firmware(of, board))
-    chosen = stages(of.graph, targets.Machine.of(board.spec.cpu), of.kernel)
+    chosen = unit(of, board).stages
     kernels = {stage.kernel.name: stage.kernel for stage in chosen}.values()
     folder = "lib/matrix/src/"
     text = files[f"{folder}matrix.c"].decode()
@@ -125,12 +121,12 @@ def run(of: Matrix, board: targets.Board, files: Bundle, folder: Path) -> Found:
     project = Project.open(folder)
     build(project)
     plan = Plan.of(project)
-    symbols = _symbols(project.elf)
+    symbols = symbols_of(project.elf)
     log = folder / "reads"
-    at = {name: symbols[symbol][0] & ~1 for name, symbol in MARKS.items()}
-    area, size = symbols["poison_area"]
-    facts = {"out": log, "area": area, "bytes": size, **at}
-    facts |= {"numbers": symbols["poison_numbers"][0], "ops": len(plan.ops)}
+    at = {name: symbols[symbol].address & ~1 for name, symbol in MARKS.items()}
+    area = symbols["poison_area"]
+    facts = {"out": log, "area": area.address, "bytes": area.bytes, **at}
+    facts |= {"numbers": symbols["poison_numbers"].address, "ops": len(plan.ops)}
     plugin = cbuild.plugin("watch", PLUGIN / "qemu.h", [SOURCES / "watch.c"])
     arguments = ",".join((f"file={plugin}", *(f"{name}={value}" for name, value in facts.items())))
     with emulate(project, arguments=("-plugin", arguments)) as machine, Link(Port(machine.url)) as link:
@@ -146,23 +142,14 @@ def run(of: Matrix, board: targets.Board, files: Bundle, folder: Path) -> Found:
     )
 
 
-def _symbols(elf: Path) -> dict[str, tuple[int, int]]:
-    """Address and size by name."""
-    with elf.open("rb") as file:
-        table = ELFFile(file).get_section_by_name(".symtab")
-        return {symbol.name: (symbol["st_value"], symbol["st_size"]) for symbol in table.iter_symbols()}
-
-
-def _foreign(
-    of: Matrix, board: targets.Board, symbols: Mapping[str, tuple[int, int]], reads: list[list[int]]
-) -> dict[str, str]:
+def _foreign(of: Matrix, board: targets.Board, symbols: Mapping[str, Symbol], reads: list[list[int]]) -> dict[str, str]:
     """By kernel: the constant of another op that was read, or the one before the bytes that were read."""
-    chosen = stages(of.graph, targets.Machine.of(board.spec.cpu), of.kernel)
-    found = constants(Unit("matrix", of.graph, chosen, make_plan(lower(of.graph, chosen, board.arena_limit_bytes))))
-    own: dict[int, set[str]] = {stage.index: set() for stage in chosen}
+    made = unit(of, board)
+    found = constants(made)
+    own: dict[int, set[str]] = {stage.index: set() for stage in made.stages}
     for (index, _), name in found.names.items():
         own[index].add(name)
-    placed = sorted((*symbols[name], name) for name in found.arrays)
+    placed = sorted((symbols[name].address, symbols[name].bytes, name) for name in found.arrays)
     firsts = [first for first, _, _ in placed]
     limit = placed[-1][0] + placed[-1][1]
     blamed: dict[str, str] = {}

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from matrix import Matrix, X, cases, firmware, merged
+from kernel_faults import Fault, fault, planted
+from matrix import Matrix, Symbol, X, cases, firmware, merged, symbols_of, unit
 
 from shoehorn_mcu.emit.bundle import write
+from shoehorn_mcu.emit.weights import constants
 from shoehorn_mcu.host_tools.build import build
-from shoehorn_mcu.host_tools.cycles import Meter, by_op, metered
+from shoehorn_mcu.host_tools.cycles import Count, Log, Mark, arguments, by_op
 from shoehorn_mcu.host_tools.emulate import emulate
 from shoehorn_mcu.host_tools.link import Link, Mode
 from shoehorn_mcu.host_tools.plan import Plan
@@ -26,61 +28,122 @@ from shoehorn_mcu.targets import Board, Isa, board
 DEPEND = {"softmax_s8_c": "its exponentials are zero from some distance to the maximum on"}
 """Kernels that may take another time for other values, and why."""
 
-CASES = 2  # of each kernel
+_CLAMPS = "Armv6-M has no conditional instructions: clamps, maxima and signs are branches"
+_FLOATS = "float32 in software"
+DEPEND_ON_M0 = {
+    **dict.fromkeys(("conv2d_s8_c", "depthwise_conv2d_s8_c", "dense_s8_c", "transpose_conv2d_s8_c"), _CLAMPS),
+    **dict.fromkeys(("add_s8_c", "add_s8_tables", "mul_s8_c", "prelu_s8_c", "rescale_s32_s8_c"), _CLAMPS),
+    **dict.fromkeys(("maximum_s8_c", "minimum_s8_c", "max_pool2d_s8_c"), _CLAMPS),
+    **dict.fromkeys(("average_pool2d_s8_c", "mean_s8_c", "resize_bilinear_s8_c"), _CLAMPS),
+    **dict.fromkeys(("quantize_f32_8_c", "dequantize_8_f32_c", "add_f32_c", "softmax_f32_c"), _FLOATS),
+    **dict.fromkeys(("conv2d_f32_c", "conv2d_f32_lanes_4x4", "conv2d_f32_lanes_8x4"), _FLOATS),
+    **dict.fromkeys(("depthwise_conv2d_f32_c", "dense_f32_c"), _FLOATS),
+    **dict.fromkeys(("average_pool2d_f32_c", "max_pool2d_f32_c", "mean_f32_c"), _FLOATS),
+}
+"""Those that do so besides, where Cortex-M0 runs portable C."""
+
+CASES = 2  # of each kernel; those in DEPEND have all cases
+COUNTER = {  # the plugin's arguments
+    "mps2-an386": {"core": "cortex-m4"},
+    "microbit": {"core": "cortex-m0"},
+    "mps3-an547": {"core": "cortex-m33"},  # which has instructions of the same lengths
+    "rpi-zero-2w": {"processors": 1},
+}
+SETS = 3
+BRANCHES = {  # a line of a kernel of each instruction set; a branch that depends on data is put before it
+    "add_s8_simd32": "const int32_t shift = -op->y_shift;",
+    "dense_s8_thumb": "const int32_t inputs = op->inputs;",
+    "add_s8_mve": "const int32_t zero = op->y_zero;",
+    "lut_8_neon": "int32_t i = 0;",
+    "lut_8_c": "for (int32_t i = 0; i < op->elements; i++) {",
+}
 
 
-def _values(old: Array, seed: int) -> Array:
-    """Other values of the same type: all the least, or random."""
+def _values(old: Array, number: int) -> Array:
+    """Other values of the same type: all the least, all the largest, or random ones."""
+    random = np.random.default_rng(number)
     if not np.issubdtype(old.dtype, np.integer):
-        return (
-            np.full_like(old, -1.5) if seed == 0 else np.random.default_rng(seed).normal(0, 3, old.shape).astype("f4")
-        )
+        return random.normal(0, 3, old.shape).astype("f4") if number == 2 else np.full_like(old, (-1.5, 1.5)[number])
     limits = np.iinfo(old.dtype) if old.dtype != np.int32 else np.iinfo(np.int16)  # sums are far from int32's ends
-    if seed == 0:
-        return np.full_like(old, limits.min)
-    return np.random.default_rng(seed).integers(limits.min, limits.max, old.shape, old.dtype, endpoint=True)
+    if number < 2:
+        return np.full_like(old, (limits.min, limits.max)[number])
+    return random.integers(limits.min, limits.max, old.shape, old.dtype, endpoint=True)
 
 
-def _with_values(graph: Graph, seed: int) -> Graph:
-    x = graph.tensors["x0"]
-    assert x.data is not None
-    return replace(graph, tensors={**graph.tensors, "x0": replace(x, data=_values(x.data, seed))})
+class _Firmware:
+    """The built matrix of a board, whose inputs are changed in the ELF file."""
 
+    def __init__(self, of: Matrix, target: Board, folder: Path, faults: list[Fault]) -> None:
+        write(planted(firmware(of, target), "matrix", faults), folder)
+        self._project = Project.open(folder)
+        build(self._project)
+        self._facts: dict[str, Any] = {**COUNTER[target.id], "out": folder / "counts"}
+        self._symbols: dict[str, Symbol] = symbols_of(self._project.elf)
+        made = unit(of, target)
+        names = constants(made).names
+        self._inputs = {
+            names[stage.index, f"x{place}"]: tensor.data
+            for stage in made.stages
+            for place, tensor in enumerate(stage.row_inputs)
+            if tensor.data is not None
+        }
 
-def _instructions(of: Matrix, target: Board, folder: Path) -> list[int]:
-    """By op: the instructions of one inference."""
-    write(firmware(of, target), folder)
-    project = Project.open(folder)
-    build(project)
-    plan = Plan.of(project)
-    with (
-        metered(project, True) as meter,
-        emulate(project, arguments=meter.arguments) as machine,
-        Link(Port(machine.url)) as link,
-    ):
-        assert isinstance(meter, Meter), meter
-        link.infer([X.tobytes()], [end.bytes for end in plan.outputs], Mode.TIME)
-        counts = by_op(meter.take(), [step[0] for step in plan.steps], len(plan.ops))
-    return [count.instructions for count in counts]
+    def instructions(self, number: int) -> list[int]:
+        """By op: the instructions of one inference on set `number` of values."""
+        with self._project.elf.open("r+b") as file:
+            for name, data in self._inputs.items():
+                file.seek(self._symbols[name].offset)
+                file.write(_values(data, number).tobytes())
+        plan = Plan.of(self._project)
+        loaded = arguments(self._project, self._facts)
+        with emulate(self._project, arguments=loaded) as machine, Link(Port(machine.url)) as link:
+            link.infer([X.tobytes()], [end.bytes for end in plan.outputs], Mode.TIME)
+        marks = [self._mark(line) for line in Log(self._facts["out"]).take()]
+        return [count.instructions for count in by_op(marks, [step[0] for step in plan.steps], len(plan.ops))]
+
+    def _mark(self, line: list[int]) -> Mark:
+        """A line of the plugin: with processors, which of them it is comes before the counts."""
+        return Mark(line[0], Count(line[2] if "processors" in self._facts else line[1], 0))
 
 
 @pytest.mark.skipif(not shutil.which("qemu-system-arm"), reason="qemu-system-arm is not installed")
-@pytest.mark.parametrize(("name", "isas"), [("mps2-an386", (Isa.SIMD32, Isa.C)), ("microbit", (Isa.THUMB,))])
+@pytest.mark.parametrize(
+    ("name", "isas"),
+    [
+        ("mps2-an386", (Isa.SIMD32, Isa.C)),
+        ("microbit", (Isa.THUMB,)),
+        ("mps3-an547", (Isa.MVE,)),
+        ("rpi-zero-2w", (Isa.NEON,)),
+        *(
+            pytest.param(name, isas, marks=pytest.mark.long)
+            for name, isas in (
+                ("mps2-an386", (Isa.C, Isa.FPU)),
+                ("microbit", (Isa.C,)),
+                ("mps3-an547", (Isa.C, Isa.FPU)),
+                ("rpi-zero-2w", (Isa.C, Isa.FPU)),
+            )
+        ),
+    ],
+)
 def test_instructions_do_not_depend_on_data(name: str, isas: tuple[Isa, ...], tmp_path: Path) -> None:
-    """Cortex-M0 has no conditional instructions: the clamps of portable kernels are branches there."""
-    target, seen = board(name), Counter[str]()
-    pairs: list[tuple[Graph, Instance]] = []
+    """But for the kernels that are named: each of them is seen to depend on data, and so is a planted branch."""
+    named = {*DEPEND, *(DEPEND_ON_M0 if name == "microbit" else ())}
+    seen, pairs = Counter[str](), list[tuple[Graph, Instance]]()
     for graph in cases():
         for kernel in candidates(next(graph.nodes()), isas):
-            seen[kernel.key] += kernel.variant.isa in isas
-            pairs += [(graph, kernel)] * (kernel.variant.isa in isas and seen[kernel.key] <= CASES)
-    kernels = tuple(kernel for _, kernel in pairs)
-    least, others = (
-        _instructions(
-            Matrix(merged([_with_values(graph, seed) for graph, _ in pairs]), kernels), target, tmp_path / str(seed)
-        )
-        for seed in range(2)
-    )
+            if kernel.variant.isa in isas:
+                seen[kernel.key] += 1
+                pairs += [(graph, kernel)] * (seen[kernel.key] <= CASES or kernel.key in DEPEND)
+    branching = [
+        fault(kernel.variant, "branch", line, f'if (x[0][0] < 0) {{ __asm volatile("nop"); }} {line}')
+        for kernel in {kernel.key: kernel for _, kernel in pairs}.values()
+        if (line := BRANCHES.get(kernel.key))
+    ]
+    pairs += [(g, Instance(f.variant, k.tile, k.fixed)) for f in branching for g, k in pairs if k.variant is f.of]
+    of = Matrix(merged([graph for graph, _ in pairs]), tuple(kernel for _, kernel in pairs))
+    made = _Firmware(of, board(name), tmp_path, branching)
+    counts = zip(*map(made.instructions, range(SETS)), strict=True)
 
-    found = {kernel.key for kernel, one, other in zip(kernels, least, others, strict=False) if one != other}
-    assert found <= set(DEPEND)
+    found = {kernel.key for kernel, by_set in zip(of.kernels, counts, strict=False) if len({*by_set}) > 1}
+    assert found == {f"{f.variant.contract.name}_{f.variant.suffix}" for f in branching} | (named & set(seen))
+    assert branching

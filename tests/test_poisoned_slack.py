@@ -34,7 +34,7 @@ BEYOND = (
         _VECTOR,
         '__asm volatile("vldrb.u8 q0, [%0]" ::"r"(x[0] + op->width * op->a_width_step - 15) : "q0");',
     ),
-    ("lut_8_neon", "for (; i < elements; i++) {", '__asm volatile("ld1 {v31.16b}, [%0]" ::"r"(from + i) : "v31");'),
+    ("lut_8_neon", "int32_t i = 0;", '__asm volatile("ld1 {v31.16b}, [%0]" ::"r"(x[0] + op->elements - 15) : "v31");'),
 )
 """Reads of a byte beyond a row that decide nothing: variant, line, what is put before it."""
 
