@@ -273,7 +273,7 @@ def worse(shape: Shape, beside: Figures) -> list[str]:
     """What is more than the prototype's or portable C's figure, which have three digits."""
     now = per_mac(shape)
     return [
-        f"{unit} {mine:.2f}, {what} {other:.2f} ({100 * (mine / other - 1):+.0f} %)"
+        f"{unit} {_said(mine)}, {what} {_said(other)} ({100 * (mine / other - 1):+.0f} %)"
         for what, figures in (("prototype", beside[2:4]), ("C", beside[:2]))
         for unit, mine, other in zip(("instructions", "cycles"), now, figures, strict=True)
         if mine is not None and other is not None and mine > 1.005 * other
@@ -281,7 +281,7 @@ def worse(shape: Shape, beside: Figures) -> list[str]:
 
 
 def _said(*figures: float | None) -> str:
-    return " / ".join(f"{each:.2f}" for each in figures if each is not None)
+    return " / ".join(f"{each:.{2 if each >= 1 else 3}f}" for each in figures if each is not None)
 
 
 def main() -> None:
