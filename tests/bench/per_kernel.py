@@ -4,7 +4,8 @@
 
 Each shape is a graph of one op of ROWS output rows, all of whose input rows are there; the kernel is what
 `gen firmware` chooses where there is place for scratch. Figures include what a row needs besides the kernel: its row
-pointers and the call. An add counts its elements. `tests/bench/figures.py` puts the tables into docs/benchmarks.md.
+pointers and the call. An add counts its elements. `tests/bench/figures.py` puts the tables into docs/benchmarks.md;
+`tests/bench/loops.py` looks at inner loops alone.
 
 Beside them are earlier figures of whole rows on the same boards, instructions or instructions / cycles: portable C
 before there were kernels for instruction sets (`C`), prototypes that were thrown away, and CMSIS-NN 4ab83cc.
