@@ -1,4 +1,4 @@
-"""Measures MLPerf Tiny's models and MobileNetV2 on emulated boards, and their layers one by one.
+"""Measures MLPerf Tiny's models, MobileNets and others on emulated boards, and layers one by one.
 
 It writes docs/benchmarks.md, docs/why.svg and the table in docs/cores.md.
 
@@ -28,11 +28,20 @@ from shoehorn_mcu.paths import BOARDS
 from tests.bench import per_kernel, why
 from tests.bench.kernels import Shape
 from tests.bench.road import gen
-from tests.shared import MODELS
+from tests.shared import FLOAT, MODELS
 
 VWW, KWS, IC, AD = (f"mlperf-{name}-int8" for name in ("vww96", "kws-dscnn", "ic-resnet8", "ad"))
 MOBILENET = "coral-mnv2-tf2-ptq"
-NAMES = {VWW: "VWW", KWS: "KWS", IC: "IC", AD: "AD", MOBILENET: "MobileNetV2 1.0 224"}
+NAMES = {
+    VWW: "VWW",
+    KWS: "KWS",
+    IC: "IC",
+    AD: "AD",
+    MOBILENET: "MobileNetV2 1.0 224",
+    "mlperf-ic-resnet8-f32": "IC in float32",
+    "fmnist-nubificus-f32": "Fashion-MNIST in float32",
+    "mnv1-025-128-f32": "MobileNetV1 0.25 128 in float32",
+}
 LARGE_FLASH = "microbit with 1 MB"
 CORES_BOARD, FOUR_CORES = "rpi-zero-2w", ("--cores", "4")
 PEER = {  # million instructions of TFLM with CMSIS-NN
@@ -71,6 +80,12 @@ RUNS = (
     Run(AD, LARGE_FLASH),
     Run(MOBILENET, "rpi-zero"),
     *(Run(m, CORES_BOARD, way) for m in (MOBILENET, VWW, KWS, IC) for way in ((), FOUR_CORES)),
+    *(
+        Run(model, board, way)
+        for board in ("mps2-an386", "mps3-an547", "rpi-zero-2w")
+        for model in FLOAT
+        for way in ((), ("--float", "relaxed"), ("--float", "half"))
+    ),
 )
 CORES_HEAD = (
     f"| on `{CORES_BOARD}` in QEMU, instructions | one core | four cores | times as fast |",
@@ -157,8 +172,9 @@ def document(rows: dict[Run, dict[str, Any]], layers: Mapping[str, Mapping[str, 
         "",
         "Instructions of one inference of the whole firmware, in QEMU with `-icount shift=0`; cycles as in",
         "[cycles.md](cycles.md), without flash wait states. Every row was validated: all bytes of all ops are equal to",
-        "TensorFlow Lite Micro's. Code is what the firmware has in flash beside the model's constants. With several",
-        "cores it is the count of the slowest core ([cores.md](cores.md)). `make bench` measures all of it.",
+        "TensorFlow Lite Micro's, or with `--float` to the reference's in that mode. Code is what the firmware has in",
+        "flash beside the model's constants. With several cores it is the count of the slowest core",
+        "([cores.md](cores.md)). `make bench` measures all of it.",
         "",
         "TFLM + CMSIS-NN: instructions of TensorFlow Lite Micro 90b983c with CMSIS-NN 4ab83cc, GCC 12.2 -O2, in the",
         "same emulator; ratio: these by ours.",
@@ -177,8 +193,8 @@ def cores_table(rows: Mapping[Run, Mapping[str, Any]]) -> Iterator[str]:
     """The table of docs/cores.md."""
     yield from CORES_HEAD
     for run, row in rows.items():
-        if run.board == CORES_BOARD and not run.options:
-            one, several = row["instructions"], rows[Run(run.model, run.board, FOUR_CORES)]["instructions"]
+        if not run.options and (four := rows.get(Run(run.model, run.board, FOUR_CORES))):
+            one, several = row["instructions"], four["instructions"]
             suite = "MLPerf " if run.model.startswith("mlperf") else ""
             yield f"| {suite}{NAMES[run.model]} | {one:,} | {several:,} | {one / several:.2f} |"
 
