@@ -56,7 +56,7 @@ class PlanOptions:
     recompute_percent: float | None = None  # most MACs that may be recomputed; None: as many as `sram_bytes` requires
     disable: Sequence[str] = field(default=())  # optimisation passes to skip
     preserve: Sequence[str] = field(default=())  # tensors that become further outputs
-    # Sums of a float32 model: the reference's, or with fused multiply-add, or with float16 weights as well.
+    # Sums of a float32 model: the reference's, or with fused multiply-add, or with float16 storage as well.
     float: Literal["precise", "relaxed", "half"] = "precise"
     tuning: Place | None = None  # JSON file of measured choices of kernels; None: all kernels by predicted time
     cores: int = 1  # that share the rows of each layer

@@ -104,7 +104,7 @@ _planning_options = together(
         type=click.Choice([mode.value for mode in build.FloatMode]),
         default="precise",
         show_default=True,
-        help="Sums of a float32 model: the reference's, or with fused multiply-add, or with float16 weights as well.",
+        help="Sums of a float32 model: the reference's, or with fused multiply-add, or with float16 storage as well.",
     ),
 )
 

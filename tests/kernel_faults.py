@@ -23,7 +23,18 @@ RULES = (
 
 _PARTS = tuple(
     f"include/sh_{name}.h"
-    for name in ("dot_f32", "vectors_f32", "sums_f32", "packed", "helium_sums", "neon_sums", "neon", "steps32")
+    for name in (
+        "dot_f32",
+        "vectors_f32",
+        "sums_f32",
+        "float",
+        "half",
+        "packed",
+        "helium_sums",
+        "neon_sums",
+        "neon",
+        "steps32",
+    )
 )
 
 _SCALED = (  # in sh_packed.h
@@ -134,6 +145,7 @@ _F32_DEPTHWISE = (
     ("padding", "if (x[ky] != NULL) {", "if (x[0] != NULL) {"),
     ("dilation", "op->dilation * op->in_channels;", "op->in_channels;"),
 )
+_F32_BLOCKS = (("tail", "op->channels - c < BLOCK ? op->channels - c : BLOCK", "BLOCK / 4"),)
 _F32_DENSE = (("tail", "if (o < op.outputs) {", "if (o + 1 < op.outputs) {"),)
 _F32_VECTORS = (  # in sh_vectors_f32.h
     ("tail", "for (; i < count; i++) {", "for (; i + 1 < count; i++) {"),  # the last input
@@ -155,11 +167,26 @@ _FUSED = (
     ("rounding", "return SH_FUSED_MULTIPLY_ADD(x, w, sum);", "return sum + x * w;"),
     ("rounding", "return bias;", "return 0.0f * bias;"),
 )
-_HALF = (*_FUSED, ("packing", "vcvtb.f32.f16", "vcvtt.f32.f16"))
+_HALF_ROWS = (  # in sh_half.h, on Cortex-M
+    ("packing", 'vcvtb.f32.f16 %0, %1" : "=t"(value)', 'vcvtt.f32.f16 %0, %1" : "=t"(value)'),
+    ("packing", "vcvtb.f16.f32", "vcvtt.f16.f32"),
+)
+_HALF = (*_FUSED, *_HALF_ROWS)
+_HALF_PAIRS = (*_HALF, ("packing", 'vcvtt.f32.f16 %0, %1" : "=t"(to[1])', 'vcvtb.f32.f16 %0, %1" : "=t"(to[1])'))
 _UNFUSED_FOUR = (("rounding", "return vaddq_f32(sums, vmulq_n_f32(w, x));", "return vfmaq_n_f32(sums, w, x);"),)
 _FUSED_FOUR = (("rounding", "return vfmaq_n_f32(sums, w, x);", "return vaddq_f32(sums, vmulq_n_f32(w, x));"),)
-_HALF_NEON = (*_FUSED_FOUR, ("packing", "vld1_u16(w)", "vld1_u16(w + 1)"))
-_HALF_MVE = (*_FUSED_FOUR, ("packing", "vldrhq_u32(w)", "vldrhq_u32(w + 1)"))
+_HALF_NEON = (
+    *_FUSED_FOUR,
+    ("packing", "vld1_u16(stored)", "vld1_u16(stored + 1)"),
+    ("packing", "vcvt_f16_f32(four)", "vcvt_f16_f32(vrev64q_f32(four))"),
+)
+_HALF_MVE = (
+    *_FUSED_FOUR,
+    ("packing", "vldrhq_u32(stored)", "vldrhq_u32(stored + 1)"),
+    ("packing", "vcvtbq_f16_f32(vdupq_n_f16(0), four)", "vcvttq_f16_f32(vdupq_n_f16(0), four)"),
+    ("packing", "tap[p] = four[p][lane];", "tap[p] = four[p][0];"),
+    ("tail", "lane < 4; lane++", "lane < 3; lane++"),
+)
 
 OWN = {
     "conv2d_s8_c": (("tail", "if (o < end) {", "if (o + 1 < end) {"),),
@@ -186,13 +213,17 @@ OWN = {
         ("rounding", '"add r10, r10, " sum ", asr #31\\n"', '""'),
     ),
     "average_pool2d_s8_c": (("tail", "op->channels - c < BLOCK ? op->channels - c : BLOCK", "BLOCK / 4"),),
-    "average_pool2d_f32_c": (("tail", "op->channels - c < BLOCK ? op->channels - c : BLOCK", "BLOCK / 4"),),
+    "average_pool2d_f32_c": _F32_BLOCKS,
+    "average_pool2d_f32_half": (*_F32_BLOCKS, *_HALF_ROWS),
+    **{f"{name}_f32_half": _HALF_ROWS for name in ("add", "max_pool2d", "mean")},
+    "quantize_f32_f16_c": _HALF_ROWS[1:],
+    "dequantize_f16_f32_c": _HALF_ROWS[:1],
     "conv2d_f32_c": (*_F32_CONV, *_UNFUSED),
     "conv2d_f32_fused": (*_F32_CONV, *_FUSED),
     "conv2d_f32_half": (*_F32_CONV, *_HALF),
     "conv2d_f32_lanes": (*_F32_LANES, *_UNFUSED),
     "conv2d_f32_fused_lanes": (*_F32_LANES, *_FUSED),
-    "conv2d_f32_half_lanes": (*_F32_LANES, *_HALF),
+    "conv2d_f32_half_lanes": (*_F32_LANES, *_HALF_PAIRS),
     "conv2d_f32_neon": (*_F32_PIXELS, *_F32_FOURS, *_UNFUSED_FOUR),
     "conv2d_f32_fused_neon": (*_F32_PIXELS, *_F32_FOURS, *_FUSED_FOUR),
     "conv2d_f32_half_neon": (*_F32_PIXELS, *_F32_FOURS, *_HALF_NEON),

@@ -28,10 +28,11 @@ from shoehorn_mcu.host_tools.plan import Plan
 from shoehorn_mcu.host_tools.ports import Port
 from shoehorn_mcu.host_tools.project import Project
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Quant, Tensor, TensorType, verify
+from shoehorn_mcu.ir.edit import with_ops
 from shoehorn_mcu.kernels.base import Instance
 from shoehorn_mcu.kernels.choice import candidates
 from shoehorn_mcu.lower import lower
-from shoehorn_mcu.passes.float_mode import FloatMode, with_float_mode
+from shoehorn_mcu.passes.float_mode import FloatMode, in_float16, with_float_mode
 from shoehorn_mcu.planner import make_plan
 from shoehorn_mcu.report import report, timeless
 from shoehorn_mcu.stage import stages
@@ -240,7 +241,7 @@ def _halves(op_class: type[Op], clamp: ops.Clamp) -> Graph:
 def _reals(rng: Rng) -> Iterator[Graph]:
     """Ops on float32, with values of all magnitudes around 1: any other order of a sum gives other bytes.
 
-    Linear ops in each mode of --float.
+    In each mode of --float that changes them; and the conversions to and from float16.
     """
     shapes = [*[*_pointwise(rng), *_small_windows(rng), *_depthwise(rng)][::4], *_windows(rng), *_vectors(rng)]
     for inputs in (1, 3, 4):  # four pixels side by side, of which the last one's window leaves the row
@@ -248,18 +249,42 @@ def _reals(rng: Rng) -> Iterator[Graph]:
         shapes.append(linear(ops.Conv2d, rng, DATA[0], x, shape, stride=(1, 2), padding=pad))
     linear_ops = [as_float32(graph, rng) for graph in shapes]
     yield from linear_ops
-    for place, mode in enumerate((FloatMode.RELAXED, FloatMode.HALF)):
-        yield from (with_float_mode(graph, mode) for graph in linear_ops[place::2])
+    yield from (with_float_mode(graph, FloatMode.RELAXED) for graph in linear_ops[::2])
+    yield from map(_in_float16, linear_ops[1::2])
     for op_class in REAL_OPS:
         for seed in range(2 * SEEDS):
             graph = real_sample(op_class, rng)
             (op,) = graph.ops
             if seed < SEEDS and isinstance(op, ops.Clamped):
                 graph = replace(graph, ops=(replace(op, clamp=REAL_CLAMPS[seed % len(REAL_CLAMPS)]),))
-            yield frozen(graph, random_inputs(graph, rng))
+            yield (real := frozen(graph, random_inputs(graph, rng)))
+            if op_class is not ops.Softmax:
+                yield _in_float16(real)
+    yield from _conversions(rng)
     pools = [real_sample(op_class, rng) for op_class in (ops.AveragePool2d, ops.MaxPool2d) for _ in range(3)]
     tiny = [*linear_ops[::9], *(frozen(graph, random_inputs(graph, rng)) for graph in pools)]
     yield from map(_subnormal, tiny)  # which Helium's vectors would take for 0
+
+
+def _in_float16(graph: Graph) -> Graph:
+    """The graph of one op with constant inputs, with an output of float16 as well."""
+    halved = in_float16(graph)
+    op = next(op for op in halved.ops if op.name == graph.ops[0].name)
+    return with_ops(replace(halved, outputs=(op.output,)), (op,))
+
+
+def _conversions(rng: Rng) -> Iterator[Graph]:
+    """To float16 and from it: random bits; ties, numbers around the largest and those below 2^-14."""
+    edges = np.array(
+        [1 + 2**-11, 1 + 3 * 2**-11, 65504, 65519.9, 65520, 1e-5, 2**-25, 3 * 2**-25, -1e-7, 0], np.float32
+    )
+    for width in (1, 10, 37):
+        halves = rng.integers(0, 0x7C00, (1, width), np.uint16).view(np.float16)
+        singles = np.resize(np.concatenate([edges, halves[0].astype(np.float32) * np.float32(1 + 2**-11)]), (1, width))
+        to_half = graph_of(ops.Quantize, [TensorType((1, width), DType.FLOAT32)], DType.FLOAT16)
+        to_single = graph_of(ops.Dequantize, [TensorType((1, width), DType.FLOAT16)], DType.FLOAT32)
+        yield replace(frozen(to_half, {"x0": singles}), name=KEPT)
+        yield replace(frozen(to_single, {"x0": halves}), name=KEPT)
 
 
 def _subnormal(graph: Graph) -> Graph:

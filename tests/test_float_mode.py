@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from conftest import Gen
 from runtime import run_reference
-from samples import random_inputs, real_sample
+from samples import REAL_OPS, graph_of, random_inputs, real_sample
 from shared import MODELS, needs_shared
 from test_kernels import numpy_run
 from test_real import conv
@@ -23,10 +23,10 @@ from shoehorn_mcu import build, ops
 from shoehorn_mcu.host_tools.reference import Reference
 from shoehorn_mcu.host_tools.validate import Deviation, _deviation
 from shoehorn_mcu.importers import load
-from shoehorn_mcu.ir import Array, DType, Graph, Node
+from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Tensor, TensorType, verify
 from shoehorn_mcu.ops.linear import LinearOp
 from shoehorn_mcu.ops.real import fused_multiply_add
-from shoehorn_mcu.passes.float_mode import FloatMode, FloatModeError, with_float_mode
+from shoehorn_mcu.passes.float_mode import FloatMode, FloatModeError, in_float16, with_float_mode
 from shoehorn_mcu.paths import MODELS as SHIPPED
 from shoehorn_mcu.targets import board
 
@@ -66,9 +66,22 @@ def test_the_oracle_computes_what_the_mode_means(op_class: type[LinearOp], mode:
     for seed in range(20):
         rng = np.random.default_rng(seed)
         graph = with_float_mode(real_sample(op_class, rng), mode)
-        inputs = list(random_inputs(graph, rng).values())
+        assert_oracles_agree(graph, list(random_inputs(graph, rng).values()))
 
-        assert run_reference(graph, inputs)["y"].tobytes() == numpy_run(graph, inputs)["y"].tobytes()
+
+@pytest.mark.parametrize("op_class", [c for c in REAL_OPS if c not in LINEAR], ids=lambda c: c.__name__)
+def test_the_oracle_computes_what_the_other_ops_mean_in_float16(op_class: type[Op]) -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        graph = in_float16(real_sample(op_class, rng))
+        assert_oracles_agree(graph, list(random_inputs(graph, rng).values()))
+
+
+def assert_oracles_agree(graph: Graph, inputs: list[Array]) -> None:
+    """The oracles and numpy give every tensor the same bytes."""
+    found = run_reference(graph, inputs)
+    for name, wanted in numpy_run(graph, inputs).items():
+        assert (found[name].dtype, found[name].tobytes()) == (wanted.dtype, wanted.tobytes()), name
 
 
 def gamma(count: int) -> float:
@@ -80,7 +93,8 @@ def bound(node: Node, arrays: Sequence[Array], half: bool) -> Array:
     """The most by which an op in another mode may differ from the precise one on the same inputs, per output.
 
     Precise sums of n products and a bias have n + 1 roundings in a row at most, and so have fused ones; each error is
-    at most gamma(n + 1) times the sum of magnitudes. A weight in float16 is off by 2^-11 of itself, or 2^-25.
+    at most gamma(n + 1) times the sum of magnitudes. A weight or an output in float16 is off by 2^-11 of itself, or
+    2^-25.
     """
     x, weights, bias = (np.abs(array.astype(np.float64)) for array in arrays)
     count = node.op.macs(node.sig) // node.output.type.elements + 1
@@ -92,7 +106,8 @@ def bound(node: Node, arrays: Sequence[Array], half: bool) -> Array:
 
     nothing = np.zeros_like(bias)
     moved = sums(weights * 2.0**-11 + 2.0**-25, nothing) if half else 0.0
-    return 2 * gamma(count) * (sums(weights, bias) + moved) + moved
+    apart = 2 * gamma(count) * (sums(weights, bias) + moved) + moved
+    return apart + (sums(weights, bias) + moved) * 2.0**-11 + 2.0**-25 if half else apart
 
 
 @pytest.mark.parametrize("mode", OTHERS)
@@ -120,26 +135,94 @@ def assert_within_bounds(precise: Graph, mode: FloatMode, given: dict[str, Array
     graph = with_float_mode(precise, mode)
     run = {**given, **run_reference(graph, list(given.values()))}
     different = 0
-    for node, exact in zip(graph.nodes(), precise.nodes(), strict=True):
+    exactly = {node.op.name: node for node in precise.nodes()}
+    for node in graph.nodes():
         if not isinstance(node.op, LinearOp):
             continue
-        arrays = [run[t.name] if t.data is None else t.data for t in exact.inputs]
+        exact = exactly[node.op.name]
+        arrays = [
+            run[node.inputs[0].name].astype(np.float32),
+            *(t.data for t in exact.inputs[1:] if t.data is not None),
+        ]
         wanted = exact.op.reference(arrays, exact.sig).astype(np.float64)
-        apart = np.abs(run[node.output.name] - wanted)
+        apart = np.abs(run[node.output.name].astype(np.float64) - wanted)
         different += int((apart > 0).sum())
         assert (apart <= bound(node, arrays, mode is FloatMode.HALF)).all(), node.op.name
     assert different or precise.name == "sample"
 
 
-def test_precise_changes_nothing_and_half_rounds_weights_alone() -> None:
+def test_precise_changes_nothing_and_half_rounds_what_is_stored() -> None:
     graph = conv(1 / 3)
     assert with_float_mode(graph, FloatMode.PRECISE) is graph
     halved = with_float_mode(graph, FloatMode.HALF)
+    narrow, sums, wide = halved.nodes()
 
-    assert [halved.tensors[f"x{i}"].type.dtype for i in range(3)] == [DType.FLOAT32, DType.FLOAT16, DType.FLOAT32]
-    weights = halved.tensors["x1"].data
+    assert [type(node.op) for node in (narrow, sums, wide)] == [ops.Quantize, ops.Conv2d, ops.Dequantize]
+    assert [t.type.dtype for t in (*sums.inputs, sums.output)] == [
+        DType.FLOAT16,
+        DType.FLOAT16,
+        DType.FLOAT32,
+        DType.FLOAT16,
+    ]
+    assert (halved.inputs, halved.outputs) == (graph.inputs, graph.outputs)
+    assert {halved.tensors[name].type.dtype for name in (*halved.inputs, *halved.outputs)} == {DType.FLOAT32}
+    weights = sums.inputs[1].data
     assert weights is not None
     assert set(weights.ravel().tolist()) == {float(np.float16(1 / 3))}
+
+
+def test_softmax_and_what_moves_its_output_stay_in_float32() -> None:
+    """A constant operand becomes float16 itself; what is read in both types is converted once each."""
+    x = TensorType((1, 6), DType.FLOAT32)
+    tensors = {name: Tensor(name, x) for name in ("x", "sum", "most", "both")}
+    tensors["one"] = Tensor("one", x, np.ones(x.shape, np.float32))
+    tensors["y"] = Tensor("y", replace(x, shape=(6,)))
+    graph = Graph(
+        "ends",
+        tensors,
+        (
+            ops.Add(name="add", inputs=("x", "one"), output="sum", clamp=ops.RealClamp()),
+            ops.Softmax(name="softmax", inputs=("sum",), output="most", beta=1.0),
+            ops.Reshape(name="flat", inputs=("most",), output="y", shape=(6,)),
+            ops.Sub(name="sub", inputs=("sum", "most"), output="both", clamp=ops.RealClamp()),
+        ),
+        ("x",),
+        ("y", "both"),
+    )
+    halved = in_float16(verify(graph))
+
+    assert [op.name for op in halved.ops] == [
+        "x_to_float16",
+        "add",
+        "add_to_float32",
+        "softmax",
+        "flat",
+        "softmax_to_float16",
+        "sub",
+        "sub_to_float32",
+    ]
+    given = [np.linspace(-3, 3, 6, dtype=np.float32)[None]]
+    assert_oracles_agree(halved, given)
+
+
+def test_float16_is_rounded_and_widened_as_ieee_754_has_it() -> None:
+    """By the oracles, whose arithmetic is in integers: all values of float16, and float32 around each and its ties."""
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)[None]
+    numbers = every[np.isfinite(every)].astype(np.float32)
+    ties = (numbers.astype(np.float64) * (1 + 2.0**-12)).astype(np.float32)
+    around = [np.nextafter(x, np.float32(to)) for x in (numbers, ties) for to in (-np.inf, np.inf)]
+    halves = (numbers[1:] + numbers[:-1]) / 2
+    singles = np.concatenate(
+        [numbers, ties, *around, halves, np.float32([np.inf, -np.inf, 65519.9, 65520, 1e-40, 3e38])]
+    )
+    narrow = graph_of(ops.Quantize, [TensorType((1, singles.size), DType.FLOAT32)], DType.FLOAT16)
+    wide = graph_of(ops.Dequantize, [TensorType(every.shape, DType.FLOAT16)], DType.FLOAT32)
+
+    with np.errstate(over="ignore"):
+        assert run_reference(narrow, [singles[None]])["y"].tobytes() == singles.astype(np.float16).tobytes()
+    finite = ~np.isnan(every)
+    assert (run_reference(wide, [every])["y"] == every)[finite].all()
+    assert np.isnan(run_reference(wide, [every])["y"][~finite]).all()
 
 
 def test_weights_beyond_float16_are_refused() -> None:

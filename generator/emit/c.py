@@ -17,6 +17,7 @@ TYPES: Mapping[str, str] = {
     "int64": "int64_t",
     "uint16": "uint16_t",
     "uint32": "uint32_t",
+    "float16": "uint16_t",  # by its bits
     "float32": "float",
     "float64": "double",
     "bool": "uint8_t",
@@ -66,6 +67,8 @@ def number(value: float | np.generic) -> str:
 def array(name: str, data: Array, qualifiers: str) -> str:
     """A one-dimensional array definition, its elements wrapped."""
     flat = data.ravel()
+    if flat.dtype == np.float16:
+        flat = flat.view(np.uint16)
     if flat.dtype.itemsize == 1:
         texts = list(map(str, flat.astype(np.int16).tolist()))
     else:

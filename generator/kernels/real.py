@@ -11,7 +11,7 @@ from typing import cast
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, DType, Node
+from shoehorn_mcu.ir import DType, Node
 from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
 from shoehorn_mcu.kernels.conv import (
     channel_groups,
@@ -45,19 +45,33 @@ def _all_f32(node: Node) -> bool:
     return are(DType.FLOAT32, *node.inputs, node.output)
 
 
-def _linear_f32(node: Node) -> bool:
+def _all_real(node: Node) -> bool:
+    return _all_f32(node) or are(DType.FLOAT16, *node.inputs, node.output)
+
+
+def _linear_real(node: Node) -> bool:
     x, weights, bias = node.inputs
     constant = weights.data is not None and bias.data is not None
-    return constant and are(DType.FLOAT32, x, bias, node.output) and weights.type.dtype in _STORED
+    rest = (x, weights, node.output)
+    return constant and are(DType.FLOAT32, bias) and (are(DType.FLOAT32, *rest) or are(DType.FLOAT16, *rest))
+
+
+def _half(node: Node) -> bool:
+    return node.inputs[0].type.dtype is DType.FLOAT16
 
 
 def _fused(node: Node) -> bool:
-    return cast(Conv2d | DepthwiseConv2d | Dense, node.op).fused
+    return isinstance(node.op, Conv2d | DepthwiseConv2d | Dense) and node.op.fused
 
 
 def _sums(node: Node) -> dict[str, Value]:
     """Struct members for how sums are rounded and bounded."""
-    return {"fused": int(_fused(node)), **_bounds(node)}
+    return {"fused": int(_fused(node)), **_stored_as(node), **_bounds(node)}
+
+
+def _stored_as(node: Node) -> dict[str, Value]:
+    """The struct member for the type of rows."""
+    return {"half": int(_half(node))}
 
 
 def _bounds(node: Node) -> dict[str, Value]:
@@ -84,18 +98,13 @@ def _constants(node: Node) -> dict[str, Value]:
 
 def _stored(node: Node) -> dict[str, Value]:
     """Constants in the model's order, weights in their own type."""
-    return {"weights": _as_stored(data(node.inputs[1])), "bias": data(node.inputs[2])}
-
-
-def _as_stored(weights: Array) -> Array:
-    """Weights as C arrays have them: float16 by its bits."""
-    return weights.view(np.uint16) if weights.dtype == np.float16 else weights
+    return {"weights": data(node.inputs[1]), "bias": data(node.inputs[2])}
 
 
 def _interleaved(node: Node, tile: Tile) -> dict[str, Value]:
     """Weights by blocks of outputs of a group, innermost; those of missing outputs are 0."""
     lanes = tile.sizes["outputs"]
-    weights = _as_stored(data(node.inputs[1]))
+    weights = data(node.inputs[1])
     by_group = weights.reshape(_groups(node), -1, weights[0].size)
     missing = -by_group.shape[1] % lanes
     padded = np.pad(by_group, ((0, 0), (0, missing), (0, 0)))
@@ -138,11 +147,19 @@ def _lanes_work(node: Node, tile: Tile) -> Work:
 
 
 def _add(node: Node) -> dict[str, Value]:
-    return {**binary(node), "b_sign": float(cast(Add | Sub, node.op).sign)}
+    return {**binary(node), **_stored_as(node), "b_sign": float(cast(Add | Sub, node.op).sign)}
+
+
+def _pool(node: Node) -> dict[str, Value]:
+    return {**pool2d(node), **_stored_as(node)}
 
 
 def _mean(node: Node) -> dict[str, Value]:
-    return {**mean_shape(node), "count": float(node.inputs[0].type.elements // node.output.type.elements)}
+    return {
+        **mean_shape(node),
+        **_stored_as(node),
+        "count": float(node.inputs[0].type.elements // node.output.type.elements),
+    }
 
 
 def _softmax(node: Node) -> dict[str, Value]:
@@ -215,15 +232,14 @@ def _dense_vectors_work(node: Node, tile: Tile) -> Work:
 
 
 _FOUR = 4  # inputs that a loop of the vector bodies may take at once
-_STORED = (DType.FLOAT32, DType.FLOAT16)
 
-CONV2D = Contract("conv2d_f32", (Conv2d,), _conv2d, _constants, _linear_f32)
-DEPTHWISE = Contract("depthwise_conv2d_f32", (DepthwiseConv2d,), _depthwise_conv2d, _constants, _linear_f32)
-DENSE = Contract("dense_f32", (Dense,), _dense, _constants, _linear_f32)
-ADD = Contract("add_f32", (Add, Sub), _add, accepts=_all_f32)
-AVERAGE_POOL = Contract("average_pool2d_f32", (AveragePool2d,), pool2d, accepts=_all_f32)
-MAX_POOL = Contract("max_pool2d_f32", (MaxPool2d,), pool2d, accepts=_all_f32)
-MEAN = Contract("mean_f32", (Mean,), _mean, accepts=_all_f32, takes_row=True)
+CONV2D = Contract("conv2d_f32", (Conv2d,), _conv2d, _constants, _linear_real)
+DEPTHWISE = Contract("depthwise_conv2d_f32", (DepthwiseConv2d,), _depthwise_conv2d, _constants, _linear_real)
+DENSE = Contract("dense_f32", (Dense,), _dense, _constants, _linear_real)
+ADD = Contract("add_f32", (Add, Sub), _add, accepts=_all_real)
+AVERAGE_POOL = Contract("average_pool2d_f32", (AveragePool2d,), _pool, accepts=_all_real)
+MAX_POOL = Contract("max_pool2d_f32", (MaxPool2d,), _pool, accepts=_all_real)
+MEAN = Contract("mean_f32", (Mean,), _mean, accepts=_all_real, takes_row=True)
 SOFTMAX = Contract("softmax_f32", (Softmax,), _softmax, accepts=_all_f32)
 
 _TILES = (Tile(outputs=4, pixels=4), Tile(outputs=8, pixels=4))
@@ -237,8 +253,7 @@ _ARITHMETIC: Mapping[str, tuple[str, ...]] = {"": (), "fused": ("SH_FUSED",), "h
 
 def _is(arithmetic: str) -> Callable[[Node], bool]:
     def accepts(node: Node) -> bool:
-        half = node.inputs[1].type.dtype is DType.FLOAT16
-        return arithmetic == ("half" if half else "fused" if _fused(node) else "")
+        return arithmetic == ("half" if _half(node) else "fused" if _fused(node) else "")
 
     return accepts
 
@@ -264,6 +279,7 @@ def _in_order(contract: Contract, work: Callable[[Node], Work]) -> Variant:
 
 
 _ALL = tuple(_ARITHMETIC)
+_PLAIN = ("", "half")  # of ops that multiply nothing
 _VECTORS = Variant(CONV2D, _vectors_work, "neon", Isa.NEON, "vectors", pack=_in_vectors, tiles=_NEON_TILES)
 _DENSE_VECTORS = Variant(DENSE, _dense_vectors_work, "neon", Isa.NEON, "vectors", pack=_in_vectors, tiles=_DENSE_TILES)
 
@@ -276,9 +292,9 @@ VARIANTS = (
     *_each(_in_order(DENSE, dense_work), *_ALL),
     *_each(_DENSE_VECTORS, *_ALL),
     *_each(replace(_DENSE_VECTORS, suffix="mve", isa=Isa.MVE, tiles=_DENSE_TILES), "fused", "half"),
-    portable(ADD, binary_work, element_by_element),
-    portable(AVERAGE_POOL, average_pool2d_work),
-    portable(MAX_POOL, max_pool2d_work),
-    portable(MEAN, mean_work),
+    *_each(portable(ADD, binary_work, element_by_element), *_PLAIN),
+    *_each(portable(AVERAGE_POOL, average_pool2d_work), *_PLAIN),
+    *_each(portable(MAX_POOL, max_pool2d_work), *_PLAIN),
+    *_each(portable(MEAN, mean_work), *_PLAIN),
     portable(SOFTMAX, _softmax_work),
 )

@@ -60,6 +60,18 @@ def _dequantize(node: Node) -> dict[str, Value]:
     }
 
 
+def _narrows(node: Node) -> bool:
+    return are(DType.FLOAT32, *node.inputs) and are(DType.FLOAT16, node.output)
+
+
+def _widens(node: Node) -> bool:
+    return are(DType.FLOAT16, *node.inputs) and are(DType.FLOAT32, node.output)
+
+
+def _elements(node: Node) -> dict[str, Value]:
+    return {"elements": node.output.type.row_elements}
+
+
 def _work(node: Node) -> Work:
     return elements(1, node.output.type.row_elements)
 
@@ -73,10 +85,14 @@ def _sixteens(node: Node, tile: Tile) -> Work:
 LUT = Contract("lut_8", (Unary,), _lut_8, accepts=_maps_8)
 QUANTIZE = Contract("quantize_f32_8", (Quantize,), _quantize, accepts=_quantizes)
 DEQUANTIZE = Contract("dequantize_8_f32", (Dequantize,), _dequantize, accepts=_dequantizes)
+NARROW = Contract("quantize_f32_f16", (Quantize,), _elements, accepts=_narrows)
+WIDEN = Contract("dequantize_f16_f32", (Dequantize,), _elements, accepts=_widens)
 
 VARIANTS = (
     portable(LUT, _work, element_by_element),
     Variant(LUT, _sixteens, suffix="neon", isa=Isa.NEON, in_place=element_by_element),
     portable(QUANTIZE, _work, element_by_element),
     portable(DEQUANTIZE, _work),
+    portable(NARROW, _work, element_by_element),
+    portable(WIDEN, _work),
 )

@@ -8,7 +8,7 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Bools, DType, Floats, Node, Op, Signature, TensorType
+from shoehorn_mcu.ir import Array, Bools, Floats, Node, Op, Signature, TensorType
 from shoehorn_mcu.ops import laws, real
 from shoehorn_mcu.ops.clamp import Bounds
 from shoehorn_mcu.ops.fixed_point import rescale
@@ -147,8 +147,8 @@ class Conv2d(_Convolution):
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         x, weights, bias = arrays
-        if sig.output.dtype is DType.FLOAT32:
-            return self._real(arrays, sig)
+        if sig.output.dtype in real.STORED:
+            return real.stored(self._real(arrays, sig), sig.output.dtype)
         acc = np.zeros(sig.output.shape)
         per_group = weights.shape[3]
         groups = x.shape[3] // per_group
@@ -202,8 +202,8 @@ class DepthwiseConv2d(_Convolution):
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         x, weights, bias = arrays
-        if sig.output.dtype is DType.FLOAT32:
-            return self._real(arrays, sig)
+        if sig.output.dtype in real.STORED:
+            return real.stored(self._real(arrays, sig), sig.output.dtype)
         acc = np.zeros(sig.output.shape)
         centred = np.repeat(_centred(x, sig), weights.shape[3] // x.shape[3], axis=3)
         for ky, kx, below in self.taps(centred, sig):
@@ -319,8 +319,8 @@ class Dense(LinearOp):
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         x, weights, bias = arrays
-        if sig.output.dtype is DType.FLOAT32:
-            return self._real(arrays, sig)
+        if sig.output.dtype in real.STORED:
+            return real.stored(self._real(arrays, sig), sig.output.dtype)
         acc = _centred(x, sig) @ weights.astype(np.float64).T
         return _finish(acc, bias, dense_scales(sig), self.clamp, sig.output)
 

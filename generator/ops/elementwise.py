@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Channels, DType, Ints, Node, Op, Range, Signature, TensorType
+from shoehorn_mcu.ir import Array, Channels, Ints, Node, Op, Range, Signature, TensorType
 from shoehorn_mcu.ops import laws, real
 from shoehorn_mcu.ops.arithmetic import SPAN, ratio, rescaled, scales
 from shoehorn_mcu.ops.channels import channel_by_channel, over_channels
@@ -144,9 +144,9 @@ class _Sum(Binary):
         return None if factor < 1 else f"its output's scale is {factor * 2**20:g} times too small for its inputs'"
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
-        if sig.output.dtype is DType.FLOAT32:
+        if sig.output.dtype in real.STORED:
             a, b = real.reals(arrays)
-            return real.clamped(a + np.float32(self.sign) * b, self.clamp)
+            return real.stored(real.clamped(a + np.float32(self.sign) * b, self.clamp), sig.output.dtype)
         return _finish(_add(arrays, sig, add_params(sig), self.sign), self.clamp, sig.output)
 
 

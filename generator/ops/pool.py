@@ -133,10 +133,11 @@ class AveragePool2d(Pool2d):
         return None if count * SPAN <= LIMIT else f"a sum of {count} elements can leave int32"
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
-        if sig.output.dtype is DType.FLOAT32:
+        if sig.output.dtype in real.STORED:
             (real_x,) = real.reals(arrays)
             inside = np.sum(self._taps(np.ones_like(real_x), 0, sig), axis=0, dtype=np.float32)
-            return real.clamped(real.in_order(np.stack(self._taps(real_x, 0, sig))) / inside, self.clamp)
+            means = real.in_order(np.stack(self._taps(real_x, 0, sig))) / inside
+            return real.stored(real.clamped(means, self.clamp), sig.output.dtype)
         x = arrays[0].astype(np.int64)
         total: Ints = np.sum(self._taps(x, 0, sig), axis=0, dtype=np.int64)
         count: Ints = np.sum(self._taps(np.ones_like(x), 0, sig), axis=0, dtype=np.int64)
@@ -151,9 +152,10 @@ class MaxPool2d(Pool2d):
         return None
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
-        if sig.output.dtype is DType.FLOAT32:
+        if sig.output.dtype in real.STORED:
             (real_x,) = real.reals(arrays)
-            return real.clamped(real.largest(self._taps(real_x, -LARGEST_FLOAT32, sig)), self.clamp)
+            most = real.largest(self._taps(real_x, -LARGEST_FLOAT32, sig))
+            return real.stored(real.clamped(most, self.clamp), sig.output.dtype)
         return self._clamped(np.max(self._taps(arrays[0].astype(np.int64), -128, sig), axis=0), sig)
 
 
@@ -218,8 +220,8 @@ class Mean(Op):
         return (tuple(i * h + j for i in images for j in heights),)
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
-        if sig.output.dtype is DType.FLOAT32:
-            return self._real(arrays, sig)
+        if sig.output.dtype in real.STORED:
+            return real.stored(self._real(arrays, sig), sig.output.dtype)
         total = arrays[0].astype(np.int64).sum(axis=self.axes, keepdims=self.keep_dims)
         count, scale = mean_params(self, sig)
         y = rescale(total - count * sig.inputs[0].quantised.zero_point, *scale)
@@ -241,7 +243,9 @@ class Softmax(Op):
     beta: float
 
     def check(self, node: Node) -> None:
-        if not real.check(node, "input"):
+        if real.check(node, "input"):
+            laws.dtype(self, node.output, "output", DType.FLOAT32)
+        else:
             laws.quantised(self, node.inputs[0], "input")
             laws.dtype(self, node.output, "output", DType.INT8)
             laws.fixed_output(self, node, SOFTMAX_QUANT)

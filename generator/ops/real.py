@@ -17,6 +17,9 @@ from shoehorn_mcu.ops.clamp import Bounds, Clamped, RealClamp
 
 Reals = NDArray[np.float32]
 
+STORED = (DType.FLOAT32, DType.FLOAT16)
+"""Element types of tensors whose ops compute in float32; the results are rounded to them."""
+
 EXP_LEAST = np.float32(-64.0)
 """exp is 0 below: what is smaller than 1.6e-28 adds nothing to a sum of at least 1."""
 
@@ -30,14 +33,15 @@ EXP_FACTORS = tuple(map(np.float32, (0.00139505393, 0.00836891774, 0.0416662060,
 def check(node: Node, *roles: str) -> bool:
     """Whether the op computes in float32, as its first input says; then raises OpFault unless all its tensors agree.
 
+    All are stored in float32, or all but a bias in float16.
     `roles` are the names of the inputs, in order, for messages.
     """
     op, first = node.op, node.inputs[0]
-    if first.type.dtype is not DType.FLOAT32:
+    stored = first.type.dtype
+    if stored not in STORED:
         return False
     for tensor, role in zip((*node.inputs, node.output), (*roles, "output"), strict=True):
-        stored = (DType.FLOAT16,) if role == "weights" else ()
-        laws.dtype(op, tensor, role, DType.FLOAT32, *stored)
+        laws.dtype(op, tensor, role, DType.FLOAT32 if role == "bias" else stored)
     if isinstance(op, Clamped) and not isinstance(op.clamp, RealClamp):
         raise OpFault(op, f"its bounds {op.clamp.low}..{op.clamp.high} are stored values, real ones are needed")
     return True
@@ -53,8 +57,14 @@ def check_constant(node: Node, place: int, role: str) -> None:
 
 
 def reals(arrays: Sequence[Array]) -> list[Reals]:
-    """The arrays, which hold float32."""
+    """The arrays, which hold float32 or float16, in float32."""
     return [array.astype(np.float32, copy=False) for array in arrays]
+
+
+def stored(y: Array, dtype: DType) -> Array:
+    """y in float32 or float16, rounded to the nearest, to even between two; what is too large is infinite."""
+    with np.errstate(over="ignore"):
+        return y.astype(dtype.numpy, copy=False)
 
 
 def clamped(y: Reals, bounds: Bounds) -> Reals:

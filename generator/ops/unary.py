@@ -21,7 +21,7 @@ from shoehorn_mcu.ir import (
     Signature,
     TensorType,
 )
-from shoehorn_mcu.ops import fixed_point, laws
+from shoehorn_mcu.ops import fixed_point, laws, real
 from shoehorn_mcu.ops.arithmetic import SPAN, ratio, rescaled
 from shoehorn_mcu.ops.channels import channel_by_channel
 from shoehorn_mcu.ops.fixed_point import Scale, divide_by_pot, input_radius, quantize_multiplier, rescale
@@ -260,8 +260,9 @@ class Requantize(Rescaled):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Quantize(_Elementwise):
-    """float32 to int8 or uint8.
+    """float32 to int8, uint8 or float16.
 
+    float16: to the nearest, to even between two; infinite from 65520 on. Else:
     x / scale in single precision, rounded half away from zero, plus the zero point, saturated.
     NaN gives the lowest value. TFLite Micro converts to int32 before it saturates, which C leaves undefined for
     quotients beyond int32 and for NaN (it has given 127 for -1e12); only there do the two differ.
@@ -269,13 +270,16 @@ class Quantize(_Elementwise):
 
     def check(self, node: Node) -> None:
         laws.dtype(self, node.inputs[0], "input", DType.FLOAT32)
-        laws.quantised(self, node.output, "output", *laws.EIGHT_BITS)
+        if node.output.type.dtype is not DType.FLOAT16:
+            laws.quantised(self, node.output, "output", *laws.EIGHT_BITS)
 
     def overflow(self, node: Node) -> str | None:
         return None  # saturates in floating point
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         (x,) = arrays
+        if sig.output.dtype is DType.FLOAT16:
+            return real.stored(x, DType.FLOAT16)
         quant, (low, high) = sig.output.quantised, dtype_bounds(sig.output.dtype)
         with np.errstate(over="ignore"):
             quotient = x.astype(np.float32) / np.float32(quant.scale)
@@ -285,10 +289,11 @@ class Quantize(_Elementwise):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Dequantize(_Elementwise):
-    """int8 or uint8 to float32: scale * (x - zero point) in single precision."""
+    """int8 or uint8 to float32: scale * (x - zero point) in single precision; or float16, whose values stay."""
 
     def check(self, node: Node) -> None:
-        laws.quantised(self, node.inputs[0], "input", *laws.EIGHT_BITS)
+        if node.inputs[0].type.dtype is not DType.FLOAT16:
+            laws.quantised(self, node.inputs[0], "input", *laws.EIGHT_BITS)
         laws.dtype(self, node.output, "output", DType.FLOAT32)
 
     def overflow(self, node: Node) -> str | None:
@@ -296,6 +301,8 @@ class Dequantize(_Elementwise):
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         (x,) = arrays
+        if sig.inputs[0].dtype is DType.FLOAT16:
+            return x.astype(np.float32)
         quant = sig.inputs[0].quantised
         centred = (x.astype(np.int32) - quant.zero_point).astype(np.float32)
         return centred * np.float32(quant.scale)

@@ -10,7 +10,7 @@ enum { SH_FLOAT_LANES = 4 };
 
 // sums[j] += each of the products of x[i] and row j of w in turn, for j < lanes; rows are `pitch`
 // apart. lanes: a constant, 1 to 4.
-SH_INLINED void sh_dot_f32(const float *x, const sh_weight *w, int32_t pitch, int32_t count,
+SH_INLINED void sh_dot_f32(const sh_number *x, const sh_number *w, int32_t pitch, int32_t count,
                            int32_t lanes, float sums[SH_FLOAT_LANES])
 {
     float a = sums[0];
@@ -19,16 +19,17 @@ SH_INLINED void sh_dot_f32(const float *x, const sh_weight *w, int32_t pitch, in
     float d = sums[3];
     SH_ROLLED
     for (int32_t i = 0; i < count; i++) {
-        const sh_weight *at = w + i;
-        a = sh_multiply_add(x[i], sh_weight_of(at[0]), a);
+        const float tap = sh_float_of(x[i]);
+        const sh_number *at = w + i;
+        a = sh_multiply_add(tap, sh_float_of(at[0]), a);
         if (lanes > 1) {
-            b = sh_multiply_add(x[i], sh_weight_of(at[pitch]), b);
+            b = sh_multiply_add(tap, sh_float_of(at[pitch]), b);
         }
         if (lanes > 2) {
-            c = sh_multiply_add(x[i], sh_weight_of(at[2 * pitch]), c);
+            c = sh_multiply_add(tap, sh_float_of(at[2 * pitch]), c);
         }
         if (lanes > 3) {
-            d = sh_multiply_add(x[i], sh_weight_of(at[3 * pitch]), d);
+            d = sh_multiply_add(tap, sh_float_of(at[3 * pitch]), d);
         }
     }
     sums[0] = a;

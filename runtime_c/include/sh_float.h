@@ -11,9 +11,59 @@
 #pragma GCC optimize("fp-contract=off")
 #endif
 
+#include "sh_compiler.h"
+#include "sh_half.h"
+
 #include <stdint.h>
 
-// Rows of float32 are aligned to words.
+// What rows and weights are stored as: float, or with SH_HALF float16.
+#ifdef SH_HALF
+typedef uint16_t sh_number;
+
+SH_INLINED float sh_float_of(sh_number stored)
+{
+    return sh_half_to_float(stored);
+}
+
+SH_INLINED sh_number sh_number_of(float value)
+{
+    return sh_float_to_half(value);
+}
+#else
+typedef float sh_number;
+
+SH_INLINED float sh_float_of(sh_number stored)
+{
+    return stored;
+}
+
+SH_INLINED sh_number sh_number_of(float value)
+{
+    return value;
+}
+#endif
+
+// `count` numbers, of which the first is aligned to a word. count: even, a constant.
+SH_INLINED void sh_floats_of(const sh_number *stored, float to[], int32_t count)
+{
+#if defined(SH_HALF) && defined(SH_HAS_PAIRS)
+    const uint32_t *pairs = (const uint32_t *)(const void *)stored;
+    for (int32_t i = 0; i < count; i += 2) {
+        sh_halves_to_floats(pairs[i / 2], to + i);
+    }
+#else
+    for (int32_t i = 0; i < count; i++) {
+        to[i] = sh_float_of(stored[i]);
+    }
+#endif
+}
+
+// Rows of float32 are aligned to words, those of float16 to their elements.
+SH_INLINED const sh_number *sh_numbers(const int8_t *row)
+{
+    return (const sh_number *)(const void *)row;
+}
+
 static inline const float *sh_floats(const int8_t *row)
 {
     return (const float *)(const void *)row;

@@ -24,14 +24,25 @@ typedef struct {
     float32x4_t of[SH_VECTORS];
 } sh_sums;
 
-SH_INLINED float32x4_t sh_four_weights(const sh_weight *w)
+SH_INLINED float32x4_t sh_four_of(const sh_number *stored)
 {
 #ifndef SH_HALF
-    return vld1q_f32(w);
+    return vld1q_f32(stored);
 #elif defined(__aarch64__)
-    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(w)));
+    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(stored)));
 #else
-    return vcvtbq_f32_f16(vreinterpretq_f16_u32(vldrhq_u32(w)));
+    return vcvtbq_f32_f16(vreinterpretq_f16_u32(vldrhq_u32(stored)));
+#endif
+}
+
+SH_INLINED void sh_store_four(sh_number *to, float32x4_t four)
+{
+#ifndef SH_HALF
+    vst1q_f32(to, four);
+#elif defined(__aarch64__)
+    vst1_u16(to, vreinterpret_u16_f16(vcvt_f16_f32(four)));
+#else
+    vstrhq_u32(to, vreinterpretq_u32_f16(vcvtbq_f16_f32(vdupq_n_f16(0), four)));
 #endif
 }
 
@@ -59,20 +70,31 @@ SH_INLINED float32x4_t sh_clamp_four(float32x4_t value, float low, float high)
 }
 
 // Adds one of four adjacent inputs of each pixel times its weights. lane: a constant.
-SH_INLINED void sh_add_lane(const float32x4_t four[], int32_t lane, const sh_weight *w,
+SH_INLINED void sh_add_lane(const float32x4_t four[], int32_t lane, const sh_number *w,
                             int32_t pixels, sh_sums sums[])
 {
     for (int32_t v = 0; v < SH_VECTORS; v++) {
-        const float32x4_t weights = sh_four_weights(w + 4 * v);
+        const float32x4_t weights = sh_four_of(w + 4 * v);
         for (int32_t p = 0; p < pixels; p++) {
             sums[p].of[v] = sh_add_products(sums[p].of[v], weights, four[p][lane]);
         }
     }
 }
 
+// Adds an input of each pixel times its weights.
+SH_INLINED void sh_add_taps(const float tap[], const sh_number *w, int32_t pixels, sh_sums sums[])
+{
+    for (int32_t v = 0; v < SH_VECTORS; v++) {
+        const float32x4_t weights = sh_four_of(w + 4 * v);
+        for (int32_t p = 0; p < pixels; p++) {
+            sums[p].of[v] = sh_add_products(sums[p].of[v], weights, tap[p]);
+        }
+    }
+}
+
 // Adds x[i] of each pixel times the weights of i, for i < count; pixels are `ahead` apart. pixels:
 // a constant, 1 to 4.
-SH_INLINED void sh_dot_vectors(const float *x, int32_t ahead, const sh_weight *w, int32_t count,
+SH_INLINED void sh_dot_vectors(const sh_number *x, int32_t ahead, const sh_number *w, int32_t count,
                                int32_t pixels, sh_sums sums[])
 {
     int32_t i = 0;
@@ -80,7 +102,7 @@ SH_INLINED void sh_dot_vectors(const float *x, int32_t ahead, const sh_weight *w
     for (; count - i >= 4; i += 4) {
         float32x4_t four[4];
         for (int32_t p = 0; p < pixels; p++) {
-            four[p] = vld1q_f32(x + p * ahead + i);
+            four[p] = sh_four_of(x + p * ahead + i);
         }
         sh_add_lane(four, 0, w, pixels, sums);
         sh_add_lane(four, 1, w + SH_OUTPUTS, pixels, sums);
@@ -88,19 +110,29 @@ SH_INLINED void sh_dot_vectors(const float *x, int32_t ahead, const sh_weight *w
         sh_add_lane(four, 3, w + 3 * SH_OUTPUTS, pixels, sums);
         w += 4 * SH_OUTPUTS;
     }
+#elif defined(SH_HALF)
+    for (; count - i >= 4; i += 4) {
+        float four[4][4]; // through memory, as all vectors are in use
+        for (int32_t p = 0; p < pixels; p++) {
+            vst1q_f32(four[p], sh_four_of(x + p * ahead + i));
+        }
+        for (int32_t lane = 0; lane < 4; lane++) {
+            float tap[4];
+            for (int32_t p = 0; p < pixels; p++) {
+                tap[p] = four[p][lane];
+            }
+            sh_add_taps(tap, w, pixels, sums);
+            w += SH_OUTPUTS;
+        }
+    }
 #endif
     SH_ROLLED
     for (; i < count; i++) {
         float tap[4];
         for (int32_t p = 0; p < pixels; p++) {
-            tap[p] = x[p * ahead + i];
+            tap[p] = sh_float_of(x[p * ahead + i]);
         }
-        for (int32_t v = 0; v < SH_VECTORS; v++) {
-            const float32x4_t weights = sh_four_weights(w + 4 * v);
-            for (int32_t p = 0; p < pixels; p++) {
-                sums[p].of[v] = sh_add_products(sums[p].of[v], weights, tap[p]);
-            }
-        }
+        sh_add_taps(tap, w, pixels, sums);
         w += SH_OUTPUTS;
     }
 }
@@ -121,8 +153,8 @@ SH_INLINED sh_sums sh_first_sums(const float *bias)
 }
 
 // Stores `count` outputs of a pixel, 1 to SH_OUTPUTS.
-SH_INLINED void sh_store_sums(float *y, sh_sums sums, const float *bias, int32_t count, float low,
-                              float high)
+SH_INLINED void sh_store_sums(sh_number *y, sh_sums sums, const float *bias, int32_t count,
+                              float low, float high)
 {
     for (int32_t v = 0; v < SH_VECTORS; v++) {
         float32x4_t sum = sums.of[v];
@@ -133,10 +165,10 @@ SH_INLINED void sh_store_sums(float *y, sh_sums sums, const float *bias, int32_t
 #endif
         sum = sh_clamp_four(sum, low, high);
         if (count - 4 * v >= 4) {
-            vst1q_f32(y + 4 * v, sum);
+            sh_store_four(y + 4 * v, sum);
         } else {
             for (int32_t j = 4 * v; j < count; j++) {
-                y[j] = sum[j - 4 * v];
+                y[j] = sh_number_of(sum[j - 4 * v]);
             }
         }
     }

@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from shoehorn_mcu.ir import Graph, verify
+from shoehorn_mcu.ops import Softmax
 from shoehorn_mcu.ops.linear import LinearOp
-from shoehorn_mcu.passes.float_mode import FloatMode, with_float_mode
+from shoehorn_mcu.passes.float_mode import FloatMode, in_float16, with_float_mode
 from tests.bench.micro_linear import packed_dense, packed_depthwise, pointwise, windows
 from tests.bench.micro_ops import FAMILIES
 from tests.samples import REAL_OPS, as_float32
@@ -44,13 +45,16 @@ def graphs(rows: int) -> Iterator[Graph]:
 
 
 def reals(rng: np.random.Generator) -> Iterator[Graph]:
-    """The graphs of ops that compute in float32 too, in float32; those of linear ops then in each of its modes."""
+    """The graphs of ops that compute in float32 too, in float32, and then in each of its modes."""
     linear = []
     for family in FAMILIES:
         for graph in family(rng):
             if type(graph.ops[0]) in REAL_OPS:
                 yield (real := as_float32(graph, rng))
-                linear += [real] if isinstance(graph.ops[0], LinearOp) else []
+                if isinstance(real.ops[0], LinearOp):
+                    linear.append(real)
+                elif not isinstance(real.ops[0], Softmax):
+                    yield in_float16(real)
     # All in one of the two: with fewer shapes, features of the portable bodies would have no cost.
     for mode, every in ((FloatMode.RELAXED, 2), (FloatMode.HALF, 1)):
         yield from (with_float_mode(graph, mode) for graph in linear[::every])

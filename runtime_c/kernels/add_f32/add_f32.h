@@ -18,6 +18,7 @@ typedef struct {
     int32_t a_channel_step;
     int32_t b_width_step;
     int32_t b_channel_step;
+    int32_t half; // 1: x and y are float16
     float y_min;
     float y_max;
     float b_sign; // 1 or -1

@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+#include "../../include/sh_element.h"
+
 sh_average_pool2d_f32_fn sh_average_pool2d_f32_ref;
 
 static float mean(const sh_average_pool2d_f32 *op, const int8_t *const x[], int32_t ox, int32_t c)
@@ -15,7 +17,7 @@ static float mean(const sh_average_pool2d_f32 *op, const int8_t *const x[], int3
         for (int32_t kx = 0; kx < op->kernel_width; kx++) {
             const int32_t ix = ox * op->stride + kx - op->pad_left;
             if (x[ky] != NULL && ix >= 0 && ix < op->in_width) {
-                total += sh_floats(x[ky])[ix * op->channels + c];
+                total += sh_element(x[ky], ix * op->channels + c, op->half);
                 count++;
             }
         }
@@ -25,10 +27,10 @@ static float mean(const sh_average_pool2d_f32 *op, const int8_t *const x[], int3
 
 void sh_average_pool2d_f32_ref(const sh_average_pool2d_f32 *op, const int8_t *const x[], int8_t *y)
 {
-    float *out = (float *)(void *)y;
     for (int32_t ox = 0; ox < op->out_width; ox++) {
         for (int32_t c = 0; c < op->channels; c++) {
-            *out++ = sh_clamp_f32(mean(op, x, ox, c), op->y_min, op->y_max);
+            const float value = sh_clamp_f32(mean(op, x, ox, c), op->y_min, op->y_max);
+            sh_set_element(y, ox * op->channels + c, op->half, value);
         }
     }
 }

@@ -6,7 +6,8 @@
 //
 // The sum begins with 0, or if `fused` with the bias, and is added up in the order of ky, kx and i;
 // taps in the padding (outside the row, or where x[ky] is null) are left out. x and y are rows of
-// float32.
+// float32, or with `half` of
+// float16, to which y is rounded at last.
 #ifndef SH_CONV2D_F32_H
 #define SH_CONV2D_F32_H
 
@@ -25,6 +26,7 @@ typedef struct {
     int32_t group_inputs;  // input channels of a group
     int32_t group_outputs; // output channels of a group
     int32_t fused; // 1: the sum begins with the bias; a product and its addition are rounded once
+    int32_t half;  // 1: x, weights and y are float16
     float y_min;
     float y_max;
     // float [groups * group_outputs][kernel_height][kernel_width][group_inputs], or packed as the

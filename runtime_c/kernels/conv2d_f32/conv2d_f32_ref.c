@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+#include "../../include/sh_element.h"
+
 sh_conv2d_f32_fn sh_conv2d_f32_ref;
 
 static float sum(const sh_conv2d_f32 *op, const int8_t *const x[], int32_t ox, int32_t o)
@@ -17,9 +19,9 @@ static float sum(const sh_conv2d_f32 *op, const int8_t *const x[], int32_t ox, i
         for (int32_t kx = 0; kx < op->kernel_width; kx++) {
             const int32_t ix = ox * op->stride + kx * op->dilation - op->pad_left;
             if (x[ky] != NULL && ix >= 0 && ix < op->in_width) {
-                const float *tap = sh_floats(x[ky]) + ix * op->in_channels + first;
                 for (int32_t i = 0; i < op->group_inputs; i++) {
-                    total = sh_plus_product(total, tap[i], w[i], op->fused);
+                    const float tap = sh_element(x[ky], ix * op->in_channels + first + i, op->half);
+                    total = sh_plus_product(total, tap, w[i], op->fused);
                 }
             }
             w += op->group_inputs;
@@ -30,11 +32,11 @@ static float sum(const sh_conv2d_f32 *op, const int8_t *const x[], int32_t ox, i
 
 void sh_conv2d_f32_ref(const sh_conv2d_f32 *op, const int8_t *const x[], int8_t *y)
 {
-    float *out = (float *)(void *)y;
     const int32_t channels = op->groups * op->group_outputs;
     for (int32_t ox = 0; ox < op->out_width; ox++) {
         for (int32_t o = 0; o < channels; o++) {
-            *out++ = sh_clamp_f32(sum(op, x, ox, o), op->y_min, op->y_max);
+            const float value = sh_clamp_f32(sum(op, x, ox, o), op->y_min, op->y_max);
+            sh_set_element(y, ox * channels + o, op->half, value);
         }
     }
 }

@@ -4,7 +4,8 @@
 // y[p][o] = clamp(sum_i x[p][i] * weights[o][i] + bias[o])
 //
 // The sum begins with 0, or if `fused` with the bias, and is added up in the order of i. x and y
-// are rows of float32.
+// are rows of float32, or with `half` of
+// float16, to which y is rounded at last.
 #ifndef SH_DENSE_F32_H
 #define SH_DENSE_F32_H
 
@@ -15,6 +16,7 @@ typedef struct {
     int32_t inputs;
     int32_t outputs;
     int32_t fused; // 1: the sum begins with the bias; a product and its addition are rounded once
+    int32_t half;  // 1: x, weights and y are float16
     float y_min;
     float y_max;
     const void *weights; // float [outputs][inputs], or packed as the variant defines

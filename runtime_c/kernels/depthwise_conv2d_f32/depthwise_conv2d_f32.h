@@ -6,7 +6,8 @@
 //
 // The sum begins with 0, or if `fused` with the bias, and is added up in the order of ky and kx;
 // taps in the padding (outside the row, or where x[ky] is null) are left out. x and y are rows of
-// float32.
+// float32, or with `half` of
+// float16, to which y is rounded at last.
 #ifndef SH_DEPTHWISE_CONV2D_F32_H
 #define SH_DEPTHWISE_CONV2D_F32_H
 
@@ -23,6 +24,7 @@ typedef struct {
     int32_t pad_left;
     int32_t channel_multiplier;
     int32_t fused; // 1: the sum begins with the bias; a product and its addition are rounded once
+    int32_t half;  // 1: x, weights and y are float16
     float y_min;
     float y_max;
     // float [kernel_height][kernel_width][in_channels * channel_multiplier], or packed as the

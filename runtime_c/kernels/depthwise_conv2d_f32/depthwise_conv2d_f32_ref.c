@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+#include "../../include/sh_element.h"
+
 sh_depthwise_conv2d_f32_fn sh_depthwise_conv2d_f32_ref;
 
 static float sum(const sh_depthwise_conv2d_f32 *op, const int8_t *const x[], int32_t ox, int32_t o)
@@ -17,7 +19,8 @@ static float sum(const sh_depthwise_conv2d_f32 *op, const int8_t *const x[], int
             const int32_t ix = ox * op->stride + kx * op->dilation - op->pad_left;
             if (x[ky] != NULL && ix >= 0 && ix < op->in_width) {
                 const int32_t element = ix * op->in_channels + o / op->channel_multiplier;
-                total = sh_plus_product(total, sh_floats(x[ky])[element], *w, op->fused);
+                const float tap = sh_element(x[ky], element, op->half);
+                total = sh_plus_product(total, tap, *w, op->fused);
             }
             w += channels;
         }
@@ -28,11 +31,11 @@ static float sum(const sh_depthwise_conv2d_f32 *op, const int8_t *const x[], int
 void sh_depthwise_conv2d_f32_ref(const sh_depthwise_conv2d_f32 *op, const int8_t *const x[],
                                  int8_t *y)
 {
-    float *out = (float *)(void *)y;
     const int32_t channels = op->in_channels * op->channel_multiplier;
     for (int32_t ox = 0; ox < op->out_width; ox++) {
         for (int32_t o = 0; o < channels; o++) {
-            *out++ = sh_clamp_f32(sum(op, x, ox, o), op->y_min, op->y_max);
+            const float value = sh_clamp_f32(sum(op, x, ox, o), op->y_min, op->y_max);
+            sh_set_element(y, ox * channels + o, op->half, value);
         }
     }
 }

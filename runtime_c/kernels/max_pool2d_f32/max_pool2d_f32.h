@@ -4,7 +4,8 @@
 // y[ox][c] = clamp(largest element of the window that is inside the input)
 //
 // Elements in the padding (outside the row, or where x[ky] is null) do not count; NaN is never the
-// largest. x and y are rows of float32.
+// largest. x and y are rows of float32, or with `half` of
+// float16, to which y is rounded at last.
 #ifndef SH_MAX_POOL2D_F32_H
 #define SH_MAX_POOL2D_F32_H
 
@@ -18,6 +19,7 @@ typedef struct {
     int32_t kernel_width;
     int32_t stride; // across
     int32_t pad_left;
+    int32_t half; // 1: x and y are float16
     float y_min;
     float y_max;
 } sh_max_pool2d_f32;

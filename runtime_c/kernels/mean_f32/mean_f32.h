@@ -5,7 +5,8 @@
 //
 // x holds batches * height rows of width * channels. Output row `row` holds `elements` results, of
 // which the first is number row * row_step of all the kept elements of x, in their order. A sum
-// begins with 0 and is added up in the order of x's elements. x and y are rows of float32.
+// begins with 0 and is added up in the order of x's elements. x and y are rows of float32, or with
+// `half` of float16, to which y is rounded at last.
 #ifndef SH_MEAN_F32_H
 #define SH_MEAN_F32_H
 
@@ -22,7 +23,8 @@ typedef struct {
     int32_t reduce_height;
     int32_t reduce_width;
     int32_t reduce_channels;
-    float count; // of elements in a sum
+    int32_t half; // 1: x and y are float16
+    float count;  // of elements in a sum
 } sh_mean_f32;
 
 typedef void sh_mean_f32_fn(const sh_mean_f32 *op, const int8_t *const x[], int8_t *y, int32_t row);

@@ -3,6 +3,8 @@
 
 #include "mean_f32.h"
 
+#include "../../include/sh_element.h"
+
 sh_mean_f32_fn sh_mean_f32_ref;
 
 // The sum of the elements that are reduced to output element (n, h, w, c): a reduced dimension
@@ -17,10 +19,10 @@ static float sum(const sh_mean_f32 *op, const int8_t *const x[], int32_t n, int3
     float total = 0.0f;
     for (int32_t i = n; i < n_end; i++) {
         for (int32_t j = h; j < h_end; j++) {
-            const float *row = sh_floats(x[i * op->height + j]);
+            const int8_t *row = x[i * op->height + j];
             for (int32_t k = w; k < w_end; k++) {
                 for (int32_t l = c; l < c_end; l++) {
-                    total += row[k * op->channels + l];
+                    total += sh_element(row, k * op->channels + l, op->half);
                 }
             }
         }
@@ -30,7 +32,6 @@ static float sum(const sh_mean_f32 *op, const int8_t *const x[], int32_t n, int3
 
 void sh_mean_f32_ref(const sh_mean_f32 *op, const int8_t *const x[], int8_t *y, int32_t row)
 {
-    float *out = (float *)(void *)y;
     const int32_t height = op->reduce_height ? 1 : op->height;
     const int32_t width = op->reduce_width ? 1 : op->width;
     const int32_t channels = op->reduce_channels ? 1 : op->channels;
@@ -40,6 +41,6 @@ void sh_mean_f32_ref(const sh_mean_f32 *op, const int8_t *const x[], int8_t *y, 
         const int32_t w = element / channels % width;
         const int32_t h = element / channels / width % height;
         const int32_t n = element / channels / width / height;
-        out[i] = sum(op, x, n, h, w, c) / op->count;
+        sh_set_element(y, i, op->half, sum(op, x, n, h, w, c) / op->count);
     }
 }
