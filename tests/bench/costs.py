@@ -11,8 +11,9 @@ Cycles (docs/cycles.md) are fitted like instructions, on boards whose timing is 
 in cycles as soon as costs.json has them for every kernel of the core.
 --kernels measures and fits only the kernels whose names contain WORD, on the graphs that they compute: enough for a new
 variant. The costs of calls are then those in costs.json, and so are those of the other kernels; cycles are fitted where
-costs.json has those of calls. Such a kernel takes as many instructions for all data: it is timed on the zeros that the
-arena holds after a start, as the serial line would take most of the time.
+costs.json has those of calls.
+Kernels other than the portable ones take as many instructions for all data: the small graphs with them are timed on the
+zeros that the arena holds after a start, as the serial line would take most of the time.
 Results in DIR/<board>.json are reused (delete the file after a change of kernels or planner). Features are counted
 anew each time, so they may change without a new measurement.
 DIR/costs.md and DIR/costs.json compare predicted with measured instructions, per model and per kernel, and list
@@ -233,7 +234,7 @@ def measured(board: targets.Board, models: Sequence[str], word: str, out: Path) 
     results = []
     for name, graph, goal, pick in _runs(board, models, word):
         try:
-            folder, zeros = out / "folder" / board.id, bool(word)
+            folder, zeros = out / "folder" / board.id, name.startswith(SMALL) and (bool(word) or " " in name)
             found = _kept(past, name, goal, zeros) or measure(graph, board, goal, folder, pick, zeros)
         except (DoesNotFit, HostError) as refusal:
             print(f"{name} on {board.id}: {str(refusal)[:160]}", file=sys.stderr)
@@ -326,7 +327,8 @@ def table_of(results: Sequence[Found], tick: float) -> Found:
     kernels, calls = fitted(rows, fitted_calls(list(pairs_of(learnt))))
     traced = calls["steps"]
     # Whole inferences are not traced: their difference from the sum of their traced ops.
-    apart = [(r["steps"], r["total"] - sum(op["measured"] for op in r["ops"])) for r in learnt]
+    whole = [r for r in learnt if "zeros" not in r]
+    apart = [(r["steps"], r["total"] - sum(op["measured"] for op in r["ops"])) for r in whole]
     by_step = sum(rest for _, rest in apart) / sum(steps for steps, _ in apart)
     return {"calls": {**calls, "steps": max(0.0, traced + by_step)}, "traced_step": traced, "kernels": kernels}
 
