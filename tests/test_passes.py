@@ -23,6 +23,7 @@ from shoehorn_mcu.passes.drop_dead import drop_dead
 from shoehorn_mcu.passes.drop_views import drop_views
 from shoehorn_mcu.passes.fold_pad import fold_pad
 from shoehorn_mcu.passes.fuse_clamp import fuse_clamp
+from shoehorn_mcu.passes.widen_depthwise import widen_depthwise
 
 QUANT = Quant((0.0625,), (-5,))
 QUICK = [
@@ -194,6 +195,28 @@ def test_a_pad_that_others_see_stays() -> None:
     assert rewritten(fold_pad, b.graph(one, padded)) == ["Pad", "Conv2d", "Conv2d"]
 
 
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_a_depthwise_convolution_of_one_channel_becomes_a_convolution(per_channel: bool) -> None:
+    b = Builder(1, 9, 8, 1)
+    scales = (0.02, 0.01, 0.03) if per_channel else (0.02,)
+    w, bias = b.constant((1, 3, 2, 3), DType.INT8, 0.02), b.constant((3,), DType.INT32, 0.00125)
+    quant = Quant(scales, (0,) * len(scales), 3 if per_channel else None)
+    b.tensors[w] = replace(b.tensors[w], type=replace(b.tensors[w].type, quant=quant))
+    sums = Quant(tuple(0.0625 * s for s in scales), (0,) * len(scales), 0 if per_channel else None)
+    b.tensors[bias] = replace(b.tensors[bias], type=replace(b.tensors[bias].type, quant=sums))
+    shared = {"stride": (2, 1), "dilation": (1, 2), "padding": ops.Padding(1, 0, 0, 1), "clamp": ops.Clamp(-100, 90)}
+    graph = b.graph(b.add(ops.DepthwiseConv2d, "x", w, bias, **shared))
+
+    assert rewritten(widen_depthwise, graph) == ["Conv2d"]
+    assert widen_depthwise(graph).macs == graph.macs
+
+
+def test_a_depthwise_convolution_of_several_channels_stays() -> None:
+    b = Builder()
+
+    assert rewritten(widen_depthwise, b.graph(b.depthwise("x"))) == ["DepthwiseConv2d"]
+
+
 def producers(b: Builder) -> list[str]:
     """One tensor of each kind of op that clamps."""
     dense = b.add(ops.Dense, "x", b.constant((3, 4), DType.INT8, 0.004), b.constant((3,), DType.INT32, 0.00025))
@@ -347,7 +370,7 @@ def test_records_say_what_each_pass_did() -> None:
     after, records = run(before)
 
     assert [r.name for r in records] == [p.name for p in PIPELINE]
-    assert [(r.ops_before, r.ops_after) for r in records] == [(7, 7), (7, 7), (7, 6), (6, 5), (5, 5), (5, 5)]
+    assert [(r.ops_before, r.ops_after) for r in records] == [(7, 7), (7, 7), (7, 6), (6, 5), (5, 5), (5, 5), (5, 5)]
     assert {(r.macs_before, r.macs_after) for r in records} == {(2700, 2700)}
     assert_equal_outputs(before, after)
 

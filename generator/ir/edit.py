@@ -30,3 +30,11 @@ def with_ops(graph: Graph, ops: Iterable[Op]) -> Graph:
     initial = (state.initial for state in graph.states)
     used = {*graph.sources, *graph.results, *initial, *(n for op in kept for n in (*op.inputs, op.output))}
     return replace(graph, ops=kept, tensors={n: t for n, t in graph.tensors.items() if n in used})
+
+
+def free_name(taken: Iterable[str], name: str) -> str:
+    """The name, with underscores behind it until it is not taken."""
+    known = set(taken)
+    while name in known:
+        name += "_"
+    return name

@@ -14,6 +14,7 @@ from shoehorn_mcu.passes.fold_constant_channels import fold_constant_channels
 from shoehorn_mcu.passes.fold_pad import fold_pad
 from shoehorn_mcu.passes.fuse_clamp import fuse_clamp
 from shoehorn_mcu.passes.unflatten_input import unflatten_input
+from shoehorn_mcu.passes.widen_depthwise import widen_depthwise
 from shoehorn_mcu.passes.zero_constant_channels import zero_constant_channels
 
 __all__ = [
@@ -75,6 +76,7 @@ PIPELINE: tuple[Pass, ...] = (
         "zero-constant-channels", zero_constant_channels
     ),  # after the passes that fold pads and clamps into convolutions
     Pass("fold-constant-channels", fold_constant_channels),
+    Pass("widen-depthwise", widen_depthwise),  # last: the passes before it may leave a single channel
 )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from shoehorn_mcu.ir import Array, Graph, Node, Op, Range, Tensor
-from shoehorn_mcu.ir.edit import with_ops
+from shoehorn_mcu.ir.edit import free_name, with_ops
 from shoehorn_mcu.ops import LinearOp
 from shoehorn_mcu.ops.arithmetic import LIMIT
 from shoehorn_mcu.passes.channel_ranges import ranges
@@ -59,8 +59,6 @@ def _zeroed(node: Node, found: Mapping[str, Range], tensors: dict[str, Tensor]) 
 
 def _new(tensors: dict[str, Tensor], old: Tensor, data: Array, op: Op, role: str) -> str:
     """The name of a new constant of one op."""
-    name = f"{op.name}_{role}"
-    while name in tensors:
-        name += "_"
+    name = free_name(tensors, f"{op.name}_{role}")
     tensors[name] = replace(old, name=name, data=data)
     return name
