@@ -24,16 +24,9 @@ RULES = (
 _PARTS = tuple(
     f"include/sh_{name}.h"
     for name in (
-        "dot_f32",
-        "vectors_f32",
-        "sums_f32",
-        "float",
-        "half",
-        "packed",
-        "helium_sums",
-        "neon_sums",
-        "neon",
-        "steps32",
+        *("dot_f32", "vectors_f32", "sums_f32", "float", "half"),
+        *("window", "dot_fours", "pools", "rows_by_fours", "simd32", "packed"),
+        *("helium_sums", "neon_sums", "neon", "steps32"),
     )
 )
 
@@ -188,8 +181,34 @@ _HALF_MVE = (
     ("tail", "lane < 4; lane++", "lane < 3; lane++"),
 )
 
+_FOURS = (  # of sh_dot_fours.h
+    ("tail", "~0u << (8 * before)", "~0u"),  # the last four inputs
+    ("tail", "int32_t before = 4 - rest;", "int32_t before = 0;"),
+    ("tail", "rest > 0; rest--", "rest > 1; rest--"),  # the last of fewer than four
+    ("packing", "sh_odd(four), sums[j]", "sh_even(four), sums[j]"),
+)
+_POOLS = (
+    ("tail", "last = channels - 4;", "last = (channels - 4) & ~3;"),  # the last channels
+    ("padding", "column > 0 ? column : 0", "column"),
+    ("padding", "column + across < width ? column + across : width", "column + across"),
+    ("padding", "of.end[-1] == NULL", "0"),
+    ("padding", "*of.x == NULL", "0"),
+)
+_WINDOW_FOURS = (*_FOURS, ("padding", "SH_ALIKE, sh_both_halves(x)", "SH_ALIKE, 0"))
+
 OWN = {
     "conv2d_s8_c": (("tail", "if (o < end) {", "if (o + 1 < end) {"),),
+    "conv2d_s8_simd32_dot": (("tail", "if (o < end) {", "if (o + 1 < end) {"), *_WINDOW_FOURS),
+    "partial_conv2d_s8_s32_simd32": (("tail", "if (o < channels) {", "if (o + 1 < channels) {"), *_WINDOW_FOURS),
+    "transpose_conv2d_s8_simd32": (
+        ("tail", "o < op.out_channels; o++", "o + 1 < op.out_channels; o++"),
+        ("padding", "if (beyond > 0) {", "if (beyond > 1) {"),
+        ("padding", "at.column -= beyond;", ""),
+        ("padding", "at.first + taps_left < at.end ? at.first + taps_left : at.end", "at.end"),
+        ("padding", "at->x[ky] != NULL", "at->x[0] != NULL"),
+        ("padding", "sh_both_halves(-op->x_zero)", "0"),
+        *_FOURS,
+    ),
     "partial_conv2d_s8_s32_c": (("tail", "if (o < channels) {", "if (o + 1 < channels) {"),),
     "dense_s8_c": (("tail", "if (o < op.outputs) {", "if (o + 1 < op.outputs) {"),),
     "depthwise_conv2d_s8_c": (("tail", "for (; o < channels; o++)", "for (; o + 1 < channels; o++)"),),
@@ -198,6 +217,34 @@ OWN = {
         ("rounding", "vshrq_n_s32(twice, 31)", "vdupq_n_s32(0)"),
     ),
     "add_s8_tables": (("rounding", " + (twice >> 31)", ""),),
+    "maximum_s8_simd32": (
+        ("tail", "left > 0; left--", "left > 1; left--"),  # the last element
+        ("tail", "left >= 4; left -= 4", "left >= 3; left -= 4"),
+        ("saturation", "sh_smaller_of_four(raised, most)", "raised"),
+    ),
+    "minimum_s8_simd32": (
+        ("tail", "left > 0; left--", "left > 1; left--"),
+        ("packing", "sel %1, %2, %1", "sel %1, %1, %2"),
+        ("saturation", "sh_larger_of_four(sh_load_four(y), least)", "sh_load_four(y)"),
+    ),
+    "mul_s8_simd32": (
+        ("tail", "left > 0; left--", "left > 1; left--"),
+        ("packing", "sh_odd_added(by.b_zeros, b_four)", "sh_even_added(by.b_zeros, b_four)"),
+        ("rounding", '"add %[value], %[value], %[product], asr #31\\n"', '""'),
+        ("saturation", '"ssat %[value], #8, %[value]\\n"', '"ssat %[value], #9, %[value]\\n"'),
+    ),
+    "max_pool2d_s8_simd32": (
+        *_POOLS,
+        ("tail", "c += 8;", "c += 16;"),  # the channels behind eight
+        ("saturation", "sh_smaller_of_four(largest[i], within->most)", "largest[i]"),
+    ),
+    "average_pool2d_s8_simd32": (
+        *_POOLS,
+        ("packing", "sh_odd_added(odd[i], four)", "sh_odd_added(odd[i], four >> 1)"),
+        ("rounding", "- (by->less & (sum >> 31))", ""),
+        ("rounding", "count / 2 + 256 * count", "256 * count"),
+        ("padding", "of.columns * rows != by.count", "by.count == 0"),
+    ),
     "add_s8_simd32": (
         ("tail", "left > 0; left--", "left > 1; left--"),  # the last element
         ("rounding", '"add %[value], %[value], %[sum], asr #31\\n"', '""'),
@@ -299,6 +346,17 @@ OWN = {
         ("rounding", "vandq_s32(value, shifts)", "vdupq_n_s32(0)"),
     ),
     "lut_8_neon": (("tail", "i < elements;", "i < elements - 1;"),),
+    "lut_8_unrolled": (("tail", "left > 0; left--", "left > 1; left--"),),  # the last element
+    "mean_s8_simd32": (
+        ("tail", "last = channels - 4;", "last = (channels - 4) & ~3;"),  # the last channels
+        ("packing", "sums[3] += sh_high_half(odd);", "sums[3] += sh_low_half(odd);"),
+        ("packing", "uint32_t even = 0;", "uint32_t even = 1;"),
+    ),
+    "resize_bilinear_s8_simd32": (
+        ("tail", "last = channels - 4;", "last = (channels - 4) & ~3;"),
+        ("packing", "sh_high_halves(d, e)", "sh_low_halves(d, e)"),
+        ("rounding", "+ HALF + (value >> 31)", "+ HALF"),
+    ),
     "mean_s8_neon": (
         ("tail", "? next : channels - VECTOR", "? next : (channels - VECTOR) & ~3"),  # the last channels
         ("rounding", "vandq_s32(value, shifts)", "vdupq_n_s32(0)"),

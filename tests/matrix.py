@@ -199,6 +199,34 @@ def _same_windows(rng: Rng) -> Iterator[Graph]:
             yield replace(linear(ops.Conv2d, rng, data, x, shape, **shared), name=KEPT)
 
 
+def _partial_sums(rng: Rng) -> Iterator[Graph]:
+    """Partial sums over windows: all of a convolution's geometry, and inputs around fours."""
+    for number, inputs in enumerate((1, 3, 4, 5, 8, 11)):
+        kernel, outputs = ((3, 3), (1, 3), (2, 2))[number % 3], OUTPUTS[number + 1]
+        stride, dilation = 2 - number % 2, 1 + number % 2
+        shared = {"stride": (1, stride), "dilation": (1, dilation), "padding": PADDINGS[number % 2]}
+        shape = outputs, *kernel, inputs
+        kind = int8((1, 3, 7, inputs), Quant((1.0,), (int(rng.integers(-128, 128)),)))
+        weights = (TensorType(shape, DType.INT8), _any(rng, shape))
+        start = (TensorType((outputs,), DType.INT32), rng.integers(-(2**30), 2**30, outputs, np.int32))
+        first = graph_of(ops.FirstPartial, [kind, weights, start], DType.INT32, **shared)
+        so_far = first.tensors["y"].type
+        following = graph_of(ops.NextPartial, [kind, so_far, weights], DType.INT32, **shared)
+        for graph in (first, following):
+            yield frozen(graph, random_inputs(graph, rng))
+
+
+def _transposed(rng: Rng) -> Iterator[Graph]:
+    """Transpose convolutions: inputs around fours, outputs around four, pixels at both ends without some taps."""
+    for number, inputs in enumerate((1, 3, 4, 6, 8, 9)):
+        stride, kernel = 1 + number % 3, ((3, 3), (2, 4), (3, 2))[number % 3]
+        outputs, pad = (4, 5, 7, 8, 1, 3)[number], (1, 0, 1)[number % 3]
+        size = (1, 2 * stride, 4 * stride + kernel[1] - stride - 2 * pad, outputs)
+        x, shape = (1, 3, 4, inputs), (outputs, *kernel, inputs)
+        shared = {"stride": (stride, stride), "padding": ops.Padding(1, 1, pad, pad), "output_shape": size}
+        yield linear(ops.TransposeConv2d, rng, DATA[number % len(DATA)], x, shape, **shared)
+
+
 def _vectors(rng: Rng) -> Iterator[Graph]:
     """Dense layers."""
     for number, inputs in enumerate(INPUTS):
@@ -221,6 +249,25 @@ def _thrice(rng: Rng) -> Iterator[Graph]:
         x, shape = (1, 3, 80, channels), (1, 3, 3, channels)
         pad = ops.Padding(0, 0, 0, 1)
         yield linear(ops.DepthwiseConv2d, rng, DATA[0], x, shape, stride=(1, 2), dilation=(1, 1), padding=pad)
+    # Pools of one, two and four words of channels, and of parts of a word; rows and columns of padding on either side.
+    for channels in (4, 7, 8, 13, 27):
+        for pad in (ops.Padding(1, 0, 1, 1), ops.Padding(0, 1, 0, 1), ops.Padding(1, 1, 2, 0), ops.Padding()):
+            shared = {"kernel": (2 + channels % 2, 3), "stride": (1, 2), "padding": pad, "clamp": ops.Clamp(-20, 20)}
+            x = int8((1, 4, 5, channels), Quant((1.0,), (3,)))
+            for op_class in (ops.MaxPool2d, ops.AveragePool2d):
+                graph = graph_of(op_class, [x], int8((), Quant((1.0,), (3,))), **shared)
+                yield frozen(graph, random_inputs(graph, rng))
+    for channels, size in ((4, (2, 10)), (7, (4, 4)), (13, (8, 5))):
+        x, same = int8((1, 2, 5, channels), Quant((1.0,), (3,))), int8((), Quant((1.0,), (3,)))
+        centred = {"align_corners": False, "half_pixel_centers": channels > 4}
+        graph = graph_of(ops.ResizeBilinear, [x], same, size=size, **centred)
+        yield frozen(graph, random_inputs(graph, rng))
+    for op_class in (ops.Maximum, ops.Minimum, ops.Mul):
+        for number, elements in enumerate((40, 7, 3)):
+            one = int8((1, 2, elements), Quant((1.0,), (number - 1,)))
+            y = Quant((50.0,), (-3,)) if op_class is ops.Mul else Quant((1.0,), (number - 1,))
+            graph = graph_of(op_class, [one, one], int8((), y), clamp=ops.Clamp(-90, 90) if number else ops.Clamp())
+            yield frozen(graph, random_inputs(graph, rng))
     # Halves of an output step that are not clamped.
     yield linear(ops.Dense, rng, replace(DATA[-1], inputs=_small), (2, 24), (16, 24))
     for op_class, shape, rest in (
@@ -232,9 +279,10 @@ def _thrice(rng: Rng) -> Iterator[Graph]:
 
 
 def _halves(op_class: type[Op], clamp: ops.Clamp) -> Graph:
-    """A sum or difference, every second one of which is a half of an output step, of either sign."""
+    """A sum, difference or product, every second one of which is a half of an output step, of either sign."""
     one = int8((1, 40), Quant((1.0,), (0,)))
-    graph = graph_of(op_class, [one, one], int8((), Quant((2.0,), (0,))), clamp=clamp)
+    y = Quant((4.0 if op_class is ops.Mul else 2.0,), (0,))
+    graph = graph_of(op_class, [one, one], int8((), y), clamp=clamp)
     return frozen(graph, {"x0": np.arange(-20, 20, dtype=np.int8)[None], "x1": np.full((1, 40), 2, np.int8)})
 
 
@@ -313,10 +361,11 @@ def cases() -> list[Graph]:
     scales = [np.full(40, 1 << 30, np.int32), np.full(40, -16, np.int8)]
     factors = [(TensorType((40,), DType(each.dtype.name)), each) for each in scales]
     clamped = graph_of(ops.Rescale, [sums, *factors], int8((), Quant((0.5,), (0,))), clamp=ops.Clamp(-9, 9))
-    found += [_halves(op_class, ops.Clamp()) for op_class in (ops.Add, ops.Sub)]
+    found += [_halves(op_class, ops.Clamp()) for op_class in (ops.Add, ops.Sub, ops.Mul)]
     found.append(frozen(clamped, {"x0": np.linspace(-(1 << 24), 1 << 24, 40).astype(np.int32)[None]}))
     found.append(frozen(unsigned, {"x0": np.linspace(-99, 200, 40, dtype=np.float32)[None]}))
     found += [*_depthwise(rng), *(_halves(op_class, ops.Clamp(-4, 5)) for op_class in (ops.Add, ops.Sub))]
+    found += [*_partial_sums(np.random.default_rng(4)), *_transposed(np.random.default_rng(4))]
     return [*found, *_thrice(np.random.default_rng(2)), *_reals(np.random.default_rng(3))]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
@@ -11,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Array, DType, Node
-from shoehorn_mcu.kernels.base import Contract, Value, portable
+from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
 from shoehorn_mcu.kernels.operands import all_s8, are, data
-from shoehorn_mcu.kernels.work import LANES, Work, dots, elements, inside, rests
+from shoehorn_mcu.kernels.work import LANES, Work, by_fours, by_lanes, dots, elements, inside, rests
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, TransposeConv2d
 from shoehorn_mcu.ops.conv import Window, conv_scales, dense_scales, folded_bias
+from shoehorn_mcu.targets import Isa
 
 
 def _linear_s8(node: Node) -> bool:
@@ -168,7 +170,11 @@ def _lines(x: Size, y: Size, kernel: Size, stride: Size, before: Size, dilation:
     return Lines(down, kernel_height - down, tuple(taps.tolist()), int(edges))
 
 
-def window_work(op: Window, node: Node, groups: int = 1) -> Work:
+Sums = Callable[[float, int, int], Work]
+"""The work of so many sums of so many products, for so many outputs at a time."""
+
+
+def window_work(op: Window, node: Node, groups: int = 1, sums: Sums = by_lanes) -> Work:
     """Sums over windows for LANES output channels of a group at a time, and for the rest (`sh_window_sum`)."""
     channels, kernel_height, kernel_width, inputs = op.weights(node.sig).shape
     lines = lines_of(op, node)
@@ -181,7 +187,7 @@ def window_work(op: Window, node: Node, groups: int = 1) -> Work:
         if taps:
             runs, run = (columns, taps * inputs) if joined else (columns * taps, inputs)
             met = lines.inside * runs  # in the lines with so many taps
-            total += dots(blocks * met, run) + rests(ends * met, run, left)
+            total += sums(blocks * met, run, LANES) + sums(ends * met, run, left)
     padded, padded_taps = padding_of(lines, kernel_width)
     return total + Work(
         pixels=pixels,
@@ -194,13 +200,17 @@ def window_work(op: Window, node: Node, groups: int = 1) -> Work:
     )
 
 
-def convolution_work(node: Node) -> Work:
+def convolution_work(node: Node, sums: Sums = by_lanes) -> Work:
     """Conv2d without what depends on the element type."""
-    return window_work(cast(Conv2d, node.op), node, node.inputs[0].type.nhwc[3] // node.inputs[1].type.shape[3])
+    return window_work(cast(Conv2d, node.op), node, node.inputs[0].type.nhwc[3] // node.inputs[1].type.shape[3], sums)
 
 
 def _conv2d_work(node: Node) -> Work:
     return convolution_work(node) + Work(right_shifts=_right_shifts(node, conv_scales(node.sig)[1]))
+
+
+def _conv2d_by_fours(node: Node, tile: Tile) -> Work:
+    return convolution_work(node, by_fours) + Work(right_shifts=_right_shifts(node, conv_scales(node.sig)[1]))
 
 
 def depthwise_work(node: Node) -> Work:
@@ -241,13 +251,10 @@ def _depthwise_conv2d_work(node: Node) -> Work:
 
 
 def _transpose_conv2d_work(node: Node) -> Work:
-    op = cast(TransposeConv2d, node.op)
-    _, height, width, inputs = node.inputs[0].type.nhwc
-    _, out_height, out_width, channels = node.output.type.nhwc
-    kernel_height, kernel_width = node.inputs[1].type.shape[1:3]
-    # Tap k of output o reads input (o + before - k) / stride, where that is a whole number inside the input.
-    rows = _hits(out_height, kernel_height, height, op.stride[0], op.padding.top) / out_height
-    columns = _hits(out_width, kernel_width, width, op.stride[1], op.padding.left)
+    inputs = node.inputs[0].type.nhwc[3]
+    _, _, out_width, channels = node.output.type.nhwc
+    kernel_height = node.inputs[1].type.shape[1]
+    rows, columns = _hits_of(node)
     return elements(rows * columns * channels, inputs) + Work(
         pixels=out_width,
         kernel_rows=rows * out_width * channels,
@@ -255,6 +262,38 @@ def _transpose_conv2d_work(node: Node) -> Work:
         outputs=out_width * channels,
         right_shifts=_right_shifts(node, conv_scales(node.sig)[1]),
     )
+
+
+def _transpose_conv2d_by_fours(node: Node, tile: Tile) -> Work:
+    """Sums over the taps that read an input, for LANES output channels at a time and for single ones."""
+    inputs = node.inputs[0].type.nhwc[3]
+    pixels, channels = node.output.type.nhwc[2:]
+    rows, columns = _hits_of(node)
+    whole, left = divmod(channels, LANES)
+    taps = rows * columns
+    return (
+        by_fours(taps * whole, inputs, LANES)
+        + by_fours(taps * left, inputs, 1)
+        + Work(
+            pixels=pixels,
+            blocks=pixels * (whole + left),
+            kernel_rows=rows * pixels * (whole + left),
+            padded=(node.inputs[1].type.shape[1] - rows) * pixels * (whole + left),
+            outputs=pixels * channels,
+            right_shifts=_right_shifts(node, conv_scales(node.sig)[1]),
+        )
+    )
+
+
+def _hits_of(node: Node) -> tuple[float, int]:
+    """Kernel rows that read an input row, of a mean output row; taps that read a column, over an output row."""
+    op = cast(TransposeConv2d, node.op)
+    _, height, width, _ = node.inputs[0].type.nhwc
+    _, out_height, out_width, _ = node.output.type.nhwc
+    kernel_height, kernel_width = node.inputs[1].type.shape[1:3]
+    # Tap k of output o reads input (o + before - k) / stride, where that is a whole number inside the input.
+    rows = _hits(out_height, kernel_height, height, op.stride[0], op.padding.top) / out_height
+    return rows, _hits(out_width, kernel_width, width, op.stride[1], op.padding.left)
 
 
 def _hits(outputs: int, taps: int, size: int, stride: int, before: int) -> int:
@@ -289,7 +328,9 @@ DENSE = Contract("dense_s8", (Dense,), _dense, _dense_constants, _linear_s8)
 
 VARIANTS = (
     portable(CONV2D, _conv2d_work),
+    Variant(CONV2D, _conv2d_by_fours, suffix="simd32_dot", shared="c", isa=Isa.SIMD32),
     portable(DEPTHWISE, _depthwise_conv2d_work),
     portable(TRANSPOSE, _transpose_conv2d_work),
+    Variant(TRANSPOSE, _transpose_conv2d_by_fours, suffix="simd32", isa=Isa.SIMD32),
     portable(DENSE, _dense_work),
 )

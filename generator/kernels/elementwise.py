@@ -11,6 +11,7 @@ from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
 from shoehorn_mcu.kernels.operands import all_s8, broadcast, element_by_element
 from shoehorn_mcu.kernels.packed import clamps
+from shoehorn_mcu.kernels.rounding import rounds_exactly
 from shoehorn_mcu.kernels.work import Work
 from shoehorn_mcu.ops import Add, Binary, Maximum, Minimum, Mul, Prelu, Sub
 from shoehorn_mcu.ops.elementwise import AddParams, add_params, mul_scale, prelu_scales, sub_params
@@ -131,6 +132,15 @@ def _mul(node: Node) -> dict[str, Value]:
     return {**binary(node), **_zeros(node), "multiplier": scale.multiplier, "shift": scale.shift}
 
 
+def _multiplied_by_vectors(node: Node) -> bool:
+    """Whether neither operand repeats within a run, and the kernel for Armv6 SIMD rounds every product exactly."""
+    factors = [np.array([-128, 127]) - tensor.type.quantised.zero_point for tensor in node.inputs]
+    products = np.multiply.outer(*factors)
+    multiplier, shift = mul_scale(node.sig)
+    least, most = (np.array([each]) for each in (products.min(), products.max()))
+    return _side_by_side(node) and rounds_exactly(least, most, np.array([multiplier]), np.array([shift]))
+
+
 def _prelu(node: Node) -> dict[str, Value]:
     x, alpha = node.inputs
     # x has the shape of y, so only alpha's steps matter.
@@ -218,7 +228,26 @@ VARIANTS = (
         in_place=element_by_element,
     ),
     portable(MUL, _mul_work, element_by_element),
+    Variant(
+        MUL,
+        _unrolled,
+        suffix="simd32",
+        isa=Isa.SIMD32,
+        accepts=_multiplied_by_vectors,
+        in_place=element_by_element,
+    ),
     portable(MAXIMUM, binary_work, element_by_element),
     portable(MINIMUM, binary_work, element_by_element),
+    *(
+        Variant(
+            contract,
+            _unrolled,
+            suffix="simd32",
+            isa=Isa.SIMD32,
+            accepts=_side_by_side,
+            in_place=element_by_element,
+        )
+        for contract in (MAXIMUM, MINIMUM)
+    ),
     portable(PRELU, _prelu_work, element_by_element),
 )

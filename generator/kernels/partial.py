@@ -7,11 +7,12 @@ from typing import cast
 import numpy as np
 
 from shoehorn_mcu.ir import DType, Node, Tensor
-from shoehorn_mcu.kernels.base import Contract, Value, portable
+from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
 from shoehorn_mcu.kernels.conv import window_work
 from shoehorn_mcu.kernels.operands import are, data, element_by_element
-from shoehorn_mcu.kernels.work import Work
+from shoehorn_mcu.kernels.work import Work, by_fours
 from shoehorn_mcu.ops import FirstPartial, NextPartial, Rescale
+from shoehorn_mcu.targets import Isa
 
 
 def _operands(node: Node) -> tuple[Tensor, Tensor]:
@@ -53,6 +54,10 @@ def _partial_work(node: Node) -> Work:
     return window_work(cast(FirstPartial | NextPartial, node.op), node)
 
 
+def _partial_by_fours(node: Node, tile: Tile) -> Work:
+    return window_work(cast(FirstPartial | NextPartial, node.op), node, sums=by_fours)
+
+
 def _in_sums(node: Node) -> int | None:
     """The operand with the sums so far, which the next sums may overwrite."""
     return 1 if isinstance(node.op, NextPartial) else None
@@ -91,5 +96,6 @@ RESCALE = Contract("rescale_s32_s8", (Rescale,), _rescale, _scales, _rescales)
 
 VARIANTS = (
     portable(SUMS, _partial_work, _in_sums),
+    Variant(SUMS, _partial_by_fours, suffix="simd32", shared="c", isa=Isa.SIMD32, in_place=_in_sums),
     portable(RESCALE, _rescale_work, element_by_element),
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import cast
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
 from shoehorn_mcu.kernels.operands import all_s8
+from shoehorn_mcu.kernels.packed import clamps
 from shoehorn_mcu.kernels.work import BLOCK, Work, by_blocks, elements, inside
 from shoehorn_mcu.ops import AveragePool2d, MaxPool2d, Mean, Pool2d, Softmax
 from shoehorn_mcu.ops.pool import mean_params, softmax_params
@@ -114,6 +116,54 @@ def max_pool2d_work(node: Node) -> Work:
     )
 
 
+CHANNELS = 4
+"""Channels of a word: the fewest that the pools for Armv6 SIMD compute."""
+
+MOST_TAPS = 256
+"""Taps of a window whose int8 sum fits 16 bits."""
+
+
+def _pooled_by_words(node: Node) -> bool:
+    """Whether a pixel has CHANNELS or more, and every window has a column inside the input."""
+    op, channels = cast(Pool2d, node.op), node.output.type.nhwc[3]
+    return channels >= CHANNELS and max(op.padding.left, op.padding.right) < op.kernel[1]
+
+
+def _averaged_by_words(node: Node) -> bool:
+    """As `_pooled_by_words`, with sums that fit 16 bits."""
+    return _pooled_by_words(node) and math.prod(cast(Pool2d, node.op).kernel) <= MOST_TAPS
+
+
+def _words_work(node: Node, most: int) -> Work:
+    """Taps inside, and the lines and the windows that they are in, per block of 16, 8 or 4 channels, `most` at once."""
+    op = cast(Pool2d, node.op)
+    pixels, channels = node.output.type.nhwc[2:]
+    within, _ = _taps(node)
+    out_height, height = node.output.type.nhwc[1], node.inputs[0].type.nhwc[1]
+    lines = inside(out_height, op.kernel[0], height, op.stride[0], op.padding.top) / out_height
+    sixteens = channels // 16 if most == 16 else 0
+    eights, rest = divmod(channels - 16 * sixteens, 8)
+    fours = -(-rest // CHANNELS)
+    return Work(
+        pixels=pixels,
+        by16=within * sixteens,
+        by8=within * eights,
+        by4=within * fours,
+        kernel_rows=pixels * lines * (sixteens + eights + fours),
+        blocks=pixels * (sixteens + eights + fours),
+    )
+
+
+def _max_pool2d_words_work(node: Node, tile: Tile) -> Work:
+    return _words_work(node, 16)
+
+
+def _average_pool2d_words_work(node: Node, tile: Tile) -> Work:
+    clamp = cast(Pool2d, node.op).clamp
+    outputs = node.output.type.row_elements
+    return _words_work(node, 8) + Work(outputs=outputs, clamped=outputs * clamps(clamp.low, clamp.high))
+
+
 def mean_work(node: Node) -> Work:
     """Mean without what depends on the element type."""
     kept = mean_shape(node)
@@ -135,20 +185,37 @@ VECTOR = 16
 """Channels that mean_s8_neon.inc computes together."""
 
 
-def _means_by_vectors(node: Node) -> bool:
-    """Whether height and width of one image are summed, of VECTOR channels or more, by sums that fit 16 and 32 bits."""
+def _means_over_pixels(node: Node, channels: int) -> bool:
+    """Whether height and width of one image are summed, of so many channels or more, with sums of 16 and 32 bits."""
     found = {name: value for name, value in _mean(node).items() if isinstance(value, int)}
     reduced = tuple(found[f"reduce_{name}"] for name in ("batches", "height", "width", "channels"))
-    alone = found["batches"] == 1 and found["elements"] == found["channels"] >= VECTOR
+    alone = found["batches"] == 1 and found["elements"] == found["channels"] >= channels
     small = found["width"] <= 255 and found["height"] * found["width"] < 1 << 22
-    return reduced == (0, 1, 1, 0) and alone and small and found["shift"] <= 0
+    return reduced == (0, 1, 1, 0) and alone and small
+
+
+def _means_by_vectors(node: Node) -> bool:
+    """For VECTOR channels or more, and a scale that is not shifted to the left."""
+    return _means_over_pixels(node, VECTOR) and mean_params(cast(Mean, node.op), node.sig).scale.shift <= 0
+
+
+def _means_by_words(node: Node) -> bool:
+    return _means_over_pixels(node, CHANNELS)
 
 
 def _mean_vectors_work(node: Node, tile: Tile) -> Work:
-    """Vectors of channels, lines of these, and pixels in the lines."""
+    return _mean_blocks(node, VECTOR)
+
+
+def _mean_words_work(node: Node, tile: Tile) -> Work:
+    return _mean_blocks(node, CHANNELS)
+
+
+def _mean_blocks(node: Node, size: int) -> Work:
+    """Blocks of so many channels, lines of these, and pixels in the lines."""
     _, height, width, channels = node.inputs[0].type.nhwc
-    vectors = -(-channels // VECTOR)
-    return Work(blocks=vectors, kernel_rows=vectors * height, pixels=vectors * height * width)
+    blocks = -(-channels // size)
+    return Work(blocks=blocks, kernel_rows=blocks * height, pixels=blocks * height * width)
 
 
 def _softmax_work(node: Node) -> Work:
@@ -166,8 +233,11 @@ SOFTMAX = Contract("softmax_s8", (Softmax,), _softmax, accepts=_softmaxes)
 
 VARIANTS = (
     portable(AVERAGE_POOL, average_pool2d_work),
+    Variant(AVERAGE_POOL, _average_pool2d_words_work, suffix="simd32", isa=Isa.SIMD32, accepts=_averaged_by_words),
     portable(MAX_POOL, max_pool2d_work),
+    Variant(MAX_POOL, _max_pool2d_words_work, suffix="simd32", isa=Isa.SIMD32, accepts=_pooled_by_words),
     portable(MEAN, _mean_work),
+    Variant(MEAN, _mean_words_work, suffix="simd32", isa=Isa.SIMD32, accepts=_means_by_words),
     Variant(MEAN, _mean_vectors_work, suffix="neon", isa=Isa.NEON, accepts=_means_by_vectors),
     portable(SOFTMAX, _softmax_work),
 )

@@ -7,11 +7,18 @@ from typing import cast
 import numpy as np
 
 from shoehorn_mcu.ir import Array, Node
-from shoehorn_mcu.kernels.base import Contract, Value, portable
+from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, array_of, portable
 from shoehorn_mcu.kernels.operands import all_s8, element_bytes, same_dtype
 from shoehorn_mcu.kernels.work import Work, copied
 from shoehorn_mcu.ops import ResizeBilinear, ResizeNearest
 from shoehorn_mcu.ops.resize import BilinearTaps, bilinear_taps, nearest_taps
+from shoehorn_mcu.targets import Isa
+
+CHANNELS = 4
+"""Channels of a word: the fewest that the kernel for Armv6 SIMD computes."""
+
+COARSE = 8
+"""The product of two weights that are multiples of this many 1024ths fits 16 bits, as a multiple of 2^-14."""
 
 
 def _nearest(node: Node) -> dict[str, Value]:
@@ -56,10 +63,25 @@ def _bilinear_work(node: Node) -> Work:
     return Work(pixels=node.output.type.nhwc[2], outputs=node.output.type.row_elements)
 
 
+def _bilinear_by_words(node: Node) -> bool:
+    """Whether a pixel has CHANNELS or more, and all weights are multiples of COARSE."""
+    found = _bilinear(node)
+    weights = [array_of(found[f"{name}_weights"]) for name in ("row", "column")]
+    coarse = all(each is not None and not (each.astype(np.int64) % COARSE).any() for each in weights)
+    return coarse and node.output.type.nhwc[3] >= CHANNELS
+
+
+def _bilinear_words_work(node: Node, tile: Tile) -> Work:
+    """Pixels, and words of channels."""
+    pixels, channels = node.output.type.nhwc[2:]
+    return Work(pixels=pixels, fours=pixels * -(-channels // CHANNELS))
+
+
 NEAREST = Contract("resize_nearest", (ResizeNearest,), _nearest, accepts=same_dtype)
 BILINEAR = Contract("resize_bilinear_s8", (ResizeBilinear,), _bilinear, accepts=all_s8, takes_row=True)
 
 VARIANTS = (
     portable(NEAREST, _nearest_work),
     portable(BILINEAR, _bilinear_work),
+    Variant(BILINEAR, _bilinear_words_work, suffix="simd32", isa=Isa.SIMD32, accepts=_bilinear_by_words),
 )

@@ -82,6 +82,12 @@ def _sixteens(node: Node, tile: Tile) -> Work:
     return Work(vectors=vectors, outputs=left)
 
 
+def _fours(node: Node, tile: Tile) -> Work:
+    """Groups of four elements, and elements that are left."""
+    fours, left = divmod(node.output.type.row_elements, 4)
+    return Work(fours=fours, outputs=left)
+
+
 LUT = Contract("lut_8", (Unary,), _lut_8, accepts=_maps_8)
 QUANTIZE = Contract("quantize_f32_8", (Quantize,), _quantize, accepts=_quantizes)
 DEQUANTIZE = Contract("dequantize_8_f32", (Dequantize,), _dequantize, accepts=_dequantizes)
@@ -90,6 +96,7 @@ WIDEN = Contract("dequantize_f16_f32", (Dequantize,), _elements, accepts=_widens
 
 VARIANTS = (
     portable(LUT, _work, element_by_element),
+    Variant(LUT, _fours, suffix="unrolled", in_place=element_by_element),
     Variant(LUT, _sixteens, suffix="neon", isa=Isa.NEON, in_place=element_by_element),
     portable(QUANTIZE, _work, element_by_element),
     portable(DEQUANTIZE, _work),

@@ -96,6 +96,26 @@ def rests(times: float, length: int, outputs: int) -> Work:
     return Work(loops8=times * (outputs > 0), by32=products * one, by8=products * (not one))
 
 
+def by_lanes(times: float, length: int, outputs: int) -> Work:
+    """Sums of `length` products for `outputs`, at most LANES, at a time, done `times` times."""
+    return dots(times, length) if outputs == LANES else rests(times, length, outputs)
+
+
+def by_fours(times: float, length: int, outputs: int) -> Work:
+    """As `by_lanes`, of four inputs at once: `fours` of them, `products` of fours, a last four that overlaps one before
+    (`ragged`), and products one by one where there are fewer inputs (`by1`).
+    """
+    whole, rest = divmod(length, 4)
+    fours = whole + (whole > 0 and rest > 0)
+    return Work(
+        loops=times,
+        fours=times * fours,
+        products=times * fours * outputs,
+        ragged=times * (whole > 0 and rest > 0),
+        by1=times * (rest if whole == 0 else 0) * outputs,
+    )
+
+
 def by_blocks(times: float, channels: int) -> Work:
     """Inner loops over `channels` in blocks of BLOCK, all of them done `times` times."""
     whole, rest = divmod(channels, BLOCK)

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "sh_compiler.h"
-#include "sh_quant.h"
+#include "sh_simd32.h"
 
 // A branch to a register takes its instruction set from bit 0 of the address.
 #ifdef __thumb__
@@ -77,16 +77,5 @@
     "beq 7f\n" SH_STORED(SECOND, "r4", "r5")
 
 // clang-format on
-
-// Clamps values that are int8 already.
-static inline void sh_clamp_all(int8_t *y, int32_t count, int32_t low, int32_t high)
-{
-    if (low > INT8_MIN || high < INT8_MAX) {
-        SH_ROLLED
-        for (int32_t i = 0; i < count; i++) {
-            y[i] = (int8_t)sh_clamp(y[i], low, high);
-        }
-    }
-}
 
 #endif

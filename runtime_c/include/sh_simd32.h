@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: 0BSD
+// Four int8 values in a word, for cores with the Armv6 SIMD instructions: Cortex-M4, M7, M33, M55,
+// ARM1176. Addresses may be unaligned; these cores allow that unless they are configured to trap.
+#ifndef SH_SIMD32_H
+#define SH_SIMD32_H
+
+#include <stdint.h>
+
+#include "sh_compiler.h"
+#include "sh_quant.h"
+
+SH_INLINED uint32_t sh_load_four(const int8_t *from)
+{
+    uint32_t four;
+#ifdef __ARM_FEATURE_UNALIGNED
+    __builtin_memcpy(&four, from, 4);
+#else // compilers would load bytes
+    __asm("ldr %0, %1" : "=r"(four) : "m"(*(const int8_t(*)[4])from));
+#endif
+    return four;
+}
+
+SH_INLINED void sh_store_four(int8_t *to, uint32_t four)
+{
+#ifdef __ARM_FEATURE_UNALIGNED
+    __builtin_memcpy(to, &four, 4);
+#else
+    __asm("str %1, %0" : "=m"(*(int8_t(*)[4])to) : "r"(four));
+#endif
+}
+
+// The value four times.
+SH_INLINED uint32_t sh_four_times(int32_t value)
+{
+    return (uint32_t)(uint8_t)value * 0x01010101u;
+}
+
+// The value in both halves of a word.
+SH_INLINED uint32_t sh_both_halves(int32_t value)
+{
+    return (uint32_t)(uint16_t)value * 0x10001u;
+}
+
+SH_INLINED int32_t sh_low_half(uint32_t two)
+{
+    return (int16_t)two;
+}
+
+SH_INLINED int32_t sh_high_half(uint32_t two)
+{
+    return (int32_t)two >> 16;
+}
+
+// Elements 0 and 2 of four, extended to 16 bits, each plus a half of `addends`.
+SH_INLINED uint32_t sh_even_added(uint32_t addends, uint32_t four)
+{
+    uint32_t two;
+    __asm("sxtab16 %0, %1, %2" : "=r"(two) : "r"(addends), "r"(four));
+    return two;
+}
+
+// Elements 1 and 3.
+SH_INLINED uint32_t sh_odd_added(uint32_t addends, uint32_t four)
+{
+    uint32_t two;
+    __asm("sxtab16 %0, %1, %2, ror #8" : "=r"(two) : "r"(addends), "r"(four));
+    return two;
+}
+
+SH_INLINED uint32_t sh_even(uint32_t four)
+{
+    uint32_t two;
+    __asm("sxtb16 %0, %1" : "=r"(two) : "r"(four));
+    return two;
+}
+
+SH_INLINED uint32_t sh_odd(uint32_t four)
+{
+    uint32_t two;
+    __asm("sxtb16 %0, %1, ror #8" : "=r"(two) : "r"(four));
+    return two;
+}
+
+// The low halves of two words, that of the second above.
+SH_INLINED uint32_t sh_low_halves(uint32_t low, uint32_t high)
+{
+    uint32_t two;
+    __asm("pkhbt %0, %1, %2, lsl #16" : "=r"(two) : "r"(low), "r"(high));
+    return two;
+}
+
+SH_INLINED uint32_t sh_high_halves(uint32_t low, uint32_t high)
+{
+    uint32_t two;
+    __asm("pkhtb %0, %1, %2, asr #16" : "=r"(two) : "r"(high), "r"(low));
+    return two;
+}
+
+// The sum of the products of both halves, and `sum`.
+SH_INLINED int32_t sh_two_products(uint32_t x, uint32_t w, int32_t sum)
+{
+    __asm("smlad %0, %1, %2, %0" : "+r"(sum) : "r"(x), "r"(w));
+    return sum;
+}
+
+SH_INLINED int32_t sh_two_products_alone(uint32_t x, uint32_t w)
+{
+    int32_t sum;
+    __asm("smuad %0, %1, %2" : "=r"(sum) : "r"(x), "r"(w));
+    return sum;
+}
+
+SH_INLINED uint32_t sh_larger_of_four(uint32_t a, uint32_t b)
+{
+    uint32_t difference;
+    __asm("ssub8 %0, %1, %2\n"
+          "sel %1, %1, %2\n"
+          : "=&r"(difference), "+r"(a)
+          : "r"(b)
+          : "cc");
+    return a;
+}
+
+SH_INLINED uint32_t sh_smaller_of_four(uint32_t a, uint32_t b)
+{
+    uint32_t difference;
+    __asm("ssub8 %0, %1, %2\n"
+          "sel %1, %2, %1\n"
+          : "=&r"(difference), "+r"(a)
+          : "r"(b)
+          : "cc");
+    return a;
+}
+
+// Clamps values that are int8 already.
+static inline void sh_clamp_all(int8_t *y, int32_t count, int32_t low, int32_t high)
+{
+    if (low > INT8_MIN || high < INT8_MAX) {
+        const uint32_t least = sh_four_times(low);
+        const uint32_t most = sh_four_times(high);
+        SH_ROLLED
+        for (; count >= 4; count -= 4, y += 4) {
+            const uint32_t raised = sh_larger_of_four(sh_load_four(y), least);
+            sh_store_four(y, sh_smaller_of_four(raised, most));
+        }
+        SH_ROLLED
+        for (; count > 0; count--, y++) {
+            *y = (int8_t)sh_clamp(*y, low, high);
+        }
+    }
+}
+
+#endif
