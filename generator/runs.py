@@ -32,20 +32,31 @@ def joined(problem: Problem, stages: Sequence[Stage], plan: Plan) -> tuple[tuple
     return found, replace(plan, steps=steps)
 
 
-def _joined(stage: Stage, op: OpSpec, steps: Sequence[Step], placements: Placements) -> Stage:
+def longest(stage: Stage) -> Stage:
+    """The stage with all rows in one call, if its op and its kernel allow that; they must lie side by side."""
+    return _with_calls(stage, stage.node.output.type.rows)
+
+
+def _with_calls(stage: Stage, count: int) -> Stage:
+    """The stage with so many rows per call, if its op and its kernel allow that, else as it is."""
     kernel, node = stage.kernel, stage.node
-    if kernel.contract.takes_row or not node.op.pixelwise(node.sig):
-        return stage
-    own = [step for step in steps if step.op == stage.name]
-    count = gcd(*(end - first for step in own for first, end in step.parts))
-    calls = [(step, rows) for step in own for rows in replace(step, rows_per_call=count).calls]
-    if count < 2 or not all(_is_one_row(stage, op, step, rows, placements) for step, rows in calls):
+    if count < 2 or kernel.contract.takes_row or not node.op.pixelwise(node.sig):
         return stage
     long = with_long_rows(node, count)
     same = [other for other in kernel.variant.instances(long) if other.key == kernel.key]
     if not same or same[0].scratch_bytes(long) != stage.scratch_bytes:
         return stage
     return replace(stage, kernel=same[0], rows_per_call=count)
+
+
+def _joined(stage: Stage, op: OpSpec, steps: Sequence[Step], placements: Placements) -> Stage:
+    if not stage.node.op.pixelwise(stage.node.sig):
+        return stage
+    own = [step for step in steps if step.op == stage.name]
+    count = gcd(*(end - first for step in own for first, end in step.parts))
+    calls = [(step, rows) for step in own for rows in replace(step, rows_per_call=count).calls]
+    allowed = all(_is_one_row(stage, op, step, rows, placements) for step, rows in calls)
+    return _with_calls(stage, count) if allowed else stage
 
 
 def _is_one_row(stage: Stage, op: OpSpec, step: Step, rows: range, placements: Placements) -> bool:

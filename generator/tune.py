@@ -2,7 +2,8 @@
 
 A layer is all ops of a model with one contract key: they differ in constants only, so one is measured for all. An image
 is a firmware whose ops are candidates for layers, each on an input in RAM as in the model: a padding op writes it,
-because the board's flash may be slower. Times are compared per row of the output.
+because the board's flash may be slower. Tensors are whole, so rows that can be one call are. Times are compared per row
+of the output.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from shoehorn_mcu.lower import lower
 from shoehorn_mcu.ops import Pad, Reshape
 from shoehorn_mcu.planner import make_plan
 from shoehorn_mcu.report import report, timeless
+from shoehorn_mcu.runs import joined, longest
 from shoehorn_mcu.stage import stage_of, stages
 from shoehorn_mcu.targets import Board, Machine
 
@@ -51,8 +53,8 @@ class Layer:
         return sum(node.output.type.rows for node in self.nodes)
 
     def predicted(self, kernel: Instance, cpu: str, unit: cost.Unit) -> float:
-        """The predicted cost of one inference's rows in a unit of the core."""
-        made = (stage_of(0, node, Machine.of(cpu), lambda *_: kernel) for node in self.nodes)
+        """The predicted cost of one inference's rows in a unit of the core, where they lie side by side."""
+        made = (longest(stage_of(0, node, Machine.of(cpu), lambda *_: kernel)) for node in self.nodes)
         return sum(stage.row_cost_in(unit) * stage.node.output.type.rows for stage in made)
 
 
@@ -156,10 +158,11 @@ def image(group: Sequence[Trial], board: Board) -> Bundle:
     kernels = {f"trial_{i}": trial.kernel for i, trial in enumerate(group)}
     machine = Machine.of(board.spec.cpu)
     made = stages(graph, machine, lambda node, _: kernels.get(node.op.name) or choose(node, machine))
-    plan = make_plan(lower(graph, made, board.arena_limit_bytes))
-    unit = Unit(LIBRARY, graph, made, plan)
+    problem = lower(graph, made, board.arena_limit_bytes)
+    long, plan = joined(problem, made, make_plan(problem))
+    unit = Unit(LIBRARY, graph, long, plan)
     found = constants(unit)
-    said = report(graph, board, (), plan, made, (found.bytes, 0, None))
+    said = report(graph, board, (), plan, long, (found.bytes, 0, None))
     return project(unit, found, board, "none", timeless(said))
 
 

@@ -395,8 +395,8 @@ def test_whole_tensors_are_kept_within_a_budget_and_rows_are_taken_where_they_co
     default = planned()
 
     assert time["arena_bytes"] == time["whole_tensor_bytes"] == 2560
-    assert default["arena_bytes"] == sram["arena_bytes"]  # without --sram: it takes only 0.1 % more instructions
-    assert default["predicted_instructions"] < 1.005 * time["predicted_instructions"]
+    assert default["arena_bytes"] == sram["arena_bytes"]  # without --sram: it takes only 0.9 % more
+    assert default["predicted_instructions"] < 1.015 * time["predicted_instructions"]
     assert time["arena_bound_bytes"] == sram["arena_bound_bytes"]  # of the same plans, whatever the goal
     assert not time["proven_optimal"]
     assert sram["arena_bytes"] < tight["arena_bytes"] <= 2000

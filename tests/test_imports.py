@@ -78,7 +78,8 @@ ALLOWED: dict[str, set[str]] = {
     "flash": {"emit", "kernels", "stage"},
     "report": {"op_lines", "ir", "passes", "memory_plan", "stage", "predict", "targets"},
     "upgrade": {"kernels", "memory_plan", "planner", "predict", "stage"},
-    "schedule": {"ir", "memory_plan", "planner", "cuts", "lower", "predict", "stage", "upgrade"},
+    "runs": {"memory_plan", "planner", "stage"},
+    "schedule": {"ir", "memory_plan", "planner", "cuts", "lower", "predict", "runs", "stage", "upgrade"},
     "pareto": {"ir", "planner", "schedule", "stage", "predict"},
     "build": _ALL,
     "cli": _ALL | {"build", "console", "host_tools"},
@@ -91,7 +92,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli_plan": {"build", "flash", "memory_plan", "op_lines", "predict", "stage", "targets", "console"},
     "cli_project": _ALL
     | {"build", "cli_buffers", "cli_graph", "cli_options", "cli_page", "cli_plan", "console", "host_tools"},
-    "tune": {"emit", "flash", "ir", "kernels", "lower", "ops", "planner", "report", "stage", "targets"},
+    "tune": {"emit", "flash", "ir", "kernels", "lower", "ops", "planner", "report", "runs", "stage", "targets"},
     "cli_tune": {
         "cli_device",
         "cli_page",

@@ -8,7 +8,7 @@ from packed import ONE, conv, conv_layer, conv_output, halves, hard_inputs, s32,
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels.base import array_of
+from shoehorn_mcu.kernels.base import Instance, array_of
 from shoehorn_mcu.kernels.choice import candidates
 from shoehorn_mcu.kernels.conv import conv2d_constants
 from shoehorn_mcu.kernels.packed import Linear, pack, packable, rounded_up
@@ -101,8 +101,14 @@ def test_words_take_a_byte_per_weight_and_sixteen_per_output() -> None:
     assert pack(conv_layer(8, 9 * 6), 6).nbytes == 8 * 9 * 8 + 8 * 16
 
 
+def packed_kernels(node: Node) -> list[Instance]:
+    """Those that read packed words."""
+    found = candidates(node, (Isa.SIMD32,))
+    return [kernel for kernel in found if kernel.variant.isa is Isa.SIMD32 and kernel.variant.pack is not None]
+
+
 def kernels(node: Node) -> set[str]:
-    return {kernel.variant.suffix for kernel in candidates(node, tuple(Isa)) if kernel.variant.isa is Isa.SIMD32}
+    return {kernel.variant.suffix for kernel in packed_kernels(node)}
 
 
 def test_a_window_is_computed_where_it_is_small_or_has_few_taps() -> None:
@@ -145,7 +151,7 @@ def test_only_windows_with_taps_are_copied() -> None:
         (conv(3, 3, 3), True),
         (conv(8, 3, 3), False),
     ):
-        (kernel, *_) = candidates(node, (Isa.SIMD32,))
+        (kernel, *_) = packed_kernels(node)
         assert ("copies" in kernel.work(node)) == copied
 
 

@@ -18,7 +18,7 @@ import pytest
 from conftest import Gen
 from samples import graph_of, int8, sample
 
-from shoehorn_mcu import build, cli_tune, graph_file, ops, targets, tune
+from shoehorn_mcu import build, cli_tune, console, graph_file, ops, targets, tune
 from shoehorn_mcu.emit.reference import reference_files
 from shoehorn_mcu.host_tools import session, trials
 from shoehorn_mcu.host_tools.emulate import emulate
@@ -124,8 +124,11 @@ def test_a_second_run_measures_nothing_and_says_the_same(gen: Gen, folder: Path,
 
 
 @needs_qemu
-def test_the_readout_names_worst_best_chosen_and_gain(gen: Gen, folder: Path, tuned: tuple[Json, Path]):
+def test_the_readout_names_worst_best_chosen_and_gain(
+    gen: Gen, folder: Path, tuned: tuple[Json, Path], monkeypatch: pytest.MonkeyPatch
+):
     said, path = tuned
+    monkeypatch.setattr(console.out, "width", 160)  # all columns
     shown = gen("tune", folder, "--out", path).stdout
 
     head = next(line for line in shown.splitlines() if line.startswith("op "))

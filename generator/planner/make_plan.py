@@ -15,7 +15,7 @@ from shoehorn_mcu.planner.problem import Problem
 
 _NAME = 60  # characters of a name in a message
 _FASTEST = "the fastest plan tried that fits"
-_WORTH_PERCENT = 0.5  # extra predicted time up to which a smaller plan is preferred by default
+_WORTH_PERCENT = 1.5  # extra predicted time up to which a smaller plan is preferred by default
 _OF_GROUPS = " (lower bound of the searched plans; recomputing single rows may go below it)"
 
 
@@ -44,7 +44,7 @@ def _silent(_: str) -> None:
 class Weighing:
     """How the fastest plan is compared with a smaller one: `price` returns a plan's predicted time.
 
-    With `prefer_smaller` the smaller plan is returned if it needs less than 0.5 % more time.
+    With `prefer_smaller` the smaller plan is returned if it needs less than 1.5 % more time.
     """
 
     price: Callable[[Plan], float]

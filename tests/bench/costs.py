@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import statistics
 import sys
 from collections import defaultdict
@@ -117,6 +118,7 @@ ROWS, COARSE_ROWS = 8, 128
 TICKS_UNSURE = 10  # an op of so many ticks of the board's clock counts half as much as a long one
 
 Found = dict[str, Any]
+_BREAK = r"\n *"
 
 
 def _sources(board: targets.Board, models: Sequence[str]) -> Iterator[tuple[str, Graph]]:
@@ -445,6 +447,12 @@ def models_for(board: str) -> tuple[str, ...]:
     return models if board == BOARDS[0] else tuple(m for m in models if m not in LARGE)
 
 
+def text(tables: Found) -> str:
+    """The tables as JSON with a line per kernel."""
+    said = json.dumps(tables, indent=1, sort_keys=True)
+    return re.sub(r"\{\n {4}([^{}]*)\n {3}\}", lambda found: f"{{{re.sub(_BREAK, ' ', found[1])}}}", said) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--boards", nargs="*", default=BOARDS)
@@ -485,10 +493,10 @@ def main() -> None:
         if name in counted_in_cycles:
             lines += ["In cycles:", "", *say(name, *counted_in_cycles[name])]
     (out / "costs.md").write_text("\n".join(lines))
-    (out / "costs.json").write_text(json.dumps(tables, indent=1, sort_keys=True) + "\n")
+    (out / "costs.json").write_text(text(tables))
     print("\n".join(lines))
     if arguments.write:
-        cost.TABLE.write_text(json.dumps(tables, indent=1, sort_keys=True) + "\n")
+        cost.TABLE.write_text(text(tables))
 
 
 if __name__ == "__main__":
