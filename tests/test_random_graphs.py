@@ -26,8 +26,8 @@ from shoehorn_mcu.lower import lower
 from shoehorn_mcu.ops import MODEL_OPS
 from shoehorn_mcu.planner import Goal, check, make_plan
 
-CHUNK = 100
-CHUNKS = 100
+CHUNK = 80
+CHUNKS = 125
 DAILY = 1  # chunks in every run of the suite; the others are `long`
 
 
@@ -42,7 +42,7 @@ def _few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _chunks() -> list[object]:
-    """Each the first seed of a hundred."""
+    """Each the first seed of a chunk."""
     marks = [() if chunk < DAILY else (pytest.mark.long,) for chunk in range(CHUNKS)]
     return [pytest.param(i * CHUNK, id=f"{i * CHUNK}..{(i + 1) * CHUNK - 1}", marks=m) for i, m in enumerate(marks)]
 

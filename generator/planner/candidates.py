@@ -18,7 +18,7 @@ from shoehorn_mcu.planner.partition.search import Partition, PartitionSearch
 from shoehorn_mcu.planner.partition.space import Space
 from shoehorn_mcu.planner.placement.layout import Layout, fullest_step, lay_out
 from shoehorn_mcu.planner.placement.place import Effort
-from shoehorn_mcu.planner.problem import Problem
+from shoehorn_mcu.planner.problem import Problem, aligned
 from shoehorn_mcu.planner.recompute.budgets import Budgets
 from shoehorn_mcu.planner.recompute.search import least, reordered, tightest, work_once
 
@@ -104,7 +104,7 @@ class Candidates:
         yield self._bounded(self.whole)
         highest = self._once.minimax().peak
         most = self.whole.arena_bytes
-        for plan in self._reordered(highest - 1):
+        for plan in self._reordered(highest - 1 + self._padding):
             most = min(most, plan.arena_bytes)
             yield plan
         best: Plan | None = None
@@ -123,10 +123,11 @@ class Candidates:
     def _of_space(self, most_bytes: int) -> Iterator[Plan]:
         """The plan by rows with the lowest peak, others if it does not pack to that, then plans with banded blocks.
 
-        Plans by rows are skipped if their peak is not below `most_bytes`, the arena of a plan already found.
+        Plans by rows are skipped if their peak is not below `most_bytes`, the arena of a plan already found, though the
+        peak counts rows that are padded to words, and such tensors may be placed whole.
         """
         self._say("rows")
-        if self._once.minimax().peak < most_bytes:
+        if self._once.minimax().peak < most_bytes + self._padding:
             lowest = self._plan(self._partitions.minimax())
             yield lowest
             if lowest.arena_bytes > self.bound:
@@ -175,6 +176,11 @@ class Candidates:
             plan = self._plan(partition)
             least_arena = min(plan.arena_bytes, least_arena or plan.arena_bytes)
             yield plan
+
+    @cached_property
+    def _padding(self) -> int:
+        """Bytes by which the peak of rows that lie apart may exceed the arena with their tensors whole."""
+        return sum(t.rows * (aligned(t.row_bytes) - t.row_bytes) for t in self._problem.tensors)
 
     @cached_property
     def _flow(self) -> Flow:
