@@ -1,6 +1,6 @@
 """Estimated flash of a firmware before it is built: constants, kernels, the plan's code and tables, the application.
 
-The sizes of kernels are those of `kernels/costs.json`. `flash.json` has the other figures of some cores, measured on
+The sizes of kernels are those of `kernels/costs/`. `flash.json` has the other figures of some cores, measured on
 real builds by `python -m tests.bench.flash --write`.
 """
 

@@ -191,12 +191,12 @@ class Instance:
 
     @property
     def key(self) -> str:
-        """`conv2d_s8_simd32_4x2`: the key of its code sizes in costs.json."""
+        """`conv2d_s8_simd32_4x2`: the key of its code sizes in costs/."""
         return self._key(self.tile)
 
     @property
     def cost_key(self) -> str:
-        """The key of its costs in costs.json."""
+        """The key of its costs in costs/."""
         return self._key(self.variant.tiles[0] if self.variant.same_time else self.tile)
 
     def _key(self, tile: Tile) -> str:

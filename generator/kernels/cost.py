@@ -1,8 +1,8 @@
 """Predicts instructions and cycles from work: the cost of each feature on each core.
 
-`costs.json` holds the costs that `python -m tests.bench.costs --write` fitted to measurements in the emulator: for each
-core (as in targets.CPUS) the instructions per unit of each feature of each kernel (by Instance.cost_key), and per unit
-of each field of Calls. `cycles` has the same in estimated cycles, where there is a model of the core's timing.
+`costs/` holds the costs that `python -m tests.bench.costs --write` fitted to measurements in the emulator, one file per
+core (named as in targets.CPUS): the instructions per unit of each feature of each kernel (by Instance.cost_key), and
+per unit of each field of Calls. `cycles` has the same in estimated cycles, where there is a model of the core's timing.
 `code_bytes` is the code size of each kernel on each core, in bytes, and `shared_bytes` the sizes of the functions that
 it has besides, of which a library needs one (SH_SHARED).
 """
@@ -20,7 +20,7 @@ from typing import Any
 
 from shoehorn_mcu.kernels.base import Instance
 
-TABLE = Path(__file__).with_name("costs.json")
+TABLES = Path(__file__).with_name("costs")
 
 DEFAULT_CPU = "cortex-m4f"
 """The core whose costs are used if no board is named."""
@@ -75,7 +75,7 @@ class CpuCosts:
 @cache
 def _table() -> Mapping[str, Mapping[Unit, CpuCosts]]:
     """By core; in cycles only where they were measured."""
-    return {cpu: _costs(part) for cpu, part in json.loads(TABLE.read_text()).items()}
+    return {path.stem: _costs(json.loads(path.read_text())) for path in sorted(TABLES.glob("*.json"))}
 
 
 def _costs(part: Mapping[str, Any]) -> Mapping[Unit, CpuCosts]:

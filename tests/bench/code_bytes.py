@@ -2,13 +2,12 @@
 
     python -m tests.bench.code_bytes
 
-Rewrites `code_bytes` in generator/kernels/costs.json. tests/bench/costs.py also uses it.
+Rewrites `code_bytes` in generator/kernels/costs/. tests/bench/costs.py also uses it.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import json
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -18,9 +17,10 @@ from types import ModuleType
 
 from elftools.elf.elffile import ELFFile
 
-from shoehorn_mcu.kernels import CATALOGUE, Instance, cost
+from shoehorn_mcu.kernels import CATALOGUE, Instance
 from shoehorn_mcu.paths import FIRMWARE_TEMPLATES, RUNTIME_C
 from shoehorn_mcu.targets import CPUS
+from tests.bench import costs_files
 
 _FLAGS = ("-std=c11", "-c")
 
@@ -80,10 +80,9 @@ def _named(kernel: Instance, parts: Mapping[str, int]) -> dict[str, int]:
 
 
 def main() -> None:
-    tables = json.loads(cost.TABLE.read_text())
-    for cpu, table in tables.items():
-        table["code_bytes"], table["shared_bytes"] = measured(cpu)
-    cost.TABLE.write_text(json.dumps(tables, indent=1, sort_keys=True) + "\n")
+    for cpu, table in costs_files.read().items():
+        code, shared = measured(cpu)
+        costs_files.write(cpu, {**table, "code_bytes": code, "shared_bytes": shared})
 
 
 if __name__ == "__main__":

@@ -6,17 +6,17 @@
 On each board, one per core where none is named, it runs the graphs of tests/bench/micro.py with every kernel of the
 core, and the models below (the large ones on the first board alone), each planned with whole tensors and for the
 smallest arena. Costs are fitted to the graphs and the models of FITTED; the others are held out. --write puts them
-into generator/kernels/costs.json.
+into generator/kernels/costs/.
 Cycles (docs/cycles.md) are fitted like instructions, on boards whose timing is modelled. Kernels and plans are compared
-in cycles as soon as costs.json has them for every kernel of the core.
+in cycles as soon as these files have them for every kernel of the core.
 --kernels measures and fits only the kernels whose names contain WORD, on the graphs that they compute: enough for a new
-variant. The costs of calls are then those in costs.json, and so are those of the other kernels; cycles are fitted where
-costs.json has those of calls.
+variant. The costs of calls are then those in the file, and so are those of the other kernels; cycles are fitted where
+the file has those of calls.
 Kernels other than the portable ones take as many instructions for all data: the small graphs with them are timed on the
 zeros that the arena holds after a start, as the serial line would take most of the time.
 Results in DIR/<board>.json are reused (delete the file after a change of kernels or planner). Features are counted
 anew each time, so they may change without a new measurement.
-DIR/costs.md and DIR/costs.json compare predicted with measured instructions, per model and per kernel, and list
+DIR/costs.md compares predicted with measured instructions, per model and per kernel, and lists
 instructions per multiply-accumulate by variant and tile.
 """
 
@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import statistics
 import sys
 from collections import defaultdict
@@ -58,7 +57,7 @@ from shoehorn_mcu.predict import calls_of, rows_and_steps
 from shoehorn_mcu.report import report, timeless
 from shoehorn_mcu.stage import Pick, stages
 from shoehorn_mcu.targets import Machine
-from tests.bench import code_bytes, micro
+from tests.bench import code_bytes, costs_files, micro
 from tests.bench.fit import Row, fitted, fitted_calls
 from tests.bench.shapes import shapes
 from tests.shared import MODELS
@@ -118,7 +117,6 @@ ROWS, COARSE_ROWS = 8, 128
 TICKS_UNSURE = 10  # an op of so many ticks of the board's clock counts half as much as a long one
 
 Found = dict[str, Any]
-_BREAK = r"\n *"
 
 
 def _sources(board: targets.Board, models: Sequence[str]) -> Iterator[tuple[str, Graph]]:
@@ -336,16 +334,10 @@ def table_of(results: Sequence[Found], tick: float) -> Found:
 
 
 def costs_of_kernels(results: Sequence[Found], tick: float, known: Found, word: str) -> dict[str, dict[str, float]]:
-    """Costs by key of the kernels with the word in their names; the costs of calls are those `known` in costs.json."""
+    """Costs by key of the kernels with the word in their names; the costs of calls are as `known`."""
     around = {**asdict(cost.Calls()), **known["calls"], "steps": known["traced_step"]}
     ops = [op for r in results if r["fitted"] for op in r["ops"]]
     return fitted([row_of(op, tick) for op in ops if word in op["kernel"] and op["rows"] and op["measured"]], around)[0]
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _rounded(value[key]) for key in sorted(value)}
-    return round(value, 3)
 
 
 def predictions(results: Sequence[Found], table: Found) -> Iterator[Found]:
@@ -447,25 +439,19 @@ def models_for(board: str) -> tuple[str, ...]:
     return models if board == BOARDS[0] else tuple(m for m in models if m not in LARGE)
 
 
-def text(tables: Found) -> str:
-    """The tables as JSON with a line per kernel."""
-    said = json.dumps(tables, indent=1, sort_keys=True)
-    return re.sub(r"\{\n {4}([^{}]*)\n {3}\}", lambda found: f"{{{re.sub(_BREAK, ' ', found[1])}}}", said) + "\n"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--boards", nargs="*", default=BOARDS)
     parser.add_argument("--models", nargs="*")
     parser.add_argument("--kernels", default="", metavar="WORD")
     parser.add_argument("--out", type=Path, default=Path("build/costs"))
-    parser.add_argument("--write", action="store_true", help="rewrite generator/kernels/costs.json")
+    parser.add_argument("--write", action="store_true", help="rewrite the boards' files in generator/kernels/costs/")
     arguments = parser.parse_args()
     out, word = arguments.out, arguments.kernels
     out.mkdir(parents=True, exist_ok=True)
     models = {name: () if word else arguments.models or models_for(name) for name in arguments.boards}
     measurements = {name: measured(targets.board(name), models[name], word, out) for name in arguments.boards}
-    tables = json.loads(cost.TABLE.read_text()) if cost.TABLE.exists() else {}
+    tables = costs_files.read()
     found: dict[str, tuple[Sequence[Found], Found]] = {}
     for name, results in measurements.items():
         board = targets.board(name)
@@ -482,8 +468,10 @@ def main() -> None:
             table = {**table_of(results, tick), "code_bytes": code, "shared_bytes": shared}
             if counted := in_cycles(results):
                 table["cycles"] = table_of(counted, 0)
-        tables[cpu] = _rounded(table)
-        found[name] = results, tables[cpu]
+        found[name] = results, table
+        (out / f"{cpu}.costs.json").write_text(costs_files.text(table))
+        if arguments.write:
+            costs_files.write(cpu, table)
     counted_in_cycles = {
         name: (in_cycles(results), table["cycles"]) for name, (results, table) in found.items() if "cycles" in table
     }
@@ -493,10 +481,7 @@ def main() -> None:
         if name in counted_in_cycles:
             lines += ["In cycles:", "", *say(name, *counted_in_cycles[name])]
     (out / "costs.md").write_text("\n".join(lines))
-    (out / "costs.json").write_text(text(tables))
     print("\n".join(lines))
-    if arguments.write:
-        cost.TABLE.write_text(text(tables))
 
 
 if __name__ == "__main__":
