@@ -155,6 +155,19 @@ def _depthwise(rng: Rng) -> Iterator[Graph]:
     yield replace(linear(ops.DepthwiseConv2d, rng, without_most, (1, 4, 7, 8), (1, 3, 3, 8), **shared), name=KEPT)
 
 
+def _strips(rng: Rng) -> Iterator[Graph]:
+    """Depthwise convolutions of 3x3 windows, some of rows that the kernel for Armv6 SIMD computes in segments."""
+    without_most = replace(ONE_SIDED, clamp=ops.Clamp(-30, 127))
+    for width, stride, channels, pad in (
+        *((51, 1, 5, ops.Padding(1, 1, 1, 1)), (48, 1, 4, ops.Padding(0, 1, 2, 0)), (4, 1, 8, ops.Padding(1, 1, 1, 1))),
+        *((27, 2, 6, ops.Padding(1, 0, 0, 1)), (3, 2, 4, ops.Padding(0, 1, 1, 0)), (1, 1, 7, ops.Padding(1, 1, 1, 1))),
+    ):
+        x = (1, 4 - pad.top - pad.bottom, (width - 1) * stride + 3 - pad.left - pad.right, channels)
+        shared = {"stride": (1, stride), "dilation": (1, 1), "padding": pad}
+        data = ONE_SIDED if channels % 2 else without_most
+        yield replace(linear(ops.DepthwiseConv2d, rng, data, x, (1, 3, 3, channels), **shared), name=KEPT)
+
+
 def _windows(rng: Rng) -> Iterator[Graph]:
     """Convolutions with larger windows, and depthwise ones, padded and not."""
     for number, inputs in enumerate((1, 3, 4, 5, 8, 9, 12, 16, 17)):
@@ -366,7 +379,8 @@ def cases() -> list[Graph]:
     found.append(frozen(unsigned, {"x0": np.linspace(-99, 200, 40, dtype=np.float32)[None]}))
     found += [*_depthwise(rng), *(_halves(op_class, ops.Clamp(-4, 5)) for op_class in (ops.Add, ops.Sub))]
     found += [*_partial_sums(np.random.default_rng(4)), *_transposed(np.random.default_rng(4))]
-    return [*found, *_thrice(np.random.default_rng(2)), *_reals(np.random.default_rng(3))]
+    found += [*_thrice(np.random.default_rng(2)), *_strips(np.random.default_rng(5))]
+    return [*found, *_reals(np.random.default_rng(3))]
 
 
 @dataclass(frozen=True)

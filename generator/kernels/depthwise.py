@@ -1,5 +1,5 @@
-"""The depthwise convolution for Armv6 SIMD (`depthwise_conv2d_s8_simd32.inc`): its packed weights, and the proof that
-its sums and its rounding are exact.
+"""The depthwise convolutions for Armv6 SIMD (`depthwise_conv2d_s8_simd32.inc` and, for 3x3 windows,
+`depthwise_conv2d_s8_simd32_strip.inc`): their packed weights, and the proof that sums and rounding are exact.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from shoehorn_mcu.targets import Isa
 
 CHANNELS = 4  # channels that are computed at once, and the fewest there may be
 LEAST_TAPS, MOST_TAPS = 2, 49
+PAIRS = 25  # of columns that a strip holds: 48 bytes of the stack each
 
 
 class Depthwise(NamedTuple):
@@ -98,8 +99,25 @@ def pack(of: Depthwise, up: Up | None = None) -> Int32s:
         scales = np.stack([up.multiplier, up.addend], axis=1)
     bias = (of if up is None else up).bias.astype(np.int64) << left
     words = np.concatenate([bias[at], _words(first), _words(others), scales[at].reshape(count, -1)], axis=1)
-    padding = np.full(count * CHANNELS, of.x_zero, np.int8).view("<i4")
-    return np.concatenate([words.ravel(), padding]).astype(np.int32)
+    return np.concatenate([words.ravel(), _padding(of, count)]).astype(np.int32)
+
+
+def pack_strip(of: Depthwise, up: Up) -> Int32s:
+    """The words that the kernel for 3x3 windows reads, eight per channel, and x_zero for each channel."""
+    at = blocks_of(of.weights.shape[1], CHANNELS)
+    shifted = (of.weights.astype(np.int64) << up.left).astype(np.int16)
+    by_line = shifted.T.reshape(-1, 3, 3)  # [channel][line][column]
+    columns = by_line[:, :2].transpose(0, 2, 1)  # lines 0 and 1 of each column
+    last = by_line[:, 2, [[0, 1], [1, 2]]]
+    words = np.concatenate([_words(columns), _words(last)], axis=1)
+    scales = np.stack([up.multiplier, up.bias.astype(np.int64) << up.left, up.addend], axis=1)
+    constants = np.concatenate([words, scales], axis=1)[at]
+    return np.concatenate([constants.ravel(), _padding(of, len(at))]).astype(np.int32)
+
+
+def _padding(of: Depthwise, blocks: int) -> Int32s:
+    """x_zero for each channel of so many blocks of four."""
+    return np.full(blocks * CHANNELS, of.x_zero, np.int8).view("<i4").astype(np.int32)
 
 
 def _words(halfwords: NDArray[np.int16]) -> Int32s:
@@ -141,6 +159,43 @@ def _accepts_up(node: Node) -> bool:
 
 def _pack(node: Node, tile: Tile) -> dict[str, Value]:
     return all_in_weights(pack(layer_of(node), _up(node) if "up" in tile.sizes else None))
+
+
+def _accepts_strip(node: Node) -> bool:
+    op = cast(DepthwiseConv2d, node.op)
+    near = op.dilation[1] == 1 and op.stride[1] in (1, 2)
+    return near and node.inputs[1].type.shape[1:3] == (3, 3) and _accepts_up(node)
+
+
+def _pack_strip(node: Node, tile: Tile) -> dict[str, Value]:
+    up = _up(node)
+    assert up is not None  # _accepts_strip
+    return all_in_weights(pack_strip(layer_of(node), up))
+
+
+def _strip_work(node: Node, tile: Tile) -> Work:
+    """Counts of blocks of four channels, their segments, the pairs of columns of these, of which `ends` are not inside
+    the row, and turns of the loop over two outputs. With a stride of 2 there is an output per pair, and no `turns`.
+    """
+    op = cast(DepthwiseConv2d, node.op)
+    pixels, channels = node.output.type.nhwc[2:]
+    stride, width = op.stride[1], node.inputs[0].type.nhwc[2]
+    blocks, most = -(-channels // CHANNELS), (tile.sizes["pairs"] - 1) * (2 if stride == 1 else 1)
+    segments = pairs = ends = turns = 0
+    for first in range(0, pixels, most):
+        count = min(most, pixels - first)
+        needed = -(-count * stride // 2) + 1
+        columns = first * stride - op.padding.left + 2 * np.arange(needed)
+        segments, pairs, turns = segments + 1, pairs + needed, turns + needed - 1
+        ends += int(((columns < 0) | (columns + 1 >= width)).sum())
+    return Work(
+        blocks=blocks,
+        segments=blocks * segments,
+        pairs=blocks * pairs,
+        ends=blocks * ends,
+        turns=blocks * CHANNELS * turns * (stride == 1),
+        clamped=pixels * channels * clamps(op.clamp.low, op.clamp.high),
+    )
 
 
 def _work(node: Node, tile: Tile) -> Work:
@@ -189,4 +244,16 @@ def _variant(suffix: str, accepts: Callable[[Node], bool], **sizes: int) -> Vari
     )
 
 
-VARIANTS = (_variant("simd32", _accepts), _variant("simd32_up", _accepts_up, up=UP_POINT))
+VARIANTS = (
+    _variant("simd32", _accepts),
+    _variant("simd32_up", _accepts_up, up=UP_POINT),
+    Variant(
+        DEPTHWISE,
+        _strip_work,
+        suffix="simd32_strip",
+        isa=Isa.SIMD32,
+        accepts=_accepts_strip,
+        tiles=(Tile(up=UP_POINT, pairs=PAIRS),),
+        pack=_pack_strip,
+    ),
+)
