@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from matrix import DATA, linear
+from matrix import DATA, ONE_SIDED, linear
 from packed import depthwise_layer, depthwise_output, halves, hard_windows, s32, scaled, scaled_up
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.kernels import candidates
-from shoehorn_mcu.kernels.depthwise import Depthwise, pack, packable, rounded_up
+from shoehorn_mcu.kernels.depthwise import Depthwise, pack, pack_strip, packable, rounded_up
 from shoehorn_mcu.kernels.rounding import Clamp, Up
 from shoehorn_mcu.kernels.work import whole_windows
 from shoehorn_mcu.targets import Isa
@@ -61,6 +63,47 @@ def test_the_packed_words_of_a_layer_that_is_rounded_up_hold_it(taps: int, count
         assert up is not None
         for x in hard_windows(of.weights):
             assert np.clip(as_the_kernel_does(of, x, up), low, high).tolist() == depthwise_output(of, x, low, high)
+
+
+@pytest.mark.parametrize("count", [4, 5, 8, 11])
+def test_the_words_for_a_strip_hold_a_layer_of_three_lines(count: int) -> None:
+    of = depthwise_layer(9, count, seed=count)._replace(y_zero=-40)
+    for low, high in ((-40, 127), (-39, 50)):
+        up = rounded_up(of, Clamp(of.y_zero, low, high))
+        assert up is not None
+        words = pack_strip(of, up)
+        blocks = -(-count // 4)
+        assert words[32 * blocks :].view(np.int8).tolist() == [of.x_zero] * (4 * blocks)
+        constants = words[: 32 * blocks].reshape(blocks, 4, 8).tolist()
+        for x in hard_windows(of.weights):
+            found = np.zeros(count, np.int64)
+            for number, block in enumerate(constants):
+                for j, channel in enumerate(min(4 * number, count - 4) + np.arange(4)):
+                    found[channel] = _of_a_strip(x[:, channel].reshape(3, 3).tolist(), block[j])
+            assert np.clip(found, low, high).tolist() == depthwise_output(of, x, low, high)
+
+
+def _of_a_strip(x: list[list[int]], words: list[int]) -> int:
+    """An output as the kernel computes it: `x` is [line][column], `words` the constants of its channel."""
+    *weights, multiplier, total, addend = words
+    inputs = ((x[0][0], x[1][0]), (x[0][1], x[1][1]), (x[0][2], x[1][2]), (x[2][0], x[2][1]), (0, x[2][2]))
+    for word, (a, b) in zip(weights, inputs, strict=True):
+        low, high = _pair(word)
+        total = s32(total + low * a + high * b)
+    return scaled_up(total, multiplier, addend)
+
+
+def test_rows_that_a_strip_computes_have_windows_of_three_by_three_and_no_outputs_below_the_zero_point() -> None:
+    def found(window: tuple[int, int], low: int = -30, **rest: tuple[int, int]) -> bool:
+        data, shared = replace(ONE_SIDED, clamp=ops.Clamp(low, 90)), {"stride": (1, 1), "dilation": (1, 1), **rest}
+        rng = np.random.default_rng(0)
+        graph = linear(ops.DepthwiseConv2d, rng, data, (1, 9, 9, 8), (1, *window, 8), padding=ops.Padding(), **shared)
+        kernels = candidates(next(graph.nodes()), (Isa.SIMD32, Isa.C))
+        return "simd32_strip" in [k.variant.suffix for k in kernels]
+
+    assert found((3, 3)) and found((3, 3), stride=(2, 2)) and found((3, 3), dilation=(2, 1))
+    assert not found((2, 3)) and not found((3, 3), low=-128)
+    assert not found((3, 3), stride=(1, 3)) and not found((3, 3), dilation=(1, 2))
 
 
 def test_words_take_two_bytes_per_weight_sixteen_per_channel_and_one_of_padding() -> None:
