@@ -251,10 +251,11 @@ OWN = {
         ("saturation", '"ssat %[value], #8, %[value]\\n"', '"ssat %[value], #9, %[value]\\n"'),
     ),
     "depthwise_conv2d_s8_simd32_strip": (
-        ("tail", "ODD * stride * count", "ODD * stride * (count - 1)"),  # the last output
+        ("tail", "ODD * count", "ODD * (count - 1)"),  # the last output
         ("tail", '"strbls r12, [r1, lr]\\n"', '"strbls r11, [r1, lr]\\n"'),  # the second of two
         ("tail", "channel : channels - 4;", "channel : (channels - 4) & ~3;"),  # the last channels
-        ("tail", "fill_strip(op, &of, ox * stride", "fill_strip(op, &of, 0 * stride"),  # the second segment
+        ("stride", '"add r1, r1, lr, lsl #1\\n"', '"add r1, r1, lr\\n"'),  # from one output to the next
+        ("tail", "fill_strip(op, &of, ox", "fill_strip(op, &of, 0"),  # the second segment
         ("padding", "? x[i] : padding)", "? x[i] : padding - 1)"),
         ("padding", "sh_four_times(op->x_zero)", "sh_four_times(0)"),
         ("padding", "inside(after, width) ?", "1 ?"),

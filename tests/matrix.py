@@ -159,8 +159,8 @@ def _strips(rng: Rng) -> Iterator[Graph]:
     """Depthwise convolutions of 3x3 windows, some of rows that the kernel for Armv6 SIMD computes in segments."""
     without_most = replace(ONE_SIDED, clamp=ops.Clamp(-30, 127))
     for width, stride, channels, pad in (
-        *((51, 1, 5, ops.Padding(1, 1, 1, 1)), (48, 1, 4, ops.Padding(0, 1, 2, 0)), (4, 1, 8, ops.Padding(1, 1, 1, 1))),
-        *((27, 2, 6, ops.Padding(1, 0, 0, 1)), (3, 2, 4, ops.Padding(0, 1, 1, 0)), (1, 1, 7, ops.Padding(1, 1, 1, 1))),
+        *((59, 1, 5, ops.Padding(1, 1, 1, 1)), (56, 1, 4, ops.Padding(0, 1, 2, 0)), (4, 1, 8, ops.Padding(1, 1, 1, 1))),
+        *((57, 1, 6, ops.Padding(1, 0, 0, 1)), (3, 1, 4, ops.Padding(0, 1, 1, 0)), (1, 1, 7, ops.Padding(1, 1, 1, 1))),
     ):
         x = (1, 4 - pad.top - pad.bottom, (width - 1) * stride + 3 - pad.left - pad.right, channels)
         shared = {"stride": (1, stride), "dilation": (1, 1), "padding": pad}

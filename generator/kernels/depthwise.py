@@ -32,7 +32,7 @@ from shoehorn_mcu.targets import Isa
 
 CHANNELS = 4  # channels that are computed at once, and the fewest there may be
 LEAST_TAPS, MOST_TAPS = 2, 49
-PAIRS = 25  # of columns that a strip holds: 48 bytes of the stack each
+PAIRS = 29  # of columns that a strip holds: 48 bytes of the stack each
 
 
 class Depthwise(NamedTuple):
@@ -163,7 +163,7 @@ def _pack(node: Node, tile: Tile) -> dict[str, Value]:
 
 def _accepts_strip(node: Node) -> bool:
     op = cast(DepthwiseConv2d, node.op)
-    near = op.dilation[1] == 1 and op.stride[1] in (1, 2)
+    near = op.dilation[1] == 1 and op.stride[1] == 1
     return near and node.inputs[1].type.shape[1:3] == (3, 3) and _accepts_up(node)
 
 
@@ -175,25 +175,23 @@ def _pack_strip(node: Node, tile: Tile) -> dict[str, Value]:
 
 def _strip_work(node: Node, tile: Tile) -> Work:
     """Counts of blocks of four channels, their segments, the pairs of columns of these, of which `ends` are not inside
-    the row, and turns of the loop over two outputs. With a stride of 2 there is an output per pair, and no `turns`.
+    the row. The turns of the loop over two outputs are those pairs but the first one of each segment.
     """
     op = cast(DepthwiseConv2d, node.op)
     pixels, channels = node.output.type.nhwc[2:]
-    stride, width = op.stride[1], node.inputs[0].type.nhwc[2]
-    blocks, most = -(-channels // CHANNELS), (tile.sizes["pairs"] - 1) * (2 if stride == 1 else 1)
-    segments = pairs = ends = turns = 0
+    width = node.inputs[0].type.nhwc[2]
+    blocks, most = -(-channels // CHANNELS), 2 * (tile.sizes["pairs"] - 1)
+    segments = pairs = ends = 0
     for first in range(0, pixels, most):
-        count = min(most, pixels - first)
-        needed = -(-count * stride // 2) + 1
-        columns = first * stride - op.padding.left + 2 * np.arange(needed)
-        segments, pairs, turns = segments + 1, pairs + needed, turns + needed - 1
+        needed = (min(most, pixels - first) + 3) // 2
+        columns = first - op.padding.left + 2 * np.arange(needed)
+        segments, pairs = segments + 1, pairs + needed
         ends += int(((columns < 0) | (columns + 1 >= width)).sum())
     return Work(
         blocks=blocks,
         segments=blocks * segments,
         pairs=blocks * pairs,
         ends=blocks * ends,
-        turns=blocks * CHANNELS * turns * (stride == 1),
         clamped=pixels * channels * clamps(op.clamp.low, op.clamp.high),
     )
 
