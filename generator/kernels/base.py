@@ -130,7 +130,6 @@ class Variant:
     isa: Isa = Isa.C
     body: str = ""  # part of the file's name; empty: the suffix
     shared: str = ""  # another file beside the body, `<contract>_<shared>.inc`, that it includes
-    merges: bool = False  # the body defines functions SH_SHARED(part), of which a library needs one
     accepts: Callable[[Node], bool] = _any  # nodes of the contract that this variant computes
     tiles: tuple[Tile, ...] = _WHOLE
     fits: Callable[[Node, Tile], bool] = _all  # tiles for an accepted node
@@ -211,18 +210,13 @@ class Instance:
         """The C function in a library of this prefix."""
         return f"{prefix}_{self.name}"
 
-    def part(self, prefix: str, name: str) -> str:
-        """A C function that the body's instances in a library of this prefix share."""
-        variant = self.variant
-        return f"{prefix}_part_{self.contract.name}_{variant.body or variant.suffix}_{name}"
-
     def text(self, prefix: str, runtime: str) -> str:
         """The C file of the instance; `runtime` is the path from it to runtime_c, "" or with a slash at its end."""
         defines = [f"#define SH_NAME {self.symbol(prefix)}"]
         defines += [f"#define SH_{name.upper()} {size}" for name, size in self.tile.sizes.items()]
         defines += [f"#define {name}" for name in self.variant.defines]
-        if self.variant.merges:
-            defines.append(f"#define SH_SHARED(part) {self.part(prefix, '##part')}")
+        if self.variant.isa is Isa.SIMD32:  # functions of which a library needs one each
+            defines.append(f"#define SH_SHARED(part) {prefix}_part_##part")
         if self.variant.fixes:
             assigned = ", ".join(f"(op).{member} = {value}" for member, value in self.fixed)
             defines.append(f"#define SH_FIX(op) ({assigned})")

@@ -229,7 +229,6 @@ def _wide(suffix: str, accepts: Callable[[Node], bool], up: bool = False, **taps
         suffix=suffix,
         body="simd32_wide",
         shared="windows" if taps else "",
-        merges=True,
         isa=Isa.SIMD32,
         accepts=(lambda node: accepts(node) and _up(node) is not None) if up else accepts,
         tiles=(*(tile(2, elements=size) for size in ELEMENTS), tile(2), tile(1, elements=ELEMENTS[-1])),

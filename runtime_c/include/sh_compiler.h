@@ -17,8 +17,8 @@
 #define SH_APART static
 #endif
 
-// For a function SH_SHARED(part) that all instances of a body in a library define alike: the linker
-// keeps one, if it drops sections that nothing uses (--gc-sections).
+// For a function SH_SHARED(part) that kernels of a library define alike: the linker keeps one, if
+// it drops sections that nothing uses (--gc-sections).
 #if defined(__GNUC__)
 #define SH_MERGED __attribute__((weak, noinline))
 #else

@@ -38,7 +38,7 @@ SH_INLINED void sh_rows_by_fours(const sh_pair_rows *rows, const int8_t *const x
             *to++ = (int8_t)of((uint8_t)*a++, (uint8_t)*b++);
         }
     }
-    sh_clamp_all(y, rows->width * channels, rows->y_min, rows->y_max);
+    SH_CLAMP_ALL(y, rows->width * channels, rows->y_min, rows->y_max);
 }
 
 #endif

@@ -132,8 +132,11 @@ SH_INLINED uint32_t sh_smaller_of_four(uint32_t a, uint32_t b)
     return a;
 }
 
+#define SH_CLAMP_ALL SH_SHARED(clamp_all)
+
 // Clamps values that are int8 already.
-SH_MERGED void sh_clamp_all(int8_t *y, int32_t count, int32_t low, int32_t high)
+SH_MERGED void SH_CLAMP_ALL(int8_t *y, int32_t count, int32_t low, int32_t high);
+SH_MERGED void SH_CLAMP_ALL(int8_t *y, int32_t count, int32_t low, int32_t high)
 {
     if (low > INT8_MIN || high < INT8_MAX) {
         const uint32_t least = sh_four_times(low);

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -67,16 +66,11 @@ def measured(cpu: str) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
             *sources,
         ]
         subprocess.run(command, cwd=folder, check=True)
-        found = {kernel.key: _bytes(folder / f"{kernel.key}.o", kernel.part("sh", "")) for kernel in kernels}
+        found = {kernel.key: _bytes(folder / f"{kernel.key}.o", "sh_part_") for kernel in kernels}
     return (
         {key: own for key, (own, _) in found.items()},
-        {kernel.key: _named(kernel, found[kernel.key][1]) for kernel in kernels if kernel.variant.merges},
+        {key: parts for key, (_, parts) in found.items() if parts},
     )
-
-
-def _named(kernel: Instance, parts: Mapping[str, int]) -> dict[str, int]:
-    """By the name of the function, without the library's prefix."""
-    return {kernel.part("", name).lstrip("_"): size for name, size in parts.items()}
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -208,19 +208,21 @@ def depthwise(rng: Rng) -> Iterator[Graph]:
         )
 
 
-# width, channels, kernel, stride, padding: those of models, then what tells the features apart
+DepthwiseShape = tuple[int, int, int, int, ops.Padding]  # width, channels, kernel, stride, padding
+
+# Those of models, then what tells the features apart
 PACKED_DEPTHWISE = (
     *((48, 8, 3, 1, SAME), (48, 16, 3, 2, ops.Padding(0, 1, 0, 1)), (24, 32, 3, 1, SAME), (12, 64, 3, 1, SAME)),
     *((6, 128, 3, 1, SAME), (6, 61, 3, 1, SAME), (5, 64, 3, 1, SAME), (3, 96, 3, 1, SAME), (14, 24, 5, 1, NONE)),
     *((1, 4, 3, 1, SAME), (9, 5, 3, 2, NONE), (20, 7, 2, 1, NONE), (7, 12, 7, 1, ops.Padding(3, 3, 3, 3))),
     *((16, 4, 3, 1, NONE), (8, 20, 5, 2, ops.Padding(2, 2, 2, 2)), (2, 40, 3, 1, SAME), (11, 9, 4, 1, NONE)),
-    *((64, 4, 3, 1, SAME), (56, 8, 3, 1, SAME), (27, 12, 3, 1, NONE), (8, 24, 3, 1, SAME)),
 )
+WIDE_DEPTHWISE = ((64, 4, 3, 1, SAME), (56, 8, 3, 1, SAME), (27, 12, 3, 1, NONE), (8, 24, 3, 1, SAME))
 
 
-def packed_depthwise(rng: Rng, rows: int) -> Iterator[Graph]:
+def packed_depthwise(rng: Rng, rows: int, shapes: Iterable[DepthwiseShape] = PACKED_DEPTHWISE) -> Iterator[Graph]:
     """DepthwiseConv2d of about so many rows, for variants that compute no others."""
-    for number, (w, c, k, stride, pad) in enumerate(PACKED_DEPTHWISE):
+    for number, (w, c, k, stride, pad) in enumerate(shapes):
         made = linear(rng, s8(1, rows, w, c), (1, k, min(k, w + pad.left + pad.right), c), c)
         y, clamp = one_sided(number)
         yield graph_of(ops.DepthwiseConv2d, made, y, stride=(stride, stride), padding=pad, clamp=clamp)
