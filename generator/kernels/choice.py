@@ -11,6 +11,9 @@ from shoehorn_mcu.kernels.base import Instance, Tile, array_bytes
 from shoehorn_mcu.kernels.catalogue import CATALOGUE, PORTABLE, KernelError, contract_of
 from shoehorn_mcu.targets import Isa, Machine
 
+WORTH = 0.001 / 1024
+"""The part of the predicted time that a byte of flash is worth: less gain than that is none, as costs are estimates."""
+
 ANY = Machine(cost.DEFAULT_CPU, (Isa.C,))
 """Where no machine is named: portable kernels."""
 
@@ -96,17 +99,21 @@ def flash_bytes(chosen: Sequence[_Option], cpu: str) -> int:
 
 
 def within_flash(nodes: Sequence[Node], machine: Machine) -> Machine:
-    """The machine without the kernels that must be excluded so that all chosen ones fit into `flash_left` bytes.
+    """The machine without the kernels that are not worth their flash, or do not fit into `flash_left` bytes.
 
-    Starts with the fastest instance for every node. While these do not fit, it makes the change that costs the least
-    time per byte of flash saved: another instance for one node, or an instance excluded for all nodes; where none saves
-    flash, one instance for all nodes that it computes. If that saves none either, the result exceeds the limit; the
-    caller decides whether the firmware fits.
+    Starts with the fastest instance for every node, or the tuned one. Makes the change that costs the least time per
+    byte of flash saved, while that is less than WORTH, or while the kernels do not fit: another instance for one node,
+    or an instance excluded for all nodes. Where none saves flash and they do not fit, one instance for all nodes that
+    it computes. If that saves none either, the result exceeds the limit; the caller decides whether the firmware fits.
     """
     if machine.flash_left is None:
         return machine
     by_node = [_options(node, machine) for node in nodes]
     chosen = [options[0] for options in by_node]
+    free = [options[:1] if options[0].key in machine.tuning else options for options in by_node]
+    worth = WORTH * sum(option.time for option in chosen)
+    while better := _least_loss(chosen, _changes(chosen, free), machine.cpu, worth):
+        chosen = better
     while flash_bytes(chosen, machine.cpu) > machine.flash_left:
         better = _least_loss(chosen, _changes(chosen, by_node), machine.cpu)
         better = better or _least_loss(chosen, _sweeps(chosen, by_node), machine.cpu)
@@ -150,10 +157,12 @@ def _with(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]], names
     return changed
 
 
-def _least_loss(chosen: Sequence[_Option], changes: Iterable[list[_Option]], cpu: str) -> list[_Option] | None:
-    """The change that costs the least time per byte saved; None where none saves."""
+def _least_loss(
+    chosen: Sequence[_Option], changes: Iterable[list[_Option]], cpu: str, least: float = float("inf")
+) -> list[_Option] | None:
+    """The change that costs the least time per byte saved, and less than `least`; None where none saves."""
     bytes_now, time_now = flash_bytes(chosen, cpu), sum(option.time for option in chosen)
-    best, least = None, float("inf")
+    best = None
     for changed in changes:
         saved = bytes_now - flash_bytes(changed, cpu)
         if saved > 0:

@@ -14,7 +14,8 @@ variant. The costs of calls are then those in the file, and so are those of the 
 the file has those of calls.
 Kernels other than the portable ones take as many instructions for all data: the small graphs with them are timed on the
 zeros that the arena holds after a start, as the serial line would take most of the time.
-Results in DIR/<board>.json are reused (delete the file after a change of kernels or planner). Features are counted
+Results in DIR/<board>.json of the same kernels are reused (delete the file after a change of their code or of the
+planner). Features are counted
 anew each time, so they may change without a new measurement.
 DIR/costs.md compares predicted with measured instructions, per model and per kernel, and lists
 instructions per multiply-accumulate by variant and tile.
@@ -235,7 +236,8 @@ def measured(board: targets.Board, models: Sequence[str], word: str, out: Path) 
     for name, graph, goal, pick in _runs(board, models, word):
         try:
             folder, zeros = out / "folder" / board.id, name.startswith(SMALL) and (bool(word) or " " in name)
-            found = _kept(past, name, goal, zeros) or measure(graph, board, goal, folder, pick, zeros)
+            kernels = [stage.kernel.cost_key for stage in stages(graph, Machine.of(board.spec.cpu), pick)]
+            found = _kept(past, name, goal, zeros, kernels) or measure(graph, board, goal, folder, pick, zeros)
         except (DoesNotFit, HostError) as refusal:
             print(f"{name} on {board.id}: {str(refusal)[:160]}", file=sys.stderr)
             continue
@@ -246,10 +248,14 @@ def measured(board: targets.Board, models: Sequence[str], word: str, out: Path) 
     return results
 
 
-def _kept(past: Mapping[tuple[str, str], Found], name: str, goal: Goal, zeros: bool) -> Found | None:
-    """An earlier result, unless it is from before cycles were measured, or of ops alone where all is wanted."""
+def _kept(
+    past: Mapping[tuple[str, str], Found], name: str, goal: Goal, zeros: bool, kernels: Sequence[str]
+) -> Found | None:
+    """An earlier result, unless it is of other kernels, of no cycles, or of ops alone where all is wanted."""
     found = past.get((name, goal.value))
-    return found if found and "cycles" in found and (zeros or "zeros" not in found) else None
+    if not found or "cycles" not in found or [op["kernel"] for op in found["ops"]] != kernels:
+        return None
+    return found if zeros or "zeros" not in found else None
 
 
 def _runs(board: targets.Board, models: Sequence[str], word: str) -> Iterator[tuple[str, Graph, Goal, Pick]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-ROUNDS = 500
+ROUNDS = 2000
+TINY = 1e-12  # an unknown that is no larger is 0
 
 
 @dataclass(frozen=True)
@@ -26,28 +28,33 @@ class Row:
 def not_negative(a: Floats, b: Floats) -> Floats:
     """x >= 0 with the least |a x - b|: the active set method of Lawson and Hanson (1974).
 
+    It starts with the unknowns that are positive without the condition, most of which are positive with it.
     a: float64 [rows, unknowns], b: float64 [rows].
     """
     count = a.shape[1]
-    x, free = np.zeros(count), np.zeros(count, bool)
+    if len(a) > count:  # the same minimum, of a square system
+        q, r = np.linalg.qr(a)
+        a, b = r, q.T @ b
+    x = np.linalg.lstsq(a, b, rcond=None)[0].clip(0)
+    free = x > TINY
     for _ in range(ROUNDS):
-        slope = a.T @ (b - a @ x)
-        slope[free] = -np.inf
-        if slope.max(initial=-np.inf) <= 1e-9:
-            break
-        free[int(slope.argmax())] = True
         while True:
             trial = np.zeros(count)
             trial[free] = np.linalg.lstsq(a[:, free], b, rcond=None)[0]
-            if (trial[free] > 0).all():
-                break
             below = free & (trial <= 0)
+            if not below.any():
+                break
             step = (x[below] / (x[below] - trial[below])).min()
             x = x + step * (trial - x)
-            free &= x > 1e-12
+            free &= x > TINY
             x[~free] = 0
         x = trial
-    return x
+        slope = a.T @ (b - a @ x)
+        slope[free] = -np.inf
+        if slope.max(initial=-np.inf) <= 1e-9:
+            return x
+        free[int(slope.argmax())] = True
+    raise AssertionError(f"no solution after {ROUNDS} rounds")
 
 
 BY_PLAN = ("steps", "slotted")
@@ -64,13 +71,23 @@ def fitted_calls(pairs: Sequence[tuple[Row, Row]]) -> dict[str, float]:
     return dict(zip(BY_PLAN, not_negative(a, b).tolist(), strict=True))
 
 
+def like(kernel: str, feature: str) -> str:
+    """The kernel whose cost of the feature this one has too.
+
+    Variants that differ in how they round (generator/kernels/rounding.py) have the same loops: fitted apart, their
+    costs would differ by more than the rounding does.
+    """
+    return kernel if "blocks" in feature else re.sub(r"_up(.*?)[x_]\d+$", r"\1", kernel)
+
+
 def fitted(rows: Sequence[Row], known: Mapping[str, float]) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
     """Costs by kernel and feature, and those of calls, which all kernels share; of these some are `known`.
 
     The squares are of relative errors, so that small ops count as much as large ones, as far as they are sure.
     """
     shared = {("", n) for r in rows for n in r.calls if n not in known}
-    names = sorted(shared | {(r.kernel, n) for r in rows for n in r.work})
+    works = {(r.kernel, n) for r in rows for n in r.work}
+    names = sorted(shared | {(like(kernel, n), n) for kernel, n in works})
     place = {name: i for i, name in enumerate(names)}
     a, b = np.zeros((len(rows), len(names))), np.zeros(len(rows))
     for i, row in enumerate(rows):
@@ -82,13 +99,12 @@ def fitted(rows: Sequence[Row], known: Mapping[str, float]) -> tuple[dict[str, d
             else:
                 a[i, place["", name]] = count / size
         for name, count in row.work.items():
-            a[i, place[row.kernel, name]] = count / size
+            a[i, place[like(row.kernel, name), name]] = count / size
     # Unknowns in units of their columns, so that none is lost beside one of other size.
     scale = np.linalg.norm(a, axis=0)
-    found = not_negative(a / scale, b) / scale
+    found = dict(zip(names, (not_negative(a / scale, b) / scale).tolist(), strict=True))
     kernels: dict[str, dict[str, float]] = {}
-    calls = dict(known)
-    for (kernel, name), value in zip(names, found.tolist(), strict=True):
-        if value > 0:
-            (kernels.setdefault(kernel, {}) if kernel else calls)[name] = value
-    return kernels, calls
+    for kernel, name in sorted(works):
+        if (value := found[like(kernel, name), name]) > 0:
+            kernels.setdefault(kernel, {})[name] = value
+    return kernels, {**known, **{name: found["", name] for _, name in shared if found["", name] > 0}}
