@@ -116,6 +116,8 @@ def pointwise(rng: Rng, rows: int) -> Iterator[Graph]:
 
 
 # channels in, out, width, kernel's height and width, stride, dilation
+WindowShape = tuple[int, int, int, int, int, int, int]
+
 WINDOWS = (
     *((3, 8, 24, 3, 3, 2, 1), (3, 16, 17, 3, 3, 1, 1), (1, 64, 10, 10, 4, 2, 1), (16, 16, 16, 3, 3, 1, 1)),
     *((16, 32, 9, 3, 3, 2, 1), (32, 32, 8, 3, 3, 1, 1), (64, 16, 7, 3, 3, 1, 1), (4, 8, 9, 3, 3, 1, 1)),
@@ -125,11 +127,15 @@ WINDOWS = (
     *((16, 8, 1, 3, 3, 1, 1), (3, 4, 1, 3, 3, 1, 1), (40, 8, 3, 3, 3, 1, 1), (4, 16, 30, 1, 5, 1, 1)),
     *((9, 2, 25, 3, 3, 2, 1), (2, 1, 12, 7, 3, 1, 1), (20, 7, 8, 3, 3, 1, 3), (17, 4, 3, 5, 5, 1, 1)),
 )
+LATER_WINDOWS = (
+    *((1, 8, 40, 5, 8, 2, 1), (1, 16, 28, 5, 5, 1, 1), (3, 12, 20, 5, 5, 2, 1), (2, 8, 30, 3, 5, 1, 1)),
+    *((10, 10, 14, 3, 3, 1, 1), (32, 12, 6, 3, 3, 1, 1), (5, 8, 16, 3, 3, 2, 1)),
+)
 
 
-def windows(rng: Rng, rows: int) -> Iterator[Graph]:
+def windows(rng: Rng, rows: int, shapes: Iterable[WindowShape] = WINDOWS) -> Iterator[Graph]:
     """Conv2d of so many rows, for variants that compute no 1x1."""
-    for number, (c, o, w, height, width, stride, dilation) in enumerate(WINDOWS):
+    for number, (c, o, w, height, width, stride, dilation) in enumerate(shapes):
         made = linear(rng, s8(1, rows, w, c), (o, height, width, c), o)
         up, left = (height - 1) * dilation // 2, (width - 1) * dilation // 2
         y, clamp = one_sided(number)
