@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 ROUNDS = 2000
+WINDOWS = ("lines", "taps", "copies", "copied_words", "copied_bytes", "filled", "found")
 TINY = 1e-12  # an unknown that is no larger is 0
 
 
@@ -72,11 +73,14 @@ def fitted_calls(pairs: Sequence[tuple[Row, Row]]) -> dict[str, float]:
 
 
 def like(kernel: str, feature: str) -> str:
-    """The kernel whose cost of the feature this one has too.
+    """The kernel whose cost of the feature this one has too, or the start of the names of such kernels.
 
-    Variants that differ in how they round (generator/kernels/rounding.py) have the same loops: fitted apart, their
-    costs would differ by more than the rounding does.
+    Variants that differ in how they round (generator/kernels/rounding.py) have the same loops, and those of one
+    instruction set lay windows out alike (conv2d_s8_windows.inc): fitted apart, their costs would differ by more than
+    the code does.
     """
+    if kernel.startswith("conv2d_s8") and feature in WINDOWS:
+        return "_".join(kernel.split("_")[:3])
     return kernel if "blocks" in feature else re.sub(r"_up(.*?)[x_]\d+$", r"\1", kernel)
 
 
