@@ -441,7 +441,7 @@ def test_rows_computed_again_count_again():
     assert (once.macs, once.recomputed_macs, twice.recomputed_macs) == (99_552, 0, whole.stages[1].macs)
     assert twice.macs == once.macs + twice.recomputed_macs
     again = whole.stages[1].row_cost * 8
-    assert 0 < twice.time - once.time - again < 60  # a step, and roundings
+    assert 0 < twice.time - once.time - again < 100  # a step, and roundings
 
 
 def test_a_terminal_is_told_that_gen_is_planning_and_a_log_is_not():
