@@ -135,7 +135,7 @@ def _counted(node: Node, tile: Tile, own: Callable[[_Pass], Work]) -> Work:
             found=times * length * runs * (windows and not copied),
         )
         total += own(_Pass(length, times, by_line, runs))
-    return total + copies(op, node) if copied else total
+    return total + copies(op, node) + _loops_of_copies(op, node) if copied else total
 
 
 def _work(node: Node, tile: Tile) -> Work:
@@ -173,14 +173,29 @@ def unpadded_rows(op: Conv2d, node: Node) -> float:
     return whole_windows(rows, taps, lines, op.stride[0], op.padding.top, op.dilation[0]) / rows
 
 
+def _copied(op: Conv2d, node: Node) -> tuple[float, float]:
+    """How many lines of a row's windows are copied at once, being inside the row, and how many other taps."""
+    width = node.inputs[1].type.shape[2]
+    lines = lines_of(op, node)
+    by_line = lines.inside * sum(op.dilation[1] == 1 and taps == width for taps in lines.taps)
+    return by_line, lines.inside * sum(lines.taps) - by_line * width
+
+
+def _loops_of_copies(op: Conv2d, node: Node) -> Work:
+    """How many copies have whole words, and how many have bytes besides."""
+    _, _, width, inputs = node.inputs[1].type.shape
+    found = Work()
+    for count, size in zip(_copied(op, node), (width * inputs, inputs), strict=True):
+        found += Work(worded=count * (size >= 4), ragged=count * (size % 4 > 0))
+    return found
+
+
 def copies(op: Conv2d, node: Node) -> Work:
     """Of the windows of a row: a line at a time where all of it is inside the row, else a tap at a time."""
     _, height, width, inputs = node.inputs[1].type.shape
-    lines = lines_of(op, node)
-    pixels = len(lines.taps)
-    by_line = lines.inside * sum(op.dilation[1] == 1 and taps == width for taps in lines.taps)
+    pixels = len(lines_of(op, node).taps)
+    by_line, copied_taps = _copied(op, node)
     taps = pixels * height * width - by_line * width
-    copied_taps = lines.inside * sum(lines.taps) - by_line * width
     return Work(
         lines=pixels * height,
         taps=taps,
