@@ -392,8 +392,10 @@ def test_other_models_are_refused_with_a_diagnosis_and_all_their_ops(
 
 
 def test_an_unknown_suffix_and_a_missing_file_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ImportFault, match=r"model.onnx: an ONNX model; convert it to an int8 .tflite first"):
-        load(tmp_path / "model.onnx")
+    with pytest.raises(
+        ImportFault, match=r"model.keras: a Keras model; convert it to an int8 .tflite, or export it as .onnx, first"
+    ):
+        load(tmp_path / "model.keras")
     with pytest.raises(ImportFault, match="cannot be read: No such file"):
         load(tmp_path / "model.tflite")
 

@@ -129,6 +129,8 @@ FLOORS = (
 HOMES = {
     "ortools": ("generator/planner/",),
     "tflite": ("generator/importers/",),
+    "onnx": ("generator/importers/",),
+    "google": ("generator/importers/",),
     "flatbuffers": ("generator/importers/",),
     "tensorflow": ("generator/models/",),
     "sklearn": ("generator/models/",),

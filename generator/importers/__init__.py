@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported, UnsupportedModel
+from shoehorn_mcu.importers.onnx import CONVERTERS as ONNX_CONVERTERS
+from shoehorn_mcu.importers.onnx import load_onnx
 from shoehorn_mcu.importers.tflite import CONVERTERS, load_tflite
 from shoehorn_mcu.ir import Graph
 
@@ -24,12 +26,14 @@ class Importer:
     ops: Sequence[str]
 
 
-IMPORTERS: dict[str, Importer] = {".tflite": Importer(load_tflite, tuple(sorted(CONVERTERS)))}
+IMPORTERS: dict[str, Importer] = {
+    ".tflite": Importer(load_tflite, tuple(sorted(CONVERTERS))),
+    ".onnx": Importer(load_onnx, tuple(sorted(ONNX_CONVERTERS))),
+}
 """By file suffix."""
 
 # Formats that are often tried, by suffix; docs/first-model.md shows how to convert each to an int8 .tflite.
 OTHER_FORMATS = {
-    ".onnx": "an ONNX model",
     ".keras": "a Keras model",
     ".h5": "a Keras model",
     ".pb": "a TensorFlow SavedModel",
@@ -59,5 +63,5 @@ def _other_format(suffix: str) -> str:
     """The diagnosis and the cure for a file with an unsupported suffix."""
     known = ", ".join(IMPORTERS)
     if name := OTHER_FORMATS.get(suffix.lower()):
-        return f"{name}; convert it to an int8 {known} first ({GUIDE} shows how)"
+        return f"{name}; convert it to an int8 .tflite, or export it as .onnx, first ({GUIDE} shows how)"
     return f"unknown kind of model '{suffix}'; known: {known}"

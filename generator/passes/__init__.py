@@ -10,6 +10,7 @@ from shoehorn_mcu.ir import DType, Graph, verify
 from shoehorn_mcu.ops.laws import quoted
 from shoehorn_mcu.passes.drop_dead import drop_dead
 from shoehorn_mcu.passes.drop_views import drop_views
+from shoehorn_mcu.passes.fold_affine import fold_affine
 from shoehorn_mcu.passes.fold_constant_channels import fold_constant_channels
 from shoehorn_mcu.passes.fold_pad import fold_pad
 from shoehorn_mcu.passes.fuse_clamp import fuse_clamp
@@ -70,6 +71,7 @@ class PassRecord:
 PIPELINE: tuple[Pass, ...] = (
     Pass("drop-dead", drop_dead),  # first: an unneeded reader would stop the other passes
     Pass("drop-views", drop_views),
+    Pass("fold-affine", fold_affine),
     Pass("fold-pad", fold_pad),
     Pass("fuse-clamp", fuse_clamp),
     Pass(

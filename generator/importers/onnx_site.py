@@ -1,0 +1,209 @@
+"""One ONNX op with its operands looked up, the ops that its converter makes, and the order of dimensions in memory.
+
+ONNX has channels first, kernels have them last. A value of the model is held as a tensor with its dimensions in another
+`order`; converters say which order they need, and only where an op mixes dimensions does a Transpose move elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.onnx_file import RawNode
+from shoehorn_mcu.ir import Array, DType, GraphError, Op, Quant, Tensor, TensorType
+from shoehorn_mcu.ops import Reshape, Transpose
+from shoehorn_mcu.ops.laws import quoted
+
+T = TypeVar("T")
+
+NHWC = (0, 2, 3, 1)
+"""The order of images: which of ONNX's dimensions N, C, H, W each dimension in memory is."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of the model: dimension d of the tensor is the model's dimension order[d]."""
+
+    tensor: Tensor
+    order: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape in the model's own order."""
+        sizes = self.tensor.type.shape
+        return tuple(sizes[self.order.index(dimension)] for dimension in range(len(sizes)))
+
+    @property
+    def rank(self) -> int:
+        return len(self.order)
+
+
+@dataclass
+class Builder:
+    """The tensors and ops made so far."""
+
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    ops: list[Op] = field(default_factory=list)
+
+    def add(self, tensor: Tensor) -> Tensor:
+        self.tensors[tensor.name] = tensor
+        return tensor
+
+    def free(self, name: str) -> str:
+        """The name itself, or with a number behind it where a tensor has it already."""
+        number, found = 1, name
+        while found in self.tensors:
+            number, found = number + 1, f"{name}_{number}"
+        return found
+
+
+@dataclass(frozen=True)
+class Site:
+    """An op of the file: its operands, and the means to make ops in its place."""
+
+    node: RawNode
+    values: Mapping[str, Value]  # that earlier ops or the inputs gave
+    constants: Mapping[str, Array]
+    builder: Builder
+
+    def attribute(self, name: str, default: T) -> T:
+        """The attribute, of the default's type."""
+        value: Any = self.node.attributes.get(name, default)
+        if isinstance(default, float) and isinstance(value, int):
+            value = float(value)
+        if not isinstance(value, type(default)):
+            raise ImportFault(f"its attribute '{name}' is {value!r}; export it again")
+        found: T = value
+        return found
+
+    def known(self, *names: str) -> None:
+        """Refuses attributes other than these."""
+        if unknown := sorted(set(self.node.attributes) - set(names)):
+            raise Unsupported(f"its attribute '{unknown[0]}' is not known")
+
+    def given(self, place: int) -> bool:
+        """Whether the op has this operand."""
+        return place < len(self.node.inputs) and self.node.inputs[place] != ""
+
+    def is_constant(self, place: int) -> bool:
+        return self.given(place) and self.node.inputs[place] in self.constants
+
+    def constant(self, place: int, role: str) -> Array:
+        """An operand that is known before the model runs."""
+        if not self.given(place):
+            raise ImportFault(f"it lacks its {role}; export it again")
+        name = self.node.inputs[place]
+        if name not in self.constants:
+            raise Unsupported(f"its {role} {quoted(name)} is computed, it must be constant")
+        return self.constants[name]
+
+    def real(self, place: int, role: str) -> NDArray[np.float32]:
+        """A constant of real numbers, in float32."""
+        found = self.constant(place, role)
+        if found.dtype.kind != "f":
+            raise Unsupported(f"its {role} {quoted(self.node.inputs[place])} is {found.dtype}, float32 is needed")
+        return found.astype(np.float32)
+
+    def integers(self, place: int, role: str) -> tuple[int, ...]:
+        """A constant list of integers."""
+        found = self.constant(place, role)
+        if found.dtype.kind not in "iu" or found.ndim > 1:
+            raise Unsupported(f"its {role} {quoted(self.node.inputs[place])} is no list of integers")
+        return tuple(int(v) for v in found.reshape(-1).tolist())
+
+    def value(self, place: int, role: str = "input") -> Value:
+        """An operand that is computed; a constant becomes a tensor in the model's order."""
+        if not self.given(place):
+            raise ImportFault(f"it lacks its {role}; export it again")
+        name = self.node.inputs[place]
+        if name in self.constants:
+            return self.held(self.constants[name])
+        return self.values[name]
+
+    def held(self, data: Array, order: tuple[int, ...] | None = None) -> Value:
+        """A constant as a tensor, whose dimensions are those of the model in this order."""
+        order = tuple(range(data.ndim)) if order is None else order
+        return Value(self.weights(data.transpose(order)), order)
+
+    def weights(self, data: Array) -> Tensor:
+        """A constant tensor, as it is; real numbers are held as float32."""
+        if data.dtype.kind == "f":
+            data = data.astype(np.float32)
+        try:
+            dtype = DType(data.dtype.name)
+        except ValueError:
+            raise Unsupported(f"it reads constants of type {data.dtype}") from None
+        name = self.builder.free(f"{self.node.outputs[0]}_constant")
+        return self.builder.add(Tensor(name, TensorType(data.shape, dtype), np.ascontiguousarray(data)))
+
+    def emit(self, make: Callable[..., Op], *inputs: Tensor, quant: Quant | None = None, **fields: Any) -> Tensor:
+        """Makes an op of this class and these fields; its output has the first input's element type.
+
+        The name of the output is the one that the file gives it; the last of several takes it over.
+        """
+        name = self.node.outputs[0]
+        code = self.node.code.rsplit(".", 1)[-1]
+        number = sum(op.name.startswith(f"{code}_{self.node.index}") for op in self.builder.ops)
+        op = make(
+            name=f"{code}_{self.node.index}" + (f"_{number}" if number else ""),
+            inputs=tuple(tensor.name for tensor in inputs),
+            output=self.builder.free(name),
+            **fields,
+        )
+        try:
+            shape = op.infer(tuple(tensor.type for tensor in inputs))
+        except GraphError as error:
+            raise ImportFault(f"{getattr(error, 'why', error)}; export it again") from error
+        self.builder.ops.append(op)
+        return self.builder.add(Tensor(op.output, TensorType(shape, inputs[0].type.dtype, quant)))
+
+    def ordered(self, value: Value, order: Sequence[int]) -> Tensor:
+        """The value's elements in this order of dimensions; a Transpose only where elements move."""
+        order = tuple(order)
+        if value.order == order:
+            return value.tensor
+        perm = tuple(value.order.index(dimension) for dimension in order)
+        sizes = value.tensor.type.shape
+        long = [place for place in perm if sizes[place] > 1]
+        if long == sorted(long):
+            return self.emit(Reshape, value.tensor, shape=tuple(sizes[place] for place in perm))
+        return self.emit(Transpose, value.tensor, perm=perm)
+
+    def plain(self, value: Value) -> Tensor:
+        """The value's elements in the model's own order."""
+        return self.ordered(value, range(value.rank))
+
+    def image(self, value: Value) -> Tensor:
+        """The value as N, H, W, C."""
+        if value.rank != 4:
+            raise Unsupported(f"its input has {value.rank} dimensions, 4 are supported")
+        return self.ordered(value, NHWC)
+
+
+def as_plain(tensor: Tensor) -> Value:
+    """A tensor in the model's own order."""
+    return Value(tensor, tuple(range(len(tensor.type.shape))))
+
+
+def as_image(tensor: Tensor) -> Value:
+    """A tensor whose dimensions are N, H, W, C."""
+    return Value(tensor, NHWC)
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """The axis, which may be negative, as 0..rank-1."""
+    if not -rank <= axis < rank:
+        raise ImportFault(f"axis {axis} of a tensor with {rank} dimensions; export it again")
+    return axis % rank
+
+
+def renamed(op: Op, names: Mapping[str, str]) -> Op:
+    """The op with other names for its tensors."""
+    return replace(
+        op, inputs=tuple(names.get(name, name) for name in op.inputs), output=names.get(op.output, op.output)
+    )

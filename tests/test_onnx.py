@@ -1,0 +1,305 @@
+"""The ONNX importer against ONNX Runtime: small graphs of each op, whole models, and files that are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from shoehorn_mcu import passes
+from shoehorn_mcu.importers import ImportFault, UnsupportedModel, load
+from shoehorn_mcu.ir import Array, Graph
+from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Transpose
+from tests.shared import MODELS, needs_shared
+
+RNG = np.random.default_rng(0)
+CLOSE = 1e-5  # of the largest output: sums of another order
+
+IMAGE = (1, 6, 9, 8)
+
+
+def reals(*shape: int) -> Array:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def model(
+    nodes: Sequence[onnx.NodeProto],
+    x: Sequence[int | str] = IMAGE,
+    constants: Mapping[str, Array] | None = None,
+    opset: int = 18,
+) -> onnx.ModelProto:
+    """A model of these nodes from `x` to `y`, whose shape ONNX infers."""
+    held = [numpy_helper.from_array(data, name) for name, data in (constants or {}).items()]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", x), ("y", None))]
+    graph = helper.make_graph(list(nodes), "small", ends[:1], ends[1:], held)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def one(code: str, *, inputs: Sequence[str] = ("x",), **attributes: Any) -> list[onnx.NodeProto]:
+    return [helper.make_node(code, inputs, ["y"], **attributes)]
+
+
+def saved(made: onnx.ModelProto, folder: Path) -> Path:
+    path = folder / "small.onnx"
+    path.write_bytes(made.SerializeToString())
+    return path
+
+
+def computed(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
+    """The graph's outputs by the ops' reference, in the model's order of dimensions."""
+    values = {name: tensor.data for name, tensor in graph.tensors.items() if tensor.data is not None}
+    for name, x in zip(graph.inputs, inputs, strict=True):
+        values[name] = x.transpose(0, 2, 3, 1) if x.ndim == 4 else x
+    for node in graph.nodes():
+        values[node.op.output] = node.op.reference([values[n] for n in node.op.inputs], node.sig)
+    return [values[name] for name in graph.outputs]
+
+
+def check(path: Path) -> Graph:
+    """Compares the imported graph, before and after the passes, with ONNX Runtime on one input; returns the latter."""
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    inputs = [reals(*(n if isinstance(n, int) and n > 0 else 1 for n in i.shape)) for i in session.get_inputs()]
+    wanted = session.run(None, {i.name: x for i, x in zip(session.get_inputs(), inputs, strict=True)})
+    imported = load(path)
+    after, _ = passes.run(imported)
+    for graph in (imported, after):
+        assert graph.outputs == tuple(o.name for o in session.get_outputs())
+        for want, got in zip(wanted, computed(graph, inputs), strict=True):
+            assert got.size == want.size
+            if got.shape != want.shape:
+                got = got.transpose(0, 3, 1, 2)
+            np.testing.assert_allclose(got, want, rtol=0, atol=CLOSE * max(1.0, float(np.abs(want).max())))
+    return after
+
+
+CONV = {"w": reals(4, 6, 3, 3), "b": reals(4)}
+NORM = {"s": reals(6), "o": reals(6), "m": reals(6), "v": np.abs(reals(6)) + 1}
+CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
+    "conv": (one("Conv", inputs=("x", "w", "b"), pads=[1, 1, 1, 1]), CONV),
+    "conv without bias, uneven": (
+        one("Conv", inputs=("x", "w"), pads=[0, 1, 2, 0], strides=[2, 1], dilations=[1, 2]),
+        {"w": reals(5, 6, 3, 2)},
+    ),
+    "conv same upper": (
+        one("Conv", inputs=("x", "w"), auto_pad="SAME_UPPER", strides=[2, 2]),
+        {"w": reals(4, 6, 2, 2)},
+    ),
+    "conv same lower": (
+        one("Conv", inputs=("x", "w"), auto_pad="SAME_LOWER", strides=[2, 2]),
+        {"w": reals(4, 6, 2, 4)},
+    ),
+    "grouped conv": (one("Conv", inputs=("x", "w", "b"), group=2), {"w": reals(4, 3, 1, 1), "b": reals(4)}),
+    "depthwise conv": (one("Conv", inputs=("x", "w"), group=6, pads=[1, 1, 1, 1]), {"w": reals(12, 1, 3, 3)}),
+    "batch normalization": (one("BatchNormalization", inputs=("x", "s", "o", "m", "v"), epsilon=1e-3), NORM),
+    "relu": (one("Relu"), {}),
+    "clip": (one("Clip", inputs=("x", "low", "high")), {"low": np.float32(-0.5), "high": np.float32(1)}),
+    "clip above": (one("Clip", inputs=("x", "", "high")), {"high": np.float32(0.25)}),
+    "add a constant": (one("Add", inputs=("x", "c")), {"c": reals(1, 6, 1, 1)}),
+    "subtract from a constant": (one("Sub", inputs=("c", "x")), {"c": reals(6, 1, 1)}),
+    "multiply by a number": (one("Mul", inputs=("c", "x")), {"c": np.float32(3)}),
+    "max pool": (one("MaxPool", kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1]), {}),
+    "max pool, rounded up": (one("MaxPool", kernel_shape=[2, 3], strides=[2, 2], ceil_mode=1), {}),
+    "average pool": (one("AveragePool", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]), {}),
+    "average pool of the padding": (
+        one("AveragePool", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], count_include_pad=1),
+        {},
+    ),
+    "global average pool": (one("GlobalAveragePool"), {}),
+    "softmax of channels": (one("Softmax", axis=1), {}),
+    "softmax of columns": (one("Softmax", axis=-1), {}),
+    "concat of channels": (one("Concat", inputs=("x", "x", "c"), axis=1), {"c": reals(1, 2, 9, 8)}),
+    "concat of rows": (one("Concat", inputs=("x", "x"), axis=-2), {}),
+    "flatten": (one("Flatten"), {}),
+    "reshape": (one("Reshape", inputs=("x", "s")), {"s": np.array([0, -1, 4])}),
+    "squeeze": (one("Squeeze", inputs=("x", "a")), {"a": np.array([0])}),
+    "unsqueeze": (one("Unsqueeze", inputs=("x", "a")), {"a": np.array([0])}),
+    "slice": (
+        one("Slice", inputs=("x", "b", "e", "a", "s")),
+        {"b": np.array([-1, 1]), "e": np.array([-100, 7]), "a": np.array([1, 3]), "s": np.array([-2, 3])},
+    ),
+    "pad": (one("Pad", inputs=("x", "p")), {"p": np.array([0, 2, 1, 0, 0, 1, 0, 3])}),
+    "transposed and flat": (
+        [helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 3, 1]), helper.make_node("Flatten", ["t"], ["y"])],
+        {},
+    ),
+    "dropout": ([helper.make_node("Dropout", ["x"], ["d", "mask"]), helper.make_node("Relu", ["d"], ["y"])], {}),
+    "computed shape": (
+        [
+            helper.make_node("Shape", ["x"], ["all"]),
+            helper.make_node("Gather", ["all", "first"], ["n"]),
+            helper.make_node("Concat", ["n", "rest"], ["s"], axis=0),
+            helper.make_node("Reshape", ["x", "s"], ["y"]),
+        ],
+        {"first": np.array([0]), "rest": np.array([-1])},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_op_computes_what_onnx_runtime_does(name: str, tmp_path: Path) -> None:
+    nodes, constants = CASES[name]
+
+    check(saved(model(nodes, constants=constants), tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("node", "constants"),
+    [
+        (one("Gemm", inputs=("x", "w", "b"), transB=1, alpha=0.5, beta=2.0), {"w": reals(5, 12), "b": reals(5)}),
+        (one("Gemm", inputs=("x", "w")), {"w": reals(12, 5)}),
+        (one("MatMul", inputs=("x", "w")), {"w": reals(12, 3)}),
+        (one("BatchNormalization", inputs=("x", "s", "s", "s", "v")), {"s": reals(12), "v": np.abs(reals(12)) + 1}),
+    ],
+    ids=["gemm", "gemm of the matrix as it is", "matmul", "batch normalization"],
+)
+def test_an_op_on_vectors_computes_what_onnx_runtime_does(
+    node: list[onnx.NodeProto], constants: dict[str, Array], tmp_path: Path
+) -> None:
+    check(saved(model(node, x=(3, 12), constants=constants), tmp_path))
+
+
+def test_normalisation_and_activation_are_folded_into_the_convolution(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], group=3),
+        helper.make_node("BatchNormalization", ["c", "s", "o", "m", "v"], ["n"]),
+        helper.make_node("Relu", ["n"], ["r"]),
+        helper.make_node("Clip", ["r", "", "six"], ["y"]),
+    ]
+    constants = {"w": reals(6, 2, 3, 3), "b": reals(6), "six": np.float32(6), **NORM}
+
+    (op,) = check(saved(model(nodes, constants=constants), tmp_path)).ops
+
+    assert isinstance(op, Conv2d)
+    assert (op.clamp.low, op.clamp.high) == (0.0, 6.0)
+
+
+def test_an_old_opset_and_a_batch_of_any_size_are_imported(tmp_path: Path) -> None:
+    """Softmax of opset 9 flattens its input, and Clip has its bounds as attributes."""
+    nodes = [
+        helper.make_node("Clip", ["x"], ["c"], min=0.0, max=2.0),
+        helper.make_node("GlobalAveragePool", ["c"], ["g"]),
+        helper.make_node("Softmax", ["g"], ["y"], axis=1),
+    ]
+
+    check(saved(model(nodes, x=("N", 6, 9, 8), opset=9), tmp_path))
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    "name",
+    [
+        "light-densenet121",
+        "onnx2c-mnist-pytorch",
+        "resnet20-cifar10-f32",
+        "squeezenet11-imagenet-f32",
+        "ultraface-slim-320-onnx",
+    ],
+)
+def test_a_model_computes_what_onnx_runtime_does_and_no_layer_is_transposed(name: str) -> None:
+    graph = check(MODELS / f"{name}.onnx")
+
+    assert not any(isinstance(op, Transpose) for op in graph.ops)
+    assert any(isinstance(op, Conv2d | DepthwiseConv2d | Dense) for op in graph.ops)
+
+
+def test_constants_may_be_in_a_file_beside_the_model_and_nowhere_else(tmp_path: Path) -> None:
+    inside = tmp_path / "model"
+    inside.mkdir()
+    path = inside / "small.onnx"
+    nodes, constants = CASES["conv"]
+    onnx.save_model(
+        model(nodes, constants=constants), path, save_as_external_data=True, location="w.bin", size_threshold=0
+    )
+    check(path)
+    made = onnx.load_model(path, load_external_data=False)
+    (tmp_path / "secret.bin").write_bytes((inside / "w.bin").read_bytes())
+    for place, said in (("../secret.bin", "outside the model's folder"), ("gone.bin", "is not beside the model")):
+        for tensor in made.graph.initializer:
+            for entry in tensor.external_data:
+                if entry.key == "location":
+                    entry.value = place
+        path.write_bytes(made.SerializeToString())
+
+        with pytest.raises(ImportFault, match=said):
+            load(path)
+
+
+def _without_input(made: onnx.ModelProto) -> None:
+    made.graph.node[0].input[0] = "nothing"
+
+
+def _twice(made: onnx.ModelProto) -> None:
+    made.graph.node.append(made.graph.node[0])
+
+
+def _dynamic(made: onnx.ModelProto) -> None:
+    made.graph.input[0].type.tensor_type.shape.dim[2].dim_param = "height"
+
+
+def _new(made: onnx.ModelProto) -> None:
+    made.opset_import[0].version = 99
+
+
+def _vast(made: onnx.ModelProto) -> None:
+    made.graph.initializer[0].dims[0] = 1 << 40
+
+
+def _other_groups(made: onnx.ModelProto) -> None:
+    made.graph.node[0].attribute.append(helper.make_attribute("group", 5))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_without_input, "op 0 Conv reads 'nothing' before anything writes it"),
+        (_twice, "op 1 Conv writes 'y', which is written already"),
+        (_dynamic, r"dimension 2 \('height'\) of input 'x' is not fixed"),
+        (_new, "it has opset 99"),
+        (_vast, "constant 'w' is said to have shape"),
+        (_other_groups, "small.onnx"),
+    ],
+)
+def test_a_damaged_model_is_refused_in_one_line(
+    change: Callable[[onnx.ModelProto], None], said: str, tmp_path: Path
+) -> None:
+    nodes, constants = CASES["conv"]
+    made = model(nodes, constants=constants)
+    change(made)
+
+    with pytest.raises(ImportFault, match=said) as fault:
+        load(saved(made, tmp_path))
+    assert "\n" not in str(fault.value)
+
+
+def test_all_ops_that_cannot_run_are_named_at_once(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("LRN", ["x"], ["a"], size=3),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Erf", ["b"], ["y"]),
+    ]
+
+    with pytest.raises(UnsupportedModel, match="op 0 LRN writing 'a'; op 2 Erf writing 'y'"):
+        load(saved(model(nodes), tmp_path))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_mutant_is_imported_or_refused(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    names = sorted(CASES)
+    nodes, constants = CASES[names[seed % len(names)]]
+    data = bytearray(model(nodes, constants=constants).SerializeToString())
+    for _ in range(int(rng.integers(1, 6))):
+        data[int(rng.integers(len(data)))] = int(rng.integers(256))
+    path = tmp_path / "small.onnx"
+    path.write_bytes(data[: int(rng.integers(len(data) // 2, len(data) + 1))])
+
+    try:
+        load(path)
+    except ImportFault as fault:
+        assert "\n" not in str(fault)
