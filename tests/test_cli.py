@@ -109,7 +109,7 @@ SCREEN = 24
         ("coral-mnv1-025-128-u8.tflite", "a uint8 model; convert the float model it was made from"),
         ("basic-pitch-nmp-tflite.tflite", "a float32 model; convert it to int8"),
         ("mww-okay-nabu-v2.tflite", "20 of its ops, inputs and outputs are not supported"),
-        ("resnet20-cifar10-qdq-int8.onnx", "112 of its ops, inputs and outputs are not supported"),
+        ("nns-mnv2-quant-onnx.onnx", "not supported (`gen ops` lists what is): op 1 Conv writing"),
     ],
 )
 def test_a_model_that_cannot_run_gets_a_diagnosis_and_at_most_a_screen(model: str, diagnosis: str, gen: Gen):

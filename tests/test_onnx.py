@@ -14,8 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from shoehorn_mcu import passes
 from shoehorn_mcu.importers import ImportFault, UnsupportedModel, load
-from shoehorn_mcu.ir import Array, Graph
-from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Transpose
+from shoehorn_mcu.ir import Array, DType, Graph
+from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Dequantize, Quantize, Transpose
 from tests.shared import MODELS, needs_shared
 
 RNG = np.random.default_rng(0)
@@ -206,6 +206,136 @@ def test_a_model_computes_what_onnx_runtime_does_and_no_layer_is_transposed(name
 
     assert not any(isinstance(op, Transpose) for op in graph.ops)
     assert any(isinstance(op, Conv2d | DepthwiseConv2d | Dense) for op in graph.ops)
+
+
+SCALE, OUT = np.float32(0.05), np.float32(0.04)
+
+
+def quantised(core: Sequence[onnx.NodeProto], zero: Array, more: Mapping[str, Array] | None = None) -> onnx.ModelProto:
+    """A model that quantises `x`, runs nodes from `a` to `r` on real numbers, and quantises their result."""
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["a"]),
+        *core,
+        helper.make_node("QuantizeLinear", ["r", "t", "z"], ["p"]),
+        helper.make_node("DequantizeLinear", ["p", "t", "z"], ["y"]),
+    ]
+    return model(nodes, constants={"s": SCALE, "t": OUT, "z": zero, **(more or {})})
+
+
+def _weights(*shape: int) -> dict[str, Array]:
+    """Weights with a scale per output, and a bias in steps of the products."""
+    scales = np.abs(reals(shape[0])) / 100 + np.float32(0.001)
+    return {
+        "w": RNG.integers(-127, 128, shape, np.int8),
+        "ws": scales,
+        "wz": np.zeros(shape[0], np.int8),
+        "b": RNG.integers(-2000, 2000, shape[0], np.int32),
+        "bs": (scales * SCALE).astype(np.float32),
+        "bz": np.zeros(shape[0], np.int32),
+    }
+
+
+REAL_WEIGHTS = [
+    helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wr"], axis=0),
+    helper.make_node("DequantizeLinear", ["b", "bs", "bz"], ["br"], axis=0),
+]
+INT8_CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
+    "conv": ([*REAL_WEIGHTS, helper.make_node("Conv", ["a", "wr", "br"], ["r"], pads=[1] * 4)], _weights(5, 6, 3, 3)),
+    "conv and relu": (
+        [
+            *REAL_WEIGHTS,
+            helper.make_node("Conv", ["a", "wr", "br"], ["c"], strides=[2, 1]),
+            helper.make_node("Relu", ["c"], ["r"]),
+        ],
+        _weights(4, 6, 1, 1),
+    ),
+    "depthwise conv and clip": (
+        [
+            *REAL_WEIGHTS,
+            helper.make_node("Conv", ["a", "wr", "br"], ["c"], group=6, pads=[1] * 4),
+            helper.make_node("Clip", ["c", "low", "high"], ["r"]),
+        ],
+        {**_weights(6, 1, 3, 3), "low": np.float32(-1), "high": np.float32(2)},
+    ),
+    "gemm": (
+        [
+            *REAL_WEIGHTS,
+            helper.make_node("Flatten", ["a"], ["f"]),
+            helper.make_node("QuantizeLinear", ["f", "s", "z"], ["fq"]),
+            helper.make_node("DequantizeLinear", ["fq", "s", "z"], ["fr"]),
+            helper.make_node("Gemm", ["fr", "wr", "br"], ["r"], transB=1),
+        ],
+        _weights(7, 6 * 9 * 8),
+    ),
+    "add": ([helper.make_node("Add", ["a", "a"], ["r"])], {}),
+    "subtract": ([helper.make_node("Sub", ["a", "a"], ["r"])], {}),
+    "global average pool": ([helper.make_node("GlobalAveragePool", ["a"], ["r"])], {}),
+    "average pool": ([helper.make_node("AveragePool", ["a"], ["r"], kernel_shape=[2, 2], strides=[2, 2])], {}),
+    "max pool": ([helper.make_node("MaxPool", ["a"], ["r"], kernel_shape=[3, 3], pads=[1] * 4)], {}),
+    "concat": ([helper.make_node("Concat", ["a", "a"], ["r"], axis=1)], {}),
+    "pad": ([helper.make_node("Pad", ["a", "n"], ["r"])], {"n": np.array([0, 1, 2, 0, 0, 0, 1, 3])}),
+    "in float32": ([helper.make_node("Softmax", ["a"], ["r"], axis=1)], {}),
+}
+
+
+@pytest.mark.parametrize("zero", [np.int8(3), np.uint8(130)], ids=["int8", "uint8"])
+@pytest.mark.parametrize("name", INT8_CASES)
+def test_a_quantised_op_is_within_a_step_of_onnx_runtime(name: str, zero: Array, tmp_path: Path) -> None:
+    core, constants = INT8_CASES[name]
+    path = saved(quantised(core, zero, constants), tmp_path)
+    x = 2 * reals(*IMAGE)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    (wanted,) = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"]).run(None, {"x": x})
+
+    graph, _ = passes.run(load(path))
+    (found,) = computed(graph, [x])
+
+    found = found.transpose(0, 3, 1, 2) if found.ndim == 4 else found
+    # The operands are rounded alike; a step more for ops whose operands are scaled to the output's scale first.
+    assert np.abs(found - wanted).max() <= (2.01 if name in ("concat",) else 1.01) * OUT
+    inside = [node for node in graph.nodes() if not isinstance(node.op, Quantize | Dequantize)]
+    assert inside, "there is an op"
+    if name != "in float32":
+        assert {node.output.type.dtype for node in inside} == {DType.INT8}
+
+
+@needs_shared
+def test_a_quantised_resnet_runs_in_int8_and_decides_as_in_onnx_runtime() -> None:
+    path = MODELS / "resnet20-cifar10-qdq-int8.onnx"
+    graph, _ = passes.run(load(path))
+    kinds = [node.output.type.dtype for node in graph.nodes()]
+    assert kinds.count(DType.FLOAT32) == 1, "only the output is dequantised"
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    images = reals(12, 1, 3, 32, 32)
+    same = [computed(graph, [x])[0].argmax() == session.run(None, {"input": x})[0].argmax() for x in images]
+
+    assert sum(same) >= 11
+
+
+def test_weights_with_a_zero_point_are_refused(tmp_path: Path) -> None:
+    core, constants = INT8_CASES["conv"]
+    made = quantised(core, np.int8(0), {**constants, "wz": np.ones(5, np.int8)})
+
+    with pytest.raises(UnsupportedModel, match="its weights have a zero point other than 0"):
+        load(saved(made, tmp_path))
+
+
+def test_an_op_with_its_quantisation_as_operands_is_the_op_between_quantised_values(tmp_path: Path) -> None:
+    """QLinearConv, against the same convolution between DequantizeLinear and QuantizeLinear."""
+    core, constants = INT8_CASES["conv"]
+    constants = {**constants, "s": SCALE, "t": OUT, "z": np.int8(3)}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("QLinearConv", ["q", "s", "z", "w", "ws", "wz", "t", "z", "b"], ["p"], pads=[1] * 4),
+        helper.make_node("DequantizeLinear", ["p", "t", "z"], ["y"]),
+    ]
+    x = 2 * reals(*IMAGE)
+    found = computed(load(saved(model(nodes, constants=constants), tmp_path)), [x])
+    wanted = computed(load(saved(quantised(core, np.int8(3), constants), tmp_path)), [x])
+
+    np.testing.assert_array_equal(found[0], wanted[0])
 
 
 def test_constants_may_be_in_a_file_beside_the_model_and_nowhere_else(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported, UnsupportedModel
-from shoehorn_mcu.importers.onnx import CONVERTERS as ONNX_CONVERTERS
+from shoehorn_mcu.importers.onnx import OPS as ONNX_OPS
 from shoehorn_mcu.importers.onnx import load_onnx
 from shoehorn_mcu.importers.tflite import CONVERTERS, load_tflite
 from shoehorn_mcu.ir import Graph
@@ -28,7 +28,7 @@ class Importer:
 
 IMPORTERS: dict[str, Importer] = {
     ".tflite": Importer(load_tflite, tuple(sorted(CONVERTERS))),
-    ".onnx": Importer(load_onnx, tuple(sorted(ONNX_CONVERTERS))),
+    ".onnx": Importer(load_onnx, tuple(sorted(ONNX_OPS))),
 }
 """By file suffix."""
 

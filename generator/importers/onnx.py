@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import numpy as np
 
 from shoehorn_mcu.importers import onnx_elements as elements
 from shoehorn_mcu.importers import onnx_linear as linear
+from shoehorn_mcu.importers import onnx_quantised as quantised
 from shoehorn_mcu.importers.fault import ImportFault, Refusal, Unsupported, UnsupportedModel
 from shoehorn_mcu.importers.onnx_file import RawInput, RawModel, RawNode, read
+from shoehorn_mcu.importers.onnx_qlinear import FORMS
 from shoehorn_mcu.importers.onnx_site import NHWC, Builder, Site, Value, renamed
-from shoehorn_mcu.ir import DType, Graph, GraphError, Node, OpFault, Tensor, TensorType, verify
-from shoehorn_mcu.ops import Add, AveragePool2d, MaxPool2d, Sub
+from shoehorn_mcu.ir import DType, Graph, GraphError, Node, OpFault, Quant, Tensor, TensorType, verify
+from shoehorn_mcu.ops import Add, AveragePool2d, Dequantize, MaxPool2d, Quantize, Sub
 from shoehorn_mcu.ops.laws import quoted
 
 CONVERTERS: dict[str, Callable[[Site], Value]] = {
@@ -42,6 +46,8 @@ CONVERTERS: dict[str, Callable[[Site], Value]] = {
 }
 """By ONNX's name of the op."""
 
+OPS = (*CONVERTERS, "QuantizeLinear", "DequantizeLinear", *FORMS)
+
 
 def load_onnx(path: Path) -> Graph:
     """The verified graph in an .onnx file, named after it.
@@ -62,10 +68,15 @@ class _Import:
 
     raw: RawModel
     values: dict[str, Value] = field(default_factory=dict)
+    codes: dict[str, Value] = field(default_factory=dict)  # by the name of the quantised tensor: int8 values
+    stored: dict[str, Value] = field(default_factory=dict)  # the same by the names of the numbers that they stand for
+    coded: dict[str, quantised.Coded] = field(default_factory=dict)  # quantised constants, by the latter names
+    fused: set[str] = field(default_factory=set)  # the outputs of nodes that were converted with one before them
     builder: Builder = field(default_factory=Builder)
     refused: list[Refusal] = field(default_factory=list)
 
     def graph(self, name: str) -> Graph:
+        self.readers = self._readers()
         for each in self.raw.inputs:
             self._input(each)
         inputs = tuple(self.builder.tensors)
@@ -101,22 +112,136 @@ class _Import:
         writes = ", ".join(quoted(name) for name in raw.outputs if name)
         if set(raw.inputs) & missing:
             missing |= set(raw.outputs)
-            if raw.code not in CONVERTERS:
+            if raw.code not in OPS:
                 self.refused.append(Refusal(f"op {raw.index}", raw.code, writes, ""))
             return
-        made = len(self.builder.ops)
+        if raw.outputs[0] in self.fused:
+            return
         try:
-            if raw.code not in CONVERTERS:
-                raise Unsupported
-            value = CONVERTERS[raw.code](Site(raw, self.values, self.raw.constants, self.builder))
-            self._lawful(made)
+            self._convert(raw)
         except Unsupported as fault:
             self.refused.append(Refusal(f"op {raw.index}", raw.code, writes, str(fault)))
             missing |= set(raw.outputs)
         except ImportFault as fault:
             raise fault.within(f"op {raw.index} {raw.code} writing {writes}") from fault
+
+    def _convert(self, raw: RawNode) -> None:
+        """Makes the ops of one node, on int8 where it is between quantised values and such an op is known."""
+        name = raw.outputs[0]
+        if raw.code == "DequantizeLinear":
+            self._dequantize(raw)
+        elif raw.code == "QuantizeLinear":
+            self._quantize(raw)
+        elif raw.code not in CONVERTERS:
+            raise Unsupported
+        elif not self._in_int8(raw):
+            made = len(self.builder.ops)
+            self.values[name] = CONVERTERS[raw.code](self._site(raw, {n: self._real(n) for n in raw.inputs if n}))
+            self._lawful(made)
+
+    def _site(self, raw: RawNode, values: Mapping[str, Value | None]) -> Site:
+        known = {name: value for name, value in values.items() if value is not None}
+        return Site(raw, known, self.raw.constants, self.builder)
+
+    def _real(self, name: str) -> Value | None:
+        """The value of this name in float32; None for a constant."""
+        if name in self.stored and name not in self.values:
+            value = self.stored[name]
+            number = RawNode(len(self.builder.ops), "Dequantize", (), (name,), {})
+            made = self._site(number, {}).emit(Dequantize, value.tensor, dtype=DType.FLOAT32)
+            self.values[name] = Value(made, value.order)
+        if name in self.coded and name not in self.raw.constants:
+            raise Unsupported(f"it reads {quoted(name)}, a quantised constant, in float32")
+        return self.values.get(name)
+
+    def _quant(self, raw: RawNode, rank: int) -> tuple[Quant, int]:
+        site = self._site(raw, {})
+        site.known("axis", "saturate", "block_size", "output_dtype", "precision")
+        if site.attribute("block_size", 0):
+            raise Unsupported("it has a scale per block")
+        zero = site.constant(2, "zero point") if site.given(2) else None
+        return quantised.quant_of(site.constant(1, "scale"), zero, site.attribute("axis", 1), rank)
+
+    def _dequantize(self, raw: RawNode) -> None:
+        """No op: its output stands for the stored values."""
+        source, name = raw.inputs[0], raw.outputs[0]
+        if source in self.raw.constants:
+            data = self.raw.constants[source]
+            quant, moved = self._quant(raw, data.ndim)
+            self.coded[name] = quantised.Coded(quantised.stored(data, moved), quant)
+            return
+        if source not in self.codes:
+            raise Unsupported(f"it reads {quoted(source)}, which no QuantizeLinear writes")
+        value = self.codes[source]
+        quant, _ = self._quant(raw, value.rank)
+        if quant != value.tensor.type.quant:
+            raise Unsupported(f"it reads {quoted(source)} with another scale than that was quantised with")
+        self.stored[name] = value
+
+    def _quantize(self, raw: RawNode) -> None:
+        source, name = raw.inputs[0], raw.outputs[0]
+        known = self.stored.get(source) or self.values.get(source)
+        if known is None:
+            raise Unsupported(f"it reads {quoted(source)}, a constant")
+        quant, _ = self._quant(raw, known.rank)
+        if quant.axis is not None:
+            raise Unsupported("it has a scale per channel")
+        site = self._site(raw, {})
+        if source in self.stored:
+            self.codes[name] = quantised.scaled(site, known, quant)
         else:
-            self.values[raw.outputs[0]] = value
+            made = site.emit(Quantize, known.tensor, quant=quant, dtype=DType.INT8)
+            self.codes[name] = Value(made, known.order)
+
+    def _in_int8(self, raw: RawNode) -> bool:
+        """Whether the node became an op on int8: its operands are dequantised, and its result goes to be quantised."""
+        convert, chain = quantised.CONVERTERS.get(raw.code), self._chain(raw)
+        known = {n for n in raw.inputs if n in self.stored}
+        if convert is None or chain is None or not known or any(n in self.values for n in set(raw.inputs) - known):
+            return False
+        nodes, low, high = chain
+        last, made = nodes[-1], len(self.builder.ops)
+        target, _ = self._quant(last, 0)
+        try:
+            if target.axis is not None:
+                raise Unsupported("it has a scale per channel")
+            site = self._site(replace(raw, outputs=last.outputs), self.stored)
+            value = convert(quantised.Chain(site, self.coded, target, low, high))
+            self._lawful(made)
+        except Unsupported:
+            if set(raw.inputs) & set(self.coded):
+                raise
+            del self.builder.ops[made:]
+            return False
+        self.codes[last.outputs[0]] = value
+        self.fused |= {node.outputs[0] for node in nodes}
+        return True
+
+    def _chain(self, raw: RawNode) -> tuple[list[RawNode], float, float] | None:
+        """The nodes up to the QuantizeLinear that alone reads the result, and the bounds of activations among them."""
+        found: list[RawNode] = []
+        low, high, name = -np.inf, np.inf, raw.outputs[0]
+        while len(readers := self.readers.get(name, [])) == 1 and name not in self.raw.outputs:
+            (node,) = readers
+            found.append(node)
+            name = node.outputs[0]
+            if node.code == "QuantizeLinear":
+                return found, low, high
+            if node.code == "Relu":
+                low = max(low, 0.0)
+            elif node.code == "Clip" and all(n in self.raw.constants for n in node.inputs[1:] if n):
+                bounds = elements.bounds(self._site(node, {}))
+                low, high = max(low, bounds[0]), min(high, bounds[1])
+            else:
+                return None
+        return None
+
+    def _readers(self) -> dict[str, list[RawNode]]:
+        found: dict[str, list[RawNode]] = {}
+        for node in self.raw.nodes:
+            for name in node.inputs:
+                found.setdefault(name, []).append(node)
+        return found
 
     def _lawful(self, first: int) -> None:
         """Raises Unsupported where an op breaks a rule of the IR, so that it is listed with the others."""
@@ -131,9 +256,10 @@ class _Import:
         """The tensor of an output, and the output's name."""
         if name in missing:
             return name, name
-        if name not in self.values:
+        self._real(name)
+        if name not in self.values and name not in self.codes:
             raise ImportFault(f"output {quoted(name)} is not computed from the inputs; remove it")
-        value = self.values[name]
+        value = self.codes[name] if name in self.codes else self.values[name]
         if value.tensor.name in {each.name for each in self.raw.inputs}:
             raise ImportFault(f"output {quoted(name)} is not computed by any op; remove it")
         # Images keep their channels last; any other order is only of the import.

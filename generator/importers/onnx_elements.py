@@ -10,9 +10,11 @@ import numpy as np
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.onnx_linear import affine, paddings, pair
 from shoehorn_mcu.importers.onnx_site import Site, Value, as_image, as_plain, axis_of
+from shoehorn_mcu.ir import Tensor
 from shoehorn_mcu.ops import (
     Add,
     AveragePool2d,
+    Clamp,
     Concat,
     MaxPool2d,
     Mean,
@@ -43,13 +45,18 @@ def relu(site: Site) -> Value:
 
 def clip(site: Site) -> Value:
     """Clip with constant bounds."""
+    return _clamped(site, *bounds(site))
+
+
+def bounds(site: Site) -> tuple[float, float]:
+    """Those of a Clip."""
     low, high = (
         float(site.real(place, role).reshape(-1)[0]) if site.given(place) else bound
         for place, role, bound in ((1, "lower bound", NONE.low), (2, "upper bound", NONE.high))
     )
     if not low <= high:
         raise Unsupported(f"its bounds are {low} and {high}")
-    return _clamped(site, low, high)
+    return low, high
 
 
 def _clamped(site: Site, low: float, high: float) -> Value:
@@ -121,8 +128,9 @@ def pool(op: type[AveragePool2d] | type[MaxPool2d]) -> Callable[[Site], Value]:
             padding = _hanging_over(padding, size, kernel, stride)
         if counted:
             before, after = (0, padding.top, padding.left, 0), (0, padding.bottom, padding.right, 0)
-            x, padding = site.emit(Pad, x, before=before, after=after, value=0), Padding()
-        return as_image(site.emit(op, x, kernel=kernel, stride=stride, padding=padding, clamp=NONE))
+            x, padding = site.emit(Pad, x, before=before, after=after, value=_zero(x)), Padding()
+        clamp = NONE if x.type.quant is None else Clamp()
+        return as_image(site.emit(op, x, kernel=kernel, stride=stride, padding=padding, clamp=clamp))
 
     return convert
 
@@ -261,4 +269,9 @@ def pad(site: Site) -> Value:
     first = dict(zip(places, pads[: len(axes)], strict=True))
     last = dict(zip(places, pads[len(axes) :], strict=True))
     before, after = (tuple(side.get(dimension, 0) for dimension in x.order) for side in (first, last))
-    return Value(site.emit(Pad, x.tensor, before=before, after=after, value=0), x.order)
+    return Value(site.emit(Pad, x.tensor, before=before, after=after, value=_zero(x.tensor)), x.order)
+
+
+def _zero(x: Tensor) -> int:
+    """The stored value of 0."""
+    return 0 if x.type.quant is None else x.type.quant.zero_point

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault
+from shoehorn_mcu.importers.onnx_qlinear import expanded
 from shoehorn_mcu.ir import Array
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def read(path: Path) -> RawModel:
     constants = _constants(model)
     inputs = tuple(_input(value) for value in model.graph.input if value.name not in constants)
     outputs = tuple(value.name for value in model.graph.output)
-    nodes = _folded(model, constants)
+    nodes = expanded(_folded(model, constants), constants)
     used = {*outputs, *(name for node in nodes for name in node.inputs)}
     nodes = tuple(replace(n, outputs=(n.outputs[0], *(o if o in used else "" for o in n.outputs[1:]))) for n in nodes)
     if not inputs or not outputs or len(set(outputs)) != len(outputs):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -42,31 +42,36 @@ def paddings(site: Site, size: tuple[int, int], kernel: tuple[int, int]) -> Padd
 
 def conv(site: Site) -> Value:
     """Conv of images: weights are OIHW, ours OHWI, or 1HWO where each input channel has outputs of its own."""
-    site.known("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
     x, weights = site.image(site.value(0)), site.real(1, "weights")
     if weights.ndim != 4:
         raise Unsupported(f"its weights have {weights.ndim} dimensions, 4 are supported")
-    outputs, each, height, width = weights.shape
-    channels, groups = x.type.shape[3], site.attribute("group", 1)
-    if groups < 1 or each * groups != channels or outputs % groups:
-        raise ImportFault(f"{groups} groups of {each} inputs for {channels} to {outputs} channels; export it again")
-    stride, dilation = pair(site, "strides"), pair(site, "dilations")
-    across = tuple((n - 1) * d + 1 for n, d in zip((height, width), dilation, strict=True))
-    padding = paddings(site, cast(tuple[int, int], x.type.shape[1:3]), cast(tuple[int, int], across))
-    bias = bias_of(site, 2, outputs)
-    alone = groups > 1 and each == 1
+    alone = grouping(site, weights.shape, x.type.shape[3])
     packed = weights.transpose(1, 2, 3, 0) if alone else weights.transpose(0, 2, 3, 1)
     made = site.emit(
         DepthwiseConv2d if alone else Conv2d,
         x,
         site.weights(packed),
-        bias,
-        stride=stride,
-        dilation=dilation,
-        padding=padding,
+        bias_of(site, 2, len(weights)),
+        **geometry(site, cast(tuple[int, int], x.type.shape[1:3]), cast(tuple[int, int], weights.shape[2:])),
         clamp=RealClamp(),
     )
     return as_image(made)
+
+
+def grouping(site: Site, weights: tuple[int, ...], channels: int) -> bool:
+    """Whether each input channel has outputs of its own; `weights`: the shape, OIHW."""
+    (outputs, each), groups = weights[:2], site.attribute("group", 1)
+    if groups < 1 or each * groups != channels or outputs % groups:
+        raise ImportFault(f"{groups} groups of {each} inputs for {channels} to {outputs} channels; export it again")
+    return groups > 1 and each == 1
+
+
+def geometry(site: Site, size: tuple[int, int], kernel: tuple[int, int]) -> dict[str, Any]:
+    """Stride, dilation and padding of a convolution over an image of this height and width."""
+    site.known("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+    stride, dilation = pair(site, "strides"), pair(site, "dilations")
+    down, across = ((n - 1) * d + 1 for n, d in zip(kernel, dilation, strict=True))
+    return {"stride": stride, "dilation": dilation, "padding": paddings(site, size, (down, across))}
 
 
 def bias_of(site: Site, place: int, outputs: int) -> Tensor:

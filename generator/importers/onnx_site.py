@@ -130,7 +130,7 @@ class Site:
         order = tuple(range(data.ndim)) if order is None else order
         return Value(self.weights(data.transpose(order)), order)
 
-    def weights(self, data: Array) -> Tensor:
+    def weights(self, data: Array, quant: Quant | None = None) -> Tensor:
         """A constant tensor, as it is; real numbers are held as float32."""
         if data.dtype.kind == "f":
             data = data.astype(np.float32)
@@ -139,12 +139,20 @@ class Site:
         except ValueError:
             raise Unsupported(f"it reads constants of type {data.dtype}") from None
         name = self.builder.free(f"{self.node.outputs[0]}_constant")
-        return self.builder.add(Tensor(name, TensorType(data.shape, dtype), np.ascontiguousarray(data)))
+        return self.builder.add(Tensor(name, TensorType(data.shape, dtype, quant), np.ascontiguousarray(data)))
 
-    def emit(self, make: Callable[..., Op], *inputs: Tensor, quant: Quant | None = None, **fields: Any) -> Tensor:
-        """Makes an op of this class and these fields; its output has the first input's element type.
+    def emit(
+        self,
+        make: Callable[..., Op],
+        *inputs: Tensor,
+        quant: Quant | None = None,
+        dtype: DType | None = None,
+        **fields: Any,
+    ) -> Tensor:
+        """Makes an op of this class and these fields.
 
-        The name of the output is the one that the file gives it; the last of several takes it over.
+        Its output has the first input's element type and quantisation, if no others are given. Its name is the one that
+        the file gives it, with a number where an op of the file becomes several.
         """
         name = self.node.outputs[0]
         code = self.node.code.rsplit(".", 1)[-1]
@@ -160,7 +168,9 @@ class Site:
         except GraphError as error:
             raise ImportFault(f"{getattr(error, 'why', error)}; export it again") from error
         self.builder.ops.append(op)
-        return self.builder.add(Tensor(op.output, TensorType(shape, inputs[0].type.dtype, quant)))
+        first = inputs[0].type
+        kind = TensorType(shape, dtype or first.dtype, first.quant if quant is None and dtype is None else quant)
+        return self.builder.add(Tensor(op.output, kind))
 
     def ordered(self, value: Value, order: Sequence[int]) -> Tensor:
         """The value's elements in this order of dimensions; a Transpose only where elements move."""

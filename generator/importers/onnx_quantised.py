@@ -1,0 +1,261 @@
+"""Ops between DequantizeLinear and QuantizeLinear, as ops on int8.
+
+The arithmetic is TensorFlow Lite's: sums in int32, scaled by a fixed-point multiplier. ONNX Runtime scales in float32,
+so single results may differ by one step. uint8 is held as int8: all stored values and zero points are 128 less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from shoehorn_mcu.importers import onnx_elements as elements
+from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.onnx_linear import geometry, grouping
+from shoehorn_mcu.importers.onnx_site import Site, Value, as_image, as_plain, axis_of
+from shoehorn_mcu.ir import Array, Quant, Tensor
+from shoehorn_mcu.ops import (
+    Add,
+    AveragePool2d,
+    Clamp,
+    Conv2d,
+    Dense,
+    DepthwiseConv2d,
+    MaxPool2d,
+    Mean,
+    Requantize,
+    Sub,
+)
+from shoehorn_mcu.ops.unary import round_away
+
+
+@dataclass(frozen=True)
+class Coded:
+    """A quantised constant, in the model's order; `quant.axis` counts there."""
+
+    data: Array  # int8, or int32 for a bias
+    quant: Quant
+
+
+@dataclass(frozen=True)
+class Chain:
+    """An op whose operands are quantised, and what its result is rounded to: clamped to `low`..`high`, then stored."""
+
+    site: Site  # its values are stored ones
+    coded: Mapping[str, Coded]
+    target: Quant
+    low: float
+    high: float
+
+    def constant(self, place: int, role: str) -> Coded:
+        """A quantised constant operand."""
+        name = self.site.node.inputs[place] if self.site.given(place) else ""
+        if name not in self.coded:
+            raise Unsupported(f"its {role} are not quantised")
+        return self.coded[name]
+
+    def clamp(self) -> Clamp:
+        """The bounds as stored values."""
+        scale, zero = self.target.scale, self.target.zero_point
+        low, high = (np.clip(round_away(np.array(b / scale)) + zero, -128, 127) for b in (self.low, self.high))
+        return Clamp(int(low), int(high))
+
+
+def quant_of(scale: Array, zero: Array | None, axis: int, rank: int) -> tuple[Quant, int]:
+    """The quantisation of int8 values that stand for those of the zero point's type, and what to add to the latter."""
+    dtype = np.dtype(np.uint8) if zero is None else zero.dtype
+    if dtype.name not in ("int8", "uint8", "int32"):
+        raise Unsupported(f"it quantises to {dtype}, int8 and uint8 are supported")
+    scales = np.asarray(scale, np.float32).reshape(-1)
+    if not (np.isfinite(scales) & (scales > 0)).all() or (zero is not None and zero.size != scales.size):
+        raise ImportFault("its scales are not positive numbers, one for each zero point; export it again")
+    moved = -128 if dtype == np.uint8 else 0
+    zeros = np.zeros(len(scales), np.int64) if zero is None else zero.reshape(-1).astype(np.int64)
+    each = tuple(float(s) for s in scales), tuple(int(z) + moved for z in zeros)
+    return Quant(*each, axis=axis_of(axis, rank) if len(scales) > 1 else None), moved
+
+
+def conv(of: Chain) -> Value:
+    """Conv of an image."""
+    site, weights = of.site, _symmetric(of.constant(1, "weights"))
+    x, data = site.image(site.value(0)), weights.data
+    if data.ndim != 4:
+        raise Unsupported(f"its weights have {data.ndim} dimensions, 4 are supported")
+    alone = grouping(site, data.shape, x.type.shape[3])
+    op = DepthwiseConv2d if alone else Conv2d
+    made = site.emit(
+        op,
+        x,
+        _weights(site, weights, (1, 2, 3, 0) if alone else (0, 2, 3, 1), 3 if alone else 0),
+        _bias(of, 2, len(data), x, weights),
+        quant=of.target,
+        **geometry(site, cast(tuple[int, int], x.type.shape[1:3]), cast(tuple[int, int], data.shape[2:])),
+        clamp=of.clamp(),
+    )
+    return as_image(made)
+
+
+def gemm(of: Chain) -> Value:
+    """Gemm with a constant matrix."""
+    site = of.site
+    site.known("alpha", "beta", "transA", "transB")
+    if site.attribute("transA", 0) or (site.attribute("alpha", 1.0), site.attribute("beta", 1.0)) != (1.0, 1.0):
+        raise Unsupported("it has factors, or its first operand is transposed")
+    return _dense(of, transposed=bool(site.attribute("transB", 0)), bias=2)
+
+
+def matmul(of: Chain) -> Value:
+    """MatMul with a constant matrix."""
+    of.site.known()
+    return _dense(of, transposed=False, bias=len(of.site.node.inputs))
+
+
+def _dense(of: Chain, transposed: bool, bias: int) -> Value:
+    site, matrix = of.site, _symmetric(of.constant(1, "weights"))
+    if matrix.data.ndim != 2:
+        raise Unsupported(f"its matrix has {matrix.data.ndim} dimensions, 2 are supported")
+    outputs = 0 if transposed else 1
+    if matrix.quant.axis not in (None, outputs):
+        raise Unsupported("its matrix has a scale per input")
+    x = site.plain(site.value(0))
+    weights = _weights(site, matrix, (0, 1) if transposed else (1, 0), 0)
+    made = site.emit(
+        Dense,
+        x,
+        weights,
+        _bias(of, bias, matrix.data.shape[outputs], x, matrix),
+        quant=of.target,
+        clamp=of.clamp(),
+    )
+    return as_plain(made)
+
+
+def _symmetric(coded: Coded) -> Coded:
+    if any(coded.quant.zero_points) or coded.data.dtype != np.int8:
+        raise Unsupported("its weights have a zero point other than 0, or not 8 bits; quantise them symmetrically")
+    return coded
+
+
+def _weights(site: Site, coded: Coded, order: tuple[int, ...], axis: int) -> Tensor:
+    """The constant in another order of dimensions; a scale per output channel is then along `axis`."""
+    own = coded.quant.axis
+    if own is not None and order[axis] != own:
+        raise Unsupported("its weights have a scale per input channel")
+    quant = Quant(coded.quant.scales, coded.quant.zero_points, None if own is None else axis)
+    return site.weights(coded.data.transpose(order), quant)
+
+
+def _bias(of: Chain, place: int, outputs: int, x: Tensor, weights: Coded) -> Tensor:
+    """The bias in steps of x scale * weight scale."""
+    site = of.site
+    if not site.given(place):
+        return site.weights(np.zeros(outputs, np.int32))
+    name = site.node.inputs[place]
+    if name in of.coded and of.coded[name].data.dtype == np.int32:
+        found = of.coded[name]
+        zeros = np.array(found.quant.zero_points, np.int64)
+        real = (found.data.astype(np.int64) - zeros) * np.array(found.quant.scales, np.float64)
+    else:
+        real = site.real(place, "bias").astype(np.float64)
+    if real.shape != (outputs,):
+        raise ImportFault(f"its bias has shape {real.shape}, not ({outputs},); export it again")
+    steps = real / (x.type.quantised.scale * np.array(weights.quant.scales, np.float64))
+    if not (np.abs(steps) < 1 << 31).all():
+        raise Unsupported("its bias does not fit into int32 at the scale of its products")
+    return site.weights(np.rint(steps).astype(np.int32))
+
+
+def binary(op: type[Add] | type[Sub]) -> Callable[[Chain], Value]:
+    """Add or Sub of two values of one rank."""
+
+    def convert(of: Chain) -> Value:
+        site = of.site
+        site.known()
+        a, b = (_operand(of, place) for place in (0, 1))
+        if a.rank != b.rank:
+            raise Unsupported(f"its operands have shapes {a.shape} and {b.shape}")
+        made = site.emit(op, a.tensor, site.ordered(b, a.order), quant=of.target, clamp=of.clamp())
+        return Value(made, a.order)
+
+    return convert
+
+
+def _operand(of: Chain, place: int) -> Value:
+    """An operand that is computed, or a quantised constant."""
+    name = of.site.node.inputs[place] if of.site.given(place) else ""
+    if name not in of.coded:
+        return of.site.value(place)
+    coded = of.coded[name]
+    if coded.quant.axis is not None or coded.data.dtype != np.int8:
+        raise Unsupported("it reads a constant with a scale per channel")
+    return as_plain(of.site.weights(coded.data, coded.quant))
+
+
+def global_average_pool(of: Chain) -> Value:
+    """GlobalAveragePool of images."""
+    of.site.known()
+    x = of.site.image(of.site.value(0))
+    return bounded(of, as_image(of.site.emit(Mean, x, quant=of.target, axes=(1, 2), keep_dims=True)))
+
+
+def keeping(convert: Callable[[Site], Value]) -> Callable[[Chain], Value]:
+    """An op whose result has its first operand's scale: scaled to the target afterwards."""
+    return lambda of: bounded(of, scaled(of.site, convert(of.site), of.target))
+
+
+def concat(of: Chain) -> Value:
+    """Concat of values that are scaled to the target before."""
+    site = of.site
+    own = {name: scaled(site, site.values[name], of.target) for name in set(site.node.inputs) if name in site.values}
+    if set(site.node.inputs) - set(own):
+        raise Unsupported("it reads a constant")
+    return bounded(of, elements.concat(Site(site.node, own, site.constants, site.builder)))
+
+
+def scaled(site: Site, value: Value, target: Quant) -> Value:
+    """The value in another scale."""
+    if value.tensor.type.quant == target:
+        return value
+    return Value(site.emit(Requantize, value.tensor, quant=target), value.order)
+
+
+def bounded(of: Chain, value: Value) -> Value:
+    """The value itself, if the chain's bounds are those of its type; other ops have no bounds of their own."""
+    if of.clamp() != Clamp():
+        raise Unsupported("an activation follows it")
+    return value
+
+
+def max_pool(site: Site) -> Value:
+    """MaxPool of stored values."""
+    return elements.pool(MaxPool2d)(site)
+
+
+CONVERTERS: dict[str, Callable[[Chain], Value]] = {
+    "Add": binary(Add),
+    "AveragePool": keeping(elements.pool(AveragePool2d)),
+    "Concat": concat,
+    "Conv": conv,
+    "Flatten": keeping(elements.flatten),
+    "Gemm": gemm,
+    "GlobalAveragePool": global_average_pool,
+    "Identity": keeping(elements.same),
+    "MatMul": matmul,
+    "MaxPool": keeping(max_pool),
+    "Pad": keeping(elements.pad),
+    "Reshape": keeping(elements.reshape),
+    "Slice": keeping(elements.slice_),
+    "Squeeze": keeping(elements.squeeze),
+    "Sub": binary(Sub),
+    "Transpose": keeping(elements.transpose),
+    "Unsqueeze": keeping(elements.unsqueeze),
+}
+"""Ops that compute with int8, by ONNX's name; all others are computed in float32 where they can be."""
+
+
+def stored(coded: Array, moved: int) -> Array:
+    """8-bit values as int8."""
+    return coded if coded.dtype == np.int32 else (coded.astype(np.int16) + moved).astype(np.int8)
