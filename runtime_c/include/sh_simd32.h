@@ -132,10 +132,15 @@ SH_INLINED uint32_t sh_smaller_of_four(uint32_t a, uint32_t b)
     return a;
 }
 
+#if defined(SH_SHARED) // where a kernel is compiled
 #define SH_CLAMP_ALL SH_SHARED(clamp_all)
+#else
+#define SH_CLAMP_ALL sh_clamp_all
+#endif
 
 // Clamps values that are int8 already.
 SH_MERGED void SH_CLAMP_ALL(int8_t *y, int32_t count, int32_t low, int32_t high);
+#if defined(SH_SHARED)
 SH_MERGED void SH_CLAMP_ALL(int8_t *y, int32_t count, int32_t low, int32_t high)
 {
     if (low > INT8_MIN || high < INT8_MAX) {
@@ -152,5 +157,6 @@ SH_MERGED void SH_CLAMP_ALL(int8_t *y, int32_t count, int32_t low, int32_t high)
         }
     }
 }
+#endif
 
 #endif
