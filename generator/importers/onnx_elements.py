@@ -256,7 +256,7 @@ def pad(site: Site) -> Value:
     """Pad with a constant 0 around a value."""
     site.known("mode")
     if site.attribute("mode", "constant") != "constant":
-        raise Unsupported(f"its mode is '{site.attribute('mode', '')}', only 'constant' is supported")
+        raise Unsupported(f"it pads in mode {site.attribute('mode', '')}, only constant is supported")
     x, pads = site.value(0), site.integers(1, "pads")
     axes = site.integers(3, "axes") if site.given(3) else tuple(range(x.rank))
     if site.given(2) and site.real(2, "value").any():
