@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shoehorn_mcu.ir import Node
@@ -74,8 +75,10 @@ class _Option:
 
     key: str
     kernel: Instance
+    name: str  # the kernel's; kept, as thousands of choices are compared
     time: float  # in the core's cost.choice_unit
     constant_bytes: int
+    code: Mapping[str, int]  # cost.code_parts
 
 
 def _options(node: Node, machine: Machine) -> list[_Option]:
@@ -89,13 +92,19 @@ def _options(node: Node, machine: Machine) -> list[_Option]:
     if key in machine.tuning:
         tuned = choose(node, machine)
         timed = [(timed[0][0], tuned), *((time, kernel) for time, kernel in timed if kernel.name != tuned.name)]
-    return [_Option(key, kernel, time, array_bytes(kernel.params(node))) for time, kernel in timed]
+    return [
+        _Option(key, kernel, kernel.name, time, array_bytes(kernel.params(node)), cost.code_parts(kernel, machine.cpu))
+        for time, kernel in timed
+    ]
 
 
-def flash_bytes(chosen: Sequence[_Option], cpu: str) -> int:
+def _flash_bytes(chosen: Iterable[_Option]) -> int:
     """Flash bytes: the constants of every op, and the code of each instance once."""
-    code = cost.code_bytes((option.kernel for option in chosen), cpu)
-    return sum(option.constant_bytes for option in chosen) + code
+    constants, code = 0, dict[str, int]()
+    for option in chosen:
+        constants += option.constant_bytes
+        code |= option.code
+    return constants + sum(code.values())
 
 
 def within_flash(nodes: Sequence[Node], machine: Machine) -> Machine:
@@ -112,61 +121,76 @@ def within_flash(nodes: Sequence[Node], machine: Machine) -> Machine:
     chosen = [options[0] for options in by_node]
     free = [options[:1] if options[0].key in machine.tuning else options for options in by_node]
     worth = WORTH * sum(option.time for option in chosen)
-    while better := _least_loss(chosen, _changes(chosen, free), machine.cpu, worth):
+    while better := _least_loss(chosen, _changes(chosen, free), worth):
         chosen = better
-    while flash_bytes(chosen, machine.cpu) > machine.flash_left:
-        better = _least_loss(chosen, _changes(chosen, by_node), machine.cpu)
-        better = better or _least_loss(chosen, _sweeps(chosen, by_node), machine.cpu)
+    while _flash_bytes(chosen) > machine.flash_left:
+        better = _least_loss(chosen, _changes(chosen, by_node))
+        better = better or _least_loss(chosen, _sweeps(chosen, by_node))
         if better is None:
             break
         chosen = better
     given_up = {
-        (option.key, option.kernel.name)
+        (option.key, option.name)
         for option, options in zip(chosen, by_node, strict=True)
         for option in options[: options.index(option)]
     }
     return replace(machine, without=frozenset(given_up))
 
 
-def _changes(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]]) -> Iterator[list[_Option]]:
+_Change = dict[int, _Option]  # other options, by the index of their nodes
+
+
+def _changes(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]]) -> Iterator[_Change]:
     """Every choice that differs in one op's key, or in all uses of one instance."""
-    for key in dict.fromkeys(option.key for option in chosen):
-        places = [i for i, option in enumerate(chosen) if option.key == key]
-        for name in dict.fromkeys(option.kernel.name for option in by_node[places[0]]):
-            yield _with(chosen, by_node, dict.fromkeys(places, name))
-    for name in dict.fromkeys(option.kernel.name for option in chosen):
-        others = {
-            i: next((o.kernel.name for o in by_node[i] if o.kernel.name != name), name)
-            for i, option in enumerate(chosen)
-            if option.kernel.name == name
-        }
-        yield _with(chosen, by_node, others)
+    places: dict[str, list[int]] = {}
+    uses: dict[str, list[int]] = {}
+    for i, option in enumerate(chosen):
+        places.setdefault(option.key, []).append(i)
+        uses.setdefault(option.name, []).append(i)
+    for same in places.values():
+        for name in dict.fromkeys(option.name for option in by_node[same[0]]):
+            yield _change(chosen, by_node, dict.fromkeys(same, name))
+    for name, used in uses.items():
+        others = {i: next((o.name for o in by_node[i] if o.name != name), name) for i in used}
+        yield _change(chosen, by_node, others)
 
 
-def _sweeps(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]]) -> Iterator[list[_Option]]:
+def _sweeps(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]]) -> Iterator[_Change]:
     """Every choice that gives one instance to all nodes that it computes, so that several others may become unused."""
-    for name in dict.fromkeys(option.kernel.name for options in by_node for option in options):
-        yield _with(chosen, by_node, dict.fromkeys(range(len(chosen)), name))
+    for name in dict.fromkeys(option.name for options in by_node for option in options):
+        yield _change(chosen, by_node, dict.fromkeys(range(len(chosen)), name))
 
 
-def _with(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]], names: dict[int, str]) -> list[_Option]:
-    """The choice with other instances at some nodes; a node that the new instance does not compute keeps its own."""
-    changed = list(chosen)
-    for i, name in names.items():
-        changed[i] = next((o for o in by_node[i] if o.kernel.name == name), chosen[i])
-    return changed
+def _change(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]], names: Mapping[int, str]) -> _Change:
+    """Other instances at some nodes; a node that the new instance does not compute keeps its own."""
+    found = {i: next((o for o in by_node[i] if o.name == name), chosen[i]) for i, name in names.items()}
+    return {i: option for i, option in found.items() if option is not chosen[i]}
 
 
 def _least_loss(
-    chosen: Sequence[_Option], changes: Iterable[list[_Option]], cpu: str, least: float = float("inf")
+    chosen: Sequence[_Option], changes: Iterable[_Change], least: float = float("inf")
 ) -> list[_Option] | None:
-    """The change that costs the least time per byte saved, and less than `least`; None where none saves."""
-    bytes_now, time_now = flash_bytes(chosen, cpu), sum(option.time for option in chosen)
+    """The choice with the change that costs the least time per byte saved, less than `least`; None where none saves."""
+    uses = Counter(part for option in chosen for part in option.code)
     best = None
-    for changed in changes:
-        saved = bytes_now - flash_bytes(changed, cpu)
+    for change in changes:
+        saved = _saved(chosen, uses, change)
         if saved > 0:
-            lost = (sum(option.time for option in changed) - time_now) / saved
+            lost = sum(option.time - chosen[i].time for i, option in change.items()) / saved
             if lost < least:
-                best, least = changed, lost
-    return best
+                best, least = change, lost
+    return None if best is None else [best.get(i, option) for i, option in enumerate(chosen)]
+
+
+def _saved(chosen: Sequence[_Option], uses: Mapping[str, int], change: _Change) -> int:
+    """The flash bytes that the change saves; `uses` counts the options whose code has a part."""
+    old = [chosen[i] for i in change]
+    gone = Counter(part for option in old for part in option.code)
+    come = Counter(part for option in change.values() for part in option.code)
+    saved = sum(option.constant_bytes for option in old) - sum(option.constant_bytes for option in change.values())
+    sizes = {part: size for option in (*old, *change.values()) for part, size in option.code.items()}
+    for part, size in sizes.items():
+        before = uses.get(part, 0)
+        after = before - gone[part] + come[part]
+        saved += size * ((before > 0) - (after > 0))
+    return saved

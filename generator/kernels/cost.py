@@ -140,9 +140,13 @@ def code_bytes(kernels: Iterable[Instance], cpu: str) -> int:
 
     A kernel that was not measured counts as UNMEASURED_CODE_BYTES.
     """
-    costs, keys = costs_of(cpu), {kernel.name: kernel.key for kernel in kernels}.values()
-    shared = {name: size for key in keys for name, size in costs.shared_bytes.get(key, {}).items()}
-    return sum(costs.code_bytes.get(key, UNMEASURED_CODE_BYTES) for key in keys) + sum(shared.values())
+    return sum({name: size for kernel in kernels for name, size in code_parts(kernel, cpu).items()}.values())
+
+
+def code_parts(kernel: Instance, cpu: str) -> Mapping[str, int]:
+    """Code bytes of an instance by name: its own, and those of the functions that it shares."""
+    costs, key = costs_of(cpu), kernel.key
+    return {kernel.name: costs.code_bytes.get(key, UNMEASURED_CODE_BYTES), **costs.shared_bytes.get(key, {})}
 
 
 def call_cost(calls: Calls, cpu: str, unit: Unit) -> float:
