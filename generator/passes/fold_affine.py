@@ -24,19 +24,21 @@ def fold_affine(graph: Graph) -> Graph:
     exact; products of constants are rounded to float32 once, so results differ from the unfolded ones as two roundings
     of one sum do. The source is Jacob et al. (2018), Quantization and Training of Neural Networks, section 3.2.
     """
-    changed = True
-    while changed:
-        changed = False
-        readers_of = readers(graph)
-        writers = {node.op.output: node for node in graph.nodes()}
-        for node in graph.nodes():
-            before = writers.get(node.op.inputs[0])
-            if before is None or only_reader(graph, readers_of, node.op.inputs[0]) is not node.op:
-                continue
-            if _is_affine(node) and (folded := _folded(graph, before, node)) is not None:
-                graph, changed = folded, True
-                break
-    return graph
+    readers_of, tensors = readers(graph), dict(graph.tensors)
+    ops: list[Op | None] = list(graph.ops)
+    place = {op.output: i for i, op in enumerate(graph.ops)}  # of the op that writes a tensor, folded ones too
+    for node in graph.nodes():
+        source = node.op.inputs[0]
+        if not _is_affine(node) or source not in place or only_reader(graph, readers_of, source) is not node.op:
+            continue
+        before = ops[place[source]]
+        assert before is not None  # it writes what this op reads
+        folded = _folded(Node(before, tuple(tensors[n] for n in before.inputs), node.inputs[0]), node, tensors)
+        if folded is not None:
+            ops[place[node.op.output]] = None
+            ops[place[source]] = folded
+            place[node.op.output] = place[source]
+    return with_ops(replace(graph, tensors=tensors), (op for op in ops if op is not None))
 
 
 def _is_affine(node: Node) -> bool:
@@ -48,8 +50,8 @@ def _is_affine(node: Node) -> bool:
     return one and op.stride == (1, 1) and op.padding == Padding()
 
 
-def _folded(graph: Graph, before: Node, node: Node) -> Graph | None:
-    """The graph with `node` folded into the op before it; None where that one cannot take it."""
+def _folded(before: Node, node: Node, tensors: dict[str, Tensor]) -> Op | None:
+    """The op that computes both, whose new constants go into `tensors`; None where the one before cannot take it."""
     op, producer = node.op, before.op
     assert isinstance(op, DepthwiseConv2d)
     if not isinstance(producer, Clamped) or before.output.type.dtype is not DType.FLOAT32:
@@ -57,33 +59,21 @@ def _folded(graph: Graph, before: Node, node: Node) -> Graph | None:
     factor, addend = (_values(tensor).reshape(-1) for tensor in node.inputs[1:])
     if (factor == 1).all() and not addend.any():
         low, high = max(op.clamp.low, producer.clamp.low), min(op.clamp.high, producer.clamp.high)
-        if low > high:
-            return None
-        joined: Op = replace(producer, output=op.output, clamp=RealClamp(low, high))
-        return _with(graph, producer, op, joined, ())
+        return replace(producer, output=op.output, clamp=RealClamp(low, high)) if low <= high else None
     if not isinstance(producer, Conv2d | DepthwiseConv2d | Dense) or producer.clamp != RealClamp():
-        return None
-    if any(tensor.data is None for tensor in before.inputs[1:]):
         return None
     weights, bias = (_values(tensor) for tensor in before.inputs[1:])
     along = factor if isinstance(producer, DepthwiseConv2d) else factor.reshape(-1, *(1,) * (weights.ndim - 1))
     data = [(weights * along).astype(np.float32), (bias * factor + addend).astype(np.float32)]
     if not all(np.isfinite(array).all() for array in data):
         return None
-    tensors: list[Tensor] = []
+    names = []
     for old, array in zip(before.inputs[1:], data, strict=True):
-        name = free_name({*graph.tensors, *(t.name for t in tensors)}, old.name)
-        tensors.append(Tensor(name, old.type, array))
-    inputs = (producer.inputs[0], *(tensor.name for tensor in tensors))
-    return _with(graph, producer, op, replace(producer, inputs=inputs, output=op.output, clamp=op.clamp), tensors)
+        names.append(free_name(tensors, old.name))
+        tensors[names[-1]] = Tensor(names[-1], old.type, array)
+    return replace(producer, inputs=(producer.inputs[0], *names), output=op.output, clamp=op.clamp)
 
 
 def _values(tensor: Tensor) -> Floats:
     assert tensor.data is not None  # both ops' laws want constants
     return tensor.data.astype(np.float64)
-
-
-def _with(graph: Graph, producer: Op, op: Op, joined: Op, tensors: list[Tensor] | tuple[()]) -> Graph:
-    """The graph with one op in the place of two, and these constants."""
-    more = replace(graph, tensors={**graph.tensors, **{tensor.name: tensor for tensor in tensors}})
-    return with_ops(more, (joined if each is producer else each for each in graph.ops if each is not op))
