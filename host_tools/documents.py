@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from math import prod
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar, get_args
 
+import numpy as np
 import pydantic
 from pydantic import Field
 
@@ -17,14 +18,13 @@ from shoehorn_mcu.host_tools.files import JSON_BYTES, read_bytes
 from shoehorn_mcu.host_tools.manifest import Shoehorn, faults
 
 CURE = "write the folder again with gen firmware"
-_BYTES = {"int8": 1, "uint8": 1, "int16": 2, "int32": 4, "int64": 8, "float16": 2, "float32": 4, "bool": 1}
-
 Count = Annotated[int, Field(ge=0, lt=2**31)]
 Positive = Annotated[int, Field(gt=0, lt=2**31)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Name = Annotated[str, Field(max_length=10_000)]
 Rows = tuple[Count, Count]  # the first row, and the row after the last one
-DType = Literal["int8", "uint8", "int16", "int32", "int64", "float16", "float32", "bool"]
+DType = Literal["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "bool"]
+_BYTES: dict[str, int] = {name: np.dtype(name).itemsize for name in get_args(DType)}
 
 
 class _Document(pydantic.BaseModel):

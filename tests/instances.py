@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from shoehorn_mcu.kernels import CATALOGUE, Instance
+import numpy as np
+from samples import sample
+
+from shoehorn_mcu.kernels import ANY, CATALOGUE, Instance, choose
+from shoehorn_mcu.ops import FORMULA_OPS
 from shoehorn_mcu.paths import RUNTIME_C
 from shoehorn_mcu.targets import Isa
 
 PREFIX = "sh"
 
 
+SEEDS = 12  # samples of each op with a formula
+
+
+def formula_instances() -> Iterator[Instance]:
+    """Kernels that are compiled for a formula: those of samples."""
+    for op_class in FORMULA_OPS:
+        for seed in range(SEEDS):
+            (node,) = sample(op_class, np.random.default_rng(seed)).nodes()
+            yield choose(node, ANY)
+
+
 def instances(isa: Isa = Isa.C) -> Iterator[Instance]:
-    """Every variant of an instruction set with each of its tiles; none that is compiled for the values of an op."""
+    """Every variant of an instruction set with each of its tiles; none that is compiled for values of an op.
+
+    With them the `formula_instances`, which are portable.
+    """
     for variant in CATALOGUE:
-        if variant.isa is isa and not variant.fixes:
+        if variant.isa is isa and not variant.fixes and not variant.is_written:
             yield from (Instance(variant, tile) for tile in variant.tiles)
+    if isa is Isa.C:
+        yield from formula_instances()
 
 
 def write_instances(folder: Path, isa: Isa = Isa.C) -> list[Path]:
@@ -30,7 +50,12 @@ def write_instances(folder: Path, isa: Isa = Isa.C) -> list[Path]:
 
 def write_variants(folder: Path) -> None:
     """`folder` laid out as runtime_c, with `sh_<variant>` in place of the oracles."""
+    write_kernels(folder, instances())
+
+
+def write_kernels(folder: Path, kernels: Iterable[Instance]) -> None:
+    """`folder` laid out as runtime_c, with `sh_<instance>` of these kernels in place of the oracles."""
     shutil.copytree(RUNTIME_C, folder, ignore=shutil.ignore_patterns("*_ref.c"))
-    for kernel in instances():
-        source = folder / f"kernels/{kernel.contract.name}/{kernel.name}.c"
+    for name, kernel in {kernel.name: kernel for kernel in kernels}.items():
+        source = folder / f"kernels/{kernel.contract.name}/{name}.c"
         source.write_text(kernel.text(PREFIX, "../../"))

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from instances import write_variants
+from instances import PREFIX, write_kernels, write_variants
 
 from shoehorn_mcu.emit.reference import reference_files
 from shoehorn_mcu.host_tools.documents import GraphDocument
 from shoehorn_mcu.host_tools.reference import Reference
 from shoehorn_mcu.host_tools.reference_build import Kernels, build
 from shoehorn_mcu.ir import Array, Graph
+from shoehorn_mcu.kernels.choice import ANY, choose
+from shoehorn_mcu.ops import Formulaic
 from shoehorn_mcu.paths import RUNTIME_C
 
 
@@ -40,12 +42,14 @@ def _variants() -> Kernels:
         return build(Path(folder) / "runtime")
 
 
-def _loaded(graph: Graph, kernels: Kernels, suffix: str) -> Reference:
+def _loaded(graph: Graph, kernels: Kernels, functions: Mapping[str, str], suffix: str) -> Reference:
+    """`functions`: those of ops by their names; that of any other op has the contract's name and `suffix`."""
     files = reference_files(graph, graph.name)
     written = json.loads(files["graph.json"])
     for op in written["ops"]:
         if "function" in op:
-            op["function"] = op["function"].removesuffix("_ref") + suffix
+            own = op["function"].removesuffix("_ref") + suffix
+            op["function"] = functions.get(op["name"], own)
     document = GraphDocument.model_validate_json(json.dumps(written))
     return Reference(document, bytes(files["constants.bin"]), kernels)
 
@@ -58,12 +62,18 @@ def load_reference(graph: Graph) -> Reference:
 
 def run_reference(graph: Graph, inputs: Sequence[Array]) -> dict[str, Array]:
     """Every tensor that is not constant, by name, for one array per graph input."""
-    return _loaded(graph, _oracles(), "_ref").run(inputs)
+    return _loaded(graph, _oracles(), {}, "_ref").run(inputs)
 
 
 def load_portable(graph: Graph) -> Reference:
     """The graph, ready to run with the portable variants, which boards run, in place of the oracles."""
-    return _loaded(graph, _variants(), "_c")
+    if not any(isinstance(op, Formulaic) for op in graph.ops):
+        return _loaded(graph, _variants(), {}, "_c")
+    kernels = {node.op.name: choose(node, ANY) for node in graph.nodes() if not node.op.view}
+    with tempfile.TemporaryDirectory() as folder:
+        write_kernels(Path(folder) / "runtime", kernels.values())
+        built = build(Path(folder) / "runtime")
+    return _loaded(graph, built, {name: kernel.symbol(PREFIX) for name, kernel in kernels.items()}, "_c")
 
 
 def run_portable(graph: Graph, inputs: Sequence[Array]) -> dict[str, Array]:

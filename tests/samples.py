@@ -13,7 +13,9 @@ import numpy as np
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Array, DType, Graph, Op, Quant, Tensor, TensorType, verify
+from shoehorn_mcu.ops import functions
 from shoehorn_mcu.ops.fixed_point import quantize_multipliers
+from shoehorn_mcu.ops.formula import formula
 
 Rng = np.random.Generator
 
@@ -68,6 +70,8 @@ def random_inputs(graph: Graph, rng: Rng) -> dict[str, Array]:
 def _values(kind: TensorType, rng: Rng, graph: Graph) -> Array:
     if kind.dtype is DType.INT32:  # sums that have room for more
         return rng.integers(-(2**30), 2**30, kind.shape, np.int32)
+    if kind.dtype is DType.BOOL:
+        return rng.random(kind.shape) < 0.5
     if kind.dtype is not DType.FLOAT32:
         info = np.iinfo(kind.dtype.value)
         return rng.integers(info.min, info.max, kind.shape, kind.dtype.numpy, endpoint=True)
@@ -477,6 +481,51 @@ def _of(maker: Callable[[type[Op], Rng], Graph], op_class: type[Op]) -> Callable
     return lambda rng: maker(op_class, rng)
 
 
+def _map(rng: Rng) -> Graph:
+    """Formulas of float32 and integers; none gives NaN, whose bits differ between cores."""
+    a, b = _broadcast_pair(rng)
+    dtype, write = (
+        (DType.FLOAT32, lambda a, b: functions.sigmoid(a) * b + (abs(a) + 1.0).sqrt()),
+        (DType.FLOAT32, lambda a, b: (a < b).select(functions.tanh(a), a / (abs(b) + 0.5))),
+        (DType.FLOAT32, lambda a, b: (a < b).cast(DType.INT8) + (a * 9.0).cast(DType.INT8)),
+        (DType.INT32, lambda a, b: (a * 3 + b) ^ (a >> 5)),
+        (DType.INT8, lambda a, b: functions.remainder_to_floor(a, b).cast(DType.INT16) * 7),
+        (DType.UINT8, lambda a, b: (a < b).select(a / b, b - a).cast(DType.FLOAT32) * 0.37),
+    )[pick(rng, 0, 1, 2, 3, 4, 5)]
+    read = formula(write, dtype, dtype)
+    return graph_of(ops.Map, [TensorType(a, dtype), TensorType(b, dtype)], read.result, formula=read.text)
+
+
+def _along_columns(op_class: type[Op], rng: Rng) -> Graph:
+    shape, dtype = (
+        dims(rng, pick(rng, 2, 3, 4)),
+        (DType.FLOAT32, DType.INT32, DType.INT8, DType.UINT8)[pick(rng, *range(4))],
+    )
+    if op_class is ops.TopIndices:
+        read = formula(lambda a, b: a > b, dtype, dtype)
+        count = int(rng.integers(1, shape[-2], endpoint=True))
+        last = bool(rng.integers(2))
+        return graph_of(op_class, [TensorType(shape, dtype)], DType.INT64, formula=read.text, count=count, last=last)
+    write = (lambda a, b: a + b, lambda a, b: (a < b).select(b, a))[pick(rng, 0, 1)]
+    read = formula(write, dtype, dtype)
+    rest = {}
+    if op_class is ops.Scan:
+        rest = {"exclusive": bool(rng.integers(2)), "reverse": bool(rng.integers(2)), "initial": pick(rng, 0, 1)}
+    return graph_of(op_class, [TensorType(shape, dtype)], dtype, formula=read.text, **rest)
+
+
+def _matmul(rng: Rng) -> Graph:
+    rows, inputs, outputs = (int(n) for n in rng.integers(1, 9, 3))
+    ahead = ((2,), (), (1,))[pick(rng, 0, 1, 2)]
+    total, dtype = ((DType.FLOAT32, DType.FLOAT32), (DType.INT32, DType.INT8), (DType.INT32, DType.UINT8))[
+        pick(rng, 0, 1, 2)
+    ]
+    read = formula(lambda t, a, b: t + a.cast(total) * b.cast(total), total, dtype, dtype)
+    a = TensorType((*ahead, rows, 1, inputs), dtype)
+    b = TensorType((*((*ahead, 1) if ahead else ()), inputs, outputs), dtype)
+    return graph_of(ops.MatMul, [a, b], total, formula=read.text)
+
+
 _MAKERS: dict[type[Op], Callable[[Rng], Graph]] = {
     **{c: _of(_conv, c) for c in (ops.Conv2d, ops.DepthwiseConv2d)},
     ops.TransposeConv2d: _transpose_conv,
@@ -499,4 +548,7 @@ _MAKERS: dict[type[Op], Callable[[Rng], Graph]] = {
     ops.Transpose: _transpose,
     **{c: _of(_partial, c) for c in (ops.FirstPartial, ops.NextPartial)},
     ops.Rescale: _rescale,
+    ops.Map: _map,
+    **{c: _of(_along_columns, c) for c in (ops.Reduce, ops.Scan, ops.TopIndices)},
+    ops.MatMul: _matmul,
 }

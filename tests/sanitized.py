@@ -15,12 +15,15 @@ from typing import Any
 
 import cffi
 import numpy as np
+from instances import PREFIX, formula_instances
 from samples import random_inputs, sample
 
 from shoehorn_mcu.emit.reference import reference_files
 from shoehorn_mcu.host_tools.reference_build import declarations
 from shoehorn_mcu.ir import Array, Graph
-from shoehorn_mcu.ops import OPS, Relu, Reshape
+from shoehorn_mcu.kernels import ANY, PORTABLE, Instance, choose, contract_of
+from shoehorn_mcu.kernels.base import Tile
+from shoehorn_mcu.ops import OPS, Formulaic, Relu, Reshape
 from shoehorn_mcu.paths import RUNTIME_C
 
 
@@ -44,6 +47,15 @@ class Heap:
         self._blocks.clear()
 
 
+def _function(graph: Graph) -> str:
+    """The portable kernel of a one-op graph."""
+    (node,) = graph.nodes()
+    instance = (
+        choose(node, ANY) if isinstance(node.op, Formulaic) else Instance(PORTABLE[contract_of(node).name], Tile())
+    )
+    return instance.symbol(PREFIX)
+
+
 class Runner:
     """The kernels of a shared library."""
 
@@ -51,6 +63,8 @@ class Runner:
         headers, sources = (sorted(RUNTIME_C.glob(f"kernels/*/*{end}")) for end in (".h", ".inc"))
         self.ffi = cffi.FFI()
         self.ffi.cdef(declarations(headers, sources) + "void *malloc(size_t); void free(void *);")
+        for name, contract in {k.symbol(PREFIX): k.contract.name for k in formula_instances()}.items():
+            self.ffi.cdef(f"sh_{contract}_fn {name};")
         self.lib = self.ffi.dlopen(library)
         self.heap = Heap(self.ffi)
 
@@ -68,7 +82,7 @@ class Runner:
             place = self.heap.block(bytes(output.row_bytes))
             more = ([y] if op["takes_row"] else []) + ([self.ffi.NULL] if op["scratch_bytes"] is not None else [])
             arguments = [struct, self.ffi.new("int8_t *[]", x), place, *more]
-            getattr(self.lib, op["function"].removesuffix("_ref") + "_c")(*arguments)
+            getattr(self.lib, _function(graph))(*arguments)
             result += bytes(self.ffi.buffer(place, output.row_bytes))
         self.heap.free()
         return result

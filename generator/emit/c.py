@@ -17,6 +17,7 @@ TYPES: Mapping[str, str] = {
     "int64": "int64_t",
     "uint16": "uint16_t",
     "uint32": "uint32_t",
+    "uint64": "uint64_t",
     "float16": "uint16_t",  # by its bits
     "float32": "float",
     "float64": "double",

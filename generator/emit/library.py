@@ -22,7 +22,7 @@ def runtime(unit: Unit) -> Bundle:
     """The bodies of the kernels in use and their shared headers, in the folders of runtime_c."""
     kernels = [stage.kernel for stage in unit.stages]
     paths = {path for k in kernels for path in (k.contract.header, *k.variant.sources)}
-    paths |= {f"include/{p.name}" for p in (RUNTIME_C / "include").glob("*.h")}
+    paths |= {f"include/{p.name}" for p in (RUNTIME_C / "include").glob("*.h") if not p.stem.endswith("_ref")}
     paths |= {"cores/sh_cores.h"} if unit.cores > 1 else set()
     return {f"src/sh/{path}": (RUNTIME_C / path).read_bytes() for path in sorted(paths)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -58,6 +59,10 @@ def _none(node: Node) -> Values:
     return {}
 
 
+def _nothing(node: Node) -> tuple[str, ...]:
+    return ()
+
+
 def _nowhere(node: Node) -> int | None:
     return None
 
@@ -105,6 +110,8 @@ class Tile:
         return "x".join(map(str, self.sizes.values()))
 
 
+_DIGITS = 8  # hexadecimal ones in the name of a kernel with an op's own arithmetic
+
 _WHOLE = (Tile(),)
 
 
@@ -136,10 +143,16 @@ class Variant:
     same_time: bool = False  # the tiles differ in memory only: they share the costs of the first one
     fixes: tuple[str, ...] = ()
     defines: tuple[str, ...] = ()  # macros that the body is compiled with, besides the tile's
+    written: Callable[[Node], tuple[str, ...]] = _nothing  # such macros with their values, for the op's own arithmetic
     pack: Callable[[Node, Tile], Values] | None = None  # struct members besides the facts; None: the contract's `plain`
     scratch_bytes: Callable[[Node, Tile], int] = _no_scratch  # for one core
     # The row input that row y of the output may overwrite: each byte is read before it is written.
     in_place: Callable[[Node], int | None] = _nowhere
+
+    @property
+    def is_written(self) -> bool:
+        """Whether its instances compute what an op says, which no kernel is without that op."""
+        return self.written is not _nothing
 
     @property
     def source(self) -> str:
@@ -160,7 +173,8 @@ class Variant:
         if self.contract.covers(node) and self.accepts(node):
             facts = self.contract.facts(node) if self.fixes else {}
             fixed = tuple((member, _whole(facts[member])) for member in self.fixes)
-            yield from (Instance(self, tile, fixed) for tile in self.tiles if self.fits(node, tile))
+            written = self.written(node)
+            yield from (Instance(self, tile, fixed, written) for tile in self.tiles if self.fits(node, tile))
 
 
 def portable(
@@ -178,11 +192,12 @@ def _whole(value: Value) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """A variant with its tile and the values that it is compiled for: one C function, whatever model it is in."""
+    """A variant with its tile and what it is compiled for: one C function, whatever model it is in."""
 
     variant: Variant
     tile: Tile
-    fixed: tuple[tuple[str, int], ...] = ()
+    fixed: tuple[tuple[str, int], ...] = ()  # values of struct members
+    written: tuple[str, ...] = ()  # macros with their values
 
     @property
     def contract(self) -> Contract:
@@ -203,8 +218,13 @@ class Instance:
 
     @property
     def name(self) -> str:
-        """The key and the values that it is compiled for; the C function has the library's prefix before this name."""
-        return "_".join((self.key, *(["x".join(str(v) for _, v in self.fixed)] if self.fixed else [])))
+        """The key and what it is compiled for; the C function has the library's prefix before this name."""
+        parts = [self.key]
+        if self.fixed:
+            parts.append("x".join(str(v) for _, v in self.fixed))
+        if self.written:
+            parts.append(hashlib.sha256("\n".join(self.written).encode()).hexdigest()[:_DIGITS])
+        return "_".join(parts)
 
     def symbol(self, prefix: str) -> str:
         """The C function in a library of this prefix."""
@@ -214,7 +234,7 @@ class Instance:
         """The C file of the instance; `runtime` is the path from it to runtime_c, "" or with a slash at its end."""
         defines = [f"#define SH_NAME {self.symbol(prefix)}"]
         defines += [f"#define SH_{name.upper()} {size}" for name, size in self.tile.sizes.items()]
-        defines += [f"#define {name}" for name in self.variant.defines]
+        defines += [f"#define {macro}" for macro in (*self.variant.defines, *self.written)]
         if self.variant.isa is Isa.SIMD32:  # functions of which a library needs one each
             defines.append(f"#define SH_SHARED(part) {prefix}_part_##part")
         if self.variant.fixes:

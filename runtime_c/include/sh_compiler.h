@@ -25,6 +25,13 @@
 #define SH_MERGED static
 #endif
 
+// For a type of elements that are aligned to words only.
+#if defined(__GNUC__)
+#define SH_ALIGNED_4 __attribute__((aligned(4)))
+#else
+#define SH_ALIGNED_4
+#endif
+
 // Before a loop that already needs most of the registers: do not unroll it, as Clang would for
 // Cortex-M, because its values would spill to the stack. The loop may still be vectorised.
 #if defined(__clang__)

@@ -48,7 +48,7 @@ def measured(cpu: str) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
     """Bytes by Instance.key, of the kernels that the core runs; and of the functions that such a kernel shares."""
     toolchain = _toolchain()
     tools = toolchain.tools(cpu)
-    runs = [v for v in CATALOGUE if v.isa in CPUS[cpu].isas and not v.fixes]
+    runs = [v for v in CATALOGUE if v.isa in CPUS[cpu].isas and not v.fixes and not v.is_written]
     with TemporaryDirectory() as name:
         folder = Path(name)
         kernels = [Instance(v, tile) for v in runs for tile in v.tiles]

@@ -1,0 +1,160 @@
+"""Kernels of the ops that are given by a formula."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import cast
+
+import numpy as np
+
+from shoehorn_mcu.ir import Array, DType, Node
+from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant
+from shoehorn_mcu.kernels.formula_c import macros
+from shoehorn_mcu.kernels.operands import element_by_element, steps
+from shoehorn_mcu.kernels.work import Work
+from shoehorn_mcu.ops import Formulaic, Map, MatMul, Reduce, Scan, TopIndices
+from shoehorn_mcu.ops.formula import ARITY, Formula, Step
+
+_DTYPES = (
+    *(DType.FLOAT32, DType.FLOAT16, DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32),
+    *(DType.UINT32, DType.INT64, DType.UINT64),
+)
+_STEPS = tuple(ARITY)
+_INTEGER_LIMIT = 1 << 32
+
+# What a step costs, by its name; arithmetic on integers is counted alike.
+_FLOAT_WORK = {
+    **dict.fromkeys(("abs", "neg", "add", "sub", "less", "equal"), "float_sums"),
+    "mul": "float_products",
+    "div": "float_quotients",
+    "sqrt": "float_roots",
+}
+
+
+def table(made: Formula) -> Array:
+    """The formula as sh_formula_ref.h reads it: int32."""
+    numbers = [len(made.operands), len(made.steps), *(_DTYPES.index(dtype) for dtype in made.operands)]
+    for step in made.steps:
+        rest = _constant_words(step) if step.name == "constant" else step.reads
+        numbers += [_STEPS.index(step.name), _DTYPES.index(step.dtype), *rest, *(0,) * (3 - len(rest))]
+    return np.array(numbers, np.int64).astype(np.uint32).view(np.int32)
+
+
+def _constant_words(step: Step) -> tuple[int, int]:
+    """The low and the high word of a constant's bits."""
+    if step.dtype is DType.FLOAT32:
+        return int(np.float32(step.number).view(np.uint32)), 0
+    high, low = divmod(int(step.number) % (1 << 64), _INTEGER_LIMIT)
+    return low, high
+
+
+def _op(node: Node) -> Formulaic:
+    return cast(Formulaic, node.op)
+
+
+def _plain(node: Node) -> dict[str, Value]:
+    return {"formula": table(_op(node).parsed)}
+
+
+def _compiled(node: Node, tile: Tile) -> dict[str, Value]:
+    return {"formula": None}
+
+
+def _written(node: Node) -> tuple[str, ...]:
+    return macros(_op(node).formula)
+
+
+def _per_element(made: Formula) -> Work:
+    """The steps of one evaluation."""
+    dtypes, counts = made.dtypes, Counter[str]()
+    for step in made.steps:
+        on = dtypes[step.reads[0]] if step.reads else step.dtype
+        if step.name == "cast":
+            counts["conversions"] += 1
+        elif step.name == "select":
+            counts["choices"] += 1
+        elif step.name != "constant":
+            counts[_FLOAT_WORK.get(step.name, "integers") if on is DType.FLOAT32 else "integers"] += 1
+    return Work(**counts)
+
+
+def _times(times: float, work: Work) -> Work:
+    return Work(**{name: times * count for name, count in work.items()})
+
+
+def _map(node: Node) -> dict[str, Value]:
+    """One run of width * channels where no operand repeats a part of a row."""
+    _, _, width, channels = node.output.type.nhwc
+    each = [steps(operand, node.output) for operand in node.inputs]
+    if all(t.type.nhwc[2:] in ((width, channels), (1, 1)) for t in node.inputs):
+        each = [(0, int(t.type.nhwc[2:] == (width, channels))) for t in node.inputs]
+        width, channels = 1, width * channels
+    return {"width": width, "channels": channels, "strides": np.array(each, np.int32).ravel()}
+
+
+def _map_work(node: Node, tile: Tile) -> Work:
+    elements = node.output.type.row_elements
+    width = _map(node)["width"]
+    assert isinstance(width, int)
+    return Work(loops=width, outputs=elements) + _times(elements, _per_element(_op(node).parsed))
+
+
+def _in_place(node: Node) -> int | None:
+    """As `element_by_element`, for an operand of the output's element type: C forbids two types in one place."""
+    place = element_by_element(node)
+    return place if place is not None and node.inputs[place].type.dtype is node.output.type.dtype else None
+
+
+def _columns(node: Node) -> dict[str, Value]:
+    _, _, width, channels = node.inputs[0].type.nhwc
+    return {"width": width, "channels": channels}
+
+
+def _columns_work(node: Node, tile: Tile) -> Work:
+    _, _, width, channels = node.inputs[0].type.nhwc
+    return Work(loops=channels, outputs=width * channels) + _times(
+        (width - 1) * channels, _per_element(_op(node).parsed)
+    )
+
+
+def _scan(node: Node) -> dict[str, Value]:
+    op = cast(Scan, node.op)
+    return {**_columns(node), "exclusive": int(op.exclusive), "reverse": int(op.reverse), "initial": op.initial}
+
+
+def _top(node: Node) -> dict[str, Value]:
+    op = cast(TopIndices, node.op)
+    return {**_columns(node), "count": op.count, "last": int(op.last)}
+
+
+def _top_work(node: Node, tile: Tile) -> Work:
+    count = cast(TopIndices, node.op).count
+    compared = node.inputs[0].type.row_elements * count
+    return Work(loops=compared, outputs=compared * (count + 1) / 2) + _times(compared, _per_element(_op(node).parsed))
+
+
+def _matmul(node: Node) -> dict[str, Value]:
+    return {"inputs": node.inputs[0].type.shape[-1], "outputs": node.output.type.shape[-1]}
+
+
+def _matmul_work(node: Node, tile: Tile) -> Work:
+    inputs, outputs = node.inputs[0].type.shape[-1], node.output.type.shape[-1]
+    fours, rest = divmod(outputs, 4)
+    return Work(tiles=fours, rests=rest, loops=inputs * fours, outputs=outputs) + _times(
+        inputs * outputs, _per_element(_op(node).parsed)
+    )
+
+
+MAP = Contract("map", (Map,), _map, _plain)
+REDUCE = Contract("reduce", (Reduce,), _columns, _plain)
+SCAN = Contract("scan", (Scan,), _scan, _plain)
+TOP = Contract("top_indices", (TopIndices,), _top, _plain)
+MATMUL = Contract("matmul", (MatMul,), _matmul, _plain)
+
+VARIANTS = (
+    Variant(MAP, _map_work, written=_written, pack=_compiled, in_place=_in_place),
+    Variant(REDUCE, _columns_work, written=_written, pack=_compiled),
+    Variant(SCAN, _columns_work, written=_written, pack=_compiled),
+    Variant(TOP, _top_work, written=_written, pack=_compiled),
+    Variant(MATMUL, _matmul_work, written=_written, pack=_compiled),
+)

@@ -1,0 +1,382 @@
+"""Formulas over the elements of tensors: a straight-line program from which numpy's result and the kernels' C are made.
+
+A `Formula` has the element types of its operands and a list of steps; a step computes one new value from earlier ones,
+and the last value is the result. Its text is a field of ops and is in `reference/model.json`:
+
+    float32 float32 : add float32 0 1 ; constant float32 0x1.0p+1 ; mul float32 2 3
+
+is (a + b) * 2: values 0 and 1 are the operands, each step's value has the next number, and its type follows the
+step's name. Every step is rounded to its type, and nothing is fused, so all compilers and cores compute equal bytes.
+Integers wrap around; a quotient of integers is cut towards zero, 0 where the divisor is 0; a shift by the type's width
+or more gives 0, or -1 for a negative number to the right; a float32 becomes the nearest integer of the type towards
+zero, and NaN becomes 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoehorn_mcu.ir import Array, DType, GraphError
+
+__all__ = ["ARITY", "Formula", "Step", "Term", "formula", "parse"]
+
+MOST_VALUES = 512
+"""Operands and steps of a formula."""
+
+_Numbers = NDArray[Any]
+
+_BITS = {DType.FLOAT32: DType.INT32, DType.INT32: DType.FLOAT32}
+
+ARITY = {
+    "constant": 0,
+    "abs": 1,
+    "neg": 1,
+    "not": 1,  # of bits; of a bool, its opposite
+    "sqrt": 1,
+    "bits": 1,  # the bits of a float32 as an int32, or of an int32 as a float32
+    "cast": 1,
+    "add": 2,
+    "sub": 2,
+    "mul": 2,
+    "div": 2,
+    "and": 2,
+    "or": 2,
+    "xor": 2,
+    "left": 2,
+    "right": 2,
+    "less": 2,
+    "equal": 2,
+    "select": 3,  # value 1 where value 0, a bool, is true, else value 2
+}
+"""By the name of a step: the values that it reads."""
+
+_ON_BITS = ("and", "or", "xor", "not")
+_ON_INTEGERS = ("left", "right")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One value: what computes it, its element type, the numbers of the values that it reads; or a constant."""
+
+    name: str
+    dtype: DType
+    reads: tuple[int, ...]
+    constant: str = ""  # of a constant: a float in hexadecimal, or an integer
+
+    @property
+    def number(self) -> float | int:
+        """The number of a constant."""
+        return float.fromhex(self.constant) if self.dtype.numpy.kind == "f" else int(self.constant)
+
+    def text(self) -> str:
+        """As in a formula's text."""
+        return f"{self.name} {self.dtype.value} {self.constant or ' '.join(map(str, self.reads))}"
+
+
+@dataclass(frozen=True)
+class Formula:
+    """Element types of the operands, and the steps; the last value is the result."""
+
+    operands: tuple[DType, ...]
+    steps: tuple[Step, ...]
+
+    @property
+    def dtypes(self) -> tuple[DType, ...]:
+        """The element types of all values: the operands', then the steps'."""
+        return (*self.operands, *(step.dtype for step in self.steps))
+
+    @property
+    def result(self) -> DType:
+        """The element type of the result."""
+        return self.dtypes[-1]
+
+    @property
+    def text(self) -> str:
+        """The formula in the form that `parse` reads."""
+        return " ".join(d.value for d in self.operands) + " : " + " ; ".join(step.text() for step in self.steps)
+
+    def __call__(self, *arrays: Array) -> Array:
+        """The result for arrays that broadcast, with numpy's arithmetic, which rounds as the kernels do."""
+        values: list[Array] = list(arrays)
+        with np.errstate(all="ignore"):
+            for step in self.steps:
+                values.append(_evaluated(step, [values[i] for i in step.reads]))
+        return values[-1]
+
+
+def _evaluated(step: Step, of: Sequence[Array]) -> Array:
+    if step.name == "constant":
+        return np.asarray(step.number, step.dtype.numpy)
+    return np.asarray(_NUMPY[step.name](step.dtype, *of))
+
+
+def _cast(to: DType, x: _Numbers) -> _Numbers:
+    """The conversions of the kernels; those between integers wrap around."""
+    if to is DType.BOOL:
+        return np.asarray(x != np.zeros((), x.dtype))
+    if x.dtype.kind != "f" or to.numpy.kind == "f":
+        return x.astype(to.numpy)
+    low, high = to.limits
+    wide = np.trunc(np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf))
+    inside = (wide > low) & (wide < high)
+    cut = np.where(inside, wide, 0).astype(to.numpy)
+    return np.where(inside, cut, np.where(wide <= low, low, high).astype(to.numpy)).astype(to.numpy)
+
+
+def _divided(to: DType, a: _Numbers, b: _Numbers) -> _Numbers:
+    if to.numpy.kind == "f":
+        quotient: _Numbers = a / b
+        return quotient
+    safe = np.where(b == 0, b.dtype.type(1), b)
+    whole: _Numbers = a // safe
+    remainder = a - whole * safe
+    cut: _Numbers = whole + ((remainder != 0) & ((a < 0) != (safe < 0))).astype(to.numpy)
+    return np.where(b == 0, b.dtype.type(0), cut).astype(to.numpy)
+
+
+def _shifted(to: DType, a: _Numbers, by: _Numbers, left: bool) -> _Numbers:
+    width = to.bytes * 8
+    outside = (by < 0) | (by >= width)
+    safe = np.where(outside, 0, by).astype(to.numpy)
+    beyond = np.zeros_like(a) if left else np.where(a < 0, -1, 0).astype(to.numpy)
+    return np.where(outside, beyond, np.left_shift(a, safe) if left else np.right_shift(a, safe)).astype(to.numpy)
+
+
+_NUMPY: dict[str, Callable[..., Any]] = {
+    "abs": lambda to, a: np.abs(a),
+    "neg": lambda to, a: np.negative(a),
+    "not": lambda to, a: np.logical_not(a) if to is DType.BOOL else np.invert(a),
+    "sqrt": lambda to, a: np.sqrt(a),
+    "bits": lambda to, a: np.ascontiguousarray(a).view(to.numpy).reshape(a.shape),
+    "cast": _cast,
+    "add": lambda to, a, b: np.add(a, b),
+    "sub": lambda to, a, b: np.subtract(a, b),
+    "mul": lambda to, a, b: np.multiply(a, b),
+    "div": _divided,
+    "and": lambda to, a, b: np.bitwise_and(a, b),
+    "or": lambda to, a, b: np.bitwise_or(a, b),
+    "xor": lambda to, a, b: np.bitwise_xor(a, b),
+    "left": lambda to, a, b: _shifted(to, a, b, left=True),
+    "right": lambda to, a, b: _shifted(to, a, b, left=False),
+    "less": lambda to, a, b: np.less(a, b),
+    "equal": lambda to, a, b: np.equal(a, b),
+    "select": lambda to, chosen, a, b: np.where(chosen, a, b),
+}
+
+
+@lru_cache(maxsize=1 << 12)
+def parse(text: str) -> Formula:
+    """The formula of this text; GraphError where it is none."""
+    try:
+        head, _, body = text.partition(" : ")
+        operands = tuple(map(DType, head.split()))
+        steps = tuple(_step(part.split()) for part in body.split(" ; ")) if body else ()
+        made = Formula(operands, steps)
+    except (ValueError, IndexError, KeyError) as error:
+        raise GraphError(f"no formula: {text[:80]!r} ({error})") from error
+    _check(made)
+    return made
+
+
+def _step(words: list[str]) -> Step:
+    name, dtype = words[0], DType(words[1])
+    if name == "constant":
+        (given,) = words[2:]
+        made = Step(name, dtype, (), given)
+        _ = made.number
+        return made
+    return Step(name, dtype, tuple(map(int, words[2:])))
+
+
+def _check(made: Formula) -> None:
+    """Raises GraphError where a step does not fit the values that it reads."""
+    dtypes = made.dtypes
+    if not 0 < len(dtypes) <= MOST_VALUES:
+        raise GraphError(f"a formula has {len(dtypes)} values; 1 to {MOST_VALUES} are possible")
+    for number, step in enumerate(made.steps, len(made.operands)):
+        if len(step.reads) != ARITY.get(step.name, -1) or any(not 0 <= i < number for i in step.reads):
+            raise GraphError(f"value {number} of a formula, {step.text()!r}, does not fit its operands")
+        if not _typed(step, [dtypes[i] for i in step.reads]):
+            raise GraphError(f"value {number} of a formula, {step.text()!r}, has operands of other types")
+
+
+def _typed(step: Step, of: list[DType]) -> bool:
+    """Whether the element types of a step and of its operands agree."""
+    kind, first = step.dtype.numpy.kind, of[0] if of else step.dtype
+    if DType.FLOAT16 in (step.dtype, *of):
+        return step.name == "cast" and DType.FLOAT32 in (step.dtype, first)
+    if step.name == "select":
+        return first is DType.BOOL and of[1] is of[2] is step.dtype
+    if step.name in ("less", "equal"):
+        return step.dtype is DType.BOOL and of[0] is of[1]
+    if step.name == "cast":
+        return True
+    if step.name == "bits":
+        return _BITS.get(first) is step.dtype
+    if step.name == "constant":
+        low, high = step.dtype.limits if kind in "iu" else (0, 1)
+        return kind == "f" or low <= step.number <= high
+    same = all(dtype is step.dtype for dtype in of)
+    if step.name in _ON_BITS:
+        return same and kind != "f"
+    if step.name in _ON_INTEGERS:
+        return same and kind in "iu"
+    return same and (kind == "f" if step.name == "sqrt" else kind in "fiu")
+
+
+class Term:
+    """A value of a formula that is being written: Python's operators add steps; equal steps are one value.
+
+    A Python number as an operand is a constant of the other operand's type.
+    """
+
+    def __init__(self, steps: dict[Step, int], number: int, dtype: DType, operands: int) -> None:
+        self._steps, self.number, self.dtype, self._operands = steps, number, dtype, operands
+
+    def _add(self, step: Step) -> Term:
+        number = self._steps.setdefault(step, self._operands + len(self._steps))
+        return Term(self._steps, number, step.dtype, self._operands)
+
+    def constant(self, number: float | int | bool, dtype: DType | None = None) -> Term:
+        """A constant, of this term's type where no other is given."""
+        to = dtype or self.dtype
+        held = float(np.float32(number)).hex() if to.numpy.kind == "f" else str(int(number))
+        return self._add(Step("constant", to, (), held))
+
+    def _of(self, other: Term | float | int) -> Term:
+        return other if isinstance(other, Term) else self.constant(other)
+
+    def _two(self, name: str, other: Term | float | int, dtype: DType | None = None) -> Term:
+        return self._add(Step(name, dtype or self.dtype, (self.number, self._of(other).number)))
+
+    def _one(self, name: str, dtype: DType | None = None) -> Term:
+        return self._add(Step(name, dtype or self.dtype, (self.number,)))
+
+    def __add__(self, other: Term | float | int) -> Term:
+        return self._two("add", other)
+
+    def __radd__(self, other: float | int) -> Term:
+        return self.constant(other)._two("add", self)
+
+    def __sub__(self, other: Term | float | int) -> Term:
+        return self._two("sub", other)
+
+    def __rsub__(self, other: float | int) -> Term:
+        return self.constant(other)._two("sub", self)
+
+    def __mul__(self, other: Term | float | int) -> Term:
+        return self._two("mul", other)
+
+    def __rmul__(self, other: float | int) -> Term:
+        return self.constant(other)._two("mul", self)
+
+    def __truediv__(self, other: Term | float | int) -> Term:
+        return self._two("div", other)
+
+    def __rtruediv__(self, other: float | int) -> Term:
+        return self.constant(other)._two("div", self)
+
+    def __neg__(self) -> Term:
+        return self._one("neg")
+
+    def __abs__(self) -> Term:
+        return self if self.dtype.numpy.kind in "bu" else self._one("abs")
+
+    def __invert__(self) -> Term:
+        return self._one("not")
+
+    def __and__(self, other: Term | int) -> Term:
+        return self._two("and", other)
+
+    def __or__(self, other: Term | int) -> Term:
+        return self._two("or", other)
+
+    def __xor__(self, other: Term | int) -> Term:
+        return self._two("xor", other)
+
+    def __lshift__(self, other: Term | int) -> Term:
+        return self._two("left", other)
+
+    def __rshift__(self, other: Term | int) -> Term:
+        return self._two("right", other)
+
+    def __lt__(self, other: Term | float | int) -> Term:
+        return self._two("less", other, DType.BOOL)
+
+    def __gt__(self, other: Term | float | int) -> Term:
+        return self._of(other)._two("less", self, DType.BOOL)
+
+    def __le__(self, other: Term | float | int) -> Term:
+        """Below or equal; false where an operand is NaN."""
+        return (self < other) | self.equals(other)
+
+    def __ge__(self, other: Term | float | int) -> Term:
+        """Above or equal; false where an operand is NaN."""
+        return (self > other) | self.equals(other)
+
+    def equals(self, other: Term | float | int) -> Term:
+        """Whether both are equal; NaN equals nothing."""
+        return self._two("equal", other, DType.BOOL)
+
+    def sqrt(self) -> Term:
+        """The square root, rounded to the nearest."""
+        return self._one("sqrt")
+
+    def cast(self, dtype: DType) -> Term:
+        """The same number in another element type."""
+        if dtype is self.dtype:
+            return self
+        if DType.FLOAT16 in (dtype, self.dtype) and DType.FLOAT32 not in (dtype, self.dtype):
+            return self.cast(DType.FLOAT32).cast(dtype)
+        return self._one("cast", dtype)
+
+    def bits(self) -> Term:
+        """The bits of a float32 as an int32, or those of an int32 as a float32."""
+        return self._one("bits", _BITS[self.dtype])
+
+    def select(self, then: Term | float | int, other: Term | float | int) -> Term:
+        """`then` where this bool is true, else `other`; one of them at least is a Term."""
+        first = then if isinstance(then, Term) else other
+        assert isinstance(first, Term)
+        a, b = first._of(then), first._of(other)
+        return self._add(Step("select", a.dtype, (self.number, a.number, b.number)))
+
+
+def formula(write: Callable[..., Term], *dtypes: DType) -> Formula:
+    """The formula that `write` computes from one Term per operand of these element types.
+
+    Float16 operands are converted to float32 first. Steps that the result does not need are left out.
+    """
+    steps: dict[Step, int] = {}
+    operands = [Term(steps, number, dtype, len(dtypes)) for number, dtype in enumerate(dtypes)]
+    read = [term.cast(DType.FLOAT32) if term.dtype is DType.FLOAT16 else term for term in operands]
+    result = write(*read)
+    return _pruned(tuple(dtypes), tuple(steps), result.number)
+
+
+def _pruned(operands: tuple[DType, ...], steps: tuple[Step, ...], result: int) -> Formula:
+    """The steps that the value `result` needs, which comes last; an operand as the result is one plus no step."""
+    needed, todo = set[int](), [result]
+    while todo:
+        number = todo.pop()
+        if number not in needed:
+            needed.add(number)
+            todo += steps[number - len(operands)].reads if number >= len(operands) else ()
+    places = {number: number for number in range(len(operands))}
+    kept: list[Step] = []
+    for number, step in enumerate(steps, len(operands)):
+        if number in needed:
+            places[number] = len(operands) + len(kept)
+            kept.append(Step(step.name, step.dtype, tuple(places[i] for i in step.reads), step.constant))
+    if places[result] != len(operands) + len(kept) - 1:  # an operand itself: a cast to its own type moves it to the end
+        dtype = operands[result]
+        kept.append(Step("cast", dtype, (result,)))
+    made = Formula(operands, tuple(kept))
+    _check(made)
+    return made

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: 0BSD
+// The elements of each column of a row combined to one by a formula of two operands.
+//
+// y[c] = f(... f(f(x[0, c], x[1, c]), x[2, c]) ..., x[width - 1, c])
+#ifndef SH_REDUCE_H
+#define SH_REDUCE_H
+
+#include <stdint.h>
+
+typedef struct {
+    int32_t width;
+    int32_t channels;
+    const int32_t *formula; // sh_formula_ref.h; null for a kernel that is compiled for it
+} sh_reduce;
+
+typedef void sh_reduce_fn(const sh_reduce *op, const int8_t *const x[], int8_t *y);
+
+#endif
