@@ -8,8 +8,9 @@ from typing import cast
 import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.geometry import axis_of
 from shoehorn_mcu.importers.onnx_linear import affine, paddings, pair
-from shoehorn_mcu.importers.onnx_site import Site, Value, as_image, as_plain, axis_of
+from shoehorn_mcu.importers.onnx_site import Site, Value, as_image, as_plain
 from shoehorn_mcu.ir import Tensor
 from shoehorn_mcu.ops import (
     Add,

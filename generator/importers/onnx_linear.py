@@ -7,11 +7,10 @@ from typing import Any, cast
 import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.geometry import WINDOW_LIMIT, same_padding
 from shoehorn_mcu.importers.onnx_site import Site, Value, as_image, as_plain
 from shoehorn_mcu.ir import Array, Tensor
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Padding, RealClamp, Reshape
-
-WINDOW_LIMIT = 1 << 15  # of strides, dilations and kernels: far above any use, and safe in int32 arithmetic
 
 
 def pair(site: Site, name: str) -> tuple[int, int]:
@@ -27,9 +26,9 @@ def paddings(site: Site, size: tuple[int, int], kernel: tuple[int, int]) -> Padd
     stride, auto = pair(site, "strides"), site.attribute("auto_pad", "NOTSET")
     pads = site.attribute("pads", (0, 0, 0, 0))
     if auto in ("SAME_UPPER", "SAME_LOWER"):
-        total = [max(0, (-(-n // s) - 1) * s + k - n) for n, s, k in zip(size, stride, kernel, strict=True)]
-        less = [n // 2 if auto == "SAME_UPPER" else n - n // 2 for n in total]
-        pads = (less[0], less[1], total[0] - less[0], total[1] - less[1])
+        sides = [same_padding(n, k, s) for n, k, s in zip(size, kernel, stride, strict=True)]
+        first, last = zip(*(side if auto == "SAME_UPPER" else side[::-1] for side in sides), strict=True)
+        pads = (*first, *last)
     elif auto == "VALID":
         pads = (0, 0, 0, 0)
     elif auto != "NOTSET":

@@ -14,8 +14,9 @@ import numpy as np
 
 from shoehorn_mcu.importers import onnx_elements as elements
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.geometry import axis_of
 from shoehorn_mcu.importers.onnx_linear import geometry, grouping
-from shoehorn_mcu.importers.onnx_site import Site, Value, as_image, as_plain, axis_of
+from shoehorn_mcu.importers.onnx_site import Site, Value, as_image, as_plain
 from shoehorn_mcu.ir import Array, Quant, Tensor
 from shoehorn_mcu.ops import (
     Add,

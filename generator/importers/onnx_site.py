@@ -205,13 +205,6 @@ def as_image(tensor: Tensor) -> Value:
     return Value(tensor, NHWC)
 
 
-def axis_of(axis: int, rank: int) -> int:
-    """The axis, which may be negative, as 0..rank-1."""
-    if not -rank <= axis < rank:
-        raise ImportFault(f"axis {axis} of a tensor with {rank} dimensions; export it again")
-    return axis % rank
-
-
 def renamed(op: Op, names: Mapping[str, str]) -> Op:
     """The op with other names for its tensors."""
     return replace(

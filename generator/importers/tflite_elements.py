@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shoehorn_mcu.importers.fault import ImportFault
+from shoehorn_mcu.importers.geometry import axis_of
 from shoehorn_mcu.importers.tflite_linear import image, padding
 from shoehorn_mcu.importers.tflite_options import (
     ActivationOptions,
@@ -14,13 +15,7 @@ from shoehorn_mcu.importers.tflite_options import (
     ResizeOptions,
     WindowOptions,
 )
-from shoehorn_mcu.importers.tflite_site import (
-    Part,
-    Site,
-    axis_of,
-    clamp,
-    positive,
-)
+from shoehorn_mcu.importers.tflite_site import Part, Site, clamp, positive
 from shoehorn_mcu.ir import DType
 from shoehorn_mcu.ops import (
     Binary,

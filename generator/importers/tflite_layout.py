@@ -6,8 +6,9 @@ import math
 from dataclasses import replace
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.geometry import WINDOW_LIMIT, axis_of
 from shoehorn_mcu.importers.tflite_options import ConcatOptions, SplitOptions, StridedSliceOptions
-from shoehorn_mcu.importers.tflite_site import WINDOW_LIMIT, Part, Site, axis_of, plain
+from shoehorn_mcu.importers.tflite_site import Part, Site, plain
 from shoehorn_mcu.importers.tflite_tensors import quoted
 from shoehorn_mcu.ir import DType, Op, Tensor
 from shoehorn_mcu.ops import Concat, MaxPool2d, Pad, Reshape, Slice, Transpose

@@ -5,18 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.geometry import same_padding
 from shoehorn_mcu.importers.tflite_options import DenseOptions, Scheme, WindowOptions
 from shoehorn_mcu.importers.tflite_site import Part, Site, clamp, int8, positive, ranked
 from shoehorn_mcu.importers.tflite_tensors import quoted
 from shoehorn_mcu.ir import DType, Op, Tensor, TensorType
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Padding, Reshape, TransposeConv2d
-
-
-def same_padding(size: int, kernel: int, stride: int, dilation: int = 1) -> tuple[int, int]:
-    """Elements before and after one dimension under SAME: half each, the odd one after (TFLite's ComputePadding)."""
-    count = -(-size // stride)
-    total = max(0, (count - 1) * stride + (kernel - 1) * dilation + 1 - size)
-    return total // 2, total - total // 2
 
 
 def padding(

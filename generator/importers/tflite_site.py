@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.geometry import WINDOW_LIMIT
 from shoehorn_mcu.importers.tflite_options import Activation, Options
 from shoehorn_mcu.importers.tflite_tensors import quoted
 from shoehorn_mcu.ir import DType, Op, Quant, Tensor, TensorType
@@ -18,8 +19,6 @@ from shoehorn_mcu.ops.clamp import Bounds
 T = TypeVar("T", bound=Options)
 
 _REAL = RealClamp()  # without an activation
-
-WINDOW_LIMIT = 1 << 15  # of strides, dilations and kernels: far above any use, and safe in int32 arithmetic
 
 
 @dataclass(frozen=True)
@@ -102,13 +101,6 @@ def positive(values: tuple[int, ...], what: str) -> tuple[int, ...]:
     if not all(1 <= v <= WINDOW_LIMIT for v in values):
         raise ImportFault(f"{what} of {values}; it must be in 1..{WINDOW_LIMIT}: convert it again")
     return values
-
-
-def axis_of(axis: int, rank: int) -> int:
-    """The axis, which may be negative, as 0..rank-1."""
-    if not -rank <= axis < rank:
-        raise ImportFault(f"axis {axis} of a tensor with {rank} dimensions; convert it again")
-    return axis % rank
 
 
 def plain(activation: Activation) -> None:
