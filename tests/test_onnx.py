@@ -279,11 +279,8 @@ INT8_CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
 }
 
 
-@pytest.mark.parametrize("zero", [np.int8(3), np.uint8(130)], ids=["int8", "uint8"])
-@pytest.mark.parametrize("name", INT8_CASES)
-def test_a_quantised_op_is_within_a_step_of_onnx_runtime(name: str, zero: Array, tmp_path: Path) -> None:
-    core, constants = INT8_CASES[name]
-    path = saved(quantised(core, zero, constants), tmp_path)
+def _within_a_step(path: Path, steps: float = 1.01) -> Graph:
+    """Compares the imported model of `quantised` with ONNX Runtime, whose operands are rounded alike."""
     x = 2 * reals(*IMAGE)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -293,8 +290,18 @@ def test_a_quantised_op_is_within_a_step_of_onnx_runtime(name: str, zero: Array,
     (found,) = computed(graph, [x])
 
     found = found.transpose(0, 3, 1, 2) if found.ndim == 4 else found
-    # The operands are rounded alike; a step more for ops whose operands are scaled to the output's scale first.
-    assert np.abs(found - wanted).max() <= (2.01 if name in ("concat",) else 1.01) * OUT
+    assert np.abs(found - wanted).max() <= steps * OUT
+    return graph
+
+
+@pytest.mark.parametrize("zero", [np.int8(3), np.uint8(130)], ids=["int8", "uint8"])
+@pytest.mark.parametrize("name", INT8_CASES)
+def test_a_quantised_op_is_within_a_step_of_onnx_runtime(name: str, zero: Array, tmp_path: Path) -> None:
+    core, constants = INT8_CASES[name]
+
+    # A step more for an op whose operands are scaled to the output's scale first.
+    graph = _within_a_step(saved(quantised(core, zero, constants), tmp_path), 2.01 if name == "concat" else 1.01)
+
     inside = [node for node in graph.nodes() if not isinstance(node.op, Quantize | Dequantize)]
     assert inside, "there is an op"
     if name != "in float32":
@@ -314,11 +321,69 @@ def test_a_quantised_resnet_runs_in_int8_and_decides_as_in_onnx_runtime() -> Non
     assert sum(same) >= 11
 
 
-def test_weights_with_a_zero_point_are_refused(tmp_path: Path) -> None:
+def test_weights_whose_zero_point_does_not_fit_into_int8_are_refused(tmp_path: Path) -> None:
     core, constants = INT8_CASES["conv"]
-    made = quantised(core, np.int8(0), {**constants, "wz": np.ones(5, np.int8)})
+    made = quantised(core, np.int8(0), {**constants, "w": np.full((5, 6, 3, 3), -128, np.int8), "wz": _ones(5)})
 
-    with pytest.raises(UnsupportedModel, match="its weights have a zero point other than 0"):
+    with pytest.raises(UnsupportedModel, match="its weights less their zero point do not fit into int8"):
+        load(saved(made, tmp_path))
+
+
+def _ones(count: int) -> Array:
+    return np.ones(count, np.int8)
+
+
+def _without_zero_points(made: onnx.ModelProto, codes: Sequence[str]) -> None:
+    for node in made.graph.node:
+        if node.op_type in codes:
+            del node.input[2:]
+
+
+def _output_int8(made: onnx.ModelProto) -> None:
+    _without_zero_points(made, ["QuantizeLinear", "DequantizeLinear"])
+    made.opset_import[0].version = 21
+    made.ir_version = 10
+    for node in made.graph.node:
+        if node.op_type == "QuantizeLinear":
+            node.attribute.append(helper.make_attribute("output_dtype", TensorProto.INT8))
+
+
+@pytest.mark.parametrize(
+    ("change", "weights"),
+    [
+        (lambda made: _without_zero_points(made, ["DequantizeLinear"]), {}),
+        (lambda made: _without_zero_points(made, ["QuantizeLinear", "DequantizeLinear"]), {}),
+        (_output_int8, {}),
+        (lambda made: None, {"w": RNG.integers(3, 128, (5, 6, 3, 3), np.int8), "wz": 3 * _ones(5)}),
+        (
+            lambda made: None,
+            {"w": RNG.integers(0, 200, (5, 6, 3, 3), np.uint8), "wz": np.arange(90, 95).astype(np.uint8)},
+        ),
+    ],
+    ids=["dequantised without", "all without: uint8", "all without: output_dtype", "int8 weights", "uint8 weights"],
+)
+def test_zero_points_are_those_of_onnx_runtime(
+    change: Callable[[onnx.ModelProto], None], weights: dict[str, Array], tmp_path: Path
+) -> None:
+    """A missing zero point is 0 of the type of the values; one of weights is subtracted from them."""
+    core, constants = INT8_CASES["conv"]
+    made = quantised(core, np.int8(0), {**constants, **weights})
+    change(made)
+
+    _within_a_step(saved(made, tmp_path))
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["of an op on int8", "alone"])
+def test_computed_values_with_a_scale_per_channel_are_refused(inside: bool, tmp_path: Path) -> None:
+    core, constants = INT8_CASES["conv"]
+    made = quantised(core if inside else [helper.make_node("Relu", ["a"], ["r"])], np.int8(0), constants)
+    channels = 5 if inside else 6
+    made.graph.initializer.append(numpy_helper.from_array(np.full(channels, OUT), "each"))
+    made.graph.initializer.append(numpy_helper.from_array(np.zeros(channels, np.int8), "zeros"))
+    for node in list(made.graph.node)[-2:]:
+        node.input[1:] = ["each", "zeros"]
+
+    with pytest.raises(UnsupportedModel, match="computed have a scale per channel"):
         load(saved(made, tmp_path))
 
 

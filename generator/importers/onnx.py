@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -69,7 +70,8 @@ class _Import:
     raw: RawModel
     values: dict[str, Value] = field(default_factory=dict)
     codes: dict[str, Value] = field(default_factory=dict)  # by the name of the quantised tensor: int8 values
-    stored: dict[str, Value] = field(default_factory=dict)  # the same by the names of the numbers that they stand for
+    dtypes: dict[str, np.dtype[Any]] = field(default_factory=dict)  # of the same tensors in the file
+    stored: dict[str, Value] = field(default_factory=dict)  # the same values, by the name of the dequantised tensor
     coded: dict[str, quantised.Coded] = field(default_factory=dict)  # quantised constants, by the latter names
     fused: set[str] = field(default_factory=set)  # the outputs of nodes that were converted with one before them
     builder: Builder = field(default_factory=Builder)
@@ -154,27 +156,38 @@ class _Import:
             raise Unsupported(f"it reads {quoted(name)}, a quantised constant, in float32")
         return self.values.get(name)
 
-    def _quant(self, raw: RawNode, rank: int) -> tuple[Quant, int]:
+    def _quant(self, raw: RawNode, dtype: np.dtype[Any] | None, rank: int) -> Quant:
+        """The quantisation of a conversion. `dtype`: of the quantised values; None: what the node itself says."""
         site = self._site(raw, {})
         site.known("axis", "saturate", "block_size", "output_dtype", "precision")
         if site.attribute("block_size", 0):
             raise Unsupported("it has a scale per block")
         zero = site.constant(2, "zero point") if site.given(2) else None
-        return quantised.quant_of(site.constant(1, "scale"), zero, site.attribute("axis", 1), rank)
+        if dtype is None:
+            dtype = quantised.written_dtype(zero, site.attribute("output_dtype", 0))
+            self.dtypes[raw.outputs[0]] = dtype
+        elif zero is not None and zero.dtype != dtype:
+            raise ImportFault(f"its zero point is {zero.dtype}, its values are {dtype}; export it again")
+        return quantised.quant_of(site.constant(1, "scale"), zero, dtype, site.attribute("axis", 1), rank)
+
+    def _one_quant(self, raw: RawNode, dtype: np.dtype[Any] | None = None) -> Quant:
+        """`_quant` of values that are computed, which have one scale."""
+        if self._site(raw, {}).constant(1, "scale").size > 1:
+            raise Unsupported("values that are computed have a scale per channel, one scale is supported")
+        return self._quant(raw, dtype, 0)
 
     def _dequantize(self, raw: RawNode) -> None:
-        """No op: its output stands for the stored values."""
+        """Makes no op: the output's name is noted for its stored values, and `_real` converts them where needed."""
         source, name = raw.inputs[0], raw.outputs[0]
         if source in self.raw.constants:
             data = self.raw.constants[source]
-            quant, moved = self._quant(raw, data.ndim)
-            self.coded[name] = quantised.Coded(quantised.stored(data, moved), quant)
+            quant = self._quant(raw, data.dtype, data.ndim)
+            self.coded[name] = quantised.Coded(quantised.stored(data), quant)
             return
         if source not in self.codes:
             raise Unsupported(f"it reads {quoted(source)}, which no QuantizeLinear writes")
         value = self.codes[source]
-        quant, _ = self._quant(raw, value.rank)
-        if quant != value.tensor.type.quant:
+        if self._one_quant(raw, self.dtypes[source]) != value.tensor.type.quant:
             raise Unsupported(f"it reads {quoted(source)} with another scale than that was quantised with")
         self.stored[name] = value
 
@@ -183,9 +196,7 @@ class _Import:
         known = self.stored.get(source) or self.values.get(source)
         if known is None:
             raise Unsupported(f"it reads {quoted(source)}, a constant")
-        quant, _ = self._quant(raw, known.rank)
-        if quant.axis is not None:
-            raise Unsupported("it has a scale per channel")
+        quant = self._one_quant(raw)
         site = self._site(raw, {})
         if source in self.stored:
             self.codes[name] = quantised.scaled(site, known, quant)
@@ -201,12 +212,9 @@ class _Import:
             return False
         nodes, low, high = chain
         last, made = nodes[-1], len(self.builder.ops)
-        target, _ = self._quant(last, 0)
         try:
-            if target.axis is not None:
-                raise Unsupported("it has a scale per channel")
             site = self._site(replace(raw, outputs=last.outputs), self.stored)
-            value = convert(quantised.Chain(site, self.coded, target, low, high))
+            value = convert(quantised.Chain(site, self.coded, self._one_quant(last), low, high))
             self._lawful(made)
         except Unsupported:
             if set(raw.inputs) & set(self.coded):

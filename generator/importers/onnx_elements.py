@@ -183,7 +183,7 @@ def transpose(site: Site) -> Value:
 
 
 def reshape(site: Site) -> Value:
-    """Reshape to a constant shape; 0 keeps a size, -1 stands for what is left."""
+    """Reshape to a constant shape; 0 keeps a size, -1 is the size that is left over."""
     site.known("allowzero")
     x, asked = site.value(0), site.integers(1, "shape")
     shape = [

@@ -1,5 +1,5 @@
-"""Ops with their quantisation as operands, such as QLinearConv, as the ops between DequantizeLinear and QuantizeLinear
-that they stand for."""
+"""Ops with their quantisation as operands, such as QLinearConv, written as DequantizeLinear of each operand, the op on
+real numbers, and QuantizeLinear."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _parts(node: RawNode, constants: dict[str, Array]) -> Iterator[RawNode]:
     inputs = []
     for number, operand in enumerate(form.operands):
         own = f"{name}_operand_{number}"
-        yield _conversion("DequantizeLinear", node, operand, own, form.axis if number else 1)
+        yield _dequantize(node, operand, own, form.axis if number else 1)
         inputs.append(own)
     if form.bias is not None and form.bias < len(node.inputs) and (bias := node.inputs[form.bias]):
         scales = [constants.get(node.inputs[scale]) for _, scale, _ in form.operands]
@@ -76,7 +76,6 @@ def _parts(node: RawNode, constants: dict[str, Array]) -> Iterator[RawNode]:
     )
 
 
-def _conversion(code: str, node: RawNode, operand: tuple[int, int, int], name: str, axis: int) -> RawNode:
-    return replace(
-        node, code=code, inputs=tuple(node.inputs[i] for i in operand), outputs=(name,), attributes={"axis": axis}
-    )
+def _dequantize(node: RawNode, operand: tuple[int, int, int], name: str, axis: int) -> RawNode:
+    inputs = tuple(node.inputs[i] for i in operand)
+    return replace(node, code="DequantizeLinear", inputs=inputs, outputs=(name,), attributes={"axis": axis})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -65,18 +65,32 @@ class Chain:
         return Clamp(int(low), int(high))
 
 
-def quant_of(scale: Array, zero: Array | None, axis: int, rank: int) -> tuple[Quant, int]:
-    """The quantisation of int8 values that stand for those of the zero point's type, and what to add to the latter."""
-    dtype = np.dtype(np.uint8) if zero is None else zero.dtype
-    if dtype.name not in ("int8", "uint8", "int32"):
+_ONNX_TYPES = {0: "uint8", 2: "uint8", 3: "int8"}  # TensorProto.DataType; 0 is none, for which uint8 is the default
+_SHIFT = {"int8": 0, "uint8": -128, "int32": 0}  # added to values and zero points of these types
+
+
+def quant_of(scale: Array, zero: Array | None, dtype: np.dtype[Any], axis: int, rank: int) -> Quant:
+    """The quantisation of values of this type, once they are held as `stored` does it; a missing zero point is 0."""
+    if dtype.name not in _SHIFT:
         raise Unsupported(f"it quantises to {dtype}, int8 and uint8 are supported")
     scales = np.asarray(scale, np.float32).reshape(-1)
     if not (np.isfinite(scales) & (scales > 0)).all() or (zero is not None and zero.size != scales.size):
         raise ImportFault("its scales are not positive numbers, one for each zero point; export it again")
-    moved = -128 if dtype == np.uint8 else 0
     zeros = np.zeros(len(scales), np.int64) if zero is None else zero.reshape(-1).astype(np.int64)
-    each = tuple(float(s) for s in scales), tuple(int(z) + moved for z in zeros)
-    return Quant(*each, axis=axis_of(axis, rank) if len(scales) > 1 else None), moved
+    each = tuple(float(s) for s in scales), tuple(int(z) + _SHIFT[dtype.name] for z in zeros)
+    return Quant(*each, axis=axis_of(axis, rank) if len(scales) > 1 else None)
+
+
+def written_dtype(zero: Array | None, asked: int) -> np.dtype[Any]:
+    """The type that QuantizeLinear writes: its zero point's, or that of its attribute `output_dtype`, 0 if missing."""
+    if zero is None and asked not in _ONNX_TYPES:
+        raise Unsupported(f"it quantises to ONNX's type {asked}, int8 and uint8 are supported")
+    return np.dtype(_ONNX_TYPES[asked]) if zero is None else zero.dtype
+
+
+def stored(data: Array) -> Array:
+    """8-bit values as int8, int32 as it is."""
+    return data if data.dtype == np.int32 else (data.astype(np.int16) + _SHIFT[data.dtype.name]).astype(np.int8)
 
 
 def conv(of: Chain) -> Value:
@@ -135,9 +149,19 @@ def _dense(of: Chain, transposed: bool, bias: int) -> Value:
 
 
 def _symmetric(coded: Coded) -> Coded:
-    if any(coded.quant.zero_points) or coded.data.dtype != np.int8:
-        raise Unsupported("its weights have a zero point other than 0, or not 8 bits; quantise them symmetrically")
-    return coded
+    """Weights with a zero point of 0: any other is subtracted from them where the differences fit into int8."""
+    data, quant = coded.data, coded.quant
+    if data.dtype != np.int8:
+        raise Unsupported(f"its weights are {data.dtype}, 8 bits are supported")
+    if any(quant.zero_points):
+        along = [1] * data.ndim
+        if quant.axis is not None:
+            along[quant.axis] = -1
+        wide = data.astype(np.int16) - np.array(quant.zero_points, np.int16).reshape(along)
+        if wide.min() < -128 or wide.max() > 127:
+            raise Unsupported("its weights less their zero point do not fit into int8; quantise them symmetrically")
+        data = wide.astype(np.int8)
+    return Coded(data, Quant(quant.scales, (0,) * len(quant.scales), quant.axis))
 
 
 def _weights(site: Site, coded: Coded, order: tuple[int, ...], axis: int) -> Tensor:
@@ -230,11 +254,6 @@ def bounded(of: Chain, value: Value) -> Value:
     return value
 
 
-def max_pool(site: Site) -> Value:
-    """MaxPool of stored values."""
-    return elements.pool(MaxPool2d)(site)
-
-
 CONVERTERS: dict[str, Callable[[Chain], Value]] = {
     "Add": binary(Add),
     "AveragePool": keeping(elements.pool(AveragePool2d)),
@@ -245,7 +264,7 @@ CONVERTERS: dict[str, Callable[[Chain], Value]] = {
     "GlobalAveragePool": global_average_pool,
     "Identity": keeping(elements.same),
     "MatMul": matmul,
-    "MaxPool": keeping(max_pool),
+    "MaxPool": keeping(elements.pool(MaxPool2d)),
     "Pad": keeping(elements.pad),
     "Reshape": keeping(elements.reshape),
     "Slice": keeping(elements.slice_),
@@ -255,8 +274,3 @@ CONVERTERS: dict[str, Callable[[Chain], Value]] = {
     "Unsqueeze": keeping(elements.unsqueeze),
 }
 """Ops that compute with int8, by ONNX's name; all others are computed in float32 where they can be."""
-
-
-def stored(coded: Array, moved: int) -> Array:
-    """8-bit values as int8."""
-    return coded if coded.dtype == np.int32 else (coded.astype(np.int16) + moved).astype(np.int8)

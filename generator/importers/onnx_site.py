@@ -122,13 +122,8 @@ class Site:
             raise ImportFault(f"it lacks its {role}; export it again")
         name = self.node.inputs[place]
         if name in self.constants:
-            return self.held(self.constants[name])
+            return as_plain(self.weights(self.constants[name]))
         return self.values[name]
-
-    def held(self, data: Array, order: tuple[int, ...] | None = None) -> Value:
-        """A constant as a tensor, whose dimensions are those of the model in this order."""
-        order = tuple(range(data.ndim)) if order is None else order
-        return Value(self.weights(data.transpose(order)), order)
 
     def weights(self, data: Array, quant: Quant | None = None) -> Tensor:
         """A constant tensor, as it is; real numbers are held as float32."""
