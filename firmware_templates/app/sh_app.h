@@ -11,18 +11,31 @@
 
 #include "app_config.h"
 
+#ifndef SH_APP_OTHER_TYPES
+#define SH_APP_OTHER_TYPES 0
+#endif
+
 typedef enum {
     SH_APP_INT8,
     SH_APP_UINT8,
     SH_APP_FLOAT32,
+    SH_APP_BOOL, // this and all below: only where SH_APP_OTHER_TYPES is 1
+    SH_APP_INT16,
+    SH_APP_UINT16,
+    SH_APP_FLOAT16,
+    SH_APP_INT32,
+    SH_APP_UINT32,
+    SH_APP_INT64,
+    SH_APP_UINT64,
 } sh_app_type;
 
-// One input or output of the model. real = scale * (stored - zero_point).
+// One input or output of the model. real = scale * (stored - zero_point); the stored number itself
+// where scale is 0.
 typedef struct {
     void *data;     // an input may be written until the next inference; streamed: its next row
     uint32_t bytes; // 0: there is no such tensor
     sh_app_type type;
-    float scale; // 0 for float32
+    float scale; // 0 where nothing is quantised
     int32_t zero_point;
 } sh_app_tensor;
 

@@ -8,8 +8,6 @@ from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import DType
 from shoehorn_mcu.targets import Board
 
-_TYPES = {DType.INT8: "SH_APP_INT8", DType.UINT8: "SH_APP_UINT8", DType.FLOAT32: "SH_APP_FLOAT32"}
-
 
 def _table(unit: Unit, kind: str) -> str:
     """`X(digits_input, 64u, SH_APP_INT8, 0.0625f, -128)` for each input (or output)."""
@@ -24,7 +22,7 @@ def _table(unit: Unit, kind: str) -> str:
             arguments = (
                 f"{unit.name}_{function}",
                 f"{type_.bytes}u",
-                _TYPES[type_.dtype],
+                f"SH_APP_{type_.dtype.name}",
                 c.number(float(scale)),
                 c.number(zero),
             )
@@ -61,6 +59,13 @@ def _arena(unit: Unit) -> dict[str, str]:
         "SH_APP_ARENA_ALIGNMENT": f"{unit.upper}_ARENA_ALIGNMENT",
         "SH_APP_INIT(arena)": f"{unit.name}_init(arena)",
     }
+
+
+def _other_types(unit: Unit) -> dict[str, str]:
+    """The macro for the types of inputs and outputs that most models do not have: not quantised, or of another size."""
+    kinds = [unit.type(tensor) for _, tensor in unit.ends()]
+    first = all(t.dtype is DType.FLOAT32 or (t.dtype in (DType.INT8, DType.UINT8) and t.quant) for t in kinds)
+    return {} if first else {"SH_APP_OTHER_TYPES": "1"}
 
 
 def _cores(unit: Unit) -> dict[str, str]:
@@ -101,6 +106,7 @@ def app_config_h(unit: Unit, board: Board, task: Task | None, identity: str) -> 
         "SH_APP_RESULTS": str(int(task.results if task else Results.OUTPUTS)),
         **_arena(unit),
         **_cores(unit),
+        **_other_types(unit),
         **({"SH_APP_FLUSH_TO_ZERO": "1"} if unit.precise else {}),
         "SH_APP_FRAME_BYTES": str(spec.frame_bytes),
         "SH_BOARD_SRAM_BYTES": str(spec.sram_bytes),
