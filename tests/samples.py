@@ -526,6 +526,22 @@ def _matmul(rng: Rng) -> Graph:
     return graph_of(ops.MatMul, [a, b], total, formula=read.text)
 
 
+def _indexed(op_class: type[Op], rng: Rng) -> Graph:
+    """Some indices are outside."""
+    shape, count = dims(rng, pick(rng, 2, 3, 4)), int(rng.integers(1, 6))
+    ahead = shape[:-2] if rng.random() < 0.7 else (1,) * (len(shape) - 2)
+    dtype = (DType.INT32, DType.INT64)[pick(rng, 0, 1)]
+    kind = TensorType((*ahead, count, (1, shape[-1])[pick(rng, 0, 1)]), dtype)
+    data = rng.integers(-shape[-2] - 2, shape[-2] + 2, kind.shape, dtype.numpy)
+    elements = (DType.FLOAT32, DType.INT8, DType.INT32)[pick(rng, 0, 1, 2)]
+    if op_class is ops.Gather:
+        return graph_of(op_class, [TensorType(shape, elements), (kind, data)], elements)
+    write = (lambda a, b: b.cast(elements), lambda a, b: a + b, lambda a, b: (a < b).select(b, a))[pick(rng, 0, 1, 2)]
+    updates = TensorType((*shape[:-2], count, shape[-1]), elements)
+    read = formula(write, elements, elements)
+    return graph_of(op_class, [TensorType(shape, elements), (kind, data), updates], elements, formula=read.text)
+
+
 _MAKERS: dict[type[Op], Callable[[Rng], Graph]] = {
     **{c: _of(_conv, c) for c in (ops.Conv2d, ops.DepthwiseConv2d)},
     ops.TransposeConv2d: _transpose_conv,
@@ -551,4 +567,5 @@ _MAKERS: dict[type[Op], Callable[[Rng], Graph]] = {
     ops.Map: _map,
     **{c: _of(_along_columns, c) for c in (ops.Reduce, ops.Scan, ops.TopIndices)},
     ops.MatMul: _matmul,
+    **{c: _of(_indexed, c) for c in (ops.Gather, ops.Scatter)},
 }

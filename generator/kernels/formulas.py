@@ -1,4 +1,4 @@
-"""Kernels of the ops that are given by a formula."""
+"""Kernels of the ops that are given by a formula, and of those with computed indices."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from shoehorn_mcu.ir import Array, DType, Node
 from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant
 from shoehorn_mcu.kernels.formula_c import macros
-from shoehorn_mcu.kernels.operands import element_by_element, steps
+from shoehorn_mcu.kernels.operands import element_by_element, element_bytes, steps
 from shoehorn_mcu.kernels.work import Work
-from shoehorn_mcu.ops import Formulaic, Map, MatMul, Reduce, Scan, TopIndices
+from shoehorn_mcu.ops import Formulaic, Gather, Map, MatMul, Reduce, Scan, Scatter, TopIndices
 from shoehorn_mcu.ops.formula import ARITY, Formula, Step
 
 _DTYPES = (
@@ -145,11 +145,46 @@ def _matmul_work(node: Node, tile: Tile) -> Work:
     )
 
 
+def _indexed(node: Node) -> dict[str, Value]:
+    """Struct members of ops with indices, from those of `steps`, along columns."""
+    x, indices = (tensor.type for tensor in node.inputs[:2])
+    return {
+        "width": x.nhwc[2],
+        "channels": x.nhwc[3],
+        "index_width_step": indices.shape[-1],
+        "index_channel_step": int(indices.shape[-1] > 1),
+        "wide": int(indices.dtype is DType.INT64),
+    }
+
+
+def _gather(node: Node) -> dict[str, Value]:
+    return {**_indexed(node), "outputs": node.output.type.nhwc[2], "element_bytes": element_bytes(node)}
+
+
+def _gather_work(node: Node, tile: Tile) -> Work:
+    picked = node.inputs[1].type.row_elements
+    bytes_ = node.output.type.row_bytes
+    return Work(copies=picked, loose_bytes=bytes_)
+
+
+def _scatter(node: Node) -> dict[str, Value]:
+    return {**_indexed(node), "updates": node.inputs[2].type.nhwc[2]}
+
+
+def _scatter_work(node: Node, tile: Tile) -> Work:
+    updates = node.inputs[2].type.row_elements
+    return Work(copies=1, word_bytes=node.output.type.row_bytes, outputs=updates) + _times(
+        updates, _per_element(_op(node).parsed)
+    )
+
+
 MAP = Contract("map", (Map,), _map, _plain)
 REDUCE = Contract("reduce", (Reduce,), _columns, _plain)
 SCAN = Contract("scan", (Scan,), _scan, _plain)
 TOP = Contract("top_indices", (TopIndices,), _top, _plain)
 MATMUL = Contract("matmul", (MatMul,), _matmul, _plain)
+GATHER = Contract("gather", (Gather,), _gather)
+SCATTER = Contract("scatter", (Scatter,), _scatter, _plain)
 
 VARIANTS = (
     Variant(MAP, _map_work, written=_written, pack=_compiled, in_place=_in_place),
@@ -157,4 +192,6 @@ VARIANTS = (
     Variant(SCAN, _columns_work, written=_written, pack=_compiled),
     Variant(TOP, _top_work, written=_written, pack=_compiled),
     Variant(MATMUL, _matmul_work, written=_written, pack=_compiled),
+    Variant(GATHER, _gather_work),
+    Variant(SCATTER, _scatter_work, written=_written, pack=_compiled),
 )

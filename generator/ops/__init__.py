@@ -5,10 +5,11 @@ only its own module.
 """
 
 from shoehorn_mcu.ir import Op
-from shoehorn_mcu.ops import conv, elementwise, layout, maps, partial, pool, resize, tables, unary
+from shoehorn_mcu.ops import conv, elementwise, indexed, layout, maps, partial, pool, resize, tables, unary
 from shoehorn_mcu.ops.clamp import Clamp, Clamped, RealClamp
 from shoehorn_mcu.ops.conv import *  # noqa: F403
 from shoehorn_mcu.ops.elementwise import *  # noqa: F403
+from shoehorn_mcu.ops.indexed import *  # noqa: F403
 from shoehorn_mcu.ops.layout import *  # noqa: F403
 from shoehorn_mcu.ops.linear import LinearOp
 from shoehorn_mcu.ops.maps import *  # noqa: F403
@@ -33,10 +34,10 @@ MODEL_OPS: tuple[type[Op], ...] = (
 MADE_OPS: tuple[type[Op], ...] = partial.OPS
 
 # Ops that are given by a formula; importers of other formats make them.
-FORMULA_OPS: tuple[type[Op], ...] = maps.OPS
+FORMULA_OPS: tuple[type[Op], ...] = (*maps.OPS, indexed.Scatter)
 
-OPS: tuple[type[Op], ...] = (*MODEL_OPS, *FORMULA_OPS, *MADE_OPS)
+OPS: tuple[type[Op], ...] = (*MODEL_OPS, *FORMULA_OPS, indexed.Gather, *MADE_OPS)
 
 __all__ = ["FORMULA_OPS", "MADE_OPS", "MODEL_OPS", "OPS", "Clamp", "Clamped", "LinearOp", "RealClamp"]
 __all__ += conv.__all__ + elementwise.__all__ + unary.__all__ + pool.__all__ + resize.__all__ + layout.__all__
-__all__ += maps.__all__ + tables.__all__ + partial.__all__
+__all__ += maps.__all__ + indexed.__all__ + tables.__all__ + partial.__all__

@@ -197,8 +197,8 @@ def _step(words: list[str]) -> Step:
 def _check(made: Formula) -> None:
     """Raises GraphError where a step does not fit the values that it reads."""
     dtypes = made.dtypes
-    if not 0 < len(dtypes) <= MOST_VALUES:
-        raise GraphError(f"a formula has {len(dtypes)} values; 1 to {MOST_VALUES} are possible")
+    if not made.steps or len(dtypes) > MOST_VALUES:
+        raise GraphError(f"a formula has {len(made.steps)} steps; 1 to {MOST_VALUES - len(made.operands)} are possible")
     for number, step in enumerate(made.steps, len(made.operands)):
         if len(step.reads) != ARITY.get(step.name, -1) or any(not 0 <= i < number for i in step.reads):
             raise GraphError(f"value {number} of a formula, {step.text()!r}, does not fit its operands")
@@ -361,7 +361,7 @@ def formula(write: Callable[..., Term], *dtypes: DType) -> Formula:
 
 
 def _pruned(operands: tuple[DType, ...], steps: tuple[Step, ...], result: int) -> Formula:
-    """The steps that the value `result` needs, which comes last; an operand as the result is one plus no step."""
+    """The steps that the value `result` needs, of which it is the last."""
     needed, todo = set[int](), [result]
     while todo:
         number = todo.pop()
@@ -374,7 +374,7 @@ def _pruned(operands: tuple[DType, ...], steps: tuple[Step, ...], result: int) -
         if number in needed:
             places[number] = len(operands) + len(kept)
             kept.append(Step(step.name, step.dtype, tuple(places[i] for i in step.reads), step.constant))
-    if places[result] != len(operands) + len(kept) - 1:  # an operand itself: a cast to its own type moves it to the end
+    if result < len(operands):  # an operand itself: a cast to its own type makes it the last value
         dtype = operands[result]
         kept.append(Step("cast", dtype, (result,)))
     made = Formula(operands, tuple(kept))
