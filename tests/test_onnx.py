@@ -16,6 +16,7 @@ from shoehorn_mcu import passes
 from shoehorn_mcu.importers import ImportFault, UnsupportedModel, load
 from shoehorn_mcu.ir import Array, DType, Graph
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Dequantize, Quantize, Transpose
+from tests.runtime import run_reference
 from tests.shared import MODELS, needs_shared
 
 RNG = np.random.default_rng(0)
@@ -78,6 +79,12 @@ def check(path: Path) -> Graph:
     return after
 
 
+def branch(code: str) -> onnx.GraphProto:
+    """The subgraph `r = code(x)` of an If."""
+    end = helper.make_tensor_value_info("r", TensorProto.FLOAT, None)
+    return helper.make_graph([helper.make_node(code, ["x"], ["r"])], code, [], [end])
+
+
 CONV = {"w": reals(4, 6, 3, 3), "b": reals(4)}
 NORM = {"s": reals(6), "o": reals(6), "m": reals(6), "v": np.abs(reals(6)) + 1}
 CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
@@ -129,6 +136,15 @@ CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
         {},
     ),
     "dropout": ([helper.make_node("Dropout", ["x"], ["d", "mask"]), helper.make_node("Relu", ["d"], ["y"])], {}),
+    "a function of slices and pads": (one("CenterCropPad", inputs=("x", "s")), {"s": np.array([1, 4, 12, 5])}),
+    "a branch that is known": (
+        [
+            helper.make_node("Size", ["x"], ["n"]),
+            helper.make_node("Greater", ["n", "few"], ["many"]),
+            helper.make_node("If", ["many"], ["y"], then_branch=branch("Relu"), else_branch=branch("Erf")),
+        ],
+        {"few": np.array(100)},
+    ),
     "computed shape": (
         [
             helper.make_node("Shape", ["x"], ["all"]),
@@ -188,6 +204,44 @@ def test_an_old_opset_and_a_batch_of_any_size_are_imported(tmp_path: Path) -> No
     ]
 
     check(saved(model(nodes, x=("N", 6, 9, 8), opset=9), tmp_path))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int64, np.uint16, np.uint8, np.bool_])
+def test_elements_of_any_type_are_moved(dtype: type[np.generic], tmp_path: Path) -> None:
+    """By the kernels; float16 is float32 inside."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    ends = [helper.make_tensor_value_info(name, kind, shape) for name, shape in (("x", (3, 4)), ("y", None))]
+    nodes = [helper.make_node("Concat", ["x", "x"], ["d"], axis=1), helper.make_node("Transpose", ["d"], ["y"])]
+    graph = helper.make_graph(nodes, "small", ends[:1], ends[1:])
+    x = RNG.integers(0, 2 if dtype is np.bool_ else 200, (3, 4)).astype(dtype)
+
+    imported = load(saved(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), tmp_path))
+    found = run_reference(imported, [x])["y"]
+
+    np.testing.assert_array_equal(found, np.concatenate([x, x], 1).T, strict=True)
+
+
+def test_double_is_refused(tmp_path: Path) -> None:
+    made = model(one("Relu"))
+    made.graph.input[0].type.tensor_type.elem_type = TensorProto.DOUBLE
+
+    with pytest.raises(UnsupportedModel, match="input: tensor 'x' is float64, no kernel computes with that"):
+        load(saved(made, tmp_path))
+
+
+def test_an_output_that_is_an_input_or_a_constant_is_a_copy(tmp_path: Path) -> None:
+    made = model([helper.make_node("Identity", ["x"], ["y"]), helper.make_node("Relu", ["x"], ["z"])])
+    made.graph.output.append(helper.make_tensor_value_info("c", TensorProto.FLOAT, None))
+    made.graph.output.append(helper.make_tensor_value_info("y2", TensorProto.FLOAT, None))
+    made.graph.node.append(helper.make_node("Identity", ["y"], ["y2"]))
+    made.graph.initializer.append(numpy_helper.from_array(reals(2, 3), "c"))
+    x = reals(*IMAGE)
+
+    found = run_reference(load(saved(made, tmp_path)), [np.ascontiguousarray(x.transpose(0, 2, 3, 1))])
+
+    for name in ("y", "y2"):
+        np.testing.assert_array_equal(found[name].transpose(0, 3, 1, 2), x)
+    np.testing.assert_array_equal(found["c"], numpy_helper.to_array(made.graph.initializer[0]))
 
 
 @needs_shared

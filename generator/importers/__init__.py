@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported, UnsupportedModel
-from shoehorn_mcu.importers.onnx import OPS as ONNX_OPS
 from shoehorn_mcu.importers.onnx import load_onnx
+from shoehorn_mcu.importers.onnx_ops import OPS as ONNX_OPS
 from shoehorn_mcu.importers.tflite import CONVERTERS, load_tflite
 from shoehorn_mcu.ir import Graph
 

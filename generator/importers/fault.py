@@ -28,6 +28,17 @@ class Unsupported(ImportFault):
     """One op that no kernel runs; an importer collects these and raises one UnsupportedModel."""
 
 
+class NeedsConstant(Unsupported):
+    """An operand must be known before the model runs; `tensor` is its name."""
+
+    def __init__(self, message: str, tensor: str) -> None:
+        super().__init__(message)
+        self.tensor = tensor
+
+    def within(self, place: str) -> NeedsConstant:
+        return NeedsConstant(f"{place}: {self}", self.tensor)
+
+
 @dataclass(frozen=True)
 class Refusal:
     """One op, input or output that cannot run."""
@@ -36,6 +47,7 @@ class Refusal:
     code: str  # the op's kind by the format's own name; "" for an input or output
     tensors: str  # the tensors that the op writes, quoted; "" for an input or output
     reason: str  # "": no converter knows this kind of op
+    needs: tuple[str, ...] = ()  # the model's inputs that would have to be constants, where that is the reason
 
     def __str__(self) -> str:
         words = " ".join(word for word in (self.place, self.code, self.tensors and f"writing {self.tensors}") if word)

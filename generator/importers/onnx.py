@@ -1,53 +1,27 @@
-"""Imports an .onnx file as a Graph: the converter of each ONNX op, and one message for all unsupported ops."""
+"""Imports an .onnx file as a Graph: values, ends and quantised chains, and one message for all unsupported ops."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shoehorn_mcu.importers import onnx_elements as elements
-from shoehorn_mcu.importers import onnx_linear as linear
 from shoehorn_mcu.importers import onnx_quantised as quantised
-from shoehorn_mcu.importers.fault import ImportFault, Refusal, Unsupported, UnsupportedModel
-from shoehorn_mcu.importers.onnx_file import RawInput, RawModel, RawNode, read
-from shoehorn_mcu.importers.onnx_qlinear import FORMS
+from shoehorn_mcu.importers.fault import ImportFault, NeedsConstant, Refusal, Unsupported, UnsupportedModel
+from shoehorn_mcu.importers.onnx_file import RawInput, RawModel, parsed, read
+from shoehorn_mcu.importers.onnx_node import RawNode
+from shoehorn_mcu.importers.onnx_ops import CONVERTERS, OPS
 from shoehorn_mcu.importers.onnx_site import NHWC, Builder, Site, Value, renamed
 from shoehorn_mcu.ir import DType, Graph, GraphError, Node, OpFault, Quant, Tensor, TensorType, verify
-from shoehorn_mcu.ops import Add, AveragePool2d, Dequantize, MaxPool2d, Quantize, Sub
+from shoehorn_mcu.ops import Dequantize, Quantize
 from shoehorn_mcu.ops.laws import quoted
 
-CONVERTERS: dict[str, Callable[[Site], Value]] = {
-    "Add": elements.binary(Add),
-    "AveragePool": elements.pool(AveragePool2d),
-    "BatchNormalization": linear.batch_normalization,
-    "Clip": elements.clip,
-    "Concat": elements.concat,
-    "Conv": linear.conv,
-    "Dropout": elements.same,
-    "Flatten": elements.flatten,
-    "Gemm": linear.gemm,
-    "GlobalAveragePool": elements.global_average_pool,
-    "Identity": elements.same,
-    "MatMul": linear.matmul,
-    "MaxPool": elements.pool(MaxPool2d),
-    "Mul": elements.mul,
-    "Pad": elements.pad,
-    "Relu": elements.relu,
-    "Reshape": elements.reshape,
-    "Slice": elements.slice_,
-    "Softmax": elements.softmax,
-    "Squeeze": elements.squeeze,
-    "Sub": elements.binary(Sub),
-    "Transpose": elements.transpose,
-    "Unsqueeze": elements.unsqueeze,
-}
-"""By ONNX's name of the op."""
-
-OPS = (*CONVERTERS, "QuantizeLinear", "DequantizeLinear", *FORMS)
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 
 def load_onnx(path: Path) -> Graph:
@@ -56,9 +30,29 @@ def load_onnx(path: Path) -> Graph:
     Images of its inputs and outputs have their channels last. Raises ImportFault, without the file's name, if the file
     is damaged, and once for all ops that no kernel runs; and OSError.
     """
-    raw = read(path)
+    return _imported(read(path, OPS), path.stem).graph
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A model's graph, and how its inputs and outputs lie in memory.
+
+    Dimension d of an input or output in the graph is the model's dimension `orders[name][d]`.
+    """
+
+    graph: Graph
+    orders: Mapping[str, tuple[int, ...]]
+
+
+def import_model(model: ModelProto, name: str) -> Imported:
+    """As `load_onnx`, for a model in memory whose constants are all in it."""
+    return _imported(parsed(model, OPS), name)
+
+
+def _imported(raw: RawModel, name: str) -> Imported:
+    made = _Import(raw)
     try:
-        return verify(_Import(raw).graph(path.stem))
+        return Imported(verify(made.graph(name)), made.orders)
     except GraphError as error:
         raise ImportFault(f"{error}; export it again") from error
 
@@ -75,17 +69,20 @@ class _Import:
     coded: dict[str, quantised.Coded] = field(default_factory=dict)  # quantised constants, by the latter names
     fused: set[str] = field(default_factory=set)  # the outputs of nodes that were converted with one before them
     builder: Builder = field(default_factory=Builder)
+    inputs: list[str] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
+    orders: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of the model's inputs and outputs
 
     def graph(self, name: str) -> Graph:
         self.readers = self._readers()
         for each in self.raw.inputs:
             self._input(each)
-        inputs = tuple(self.builder.tensors)
+        inputs = tuple(self.inputs)
         missing: set[str] = {each.name for each in self.raw.inputs} - set(self.values)
         for node in self.raw.nodes:
             self._node(node, missing)
-        outputs = [self._output(each, missing) for each in self.raw.outputs]
+        taken: set[str] = set()
+        outputs = [self._output(each, missing, taken) for each in self.raw.outputs]
         if self.refused:
             raise UnsupportedModel("", self.refused)
         # The model's own names for its ends; intermediate tensors have the names of the ops' outputs.
@@ -102,34 +99,44 @@ class _Import:
         return Graph(name, tensors, ops, inputs, tuple(names.get(t, t) for t, _ in outputs))
 
     def _input(self, raw: RawInput) -> None:
-        if raw.dtype.kind != "f":
-            self.refused.append(Refusal("input", "", "", f"tensor {quoted(raw.name)} is {raw.dtype}"))
+        try:
+            dtype = DType(raw.dtype.name)
+        except ValueError:
+            reason = f"tensor {quoted(raw.name)} is {raw.dtype}, no kernel computes with that"
+            self.refused.append(Refusal("input", "", "", reason))
             return
         order = NHWC if len(raw.shape) == 4 else tuple(range(len(raw.shape)))
-        kind = TensorType(tuple(raw.shape[dimension] for dimension in order), DType.FLOAT32)
-        self.values[raw.name] = Value(self.builder.add(Tensor(raw.name, kind)), order)
+        kind = TensorType(tuple(raw.shape[dimension] for dimension in order), dtype)
+        self.orders[raw.name] = order
+        self.inputs.append(raw.name)
+        value = Value(self.builder.add(Tensor(raw.name, kind)), order)
+        if dtype is DType.FLOAT16:  # inside, numbers are held in float32
+            node = RawNode(len(self.inputs), "Input", (), (raw.name,), {})
+            value = Value(self._site(node, {}).emit(Dequantize, value.tensor, dtype=DType.FLOAT32), order)
+        self.values[raw.name] = value
 
     def _node(self, raw: RawNode, missing: set[str]) -> None:
         """Converts one op, or records why it is refused; ops behind a refused one are not looked at."""
         writes = ", ".join(quoted(name) for name in raw.outputs if name)
+        written = {name for name in raw.outputs if name}
         if set(raw.inputs) & missing:
-            missing |= set(raw.outputs)
+            missing |= written
             if raw.code not in OPS:
-                self.refused.append(Refusal(f"op {raw.index}", raw.code, writes, ""))
+                self.refused.append(Refusal(f"op {raw.index}", raw.title, writes, ""))
             return
         if raw.outputs[0] in self.fused:
             return
         try:
             self._convert(raw)
         except Unsupported as fault:
-            self.refused.append(Refusal(f"op {raw.index}", raw.code, writes, str(fault)))
-            missing |= set(raw.outputs)
+            needs = self._sources(fault.tensor) if isinstance(fault, NeedsConstant) else ()
+            self.refused.append(Refusal(f"op {raw.index}", raw.title, writes, str(fault), needs))
+            missing |= written
         except ImportFault as fault:
-            raise fault.within(f"op {raw.index} {raw.code} writing {writes}") from fault
+            raise fault.within(f"op {raw.index} {raw.title} writing {writes}") from fault
 
     def _convert(self, raw: RawNode) -> None:
         """Makes the ops of one node, on int8 where it is between quantised values and such an op is known."""
-        name = raw.outputs[0]
         if raw.code == "DequantizeLinear":
             self._dequantize(raw)
         elif raw.code == "QuantizeLinear":
@@ -138,7 +145,8 @@ class _Import:
             raise Unsupported
         elif not self._in_int8(raw):
             made = len(self.builder.ops)
-            self.values[name] = CONVERTERS[raw.code](self._site(raw, {n: self._real(n) for n in raw.inputs if n}))
+            found = CONVERTERS[raw.code](self._site(raw, {n: self._real(n) for n in raw.inputs if n}))
+            self.values.update(zip(raw.outputs, found if isinstance(found, tuple) else (found,), strict=False))
             self._lawful(made)
 
     def _site(self, raw: RawNode, values: Mapping[str, Value | None]) -> Site:
@@ -244,6 +252,14 @@ class _Import:
                 return None
         return None
 
+    def _sources(self, name: str) -> tuple[str, ...]:
+        """The model's inputs that a value depends on."""
+        wanted = {name}
+        for node in reversed(self.raw.nodes):
+            if wanted & set(node.outputs):
+                wanted |= set(node.inputs)
+        return tuple(each.name for each in self.raw.inputs if each.name in wanted)
+
     def _readers(self) -> dict[str, list[RawNode]]:
         found: dict[str, list[RawNode]] = {}
         for node in self.raw.nodes:
@@ -260,17 +276,25 @@ class _Import:
             except OpFault as fault:
                 raise Unsupported(fault.why) from fault
 
-    def _output(self, name: str, missing: set[str]) -> tuple[str, str]:
-        """The tensor of an output, and the output's name."""
+    def _output(self, name: str, missing: set[str], taken: set[str]) -> tuple[str, str]:
+        """The tensor of an output, which no other in `taken` is, and the output's name."""
         if name in missing:
             return name, name
         self._real(name)
-        if name not in self.values and name not in self.codes:
+        site = Site(RawNode(len(self.raw.nodes), "Output", (), (name,), {}), self.values, {}, self.builder)
+        if name in self.raw.constants and name not in self.values:
+            value = site.held(self.raw.constants[name])
+        elif name in self.values or name in self.codes:
+            value = self.codes[name] if name in self.codes else self.values[name]
+        else:
             raise ImportFault(f"output {quoted(name)} is not computed from the inputs; remove it")
-        value = self.codes[name] if name in self.codes else self.values[name]
-        if value.tensor.name in {each.name for each in self.raw.inputs}:
-            raise ImportFault(f"output {quoted(name)} is not computed by any op; remove it")
         # Images keep their channels last; any other order is only of the import.
         order = NHWC if value.order == NHWC else tuple(range(value.rank))
-        site = Site(RawNode(len(self.raw.nodes), "Output", (), (name,), {}), self.values, {}, self.builder)
-        return site.ordered(value, order).name, name
+        tensor = site.ordered(value, order)
+        if self.raw.dtypes.get(name) == np.float16 and tensor.type.dtype is DType.FLOAT32:
+            tensor = site.emit(Quantize, tensor, dtype=DType.FLOAT16)
+        if tensor.name in (*self.inputs, *taken) or tensor.data is not None:
+            tensor = site.copied(tensor)
+        self.orders[name] = order
+        taken.add(tensor.name)
+        return tensor.name, name

@@ -1,42 +1,26 @@
-"""Reads an .onnx file: checked, of one opset, with shapes, and with constant parts computed."""
+"""Reads an .onnx file: checked, of one opset, and without what does not depend on the inputs (`onnx_fold.py`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault
+from shoehorn_mcu.importers.onnx_fold import FILE_LIMIT_BYTES, folded, limited
+from shoehorn_mcu.importers.onnx_node import DOMAINS, RawNode, first_line
 from shoehorn_mcu.importers.onnx_qlinear import expanded
 from shoehorn_mcu.ir import Array
 
 if TYPE_CHECKING:
-    from onnx import ModelProto, NodeProto
+    from onnx import ModelProto
 
 OPSET = 18
 """Models of older opsets are converted to this one, so that converters know one form of each op."""
-OLDEST = 7
-FILE_LIMIT_BYTES = 1 << 31  # protobuf's own
-CONSTANT_LIMIT = 1 << 28  # bytes of a constant that is computed here
-DOMAINS = ("", "ai.onnx")
-
-Attribute = int | float | str | Array | tuple[int, ...] | tuple[float, ...]
-
-_KEPT = ("QuantizeLinear", "DequantizeLinear")  # of constants too: they carry the quantisation
-
-
-@dataclass(frozen=True)
-class RawNode:
-    """One op of the file."""
-
-    index: int
-    code: str  # with its domain, if that is not ONNX's own
-    inputs: tuple[str, ...]  # "" where one is left out
-    outputs: tuple[str, ...]  # "" for one, but not for the first, that nothing reads
-    attributes: Mapping[str, Attribute] = field(repr=False)
+OLDEST = 1
 
 
 @dataclass(frozen=True)
@@ -56,10 +40,14 @@ class RawModel:
     outputs: tuple[str, ...]
     nodes: tuple[RawNode, ...]
     constants: Mapping[str, Array]
+    dtypes: Mapping[str, np.dtype[Any]]  # of all values whose element type is known
 
 
-def read(path: Path) -> RawModel:
-    """The model in a file. Raises ImportFault, without the file's name, where it is damaged or not fixed in shape."""
+def read(path: Path, runs: Collection[str]) -> RawModel:
+    """The model in a file. Raises ImportFault, without the file's name, where it is damaged or not fixed in shape.
+
+    `runs`: ops that have a converter; others become the ops that ONNX defines them by.
+    """
     import onnx
     from google.protobuf.message import DecodeError
 
@@ -72,21 +60,28 @@ def read(path: Path) -> RawModel:
     if not model.graph.node:
         raise ImportFault("no ONNX model, or one without ops; export it again")
     _load_external(model, path.parent)
-    model = _converted(model)
-    try:
-        # Values that shapes are computed from are followed through (data_prop).
-        model = onnx.shape_inference.infer_shapes(model, strict_mode=False, data_prop=True)
-    except (onnx.shape_inference.InferenceError, RuntimeError) as error:
-        raise ImportFault(f"its shapes do not fit: {_first_line(error)}; export it again") from error
+    return parsed(model, runs)
+
+
+def parsed(model: ModelProto, runs: Collection[str]) -> RawModel:
+    """The same for a model in memory."""
+    from onnx import helper
+
+    model = _converted(_inlined(model))
     constants = _constants(model)
     inputs = tuple(_input(value) for value in model.graph.input if value.name not in constants)
     outputs = tuple(value.name for value in model.graph.output)
-    nodes = expanded(_folded(model, constants), constants)
+    types = {
+        each.name: helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(each.dtype), each.shape)
+        for each in inputs
+    }
+    left = folded(model, types, constants, runs)
+    nodes = expanded(left.nodes, constants)
     used = {*outputs, *(name for node in nodes for name in node.inputs)}
     nodes = tuple(replace(n, outputs=(n.outputs[0], *(o if o in used else "" for o in n.outputs[1:]))) for n in nodes)
     if not inputs or not outputs or len(set(outputs)) != len(outputs):
         raise ImportFault("the model has no inputs or no outputs, or one of them twice; export it again")
-    return RawModel(inputs, outputs, nodes, constants)
+    return RawModel(inputs, outputs, nodes, constants, left.dtypes)
 
 
 def _load_external(model: ModelProto, folder: Path) -> None:
@@ -105,7 +100,19 @@ def _load_external(model: ModelProto, folder: Path) -> None:
     try:
         load_external_data_for_model(model, str(folder))
     except (OSError, ValueError, ValidationError) as error:
-        raise ImportFault(f"its external data cannot be read: {_first_line(error)}") from error
+        raise ImportFault(f"its external data cannot be read: {first_line(error)}") from error
+
+
+def _inlined(model: ModelProto) -> ModelProto:
+    """The model without calls of its own functions."""
+    from onnx import checker, inliner
+
+    if not model.functions:
+        return model
+    try:
+        return inliner.inline_local_functions(model)
+    except (RuntimeError, checker.ValidationError) as error:
+        raise ImportFault(f"its functions cannot be expanded: {first_line(error)}; export it again") from error
 
 
 def _converted(model: ModelProto) -> ModelProto:
@@ -124,7 +131,7 @@ def _converted(model: ModelProto) -> ModelProto:
         converted: ModelProto = onnx.version_converter.convert_version(model, OPSET)
     except (onnx.version_converter.ConvertError, RuntimeError) as error:
         raise ImportFault(
-            f"opset {version} cannot be converted to {OPSET}: {_first_line(error)}; export it with opset {OPSET}"
+            f"opset {version} cannot be converted to {OPSET}: {first_line(error)}; export it with opset {OPSET}"
         ) from error
     return converted
 
@@ -134,17 +141,12 @@ def _constants(model: ModelProto) -> dict[str, Array]:
 
     found = {}
     for tensor in model.graph.initializer:
-        _limited(tensor.name, tuple(tensor.dims))
+        limited(tensor.name, tuple(tensor.dims))
         try:
             found[tensor.name] = numpy_helper.to_array(tensor)
         except (ValueError, TypeError) as error:
-            raise ImportFault(f"constant '{tensor.name}': {_first_line(error)}; export it again") from error
+            raise ImportFault(f"constant '{tensor.name}': {first_line(error)}; export it again") from error
     return found
-
-
-def _limited(name: str, shape: Sequence[int]) -> None:
-    if any(size < 0 for size in shape) or int(np.prod([float(size) for size in shape])) > FILE_LIMIT_BYTES:
-        raise ImportFault(f"constant '{name}' is said to have shape {tuple(shape)}; export it again")
 
 
 def _input(value: Any) -> RawInput:
@@ -164,87 +166,6 @@ def _input(value: Any) -> RawInput:
                 f"dimension {place} ('{named}') of input '{value.name}' is not fixed; export it with a fixed shape"
             )
         shape.append(size)
+    if not kind.elem_type:
+        raise ImportFault(f"input '{value.name}' has no element type; export it again")
     return RawInput(value.name, tuple(shape), np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type)))
-
-
-def _folded(model: ModelProto, constants: dict[str, Array]) -> tuple[RawNode, ...]:
-    """The nodes that depend on the inputs; the values of the others are added to the constants."""
-    shapes = _shapes(model)
-    known = {value.name for value in model.graph.input} | set(constants)
-    nodes = []
-    for index, node in enumerate(model.graph.node):
-        if missing := [name for name in node.input if name and name not in known]:
-            raise ImportFault(f"op {index} {node.op_type} reads '{missing[0]}' before anything writes it (a cycle?)")
-        if twice := [name for name in node.output if name and name in known]:
-            raise ImportFault(f"op {index} {node.op_type} writes '{twice[0]}', which is written already")
-        if not node.output or not node.output[0]:
-            raise ImportFault(f"op {index} {node.op_type} has no output; export it again")
-        known |= set(node.output)
-        if not _computed(node, constants, shapes, model):
-            nodes.append(_raw(index, node))
-    return tuple(nodes)
-
-
-def _shapes(model: ModelProto) -> dict[str, tuple[int, ...]]:
-    """Shapes without an unknown dimension, but for a batch of any size."""
-    found = {}
-    for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
-        if value.type.HasField("tensor_type") and value.type.tensor_type.HasField("shape"):
-            sizes = [dimension.dim_value for dimension in value.type.tensor_type.shape.dim]
-            if sizes and sizes[0] == 0:
-                sizes[0] = 1
-            if all(sizes):
-                found[value.name] = tuple(sizes)
-    return found
-
-
-def _computed(
-    node: NodeProto, constants: dict[str, Array], shapes: Mapping[str, tuple[int, ...]], model: ModelProto
-) -> bool:
-    """Whether the node does not depend on the inputs; its values are then among the constants."""
-    from onnx.reference import ReferenceEvaluator
-
-    if node.op_type == "Shape" and node.input[0] in shapes and not node.attribute:
-        constants[node.output[0]] = np.array(shapes[node.input[0]], np.int64)
-        return True
-    if (
-        node.op_type in _KEPT
-        or node.domain not in DOMAINS
-        or any(name and name not in constants for name in node.input)
-    ):
-        return False
-    if node.op_type == "ConstantOfShape":
-        _limited(node.output[0], constants[node.input[0]].reshape(-1).tolist())
-    given = {name: constants[name] for name in node.input if name}
-    if sum(array.nbytes for array in given.values()) > CONSTANT_LIMIT:
-        return False
-    versions = {entry.domain: entry.version for entry in model.opset_import}
-    try:
-        values = ReferenceEvaluator(node, opsets=versions).run(None, given)
-    except Exception as error:  # whatever the evaluator's ops raise for values that do not fit
-        raise ImportFault(f"constant '{node.output[0]}' of {node.op_type}: {_first_line(error)}") from error
-    constants.update((name, np.asarray(value)) for name, value in zip(node.output, values, strict=False) if name)
-    return True
-
-
-def _raw(index: int, node: NodeProto) -> RawNode:
-    from onnx import helper, numpy_helper
-
-    attributes: dict[str, Attribute] = {}
-    for attribute in node.attribute:
-        value = helper.get_attribute_value(attribute)
-        if attribute.type == attribute.TENSOR:
-            attributes[attribute.name] = numpy_helper.to_array(value)
-        elif isinstance(value, bytes):
-            attributes[attribute.name] = value.decode(errors="replace")
-        elif isinstance(value, int | float):
-            attributes[attribute.name] = value
-        elif attribute.type in (attribute.INTS, attribute.FLOATS):
-            attributes[attribute.name] = tuple(value)
-    code = node.op_type if node.domain in DOMAINS else f"{node.domain}.{node.op_type}"
-    return RawNode(index, code, tuple(node.input), tuple(node.output), attributes)
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    return lines[0].strip()[:200]

@@ -12,7 +12,7 @@ import numpy as np
 from shoehorn_mcu.importers.fault import ImportFault
 
 if TYPE_CHECKING:
-    from shoehorn_mcu.importers.onnx_file import RawNode
+    from shoehorn_mcu.importers.onnx_node import RawNode
     from shoehorn_mcu.ir import Array
 
 

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shoehorn_mcu.importers.fault import ImportFault, Unsupported
-from shoehorn_mcu.importers.onnx_file import RawNode
+from shoehorn_mcu.importers.fault import ImportFault, NeedsConstant, Unsupported
+from shoehorn_mcu.importers.onnx_node import RawNode
 from shoehorn_mcu.ir import Array, DType, GraphError, Op, Quant, Tensor, TensorType
-from shoehorn_mcu.ops import Reshape, Transpose
+from shoehorn_mcu.ops import Reshape, Slice, Transpose
 from shoehorn_mcu.ops.laws import quoted
 
 T = TypeVar("T")
@@ -99,7 +99,7 @@ class Site:
             raise ImportFault(f"it lacks its {role}; export it again")
         name = self.node.inputs[place]
         if name not in self.constants:
-            raise Unsupported(f"its {role} {quoted(name)} is computed, it must be constant")
+            raise NeedsConstant(f"its {role} {quoted(name)} is computed, it must be constant", name)
         return self.constants[name]
 
     def real(self, place: int, role: str) -> NDArray[np.float32]:
@@ -178,6 +178,14 @@ class Site:
         if long == sorted(long):
             return self.emit(Reshape, value.tensor, shape=tuple(sizes[place] for place in perm))
         return self.emit(Transpose, value.tensor, perm=perm)
+
+    def copied(self, tensor: Tensor) -> Tensor:
+        """A tensor of its own with the same elements."""
+        shape = tensor.type.shape
+        flat = tensor if len(shape) in range(1, 5) else self.emit(Reshape, tensor, shape=(tensor.type.elements,))
+        sizes = flat.type.shape
+        made = self.emit(Slice, flat, begin=(0,) * len(sizes), size=sizes, step=(1,) * len(sizes))
+        return made if flat is tensor else self.emit(Reshape, made, shape=shape)
 
     def plain(self, value: Value) -> Tensor:
         """The value's elements in the model's own order."""

@@ -1,0 +1,222 @@
+"""One walk over the nodes of an ONNX model: shapes, constant values, functions and branches.
+
+Types are inferred node by node with the constants known so far. A node that does not depend on the inputs is computed
+by ONNX's reference evaluator, a Shape of a known shape too. An op without a converter that ONNX defines by other ops
+is replaced by these, and an If whose condition is constant by the branch taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shoehorn_mcu.importers.fault import ImportFault
+from shoehorn_mcu.importers.onnx_function import body_of, inlined, version_of
+from shoehorn_mcu.importers.onnx_node import DOMAINS, RawNode, code_of, first_line, raw_node
+from shoehorn_mcu.ir import Array
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto, TypeProto
+
+FILE_LIMIT_BYTES = 1 << 31  # protobuf's own
+CONSTANT_LIMIT = 1 << 28  # bytes of a constant that is computed here
+KNOWN_LIMIT = 1 << 10  # elements of a constant that shapes may be computed from
+DEPTH_LIMIT = 16  # of functions within functions
+
+_KEPT = ("QuantizeLinear", "DequantizeLinear")  # of constants too: they carry the quantisation
+_RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What is left of a model's nodes, and the element types of the values where they are known."""
+
+    nodes: tuple[RawNode, ...]
+    dtypes: Mapping[str, np.dtype[Any]]
+
+
+def folded(
+    model: ModelProto, types: dict[str, TypeProto], constants: dict[str, Array], runs: Collection[str]
+) -> Folded:
+    """The nodes that depend on the inputs; the values of the others are added to the constants.
+
+    `types`: of the inputs. `runs`: ops that have a converter. Raises ImportFault where the nodes are in no order.
+    """
+    walk = _Walk(
+        {entry.domain: entry.version for entry in model.opset_import}, model.ir_version, types, constants, runs
+    )
+    walk.run(model.graph.node)
+    return Folded(tuple(walk.nodes), {name: dtype for name, kind in walk.types.items() if (dtype := _dtype(kind))})
+
+
+@dataclass
+class _Walk:
+    versions: Mapping[str, int]
+    ir_version: int
+    types: dict[str, TypeProto]
+    constants: dict[str, Array]
+    runs: Collection[str]
+    nodes: list[RawNode] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.known = {*self.types, *self.constants}
+        self.types.update((name, _type_of(array)) for name, array in self.constants.items())
+
+    def run(self, nodes: Iterable[NodeProto]) -> None:
+        for index, node in enumerate(nodes):
+            self._step(index, node, ())
+
+    def _step(self, index: int, node: NodeProto, within: tuple[str, ...]) -> None:
+        """Takes one node; `within`: the functions and branches that it is a part of."""
+        if missing := [name for name in node.input if name and name not in self.known]:
+            raise ImportFault(f"op {index} {node.op_type} reads '{missing[0]}' before anything writes it (a cycle?)")
+        if twice := [name for name in node.output if name and name in self.known]:
+            raise ImportFault(f"op {index} {node.op_type} writes '{twice[0]}', which is written already")
+        if not node.output or not node.output[0]:
+            raise ImportFault(f"op {index} {node.op_type} has no output; export it again")
+        branch = self._branch(node)
+        if branch is not None and len(within) < DEPTH_LIMIT:
+            self._take(index, node, branch, within)
+            return
+        self._infer(node)
+        if self._shape(node) or self._computed(node):
+            self.known |= set(node.output)
+            return
+        code = code_of(node)
+        if code not in self.runs and len(within) < DEPTH_LIMIT:
+            body = body_of(node, self.versions, self.types)
+            if body is not None:
+                for part in inlined(node, body, version_of(node, self.versions)):
+                    self._step(index, part, (*within, code))
+                return
+        self.known |= set(node.output)
+        self.nodes.append(raw_node(index, node, within))
+
+    def _branch(self, node: NodeProto) -> GraphProto | None:
+        """The branch that an If with a constant condition takes."""
+        if node.op_type != "If" or node.domain not in DOMAINS or node.input[0] not in self.constants:
+            return None
+        taken = "then_branch" if self.constants[node.input[0]].reshape(-1)[:1].all() else "else_branch"
+        found: list[GraphProto] = [attribute.g for attribute in node.attribute if attribute.name == taken]
+        if not found or len(found[0].output) != len(node.output):
+            raise ImportFault(f"an If writing '{node.output[0]}' lacks its {taken}; export it again")
+        return found[0]
+
+    def _take(self, index: int, node: NodeProto, branch: GraphProto, within: tuple[str, ...]) -> None:
+        from onnx import helper, numpy_helper
+
+        for tensor in branch.initializer:
+            self.constants[tensor.name] = numpy_helper.to_array(tensor)
+            self.types[tensor.name] = _type_of(self.constants[tensor.name])
+            self.known.add(tensor.name)
+        ends = [
+            helper.make_node("Identity", [inside.name], [name])
+            for inside, name in zip(branch.output, node.output, strict=True)
+            if name
+        ]
+        for part in (*branch.node, *ends):
+            self._step(index, part, (*within, "If"))
+
+    def _infer(self, node: NodeProto) -> None:
+        """Notes the types of the node's outputs as far as they follow from its inputs; the converters have the rest."""
+        from onnx import defs, helper, numpy_helper, shape_inference
+
+        inputs = [name for name in node.input if name]
+        if any(name not in self.types for name in inputs):
+            return
+        known = {
+            name: numpy_helper.from_array(self.constants[name], name)
+            for name in inputs
+            if name in self.constants and self.constants[name].size <= KNOWN_LIMIT
+        }
+        captured = self.types if any(a.type == a.GRAPH for a in node.attribute) else {n: self.types[n] for n in inputs}
+        try:
+            domain = "" if node.domain in DOMAINS else node.domain
+            schema = defs.get_schema(node.op_type, version_of(node, self.versions), domain)
+            found = shape_inference.infer_node_outputs(
+                schema,
+                node,
+                dict(captured),
+                input_data=known,
+                opset_imports=[helper.make_opsetid(domain, version) for domain, version in self.versions.items()],
+                ir_version=self.ir_version,
+            )
+        except (RuntimeError, defs.SchemaError, shape_inference.InferenceError):
+            return
+        self.types.update((name, kind) for name, kind in found.items() if kind.WhichOneof("value"))
+
+    def _shape(self, node: NodeProto) -> bool:
+        """Whether the node needs no more than its input's shape, which is known; its value is then a constant."""
+        if node.domain not in DOMAINS or node.op_type not in ("Shape", "Size") or node.input[0] in self.constants:
+            return False
+        shape = fixed_shape(self.types.get(node.input[0]))
+        if shape is None:
+            return False
+        attributes = {attribute.name: attribute.i for attribute in node.attribute}
+        part = shape[attributes.get("start", 0) : attributes.get("end", len(shape))]
+        value = np.array(part, np.int64) if node.op_type == "Shape" else np.array(np.prod(shape), np.int64)
+        self._constant(node.output[0], value)
+        return True
+
+    def _computed(self, node: NodeProto) -> bool:
+        """Whether the node does not depend on the inputs; its values are then among the constants."""
+        from onnx.reference import ReferenceEvaluator
+
+        if (
+            node.op_type in (*_KEPT, *_RANDOM)
+            or node.domain not in DOMAINS
+            or any(name and name not in self.constants for name in node.input)
+            or any(attribute.type == attribute.GRAPH for attribute in node.attribute)
+        ):
+            return False
+        if node.op_type == "ConstantOfShape":
+            limited(node.output[0], self.constants[node.input[0]].reshape(-1).tolist())
+        given = {name: self.constants[name] for name in node.input if name}
+        made = [shape for name in node.output if (shape := fixed_shape(self.types.get(name))) is not None]
+        elements = sum(float(np.prod([float(size) for size in shape])) for shape in made)
+        if sum(array.nbytes for array in given.values()) + 4 * elements > CONSTANT_LIMIT:
+            return False
+        try:
+            values = ReferenceEvaluator(node, opsets=dict(self.versions)).run(None, given)
+        except Exception as error:  # whatever the evaluator's ops raise for values that do not fit
+            raise ImportFault(f"constant '{node.output[0]}' of {node.op_type}: {first_line(error)}") from error
+        for name, value in zip(node.output, values, strict=False):
+            if name:
+                self._constant(name, np.asarray(value))
+        return True
+
+    def _constant(self, name: str, value: Array) -> None:
+        self.constants[name] = value
+        self.types[name] = _type_of(value)
+
+
+def fixed_shape(kind: TypeProto | None) -> tuple[int, ...] | None:
+    """The shape of a tensor type, if all of it is known."""
+    if kind is None or not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
+        return None
+    dimensions = kind.tensor_type.shape.dim
+    if not all(dimension.HasField("dim_value") for dimension in dimensions):
+        return None
+    return tuple(dimension.dim_value for dimension in dimensions)
+
+
+def limited(name: str, shape: Sequence[int]) -> None:
+    """Raises ImportFault for a constant of a shape that no model has."""
+    if any(size < 0 for size in shape) or int(np.prod([float(size) for size in shape])) > FILE_LIMIT_BYTES:
+        raise ImportFault(f"constant '{name}' is said to have shape {tuple(shape)}; export it again")
+
+
+def _type_of(array: Array) -> TypeProto:
+    from onnx import helper
+
+    return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+
+
+def _dtype(kind: TypeProto) -> np.dtype[Any] | None:
+    from onnx import helper
+
+    number = kind.tensor_type.elem_type if kind.HasField("tensor_type") else 0
+    return np.dtype(helper.tensor_dtype_to_np_dtype(number)) if number else None

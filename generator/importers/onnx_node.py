@@ -1,0 +1,63 @@
+"""A node of an .onnx file as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from shoehorn_mcu.ir import Array
+
+if TYPE_CHECKING:
+    from onnx import NodeProto
+
+DOMAINS = ("", "ai.onnx")
+"""ONNX's own."""
+
+Attribute = int | float | str | Array | tuple[int, ...] | tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class RawNode:
+    """One op of the file, or of a function that stands for one."""
+
+    index: int
+    code: str  # with its domain, if that is not ONNX's own
+    inputs: tuple[str, ...]  # "" where one is left out
+    outputs: tuple[str, ...]  # "" for one, but not for the first, that nothing reads
+    attributes: Mapping[str, Attribute] = field(repr=False)
+    within: tuple[str, ...] = ()  # the ops of the file that it is a part of, outermost first
+
+    @property
+    def title(self) -> str:
+        """The code for messages: `LayerNormalization/Sqrt` for a part of a function."""
+        return "/".join((*self.within[:1], self.code))
+
+
+def code_of(node: NodeProto) -> str:
+    """The op's name, with its domain, if that is not ONNX's own."""
+    return node.op_type if node.domain in DOMAINS else f"{node.domain}.{node.op_type}"
+
+
+def raw_node(index: int, node: NodeProto, within: tuple[str, ...]) -> RawNode:
+    """The node, without attributes that are graphs or lists of strings."""
+    from onnx import helper, numpy_helper
+
+    attributes: dict[str, Attribute] = {}
+    for attribute in node.attribute:
+        value = helper.get_attribute_value(attribute)
+        if attribute.type == attribute.TENSOR:
+            attributes[attribute.name] = numpy_helper.to_array(value)
+        elif isinstance(value, bytes):
+            attributes[attribute.name] = value.decode(errors="replace")
+        elif isinstance(value, int | float):
+            attributes[attribute.name] = value
+        elif attribute.type in (attribute.INTS, attribute.FLOATS):
+            attributes[attribute.name] = tuple(value)
+    return RawNode(index, code_of(node), tuple(node.input), tuple(node.output), attributes, within)
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's message, or its class."""
+    lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return lines[0].strip()[:200]
