@@ -15,7 +15,7 @@ from shoehorn_mcu.importers.fault import ImportFault, NeedsConstant, Refusal, Un
 from shoehorn_mcu.importers.onnx_file import RawInput, RawModel, parsed, read
 from shoehorn_mcu.importers.onnx_node import RawNode
 from shoehorn_mcu.importers.onnx_ops import CONVERTERS, OPS
-from shoehorn_mcu.importers.onnx_site import NHWC, Builder, Site, Value, renamed
+from shoehorn_mcu.importers.onnx_site import NHWC, Builder, Site, Value, as_plain, renamed
 from shoehorn_mcu.ir import DType, Graph, GraphError, Node, OpFault, Quant, Tensor, TensorType, verify
 from shoehorn_mcu.ops import Dequantize, Quantize
 from shoehorn_mcu.ops.laws import quoted
@@ -283,7 +283,7 @@ class _Import:
         self._real(name)
         site = Site(RawNode(len(self.raw.nodes), "Output", (), (name,), {}), self.values, {}, self.builder)
         if name in self.raw.constants and name not in self.values:
-            value = site.held(self.raw.constants[name])
+            value = as_plain(site.weights(self.raw.constants[name]))
         elif name in self.values or name in self.codes:
             value = self.codes[name] if name in self.codes else self.values[name]
         else:

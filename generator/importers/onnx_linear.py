@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.geometry import WINDOW_LIMIT, same_padding
-from shoehorn_mcu.importers.onnx_site import Site, Value, as_image, as_plain
+from shoehorn_mcu.importers.onnx_movers import padded, shaped, sliced
+from shoehorn_mcu.importers.onnx_site import Site, Value, as_plain, channels_last
 from shoehorn_mcu.ir import Array, Tensor
-from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Padding, RealClamp, Reshape
+from shoehorn_mcu.ops import Add, Conv2d, Dense, DepthwiseConv2d, Padding, RealClamp
 
 
 def pair(site: Site, name: str) -> tuple[int, int]:
-    """An attribute of two positive integers, (1, 1) if it is missing."""
+    """An attribute of two positive integers, (1, 1) if it is missing; one is that of the width."""
     found = site.attribute(name, (1, 1))
-    if len(found) != 2 or not all(isinstance(v, int) and 1 <= v <= WINDOW_LIMIT for v in found):
-        raise Unsupported(f"its attribute '{name}' is {found}, two numbers in 1..{WINDOW_LIMIT} are needed")
-    return found
+    if len(found) not in (1, 2) or not all(isinstance(v, int) and 1 <= v <= WINDOW_LIMIT for v in found):
+        raise Unsupported(f"its attribute '{name}' is {found}, one or two numbers in 1..{WINDOW_LIMIT} are needed")
+    return (1, found[0]) if len(found) == 1 else found
 
 
 def paddings(site: Site, size: tuple[int, int], kernel: tuple[int, int]) -> Padding:
@@ -33,6 +36,8 @@ def paddings(site: Site, size: tuple[int, int], kernel: tuple[int, int]) -> Padd
         pads = (0, 0, 0, 0)
     elif auto != "NOTSET":
         raise ImportFault(f"its auto_pad is '{auto}'; export it again")
+    if len(pads) == 2:
+        pads = (0, pads[0], 0, pads[1])
     if len(pads) != 4 or not all(0 <= v <= WINDOW_LIMIT for v in pads):
         raise Unsupported(f"its pads are {pads}, four numbers in 0..{WINDOW_LIMIT} are needed")
     top, left, bottom, right = pads
@@ -40,21 +45,118 @@ def paddings(site: Site, size: tuple[int, int], kernel: tuple[int, int]) -> Padd
 
 
 def conv(site: Site) -> Value:
-    """Conv of images: weights are OIHW, ours OHWI, or 1HWO where each input channel has outputs of its own."""
-    x, weights = site.image(site.value(0)), site.real(1, "weights")
-    if weights.ndim != 4:
-        raise Unsupported(f"its weights have {weights.ndim} dimensions, 4 are supported")
+    """Conv of images, or of sequences N, C, W: weights are OIHW, ours OHWI, or 1HWO where channels stay apart."""
+    value, weights = site.value(0), site.real(1, "weights")
+    if weights.ndim != value.rank:
+        raise ImportFault(f"its weights have shape {weights.shape}, its input {value.shape}; export it again")
+    bias = bias_of(site, 2, len(weights))
+    if value.rank == 5:
+        return _conv_by_planes(site, value, weights, bias)
+    x, weights = site.image(value), weights.reshape(*weights.shape[:2], -1, weights.shape[-1])
+    options = geometry(site, cast(tuple[int, int], x.type.shape[1:3]), cast(tuple[int, int], weights.shape[2:]))
+    return site.imaged(convolved(site, x, weights, bias, options), value.rank)
+
+
+def convolved(site: Site, x: Tensor, weights: Array, bias: Array, options: Mapping[str, Any]) -> Tensor:
+    """The convolution of N, H, W, C with weights OIHW."""
     alone = grouping(site, weights.shape, x.type.shape[3])
     packed = weights.transpose(1, 2, 3, 0) if alone else weights.transpose(0, 2, 3, 1)
-    made = site.emit(
-        DepthwiseConv2d if alone else Conv2d,
-        x,
-        site.weights(packed),
-        bias_of(site, 2, len(weights)),
-        **geometry(site, cast(tuple[int, int], x.type.shape[1:3]), cast(tuple[int, int], weights.shape[2:])),
-        clamp=RealClamp(),
+    op = DepthwiseConv2d if alone else Conv2d
+    return site.emit(op, x, site.weights(packed), site.weights(bias), **options, clamp=RealClamp())
+
+
+def _conv_by_planes(site: Site, value: Value, weights: Array, bias: Array) -> Value:
+    """A convolution of N, C, D, H, W: the sum of one over images for each plane of the weights."""
+    site.known("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+    x, depth = site.last(value), weights.shape[2]
+    strides, dilations = (site.attribute(name, (1, 1, 1)) for name in ("strides", "dilations"))
+    pads = site.attribute("pads", (0,) * 6)
+    if len(strides) != 3 or len(dilations) != 3 or len(pads) != 6 or site.attribute("auto_pad", "NOTSET") != "NOTSET":
+        raise Unsupported("its windows in three dimensions need strides, dilations and pads for each")
+    (n, d, *plane), step = x.type.shape, strides[0]
+    wide = padded(site, x, (0, pads[0], 0, 0, 0), (0, pads[3], 0, 0, 0), 0)
+    count = (d + pads[0] + pads[3] - (depth - 1) * dilations[0] - 1) // step + 1
+    options = {
+        "stride": strides[1:],
+        "dilation": dilations[1:],
+        "padding": Padding(pads[1], pads[4], pads[2], pads[5]),
+    }
+    total: Tensor | None = None
+    for k in range(depth):
+        first = k * dilations[0]
+        taken = [range(m) for m in wide.type.shape]
+        taken[1] = range(first, first + (count - 1) * step + 1, step)
+        images = shaped(site, sliced(site, wide, taken), (n * count, *plane))
+        part = convolved(site, images, weights[:, :, k], bias, options)
+        bias = np.zeros_like(bias)
+        total = part if total is None else site.emit(Add, total, part, clamp=RealClamp())
+    if total is None:
+        raise ImportFault("its weights have no planes; export it again")
+    return Value(shaped(site, total, (n, count, *total.type.shape[1:])), channels_last(5))
+
+
+def conv_transpose(site: Site) -> Value:
+    """ConvTranspose: a convolution with the mirrored weights, of x with zeros between its pixels."""
+    site.known("auto_pad", "dilations", "group", "kernel_shape", "output_padding", "output_shape", "pads", "strides")
+    value, weights = site.value(0), site.real(1, "weights")
+    if weights.ndim != value.rank or value.rank not in (3, 4):
+        raise Unsupported(f"its weights have {weights.ndim} dimensions, its input {value.rank}; 3 or 4 are supported")
+    x, groups = site.image(value), site.attribute("group", 1)
+    weights = weights.reshape(*weights.shape[:2], -1, weights.shape[-1])
+    if groups < 1 or len(weights) != x.type.shape[3] or len(weights) % groups:
+        raise ImportFault(f"its weights {weights.shape} do not fit {x.type.shape[3]} channels; export it again")
+    before, after = _transposed_pads(site, x.type.shape[1:3], weights.shape[2:])
+    for axis, stride in ((1, pair(site, "strides")[0]), (2, pair(site, "strides")[1])):
+        x = _apart(site, x, axis, stride)
+    reach = [(k - 1) * d for k, d in zip(weights.shape[2:], pair(site, "dilations"), strict=True)]
+    first, last = (
+        [r - b for r, b in zip(reach, before, strict=True)],
+        [r - a for r, a in zip(reach, after, strict=True)],
     )
-    return as_image(made)
+    (height, width), shape = x.type.shape[1:3], x.type.shape
+    cut = [range(max(0, -f), n - max(0, -b)) for f, b, n in zip(first, last, (height, width), strict=True)]
+    if not all(cut):
+        raise Unsupported("its result is empty")
+    x = sliced(site, x, [range(shape[0]), *cut, range(shape[3])])
+    top, left, bottom, right = (max(0, v) for v in (*first, *last))
+    # CIHW by groups of inputs becomes OIHW by groups of outputs.
+    by_group = weights.reshape(groups, -1, *weights.shape[1:]).swapaxes(1, 2)[..., ::-1, ::-1]
+    mirrored = by_group.reshape(-1, *by_group.shape[2:])
+    options = {"dilation": pair(site, "dilations"), "stride": (1, 1), "padding": Padding(top, bottom, left, right)}
+    bias = bias_of(site, 2, len(mirrored))
+    return site.imaged(convolved(site, x, mirrored, bias, options), value.rank)
+
+
+def _apart(site: Site, x: Tensor, axis: int, stride: int) -> Tensor:
+    """x with zeros between its elements along an axis."""
+    if stride == 1:
+        return x
+    shape = x.type.shape
+    ahead, behind = math.prod(shape[: axis + 1]), math.prod(shape[axis + 1 :])
+    wide = padded(site, shaped(site, x, (ahead, 1, behind)), (0, 0, 0), (0, stride - 1, 0), 0)
+    size = shape[axis] * stride
+    whole = shaped(site, wide, (*shape[:axis], size, *shape[axis + 1 :]))
+    return sliced(site, whole, [range(n - (stride - 1) * (a == axis)) for a, n in enumerate(whole.type.shape)])
+
+
+def _transposed_pads(site: Site, size: Sequence[int], kernel: Sequence[int]) -> tuple[list[int], list[int]]:
+    """What a ConvTranspose cuts from its full result, before and after, by height and width; below 0: it adds."""
+    strides, dilations, rank = pair(site, "strides"), pair(site, "dilations"), len(size)
+    more, asked = site.attribute("output_padding", (0,) * rank), site.attribute("output_shape", ())
+    auto, pads = site.attribute("auto_pad", "NOTSET"), site.attribute("pads", (0,) * 2 * rank)
+    more, asked = (0,) * (rank - len(more)) + more, asked and (1,) * (rank - len(asked)) + asked[-rank:]
+    pads = (0, pads[0], 0, pads[1]) if len(pads) == 2 else pads
+    before, after = list(pads[:rank]), [p - m for p, m in zip(pads[rank:], more, strict=True)]
+    for place, (n, k) in enumerate(zip(size, kernel, strict=True)):
+        full = strides[place] * (n - 1) + (k - 1) * dilations[place] + 1
+        if asked or auto in ("SAME_UPPER", "SAME_LOWER"):
+            want = asked[place] if asked else n * strides[place]
+            total = full + more[place] - want
+            less = total // 2 if auto == "SAME_UPPER" else total - total // 2
+            before[place], after[place] = less, total - less - more[place]
+        elif auto == "VALID":
+            before[place], after[place] = 0, -more[place]
+    return before, after
 
 
 def grouping(site: Site, weights: tuple[int, ...], channels: int) -> bool:
@@ -73,12 +175,12 @@ def geometry(site: Site, size: tuple[int, int], kernel: tuple[int, int]) -> dict
     return {"stride": stride, "dilation": dilation, "padding": paddings(site, size, (down, across))}
 
 
-def bias_of(site: Site, place: int, outputs: int) -> Tensor:
+def bias_of(site: Site, place: int, outputs: int) -> Array:
     """The bias, or zeros where there is none."""
     bias = site.real(place, "bias") if site.given(place) else np.zeros(outputs, np.float32)
     if bias.shape != (outputs,):
         raise ImportFault(f"its bias has shape {bias.shape}, not ({outputs},); export it again")
-    return site.weights(bias)
+    return bias
 
 
 def gemm(site: Site) -> Value:
@@ -128,12 +230,12 @@ def batch_normalization(site: Site) -> Value:
 
 def affine(site: Site, x: Value, factor: Array, addend: Array, clamp: RealClamp | None = None) -> Value:
     """x times a factor plus an addend per channel, the model's dimension 1: a depthwise convolution of one tap."""
-    if x.rank not in (2, 4):
-        raise Unsupported(f"its input has {x.rank} dimensions, 2 and 4 are supported")
-    channels = x.shape[1]
+    if x.rank < 2:
+        raise Unsupported(f"its input has {x.rank} dimensions, at least 2 are supported")
+    channels, order = x.shape[1], channels_last(x.rank)
     constants = [np.broadcast_to(np.asarray(c, np.float32).reshape(-1), (channels,)) for c in (factor, addend)]
-    tensor = site.image(x) if x.rank == 4 else site.plain(x)
-    wide = tensor if x.rank == 4 else site.emit(Reshape, tensor, shape=(x.shape[0], 1, 1, channels))
+    tensor = site.last(x)
+    wide = shaped(site, tensor, _four(tensor.type.shape))
     made = site.emit(
         DepthwiseConv2d,
         wide,
@@ -141,4 +243,11 @@ def affine(site: Site, x: Value, factor: Array, addend: Array, clamp: RealClamp 
         site.weights(constants[1]),
         clamp=clamp or RealClamp(),
     )
-    return as_image(made) if x.rank == 4 else as_plain(site.emit(Reshape, made, shape=x.shape))
+    return Value(shaped(site, made, tensor.type.shape), order)
+
+
+def _four(shape: Sequence[int]) -> tuple[int, ...]:
+    """N, ..., C as N, H, W, C."""
+    n, *size, c = shape
+    h, w = (1,) * (2 - len(size)) + tuple(size) if len(size) < 3 else (math.prod(size[:-1]), size[-1])
+    return n, h, w, c

@@ -5,35 +5,45 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shoehorn_mcu.importers import onnx_elements as elements
+from shoehorn_mcu.importers import onnx_layout as layout
 from shoehorn_mcu.importers import onnx_linear as linear
+from shoehorn_mcu.importers import onnx_windows as windows
 from shoehorn_mcu.importers.onnx_qlinear import FORMS
 from shoehorn_mcu.importers.onnx_site import Site, Value
 from shoehorn_mcu.ops import Add, AveragePool2d, MaxPool2d, Sub
 
 CONVERTERS: dict[str, Callable[[Site], Value | tuple[Value, ...]]] = {
     "Add": elements.binary(Add),
-    "AveragePool": elements.pool(AveragePool2d),
+    "AveragePool": windows.pool(AveragePool2d),
     "BatchNormalization": linear.batch_normalization,
     "Clip": elements.clip,
-    "Concat": elements.concat,
+    "Concat": layout.concat,
     "Conv": linear.conv,
+    "ConvTranspose": linear.conv_transpose,
+    "DepthToSpace": layout.depth_to_space,
     "Dropout": elements.same,
-    "Flatten": elements.flatten,
+    "Expand": layout.expand,
+    "Flatten": layout.flatten,
+    "Gather": layout.gather,
     "Gemm": linear.gemm,
-    "GlobalAveragePool": elements.global_average_pool,
+    "GlobalAveragePool": windows.global_average_pool,
     "Identity": elements.same,
     "MatMul": linear.matmul,
-    "MaxPool": elements.pool(MaxPool2d),
+    "MaxPool": windows.pool(MaxPool2d),
     "Mul": elements.mul,
-    "Pad": elements.pad,
+    "Pad": layout.pad,
     "Relu": elements.relu,
-    "Reshape": elements.reshape,
-    "Slice": elements.slice_,
+    "ReverseSequence": layout.reverse_sequence,
+    "Reshape": layout.reshape,
+    "Slice": layout.slice_,
     "Softmax": elements.softmax,
-    "Squeeze": elements.squeeze,
+    "SpaceToDepth": layout.space_to_depth,
+    "Split": layout.split,
+    "Squeeze": layout.squeeze,
     "Sub": elements.binary(Sub),
-    "Transpose": elements.transpose,
-    "Unsqueeze": elements.unsqueeze,
+    "Tile": layout.tile,
+    "Transpose": layout.transpose,
+    "Unsqueeze": layout.unsqueeze,
 }
 """By ONNX's name of the op."""
 

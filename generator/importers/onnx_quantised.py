@@ -13,10 +13,12 @@ from typing import Any, cast
 import numpy as np
 
 from shoehorn_mcu.importers import onnx_elements as elements
+from shoehorn_mcu.importers import onnx_layout as layout
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.geometry import axis_of
 from shoehorn_mcu.importers.onnx_linear import geometry, grouping
 from shoehorn_mcu.importers.onnx_site import Site, Value, as_image, as_plain
+from shoehorn_mcu.importers.onnx_windows import pool
 from shoehorn_mcu.ir import Array, Quant, Tensor
 from shoehorn_mcu.ops import (
     Add,
@@ -96,7 +98,7 @@ def stored(data: Array) -> Array:
 def conv(of: Chain) -> Value:
     """Conv of an image."""
     site, weights = of.site, _symmetric(of.constant(1, "weights"))
-    x, data = site.image(site.value(0)), weights.data
+    x, data = _image(site), weights.data
     if data.ndim != 4:
         raise Unsupported(f"its weights have {data.ndim} dimensions, 4 are supported")
     alone = grouping(site, data.shape, x.type.shape[3])
@@ -111,6 +113,13 @@ def conv(of: Chain) -> Value:
         clamp=of.clamp(),
     )
     return as_image(made)
+
+
+def _image(site: Site) -> Tensor:
+    value = site.value(0)
+    if value.rank != 4:
+        raise Unsupported(f"its input has {value.rank} dimensions, 4 are supported in int8")
+    return site.image(value)
 
 
 def gemm(of: Chain) -> Value:
@@ -222,7 +231,7 @@ def _operand(of: Chain, place: int) -> Value:
 def global_average_pool(of: Chain) -> Value:
     """GlobalAveragePool of images."""
     of.site.known()
-    x = of.site.image(of.site.value(0))
+    x = _image(of.site)
     return bounded(of, as_image(of.site.emit(Mean, x, quant=of.target, axes=(1, 2), keep_dims=True)))
 
 
@@ -237,7 +246,7 @@ def concat(of: Chain) -> Value:
     own = {name: scaled(site, site.values[name], of.target) for name in set(site.node.inputs) if name in site.values}
     if set(site.node.inputs) - set(own):
         raise Unsupported("it reads a constant")
-    return bounded(of, elements.concat(Site(site.node, own, site.constants, site.builder)))
+    return bounded(of, layout.concat(Site(site.node, own, site.constants, site.builder)))
 
 
 def scaled(site: Site, value: Value, target: Quant) -> Value:
@@ -256,21 +265,21 @@ def bounded(of: Chain, value: Value) -> Value:
 
 CONVERTERS: dict[str, Callable[[Chain], Value]] = {
     "Add": binary(Add),
-    "AveragePool": keeping(elements.pool(AveragePool2d)),
+    "AveragePool": keeping(pool(AveragePool2d)),
     "Concat": concat,
     "Conv": conv,
-    "Flatten": keeping(elements.flatten),
+    "Flatten": keeping(layout.flatten),
     "Gemm": gemm,
     "GlobalAveragePool": global_average_pool,
     "Identity": keeping(elements.same),
     "MatMul": matmul,
-    "MaxPool": keeping(elements.pool(MaxPool2d)),
-    "Pad": keeping(elements.pad),
-    "Reshape": keeping(elements.reshape),
-    "Slice": keeping(elements.slice_),
-    "Squeeze": keeping(elements.squeeze),
+    "MaxPool": keeping(pool(MaxPool2d)),
+    "Pad": keeping(layout.pad),
+    "Reshape": keeping(layout.reshape),
+    "Slice": keeping(layout.slice_),
+    "Squeeze": keeping(layout.squeeze),
     "Sub": binary(Sub),
-    "Transpose": keeping(elements.transpose),
-    "Unsqueeze": keeping(elements.unsqueeze),
+    "Transpose": keeping(layout.transpose),
+    "Unsqueeze": keeping(layout.unsqueeze),
 }
 """Ops that compute with int8, by ONNX's name; all others are computed in float32 where they can be."""

@@ -6,6 +6,7 @@ ONNX has channels first, kernels have them last. A value of the model is held as
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -20,6 +21,8 @@ from shoehorn_mcu.ops import Reshape, Slice, Transpose
 from shoehorn_mcu.ops.laws import quoted
 
 T = TypeVar("T")
+
+MOST_DIMENSIONS = 4  # of a Transpose
 
 NHWC = (0, 2, 3, 1)
 """The order of images: which of ONNX's dimensions N, C, H, W each dimension in memory is."""
@@ -172,12 +175,38 @@ class Site:
         order = tuple(order)
         if value.order == order:
             return value.tensor
-        perm = tuple(value.order.index(dimension) for dimension in order)
-        sizes = value.tensor.type.shape
+        return self.transposed(value.tensor, tuple(value.order.index(dimension) for dimension in order))
+
+    def transposed(self, x: Tensor, perm: tuple[int, ...]) -> Tensor:
+        """Output dimension d is dimension perm[d] of x. A view where no element moves.
+
+        Above four dimensions those that stay side by side are one, and those of size 1 are left out; where more than
+        four are left, one after another is brought to its place.
+        """
+        sizes = x.type.shape
         long = [place for place in perm if sizes[place] > 1]
+        shape = tuple(sizes[place] for place in perm)
         if long == sorted(long):
-            return self.emit(Reshape, value.tensor, shape=tuple(sizes[place] for place in perm))
-        return self.emit(Transpose, value.tensor, perm=perm)
+            return x if shape == sizes else self.emit(Reshape, x, shape=shape)
+        if len(sizes) <= MOST_DIMENSIONS:
+            return self.emit(Transpose, x, perm=perm)
+        blocks = _blocks(long)
+        size = {block: math.prod(sizes[place] for place in block) for block in blocks}
+        held = sorted(blocks)
+        for place, block in enumerate(blocks):
+            ahead, rest = held[:place], held[place:]
+            first = (math.prod(size[b] for b in ahead),) if ahead else ()
+            if len(first) + len(rest) <= MOST_DIMENSIONS:
+                x = self.emit(Reshape, x, shape=(*first, *(size[b] for b in rest)))
+                moved = (rest.index(b) + len(first) for b in blocks[place:])
+                x = self.emit(Transpose, x, perm=(*range(len(first)), *moved))
+                break
+            if (now := rest.index(block)) > 0:
+                groups = (ahead, rest[:now], [block], rest[now + 1 :])
+                x = self.emit(Reshape, x, shape=tuple(math.prod(size[b] for b in group) for group in groups))
+                x = self.emit(Transpose, x, perm=(0, 2, 1, 3))
+                held = [*ahead, block, *rest[:now], *rest[now + 1 :]]
+        return self.emit(Reshape, x, shape=shape)
 
     def copied(self, tensor: Tensor) -> Tensor:
         """A tensor of its own with the same elements."""
@@ -191,16 +220,53 @@ class Site:
         """The value's elements in the model's own order."""
         return self.ordered(value, range(value.rank))
 
+    def raised(self, value: Value, rank: int) -> Value:
+        """The value with further dimensions of size 1 ahead, so many in all."""
+        more = rank - value.rank
+        if more <= 0:
+            return value
+        made = self.emit(Reshape, value.tensor, shape=(1,) * more + value.tensor.type.shape)
+        return Value(made, (*range(more), *(dimension + more for dimension in value.order)))
+
+    def last(self, value: Value) -> Tensor:
+        """The value with its channels, dimension 1, last: N, C, W as N, W, C."""
+        return self.ordered(value, channels_last(value.rank))
+
     def image(self, value: Value) -> Tensor:
-        """The value as N, H, W, C."""
-        if value.rank != 4:
-            raise Unsupported(f"its input has {value.rank} dimensions, 4 are supported")
-        return self.ordered(value, NHWC)
+        """The value as N, H, W, C; N, C, W has the height 1."""
+        if value.rank not in (3, 4):
+            raise Unsupported(f"its input has {value.rank} dimensions, 3 and 4 are supported")
+        x = self.last(value)
+        return x if value.rank == 4 else self.emit(Reshape, x, shape=(x.type.shape[0], 1, *x.type.shape[1:]))
+
+    def imaged(self, made: Tensor, rank: int) -> Value:
+        """A tensor N, H, W, C as a value of so many dimensions."""
+        if rank == 3:
+            n, _, w, c = made.type.shape
+            made = self.emit(Reshape, made, shape=(n, w, c))
+        return Value(made, channels_last(rank))
+
+
+def _blocks(perm: Sequence[int]) -> list[tuple[int, ...]]:
+    """The dimensions in this order, those side by side before and after in one block."""
+    blocks: list[tuple[int, ...]] = []
+    known = sorted(perm)
+    for place in perm:
+        if blocks and known.index(place) == known.index(blocks[-1][-1]) + 1:
+            blocks[-1] += (place,)
+        else:
+            blocks.append((place,))
+    return blocks
 
 
 def as_plain(tensor: Tensor) -> Value:
     """A tensor in the model's own order."""
     return Value(tensor, tuple(range(len(tensor.type.shape))))
+
+
+def channels_last(rank: int) -> tuple[int, ...]:
+    """The order of dimensions with channels, the model's dimension 1, at the end."""
+    return (0, *range(2, rank), 1) if rank > 1 else tuple(range(rank))
 
 
 def as_image(tensor: Tensor) -> Value:

@@ -78,7 +78,7 @@ class Pad(Mover):
 
     before: tuple[int, ...]
     after: tuple[int, ...]
-    value: int
+    value: float
 
     def check(self, node: Node) -> None:
         super().check(node)
