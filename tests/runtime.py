@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from instances import PREFIX, write_kernels, write_variants
+
 from shoehorn_mcu.emit.reference import reference_files
 from shoehorn_mcu.host_tools.documents import GraphDocument
 from shoehorn_mcu.host_tools.reference import Reference
@@ -16,7 +18,6 @@ from shoehorn_mcu.ir import Array, Graph
 from shoehorn_mcu.kernels.choice import ANY, choose
 from shoehorn_mcu.ops import Formulaic
 from shoehorn_mcu.paths import RUNTIME_C
-from tests.instances import PREFIX, write_kernels, write_variants
 
 
 def write_reference(graph: Graph, folder: Path) -> Path:

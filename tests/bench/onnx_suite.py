@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from time import process_time
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as pytest has it
 from tests import onnx_cases
 from tests.onnx_cases import GROUPS, Result
 
