@@ -41,7 +41,7 @@ class Prepared(BackendRep):  # type: ignore[misc]
         self.graph = graph = passes.prove_int32(passes.run(made.graph)[0])
         self.folded = not _depends(graph)
         values = [given[n].transpose(made.orders[n]) for n in names if n not in self.constants]
-        results = run_reference(graph, [np.ascontiguousarray(value) for value in values])
+        results = run_reference(graph, [np.asarray(value, order="C") for value in values])
         ends = zip(self.model.graph.output, graph.outputs, strict=True)
         return tuple(results[mine].transpose(np.argsort(made.orders[end.name])) for end, mine in ends)
 

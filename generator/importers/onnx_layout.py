@@ -164,6 +164,11 @@ def picked(site: Site, x: Tensor, axis: int, places: Sequence[int]) -> Tensor:
     return joined(site, [sliced(site, x, [*whole[:axis], run, *whole[axis + 1 :]]) for run in runs], axis)
 
 
+def runs_of(indices: np.ndarray) -> int:
+    """How many slices take these places."""
+    return len(_runs(indices.reshape(-1).tolist()))
+
+
 def _runs(places: Sequence[int]) -> list[range]:
     """The places as few ranges of equal steps."""
     runs: list[range] = []

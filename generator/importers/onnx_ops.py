@@ -4,15 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from shoehorn_mcu.importers import onnx_columns as columns
 from shoehorn_mcu.importers import onnx_elements as elements
 from shoehorn_mcu.importers import onnx_layout as layout
 from shoehorn_mcu.importers import onnx_linear as linear
+from shoehorn_mcu.importers import onnx_maps as maps
 from shoehorn_mcu.importers import onnx_windows as windows
 from shoehorn_mcu.importers.onnx_qlinear import FORMS
 from shoehorn_mcu.importers.onnx_site import Site, Value
+from shoehorn_mcu.ir import DType
 from shoehorn_mcu.ops import Add, AveragePool2d, MaxPool2d, Sub
 
+FEW_PARTS = 4
+"""Parts of a tensor that are moved one by one rather than by a table of indices."""
+
+
+def _gather(site: Site) -> Value:
+    """Gather: of few runs of constant places as slices."""
+    if site.is_constant(1) and layout.runs_of(site.constant(1, "indices")) <= FEW_PARTS:
+        return layout.gather(site)
+    return columns.gather(site)
+
+
+def _matmul(site: Site) -> Value:
+    """MatMul: with a constant matrix as a dense layer."""
+    return linear.matmul(site) if _is_dense(site) else columns.matmul(site)
+
+
+def _gemm(site: Site) -> Value:
+    """Gemm: with a constant matrix as a dense layer, where it is nothing else."""
+    plain = not site.attribute("transA", 0) and (not site.given(2) or site.is_constant(2))
+    return linear.gemm(site) if plain and _is_dense(site) and _is_bias(site) else columns.gemm(site)
+
+
+def _is_bias(site: Site) -> bool:
+    """Whether the third operand of a Gemm is missing, or a number per output."""
+    return not site.given(2) or site.constant(2, "bias").size in (1, site.constant(2, "bias").shape[-1:][0])
+
+
+def _is_dense(site: Site) -> bool:
+    """Whether the second operand is a constant matrix of real numbers, and the first one computed."""
+    if not site.is_constant(1) or site.is_constant(0):
+        return False
+    matrix = site.constant(1, "matrix")
+    real = site.value(0).tensor.type.dtype is DType.FLOAT32
+    return matrix.ndim == 2 and matrix.dtype.kind == "f" and real and site.value(0).rank > 1
+
+
 CONVERTERS: dict[str, Callable[[Site], Value | tuple[Value, ...]]] = {
+    **maps.CONVERTERS,
+    **columns.CONVERTERS,
     "Add": elements.binary(Add),
     "AveragePool": windows.pool(AveragePool2d),
     "BatchNormalization": linear.batch_normalization,
@@ -24,11 +65,11 @@ CONVERTERS: dict[str, Callable[[Site], Value | tuple[Value, ...]]] = {
     "Dropout": elements.same,
     "Expand": layout.expand,
     "Flatten": layout.flatten,
-    "Gather": layout.gather,
-    "Gemm": linear.gemm,
+    "Gather": _gather,
+    "Gemm": _gemm,
     "GlobalAveragePool": windows.global_average_pool,
     "Identity": elements.same,
-    "MatMul": linear.matmul,
+    "MatMul": _matmul,
     "MaxPool": windows.pool(MaxPool2d),
     "Mul": elements.mul,
     "Pad": layout.pad,

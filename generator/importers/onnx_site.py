@@ -137,7 +137,9 @@ class Site:
         except ValueError:
             raise Unsupported(f"it reads constants of type {data.dtype}") from None
         name = self.builder.free(f"{self.node.outputs[0]}_constant")
-        return self.builder.add(Tensor(name, TensorType(data.shape, dtype, quant), np.ascontiguousarray(data)))
+        return self.builder.add(
+            Tensor(name, TensorType(data.shape, dtype, quant), np.ascontiguousarray(data).reshape(data.shape))
+        )
 
     def emit(
         self,

@@ -32,8 +32,11 @@ class Range:
 
     @staticmethod
     def of_type(kind: TensorType) -> Range:
-        """All that the type can hold. float32 tensors get the bounds of int32, which no pass reads."""
+        """All that the type can hold, as far as int64 does. Others than integers get the bounds of int32, which no
+        pass reads.
+        """
         low, high = (kind.dtype if kind.dtype.numpy.kind in "iu" else DType.INT32).limits
+        high = min(high, np.iinfo(np.int64).max)
         channels = kind.nhwc[3]
         return Range(np.full(channels, low, np.int64), np.full(channels, high, np.int64))
 

@@ -320,7 +320,10 @@ def power(x: Term, y: Term) -> Term:
 
 def remainder_to_zero(a: Term, b: Term) -> Term:
     """What the quotient cut towards zero leaves: the sign of a, as C's fmod and the % of C's integers."""
-    return a - (truncate(a / b) if a.dtype.numpy.kind == "f" else a / b) * b
+    if a.dtype.numpy.kind != "f":
+        return a - a / b * b
+    whole = truncate(a / b)
+    return whole.equals(0.0).select(a, copy_sign(a - whole * b, a))
 
 
 def remainder_to_floor(a: Term, b: Term) -> Term:
@@ -330,4 +333,5 @@ def remainder_to_floor(a: Term, b: Term) -> Term:
         return left
     zero = a.constant(0)
     other = ((left < zero) & (b > zero)) | ((left > zero) & (b < zero))
-    return other.select(left + b, left)
+    moved = other.select(left + b, left)
+    return left.equals(zero).select(copy_sign(left, b), moved) if a.dtype.numpy.kind == "f" else moved
