@@ -11,6 +11,7 @@ from shoehorn_mcu.ir import Graph, verify
 from shoehorn_mcu.ops import Softmax
 from shoehorn_mcu.ops.linear import LinearOp
 from shoehorn_mcu.passes.float_mode import FloatMode, in_float16, with_float_mode
+from tests.bench.micro_formulas import FAMILIES as FORMULAS
 from tests.bench.micro_linear import LATER_WINDOWS, WIDE_DEPTHWISE, packed_dense, packed_depthwise, pointwise, windows
 from tests.bench.micro_ops import FAMILIES
 from tests.samples import REAL_OPS, as_float32
@@ -45,6 +46,8 @@ def graphs(rows: int) -> Iterator[Graph]:
     # Added later: in their own order, so that the measurements of the others still hold.
     yield from packed_depthwise(rng, rows, WIDE_DEPTHWISE)
     yield from windows(rng, rows, LATER_WINDOWS)
+    for family in FORMULAS:
+        yield from family(rng)
 
 
 def reals(rng: np.random.Generator) -> Iterator[Graph]:
