@@ -229,12 +229,17 @@ def batch_normalization(site: Site) -> Value:
 
 
 def affine(site: Site, x: Value, factor: Array, addend: Array, clamp: RealClamp | None = None) -> Value:
-    """x times a factor plus an addend per channel, the model's dimension 1: a depthwise convolution of one tap."""
+    """x times a factor plus an addend per channel, the model's dimension 1: a depthwise convolution of one tap.
+
+    One factor and one addend for all of x are for the last dimension in memory, whichever that is: nothing moves.
+    """
     if x.rank < 2:
         raise Unsupported(f"its input has {x.rank} dimensions, at least 2 are supported")
-    channels, order = x.shape[1], channels_last(x.rank)
+    alike = factor.size == addend.size == 1
+    order = x.order if alike else channels_last(x.rank)
+    channels = x.shape[order[-1]]
     constants = [np.broadcast_to(np.asarray(c, np.float32).reshape(-1), (channels,)) for c in (factor, addend)]
-    tensor = site.last(x)
+    tensor = site.ordered(x, order)
     wide = shaped(site, tensor, _four(tensor.type.shape))
     made = site.emit(
         DepthwiseConv2d,
