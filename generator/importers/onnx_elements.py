@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 
@@ -10,7 +11,8 @@ from shoehorn_mcu.importers import onnx_maps as maps
 from shoehorn_mcu.importers.fault import Unsupported
 from shoehorn_mcu.importers.geometry import axis_of
 from shoehorn_mcu.importers.onnx_linear import affine
-from shoehorn_mcu.importers.onnx_site import MOST_DIMENSIONS, Site, Value
+from shoehorn_mcu.importers.onnx_movers import shaped
+from shoehorn_mcu.importers.onnx_site import MOST_DIMENSIONS, Site, Value, as_plain, channels_last
 from shoehorn_mcu.ir import DType
 from shoehorn_mcu.ops import Add, RealClamp, Softmax, Sub
 from shoehorn_mcu.ops import functions as f
@@ -19,16 +21,24 @@ NONE = RealClamp()
 
 
 def same(site: Site) -> Value:
-    """Identity, and Dropout in inference."""
-    if any(site.node.outputs[1:]):
-        raise Unsupported("its mask is used")
+    """Identity."""
     return site.value(0)
+
+
+def dropout(site: Site) -> tuple[Value, ...]:
+    """Dropout in inference: its input, and a mask that is true everywhere."""
+    if site.given(2) and site.constant(2, "training mode").any():
+        raise Unsupported("it is in training mode")
+    x = site.value(0)
+    if not any(site.node.outputs[1:]):
+        return (x,)
+    return x, as_plain(site.weights(np.ones(x.shape, np.bool_)))
 
 
 def relu(site: Site) -> Value:
     """Relu."""
     site.known()
-    if _is_real(site, 0):
+    if _by_channels(site.value(0)):
         return _clamped(site, 0.0, NONE.high)
     return maps.mapped(site, lambda x: f.maximum(x, x.constant(0)), site.value(0))
 
@@ -36,12 +46,15 @@ def relu(site: Site) -> Value:
 def clip(site: Site) -> Value:
     """Clip; with constant bounds, it is the clamp of an op."""
     known = all(site.is_constant(place) for place in (1, 2) if site.given(place))
-    return _clamped(site, *bounds(site)) if known and _is_real(site, 0) else maps.clip(site)
+    if not known or not _by_channels(site.value(0)):
+        return maps.clip(site)
+    low, high = bounds(site)
+    return _clamped(site, low, high) if low <= high else maps.clip(site)
 
 
-def _is_real(site: Site, *places: int) -> bool:
-    """Whether these operands are of real numbers, in at least two dimensions."""
-    return all(site.value(i).tensor.type.dtype is DType.FLOAT32 and site.value(i).rank > 1 for i in places)
+def _by_channels(x: Value) -> bool:
+    """Whether a factor and an addend per channel are a convolution of one tap without a Transpose."""
+    return x.tensor.type.dtype is DType.FLOAT32 and x.rank > 1 and x.order == channels_last(x.rank)
 
 
 def bounds(site: Site) -> tuple[float, float]:
@@ -50,8 +63,6 @@ def bounds(site: Site) -> tuple[float, float]:
         float(site.real(place, role).reshape(-1)[0]) if site.given(place) else bound
         for place, role, bound in ((1, "lower bound", NONE.low), (2, "upper bound", NONE.high))
     )
-    if not low <= high:
-        raise Unsupported(f"its bounds are {low} and {high}")
     return low, high
 
 
@@ -72,7 +83,9 @@ def binary(op: type[Add] | type[Sub]) -> Callable[[Site], Value]:
         if site.is_constant(0) and (per_channel := _per_channel(site, 1, 0)) is not None:
             return affine(site, site.value(1), np.full(1, sign), per_channel)
         a, b = site.value(0), site.value(1)
-        if a.rank != b.rank or a.rank > MOST_DIMENSIONS or not _is_real(site, 0, 1):
+        finite = not {a.tensor.name, b.tensor.name} & site.builder.infinite  # the kernels clamp to finite numbers
+        real = {DType.FLOAT32} == {a.tensor.type.dtype, b.tensor.type.dtype}
+        if a.rank != b.rank or not 0 < a.rank <= MOST_DIMENSIONS or not real or not finite:
             return maps.mapped(site, write, a, b)
         return Value(site.emit(op, a.tensor, site.ordered(b, a.order), clamp=NONE), a.order)
 
@@ -90,9 +103,11 @@ def mul(site: Site) -> Value:
 
 def _per_channel(site: Site, x: int, constant: int) -> np.ndarray | None:
     """A constant operand that has one value, or one for each of x's channels in dimension 1; None for any other."""
-    if site.is_constant(x) or not _is_real(site, x):
+    if site.is_constant(x) or not _by_channels(site.value(x)):
         return None
     found, shape = site.real(constant, "constant"), site.value(x).shape
+    if found.ndim > len(shape):
+        return None
     if found.size == 1:
         return found.reshape(1)
     wide = (1,) * (len(shape) - found.ndim) + found.shape
@@ -105,4 +120,7 @@ def softmax(site: Site) -> Value:
     x = site.value(0)
     axis = axis_of(site.attribute("axis", -1), x.rank)
     order = x.order if x.order[-1] == axis else (*(d for d in x.order if d != axis), axis)
-    return Value(site.emit(Softmax, site.ordered(x, order), beta=1.0), order)
+    tensor = site.ordered(x, order)
+    *ahead, size = tensor.type.shape
+    folded = tensor if x.rank <= MOST_DIMENSIONS else shaped(site, tensor, (prod(ahead), size))
+    return Value(shaped(site, site.emit(Softmax, folded, beta=1.0), tensor.type.shape), order)

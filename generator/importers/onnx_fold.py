@@ -17,6 +17,7 @@ from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.onnx_function import body_of, inlined, version_of
 from shoehorn_mcu.importers.onnx_node import DOMAINS, RawNode, code_of, first_line, raw_node
 from shoehorn_mcu.ir import Array
+from shoehorn_mcu.ir.edit import free_name
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TypeProto
@@ -75,8 +76,10 @@ class _Walk:
             raise ImportFault(f"op {index} {node.op_type} reads '{missing[0]}' before anything writes it (a cycle?)")
         if twice := [name for name in node.output if name and name in self.known]:
             raise ImportFault(f"op {index} {node.op_type} writes '{twice[0]}', which is written already")
-        if not node.output or not node.output[0]:
+        if not any(node.output):
             raise ImportFault(f"op {index} {node.op_type} has no output; export it again")
+        if not node.output[0]:
+            node.output[0] = free_name(self.known, f"{next(filter(None, node.output))}_first")
         branch = self._branch(node)
         if branch is not None and len(within) < DEPTH_LIMIT:
             self._take(index, node, branch, within)

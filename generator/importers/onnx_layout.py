@@ -23,7 +23,7 @@ def concat(site: Site) -> Value:
     values = [site.value(place) for place in range(len(site.node.inputs))]
     order = values[0].order
     axis = axis_of(site.attribute("axis", 0), len(order))
-    tensors = [site.ordered(value, order) for value in values]
+    tensors = [site.ordered(value, order) for value in values if value.tensor.type.elements] or [values[0].tensor]
     return Value(joined(site, tensors, order.index(axis)), order)
 
 
@@ -100,8 +100,6 @@ def slice_(site: Site) -> Value:
 
 def _taken(site: Site, x: Value, taken: Sequence[range]) -> Value:
     """The elements at these places of the model's dimensions."""
-    if not all(taken):
-        raise Unsupported("its result is empty")
     return Value(sliced(site, x.tensor, [taken[dimension] for dimension in x.order]), x.order)
 
 

@@ -19,8 +19,34 @@ Convert = Callable[[Site], Value]
 
 
 def mapped(site: Site, write: Callable[..., Term], *values: Value) -> Value:
-    """An op of this formula, with the values as its operands, in the order of dimensions of one of them."""
-    return of_formula(site, formula(write, *(value.tensor.type.dtype for value in values)), *values)
+    """An op of this formula, with the values as its operands, in the order of dimensions of one of them.
+
+    Constants of one element are numbers of the formula, unless they alone have so many dimensions.
+    """
+    if all(value.tensor.data is not None for value in values):
+        arrays = [value.tensor.data for value in values if value.tensor.data is not None]
+        return as_plain(site.weights(formula(write, *(value.tensor.type.dtype for value in values))(*arrays)))
+    rank = max(value.rank for value in values if value.tensor.data is None)
+    held = [_number(value) if value.rank <= rank else None for value in values]
+    read = [value for value, number in zip(values, held, strict=True) if number is None]
+
+    def of(*terms: Term) -> Term:
+        left = iter(terms)
+        both = zip(values, held, strict=True)
+        return write(
+            *(next(left) if number is None else terms[0].constant(number, v.tensor.type.dtype) for v, number in both)
+        )
+
+    return of_formula(site, formula(of, *(value.tensor.type.dtype for value in read)), *read)
+
+
+def _number(value: Value) -> float | int | None:
+    """The number that a constant of one element is."""
+    data = value.tensor.data
+    if data is None or data.size != 1:
+        return None
+    number: float | int = data.reshape(-1)[0].item()
+    return number
 
 
 def of_formula(site: Site, made: Formula, *values: Value) -> Value:
@@ -146,6 +172,22 @@ def element_type(code: int) -> DType:
     return DType.FLOAT32 if dtype is DType.FLOAT16 else dtype
 
 
+def _bit_cast(site: Site) -> Value:
+    """BitCast between integers of one size, and between float32 and 32-bit integers."""
+    site.known("to")
+    x, to = site.value(0), element_type(site.attribute("to", 0))
+    own = x.tensor.type.dtype
+    if DType.BOOL in (own, to) or own.bytes != to.bytes:
+        raise Unsupported(f"it takes bits of {own.value} for {to.value}")
+
+    def write(t: Term) -> Term:
+        if own is DType.FLOAT32:
+            return t.bits().cast(to)
+        return t.cast(DType.INT32).bits() if to is DType.FLOAT32 else t.cast(to)
+
+    return mapped(site, write, x)
+
+
 def _is_inf(site: Site) -> Value:
     site.known("detect_negative", "detect_positive")
     negative, positive = site.attribute("detect_negative", 1), site.attribute("detect_positive", 1)
@@ -261,6 +303,7 @@ BINARY: Mapping[str, Callable[[Term, Term], Term]] = {
 CONVERTERS: Mapping[str, Convert] = {
     **{code: unary(write) for code, write in UNARY.items()},
     **{code: binary(write) for code, write in BINARY.items()},
+    "BitCast": _bit_cast,
     "BitShift": _shift,
     "Cast": _cast_to,
     "CastLike": _cast_like,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+import numpy as np
+
 from shoehorn_mcu.importers.onnx_site import Site
 from shoehorn_mcu.ir import Tensor
 from shoehorn_mcu.ops import Concat, Pad, Reshape, Slice
@@ -15,9 +17,11 @@ MOST = 4
 
 def shaped(site: Site, x: Tensor, shape: Sequence[int]) -> Tensor:
     """The same elements in another shape: a view, another constant, or x itself."""
+    if x.type.shape == tuple(shape):
+        return x
     if x.data is not None and x.type.quant is None:
         return site.weights(x.data.reshape(tuple(shape)))
-    return x if x.type.shape == tuple(shape) else site.emit(Reshape, x, shape=tuple(shape))
+    return site.emit(Reshape, x, shape=tuple(shape))
 
 
 def sliced(site: Site, x: Tensor, taken: Sequence[range]) -> Tensor:
@@ -26,6 +30,8 @@ def sliced(site: Site, x: Tensor, taken: Sequence[range]) -> Tensor:
     cut = [place for place, (r, n) in enumerate(zip(taken, sizes, strict=True)) if r != range(n)]
     if not cut:
         return x
+    if not all(taken):  # a Concat leaves such a value out
+        return site.weights(np.zeros([len(r) for r in taken], x.type.dtype.numpy), x.type.quant)
     if len(sizes) <= MOST:
         return site.emit(
             Slice,

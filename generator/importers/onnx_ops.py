@@ -9,6 +9,7 @@ from shoehorn_mcu.importers import onnx_elements as elements
 from shoehorn_mcu.importers import onnx_layout as layout
 from shoehorn_mcu.importers import onnx_linear as linear
 from shoehorn_mcu.importers import onnx_maps as maps
+from shoehorn_mcu.importers import onnx_norms as norms
 from shoehorn_mcu.importers import onnx_windows as windows
 from shoehorn_mcu.importers.onnx_qlinear import FORMS
 from shoehorn_mcu.importers.onnx_site import Site, Value
@@ -62,13 +63,19 @@ CONVERTERS: dict[str, Callable[[Site], Value | tuple[Value, ...]]] = {
     "Conv": linear.conv,
     "ConvTranspose": linear.conv_transpose,
     "DepthToSpace": layout.depth_to_space,
-    "Dropout": elements.same,
+    "Dropout": elements.dropout,
     "Expand": layout.expand,
     "Flatten": layout.flatten,
     "Gather": _gather,
     "Gemm": _gemm,
     "GlobalAveragePool": windows.global_average_pool,
+    "GlobalLpPool": windows.global_lp_pool,
+    "GlobalMaxPool": windows.global_max_pool,
     "Identity": elements.same,
+    "InstanceNormalization": norms.instance_normalization,
+    "LRN": norms.lrn,
+    "LpNormalization": norms.lp_normalization,
+    "LpPool": windows.lp_pool,
     "MatMul": _matmul,
     "MaxPool": windows.pool(MaxPool2d),
     "Mul": elements.mul,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from shoehorn_mcu.importers.fault import ImportFault, NeedsConstant, Unsupported
 from shoehorn_mcu.importers.onnx_node import RawNode
 from shoehorn_mcu.ir import Array, DType, GraphError, Op, Quant, Tensor, TensorType
-from shoehorn_mcu.ops import Reshape, Slice, Transpose
+from shoehorn_mcu.ops import LinearOp, Reshape, Slice, Softmax, Transpose
 from shoehorn_mcu.ops.laws import quoted
 
 T = TypeVar("T")
@@ -52,6 +52,7 @@ class Builder:
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
     ops: list[Op] = field(default_factory=list)
+    infinite: set[str] = field(default_factory=set)  # tensors in which infinities are meant, such as those of masks
 
     def add(self, tensor: Tensor) -> Tensor:
         self.tensors[tensor.name] = tensor
@@ -137,6 +138,8 @@ class Site:
         except ValueError:
             raise Unsupported(f"it reads constants of type {data.dtype}") from None
         name = self.builder.free(f"{self.node.outputs[0]}_constant")
+        if data.dtype.kind == "f" and not np.isfinite(data).all():
+            self.builder.infinite.add(name)
         return self.builder.add(
             Tensor(name, TensorType(data.shape, dtype, quant), np.ascontiguousarray(data).reshape(data.shape))
         )
@@ -168,6 +171,10 @@ class Site:
         except GraphError as error:
             raise ImportFault(f"{getattr(error, 'why', error)}; export it again") from error
         self.builder.ops.append(op)
+        if not isinstance(op, LinearOp | Softmax) and (
+            any(tensor.name in self.builder.infinite for tensor in inputs) or "inf" in str(fields.get("formula", ""))
+        ):
+            self.builder.infinite.add(op.output)
         first = inputs[0].type
         kind = TensorType(shape, dtype or first.dtype, first.quant if quant is None and dtype is None else quant)
         return self.builder.add(Tensor(op.output, kind))
@@ -186,6 +193,8 @@ class Site:
         four are left, one after another is brought to its place.
         """
         sizes = x.type.shape
+        if x.data is not None and x.type.quant is None and perm != tuple(range(len(sizes))):
+            return self.weights(x.data.transpose(perm))
         long = [place for place in perm if sizes[place] > 1]
         shape = tuple(sizes[place] for place in perm)
         if long == sorted(long):

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.geometry import WINDOW_LIMIT, same_padding
-from shoehorn_mcu.importers.onnx_movers import padded, shaped
-from shoehorn_mcu.importers.onnx_site import Site, Value, channels_last
-from shoehorn_mcu.ir import Tensor
-from shoehorn_mcu.ops import AveragePool2d, Clamp, MaxPool2d, Mean, Padding, RealClamp
+from shoehorn_mcu.importers.onnx_columns import reduced
+from shoehorn_mcu.importers.onnx_maps import mapped
+from shoehorn_mcu.importers.onnx_movers import padded, shaped, sliced
+from shoehorn_mcu.importers.onnx_site import Site, Value, as_plain, channels_last
+from shoehorn_mcu.ir import Array, DType, Tensor
+from shoehorn_mcu.ops import AveragePool2d, Clamp, MaxPool2d, Mean, Padding, RealClamp, functions
+from shoehorn_mcu.ops.formula import Term
+from shoehorn_mcu.ops.maps import MOST_OPERANDS
+
+Write = Callable[[Term, Term], Term]
 
 TAPS_LIMIT = 256
 """Places of a window that are taken by an op each."""
@@ -29,7 +36,8 @@ class Window:
     stride: Sizes
     dilation: Sizes
     before: Sizes  # padding
-    after: Sizes
+    after: Sizes  # padding, and what windows hang over the end
+    asked: Sizes  # padding after, as the model has it
 
     @property
     def plain(self) -> bool:
@@ -60,10 +68,11 @@ def window(site: Site, sizes: Sequence[int]) -> Window:
     if len(pads) != 2 * len(sizes) or not all(isinstance(v, int) and 0 <= v <= WINDOW_LIMIT for v in pads):
         raise Unsupported(f"its pads are {pads}, {2 * len(sizes)} numbers in 0..{WINDOW_LIMIT} are needed")
     before, after = pads[: len(sizes)], pads[len(sizes) :]
+    asked = after
     if site.attribute("ceil_mode", 0):
         each = zip(sizes, reach, stride, before, after, strict=True)
         after = tuple(_rounded_up(*one) for one in each)
-    return Window(kernel, stride, dilation, before, after)
+    return Window(kernel, stride, dilation, before, after, asked)
 
 
 def _numbers(site: Site, name: str, default: Sizes | None, count: int) -> Sizes:
@@ -98,9 +107,10 @@ def pool(op: type[AveragePool2d] | type[MaxPool2d]) -> Callable[[Site], Value]:
             raise Unsupported(f"its input has {value.rank} dimensions, 3 at least are needed")
         of, counted = window(site, sizes), bool(site.attribute("count_include_pad", 0)) and op is AveragePool2d
         if counted and site.attribute("ceil_mode", 0) and any((*of.before, *of.after)):
-            raise Unsupported("ceil_mode and count_include_pad together")
-        if len(sizes) > 2 or not of.plain:
-            raise Unsupported(f"its input has {value.rank} dimensions, 3 and 4 are supported; or it is dilated")
+            return _by_taps(site, x, of, mean=True, counted=counted)
+        real = x.type.dtype is DType.FLOAT32
+        if len(sizes) > 2 or not of.plain or (x.type.quant is None and not real):
+            return _by_taps(site, x, of, op is AveragePool2d, counted)
         n, *_, c = x.type.shape
         high = (1,) * (2 - len(sizes))
         x, zeros = shaped(site, x, (n, *high, *sizes, c)), (0,) * (2 - len(sizes))
@@ -115,6 +125,103 @@ def pool(op: type[AveragePool2d] | type[MaxPool2d]) -> Callable[[Site], Value]:
         return site.imaged(made, value.rank)
 
     return convert
+
+
+def taps(site: Site, x: Tensor, of: Window, outside: float) -> list[Tensor]:
+    """For each place of the window the elements that all windows have there, N, ..., C; `outside` in the padding."""
+    if (count := int(np.prod(of.kernel))) > TAPS_LIMIT:
+        raise Unsupported(f"its window has {count} places, {TAPS_LIMIT} are supported for this kind")
+    counts = of.counts(x.type.shape[1:-1])
+    if min(counts) < 1:
+        raise ImportFault("its window is larger than its input; export it again")
+    wide = padded(site, x, (0, *of.before, 0), (0, *of.after, 0), outside)
+    n, c = x.type.shape[0], x.type.shape[-1]
+    found = []
+    for place in product(*map(range, of.kernel)):
+        starts = [p * d for p, d in zip(place, of.dilation, strict=True)]
+        inside = [
+            range(first, first + (m - 1) * s + 1, s) for first, m, s in zip(starts, counts, of.stride, strict=True)
+        ]
+        found.append(sliced(site, wide, [range(n), *inside, range(c)]))
+    return found
+
+
+def combined(site: Site, parts: Sequence[Tensor], write: Write) -> Tensor:
+    """The parts combined one after the other, eight at once."""
+    total, left = parts[0], list(parts[1:])
+
+    def of(*terms: Term) -> Term:
+        made = terms[0]
+        for term in terms[1:]:
+            made = write(made, term)
+        return made
+
+    while left:
+        total = mapped(site, of, *map(as_plain, (total, *left[: MOST_OPERANDS - 1]))).tensor
+        left = left[MOST_OPERANDS - 1 :]
+    return total
+
+
+def _by_taps(site: Site, x: Tensor, of: Window, mean: bool, counted: bool) -> Value:
+    """A pool as a formula of what its windows have at each place."""
+    kind, order = x.type.dtype, channels_last(len(x.type.shape))
+    if x.type.quant is not None:
+        raise Unsupported("it is dilated, or has more than 4 dimensions, and its input is quantised")
+    if not mean:
+        least = -np.inf if kind.numpy.kind == "f" else kind.limits[0]
+        return Value(combined(site, taps(site, x, of, least), functions.maximum), order)
+    total = combined(site, taps(site, x, of, 0), lambda a, b: a + b)
+    numbers = _elements(of, x.type.shape[1:-1], counted)
+    divisor = as_plain(site.weights(numbers.reshape((1, *numbers.shape, 1)).astype(np.float32)))
+    return Value(mapped(site, lambda t, d: t / d, as_plain(total), divisor).tensor, order)
+
+
+def _elements(of: Window, sizes: Sequence[int], counted: bool) -> Array:
+    """How many elements each window averages; `counted`: also those of the padding that the model asks for."""
+    shape = [n + b + a if counted else n for n, b, a in zip(sizes, of.before, of.asked, strict=True)]
+    outer = [(0, a - w) if counted else (b, a) for b, a, w in zip(of.before, of.after, of.asked, strict=True)]
+    ones = np.pad(np.ones(shape, np.int64), outer)
+    total = np.zeros(of.counts(sizes), np.int64)
+    for place in product(*map(range, of.kernel)):
+        starts = [p * d for p, d in zip(place, of.dilation, strict=True)]
+        ends = [f + (m - 1) * s + 1 for f, m, s in zip(starts, total.shape, of.stride, strict=True)]
+        total += ones[tuple(slice(f, e, s) for f, e, s in zip(starts, ends, of.stride, strict=True))]
+    return np.maximum(total, 1)
+
+
+def global_max_pool(site: Site) -> Value:
+    """GlobalMaxPool."""
+    site.known()
+    x = site.value(0)
+    return reduced(site, x, range(2, x.rank), functions.maximum)
+
+
+def lp_pool(site: Site) -> Value:
+    """LpPool: the p-th root of the sum of p-th powers of sizes."""
+    site.known("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides", "p")
+    value, p = site.value(0), site.attribute("p", 2)
+    x = site.last(value)
+    of = window(site, x.type.shape[1:-1])
+    powers = mapped(site, lambda t: _to_power(abs(t), p), as_plain(x)).tensor
+    total = combined(site, taps(site, powers, of, 0), lambda a, b: a + b)
+    made = mapped(site, lambda t: _root(t, p), as_plain(total)).tensor
+    return Value(made, channels_last(value.rank))
+
+
+def global_lp_pool(site: Site) -> Value:
+    """GlobalLpPool."""
+    site.known("p")
+    x, p = site.value(0), site.attribute("p", 2)
+    total = reduced(site, mapped(site, lambda t: _to_power(abs(t), p), x), range(2, x.rank), lambda a, b: a + b)
+    return mapped(site, lambda t: _root(t, p), total)
+
+
+def _to_power(t: Term, p: int) -> Term:
+    return t.cast(t.dtype) if p == 1 else t * t if p == 2 else functions.power(t, t.constant(float(p)))
+
+
+def _root(t: Term, p: int) -> Term:
+    return t.cast(t.dtype) if p == 1 else t.sqrt() if p == 2 else functions.power(t, t.constant(1.0 / p))
 
 
 def zero_of(x: Tensor) -> int:
