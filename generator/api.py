@@ -158,7 +158,7 @@ def validate(
     reference, precise = reference_of(project, ends), precise_of(project)
     emulated = _prepared(project, port, emulate)
     with connected(project, ends, port, emulated, False) as link:
-        return compare(link, ends, reference.run, source, lambda _: None, precise)
+        return compare(link, ends, reference.run, source, lambda _: None, precise, reference.reset)
 
 
 def bench(folder: Place, *, emulate: bool = False, port: str | None = None, runs: int = 3) -> Timing:

@@ -229,7 +229,7 @@ def validate(
         ensure_image(project)
     connection = session.connected(project, plan, port, emulated, False)
     with connection as link, _bar("validating", total) as progress:
-        found = compare(link, plan, reference.run, source, progress, precise)
+        found = compare(link, plan, reference.run, source, progress, precise, reference.reset)
     if inputs and found.precise:
         validated = {"inputs": inputs.name, "vectors": found.vectors, **asdict(found.precise)}
         project.report_as("float", {"mode": project.report.float_mode, "validated": validated})

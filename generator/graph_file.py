@@ -2,9 +2,9 @@
 
 `gen tune` reads it, so that it needs no model file. The object is
 {"format", "generator": version of Shoehorn, "sha256" of the model file ("" where there was none), "name", "inputs",
- "outputs", "tensors": {name: {"shape", "dtype", "quant": null or {"scales", "zero_points", "axis"}, "const": null or
- the number of its constant}}, "ops": [{"type": the op's class, and its fields, records
- such as a padding alike}],
+ "outputs", "states": [{"read", "write", "initial"}], left out where there are none,
+ "tensors": {name: {"shape", "dtype", "quant": null or {"scales", "zero_points", "axis"}, "const": null or the number
+ of its constant}}, "ops": [{"type": the op's class, and its fields, records such as a padding alike}],
  "constants": [{"offset": bytes into constants.bin, "dtype", "count"}]}, arrays little endian.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 from shoehorn_mcu import __version__, ops
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.host_tools.files import read_bytes, read_json
-from shoehorn_mcu.ir import Array, DType, Graph, Op, Quant, Tensor, TensorType, verify
+from shoehorn_mcu.ir import Array, DType, Graph, Op, Quant, State, Tensor, TensorType, verify
 from shoehorn_mcu.ops.clamp import Bounds, Clamp, RealClamp
 from shoehorn_mcu.ops.conv import Padding
 
@@ -49,7 +49,8 @@ class GraphFile:
 
 def sections(graph: Graph, sha256: str, place: Callable[[Array], int]) -> dict[str, object]:
     """The object without "constants"; `place` stores an array and returns its number."""
-    used = {name for op in graph.ops for name in (*op.inputs, op.output)} | {*graph.inputs, *graph.outputs}
+    used = {name for op in graph.ops for name in (*op.inputs, op.output)} | {*graph.sources, *graph.results}
+    used |= {state.initial for state in graph.states}
     kept = (tensor for name, tensor in graph.tensors.items() if name in used)
     return {
         "format": FORMAT,
@@ -58,6 +59,7 @@ def sections(graph: Graph, sha256: str, place: Callable[[Array], int]) -> dict[s
         "name": graph.name,
         "inputs": list(graph.inputs),
         "outputs": list(graph.outputs),
+        **({"states": [asdict(state) for state in graph.states]} if graph.states else {}),
         "tensors": {tensor.name: _tensor(tensor, place) for tensor in kept},
         "ops": [_record(op) for op in graph.ops],
     }
@@ -104,7 +106,8 @@ def _graph(found: Mapping[str, Any], blob: bytes) -> Graph:
     places = found["constants"]
     tensors = {name: _read_tensor(name, each, places, blob) for name, each in found["tensors"].items()}
     read = tuple(map(_read_op, found["ops"]))
-    return verify(Graph(found["name"], tensors, read, tuple(found["inputs"]), tuple(found["outputs"])))
+    states = tuple(State(**each) for each in found.get("states", ()))
+    return verify(Graph(found["name"], tensors, read, tuple(found["inputs"]), tuple(found["outputs"]), states))
 
 
 def _read_tensor(name: str, found: Mapping[str, Any], places: list[Mapping[str, Any]], blob: bytes) -> Tensor:

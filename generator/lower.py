@@ -111,17 +111,22 @@ def lower(
 
     With `stream_input` the input arrives by rows. Raises ShoehornError where there are several inputs. Blocks are
     offered only with `cuts`, those of this graph and these stages, which then knows each choice of the problem.
+
+    A state is an input and an output: its bytes are its own in the whole inference. So is its next value's end, as it
+    is copied there behind the last step.
     """
-    if graph.states:
+    if graph.states and stream_input:
         names = ", ".join(state.read for state in graph.states)
-        raise ShoehornError(f"{graph.name}: keeps {names} between inferences; states cannot be planned yet")
+        raise ShoehornError(
+            f"{graph.name}: keeps {names} between inferences, which --stream-input is not for yet; leave the option out"
+        )
     views = graph.views
     deliveries = (_delivery(graph),) if stream_input else ()
     ops = (*deliveries, *map(_op, stages))
-    live = [*graph.inputs, *(name for op in graph.ops for name in (*op.inputs[:1], op.output))]
+    live = [*graph.sources, *(name for op in graph.ops for name in (*op.inputs[:1], op.output))]
     live = [name for name in live if graph.tensors[name].data is None]
     live += [read.tensor for op in ops for read in op.reads]
-    for name in (*views.values(), *graph.outputs):
+    for name in (*views.values(), *graph.results):
         if graph.tensors[name].data is not None:
             raise ShoehornError(
                 f"{graph.name}: '{name}' is a constant that is reshaped or a model output; no op computes it"
@@ -130,8 +135,8 @@ def lower(
     return Problem(
         tensors=tuple(_spec(n, t, views.get(n)) for n, t in specs.items()),
         ops=ops,
-        inputs=() if stream_input else graph.inputs,
-        outputs=tuple(dict.fromkeys(graph.outputs)),
+        inputs=() if stream_input else graph.sources,
+        outputs=tuple(dict.fromkeys((*graph.results, *(state.read for state in graph.states)))),
         capacity_bytes=capacity_bytes,
         blocks=tuple(blocks(cuts, len(deliveries))) if cuts is not None else (),
     )

@@ -108,6 +108,7 @@ class PlanDocument(_Document):
     model: Name
     identity: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
     arena_bytes: Count
+    states: tuple[Name, ...] = ()
     inputs: Annotated[tuple[End, ...], Field(min_length=1)]
     outputs: Annotated[tuple[End, ...], Field(min_length=1)]
     ops: tuple[PlannedOp, ...]
@@ -199,6 +200,14 @@ class Constant(_Document):
         return self.offset + self.count * _BYTES[self.dtype]
 
 
+class KeptState(_Document):
+    """A tensor that keeps its value: `write` becomes `read` behind an inference; the number of its first value."""
+
+    read: Name
+    write: Name
+    initial: Count
+
+
 class GraphDocument(_Document):
     """reference/graph.json."""
 
@@ -207,6 +216,7 @@ class GraphDocument(_Document):
     flush: bool = False
     inputs: tuple[Name, ...]
     outputs: tuple[Name, ...]
+    states: tuple[KeptState, ...] = ()
     tensors: dict[Name, Tensor]
     ops: tuple[GraphOp, ...]
     constants: tuple[Constant, ...]
@@ -215,6 +225,7 @@ class GraphDocument(_Document):
     def _agrees_with_itself(self) -> GraphDocument:
         used = {*self.inputs, *self.outputs, *(op.output for op in self.ops)}
         used |= {op.view for op in self.ops if op.view is not None}
+        used |= {name for state in self.states for name in (state.read, state.write)}
         used |= {reads.tensor for op in self.ops for reads in op.inputs}
         if unknown := sorted(used - self.tensors.keys()):
             raise ValueError(f"'{unknown[0]}' is no tensor")

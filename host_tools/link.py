@@ -114,6 +114,7 @@ class Link:
         self._port = port
         self._timing = timing or Timing()
         self._seq = 0
+        self._keeps = False  # whether the model keeps states, which an inference that is repeated would change twice
         self._pending = b""
         self._deadline = float("inf")  # of the inference under way
         self._wake()
@@ -127,9 +128,14 @@ class Link:
     ) -> None:
         self.close()
 
+    def reset(self) -> None:
+        """Greets the board anew, at which the model's states take their first values."""
+        self.hello = self._greet()
+
     def expect(self, plan: Plan) -> None:
         """HostError unless the firmware was built from this plan."""
         hello, name = self.hello, self._port.name
+        self._keeps = bool(plan.states)
         if hello.identity != plan.identity:
             raise HostError(
                 f"{name}: the board runs another firmware ('{hello.name}', {hello.identity}); "
@@ -187,6 +193,11 @@ class Link:
             try:
                 return action()
             except OutOfStep:
+                if self._keeps:
+                    raise LinkError(
+                        f"{self._port.name}: an answer was lost, and with it the states that the model keeps between "
+                        "inferences; run the command again"
+                    ) from None
                 self.retries += 1
                 self.hello = self._greet()
         raise LinkError(f"{self._port.name}: board and host cannot synchronise; reset the board and try again")

@@ -43,6 +43,7 @@ class Plan:
     row_bytes: Mapping[str, int]  # of each tensor that has a placement
     streamed: bool = False  # whether the one input goes to the board row by row
     cores: int = 1  # that share an inference
+    states: tuple[str, ...] = ()  # tensors that keep their values between inferences
     overlapping: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Step number -> addresses of its rows, for steps that write some bytes twice: see `op_crcs`."""
 
@@ -79,6 +80,7 @@ class Plan:
             {placed.tensor: placed.row_bytes for placed in plan.placements},
             len(computing) < len(plan.steps),
             max((step.cores for step in computing), default=1),
+            plan.states,
             _overlapping(plan, computing),
         )
 

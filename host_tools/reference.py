@@ -10,6 +10,8 @@ graph.json      {
   "name":       the model's name,
   "flush":      true: float32 numbers below 2^-126 are read and written as 0; left out otherwise
   "inputs":     [tensor names], "outputs": [tensor names],
+  "states":     [{"read": tensor, "write": the tensor whose value it takes behind an inference, "initial": number of
+                the constant that it begins with}]; left out where there are none
   "tensors":    {name: {"shape": [..], "dtype": numpy's name, "rows": N*H, "row_bytes": bytes of a row,
                         "scales": [..] or null, "zero_points": [..] or null, "const": number of its constant or null}}
                 the inputs, and all that an op reads by rows or writes
@@ -101,6 +103,8 @@ class Reference:
         self._places = graph.constants
         self._buffers = self._allocate(graph.ops)
         self._calls = [call for op in graph.ops if op.view is None for call in self._prepare(op)]
+        self._states = graph.states
+        self.reset()
 
     @classmethod
     def load(cls, folder: Path, part: str = "") -> Reference:
@@ -140,7 +144,20 @@ class Reference:
             for call in self._calls:
                 call.function(*call.arguments)
         results = ((name, info) for name, info in self.tensors.items() if info.const is None)
-        return {name: self._buffers[name].view(info.dtype).reshape(info.shape).copy() for name, info in results}
+        found = {name: self._buffers[name].view(info.dtype).reshape(info.shape).copy() for name, info in results}
+        for state in self._states:
+            self._buffers[state.read][:] = self._buffers[state.write]
+        return found
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The tensors that keep their values between runs."""
+        return tuple(state.read for state in self._states)
+
+    def reset(self) -> None:
+        """Gives the states their first values."""
+        for state in self._states:
+            self._buffers[state.read][:] = self._constant(state.initial)
 
     def _allocate(self, ops: Sequence[GraphOp]) -> dict[str, Bytes]:
         """Memory for every tensor; views share their input's, constants are used where they are."""

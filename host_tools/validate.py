@@ -17,6 +17,9 @@ from shoehorn_mcu.host_tools.project import Project
 from shoehorn_mcu.host_tools.reference import Reference
 from shoehorn_mcu.host_tools.vectors import Vector
 
+SEQUENCE = 4
+"""Vectors that a model with states gets one after the other, before it is reset."""
+
 Run = Callable[[Vector], Mapping[str, Array]]  # the reference: all tensors by name
 
 
@@ -81,9 +84,12 @@ def validate(
     vectors: Iterable[Vector],
     progress: Progress,
     precise: Reference | None = None,
+    reset: Callable[[], None] = lambda: None,
 ) -> Validation:
     """Runs every vector on the board and in the reference, and in `precise` to say how far the board is from it.
 
+    A model with states computes sequences of SEQUENCE vectors; before each of them they are reset, on the board and,
+    by `reset`, in the reference.
     The link's board must run this plan (HostError).
     """
     link.expect(plan)
@@ -93,7 +99,12 @@ def validate(
     exact: dict[str, list[Array]] = {end.name: [] for end in plan.outputs}
     mismatched, first_bad = 0, None
     largest: int | float = 0
-    for vector in vectors:
+    for number, vector in enumerate(vectors):
+        if plan.states and number % SEQUENCE == 0:
+            link.reset()
+            reset()
+            if precise:
+                precise.reset()
         data = [array.tobytes() for array in vector]
         found = link.infer(data, sizes, Mode.CRC, progress, plan.streamed_row_bytes)
         wanted = reference(vector)

@@ -374,7 +374,6 @@ def test_what_no_kernel_runs_is_refused_with_its_reason(model: ModelSpec, words:
     ("model", "ops_refused", "diagnosis"),
     [
         ("tflm-mnist-lstm-int8", 1, "not supported (`gen ops` lists what is): op 0 UNIDIRECTIONAL_SEQUENCE_LSTM"),
-        ("mww-okay-nabu-v2", 19, ""),
         ("pinto-unet-person08-f32", 12, "a float32 model; convert it to int8 (docs/first-model.md shows how); 1"),
         ("coral-mnv1-025-128-u8", 30, "a uint8 model; convert the float model it was made from"),
     ],

@@ -9,9 +9,7 @@ import pytest
 from samples import graph_of, int8, sample
 
 from shoehorn_mcu import ops
-from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.ir import DType, Graph, GraphError, Op, Quant, State, Tensor, TensorType, dump, verify
-from shoehorn_mcu.lower import lower
 from shoehorn_mcu.passes import run
 
 ONE, TWO = Quant((1.0,), (0,)), Quant((2.0,), (0,))
@@ -129,11 +127,6 @@ def test_passes_keep_a_state_and_what_computes_it() -> None:
     after, _ = run(graph)
 
     assert dump(after) == dump(graph)
-
-
-def test_a_graph_with_states_is_not_planned_yet() -> None:
-    with pytest.raises(ShoehornError, match="sample: keeps x1 between inferences; states cannot be planned yet"):
-        lower(stateful(), (), None)
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ static sh_request_error hello(uint8_t *payload, uint32_t *bytes)
     if (SH_APP_INPUT_ROWS != 0) {
         sh_stream_abandon();
     }
+    SH_APP_RESET_STATES();
     put(payload, LINK_VERSION, 1);
     put(payload + 1, SH_APP_FRAME_BYTES, 2);
     for (uint32_t i = 0; i < 8; i++) {

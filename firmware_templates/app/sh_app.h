@@ -15,6 +15,11 @@
 #define SH_APP_OTHER_TYPES 0
 #endif
 
+// Gives the states that a model keeps between inferences their first values.
+#ifndef SH_APP_RESET_STATES
+#define SH_APP_RESET_STATES() ((void)0)
+#endif
+
 typedef enum {
     SH_APP_INT8,
     SH_APP_UINT8,

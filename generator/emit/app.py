@@ -107,6 +107,7 @@ def app_config_h(unit: Unit, board: Board, task: Task | None, identity: str) -> 
         **_arena(unit),
         **_cores(unit),
         **_other_types(unit),
+        **({"SH_APP_RESET_STATES()": f"{unit.name}_reset()"} if unit.graph.states else {}),
         **({"SH_APP_FLUSH_TO_ZERO": "1"} if unit.precise else {}),
         "SH_APP_FRAME_BYTES": str(spec.frame_bytes),
         "SH_BOARD_SRAM_BYTES": str(spec.sram_bytes),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shoehorn_mcu import __version__
-from shoehorn_mcu.emit import c, stream
+from shoehorn_mcu.emit import c, states, stream
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import DType, TensorType
 
@@ -46,6 +46,7 @@ def model_h(unit: Unit) -> str:
         *(stream.prototypes(unit) if unit.streamed else _validity(unit)),
         *_prototypes(unit),
         *([] if unit.streamed else ["", "// One inference.", f"void {unit.name}_run(void);"]),
+        *states.prototypes(unit),
         "",
         "#ifdef __cplusplus",
         "}",
@@ -117,10 +118,18 @@ def _quantisation(type_: TensorType) -> dict[str, str]:
 
 
 def _init(unit: Unit) -> list[str]:
+    aligned = f"// {unit.upper}_ARENA_BYTES bytes of memory aligned to {unit.upper}_ARENA_ALIGNMENT."
+    shared = [
+        f"{aligned} Models that never run",
+        "// at the same time may share the memory; inputs and outputs are then valid until another model uses it.",
+    ]
+    own = [
+        f"{aligned} The model keeps",
+        "// values there between inferences, so nothing else may use the memory. They take their first values anew.",
+    ]
     return [
         "// The library has no arena of its own. Before any other function, call this with",
-        f"// {unit.upper}_ARENA_BYTES bytes of memory aligned to {unit.upper}_ARENA_ALIGNMENT. Models that never run",
-        "// at the same time may share the memory; inputs and outputs are then valid until another model uses it.",
+        *(own if unit.graph.states else shared),
         f"{init_head(unit)};",
         "",
     ]

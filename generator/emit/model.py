@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shoehorn_mcu.emit import c, ops, steps, stream
+from shoehorn_mcu.emit import c, ops, states, steps, stream
 from shoehorn_mcu.emit.header import ARENA_ALIGNMENT, accessor, init_head
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.emit.weights import Constants
@@ -32,7 +32,7 @@ def _includes(unit: Unit) -> list[str]:
         "#include <stddef.h>",
         "",
         f'#include "{unit.name}_weights.h"',
-        *(['#include "sh/include/sh_bytes.h"'] if unit.streamed else []),
+        *(['#include "sh/include/sh_bytes.h"'] if unit.streamed or unit.graph.states else []),
         *(['#include "sh/cores/sh_cores.h"'] if unit.cores > 1 else []),
         '#include "sh/include/sh_tensor.h"',
         *(f'#include "sh/{header}"' for header in headers),
@@ -57,7 +57,7 @@ def _arena(unit: Unit) -> list[str]:
 
 
 def _init(unit: Unit) -> str:
-    reset = ["arrived = 0;"] if unit.streamed else []
+    reset = ["arrived = 0;"] if unit.streamed else ["begun = 0;"] if unit.graph.states else []
     return c.function(init_head(unit), ["arena = memory;", *reset])
 
 
@@ -114,7 +114,7 @@ def _scattered(name: str, placement: Placement, tables: dict[tuple[int, ...], st
 def _run(unit: Unit, schedule: steps.Schedule) -> str:
     count = f"{len(schedule.steps)}u"
     body = steps.loop(schedule, "0", count) if schedule.is_table else steps.statements(unit, schedule)
-    return c.function(f"void {unit.name}_run(void)", body)
+    return c.function(f"void {unit.name}_run(void)", [*states.begin(unit), *body, *states.end(unit)])
 
 
 def model_c(unit: Unit, found: Constants) -> str:
@@ -136,6 +136,7 @@ def model_c(unit: Unit, found: Constants) -> str:
         *functions,
         *_ends(unit),
         *(steps.table(unit, schedule) if schedule.is_table else []),
+        *states.definitions(unit),
         *(stream.definitions(unit, schedule) if unit.streamed else [_run(unit, schedule)]),
         *(["", _init(unit)] if unit.caller_arena else []),
         "",

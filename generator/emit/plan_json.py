@@ -42,6 +42,7 @@ def plan_json(unit: Unit, identity: str) -> Mapping[str, object]:
         "model": unit.name,
         "identity": identity,
         "arena_bytes": plan.arena_bytes,
+        **({"states": [state.read for state in unit.graph.states]} if unit.graph.states else {}),
         "inputs": _ends(unit, unit.graph.inputs),
         "outputs": _ends(unit, unit.graph.outputs),
         "ops": [{"name": s.name, "kernel": s.kernel.name, "output": s.node.output.name} for s in unit.stages],

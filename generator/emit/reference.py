@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shoehorn_mcu import graph_file
-from shoehorn_mcu.ir import Array, Graph, Node, Tensor
+from shoehorn_mcu.ir import Array, Graph, Node, State, Tensor
 from shoehorn_mcu.kernels import Value, oracle
 from shoehorn_mcu.kernels.base import Packed, array_of
 
@@ -47,16 +47,18 @@ def reference_files(graph: Graph, name: str, sha256: str = "", flush: bool = Fal
     """
     constants = _Constants()
     used = {operand.name: operand for node in graph.nodes() for operand in (*node.row_inputs, node.output)}
-    for end in (*graph.inputs, *graph.outputs):
+    for end in (*graph.sources, *graph.results):
         used.setdefault(end, graph.tensors[end])
     tensors = {tensor.name: _tensor(tensor, constants) for tensor in used.values()}
     ops = [_view(node) if node.op.view else _op(node, constants) for node in graph.nodes()]
+    kept = [_state(graph, state, constants) for state in graph.states]
     sections = {
         "format": FORMAT,
         "name": name,
         **({"flush": True} if flush else {}),
         "inputs": list(graph.inputs),
         "outputs": list(graph.outputs),
+        **({"states": kept} if kept else {}),
         "tensors": tensors,
         "ops": ops,
         "constants": list(constants.entries),
@@ -80,6 +82,12 @@ def _tensor(tensor: Tensor, constants: _Constants) -> dict[str, object]:
         "zero_points": list(quant.zero_points) if quant else None,
         "const": None if tensor.data is None else constants.place(tensor.data),
     }
+
+
+def _state(graph: Graph, state: State, constants: _Constants) -> dict[str, object]:
+    initial = graph.tensors[state.initial].data
+    assert initial is not None  # verify
+    return {"read": state.read, "write": state.write, "initial": constants.place(initial)}
 
 
 def _view(node: Node) -> dict[str, object]:

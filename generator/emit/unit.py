@@ -80,6 +80,11 @@ class Unit:
         """The input that arrives row by row, if there is one."""
         return self.graph.inputs[0] if self.plan.streamed else None
 
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The tensors whose bytes are their own behind the last step: results, and the states themselves."""
+        return (*self.graph.results, *(state.read for state in self.graph.states))
+
     def ends(self) -> list[tuple[str, str]]:
         """(suffix of the C name, tensor) of every input, then of every output: `input`, `input_1`, ..., `output`."""
         named = [("input", t) for t in self.graph.inputs], [("output", t) for t in self.graph.outputs]

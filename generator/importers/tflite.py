@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from shoehorn_mcu.importers import tflite_elements as elements
@@ -15,7 +15,8 @@ from shoehorn_mcu.importers.tflite_diagnosis import diagnosis
 from shoehorn_mcu.importers.tflite_file import RawModel, RawOp, read
 from shoehorn_mcu.importers.tflite_site import Part, Site
 from shoehorn_mcu.importers.tflite_tensors import convert, quoted, unique_names
-from shoehorn_mcu.ir import DType, Graph, GraphError, Node, Op, OpFault, Tensor, verify
+from shoehorn_mcu.importers.tflite_variables import RawState, without_variables
+from shoehorn_mcu.ir import DType, Graph, GraphError, Node, Op, OpFault, State, Tensor, verify
 from shoehorn_mcu.ops import (
     Abs,
     Add,
@@ -123,9 +124,12 @@ def import_tflite(data: bytes, name: str) -> Graph:
     Raises ImportFault, without the file's name, if the file is damaged, and once for all ops that no kernel runs, each
     named by index, kind and output tensor.
     """
-    raw = read(data)
     try:
-        graph = verify(_Import(raw).graph(name))
+        raw, states = without_variables(read(data))
+    except Unsupported as fault:
+        raise UnsupportedModel("", [Refusal("model", "", "", str(fault))]) from fault
+    try:
+        graph = verify(_Import(raw, states).graph(name))
     except GraphError as error:
         raise ImportFault(f"{error}; convert it again") from error
     return graph
@@ -136,6 +140,7 @@ class _Import:
     """The state of one import: the tensors and ops made so far."""
 
     raw: RawModel
+    states: tuple[RawState, ...] = ()
     tensors: dict[str, Tensor] = field(default_factory=dict)
     ops: list[Op] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
@@ -144,11 +149,13 @@ class _Import:
         self.names = unique_names(t.name for t in self.raw.tensors)
         self.taken = set(self.names)
         self.writers = _writers(self.raw)
-        self.written = set(self.raw.inputs)
+        self.written = {*self.raw.inputs, *(state.read for state in self.states)}
 
     def graph(self, name: str) -> Graph:
-        if self.raw.subgraphs > 1:
-            self.refused.append(Refusal("model", "", "", f"it has {self.raw.subgraphs} subgraphs, one is supported"))
+        if self.raw.others:
+            count = len(self.raw.others) + 1
+            self.refused.append(Refusal("model", "", "", f"it has {count} subgraphs, one is supported"))
+        states = tuple(map(self._state, self.states))
         for index, op in enumerate(self.raw.ops):
             self._op(index, op)
         inputs = tuple(self._boundary(i, "input") for i in self.raw.inputs)
@@ -159,8 +166,19 @@ class _Import:
             if place not in self.writers:
                 raise ImportFault(f"output {quoted(self.names[place])} is not computed by any op; remove it")
         used = {*inputs, *outputs, *(n for op in self.ops for n in (*op.inputs, op.output))}
+        used |= {name for state in states for name in (state.read, state.initial)}
         tensors = {n: t for n, t in self.tensors.items() if n in used}  # axes, shapes and the like are in attributes
-        return Graph(name, tensors, tuple(self.ops), inputs, outputs)
+        return Graph(name, tensors, tuple(self.ops), inputs, outputs, states)
+
+    def _state(self, state: RawState) -> State:
+        """A variable, and its first value as a tensor."""
+        read = self._tensor(state.read)
+        initial = f"{read.name}_initial"
+        while initial in self.taken:
+            initial += "_"
+        first = convert(replace(state.initial, shape=self.raw.tensors[state.read].shape), initial)
+        self.tensors[initial] = Tensor(initial, read.type, first.data)
+        return State(read.name, self.names[state.write], initial)
 
     def _op(self, index: int, raw: RawOp) -> None:
         """Converts one op, or records why it is refused."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from shoehorn_mcu.importers.fault import ImportFault
@@ -50,13 +50,13 @@ class RawOp:
 
 @dataclass(frozen=True)
 class RawModel:
-    """The first subgraph of a file, and how many there are."""
+    """The first subgraph of a file, and the others."""
 
     tensors: tuple[RawTensor, ...]
     ops: tuple[RawOp, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    subgraphs: int
+    others: tuple[RawModel, ...] = ()
 
 
 def read(data: bytes) -> RawModel:
@@ -95,13 +95,16 @@ class _Reader:
         subgraphs = model.SubgraphsLength()
         if not subgraphs:
             raise ImportFault("damaged: there is no subgraph; convert it again")
-        graph = model.Subgraphs(0)
         codes = [self._code(c) for c in self._each(model, "OperatorCodes", "operator code")]
         buffers = [self._buffer(b) for b in self._each(model, "Buffers", "buffer")]
+        first, *others = (self._subgraph(model.Subgraphs(i), codes, buffers) for i in range(subgraphs))
+        return replace(first, others=tuple(others))
+
+    def _subgraph(self, graph: Any, codes: Sequence[tuple[str, str]], buffers: Sequence[memoryview | None]) -> RawModel:
         tensors = tuple(self._tensor(t, buffers) for t in self._each(graph, "Tensors", "tensor"))
         ops = tuple(self._op(o, codes) for o in self._each(graph, "Operators", "op"))
         self.place = "the list of inputs and outputs"
-        return RawModel(tensors, ops, self._ints(graph, "Inputs"), self._ints(graph, "Outputs"), subgraphs)
+        return RawModel(tensors, ops, self._ints(graph, "Inputs"), self._ints(graph, "Outputs"))
 
     def _each(self, table: Any, field: str, what: str) -> Iterator[Any]:
         """The tables of a vector; an entry beyond the file's end raises when it is read."""

@@ -115,6 +115,20 @@ class SplitOptions(Options):
     parts: int = 0
 
 
+@dataclass(frozen=True)
+class CallOnceOptions(Options):
+    """Options of CALL_ONCE: the number of the subgraph."""
+
+    subgraph: int = 0
+
+
+@dataclass(frozen=True)
+class VariableOptions(Options):
+    """Options of VAR_HANDLE: the variable's name."""
+
+    name: str = ""
+
+
 def _activation(table: Any) -> Activation:
     return Activation(table.FusedActivationFunction())
 
@@ -176,6 +190,11 @@ def _fused(table: Any) -> Options:
     return ActivationOptions(_activation(table))
 
 
+def _variable_name(table: Any) -> str:
+    parts = ((part or b"").decode("utf-8", "replace") for part in (table.Container(), table.SharedName()))
+    return "".join(c if c.isprintable() else "?" for c in "/".join(parts))
+
+
 def _resize(table: Any) -> Options:
     return ResizeOptions(bool(table.AlignCorners()), bool(table.HalfPixelCenters()))
 
@@ -207,6 +226,8 @@ READERS: dict[str, tuple[str, Options, Callable[[Any], Options]]] = {
     "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", ResizeOptions(), _resize),
     "RESIZE_BILINEAR": ("ResizeBilinearOptions", ResizeOptions(), _resize),
     "STRIDED_SLICE": ("StridedSliceOptions", StridedSliceOptions(), _strided_slice),
+    "CALL_ONCE": ("CallOnceOptions", CallOnceOptions(), lambda t: CallOnceOptions(t.InitSubgraphIndex())),
+    "VAR_HANDLE": ("VarHandleOptions", VariableOptions(), lambda t: VariableOptions(_variable_name(t))),
     "SPLIT": ("SplitOptions", SplitOptions(), lambda t: SplitOptions(t.NumSplits())),
 }
 """By op: the name of its options table in the schema, the options if the table is absent, and the reader."""

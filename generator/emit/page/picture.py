@@ -63,9 +63,9 @@ class _Drawing:
         self.owners = self._owners()
         self._number = {owner.name: i for i, owner in enumerate(self.owners) if owner.kind != "scratch"}
         self._place = {owner.op: i for i, owner in enumerate(self.owners) if owner.kind == "scratch"}
-        inputs = () if unit.streamed else unit.graph.inputs
+        inputs = () if unit.streamed else unit.graph.sources
         given = (row for name in inputs for row in self._rows(name))
-        kept = (row for name in unit.graph.outputs for row in self._rows(self._root(name)))
+        kept = (row for name in unit.kept for row in self._rows(self._root(name)))
         self._ranges = live_ranges(self._reads_by_event(), self._writes_by_event(), given, kept)
         self.events = len(self._ranges.reads)
         self.rectangles = list(self._rectangles())
@@ -77,7 +77,7 @@ class _Drawing:
 
     def _owners(self) -> list[Owner]:
         graph = self._unit.graph
-        inputs, outputs = set(map(self._root, graph.inputs)), set(map(self._root, graph.outputs))
+        inputs, outputs = set(map(self._root, graph.sources)), set(map(self._root, self._unit.kept))
         writer = {stage.node.output.name: stage.index for stage in self._unit.stages}
         if self._unit.streamed:
             writer[self._unit.streamed] = len(self._unit.stages)

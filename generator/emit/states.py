@@ -1,0 +1,65 @@
+"""The parts of `<model>.h` and `<model>.c` for states: tensors that keep their values between inferences."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shoehorn_mcu.emit import c
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.ir import Array
+
+
+def prototypes(unit: Unit) -> list[str]:
+    """The declaration of the function that forgets all inferences before."""
+    if not unit.graph.states:
+        return []
+    kept = sum(unit.type(state.read).bytes for state in unit.graph.states)
+    return [
+        "",
+        f"// The model keeps {kept} bytes of its arena between inferences. This gives them their first values, which",
+        "// they have before the first inference, too.",
+        f"void {unit.name}_reset(void);",
+    ]
+
+
+def definitions(unit: Unit) -> list[str]:
+    """The function, the first values that are not one byte repeated, and whether there was an inference."""
+    if not unit.graph.states:
+        return []
+    arrays, body = [], []
+    for number, state in enumerate(unit.graph.states):
+        place = c.offset("arena", unit.placements[state.read].address)
+        data = unit.graph.tensors[state.initial].data
+        assert data is not None  # verify
+        raw = np.frombuffer(data.tobytes(), np.uint8)
+        if (raw == raw[0]).all():
+            body.append(f"memset({place}, {raw[0]}, {raw.size});")
+        else:
+            arrays += [c.array(f"state{number}", _little_endian(data), "static const"), ""]
+            body.append(f"memcpy({place}, state{number}, {raw.size});")
+    return [
+        *arrays,
+        "// 1 once the states have values.",
+        "static uint8_t begun;",
+        "",
+        c.function(f"void {unit.name}_reset(void)", [*body, "begun = 1;"]),
+        "",
+    ]
+
+
+def _little_endian(data: Array) -> Array:
+    return data.astype(data.dtype.newbyteorder("=")).ravel()
+
+
+def begin(unit: Unit) -> list[str]:
+    """The statements before the first step."""
+    return c.block("if (begun == 0)", [f"{unit.name}_reset();"]) if unit.graph.states else []
+
+
+def end(unit: Unit) -> list[str]:
+    """The statements behind the last step: each state takes its next value."""
+    lines = []
+    for state in unit.graph.states:
+        to, source = (c.offset("arena", unit.placements[name].address) for name in (state.read, state.write))
+        lines.append(f"memcpy({to}, {source}, {unit.type(state.read).bytes});")
+    return lines
