@@ -7,16 +7,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from shoehorn_mcu.importers import tflite_elements as elements
 from shoehorn_mcu.importers import tflite_layout as layout
 from shoehorn_mcu.importers import tflite_linear as linear
+from shoehorn_mcu.importers import tflite_real as real
 from shoehorn_mcu.importers.fault import ImportFault, Refusal, Unsupported, UnsupportedModel
 from shoehorn_mcu.importers.tflite_diagnosis import diagnosis
 from shoehorn_mcu.importers.tflite_file import RawModel, RawOp, read
 from shoehorn_mcu.importers.tflite_site import Part, Site
 from shoehorn_mcu.importers.tflite_tensors import convert, quoted, unique_names
+from shoehorn_mcu.importers.tflite_variables import CODES as VARIABLES
 from shoehorn_mcu.importers.tflite_variables import RawState, without_variables
-from shoehorn_mcu.ir import DType, Graph, GraphError, Node, Op, OpFault, State, Tensor, verify
+from shoehorn_mcu.ir import Array, DType, Graph, GraphError, Node, Op, OpFault, State, Tensor, verify
 from shoehorn_mcu.ops import (
     Abs,
     Add,
@@ -56,7 +60,6 @@ class Converter:
 
 MANY = 1 << 16
 FILE_LIMIT_BYTES = 1 << 31  # offsets in a flatbuffer have 32 bits; also limits the memory used
-BOUNDARY = (DType.INT8, DType.UINT8, DType.FLOAT32)  # element types of a model's inputs and outputs
 
 CONVERTERS: dict[str, Converter] = {
     "CONV_2D": Converter(linear.conv_2d, (2, 3)),
@@ -109,6 +112,27 @@ CONVERTERS: dict[str, Converter] = {
     "TRANSPOSE": Converter(layout.transpose, (2, 2)),
 }
 """By the schema's name of the op."""
+
+
+def _filled(inputs: Sequence[Tensor]) -> Array | None:
+    shape, value = (tensor.data for tensor in inputs[:2])
+    return None if shape is None or value is None else np.full(tuple(shape.ravel().tolist()), value.ravel()[0])
+
+
+def _ranged(inputs: Sequence[Tensor]) -> Array | None:
+    numbers = [tensor.data.ravel()[0] for tensor in inputs if tensor.data is not None]
+    return np.arange(*numbers) if len(numbers) == len(inputs) == 3 else None
+
+
+KNOWN: dict[str, Callable[[Sequence[Tensor]], Array | None]] = {
+    "FILL": _filled,
+    "RANGE": _ranged,
+    "RANK": lambda inputs: np.array(len(inputs[0].type.shape)),
+    "SHAPE": lambda inputs: np.array(inputs[0].type.shape),
+}
+"""Ops whose results are known before the model runs."""
+
+OPS = (*dict.fromkeys((*CONVERTERS, *real.CONVERTERS, *VARIABLES, *KNOWN)),)
 
 
 def load_tflite(path: Path) -> Graph:
@@ -185,8 +209,12 @@ class _Import:
         writes = ", ".join(f"{quoted(self.names[i])}" for i in raw.outputs)
         code = f"{raw.code} {raw.custom!r}" if raw.custom else raw.code
         try:
+            if raw.code in KNOWN and len(raw.outputs) == 1 and self._known(raw):
+                return
             part = self._convert(index, raw)
             self._lawful(part)
+            if self._folded(raw, part):
+                return
         except Unsupported as fault:
             self.refused.append(Refusal(f"op {index}", code, writes, str(fault)))
         except ImportFault as fault:
@@ -198,14 +226,56 @@ class _Import:
 
     def _convert(self, index: int, raw: RawOp) -> Part:
         converter = CONVERTERS.get(raw.code)
-        if converter is None:
+        if converter is None and raw.code not in real.CONVERTERS:
             raise Unsupported
-        least, most = converter.inputs
-        if not least <= len(raw.inputs) <= most or len(raw.outputs) != (converter.outputs or len(raw.outputs)):
+        least, most = converter.inputs if converter else (1, MANY)
+        count = converter.outputs if converter else None
+        if not least <= len(raw.inputs) <= most or len(raw.outputs) != (count or len(raw.outputs)):
             raise ImportFault(f"it has {len(raw.inputs)} inputs and {len(raw.outputs)} outputs; convert it again")
         inputs = tuple(None if i < 0 else self._operand(i) for i in raw.inputs)
         outputs = tuple(self._tensor(i) for i in raw.outputs)
-        return converter.convert(Site(index, raw.code, raw.options, inputs, outputs, self._fresh(raw)))
+        site = Site(index, raw.code, raw.options, inputs, outputs, self._fresh(raw))
+        if raw.code in real.CONVERTERS and (converter is None or _is_real(site)):
+            if any(t.type.quant for t in (*inputs, *outputs) if t is not None):
+                raise Unsupported("it is quantised, and its kernels are for real numbers and integers alone")
+            return real.CONVERTERS[raw.code](site)
+        assert converter is not None
+        return converter.convert(site)
+
+    def _known(self, raw: RawOp) -> bool:
+        """Whether the result of SHAPE and its like is known; it becomes a constant."""
+        output = self._tensor(raw.outputs[0])
+        inputs = [self._operand(place) for place in raw.inputs]
+        found = KNOWN[raw.code](inputs)
+        if found is None:
+            return False
+        self._hold(raw.outputs[0], found.astype(output.type.dtype.numpy).reshape(output.type.shape))
+        return True
+
+    def _hold(self, place: int, data: Array) -> None:
+        """Makes the tensor a constant."""
+        tensor = self._tensor(place)
+        self.tensors[tensor.name] = replace(tensor, data=data)
+        self.written.add(place)
+
+    def _folded(self, raw: RawOp, part: Part) -> bool:
+        """Whether all that an op reads is constant, so that its results are, too; of tensors that are not quantised."""
+        tensors = self.tensors | {t.name: t for t in part.tensors}
+        read = [self._tensor(i) for i in raw.inputs if i >= 0]
+        results = [self._tensor(i) for i in raw.outputs]
+        if (
+            any(t.data is None for t in read)
+            or any(t.type.quant for t in results)
+            or {*raw.outputs} & {*self.raw.outputs}
+        ):
+            return False
+        values = {name: t.data for name, t in tensors.items() if t.data is not None}
+        for op in part.ops:
+            node = Node(op, tuple(tensors[n] for n in op.inputs), tensors[op.output])
+            values[op.output] = op.reference([values[n] for n in op.inputs], node.sig)
+        for place, tensor in zip(raw.outputs, results, strict=True):
+            self._hold(place, values[tensor.name])
+        return True
 
     def _lawful(self, part: Part) -> None:
         """Raises Unsupported where an op breaks a rule of the IR, so that it is listed with the others."""
@@ -238,9 +308,7 @@ class _Import:
     def _boundary(self, place: int, role: str) -> str:
         """The name of a graph input or output."""
         try:
-            tensor = self._tensor(place)
-            if tensor.type.dtype not in BOUNDARY:
-                raise Unsupported(f"tensor {quoted(tensor.name)} is {tensor.type.dtype.value}")
+            self._tensor(place)
         except Unsupported as fault:
             self.refused.append(Refusal(role, "", "", str(fault)))
         except ImportFault as fault:
@@ -253,12 +321,20 @@ class _Import:
         return (name for number in itertools.count(1) if (name := f"{base}_shoehorn_{number}") not in self.taken)
 
 
+def _is_real(site: Site) -> bool:
+    """Whether an op that has kernels for int8, too, is computed by those for tensors that are not quantised."""
+    tensors = [t for t in (*site.inputs[:1], *site.outputs) if t is not None]
+    if any(t.type.quant is not None for t in tensors):
+        return False
+    return site.code not in real.ALSO_QUANTISED or any(t.type.dtype is not DType.FLOAT32 for t in tensors)
+
+
 def _writers(raw: RawModel) -> dict[int, int]:
     """The op that writes each tensor. Raises ImportFault if a number is out of range or a tensor is written twice."""
     count, writers = len(raw.tensors), {}
     for index, op in enumerate(raw.ops):
         where = f"op {index} {op.code}"
-        if not op.outputs and op.code in CONVERTERS:  # CALL_ONCE and its like have none, and are refused by name
+        if not op.outputs and op.code in OPS:  # CALL_ONCE and its like have none, and are refused by name
             raise ImportFault(f"{where} has no outputs; convert it again")
         _in_range(op.inputs, -1, count, f"{where} reads")
         _in_range(op.outputs, 0, count, f"{where} writes")

@@ -13,15 +13,11 @@ from shoehorn_mcu.importers.tflite_tensors import quoted
 from shoehorn_mcu.ir import DType, Op, Tensor
 from shoehorn_mcu.ops import Concat, MaxPool2d, Pad, Reshape, Slice, Transpose
 
-MOVABLE = (DType.INT8, DType.UINT8, DType.FLOAT32)
-
 
 def _moved(site: Site, place: int = 0) -> Tensor:
-    """The operand whose elements are moved unchanged; TFLite moves other types too, our kernels do not."""
+    """The operand whose elements are moved unchanged, of any type; 8-bit ones have a scale."""
     x = site.input(place, "input")
-    if x.type.dtype not in MOVABLE:
-        raise Unsupported(f"its input {quoted(x.name)} is {x.type.dtype.value}")
-    if x.type.dtype is not DType.FLOAT32 and x.type.quant is None:
+    if x.type.dtype in (DType.INT8, DType.UINT8) and x.type.quant is None:
         raise Unsupported(f"its input {quoted(x.name)} has no scale")
     return x
 

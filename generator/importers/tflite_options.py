@@ -116,6 +116,16 @@ class SplitOptions(Options):
 
 
 @dataclass(frozen=True)
+class NamedOptions(Options):
+    """Options of ops on tensors that are not quantised, by name."""
+
+    values: tuple[tuple[str, float], ...] = ()
+
+    def __getitem__(self, name: str) -> float:
+        return dict(self.values)[name]
+
+
+@dataclass(frozen=True)
 class CallOnceOptions(Options):
     """Options of CALL_ONCE: the number of the subgraph."""
 
@@ -199,6 +209,38 @@ def _resize(table: Any) -> Options:
     return ResizeOptions(bool(table.AlignCorners()), bool(table.HalfPixelCenters()))
 
 
+def _named(table: str, **fields: tuple[str, float]) -> tuple[str, Options, Callable[[Any], Options]]:
+    """The options table, and by our name the name of a field in it and its default."""
+
+    def reader(of: Any) -> Options:
+        return NamedOptions(tuple((name, _finite(getattr(of, field)())) for name, (field, _) in fields.items()))
+
+    return table, NamedOptions(tuple((name, default) for name, (_, default) in fields.items())), reader
+
+
+_KEEPS = {"keep_dims": ("KeepDims", 0)}
+_NAMED = {
+    "BATCH_MATMUL": _named("BatchMatMulOptions", adj_x=("AdjX", 0), adj_y=("AdjY", 0)),
+    "CUMSUM": _named("CumsumOptions", exclusive=("Exclusive", 0), reverse=("Reverse", 0)),
+    "DEPTH_TO_SPACE": _named("DepthToSpaceOptions", block_size=("BlockSize", 0)),
+    "GATHER": _named("GatherOptions", axis=("Axis", 0), batch_dims=("BatchDims", 0)),
+    "LOCAL_RESPONSE_NORMALIZATION": _named(
+        "LocalResponseNormalizationOptions",
+        radius=("Radius", 0),
+        bias=("Bias", 0.0),
+        alpha=("Alpha", 0.0),
+        beta=("Beta", 0.0),
+    ),
+    "MIRROR_PAD": _named("MirrorPadOptions", mode=("Mode", 0)),
+    "ONE_HOT": _named("OneHotOptions", axis=("Axis", 0)),
+    "PACK": _named("PackOptions", axis=("Axis", 0)),
+    "SPACE_TO_DEPTH": _named("SpaceToDepthOptions", block_size=("BlockSize", 0)),
+    "UNPACK": _named("UnpackOptions", axis=("Axis", 0)),
+    **dict.fromkeys(
+        ("SUM", "REDUCE_ALL", "REDUCE_ANY", "REDUCE_MIN", "REDUCE_PROD"), _named("ReducerOptions", **_KEEPS)
+    ),
+}
+
 READERS: dict[str, tuple[str, Options, Callable[[Any], Options]]] = {
     "CONV_2D": ("Conv2DOptions", WindowOptions(), _conv),
     "DEPTHWISE_CONV_2D": ("DepthwiseConv2DOptions", WindowOptions(), _depthwise),
@@ -210,7 +252,9 @@ READERS: dict[str, tuple[str, Options, Callable[[Any], Options]]] = {
         DenseOptions(),
         lambda t: DenseOptions(_activation(t), t.WeightsFormat() != 0),
     ),
+    **_NAMED,
     "ADD": ("AddOptions", ActivationOptions(), _fused),
+    "DIV": ("DivOptions", ActivationOptions(), _fused),
     "SUB": ("SubOptions", ActivationOptions(), _fused),
     "MUL": ("MulOptions", ActivationOptions(), _fused),
     "CONCATENATION": (
