@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from shoehorn_mcu import passes
 from shoehorn_mcu.importers import ImportFault, UnsupportedModel, load
 from shoehorn_mcu.ir import Array, DType, Graph
-from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Dequantize, Quantize, Transpose
+from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Dequantize, Quantize, Softmax, Transpose
 from tests.runtime import run_reference
 from tests.shared import MODELS, needs_shared
 
@@ -382,6 +382,7 @@ INT8_CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
     "average pool": ([helper.make_node("AveragePool", ["a"], ["r"], kernel_shape=[2, 2], strides=[2, 2])], {}),
     "max pool": ([helper.make_node("MaxPool", ["a"], ["r"], kernel_shape=[3, 3], pads=[1] * 4)], {}),
     "concat": ([helper.make_node("Concat", ["a", "a"], ["r"], axis=1)], {}),
+    "relu": ([helper.make_node("Relu", ["a"], ["r"])], {}),
     "pad": ([helper.make_node("Pad", ["a", "n"], ["r"])], {"n": np.array([0, 1, 2, 0, 0, 0, 1, 3])}),
     "in float32": ([helper.make_node("Softmax", ["a"], ["r"], axis=1)], {}),
 }
@@ -414,6 +415,18 @@ def test_a_quantised_op_is_within_a_step_of_onnx_runtime(name: str, zero: Array,
     assert inside, "there is an op"
     if name != "in float32":
         assert {node.output.type.dtype for node in inside} == {DType.INT8}
+
+
+def test_a_softmax_with_the_quantisation_of_the_kernels_is_in_int8(tmp_path: Path) -> None:
+    made = quantised([helper.make_node("Softmax", ["a"], ["r"], axis=1)], np.int8(3))
+    for name, value in (("least", np.int8(-128)), ("step", np.float32(1 / 256))):
+        made.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
+    for node in list(made.graph.node)[-2:]:
+        node.input[1:] = ["step", "least"]
+
+    graph = _within_a_step(saved(made, tmp_path), 1.01 / 256 / OUT)
+
+    assert any(isinstance(node.op, Softmax) and node.output.type.dtype is DType.INT8 for node in graph.nodes())
 
 
 @needs_shared

@@ -48,6 +48,11 @@ def read(path: Path, runs: Collection[str]) -> RawModel:
 
     `runs`: ops that have a converter; others become the ops that ONNX defines them by.
     """
+    return parsed(load_proto(path), runs)
+
+
+def load_proto(path: Path) -> ModelProto:
+    """The model in a file with all its constants. Raises ImportFault, without the file's name, where it is damaged."""
     import onnx
     from google.protobuf.message import DecodeError
 
@@ -60,14 +65,19 @@ def read(path: Path, runs: Collection[str]) -> RawModel:
     if not model.graph.node:
         raise ImportFault("no ONNX model, or one without ops; export it again")
     _load_external(model, path.parent)
-    return parsed(model, runs)
+    return model
+
+
+def in_opset(model: ModelProto) -> ModelProto:
+    """The model in OPSET, or in its own newer one, without calls of its own functions."""
+    return _converted(_inlined(model))
 
 
 def parsed(model: ModelProto, runs: Collection[str]) -> RawModel:
     """The same for a model in memory."""
     from onnx import helper
 
-    model = _converted(_inlined(model))
+    model = in_opset(model)
     constants = _constants(model)
     inputs = tuple(_input(value) for value in model.graph.input if value.name not in constants)
     outputs = tuple(value.name for value in model.graph.output)

@@ -29,9 +29,11 @@ from shoehorn_mcu.ops import (
     DepthwiseConv2d,
     MaxPool2d,
     Mean,
+    Relu,
     Requantize,
     Sub,
 )
+from shoehorn_mcu.ops.pool import SOFTMAX_QUANT
 from shoehorn_mcu.ops.unary import round_away
 
 
@@ -249,6 +251,20 @@ def concat(of: Chain) -> Value:
     return bounded(of, layout.concat(Site(site.node, own, site.constants, site.builder)))
 
 
+def relu(of: Chain) -> Value:
+    """Relu of a value that other ops read too, so that it is no bound of the op before it."""
+    of.site.known()
+    x = of.site.value(0)
+    return bounded(of, Value(of.site.emit(Relu, x.tensor, quant=of.target), x.order))
+
+
+def softmax(of: Chain) -> Value:
+    """Softmax with the result's quantisation that the kernels have."""
+    if of.target != SOFTMAX_QUANT:
+        raise Unsupported("its result has another quantisation than scale 1/256 with the least zero point")
+    return bounded(of, elements.softmax(of.site, of.target))
+
+
 def scaled(site: Site, value: Value, target: Quant) -> Value:
     """The value in another scale."""
     if value.tensor.type.quant == target:
@@ -275,8 +291,10 @@ CONVERTERS: dict[str, Callable[[Chain], Value]] = {
     "MatMul": matmul,
     "MaxPool": keeping(pool(MaxPool2d)),
     "Pad": keeping(layout.pad),
+    "Relu": relu,
     "Reshape": keeping(layout.reshape),
     "Slice": keeping(layout.slice_),
+    "Softmax": softmax,
     "Squeeze": keeping(layout.squeeze),
     "Sub": binary(Sub),
     "Transpose": keeping(layout.transpose),
