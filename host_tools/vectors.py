@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
@@ -11,15 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from shoehorn_mcu.host_tools import documents
+from shoehorn_mcu.host_tools.arrays import read_npz
 from shoehorn_mcu.host_tools.documents import GraphDocument
 from shoehorn_mcu.host_tools.errors import HostError, InputError
-from shoehorn_mcu.host_tools.files import read_start
 from shoehorn_mcu.host_tools.plan import Array, End
 
 Vector = list[Array]  # one array per input, in the model's order and shapes
 _FALLBACK = (-1.0, 1.0)  # range of float32 inputs that no op quantises
-_LARGEST = 1 << 30  # bytes of all arrays of a file, decompressed
-_READ_HEADER = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 def from_npz(path: Path, inputs: Sequence[End], quantize: bool = False) -> list[Vector]:
@@ -28,7 +25,7 @@ def from_npz(path: Path, inputs: Sequence[End], quantize: bool = False) -> list[
     Integers are stored values and must be in the range of the input's type. Floats are refused for an input of
     integers unless `quantize`: then they are real values, rounded and saturated as the op Quantize does.
     """
-    arrays = _read(path)
+    arrays = read_npz(path)
     names = [end.name for end in inputs]
     if len(arrays) != len(names):
         raise InputError(f"{path}: holds {len(arrays)} arrays, the model has {len(names)} inputs: {', '.join(names)}")
@@ -41,47 +38,6 @@ def from_npz(path: Path, inputs: Sequence[End], quantize: bool = False) -> list[
     if counts == {0}:
         raise InputError(f"{path}: holds no vectors")
     return [list(row) for row in zip(*columns, strict=True)]
-
-
-def _read(path: Path) -> dict[str, Array]:
-    """The arrays of the file by name, in the file's order; their decompressed size is checked before reading."""
-    if path.exists() and not path.is_file():  # an archive is read from its end, which a device need not have
-        raise InputError(f"{path}: is no .npz file; numpy.savez writes one")
-    try:
-        if read_start(path, 6) == b"\x93NUMPY":
-            raise InputError(f"{path}: is one array; save it with numpy.savez, named as the model's input")
-        with zipfile.ZipFile(path) as file:
-            members = file.infolist()
-            total = sum(member.file_size for member in members)
-            if total > _LARGEST:
-                raise InputError(f"{path}: {total:,} bytes decompressed are too many; at most {_LARGEST:,} are read")
-            return {member.filename.removesuffix(".npy"): _member(file, member) for member in members}
-    except zipfile.BadZipFile as error:
-        raise InputError(f"{path}: is no .npz file; numpy.savez writes one") from error
-    except (OSError, ValueError, EOFError, KeyError, TypeError, NotImplementedError, RuntimeError, zlib.error) as error:
-        raise InputError(f"{path}: cannot be read as .npz ({_words(error)})") from error
-
-
-def _member(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
-    """One array; its header is compared with the member's size before any memory is reserved."""
-    with file.open(member) as stream:
-        version = np.lib.format.read_magic(stream)
-        if version not in _READ_HEADER:
-            raise ValueError(f"'{member.filename}' is of a version of .npy that is not read")
-        shape, _, dtype = _READ_HEADER[version](stream)
-        if dtype.hasobject:
-            raise ValueError(f"'{member.filename}' holds Python objects")
-        if prod(shape) * dtype.itemsize > member.file_size:
-            raise ValueError(f"'{member.filename}' is cut: its header says {dtype}{list(shape)}")
-    with file.open(member) as stream:
-        array: Array = np.lib.format.read_array(stream, allow_pickle=False)
-        return array
-
-
-def _words(error: Exception) -> str:
-    """The first line of an exception's text."""
-    text = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    return (text.splitlines() or [type(error).__name__])[0]
 
 
 def _column(path: Path, array: Array, end: End, quantize: bool) -> Array:
