@@ -1,18 +1,28 @@
 """Shoehorn: turns a model and a board into a folder of static C.
 
-The functions for programs are `plan`, `generate`, `validate` and `bench`; `api.py` documents them. They are imported
-when they are first used, so that `import shoehorn_mcu` is quick.
+The functions for programs are `plan`, `generate`, `validate`, `bench` and `quantize`; `api.py` documents them. They are
+imported when they are first used, so that `import shoehorn_mcu` is quick.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from shoehorn_mcu.api import Generated, PlanOptions, PlanResult, bench, generate, plan, validate
+    from shoehorn_mcu.api import Generated, PlanOptions, PlanResult, bench, generate, plan, quantize, validate
     from shoehorn_mcu.errors import ShoehornError
 
 __version__ = "0.1.0"
 
-__all__ = ["Generated", "PlanOptions", "PlanResult", "ShoehornError", "bench", "generate", "plan", "validate"]
+__all__ = [
+    "Generated",
+    "PlanOptions",
+    "PlanResult",
+    "ShoehornError",
+    "bench",
+    "generate",
+    "plan",
+    "quantize",
+    "validate",
+]
 
 
 def __getattr__(name: str) -> Any:

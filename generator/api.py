@@ -1,4 +1,4 @@
-"""The functions of `shoehorn_mcu` for programs: `plan`, `generate`, `validate` and `bench`.
+"""The functions of `shoehorn_mcu` for programs: `plan`, `generate`, `validate`, `bench` and `quantize`.
 
     import shoehorn_mcu
 
@@ -35,6 +35,7 @@ from shoehorn_mcu.host_tools.validate import Validation, precise_of, reference_o
 from shoehorn_mcu.host_tools.validate import validate as compare
 from shoehorn_mcu.kernels.tuning import Tuning, load
 from shoehorn_mcu.planner import Goal
+from shoehorn_mcu.quantisation import Method, Quantized, Settings, quantize_model, write
 
 Place = str | PathLike[str]
 
@@ -179,6 +180,29 @@ def bench(folder: Place, *, emulate: bool = False, port: str | None = None, runs
         connected(project, ends, port, emulated, True, meter.arguments) as link,
     ):
         return time_inferences(link, ends, vector, unit, runs, lambda _: None, meter)
+
+
+def quantize(
+    model: Place,
+    data: Place,
+    target: Place,
+    *,
+    method: Literal["minmax", "entropy", "percentile", "mse"] = "minmax",
+    keep_float: Sequence[str] = (),
+    labels: Place | None = None,
+) -> Quantized:
+    """Quantises the float32 .onnx `model` to int8 and writes it to `target`.
+
+    `data` has the samples: an .npz with an array for each input, the samples along the first axis, or a folder of .npy
+    files with one sample each. `method` finds the ranges of activations. `keep_float` names ops, or the tensors that
+    they write, that stay in float32. `labels`, .npy or .npz, has the class of each sample, for the accuracy.
+    Needs ONNX Runtime, the extra `shoehorn-mcu[quantize]`. Raises ShoehornError without it, and where the model, the
+    samples or the labels cannot be used; then nothing has been written.
+    """
+    settings = Settings(Method(method), tuple(keep_float), Path(labels) if labels is not None else None)
+    made = quantize_model(Path(model), Path(data), settings)
+    write(made.model, Path(target), Path(model))
+    return made
 
 
 def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board | None, build.Options]:

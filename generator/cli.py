@@ -16,6 +16,7 @@ COMMANDS = {
     "firmware": "shoehorn_mcu.cli_project",
     "library": "shoehorn_mcu.cli_library",
     "plan": "shoehorn_mcu.cli_project",
+    "quantize": "shoehorn_mcu.cli_quantize",
     "validate": "shoehorn_mcu.cli_device",
     "bench": "shoehorn_mcu.cli_device",
     "tune": "shoehorn_mcu.cli_tune",

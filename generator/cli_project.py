@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -16,10 +17,12 @@ from shoehorn_mcu.cli_graph import graph_options, plan_graph
 from shoehorn_mcu.cli_options import Planning, planning_options, writing_options
 from shoehorn_mcu.cli_page import curve_json, page_options, points, print_curve, progress, write_page
 from shoehorn_mcu.cli_plan import print_notes, print_plan
+from shoehorn_mcu.cli_quantize import quantized_json, summary
 from shoehorn_mcu.console import emit_json, err, out, output_options, together
 from shoehorn_mcu.emit import bundle, mlperf
 from shoehorn_mcu.emit.project import check_cores, library_part
 from shoehorn_mcu.paths import MODELS
+from shoehorn_mcu.quantisation import Quantized, quantized_file
 
 
 @click.command()
@@ -41,6 +44,13 @@ from shoehorn_mcu.paths import MODELS
     is_flag=True,
     help="Refresh lib/<model> and its descriptions in an existing folder, and leave every other file alone.",
 )
+@click.option(
+    "--quantize",
+    "data",
+    type=click.Path(path_type=Path),
+    metavar="X.npz|FOLDER",
+    help="Quantise a float32 .onnx with these samples first, as `gen quantize` does by default.",
+)
 @writing_options
 @planning_options
 @output_options
@@ -50,6 +60,7 @@ def firmware(
     folder: Path | None,
     task: str,
     library_only: bool,
+    data: Path | None,
     caller_arena: bool,
     force: bool,
     planning: Planning,
@@ -58,8 +69,14 @@ def firmware(
     """Plans MODEL for a board and writes a PlatformIO project; without MODEL, the shipped digits model."""
     board = targets.board(board_id)
     options = replace(planning.options(), caller_arena=caller_arena)
-    with progress("planning") as say:
-        planned, files = build.firmware(model or MODELS / "digits.tflite", board, options, task, say)
+    source = model or MODELS / "digits.tflite"
+    made: Quantized | None = None
+    with ExitStack() as files_to_remove:
+        if data is not None:
+            with progress("quantising") as say:
+                source, made = files_to_remove.enter_context(quantized_file(source, data, say=say))
+        with progress("planning") as say:
+            planned, files = build.firmware(source, board, options, task, say)
     print_notes(planned)
     folder = folder or Path(f"{planned.unit.name}-{board.id}")
     if library_only:
@@ -69,9 +86,11 @@ def firmware(
     else:
         bundle.write(files, folder, force)
     if as_json:
-        emit_json(planned.report)
+        emit_json({**planned.report, "quantization": quantized_json(made)} if made else planned.report)
         return
     print_plan(planned, board)
+    if made is not None:
+        out.print(summary(made), soft_wrap=True)
     following = ["gen", "validate", str(folder), *(["--emulate"] if board.spec.emulator else [])]
     out.print(f"wrote {folder}: {len(files)} files; next: {shlex.join(following)}", soft_wrap=True)
 

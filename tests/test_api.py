@@ -18,7 +18,7 @@ from test_cli_project import DIGITS, files_of
 import shoehorn_mcu
 from shoehorn_mcu import PlanOptions, build
 
-FACE = ("plan", "generate", "validate", "bench")
+FACE = ("plan", "generate", "validate", "bench", "quantize")
 
 
 @pytest.fixture(scope="module")

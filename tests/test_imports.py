@@ -40,7 +40,7 @@ _ALL = {
 }
 ALLOWED: dict[str, set[str]] = {
     "__init__": {"api"},
-    "api": {"build", "emit", "host_tools", "kernels", "planner", "targets"},
+    "api": {"build", "emit", "host_tools", "kernels", "planner", "quantisation", "targets"},
     "__main__": {"cli"},
     "errors": set(),
     "paths": set(),
@@ -91,7 +91,8 @@ ALLOWED: dict[str, set[str]] = {
     "cli_page": {"build", "pareto", "predict", "emit", "console"},
     "cli_plan": {"build", "flash", "memory_plan", "op_lines", "predict", "stage", "targets", "console"},
     "cli_project": _ALL
-    | {"build", "cli_buffers", "cli_graph", "cli_options", "cli_page", "cli_plan", "console", "host_tools"},
+    | {"build", "cli_buffers", "cli_graph", "cli_options", "cli_page", "cli_plan", "cli_quantize", "console"}
+    | {"host_tools", "quantisation"},
     "tune": {"emit", "flash", "ir", "kernels", "lower", "ops", "planner", "report", "runs", "stage", "targets"},
     "cli_tune": {
         "cli_device",
@@ -107,12 +108,21 @@ ALLOWED: dict[str, set[str]] = {
     },
     "cli_monitor": {"cli_device", "console", "host_tools"},
     "cli_device": _ALL | {"build", "console", "host_tools"},
+    "quantisation": {"arrays", "importers", "ir", "passes"},
+    "cli_quantize": {"cli_page", "console", "quantisation"},
     "cbuild": {"system"},
-    "host_tools": {"cbuild", "system"},
+    "host_tools": {"arrays", "cbuild", "system"},
 }
 OPEN = {"errors", "files", "paths", "__init__"}
 # Modules of host_tools that the generator may import as well, and the part that each of them is.
-_SHARED = {"cbuild": "cbuild", "system": "system", "errors": "errors", "files": "files", "manifest": "manifest"}
+_SHARED = {
+    "arrays": "arrays",
+    "cbuild": "cbuild",
+    "system": "system",
+    "errors": "errors",
+    "files": "files",
+    "manifest": "manifest",
+}
 
 # The rooms of the planner, a floor a line: a room may import rooms of the floors below it and none beside it.
 FLOORS = (
@@ -129,7 +139,8 @@ FLOORS = (
 HOMES = {
     "ortools": ("generator/planner/",),
     "tflite": ("generator/importers/",),
-    "onnx": ("generator/importers/",),
+    "onnx": ("generator/importers/", "generator/quantisation/"),
+    "onnxruntime": ("generator/quantisation/runtime.py",),
     "google": ("generator/importers/",),
     "flatbuffers": ("generator/importers/",),
     "tensorflow": ("generator/models/",),

@@ -1,0 +1,19 @@
+"""Post-training quantisation: a float32 .onnx and samples in, an int8 .onnx with its fidelity out."""
+
+from shoehorn_mcu.quantisation.fault import QuantizeError
+from shoehorn_mcu.quantisation.measure import Accuracy, Fidelity
+from shoehorn_mcu.quantisation.runtime import Method
+from shoehorn_mcu.quantisation.steps import Gain, Quantized, Settings, quantize_model, quantized_file, write
+
+__all__ = [
+    "Accuracy",
+    "Fidelity",
+    "Gain",
+    "Method",
+    "QuantizeError",
+    "Quantized",
+    "Settings",
+    "quantize_model",
+    "quantized_file",
+    "write",
+]

@@ -1,0 +1,188 @@
+"""All that ONNX Runtime does for a quantisation: its optimiser, its calibrators, its QDQ writer, and running models.
+
+This is the only module that imports it; it is the extra `shoehorn-mcu[quantize]`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shoehorn_mcu.ir import Array
+from shoehorn_mcu.quantisation.fault import QuantizeError
+from shoehorn_mcu.quantisation.ranges import Range, least_squares
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from shoehorn_mcu.quantisation.samples import Samples
+
+_AT_ONCE = 8  # samples whose activations are held at a time
+_SOFTMAX_SCALE, _SOFTMAX_ZERO = (
+    np.array(1 / 256, np.float32),
+    np.array(-128, np.int8),
+)  # the only ones that kernels have
+
+
+class Method(Enum):
+    """How the range of an activation is found from the samples."""
+
+    MINMAX = "minmax"  # all values
+    ENTROPY = "entropy"  # the least Kullback-Leibler divergence
+    PERCENTILE = "percentile"  # 99.999 % of the values
+    MSE = "mse"  # the least mean squared error, from a histogram
+
+
+def require() -> None:
+    """Raises QuantizeError where ONNX Runtime is not installed."""
+    _library()
+
+
+def _library() -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise QuantizeError("quantising needs ONNX Runtime: `pip install shoehorn-mcu[quantize]`") from error
+    onnxruntime.set_default_logger_severity(3)  # errors only
+    return onnxruntime
+
+
+def _session(model: bytes | Path, optimise: bool = False, save: Path | None = None) -> Any:
+    """A session on this machine's processor; QuantizeError where ONNX Runtime cannot run the model."""
+    runtime = _library()
+    options = runtime.SessionOptions()
+    levels = runtime.GraphOptimizationLevel
+    options.graph_optimization_level = levels.ORT_ENABLE_BASIC if optimise else levels.ORT_DISABLE_ALL
+    if save is not None:
+        options.optimized_model_filepath = str(save)
+    try:
+        source = str(model) if isinstance(model, Path) else model
+        return runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its classes have no common base but Exception
+        raise _refused(error) from error
+
+
+def _refused(error: Exception) -> QuantizeError:
+    lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return QuantizeError(f"ONNX Runtime cannot run the model: {lines[0].strip()[:200]}")
+
+
+def optimised(model: ModelProto) -> ModelProto:
+    """The model after ONNX Runtime's basic optimisations: batch normalisation is in the weights, constants folded."""
+    import onnx
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "optimised.onnx"
+        _session(model.SerializeToString(), optimise=True, save=path)
+        return onnx.load_model(str(path))
+
+
+@dataclass
+class _Reader:
+    """Samples as calibrators read them."""
+
+    samples: Iterator[dict[str, Array]]
+
+    def get_next(self) -> dict[str, Array] | None:
+        return next(self.samples, None)
+
+
+def ranges(model: ModelProto, samples: Samples, method: Method, say: Callable[[str], None]) -> dict[str, Range]:
+    """The least and the greatest value of each float32 tensor that is to be kept, by ONNX Runtime's calibrators."""
+    _library()
+    import onnx
+    from onnxruntime.quantization.calibrate import CalibrationMethod, create_calibrator
+
+    kinds = {
+        Method.MINMAX: (CalibrationMethod.MinMax, {}),
+        Method.ENTROPY: (CalibrationMethod.Entropy, {"num_bins": 128, "num_quantized_bins": 128}),
+        Method.PERCENTILE: (CalibrationMethod.Percentile, {"symmetric": False, "num_bins": 2048}),
+        Method.MSE: (CalibrationMethod.Percentile, {"symmetric": False, "num_bins": 2048}),
+    }
+    kind, options = kinds[method]
+    # Calibrators read and write files, and print.
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        path = Path(folder) / "model.onnx"
+        onnx.save_model(model, str(path))
+        calibrator = create_calibrator(
+            path,
+            augmented_model_path=str(Path(folder) / "augmented.onnx"),
+            calibrate_method=kind,
+            providers=["CPUExecutionProvider"],
+            extra_options=options,
+        )
+        whole = iter(samples)
+        for done in range(0, len(samples), _AT_ONCE):
+            say(f"calibrating, sample {done} of {len(samples)}")
+            group = [next(whole) for _ in range(min(_AT_ONCE, len(samples) - done))]
+            calibrator.collect_data(_Reader(iter(group)))
+        if method is Method.MSE:
+            histograms = calibrator.collector.histogram_dict
+            return {
+                name: least_squares(*found[:2], *(np.asarray(end).item() for end in found[2:4]))
+                for name, found in histograms.items()
+            }
+        data = calibrator.compute_data()
+        return {name: Range(*(np.asarray(end).item() for end in data[name].range_value)) for name in data}
+
+
+def with_qdq(model: ModelProto, found: Mapping[str, Range], codes: Sequence[str], kept: Iterable[str]) -> ModelProto:
+    """The model with its ops of these kinds between DequantizeLinear and QuantizeLinear, but for the nodes `kept`.
+
+    int8 activations with a zero point; int8 weights with zero point 0 and a scale per output channel; int32 biases.
+    """
+    _library()
+    import onnx
+    from onnxruntime.quantization import QDQQuantizer, QuantType
+    from onnxruntime.quantization.calibrate import CalibrationMethod, TensorData, TensorsData
+
+    data = {n: TensorData(lowest=np.float32(r.low), highest=np.float32(r.high)) for n, r in found.items()}
+    excluded = set(kept)
+    fixed = {"quant_type": QuantType.QInt8, "scale": _SOFTMAX_SCALE, "zero_point": _SOFTMAX_ZERO}
+    softmax = {n.output[0]: [fixed] for n in model.graph.node if n.op_type == "Softmax" and n.name not in excluded}
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    quantizer = QDQQuantizer(
+        copy,
+        per_channel=True,
+        reduce_range=False,
+        weight_qType=QuantType.QInt8,
+        activation_qType=QuantType.QInt8,
+        tensors_range=TensorsData(CalibrationMethod.MinMax, data),
+        nodes_to_quantize=[],
+        nodes_to_exclude=sorted(excluded),
+        op_types_to_quantize=list(codes),
+        extra_options={"TensorQuantOverrides": softmax, "ForceQuantizeNoInputCheck": True},
+    )
+    quantizer.quantize_model()
+    quantizer.model.topological_sort()
+    made: ModelProto = quantizer.model.model
+    return made
+
+
+class Runner:
+    """A model that gives the values of some tensors; its own outputs come first."""
+
+    def __init__(self, model: ModelProto, tensors: Sequence[str] = ()) -> None:
+        import onnx
+
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        own = [output.name for output in copy.graph.output]
+        self.names = (*own, *dict.fromkeys(name for name in tensors if name not in own))
+        copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in self.names[len(own) :])
+        self._session = _session(copy.SerializeToString())
+
+    def __call__(self, sample: Mapping[str, Array]) -> dict[str, Array]:
+        try:
+            return dict(zip(self.names, self._session.run(list(self.names), dict(sample)), strict=True))
+        except Exception as error:  # as in _session
+            raise _refused(error) from error

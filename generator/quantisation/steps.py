@@ -1,0 +1,289 @@
+"""The steps of a quantisation in order: read, rewrite, calibrate, write, measure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shoehorn_mcu import importers, passes
+from shoehorn_mcu.errors import did_you_mean
+from shoehorn_mcu.importers.onnx import Imported, import_model
+from shoehorn_mcu.importers.onnx_file import in_opset, load_proto
+from shoehorn_mcu.importers.onnx_qlinear import FORMS
+from shoehorn_mcu.importers.onnx_quantised import CONVERTERS
+from shoehorn_mcu.ir import DType, Graph
+from shoehorn_mcu.quantisation.fault import QuantizeError
+from shoehorn_mcu.quantisation.measure import Accuracy, Fidelity, accuracy, fidelities, output_sqnr
+from shoehorn_mcu.quantisation.ranges import Range
+from shoehorn_mcu.quantisation.rewrite import Floats, bias_corrected, equalised, prepared
+from shoehorn_mcu.quantisation.runtime import Method, Runner, optimised, ranges, require, with_qdq
+from shoehorn_mcu.quantisation.samples import Input, Samples, read_labels, read_samples
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+CHECKED = 64  # samples that ratios are measured on
+TRIED = 5  # ops that are tried in float32
+LEAST_GAIN_DB = 0.1  # of the outputs' ratio, for a correction to be used
+WORTH_DB = 1.0  # of the outputs' ratio, for an op to be named as one to keep in float32
+
+CODES = tuple(sorted({*CONVERTERS, "Clip"}))
+"""The ops that are quantised: what the importer makes int8 ops of, and a Clip as their bounds."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of a quantisation."""
+
+    method: Method = Method.MINMAX
+    keep_float: tuple[str, ...] = ()  # names of nodes, or of the tensors that they write
+    labels: Path | None = None
+
+
+@dataclass(frozen=True)
+class Gain:
+    """An op that costs fidelity, and the outputs' ratio with this op alone in float32."""
+
+    op: str
+    sqnr_db: float
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A quantised model and what is known about it."""
+
+    model: ModelProto
+    samples: int
+    method: Method
+    equalised: int  # pairs of layers; 0 where that would not help
+    bias_corrected: int  # layers; 0 where that would not help
+    sqnr_db: float  # of the output with the lowest
+    tensors: tuple[Fidelity, ...]  # worst first
+    kept_float: tuple[str, ...]  # ops, as asked for
+    float_ops: tuple[str, ...]  # ops that the importer computes in float32
+    gains: tuple[Gain, ...]  # ops to keep in float32, the most useful first
+    accuracy: Accuracy | None
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A rewritten float32 model, its ranges and its quantised form."""
+
+    float_model: ModelProto
+    ranges: Mapping[str, Range]
+    model: ModelProto
+    sqnr_db: float
+    equalised: int = 0
+    bias_corrected: int = 0
+
+
+def quantize_model(
+    path: Path, data: Path, settings: Settings | None = None, say: Callable[[str], None] = lambda _: None
+) -> Quantized:
+    """The float32 .onnx at `path` with int8 weights and activations, calibrated with the samples at `data`.
+
+    Raises QuantizeError, ImportFault or InputError, each with a message of one line.
+    """
+    settings = settings or Settings()
+    require()
+    source = _read(path)
+    samples = read_samples(data, _inputs(source))
+    labels = read_labels(settings.labels, len(samples), _classes(source)) if settings.labels else None
+    say("optimising")
+    plain = _inferred(prepared(optimised(source)))
+    kept = _kept(path, plain, settings.keep_float)
+    checked = samples.first(CHECKED)
+    best = _best(plain, samples, checked, settings.method, kept, say)
+    imported = _imported(path, best.model)
+    tensors = fidelities(best.float_model, best.model, checked)
+    return Quantized(
+        best.model,
+        len(samples),
+        settings.method,
+        best.equalised,
+        best.bias_corrected,
+        best.sqnr_db,
+        tuple(sorted(tensors, key=lambda each: each.sqnr_db)),
+        kept,
+        _in_float(imported.graph),
+        _gains(best, tensors, checked, kept, say),
+        accuracy(source, imported, samples, labels, say) if labels is not None else None,
+    )
+
+
+def write(model: ModelProto, target: Path, source: Path | None = None) -> None:
+    """Writes the model to a file, which must not be `source`; raises QuantizeError where that fails."""
+    try:
+        if source is not None and target.exists() and target.samefile(source):
+            raise QuantizeError(f"{target}: is the model itself; name another file")
+        target.write_bytes(model.SerializeToString(deterministic=True))
+    except OSError as error:
+        raise QuantizeError(f"{target}: cannot be written: {error.strerror or error}") from error
+
+
+@contextmanager
+def quantized_file(
+    path: Path, data: Path, settings: Settings | None = None, say: Callable[[str], None] = lambda _: None
+) -> Iterator[tuple[Path, Quantized]]:
+    """`quantize_model`, with the model in a temporary file of the same name."""
+    made = quantize_model(path, data, settings, say)
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / path.name
+        write(made.model, file)
+        yield file, made
+
+
+def _read(path: Path) -> ModelProto:
+    """The float32 model with a batch of 1, in the importer's opset or newer, once the importer has accepted it."""
+    from onnx import TensorProto
+
+    if path.suffix.lower() == ".tflite":
+        raise QuantizeError(f"{path.name}: is a .tflite; give the .onnx that the same network is exported to")
+    importers.load(path)
+    model = in_opset(load_proto(path))
+    if any(node.op_type in ("QuantizeLinear", "DequantizeLinear", *FORMS) for node in model.graph.node):
+        raise QuantizeError(f"{path.name}: is quantised already; give the float32 model")
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = [each for each in model.graph.input if each.name not in constants]
+    for each in inputs:
+        if each.type.tensor_type.elem_type != TensorProto.FLOAT:
+            kind = TensorProto.DataType.Name(each.type.tensor_type.elem_type).lower()
+            raise QuantizeError(f"{path.name}: input '{each.name}' is {kind}; export the model in float32")
+        dimensions = each.type.tensor_type.shape.dim
+        if dimensions and dimensions[0].dim_value < 1:
+            dimensions[0].dim_value = 1
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+    model.ir_version = max(model.ir_version, 4)  # the first in which constants need not be inputs too
+    return _inferred(model)
+
+
+def _inferred(model: ModelProto) -> ModelProto:
+    import onnx
+
+    del model.graph.value_info[:]  # of another batch, or of tensors that are gone
+    found: ModelProto = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    return found
+
+
+def _inputs(model: ModelProto) -> tuple[Input, ...]:
+    return tuple(Input(i.name, tuple(d.dim_value for d in i.type.tensor_type.shape.dim)) for i in model.graph.input)
+
+
+def _classes(model: ModelProto) -> int:
+    """The number of values of the first output."""
+    shape = [dimension.dim_value for dimension in model.graph.output[0].type.tensor_type.shape.dim]
+    return int(np.prod(shape[1:]))
+
+
+def _kept(path: Path, model: ModelProto, asked: Sequence[str]) -> tuple[str, ...]:
+    """The names of the nodes that are asked for by their names or outputs."""
+    by_name = {node.name: node.name for node in model.graph.node}
+    by_name |= {output: node.name for node in model.graph.node for output in node.output}
+    for name in asked:
+        if name not in by_name:
+            cure = did_you_mean(name, by_name, "give the name of an op or of the tensor that it writes")
+            raise QuantizeError(f"{path.name}: --keep-float: no op '{name}'; {cure}")
+    return tuple(dict.fromkeys(by_name[name] for name in asked))
+
+
+def _best(
+    plain: ModelProto,
+    samples: Samples,
+    checked: Samples,
+    method: Method,
+    kept: tuple[str, ...],
+    say: Callable[[str], None],
+) -> _Candidate:
+    """The model with or without equalisation and bias correction, whichever follows the float32 model best."""
+    run = Runner(plain)
+    wanted = [run(sample) for sample in checked]
+
+    def candidate(model: ModelProto, found: Mapping[str, Range]) -> _Candidate:
+        made = with_qdq(model, found, CODES, kept)
+        return _Candidate(model, found, made, output_sqnr(wanted, made, checked))
+
+    largest, means = _by_channel(plain, checked)
+    bases = [candidate(plain, ranges(plain, samples, method, say))]
+    model, pairs = equalised(plain, largest)
+    if pairs:
+        say("equalising layers")
+        bases.append(replace(candidate(model, ranges(model, samples, method, say)), equalised=pairs))
+    found = list(bases)
+    for base in bases:
+        say("correcting biases")
+        if base.equalised:
+            means = _by_channel(base.float_model, checked)[1]
+        corrected, count = bias_corrected(base.float_model, means, kept)
+        if count:
+            made = with_qdq(corrected, base.ranges, CODES, kept)
+            sqnr_db = output_sqnr(wanted, made, checked)
+            found.append(replace(base, model=made, sqnr_db=sqnr_db, bias_corrected=count))
+    best = found[0]
+    for each in found[1:]:
+        best = each if each.sqnr_db > best.sqnr_db + LEAST_GAIN_DB else best
+    return best
+
+
+def _by_channel(model: ModelProto, samples: Samples) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """The largest magnitude and the mean of each channel, dimension 1, of every tensor that is computed or given."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    names = dict.fromkeys(name for node in model.graph.node for name in (*node.input[:1], *node.output[:1]))
+    run = Runner(model, [name for name in names if name not in constants and name])
+    largest: dict[str, Floats] = {}
+    sums: dict[str, Floats] = {}
+    for sample in samples:
+        for name, value in run(sample).items():
+            if value.ndim < 2 or value.dtype.kind != "f":
+                continue
+            wide = value.swapaxes(0, 1).reshape(value.shape[1], -1)
+            largest[name] = np.maximum(largest.get(name, 0), np.abs(wide).max(axis=1).astype(np.float64))
+            sums[name] = sums.get(name, 0) + wide.mean(axis=1, dtype=np.float64)
+    return largest, {name: total / len(samples) for name, total in sums.items()}
+
+
+def _imported(path: Path, model: ModelProto) -> Imported:
+    """The quantised model as the importer reads it, after the passes."""
+    try:
+        made = import_model(model, path.stem)
+    except importers.ImportFault as fault:
+        raise fault.within(f"{path.name}, quantised") from fault
+    return replace(made, graph=passes.run(made.graph)[0])
+
+
+def _in_float(graph: Graph) -> tuple[str, ...]:
+    """The ops that compute in float32, without the conversions at the ends of the model."""
+    real = [n for n in graph.nodes() if all(t.type.dtype is DType.FLOAT32 for t in (*n.inputs[:1], n.output))]
+    return tuple(node.op.name for node in real)
+
+
+def _gains(
+    best: _Candidate,
+    tensors: Sequence[Fidelity],
+    checked: Samples,
+    kept: tuple[str, ...],
+    say: Callable[[str], None],
+) -> tuple[Gain, ...]:
+    """Ops that are worth keeping in float32, among those that lose most between their operands and their result."""
+    ratios = {each.tensor: each.sqnr_db for each in tensors}
+    losses = {}
+    for node in best.float_model.graph.node:
+        before = [ratios[name] for name in node.input if name in ratios]
+        after = [ratios[name] for name in node.output if name in ratios]
+        if before and after and node.op_type in CODES:
+            losses[node.name] = min(before) - min(after)
+    run = Runner(best.float_model)
+    wanted = [run(sample) for sample in checked]
+    found = []
+    for name in sorted(losses, key=lambda each: -losses[each])[:TRIED]:
+        say(f"trying {name} in float32")
+        made = with_qdq(best.float_model, best.ranges, CODES, (*kept, name))
+        found.append(Gain(name, output_sqnr(wanted, made, checked)))
+    useful = [gain for gain in found if gain.sqnr_db >= best.sqnr_db + WORTH_DB]
+    return tuple(sorted(useful, key=lambda gain: -gain.sqnr_db))

@@ -1,0 +1,323 @@
+"""`gen quantize`: int8 models from float32 ones, measured against ONNX Runtime, and what is refused in one line."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from conftest import Gen
+from onnx import TensorProto, helper, numpy_helper
+from shared import DATA, MODELS, needs_shared
+
+import shoehorn_mcu
+from shoehorn_mcu.importers import load
+from shoehorn_mcu.importers.onnx import import_model
+from shoehorn_mcu.ir import Array, DType
+from shoehorn_mcu.ops import Dequantize, Quantize
+from shoehorn_mcu.passes import run
+from shoehorn_mcu.paths import MODELS as SHIPPED
+from shoehorn_mcu.quantisation import Method, Settings, quantize_model
+from shoehorn_mcu.quantisation.measure import accuracy
+from shoehorn_mcu.quantisation.ranges import Range, least_squares
+from shoehorn_mcu.quantisation.rewrite import bias_corrected, equalised, prepared
+from shoehorn_mcu.quantisation.runtime import Runner
+from shoehorn_mcu.quantisation.samples import Samples
+
+RNG = np.random.default_rng(1)
+IMAGE = (1, 3, 12, 12)
+CLASSES = 5
+
+
+def reals(*shape: int, scale: float = 1.0) -> Array:
+    return (scale * RNG.standard_normal(shape)).astype(np.float32)
+
+
+def model(nodes: Sequence[onnx.NodeProto], constants: Mapping[str, Array], shape: Sequence[int] = IMAGE) -> Any:
+    held = [numpy_helper.from_array(np.asarray(data), name) for name, data in constants.items()]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, size) for name, size in (("x", shape), ("y", None))]
+    graph = helper.make_graph(list(nodes), "small", ends[:1], ends[1:], held)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    return onnx.shape_inference.infer_shapes(made)
+
+
+def classifier() -> Any:
+    """Normalisation of the input, convolutions with channels of very different ranges, a residual sum, a softmax."""
+    uneven = np.exp2(np.arange(8) % 4 * 2 - 3).astype(np.float32)
+    constants = {
+        "mean": reals(1, 3, 1, 1),
+        "w1": reals(8, 3, 3, 3, scale=0.3) * uneven[:, None, None, None],
+        "s": np.abs(reals(8)) + 1,
+        "o": reals(8) * uneven,
+        "m": reals(8, scale=0.1),
+        "v": np.abs(reals(8)) + 1,
+        "w2": reals(8, 1, 3, 3, scale=0.4),
+        "w3": reals(8, 8, 1, 1, scale=0.4) / uneven[None, :, None, None],
+        "b3": reals(8),
+        "w4": reals(CLASSES, 8),
+        "b4": reals(CLASSES),
+    }
+    nodes = [
+        helper.make_node("Sub", ["x", "mean"], ["n"]),
+        helper.make_node("Conv", ["n", "w1"], ["c1"], pads=[1] * 4),
+        helper.make_node("BatchNormalization", ["c1", "s", "o", "m", "v"], ["b1"]),
+        helper.make_node("Relu", ["b1"], ["r1"]),
+        helper.make_node("Conv", ["r1", "w2"], ["c2"], group=8, pads=[1] * 4),
+        helper.make_node("Relu", ["c2"], ["r2"]),
+        helper.make_node("Conv", ["r2", "w3", "b3"], ["c3"], name="last"),
+        helper.make_node("Add", ["c3", "r1"], ["a"]),
+        helper.make_node("Relu", ["a"], ["r3"]),
+        helper.make_node("MaxPool", ["r3"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("GlobalAveragePool", ["p"], ["g"]),
+        helper.make_node("Flatten", ["g"], ["f"]),
+        helper.make_node("Gemm", ["f", "w4", "b4"], ["l"], transB=1),
+        helper.make_node("Softmax", ["l"], ["y"], axis=1),
+    ]
+    return model(nodes, constants)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model, samples for it as .npz and as a folder, and its own answers as labels."""
+    place = tmp_path_factory.mktemp("quantize")
+    made, samples = classifier(), reals(20, *IMAGE[1:])
+    (place / "small.onnx").write_bytes(made.SerializeToString())
+    np.savez(place / "x.npz", x=samples)
+    (place / "samples").mkdir()
+    for number, sample in enumerate(samples):
+        np.save(place / "samples" / f"{number:02}.npy", sample)
+    answers = Runner(made)
+    np.save(place / "labels.npy", np.array([answers({"x": sample[None]})["y"].argmax() for sample in samples]))
+    return place
+
+
+@pytest.mark.parametrize("method", [method.value for method in Method])
+def test_a_model_becomes_int8_and_follows_the_original(method: str, folder: Path, tmp_path: Path, gen: Gen) -> None:
+    target = tmp_path / "out.onnx"
+    options = ["--data", folder / "x.npz", "--labels", folder / "labels.npy", "--method", method]
+    done = gen("quantize", folder / "small.onnx", *options, "-o", target, "--json")
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+
+    assert said["sqnr_db"] > (12 if method == "entropy" else 25)
+    assert said["accuracy"]["before"] == said["accuracy"]["samples"] == 20
+    assert said["accuracy"]["after"] >= 19
+    assert said["float_ops"] == []
+    ratios = [tensor["sqnr_db"] for tensor in said["tensors"]]
+    assert ratios == sorted(ratios) and len(ratios) >= 8
+    graph, _ = run(load(target))
+    inside = [node for node in graph.nodes() if not isinstance(node.op, Quantize | Dequantize)]
+    assert inside and {node.output.type.dtype for node in inside} == {DType.INT8}
+
+
+def test_the_report_is_a_table_with_the_worst_tensor_first(folder: Path, tmp_path: Path, gen: Gen) -> None:
+    options = ["--data", folder / "samples", "--labels", folder / "labels.npy", "-o", tmp_path / "out.onnx"]
+    lines = gen("quantize", folder / "small.onnx", *options).stdout.splitlines()
+
+    assert lines[0].split() == ["tensor", "op", "SQNR,", "dB", "own,", "dB"]
+    first, second = (float(line.split()[-2]) for line in lines[1:3])
+    assert first <= second
+    assert any(line.startswith("int8 from 20 samples (minmax)") for line in lines)
+    assert any(line.startswith("top-1 of 20 samples: 100.0 % in float32") for line in lines)
+    assert lines[-1].startswith(f"wrote {tmp_path / 'out.onnx'}; next: gen plan")
+
+
+@pytest.fixture(scope="module")
+def int8(folder: Path) -> Path:
+    """The model quantised with the default options."""
+    shoehorn_mcu.quantize(folder / "small.onnx", folder / "x.npz", folder / "int8.onnx")
+    return folder / "int8.onnx"
+
+
+def test_equal_calls_write_equal_bytes(folder: Path, int8: Path, tmp_path: Path) -> None:
+    shoehorn_mcu.quantize(folder / "small.onnx", folder / "samples", tmp_path / "other.onnx")
+
+    assert (tmp_path / "other.onnx").read_bytes() == int8.read_bytes()
+
+
+def test_an_op_can_stay_in_float32(folder: Path, tmp_path: Path) -> None:
+    made = shoehorn_mcu.quantize(folder / "small.onnx", folder / "x.npz", tmp_path / "o.onnx", keep_float=["last"])
+    imported = load(tmp_path / "o.onnx")
+
+    assert made.kept_float == ("last",)
+    assert any("Conv" in name for name in made.float_ops)
+    assert any(node.output.name == "c3" and node.output.type.dtype is DType.FLOAT32 for node in imported.nodes())
+
+
+def _answers(made: Any, samples: Array) -> list[Array]:
+    each = Runner(made)
+    return [each({"x": sample[None]})["y"] for sample in samples]
+
+
+def test_the_rewrites_keep_what_the_model_computes() -> None:
+    """Normalisation as a convolution up to rounding, equalisation by powers of two exactly."""
+    made, samples = classifier(), reals(3, *IMAGE[1:])
+    plain = onnx.shape_inference.infer_shapes(prepared(made))
+    assert {node.op_type for node in plain.graph.node}.isdisjoint({"Sub", "BatchNormalization"})
+    for wanted, found in zip(_answers(made, samples), _answers(plain, samples), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
+
+    # r2, between two convolutions, has channels of these ranges.
+    even, pairs = equalised(plain, {"r2": np.exp2(np.arange(8) - 4.0)})
+    assert pairs == 1
+    changed = [t.name for t, o in zip(even.graph.initializer, plain.graph.initializer, strict=False) if t != o]
+    assert {"w2", "w3"} <= set(changed)
+    for wanted, found in zip(_answers(plain, samples), _answers(even, samples), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_corrected_bias_takes_the_mean_error_of_rounded_weights_away() -> None:
+    weights = reals(4, 6, 1, 1)
+    made = model([helper.make_node("Conv", ["x", "w"], ["y"])], {"w": weights}, (1, 6, 5, 5))
+    made.graph.node[0].name = "conv"
+    mean = np.arange(6.0)
+    scale = np.abs(weights).max(axis=(1, 2, 3), keepdims=True) / 127
+    rounded = np.rint(weights / scale) * scale
+
+    corrected, count = bias_corrected(made, {"x": mean})
+    (bias,) = (numpy_helper.to_array(t) for t in corrected.graph.initializer if t.name != "w")
+
+    assert count == 1
+    shift = (rounded - weights).reshape(4, 6).astype(np.float64) @ mean
+    assert np.abs(shift).max() > 1e-3
+    np.testing.assert_allclose(bias, -shift, rtol=0, atol=1e-6)
+
+
+def test_the_range_of_least_squares_leaves_a_single_far_value_out() -> None:
+    values = np.concatenate([RNG.standard_normal(1_000_000), [40.0]])
+    counts, edges = np.histogram(values, 2048, (-40, 40))
+
+    low, high = least_squares(counts, edges, values.min(), values.max())
+    assert low > -5 and 8 <= high < 30
+    assert least_squares(np.zeros(4, np.int64), np.linspace(-1, 1, 5), 0.5, 0.5) == Range(0.0, 0.5)
+
+
+BAD_SAMPLES: dict[str, tuple[Any, str]] = {
+    "another shape": ({"x": np.zeros((4, 3, 12, 11), np.float32)}, r"has shape \(4, 3, 12, 11\)"),
+    "integers": ({"x": np.zeros((4, 3, 12, 12), np.uint8)}, "is uint8; wanted are float32 values"),
+    "NaN": ({"x": np.full((4, 3, 12, 12), np.nan, np.float32)}, "holds NaN or an infinite value, in sample 0"),
+    "infinite": ({"x": np.full((4, 3, 12, 12), 1e300)}, "holds NaN or an infinite value, in sample 0"),
+    "none": ({"x": np.zeros((0, 3, 12, 12), np.float32)}, "holds no samples"),
+    "two arrays": ({"x": np.zeros((4, 3, 12, 12)), "z": np.zeros(3)}, "number of arrays 2, inputs of the model 1: x"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_SAMPLES)
+def test_samples_that_do_not_fit_are_refused(name: str, folder: Path, tmp_path: Path, gen: Gen) -> None:
+    arrays, said = BAD_SAMPLES[name]
+    np.savez(tmp_path / "x.npz", **arrays)
+
+    _refused(gen("quantize", folder / "small.onnx", "--data", tmp_path / "x.npz", "-o", tmp_path / "o.onnx"), said)
+    assert not (tmp_path / "o.onnx").exists()
+
+
+def test_folders_and_files_that_are_no_samples_are_refused(folder: Path, tmp_path: Path, gen: Gen) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "mixed").mkdir()
+    np.save(tmp_path / "mixed" / "a.npy", np.zeros((3, 12, 12), np.float32))
+    np.save(tmp_path / "mixed" / "b.npy", np.zeros((3, 12), np.float32))
+    (tmp_path / "text.npz").write_text("no archive")
+    for data, said in (
+        ("empty", "holds no .npy files"),
+        ("mixed", r"b.npy: has shape \(3, 12\)"),
+        ("text.npz", "is no .npz file"),
+        ("gone.npz", "does not exist"),
+    ):
+        _refused(gen("quantize", folder / "small.onnx", "--data", tmp_path / data, "-o", tmp_path / "o.onnx"), said)
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (np.zeros(19, np.int64), "holds 19 labels for 20 samples"),
+        (np.full(20, CLASSES), "holds the label 5; the model's classes are 0 to 4"),
+        (np.full(20, -1), "holds the label -1"),
+        (np.zeros(20), "holds no labels"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(labels: Array, said: str, folder: Path, tmp_path: Path, gen: Gen) -> None:
+    np.save(tmp_path / "y.npy", labels)
+    options = ["--data", folder / "x.npz", "--labels", tmp_path / "y.npy", "-o", tmp_path / "o.onnx"]
+
+    _refused(gen("quantize", folder / "small.onnx", *options), said)
+
+
+def _refused(done: Any, said: str) -> None:
+    """Exit code 1 and one line."""
+    assert done.exit_code == 1, done.output
+    assert len(done.stderr.splitlines()) == 1 and done.stdout == ""
+    assert re.search(said, done.stderr), done.stderr
+
+
+def test_models_that_cannot_be_quantised_are_refused(folder: Path, int8: Path, tmp_path: Path, gen: Gen) -> None:
+    data = ["--data", folder / "x.npz", "-o", tmp_path / "o.onnx"]
+    _refused(gen("quantize", SHIPPED / "digits.tflite", *data), "is a .tflite; give the .onnx")
+    _refused(gen("quantize", int8, *data), "is quantised already; give the float32 model")
+    _refused(gen("quantize", folder / "small.onnx", *data, "--keep-float", "lost"), "no op 'lost'; did you mean 'last'")
+    same = ["--data", folder / "x.npz", "-o", folder / "small.onnx"]
+    _refused(gen("quantize", folder / "small.onnx", *same), "is the model itself; name another file")
+
+
+@pytest.mark.parametrize(
+    ("bits", "why"), [("16x8", "no kernel has 16-bit"), ("4w", "no kernel has 4-bit"), ("7", "8 is")]
+)
+def test_bits_without_kernels_are_wrong_usage(bits: str, why: str, folder: Path, gen: Gen) -> None:
+    done = gen("quantize", folder / "small.onnx", "--data", folder / "x.npz", "--bits", bits)
+
+    assert done.exit_code == 2
+    assert f"'{bits}' is not supported" in done.stderr and why in done.stderr
+
+
+def test_without_onnx_runtime_one_line_says_what_to_install(
+    folder: Path, gen: Gen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+
+    _refused(
+        gen("quantize", folder / "small.onnx", "--data", folder / "x.npz"), r"pip install shoehorn-mcu\[quantize\]"
+    )
+
+
+def test_a_firmware_can_be_made_of_a_float_model_at_once(folder: Path, tmp_path: Path, gen: Gen) -> None:
+    target = tmp_path / "made"
+    options = ["--board", "native", "--quantize", folder / "x.npz", "--out", target, "--json"]
+    done = gen("firmware", folder / "small.onnx", *options)
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+
+    assert said["model"]["name"] == "small"
+    assert said["quantization"]["sqnr_db"] > 25
+    assert (target / "report.json").is_file()
+    assert any(op["kernel"].startswith("conv2d_s8") for op in said["ops"])
+    assert not any("f32" in op["kernel"] for op in said["ops"] if "quantize" not in op["kernel"])
+
+
+def cifar() -> tuple[Array, Array]:
+    """The 500 lossless test images, as ResNet-20 takes them, and their classes."""
+    rows = np.fromfile(DATA / "cifar10" / "cifar10_raw500.bin", np.uint8).reshape(500, 3073)
+    mean, deviation = (np.array(v, np.float32).reshape(3, 1, 1) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+    images = rows[:, 1:].reshape(500, 3, 32, 32).astype(np.float32) / 255
+    return (images - mean) / deviation, rows[:, 0].astype(np.int64)
+
+
+@needs_shared
+@pytest.mark.long
+@pytest.mark.parametrize("method", Method)
+def test_an_int8_resnet_is_as_accurate_as_its_original(method: Method, tmp_path: Path) -> None:
+    """500 images, the first 100 of which calibrate: at most half a point less."""
+    images, labels = cifar()
+    np.savez(tmp_path / "some.npz", input=images[:100])
+    made = quantize_model(MODELS / "resnet20-cifar10-f32.onnx", tmp_path / "some.npz", Settings(method))
+    assert made.float_ops == ()
+    imported = import_model(made.model, "resnet")
+    samples = Samples({"input": images[:, None]})
+
+    found = accuracy(onnx.load(MODELS / "resnet20-cifar10-f32.onnx"), imported, samples, labels, lambda _: None)
+
+    assert found.after >= found.before - 2  # of 500
