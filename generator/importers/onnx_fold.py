@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TypeProto
 
 FILE_LIMIT_BYTES = 1 << 31  # protobuf's own
-CONSTANT_LIMIT = 1 << 28  # bytes of a constant that is computed here
+CONSTANT_LIMIT = 1 << 29  # bytes of a constant that is computed here
 KNOWN_LIMIT = 1 << 10  # elements of a constant that shapes may be computed from
 DEPTH_LIMIT = 16  # of functions within functions
 

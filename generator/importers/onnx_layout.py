@@ -15,6 +15,8 @@ from shoehorn_mcu.ir import Tensor
 
 MOST_PARTS = 64
 """Slices that stand for one op."""
+FEW_RUNS = 4
+"""Parts of a dimension that are moved one by one rather than by a table of indices."""
 
 
 def concat(site: Site) -> Value:

@@ -10,19 +10,17 @@ from shoehorn_mcu.importers import onnx_layout as layout
 from shoehorn_mcu.importers import onnx_linear as linear
 from shoehorn_mcu.importers import onnx_maps as maps
 from shoehorn_mcu.importers import onnx_norms as norms
+from shoehorn_mcu.importers import onnx_resize as resize
 from shoehorn_mcu.importers import onnx_windows as windows
 from shoehorn_mcu.importers.onnx_qlinear import FORMS
 from shoehorn_mcu.importers.onnx_site import Site, Value
 from shoehorn_mcu.ir import DType
 from shoehorn_mcu.ops import Add, AveragePool2d, MaxPool2d, Sub
 
-FEW_PARTS = 4
-"""Parts of a tensor that are moved one by one rather than by a table of indices."""
-
 
 def _gather(site: Site) -> Value:
     """Gather: of few runs of constant places as slices."""
-    if site.is_constant(1) and layout.runs_of(site.constant(1, "indices")) <= FEW_PARTS:
+    if site.is_constant(1) and layout.runs_of(site.constant(1, "indices")) <= layout.FEW_RUNS:
         return layout.gather(site)
     return columns.gather(site)
 
@@ -63,6 +61,7 @@ CONVERTERS: dict[str, Callable[[Site], Value | tuple[Value, ...]]] = {
     "Conv": linear.conv,
     "ConvTranspose": linear.conv_transpose,
     "DepthToSpace": layout.depth_to_space,
+    "DFT": resize.dft,
     "Dropout": elements.dropout,
     "Expand": layout.expand,
     "Flatten": layout.flatten,
@@ -81,6 +80,7 @@ CONVERTERS: dict[str, Callable[[Site], Value | tuple[Value, ...]]] = {
     "Mul": elements.mul,
     "Pad": layout.pad,
     "Relu": elements.relu,
+    "Resize": resize.resize,
     "ReverseSequence": layout.reverse_sequence,
     "Reshape": layout.reshape,
     "Slice": layout.slice_,
