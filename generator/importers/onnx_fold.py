@@ -85,7 +85,7 @@ class _Walk:
             self._take(index, node, branch, within)
             return
         self._infer(node)
-        if self._shape(node) or self._computed(node):
+        if self._from_type(node) or self._computed(node):
             self.known |= set(node.output)
             return
         code = code_of(node)
@@ -151,18 +151,28 @@ class _Walk:
             return
         self.types.update((name, kind) for name, kind in found.items() if kind.WhichOneof("value"))
 
-    def _shape(self, node: NodeProto) -> bool:
-        """Whether the node needs no more than its input's shape, which is known; its value is then a constant."""
-        if node.domain not in DOMAINS or node.op_type not in ("Shape", "Size") or node.input[0] in self.constants:
+    def _from_type(self, node: NodeProto) -> bool:
+        """Whether the node needs no more than the types of what depends on the inputs; its value is then a constant."""
+        if node.domain not in DOMAINS:
             return False
-        shape = fixed_shape(self.types.get(node.input[0]))
-        if shape is None:
-            return False
-        attributes = {attribute.name: attribute.i for attribute in node.attribute}
-        part = shape[attributes.get("start", 0) : attributes.get("end", len(shape))]
-        value = np.array(part, np.int64) if node.op_type == "Shape" else np.array(np.prod(shape), np.int64)
-        self._constant(node.output[0], value)
-        return True
+        kind = self.types.get(node.input[-1] if node.op_type == "CastLike" else node.input[0]) if node.input else None
+        shape, attributes = fixed_shape(kind), {attribute.name: attribute.i for attribute in node.attribute}
+        if node.op_type == "CastLike" and kind is not None and (dtype := _dtype(kind)) is not None:
+            held = self.constants.get(node.input[0])
+            value = None if held is None else held.astype(dtype)
+        elif node.op_type == "EyeLike" and kind is not None and shape is not None and len(shape) == 2:
+            code = attributes.get("dtype", kind.tensor_type.elem_type)
+            limited(node.output[0], shape)
+            value = np.eye(*shape, k=attributes.get("k", 0), dtype=_dtype_of(code))
+        elif node.op_type == "Shape" and shape is not None:
+            value = np.array(shape[attributes.get("start", 0) : attributes.get("end", len(shape))], np.int64)
+        elif node.op_type == "Size" and shape is not None:
+            value = np.array(np.prod(shape), np.int64)
+        else:
+            value = None
+        if value is not None:
+            self._constant(node.output[0], value)
+        return value is not None
 
     def _computed(self, node: NodeProto) -> bool:
         """Whether the node does not depend on the inputs; its values are then among the constants."""
@@ -219,7 +229,10 @@ def _type_of(array: Array) -> TypeProto:
 
 
 def _dtype(kind: TypeProto) -> np.dtype[Any] | None:
+    return _dtype_of(kind.tensor_type.elem_type) if kind.HasField("tensor_type") else None
+
+
+def _dtype_of(number: int) -> np.dtype[Any] | None:
     from onnx import helper
 
-    number = kind.tensor_type.elem_type if kind.HasField("tensor_type") else 0
     return np.dtype(helper.tensor_dtype_to_np_dtype(number)) if number else None

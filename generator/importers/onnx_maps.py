@@ -24,7 +24,7 @@ def mapped(site: Site, write: Callable[..., Term], *values: Value) -> Value:
     Constants of one element are numbers of the formula, unless they alone have so many dimensions.
     """
     if all(value.tensor.data is not None for value in values):
-        arrays = [value.tensor.data for value in values if value.tensor.data is not None]
+        arrays = [data for value in values if (data := site.plain(value).data) is not None]
         return as_plain(site.weights(formula(write, *(value.tensor.type.dtype for value in values))(*arrays)))
     rank = max(value.rank for value in values if value.tensor.data is None)
     held = [_number(value) if value.rank <= rank else None for value in values]
