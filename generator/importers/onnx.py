@@ -278,6 +278,11 @@ class _Import:
 
     def _output(self, name: str, missing: set[str], taken: set[str]) -> tuple[str, str]:
         """The tensor of an output, which no other in `taken` is, and the output's name."""
+        if self.raw.dtypes.get(name) == np.float64:
+            self.refused.append(
+                Refusal("output", "", "", f"tensor {quoted(name)} is float64, no kernel computes with that")
+            )
+            return name, name
         if name in missing:
             return name, name
         self._real(name)

@@ -164,9 +164,10 @@ def _cast_like(site: Site) -> Value:
 
 
 def element_type(code: int) -> DType:
-    """The element type with ONNX's number; float16 is float32, in which such numbers are held. Raises Unsupported."""
+    """The element type with ONNX's number; float16 and double are held in float32. Raises Unsupported for others."""
     try:
-        dtype = DType(onnx.helper.tensor_dtype_to_np_dtype(code).name)
+        name = onnx.helper.tensor_dtype_to_np_dtype(code).name
+        dtype = DType("float32" if name == "float64" else name)
     except (KeyError, ValueError, TypeError):
         raise Unsupported(f"no kernel computes with {onnx.TensorProto.DataType.Name(code).lower()}") from None
     return DType.FLOAT32 if dtype is DType.FLOAT16 else dtype
@@ -227,9 +228,12 @@ def clip(site: Site) -> Value:
 
 
 def _prelu(site: Site) -> Value:
-    """The slopes broadcast to x in one direction."""
+    """The slopes broadcast to x in one direction; one per channel may come without dimensions behind it."""
     site.known()
-    return mapped(site, lambda x, slope: (x < x.constant(0)).select(x * slope, x), site.value(0), site.value(1))
+    x, slope = site.value(0), site.value(1)
+    if slope.rank == 1 and x.rank > 2 and slope.shape == x.shape[1:2] and slope.shape[0] not in (1, x.shape[-1]):
+        slope = as_plain(shaped(site, slope.tensor, (*slope.shape, *(1 for _ in x.shape[2:]))))
+    return mapped(site, lambda t, s: (t < t.constant(0)).select(t * s, t), x, slope)
 
 
 def _shrunk(x: Term, bias: float, lambd: float) -> Term:

@@ -127,23 +127,21 @@ def pool(op: type[AveragePool2d] | type[MaxPool2d]) -> Callable[[Site], Value]:
     return convert
 
 
-def taps(site: Site, x: Tensor, of: Window, outside: float) -> list[Tensor]:
-    """For each place of the window the elements that all windows have there, N, ..., C; `outside` in the padding."""
-    if (count := int(np.prod(of.kernel))) > TAPS_LIMIT:
-        raise Unsupported(f"its window has {count} places, {TAPS_LIMIT} are supported for this kind")
+def combined_windows(site: Site, x: Tensor, of: Window, outside: float, write: Write) -> Tensor:
+    """What each window has, combined: along one dimension after the other. `outside`: what the padding has."""
     counts = of.counts(x.type.shape[1:-1])
     if min(counts) < 1:
         raise ImportFault("its window is larger than its input; export it again")
-    wide = padded(site, x, (0, *of.before, 0), (0, *of.after, 0), outside)
-    n, c = x.type.shape[0], x.type.shape[-1]
-    found = []
-    for place in product(*map(range, of.kernel)):
-        starts = [p * d for p, d in zip(place, of.dilation, strict=True)]
-        inside = [
-            range(first, first + (m - 1) * s + 1, s) for first, m, s in zip(starts, counts, of.stride, strict=True)
-        ]
-        found.append(sliced(site, wide, [range(n), *inside, range(c)]))
-    return found
+    if sum(of.kernel) > TAPS_LIMIT:
+        raise Unsupported(f"its window is {of.kernel}, {TAPS_LIMIT} elements along all dimensions are supported")
+    x = padded(site, x, (0, *of.before, 0), (0, *of.after, 0), outside)
+    for axis, (kernel, stride, dilation, count) in enumerate(
+        zip(of.kernel, of.stride, of.dilation, counts, strict=True), 1
+    ):
+        whole = [range(n) for n in x.type.shape]
+        places = [range(k * dilation, k * dilation + (count - 1) * stride + 1, stride) for k in range(kernel)]
+        x = combined(site, [sliced(site, x, [*whole[:axis], r, *whole[axis + 1 :]]) for r in places], write)
+    return x
 
 
 def combined(site: Site, parts: Sequence[Tensor], write: Write) -> Tensor:
@@ -169,8 +167,8 @@ def _by_taps(site: Site, x: Tensor, of: Window, mean: bool, counted: bool) -> Va
         raise Unsupported("it is dilated, or has more than 4 dimensions, and its input is quantised")
     if not mean:
         least = -np.inf if kind.numpy.kind == "f" else kind.limits[0]
-        return Value(combined(site, taps(site, x, of, least), functions.maximum), order)
-    total = combined(site, taps(site, x, of, 0), lambda a, b: a + b)
+        return Value(combined_windows(site, x, of, least, functions.maximum), order)
+    total = combined_windows(site, x, of, 0, lambda a, b: a + b)
     numbers = _elements(of, x.type.shape[1:-1], counted)
     divisor = as_plain(site.weights(numbers.reshape((1, *numbers.shape, 1)).astype(np.float32)))
     return Value(mapped(site, lambda t, d: t / d, as_plain(total), divisor).tensor, order)
@@ -203,7 +201,7 @@ def lp_pool(site: Site) -> Value:
     x = site.last(value)
     of = window(site, x.type.shape[1:-1])
     powers = mapped(site, lambda t: _to_power(abs(t), p), as_plain(x)).tensor
-    total = combined(site, taps(site, powers, of, 0), lambda a, b: a + b)
+    total = combined_windows(site, powers, of, 0, lambda a, b: a + b)
     made = mapped(site, lambda t: _root(t, p), as_plain(total)).tensor
     return Value(made, channels_last(value.rank))
 
