@@ -62,7 +62,7 @@ def computed(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
     return [values[name] for name in graph.outputs]
 
 
-def check(path: Path) -> Graph:
+def check(path: Path, close: float = CLOSE) -> Graph:
     """Compares the imported graph, before and after the passes, with ONNX Runtime on one input; returns the latter."""
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     inputs = [reals(*(n if isinstance(n, int) and n > 0 else 1 for n in i.shape)) for i in session.get_inputs()]
@@ -75,7 +75,7 @@ def check(path: Path) -> Graph:
             assert got.size == want.size
             if got.shape != want.shape:
                 got = got.transpose(0, 3, 1, 2)
-            np.testing.assert_allclose(got, want, rtol=0, atol=CLOSE * max(1.0, float(np.abs(want).max())))
+            np.testing.assert_allclose(got, want, rtol=0, atol=close * max(1.0, float(np.abs(want).max())))
     return after
 
 
@@ -494,18 +494,49 @@ def test_zero_points_are_those_of_onnx_runtime(
     _within_a_step(saved(made, tmp_path))
 
 
-@pytest.mark.parametrize("inside", [True, False], ids=["of an op on int8", "alone"])
-def test_computed_values_with_a_scale_per_channel_are_refused(inside: bool, tmp_path: Path) -> None:
-    core, constants = INT8_CASES["conv"]
-    made = quantised(core if inside else [helper.make_node("Relu", ["a"], ["r"])], np.int8(0), constants)
-    channels = 5 if inside else 6
-    made.graph.initializer.append(numpy_helper.from_array(np.full(channels, OUT), "each"))
+def _scaled_per_channel(core: list[onnx.NodeProto], channels: int, constants: Mapping[str, Array]) -> onnx.ModelProto:
+    """A model whose result has a scale per channel."""
+    made = quantised(core, np.int8(0), constants)
+    made.graph.initializer.append(numpy_helper.from_array(np.linspace(0.02, 0.05, channels, dtype=np.float32), "each"))
     made.graph.initializer.append(numpy_helper.from_array(np.zeros(channels, np.int8), "zeros"))
     for node in list(made.graph.node)[-2:]:
         node.input[1:] = ["each", "zeros"]
+    return made
+
+
+def test_the_result_of_an_op_on_int8_with_a_scale_per_channel_is_refused(tmp_path: Path) -> None:
+    core, constants = INT8_CASES["conv"]
 
     with pytest.raises(UnsupportedModel, match="computed have a scale per channel"):
-        load(saved(made, tmp_path))
+        load(saved(_scaled_per_channel(core, 5, constants), tmp_path))
+
+
+def test_a_scale_per_channel_of_computed_values_is_a_formula(tmp_path: Path) -> None:
+    check(saved(_scaled_per_channel([helper.make_node("Relu", ["a"], ["r"])], 6, {}), tmp_path), close=OUT)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_integers_at_the_ends_are_those_of_onnx_runtime(dtype: type[np.generic], tmp_path: Path) -> None:
+    """A model that takes and gives integers, between which it computes in int8."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    ends = [helper.make_tensor_value_info(name, kind, shape) for name, shape in (("x", (1, 3, 4, 4)), ("y", None))]
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "s", "z"], ["a"]),
+        helper.make_node("MaxPool", ["a"], ["m"], kernel_shape=[2, 2]),
+        helper.make_node("QuantizeLinear", ["m", "s", "z"], ["y"]),
+    ]
+    held = [numpy_helper.from_array(SCALE, "s"), numpy_helper.from_array(np.array(7, dtype), "z")]
+    graph = helper.make_graph(nodes, "small", ends[:1], ends[1:], held)
+    path = saved(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), tmp_path)
+    low, high = np.iinfo(np.dtype(dtype).name).min, np.iinfo(np.dtype(dtype).name).max
+    x = RNG.integers(low, high, (1, 3, 4, 4), dtype, endpoint=True)  # type: ignore[arg-type]
+    (wanted,) = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})
+
+    imported, _ = passes.run(load(path))
+    found = run_reference(imported, [np.ascontiguousarray(x.transpose(0, 2, 3, 1))])["y"]
+
+    np.testing.assert_array_equal(found.transpose(0, 3, 1, 2), wanted, strict=True)
+    assert {node.output.type.dtype for node in imported.nodes()} <= {DType.INT8, DType(np.dtype(dtype).name)}
 
 
 def test_an_op_with_its_quantisation_as_operands_is_the_op_between_quantised_values(tmp_path: Path) -> None:

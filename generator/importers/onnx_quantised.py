@@ -44,6 +44,17 @@ class Coded:
     data: Array  # int8, or int32 for a bias
     quant: Quant
 
+    @property
+    def real(self) -> Array:
+        """The numbers that it stands for, in float32."""
+        along = [1] * self.data.ndim
+        if self.quant.axis is not None:
+            along[self.quant.axis] = -1
+        scales, zeros = (np.array(v).reshape(along) for v in (self.quant.scales, self.quant.zero_points))
+        whole = (self.data.astype(np.int64) - zeros).astype(np.float32)
+        real: Array = (whole * scales.astype(np.float32)).reshape(self.data.shape)
+        return real
+
 
 @dataclass(frozen=True)
 class Chain:
@@ -69,7 +80,7 @@ class Chain:
         return Clamp(int(low), int(high))
 
 
-_ONNX_TYPES = {0: "uint8", 2: "uint8", 3: "int8"}  # TensorProto.DataType; 0 is none, for which uint8 is the default
+ONNX_TYPES = {0: "uint8", 2: "uint8", 3: "int8"}  # TensorProto.DataType; 0 is none, for which uint8 is the default
 _SHIFT = {"int8": 0, "uint8": -128, "int32": 0}  # added to values and zero points of these types
 
 
@@ -87,9 +98,9 @@ def quant_of(scale: Array, zero: Array | None, dtype: np.dtype[Any], axis: int, 
 
 def written_dtype(zero: Array | None, asked: int) -> np.dtype[Any]:
     """The type that QuantizeLinear writes: its zero point's, or that of its attribute `output_dtype`, 0 if missing."""
-    if zero is None and asked not in _ONNX_TYPES:
+    if zero is None and asked not in ONNX_TYPES:
         raise Unsupported(f"it quantises to ONNX's type {asked}, int8 and uint8 are supported")
-    return np.dtype(_ONNX_TYPES[asked]) if zero is None else zero.dtype
+    return np.dtype(ONNX_TYPES[asked]) if zero is None else zero.dtype
 
 
 def stored(data: Array) -> Array:

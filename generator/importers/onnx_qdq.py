@@ -1,0 +1,200 @@
+"""QuantizeLinear and DequantizeLinear between ops: which values are quantised tensors, and the ops that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from shoehorn_mcu.importers import onnx_codes as codes
+from shoehorn_mcu.importers import onnx_elements as elements
+from shoehorn_mcu.importers import onnx_quantised as quantised
+from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.onnx_file import RawModel
+from shoehorn_mcu.importers.onnx_node import RawNode
+from shoehorn_mcu.importers.onnx_site import Builder, Site, Value
+from shoehorn_mcu.ir import DType, Node, OpFault, Quant
+from shoehorn_mcu.ops import Dequantize, Quantize, Requantize
+from shoehorn_mcu.ops.laws import quoted
+
+
+@dataclass
+class Quantising:
+    """The values and ops made so far, and the quantised ones among them."""
+
+    raw: RawModel
+    values: dict[str, Value] = field(default_factory=dict)
+    codes: dict[str, Value] = field(default_factory=dict)  # by the name of the quantised tensor: int8 values
+    dtypes: dict[str, np.dtype[Any]] = field(default_factory=dict)  # of the same tensors in the file
+    stored: dict[str, Value] = field(default_factory=dict)  # the same values, by the name of the dequantised tensor
+    coded: dict[str, quantised.Coded] = field(default_factory=dict)  # quantised constants, by the latter names
+    fused: set[str] = field(default_factory=set)  # the outputs of nodes that were converted with one before them
+    builder: Builder = field(default_factory=Builder)
+    inputs: list[str] = field(default_factory=list)  # of the graph
+
+    def site(self, raw: RawNode, values: Mapping[str, Value | None]) -> Site:
+        """The node with these values."""
+        known = {name: value for name, value in values.items() if value is not None}
+        return Site(raw, known, self.raw.constants, self.builder)
+
+    def real(self, name: str) -> Value | None:
+        """The value of this name in float32; None for a constant."""
+        if name in self.stored and name not in self.values:
+            value = self.stored[name]
+            number = RawNode(len(self.builder.ops), "Dequantize", (), (name,), {})
+            made = self.site(number, {}).emit(Dequantize, value.tensor, dtype=DType.FLOAT32)
+            self.values[name] = Value(made, value.order)
+        if name in self.codes and name not in self.values:  # the integers themselves, by an op that knows no scale
+            value = self.codes[name]
+            site = self.site(RawNode(len(self.builder.ops), "Integers", (), (name,), {}), {})
+            real = Value(site.emit(Dequantize, value.tensor, dtype=DType.FLOAT32), value.order)
+            self.values[name] = codes.quantized(site, real, value.tensor.type.quantised, self.dtypes[name])
+        return self.values.get(name)
+
+    def _is_plain(self, raw: RawNode, site: Site) -> bool:
+        """Whether a conversion has one scale and zero point, both known, and integers of 8 bits or an int32 bias."""
+        scale, zero = (self.raw.constants.get(raw.inputs[i]) if site.given(i) else None for i in (1, 2))
+        known = scale is not None and (zero is not None or not site.given(2)) and not site.attribute("block_size", 0)
+        return known and (zero is None or zero.dtype.name in ("int8", "uint8", "int32"))
+
+    def _quant(self, raw: RawNode, dtype: np.dtype[Any] | None, rank: int) -> Quant:
+        """The quantisation of a conversion. `dtype`: of the quantised values; None: what the node itself says."""
+        site = self.site(raw, {})
+        site.known("axis", "saturate", "block_size", "output_dtype", "precision")
+        if site.attribute("block_size", 0):
+            raise Unsupported("it has a scale per block")
+        zero = site.constant(2, "zero point") if site.given(2) else None
+        if dtype is None:
+            dtype = quantised.written_dtype(zero, site.attribute("output_dtype", 0))
+            self.dtypes[raw.outputs[0]] = dtype
+        elif zero is not None and zero.dtype != dtype:
+            raise ImportFault(f"its zero point is {zero.dtype}, its values are {dtype}; export it again")
+        return quantised.quant_of(site.constant(1, "scale"), zero, dtype, site.attribute("axis", 1), rank)
+
+    def _one_quant(self, raw: RawNode, dtype: np.dtype[Any] | None = None) -> Quant:
+        """`_quant` of values that are computed, which have one scale."""
+        if self.site(raw, {}).constant(1, "scale").size > 1:
+            raise Unsupported("values that are computed have a scale per channel, one scale is supported")
+        return self._quant(raw, dtype, 0)
+
+    def dequantize(self, raw: RawNode) -> None:
+        """Makes no op: the output's name is noted for its stored values, and `_real` converts them where needed."""
+        source, name = raw.inputs[0], raw.outputs[0]
+        site = self.site(raw, {n: self.values[n] for n in raw.inputs if n in self.values})
+        if not self._is_plain(raw, site) or self._is_other(source):
+            self.real(source)
+            self.values[name] = codes.dequantize(self.site(raw, self.values))
+            return
+        if source in self.raw.constants:
+            data = self.raw.constants[source]
+            quant = self._quant(raw, data.dtype, data.ndim)
+            self.coded[name] = quantised.Coded(quantised.stored(data), quant)
+            return
+        if source in self.inputs and source not in self.codes:
+            self._coded_input(raw, source)
+        if source not in self.codes:
+            self.values[name] = codes.dequantize(site)
+            return
+        value = self.codes[source]
+        if self._one_quant(raw, self.dtypes[source]) != value.tensor.type.quant:
+            raise Unsupported(f"it reads {quoted(source)} with another scale than that was quantised with")
+        self.stored[name] = value
+
+    def _is_other(self, source: str) -> bool:
+        """Whether these are integers of another kind than those that ops on int8 read."""
+        data = self.raw.constants.get(source)
+        return data is not None and data.dtype.name not in ("int8", "uint8", "int32")
+
+    def _coded_input(self, raw: RawNode, source: str) -> None:
+        """Takes an input of the model as quantised, if all that read it take it as such, with one scale."""
+        value, dtype = self.values[source], np.dtype(self.values[source].tensor.type.dtype.value)
+        same = {(node.code, *node.inputs[1:]) for node in self.readers.get(source, [])}
+        one = self.raw.constants[raw.inputs[1]].size == 1
+        if dtype.name not in ("int8", "uint8") or len(same) > 1 or not one or source in self.raw.outputs:
+            return
+        quant, moved = self._one_quant(raw, dtype), 128 if dtype == np.uint8 else 0
+        own = Quant(quant.scales, tuple(z + moved for z in quant.zero_points))
+        tensor = self.builder.add(replace(value.tensor, type=replace(value.tensor.type, quant=own)))
+        if moved:
+            tensor = self.site(raw, {}).emit(Requantize, tensor, quant=quant, dtype=DType.INT8)
+        self.dtypes[source] = dtype
+        self.codes[source] = Value(tensor, value.order)
+
+    def quantize(self, raw: RawNode) -> None:
+        source, name = raw.inputs[0], raw.outputs[0]
+        known = self.stored.get(source) or self.values.get(source)
+        if known is None:
+            raise Unsupported(f"it reads {quoted(source)}, a constant")
+        site = self.site(raw, {})
+        asked = site.attribute("output_dtype", 0)
+        if not self._is_plain(raw, site) or site.constant(1, "scale").size > 1 or asked not in quantised.ONNX_TYPES:
+            self.real(source)
+            self.values[name] = codes.quantize(self.site(raw, self.values))
+            return
+        quant = self._one_quant(raw)
+        if source in self.stored:
+            self.codes[name] = quantised.scaled(site, known, quant)
+        else:
+            made = site.emit(Quantize, known.tensor, quant=quant, dtype=DType.INT8)
+            self.codes[name] = Value(made, known.order)
+
+    def in_int8(self, raw: RawNode) -> bool:
+        """Whether the node became an op on int8: its operands are dequantised, and its result goes to be quantised."""
+        convert, chain = quantised.CONVERTERS.get(raw.code), self._chain(raw)
+        known = {n for n in raw.inputs if n in self.stored}
+        if convert is None or chain is None or not known or any(n in self.values for n in set(raw.inputs) - known):
+            return False
+        nodes, low, high = chain
+        last, made = nodes[-1], len(self.builder.ops)
+        try:
+            site = self.site(replace(raw, outputs=last.outputs), self.stored)
+            value = convert(quantised.Chain(site, self.coded, self._one_quant(last), low, high))
+            self.lawful(made)
+        except Unsupported:
+            if set(raw.inputs) & set(self.coded):
+                raise
+            del self.builder.ops[made:]
+            return False
+        self.codes[last.outputs[0]] = value
+        self.fused |= {node.outputs[0] for node in nodes}
+        return True
+
+    def _chain(self, raw: RawNode) -> tuple[list[RawNode], float, float] | None:
+        """The nodes up to the QuantizeLinear that alone reads the result, and the bounds of activations among them."""
+        found: list[RawNode] = []
+        low, high, name = -np.inf, np.inf, raw.outputs[0]
+        while len(readers := self.readers.get(name, [])) == 1 and name not in self.raw.outputs:
+            (node,) = readers
+            found.append(node)
+            name = node.outputs[0]
+            if node.code == "QuantizeLinear":
+                return found, low, high
+            if node.code == "Relu":
+                low = max(low, 0.0)
+            elif node.code == "Clip" and all(n in self.raw.constants for n in node.inputs[1:] if n):
+                bounds = elements.bounds(self.site(node, {}))
+                low, high = max(low, bounds[0]), min(high, bounds[1])
+            else:
+                return None
+        return None
+
+    @cached_property
+    def readers(self) -> dict[str, list[RawNode]]:
+        """The nodes that read each value."""
+        found: dict[str, list[RawNode]] = {}
+        for node in self.raw.nodes:
+            for name in node.inputs:
+                found.setdefault(name, []).append(node)
+        return found
+
+    def lawful(self, first: int) -> None:
+        """Raises Unsupported where an op breaks a rule of the IR, so that it is listed with the others."""
+        tensors = self.builder.tensors
+        for op in self.builder.ops[first:]:
+            try:
+                op.check(Node(op, tuple(tensors[n] for n in op.inputs), tensors[op.output]))
+            except OpFault as fault:
+                raise Unsupported(fault.why) from fault
