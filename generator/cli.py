@@ -17,6 +17,7 @@ COMMANDS = {
     "library": "shoehorn_mcu.cli_library",
     "plan": "shoehorn_mcu.cli_project",
     "quantize": "shoehorn_mcu.cli_quantize",
+    "inspect": "shoehorn_mcu.cli_inspect",
     "validate": "shoehorn_mcu.cli_device",
     "bench": "shoehorn_mcu.cli_device",
     "tune": "shoehorn_mcu.cli_tune",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,8 @@ from shoehorn_mcu.importers.onnx_node import RawNode
 from shoehorn_mcu.importers.onnx_ops import CONVERTERS, OPS
 from shoehorn_mcu.importers.onnx_qdq import Quantising
 from shoehorn_mcu.importers.onnx_site import NHWC, Site, Value, as_plain, renamed
-from shoehorn_mcu.ir import DType, Graph, GraphError, Quant, Tensor, TensorType, verify
+from shoehorn_mcu.importers.source import Source, SourceOp, SourceTensor, macs_of
+from shoehorn_mcu.ir import DType, Graph, GraphError, Op, Quant, Tensor, TensorType, verify
 from shoehorn_mcu.ops import Dequantize, Quantize, Requantize
 from shoehorn_mcu.ops.laws import quoted
 
@@ -62,6 +64,7 @@ class _Import(Quantising):
 
     refused: list[Refusal] = field(default_factory=list)
     orders: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of the model's inputs and outputs
+    made: dict[str, list[Op]] = field(default_factory=dict)  # by the first output of the node
 
     def graph(self, name: str) -> Graph:
         for each in self.raw.inputs:
@@ -73,7 +76,7 @@ class _Import(Quantising):
         taken: set[str] = set()
         outputs = [self._output(each, missing, taken) for each in self.raw.outputs]
         if self.refused:
-            raise UnsupportedModel("", self.refused)
+            raise UnsupportedModel("", self.refused, self._source())
         # The model's own names for its ends; intermediate tensors have the names of the ops' outputs.
         names = {tensor: own for tensor, own in outputs if tensor not in inputs}
         kept = {op.output for op in self.builder.ops} | {n for op in self.builder.ops for n in op.inputs}
@@ -115,14 +118,46 @@ class _Import(Quantising):
             return
         if raw.outputs[0] in self.fused:
             return
+        first = len(self.builder.ops)
         try:
             self._convert(raw)
+            self.made[raw.outputs[0]] = self.builder.ops[first:]
         except Unsupported as fault:
             needs = self._sources(fault.tensor) if isinstance(fault, NeedsConstant) else ()
             self.refused.append(Refusal(f"op {raw.index}", raw.title, writes, str(fault), needs))
             missing |= written
         except ImportFault as fault:
             raise fault.within(f"op {raw.index} {raw.title} writing {writes}") from fault
+
+    def _source(self) -> Source:
+        """The ops of the file that compute with the inputs, with what was found out about each."""
+        refusals = {(refusal.place, refusal.code): refusal.reason for refusal in self.refused}
+        sizes = {name: 0 if data.dtype == np.int64 else data.nbytes for name, data in self.raw.constants.items()}
+        ops: list[SourceOp] = []
+        for node in self.raw.nodes:
+            reads = tuple(name for name in node.inputs if name and name not in sizes)
+            weight_bytes = sum(sizes[name] for name in node.inputs if name in sizes)
+            if not reads:
+                sizes[node.outputs[0]] = weight_bytes  # a constant that is dequantised
+                continue
+            made = self.made.get(node.outputs[0])
+            ops.append(
+                SourceOp(
+                    node.index,
+                    node.title,
+                    reads,
+                    tuple(self._source_tensor(name) for name in node.outputs if name),
+                    weight_bytes,
+                    None if made is None else macs_of(made, self.builder.tensors),
+                    refusals.get((f"op {node.index}", node.title)),
+                )
+            )
+        inputs = tuple(self._source_tensor(each.name) for each in self.raw.inputs)
+        return Source(inputs, self.raw.outputs, tuple(_of_one_node(list(g)) for _, g in groupby(ops, _index)))
+
+    def _source_tensor(self, name: str) -> SourceTensor:
+        dtype = self.raw.dtypes.get(name)
+        return SourceTensor(name, self.raw.shapes.get(name), "" if dtype is None else dtype.name)
 
     def _convert(self, raw: RawNode) -> None:
         """Makes the ops of one node, on int8 where it is between quantised values and such an op is known."""
@@ -179,3 +214,29 @@ class _Import(Quantising):
         self.orders[name] = order
         taken.add(tensor.name)
         return tensor.name, name
+
+
+def _index(op: SourceOp) -> int:
+    return op.index
+
+
+def _of_one_node(parts: Sequence[SourceOp]) -> SourceOp:
+    """The node of the file that these ops stand for, such as QLinearConv or a function."""
+    core = next((part for part in parts if part.code not in ("QuantizeLinear", "DequantizeLinear")), parts[0])
+    inner = {tensor.name for part in parts for tensor in part.writes}
+    known = (tensor for part in parts[:-1] for tensor in part.writes if tensor.shape is not None)
+    refused = next((part for part in parts if part.refusal is not None), None)
+    code, _, _ = core.code.partition("/")
+    reason = None if refused is None else refused.refusal
+    if refused is not None and "/" in refused.code:
+        reason = f"its {refused.code.rpartition('/')[2]}: {reason or 'no kernel for it'}"
+    macs = [part.macs for part in parts if part.macs is not None]
+    return replace(
+        core,
+        code=code,
+        reads=tuple(name for part in parts for name in part.reads if name not in inner),
+        writes=(*parts[-1].writes, *known),
+        weight_bytes=sum(part.weight_bytes for part in parts),
+        macs=sum(macs) if len(macs) == len(parts) else None,
+        refusal=reason,
+    )

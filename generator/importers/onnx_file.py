@@ -41,6 +41,7 @@ class RawModel:
     nodes: tuple[RawNode, ...]
     constants: Mapping[str, Array]
     dtypes: Mapping[str, np.dtype[Any]]  # of all values whose element type is known
+    shapes: Mapping[str, tuple[int, ...]]  # of all values whose shape is known
 
 
 def read(path: Path, runs: Collection[str]) -> RawModel:
@@ -91,7 +92,7 @@ def parsed(model: ModelProto, runs: Collection[str]) -> RawModel:
     nodes = tuple(replace(n, outputs=(n.outputs[0], *(o if o in used else "" for o in n.outputs[1:]))) for n in nodes)
     if not inputs or not outputs or len(set(outputs)) != len(outputs):
         raise ImportFault("the model has no inputs or no outputs, or one of them twice; export it again")
-    return RawModel(inputs, outputs, nodes, constants, left.dtypes)
+    return RawModel(inputs, outputs, nodes, constants, left.dtypes, left.shapes)
 
 
 def _load_external(model: ModelProto, folder: Path) -> None:

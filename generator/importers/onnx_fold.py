@@ -33,10 +33,11 @@ _RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLi
 
 @dataclass(frozen=True)
 class Folded:
-    """What is left of a model's nodes, and the element types of the values where they are known."""
+    """What is left of a model's nodes, and the element types and shapes of the values where they are known."""
 
     nodes: tuple[RawNode, ...]
     dtypes: Mapping[str, np.dtype[Any]]
+    shapes: Mapping[str, tuple[int, ...]]
 
 
 def folded(
@@ -50,7 +51,9 @@ def folded(
         {entry.domain: entry.version for entry in model.opset_import}, model.ir_version, types, constants, runs
     )
     walk.run(model.graph.node)
-    return Folded(tuple(walk.nodes), {name: dtype for name, kind in walk.types.items() if (dtype := _dtype(kind))})
+    dtypes = {name: dtype for name, kind in walk.types.items() if (dtype := _dtype(kind))}
+    shapes = {name: shape for name, kind in walk.types.items() if (shape := fixed_shape(kind)) is not None}
+    return Folded(tuple(walk.nodes), dtypes, shapes)
 
 
 @dataclass

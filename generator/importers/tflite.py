@@ -14,6 +14,7 @@ from shoehorn_mcu.importers import tflite_layout as layout
 from shoehorn_mcu.importers import tflite_linear as linear
 from shoehorn_mcu.importers import tflite_real as real
 from shoehorn_mcu.importers.fault import ImportFault, Refusal, Unsupported, UnsupportedModel
+from shoehorn_mcu.importers.source import Source, SourceOp, SourceTensor, macs_of
 from shoehorn_mcu.importers.tflite_diagnosis import diagnosis
 from shoehorn_mcu.importers.tflite_file import RawModel, RawOp, read
 from shoehorn_mcu.importers.tflite_site import Part, Site
@@ -168,6 +169,7 @@ class _Import:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     ops: list[Op] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
+    made: dict[int, Sequence[Op]] = field(default_factory=dict)  # by the number of the op in the file
 
     def __post_init__(self) -> None:
         self.names = unique_names(t.name for t in self.raw.tensors)
@@ -185,7 +187,7 @@ class _Import:
         inputs = tuple(self._boundary(i, "input") for i in self.raw.inputs)
         outputs = tuple(self._boundary(i, "output") for i in self.raw.outputs)
         if self.refused:
-            raise UnsupportedModel(diagnosis(self.raw), self.refused)
+            raise UnsupportedModel(diagnosis(self.raw), self.refused, self._source())
         for place in self.raw.outputs:
             if place not in self.writers:
                 raise ImportFault(f"output {quoted(self.names[place])} is not computed by any op; remove it")
@@ -207,7 +209,7 @@ class _Import:
     def _op(self, index: int, raw: RawOp) -> None:
         """Converts one op, or records why it is refused."""
         writes = ", ".join(f"{quoted(self.names[i])}" for i in raw.outputs)
-        code = f"{raw.code} {raw.custom!r}" if raw.custom else raw.code
+        code = _code(raw)
         try:
             if raw.code in KNOWN and len(raw.outputs) == 1 and self._known(raw):
                 return
@@ -222,7 +224,35 @@ class _Import:
         else:
             self.tensors |= {t.name: t for t in part.tensors}
             self.ops += part.ops
+            self.made[index] = part.ops
         self.written |= set(raw.outputs)
+
+    def _source(self) -> Source:
+        """The ops of the file, with what was found out about each."""
+        refusals = {refusal.place: refusal for refusal in self.refused}
+        ops = []
+        for index, raw in enumerate(self.raw.ops):
+            reads = [i for i in raw.inputs if i >= 0]
+            constant = [data for i in reads if (data := self.raw.tensors[i].data) is not None]
+            refusal = refusals.get(f"op {index}")
+            ops.append(
+                SourceOp(
+                    index,
+                    _code(raw),
+                    tuple(self.names[i] for i in reads if self.raw.tensors[i].data is None),
+                    tuple(map(self._source_tensor, raw.outputs)),
+                    sum(map(len, constant)),
+                    macs_of(self.made[index], self.tensors) if index in self.made else None,
+                    refusal.reason if refusal else None,
+                )
+            )
+        inputs, outputs = (tuple(places) for places in (self.raw.inputs, self.raw.outputs))
+        return Source(tuple(map(self._source_tensor, inputs)), tuple(self.names[i] for i in outputs), tuple(ops))
+
+    def _source_tensor(self, place: int) -> SourceTensor:
+        raw = self.raw.tensors[place]
+        quant = (raw.scales[0], (*raw.zero_points, 0)[0]) if len(raw.scales) == 1 else (None, None)
+        return SourceTensor(self.names[place], raw.shape, raw.dtype.lower(), *quant)
 
     def _convert(self, index: int, raw: RawOp) -> Part:
         converter = CONVERTERS.get(raw.code)
@@ -327,6 +357,11 @@ def _is_real(site: Site) -> bool:
     if any(t.type.quant is not None for t in tensors):
         return False
     return site.code not in real.ALSO_QUANTISED or any(t.type.dtype is not DType.FLOAT32 for t in tensors)
+
+
+def _code(raw: RawOp) -> str:
+    """The kind of an op, with the name of a custom one."""
+    return f"{raw.code} {raw.custom!r}" if raw.custom else raw.code
 
 
 def _writers(raw: RawModel) -> dict[int, int]:

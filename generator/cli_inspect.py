@@ -1,0 +1,117 @@
+"""`gen inspect`: what is in a model file, as tables or JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from shoehorn_mcu.console import emit_json, is_verbose, out, output_options, print_table
+from shoehorn_mcu.inspection import End, Inspection, Kind, Layer, inspect_file, to_json
+
+_MOST_OPS = 30  # lines of the table of ops; of more, those with the most activations are shown
+_SHOWN = 20
+_MOST_REASONS = 3  # of a kind of op
+_FEW = 6  # lines of what cannot run
+_OPS = ("op", "kind", "output", "scale, zero", "scales", "MACs", "weights", "activations")
+_KINDS = ("kind", "ops", "MACs", "weights", "cannot run")
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@output_options
+def inspect(model: Path, as_json: bool) -> None:
+    """Shows what is in MODEL, whether it can run or not: its ops, one by one and by kind, and what stops it.
+
+    Of a model that can run these are the ops as imported, by the names of Shoehorn's ops; of another one those of the
+    file. `scales` is the number of its weights' scales, `weights` the bytes of its constants, `activations` the bytes
+    in memory while it runs, with whole tensors and in the file's order: `gen plan` needs less. `?` is not known: ops
+    behind one that cannot run are not always looked at.
+    """
+    found = inspect_file(model)
+    if as_json:
+        emit_json(to_json(found))
+        return
+    _print_ends(found)
+    _print_ops(found)
+    _print_kinds(found)
+    _print_total(found)
+
+
+def _print_ends(found: Inspection) -> None:
+    for role, ends in (("input", found.inputs), ("output", found.outputs)):
+        for end in ends:
+            quant = "" if end.scale is None else f", scale {end.scale:.9g}, zero point {end.zero_point}"
+            out.print(f"{role} {end.name}: {_type(end)}{quant}", soft_wrap=True)
+
+
+def _print_ops(found: Inspection) -> None:
+    """All ops, or of very many those with the most activations."""
+    layers = found.layers
+    heavy = sorted(range(len(layers)), key=lambda i: -(layers[i].live_bytes or 0))[:_SHOWN]
+    few = is_verbose() or len(layers) <= _MOST_OPS
+    shown = layers if few else [layers[i] for i in sorted(heavy)]
+    print_table(_OPS, [_op_cells(layer) for layer in shown], right=(4, 5, 6, 7), fold=0, spare=4)
+    if len(shown) < len(layers):
+        out.print(f"the {len(shown)} of {len(layers)} ops with the most activations; -v lists all", soft_wrap=True)
+
+
+def _op_cells(layer: Layer) -> tuple[str, ...]:
+    return (
+        layer.name,
+        layer.kind,
+        _type(layer.output) if layer.output else "",
+        _quantisation(layer.output) if layer.output else "",
+        str(layer.weight_scales or ""),
+        _number(layer.macs),
+        f"{layer.weight_bytes:,}",
+        _number(layer.live_bytes),
+    )
+
+
+def _print_kinds(found: Inspection) -> None:
+    """Ops by kind, and for each that cannot run why, and what could replace it."""
+    refused = [kind for kind in found.kinds if kind.refused]
+    columns = len(_KINDS) if refused else len(_KINDS) - 1
+    out.print()
+    print_table(_KINDS[:columns], [_kind_cells(kind)[:columns] for kind in found.kinds], right=(1, 2, 3, 4), fold=0)
+    for kind in refused:
+        reasons = list(kind.reasons[:_MOST_REASONS]) or ["no kernel for it"]
+        if len(kind.reasons) > _MOST_REASONS:
+            reasons.append(f"{len(kind.reasons) - _MOST_REASONS} other reasons (-v)")
+        instead = f"; in its place: {kind.replacement}" if kind.replacement else ""
+        out.print(f"  {kind.kind}: {'; '.join(reasons)}{instead}", soft_wrap=True)
+
+
+def _kind_cells(kind: Kind) -> tuple[str, ...]:
+    return kind.kind, str(kind.count), _number(kind.macs), f"{kind.weight_bytes:,}", str(kind.refused or "")
+
+
+def _print_total(found: Inspection) -> None:
+    peak = found.peak
+    most = f"activations up to {peak.live_bytes:,} bytes, in {peak.name}" if peak else "activations not known"
+    total = f"{len(found.layers)} ops, {_number(found.macs)} MACs, weights {found.weight_bytes:,} bytes"
+    out.print(f"\n{found.name}: {total}, {most}", soft_wrap=True)
+    if not found.refused:
+        out.print("all of it can run", soft_wrap=True)
+        return
+    diagnosis = f": {found.diagnosis}" if found.diagnosis else ""
+    out.print(f"cannot run{diagnosis}", soft_wrap=True)
+    lines = found.refused if is_verbose() else found.refused[:_FEW]
+    for line in lines:
+        out.print(f"  {line}", soft_wrap=True)
+    if len(lines) < len(found.refused):
+        out.print(f"  {len(found.refused) - len(lines)} more; -v lists all", soft_wrap=True)
+
+
+def _type(end: End) -> str:
+    shape = "?" if end.shape is None else "x".join(map(str, end.shape))
+    return f"{end.dtype or '?'}[{shape}]"
+
+
+def _quantisation(end: End) -> str:
+    return "" if end.scale is None else f"{end.scale:.4g}, {end.zero_point}"
+
+
+def _number(count: int | None) -> str:
+    return "?" if count is None else f"{count:,}"

@@ -1,0 +1,137 @@
+"""The ops of a model file as the file has them, for `gen inspect` of models that cannot be imported."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from shoehorn_mcu.ir import GraphError, Node, Op, Tensor
+
+
+@dataclass(frozen=True)
+class SourceTensor:
+    """A tensor of the file that an op writes; `shape` is None where the file does not say it."""
+
+    name: str
+    shape: tuple[int, ...] | None
+    dtype: str  # numpy's name where there is one, in lower case
+    scale: float | None = None  # of the whole tensor; None: not quantised, or per channel
+    zero_point: int | None = None
+
+    @property
+    def bytes(self) -> int | None:
+        """None where the shape or the size of an element is not known."""
+        try:
+            return None if self.shape is None else math.prod(self.shape) * np.dtype(self.dtype).itemsize
+        except TypeError:
+            return None
+
+
+@dataclass(frozen=True)
+class SourceOp:
+    """An op of the file, by its number there."""
+
+    index: int
+    code: str  # the format's own name of its kind
+    reads: tuple[str, ...]  # the tensors that it reads, constants left out
+    writes: tuple[SourceTensor, ...]
+    weight_bytes: int  # of the constants that it reads
+    macs: int | None = None  # None: not known, because it was refused or reads what a refused op writes
+    refusal: str | None = None  # why it cannot run, "" where no kernel knows its kind; None: nothing was found
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model as its file has it, with what the import found out about each op."""
+
+    inputs: tuple[SourceTensor, ...]
+    outputs: tuple[str, ...]
+    ops: tuple[SourceOp, ...]
+
+
+def macs_of(ops: Sequence[Op], tensors: Mapping[str, Tensor]) -> int | None:
+    """Multiply-accumulates of ops whose shapes are not verified yet; None where they do not fit."""
+    nodes = [Node(op, tuple(tensors[name] for name in op.inputs), tensors[op.output]) for op in ops]
+    try:
+        fit = all(node.op.infer(node.sig.inputs) == node.output.type.shape for node in nodes)
+    except GraphError:
+        return None
+    return sum(node.op.macs(node.sig) for node in nodes) if fit else None
+
+
+_SEQUENCE = "convolutions over time, or dense layers with the state as an input and an output of the model"
+_AFTER = "nothing: end the model before it, and let the program do it"
+_RELU = "Relu, or another activation of `gen ops`"
+_DRAWN = "an input of the model: let the program draw the numbers"
+_FIXED = "the branch that is taken: export the model with the condition as a constant"
+
+REPLACEMENTS = {
+    "ArgMax": _AFTER,
+    "ArgMin": _AFTER,
+    "ARG_MAX": _AFTER,
+    "ARG_MIN": _AFTER,
+    "BIDIRECTIONAL_SEQUENCE_LSTM": _SEQUENCE,
+    "BIDIRECTIONAL_SEQUENCE_RNN": _SEQUENCE,
+    "Bernoulli": _DRAWN,
+    "CONV_3D": "CONV_2D per slice",
+    "Cast": "one element type throughout the model",
+    "CAST": "one element type throughout the model",
+    "ConvTranspose": "Resize by whole factors, then Conv",
+    "CumSum": "MatMul with a triangle of ones",
+    "CUMSUM": "FULLY_CONNECTED with a triangle of ones",
+    "DepthToSpace": "Resize, then Conv",
+    "DEPTH_TO_SPACE": "RESIZE_NEAREST_NEIGHBOR, then CONV_2D",
+    "Div": "Mul by the reciprocal, where the divisor is a constant",
+    "DIV": "MUL by the reciprocal, where the divisor is a constant",
+    "Einsum": "MatMul, Transpose and Mul",
+    "Elu": _RELU,
+    "Erf": _RELU,
+    "GRU": _SEQUENCE,
+    "Gather": "Slice, where the indices are a range",
+    "GATHER": "SLICE, where the indices are a range",
+    "Gelu": _RELU,
+    "GridSample": "Resize, or nothing: let the program do it",
+    "GroupNormalization": "BatchNormalization, which costs nothing after a convolution",
+    "HardSigmoid": _RELU,
+    "HardSwish": _RELU,
+    "If": _FIXED,
+    "IF": _FIXED,
+    "InstanceNormalization": "BatchNormalization, which costs nothing after a convolution",
+    "L2_NORMALIZATION": "batch normalisation, which costs nothing after a convolution",
+    "LRN": "BatchNormalization, which costs nothing after a convolution",
+    "LSTM": _SEQUENCE,
+    "LayerNormalization": "BatchNormalization, which costs nothing after a convolution",
+    "LOCAL_RESPONSE_NORMALIZATION": "batch normalisation, which costs nothing after a convolution",
+    "Loop": "its body, as often as it runs: export the model with the count as a constant",
+    "Mish": _RELU,
+    "NonMaxSuppression": _AFTER,
+    "NON_MAX_SUPPRESSION_V4": _AFTER,
+    "NON_MAX_SUPPRESSION_V5": _AFTER,
+    "RNN": _SEQUENCE,
+    "RandomNormal": _DRAWN,
+    "RandomNormalLike": _DRAWN,
+    "RandomUniform": _DRAWN,
+    "RandomUniformLike": _DRAWN,
+    "Scan": _SEQUENCE,
+    "Selu": _RELU,
+    "SpaceToDepth": "Conv of the same stride",
+    "SPACE_TO_DEPTH": "CONV_2D of the same stride",
+    "TFLite_Detection_PostProcess": _AFTER,
+    "TOPK_V2": _AFTER,
+    "TopK": _AFTER,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": _SEQUENCE,
+    "UNIDIRECTIONAL_SEQUENCE_RNN": _SEQUENCE,
+    "WHILE": "its body, as often as it runs: convert the model with unrolled loops",
+}
+"""By the format's name of an op: what computes the same or serves the same purpose, for ops that cannot run."""
+
+_FLEX = "TensorFlow Lite's own ops: convert with TFLITE_BUILTINS only"
+
+
+def replacement(code: str) -> str:
+    """What could replace an op of this kind, "" where nothing is known; a custom op is `CUSTOM 'name'`."""
+    name = code.removeprefix("CUSTOM ").strip("'")
+    return _FLEX if name.startswith("Flex") else REPLACEMENTS.get(name, "")

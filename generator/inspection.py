@@ -1,0 +1,266 @@
+"""What is in a model file: its ops one by one and by kind, and what of it cannot run. `gen inspect` prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+
+from shoehorn_mcu import importers, passes
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.importers.fault import Refusal, UnsupportedModel
+from shoehorn_mcu.importers.source import Source, SourceOp, SourceTensor, replacement
+from shoehorn_mcu.ir import Graph, Node, TensorType
+from shoehorn_mcu.live_ranges import live_ranges
+
+_HANDLE = "resource"  # TFLite's type of the names of variables
+
+
+@dataclass(frozen=True)
+class End:
+    """An input or an output of the model; `shape` is None where the file does not say it."""
+
+    name: str
+    shape: tuple[int, ...] | None
+    dtype: str
+    scale: float | None = None  # None: not quantised, or per channel
+    zero_point: int | None = None
+
+
+@dataclass(frozen=True)
+class Layer:
+    """An op of the imported graph, or, of a model that cannot be imported, one of the file."""
+
+    name: str
+    kind: str  # the op's class, or the format's own name of it
+    output: End | None  # the first tensor that it writes
+    weight_scales: int  # of its weights: 0 not quantised, 1 or one per channel
+    macs: int | None  # None: not known
+    weight_bytes: int
+    live_bytes: int | None  # of all activations in memory while it runs, whole, in the file's order; None: not known
+    refusal: str | None = None  # why it cannot run, "" where its kind is not known
+
+
+@dataclass(frozen=True)
+class Kind:
+    """All ops of one kind."""
+
+    kind: str
+    count: int
+    macs: int | None
+    weight_bytes: int
+    refused: int  # of `count`
+    reasons: tuple[str, ...]  # each once
+    replacement: str  # what could replace those that cannot run; "": nothing is known, or all can run
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A model, whether it can run or not."""
+
+    name: str
+    format: str  # the file's suffix without its dot
+    inputs: tuple[End, ...]
+    outputs: tuple[End, ...]
+    layers: tuple[Layer, ...]
+    diagnosis: str  # of the model as a whole, "" where there is nothing to say
+    refused: tuple[str, ...]  # all that cannot run, one line each; empty: the model can be planned
+
+    @property
+    def macs(self) -> int | None:
+        return _sum([layer.macs for layer in self.layers])
+
+    @property
+    def weight_bytes(self) -> int:
+        return sum(layer.weight_bytes for layer in self.layers)
+
+    @property
+    def peak(self) -> Layer | None:
+        """The first layer with the most bytes of activations; None where they are not known."""
+        known = [layer for layer in self.layers if layer.live_bytes is not None]
+        return max(known, key=lambda layer: layer.live_bytes or 0, default=None)
+
+    @property
+    def kinds(self) -> Sequence[Kind]:
+        """Those that cannot run first, then by MACs and number."""
+        groups: dict[str, list[Layer]] = {}
+        for layer in self.layers:
+            groups.setdefault(layer.kind, []).append(layer)
+        found = [_kind(kind, group) for kind, group in groups.items()]
+        return sorted(found, key=lambda each: (-each.refused, -(each.macs or 0), -each.count))
+
+
+def inspect_file(path: Path) -> Inspection:
+    """What is in a model file. Raises ImportFault where it cannot be read or is damaged."""
+    suffix = path.suffix.lower().removeprefix(".")
+    try:
+        graph = importers.load(path)
+    except UnsupportedModel as fault:
+        return _of_source(path.stem, suffix, fault.source, fault.diagnosis, fault.refusals)
+    refused = []
+    try:
+        passes.prove_int32(passes.run(graph)[0])
+    except ShoehornError as error:
+        refused.append(str(error))
+    return Inspection(
+        graph.name,
+        suffix,
+        tuple(_end(name, graph.tensors[name].type) for name in graph.inputs),
+        tuple(_end(name, graph.tensors[name].type) for name in graph.outputs),
+        _layers(graph),
+        "",
+        tuple(refused),
+    )
+
+
+def _end(name: str, kind: TensorType) -> End:
+    one = kind.quant if kind.quant and kind.quant.axis is None else None
+    return End(name, kind.shape, kind.dtype.value, one.scale if one else None, one.zero_point if one else None)
+
+
+def _layers(graph: Graph) -> tuple[Layer, ...]:
+    sizes = {name: tensor.type.bytes for name, tensor in graph.tensors.items()}
+    constants = {name for name, tensor in graph.tensors.items() if tensor.data is not None}
+    roots: dict[str, str] = {}  # of views: they have no bytes of their own
+    for name, source in graph.views.items():
+        roots[name] = roots.get(source, source)
+    reads = [[roots.get(n, n) for n in op.inputs if roots.get(n, n) not in constants] for op in graph.ops]
+    writes = [[] if op.view else [op.output] for op in graph.ops]
+    kept = [root for name in graph.results if (root := roots.get(name, name)) not in constants]
+    live = _live_bytes(reads, writes, graph.sources, kept, sizes)
+    return tuple(_layer(node, count) for node, count in zip(graph.nodes(), live, strict=True))
+
+
+def _layer(node: Node, live_bytes: int | None) -> Layer:
+    constant = [tensor for tensor in node.inputs if tensor.data is not None]
+    scales = max((len(t.type.quant.scales) for t in constant if t.type.quant), default=0)
+    return Layer(
+        node.op.name,
+        type(node.op).__name__,
+        _end(node.output.name, node.output.type),
+        scales,
+        node.op.macs(node.sig),
+        sum(tensor.type.bytes for tensor in constant),
+        live_bytes,
+    )
+
+
+def _live_bytes(
+    reads: Sequence[Sequence[str]],
+    writes: Sequence[Sequence[str]],
+    given: Sequence[str],
+    kept: Sequence[str],
+    sizes: Mapping[str, int],
+) -> Sequence[int]:
+    """By op: bytes of all tensors that are alive while it runs."""
+    ranges = live_ranges(reads, writes, given, kept)
+    changes = [0] * (len(reads) + 1)
+    for copy, name in enumerate(ranges.values):
+        first, last = ranges.during(copy)
+        changes[first] += sizes[name]
+        changes[last + 1] -= sizes[name]
+    return list(accumulate(changes))[:-1]
+
+
+def _of_source(name: str, suffix: str, source: Source, diagnosis: str, refusals: Sequence[Refusal]) -> Inspection:
+    """A model that cannot be imported, from what its file says."""
+    live = _source_live_bytes(source)
+    written = {tensor.name: tensor for tensor in (*source.inputs, *(t for op in source.ops for t in op.writes))}
+    return Inspection(
+        name,
+        suffix,
+        tuple(map(_source_end, source.inputs)),
+        tuple(_source_end(written.get(each, SourceTensor(each, None, ""))) for each in source.outputs),
+        tuple(_source_layer(op, count) for op, count in zip(source.ops, live, strict=True)),
+        diagnosis,
+        tuple(map(str, sorted(refusals, key=lambda each: each.place.startswith("op ")))),
+    )
+
+
+def _source_live_bytes(source: Source) -> Sequence[int | None]:
+    """By op; None for all where a size is not known. Handles of variables, and what nothing writes, do not count."""
+    tensors = {tensor.name: tensor for tensor in (*source.inputs, *(t for op in source.ops for t in op.writes))}
+    counts = {name: 0 if tensor.dtype == _HANDLE else tensor.bytes for name, tensor in tensors.items()}
+    sizes = {name: count for name, count in counts.items() if count is not None}
+    if sizes.keys() != tensors.keys():
+        return [None] * len(source.ops)
+    reads = [[name for name in op.reads if name in sizes] for op in source.ops]
+    writes = [[tensor.name for tensor in op.writes] for op in source.ops]
+    given = [tensor.name for tensor in source.inputs]
+    return _live_bytes(reads, writes, given, [name for name in source.outputs if name in sizes], sizes)
+
+
+def _source_end(tensor: SourceTensor) -> End:
+    return End(tensor.name, tensor.shape, tensor.dtype, tensor.scale, tensor.zero_point)
+
+
+def _source_layer(op: SourceOp, live_bytes: int | None) -> Layer:
+    output = _source_end(op.writes[0]) if op.writes else None
+    return Layer(f"op {op.index}", op.code, output, 0, op.macs, op.weight_bytes, live_bytes, op.refusal)
+
+
+def _kind(kind: str, layers: Sequence[Layer]) -> Kind:
+    refused = [layer.refusal for layer in layers if layer.refusal is not None]
+    macs = _sum([layer.macs for layer in layers])
+    weight_bytes = sum(layer.weight_bytes for layer in layers)
+    reasons = tuple(dict.fromkeys(filter(None, refused)))
+    instead = replacement(kind) if refused else ""
+    return Kind(kind, len(layers), macs, weight_bytes, len(refused), reasons, instead)
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    """None where one is not known."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def to_json(found: Inspection) -> Mapping[str, object]:
+    """The object of `gen inspect --json`."""
+    peak = found.peak
+    return {
+        "model": {
+            "name": found.name,
+            "format": found.format,
+            "ops": len(found.layers),
+            "macs": found.macs,
+            "weight_bytes": found.weight_bytes,
+            "inputs": [_end_json(end) for end in found.inputs],
+            "outputs": [_end_json(end) for end in found.outputs],
+            "activation_peak_bytes": peak.live_bytes if peak else None,
+            "activation_peak_op": peak.name if peak else None,
+        },
+        "supported": not found.refused,
+        "diagnosis": found.diagnosis,
+        "refused": list(found.refused),
+        "kinds": [
+            {
+                "op": kind.kind,
+                "count": kind.count,
+                "macs": kind.macs,
+                "weight_bytes": kind.weight_bytes,
+                "refused": kind.refused,
+                "reasons": list(kind.reasons),
+                "replacement": kind.replacement,
+            }
+            for kind in found.kinds
+        ],
+        "ops": [
+            {
+                "name": layer.name,
+                "op": layer.kind,
+                "output": _end_json(layer.output) if layer.output else None,
+                "weight_scales": layer.weight_scales,
+                "macs": layer.macs,
+                "weight_bytes": layer.weight_bytes,
+                "live_bytes": layer.live_bytes,
+                "refusal": layer.refusal,
+            }
+            for layer in found.layers
+        ],
+    }
+
+
+def _end_json(end: End) -> Mapping[str, object]:
+    shape = None if end.shape is None else list(end.shape)
+    return {"name": end.name, "shape": shape, "dtype": end.dtype, "scale": end.scale, "zero_point": end.zero_point}
