@@ -61,6 +61,8 @@ class PlanOptions:
     float: Literal["precise", "relaxed", "half"] = "precise"
     tuning: Place | None = None  # JSON file of measured choices of kernels; None: all kernels by predicted time
     cores: int = 1  # that share the rows of each layer
+    # Sizes that an ONNX model leaves open: of a dimension by its name, or all of an input's by the input's name.
+    shapes: Mapping[str, int | Sequence[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -225,6 +227,7 @@ def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board |
         cpu=targets.cpu(options.cpu) if options.cpu is not None else None,
         flash_bytes=options.flash_bytes,
         cores=options.cores,
+        shapes={name: (each,) if isinstance(each, int) else tuple(each) for name, each in options.shapes.items()},
     )
     return board, settings
 

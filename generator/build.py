@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from shoehorn_mcu import advice, flash, importers, passes, predict
@@ -48,6 +48,7 @@ class Options:
     flash_bytes: int | None = None  # for the library's constants and code, without a board
     cores: int = 1  # that may share the rows of a step
     float_mode: FloatMode = FloatMode.PRECISE
+    shapes: importers.Shapes = field(default_factory=dict)  # of dimensions that the model's file leaves open
 
 
 class TooManyCores(ShoehornError):
@@ -76,7 +77,7 @@ def plan_model(
     library. `say` is called with a line of progress.
     """
     _check_cores(board, options.cores)
-    source = importers.load(model)
+    source = importers.load(model, options.shapes)
     graph, records = passes.run(source, options.disabled, options.preserve)
     passes.prove_int32(graph)
     if options.stream_input:

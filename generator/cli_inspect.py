@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
+from shoehorn_mcu.cli_options import shape_option
 from shoehorn_mcu.console import emit_json, is_verbose, out, output_options, print_table
 from shoehorn_mcu.inspection import End, Inspection, Kind, Layer, inspect_file, to_json
 
@@ -19,8 +21,9 @@ _KINDS = ("kind", "ops", "MACs", "weights", "cannot run")
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
+@shape_option
 @output_options
-def inspect(model: Path, as_json: bool) -> None:
+def inspect(model: Path, shapes: Mapping[str, tuple[int, ...]], as_json: bool) -> None:
     """Shows what is in MODEL, whether it can run or not: its ops, one by one and by kind, and what stops it.
 
     Of a model that can run these are the ops as imported, by the names of Shoehorn's ops; of another one those of the
@@ -28,7 +31,7 @@ def inspect(model: Path, as_json: bool) -> None:
     in memory while it runs, with whole tensors and in the file's order: `gen plan` needs less. `?` is not known: ops
     behind one that cannot run are not always looked at.
     """
-    found = inspect_file(model)
+    found = inspect_file(model, shapes)
     if as_json:
         emit_json(to_json(found))
         return

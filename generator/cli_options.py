@@ -27,6 +27,29 @@ def size(text: str) -> int:
     return int(match[1]) * _UNITS[match[2].lower()]
 
 
+def _shapes(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+    """Each NAME=N or INPUT=NxCxHxW as its name and its sizes."""
+    found = {}
+    for value in values:
+        name, _, sizes = value.rpartition("=")
+        if not name or not re.fullmatch(r"[1-9]\d{0,8}(x[1-9]\d{0,8})*", sizes):
+            raise click.BadParameter(f"'{value}' is not NAME=N; write batch=1, or image=1x3x96x96 for a whole input")
+        if name in found:
+            raise click.BadParameter(f"'{name}' is given twice")
+        found[name] = tuple(map(int, sizes.split("x")))
+    return found
+
+
+shape_option = click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    metavar="NAME=N",
+    callback=_shapes,
+    help="Size of a dimension that an ONNX model leaves open, or with INPUT=1x3x96x96 of a whole input; repeatable.",
+)
+
+
 @dataclass(frozen=True)
 class Planning:
     """The values of the planning options of a command, as click read them."""
@@ -40,6 +63,7 @@ class Planning:
     tuning: Path | None
     cores: int
     float: str
+    shapes: dict[str, tuple[int, ...]]
 
     def options(self) -> build.Options:
         """Reads the tuning file; raises ShoehornError where it is not one."""
@@ -54,6 +78,7 @@ class Planning:
             smallest_kernels=self.minimize == "flash",
             cores=self.cores,
             float_mode=build.FloatMode(self.float),
+            shapes=self.shapes,
         )
 
 
@@ -106,6 +131,7 @@ _planning_options = together(
         show_default=True,
         help="Sums of a float32 model: the reference's, or with fused multiply-add, or with float16 storage as well.",
     ),
+    shape_option,
 )
 
 

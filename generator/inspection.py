@@ -91,11 +91,11 @@ class Inspection:
         return sorted(found, key=lambda each: (-each.refused, -(each.macs or 0), -each.count))
 
 
-def inspect_file(path: Path) -> Inspection:
+def inspect_file(path: Path, shapes: importers.Shapes) -> Inspection:
     """What is in a model file. Raises ImportFault where it cannot be read or is damaged."""
     suffix = path.suffix.lower().removeprefix(".")
     try:
-        graph = importers.load(path)
+        graph = importers.load(path, shapes)
     except UnsupportedModel as fault:
         return _of_source(path.stem, suffix, fault.source, fault.diagnosis, fault.refusals)
     refused = []

@@ -160,8 +160,9 @@ def test_the_options_are_those_of_the_command(gen: Gen):
         "tuning",
         "cores",
         "float",
+        "shape",
     }
-    renamed = {"sram_bytes": "sram", "recompute_percent": "recompute"}
+    renamed = {"sram_bytes": "sram", "recompute_percent": "recompute", "shapes": "shape"}
     have = {renamed.get(field.name, field.name.replace("_", "-")) for field in fields(PlanOptions)}
 
     assert have == named | {"cpu", "flash-bytes"}

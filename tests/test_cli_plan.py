@@ -74,7 +74,7 @@ def test_a_model_whose_only_output_is_its_input_has_nothing_to_run(
 ):
     kind = TensorType((1, 4), DType.INT8, Quant((0.5,), (0,)))
     graph = Graph("echo", {"x": Tensor("x", kind)}, (), ("x",), ("x",))
-    monkeypatch.setattr("shoehorn_mcu.importers.load", lambda path: graph)
+    monkeypatch.setattr("shoehorn_mcu.importers.load", lambda path, shapes: graph)
     (tmp_path / "echo.tflite").write_bytes(b"read by the importer above")
     done = gen("firmware", tmp_path / "echo.tflite", "--board", "native", "--out", tmp_path / "f")
 

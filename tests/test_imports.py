@@ -86,7 +86,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli": _ALL | {"build", "console", "host_tools"},
     "cli_buffers": {"planner", "console"},
     "cli_graph": {"planner", "console"},
-    "cli_inspect": {"console", "inspection"},
+    "cli_inspect": {"cli_options", "console", "inspection"},
     "cli_lists": {"importers", "kernels", "targets", "console"},
     "cli_library": {"build", "cli_options", "cli_page", "cli_plan", "console", "emit", "targets"},
     "cli_options": {"build", "console", "kernels", "planner"},

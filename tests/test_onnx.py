@@ -606,7 +606,7 @@ def _other_groups(made: onnx.ModelProto) -> None:
     [
         (_without_input, "op 0 Conv reads 'nothing' before anything writes it"),
         (_twice, "op 1 Conv writes 'y', which is written already"),
-        (_dynamic, r"dimension 2 \('height'\) of input 'x' is not fixed"),
+        (_dynamic, r"dimension 2 \('height'\) of input 'x' is not fixed; give --shape height=N"),
         (_new, "it has opset 99"),
         (_vast, "constant 'w' is said to have shape"),
         (_other_groups, "small.onnx"),

@@ -9,20 +9,22 @@ from pathlib import Path
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported, UnsupportedModel
 from shoehorn_mcu.importers.onnx import load_onnx
 from shoehorn_mcu.importers.onnx_ops import OPS as ONNX_OPS
+from shoehorn_mcu.importers.source import Shapes
 from shoehorn_mcu.importers.tflite import CONVERTERS, load_tflite
 from shoehorn_mcu.ir import Graph
 
-__all__ = ["IMPORTERS", "ImportFault", "Importer", "Unsupported", "UnsupportedModel", "load"]
+__all__ = ["IMPORTERS", "ImportFault", "Importer", "Shapes", "Unsupported", "UnsupportedModel", "load"]
 
 
 @dataclass(frozen=True)
 class Importer:
     """One file format: the function that reads a file (and files that it names), and the supported ops by their names.
 
-    `load` raises ImportFault without the file's name, or OSError if the file cannot be read.
+    `load` is given the sizes of dimensions that the file leaves open. It raises ImportFault without the file's name,
+    or OSError if the file cannot be read.
     """
 
-    load: Callable[[Path], Graph]
+    load: Callable[[Path, Shapes], Graph]
     ops: Sequence[str]
 
 
@@ -44,7 +46,7 @@ OTHER_FORMATS = {
 GUIDE = "docs/first-model.md"
 
 
-def load(path: Path) -> Graph:
+def load(path: Path, shapes: Shapes | None = None) -> Graph:
     """The verified graph of a model file, named after the file. Raises ImportFault, whose message is one line."""
     if path.is_dir():
         raise ImportFault(f"{path}: is a folder; name a file that ends in {' or '.join(IMPORTERS)}")
@@ -52,7 +54,7 @@ def load(path: Path) -> Graph:
     if importer is None:
         raise ImportFault(f"{path.name}: {_other_format(path.suffix)}")
     try:
-        return importer.load(path)
+        return importer.load(path, shapes or {})
     except OSError as error:
         raise ImportFault(f"{path}: cannot be read: {error.strerror}") from error
     except ImportFault as fault:

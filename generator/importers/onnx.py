@@ -16,7 +16,7 @@ from shoehorn_mcu.importers.onnx_node import RawNode
 from shoehorn_mcu.importers.onnx_ops import CONVERTERS, OPS
 from shoehorn_mcu.importers.onnx_qdq import Quantising
 from shoehorn_mcu.importers.onnx_site import NHWC, Site, Value, as_plain, renamed
-from shoehorn_mcu.importers.source import Source, SourceOp, SourceTensor, macs_of
+from shoehorn_mcu.importers.source import Shapes, Source, SourceOp, SourceTensor, macs_of
 from shoehorn_mcu.ir import DType, Graph, GraphError, Op, Quant, Tensor, TensorType, verify
 from shoehorn_mcu.ops import Dequantize, Quantize, Requantize
 from shoehorn_mcu.ops.laws import quoted
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 
-def load_onnx(path: Path) -> Graph:
+def load_onnx(path: Path, shapes: Shapes) -> Graph:
     """The verified graph in an .onnx file, named after it.
 
     Images of its inputs and outputs have their channels last. Raises ImportFault, without the file's name, if the file
     is damaged, and once for all ops that no kernel runs; and OSError.
     """
-    return _imported(read(path, OPS), path.stem).graph
+    return _imported(read(path, OPS, shapes), path.stem).graph
 
 
 @dataclass(frozen=True)

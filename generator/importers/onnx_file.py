@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shoehorn_mcu.importers import onnx_shapes
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.onnx_fold import FILE_LIMIT_BYTES, folded, limited
 from shoehorn_mcu.importers.onnx_node import DOMAINS, RawNode, first_line
 from shoehorn_mcu.importers.onnx_qlinear import expanded
+from shoehorn_mcu.importers.source import Shapes
 from shoehorn_mcu.ir import Array
 
 if TYPE_CHECKING:
@@ -44,12 +46,14 @@ class RawModel:
     shapes: Mapping[str, tuple[int, ...]]  # of all values whose shape is known
 
 
-def read(path: Path, runs: Collection[str]) -> RawModel:
-    """The model in a file. Raises ImportFault, without the file's name, where it is damaged or not fixed in shape.
+def read(path: Path, runs: Collection[str], shapes: Shapes) -> RawModel:
+    """The model in a file, with the dimensions in `shapes` set. Raises ImportFault, without the file's name, where it is damaged or not fixed in shape.
 
     `runs`: ops that have a converter; others become the ops that ONNX defines them by.
     """
-    return parsed(load_proto(path), runs)
+    model = load_proto(path)
+    onnx_shapes.fix(model, shapes)
+    return parsed(model, runs)
 
 
 def load_proto(path: Path) -> ModelProto:
@@ -174,7 +178,8 @@ def _input(value: Any) -> RawInput:
         if size < 1:
             named = dimension.dim_param or "?"
             raise ImportFault(
-                f"dimension {place} ('{named}') of input '{value.name}' is not fixed; export it with a fixed shape"
+                f"dimension {place} ('{named}') of input '{value.name}' is not fixed; "
+                f"give {onnx_shapes.cure(value, place)}"
             )
         shape.append(size)
     if not kind.elem_type:

@@ -10,6 +10,9 @@ import numpy as np
 
 from shoehorn_mcu.ir import GraphError, Node, Op, Tensor
 
+Shapes = Mapping[str, tuple[int, ...]]
+"""What `--shape` gives: by the name of a dimension its one size, or by the name of an input all of its sizes."""
+
 
 @dataclass(frozen=True)
 class SourceTensor:
