@@ -27,11 +27,11 @@ def inspected(gen: Gen, model: Path) -> dict[str, Any]:
 
 
 def refused_onnx(folder: Path) -> Path:
-    """A convolution of 72 MACs, a Bernoulli that cannot run, a convolution behind it, an op of no known kind."""
+    """A convolution of 72 MACs, an op that cannot run, a convolution behind it, an op of no known kind."""
     w = numpy_helper.from_array(np.ones((2, 2, 1, 1), np.float32), "w")
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["a"]),
-        helper.make_node("Bernoulli", ["a"], ["b"]),
+        helper.make_node("RandomUniformLike", ["a"], ["b"]),
         helper.make_node("Conv", ["b", "w"], ["c"]),
         helper.make_node("StringNormalizer2", ["c"], ["y"], domain="some.where"),
     ]
@@ -66,12 +66,13 @@ def test_an_onnx_model_that_cannot_run_is_shown_too(gen: Gen, tmp_path: Path):
     assert not found["supported"]
     assert [(op["op"], op["macs"], op["refusal"]) for op in found["ops"]] == [
         ("Conv", 72, None),
-        ("Bernoulli", None, ""),
+        ("RandomUniformLike", None, ""),
         ("Conv", None, None),
         ("some.where.StringNormalizer2", None, ""),
     ]
     kinds = {kind["op"]: kind for kind in found["kinds"]}
-    assert kinds["Bernoulli"]["replacement"] == REPLACEMENTS["Bernoulli"] and kinds["Conv"]["replacement"] == ""
+    assert kinds["RandomUniformLike"]["replacement"] == REPLACEMENTS["RandomUniformLike"]
+    assert kinds["Conv"]["replacement"] == ""
     assert (kinds["Conv"]["weight_bytes"], kinds["Conv"]["macs"], kinds["Conv"]["refused"]) == (32, None, 0)
     assert [op["live_bytes"] for op in found["ops"]] == [288] * 4
     assert found["model"]["inputs"] == [
@@ -82,8 +83,10 @@ def test_an_onnx_model_that_cannot_run_is_shown_too(gen: Gen, tmp_path: Path):
 def test_the_words_name_what_cannot_run_and_what_could_replace_it(gen: Gen, tmp_path: Path):
     said = gen("inspect", refused_onnx(tmp_path)).stdout
 
-    assert f"  Bernoulli: no kernel for it; in its place: {REPLACEMENTS['Bernoulli']}\n" in said
-    assert said.endswith("cannot run\n  op 1 Bernoulli writing 'b'\n  op 3 some.where.StringNormalizer2 writing 'y'\n")
+    assert f"  RandomUniformLike: no kernel for it; in its place: {REPLACEMENTS['RandomUniformLike']}\n" in said
+    assert said.endswith(
+        "cannot run\n  op 1 RandomUniformLike writing 'b'\n  op 3 some.where.StringNormalizer2 writing 'y'\n"
+    )
 
 
 def test_a_tflite_model_that_cannot_run_is_shown_with_its_quantisation(gen: Gen, tmp_path: Path):

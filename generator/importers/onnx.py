@@ -156,7 +156,7 @@ class _Import(Quantising):
         return Source(inputs, self.raw.outputs, tuple(_of_one_node(list(g)) for _, g in groupby(ops, _index)))
 
     def _source_tensor(self, name: str) -> SourceTensor:
-        dtype = self.raw.dtypes.get(name)
+        dtype = self.raw.dtypes.get(name, self.raw.declared.get(name))
         return SourceTensor(name, self.raw.shapes.get(name), "" if dtype is None else dtype.name)
 
     def _convert(self, raw: RawNode) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from shoehorn_mcu.importers import onnx_shapes
 from shoehorn_mcu.importers.fault import ImportFault
-from shoehorn_mcu.importers.onnx_fold import FILE_LIMIT_BYTES, folded, limited
+from shoehorn_mcu.importers.onnx_fold import FILE_LIMIT_BYTES, dtype_of, fixed_shape, folded, limited
 from shoehorn_mcu.importers.onnx_node import DOMAINS, RawNode, first_line
 from shoehorn_mcu.importers.onnx_qlinear import expanded
 from shoehorn_mcu.importers.source import Shapes
@@ -43,12 +43,14 @@ class RawModel:
     nodes: tuple[RawNode, ...]
     constants: Mapping[str, Array]
     dtypes: Mapping[str, np.dtype[Any]]  # of all values whose element type is known
-    shapes: Mapping[str, tuple[int, ...]]  # of all values whose shape is known
+    shapes: Mapping[str, tuple[int, ...]]  # of all values whose shape is known or declared
+    declared: Mapping[str, np.dtype[Any]]  # element types of values as the file declares them
 
 
 def read(path: Path, runs: Collection[str], shapes: Shapes) -> RawModel:
-    """The model in a file, with the dimensions in `shapes` set. Raises ImportFault, without the file's name, where it is damaged or not fixed in shape.
+    """The model in a file, with the dimensions in `shapes` set.
 
+    Raises ImportFault, without the file's name, where it is damaged or not fixed in shape.
     `runs`: ops that have a converter; others become the ops that ONNX defines them by.
     """
     model = load_proto(path)
@@ -96,7 +98,11 @@ def parsed(model: ModelProto, runs: Collection[str]) -> RawModel:
     nodes = tuple(replace(n, outputs=(n.outputs[0], *(o if o in used else "" for o in n.outputs[1:]))) for n in nodes)
     if not inputs or not outputs or len(set(outputs)) != len(outputs):
         raise ImportFault("the model has no inputs or no outputs, or one of them twice; export it again")
-    return RawModel(inputs, outputs, nodes, constants, left.dtypes, left.shapes)
+    said = {value.name: value.type for value in (*model.graph.value_info, *model.graph.output)}
+    shapes = {name: shape for name, kind in said.items() if (shape := fixed_shape(kind)) is not None}
+    declared = {name: dtype for name, kind in said.items() if (dtype := dtype_of(kind))}
+    shapes.update(left.shapes)
+    return RawModel(inputs, outputs, nodes, constants, left.dtypes, shapes, declared)
 
 
 def _load_external(model: ModelProto, folder: Path) -> None:

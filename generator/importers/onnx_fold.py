@@ -51,7 +51,7 @@ def folded(
         {entry.domain: entry.version for entry in model.opset_import}, model.ir_version, types, constants, runs
     )
     walk.run(model.graph.node)
-    dtypes = {name: dtype for name, kind in walk.types.items() if (dtype := _dtype(kind))}
+    dtypes = {name: dtype for name, kind in walk.types.items() if (dtype := dtype_of(kind))}
     shapes = {name: shape for name, kind in walk.types.items() if (shape := fixed_shape(kind)) is not None}
     return Folded(tuple(walk.nodes), dtypes, shapes)
 
@@ -160,7 +160,7 @@ class _Walk:
             return False
         kind = self.types.get(node.input[-1] if node.op_type == "CastLike" else node.input[0]) if node.input else None
         shape, attributes = fixed_shape(kind), {attribute.name: attribute.i for attribute in node.attribute}
-        if node.op_type == "CastLike" and kind is not None and (dtype := _dtype(kind)) is not None:
+        if node.op_type == "CastLike" and kind is not None and (dtype := dtype_of(kind)) is not None:
             held = self.constants.get(node.input[0])
             value = None if held is None else held.astype(dtype)
         elif node.op_type == "EyeLike" and kind is not None and shape is not None and len(shape) == 2:
@@ -231,7 +231,8 @@ def _type_of(array: Array) -> TypeProto:
     return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
 
 
-def _dtype(kind: TypeProto) -> np.dtype[Any] | None:
+def dtype_of(kind: TypeProto) -> np.dtype[Any] | None:
+    """The element type of a tensor type, if it is known."""
     return _dtype_of(kind.tensor_type.elem_type) if kind.HasField("tensor_type") else None
 
 
