@@ -23,7 +23,7 @@ from shoehorn_mcu import build, targets
 from shoehorn_mcu.emit import bundle
 from shoehorn_mcu.emit.project import check_cores, library_part
 from shoehorn_mcu.errors import ShoehornError as ShoehornError
-from shoehorn_mcu.host_tools import vectors
+from shoehorn_mcu.host_tools import samples, vectors
 from shoehorn_mcu.host_tools.bench import Timing
 from shoehorn_mcu.host_tools.bench import bench as time_inferences
 from shoehorn_mcu.host_tools.build import ensure_built
@@ -140,14 +140,18 @@ def validate(
     count: int = 10,
     seed: int = 0,
     inputs: Place | None = None,
+    labels: Place | None = None,
     quantize: bool = False,
+    pixels: tuple[float, float] | None = None,
 ) -> Validation:
     """Compares the board of a written project with the reference, byte by byte and op by op.
 
     The board is on serial port `port` (a device or a URL; None: the only one there is), or with `emulate` in the
     emulator, for which the project is built first. The inputs are `count` random vectors from `seed`, or those of the
     .npz file `inputs`: an array for each model input, with the vectors along the first axis, of stored values or with
-    `quantize` of real ones.
+    `quantize` of real ones, in names, shapes and types those of the model's file, as are the result's `outputs`.
+    `inputs` may also be a folder of images or WAV files by class, with the values of black and white in `pixels`.
+    With `labels`, or labels beside the inputs, the result has an `accuracy`.
 
     Raises ShoehornError where the folder is damaged or does not build, or where the board does not answer or runs
     another model; ValueError for `count` below 1. A mismatch is no error: see `mismatched_vectors` and `first_bad_op`
@@ -157,11 +161,16 @@ def validate(
     project = Project.open(Path(folder))
     ends = Plan.of(project)
     random = vectors.random(project.folder, ends.inputs, count, seed)
-    source = random if inputs is None else vectors.from_npz(Path(inputs), ends.inputs, quantize)
+    if inputs is None and (labels is not None or pixels is not None or quantize):
+        raise ValueError("labels, pixels and quantize say how to read inputs")
+    place = None if labels is None else Path(labels)
+    chosen = samples.load(project.folder, ends, Path(inputs), place, quantize, pixels) if inputs is not None else None
+    source = chosen.vectors if chosen else random
     reference, precise = reference_of(project, ends), precise_of(project)
     emulated = _prepared(project, port, emulate)
     with connected(project, ends, port, emulated, False) as link:
-        return compare(link, ends, reference.run, source, lambda _: None, precise, reference.reset)
+        known = chosen.labels if chosen else None
+        return compare(link, ends, reference.run, source, lambda _: None, precise, reference.reset, known)
 
 
 def bench(folder: Place, *, emulate: bool = False, port: str | None = None, runs: int = 3) -> Timing:

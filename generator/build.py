@@ -77,7 +77,8 @@ def plan_model(
     library. `say` is called with a line of progress.
     """
     _check_cores(board, options.cores)
-    source = importers.load(model, options.shapes)
+    found = importers.imported(model, options.shapes)
+    source = found.graph
     graph, records = passes.run(source, options.disabled, options.preserve)
     passes.prove_int32(graph)
     if options.stream_input:
@@ -118,6 +119,7 @@ def plan_model(
         options.caller_arena,
         options.float_mode.value,
         None if graph is precise else precise,
+        found.ends,
     )
     constant = constants(unit)
     needed, limit = _flash(unit, constant, machine.cpu, board), _flash_limit(board, options)

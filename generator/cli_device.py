@@ -15,7 +15,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from shoehorn_mcu.console import emit_json, err, is_verbose, out, output_options, print_table, together
-from shoehorn_mcu.host_tools import session, vectors
+from shoehorn_mcu.host_tools import samples, session, vectors
+from shoehorn_mcu.host_tools.accuracy import Accuracy
 from shoehorn_mcu.host_tools.bench import Timing as Bench
 from shoehorn_mcu.host_tools.bench import bench as time_inferences
 from shoehorn_mcu.host_tools.bench import bytes_to_move
@@ -32,6 +33,7 @@ from shoehorn_mcu.host_tools.validate import Validation, precise_of, reference_o
 from shoehorn_mcu.host_tools.validate import validate as compare
 
 _COUNT, _SEED = 10, 0
+_MOST_CLASSES = 12  # of a table of confusions, and lines of the most frequent ones
 
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 
@@ -189,11 +191,28 @@ def _print_cores(timing: Bench) -> None:
 @click.command()
 @folder_argument
 @board_options
-@click.option("--inputs", type=click.Path(path_type=Path), metavar="X.npz", help="Vectors: an array per model input.")
+@click.option(
+    "--inputs",
+    type=click.Path(path_type=Path),
+    metavar="X",
+    help="Vectors: an .npz file with an array per model input, or a folder of images or WAV files.",
+)
+@click.option(
+    "--labels",
+    type=click.Path(path_type=Path),
+    metavar="Y",
+    help="Classes: an .npz file with one integer per vector, or for a folder the names of its classes, one per line.",
+)
+@click.option(
+    "--pixels",
+    type=(float, float),
+    metavar="BLACK WHITE",
+    help="Values that the model takes for black and white pixels. Default: as its quantisation says.",
+)
 @click.option("--quantize", is_flag=True, help="Arrays of floats in X.npz are real values: quantise them.")
 @click.option("--count", type=click.IntRange(min=1), help=f"Number of random vectors.  [default: {_COUNT}]")
 @click.option("--seed", type=click.IntRange(min=0), help=f"Seed of the random vectors.  [default: {_SEED}]")
-@click.option("--outputs", type=click.Path(path_type=Path), metavar="Y.npz", help="Write the board's outputs here.")
+@click.option("--outputs", type=click.Path(path_type=Path), metavar="Z.npz", help="Write the board's outputs here.")
 @output_options
 @click.pass_context
 def validate(
@@ -202,6 +221,8 @@ def validate(
     port: str | None,
     emulated: bool,
     inputs: Path | None,
+    labels: Path | None,
+    pixels: tuple[float, float] | None,
     quantize: bool,
     count: int | None,
     seed: int | None,
@@ -210,26 +231,33 @@ def validate(
 ) -> None:
     """Compares the board with the reference, byte for byte and op by op.
 
-    X.npz holds stored values, as the model's input has them: int8 for an int8 model. Random vectors cover all stored
-    values; random float32 inputs are uniform over the real values of the first quantised tensor.
+    Names, shapes and types in X.npz and Z.npz are those of the model's file, NCHW for ONNX, whatever the firmware has.
+    Values are stored values: int8 for an int8 model. Random vectors cover all stored values; random float32 inputs are
+    uniform over the real values of the first quantised tensor.
+
+    With labels it prints how often the board decides for the right class, beside the reference, and which classes are
+    confused. Labels may also be in X.npz, as the array `labels` or `y`; a folder of samples has a folder per class.
+    Images are resized to the model's size and need Pillow. WAV files are mono, 16 bits, and padded with silence.
     """
     if inputs and (count is not None or seed is not None):
         raise click.UsageError("--inputs excludes --count and --seed")
-    if quantize and not inputs:
-        raise click.UsageError("--quantize says how to read --inputs")
+    for option, given in (("--quantize", quantize), ("--labels", labels), ("--pixels", pixels)):
+        if given and not inputs:
+            raise click.UsageError(f"{option} says how to read --inputs")
     project = Project.open(folder)
     plan = Plan.of(project)
     emulated = is_emulated(project, port, emulated)
-    chosen = vectors.from_npz(inputs, plan.inputs, quantize) if inputs else None
-    wanted = len(chosen) if chosen else count or _COUNT
-    source = chosen or vectors.random(project.folder, plan.inputs, wanted, seed or _SEED)
+    chosen = samples.load(project.folder, plan, inputs, labels, quantize, pixels) if inputs else None
+    wanted = len(chosen.vectors) if chosen else count or _COUNT
+    source = chosen.vectors if chosen else vectors.random(project.folder, plan.inputs, wanted, seed or _SEED)
     reference, precise = reference_of(project, plan), precise_of(project)
     total = bytes_to_move(plan, wanted)
     if emulated:
         ensure_image(project)
     connection = session.connected(project, plan, port, emulated, False)
     with connection as link, _bar("validating", total) as progress:
-        found = compare(link, plan, reference.run, source, progress, precise, reference.reset)
+        labelled = chosen.labels if chosen else None
+        found = compare(link, plan, reference.run, source, progress, precise, reference.reset, labelled)
     if inputs and found.precise:
         validated = {"inputs": inputs.name, "vectors": found.vectors, **asdict(found.precise)}
         project.report_as("float", {"mode": project.report.float_mode, "validated": validated})
@@ -255,9 +283,35 @@ def _print_validation(found: Validation, project: Project) -> None:
         apart = f"by up to {far.max_abs_diff:.3g} ({far.max_ulp:,} units of the last place)"
         top1 = f"the same largest element in {far.same_top1} of {_vectors(found.vectors)}"
         out.print(f"outputs differ from precise float32 {apart}; {top1}", soft_wrap=True)
+    if found.accuracy is not None:
+        _print_accuracy(found.accuracy)
     if found.retries:
         frames = "1 frame" if found.retries == 1 else f"{found.retries} frames"
         err.print(f"note: {frames} had to be repeated")
+
+
+def _print_accuracy(found: Accuracy) -> None:
+    """Top-1 beside the reference's, and the confusion: as a table of few classes, of many the most frequent."""
+    count = len(found.labels.classes)
+    said = [f"reference {_share(found.reference_right, count)}"]
+    if found.precise_right is not None:
+        said.append(f"precise float32 {_share(found.precise_right, count)}")
+    out.print(f"top-1: {_share(found.right, count)}; {'; '.join(said)}", soft_wrap=True)
+    classes = range(len(found.confusion))
+    if len(classes) <= _MOST_CLASSES:
+        head = ("label", *(found.labels.name(number) for number in classes))
+        rows = [
+            (found.labels.name(number), *(f"{times:,}" if times else "." for times in found.confusion[number]))
+            for number in classes
+        ]
+        print_table(head, rows, title="decisions by label", right=tuple(range(1, len(head))))
+        return
+    for label, decision, times in found.mistakes[:_MOST_CLASSES]:
+        out.print(f"  {label} taken for {decision}: {times}", soft_wrap=True)
+
+
+def _share(right: int, count: int) -> str:
+    return f"{right:,} of {count:,} ({100 * right / count:.1f} %)"
 
 
 def _vectors(count: int) -> str:

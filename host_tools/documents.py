@@ -20,6 +20,7 @@ from shoehorn_mcu.host_tools.manifest import Shoehorn, faults
 CURE = "write the folder again with gen firmware"
 Count = Annotated[int, Field(ge=0, lt=2**31)]
 Positive = Annotated[int, Field(gt=0, lt=2**31)]
+ZeroPoint = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Name = Annotated[str, Field(max_length=10_000)]
 Rows = tuple[Count, Count]  # the first row, and the row after the last one
@@ -33,20 +34,40 @@ class _Document(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(frozen=True, strict=True)
 
 
+class SourceEnd(_Document):
+    """An input or output as the model's file has it; its dimensions are in memory in this order."""
+
+    name: Name
+    shape: tuple[Positive, ...]
+    dtype: DType
+    scale: Finite
+    zero_point: ZeroPoint
+    order: tuple[Count, ...]
+
+    @pydantic.model_validator(mode="after")
+    def _is_an_order(self) -> SourceEnd:
+        if sorted(self.order) != list(range(len(self.shape))):
+            raise ValueError(f"order {list(self.order)} is none of {len(self.shape)} dimensions")
+        return self
+
+
 class End(_Document):
-    """An input or output of the model."""
+    """An input or output of the firmware."""
 
     name: Name
     shape: tuple[Positive, ...]
     dtype: DType
     bytes: Positive
     scale: Finite
-    zero_point: Annotated[int, Field(ge=-(2**31), lt=2**31)]
+    zero_point: ZeroPoint
+    source: SourceEnd | None = None  # None: in folders of older versions
 
     @pydantic.model_validator(mode="after")
     def _has_its_bytes(self) -> End:
         if prod(self.shape) * _BYTES[self.dtype] != self.bytes:
             raise ValueError(f"shape {list(self.shape)} of {self.dtype} has not {self.bytes} bytes")
+        if self.source and prod(self.shape) != prod(self.source.shape):
+            raise ValueError(f"the file's shape {list(self.source.shape)} has another size than {list(self.shape)}")
         return self
 
 

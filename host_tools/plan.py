@@ -19,8 +19,19 @@ Array = NDArray[np.generic]
 
 
 @dataclass(frozen=True)
+class Stored:
+    """How a tensor is stored. real = scale * (stored - zero_point); scale 0 where nothing is quantised."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+    scale: float = 0.0
+    zero_point: int = 0
+
+
+@dataclass(frozen=True)
 class End:
-    """An input or output of the model. real = scale * (stored - zero_point); scale 0 where nothing is quantised."""
+    """An input or output of the firmware, and of the model's file, whose dimensions are in memory in this `order`."""
 
     name: str
     shape: tuple[int, ...]
@@ -28,6 +39,38 @@ class End:
     bytes: int
     scale: float = 0.0
     zero_point: int = 0
+    source: Stored | None = None  # None: as in the firmware
+    order: tuple[int, ...] = ()
+
+    @property
+    def inside(self) -> Stored:
+        """As in the firmware."""
+        return Stored(self.name, self.shape, self.dtype, self.scale, self.zero_point)
+
+    @property
+    def outside(self) -> Stored:
+        """As in the model's file."""
+        return self.source or self.inside
+
+    @property
+    def moved(self) -> bool:
+        """Whether elements are in another order in the model's file."""
+        long = [place for place in self.order if self.outside.shape[place] > 1]
+        return long != sorted(long)
+
+    def taken(self, vectors: Array) -> Array:
+        """Vectors of the model's file, first axis vectors, as the firmware takes them."""
+        given = vectors.reshape(len(vectors), *self.outside.shape)
+        given = given.transpose(0, *(place + 1 for place in self.order or range(given.ndim - 1)))
+        return _stored_as(given, self.outside, self.inside).reshape(len(vectors), *self.shape)
+
+    def given(self, vectors: Array) -> Array:
+        """Vectors of the firmware, first axis vectors, as the model's file has them."""
+        shape = self.outside.shape
+        order = self.order or tuple(range(len(shape)))
+        moved = vectors.reshape(len(vectors), *(shape[place] for place in order))
+        back = (order.index(place) + 1 for place in range(len(order)))
+        return _stored_as(moved.transpose(0, *back), self.inside, self.outside)
 
 
 @dataclass(frozen=True)
@@ -113,7 +156,19 @@ class Plan:
 
 
 def _end(end: documents.End) -> End:
-    return End(end.name, end.shape, np.dtype(end.dtype), end.bytes, end.scale, end.zero_point)
+    own = (end.name, end.shape, np.dtype(end.dtype), end.bytes, end.scale, end.zero_point)
+    if (source := end.source) is None:
+        return End(*own)
+    stored = Stored(source.name, source.shape, np.dtype(source.dtype), source.scale, source.zero_point)
+    return End(*own, stored, source.order)
+
+
+def _stored_as(array: Array, there: Stored, here: Stored) -> Array:
+    """Values stored in another integer type of the same scale; other values as they are."""
+    if there.dtype == here.dtype or "f" in there.dtype.kind + here.dtype.kind:
+        return array
+    moved = array.astype(np.int64) - there.zero_point + here.zero_point
+    return moved.astype(here.dtype)
 
 
 def _overlapping(plan: PlanDocument, computing: list[documents.Step]) -> dict[int, tuple[int, ...]]:

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from shoehorn_mcu.host_tools.accuracy import Accuracy, Labels, accuracy
 from shoehorn_mcu.host_tools.documents import CURE
 from shoehorn_mcu.host_tools.errors import FolderDamaged
 from shoehorn_mcu.host_tools.link import Inference, Link, Mode, Progress
-from shoehorn_mcu.host_tools.plan import Array, Plan
+from shoehorn_mcu.host_tools.plan import Array, End, Plan
 from shoehorn_mcu.host_tools.project import Project
 from shoehorn_mcu.host_tools.reference import Reference
 from shoehorn_mcu.host_tools.vectors import Vector
@@ -61,8 +62,9 @@ class Validation:
     first_bad_op: str | None  # in the first mismatched vector
     seconds: float
     retries: int  # of frames
-    outputs: Mapping[str, Array]  # the board's outputs, first axis = vectors
+    outputs: Mapping[str, Array]  # the board's outputs as the model's file has them, first axis = vectors
     precise: Deviation | None = None  # None: the firmware itself is precise
+    accuracy: Accuracy | None = None  # None: there were no labels
 
     def json(self, transport: str) -> dict[str, Any]:
         """The object that `gen validate --json` prints."""
@@ -74,6 +76,7 @@ class Validation:
             "transport": transport,
             "seconds": round(self.seconds, 3),
             **({"precise": asdict(self.precise)} if self.precise else {}),
+            **({"accuracy": self.accuracy.json()} if self.accuracy else {}),
         }
 
 
@@ -85,11 +88,12 @@ def validate(
     progress: Progress,
     precise: Reference | None = None,
     reset: Callable[[], None] = lambda: None,
+    labels: Labels | None = None,
 ) -> Validation:
     """Runs every vector on the board and in the reference, and in `precise` to say how far the board is from it.
 
     A model with states computes sequences of SEQUENCE vectors; before each of them they are reset, on the board and,
-    by `reset`, in the reference.
+    by `reset`, in the reference. With labels, one for each vector, it counts how often each of them is right.
     The link's board must run this plan (HostError).
     """
     link.expect(plan)
@@ -97,6 +101,8 @@ def validate(
     sizes = [end.bytes for end in plan.outputs]
     outputs: dict[str, list[Array]] = {end.name: [] for end in plan.outputs}
     exact: dict[str, list[Array]] = {end.name: [] for end in plan.outputs}
+    first = plan.outputs[0]
+    said: list[Array] = []  # the reference's first output
     mismatched, first_bad = 0, None
     largest: int | float = 0
     for number, vector in enumerate(vectors):
@@ -112,17 +118,19 @@ def validate(
         bad = _first_bad_op(plan, found, arrays, wanted)
         first_bad = first_bad if mismatched else bad
         mismatched += bad is not None
+        said.append(wanted[first.name])
         for name, array in arrays.items():
             largest = max(largest, _distance(array, wanted[name]))
             outputs[name].append(array)
         for name, array in (precise.run(vector) if precise else {}).items():
             if name in exact:
                 exact[name].append(array)
-    stacked = {end.name: _stack(outputs[end.name], end.shape) for end in plan.outputs}
+    stacked = {end.outside.name: _stack(end, outputs[end.name]) for end in plan.outputs}
     count = len(next(iter(outputs.values())))
     deviation = _deviation(outputs, exact) if precise else None
     seconds = time.monotonic() - begun
-    return Validation(count, mismatched, largest, first_bad, seconds, link.retries, stacked, deviation)
+    counted = accuracy(labels, first, outputs[first.name], said, exact[first.name]) if labels else None
+    return Validation(count, mismatched, largest, first_bad, seconds, link.retries, stacked, deviation, counted)
 
 
 def _deviation(found: Mapping[str, list[Array]], wanted: Mapping[str, list[Array]]) -> Deviation:
@@ -167,7 +175,8 @@ def _distance(a: Array, b: Array) -> int | float:
     return float(difference[np.isfinite(difference)].max(initial=0.0))
 
 
-def _stack(arrays: list[Array], shape: tuple[int, ...]) -> Array:
-    """Stacks vectors along the first axis, which replaces the model's batch axis of one."""
+def _stack(end: End, arrays: list[Array]) -> Array:
+    """Vectors as the model's file has them, along the first axis, which replaces the model's batch axis of one."""
+    shape = end.outside.shape
     tail = shape[1:] if len(shape) > 1 and shape[0] == 1 else shape
-    return np.stack(arrays).reshape(len(arrays), *tail)
+    return end.given(np.stack(arrays)).reshape(len(arrays), *tail)

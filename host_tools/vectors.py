@@ -13,26 +13,32 @@ from shoehorn_mcu.host_tools import documents
 from shoehorn_mcu.host_tools.arrays import read_npz
 from shoehorn_mcu.host_tools.documents import GraphDocument
 from shoehorn_mcu.host_tools.errors import HostError, InputError
-from shoehorn_mcu.host_tools.plan import Array, End
+from shoehorn_mcu.host_tools.plan import Array, End, Stored
 
 Vector = list[Array]  # one array per input, in the model's order and shapes
+LABELS = ("y", "label", "labels")  # what arrays of labels are called
 _FALLBACK = (-1.0, 1.0)  # range of float32 inputs that no op quantises
 
 
 def from_npz(path: Path, inputs: Sequence[End], quantize: bool = False) -> list[Vector]:
     """The vectors of X.npz: one array per model input, by name or else in order; first axis = vectors.
 
-    Integers are stored values and must be in the range of the input's type. Floats are refused for an input of
-    integers unless `quantize`: then they are real values, rounded and saturated as the op Quantize does.
+    Names, shapes and types are those of the model's file, whatever the firmware has. Integers are stored values and
+    must be in the range of the input's type. Floats are refused for an input of integers unless `quantize`: then they
+    are real values, rounded and saturated as the op Quantize does.
     """
     arrays = read_npz(path)
-    names = [end.name for end in inputs]
+    arrays.pop(_label_name(arrays, inputs), None)
+    names = [end.outside.name for end in inputs]
     if len(arrays) != len(names):
         raise InputError(f"{path}: holds {len(arrays)} arrays, the model has {len(names)} inputs: {', '.join(names)}")
     by_name = all(name in arrays for name in names)
     chosen = [arrays[name] for name in names] if by_name else list(arrays.values())
-    columns = [_column(path, array, end, quantize) for array, end in zip(chosen, inputs, strict=True)]
-    counts = {len(column) for column in columns}
+    return _rows(path, [column(str(path), array, end, quantize) for array, end in zip(chosen, inputs, strict=True)])
+
+
+def _rows(path: Path, columns: Sequence[Array]) -> list[Vector]:
+    counts = {len(each) for each in columns}
     if len(counts) != 1:
         raise InputError(f"{path}: the arrays hold different numbers of vectors: {sorted(counts)}")
     if counts == {0}:
@@ -40,19 +46,47 @@ def from_npz(path: Path, inputs: Sequence[End], quantize: bool = False) -> list[
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _column(path: Path, array: Array, end: End, quantize: bool) -> Array:
-    """The array as vectors of the input's shape and type; only `quantize` may change values."""
-    if array.ndim == 0 or array.size != len(array) * prod(end.shape):
-        raise InputError(f"{path}: '{end.name}' has shape {array.shape}; wanted are vectors of {end.shape}")
-    if array.dtype != end.dtype:
+def labels_beside(path: Path, inputs: Sequence[End]) -> Array | None:
+    """The labels that X.npz holds beside the inputs, or None."""
+    arrays = read_npz(path)
+    return arrays.get(_label_name(arrays, inputs))
+
+
+def _label_name(arrays: Mapping[str, Array], inputs: Sequence[End]) -> str:
+    """The name of the one array, beside as many as the model has inputs, that is called as in LABELS; else ""."""
+    found = [name for name in arrays if name in LABELS and name not in {end.outside.name for end in inputs}]
+    return found[0] if len(found) == 1 and len(arrays) == len(inputs) + 1 else ""
+
+
+def read_labels(path: Path, inputs: Sequence[End]) -> Array:
+    """The labels in Y.npz: its only array, the one beside the inputs, or the one called as in LABELS."""
+    arrays = read_npz(path)
+    own = {end.outside.name for end in inputs}
+    named = [array for name, array in arrays.items() if len(arrays) == 1 or name in {*LABELS} - own]
+    if len(named) != 1:
+        raise InputError(f"{path}: holds {len(arrays)} arrays; name the one of the labels 'labels'")
+    return named[0]
+
+
+def column(place: str, array: Array, end: End, quantize: bool) -> Array:
+    """The array as vectors that the firmware takes; only `quantize` may change values. `place` begins an error."""
+    outside = end.outside
+    whole = (*outside.shape,) if array.shape[1:] == outside.shape or outside.shape[:1] != (1,) else outside.shape[1:]
+    if (
+        array.ndim == 0
+        or array.size != len(array) * prod(outside.shape)
+        or (end.moved and array.ndim > 2 and array.shape[1:] != whole)
+    ):
+        raise InputError(f"{place}: '{outside.name}' has shape {array.shape}; wanted are vectors of {outside.shape}")
+    if array.dtype != outside.dtype:
         try:
-            array = _converted(array, end, quantize)
+            array = _converted(array, outside, quantize)
         except ValueError as error:
-            raise InputError(f"{path}: '{end.name}' {error}") from error
-    return array.reshape(len(array), *end.shape)
+            raise InputError(f"{place}: '{outside.name}' {error}") from error
+    return end.taken(array)
 
 
-def _converted(array: Array, end: End, quantize: bool) -> Array:
+def _converted(array: Array, end: Stored, quantize: bool) -> Array:
     """The array in the input's type; ValueError, whose text ends a sentence, for a conversion with loss."""
     kind = array.dtype.kind
     if kind not in "iuf":
@@ -75,7 +109,7 @@ def _converted(array: Array, end: End, quantize: bool) -> Array:
     return array.astype(end.dtype)
 
 
-def _as_floats(array: Array, end: End) -> Array:
+def _as_floats(array: Array, end: Stored) -> Array:
     """Floats may lose precision, integers not."""
     with np.errstate(all="ignore"):
         cast = array.astype(end.dtype)
@@ -84,7 +118,7 @@ def _as_floats(array: Array, end: End) -> Array:
     return cast
 
 
-def _quantised(array: Array, end: End) -> Array:
+def _quantised(array: Array, end: Stored) -> Array:
     """Quantises real values: rounded half away from zero, saturated."""
     if not end.scale:
         raise ValueError(
@@ -99,13 +133,13 @@ def _quantised(array: Array, end: End) -> Array:
     return stored
 
 
-def _meaning(end: End) -> str:
+def _meaning(end: Stored) -> str:
     return f"scale {end.scale:.9g}, zero point {end.zero_point}" if end.scale else "not quantised"
 
 
 def random(folder: Path, inputs: Sequence[End], count: int, seed: int) -> Iterator[Vector]:
     """Seeded vectors over the whole range: all stored integers, or all real values of the first quantised tensor."""
-    ranges = [_float_range(folder, end) if end.dtype.kind == "f" else None for end in inputs]
+    ranges = [real_range(folder, end) or _FALLBACK if end.dtype.kind == "f" else None for end in inputs]
     rng = np.random.default_rng(seed)
     for _ in range(count):
         yield [_random(rng, end, limits) for end, limits in zip(inputs, ranges, strict=True)]
@@ -119,8 +153,11 @@ def _random(rng: np.random.Generator, end: End, limits: tuple[float, float] | No
     return whole
 
 
-def _float_range(folder: Path, end: End) -> tuple[float, float]:
-    """The least and the greatest real value of the first quantised tensor behind a float32 input."""
+def real_range(folder: Path, end: End) -> tuple[float, float] | None:
+    """The least and the greatest real value of a quantised input, or of the first quantised tensor behind another."""
+    if end.scale:
+        info = np.iinfo(end.dtype.name)
+        return end.scale * (info.min - end.zero_point), end.scale * (info.max - end.zero_point)
     graph = documents.read(folder / "reference" / "graph.json", folder, GraphDocument)
     behind = {end.name}
     for op in graph.ops:
@@ -132,7 +169,7 @@ def _float_range(folder: Path, end: End) -> tuple[float, float]:
                 scale, zero = tensor.scales[0], tensor.zero_points[0]
                 return scale * (info.min - zero), scale * (info.max - zero)
             behind.add(op.output)
-    return _FALLBACK
+    return None
 
 
 def to_npz(path: Path, arrays: Mapping[str, Array]) -> None:

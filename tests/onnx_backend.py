@@ -17,8 +17,8 @@ from onnx import ModelProto, numpy_helper
 from onnx.backend.base import Backend, BackendRep
 
 from shoehorn_mcu import passes
-from shoehorn_mcu.importers import UnsupportedModel
-from shoehorn_mcu.importers.onnx import Imported, import_model
+from shoehorn_mcu.importers import Imported, UnsupportedModel
+from shoehorn_mcu.importers.onnx import import_model
 from shoehorn_mcu.ir import Array, Graph
 from tests.runtime import run_reference
 
@@ -40,10 +40,10 @@ class Prepared(BackendRep):  # type: ignore[misc]
         made = self._imported(given)
         self.graph = graph = passes.prove_int32(passes.run(made.graph)[0])
         self.folded = not _depends(graph)
-        values = [given[n].transpose(made.orders[n]) for n in names if n not in self.constants]
+        values = [given[n].transpose(made.ends[n].order) for n in names if n not in self.constants]
         results = run_reference(graph, [np.asarray(value, order="C") for value in values])
         ends = zip(self.model.graph.output, graph.outputs, strict=True)
-        return tuple(results[mine].transpose(np.argsort(made.orders[end.name])) for end, mine in ends)
+        return tuple(results[mine].transpose(np.argsort(made.ends[end.name].order)) for end, mine in ends)
 
     def _imported(self, given: dict[str, Array]) -> Imported:
         """The import with as few constants as it accepts."""

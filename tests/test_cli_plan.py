@@ -10,6 +10,7 @@ from conftest import Gen
 from shared import MODELS, needs_shared
 
 from shoehorn_mcu import cli_plan, console
+from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.ir import DType, Graph, Quant, Tensor, TensorType
 from shoehorn_mcu.paths import MODELS as SHIPPED
 
@@ -74,7 +75,7 @@ def test_a_model_whose_only_output_is_its_input_has_nothing_to_run(
 ):
     kind = TensorType((1, 4), DType.INT8, Quant((0.5,), (0,)))
     graph = Graph("echo", {"x": Tensor("x", kind)}, (), ("x",), ("x",))
-    monkeypatch.setattr("shoehorn_mcu.importers.load", lambda path, shapes: graph)
+    monkeypatch.setattr("shoehorn_mcu.importers.imported", lambda path, shapes: Imported(graph, {}))
     (tmp_path / "echo.tflite").write_bytes(b"read by the importer above")
     done = gen("firmware", tmp_path / "echo.tflite", "--board", "native", "--out", tmp_path / "f")
 

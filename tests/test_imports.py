@@ -150,6 +150,7 @@ HOMES = {
     "serial": ("host_tools/link.py", "host_tools/ports.py"),
     "cffi": ("host_tools/reference", "host_tools/cbuild.py"),
     "elftools": ("host_tools/",),
+    "PIL": ("host_tools/samples.py",),
     "rich": ("generator/console.py", "generator/cli"),
     "click": ("generator/console.py", "generator/cli"),
     "pydantic": ("generator/targets.py", "host_tools/manifest.py", "host_tools/documents.py"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.ir import FileTensor, TensorType
 from shoehorn_mcu.memory_plan import Step
 
 
@@ -12,17 +13,19 @@ def _ends(unit: Unit, tensors: Sequence[str]) -> list[Mapping[str, object]]:
     found: list[Mapping[str, object]] = []
     for name in tensors:
         type_ = unit.type(name)
-        found.append(
-            {
-                "name": name,
-                "shape": list(type_.shape),
-                "dtype": type_.dtype.value,
-                "bytes": type_.bytes,
-                "scale": type_.quant.scale if type_.quant else 0.0,
-                "zero_point": type_.quant.zero_point if type_.quant else 0,
-            }
-        )
+        source = unit.in_file.get(name, FileTensor(name, type_, tuple(range(len(type_.shape)))))
+        own = {"name": source.name, **_type(source.type), "order": list(source.order)}
+        found.append({"name": name, **_type(type_), "bytes": type_.bytes, "source": own})
     return found
+
+
+def _type(type_: TensorType) -> Mapping[str, object]:
+    return {
+        "shape": list(type_.shape),
+        "dtype": type_.dtype.value,
+        "scale": type_.quant.scale if type_.quant else 0.0,
+        "zero_point": type_.quant.zero_point if type_.quant else 0,
+    }
 
 
 def plan_json(unit: Unit, identity: str) -> Mapping[str, object]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
-from shoehorn_mcu.ir import Graph, TensorType
+from shoehorn_mcu.ir import FileTensor, Graph, TensorType
 from shoehorn_mcu.memory_plan import Placement, Plan
 from shoehorn_mcu.stage import Stage
 
@@ -24,6 +24,7 @@ class Unit:
     caller_arena: bool = False  # the program passes the arena to <model>_init; the library has none
     float_mode: str = "precise"  # a value of FloatMode
     precise: Graph | None = None  # the graph in FloatMode.PRECISE, where it is in another
+    in_file: Mapping[str, FileTensor] = field(default_factory=dict)  # inputs and outputs that are others in the file
 
     @property
     def upper(self) -> str:

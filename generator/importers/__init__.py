@@ -9,11 +9,21 @@ from pathlib import Path
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported, UnsupportedModel
 from shoehorn_mcu.importers.onnx import load_onnx
 from shoehorn_mcu.importers.onnx_ops import OPS as ONNX_OPS
-from shoehorn_mcu.importers.source import Shapes
+from shoehorn_mcu.importers.source import Imported, Shapes
 from shoehorn_mcu.importers.tflite import CONVERTERS, load_tflite
 from shoehorn_mcu.ir import Graph
 
-__all__ = ["IMPORTERS", "ImportFault", "Importer", "Shapes", "Unsupported", "UnsupportedModel", "load"]
+__all__ = [
+    "IMPORTERS",
+    "ImportFault",
+    "Imported",
+    "Importer",
+    "Shapes",
+    "Unsupported",
+    "UnsupportedModel",
+    "imported",
+    "load",
+]
 
 
 @dataclass(frozen=True)
@@ -24,7 +34,7 @@ class Importer:
     or OSError if the file cannot be read.
     """
 
-    load: Callable[[Path, Shapes], Graph]
+    load: Callable[[Path, Shapes], Imported]
     ops: Sequence[str]
 
 
@@ -47,14 +57,22 @@ GUIDE = "docs/first-model.md"
 
 
 def load(path: Path, shapes: Shapes | None = None) -> Graph:
-    """The verified graph of a model file, named after the file. Raises ImportFault, whose message is one line."""
+    """The graph of `imported`, which has the errors too."""
+    return imported(path, shapes or {}).graph
+
+
+def imported(path: Path, shapes: Shapes) -> Imported:
+    """The model in a file, with a verified graph named after the file.
+
+    Raises ImportFault, whose message is one line.
+    """
     if path.is_dir():
         raise ImportFault(f"{path}: is a folder; name a file that ends in {' or '.join(IMPORTERS)}")
     importer = IMPORTERS.get(path.suffix.lower())
     if importer is None:
         raise ImportFault(f"{path.name}: {_other_format(path.suffix)}")
     try:
-        return importer.load(path, shapes or {})
+        return importer.load(path, shapes)
     except OSError as error:
         raise ImportFault(f"{path}: cannot be read: {error.strerror}") from error
     except ImportFault as fault:

@@ -16,8 +16,8 @@ from shoehorn_mcu.importers.onnx_node import RawNode
 from shoehorn_mcu.importers.onnx_ops import CONVERTERS, OPS
 from shoehorn_mcu.importers.onnx_qdq import Quantising
 from shoehorn_mcu.importers.onnx_site import NHWC, Site, Value, as_plain, renamed
-from shoehorn_mcu.importers.source import Shapes, Source, SourceOp, SourceTensor, macs_of
-from shoehorn_mcu.ir import DType, Graph, GraphError, Op, Quant, Tensor, TensorType, verify
+from shoehorn_mcu.importers.source import Imported, Shapes, Source, SourceOp, SourceTensor, macs_of
+from shoehorn_mcu.ir import DType, FileTensor, Graph, GraphError, Op, Quant, Tensor, TensorType, verify
 from shoehorn_mcu.ops import Dequantize, Quantize, Requantize
 from shoehorn_mcu.ops.laws import quoted
 
@@ -25,24 +25,13 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 
-def load_onnx(path: Path, shapes: Shapes) -> Graph:
-    """The verified graph in an .onnx file, named after it.
+def load_onnx(path: Path, shapes: Shapes) -> Imported:
+    """The model in an .onnx file: its verified graph is named after the file.
 
     Images of its inputs and outputs have their channels last. Raises ImportFault, without the file's name, if the file
     is damaged, and once for all ops that no kernel runs; and OSError.
     """
-    return _imported(read(path, OPS, shapes), path.stem).graph
-
-
-@dataclass(frozen=True)
-class Imported:
-    """A model's graph, and how its inputs and outputs lie in memory.
-
-    Dimension d of an input or output in the graph is the model's dimension `orders[name][d]`.
-    """
-
-    graph: Graph
-    orders: Mapping[str, tuple[int, ...]]
+    return _imported(read(path, OPS, shapes), path.stem)
 
 
 def import_model(model: ModelProto, name: str) -> Imported:
@@ -53,9 +42,11 @@ def import_model(model: ModelProto, name: str) -> Imported:
 def _imported(raw: RawModel, name: str) -> Imported:
     made = _Import(raw)
     try:
-        return Imported(verify(made.graph(name)), made.orders)
+        graph = verify(made.graph(name))
     except GraphError as error:
         raise ImportFault(f"{error}; export it again") from error
+    ends = (each for each in (*graph.inputs, *graph.outputs) if each in made.orders)
+    return Imported(graph, {each: made.end(each, graph.tensors[each].type) for each in ends})
 
 
 @dataclass
@@ -89,6 +80,15 @@ class _Import(Quantising):
                 tensors[new] = Tensor(new, tensor.type, tensor.data)
         ops = tuple(renamed(op, names) for op in self.builder.ops)
         return Graph(name, tensors, ops, inputs, tuple(names.get(t, t) for t, _ in outputs))
+
+    def end(self, name: str, kind: TensorType) -> FileTensor:
+        """An input or output, which is of this type in the graph, as the file has it."""
+        order = self.orders[name]
+        shape = tuple(kind.shape[order.index(dimension)] for dimension in range(len(order)))
+        if self.dtypes.get(name) == np.uint8 and kind.dtype is DType.INT8 and kind.quant:  # held as int8, 128 less
+            quant = Quant(kind.quant.scales, tuple(zero + 128 for zero in kind.quant.zero_points))
+            return FileTensor(name, TensorType(shape, DType.UINT8, quant), order)
+        return FileTensor(name, TensorType(shape, kind.dtype, kind.quant), order)
 
     def _input(self, raw: RawInput) -> None:
         try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoehorn_mcu.ir import GraphError, Node, Op, Tensor
+from shoehorn_mcu.ir import FileTensor, Graph, GraphError, Node, Op, Tensor
 
 Shapes = Mapping[str, tuple[int, ...]]
 """What `--shape` gives: by the name of a dimension its one size, or by the name of an input all of its sizes."""
@@ -53,6 +53,17 @@ class Source:
     inputs: tuple[SourceTensor, ...]
     outputs: tuple[str, ...]
     ops: tuple[SourceOp, ...]
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A model's graph, and its inputs and outputs as the file has them, by their names in the graph.
+
+    Those that are the same in the file may be left out.
+    """
+
+    graph: Graph
+    ends: Mapping[str, FileTensor]
 
 
 def macs_of(ops: Sequence[Op], tensors: Mapping[str, Tensor]) -> int | None:

@@ -14,7 +14,7 @@ from shoehorn_mcu.importers import tflite_layout as layout
 from shoehorn_mcu.importers import tflite_linear as linear
 from shoehorn_mcu.importers import tflite_real as real
 from shoehorn_mcu.importers.fault import ImportFault, Refusal, Unsupported, UnsupportedModel
-from shoehorn_mcu.importers.source import Shapes, Source, SourceOp, SourceTensor, macs_of
+from shoehorn_mcu.importers.source import Imported, Shapes, Source, SourceOp, SourceTensor, macs_of
 from shoehorn_mcu.importers.tflite_diagnosis import diagnosis
 from shoehorn_mcu.importers.tflite_file import RawModel, RawOp, read
 from shoehorn_mcu.importers.tflite_site import Part, Site
@@ -136,8 +136,8 @@ KNOWN: dict[str, Callable[[Sequence[Tensor]], Array | None]] = {
 OPS = (*dict.fromkeys((*CONVERTERS, *real.CONVERTERS, *VARIABLES, *KNOWN)),)
 
 
-def load_tflite(path: Path, shapes: Shapes) -> Graph:
-    """The verified graph in a .tflite file, named after it; raises as `import_tflite`, and OSError.
+def load_tflite(path: Path, shapes: Shapes) -> Imported:
+    """The model in a .tflite file: its verified graph is named after the file. Raises as `import_tflite`, and OSError.
 
     `shapes` must be empty, or ImportFault is raised: the shapes of such files are fixed.
     """
@@ -145,7 +145,7 @@ def load_tflite(path: Path, shapes: Shapes) -> Graph:
         raise ImportFault("its shapes are fixed; leave --shape out, or convert it again with another shape")
     if path.stat().st_size >= FILE_LIMIT_BYTES:
         raise ImportFault(f"larger than {FILE_LIMIT_BYTES} bytes")
-    return import_tflite(path.read_bytes(), path.stem)
+    return Imported(import_tflite(path.read_bytes(), path.stem), {})
 
 
 def import_tflite(data: bytes, name: str) -> Graph:

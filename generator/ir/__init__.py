@@ -1,6 +1,7 @@
 """The intermediate representation: plain frozen values over numpy, nothing else."""
 
 from shoehorn_mcu.ir.dump import dump
+from shoehorn_mcu.ir.ends import FileTensor
 from shoehorn_mcu.ir.facts import Channels, Range, Tie
 from shoehorn_mcu.ir.graph import Graph, GraphError, Node, Op, OpFault, Signature, State, Tensor, verify
 from shoehorn_mcu.ir.types import Array, Bools, DType, Floats, Ints, Quant, TensorType
@@ -10,6 +11,7 @@ __all__ = [
     "Bools",
     "Channels",
     "DType",
+    "FileTensor",
     "Floats",
     "Graph",
     "GraphError",

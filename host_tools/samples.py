@@ -1,0 +1,203 @@
+"""Samples with labels for a validation: .npz files, and folders of images or WAV files by class."""
+
+from __future__ import annotations
+
+import wave
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from shoehorn_mcu.host_tools import vectors
+from shoehorn_mcu.host_tools.accuracy import Labels, checked
+from shoehorn_mcu.host_tools.errors import InputError
+from shoehorn_mcu.host_tools.files import read_bytes
+from shoehorn_mcu.host_tools.plan import Array, End, Plan
+from shoehorn_mcu.host_tools.vectors import Vector
+
+IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm")
+Range = tuple[float, float]  # the real values of a black and of a white pixel
+
+_KNOWN_RANGES: tuple[Range, ...] = ((0.0, 1.0), (-1.0, 1.0), (0.0, 255.0), (-128.0, 127.0))
+_CLOSE = 0.02  # of the range's width: quantisers put its ends on whole steps
+_LARGEST = 1 << 30  # bytes of all samples
+_LARGEST_NAMES = 1 << 20  # bytes of a list of classes
+_SAMPLE_BYTES = 2  # of a WAV file's samples
+_FULL_SCALE = 32768.0
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Vectors as the firmware takes them, and the class of each where it is known."""
+
+    vectors: list[Vector]
+    labels: Labels | None
+
+
+def load(project: Path, plan: Plan, inputs: Path, labels: Path | None, quantize: bool, pixels: Range | None) -> Samples:
+    """The samples in `inputs`, an .npz file or a folder, and their labels.
+
+    Labels are in the .npz file `labels`, beside the inputs in theirs, or the names of the folders that the samples are
+    in; `labels` may then be a text file with a name per line, the first one that of class 0. `pixels`: the real values
+    of black and white; None: as the input's quantisation says. Raises InputError.
+    """
+    if not inputs.is_dir():
+        if pixels:
+            raise InputError(f"{inputs}: is no folder of images, which --pixels is for")
+        found = vectors.from_npz(inputs, plan.inputs, quantize)
+        given = vectors.read_labels(labels, plan.inputs) if labels else vectors.labels_beside(inputs, plan.inputs)
+        if given is None:
+            return Samples(found, None)
+        return Samples(found, checked(given, (), len(found), plan.outputs[0], str(labels or inputs)))
+    if len(plan.inputs) != 1:
+        raise InputError(f"{inputs}: is a folder, and the model has {len(plan.inputs)} inputs; give an .npz file")
+    names, files = _files(inputs, labels)
+    end = plan.inputs[0]
+    if len(files) * end.bytes > _LARGEST:
+        raise InputError(
+            f"{inputs}: {len(files)} samples of {end.bytes:,} bytes are too many; at most {_LARGEST:,} fit"
+        )
+    rows = _read(project, end, [path for path, _ in files], pixels)
+    chosen: list[Vector] = [[row] for row in rows]
+    if not names:
+        return Samples(chosen, None)
+    classes = np.array([number for _, number in files])
+    return Samples(chosen, checked(classes, names, len(files), plan.outputs[0], str(inputs)))
+
+
+def _files(folder: Path, listed: Path | None) -> tuple[Sequence[str], Sequence[tuple[Path, int]]]:
+    """The names of the classes, empty where there are no folders for them, and the files, each with its class."""
+    folders = sorted(path for path in _inside(folder) if path.is_dir())
+    if not folders:
+        if listed:
+            raise InputError(f"{folder}: has no folders of classes, which {listed} names")
+        names: Sequence[str] = ()
+        files = [(path, 0) for path in _inside(folder)]
+    else:
+        names = _class_names(folders, listed)
+        number = {name: place for place, name in enumerate(names)}
+        files = [(path, number[each.name]) for each in folders for path in _inside(each)]
+    if not files:
+        raise InputError(f"{folder}: holds no samples")
+    return names, files
+
+
+def _class_names(folders: Sequence[Path], listed: Path | None) -> Sequence[str]:
+    """By class. Folders called by numbers are these classes; others are in alphabetical order, or as `listed` says."""
+    own = [path.name for path in folders]
+    if listed:
+        try:
+            text = read_bytes(listed, _LARGEST_NAMES).decode()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{listed}: cannot be read as a list of classes, one per line ({error})") from error
+        names = [line.strip() for line in text.splitlines() if line.strip()]
+        if missing := [name for name in own if name not in names]:
+            raise InputError(f"{listed}: does not name '{missing[0]}', a folder of {folders[0].parent}")
+        return names
+    if all(name.isascii() and name.isdigit() and len(name) < 6 for name in own):
+        by_number = {int(path.name): path.name for path in folders}
+        return [by_number.get(number, str(number)) for number in range(max(by_number) + 1)]
+    return own
+
+
+def _inside(folder: Path) -> Sequence[Path]:
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+
+
+def _read(project: Path, end: End, files: Sequence[Path], pixels: Range | None) -> Array:
+    """The samples as vectors that the firmware takes."""
+    kinds = {path.suffix.lower() for path in files}
+    if kinds == {".wav"}:
+        if pixels:
+            raise InputError(f"{files[0]}: is no image, which --pixels is for")
+        return np.concatenate([_sound(path, end) for path in files])
+    if other := sorted(path for path in files if path.suffix.lower() not in IMAGES):
+        known = ", ".join((*IMAGES, ".wav"))
+        raise InputError(f"{other[0]}: is no sample; all must be images or all WAV files ({known})")
+    meaning = None if end.outside.dtype == np.uint8 else pixels or _range(project, end)
+    return np.concatenate([_image(path, end, meaning) for path in files])
+
+
+def _sound(path: Path, end: End) -> Array:
+    """16-bit mono samples: as they are for an input of int16, else as real numbers from -1 to 1."""
+    wanted = int(np.prod(end.outside.shape, dtype=np.int64))
+    try:
+        with wave.open(str(path), "rb") as file:
+            width, channels, count = file.getsampwidth(), file.getnchannels(), file.getnframes()
+            if (width, channels) != (_SAMPLE_BYTES, 1):
+                raise InputError(f"{path}: has {channels} channels of {8 * width} bits; wanted is one of 16")
+            if count > wanted:
+                raise InputError(f"{path}: holds {count} samples, input '{end.outside.name}' takes {wanted}")
+            found = np.frombuffer(file.readframes(count), "<i2")
+    except (wave.Error, EOFError, OSError, RuntimeError) as error:
+        raise InputError(f"{path}: cannot be read as WAV ({str(error) or type(error).__name__})") from error
+    padded = np.zeros((1, wanted), np.int16)
+    padded[0, : found.size] = found
+    if end.outside.dtype == np.int16:
+        return vectors.column(str(path), padded, end, quantize=False)
+    return vectors.column(str(path), padded.astype(np.float32) / np.float32(_FULL_SCALE), end, quantize=True)
+
+
+def _image(path: Path, end: End, meaning: Range | None) -> Array:
+    """The image in the input's size and number of channels; None: the input stores pixels as they are."""
+    height, width, channels = _size(path, end)
+    found = _pixels(path, height, width, channels)
+    if meaning is None:
+        stored: Array = found
+    else:
+        low, high = meaning
+        stored = (found.astype(np.float32) * np.float32((high - low) / 255) + np.float32(low)).astype(np.float32)
+    shape = end.outside.shape
+    if _channels_first(end):
+        stored = stored.transpose(2, 0, 1)
+    return vectors.column(str(path), stored.reshape(1, *shape), end, quantize=True)
+
+
+def _channels_first(end: End) -> bool:
+    return end.order == (0, 2, 3, 1)
+
+
+def _size(path: Path, end: End) -> tuple[int, int, int]:
+    """Height, width and channels of an input that is an image: N, H, W, C, or as the file has it N, C, H, W."""
+    shape = end.outside.shape
+    if len(shape) == 3:
+        shape = (*shape, 1)
+    if len(shape) == 4 and shape[0] == 1:
+        height, width, channels = (shape[2], shape[3], shape[1]) if _channels_first(end) else shape[1:]
+        if channels in (1, 3):
+            return height, width, channels
+    name, given = end.outside.name, list(end.outside.shape)
+    raise InputError(f"{path}: is an image, and input '{name}' has shape {given}, which is none of grey or RGB images")
+
+
+def _pixels(path: Path, height: int, width: int, channels: int) -> Array:
+    """uint8 (height, width, channels), grey or RGB; an image of another size is resized, bilinear."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise InputError(f"{path}: reading images needs Pillow; pip install shoehorn-mcu[images]") from error
+    try:
+        with Image.open(path) as image:
+            if image.width * image.height > (Image.MAX_IMAGE_PIXELS or _LARGEST):
+                raise InputError(f"{path}: {image.width}x{image.height} pixels are too many")
+            found = image.convert("L" if channels == 1 else "RGB")
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise InputError(f"{path}: cannot be read as an image ({str(error).splitlines()[0]})") from error
+    if found.size != (width, height):
+        found = found.resize((width, height), Image.Resampling.BILINEAR)
+    return np.asarray(found, np.uint8).reshape(height, width, channels)
+
+
+def _range(project: Path, end: End) -> Range:
+    """The real values of black and white that the input's quantisation, or that behind a float input, tells."""
+    limits = vectors.real_range(project, end)
+    for low, high in _KNOWN_RANGES:
+        close = _CLOSE * (high - low)
+        if limits and abs(limits[0] - low) < close and abs(limits[1] - high) < close:
+            return low, high
+    said = f"takes values from {limits[0]:.4g} to {limits[1]:.4g}" if limits else "does not say which values it takes"
+    raise InputError(
+        f"input '{end.outside.name}' {said}: how pixels become such values is not known; give those of black and "
+        "white, such as --pixels 0 1, or an .npz file"
+    )

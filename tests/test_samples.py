@@ -1,0 +1,265 @@
+"""Inputs and labels as users have them: in the names, layout and types of the model's file, and in folders by class."""
+
+from __future__ import annotations
+
+import json
+import re
+import wave
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from conftest import Gen
+from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
+
+from shoehorn_mcu.host_tools import samples, vectors
+from shoehorn_mcu.host_tools.accuracy import Accuracy, Labels, accuracy, checked
+from shoehorn_mcu.host_tools.errors import InputError
+from shoehorn_mcu.host_tools.plan import Array, End, Plan, Stored
+
+RNG = np.random.default_rng(11)
+INT8, UINT8, INT16, FLOAT = (np.dtype(name) for name in ("int8", "uint8", "int16", "float32"))
+SCORES = End("scores", (1, 3), INT8, 3, 1 / 256, -128)
+SINGLE = End("yes", (1, 1), UINT8, 1, 1 / 256, 0)
+# int8 in N, H, W, C in the firmware, uint8 in N, C, H, W in the file.
+IMAGE = End("x", (1, 4, 5, 3), INT8, 60, 1 / 255, -128, Stored("pixels", (1, 3, 4, 5), UINT8, 1 / 255, 0), (0, 2, 3, 1))
+
+
+def plan_of(*inputs: End, output: End = SCORES) -> Plan:
+    return Plan("model", "0" * 16, inputs, (output,), (), (), {})
+
+
+# --- Layout, types and names
+
+
+def test_vectors_of_the_file_become_those_of_the_firmware_and_back(tmp_path: Path):
+    given = RNG.integers(0, 256, (7, 3, 4, 5), np.uint8)
+    np.savez(tmp_path / "x.npz", pixels=given)
+    found = [vector[0] for vector in vectors.from_npz(tmp_path / "x.npz", (IMAGE,))]
+    wanted = (given.astype(np.int16) - 128).astype(np.int8).transpose(0, 2, 3, 1)
+
+    assert [array.shape for array in found] == [(1, 4, 5, 3)] * 7
+    assert np.array_equal(np.concatenate(found), wanted)
+    assert np.array_equal(IMAGE.given(np.stack(found)), given.reshape(7, 1, 3, 4, 5))
+
+
+def test_an_image_in_the_order_of_the_firmware_is_refused(tmp_path: Path):
+    np.savez(tmp_path / "x.npz", pixels=np.zeros((2, 4, 5, 3), np.uint8))
+    with pytest.raises(InputError, match=r"'pixels' has shape \(2, 4, 5, 3\); wanted are vectors of \(1, 3, 4, 5\)"):
+        vectors.from_npz(tmp_path / "x.npz", (IMAGE,))
+
+
+def onnx_model(folder: Path) -> Path:
+    """A convolution between images of 3 and 4 channels, in N, C, H, W."""
+    w, b = RNG.standard_normal((4, 3, 3, 3)).astype(np.float32), RNG.standard_normal(4).astype(np.float32)
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("picture:0", (1, 3, 6, 5)), ("maps/0", (1, 4, 4, 3)))
+    ]
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["picture:0", "w", "b"], ["maps/0"])],
+        "small",
+        ends[:1],
+        ends[1:],
+        [numpy_helper.from_array(w, "w"), numpy_helper.from_array(b, "b")],
+    )
+    path = folder / "small.onnx"
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    path.write_bytes(made.SerializeToString())
+    return path
+
+
+def test_the_board_takes_and_gives_arrays_as_onnx_runtime_does(gen: Gen, tmp_path: Path):
+    model = onnx_model(tmp_path)
+    x = RNG.standard_normal((3, 3, 6, 5)).astype(np.float32)
+    np.savez(tmp_path / "x.npz", **{"picture:0": x})
+    assert gen("firmware", model, "--board", "native", "--out", tmp_path / "f").exit_code == 0
+    files = ("--inputs", tmp_path / "x.npz", "--outputs", tmp_path / "y.npz")
+    result = gen("validate", tmp_path / "f", "--emulate", *files, "--json")
+    assert result.exit_code == 0, result.output
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    wanted = np.concatenate([session.run(None, {"picture:0": each[None]})[0] for each in x])
+
+    np.testing.assert_allclose(np.load(tmp_path / "y.npz")["maps/0"], wanted, rtol=1e-5, atol=1e-5)
+    source = json.loads((tmp_path / "f" / "plan.json").read_text())["inputs"][0]["source"]
+    assert source == {
+        "name": "picture:0",
+        "shape": [1, 3, 6, 5],
+        "dtype": "float32",
+        "scale": 0.0,
+        "zero_point": 0,
+        "order": [0, 2, 3, 1],
+    }
+
+
+# --- Labels
+
+
+def test_labels_beside_the_inputs_and_in_a_file_of_their_own(tmp_path: Path):
+    x, y = RNG.integers(0, 256, (3, 3, 4, 5), np.uint8), np.array([2, 0, 1], np.int64)
+    np.savez(tmp_path / "both.npz", x=x, y=y)
+    np.savez(tmp_path / "x.npz", pixels=x)
+    np.savez(tmp_path / "y.npz", anything=y)
+    plan = plan_of(IMAGE)
+    both = samples.load(tmp_path, plan, tmp_path / "both.npz", None, False, None)
+    apart = samples.load(tmp_path, plan, tmp_path / "x.npz", tmp_path / "y.npz", False, None)
+    again = samples.load(tmp_path, plan, tmp_path / "x.npz", tmp_path / "both.npz", False, None)
+
+    assert both.labels == apart.labels == again.labels == Labels((2, 0, 1))
+    assert all(np.array_equal(a[0], b[0]) for a, b in zip(both.vectors, apart.vectors, strict=True))
+    assert samples.load(tmp_path, plan, tmp_path / "x.npz", None, False, None).labels is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (np.array([0, 1]), "holds 2 labels for 3 vectors"),
+        (np.array([0, 1, 3]), "holds label 3; output 'scores' tells 3 classes apart, 0 to 2"),
+        (np.array([0, -1, 2]), "holds label -1"),
+        (np.array([0.0, 1.0, np.nan]), "the labels are float64"),
+        (np.zeros((3, 3), np.int64), "wanted is one integer per vector"),
+        (np.array(1), "wanted is one integer per vector"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused_in_one_line(labels: Array, said: str):
+    with pytest.raises(InputError, match=f"^y.npz: .*{re.escape(said)}"):
+        checked(labels, (), 3, SCORES, "y.npz")
+
+
+def test_the_confusion_counts_the_boards_decisions():
+    board = [np.array([each], np.int8) for each in ([9, 1, 2], [0, 5, 9], [3, 7, 1], [8, 2, 2])]
+    reference = [np.array([each], np.int8) for each in ([9, 1, 2], [0, 9, 5], [3, 7, 1], [8, 2, 2])]
+    found = accuracy(Labels((0, 1, 1, 2), ("ant", "bee", "cat")), SCORES, board, reference, [])
+
+    assert found.confusion == ((1, 0, 0), (0, 1, 1), (1, 0, 0))
+    assert (found.right, found.reference_right, found.precise_right) == (2, 3, None)
+    assert sorted(found.mistakes) == [("bee", "cat", 1), ("cat", "ant", 1)]
+    assert found.json()["top1"] == 0.5
+
+
+def test_a_single_output_says_yes_above_a_half():
+    outputs = [np.array([[stored]], np.uint8) for stored in (128, 129, 255, 0)]
+    found = accuracy(Labels((0, 1, 1, 1)), SINGLE, outputs, outputs, outputs)
+
+    assert found == Accuracy(Labels((0, 1, 1, 1)), 3, 3, 3, ((1, 0), (1, 2)))
+
+
+# --- Folders
+
+
+def picture(path: Path, pixels: Array) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path)
+
+
+def test_a_folder_of_images_by_class(tmp_path: Path):
+    images = RNG.integers(0, 256, (3, 4, 5, 3), np.uint8)
+    for name, image in zip(("dog/b.png", "cat/a.png", "dog/a.bmp"), images, strict=True):
+        picture(tmp_path / "x" / name, image)
+    (tmp_path / "x" / ".hidden").mkdir()
+    found = samples.load(tmp_path, plan_of(IMAGE), tmp_path / "x", None, False, None)
+
+    assert found.labels == Labels((0, 1, 1), ("cat", "dog"))
+    wanted = (images[[1, 2, 0]].astype(np.int16) - 128).astype(np.int8)
+    assert np.array_equal(np.concatenate([vector[0] for vector in found.vectors]), wanted)
+
+
+def test_classes_are_numbers_or_in_the_order_of_a_list(tmp_path: Path):
+    for name in ("x/2/a.png", "x/0/a.png", "named/dog/a.png", "named/ant/a.png"):
+        picture(tmp_path / name, np.zeros((4, 5, 3), np.uint8))
+    (tmp_path / "names.txt").write_text("dog\nbee\nant\n")
+    numbers = samples.load(tmp_path, plan_of(IMAGE), tmp_path / "x", None, False, None)
+    named = samples.load(tmp_path, plan_of(IMAGE), tmp_path / "named", tmp_path / "names.txt", False, None)
+
+    assert numbers.labels == Labels((0, 2), ("0", "1", "2"))
+    assert named.labels == Labels((2, 0), ("dog", "bee", "ant"))
+
+
+def test_pixels_become_the_values_that_the_quantisation_tells(tmp_path: Path):
+    grey = np.arange(0, 256, 17, np.uint8).reshape(4, 4)
+    picture(tmp_path / "x" / "a.png", grey)
+    for low, high in ((0.0, 1.0), (-1.0, 1.0), (0.0, 255.0)):
+        scale = (high - low) / 255
+        zero = round(-128 - low / scale)
+        end = End("x", (1, 4, 4, 1), INT8, 16, scale, zero)
+        found = samples.load(tmp_path, plan_of(end), tmp_path / "x", None, False, None).vectors[0][0]
+
+        assert np.abs(found.reshape(4, 4).astype(np.int16) + 128 - grey).max() <= 1
+
+    real = End("x", (1, 4, 4, 1), FLOAT, 64, 0.0, 0, Stored("x", (1, 1, 4, 4), FLOAT), (0, 2, 3, 1))
+    given = samples.load(tmp_path, plan_of(real), tmp_path / "x", None, False, (-2.0, 3.0)).vectors[0][0]
+    np.testing.assert_allclose(given.reshape(4, 4), grey / 51.0 - 2, atol=1e-6)
+
+
+def test_wav_files_are_padded_with_silence(tmp_path: Path):
+    sound = RNG.integers(-32768, 32768, 50).astype(np.int16)
+    save_wav(tmp_path / "x" / "yes" / "a.wav", sound)
+    save_wav(tmp_path / "x" / "no" / "a.wav", sound[:10])
+    raw = samples.load(tmp_path, plan_of(End("x", (1, 60), INT16, 120)), tmp_path / "x", None, False, None)
+    real = samples.load(tmp_path, plan_of(End("x", (1, 60), FLOAT, 240)), tmp_path / "x", None, False, None)
+
+    assert raw.labels == Labels((0, 1), ("no", "yes"))
+    assert np.array_equal(raw.vectors[1][0][0, :50], sound) and not raw.vectors[1][0][0, 50:].any()
+    assert np.array_equal(real.vectors[0][0][0, :10], sound[:10].astype(np.float32) / 32768)
+
+
+def save_wav(path: Path, sound: Array, channels: int = 1, width: int = 2) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with wave.open(str(path), "wb") as file:
+        file.setparams((channels, width, 16000, 0, "NONE", ""))
+        file.writeframes(sound.tobytes())
+
+
+def _other(folder: Path) -> None:
+    (folder / "a.txt").write_text("a")
+
+
+def _no_image(folder: Path) -> None:
+    (folder / "a.png").write_bytes(b"no image")
+
+
+def _no_wav(folder: Path) -> None:
+    (folder / "a.wav").write_bytes(b"RIFF")
+
+
+def _stereo(folder: Path) -> None:
+    save_wav(folder / "a.wav", np.zeros(8, np.int16), channels=2)
+
+
+def _long(folder: Path) -> None:
+    save_wav(folder / "a.wav", np.zeros(61, np.int16))
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda _: None, "holds no samples"),
+        (_other, r"a.txt: is no sample; all must be images or all WAV files"),
+        (_no_image, "a.png: cannot be read as an image"),
+        (_no_wav, "a.wav: cannot be read as WAV"),
+        (_stereo, "a.wav: has 2 channels of 16 bits; wanted is one of 16"),
+        (_long, "a.wav: holds 61 samples, input 'pixels' takes 60"),
+    ],
+)
+def test_a_folder_that_cannot_be_read_is_refused_in_one_line(make: Callable[[Path], None], said: str, tmp_path: Path):
+    (tmp_path / "x").mkdir()
+    make(tmp_path / "x")
+    with pytest.raises(InputError, match=said) as fault:
+        samples.load(tmp_path, plan_of(IMAGE), tmp_path / "x", None, False, None)
+    assert "\n" not in str(fault.value)
+
+
+def test_a_preprocessing_that_is_not_known_is_asked_for(tmp_path: Path):
+    picture(tmp_path / "x" / "a.png", np.zeros((4, 4), np.uint8))
+    end = End("x", (1, 4, 4, 1), INT8, 16, 0.05, 3)
+    with pytest.raises(InputError, match=r"takes values from -6.55 to 6.2: .* such as --pixels 0 1"):
+        samples.load(tmp_path, plan_of(end), tmp_path / "x", None, False, None)
+
+
+def test_images_for_an_input_that_is_none_are_refused(tmp_path: Path):
+    picture(tmp_path / "x" / "a.png", np.zeros((4, 4), np.uint8))
+    with pytest.raises(InputError, match=r"input 'x' has shape \[1, 490\], which is none of grey or RGB images"):
+        samples.load(tmp_path, plan_of(End("x", (1, 490), UINT8, 490)), tmp_path / "x", None, False, None)
