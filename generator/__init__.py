@@ -1,24 +1,37 @@
 """Shoehorn: turns a model and a board into a folder of static C.
 
-The functions for programs are `plan`, `generate`, `validate`, `bench` and `quantize`; `api.py` documents them. They are
-imported when they are first used, so that `import shoehorn_mcu` is quick.
+The functions for programs are `plan`, `generate`, `validate`, `bench`, `optimize` and `quantize`; `api.py` documents
+them. They are imported when they are first used, so that `import shoehorn_mcu` is quick.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from shoehorn_mcu.api import Generated, PlanOptions, PlanResult, bench, generate, plan, quantize, validate
+    from shoehorn_mcu.api import (
+        Generated,
+        Optimized,
+        PlanOptions,
+        PlanResult,
+        bench,
+        generate,
+        optimize,
+        plan,
+        quantize,
+        validate,
+    )
     from shoehorn_mcu.errors import ShoehornError
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Generated",
+    "Optimized",
     "PlanOptions",
     "PlanResult",
     "ShoehornError",
     "bench",
     "generate",
+    "optimize",
     "plan",
     "quantize",
     "validate",

@@ -1,4 +1,4 @@
-"""The functions of `shoehorn_mcu` for programs: `plan`, `generate`, `validate`, `bench` and `quantize`.
+"""The functions of `shoehorn_mcu` for programs: `plan`, `generate`, `validate`, `bench`, `optimize` and `quantize`.
 
     import shoehorn_mcu
 
@@ -13,13 +13,13 @@ of arguments is a ValueError.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from shoehorn_mcu import build, targets
+from shoehorn_mcu import build, importers, passes, targets
 from shoehorn_mcu.emit import bundle
 from shoehorn_mcu.emit.project import check_cores, library_part
 from shoehorn_mcu.errors import ShoehornError as ShoehornError
@@ -33,7 +33,9 @@ from shoehorn_mcu.host_tools.project import Project
 from shoehorn_mcu.host_tools.session import clock_unit, connected, is_emulated
 from shoehorn_mcu.host_tools.validate import Validation, precise_of, reference_of
 from shoehorn_mcu.host_tools.validate import validate as compare
+from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.kernels.tuning import Tuning, load
+from shoehorn_mcu.passes import PassRecord
 from shoehorn_mcu.planner import Goal
 from shoehorn_mcu.quantisation import Method, Quantized, Settings, quantize_model, write
 
@@ -130,6 +132,33 @@ def generate(
     else:
         bundle.write(files, place, force)
     return Generated(place, tuple(sorted(files)), _result(planned))
+
+
+@dataclass(frozen=True)
+class Optimized:
+    """A graph after the passes, and what each pass that ran did, in order."""
+
+    graph: Graph
+    passes: tuple[PassRecord, ...]
+
+
+def optimize(
+    model: Place | Graph,
+    *,
+    disable: Collection[str] = (),
+    preserve: Sequence[str] = (),
+    shapes: Mapping[str, int | Sequence[int]] | None = None,
+) -> Optimized:
+    """The graph that would be planned: every pass keeps the outputs, and the report has the ops before and after.
+
+    `model` is the path of a model or a graph, such as that of an earlier call. `disable` names passes to skip,
+    `preserve` tensors that an op writes and that must be there at the end: they become further outputs. `shapes` are
+    those of `PlanOptions`. Raises ShoehornError where the model cannot be read or has unsupported ops, and for a pass
+    or a tensor that is not known.
+    """
+    graph = model if isinstance(model, Graph) else importers.load(Path(model), _sizes(shapes or {}))
+    after, records = passes.run(graph, frozenset(disable), tuple(preserve))
+    return Optimized(passes.prove_int32(after), tuple(records))
 
 
 def validate(
@@ -236,9 +265,13 @@ def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board |
         cpu=targets.cpu(options.cpu) if options.cpu is not None else None,
         flash_bytes=options.flash_bytes,
         cores=options.cores,
-        shapes={name: (each,) if isinstance(each, int) else tuple(each) for name, each in options.shapes.items()},
+        shapes=_sizes(options.shapes),
     )
     return board, settings
+
+
+def _sizes(shapes: Mapping[str, int | Sequence[int]]) -> Mapping[str, tuple[int, ...]]:
+    return {name: (each,) if isinstance(each, int) else tuple(each) for name, each in shapes.items()}
 
 
 def _result(planned: build.Planned) -> PlanResult:

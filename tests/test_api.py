@@ -18,7 +18,7 @@ from test_cli_project import DIGITS, files_of
 import shoehorn_mcu
 from shoehorn_mcu import PlanOptions, build
 
-FACE = ("plan", "generate", "validate", "bench", "quantize")
+FACE = ("plan", "generate", "validate", "bench", "optimize", "quantize")
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +48,20 @@ def test_each_function_is_documented_and_says_what_it_raises(name: str):
     )
     told = set(inspect.signature(function).parameters) - {"folder", "options", "model", "runs"}
     assert {parameter for parameter in told if f"`{parameter}`" not in text} == set()
+
+
+def test_optimize_disables_passes_and_keeps_tensors():
+    whole = shoehorn_mcu.optimize(DIGITS)
+    disable = {each.name for each in whole.passes}
+    nothing = shoehorn_mcu.optimize(DIGITS, disable=disable)
+    kept = shoehorn_mcu.optimize(nothing.graph, disable={"fuse-clamp"}, preserve=[nothing.graph.ops[2].output])
+
+    assert whole.graph.outputs == nothing.graph.outputs == ("digit",)
+    assert nothing.passes == () and len(nothing.graph.ops) == 16
+    assert {each.name for each in kept.passes} == disable - {"fuse-clamp"}
+    assert kept.graph.outputs == ("digit", nothing.graph.ops[2].output)
+    with pytest.raises(shoehorn_mcu.ShoehornError, match="no pass is called 'fuse-clamps'"):
+        shoehorn_mcu.optimize(DIGITS, disable={"fuse-clamps"})
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -23,6 +23,8 @@ from shoehorn_mcu.passes.drop_dead import drop_dead
 from shoehorn_mcu.passes.drop_views import drop_views
 from shoehorn_mcu.passes.fold_pad import fold_pad
 from shoehorn_mcu.passes.fuse_clamp import fuse_clamp
+from shoehorn_mcu.passes.merge_equal import merge_equal
+from shoehorn_mcu.passes.merge_transposes import merge_transposes
 from shoehorn_mcu.passes.widen_depthwise import widen_depthwise
 
 QUANT = Quant((0.0625,), (-5,))
@@ -158,6 +160,69 @@ def test_reshapes_in_a_row_become_one_and_none_where_they_undo_each_other() -> N
     assert rewritten(drop_views, b.graph(merged)) == ["Reshape", "Relu"]
     assert rewritten(drop_views, b.graph(merged, flat)) == ["Reshape", "Reshape", "Relu"]
     assert rewritten(drop_views, back.graph(undone)) == ["Relu"]
+
+
+def leaky(b: Builder, x: str) -> str:
+    return b.add(ops.LeakyRelu, x, alpha=0.25)
+
+
+def test_transposes_in_a_row_become_one_and_none_where_they_undo_each_other() -> None:
+    b = Builder(1, 4, 6, 2)
+    there = b.add(ops.Transpose, "x", perm=(0, 2, 3, 1))
+    on = b.add(ops.Transpose, there, perm=(0, 2, 1, 3))
+    back = b.add(ops.Transpose, there, perm=(0, 3, 1, 2))
+
+    assert rewritten(merge_transposes, b.graph(leaky(b, back), leaky(b, on))) == [
+        "Transpose",
+        "LeakyRelu",
+        "LeakyRelu",
+    ]
+    assert rewritten(merge_transposes, b.graph(there, back, leaky(b, back))) == ["Transpose", "Reshape", "LeakyRelu"]
+
+
+def test_a_transpose_of_dimensions_of_one_is_a_view() -> None:
+    b = Builder(1, 6, 1, 4)
+    moved, turned = b.add(ops.Transpose, "x", perm=(2, 0, 1, 3)), b.add(ops.Transpose, "x", perm=(0, 3, 2, 1))
+
+    assert rewritten(merge_transposes, b.graph(moved, turned)) == ["Reshape", "Transpose"]
+
+
+def test_what_is_computed_twice_is_computed_once() -> None:
+    b = Builder()
+    w, bias = b.constant((4, 1, 1, 4), DType.INT8, 0.004), b.constant((4,), DType.INT32, 0.00025)
+    copy = b.constant((4, 1, 1, 4), DType.INT8, 0.004)
+    b.tensors[copy] = replace(b.tensors[copy], data=b.tensors[w].data)
+    one, two = b.add(ops.Conv2d, "x", w, bias), b.add(ops.Conv2d, "x", copy, bias)
+    sum_ = b.add(ops.Add, leaky(b, one), leaky(b, two))
+    graph = b.graph(sum_)
+
+    assert rewritten(merge_equal, graph) == ["Conv2d", "LeakyRelu", "Add"]
+    assert len(set(merge_equal(graph).ops[2].inputs)) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda b: b.conv("x"),  # other weights
+        lambda b: leaky(b, b.add(ops.Relu, "x")),
+        lambda b: b.add(ops.LeakyRelu, "x", alpha=0.5),
+        lambda b: b.add(ops.LeakyRelu, "x", alpha=0.25, quant=Quant((0.125,), (0,))),
+        lambda b: b.pad("x", (0, 1, 1, 0), (0, 0, 0, 0)),  # keeping it would cost more than making it again
+    ],
+)
+def test_ops_that_differ_or_whose_result_is_large_stay(other: Callable[[Builder], str]) -> None:
+    b = Builder()
+    first = (b.conv("x"), leaky(b, "x"), b.pad("x", (0, 1, 1, 0), (0, 0, 0, 0)))
+    graph = b.graph(*(leaky(b, each) for each in (*first, other(b))))
+
+    assert rewritten(merge_equal, graph) == kinds(graph)
+
+
+def test_an_output_that_equals_another_keeps_its_name() -> None:
+    b = Builder()
+    one, two = leaky(b, "x"), leaky(b, "x")
+
+    assert rewritten(merge_equal, b.graph(one, two)) == ["LeakyRelu", "LeakyRelu"]
 
 
 def test_a_pad_of_rows_and_columns_goes_into_a_convolution_and_adds_to_its_own() -> None:
@@ -370,7 +435,7 @@ def test_records_say_what_each_pass_did() -> None:
     after, records = run(before)
 
     assert [r.name for r in records] == [p.name for p in PIPELINE]
-    sizes = [(7, 7), (7, 7), (7, 7), (7, 6), (6, 5), (5, 5), (5, 5), (5, 5)]
+    sizes = [*[(7, 7)] * 5, (7, 6), (6, 5), (5, 5), (5, 5), (5, 5)]
     assert [(r.ops_before, r.ops_after) for r in records] == sizes
     assert {(r.macs_before, r.macs_after) for r in records} == {(2700, 2700)}
     assert_equal_outputs(before, after)

@@ -14,6 +14,8 @@ from shoehorn_mcu.passes.fold_affine import fold_affine
 from shoehorn_mcu.passes.fold_constant_channels import fold_constant_channels
 from shoehorn_mcu.passes.fold_pad import fold_pad
 from shoehorn_mcu.passes.fuse_clamp import fuse_clamp
+from shoehorn_mcu.passes.merge_equal import merge_equal
+from shoehorn_mcu.passes.merge_transposes import merge_transposes
 from shoehorn_mcu.passes.unflatten_input import unflatten_input
 from shoehorn_mcu.passes.widen_depthwise import widen_depthwise
 from shoehorn_mcu.passes.zero_constant_channels import zero_constant_channels
@@ -70,7 +72,9 @@ class PassRecord:
 
 PIPELINE: tuple[Pass, ...] = (
     Pass("drop-dead", drop_dead),  # first: an unneeded reader would stop the other passes
+    Pass("merge-transposes", merge_transposes),
     Pass("drop-views", drop_views),
+    Pass("merge-equal", merge_equal),
     Pass("fold-affine", fold_affine),
     Pass("fold-pad", fold_pad),
     Pass("fuse-clamp", fuse_clamp),
