@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from shoehorn_mcu.errors import ShoehornError
-from shoehorn_mcu.importers.source import Source
+from shoehorn_mcu.importers.source import EMPTY, Source
 
 _FEW = 3  # refusals that are listed in the message itself
 _MOST_CAUSES = 12  # causes listed without -v: together with the first line less than a screen
@@ -65,10 +65,10 @@ class UnsupportedModel(ImportFault):
 
     kind = "unsupported-model"
 
-    def __init__(self, diagnosis: str, refusals: Sequence[Refusal], source: Source, place: str = "") -> None:
+    def __init__(self, diagnosis: str, refusals: Sequence[Refusal], source: Source = EMPTY, place: str = "") -> None:
         self.diagnosis = diagnosis  # "" if the model is int8 and only some of its ops are unsupported
         self.refusals = tuple(refusals)
-        self.source = source  # all ops of the file
+        self.source = source  # all ops of the file, as far as it could be read
         if len(refusals) <= _FEW:
             summary = f"not supported (`gen ops` lists what is): {'; '.join(map(str, refusals))}"
         else:

@@ -55,6 +55,9 @@ class Source:
     ops: tuple[SourceOp, ...]
 
 
+EMPTY = Source((), (), ())
+
+
 @dataclass(frozen=True)
 class Imported:
     """A model's graph, and its inputs and outputs as the file has them, by their names in the graph.
