@@ -63,6 +63,8 @@ class PlanOptions:
     float: Literal["precise", "relaxed", "half"] = "precise"
     tuning: Place | None = None  # JSON file of measured choices of kernels; None: all kernels by predicted time
     cores: int = 1  # that share the rows of each layer
+    # Inputs and outputs as the kernels have them (channels last, int8), or as the model's file does (NCHW, uint8).
+    io: Literal["kernels", "native"] = "kernels"
     # Sizes that an ONNX model leaves open: of a dimension by its name, or all of an input's by the input's name.
     shapes: Mapping[str, int | Sequence[int]] = field(default_factory=dict)
 
@@ -266,6 +268,7 @@ def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board |
         flash_bytes=options.flash_bytes,
         cores=options.cores,
         shapes=_sizes(options.shapes),
+        native_io=options.io == "native",
     )
     return board, settings
 

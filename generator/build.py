@@ -20,6 +20,7 @@ from shoehorn_mcu.kernels import ANY
 from shoehorn_mcu.kernels.tuning import Tuning
 from shoehorn_mcu.passes.float_mode import FloatMode as FloatMode
 from shoehorn_mcu.passes.float_mode import FloatModeError, with_float_mode
+from shoehorn_mcu.passes.native_io import native_io
 from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.report import Json, report, timeless
 from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
@@ -49,6 +50,7 @@ class Options:
     cores: int = 1  # that may share the rows of a step
     float_mode: FloatMode = FloatMode.PRECISE
     shapes: importers.Shapes = field(default_factory=dict)  # of dimensions that the model's file leaves open
+    native_io: bool = False  # inputs and outputs in the order and types of the model's file
 
 
 class TooManyCores(ShoehornError):
@@ -78,7 +80,7 @@ def plan_model(
     """
     _check_cores(board, options.cores)
     found = importers.imported(model, options.shapes)
-    source = found.graph
+    source = native_io(found.graph, found.ends) if options.native_io else found.graph
     graph, records = passes.run(source, options.disabled, options.preserve)
     passes.prove_int32(graph)
     if options.stream_input:
@@ -119,7 +121,7 @@ def plan_model(
         options.caller_arena,
         options.float_mode.value,
         None if graph is precise else precise,
-        found.ends,
+        {} if options.native_io else found.ends,
     )
     constant = constants(unit)
     needed, limit = _flash(unit, constant, machine.cpu, board), _flash_limit(board, options)

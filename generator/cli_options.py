@@ -64,6 +64,7 @@ class Planning:
     cores: int
     float: str
     shapes: dict[str, tuple[int, ...]]
+    io: str
 
     def options(self) -> build.Options:
         """Reads the tuning file; raises ShoehornError where it is not one."""
@@ -79,6 +80,7 @@ class Planning:
             cores=self.cores,
             float_mode=build.FloatMode(self.float),
             shapes=self.shapes,
+            native_io=self.io == "native",
         )
 
 
@@ -132,6 +134,13 @@ _planning_options = together(
         help="Sums of a float32 model: the reference's, or with fused multiply-add, or with float16 storage as well.",
     ),
     shape_option,
+    click.option(
+        "--io",
+        type=click.Choice(["kernels", "native"]),
+        default="kernels",
+        show_default=True,
+        help="Inputs and outputs as kernels take them (channels last, int8), or as the model's file (NCHW, uint8).",
+    ),
 )
 
 

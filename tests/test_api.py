@@ -175,6 +175,7 @@ def test_the_options_are_those_of_the_command(gen: Gen):
         "cores",
         "float",
         "shape",
+        "io",
     }
     renamed = {"sram_bytes": "sram", "recompute_percent": "recompute", "shapes": "shape"}
     have = {renamed.get(field.name, field.name.replace("_", "-")) for field in fields(PlanOptions)}
