@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shoehorn_mcu.importers.onnx import Imported
+from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.ir import Array
 from shoehorn_mcu.quantisation.runtime import Runner
 
@@ -124,10 +124,10 @@ def accuracy(
 
 def _answer(imported: Imported, sample: Mapping[str, Array]) -> Array:
     """The first output for a sample; both in the model's own order of dimensions."""
-    graph, orders = imported.graph, imported.orders
+    graph, ends = imported.graph, imported.ends
     values = {name: tensor.data for name, tensor in graph.tensors.items() if tensor.data is not None}
-    values |= {name: x.transpose(orders[name]) for name, x in sample.items()}
+    values |= {name: x.transpose(ends[name].order) for name, x in sample.items()}
     for node in graph.nodes():
         values[node.op.output] = node.op.reference([values[name] for name in node.op.inputs], node.sig)
     first = graph.outputs[0]
-    return values[first].transpose(np.argsort(orders[first]))
+    return values[first].transpose(np.argsort(ends[first].order))

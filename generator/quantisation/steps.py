@@ -13,7 +13,8 @@ import numpy as np
 
 from shoehorn_mcu import importers, passes
 from shoehorn_mcu.errors import did_you_mean
-from shoehorn_mcu.importers.onnx import Imported, import_model
+from shoehorn_mcu.importers import Imported
+from shoehorn_mcu.importers.onnx import import_model
 from shoehorn_mcu.importers.onnx_file import in_opset, load_proto
 from shoehorn_mcu.importers.onnx_qlinear import FORMS
 from shoehorn_mcu.importers.onnx_quantised import CONVERTERS
