@@ -63,7 +63,7 @@ class PlanOptions:
     float: Literal["precise", "relaxed", "half"] = "precise"
     tuning: Place | None = None  # JSON file of measured choices of kernels; None: all kernels by predicted time
     cores: int = 1  # that share the rows of each layer
-    # Inputs and outputs as the kernels have them (channels last, int8), or as the model's file does (NCHW, uint8).
+    # Order of the dimensions of inputs and outputs: the kernels', channels last, or that of the model's file.
     io: Literal["kernels", "native"] = "kernels"
     # Sizes that an ONNX model leaves open: of a dimension by its name, or all of an input's by the input's name.
     shapes: Mapping[str, int | Sequence[int]] = field(default_factory=dict)

@@ -50,7 +50,7 @@ class Options:
     cores: int = 1  # that may share the rows of a step
     float_mode: FloatMode = FloatMode.PRECISE
     shapes: importers.Shapes = field(default_factory=dict)  # of dimensions that the model's file leaves open
-    native_io: bool = False  # inputs and outputs in the order and types of the model's file
+    native_io: bool = False  # inputs and outputs in the order of the model's file
 
 
 class TooManyCores(ShoehornError):

@@ -139,7 +139,7 @@ _planning_options = together(
         type=click.Choice(["kernels", "native"]),
         default="kernels",
         show_default=True,
-        help="Inputs and outputs as kernels take them (channels last, int8), or as the model's file (NCHW, uint8).",
+        help="Order of dimensions in inputs and outputs: channels last, as kernels take them, or the model file's.",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""`--io native`: inputs and outputs in the order and types of the model's file."""
+"""`--io native`: inputs and outputs in the order of the model's file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def float_model(folder: Path) -> Path:
 
 
 def quantised_model(folder: Path) -> Path:
-    """Its output is uint8, which is int8 inside."""
+    """Its output is uint8."""
     held: Mapping[str, Array] = {
         "scale": np.array(0.05, np.float32),
         "zero": np.array(120, np.uint8),
@@ -78,32 +78,13 @@ def test_the_graph_takes_and_gives_what_onnx_runtime_does(make, apart: float, tm
     assert np.abs(got.astype(np.float64) - want).max() <= apart
 
 
-def test_the_conversions_are_exact(tmp_path: Path):
+def test_elements_only_move(tmp_path: Path):
     found = importers.imported(quantised_model(tmp_path), {})
     plain, _ = passes.run(found.graph)
     x = RNG.standard_normal((1, 3, 6, 5)).astype(np.float32)
     inside = evaluate(plain, {"x": x.transpose(0, 2, 3, 1)})["y"]
-    outside = evaluate(native(found), {"x": x})["y"]
 
-    assert (inside.dtype, outside.dtype) == (np.int8, np.uint8)
-    assert np.array_equal(outside, (inside.astype(np.int16) + 128).transpose(0, 3, 1, 2))
-
-
-def test_an_input_of_another_integer_type_is_converted(tmp_path: Path):
-    found = importers.imported(quantised_model(tmp_path), {})
-    code = next(op for op in found.graph.ops if type(op).__name__ == "Quantize")
-    kept = tuple(op for op in found.graph.ops if op is not code)
-    tensors = {name: tensor for name, tensor in found.graph.tensors.items() if name != "x"}
-    graph = Graph("cut", tensors, kept, (code.output,), found.graph.outputs)
-    kind = tensors[code.output].type
-    uint8 = found.ends["y"].type
-    shape = tuple(kind.shape[place] for place in (0, 3, 1, 2))
-    end = FileTensor(code.output, TensorType(shape, uint8.dtype, uint8.quant), (0, 2, 3, 1))
-    stored = RNG.integers(0, 256, shape, np.uint8)
-    inside = evaluate(graph, {code.output: (stored.astype(np.int16) - 128).astype(np.int8).transpose(0, 2, 3, 1)})
-    outside = evaluate(native_io(graph, {code.output: end}), {code.output: stored})
-
-    assert np.array_equal(inside["y"], outside["y"])
+    assert np.array_equal(evaluate(native(found), {"x": x})["y"], inside.transpose(0, 3, 1, 2))
 
 
 def test_ends_that_are_the_same_in_the_file_stay(tmp_path: Path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -85,9 +85,6 @@ class _Import(Quantising):
         """An input or output, which is of this type in the graph, as the file has it."""
         order = self.orders[name]
         shape = tuple(kind.shape[order.index(dimension)] for dimension in range(len(order)))
-        if self.dtypes.get(name) == np.uint8 and kind.dtype is DType.INT8 and kind.quant:  # held as int8, 128 less
-            quant = Quant(kind.quant.scales, tuple(zero + 128 for zero in kind.quant.zero_points))
-            return FileTensor(name, TensorType(shape, DType.UINT8, quant), order)
         return FileTensor(name, TensorType(shape, kind.dtype, kind.quant), order)
 
     def _input(self, raw: RawInput) -> None:

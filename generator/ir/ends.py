@@ -11,7 +11,7 @@ from shoehorn_mcu.ir.types import TensorType
 class FileTensor:
     """A tensor as the file has it: dimension d of the graph's tensor is the file's dimension `order[d]`.
 
-    Element type and quantisation may differ from the graph's; the real values are equal.
+    Where element type or quantisation differ from the graph's, the real values are equal.
     """
 
     name: str
