@@ -4,20 +4,15 @@
 #ifndef SH_INDEX_H
 #define SH_INDEX_H
 
-#include "sh_bytes.h"
+#include "sh_compiler.h"
 
 #include <stdint.h>
 
 static inline int32_t sh_index(const int8_t *row, int32_t place, int32_t wide, int32_t size)
 {
-    int64_t index = 0;
-    if (wide) {
-        memcpy(&index, row + place * (int32_t)sizeof index, sizeof index);
-    } else {
-        int32_t narrow = 0;
-        memcpy(&narrow, row + place * (int32_t)sizeof narrow, sizeof narrow);
-        index = narrow;
-    }
+    typedef int64_t sh_wide SH_ALIGNED_4;
+    const void *first = row;
+    int64_t index = wide ? ((const sh_wide *)first)[place] : ((const int32_t *)first)[place];
     index += index < 0 ? size : 0;
     return index < 0 ? 0 : index < size ? (int32_t)index : size - 1;
 }

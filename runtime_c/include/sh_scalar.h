@@ -17,18 +17,23 @@
 typedef int64_t sh_int64 SH_ALIGNED_4;
 typedef uint64_t sh_uint64 SH_ALIGNED_4;
 
+// By a union: memcpy is a call where the compiler may not know the library.
+typedef union {
+    float value;
+    int32_t bits;
+} sh_float_bits;
+
 SH_INLINED int32_t sh_bits_of_float(float value)
 {
-    int32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
+    const sh_float_bits number = {value};
+    return number.bits;
 }
 
 SH_INLINED float sh_float_of_bits(int32_t bits)
 {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    sh_float_bits number;
+    number.bits = bits;
+    return number.value;
 }
 
 // name: numpy's; type: as in C; plain: the unsigned type of its size; wide: an unsigned type in

@@ -3,7 +3,6 @@
 #ifndef SH_SQRT_H
 #define SH_SQRT_H
 
-#include "sh_bytes.h"
 #include "sh_compiler.h"
 
 #include <stdint.h>
@@ -27,8 +26,11 @@ SH_INLINED float sh_sqrt_f32(float x)
 // kept: no root is halfway between two numbers.
 static inline float sh_sqrt_f32(float x)
 {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
+    union {
+        float value;
+        uint32_t bits;
+    } number = {x};
+    uint32_t bits = number.bits;
     if ((bits & 0x7FFFFFFFu) == 0 || bits == 0x7F800000u) {
         return x; // either zero, infinity
     }
@@ -65,8 +67,8 @@ static inline float sh_sqrt_f32(float x)
         root += root & 1u;
         bits = (root >> 1) + (uint32_t)((exponent / 2 + 126) * 0x800000);
     }
-    memcpy(&x, &bits, sizeof x);
-    return x;
+    number.bits = bits;
+    return number.value;
 }
 #endif
 
