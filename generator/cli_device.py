@@ -201,7 +201,7 @@ def _print_cores(timing: Bench) -> None:
     "--labels",
     type=click.Path(path_type=Path),
     metavar="Y",
-    help="Classes: an .npz file with one integer per vector, or for a folder the names of its classes, one per line.",
+    help="Classes: one integer per vector, .npz or .npy, or for a folder the names of its classes, one per line.",
 )
 @click.option(
     "--pixels",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -11,8 +12,9 @@ from shoehorn_mcu import importers, passes
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.importers.fault import Refusal, UnsupportedModel
 from shoehorn_mcu.importers.source import Source, SourceOp, SourceTensor, replacement
-from shoehorn_mcu.ir import Graph, Node, TensorType
+from shoehorn_mcu.ir import Graph, Node, Op, TensorType
 from shoehorn_mcu.live_ranges import live_ranges
+from shoehorn_mcu.ops.maps import Formulaic
 
 _HANDLE = "resource"  # TFLite's type of the names of variables
 
@@ -137,13 +139,19 @@ def _layer(node: Node, live_bytes: int | None) -> Layer:
     scales = max((len(t.type.quant.scales) for t in constant if t.type.quant), default=0)
     return Layer(
         node.op.name,
-        type(node.op).__name__,
+        _kind_of(node.op),
         _end(node.output.name, node.output.type),
         scales,
         node.op.macs(node.sig),
         sum(tensor.type.bytes for tensor in constant),
         live_bytes,
     )
+
+
+def _kind_of(op: Op) -> str:
+    """The op's class; that of a formula with the kind of op in the file that it was made from."""
+    own = type(op).__name__
+    return f"{own} ({re.sub('(_[0-9]+)+$', '', op.name)})" if isinstance(op, Formulaic) else own
 
 
 def _live_bytes(

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from shoehorn_mcu.host_tools import documents
-from shoehorn_mcu.host_tools.arrays import read_npz
+from shoehorn_mcu.host_tools.arrays import read_npy, read_npz
 from shoehorn_mcu.host_tools.documents import GraphDocument
 from shoehorn_mcu.host_tools.errors import HostError, InputError
 from shoehorn_mcu.host_tools.plan import Array, End, Stored
@@ -59,7 +59,9 @@ def _label_name(arrays: Mapping[str, Array], inputs: Sequence[End]) -> str:
 
 
 def read_labels(path: Path, inputs: Sequence[End]) -> Array:
-    """The labels in Y.npz: its only array, the one beside the inputs, or the one called as in LABELS."""
+    """The labels in Y.npy, or in Y.npz: its only array, or the one called as in LABELS that is no input."""
+    if path.suffix.lower() == ".npy":
+        return read_npy(path)
     arrays = read_npz(path)
     own = {end.outside.name for end in inputs}
     named = [array for name, array in arrays.items() if len(arrays) == 1 or name in {*LABELS} - own]

@@ -70,7 +70,7 @@ ALLOWED: dict[str, set[str]] = {
     "planner": {"live_ranges", "memory_plan", "cbuild"},
     "cuts": {"ir", "memory_plan", "split", "stage"},
     "lower": {"ir", "ops", "cuts", "split", "stage", "planner"},
-    "inspection": {"importers", "ir", "live_ranges", "passes"},
+    "inspection": {"importers", "ir", "live_ranges", "ops", "passes"},
     "op_lines": {"memory_plan", "predict", "stage"},
     "predict": {"memory_plan", "kernels", "stage"},
     "graph_file": {"ir", "ops"},

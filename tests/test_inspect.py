@@ -60,6 +60,17 @@ def test_a_model_that_can_run_is_shown_op_by_op(gen: Gen):
     assert sum(kind["count"] for kind in found["kinds"]) == 16
 
 
+def test_a_formula_is_shown_with_the_op_that_it_was_made_from(gen: Gen, tmp_path: Path):
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 4)) for name in ("x", "y")]
+    nodes = [helper.make_node("Sqrt", ["x"], ["a"]), helper.make_node("Neg", ["a"], ["y"])]
+    graph = helper.make_graph(nodes, "small", ends[:1], ends[1:])
+    path = tmp_path / "small.onnx"
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    path.write_bytes(made.SerializeToString())
+
+    assert sorted(kind["op"] for kind in inspected(gen, path)["kinds"]) == ["Map (Neg)", "Map (Sqrt)"]
+
+
 def test_an_onnx_model_that_cannot_run_is_shown_too(gen: Gen, tmp_path: Path):
     found = inspected(gen, refused_onnx(tmp_path))
 

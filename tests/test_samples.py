@@ -106,9 +106,11 @@ def test_labels_beside_the_inputs_and_in_a_file_of_their_own(tmp_path: Path):
     plan = plan_of(IMAGE)
     both = samples.load(tmp_path, plan, tmp_path / "both.npz", None, False, None)
     apart = samples.load(tmp_path, plan, tmp_path / "x.npz", tmp_path / "y.npz", False, None)
+    np.save(tmp_path / "y.npy", y)
+    single = samples.load(tmp_path, plan, tmp_path / "x.npz", tmp_path / "y.npy", False, None)
     again = samples.load(tmp_path, plan, tmp_path / "x.npz", tmp_path / "both.npz", False, None)
 
-    assert both.labels == apart.labels == again.labels == Labels((2, 0, 1))
+    assert both.labels == apart.labels == again.labels == single.labels == Labels((2, 0, 1))
     assert all(np.array_equal(a[0], b[0]) for a, b in zip(both.vectors, apart.vectors, strict=True))
     assert samples.load(tmp_path, plan, tmp_path / "x.npz", None, False, None).labels is None
 
