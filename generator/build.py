@@ -121,7 +121,11 @@ def plan_model(
         options.caller_arena,
         options.float_mode.value,
         None if graph is precise else precise,
-        {} if options.native_io else found.ends,
+        {
+            n: end
+            for n, end in found.ends.items()
+            if not options.native_io or n not in (*source.inputs, *source.outputs)
+        },
     )
     constant = constants(unit)
     needed, limit = _flash(unit, constant, machine.cpu, board), _flash_limit(board, options)

@@ -60,7 +60,10 @@ def onnx_model(folder: Path) -> Path:
         for name, shape in (("picture:0", (1, 3, 6, 5)), ("maps/0", (1, 4, 4, 3)))
     ]
     graph = helper.make_graph(
-        [helper.make_node("Conv", ["picture:0", "w", "b"], ["maps/0"])],
+        [
+            helper.make_node("Conv", ["picture:0", "w", "b"], ["sums"]),
+            helper.make_node("Sigmoid", ["sums"], ["maps/0"]),
+        ],
         "small",
         ends[:1],
         ends[1:],
@@ -72,18 +75,21 @@ def onnx_model(folder: Path) -> Path:
     return path
 
 
-def test_the_board_takes_and_gives_arrays_as_onnx_runtime_does(gen: Gen, tmp_path: Path):
+def test_the_board_takes_and_gives_arrays_as_onnx_runtime_does_preserved_ones_too(gen: Gen, tmp_path: Path):
     model = onnx_model(tmp_path)
     x = RNG.standard_normal((3, 3, 6, 5)).astype(np.float32)
     np.savez(tmp_path / "x.npz", **{"picture:0": x})
-    assert gen("firmware", model, "--board", "native", "--out", tmp_path / "f").exit_code == 0
+    written = gen("firmware", model, "--board", "native", "--preserve", "sums", "--out", tmp_path / "f")
+    assert written.exit_code == 0, written.output
     files = ("--inputs", tmp_path / "x.npz", "--outputs", tmp_path / "y.npz")
     result = gen("validate", tmp_path / "f", "--emulate", *files, "--json")
     assert result.exit_code == 0, result.output
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     wanted = np.concatenate([session.run(None, {"picture:0": each[None]})[0] for each in x])
 
-    np.testing.assert_allclose(np.load(tmp_path / "y.npz")["maps/0"], wanted, rtol=1e-5, atol=1e-5)
+    given = np.load(tmp_path / "y.npz")
+    np.testing.assert_allclose(given["maps/0"], wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(1 / (1 + np.exp(-given["sums"])), wanted, rtol=1e-5, atol=1e-5)
     source = json.loads((tmp_path / "f" / "plan.json").read_text())["inputs"][0]["source"]
     assert source == {
         "name": "picture:0",

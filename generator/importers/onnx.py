@@ -45,8 +45,16 @@ def _imported(raw: RawModel, name: str) -> Imported:
         graph = verify(made.graph(name))
     except GraphError as error:
         raise ImportFault(f"{error}; export it again") from error
-    ends = (each for each in (*graph.inputs, *graph.outputs) if each in made.orders)
-    return Imported(graph, {each: made.end(each, graph.tensors[each].type) for each in ends})
+    inner = {value.tensor.name: value.order for value in (*made.values.values(), *made.codes.values())}
+    orders = {each: order for each, order in (inner | made.orders).items() if each in graph.tensors}
+    return Imported(graph, {each: _in_file(graph.tensors[each], order) for each, order in orders.items()})
+
+
+def _in_file(tensor: Tensor, order: tuple[int, ...]) -> FileTensor:
+    """A tensor of the graph as the file has it."""
+    kind = tensor.type
+    shape = tuple(kind.shape[order.index(dimension)] for dimension in range(len(order)))
+    return FileTensor(tensor.name, TensorType(shape, kind.dtype, kind.quant), order)
 
 
 @dataclass
@@ -80,12 +88,6 @@ class _Import(Quantising):
                 tensors[new] = Tensor(new, tensor.type, tensor.data)
         ops = tuple(renamed(op, names) for op in self.builder.ops)
         return Graph(name, tensors, ops, inputs, tuple(names.get(t, t) for t, _ in outputs))
-
-    def end(self, name: str, kind: TensorType) -> FileTensor:
-        """An input or output, which is of this type in the graph, as the file has it."""
-        order = self.orders[name]
-        shape = tuple(kind.shape[order.index(dimension)] for dimension in range(len(order)))
-        return FileTensor(name, TensorType(shape, kind.dtype, kind.quant), order)
 
     def _input(self, raw: RawInput) -> None:
         try:

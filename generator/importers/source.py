@@ -60,9 +60,9 @@ EMPTY = Source((), (), ())
 
 @dataclass(frozen=True)
 class Imported:
-    """A model's graph, and its inputs and outputs as the file has them, by their names in the graph.
+    """A model's graph, and its tensors as the file has them, by their names in the graph.
 
-    Those that are the same in the file may be left out.
+    All inputs and outputs that differ in the file are there, and inner tensors where they are known: for --preserve.
     """
 
     graph: Graph
