@@ -89,7 +89,7 @@ def attribute(node: NodeProto, name: str, default: int) -> int:
 def prepared(model: ModelProto) -> ModelProto:
     """The model with a name for every node, without constants that nothing reads.
 
-    Normalisation, factors and addends per channel are convolutions of one tap.
+    Normalisation, factors and addends per channel are convolutions of one tap. Each Conv and Gemm has its own bias.
     """
     edit = Edit(model)
     shapes = _shapes(model)
@@ -110,6 +110,9 @@ def prepared(model: ModelProto) -> ModelProto:
     for place, node in enumerate(edit.nodes):
         if not node.name or counts[node.name] > 1:
             node.name = f"{node.op_type}_{place}"
+        linear = Linear.of(edit, node) if node.op_type in ("Conv", "Gemm") else None
+        if linear is not None and (bias := linear.bias(edit)) is not None:
+            edit.own(node, 2, bias)
     made = edit.save()
     used = {name for node in made.graph.node for name in node.input} | {o.name for o in made.graph.output}
     kept = [tensor for tensor in made.graph.initializer if tensor.name in used]
@@ -262,28 +265,38 @@ def _factors(values: Floats, reading: Floats) -> Floats | None:
     return np.exp2(np.rint(np.log2(np.clip(factor, 1 / _MOST, _MOST))))
 
 
-def bias_corrected(
-    model: ModelProto, means: Mapping[str, Floats], skipped: Sequence[str] = ()
-) -> tuple[ModelProto, int]:
-    """Bias correction (the same paper, section 4.2), and the number of corrected nodes.
+def bias_corrections(model: ModelProto, means: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Bias correction (the same paper, section 4.2): the new biases, by the names of the old ones.
 
     Rounding the weights shifts the mean of each output by the mean inputs times the rounding errors: that is
     subtracted from the bias. `means`: of each channel over the samples, by the name of the tensor.
     """
     edit = Edit(model)
+    found = {}
+    for node in edit.nodes:
+        linear = Linear.of(edit, node)
+        if linear is None or len(node.input) < 3 or node.input[0] not in means:
+            continue
+        bias, mean = linear.bias(edit), means[node.input[0]]
+        if bias is None or len(mean) != (len(linear.weights) if linear.depthwise else linear.weights.shape[1]):
+            continue
+        weights = linear.weights.astype(np.float64)
+        scale = np.abs(weights).max(axis=(1, 2), keepdims=True) / 127
+        scale[scale == 0] = 1
+        error = (np.clip(np.rint(weights / scale), -127, 127) * scale - weights).sum(axis=2)
+        found[node.input[2]] = bias - (error[:, 0] * mean if linear.depthwise else error @ mean)
+    return found
+
+
+def with_biases(quantised: ModelProto, biases: Mapping[str, Floats]) -> tuple[ModelProto, int]:
+    """The quantised model with other values for those of its biases that it stores as int32, and how many these are."""
+    edit = Edit(quantised)
     count = 0
     for node in edit.nodes:
-        linear = Linear.of(edit, node) if node.name not in skipped else None
-        if linear is None or node.op_type == "MatMul" or node.input[0] not in means:
-            continue
-        bias, mean = linear.bias(edit), means[node.input[0]].astype(np.float64)
-        each = linear.weights.shape[1]
-        if bias is None or len(mean) != (len(linear.weights) if linear.depthwise else each):
-            continue
-        scale = np.abs(linear.weights).max(axis=(1, 2), keepdims=True) / 127
-        scale[scale == 0] = 1
-        error = (np.clip(np.rint(linear.weights / scale), -127, 127) * scale - linear.weights).sum(axis=2)
-        shift = error[:, 0] * mean if linear.depthwise else error @ mean
-        edit.own(node, 2, bias - shift)
-        count += 1
+        if node.op_type == "DequantizeLinear" and node.output[0] in biases:
+            stored, scale = (edit.constants[name] for name in node.input[:2])
+            steps = np.rint(biases[node.output[0]] / scale.astype(np.float64))
+            limits = np.iinfo(np.int32)
+            edit.constants[node.input[0]] = np.clip(steps, limits.min, limits.max).astype(stored.dtype)
+            count += 1
     return edit.save(), count

@@ -22,7 +22,7 @@ from shoehorn_mcu.ir import DType, Graph
 from shoehorn_mcu.quantisation.fault import QuantizeError
 from shoehorn_mcu.quantisation.measure import Accuracy, Fidelity, accuracy, fidelities, output_sqnr
 from shoehorn_mcu.quantisation.ranges import Range
-from shoehorn_mcu.quantisation.rewrite import Floats, bias_corrected, equalised, prepared
+from shoehorn_mcu.quantisation.rewrite import Floats, bias_corrections, equalised, prepared, with_biases
 from shoehorn_mcu.quantisation.runtime import Method, Runner, optimised, ranges, require, with_qdq
 from shoehorn_mcu.quantisation.samples import Input, Samples, read_labels, read_samples
 
@@ -33,6 +33,7 @@ CHECKED = 64  # samples that ratios are measured on
 TRIED = 5  # ops that are tried in float32
 LEAST_GAIN_DB = 0.1  # of the outputs' ratio, for a correction to be used
 WORTH_DB = 1.0  # of the outputs' ratio, for an op to be named as one to keep in float32
+GOOD_DB = 30.0  # of the outputs, from which on no op is looked for
 
 CODES = tuple(sorted({*CONVERTERS, "Clip"}))
 """The ops that are quantised: what the importer makes int8 ops of, and a Clip as their bounds."""
@@ -221,9 +222,8 @@ def _best(
         say("correcting biases")
         if base.equalised:
             means = _by_channel(base.float_model, checked)[1]
-        corrected, count = bias_corrected(base.float_model, means, kept)
+        made, count = with_biases(base.model, bias_corrections(base.float_model, means))
         if count:
-            made = with_qdq(corrected, base.ranges, CODES, kept)
             sqnr_db = output_sqnr(wanted, made, checked)
             found.append(replace(base, model=made, sqnr_db=sqnr_db, bias_corrected=count))
     best = found[0]
@@ -272,6 +272,8 @@ def _gains(
     say: Callable[[str], None],
 ) -> tuple[Gain, ...]:
     """Ops that are worth keeping in float32, among those that lose most between their operands and their result."""
+    if best.sqnr_db >= GOOD_DB:
+        return ()
     ratios = {each.tensor: each.sqnr_db for each in tensors}
     losses = {}
     for node in best.float_model.graph.node:
