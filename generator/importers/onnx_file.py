@@ -148,9 +148,15 @@ def _converted(model: ModelProto) -> ModelProto:
     if version >= OPSET:
         return model
     # The converter keeps ops of other domains as they are, but wants no initializer without an input of its name.
+    faults = (
+        onnx.version_converter.ConvertError,
+        onnx.shape_inference.InferenceError,
+        RuntimeError,
+        UnicodeDecodeError,
+    )
     try:
         converted: ModelProto = onnx.version_converter.convert_version(model, OPSET)
-    except (onnx.version_converter.ConvertError, RuntimeError) as error:
+    except faults as error:
         raise ImportFault(
             f"opset {version} cannot be converted to {OPSET}: {first_line(error)}; export it with opset {OPSET}"
         ) from error
