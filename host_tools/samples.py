@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import wave
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -177,12 +178,14 @@ def _pixels(path: Path, height: int, width: int, channels: int) -> Array:
         from PIL import Image
     except ImportError as error:
         raise InputError(f"{path}: reading images needs Pillow; pip install shoehorn-mcu[images]") from error
+    faults = (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning)
     try:
-        with Image.open(path) as image:
-            if image.width * image.height > (Image.MAX_IMAGE_PIXELS or _LARGEST):
-                raise InputError(f"{path}: {image.width}x{image.height} pixels are too many")
-            found = image.convert("L" if channels == 1 else "RGB")
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path) as image:
+                found = image.convert("L" if channels == 1 else "RGB")
+    except faults as error:
         raise InputError(f"{path}: cannot be read as an image ({str(error).splitlines()[0]})") from error
     if found.size != (width, height):
         found = found.resize((width, height), Image.Resampling.BILINEAR)

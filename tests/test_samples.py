@@ -229,6 +229,11 @@ def _no_image(folder: Path) -> None:
     (folder / "a.png").write_bytes(b"no image")
 
 
+def _bomb(folder: Path) -> None:
+    """100,000 x 1,000 pixels of one colour in a file of few bytes."""
+    Image.new("1", (100_000, 1000)).save(folder / "a.png")
+
+
 def _no_wav(folder: Path) -> None:
     (folder / "a.wav").write_bytes(b"RIFF")
 
@@ -247,6 +252,7 @@ def _long(folder: Path) -> None:
         (lambda _: None, "holds no samples"),
         (_other, r"a.txt: is no sample; all must be images or all WAV files"),
         (_no_image, "a.png: cannot be read as an image"),
+        (_bomb, "a.png: cannot be read as an image .*pixels"),
         (_no_wav, "a.wav: cannot be read as WAV"),
         (_stereo, "a.wav: has 2 channels of 16 bits; wanted is one of 16"),
         (_long, "a.wav: holds 61 samples, input 'pixels' takes 60"),
