@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from shoehorn_mcu import targets
 from shoehorn_mcu.console import GAP, emit_json, err, json_option, out, print_table
 from shoehorn_mcu.kernels import CATALOGUE
+
+if TYPE_CHECKING:
+    from shoehorn_mcu.importers import Importer
 
 _HEAD = ("board", "cpu", "kernels", "SRAM", "flash", "core", "timer", "verified", "name")
 _VERIFIED = _HEAD.index("verified")
@@ -99,19 +102,32 @@ def ops(as_json: bool) -> None:
     """Lists the ops that a model may use, by the names of its format."""
     from shoehorn_mcu.importers import IMPORTERS
 
-    supported = {suffix.removeprefix("."): list(importer.ops) for suffix, importer in IMPORTERS.items()}
+    known = {suffix.removeprefix("."): importer for suffix, importer in IMPORTERS.items()}
     if as_json:
-        emit_json({"importers": supported})
+        types = {
+            name: {op: [kind for kind, ops in _by_types(of) if op in ops] for op in of.ops}
+            for name, of in known.items()
+        }
+        emit_json({"importers": {name: list(of.ops) for name, of in known.items()}, "types": types})
         return
-    for name, names in supported.items():
-        out.print(f"{name}: {len(names)} ops")
-        for line in _in_columns(names, out.width - GAP):
-            out.print(f"{' ' * GAP}{line}")
+    for name, of in known.items():
+        out.print(f"{name}: {len(of.ops)} ops")
+        both, int8, other = of.int8 & of.other, of.int8 - of.other, of.other - of.int8
+        for title, names in (("int8 and other types", both), ("int8", int8), ("other types", other)):
+            out.print(f"{' ' * GAP}{title}:")
+            for line in _in_columns(sorted(names), out.width - 2 * GAP):
+                out.print(f"{' ' * 2 * GAP}{line}")
     text = (
-        "Kernels are for int8; uint8 and float32 are possible as a model's inputs and outputs. Convolutions, dense "
-        "layers, sums, pools, means, softmax and ops that move elements are for float32 models too."
+        "int8: quantised values, held as int8 or uint8. Other types: float32, and for ops element by element, along an "
+        "axis, of indices or layout also bool and integers. An ONNX op that is none of these, but a function of ONNX, "
+        "is computed by the ops that it is made of."
     )
     err.print(fill(text, err.width))
+
+
+def _by_types(importer: Importer) -> Sequence[tuple[str, frozenset[str]]]:
+    """The ops by the element types that they compute with."""
+    return (("int8", importer.int8), ("other", importer.other))
 
 
 def _in_columns(names: Sequence[str], width: int) -> Sequence[str]:

@@ -8,9 +8,12 @@ from pathlib import Path
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported, UnsupportedModel
 from shoehorn_mcu.importers.onnx import load_onnx
-from shoehorn_mcu.importers.onnx_ops import OPS as ONNX_OPS
+from shoehorn_mcu.importers.onnx_ops import INT8 as ONNX_INT8
+from shoehorn_mcu.importers.onnx_ops import OTHER as ONNX_OTHER
 from shoehorn_mcu.importers.source import Imported, Shapes
-from shoehorn_mcu.importers.tflite import CONVERTERS, load_tflite
+from shoehorn_mcu.importers.tflite import INT8 as TFLITE_INT8
+from shoehorn_mcu.importers.tflite import OTHER as TFLITE_OTHER
+from shoehorn_mcu.importers.tflite import load_tflite
 from shoehorn_mcu.ir import Graph
 
 __all__ = [
@@ -35,12 +38,18 @@ class Importer:
     """
 
     load: Callable[[Path, Shapes], Imported]
-    ops: Sequence[str]
+    int8: frozenset[str]  # ops on quantised values
+    other: frozenset[str]  # ops on float32, bool and integers
+
+    @property
+    def ops(self) -> Sequence[str]:
+        """All of them, sorted."""
+        return sorted(self.int8 | self.other)
 
 
 IMPORTERS: dict[str, Importer] = {
-    ".tflite": Importer(load_tflite, tuple(sorted(CONVERTERS))),
-    ".onnx": Importer(load_onnx, tuple(sorted(ONNX_OPS))),
+    ".tflite": Importer(load_tflite, frozenset(TFLITE_INT8), frozenset(TFLITE_OTHER)),
+    ".onnx": Importer(load_onnx, frozenset(ONNX_INT8), frozenset(ONNX_OTHER)),
 }
 """By file suffix."""
 

@@ -13,6 +13,7 @@ from shoehorn_mcu.importers import onnx_norms as norms
 from shoehorn_mcu.importers import onnx_resize as resize
 from shoehorn_mcu.importers import onnx_windows as windows
 from shoehorn_mcu.importers.onnx_qlinear import FORMS
+from shoehorn_mcu.importers.onnx_quantised import CONVERTERS as QUANTISED
 from shoehorn_mcu.importers.onnx_site import Site, Value
 from shoehorn_mcu.ir import DType
 from shoehorn_mcu.ops import Add, AveragePool2d, MaxPool2d, Sub
@@ -95,4 +96,11 @@ CONVERTERS: dict[str, Callable[[Site], Value | tuple[Value, ...]]] = {
 }
 """By ONNX's name of the op."""
 
-OPS = (*CONVERTERS, "QuantizeLinear", "DequantizeLinear", *FORMS)
+_ENDS = ("QuantizeLinear", "DequantizeLinear")
+INT8 = (*QUANTISED, *_ENDS, *FORMS)
+"""Ops on quantised tensors."""
+
+OTHER = (*CONVERTERS, *_ENDS)
+"""Ops on float32, and most of them on bool and integers, too."""
+
+OPS = (*CONVERTERS, *_ENDS, *FORMS)
