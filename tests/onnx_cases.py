@@ -5,34 +5,27 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Iterator
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, numpy_helper
+from onnx.backend.test.case import node
 from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
 
 from shoehorn_mcu.errors import ShoehornError
+from tests import onnx_skips
 from tests.onnx_backend import Shoehorn
 
 ROOT = Path(onnx.__file__).resolve().parent
 GROUPS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
 """As ONNX calls them; the models of `real` are the light ones, whose weights are computed."""
-
-_ENDS = {
-    "STRING": "strings",
-    "DOUBLE": "double",
-    "BFLOAT16": "bfloat16",
-    **dict.fromkeys(("INT4", "UINT4", "INT2", "UINT2", "FLOAT4E2M1"), "elements of 4 bits and less"),
-    **dict.fromkeys(("COMPLEX64", "COMPLEX128"), "complex numbers"),
-}
-_TRAINING = ("ai.onnx.preview.training", "ai.onnx.training")
-_RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 
 
 @dataclass(frozen=True)
@@ -60,19 +53,37 @@ class Result:
 
 @cache
 def _all(group: str) -> tuple[Any, ...]:
-    with warnings.catch_warnings(), redirect_stdout(io.StringIO()), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with _quiet():
         return tuple(sorted(load_model_tests(kind=group), key=lambda case: case.name))
 
 
 def cases(group: str, part: str = "") -> Iterator[Case]:
     """The tests of a group whose names contain `part`."""
-    for each in _all(group):
-        if part in each.name:
-            model = each.model or onnx.load(str(_place(each)))
-            data = each.data_sets or _data(each, model)
-            sets = tuple((tuple(map(_array, xs)), tuple(map(_array, ys))) for xs, ys in data)
-            yield Case(group, each.name, model, sets, each.rtol, each.atol)
+    return (_case(group, each) for each in _all(group) if part in each.name)
+
+
+def node_cases(*modules: str) -> Iterator[Case]:
+    """The tests of some ops, by the modules of ONNX that have them, without loading those of all others."""
+    with _quiet():
+        for name in modules:
+            import_module(f"onnx.backend.test.case.node.{name}")
+    wanted = [f"test_{name}" for name in modules]
+    return (_case("node", each) for each in list(node._NodeTestCases) if each.name.startswith(tuple(wanted)))
+
+
+def _case(group: str, each: Any) -> Case:
+    model = each.model or onnx.load(str(_place(each)))
+    data = each.data_sets or _data(each, model)
+    sets = tuple((tuple(map(_array, xs)), tuple(map(_array, ys))) for xs, ys in data)
+    return Case(group, each.name, model, sets, each.rtol, each.atol)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the prints and the warnings of ONNX's tests while they make their data."""
+    with warnings.catch_warnings(), redirect_stdout(io.StringIO()), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _place(each: Any) -> Path:
@@ -113,33 +124,17 @@ def _array(item: Any) -> Any:
 
 
 def cause(case: Case) -> str:
-    """What a test needs that no kernel is for, as its model says; empty where a backend should run it."""
-    model = case.model
-    domains = {node.domain for node in model.graph.node}
-    if domains & set(_TRAINING):
-        return "training"
-    if any(domain.startswith("ai.onnx.ml") for domain in domains):
-        return "classical machine learning (ai.onnx.ml)"
-    ends = [*model.graph.input, *model.graph.output]
-    for kind in (end.type.WhichOneof("value") for end in ends):
-        if kind != "tensor_type":
-            return {"sequence_type": "sequences", "optional_type": "optional values"}.get(kind or "", str(kind))
-    for end in ends:
-        name = TensorProto.DataType.Name(end.type.tensor_type.elem_type)
-        if name in _ENDS or name.startswith("FLOAT8"):
-            return _ENDS.get(name, "elements of float8")
-    if any(node.op_type in _RANDOM for node in model.graph.node):
-        return "random numbers"
+    """Why a test is left out; empty where it must pass."""
+    if why := onnx_skips.of_ends(case.model) or onnx_skips.of_name(case.name):
+        return why
     if any(np.size(array) == 0 for inputs, outputs in case.data for array in (*inputs[:1], *outputs)):
         return "tensors without elements"
-    if not case.data[0][0]:
-        return "no inputs"
-    return ""
+    return "" if case.data[0][0] else "no inputs"
 
 
-def run(case: Case) -> Result:
-    """Runs a test; never raises."""
-    if why := cause(case):
+def run(case: Case, all_of_them: bool = False) -> Result:
+    """Runs a test; never raises. `all_of_them`: also one that is left out."""
+    if (why := cause(case)) and not all_of_them:
         return Result(case.group, case.name, "skipped", why)
     constants: tuple[str, ...] = ()
     state = "passed"
