@@ -85,6 +85,13 @@ def branch(code: str) -> onnx.GraphProto:
     return helper.make_graph([helper.make_node(code, ["x"], ["r"])], code, [], [end])
 
 
+def sums() -> onnx.GraphProto:
+    """The body of a Scan: (s, t) to (s + t, 2 (s + t))."""
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (6, 8)) for name in ("s", "t", "sum", "twice")]
+    nodes = [helper.make_node("Add", ["s", "t"], ["sum"]), helper.make_node("Add", ["sum", "sum"], ["twice"])]
+    return helper.make_graph(nodes, "sums", ends[:2], ends[2:])
+
+
 CONV = {"w": reals(4, 6, 3, 3), "b": reals(4)}
 NORM = {"s": reals(6), "o": reals(6), "m": reals(6), "v": np.abs(reals(6)) + 1}
 CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
@@ -199,6 +206,41 @@ CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
     "local response, any power": (one("LRN", size=5, alpha=0.2, beta=0.6), {}),
     "pool with gaps": (one("MaxPool", kernel_shape=[3, 2], dilations=[2, 3], pads=[1, 1, 1, 1]), {}),
     "root of a sum of squares": (one("LpPool", kernel_shape=[2, 2], strides=[2, 1]), {}),
+    "samples of a grid": (
+        one("GridSample", inputs=("x", "g"), padding_mode="border"),
+        {"g": RNG.uniform(-1.2, 1.2, (1, 3, 5, 2)).astype(np.float32)},
+    ),
+    "blocks to an image": (
+        [
+            helper.make_node("Reshape", ["x", "s"], ["t"]),
+            helper.make_node("Col2Im", ["t", "size", "block"], ["y"], pads=[0, 1, 0, 1], strides=[1, 2]),
+        ],
+        {"s": np.array([1, 12, 36]), "size": np.array([10, 7]), "block": np.array([2, 2])},
+    ),
+    "enlarged": (
+        one("Resize", inputs=("x", "", "scales"), mode="linear"),
+        {"scales": np.array([1, 1, 2, 1.5], np.float32)},
+    ),
+    "enlarged by neighbours": (
+        one("Resize", inputs=("x", "", "", "sizes"), coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+        {"sizes": np.array([1, 6, 18, 13])},
+    ),
+    "rounds of a scan": (
+        [
+            helper.make_node("Squeeze", ["x", "a"], ["t"]),
+            helper.make_node(
+                "Scan",
+                ["zero", "t"],
+                ["last", "y"],
+                num_scan_inputs=1,
+                body=sums(),
+                scan_input_axes=[1],
+                scan_output_axes=[1],
+                scan_input_directions=[1],
+            ),
+        ],
+        {"a": np.array([0]), "zero": np.zeros((6, 8), np.float32)},
+    ),
     "computed shape": (
         [
             helper.make_node("Shape", ["x"], ["all"]),

@@ -160,6 +160,11 @@ def _converted(model: ModelProto) -> ModelProto:
         raise ImportFault(
             f"opset {version} cannot be converted to {OPSET}: {first_line(error)}; export it with opset {OPSET}"
         ) from error
+    before, after = (
+        {end.name: len(end.type.tensor_type.shape.dim) for end in m.graph.input} for m in (model, converted)
+    )
+    if any(after.get(name, rank) != rank for name, rank in before.items()):  # a Scan of opset 8 loses its batch
+        raise ImportFault(f"converting opset {version} to {OPSET} changes its inputs; export it with opset {OPSET}")
     return converted
 
 

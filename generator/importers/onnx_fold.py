@@ -15,6 +15,7 @@ import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.onnx_function import body_of, inlined, version_of
+from shoehorn_mcu.importers.onnx_loops import scan_of, unrolled
 from shoehorn_mcu.importers.onnx_node import DOMAINS, RawNode, code_of, first_line, raw_node
 from shoehorn_mcu.ir import Array
 from shoehorn_mcu.ir.edit import free_name
@@ -87,6 +88,11 @@ class _Walk:
         if branch is not None and len(within) < DEPTH_LIMIT:
             self._take(index, node, branch, within)
             return
+        if node.op_type == "Scan" and node.domain in DOMAINS and len(within) < DEPTH_LIMIT:
+            scan = scan_of(node, {name: fixed_shape(self.types.get(name)) for name in node.input})
+            if scan is not None:
+                self._all(index, node, unrolled(scan, self.constants), within)
+                return
         self._infer(node)
         if self._from_type(node) or self._computed(node):
             self.known |= set(node.output)
@@ -95,8 +101,7 @@ class _Walk:
         if code not in self.runs and len(within) < DEPTH_LIMIT:
             body = body_of(node, self.versions, self.types)
             if body is not None:
-                for part in inlined(node, body, version_of(node, self.versions)):
-                    self._step(index, part, (*within, code))
+                self._all(index, node, inlined(node, body, version_of(node, self.versions)), within)
                 return
         self.known |= set(node.output)
         self.nodes.append(raw_node(index, node, within))
@@ -123,8 +128,15 @@ class _Walk:
             for inside, name in zip(branch.output, node.output, strict=True)
             if name
         ]
-        for part in (*branch.node, *ends):
-            self._step(index, part, (*within, "If"))
+        self._all(index, node, (*branch.node, *ends), within)
+
+    def _all(self, index: int, node: NodeProto, parts: Iterable[NodeProto], within: tuple[str, ...]) -> None:
+        """Takes the nodes in place of another, which may have added constants."""
+        for part in parts:
+            for name in (name for name in part.input if name in self.constants and name not in self.types):
+                self._constant(name, self.constants[name])
+                self.known.add(name)
+            self._step(index, part, (*within, code_of(node)))
 
     def _infer(self, node: NodeProto) -> None:
         """Notes the types of the node's outputs as far as they follow from its inputs; the converters have the rest."""

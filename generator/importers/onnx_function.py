@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from shoehorn_mcu.importers.onnx_node import DOMAINS
 
 if TYPE_CHECKING:
-    from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto
+    from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto
 
 
 def version_of(node: NodeProto, versions: Mapping[str, int]) -> int:
@@ -54,6 +54,13 @@ def inlined(node: NodeProto, body: FunctionProto, version: int) -> Iterator[Node
     given |= {attribute.name: attribute for attribute in node.attribute}
     for part in body.node:
         yield _instance(part, names, given, f"{first}/")
+
+
+def renamed_body(body: GraphProto, names: Mapping[str, str], prefix: str) -> tuple[list[NodeProto], list[str]]:
+    """A copy of a subgraph's nodes and the names of its outputs, for values of these names as its inputs."""
+    known = dict(names) | {tensor.name: prefix + tensor.name for tensor in body.initializer}
+    parts = [_instance(part, known, {}, prefix) for part in body.node]
+    return parts, [known.get(end.name, end.name) for end in body.output]
 
 
 def _instance(node: NodeProto, names: dict[str, str], given: Mapping[str, AttributeProto], prefix: str) -> NodeProto:

@@ -178,7 +178,7 @@ def _bit_cast(site: Site) -> Value:
     site.known("to")
     x, to = site.value(0), element_type(site.attribute("to", 0))
     own = x.tensor.type.dtype
-    if DType.BOOL in (own, to) or own.bytes != to.bytes:
+    if to is DType.BOOL or own.bytes != to.bytes:
         raise Unsupported(f"it takes bits of {own.value} for {to.value}")
 
     def write(t: Term) -> Term:

@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 from shoehorn_mcu.importers import onnx_columns as columns
 from shoehorn_mcu.importers import onnx_elements as elements
+from shoehorn_mcu.importers import onnx_grid as grid
 from shoehorn_mcu.importers import onnx_layout as layout
 from shoehorn_mcu.importers import onnx_linear as linear
 from shoehorn_mcu.importers import onnx_maps as maps
 from shoehorn_mcu.importers import onnx_norms as norms
 from shoehorn_mcu.importers import onnx_resize as resize
+from shoehorn_mcu.importers import onnx_transposed as transposed
 from shoehorn_mcu.importers import onnx_windows as windows
 from shoehorn_mcu.importers.onnx_qlinear import FORMS
 from shoehorn_mcu.importers.onnx_quantised import CONVERTERS as QUANTISED
@@ -58,9 +60,11 @@ CONVERTERS: dict[str, Callable[[Site], Value | tuple[Value, ...]]] = {
     "AveragePool": windows.pool(AveragePool2d),
     "BatchNormalization": linear.batch_normalization,
     "Clip": elements.clip,
+    "Col2Im": transposed.col2im,
     "Concat": layout.concat,
     "Conv": linear.conv,
-    "ConvTranspose": linear.conv_transpose,
+    "ConvInteger": transposed.conv_integer,
+    "ConvTranspose": transposed.conv_transpose,
     "DepthToSpace": layout.depth_to_space,
     "DFT": resize.dft,
     "Dropout": elements.dropout,
@@ -71,6 +75,7 @@ CONVERTERS: dict[str, Callable[[Site], Value | tuple[Value, ...]]] = {
     "GlobalAveragePool": windows.global_average_pool,
     "GlobalLpPool": windows.global_lp_pool,
     "GlobalMaxPool": windows.global_max_pool,
+    "GridSample": grid.grid_sample,
     "Identity": elements.same,
     "InstanceNormalization": norms.instance_normalization,
     "LRN": norms.lrn,
