@@ -102,11 +102,11 @@ def _converted(array: Array, end: Stored, quantize: bool) -> Array:
                 "--quantize to have these quantised"
             )
         return _quantised(array, end)
-    info = np.iinfo(end.dtype.name)
+    least, most = (0, 1) if end.dtype.kind == "b" else (np.iinfo(end.dtype.name).min, np.iinfo(end.dtype.name).max)
     low, high = int(array.min(initial=0)), int(array.max(initial=0))
-    if low < info.min or high > info.max:
-        value = low if low < info.min else high
-        wanted = f"{end.dtype}, {info.min} to {info.max} ({_meaning(end)})"
+    if low < least or high > most:
+        value = low if low < least else high
+        wanted = f"{end.dtype}, {least} to {most} ({_meaning(end)})"
         raise ValueError(f"({array.dtype}) holds {value}; the model's input is {wanted}")
     return array.astype(end.dtype)
 
@@ -140,7 +140,7 @@ def _meaning(end: Stored) -> str:
 
 
 def random(folder: Path, inputs: Sequence[End], count: int, seed: int) -> Iterator[Vector]:
-    """Seeded vectors over the whole range: all stored integers, or all real values of the first quantised tensor."""
+    """Seeded vectors over the whole range: all stored integers, or real values of the first quantised tensor."""
     ranges = [real_range(folder, end) or _FALLBACK if end.dtype.kind == "f" else None for end in inputs]
     rng = np.random.default_rng(seed)
     for _ in range(count):
@@ -150,6 +150,8 @@ def random(folder: Path, inputs: Sequence[End], count: int, seed: int) -> Iterat
 def _random(rng: np.random.Generator, end: End, limits: tuple[float, float] | None) -> Array:
     if limits:
         return rng.uniform(*limits, end.shape).astype(end.dtype)
+    if end.dtype.kind == "b":
+        return rng.random(end.shape) < 0.5
     info = np.iinfo(end.dtype.name)
     whole: Array = rng.integers(info.min, info.max, end.shape, end.dtype, endpoint=True)
     return whole

@@ -190,6 +190,14 @@ def test_random_integers_take_every_value_and_follow_the_seed():
     assert not np.array_equal(first[0], first[2])
 
 
+def test_random_bools_are_true_and_false_and_integers_of_64_bits_are_whole():
+    ends = (End("a", (1, 300), np.dtype(np.bool_), 300), End("b", (1, 300), np.dtype(np.uint64), 2400))
+    ((a, b),) = vectors.random(Path(), ends, 1, 5)
+
+    assert a.dtype == np.bool_ and set(np.unique(a)) == {False, True}
+    assert b.dtype == np.uint64 and b.max() > 1 << 63
+
+
 def test_random_floats_cover_what_the_first_quantisation_can_hold(tmp_path: Path):
     plain = {"shape": [1], "dtype": "float32", "rows": 1, "row_bytes": 4, "const": None}
     plain |= {"scales": None, "zero_points": None}
