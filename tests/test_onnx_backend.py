@@ -19,7 +19,18 @@ from tests.onnx_cases import Case
 
 PASSED = ("passed", "folded")
 FAST = ("pytorch-operator", "pytorch-converted", "simple")
-SOME = ("clip", "conv", "cumsum", "dequantizelinear", "gathernd", "gru", "isinf", "layernormalization", "lppool", "lrn")
+SOME = (
+    "clip",
+    "conv",
+    "cumsum",
+    "dequantizelinear",
+    "gathernd",
+    "gru",
+    "isinf",
+    "lpnormalization",
+    "lrn",
+    "rotaryembedding",
+)
 
 
 def check(cases: Iterable[Case]) -> None:
