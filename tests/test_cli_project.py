@@ -451,6 +451,7 @@ def test_plan_json_numbers_its_ops_as_the_steps_do(digits: Path):
         "bytes": 64,
         "scale": 0,
         "zero_point": -128,
+        "source": {**plan["inputs"][0]["source"], "name": "image", "order": [0, 1, 2, 3]},
     }
     identity = (digits / "src" / "app_config.h").read_text().split("SH_APP_IDENTITY")[1].splitlines()[0]
     assert identity.replace("0x", "").replace(", ", "").strip(" {}") == plan["identity"]
