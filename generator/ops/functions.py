@@ -190,30 +190,25 @@ def atan(x: Term) -> Term:
 
 def asin(x: Term) -> Term:
     """The inverse sine, -pi/2 to pi/2; NaN beyond -1..1."""
-    size = abs(x)
-    far = size > 0.5
-    square = far.select((1.0 - size) * 0.5, size * size)
-    root = far.select(square.sqrt(), size)
-    near = _asin_near(root, square)
-    return copy_sign(far.select(1.57079633 - (near + near), near), x) + _outside(size)
+    far, near = _asin_parts(abs(x))
+    return copy_sign(far.select(1.57079633 - (near + near), near), x) + _outside(abs(x))
 
 
 def acos(x: Term) -> Term:
     """The inverse cosine, 0 to pi; NaN beyond -1..1."""
-    size = abs(x)
+    far, near = _asin_parts(abs(x))
+    twice = near + near
+    beyond = (x < 0.0).select(3.14159265 - twice, twice)
+    return far.select(beyond, 1.57079633 - copy_sign(near, x)) + _outside(abs(x))
+
+
+def _asin_parts(size: Term) -> tuple[Term, Term]:
+    """Whether size > 0.5; and the inverse sine of size, or then of the root of half of what size lacks to 1."""
     far = size > 0.5
     square = far.select((1.0 - size) * 0.5, size * size)
     root = far.select(square.sqrt(), size)
-    near = _asin_near(root, square)
-    twice = near + near
-    beyond = (x < 0.0).select(3.14159265 - twice, twice)
-    return far.select(beyond, 1.57079633 - copy_sign(near, x)) + _outside(size)
-
-
-def _asin_near(x: Term, square: Term) -> Term:
-    """The inverse sine of 0 <= x <= 0.5."""
     factors = (3.3690847e-02, 1.7149238e-02, 3.1100662e-02, 4.4599403e-02, 7.5000942e-02, 1.6666666e-01)
-    return polynomial(square, factors) * (square * x) + x
+    return far, polynomial(square, factors) * (square * root) + root
 
 
 def _outside(size: Term) -> Term:
