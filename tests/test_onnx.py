@@ -649,9 +649,19 @@ def _other_groups(made: onnx.ModelProto) -> None:
     made.graph.node[0].attribute.append(helper.make_attribute("group", 5))
 
 
+def _no_type(made: onnx.ModelProto) -> None:
+    made.graph.initializer[0].data_type = 121
+
+
+def _two_lines(made: onnx.ModelProto) -> None:
+    made.graph.node[0].name = made.graph.node[0].output[0] = "a\nb"
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
+        (_no_type, "constant 'w': '?121"),
+        (_two_lines, "names in it are no text"),
         (_without_input, "op 0 Conv reads 'nothing' before anything writes it"),
         (_twice, "op 1 Conv writes 'y', which is written already"),
         (_dynamic, r"dimension 2 \('height'\) of input 'x' is not fixed; give --shape height=N"),

@@ -18,7 +18,7 @@ from shoehorn_mcu.importers.source import Shapes
 from shoehorn_mcu.ir import Array
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
+    from onnx import GraphProto, ModelProto
 
 OPSET = 18
 """Models of older opsets are converted to this one, so that converters know one form of each op."""
@@ -81,9 +81,30 @@ def in_opset(model: ModelProto) -> ModelProto:
 
 
 def parsed(model: ModelProto, runs: Collection[str]) -> RawModel:
-    """The same for a model in memory."""
+    """The parts of a model in memory. Raises ImportFault where it is damaged or not fixed in shape."""
+    try:
+        return _parsed(model, runs)
+    except UnicodeDecodeError as error:
+        raise ImportFault("names in it are no text; export it again") from error
+
+
+def _check_names(graph: GraphProto) -> None:
+    """Raises ImportFault where a name is not text: protobuf gives the bytes of damaged ones."""
+    names: list[Any] = [each.name for each in (*graph.input, *graph.output, *graph.initializer, *graph.value_info)]
+    for node in graph.node:
+        names += [*node.input, *node.output, node.op_type, node.domain]
+        for attribute in node.attribute:
+            names.append(attribute.name)
+            if attribute.HasField("g"):
+                _check_names(attribute.g)
+    if not all(isinstance(name, str) and name.isprintable() for name in names):
+        raise ImportFault("names in it are no text; export it again")
+
+
+def _parsed(model: ModelProto, runs: Collection[str]) -> RawModel:
     from onnx import helper
 
+    _check_names(model.graph)
     model = in_opset(model)
     constants = _constants(model)
     inputs = tuple(_input(value) for value in model.graph.input if value.name not in constants)
@@ -176,14 +197,12 @@ def _constants(model: ModelProto) -> dict[str, Array]:
         limited(tensor.name, tuple(tensor.dims))
         try:
             found[tensor.name] = numpy_helper.to_array(tensor)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, KeyError) as error:
             raise ImportFault(f"constant '{tensor.name}': {first_line(error)}; export it again") from error
     return found
 
 
 def _input(value: Any) -> RawInput:
-    from onnx import helper
-
     kind = value.type.tensor_type
     if not value.type.HasField("tensor_type"):
         raise ImportFault(f"input '{value.name}' is no tensor")
@@ -199,6 +218,7 @@ def _input(value: Any) -> RawInput:
                 f"give {onnx_shapes.cure(value, place)}"
             )
         shape.append(size)
-    if not kind.elem_type:
-        raise ImportFault(f"input '{value.name}' has no element type; export it again")
-    return RawInput(value.name, tuple(shape), np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type)))
+    dtype = dtype_of(value.type)
+    if dtype is None:
+        raise ImportFault(f"input '{value.name}' has no element type that is known; export it again")
+    return RawInput(value.name, tuple(shape), dtype)

@@ -19,6 +19,7 @@ from shoehorn_mcu.importers.onnx_loops import scan_of, unrolled
 from shoehorn_mcu.importers.onnx_node import DOMAINS, RawNode, code_of, first_line, raw_node
 from shoehorn_mcu.ir import Array
 from shoehorn_mcu.ir.edit import free_name
+from shoehorn_mcu.ops.laws import quoted
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TypeProto
@@ -77,9 +78,11 @@ class _Walk:
     def _step(self, index: int, node: NodeProto, within: tuple[str, ...]) -> None:
         """Takes one node; `within`: the functions and branches that it is a part of."""
         if missing := [name for name in node.input if name and name not in self.known]:
-            raise ImportFault(f"op {index} {node.op_type} reads '{missing[0]}' before anything writes it (a cycle?)")
+            raise ImportFault(
+                f"op {index} {node.op_type} reads {quoted(missing[0])} before anything writes it (a cycle?)"
+            )
         if twice := [name for name in node.output if name and name in self.known]:
-            raise ImportFault(f"op {index} {node.op_type} writes '{twice[0]}', which is written already")
+            raise ImportFault(f"op {index} {node.op_type} writes {quoted(twice[0])}, which is written already")
         if not any(node.output):
             raise ImportFault(f"op {index} {node.op_type} has no output; export it again")
         if not node.output[0]:
@@ -162,7 +165,7 @@ class _Walk:
                 opset_imports=[helper.make_opsetid(domain, version) for domain, version in self.versions.items()],
                 ir_version=self.ir_version,
             )
-        except (RuntimeError, defs.SchemaError, shape_inference.InferenceError):
+        except Exception:  # whatever the package raises for a damaged node, which the converters refuse
             return
         self.types.update((name, kind) for name, kind in found.items() if kind.WhichOneof("value"))
 
@@ -210,7 +213,7 @@ class _Walk:
         try:
             values = ReferenceEvaluator(node, opsets=dict(self.versions)).run(None, given)
         except Exception as error:  # whatever the evaluator's ops raise for values that do not fit
-            raise ImportFault(f"constant '{node.output[0]}' of {node.op_type}: {first_line(error)}") from error
+            raise ImportFault(f"constant {quoted(node.output[0])} of {node.op_type}: {first_line(error)}") from error
         for name, value in zip(node.output, values, strict=False):
             if name:
                 self._constant(name, np.asarray(value))
@@ -251,4 +254,7 @@ def dtype_of(kind: TypeProto) -> np.dtype[Any] | None:
 def _dtype_of(number: int) -> np.dtype[Any] | None:
     from onnx import helper
 
-    return np.dtype(helper.tensor_dtype_to_np_dtype(number)) if number else None
+    try:
+        return np.dtype(helper.tensor_dtype_to_np_dtype(number)) if number else None
+    except KeyError:
+        return None

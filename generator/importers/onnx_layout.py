@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
-from shoehorn_mcu.importers.geometry import axis_of
+from shoehorn_mcu.importers.geometry import WINDOW_LIMIT, axis_of
 from shoehorn_mcu.importers.onnx_movers import joined, padded, shaped, sliced
 from shoehorn_mcu.importers.onnx_site import Site, Value, as_plain
 from shoehorn_mcu.ir import Tensor
@@ -112,6 +112,8 @@ def pad(site: Site) -> Value:
     axes = site.integers(3, "axes") if site.given(3) else tuple(range(x.rank))
     if len(pads) != 2 * len(axes):
         raise ImportFault(f"its {len(pads)} pads do not fit {len(axes)} axes; export it again")
+    if any(abs(n) > WINDOW_LIMIT for n in pads):
+        raise Unsupported(f"its pads are {pads}, up to {WINDOW_LIMIT} are supported")
     before, after = [0] * x.rank, [0] * x.rank
     for axis, first, last in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
         place = x.order.index(axis_of(axis, x.rank))

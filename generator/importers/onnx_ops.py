@@ -41,7 +41,10 @@ def _gemm(site: Site) -> Value:
 
 def _is_bias(site: Site) -> bool:
     """Whether the third operand of a Gemm is missing, or a number per output."""
-    return not site.given(2) or site.constant(2, "bias").size in (1, site.constant(2, "bias").shape[-1:][0])
+    if not site.given(2):
+        return True
+    bias = site.constant(2, "bias")
+    return bias.size == 1 or bias.shape[-1:] == (bias.size,)
 
 
 def _is_dense(site: Site) -> bool:
