@@ -508,7 +508,9 @@ def _along_columns(op_class: type[Op], rng: Rng) -> Graph:
         return graph_of(op_class, [TensorType(shape, dtype)], DType.INT64, formula=read.text, count=count, last=last)
     write = (lambda a, b: a + b, lambda a, b: (a < b).select(b, a))[pick(rng, 0, 1)]
     read = formula(write, dtype, dtype)
-    rest = {}
+    rest: dict[str, object] = {}
+    if op_class is ops.Reduce:
+        rest = {"along_channels": bool(rng.integers(2))}
     if op_class is ops.Scan:
         rest = {"exclusive": bool(rng.integers(2)), "reverse": bool(rng.integers(2)), "initial": pick(rng, 0, 1)}
     return graph_of(op_class, [TensorType(shape, dtype)], dtype, formula=read.text, **rest)

@@ -40,8 +40,13 @@ def reduced(site: Site, x: Value, axes: Sequence[int], write: Write) -> Value:
         shape = tensor.type.shape
         if math.prod(shape[first : last + 1]) > 1:
             made = formula(write, tensor.type.dtype, tensor.type.dtype)
-            columns = along(site, tensor, first, last + 1 - first)
-            tensor = site.emit(Reduce, columns, formula=made.text)
+            if first > 0 and math.prod(shape[last + 1 :]) == 1:  # rows keep the dimension before
+                size = math.prod(shape[first : last + 1])
+                columns = shaped(site, tensor, (math.prod(shape[: first - 1]), shape[first - 1], size))
+                tensor = site.emit(Reduce, columns, formula=made.text, along_channels=True)
+            else:
+                columns = along(site, tensor, first, last + 1 - first)
+                tensor = site.emit(Reduce, columns, formula=made.text)
         ones = (1,) * (last + 1 - first)
         tensor = shaped(site, tensor, (*shape[:first], *ones, *shape[last + 1 :]))
     return Value(tensor, x.order)

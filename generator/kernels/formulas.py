@@ -117,6 +117,21 @@ def _columns_work(node: Node, tile: Tile) -> Work:
     )
 
 
+def _reduce(node: Node) -> dict[str, Value]:
+    _, _, width, channels = node.inputs[0].type.nhwc
+    along = cast(Reduce, node.op).along_channels
+    return {
+        "positions": width if along else 1,
+        "width": channels if along else width,
+        "channels": 1 if along else channels,
+    }
+
+
+def _reduce_work(node: Node, tile: Tile) -> Work:
+    x, y = (tensor.type.row_elements for tensor in (node.inputs[0], node.output))
+    return Work(loops=y, outputs=x) + _times(x - y, _per_element(_op(node).parsed))
+
+
 def _scan(node: Node) -> dict[str, Value]:
     op = cast(Scan, node.op)
     return {**_columns(node), "exclusive": int(op.exclusive), "reverse": int(op.reverse), "initial": op.initial}
@@ -179,7 +194,7 @@ def _scatter_work(node: Node, tile: Tile) -> Work:
 
 
 MAP = Contract("map", (Map,), _map, _plain)
-REDUCE = Contract("reduce", (Reduce,), _columns, _plain)
+REDUCE = Contract("reduce", (Reduce,), _reduce, _plain)
 SCAN = Contract("scan", (Scan,), _scan, _plain)
 TOP = Contract("top_indices", (TopIndices,), _top, _plain)
 MATMUL = Contract("matmul", (MatMul,), _matmul, _plain)
@@ -188,7 +203,7 @@ SCATTER = Contract("scatter", (Scatter,), _scatter, _plain)
 
 VARIANTS = (
     Variant(MAP, _map_work, written=_written, pack=_compiled, in_place=_in_place),
-    Variant(REDUCE, _columns_work, written=_written, pack=_compiled),
+    Variant(REDUCE, _reduce_work, written=_written, pack=_compiled),
     Variant(SCAN, _columns_work, written=_written, pack=_compiled),
     Variant(TOP, _top_work, written=_written, pack=_compiled),
     Variant(MATMUL, _matmul_work, written=_written, pack=_compiled),

@@ -111,21 +111,24 @@ class _AlongColumns(Formulaic):
 class Reduce(_AlongColumns):
     """The elements of each column of (..., W, C) combined to one, (..., 1, C): f(f(x0, x1), x2) and so on.
 
-    The formula is of the result so far and the next element.
+    The formula is of the result so far and the next element. `along_channels`: along C, to (..., W, 1).
     """
 
-    def _width(self, width: int) -> int:
-        return 1
+    along_channels: bool = False
 
     def check(self, node: Node) -> None:
         self._check_combination(node)
 
+    def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
+        *ahead, width, channels = super().infer(inputs)
+        return (*ahead, width, 1) if self.along_channels else (*ahead, 1, channels)
+
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
-        (x,) = arrays
-        total = x[..., 0, :]
-        for place in range(1, x.shape[-2]):
-            total = self.parsed(total, x[..., place, :])
-        return np.ascontiguousarray(total[..., None, :])
+        x = np.moveaxis(arrays[0], -1 if self.along_channels else -2, 0)
+        total = x[0]
+        for element in x[1:]:
+            total = self.parsed(total, element)
+        return np.ascontiguousarray(total).reshape(sig.output.shape)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: 0BSD
-// The elements of each column of a row combined to one by a formula of two operands.
+// Elements of a row combined to one by a formula of two operands, along one dimension of the row.
 //
-// y[c] = f(... f(f(x[0, c], x[1, c]), x[2, c]) ..., x[width - 1, c])
+// y[p, c] = f(... f(f(x[p, 0, c], x[p, 1, c]), x[p, 2, c]) ..., x[p, width - 1, c])
 #ifndef SH_REDUCE_H
 #define SH_REDUCE_H
 
 #include <stdint.h>
 
 typedef struct {
+    int32_t positions;
     int32_t width;
     int32_t channels;
     const int32_t *formula; // sh_formula_ref.h; null for a kernel that is compiled for it

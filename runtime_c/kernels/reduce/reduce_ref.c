@@ -9,13 +9,14 @@ void sh_reduce_ref(const sh_reduce *op, const int8_t *const x[], int8_t *y)
 {
     const int32_t type = sh_result_type(op->formula);
     sh_value values[SH_MOST_VALUES];
-    for (int32_t c = 0; c < op->channels; c++) {
-        sh_value total = sh_loaded(x[0], c, type);
+    for (int32_t n = 0; n < op->positions * op->channels; n++) {
+        const int32_t first = n / op->channels * op->width * op->channels + n % op->channels;
+        sh_value total = sh_loaded(x[0], first, type);
         for (int32_t w = 1; w < op->width; w++) {
             values[0] = total;
-            values[1] = sh_loaded(x[0], w * op->channels + c, type);
+            values[1] = sh_loaded(x[0], first + w * op->channels, type);
             total = sh_computed(op->formula, values);
         }
-        sh_stored(y, c, type, total);
+        sh_stored(y, n, type, total);
     }
 }
