@@ -21,11 +21,14 @@ SEEDS = 12  # samples of each op with a formula
 
 
 def formula_instances() -> Iterator[Instance]:
-    """Kernels that are compiled for a formula: those of samples."""
+    """Kernels that are compiled for a formula: those of samples, each once."""
+    found: dict[str, Instance] = {}
     for op_class in FORMULA_OPS:
         for seed in range(SEEDS):
             (node,) = sample(op_class, np.random.default_rng(seed)).nodes()
-            yield choose(node, ANY)
+            kernel = choose(node, ANY)
+            found.setdefault(kernel.name, kernel)
+    yield from found.values()
 
 
 def instances(isa: Isa = Isa.C) -> Iterator[Instance]:

@@ -25,7 +25,11 @@ from shoehorn_mcu.ir import Array, Graph
 from shoehorn_mcu.kernels import Instance, candidates
 from shoehorn_mcu.targets import Board, Isa, board
 
-DEPEND = {"softmax_s8_c": "its exponentials are zero from some distance to the maximum on"}
+DEPEND = {
+    "softmax_s8_c": "its exponentials are zero from some distance to the maximum on",
+    "top_indices_c": "an element that comes before the best one so far is kept",
+    "gather_c": "indices below 0 and outside are moved",
+}
 """Kernels that may take another time for other values, and why."""
 
 _CLAMPS = "Armv6-M has no conditional instructions: clamps, maxima and signs are branches"
@@ -39,6 +43,7 @@ DEPEND_ON_M0 = {
     **dict.fromkeys(("conv2d_f32_c", "conv2d_f32_lanes_4x4", "conv2d_f32_lanes_8x4"), _FLOATS),
     **dict.fromkeys(("depthwise_conv2d_f32_c", "dense_f32_c"), _FLOATS),
     **dict.fromkeys(("average_pool2d_f32_c", "max_pool2d_f32_c", "mean_f32_c"), _FLOATS),
+    **dict.fromkeys(("map_c", "reduce_c", "scan_c", "matmul_c"), _FLOATS),
 }
 """Those that do so besides, where Cortex-M0 runs portable C."""
 

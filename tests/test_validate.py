@@ -15,7 +15,7 @@ from conftest import Gen
 from tflite_writer import ModelSpec, OpSpec, bias, int8
 from toy import Bench, Int8, Toy
 
-from shoehorn_mcu.host_tools import vectors
+from shoehorn_mcu.host_tools import arrays, vectors
 from shoehorn_mcu.host_tools.bench import INSTRUCTIONS, MICROSECONDS, bench
 from shoehorn_mcu.host_tools.errors import HostError
 from shoehorn_mcu.host_tools.link import Link, Timing
@@ -285,7 +285,7 @@ def test_stored_values_are_never_wrapped_and_reals_are_quantised_only_when_asked
 
 
 def test_vectors_that_do_not_fit_are_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(vectors, "_LARGEST", 2 << 20)
+    monkeypatch.setattr(arrays, "LARGEST", 2 << 20)
     ends = (End("a", (1, 4), np.dtype(np.int8), 4),)
     (tmp_path / "text.npz").write_text("no archive")
     (tmp_path / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(90))

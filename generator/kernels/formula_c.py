@@ -39,7 +39,9 @@ def macros(text: str) -> tuple[str, ...]:
 
 def _statements(made: Formula) -> list[str]:
     """A local for each step; float32 values stay out of Helium's vectors (SH_SCALAR)."""
-    lines = [f"SH_SCALAR(v{i});" for i, dtype in enumerate(made.operands) if dtype is DType.FLOAT32]
+    read = {i for step in made.steps for i in step.reads}
+    lines = [f"(void)v{i};" for i in range(len(made.operands)) if i not in read]
+    lines += [f"SH_SCALAR(v{i});" for i, dtype in enumerate(made.operands) if dtype is DType.FLOAT32]
     dtypes = made.dtypes
     for number, step in enumerate(made.steps, len(made.operands)):
         into_float = step.dtype is DType.FLOAT32 and step.name in ("cast", "bits")
