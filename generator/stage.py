@@ -36,7 +36,8 @@ class Stage:
 
     @property
     def row_inputs(self) -> tuple[Tensor, ...]:
-        return self.node.row_inputs
+        """The tensors that `rows` names rows of; the output is one where the op reads earlier rows of it."""
+        return self.node.row_operands
 
     @property
     def cpu(self) -> str:

@@ -477,6 +477,33 @@ def _transpose(rng: Rng) -> Graph:
     return graph_of(ops.Transpose, [int8(shape, x)], int8((), x), perm=perm)
 
 
+def _lstm(rng: Rng) -> Graph:
+    """Gates around 1 and cell states up to some 8; the state before is any stored bytes."""
+    steps, batch, inputs, units = (int(n) for n in rng.integers(1, (5, 3, 9, 9), endpoint=True))
+    x, h = quant(rng, 0.005, 0.02), quant(rng, 0.005, 0.01)
+
+    def matrix(columns: int, scale: float) -> tuple[TensorType, Array]:
+        scales = tuple(float32(s) for s in 0.02 / scale / 100 / columns**0.5 * rng.uniform(0.3, 2, 4))
+        kind = TensorType((4, units, columns), DType.INT8, Quant(scales, (0,) * 4, 0))
+        return kind, rng.integers(-127, 127, kind.shape, np.int8, endpoint=True)
+
+    bias = TensorType((4, units), DType.INT32)
+    state = (1, batch, ops.Lstm.state_bytes(units))
+    return graph_of(
+        ops.Lstm,
+        [
+            int8((steps, batch, inputs), x),
+            int8(state, h),
+            matrix(inputs, x.scale),
+            matrix(units, h.scale),
+            (bias, rng.integers(-4000, 4000, bias.shape, np.int32)),
+        ],
+        int8((), h),
+        cell_power=-pick(rng, 11, 12, 13, 15),
+        cell_clip=pick(rng, 0, 0, 5000),
+    )
+
+
 def _of(maker: Callable[[type[Op], Rng], Graph], op_class: type[Op]) -> Callable[[Rng], Graph]:
     return lambda rng: maker(op_class, rng)
 
@@ -569,5 +596,6 @@ _MAKERS: dict[type[Op], Callable[[Rng], Graph]] = {
     ops.Map: _map,
     **{c: _of(_along_columns, c) for c in (ops.Reduce, ops.Scan, ops.TopIndices)},
     ops.MatMul: _matmul,
+    ops.Lstm: _lstm,
     **{c: _of(_indexed, c) for c in (ops.Gather, ops.Scatter)},
 }

@@ -372,7 +372,6 @@ def test_what_no_kernel_runs_is_refused_with_its_reason(model: ModelSpec, words:
 @pytest.mark.parametrize(
     ("model", "ops_refused", "diagnosis"),
     [
-        ("tflm-mnist-lstm-int8", 1, "not supported (`gen ops` lists what is): op 0 UNIDIRECTIONAL_SEQUENCE_LSTM"),
         ("coral-mnv1-025-128-u8", 30, "a uint8 model; convert the float model it was made from"),
     ],
 )

@@ -43,6 +43,17 @@ def test_the_reference_has_the_inferred_shape_and_type(op_class: type[Op]) -> No
         assert y.dtype == node.output.type.dtype.numpy
 
 
+def needed(node: Node, y: int) -> list[tuple[int | None, ...]]:
+    """The rows of each row input that output row y depends on, also by the rows that it carries on from."""
+    rows = node.op.rows(y, node.sig)
+    if not node.op.carries:
+        return list(rows)
+    *own, carried = rows
+    for before in (row for row in carried if row is not None):
+        own = [a + b for a, b in zip(own, needed(node, before), strict=True)]
+    return own
+
+
 @by_op
 def test_the_rows_that_rows_names_suffice(op_class: type[Op]) -> None:
     for case in range(CASES):
@@ -50,7 +61,7 @@ def test_the_rows_that_rows_names_suffice(op_class: type[Op]) -> None:
         whole = as_rows(node.op.reference(arrays, node.sig), node.output.type)
         for y in range(node.output.type.rows):
             noisy = list(arrays)
-            for index, named in enumerate(node.op.rows(y, node.sig)):
+            for index, named in enumerate(needed(node, y)):
                 noisy[index] = with_other_rows_changed(arrays[index], node.inputs[index].type, named, rng)
             row = as_rows(node.op.reference(noisy, node.sig), node.output.type)[y]
 
@@ -90,9 +101,9 @@ def test_rows_are_within_the_input_and_as_many_for_every_output_row(op_class: ty
         all_rows = [node.op.rows(y, node.sig) for y in range(node.output.type.rows)]
 
         assert len({tuple(map(len, rows)) for rows in all_rows}) == 1
-        assert len(all_rows[0]) == len(node.row_inputs)
+        assert len(all_rows[0]) == len(node.row_operands)
         for rows in all_rows:
-            for tensor, named in zip(node.row_inputs, rows, strict=True):
+            for tensor, named in zip(node.row_operands, rows, strict=True):
                 assert all(row is None or 0 <= row < tensor.type.rows for row in named)
 
 

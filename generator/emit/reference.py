@@ -113,7 +113,7 @@ def _op(node: Node, constants: _Constants) -> dict[str, object]:
         "params": {member: _param(value, constants) for member, value in kernel.params(node).items()},
         "inputs": [
             {"tensor": tensor.name, "rows": [[-1 if r is None else r for r in rows[i]] for rows in by_row]}
-            for i, tensor in enumerate(node.row_inputs)
+            for i, tensor in enumerate(node.row_operands)
         ],
         "output": node.output.name,
     }

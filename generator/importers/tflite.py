@@ -13,6 +13,7 @@ from shoehorn_mcu.importers import tflite_elements as elements
 from shoehorn_mcu.importers import tflite_layout as layout
 from shoehorn_mcu.importers import tflite_linear as linear
 from shoehorn_mcu.importers import tflite_real as real
+from shoehorn_mcu.importers import tflite_recurrent as recurrent
 from shoehorn_mcu.importers.fault import ImportFault, Refusal, Unsupported, UnsupportedModel
 from shoehorn_mcu.importers.source import Imported, Shapes, Source, SourceOp, SourceTensor, macs_of
 from shoehorn_mcu.importers.tflite_diagnosis import diagnosis
@@ -111,6 +112,7 @@ CONVERTERS: dict[str, Converter] = {
     "STRIDED_SLICE": Converter(layout.strided_slice, (4, 4)),
     "SLICE": Converter(layout.slice_, (3, 3)),
     "TRANSPOSE": Converter(layout.transpose, (2, 2)),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": Converter(recurrent.sequence_lstm, (20, 24)),
 }
 """By the schema's name of the op."""
 
@@ -185,6 +187,7 @@ class _Import:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     ops: list[Op] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
+    kept: list[State] = field(default_factory=list)  # of recurrent layers
     made: dict[int, Sequence[Op]] = field(default_factory=dict)  # by the number of the op in the file
 
     def __post_init__(self) -> None:
@@ -200,6 +203,7 @@ class _Import:
         states = tuple(map(self._state, self.states))
         for index, op in enumerate(self.raw.ops):
             self._op(index, op)
+        states = (*states, *self.kept)
         inputs = tuple(self._boundary(i, "input") for i in self.raw.inputs)
         outputs = tuple(self._boundary(i, "output") for i in self.raw.outputs)
         if self.refused:
@@ -240,6 +244,7 @@ class _Import:
         else:
             self.tensors |= {t.name: t for t in part.tensors}
             self.ops += part.ops
+            self.kept += part.states
             self.made[index] = part.ops
         self.written |= set(raw.outputs)
 
@@ -278,7 +283,11 @@ class _Import:
         count = converter.outputs if converter else None
         if not least <= len(raw.inputs) <= most or len(raw.outputs) != (count or len(raw.outputs)):
             raise ImportFault(f"it has {len(raw.inputs)} inputs and {len(raw.outputs)} outputs; convert it again")
-        inputs = tuple(None if i < 0 else self._operand(i) for i in raw.inputs)
+        kept = recurrent.STATES.get(raw.code, ())
+        inputs = tuple(
+            None if i < 0 else self._variable(i) if place in kept else self._operand(i)
+            for place, i in enumerate(raw.inputs)
+        )
         outputs = tuple(self._tensor(i) for i in raw.outputs)
         site = Site(index, raw.code, raw.options, inputs, outputs, self._fresh(raw))
         if raw.code in real.CONVERTERS and (converter is None or _is_real(site)):
@@ -306,6 +315,8 @@ class _Import:
 
     def _folded(self, raw: RawOp, part: Part) -> bool:
         """Whether all that an op reads is constant, so that its results are, too; of tensors that are not quantised."""
+        if part.states:
+            return False
         tensors = self.tensors | {t.name: t for t in part.tensors}
         read = [self._tensor(i) for i in raw.inputs if i >= 0]
         results = [self._tensor(i) for i in raw.outputs]
@@ -341,6 +352,15 @@ class _Import:
                 raise ImportFault(f"it reads {quoted(tensor.name)}, which nothing writes and which has no data")
             raise ImportFault(f"it reads {quoted(tensor.name)}, which op {writer} writes only later (a cycle?)")
         return tensor
+
+    def _variable(self, place: int) -> Tensor:
+        """A variable tensor, which one op alone keeps its state in."""
+        raw = self.raw.tensors[place]
+        if not raw.variable or place in self.writers or raw.data is not None:
+            raise ImportFault(f"its state {quoted(self.names[place])} is no variable tensor; convert it again")
+        if sum(op.inputs.count(place) for op in self.raw.ops) > 1:
+            raise Unsupported(f"its state {quoted(self.names[place])} is another op's, too")
+        return convert(replace(raw, variable=False), self.names[place])
 
     def _tensor(self, place: int) -> Tensor:
         name = self.names[place]

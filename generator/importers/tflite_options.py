@@ -126,6 +126,15 @@ class NamedOptions(Options):
 
 
 @dataclass(frozen=True)
+class LstmOptions(Options):
+    """Options of UNIDIRECTIONAL_SEQUENCE_LSTM; `cell_clip`: the largest magnitude of a cell state, 0 for none."""
+
+    activation: Activation = Activation.NONE
+    cell_clip: float = 0.0
+    time_major: bool = False
+
+
+@dataclass(frozen=True)
 class CallOnceOptions(Options):
     """Options of CALL_ONCE: the number of the subgraph."""
 
@@ -272,6 +281,11 @@ READERS: dict[str, tuple[str, Options, Callable[[Any], Options]]] = {
     "STRIDED_SLICE": ("StridedSliceOptions", StridedSliceOptions(), _strided_slice),
     "CALL_ONCE": ("CallOnceOptions", CallOnceOptions(), lambda t: CallOnceOptions(t.InitSubgraphIndex())),
     "VAR_HANDLE": ("VarHandleOptions", VariableOptions(), lambda t: VariableOptions(_variable_name(t))),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": (
+        "UnidirectionalSequenceLSTMOptions",
+        LstmOptions(),
+        lambda t: LstmOptions(_activation(t), _finite(t.CellClip()), bool(t.TimeMajor())),
+    ),
     "SPLIT": ("SplitOptions", SplitOptions(), lambda t: SplitOptions(t.NumSplits())),
 }
 """By op: the name of its options table in the schema, the options if the table is absent, and the reader."""

@@ -12,7 +12,7 @@ from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.geometry import WINDOW_LIMIT
 from shoehorn_mcu.importers.tflite_options import Activation, Options
 from shoehorn_mcu.importers.tflite_tensors import quoted
-from shoehorn_mcu.ir import DType, Op, Quant, Tensor, TensorType
+from shoehorn_mcu.ir import DType, Op, Quant, State, Tensor, TensorType
 from shoehorn_mcu.ops import Clamp, RealClamp
 from shoehorn_mcu.ops.clamp import Bounds
 
@@ -70,10 +70,11 @@ class Site:
 
 @dataclass(frozen=True)
 class Part:
-    """The result of a converter: ops in order, and the tensors that the file does not have."""
+    """The result of a converter: ops in order, the tensors that the file does not have, and states."""
 
     ops: tuple[Op, ...]
     tensors: tuple[Tensor, ...] = ()
+    states: tuple[State, ...] = ()
 
 
 def int8(tensor: Tensor, role: str) -> TensorType:

@@ -58,6 +58,7 @@ class Op:
     output: str
 
     row_inputs: ClassVar[int | None] = None
+    carries: ClassVar[bool] = False  # output row y also reads earlier rows of the output, as the last entry of `rows`
     view: ClassVar[bool] = False  # the output is input 0 with another shape: no kernel runs, both share their bytes
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
@@ -69,7 +70,7 @@ class Op:
         raise NotImplementedError
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
-        """For output row y (of N*H), the rows that are read, one tuple per row input.
+        """For output row y (of N*H), the rows that are read, one tuple per row input, then one for what it carries.
 
         The length of each tuple does not depend on y; None stands for a row of padding (or for a place
         that this y does not use) and reaches the kernel as a null pointer.
@@ -124,6 +125,11 @@ class Node:
     def row_inputs(self) -> tuple[Tensor, ...]:
         """The operands that are read by rows (see Op.row_inputs)."""
         return self.inputs[: self.op.row_inputs]
+
+    @property
+    def row_operands(self) -> tuple[Tensor, ...]:
+        """The tensors whose rows `Op.rows` names: the row inputs, and the output where earlier rows of it are read."""
+        return (*self.row_inputs, *((self.output,) if self.op.carries else ()))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from shoehorn_mcu.kernels import (
     partial,
     pool,
     real,
+    recurrent,
     resize,
     thumb_conv,
     thumb_dense,
@@ -50,6 +51,7 @@ CATALOGUE: tuple[Variant, ...] = (
     *resize.VARIANTS,
     *layout.VARIANTS,
     *real.VARIANTS,
+    *recurrent.VARIANTS,
 )
 """Every variant. Where two are predicted to be equally fast, the first is chosen."""
 

@@ -221,6 +221,9 @@ class _Replay:
             self._write(op.writes, y)
         for y in rows if not alone or len(rows) > 1 else ():
             self._read(where, op.writes, y)  # no row may overwrite another
+        carried = {row for read in op.reads if read.tensor == op.writes for y in rows for row in read.rows[y]}
+        if carried & set(rows):
+            self._faults.append(f"{where}: computed at one time, but a row of '{op.writes}' needs another of them")
         for read in op.reads:
             for row in dict.fromkeys(row for y in rows for row in read.rows[y]):
                 if read.tensor != over or row not in rows:

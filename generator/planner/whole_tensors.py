@@ -30,7 +30,7 @@ def live_buffers(problem: Problem) -> list[LiveBuffer]:
     """One buffer per tensor that is no view (reads of its views extend its live range) and one per scratch."""
     root = problem.root
     ranges = live_ranges(
-        ((root(read.tensor) for read in op.reads) for op in problem.ops),
+        ((root(read.tensor) for read in op.reads if read.tensor != op.writes) for op in problem.ops),
         ((root(op.writes),) for op in problem.ops),
         dict.fromkeys(map(root, problem.inputs)),
         map(root, problem.outputs),

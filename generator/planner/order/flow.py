@@ -107,6 +107,8 @@ class Flow:
         self.in_place = tuple(self._overwritten(op) for op in range(len(self.runners)))
         self.count = len(problem.ops)
         self.streamed = bool(problem.streamed)
+        carrying = (i for i, op in enumerate(problem.ops) if any(read.tensor == op.writes for read in op.reads))
+        self.once = frozenset((*carrying, *([0] if self.streamed else [])))  # ops whose rows are never recomputed
         inputs = {problem.root(name) for name in problem.inputs}
         written = {op.writes: i for i, op in enumerate(problem.ops)}
         self.born = {name: -1 for name in self.rows if name in inputs} | written

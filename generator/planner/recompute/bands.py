@@ -125,7 +125,8 @@ class _Builder:
     def _add_work(self, reads: set[int], size: int, band: Band) -> int:
         op = self._flow.problem.ops[band.op]
         duration = op.row_cost * (band.end - band.first)
-        self._columns.append((size, duration, COPIES, op.scratch_bytes, self._overwritten(band), reads, band))
+        most = 1 if band.op in self._flow.once else COPIES
+        self._columns.append((size, duration, most, op.scratch_bytes, self._overwritten(band), reads, band))
         return len(self._columns) - 1
 
     def _overwritten(self, band: Band) -> int:
@@ -182,7 +183,9 @@ class _Builder:
     def _compute(self, op: int) -> None:
         def band(rows: range, size: int) -> int:
             taps = self._flow.taps[op]
-            reads = {self._at[tap.tensor, row] for tap in taps for y in rows for row in tap.reads[y]}
+            own = self._flow.writes[op]
+            read = {(tap.tensor, row) for tap in taps for y in rows for row in tap.reads[y]}
+            reads = {self._at[each] for each in read if each[0] != own or each[1] not in rows}
             computed = {u for u in reads if u > self._start}
             starts = set() if computed else {self._start}
             return self._add_work(reads | starts, size, Band(op, rows.start, rows.stop))

@@ -32,8 +32,8 @@ def retraces(flow: Flow) -> list[Retrace]:
     One for each op whose output has several readers, each split of these into early and late ones, and each cone.
     """
     writer = {name: op for op, name in enumerate(flow.writes)}
-    reads = {op: {writer[t.tensor] for t in taps if t.tensor in writer} for op, taps in enumerate(flow.taps)}
-    once = {0} if flow.streamed else set()
+    reads = {op: {writer[t.tensor] for t in taps if t.tensor in writer} - {op} for op, taps in enumerate(flow.taps)}
+    once = set(flow.once)
     found = []
     for op in sorted(reads, key=lambda op: (-flow.rows[flow.writes[op]] * flow.slot[flow.writes[op]], op)):
         readers = [reader for reader, read in reads.items() if op in read and op not in once]

@@ -1,0 +1,164 @@
+"""Converters of TFLite's recurrent layers, whose variable tensors become states of the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.tflite_options import Activation, LstmOptions
+from shoehorn_mcu.importers.tflite_site import Part, Site, int8
+from shoehorn_mcu.importers.tflite_tensors import quoted
+from shoehorn_mcu.ir import Array, DType, Op, Quant, State, Tensor, TensorType
+from shoehorn_mcu.ops import Lstm, Reshape, Slice, Transpose
+
+STATES: Mapping[str, tuple[int, ...]] = {"UNIDIRECTIONAL_SEQUENCE_LSTM": (18, 19)}
+"""By op: its operands that are variable tensors, which keep their values between inferences."""
+
+# Operands of UNIDIRECTIONAL_SEQUENCE_LSTM (lstm_shared.h); gates in the order input, forget, cell, output.
+_WEIGHTS, _RECURRENT, _BIAS = (1, 2, 3, 4), (5, 6, 7, 8), (12, 13, 14, 15)
+_VARIANTS = {"peephole weights": (9, 10, 11), "a projection": (16, 17), "layer normalisation": (20, 21, 22, 23)}
+
+
+def sequence_lstm(site: Site) -> Part:
+    """UNIDIRECTIONAL_SEQUENCE_LSTM in int8 with an int16 cell state: states after each step, and parts of them."""
+    options = _standard(site)
+    x, hidden, cell = site.input(0, "input"), site.input(18, "hidden state"), site.input(19, "cell state")
+    scale, power = int8(x, "input").quantised.scale, _power(cell)
+    hidden_quant = int8(hidden, "hidden state").quantised
+    if int8(site.output, "output").quantised != hidden_quant:
+        raise Unsupported("its output and its hidden state have different scales")
+    batch, steps, inputs = _sizes(site, options)
+    units = hidden.type.elements // batch
+    if hidden.type.elements != batch * units or cell.type.elements != batch * units:
+        raise ImportFault(f"its states {hidden.type} and {cell.type} do not fit a batch of {batch}; convert it again")
+    made = _Maker(site)
+    constants = (
+        made.constant(*_stacked(site, _WEIGHTS, (units, inputs))),
+        made.constant(*_stacked(site, _RECURRENT, (units, units))),
+        made.constant(_biases(site, units, scale), None),
+    )
+    state = TensorType((1, batch, Lstm.state_bytes(units)), DType.INT8, hidden_quant)
+    first = np.zeros(state.shape, np.int8)
+    first[:, :, 2 * units : 3 * units] = hidden_quant.zero_point
+    before = made.tensor(hidden.name, state)
+    clip = 0 if options.cell_clip <= 0 else int(min(options.cell_clip / 2.0**power, 32767.0))
+    states = made.op(
+        Lstm,
+        (made.by_steps(x, options.time_major), before, *constants),
+        replace(state, shape=(steps, *state.shape[1:])),
+        cell_power=power,
+        cell_clip=clip,
+    )
+    last = made.part(states, (steps - 1, 0, 0), state.shape) if steps > 1 else states
+    shown = made.part(states, (0, 0, 2 * units), (steps, batch, units))
+    made.as_output(shown, options.time_major)
+    initial = made.constant(first, hidden_quant, f"{hidden.name}_initial")
+    return Part(tuple(made.ops), tuple(made.tensors), (State(before.name, last.name, initial.name),))
+
+
+def _standard(site: Site) -> LstmOptions:
+    """The options; raises Unsupported for the variants of the layer that TFLite Micro does not compute either."""
+    options = site.want(LstmOptions)
+    for what, places in _VARIANTS.items():
+        if any(site.optional(place) is not None for place in places):
+            raise Unsupported(f"it has {what}, only the standard LSTM is supported")
+    if site.optional(_WEIGHTS[0]) is None or site.optional(_RECURRENT[0]) is None:
+        raise Unsupported("its input and forget gates are coupled, only the standard LSTM is supported")
+    if options.activation is not Activation.TANH:
+        raise Unsupported(f"its activation is {options.activation.name}, TANH is supported")
+    return options
+
+
+def _sizes(site: Site, options: LstmOptions) -> tuple[int, int, int]:
+    """Batch, steps and inputs."""
+    x = site.input(0, "input").type
+    if len(x.shape) != 3 or len(site.output.type.shape) != 3:
+        raise Unsupported(f"its input is {x}, three dimensions are needed")
+    first, second, inputs = x.shape
+    return (second, first, inputs) if options.time_major else (first, second, inputs)
+
+
+def _power(cell: Tensor) -> int:
+    """log2 of the cell state's scale."""
+    if cell.type.dtype is not DType.INT16 or cell.type.quant is None:
+        raise Unsupported(f"its cell state {quoted(cell.name)} is {cell.type}, a quantised int16 is needed")
+    power = round(math.log2(cell.type.quantised.scale))
+    if cell.type.quantised != Quant((2.0**power,), (0,)):
+        raise Unsupported(f"the scale of its cell state {quoted(cell.name)} is no power of two")
+    return power
+
+
+def _stacked(site: Site, places: tuple[int, ...], shape: tuple[int, int]) -> tuple[Array, Quant]:
+    """The matrices of the four gates as one array, with a scale for each."""
+    arrays, scales = [], []
+    for place in places:
+        tensor = site.input(place, "weights")
+        kind = int8(tensor, "weights")
+        if tensor.data is None:
+            raise Unsupported(f"its weights {quoted(tensor.name)} are computed, they must be constant")
+        if kind.shape != shape or kind.quantised.zero_point:
+            raise ImportFault(f"its weights {quoted(tensor.name)} are {kind}, not {shape}; convert it again")
+        arrays.append(tensor.data)
+        scales.append(kind.quantised.scale)
+    return np.stack(arrays), Quant(tuple(scales), (0,) * len(scales), 0)
+
+
+def _biases(site: Site, units: int, scale: float) -> Array:
+    """The biases of the four gates as one array."""
+    arrays = []
+    for place in _BIAS:
+        tensor = site.input(place, "bias")
+        if tensor.data is None or tensor.type != TensorType((units,), DType.INT32):
+            raise Unsupported(f"its bias {quoted(tensor.name)} is {tensor.type}, a constant int32[{units}] is needed")
+        arrays.append(tensor.data)
+    return np.stack(arrays)
+
+
+class _Maker:
+    """The ops and tensors made in place of one op of the file."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.ops: list[Op] = []
+        self.tensors: list[Tensor] = []
+
+    def tensor(self, name: str, kind: TensorType, data: Array | None = None) -> Tensor:
+        self.tensors.append(Tensor(name, kind, data))
+        return self.tensors[-1]
+
+    def constant(self, data: Array, quant: Quant | None, name: str | None = None) -> Tensor:
+        kind = TensorType(data.shape, DType(data.dtype.name), quant)
+        return self.tensor(name or next(self.site.fresh), kind, data)
+
+    def op(self, make: type[Op], inputs: tuple[Tensor, ...], output: TensorType | Tensor, **fields: object) -> Tensor:
+        """An op of this class; its output is a new tensor of this type, or this one."""
+        made = self.tensor(next(self.site.fresh), output) if isinstance(output, TensorType) else output
+        name = self.site.name + (f"_{len(self.ops)}" if self.ops else "")
+        self.ops.append(make(name=name, inputs=tuple(t.name for t in inputs), output=made.name, **fields))
+        return made
+
+    def part(self, x: Tensor, begin: tuple[int, ...], size: tuple[int, ...]) -> Tensor:
+        """A part of a tensor."""
+        return self.op(Slice, (x,), replace(x.type, shape=size), begin=begin, size=size, step=(1,) * len(size))
+
+    def by_steps(self, x: Tensor, time_major: bool) -> Tensor:
+        """x as (steps, batch, inputs)."""
+        if time_major:
+            return x
+        batch, steps, inputs = x.type.shape
+        kind = replace(x.type, shape=(steps, batch, inputs))
+        if batch == 1 or steps == 1:
+            return self.op(Reshape, (x,), kind, shape=kind.shape)
+        return self.op(Transpose, (x,), kind, perm=(1, 0, 2))
+
+    def as_output(self, y: Tensor, time_major: bool) -> None:
+        """The output of the file's op from (steps, batch, units)."""
+        output, (steps, batch, _) = self.site.output, y.type.shape
+        if time_major or 1 in (steps, batch):
+            self.op(Reshape, (y,), output, shape=output.type.shape)
+        else:
+            self.op(Transpose, (y,), output, perm=(1, 0, 2))

@@ -1,0 +1,69 @@
+"""Kernels of recurrent layers: one time step, one row of states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
+from shoehorn_mcu.kernels.operands import data
+from shoehorn_mcu.kernels.work import LANES, Work, by_fours, by_lanes
+from shoehorn_mcu.ops import Lstm
+from shoehorn_mcu.ops.fixed_point import quantize_multipliers
+from shoehorn_mcu.ops.sigmoid16 import SIGMOID
+from shoehorn_mcu.targets import Isa
+
+_NO_CLIP = 1 << 15  # beyond every int16
+
+
+def _lstm(node: Node) -> dict[str, Value]:
+    op, (_, batch, inputs) = cast(Lstm, node.op), node.inputs[0].type.shape
+    factor, shift = op.tanh_scale
+    return {
+        "batch": batch,
+        "inputs": inputs,
+        "units": node.inputs[4].type.shape[1],
+        "h_zero": node.output.type.quantised.zero_point,
+        "cell_clip": op.cell_clip if op.cell_clip > 0 else _NO_CLIP,
+        "tanh_factor": factor,
+        "tanh_shift": shift,
+    }
+
+
+def _constants(node: Node) -> dict[str, Value]:
+    op, x, h = cast(Lstm, node.op), node.inputs[0].type.quantised, node.output.type.quantised
+    weights, recurrent, bias = (data(tensor) for tensor in node.inputs[2:])
+    factors = np.concatenate([op.gate_factors(node.sig).ravel(), op.product_factors(node.sig)])
+    multipliers, shifts = quantize_multipliers(factors)
+    offsets = (-h.zero_point * recurrent.astype(np.int64).sum(axis=2)).astype(np.int32)
+    return {
+        "weights": weights,
+        "recurrent": recurrent,
+        "bias": (bias.astype(np.int64) - x.zero_point * weights.astype(np.int64).sum(axis=2)).astype(np.int32),
+        "offsets": offsets if offsets.any() else None,
+        "multipliers": multipliers,
+        "shifts": shifts,
+        "sigmoid": SIGMOID,
+    }
+
+
+def _lstm_work(node: Node, sums: Callable[[float, int, int], Work] = by_lanes) -> Work:
+    _, batch, inputs = node.inputs[0].type.shape
+    units = node.inputs[4].type.shape[1]
+    cells = batch * units
+    return sums(cells, inputs, LANES) + sums(cells, units, LANES) + Work(pixels=batch, outputs=cells)
+
+
+def _lstm_by_fours(node: Node, tile: Tile) -> Work:
+    return _lstm_work(node, by_fours)
+
+
+LSTM = Contract("lstm_s8", (Lstm,), _lstm, _constants)
+
+VARIANTS = (
+    portable(LSTM, _lstm_work),
+    Variant(LSTM, _lstm_by_fours, suffix="simd32", shared="c", isa=Isa.SIMD32),
+)

@@ -1,0 +1,160 @@
+"""Recurrent layers: output row t is the state after time step t, computed from input row t and output row t - 1.
+
+A row holds all that the next step needs, so the op is planned by rows like any other: a step's state takes bytes until
+the next one is computed, and no working memory is planned beside it. What is the layer's output is a part of each row,
+which a Slice takes. Rows are time steps, columns the sequences of a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from shoehorn_mcu.ir import Array, DType, Floats, Node, Op, OpFault, Signature, TensorType
+from shoehorn_mcu.ops import laws
+from shoehorn_mcu.ops.arithmetic import LIMIT, rescaled
+from shoehorn_mcu.ops.fixed_point import quantize_multipliers, rescale, saturate16
+from shoehorn_mcu.ops.rules import refuse, want
+from shoehorn_mcu.ops.sigmoid16 import sigmoid16, tanh16
+
+__all__ = ["Lstm", "Recurrent"]
+
+GATES = 4  # of an LSTM: input, forget, cell, output
+_GATE_BITS = 12  # below the point, of a gate before its sigmoid or tanh
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Recurrent(Op):
+    """inputs (x (T, B, I), initial state (1, B, S), constants); the output is the states after each step, (T, B, S)."""
+
+    row_inputs: ClassVar[int | None] = 2
+    carries: ClassVar[bool] = True
+
+    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
+        """The second operand is the state before the first step, the third the one before each other step."""
+        return ((y,), (0,), (None,)) if y == 0 else ((y,), (None,), (y - 1,))
+
+    def _state_shape(self, inputs: tuple[TensorType, ...], state: int) -> tuple[int, ...]:
+        """The output's shape; raises OpFault unless x and the initial state fit it."""
+        x, initial = inputs[:2]
+        if len(x.shape) != 3:
+            raise refuse(self, f"x is {x}, (steps, batch, inputs) are needed")
+        steps, batch, _ = x.shape
+        if initial.shape != (1, batch, state):
+            raise refuse(self, f"its initial state is {initial}, {(1, batch, state)} is needed")
+        return steps, batch, state
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Lstm(Recurrent):
+    """The int8 LSTM of TFLite Micro (lstm_eval.h, LstmStep; lstm_eval_common.cc, PrepareGateParametersInteger).
+
+    inputs (x, initial, weights int8 (4, N, I), recurrent weights int8 (4, N, N), bias int32 (4, N)), gates in the order
+    input, forget, cell, output, each with one scale per matrix (axis 0). A sequence's state is the int16 cell states,
+    little endian, then the int8 hidden states, then zeros up to a multiple of 4 bytes; its quantisation is that of the
+    hidden states. Cell states have the scale 2^cell_power; `cell_clip`: their largest magnitude, stored, 0 for none.
+    """
+
+    cell_power: int
+    cell_clip: int = 0
+
+    @staticmethod
+    def state_bytes(units: int) -> int:
+        """Bytes of one sequence's state."""
+        return -(-3 * units // 4) * 4
+
+    def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
+        want(self, inputs, 5)
+        x, _, weights, recurrent, bias = inputs
+        units = bias.shape[-1] if bias.shape else 0
+        wanted = (GATES, units, x.shape[-1] if x.shape else 0), (GATES, units, units), (GATES, units)
+        if (weights.shape, recurrent.shape, bias.shape) != wanted:
+            raise refuse(self, f"weights {weights}, {recurrent} and bias {bias} do not fit x {x}")
+        return self._state_shape(inputs, self.state_bytes(units))
+
+    def check(self, node: Node) -> None:
+        x, initial, weights, recurrent, bias = node.inputs
+        laws.quantised(self, x, "input")
+        laws.quantised(self, node.output, "state")
+        laws.same_quant(self, initial, node.output)
+        for matrix in (weights, recurrent):
+            laws.weights(self, matrix, 0)
+            if len(matrix.type.quantised.scales) != GATES:
+                raise OpFault(self, f"its weights {laws.quoted(matrix.name)} need a scale for each of the 4 gates")
+        laws.constant(self, bias, "bias")
+        laws.dtype(self, bias, "bias", DType.INT32)
+        if not -20 <= self.cell_power <= 0:
+            raise OpFault(self, f"its cell state has the scale 2^{self.cell_power}, 2^-20 to 1 is supported")
+
+    def macs(self, sig: Signature) -> int:
+        steps, batch, inputs = sig.inputs[0].shape
+        units = sig.inputs[4].shape[1]
+        return steps * batch * GATES * units * (inputs + units)
+
+    def gate_factors(self, sig: Signature) -> Floats:
+        """(2, 4): the factors of the sums over x and over the hidden state, to the gates' fixed point Q3.12."""
+        scales = [sig.inputs[0].quantised.scale], [sig.output.quantised.scale]
+        weights = [sig.inputs[place].quantised.scales for place in (2, 3)]
+        return np.array(scales) * np.array(weights, np.float64) * 2.0**_GATE_BITS
+
+    def product_factors(self, sig: Signature) -> Floats:
+        """The factors of forget gate * cell state, input gate * cell gate and tanh * output gate."""
+        unit = 2.0**-15
+        return np.array([unit, unit * unit / 2.0**self.cell_power, unit * unit / sig.output.quantised.scale])
+
+    @property
+    def tanh_scale(self) -> tuple[int, int]:
+        """Factor and right shift of a cell state before the table of tanh, which has steps of 1/24 in 8 bits more."""
+        shift = 12 + self.cell_power
+        return (3 << shift, 0) if shift >= 0 else (3, -shift)
+
+    def overflow(self, node: Node) -> str | None:
+        x, _, weights, recurrent, bias = node.inputs
+        assert weights.data is not None and recurrent.data is not None and bias.data is not None
+        starts = (bias.data, np.zeros_like(bias.data))
+        pairs = ((x, weights.data), (node.output, recurrent.data))
+        for (given, matrix), start, factors in zip(pairs, starts, self.gate_factors(node.sig), strict=True):
+            zero = given.type.quantised.zero_point
+            reach = np.abs(matrix.astype(np.int64)).sum(axis=2) * max(127 - zero, 128 + zero)
+            largest = (np.abs(start.astype(np.int64)) + reach).max(axis=1)
+            for gate, factor in zip(largest.tolist(), factors.tolist(), strict=True):
+                if gate > LIMIT:
+                    return f"the accumulator of a gate can reach {gate}, above int32"
+                if why := rescaled(float(gate), factor):
+                    return why
+        return next(filter(None, (rescaled(2.0**30, float(f)) for f in self.product_factors(node.sig))), None)
+
+    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        x, initial, weights, recurrent, bias = (array.astype(np.int64) for array in arrays)
+        quant, units = sig.output.quantised, bias.shape[1]
+        x -= sig.inputs[0].quantised.zero_point
+        over_x, over_h = (quantize_multipliers(factors) for factors in self.gate_factors(sig))
+        products = quantize_multipliers(self.product_factors(sig))
+        (cell,) = initial[:, :, : 2 * units].astype(np.int8).view("<i2").astype(np.int64)
+        (hidden,) = initial[:, :, 2 * units : 3 * units]
+        states = np.zeros(sig.output.shape, np.int8)
+        for step, now in enumerate(x):
+            gates = [
+                saturate16(
+                    saturate16(rescale(now @ weights[g].T + bias[g], over_x[0][g], over_x[1][g]))
+                    + saturate16(rescale((hidden - quant.zero_point) @ recurrent[g].T, over_h[0][g], over_h[1][g]))
+                )
+                for g in range(GATES)
+            ]
+            into, kept, out = (sigmoid16(gates[g]) for g in (0, 1, 3))
+            kept = saturate16(rescale(kept * cell, products[0][0], products[1][0]))
+            added = saturate16(rescale(into * tanh16(gates[2], 3, 0), products[0][1], products[1][1]))
+            cell = saturate16(kept + added)
+            if self.cell_clip > 0:
+                cell = np.clip(cell, -self.cell_clip, self.cell_clip)
+            shown = rescale(tanh16(cell, *self.tanh_scale) * out, products[0][2], products[1][2])
+            hidden = np.clip(shown + quant.zero_point, -128, 127)
+            states[step, :, : 2 * units] = cell.astype("<i2").view(np.int8)
+            states[step, :, 2 * units : 3 * units] = hidden
+        return states
+
+
+OPS: tuple[type[Op], ...] = (Lstm,)

@@ -1,0 +1,185 @@
+"""Recurrent layers of .tflite files against tflite_micro, byte for byte, over inferences that keep their states."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from runtime import load_reference
+from tflite_micro.python.tflite_micro import runtime
+
+import shoehorn_mcu
+from shoehorn_mcu import importers, passes
+from shoehorn_mcu.importers import UnsupportedModel
+from shoehorn_mcu.importers.tflite import import_tflite
+from shoehorn_mcu.ir import Array, Graph
+from shoehorn_mcu.lower import lower
+from shoehorn_mcu.ops import Lstm
+from shoehorn_mcu.planner import Goal, check, make_plan
+from shoehorn_mcu.stage import stages
+from shoehorn_mcu.targets import Machine
+from tests.shared import MODELS, needs_shared
+from tests.tflite_writer import ModelSpec, OpSpec, TensorSpec
+
+MNIST = MODELS / "tflm-mnist-lstm-int8.tflite"
+INFERENCES = 6
+
+Rng = np.random.Generator
+
+
+def lstm(
+    rng: Rng, batch: int, steps: int, inputs: int, units: int, time_major: bool = False, clip: float = 0.0
+) -> ModelSpec:
+    """A model of one int8 layer, with gates around 1."""
+    leading = (steps, batch) if time_major else (batch, steps)
+    x_zero, h_zero = (int(z) for z in rng.integers(-128, 128, 2))
+    x_scale, h_scale = 0.02, 0.0078
+
+    def matrix(name: str, columns: int, scale: float) -> TensorSpec:
+        scales = (float(np.float32(0.02 / scale / 100 / columns**0.5 * rng.uniform(0.3, 2))),)
+        return TensorSpec(
+            name, (units, columns), "INT8", scales, data=rng.integers(-127, 128, (units, columns), np.int8).tobytes()
+        )
+
+    tensors = [
+        TensorSpec("x", (*leading, inputs), "INT8", (x_scale,), (x_zero,)),
+        *(matrix(f"w{g}", inputs, x_scale) for g in range(4)),
+        *(matrix(f"r{g}", units, h_scale) for g in range(4)),
+        *(
+            TensorSpec(f"b{g}", (units,), "INT32", data=rng.integers(-4000, 4000, units, np.int32).tobytes())
+            for g in range(4)
+        ),
+        TensorSpec("h", (batch, units), "INT8", (h_scale,), (h_zero,), variable=True),
+        TensorSpec("c", (batch, units), "INT16", (2.0 ** -int(rng.integers(9, 16)),), (0,), variable=True),
+        TensorSpec("y", (*leading, units), "INT8", (h_scale,), (h_zero,)),
+    ]
+    reads = (0, 1, 2, 3, 4, 5, 6, 7, 8, -1, -1, -1, 9, 10, 11, 12, -1, -1, 13, 14, -1, -1, -1, -1)
+    options = {"FusedActivationFunction": 4, "CellClip": clip, "TimeMajor": time_major}
+    return ModelSpec(tensors, [OpSpec("UNIDIRECTIONAL_SEQUENCE_LSTM", reads, (15,), options)], (0,), (15,))
+
+
+def compared(model: bytes, inputs: list[Array], reset: int) -> Graph:
+    """Runs both, with a reset before inference `reset`, and compares all outputs; the graph after the passes."""
+    graph = passes.prove_int32(passes.run(import_tflite(model, "model"))[0])
+    ours, theirs = load_reference(graph), runtime.Interpreter.from_bytes(model)
+    for number, x in enumerate(inputs):
+        if number == reset:
+            ours.reset()
+            theirs.reset()
+        theirs.set_input(x, 0)
+        theirs.invoke()
+
+        found = ours.run([x])[graph.outputs[0]]
+
+        assert found.tobytes() == theirs.get_output(0).tobytes(), number
+    return graph
+
+
+@pytest.mark.parametrize("clip", [0.0, 0.9])
+@pytest.mark.parametrize("time_major", [False, True])
+@pytest.mark.parametrize(
+    ("batch", "steps", "inputs", "units"), [(1, 5, 7, 3), (1, 1, 4, 8), (3, 4, 2, 5), (2, 1, 9, 1)]
+)
+def test_an_int8_lstm_gives_the_bytes_of_tflite_micro(
+    batch: int, steps: int, inputs: int, units: int, time_major: bool, clip: float
+) -> None:
+    for case in range(4):
+        rng = np.random.default_rng([batch, steps, inputs, units, case])
+        spec = lstm(rng, batch, steps, inputs, units, time_major, clip)
+        shape = spec.tensors[0].shape
+
+        compared(spec.bytes(), [rng.integers(-128, 128, shape, np.int8) for _ in range(INFERENCES)], reset=4)
+
+
+@needs_shared
+def test_the_lstm_of_tflite_micros_example_gives_its_bytes() -> None:
+    rng = np.random.default_rng(0)
+
+    graph = compared(MNIST.read_bytes(), [rng.integers(-128, 128, (1, 28, 28), np.int8) for _ in range(8)], reset=5)
+
+    assert [type(op).__name__ for op in graph.ops] == [
+        "Reshape",
+        "Lstm",
+        "Slice",
+        "Slice",
+        "Reshape",
+        "Dense",
+        "Softmax",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("place", "tensor", "why"),
+    [
+        (9, 9, "it has peephole weights, only the standard LSTM is supported"),
+        (16, 1, "it has a projection"),
+        (20, 9, "it has layer normalisation"),
+        (1, -1, "its input and forget gates are coupled"),
+    ],
+)
+def test_other_kinds_of_lstm_are_refused_in_words(place: int, tensor: int, why: str) -> None:
+    spec = lstm(np.random.default_rng(0), 1, 2, 3, 4)
+    (op,) = spec.ops
+    reads = tuple(tensor if i == place else n for i, n in enumerate(op.inputs))
+
+    with pytest.raises(UnsupportedModel, match=why):
+        import_tflite(replace(spec, ops=[replace(op, inputs=reads)]).bytes(), "model")
+
+
+def test_a_state_that_two_layers_share_is_refused() -> None:
+    spec = lstm(np.random.default_rng(0), 1, 2, 3, 4)
+    (op,) = spec.ops
+    tensors = [*spec.tensors, replace(spec.tensors[15], name="z")]
+
+    with pytest.raises(UnsupportedModel, match="its state 'h' is another op's, too"):
+        import_tflite(
+            replace(spec, tensors=tensors, ops=[op, replace(op, outputs=(16,))], outputs=(15, 16)).bytes(), "m"
+        )
+
+
+def test_a_cell_state_with_a_scale_that_is_no_power_of_two_is_refused() -> None:
+    spec = lstm(np.random.default_rng(0), 1, 2, 3, 4)
+    spec.tensors[14] = replace(spec.tensors[14], scales=(0.0003,))
+
+    with pytest.raises(UnsupportedModel, match="the scale of its cell state 'c' is no power of two"):
+        import_tflite(spec.bytes(), "model")
+
+
+@needs_shared
+def test_steps_are_planned_by_rows() -> None:
+    """One state is alive beside the one that is computed from it, and of the output what the dense layer reads."""
+    graph = passes.run(importers.load(MNIST))[0]
+    problem = lower(graph, stages(graph, Machine.of("cortex-m4f")), None)
+    plan = make_plan(problem, Goal.SRAM)
+
+    assert not check(problem, plan)
+    (op,) = (op for op in graph.ops if isinstance(op, Lstm))
+    record = graph.tensors[op.output].type.row_bytes
+    assert plan.arena_bytes <= 28 * 28 + 28 * 20 + 3 * record
+
+
+def test_the_check_finds_a_state_that_is_overwritten_too_early() -> None:
+    rng = np.random.default_rng(zlib.crc32(b"early"))
+    graph = passes.run(import_tflite(lstm(rng, 1, 5, 3, 4).bytes(), "model"))[0]
+    problem = lower(graph, stages(graph, Machine.of("cortex-m4f")), None)
+    plan = make_plan(problem, Goal.SRAM)
+    (name,) = (op.output for op in graph.ops if isinstance(op, Lstm))
+    (mine,) = (p for p in plan.placements if p.tensor == name)
+    same = replace(mine, slots=(mine.at(0),) * mine.rows)
+    wrong = replace(plan, placements=tuple(same if p is mine else p for p in plan.placements))
+
+    assert any(f"row 0 of '{name}' is read" in fault for fault in check(problem, wrong))
+
+
+@needs_shared
+@pytest.mark.parametrize("cores", [1, 4])
+def test_the_lstm_runs_on_an_emulated_board(tmp_path: Path, cores: int) -> None:
+    board = "mps2-an386" if cores == 1 else "rpi-zero-2w"
+    made = shoehorn_mcu.generate(MNIST, tmp_path / "lstm", shoehorn_mcu.PlanOptions(board=board, cores=cores))
+
+    found = shoehorn_mcu.validate(made.folder, emulate=True, count=6)
+
+    assert (found.vectors, found.mismatched_vectors) == (6, 0)
