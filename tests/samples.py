@@ -365,6 +365,12 @@ def _table(op_class: type[Op], rng: Rng) -> Graph:
     return graph_of(op_class, [int8((*dims(rng, pick(rng, 1, 2)), 256), x)], int8((), y))
 
 
+def _any_table(rng: Rng) -> Graph:
+    values = tuple(int(value) for value in rng.integers(-128, 128, 256))
+    x, y = quant(rng), quant(rng)
+    return graph_of(ops.Table, [int8((*dims(rng, pick(rng, 1, 2)), 256), x)], int8((), y), values=values)
+
+
 def _requantize(rng: Rng) -> Graph:
     source, target = (
         (DType.INT8, DType.INT8),
@@ -504,6 +510,19 @@ def _lstm(rng: Rng) -> Graph:
     )
 
 
+def _pick_channels(rng: Rng) -> Graph:
+    """Half of them shuffles, elements of 1, 2, 4 or 8 bytes."""
+    shape, x = dims(rng, pick(rng, 1, 2, 4, 4)), quant(rng)
+    channels = shape[-1]
+    shuffles = rng.random() < 0.5
+    picked = rng.permutation(channels) if shuffles else rng.integers(0, channels, pick(rng, 1, 3, 8))
+    attributes = {"picked": tuple(int(c) for c in picked)}
+    dtype = (DType.INT8, DType.INT16, DType.FLOAT32, DType.INT64)[pick(rng, 0, 1, 2, 3)]
+    if dtype is DType.INT8:
+        return graph_of(ops.PickChannels, [int8(shape, x)], int8((), x), **attributes)
+    return graph_of(ops.PickChannels, [TensorType(shape, dtype)], TensorType((), dtype), **attributes)
+
+
 def _of(maker: Callable[[type[Op], Rng], Graph], op_class: type[Op]) -> Callable[[Rng], Graph]:
     return lambda rng: maker(op_class, rng)
 
@@ -579,6 +598,7 @@ _MAKERS: dict[type[Op], Callable[[Rng], Graph]] = {
     ops.Prelu: _prelu,
     **{c: _of(_unary, c) for c in (ops.Logistic, ops.Tanh, ops.HardSwish, ops.Relu, ops.Relu6, ops.LeakyRelu)},
     **{c: _of(_table, c) for c in TABLES},
+    ops.Table: _any_table,
     ops.Requantize: _requantize,
     ops.Quantize: _quantize,
     ops.Dequantize: _dequantize,
@@ -591,6 +611,7 @@ _MAKERS: dict[type[Op], Callable[[Rng], Graph]] = {
     ops.Concat: _concat,
     ops.Slice: _slice,
     ops.Transpose: _transpose,
+    ops.PickChannels: _pick_channels,
     **{c: _of(_partial, c) for c in (ops.FirstPartial, ops.NextPartial)},
     ops.Rescale: _rescale,
     ops.Map: _map,

@@ -10,7 +10,7 @@ from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Contract, Value, portable
 from shoehorn_mcu.kernels.operands import element_bytes, same_dtype
 from shoehorn_mcu.kernels.work import Work, copied
-from shoehorn_mcu.ops import Concat, Pad, Slice, Transpose
+from shoehorn_mcu.ops import Concat, Pad, PickChannels, Slice, Transpose
 from shoehorn_mcu.ops.rules import as_4d
 
 
@@ -87,6 +87,17 @@ def _transpose(node: Node) -> dict[str, Value]:
     }
 
 
+def _pick(node: Node) -> dict[str, Value]:
+    x, y = node.inputs[0].type, node.output.type
+    return {
+        "pixels": y.nhwc[2],
+        "in_channels": x.nhwc[3],
+        "out_channels": y.nhwc[3],
+        "element_bytes": element_bytes(node),
+        "channels": np.array(cast(PickChannels, node.op).picked, np.uint16),
+    }
+
+
 def _numbers(params: dict[str, Value]) -> dict[str, int]:
     return {name: value for name, value in params.items() if isinstance(value, int)}
 
@@ -135,14 +146,21 @@ def _transpose_work(node: Node) -> Work:
     return copied(pixels * channels, element_bytes(node), element_bytes(node) == 4) + Work(pixels=pixels)
 
 
+def _pick_work(node: Node) -> Work:
+    _, _, pixels, channels = node.output.type.nhwc
+    return copied(pixels * channels, element_bytes(node), True) + Work(pixels=pixels)
+
+
 PAD = Contract("pad", (Pad,), _pad, accepts=same_dtype)
 CONCAT = Contract("concat", (Concat,), _concat, accepts=same_dtype)
 SLICE = Contract("slice", (Slice,), _slice, accepts=same_dtype)
 TRANSPOSE = Contract("transpose", (Transpose,), _transpose, accepts=same_dtype, takes_row=True)
+PICK = Contract("pick_channels", (PickChannels,), _pick, accepts=same_dtype)
 
 VARIANTS = (
     portable(PAD, _pad_work),
     portable(CONCAT, _concat_work),
     portable(SLICE, _slice_work),
     portable(TRANSPOSE, _transpose_work),
+    portable(PICK, _pick_work),
 )

@@ -31,8 +31,8 @@ MODEL_OPS: tuple[type[Op], ...] = (
     *layout.OPS,
 )
 
-# Ops that graph rewrites add (generator/split.py).
-MADE_OPS: tuple[type[Op], ...] = partial.OPS
+# Ops that graph rewrites add (generator/split.py, the passes fuse-tables and fuse-shuffle).
+MADE_OPS: tuple[type[Op], ...] = (*partial.OPS, unary.Table, layout.PickChannels)
 
 # Layers that carry a state from row to row.
 RECURRENT_OPS: tuple[type[Op], ...] = recurrent.OPS

@@ -14,7 +14,7 @@ zero, and NaN becomes 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Array, DType, GraphError
 
-__all__ = ["ARITY", "Formula", "Step", "Term", "formula", "parse"]
+__all__ = ["ARITY", "Formula", "Step", "Term", "compose", "formula", "parse"]
 
 MOST_VALUES = 512
 """Operands and steps of a formula."""
@@ -246,8 +246,7 @@ class Term:
     def constant(self, number: float | int | bool, dtype: DType | None = None) -> Term:
         """A constant, of this term's type where no other is given."""
         to = dtype or self.dtype
-        held = float(np.float32(number)).hex() if to.numpy.kind == "f" else str(int(number))
-        return self._add(Step("constant", to, (), held))
+        return self._add(Step("constant", to, (), _held(to, number)))
 
     def _of(self, other: Term | float | int) -> Term:
         return other if isinstance(other, Term) else self.constant(other)
@@ -358,6 +357,38 @@ def formula(write: Callable[..., Term], *dtypes: DType) -> Formula:
     read = [term.cast(DType.FLOAT32) if term.dtype is DType.FLOAT16 else term for term in operands]
     result = write(*read)
     return _pruned(tuple(dtypes), tuple(steps), result.number)
+
+
+def compose(
+    outer: tuple[Formula, Sequence[str]], inner: tuple[Formula, Sequence[str]], name: str, numbers: Mapping[str, float]
+) -> tuple[Formula, tuple[str, ...]]:
+    """One formula of two, where operand `name` of the outer is the inner's result; and the names of its operands.
+
+    Each formula has the names of its operands beside it; equal names are one operand. `numbers` has the operands of
+    finite value that become constants. Equal steps are computed once.
+    """
+    named = [*zip(inner[1], inner[0].operands, strict=True), *zip(outer[1], outer[0].operands, strict=True)]
+    dtypes = {operand: dtype for operand, dtype in named if operand != name and operand not in numbers}
+    places = {operand: place for place, operand in enumerate(dtypes)}
+    steps: dict[Step, int] = {}
+
+    def added(step: Step) -> int:
+        return steps.setdefault(step, len(dtypes) + len(steps))
+
+    for operand, dtype in named:
+        if operand in numbers:
+            places[operand] = added(Step("constant", dtype, (), _held(dtype, numbers[operand])))
+    for made, operands in (inner, outer):
+        values = [places[operand] for operand in operands]
+        for step in made.steps:
+            values.append(added(Step(step.name, step.dtype, tuple(values[i] for i in step.reads), step.constant)))
+        places[name] = values[-1]
+    return _pruned(tuple(dtypes.values()), tuple(steps), places[name]), tuple(dtypes)
+
+
+def _held(dtype: DType, number: float | int | bool) -> str:
+    """The number of a constant as in a formula's text."""
+    return float(np.float32(number)).hex() if dtype.numpy.kind == "f" else str(int(number))
 
 
 def _pruned(operands: tuple[DType, ...], steps: tuple[Step, ...], result: int) -> Formula:

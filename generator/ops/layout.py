@@ -14,7 +14,7 @@ from shoehorn_mcu.ops import laws
 from shoehorn_mcu.ops.channels import channel_by_channel, monotone
 from shoehorn_mcu.ops.rules import as_4d, refuse, want
 
-__all__ = ["Concat", "Pad", "Reshape", "Slice", "Transpose"]
+__all__ = ["Concat", "Pad", "PickChannels", "Reshape", "Slice", "Transpose"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -244,5 +244,34 @@ class Transpose(Mover):
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         return np.ascontiguousarray(arrays[0].transpose(self.perm))
 
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PickChannels(Mover):
+    """Channel c of each pixel is channel picked[c] of the input: a channel shuffle, or channels in another order.
+
+    Model files never hold this op; the pass fuse-shuffle makes it (ShuffleNet, section 3.1).
+    """
+
+    picked: tuple[int, ...]
+
+    def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
+        want(self, inputs, 1)
+        channels = inputs[0].shape[-1]
+        if not self.picked or not all(0 <= c < channels <= MOST_PICKED for c in self.picked):
+            raise refuse(self, f"picks channels {self.picked[:8]} ... of x {inputs[0]}")
+        return (*inputs[0].shape[:-1], len(self.picked))
+
+    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
+        return ((y,),)
+
+    def pixelwise(self, sig: Signature) -> bool:
+        return True
+
+    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        return np.ascontiguousarray(arrays[0][..., list(self.picked)])
+
+
+MOST_PICKED = 1 << 16
+"""Channels that a number of 16 bits tells apart."""
 
 OPS: tuple[type[Op], ...] = (Reshape, Pad, Concat, Slice, Transpose)

@@ -123,6 +123,9 @@ class Reduce(_AlongColumns):
         *ahead, width, channels = super().infer(inputs)
         return (*ahead, width, 1) if self.along_channels else (*ahead, 1, channels)
 
+    def pixelwise(self, sig: Signature) -> bool:
+        return self.along_channels and len(sig.inputs[0].shape) <= 4
+
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         x = np.moveaxis(arrays[0], -1 if self.along_channels else -2, 0)
         total = x[0]

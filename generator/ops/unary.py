@@ -36,6 +36,7 @@ __all__ = [
     "Relu",
     "Relu6",
     "Requantize",
+    "Table",
     "Tanh",
     "Unary",
 ]
@@ -194,6 +195,29 @@ def _relu_ish(hires: Ints, scale: Scale) -> Ints:
         shifted = fixed_point.saturate16(hires << (scale.shift - 1))
         return fixed_point.saturate16(fixed_point.high_mul16(shifted, multiplier) << 1)
     return divide_by_pot(fixed_point.high_mul16(hires, multiplier), -scale.shift)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Table(Unary):
+    """256 stored results, that of the lowest stored value first, for int8 or uint8 at either end.
+
+    Model files never hold this op; the pass fuse-tables makes it.
+    """
+
+    values: tuple[int, ...]
+
+    def check(self, node: Node) -> None:
+        for tensor, role in ((node.inputs[0], "input"), (node.output, "output")):
+            laws.dtype(self, tensor, role, *laws.EIGHT_BITS)
+        low, high = dtype_bounds(node.output.type.dtype)
+        if len(self.values) != 256 or not all(low <= value <= high for value in self.values):
+            raise OpFault(self, f"its table has {len(self.values)} values, 256 from {low} to {high} are needed")
+
+    def overflow(self, node: Node) -> str | None:
+        return None  # nothing is computed
+
+    def table(self, sig: Signature) -> Array:
+        return np.array(self.values, sig.output.dtype.numpy)
 
 
 class Relu(Rescaled):

@@ -14,8 +14,13 @@ from shoehorn_mcu.passes.fold_affine import fold_affine
 from shoehorn_mcu.passes.fold_constant_channels import fold_constant_channels
 from shoehorn_mcu.passes.fold_pad import fold_pad
 from shoehorn_mcu.passes.fuse_clamp import fuse_clamp
+from shoehorn_mcu.passes.fuse_maps import fuse_maps
+from shoehorn_mcu.passes.fuse_shuffle import fuse_shuffle
+from shoehorn_mcu.passes.fuse_tables import fuse_tables
 from shoehorn_mcu.passes.merge_equal import merge_equal
 from shoehorn_mcu.passes.merge_transposes import merge_transposes
+from shoehorn_mcu.passes.row_per_pixel import row_per_pixel
+from shoehorn_mcu.passes.sink_views import sink_views
 from shoehorn_mcu.passes.unflatten_input import unflatten_input
 from shoehorn_mcu.passes.widen_depthwise import widen_depthwise
 from shoehorn_mcu.passes.zero_constant_channels import zero_constant_channels
@@ -73,11 +78,16 @@ class PassRecord:
 PIPELINE: tuple[Pass, ...] = (
     Pass("drop-dead", drop_dead),  # first: an unneeded reader would stop the other passes
     Pass("merge-transposes", merge_transposes),
+    Pass("fuse-shuffle", fuse_shuffle),
     Pass("drop-views", drop_views),
     Pass("merge-equal", merge_equal),
     Pass("fold-affine", fold_affine),
     Pass("fold-pad", fold_pad),
     Pass("fuse-clamp", fuse_clamp),
+    Pass("fuse-maps", fuse_maps),
+    Pass("fuse-tables", fuse_tables),
+    Pass("row-per-pixel", row_per_pixel),
+    Pass("sink-views", sink_views),  # after maps are one: fewer ops between two views
     Pass(
         "zero-constant-channels", zero_constant_channels
     ),  # after the passes that fold pads and clamps into convolutions

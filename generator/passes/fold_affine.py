@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import DType, Graph, Node, Op, Tensor
 from shoehorn_mcu.ir.edit import free_name, only_reader, readers, with_ops
-from shoehorn_mcu.ops import Clamped, Conv2d, Dense, DepthwiseConv2d, Padding, RealClamp
+from shoehorn_mcu.ops import Clamped, Conv2d, Dense, DepthwiseConv2d, Map, Padding, RealClamp
+from shoehorn_mcu.ops.clamp import Bounds
 
 Floats = NDArray[np.float64]
 
@@ -29,11 +32,14 @@ def fold_affine(graph: Graph) -> Graph:
     place = {op.output: i for i, op in enumerate(graph.ops)}  # of the op that writes a tensor, folded ones too
     for node in graph.nodes():
         source = node.op.inputs[0]
-        if not _is_affine(node) or source not in place or only_reader(graph, readers_of, source) is not node.op:
+        affine = _affine(node)
+        if affine is None or source not in place or only_reader(graph, readers_of, source) is not node.op:
             continue
         before = ops[place[source]]
         assert before is not None  # it writes what this op reads
-        folded = _folded(Node(before, tuple(tensors[n] for n in before.inputs), node.inputs[0]), node, tensors)
+        folded = _folded(
+            Node(before, tuple(tensors[n] for n in before.inputs), node.inputs[0]), affine, node.op.output, tensors
+        )
         if folded is not None:
             ops[place[node.op.output]] = None
             ops[place[source]] = folded
@@ -41,25 +47,51 @@ def fold_affine(graph: Graph) -> Graph:
     return with_ops(replace(graph, tensors=tensors), (op for op in ops if op is not None))
 
 
-def _is_affine(node: Node) -> bool:
-    """Whether the op is a product and a sum per channel, in float32."""
+class _Affine(NamedTuple):
+    """x * factor + addend, clamped; one factor and one addend, or one per channel."""
+
+    factor: Floats
+    addend: Floats
+    clamp: Bounds
+
+
+def _affine(node: Node) -> _Affine | None:
+    """What a float32 op computes if that is a product and a sum per channel."""
     op = node.op
-    if not isinstance(op, DepthwiseConv2d) or node.output.type.dtype is not DType.FLOAT32:
-        return False
-    one = node.inputs[1].type.shape == (1, 1, 1, node.inputs[0].type.nhwc[3])
-    return one and op.stride == (1, 1) and op.padding == Padding()
+    if node.output.type.dtype is not DType.FLOAT32:
+        return None
+    channels = node.inputs[0].type.nhwc[3]
+    if isinstance(op, DepthwiseConv2d):
+        one = node.inputs[1].type.shape == (1, 1, 1, channels)
+        if not one or op.stride != (1, 1) or op.padding != Padding():
+            return None
+        factor, addend = (_values(tensor).reshape(-1) for tensor in node.inputs[1:])
+        return _Affine(factor, addend, op.clamp)
+    if not isinstance(op, Map) or node.output.type != node.inputs[0].type or op.formula not in _OF_MAPS:
+        return None
+    constant = node.inputs[1]
+    if constant.data is None or constant.type.elements not in (1, constant.type.nhwc[3]):
+        return None
+    number = np.broadcast_to(_values(constant).reshape(-1), (channels,))
+    return _OF_MAPS[op.formula](number)
 
 
-def _folded(before: Node, node: Node, tensors: dict[str, Tensor]) -> Op | None:
+_OF_MAPS: dict[str, Callable[[Floats], _Affine]] = {
+    "float32 float32 : add float32 0 1": lambda c: _Affine(np.ones_like(c), c, RealClamp()),
+    "float32 float32 : sub float32 0 1": lambda c: _Affine(np.ones_like(c), -c, RealClamp()),
+    "float32 float32 : mul float32 0 1": lambda c: _Affine(c, np.zeros_like(c), RealClamp()),
+}
+"""Formulas of a tensor and a constant."""
+
+
+def _folded(before: Node, affine: _Affine, output: str, tensors: dict[str, Tensor]) -> Op | None:
     """The op that computes both, whose new constants go into `tensors`; None where the one before cannot take it."""
-    op, producer = node.op, before.op
-    assert isinstance(op, DepthwiseConv2d)
+    producer, (factor, addend, clamp) = before.op, affine
     if not isinstance(producer, Clamped) or before.output.type.dtype is not DType.FLOAT32:
         return None
-    factor, addend = (_values(tensor).reshape(-1) for tensor in node.inputs[1:])
     if (factor == 1).all() and not addend.any():
-        low, high = max(op.clamp.low, producer.clamp.low), min(op.clamp.high, producer.clamp.high)
-        return replace(producer, output=op.output, clamp=RealClamp(low, high)) if low <= high else None
+        low, high = max(clamp.low, producer.clamp.low), min(clamp.high, producer.clamp.high)
+        return replace(producer, output=output, clamp=RealClamp(low, high)) if low <= high else None
     if not isinstance(producer, Conv2d | DepthwiseConv2d | Dense) or producer.clamp != RealClamp():
         return None
     weights, bias = (_values(tensor) for tensor in before.inputs[1:])
@@ -71,7 +103,7 @@ def _folded(before: Node, node: Node, tensors: dict[str, Tensor]) -> Op | None:
     for old, array in zip(before.inputs[1:], data, strict=True):
         names.append(free_name(tensors, old.name))
         tensors[names[-1]] = Tensor(names[-1], old.type, array)
-    return replace(producer, inputs=(producer.inputs[0], *names), output=op.output, clamp=op.clamp)
+    return replace(producer, inputs=(producer.inputs[0], *names), output=output, clamp=clamp)
 
 
 def _values(tensor: Tensor) -> Floats:
