@@ -32,7 +32,6 @@ NAMES: Mapping[str, str] = {
     "conditions that are computed": "test_if",
     "loops": "test_loop11",
     "a Scan of opset 8, whose batch is lost": "test_scan_sum",
-    "recurrent layers": "test_gru_* test_lstm_* test_rnn_* test_simple_rnn_*",
     "files of images": "test_image_decoder_*",
     "counts of words": "test_tfidfvectorizer_*",
     "no kernel yet: DeformConv": "test_*deform_conv_*",

@@ -15,7 +15,7 @@ from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Array, DType, Graph, Op, Quant, Tensor, TensorType, verify
 from shoehorn_mcu.ops import functions
 from shoehorn_mcu.ops.fixed_point import quantize_multipliers
-from shoehorn_mcu.ops.formula import formula
+from shoehorn_mcu.ops.formula import Term, formula
 
 Rng = np.random.Generator
 
@@ -523,6 +523,39 @@ def _pick_channels(rng: Rng) -> Graph:
     return graph_of(ops.PickChannels, [TensorType(shape, dtype)], TensorType((), dtype), **attributes)
 
 
+def _recurrence(rng: Rng) -> Graph:
+    """Cells of one to three parts, of which some gates may read the second one after the step."""
+    steps, batch, units = (int(n) for n in rng.integers(1, (5, 3, 7), endpoint=True))
+    gates, parts, count = pick(rng, 1, 2, 3), pick(rng, 1, 2, 3), pick(rng, 0, 1, 2)
+    late = pick(rng, *range(gates + 1)) if parts > 1 else 0
+
+    def write(which: Term, *of: Term) -> Term:
+        total = functions.sigmoid(of[0] + of[gates])
+        for number, term in enumerate(of[1:], 1):
+            total = total + term / (abs(term) + 1.5) if number % 2 else total * 0.5 - term * 0.25
+        return which.equals(0.0).select(total, functions.tanh(total + which))
+
+    read = formula(write, *[DType.FLOAT32] * (1 + 2 * gates + 2 * parts + count))
+
+    def constant(*shape: int) -> tuple[TensorType, Array]:
+        return TensorType(shape, DType.FLOAT32), rng.normal(0, 0.5, shape).astype(np.float32)
+
+    return graph_of(
+        ops.Recurrence,
+        [
+            TensorType((steps, batch, gates * units), DType.FLOAT32),
+            TensorType((1, batch, parts * units), DType.FLOAT32),
+            constant(gates, units, units),
+            constant(gates, units),
+            constant(count, units),
+        ],
+        DType.FLOAT32,
+        formula=read.text,
+        parts=parts,
+        late=late,
+    )
+
+
 def _of(maker: Callable[[type[Op], Rng], Graph], op_class: type[Op]) -> Callable[[Rng], Graph]:
     return lambda rng: maker(op_class, rng)
 
@@ -618,5 +651,6 @@ _MAKERS: dict[type[Op], Callable[[Rng], Graph]] = {
     **{c: _of(_along_columns, c) for c in (ops.Reduce, ops.Scan, ops.TopIndices)},
     ops.MatMul: _matmul,
     ops.Lstm: _lstm,
+    ops.Recurrence: _recurrence,
     **{c: _of(_indexed, c) for c in (ops.Gather, ops.Scatter)},
 }

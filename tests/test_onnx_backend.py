@@ -29,6 +29,8 @@ SOME = (
     "isinf",
     "lpnormalization",
     "lrn",
+    "lstm",
+    "rnn",
     "rotaryembedding",
 )
 

@@ -291,6 +291,11 @@ def reverse_sequence(site: Site) -> Value:
     batch, time = axis_of(site.attribute("batch_axis", 1), x.rank), axis_of(site.attribute("time_axis", 0), x.rank)
     if len(lengths) != x.shape[batch] or not all(0 <= n <= x.shape[time] for n in lengths):
         raise ImportFault(f"{len(lengths)} lengths of {x.shape[batch]} sequences; export it again")
+    return reversed_sequences(site, x, lengths, batch, time)
+
+
+def reversed_sequences(site: Site, x: Value, lengths: Sequence[int], batch: int, time: int) -> Value:
+    """The first `lengths[b]` elements of sequence b in reverse, the others as they are; axes are those of the model."""
     parts = []
     for number, length in enumerate(lengths):
         taken = [range(n) for n in x.shape]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 DOMAINS = ("", "ai.onnx")
 """ONNX's own."""
 
-Attribute = int | float | str | Array | tuple[int, ...] | tuple[float, ...]
+Attribute = int | float | str | Array | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def code_of(node: NodeProto) -> str:
 
 
 def raw_node(index: int, node: NodeProto, within: tuple[str, ...]) -> RawNode:
-    """The node, without attributes that are graphs or lists of strings."""
+    """The node, without attributes that are graphs."""
     from onnx import helper, numpy_helper
 
     attributes: dict[str, Attribute] = {}
@@ -54,6 +54,8 @@ def raw_node(index: int, node: NodeProto, within: tuple[str, ...]) -> RawNode:
             attributes[attribute.name] = value
         elif attribute.type in (attribute.INTS, attribute.FLOATS):
             attributes[attribute.name] = tuple(value)
+        elif attribute.type == attribute.STRINGS:
+            attributes[attribute.name] = tuple(text.decode(errors="replace") for text in value)
     return RawNode(index, code_of(node), tuple(node.input), tuple(node.output), attributes, within)
 
 

@@ -11,6 +11,7 @@ from shoehorn_mcu.importers import onnx_layout as layout
 from shoehorn_mcu.importers import onnx_linear as linear
 from shoehorn_mcu.importers import onnx_maps as maps
 from shoehorn_mcu.importers import onnx_norms as norms
+from shoehorn_mcu.importers import onnx_recurrent as recurrent
 from shoehorn_mcu.importers import onnx_resize as resize
 from shoehorn_mcu.importers import onnx_transposed as transposed
 from shoehorn_mcu.importers import onnx_windows as windows
@@ -59,6 +60,7 @@ def _is_dense(site: Site) -> bool:
 CONVERTERS: dict[str, Callable[[Site], Value | tuple[Value, ...]]] = {
     **maps.CONVERTERS,
     **columns.CONVERTERS,
+    **recurrent.CONVERTERS,
     "Add": elements.binary(Add),
     "AveragePool": windows.pool(AveragePool2d),
     "BatchNormalization": linear.batch_normalization,

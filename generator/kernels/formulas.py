@@ -64,7 +64,7 @@ def _written(node: Node) -> tuple[str, ...]:
     return macros(_op(node).formula)
 
 
-def _per_element(made: Formula) -> Work:
+def per_evaluation(made: Formula) -> Work:
     """The steps of one evaluation."""
     dtypes, counts = made.dtypes, Counter[str]()
     for step in made.steps:
@@ -78,8 +78,9 @@ def _per_element(made: Formula) -> Work:
     return Work(**counts)
 
 
-def _times(times: float, work: Work) -> Work:
-    return Work(**{name: times * count for name, count in work.items()})
+def times(count: float, work: Work) -> Work:
+    """The work, so many times."""
+    return Work(**{name: count * each for name, each in work.items()})
 
 
 def _map(node: Node) -> dict[str, Value]:
@@ -96,7 +97,7 @@ def _map_work(node: Node, tile: Tile) -> Work:
     elements = node.output.type.row_elements
     width = _map(node)["width"]
     assert isinstance(width, int)
-    return Work(loops=width, outputs=elements) + _times(elements, _per_element(_op(node).parsed))
+    return Work(loops=width, outputs=elements) + times(elements, per_evaluation(_op(node).parsed))
 
 
 def _in_place(node: Node) -> int | None:
@@ -112,8 +113,8 @@ def _columns(node: Node) -> dict[str, Value]:
 
 def _columns_work(node: Node, tile: Tile) -> Work:
     _, _, width, channels = node.inputs[0].type.nhwc
-    return Work(loops=channels, outputs=width * channels) + _times(
-        (width - 1) * channels, _per_element(_op(node).parsed)
+    return Work(loops=channels, outputs=width * channels) + times(
+        (width - 1) * channels, per_evaluation(_op(node).parsed)
     )
 
 
@@ -129,7 +130,7 @@ def _reduce(node: Node) -> dict[str, Value]:
 
 def _reduce_work(node: Node, tile: Tile) -> Work:
     x, y = (tensor.type.row_elements for tensor in (node.inputs[0], node.output))
-    return Work(loops=y, outputs=x) + _times(x - y, _per_element(_op(node).parsed))
+    return Work(loops=y, outputs=x) + times(x - y, per_evaluation(_op(node).parsed))
 
 
 def _scan(node: Node) -> dict[str, Value]:
@@ -145,7 +146,7 @@ def _top(node: Node) -> dict[str, Value]:
 def _top_work(node: Node, tile: Tile) -> Work:
     count = cast(TopIndices, node.op).count
     compared = node.inputs[0].type.row_elements * count
-    return Work(loops=compared, outputs=compared * (count + 1) / 2) + _times(compared, _per_element(_op(node).parsed))
+    return Work(loops=compared, outputs=compared * (count + 1) / 2) + times(compared, per_evaluation(_op(node).parsed))
 
 
 def _matmul(node: Node) -> dict[str, Value]:
@@ -155,8 +156,8 @@ def _matmul(node: Node) -> dict[str, Value]:
 def _matmul_work(node: Node, tile: Tile) -> Work:
     inputs, outputs = node.inputs[0].type.shape[-1], node.output.type.shape[-1]
     fours, rest = divmod(outputs, 4)
-    return Work(tiles=fours, rests=rest, loops=inputs * fours, outputs=outputs) + _times(
-        inputs * outputs, _per_element(_op(node).parsed)
+    return Work(tiles=fours, rests=rest, loops=inputs * fours, outputs=outputs) + times(
+        inputs * outputs, per_evaluation(_op(node).parsed)
     )
 
 
@@ -188,8 +189,8 @@ def _scatter(node: Node) -> dict[str, Value]:
 
 def _scatter_work(node: Node, tile: Tile) -> Work:
     updates = node.inputs[2].type.row_elements
-    return Work(copies=1, word_bytes=node.output.type.row_bytes, outputs=updates) + _times(
-        updates, _per_element(_op(node).parsed)
+    return Work(copies=1, word_bytes=node.output.type.row_bytes, outputs=updates) + times(
+        updates, per_evaluation(_op(node).parsed)
     )
 
 

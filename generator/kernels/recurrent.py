@@ -9,9 +9,11 @@ import numpy as np
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
+from shoehorn_mcu.kernels.formula_c import macros
+from shoehorn_mcu.kernels.formulas import per_evaluation, table, times
 from shoehorn_mcu.kernels.operands import data
 from shoehorn_mcu.kernels.work import LANES, Work, by_fours, by_lanes
-from shoehorn_mcu.ops import Lstm
+from shoehorn_mcu.ops import Lstm, Recurrence
 from shoehorn_mcu.ops.fixed_point import quantize_multipliers
 from shoehorn_mcu.ops.sigmoid16 import SIGMOID
 from shoehorn_mcu.targets import Isa
@@ -61,9 +63,50 @@ def _lstm_by_fours(node: Node, tile: Tile) -> Work:
     return _lstm_work(node, by_fours)
 
 
+def _recurrence(node: Node) -> dict[str, Value]:
+    op, (gates, units) = cast(Recurrence, node.op), node.inputs[3].type.shape
+    return {
+        "batch": node.output.type.shape[1],
+        "units": units,
+        "gates": gates,
+        "late": op.late,
+        "parts": op.parts,
+        "factors": node.inputs[4].type.shape[0],
+    }
+
+
+def _matrices(node: Node) -> dict[str, Value]:
+    names = ("weights", "bias", "unit_factors")
+    return {name: data(tensor) for name, tensor in zip(names, node.inputs[2:], strict=True)}
+
+
+def _with_table(node: Node) -> dict[str, Value]:
+    return {**_matrices(node), "formula": table(cast(Recurrence, node.op).parsed)}
+
+
+def _compiled(node: Node, tile: Tile) -> dict[str, Value]:
+    return {**_matrices(node), "formula": None}
+
+
+def _written(node: Node) -> tuple[str, ...]:
+    """The formula, and the sizes that the kernel is compiled for."""
+    facts = _recurrence(node)
+    sizes = (f"SH_{name.upper()} {facts[name]}" for name in ("gates", "late", "parts", "factors"))
+    return (*macros(cast(Recurrence, node.op).formula), *sizes)
+
+
+def _recurrence_work(node: Node, tile: Tile) -> Work:
+    op, (gates, units) = cast(Recurrence, node.op), node.inputs[3].type.shape
+    cells = node.output.type.shape[1] * units
+    products = Work(float_sums=gates * units, float_products=gates * units, loops=1)
+    return Work(outputs=cells) + times(cells, products) + times(cells * op.parts, per_evaluation(op.parsed))
+
+
+RECURRENCE = Contract("recurrence", (Recurrence,), _recurrence, _with_table)
 LSTM = Contract("lstm_s8", (Lstm,), _lstm, _constants)
 
 VARIANTS = (
     portable(LSTM, _lstm_work),
+    Variant(RECURRENCE, _recurrence_work, written=_written, pack=_compiled),
     Variant(LSTM, _lstm_by_fours, suffix="simd32", shared="c", isa=Isa.SIMD32),
 )

@@ -14,13 +14,14 @@ from typing import ClassVar
 import numpy as np
 
 from shoehorn_mcu.ir import Array, DType, Floats, Node, Op, OpFault, Signature, TensorType
-from shoehorn_mcu.ops import laws
+from shoehorn_mcu.ops import laws, real
 from shoehorn_mcu.ops.arithmetic import LIMIT, rescaled
 from shoehorn_mcu.ops.fixed_point import quantize_multipliers, rescale, saturate16
+from shoehorn_mcu.ops.maps import Formulaic
 from shoehorn_mcu.ops.rules import refuse, want
 from shoehorn_mcu.ops.sigmoid16 import sigmoid16, tanh16
 
-__all__ = ["Lstm", "Recurrent"]
+__all__ = ["Lstm", "Recurrence", "Recurrent"]
 
 GATES = 4  # of an LSTM: input, forget, cell, output
 _GATE_BITS = 12  # below the point, of a gate before its sigmoid or tanh
@@ -157,4 +158,77 @@ class Lstm(Recurrent):
         return states
 
 
-OPS: tuple[type[Op], ...] = (Lstm,)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Recurrence(Formulaic, Recurrent):
+    """A recurrent layer in float32 whose cells are given by a formula: LSTM, GRU, RNN and their variants.
+
+    inputs (x (T, B, G * N), initial (1, B, P * N), recurrent weights (G, N, N), bias (G, N), factors (K, N)): x holds
+    what a dense layer made of the layer's input for each of G gates of N units. A sequence's state has P parts of N
+    numbers, the first the hidden state h. The formula is of the number of a part, G gates of x, G sums
+    bias[g][n] + sum_m h[m] * weights[g][n][m], P parts of unit n before, P parts after, and K factors of unit n; it
+    gives that part of unit n. Parts are computed from the last to the first; of those that come later, and of part 0,
+    the formula reads 0. The sums of the last `late` gates are of part 1 after instead of h, and 0 for other parts than
+    part 0; for part 0 the other sums then are 0.
+    """
+
+    parts: int = 1
+    late: int = 0
+
+    def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
+        want(self, inputs, 5)
+        x, _, weights, bias, factors = inputs
+        gates, units = bias.shape if len(bias.shape) == 2 else (0, 0)
+        count = factors.shape[0] if len(factors.shape) == 2 else 0
+        if (
+            weights.shape != (gates, units, units)
+            or factors.shape != (count, units)
+            or x.shape[-1:] != (gates * units,)
+        ):
+            raise refuse(self, f"weights {weights}, bias {bias} and factors {factors} do not fit x {x}")
+        if len(self.parsed.operands) != 1 + 2 * gates + 2 * self.parts + count:
+            raise refuse(self, f"its formula has {len(self.parsed.operands)} operands, which do not fit its gates")
+        if not 0 <= self.late <= gates or (self.late and self.parts < 2):
+            raise refuse(self, f"{self.late} of its {gates} gates read a part of {self.parts}")
+        return self._state_shape(inputs, self.parts * units)
+
+    def check(self, node: Node) -> None:
+        roles = ("input", "initial state", "weights", "bias", "factors", "output")
+        self._check([(role, DType.FLOAT32) for role in roles], node)
+        for tensor, role in zip(node.inputs[2:], ("weights", "bias", "factors"), strict=True):
+            laws.constant(self, tensor, role)
+        if {*self.parsed.operands, self.parsed.result} != {DType.FLOAT32}:
+            raise OpFault(self, "its formula is not of float32 alone")
+
+    def macs(self, sig: Signature) -> int:
+        steps, batch, _ = sig.output.shape
+        gates, units, _ = sig.inputs[2].shape
+        return steps * batch * gates * units * units
+
+    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        x, initial, weights, bias, factors = (array.astype(np.float32) for array in arrays)
+        (_, batch, _), (gates, units) = sig.output.shape, bias.shape
+        before = initial.reshape(batch, self.parts, units)
+        states = np.zeros((len(x), batch, self.parts, units), np.float32)
+        early = gates - self.late
+        none = np.zeros((batch, units), np.float32)
+
+        def sums(h: real.Reals, of: range) -> list[real.Reals]:
+            terms = [[(h[:, m : m + 1], weights[g, :, m]) for m in range(units)] for g in of]
+            return [real.products_summed(each, none.shape, bias[g], False) for each, g in zip(terms, of, strict=True)]
+
+        for step, now in enumerate(x.reshape(len(x), batch, gates, units)):
+            after = states[step]
+            over_h = [*sums(before[:, 0], range(early)), *[none] * self.late]
+            for part in range(self.parts - 1, -1, -1):
+                if part == 0 and self.late:
+                    over_h = [*[none] * early, *sums(after[:, 1], range(early, gates))]
+                given = [np.full_like(none, part), *now.transpose(1, 0, 2), *over_h, *before.transpose(1, 0, 2)]
+                made = self.parsed(
+                    *given, *after.transpose(1, 0, 2), *np.broadcast_to(factors[:, None], (len(factors), *none.shape))
+                )
+                after[:, part] = made
+            before = after
+        return states.reshape(sig.output.shape)
+
+
+OPS: tuple[type[Op], ...] = (Lstm, Recurrence)

@@ -11,7 +11,7 @@ import numpy as np
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.ir import DType, Graph, Node, Op, Tensor, TensorType, verify
 from shoehorn_mcu.ir.edit import with_ops
-from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Dequantize, Quantize, Softmax
+from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Dequantize, Formulaic, Quantize, Softmax
 from shoehorn_mcu.ops.laws import quoted
 from shoehorn_mcu.ops.layout import Mover
 
@@ -116,7 +116,7 @@ class _Halves:
             return False
         if isinstance(node.op, Mover):
             return any(name in self.halves for name in node.op.inputs)
-        return not isinstance(node.op, Softmax)
+        return not isinstance(node.op, Softmax | Formulaic)
 
     def _to_float16(self, names: Iterable[str]) -> Iterator[Op]:
         for name in names:
