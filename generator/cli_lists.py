@@ -99,7 +99,10 @@ def _hertz(hz: int) -> str:
 @click.command()
 @json_option
 def ops(as_json: bool) -> None:
-    """Lists the ops that a model may use, by the names of its format."""
+    """Lists the ops that a model may use, by the names of its format, and the kernels by instruction set.
+
+    A kernel's name ends with the element type that it computes with: s8 for int8, f32 for float32, none for any type.
+    """
     from shoehorn_mcu.importers import IMPORTERS
 
     known = {suffix.removeprefix("."): importer for suffix, importer in IMPORTERS.items()}
@@ -108,7 +111,8 @@ def ops(as_json: bool) -> None:
             name: {op: [kind for kind, ops in _by_types(of) if op in ops] for op in of.ops}
             for name, of in known.items()
         }
-        emit_json({"importers": {name: list(of.ops) for name, of in known.items()}, "types": types})
+        formats = {name: list(of.ops) for name, of in known.items()}
+        emit_json({"importers": formats, "types": types, "kernels": _kernels()})
         return
     for name, of in known.items():
         out.print(f"{name}: {len(of.ops)} ops")
@@ -117,12 +121,34 @@ def ops(as_json: bool) -> None:
             out.print(f"{' ' * GAP}{title}:")
             for line in _in_columns(sorted(names), out.width - 2 * GAP):
                 out.print(f"{' ' * 2 * GAP}{line}")
+    _print_kernels()
     text = (
         "int8: quantised values, held as int8 or uint8. Other types: float32, and for ops element by element, along an "
         "axis, of indices or layout also bool and integers. An ONNX op that is none of these, but a function of ONNX, "
         "is computed by the ops that it is made of."
     )
     err.print(fill(text, err.width))
+
+
+def _kernels() -> Mapping[str, Mapping[str, Sequence[str]]]:
+    """By kernel: the ops that it computes, and the instruction sets that it is written for, `c` first."""
+    contracts = {variant.contract.name: variant.contract for variant in CATALOGUE}
+    isas = {name: {v.isa.value for v in CATALOGUE if v.contract.name == name} for name in contracts}
+    return {
+        name: {
+            "ops": sorted(op.__name__ for op in contract.ops),
+            "isas": [isa.value for isa in targets.Isa if isa.value in isas[name]],
+        }
+        for name, contract in sorted(contracts.items())
+    }
+
+
+def _print_kernels() -> None:
+    """A table of the kernels: a column per instruction set."""
+    kernels = _kernels()
+    sets = [isa.value for isa in targets.Isa if any(isa.value in of["isas"] for of in kernels.values())]
+    rows = [[name, *("x" if isa in of["isas"] else "" for isa in sets)] for name, of in kernels.items()]
+    print_table(["kernel", *sets], rows, title="kernels by instruction set")
 
 
 def _by_types(importer: Importer) -> Sequence[tuple[str, frozenset[str]]]:

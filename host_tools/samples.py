@@ -120,19 +120,25 @@ def _read(project: Path, end: End, files: Sequence[Path], pixels: Range | None) 
     return np.concatenate([_image(path, end, meaning) for path in files])
 
 
-def _sound(path: Path, end: End) -> Array:
-    """16-bit mono samples: as they are for an input of int16, else as real numbers from -1 to 1."""
-    wanted = int(np.prod(end.outside.shape, dtype=np.int64))
+def sound(path: Path) -> Array:
+    """The 16-bit mono samples of a WAV file, int16 (n,). Raises InputError."""
     try:
         with wave.open(str(path), "rb") as file:
-            width, channels, count = file.getsampwidth(), file.getnchannels(), file.getnframes()
+            width, channels = file.getsampwidth(), file.getnchannels()
             if (width, channels) != (_SAMPLE_BYTES, 1):
                 raise InputError(f"{path}: has {channels} channels of {8 * width} bits; wanted is one of 16")
-            if count > wanted:
-                raise InputError(f"{path}: holds {count} samples, input '{end.outside.name}' takes {wanted}")
-            found = np.frombuffer(file.readframes(count), "<i2")
+            frames = file.readframes(file.getnframes())
     except (wave.Error, EOFError, OSError, RuntimeError) as error:
         raise InputError(f"{path}: cannot be read as WAV ({str(error) or type(error).__name__})") from error
+    found: Array = np.frombuffer(frames[: len(frames) // _SAMPLE_BYTES * _SAMPLE_BYTES], "<i2")
+    return found
+
+
+def _sound(path: Path, end: End) -> Array:
+    """16-bit mono samples: as they are for an input of int16, else as real numbers from -1 to 1."""
+    wanted, found = int(np.prod(end.outside.shape, dtype=np.int64)), sound(path)
+    if found.size > wanted:
+        raise InputError(f"{path}: holds {found.size} samples, input '{end.outside.name}' takes {wanted}")
     padded = np.zeros((1, wanted), np.int16)
     padded[0, : found.size] = found
     if end.outside.dtype == np.int16:

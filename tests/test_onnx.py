@@ -694,6 +694,23 @@ def test_all_ops_that_cannot_run_are_named_at_once(tmp_path: Path) -> None:
         load(saved(model(nodes), tmp_path))
 
 
+def test_a_tensor_that_kernels_cannot_count_is_refused_before_it_is_made(tmp_path: Path) -> None:
+    made = model([helper.make_node("Relu", ["x"], ["y"])])
+    for size, dimension in zip((1, 1 << 12, 1 << 12, 64), made.graph.input[0].type.tensor_type.shape.dim, strict=True):
+        dimension.dim_value = size
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+
+    with pytest.raises(ImportFault, match="at most 2\\^31 - 1 are possible; export the model with smaller"):
+        load(saved(made, tmp_path))
+
+
+def test_a_real_function_of_integers_is_refused(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Cast", ["x"], ["a"], to=TensorProto.INT16), helper.make_node("Softplus", ["a"], ["y"])]
+
+    with pytest.raises(ImportFault, match=r"[Ss]oftplus|real numbers"):
+        load(saved(model(nodes), tmp_path))
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_a_mutant_is_imported_or_refused(seed: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(seed)

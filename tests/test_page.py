@@ -22,12 +22,15 @@ import pytest
 from conftest import Gen
 from hypothesis import HealthCheck, given, settings
 from nets import nets
+from shared import MODELS, needs_shared
 
 from shoehorn_mcu import build, pareto, predict, targets
 from shoehorn_mcu.emit.page import START, page, parts
 from shoehorn_mcu.emit.page.curve import Dot
+from shoehorn_mcu.emit.page.graph import drawing, lines
 from shoehorn_mcu.emit.page.picture import Picture, picture
 from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.importers import load
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import Scratch
@@ -346,10 +349,12 @@ def test_a_hostile_name_is_text(tmp_path: Path):
     graph = whole.unit.graph
     rings = tuple(replace(r, tensor=evil) if r.tensor == "stem" else r for r in whole.unit.plan.placements)
     shown = [replace(s, node=_renamed(s.node, evil)) for s in whole.unit.stages]
-    tensors = {evil if n == "stem" else n: t for n, t in graph.tensors.items()}
+    named = {n: evil if n == "stem" else n for n in graph.tensors}
+    tensors = {named[n]: t for n, t in graph.tensors.items()}
+    ops = [replace(op, inputs=tuple(named[n] for n in op.inputs), output=named[op.output]) for op in graph.ops]
     unit = replace(
         whole.unit,
-        graph=replace(graph, tensors=tensors),
+        graph=replace(graph, tensors=tensors, ops=tuple(ops)),
         stages=tuple(shown),
         plan=replace(whole.unit.plan, placements=rings),
     )
@@ -422,7 +427,8 @@ def test_the_pareto_curve_goes_from_where_macs_are_computed_again_to_the_least_t
         time = "predicted_instructions" if a["predicted_cycles"] is None else "predicted_cycles"
         assert a["arena_bytes"] < b["arena_bytes"] and a[time] > b[time]
     text = (tmp_path / "p.html").read_text()
-    assert text.count("<circle cx") == len(points) >= 3
+    _, _, curve = text.partition("</svg>")  # behind that of the graph
+    assert curve.count("<circle cx") == len(points) >= 3
     assert text.count('<circle class="ring"') == text.count('<rect class="again"') == 1
     assert f"Below {min(once):,} bytes (shaded), MACs are recomputed." in text
     assert all(f"<td class=word>{p['arena_bytes']:,}</td>" in text for p in points)
@@ -467,3 +473,29 @@ def test_a_terminal_is_told_that_gen_is_planning_and_a_log_is_not():
 def test_the_page_s_options_go_with_a_model(gen: Gen, tmp_path: Path):
     for option in (("--html", tmp_path / "p.html"), ("--pareto",)):
         assert gen("plan", "--graph", "g.json", "--budget", "3", *option).exit_code == 2
+
+
+@needs_shared
+@pytest.mark.parametrize("model", ["mlperf-ic-resnet8-int8", "synth-randwire-ws-n32-c24-s11-int8"])
+def test_the_drawn_graph_has_a_lane_of_its_own_for_each_tensor_that_is_read_below(model: str):
+    graph = load(MODELS / f"{model}.tflite")
+    drawn = lines(graph)
+    lanes = {line.tensor: line.lane for line in drawn}
+    places = {line.tensor: place for place, line in enumerate(drawn)}
+    last = {name: places[op.output] for op in graph.ops for name in op.inputs if name in places}
+
+    assert [line.op for line in drawn if line.op] == list(graph.ops)
+    for place, line in enumerate(drawn):
+        live = [name for name in lanes if places[name] < place < last.get(name, -1)]
+        assert sorted(lanes[name] for name in live) == list(line.passing)
+        assert len({lanes[name] for name in live}) == len(live)
+        assert line.lane not in line.passing
+        assert {lanes[name] for name in (line.op.inputs if line.op else ()) if name in lanes} == set(line.reads)
+
+
+def test_a_tip_of_the_drawn_graph_tells_what_is_read_and_written():
+    graph = load(SHIPPED / "digits.tflite")
+    svg = drawing(graph)
+
+    assert "reads constant" in svg and "scales from" in svg and "zero point" in svg
+    assert svg.count("<circle") == len(graph.ops) + 1

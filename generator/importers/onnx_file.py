@@ -173,7 +173,7 @@ def _converted(model: ModelProto) -> ModelProto:
         onnx.version_converter.ConvertError,
         onnx.shape_inference.InferenceError,
         RuntimeError,
-        UnicodeDecodeError,
+        ValueError,  # of a size that the converter's C++ cannot hold, or of a text that is not UTF-8
     )
     try:
         converted: ModelProto = onnx.version_converter.convert_version(model, OPSET)

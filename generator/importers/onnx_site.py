@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu.importers.fault import ImportFault, NeedsConstant, Unsupported
 from shoehorn_mcu.importers.onnx_node import RawNode
-from shoehorn_mcu.ir import Array, DType, GraphError, Op, Quant, Tensor, TensorType
+from shoehorn_mcu.ir import Array, DType, GraphError, Op, Quant, Tensor, TensorType, too_large
 from shoehorn_mcu.ops import LinearOp, Reshape, Slice, Softmax, Transpose
 from shoehorn_mcu.ops.laws import quoted
 
@@ -55,6 +55,9 @@ class Builder:
     infinite: set[str] = field(default_factory=set)  # tensors in which infinities are meant, such as those of masks
 
     def add(self, tensor: Tensor) -> Tensor:
+        """The tensor itself, which the graph now has. Raises ImportFault where kernels cannot count its bytes."""
+        if (fault := too_large(tensor)) is not None:
+            raise ImportFault(f"{fault}; export the model with smaller dimensions")
         self.tensors[tensor.name] = tensor
         return tensor
 

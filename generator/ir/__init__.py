@@ -3,7 +3,7 @@
 from shoehorn_mcu.ir.dump import dump
 from shoehorn_mcu.ir.ends import FileTensor
 from shoehorn_mcu.ir.facts import Channels, Range, Tie
-from shoehorn_mcu.ir.graph import Graph, GraphError, Node, Op, OpFault, Signature, State, Tensor, verify
+from shoehorn_mcu.ir.graph import Graph, GraphError, Node, Op, OpFault, Signature, State, Tensor, too_large, verify
 from shoehorn_mcu.ir.types import Array, Bools, DType, Floats, Ints, Quant, TensorType
 
 __all__ = [
@@ -27,5 +27,6 @@ __all__ = [
     "TensorType",
     "Tie",
     "dump",
+    "too_large",
     "verify",
 ]

@@ -183,11 +183,22 @@ class Graph:
         return {op.output: op.inputs[0] for op in self.ops if op.view}
 
 
+_MOST_BYTES = (1 << 31) - 1
+
+
+def too_large(tensor: Tensor) -> str | None:
+    """What is wrong with the size of a tensor, if something is."""
+    if tensor.type.bytes <= _MOST_BYTES:
+        return None
+    return f"'{tensor.name}' is {tensor.type}, {tensor.type.bytes:,} bytes; at most 2^31 - 1 are possible"
+
+
 def verify(graph: Graph) -> Graph:
     """The graph itself, or GraphError where it breaks a law.
 
     Names are unique, operands are written before they are read, shapes are as inferred, every op's own laws about
-    types, quantisations and constants hold (`Op.check`), and states are read, written and begun with one type.
+    types, quantisations and constants hold (`Op.check`), and states are read, written and begun with one type. A tensor
+    has at most 2^31 - 1 bytes, for kernels count in int32.
     """
     constants = {n for n, t in graph.tensors.items() if t.data is not None}
     written = {*graph.sources, *constants}
@@ -197,6 +208,8 @@ def verify(graph: Graph) -> Graph:
             raise GraphError(
                 f"{graph.name}: constant '{tensor.name}' holds {tensor.data.shape}, its type says {tensor.type}"
             )
+        if (fault := too_large(tensor)) is not None:
+            raise GraphError(f"{graph.name}: {fault}")
     for op in graph.ops:
         _verify_op(graph, op, names, written)
         names.add(op.name)

@@ -337,6 +337,8 @@ class Term:
 
     def bits(self) -> Term:
         """The bits of a float32 as an int32, or those of an int32 as a float32."""
+        if self.dtype not in _BITS:
+            raise GraphError(f"a function of real numbers has an operand of {self.dtype.value}")
         return self._one("bits", _BITS[self.dtype])
 
     def select(self, then: Term | float | int, other: Term | float | int) -> Term:

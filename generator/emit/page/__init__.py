@@ -12,6 +12,7 @@ from typing import Any
 from shoehorn_mcu.emit.page import parts
 from shoehorn_mcu.emit.page.curve import Dot, pareto
 from shoehorn_mcu.emit.page.data import as_data
+from shoehorn_mcu.emit.page.graph import drawing
 from shoehorn_mcu.emit.page.picture import picture
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.predict import ruler, unit_of
@@ -47,6 +48,7 @@ def page(unit: Unit, report: Mapping[str, object], dots: Sequence[Dot] = ()) -> 
         "TITLE": escape(where),
         "FIGURES": parts.figures(report),
         "OPS": parts.ops(unit),
+        "GRAPH": drawing(unit.graph),
         "FACTS": parts.facts(report, seen, basis),
         "PASSES": parts.passes(report),
         "PARETO": pareto(dots, _own(report), basis, unit_of(unit.stages).value) if dots else "",

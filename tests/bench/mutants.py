@@ -1,0 +1,238 @@
+"""Damaged model and sound files: each must be read or refused in one line, in bounded time and memory.
+
+    python -m tests.bench.mutants [--count 10000] [--seed 0] [--kinds onnx tflite wav pt2] [--keep DIR]
+
+The seeds are the small models of ONNX's own tests (the light ones are large), the small ones beside the checkout, and
+sounds of all formats; .pt2 needs torch. Bytes are changed, cut out, doubled and exchanged; in .onnx also sizes,
+attributes and names of the parsed model. Every mutant is imported, and optimised where it is a model, in a process
+that is ended after 30 s or at 4 GB. A traceback, a message of several lines, a hang or a memory error is a fault: its
+seed is printed, its file kept in DIR.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import random
+import resource
+import signal
+import sys
+import tempfile
+import wave
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from shoehorn_mcu import importers, passes
+from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.host_tools import samples
+from tests.shared import MODELS
+
+LONGEST_S = 30
+MOST_BYTES = 4 << 30
+LARGEST_SEED = 1 << 16  # bytes of a file that is damaged
+EXTREMES = (0, -1, 1, 2, 3, 255, 256, 1 << 16, 1 << 31, (1 << 63) - 1, -(1 << 63))
+
+
+def seeds(kind: str) -> list[bytes]:
+    """The files that are damaged."""
+    if kind == "wav":
+        return [_sound(rate, width, channels) for rate in (8000, 16000) for width in (1, 2, 3) for channels in (1, 2)]
+    folders = [MODELS, *([Path(onnx.__file__).parent / "backend/test/data"] if kind == "onnx" else [])]
+    files = sorted(path for folder in folders for path in folder.rglob(f"*.{kind}"))
+    found = [p.read_bytes() for p in files if p.stat().st_size <= LARGEST_SEED and p.parent.name != "light"]
+    return found or sys.exit(f"no seeds of kind {kind}")
+
+
+def _sound(rate: int, width: int, channels: int) -> bytes:
+    held = BytesIO()
+    with wave.open(held, "wb") as file:
+        file.setnchannels(channels)
+        file.setsampwidth(width)
+        file.setframerate(rate)
+        file.writeframes(bytes(range(256)) * 6)
+    return held.getvalue()
+
+
+def damaged(data: bytes, kind: str, chance: random.Random) -> bytes:
+    """A mutant: some changes of one sort."""
+    if kind == "onnx" and chance.random() < 0.5:
+        return _other_model(data, chance)
+    changed = bytearray(data)
+    for _ in range(chance.randint(1, 5)):
+        chance.choice(_CHANGES)(changed, chance)
+    return bytes(changed)
+
+
+def _byte(data: bytearray, chance: random.Random) -> None:
+    if data:
+        data[chance.randrange(len(data))] = chance.choice((0, 1, 127, 128, 255, chance.randrange(256)))
+
+
+def _cut(data: bytearray, chance: random.Random) -> None:
+    start = chance.randrange(len(data) + 1)
+    del data[start : start + chance.choice((1, 2, 4, 64, len(data)))]
+
+
+def _doubled(data: bytearray, chance: random.Random) -> None:
+    start = chance.randrange(len(data) + 1)
+    data[start:start] = data[start : start + chance.randint(1, 64)]
+
+
+def _exchanged(data: bytearray, chance: random.Random) -> None:
+    size = min(8, len(data) // 2)
+    a, b = chance.randrange(len(data) - size + 1), chance.randrange(len(data) - size + 1)
+    data[a : a + size], data[b : b + size] = data[b : b + size], data[a : a + size]
+
+
+_CHANGES: tuple[Callable[[bytearray, random.Random], None], ...] = (_byte, _byte, _byte, _cut, _doubled, _exchanged)
+
+
+def _other_model(data: bytes, chance: random.Random) -> bytes:
+    """The model with other sizes, attributes, names or nodes."""
+    model = onnx.ModelProto.FromString(data)
+    for _ in range(chance.randint(1, 3)):
+        chance.choice(_EDITS)(model, chance)
+    return bytes(model.SerializeToString())
+
+
+def _dimension(model: onnx.ModelProto, chance: random.Random) -> None:
+    graph = model.graph
+    if graph.initializer and chance.random() < 0.5:
+        dims = chance.choice(graph.initializer).dims
+        if dims:
+            dims[chance.randrange(len(dims))] = chance.choice(EXTREMES)
+    elif ends := [*graph.input, *graph.output, *graph.value_info]:
+        sizes = chance.choice(ends).type.tensor_type.shape.dim
+        if sizes:
+            chance.choice(sizes).dim_value = chance.choice(EXTREMES)
+
+
+def _attribute(model: onnx.ModelProto, chance: random.Random) -> None:
+    named = [each for node in model.graph.node for each in node.attribute]
+    if not named:
+        return
+    attribute = chance.choice(named)
+    if attribute.ints:
+        attribute.ints[chance.randrange(len(attribute.ints))] = chance.choice(EXTREMES)
+    else:
+        attribute.i, attribute.f = chance.choice(EXTREMES), chance.choice((0.0, -1.0, 1e38, float("nan")))
+
+
+def _name(model: onnx.ModelProto, chance: random.Random) -> None:
+    if nodes := model.graph.node:
+        node = chance.choice(nodes)
+        names = chance.choice((node.input, node.output))
+        every = [name for each in nodes for name in (*each.input, *each.output)] + ["", "x y\n"]
+        if names:
+            names[chance.randrange(len(names))] = chance.choice(every)
+
+
+def _node(model: onnx.ModelProto, chance: random.Random) -> None:
+    nodes = model.graph.node
+    if nodes:
+        place = chance.randrange(len(nodes))
+        if chance.random() < 0.5:
+            del nodes[place]
+        else:
+            nodes[place].op_type = chance.choice([node.op_type for node in nodes] + ["Relu", "Conv", "Loop", ""])
+
+
+def _type(model: onnx.ModelProto, chance: random.Random) -> None:
+    kinds = [*model.graph.initializer] or [each.type.tensor_type for each in model.graph.input]
+    if kinds:
+        kind = chance.choice(kinds)
+        setattr(kind, "data_type" if isinstance(kind, onnx.TensorProto) else "elem_type", chance.randrange(26))
+
+
+_EDITS: tuple[Callable[[onnx.ModelProto, random.Random], None], ...] = (_dimension, _attribute, _name, _node, _type)
+
+
+def outcome(path: Path) -> str:
+    """`read`, or `refused`; any other error but a refusal of one line is raised."""
+    try:
+        if path.suffix == ".wav":
+            samples.sound(path)
+        else:
+            passes.run(importers.load(path))
+    except ShoehornError as error:
+        if "\n" in str(error):
+            raise ValueError(f"a message of several lines: {error}") from error
+        return "refused"
+    return "read"
+
+
+def _run(folder: Path, kind: str, first: int, number: int) -> tuple[str, int, str]:
+    """(kind, seed, outcome) of one mutant."""
+    seed = first + number
+    chance = random.Random(f"{kind} {seed}")
+    path = folder / f"{kind}-{seed}.{kind}"
+    path.write_bytes(damaged(chance.choice(_held(kind)), kind, chance))
+    signal.alarm(LONGEST_S)
+    try:
+        found = outcome(path)
+    except MemoryError:
+        found = "more than 4 GB"
+    except TimeoutError:
+        found = f"more than {LONGEST_S} s"
+    except Exception as error:  # the fault that is looked for
+        found = f"{type(error).__name__}: {error}".replace("\n", " ")[:200]
+    signal.alarm(0)
+    if found in ("read", "refused"):
+        path.unlink()
+    return kind, seed, found
+
+
+_seeds: dict[str, list[bytes]] = {}
+
+
+def _held(kind: str) -> list[bytes]:
+    if kind not in _seeds:
+        _seeds[kind] = seeds(kind)
+    return _seeds[kind]
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+    signal.signal(signal.SIGALRM, _late)
+    np.seterr(all="ignore")
+
+
+def _late(signum: int, frame: object) -> None:
+    raise TimeoutError
+
+
+def results(folder: Path, kinds: list[str], count: int, first: int) -> Iterator[tuple[str, int, str]]:
+    """The outcome of each mutant, `count` of them over all kinds."""
+    with multiprocessing.get_context("spawn").Pool(2, initializer=_limit, maxtasksperchild=500) as pool:
+        for kind in kinds:
+            yield from pool.imap_unordered(partial(_run, folder, kind, first), range(count // len(kinds)), chunksize=50)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kinds", nargs="*", default=["onnx", "tflite", "wav"])
+    parser.add_argument("--keep", type=Path)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        counts: Counter[tuple[str, str]] = Counter()
+        for kind, seed, found in results(folder, arguments.kinds, arguments.count, arguments.seed):
+            counts[kind, found if found in ("read", "refused") else "fault"] += 1
+            if found not in ("read", "refused"):
+                print(f"{kind} {seed}: {found}", flush=True)
+    for (kind, found), number in sorted(counts.items()):
+        print(f"{kind}: {number:,} {found}")
+    sys.exit(any(found == "fault" for _, found in counts))
+
+
+if __name__ == "__main__":
+    main()
