@@ -38,8 +38,11 @@ def _step(rng: Rng, values: list[Term]) -> Term:
     comparisons = [lambda: a.select(b, ~b)] if kind == "b" else [lambda: a < b, lambda: (a < b).select(b, a)]
     logic = [lambda: a & b, lambda: a | b, lambda: a ^ b, lambda: ~a] if kind != "f" else [lambda: abs(a).sqrt()]
     shifts = [lambda: a << b, lambda: a >> b, lambda: a >> 3] if kind in "iu" else []
+    table = tuple(int(n) for n in rng.integers(-128, 128, rng.integers(1, 9)))
+    tables = [lambda: a.entry(table, DType.INT8)] if kind in "iu" else []
+    roots = [lambda: a.sqrt(), lambda: a.width()] if a.dtype in (DType.UINT32, DType.UINT64) else []
     sums = [lambda: a + b, lambda: a - b, lambda: a * b, lambda: a / b, lambda: abs(a), lambda: -a]
-    either = [*comparisons, *logic, *shifts, lambda: a.equals(b), *(sums if kind != "b" else [])]
+    either = [*comparisons, *logic, *shifts, *tables, *roots, lambda: a.equals(b), *(sums if kind != "b" else [])]
     return either[rng.integers(len(either))]()
 
 

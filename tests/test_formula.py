@@ -79,6 +79,10 @@ def test_ops_along_columns_are_equal_in_numpy_and_c() -> None:
         shape = [(2, 1 + number % 5, 3), (4, 2)][number % 2]
         read, before = combination(rng, dtype), formula(lambda a, b: b < a, dtype, dtype)
         graphs.append(_graph(ops.Reduce, read, [shape]))
+        element = NUMBERS[number * 5 % len(NUMBERS)]
+        wide = formula(lambda t, x: t - x.cast(t.dtype), dtype, element)
+        begun = {"initial": 0 if dtype is DType.FLOAT32 else 7, "along_channels": number % 3 > 0}
+        graphs.append(_graph(ops.Reduce, wide, [shape], **begun))
         graphs.append(_graph(ops.Scan, read, [shape], exclusive=number % 2 > 0, reverse=number % 3 > 0, initial=1))
         graphs.append(_graph(ops.TopIndices, before, [shape], count=1 + number % shape[-2], last=number % 3 > 1))
 
@@ -160,6 +164,21 @@ def test_powers() -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [DType.UINT32, DType.UINT64])
+def test_roots_and_widths_of_integers_are_exact(dtype: DType) -> None:
+    bits = dtype.bytes * 8
+    roots = [2**k + d for k in range(1, bits // 2) for d in (-1, 0, 1)] + [2 ** (bits // 2) - 1]
+    numbers = sorted({n for r in roots for n in (r * r - 1, r * r, r * r + 1, r * r + r, r * r + 2 * r)})
+    x = np.array([0, *numbers, 2**bits - 1], dtype.numpy)
+    for write, exact in ((lambda a: a.sqrt(), math.isqrt), (lambda a: a.width(), int.bit_length)):
+        graph = _graph(ops.Map, formula(write, dtype), [x.shape])
+        wanted = [exact(int(n)) for n in x]
+
+        assert formula(write, dtype)(x).tolist() == wanted
+        assert run_reference(graph, [x])["y"].tolist() == wanted
+        assert load_portable(graph).run([x])["y"].tolist() == wanted
+
+
 def test_a_formula_reads_its_own_text() -> None:
     read = random_formula(np.random.default_rng(1), (DType.FLOAT32, DType.INT8))
 
@@ -181,6 +200,12 @@ def test_a_formula_reads_its_own_text() -> None:
         "float16 : add float16 0 0",
         "float32 : select float32 0 0 0",
         "float32 : jump float32 0",
+        "float32 : width float32 0",
+        "int32 : sqrt int32 0",
+        "int8 : table int8 0 1,128",
+        "int8 : table int64 0 1",
+        "int8 : table int8 0",
+        "float32 : table int8 0 1",
     ],
 )
 def test_a_broken_formula_is_refused(text: str) -> None:

@@ -38,20 +38,38 @@ def macros(text: str) -> tuple[str, ...]:
 
 
 def _statements(made: Formula) -> list[str]:
-    """A local for each step; float32 values stay out of Helium's vectors (SH_SCALAR)."""
+    """The tables and a local for each step; float32 values stay out of Helium's vectors (SH_SCALAR)."""
     read = {i for step in made.steps for i in step.reads}
-    lines = [f"(void)v{i};" for i in range(len(made.operands)) if i not in read]
+    tables = _tables(made)
+    lines = [
+        f"static const {c_type(dtype)} {name}[] = {{{entries.replace(',', ', ')}}};"
+        for (dtype, entries), name in tables.items()
+    ]
+    lines += [f"(void)v{i};" for i in range(len(made.operands)) if i not in read]
     lines += [f"SH_SCALAR(v{i});" for i, dtype in enumerate(made.operands) if dtype is DType.FLOAT32]
     dtypes = made.dtypes
     for number, step in enumerate(made.steps, len(made.operands)):
         into_float = step.dtype is DType.FLOAT32 and step.name in ("cast", "bits")
-        lines.append(f"{'' if into_float else 'const '}{c_type(step.dtype)} v{number} = {_expression(step, dtypes)};")
+        value = _looked_up(step, dtypes, tables) if step.name == "table" else _expression(step, dtypes)
+        lines.append(f"{'' if into_float else 'const '}{c_type(step.dtype)} v{number} = {value};")
         lines += [f"SH_SCALAR(v{number});"] if into_float else []
     return [*lines, f"return v{len(dtypes) - 1};"]
 
 
+def _tables(made: Formula) -> dict[tuple[DType, str], str]:
+    """The names of the tables, each of which several steps may read."""
+    found = dict.fromkeys((step.dtype, step.constant) for step in made.steps if step.name == "table")
+    return {table: f"table{number}" for number, table in enumerate(found)}
+
+
+def _looked_up(step: Step, dtypes: tuple[DType, ...], tables: dict[tuple[DType, str], str]) -> str:
+    (place,) = step.reads
+    inside = f"sh_place_{dtypes[place].value}(v{place}, {len(step.entries) - 1})"
+    return f"{tables[step.dtype, step.constant]}[{inside}]"
+
+
 def _expression(step: Step, dtypes: tuple[DType, ...]) -> str:
-    """The C expression of one step."""
+    """The C expression of one step but a table."""
     of, kind = [f"v{i}" for i in step.reads], c_type(step.dtype)
     real = step.dtype is DType.FLOAT32
     match step.name:
@@ -67,7 +85,7 @@ def _expression(step: Step, dtypes: tuple[DType, ...]) -> str:
             return f"sh_float_of_bits({of[0]})" if real else f"sh_bits_of_float({of[0]})"
         case "cast":
             return _cast(of[0], dtypes[step.reads[0]], step.dtype)
-        case "sqrt":
+        case "sqrt" if real:
             return f"sh_sqrt_f32({of[0]})"
         case "not":
             return f"!{of[0]}" if step.dtype is DType.BOOL else f"({kind})~{of[0]}"

@@ -20,6 +20,7 @@ _DTYPES = (
     *(DType.UINT32, DType.INT64, DType.UINT64),
 )
 _STEPS = tuple(ARITY)
+_STEP_NUMBERS = 5
 _INTEGER_LIMIT = 1 << 32
 
 # What a step costs, by its name; arithmetic on integers is counted alike.
@@ -34,9 +35,15 @@ _FLOAT_WORK = {
 def table(made: Formula) -> Array:
     """The formula as sh_formula_ref.h reads it: int32."""
     numbers = [len(made.operands), len(made.steps), *(_DTYPES.index(dtype) for dtype in made.operands)]
+    behind = len(numbers) + _STEP_NUMBERS * len(made.steps)  # the tables
+    entries: list[int] = []
     for step in made.steps:
-        rest = _constant_words(step) if step.name == "constant" else step.reads
+        rest: tuple[int, ...] = _constant_words(step) if step.name == "constant" else step.reads
+        if step.name == "table":
+            rest = (*rest, behind + len(entries), len(step.entries))
+            entries += step.entries
         numbers += [_STEPS.index(step.name), _DTYPES.index(step.dtype), *rest, *(0,) * (3 - len(rest))]
+    numbers += entries
     return np.array(numbers, np.int64).astype(np.uint32).view(np.int32)
 
 
@@ -120,17 +127,21 @@ def _columns_work(node: Node, tile: Tile) -> Work:
 
 def _reduce(node: Node) -> dict[str, Value]:
     _, _, width, channels = node.inputs[0].type.nhwc
-    along = cast(Reduce, node.op).along_channels
+    op = cast(Reduce, node.op)
+    along = op.along_channels
     return {
         "positions": width if along else 1,
         "width": channels if along else width,
         "channels": 1 if along else channels,
+        "begun": int(op.initial is not None),
+        "initial": op.initial or 0,
     }
 
 
 def _reduce_work(node: Node, tile: Tile) -> Work:
     x, y = (tensor.type.row_elements for tensor in (node.inputs[0], node.output))
-    return Work(loops=y, outputs=x) + times(x - y, per_evaluation(_op(node).parsed))
+    combined = x if _reduce(node)["begun"] else x - y
+    return Work(loops=y, outputs=x) + times(combined, per_evaluation(_op(node).parsed))
 
 
 def _scan(node: Node) -> dict[str, Value]:

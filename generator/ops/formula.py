@@ -9,7 +9,9 @@ is (a + b) * 2: values 0 and 1 are the operands, each step's value has the next 
 step's name. Every step is rounded to its type, and nothing is fused, so all compilers and cores compute equal bytes.
 Integers wrap around; a quotient of integers is cut towards zero, 0 where the divisor is 0; a shift by the type's width
 or more gives 0, or -1 for a negative number to the right; a float32 becomes the nearest integer of the type towards
-zero, and NaN becomes 0.
+zero, and NaN becomes 0. The root of an unsigned integer is cut to an integer.
+
+A step may look up a table: `table int16 0 5,-3,8` is entry number value 0; a number outside is the next one inside.
 """
 
 from __future__ import annotations
@@ -29,6 +31,9 @@ __all__ = ["ARITY", "Formula", "Step", "Term", "compose", "formula", "parse"]
 MOST_VALUES = 512
 """Operands and steps of a formula."""
 
+MOST_ENTRIES = 4096
+"""Entries of a table."""
+
 _Numbers = NDArray[Any]
 
 _BITS = {DType.FLOAT32: DType.INT32, DType.INT32: DType.FLOAT32}
@@ -38,7 +43,9 @@ ARITY = {
     "abs": 1,
     "neg": 1,
     "not": 1,  # of bits; of a bool, its opposite
-    "sqrt": 1,
+    "sqrt": 1,  # of a float32, or of an unsigned integer of 32 or 64 bits: the largest one whose square is not above
+    "width": 1,  # of such an integer: how many bits it needs, 0 for 0
+    "table": 1,  # the entry of a table of integers of at most 32 bits
     "bits": 1,  # the bits of a float32 as an int32, or of an int32 as a float32
     "cast": 1,
     "add": 2,
@@ -58,6 +65,7 @@ ARITY = {
 
 _ON_BITS = ("and", "or", "xor", "not")
 _ON_INTEGERS = ("left", "right")
+_UNSIGNED = (DType.UINT32, DType.UINT64)
 
 
 @dataclass(frozen=True)
@@ -67,16 +75,21 @@ class Step:
     name: str
     dtype: DType
     reads: tuple[int, ...]
-    constant: str = ""  # of a constant: a float in hexadecimal, or an integer
+    constant: str = ""  # of a constant: a float in hexadecimal, or an integer; of a table: its entries
 
     @property
     def number(self) -> float | int:
         """The number of a constant."""
         return float.fromhex(self.constant) if self.dtype.numpy.kind == "f" else int(self.constant)
 
+    @property
+    def entries(self) -> tuple[int, ...]:
+        """The entries of a table."""
+        return tuple(map(int, self.constant.split(",")))
+
     def text(self) -> str:
         """As in a formula's text."""
-        return f"{self.name} {self.dtype.value} {self.constant or ' '.join(map(str, self.reads))}"
+        return " ".join(filter(None, (self.name, self.dtype.value, *map(str, self.reads), self.constant)))
 
 
 @dataclass(frozen=True)
@@ -113,6 +126,9 @@ class Formula:
 def _evaluated(step: Step, of: Sequence[Array]) -> Array:
     if step.name == "constant":
         return np.asarray(step.number, step.dtype.numpy)
+    if step.name == "table":
+        entries = np.array(step.entries, step.dtype.numpy)
+        return np.asarray(entries[np.clip(of[0], 0, len(entries) - 1).astype(np.int64)])
     return np.asarray(_NUMPY[step.name](step.dtype, *of))
 
 
@@ -148,11 +164,30 @@ def _shifted(to: DType, a: _Numbers, by: _Numbers, left: bool) -> _Numbers:
     return np.where(outside, beyond, np.left_shift(a, safe) if left else np.right_shift(a, safe)).astype(to.numpy)
 
 
+def _root(to: DType, x: _Numbers) -> _Numbers:
+    """The square root; of an integer cut to one, from the root of float64, which is off by one at most."""
+    if to.numpy.kind == "f":
+        return np.asarray(np.sqrt(x))
+    wide = x.astype(np.uint64)
+    most = np.uint64(0xFFFFFFFF)
+    root = np.minimum(np.sqrt(wide.astype(np.float64)).astype(np.uint64), most)
+    root = np.where(root * root > wide, root - np.uint64(1), root)
+    above = root + np.uint64(1)
+    root = np.where((root < most) & (above * above <= wide), above, root)
+    return root.astype(to.numpy)
+
+
+def _width(to: DType, x: _Numbers) -> _Numbers:
+    bits = np.arange(to.bytes * 8, dtype=np.uint64)
+    return np.asarray((np.right_shift(x.astype(np.uint64)[..., None], bits) != 0).sum(-1).astype(to.numpy))
+
+
 _NUMPY: dict[str, Callable[..., Any]] = {
     "abs": lambda to, a: np.abs(a),
     "neg": lambda to, a: np.negative(a),
     "not": lambda to, a: np.logical_not(a) if to is DType.BOOL else np.invert(a),
-    "sqrt": lambda to, a: np.sqrt(a),
+    "sqrt": _root,
+    "width": _width,
     "bits": lambda to, a: np.ascontiguousarray(a).view(to.numpy).reshape(a.shape),
     "cast": _cast,
     "add": lambda to, a, b: np.add(a, b),
@@ -191,6 +226,11 @@ def _step(words: list[str]) -> Step:
         made = Step(name, dtype, (), given)
         _ = made.number
         return made
+    if name == "table":
+        index, given = words[2:]
+        made = Step(name, dtype, (int(index),), given)
+        _ = made.entries
+        return made
     return Step(name, dtype, tuple(map(int, words[2:])))
 
 
@@ -217,6 +257,10 @@ def _typed(step: Step, of: list[DType]) -> bool:
         return step.dtype is DType.BOOL and of[0] is of[1]
     if step.name == "cast":
         return True
+    if step.name == "table":
+        low, high = step.dtype.limits if kind in "iu" and step.dtype.bytes <= 4 else (0, -1)
+        entries = step.entries
+        return first.numpy.kind in "iu" and len(entries) <= MOST_ENTRIES and all(low <= n <= high for n in entries)
     if step.name == "bits":
         return _BITS.get(first) is step.dtype
     if step.name == "constant":
@@ -227,7 +271,9 @@ def _typed(step: Step, of: list[DType]) -> bool:
         return same and kind != "f"
     if step.name in _ON_INTEGERS:
         return same and kind in "iu"
-    return same and (kind == "f" if step.name == "sqrt" else kind in "fiu")
+    if step.name in ("sqrt", "width"):
+        return same and (step.dtype in _UNSIGNED or (kind == "f" and step.name == "sqrt"))
+    return same and kind in "fiu"
 
 
 class Term:
@@ -324,8 +370,16 @@ class Term:
         return self._two("equal", other, DType.BOOL)
 
     def sqrt(self) -> Term:
-        """The square root, rounded to the nearest."""
+        """The square root: rounded to the nearest, of an unsigned integer cut to one."""
         return self._one("sqrt")
+
+    def width(self) -> Term:
+        """How many bits this unsigned integer needs, 0 for 0."""
+        return self._one("width")
+
+    def entry(self, table: Sequence[int], dtype: DType) -> Term:
+        """The entry of a table whose number this is; outside it the nearest one."""
+        return self._add(Step("table", dtype, (self.number,), ",".join(map(str, table))))
 
     def cast(self, dtype: DType) -> Term:
         """The same number in another element type."""

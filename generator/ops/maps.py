@@ -111,13 +111,23 @@ class _AlongColumns(Formulaic):
 class Reduce(_AlongColumns):
     """The elements of each column of (..., W, C) combined to one, (..., 1, C): f(f(x0, x1), x2) and so on.
 
-    The formula is of the result so far and the next element. `along_channels`: along C, to (..., W, 1).
+    The formula is of the result so far and the next element. `along_channels`: along C, to (..., W, 1). With `initial`
+    the first result is f(initial, x0), and elements may have another type than results.
     """
 
     along_channels: bool = False
+    initial: int | None = None
 
     def check(self, node: Node) -> None:
-        self._check_combination(node)
+        if self.initial is None:
+            return self._check_combination(node)
+        read = self.parsed
+        if len(read.operands) != 2 or read.operands[0] is not read.result:
+            raise OpFault(self, f"its formula {self.formula!r} does not combine a result with an element")
+        low, high = read.result.limits if read.result.numpy.kind in "iu" else (0, 0)
+        if not max(low, -(2**31)) <= self.initial <= min(high, 2**31 - 1):
+            raise OpFault(self, f"it begins with {self.initial}, which {read.result.value} does not have")
+        return self._check([("input", read.operands[1]), ("output", read.result)], node)
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         *ahead, width, channels = super().infer(inputs)
@@ -128,8 +138,9 @@ class Reduce(_AlongColumns):
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         x = np.moveaxis(arrays[0], -1 if self.along_channels else -2, 0)
-        total = x[0]
-        for element in x[1:]:
+        begun = self.initial is not None
+        total: Array = np.full_like(x[0], self.initial, self.parsed.result.numpy) if begun else x[0]
+        for element in x if begun else x[1:]:
             total = self.parsed(total, element)
         return np.ascontiguousarray(total).reshape(sig.output.shape)
 

@@ -57,6 +57,20 @@
 #define SH_FUSED_MULTIPLY_ADD(a, b, c) __builtin_fmaf(a, b, c)
 #endif
 
+// How many zeros are above the highest one of a uint32_t that is not 0.
+#if defined(__GNUC__)
+#define SH_LEADING_ZEROS(x) __builtin_clz(x)
+#else
+static inline int SH_LEADING_ZEROS(unsigned long x)
+{
+    int zeros = 0;
+    for (; (x >> 31) == 0; x <<= 1) {
+        zeros++;
+    }
+    return zeros;
+}
+#endif
+
 // SH_FIX(op) assigns the members of the struct `op` that an instance is compiled for; its file
 // defines it. Without that definition no member is fixed.
 #ifndef SH_FIX

@@ -4,7 +4,8 @@
 //
 // formula[0] operands, formula[1] steps, then the element type of each operand, then five numbers
 // per step: what it does, its element type, and the numbers of the values that it reads. A constant
-// has its bits, low word first, in place of the latter.
+// has its bits, low word first, in place of the latter. A table has the number of the value that it
+// reads, then where in `formula` its entries are, behind all steps, and how many.
 #ifndef SH_FORMULA_REF_H
 #define SH_FORMULA_REF_H
 
@@ -39,6 +40,8 @@ enum {
     SH_NEG,
     SH_NOT,
     SH_SQRT,
+    SH_WIDTH,
+    SH_TABLE,
     SH_BITS,
     SH_CAST,
     SH_ADD,
@@ -212,6 +215,34 @@ static inline sh_value sh_float_step(int32_t what, float a, float b)
     return result;
 }
 
+// The largest number whose square is not above a.
+static inline int64_t sh_integer_root(uint64_t a)
+{
+    uint64_t root = 0;
+    for (int32_t bit = 31; bit >= 0; bit--) {
+        const uint64_t more = root | (uint64_t)1 << bit;
+        root = more * more <= a ? more : root;
+    }
+    return (int64_t)root;
+}
+
+static inline int64_t sh_bit_width(uint64_t a)
+{
+    int64_t width = 0;
+    for (; a != 0; a >>= 1) {
+        width++;
+    }
+    return width;
+}
+
+// The entry of a table; `step` is its own.
+static inline int64_t sh_entry(const int32_t *formula, const int32_t *step, int32_t type, int64_t i)
+{
+    const int64_t last = step[4] - 1;
+    const int huge = type == SH_UINT64 && i < 0;
+    return formula[step[3] + (huge || i > last ? last : i < 0 ? 0 : i)];
+}
+
 static inline int64_t sh_integer_step(int32_t what, int32_t type, int64_t a, int64_t b)
 {
     switch (what) {
@@ -219,6 +250,10 @@ static inline int64_t sh_integer_step(int32_t what, int32_t type, int64_t a, int
         return a < 0 && !sh_is_unsigned(type) ? (int64_t)(0 - (uint64_t)a) : a;
     case SH_NEG:
         return (int64_t)(0 - (uint64_t)a);
+    case SH_SQRT:
+        return sh_integer_root((uint64_t)a);
+    case SH_WIDTH:
+        return sh_bit_width((uint64_t)a);
     case SH_NOT:
         return type == SH_BOOL ? a == 0 : ~a;
     case SH_ADD:
@@ -277,6 +312,9 @@ static inline sh_value sh_computed(const int32_t *formula, sh_value values[])
             result.i = bits;
         } else if (what == SH_SELECT) {
             result = values[values[step[2]].i != 0 ? step[3] : step[4]];
+        } else if (what == SH_TABLE) {
+            const int64_t entry = sh_entry(formula, step, types[step[2]], values[step[2]].i);
+            result.i = sh_narrowed(type, entry);
         } else if (what == SH_LESS || what == SH_EQUAL) {
             result.i = sh_compared(what, types[step[2]], values[step[2]], values[step[3]]);
         } else if (type == SH_FLOAT32) {

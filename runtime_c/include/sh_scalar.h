@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: 0BSD
 // The steps of formulas (generator/ops/formula.py) that C's operators do not define for all values:
 // integers wrap around, a quotient by 0 is 0, shifts by the type's width or more are defined, and a
-// float becomes an integer by cutting, within the type's range; NaN becomes 0.
+// float becomes an integer by cutting, within the type's range; NaN becomes 0. Entries of tables
+// are found by a place within them.
 #ifndef SH_SCALAR_H
 #define SH_SCALAR_H
 
@@ -63,6 +64,10 @@ SH_INLINED float sh_float_of_bits(int32_t bits)
         const int outside = by < 0 || by >= (type)(sizeof(type) * 8);                              \
         return (type)(plain)(outside ? 0 : (wide)a << by);                                         \
     }                                                                                              \
+    SH_INLINED uint32_t sh_place_##name(type a, uint32_t last)                                     \
+    {                                                                                              \
+        return a < 0 ? 0 : (plain)a > last ? last : (uint32_t)a;                                   \
+    }                                                                                              \
     SH_INLINED type sh_abs_##name(type a)                                                          \
     {                                                                                              \
         return (type)(a < 0 ? sh_neg_##name(a) : a);                                               \
@@ -97,6 +102,10 @@ SH_INLINED float sh_float_of_bits(int32_t bits)
     {                                                                                              \
         return (type)(by >= (type)(sizeof(type) * 8) ? 0 : a >> by);                               \
     }                                                                                              \
+    SH_INLINED uint32_t sh_place_##name(type a, uint32_t last)                                     \
+    {                                                                                              \
+        return a > last ? last : (uint32_t)a;                                                      \
+    }                                                                                              \
     SH_INLINED type sh_##name##_of_float(float a)                                                  \
     {                                                                                              \
         return (type)(a > 0.0f ? (a < (float)(high) ? (type)a : (high)) : 0);                      \
@@ -110,6 +119,65 @@ SH_UNSIGNED(uint8, uint8_t, uint32_t, UINT8_MAX)
 SH_UNSIGNED(uint16, uint16_t, uint32_t, UINT16_MAX)
 SH_UNSIGNED(uint32, uint32_t, uint32_t, UINT32_MAX)
 SH_UNSIGNED(uint64, sh_uint64, uint64_t, UINT64_MAX)
+
+SH_INLINED uint32_t sh_width_uint32(uint32_t a)
+{
+    return a == 0 ? 0 : 32u - (uint32_t)SH_LEADING_ZEROS(a);
+}
+
+SH_INLINED sh_uint64 sh_width_uint64(sh_uint64 a)
+{
+    const uint32_t high = (uint32_t)(a >> 32);
+    return high == 0 ? sh_width_uint32((uint32_t)a) : 32u + sh_width_uint32(high);
+}
+
+// `count` binary digits of a square root: two bits of *word, from the highest on, for each. What is
+// left of the number must stay below 2^30.
+SH_INLINED uint32_t sh_root_digits(uint32_t root, uint32_t *left, uint32_t *word, int32_t count)
+{
+    SH_ROLLED
+    for (int32_t i = 0; i < count; i++) {
+        const uint32_t rest = *left << 2 | *word >> 30;
+        const uint32_t most = root << 2 | 1u;
+        *word <<= 2;
+        root <<= 1;
+        if (rest >= most) {
+            *left = rest - most;
+            root += 1;
+        } else {
+            *left = rest;
+        }
+    }
+    return root;
+}
+
+SH_INLINED uint32_t sh_sqrt_uint32(uint32_t a)
+{
+    uint32_t left = 0;
+    return sh_root_digits(0, &left, &a, 16);
+}
+
+// What is left, twice the root at most, needs 64 bits for the last three digits alone.
+SH_INLINED sh_uint64 sh_sqrt_uint64(sh_uint64 a)
+{
+    uint32_t left = 0;
+    uint32_t high = (uint32_t)(a >> 32);
+    uint32_t low = (uint32_t)a;
+    uint64_t root = sh_root_digits(0, &left, &high, 16);
+    root = sh_root_digits((uint32_t)root, &left, &low, 13);
+    uint64_t wide = left;
+    for (int32_t i = 0; i < 3; i++) {
+        const uint64_t most = root << 2 | 1u;
+        wide = wide << 2 | low >> 30;
+        low <<= 2;
+        root <<= 1;
+        if (wide >= most) {
+            wide -= most;
+            root += 1;
+        }
+    }
+    return root;
+}
 
 SH_INLINED float sh_abs_float32(float a)
 {
