@@ -197,6 +197,18 @@ _POOLS = (
 _WINDOW_FOURS = (*_FOURS, ("padding", "SH_ALIKE, sh_both_halves(x)", "SH_ALIKE, 0"))
 
 OWN = {
+    "filter_bank_c": (
+        ("tail", "b <= op.channels", "b < op.channels"),
+        ("tail", "i < op.widths[b]", "i + 1 < op.widths[b]"),
+    ),
+    "rfft_s16_c": (
+        ("tail", "2 * place + 1 < samples", "2 * place + 2 < samples"),
+        ("tail", "} else if (2 * place < samples) {", "} else if (samples < 0) {"),  # an odd last sample
+        ("tail", "low <= high", "low < high"),
+        ("packing", "from >= 3 * digit", "from > 3 * digit"),
+        ("rounding", "ROUND = 1 << 14", "ROUND = 0"),
+        ("rounding", "(int16_t)product.re, (int16_t)product.im", "product.re, product.im"),
+    ),
     "conv2d_s8_c": (("tail", "if (o < end) {", "if (o + 1 < end) {"),),
     "conv2d_s8_simd32_dot": (("tail", "if (o < end) {", "if (o + 1 < end) {"), *_WINDOW_FOURS),
     "partial_conv2d_s8_s32_simd32": (("tail", "if (o < channels) {", "if (o + 1 < channels) {"), *_WINDOW_FOURS),

@@ -590,6 +590,8 @@ def _along_columns(op_class: type[Op], rng: Rng) -> Graph:
     rest: dict[str, object] = {}
     if op_class is ops.Reduce:
         rest = {"along_channels": bool(rng.integers(2))}
+        if dtype is not DType.FLOAT32 and rng.integers(2):
+            rest["initial"] = 3
     if op_class is ops.Scan:
         rest = {"exclusive": bool(rng.integers(2)), "reverse": bool(rng.integers(2)), "initial": pick(rng, 0, 1)}
     return graph_of(op_class, [TensorType(shape, dtype)], dtype, formula=read.text, **rest)
@@ -623,6 +625,22 @@ def _indexed(op_class: type[Op], rng: Rng) -> Graph:
     return graph_of(op_class, [TensorType(shape, elements), (kind, data), updates], elements, formula=read.text)
 
 
+def _rfft(rng: Rng) -> Graph:
+    length = 1 << int(rng.integers(3, 10))
+    samples = int(rng.integers(1, length, endpoint=True))
+    return graph_of(ops.Rfft, [TensorType((samples,), DType.INT16)], DType.INT16, length=length)
+
+
+def _filter_bank(rng: Rng) -> Graph:
+    bins, bands = int(rng.integers(4, 40)), int(rng.integers(2, 9))
+    widths = rng.integers(0, 5, bands)
+    starts, places = rng.integers(0, bins - 4, bands, endpoint=True), np.cumsum(widths) - widths
+    weights = rng.integers(0, 2**15, (2, max(1, widths.sum())))
+    constants = [each.astype(np.int16) for each in (*weights, starts, places, widths)]
+    kinds = [(TensorType(each.shape, DType.INT16), each) for each in constants]
+    return graph_of(ops.FilterBank, [TensorType((bins,), DType.UINT32), *kinds], DType.UINT64)
+
+
 _MAKERS: dict[type[Op], Callable[[Rng], Graph]] = {
     **{c: _of(_conv, c) for c in (ops.Conv2d, ops.DepthwiseConv2d)},
     ops.TransposeConv2d: _transpose_conv,
@@ -652,5 +670,7 @@ _MAKERS: dict[type[Op], Callable[[Rng], Graph]] = {
     ops.MatMul: _matmul,
     ops.Lstm: _lstm,
     ops.Recurrence: _recurrence,
+    ops.Rfft: _rfft,
+    ops.FilterBank: _filter_bank,
     **{c: _of(_indexed, c) for c in (ops.Gather, ops.Scatter)},
 }

@@ -105,7 +105,7 @@ def test_an_oracle_uses_nothing_that_is_there_for_speed(source: Path) -> None:
         for name in ("quant", "bytes", "element", "float", "exp", "formula_ref", "fused", "half", "index")
     }
     assert "SH_" not in text.replace("SH_MOST_VALUES", "").replace("SH_INT64", "")
-    assert len(text.splitlines()) <= 60 or source.stem == "softmax_s8_ref"
+    assert len(text.splitlines()) <= 60 or source.stem in ("softmax_s8_ref", "rfft_s16_ref")
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from typing import Any
 import flatbuffers
 import numpy as np
 import tflite
+from flatbuffers import flexbuffers
 
 
 @dataclass
@@ -29,7 +30,7 @@ class OpSpec:
     code: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    options: dict[str, Any] = field(default_factory=dict)  # by the schema's field names
+    options: dict[str, Any] = field(default_factory=dict)  # by the schema's field names; of a custom op, by its own
     custom: str = ""
     table: str = ""  # an options table in place of the op's own
 
@@ -145,6 +146,8 @@ def _op(b: flatbuffers.Builder, o: OpSpec, code: int) -> int:
     if name := o.table or TABLES.get(o.code, ""):
         fields["BuiltinOptions"] = _table(b, name, o.options)
         fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, name)
+    elif o.custom:
+        fields["CustomOptions"] = b.CreateByteVector(bytes(flexbuffers.Dumps(o.options)))
     return _table(b, "Operator", fields)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu.importers.fault import ImportFault, NeedsConstant, Unsupported
 from shoehorn_mcu.importers.onnx_node import RawNode
-from shoehorn_mcu.ir import Array, DType, GraphError, Op, Quant, Tensor, TensorType, too_large
+from shoehorn_mcu.ir import Array, DType, GraphError, Op, Quant, State, Tensor, TensorType, too_large
 from shoehorn_mcu.ops import LinearOp, Reshape, Slice, Softmax, Transpose
 from shoehorn_mcu.ops.laws import quoted
 
@@ -53,6 +53,7 @@ class Builder:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     ops: list[Op] = field(default_factory=list)
     infinite: set[str] = field(default_factory=set)  # tensors in which infinities are meant, such as those of masks
+    states: list[State] = field(default_factory=list)
 
     def add(self, tensor: Tensor) -> Tensor:
         """The tensor itself, which the graph now has. Raises ImportFault where kernels cannot count its bytes."""
@@ -146,6 +147,11 @@ class Site:
         return self.builder.add(
             Tensor(name, TensorType(data.shape, dtype, quant), np.ascontiguousarray(data).reshape(data.shape))
         )
+
+    def state(self, initial: Array) -> tuple[Tensor, Tensor]:
+        """A tensor that keeps its value between inferences, and its first value; `builder.states` must name both."""
+        first = self.weights(initial)
+        return self.builder.add(Tensor(self.builder.free(f"{self.node.outputs[0]}_before"), first.type)), first
 
     def emit(
         self,

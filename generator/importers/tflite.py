@@ -14,6 +14,7 @@ from shoehorn_mcu.importers import tflite_layout as layout
 from shoehorn_mcu.importers import tflite_linear as linear
 from shoehorn_mcu.importers import tflite_real as real
 from shoehorn_mcu.importers import tflite_recurrent as recurrent
+from shoehorn_mcu.importers import tflite_signal as signal
 from shoehorn_mcu.importers.fault import ImportFault, Refusal, Unsupported, UnsupportedModel
 from shoehorn_mcu.importers.source import Imported, Shapes, Source, SourceOp, SourceTensor, macs_of
 from shoehorn_mcu.importers.tflite_diagnosis import diagnosis
@@ -143,10 +144,10 @@ _BOTH = (
     *("MAX_POOL_2D", "PAD", "PADV2", "RESHAPE", "SLICE", "SOFTMAX", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE"),
     *("TRANSPOSE", "QUANTIZE", "DEQUANTIZE"),
 )
-OTHER = (*real.CONVERTERS, *KNOWN, *VARIABLES, *_BOTH)
+OTHER = (*real.CONVERTERS, *signal.CONVERTERS, *KNOWN, *VARIABLES, *_BOTH)
 """Ops on float32, and those that compute element by element, move or compare on bool and integers, too."""
 
-OPS = (*dict.fromkeys((*CONVERTERS, *real.CONVERTERS, *VARIABLES, *KNOWN)),)
+OPS = (*dict.fromkeys((*CONVERTERS, *real.CONVERTERS, *signal.CONVERTERS, *VARIABLES, *KNOWN)),)
 
 
 def load_tflite(path: Path, shapes: Shapes) -> Imported:
@@ -187,8 +188,8 @@ class _Import:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     ops: list[Op] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
-    kept: list[State] = field(default_factory=list)  # of recurrent layers
     made: dict[int, Sequence[Op]] = field(default_factory=dict)  # by the number of the op in the file
+    kept: list[State] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.names = unique_names(t.name for t in self.raw.tensors)
@@ -200,10 +201,9 @@ class _Import:
         if self.raw.others:
             count = len(self.raw.others) + 1
             self.refused.append(Refusal("model", "", "", f"it has {count} subgraphs, one is supported"))
-        states = tuple(map(self._state, self.states))
+        self.kept += map(self._state, self.states)
         for index, op in enumerate(self.raw.ops):
             self._op(index, op)
-        states = (*states, *self.kept)
         inputs = tuple(self._boundary(i, "input") for i in self.raw.inputs)
         outputs = tuple(self._boundary(i, "output") for i in self.raw.outputs)
         if self.refused:
@@ -212,9 +212,9 @@ class _Import:
             if place not in self.writers:
                 raise ImportFault(f"output {quoted(self.names[place])} is not computed by any op; remove it")
         used = {*inputs, *outputs, *(n for op in self.ops for n in (*op.inputs, op.output))}
-        used |= {name for state in states for name in (state.read, state.initial)}
+        used |= {name for state in self.kept for name in (state.read, state.initial)}
         tensors = {n: t for n, t in self.tensors.items() if n in used}  # axes, shapes and the like are in attributes
-        return Graph(name, tensors, tuple(self.ops), inputs, outputs, states)
+        return Graph(name, tensors, tuple(self.ops), inputs, outputs, tuple(self.kept))
 
     def _state(self, state: RawState) -> State:
         """A variable, and its first value as a tensor."""
@@ -276,6 +276,8 @@ class _Import:
         return SourceTensor(self.names[place], raw.shape, raw.dtype.lower(), *quant)
 
     def _convert(self, index: int, raw: RawOp) -> Part:
+        if raw.custom in signal.CONVERTERS:
+            return self._custom(index, raw)
         converter = CONVERTERS.get(raw.code)
         if converter is None and raw.code not in real.CONVERTERS:
             raise Unsupported
@@ -296,6 +298,14 @@ class _Import:
             return real.CONVERTERS[raw.code](site)
         assert converter is not None
         return converter.convert(site)
+
+    def _custom(self, index: int, raw: RawOp) -> Part:
+        """The parts of a custom op."""
+        if not raw.inputs or min(raw.inputs) < 0:
+            raise ImportFault(f"it reads tensors {raw.inputs}; convert it again")
+        inputs, outputs = map(self._operand, raw.inputs), map(self._tensor, raw.outputs)
+        site = Site(index, raw.custom, raw.options, tuple(inputs), tuple(outputs), self._fresh(raw))
+        return signal.CONVERTERS[raw.custom](site)
 
     def _known(self, raw: RawOp) -> bool:
         """Whether the result of SHAPE and its like is known; it becomes a constant."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from shoehorn_mcu.importers.fault import ImportFault
-from shoehorn_mcu.importers.tflite_options import READERS, Options
+from shoehorn_mcu.importers.tflite_options import CUSTOM, READERS, Options, custom_options
 
 _DAMAGE = (struct.error, ValueError, TypeError, IndexError, KeyError, OverflowError, AssertionError)
 """What the schema package raises on offsets, lengths and enum values that make no sense."""
@@ -177,11 +177,13 @@ class _Reader:
             custom if code == "CUSTOM" else "",
             self._ints(table, "Inputs"),
             self._ints(table, "Outputs"),
-            self._options(table, code),
+            self._options(table, code, custom),
         )
 
-    def _options(self, table: Any, code: str) -> Options:
+    def _options(self, table: Any, code: str, custom: str) -> Options:
         """The options of an op, if we read any; the schema's defaults if the table is absent."""
+        if code == "CUSTOM" and custom in CUSTOM:
+            return custom_options(custom, bytes(self._vector(table, "CustomOptions", 1)))
         if code not in READERS:
             return Options()
         name, absent, reader = READERS[code]

@@ -250,6 +250,33 @@ _NAMED = {
     ),
 }
 
+CUSTOM = {
+    "SignalEnergy": (),
+    "SignalFftAutoScale": (),
+    "SignalFilterBank": ("num_channels",),
+    "SignalFilterBankLog": ("input_correction_bits", "output_scale"),
+    "SignalFilterBankSpectralSubtraction": (
+        *("alternate_one_minus_smoothing", "alternate_smoothing", "clamping", "min_signal_remaining", "num_channels"),
+        *("one_minus_smoothing", "smoothing", "smoothing_bits", "spectral_subtraction_bits"),
+    ),
+    "SignalFilterBankSquareRoot": (),
+    "SignalPCAN": ("snr_shift",),
+    "SignalRfft": ("T", "fft_length"),
+    "SignalWindow": ("shift",),
+}
+"""By the name of a custom op: its options, integers in a map of FlexBuffers."""
+
+
+def custom_options(name: str, data: bytes) -> NamedOptions:
+    """The options of a custom op. Raises KeyError, TypeError and others where they cannot be read."""
+    from flatbuffers import flexbuffers
+
+    if not CUSTOM[name]:
+        return NamedOptions()
+    found = flexbuffers.GetRoot(data).AsMap
+    return NamedOptions(tuple((each, found[each].AsInt) for each in CUSTOM[name]))
+
+
 READERS: dict[str, tuple[str, Options, Callable[[Any], Options]]] = {
     "CONV_2D": ("Conv2DOptions", WindowOptions(), _conv),
     "DEPTHWISE_CONV_2D": ("DepthwiseConv2DOptions", WindowOptions(), _depthwise),

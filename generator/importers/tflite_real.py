@@ -21,7 +21,7 @@ from shoehorn_mcu.importers.onnx_ops import CONVERTERS as ONNX
 from shoehorn_mcu.importers.onnx_site import Value, as_image, as_plain, renamed
 from shoehorn_mcu.importers.tflite_options import Activation, ActivationOptions, NamedOptions, WindowOptions
 from shoehorn_mcu.importers.tflite_site import Part, Site
-from shoehorn_mcu.ir import Array, DType, Tensor
+from shoehorn_mcu.ir import Array, DType, State, Tensor
 from shoehorn_mcu.ops import functions as f
 from shoehorn_mcu.ops.formula import Term
 
@@ -61,7 +61,8 @@ def _part(site: Site, there: onnx.Site, found: Sequence[Value]) -> Part:
             names[name] = next(site.fresh)
             tensors.append(replace(tensor, name=names[name]))
     numbered = (replace(op, name=f"{site.name}_{i}" if i else site.name) for i, op in enumerate(there.builder.ops))
-    return Part(tuple(renamed(op, names) for op in numbered), tuple(tensors))
+    states = (State(names[s.read], names[s.write], names[s.initial]) for s in there.builder.states)
+    return Part(tuple(renamed(op, names) for op in numbered), tuple(tensors), tuple(states))
 
 
 def _alike(value: Value, output: Tensor) -> bool:

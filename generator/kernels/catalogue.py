@@ -23,6 +23,7 @@ from shoehorn_mcu.kernels import (
     real,
     recurrent,
     resize,
+    signal,
     thumb_conv,
     thumb_dense,
     thumb_depthwise,
@@ -50,6 +51,7 @@ CATALOGUE: tuple[Variant, ...] = (
     *pool.VARIANTS,
     *resize.VARIANTS,
     *layout.VARIANTS,
+    *signal.VARIANTS,
     *real.VARIANTS,
     *recurrent.VARIANTS,
 )

@@ -5,7 +5,20 @@ only its own module.
 """
 
 from shoehorn_mcu.ir import Op
-from shoehorn_mcu.ops import conv, elementwise, indexed, layout, maps, partial, pool, recurrent, resize, tables, unary
+from shoehorn_mcu.ops import (
+    conv,
+    elementwise,
+    indexed,
+    layout,
+    maps,
+    partial,
+    pool,
+    recurrent,
+    resize,
+    signal,
+    tables,
+    unary,
+)
 from shoehorn_mcu.ops.clamp import Clamp, Clamped, RealClamp
 from shoehorn_mcu.ops.conv import *  # noqa: F403
 from shoehorn_mcu.ops.elementwise import *  # noqa: F403
@@ -17,6 +30,7 @@ from shoehorn_mcu.ops.partial import *  # noqa: F403
 from shoehorn_mcu.ops.pool import *  # noqa: F403
 from shoehorn_mcu.ops.recurrent import *  # noqa: F403
 from shoehorn_mcu.ops.resize import *  # noqa: F403
+from shoehorn_mcu.ops.signal import *  # noqa: F403
 from shoehorn_mcu.ops.tables import *  # noqa: F403
 from shoehorn_mcu.ops.unary import *  # noqa: F403
 
@@ -40,8 +54,15 @@ RECURRENT_OPS: tuple[type[Op], ...] = recurrent.OPS
 # Ops that are given by a formula; importers of other formats make them.
 FORMULA_OPS: tuple[type[Op], ...] = (*maps.OPS, indexed.Scatter)
 
-OPS: tuple[type[Op], ...] = (*MODEL_OPS, *RECURRENT_OPS, *FORMULA_OPS, indexed.Gather, *MADE_OPS)
+OPS: tuple[type[Op], ...] = (
+    *MODEL_OPS,
+    *RECURRENT_OPS,
+    *FORMULA_OPS,
+    indexed.Gather,
+    *signal.OPS,
+    *MADE_OPS,
+)
 
 __all__ = ["FORMULA_OPS", "MADE_OPS", "MODEL_OPS", "OPS", "RECURRENT_OPS", "Clamp", "Clamped", "LinearOp", "RealClamp"]
 __all__ += conv.__all__ + elementwise.__all__ + unary.__all__ + pool.__all__ + resize.__all__ + layout.__all__
-__all__ += maps.__all__ + indexed.__all__ + recurrent.__all__ + tables.__all__ + partial.__all__
+__all__ += maps.__all__ + indexed.__all__ + recurrent.__all__ + signal.__all__ + tables.__all__ + partial.__all__
