@@ -67,6 +67,8 @@ class PlanOptions:
     io: Literal["kernels", "native"] = "kernels"
     # Sizes that an ONNX model leaves open: of a dimension by its name, or all of an input's by the input's name.
     shapes: Mapping[str, int | Sequence[int]] = field(default_factory=dict)
+    states: Mapping[str, str] = field(default_factory=dict)  # by input: the output that it reads in the next inference
+    stateless: bool = False  # every inference begins with the first values of the model's states
 
 
 @dataclass(frozen=True)
@@ -268,6 +270,8 @@ def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board |
         flash_bytes=options.flash_bytes,
         cores=options.cores,
         shapes=_sizes(options.shapes),
+        states=options.states,
+        stateless=options.stateless,
         native_io=options.io == "native",
     )
     return board, settings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from shoehorn_mcu.kernels.tuning import Tuning
 from shoehorn_mcu.passes.float_mode import FloatMode as FloatMode
 from shoehorn_mcu.passes.float_mode import FloatModeError, with_float_mode
 from shoehorn_mcu.passes.native_io import native_io
+from shoehorn_mcu.passes.state_ends import with_states, without_states
 from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.report import Json, report, timeless
 from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
@@ -51,6 +52,8 @@ class Options:
     float_mode: FloatMode = FloatMode.PRECISE
     shapes: importers.Shapes = field(default_factory=dict)  # of dimensions that the model's file leaves open
     native_io: bool = False  # inputs and outputs in the order of the model's file
+    states: Mapping[str, str] = field(default_factory=dict)  # outputs whose values inputs read in the next inference
+    stateless: bool = False  # every inference begins with the first values of the model's states
 
 
 class TooManyCores(ShoehornError):
@@ -80,7 +83,9 @@ def plan_model(
     """
     _check_cores(board, options.cores)
     found = importers.imported(model, options.shapes)
-    source = native_io(found.graph, found.ends) if options.native_io else found.graph
+    source = without_states(found.graph) if options.stateless else found.graph
+    source = with_states(source, found.ends, options.states)
+    source = native_io(source, found.ends) if options.native_io else source
     graph, records = passes.run(source, options.disabled, options.preserve)
     passes.prove_int32(graph)
     if options.stream_input:

@@ -40,6 +40,19 @@ def _shapes(_context: click.Context, _option: click.Parameter, values: tuple[str
     return found
 
 
+def _states(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """Each IN=OUT, as the output by the input."""
+    found: dict[str, str] = {}
+    for value in values:
+        read, _, write = value.partition("=")
+        if not read or not write:
+            raise click.BadParameter(f"'{value}' is not IN=OUT; write the names of an input and of an output")
+        if read in found:
+            raise click.BadParameter(f"'{read}' is given twice")
+        found[read] = write
+    return found
+
+
 shape_option = click.option(
     "--shape",
     "shapes",
@@ -65,6 +78,8 @@ class Planning:
     float: str
     shapes: dict[str, tuple[int, ...]]
     io: str
+    states: dict[str, str]
+    stateless: bool
 
     def options(self) -> build.Options:
         """Reads the tuning file; raises ShoehornError where it is not one."""
@@ -81,6 +96,8 @@ class Planning:
             float_mode=build.FloatMode(self.float),
             shapes=self.shapes,
             native_io=self.io == "native",
+            states=self.states,
+            stateless=self.stateless,
         )
 
 
@@ -140,6 +157,19 @@ _planning_options = together(
         default="kernels",
         show_default=True,
         help="Order of dimensions in inputs and outputs: channels last, as kernels take them, or the model file's.",
+    ),
+    click.option(
+        "--state",
+        "states",
+        multiple=True,
+        metavar="IN=OUT",
+        callback=_states,
+        help="Keep what output OUT gives as what input IN reads in the next inference, zeros in the first; repeatable.",
+    ),
+    click.option(
+        "--stateless",
+        is_flag=True,
+        help="Begin every inference with the first values of the model's states, such as those of an LSTM.",
     ),
 )
 

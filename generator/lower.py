@@ -115,11 +115,6 @@ def lower(
     A state is an input and an output: its bytes are its own in the whole inference. So is its next value's end, as it
     is copied there behind the last step.
     """
-    if graph.states and stream_input:
-        names = ", ".join(state.read for state in graph.states)
-        raise ShoehornError(
-            f"{graph.name}: keeps {names} between inferences, which --stream-input is not for yet; leave the option out"
-        )
     views = graph.views
     deliveries = (_delivery(graph),) if stream_input else ()
     ops = (*deliveries, *map(_op, stages))
@@ -135,7 +130,7 @@ def lower(
     return Problem(
         tensors=tuple(_spec(n, t, views.get(n)) for n, t in specs.items()),
         ops=ops,
-        inputs=() if stream_input else graph.sources,
+        inputs=tuple(state.read for state in graph.states) if stream_input else graph.sources,
         outputs=tuple(dict.fromkeys((*graph.results, *(state.read for state in graph.states)))),
         capacity_bytes=capacity_bytes,
         blocks=tuple(blocks(cuts, len(deliveries))) if cuts is not None else (),

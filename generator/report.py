@@ -19,6 +19,15 @@ def _ends(graph: Graph, names: Sequence[str]) -> list[Json]:
     return [{"name": name, "shape": list(type_.shape), "dtype": type_.dtype.value} for name, type_ in types]
 
 
+def _states(graph: Graph) -> list[Json]:
+    """The tensors that keep their values between inferences, as inputs, with the tensors of their next values."""
+    ends = _ends(graph, [state.read for state in graph.states])
+    sizes = (graph.tensors[state.read].type.bytes for state in graph.states)
+    return [
+        {**end, "bytes": size, "next": state.write} for end, size, state in zip(ends, sizes, graph.states, strict=True)
+    ]
+
+
 def _model(graph: Graph) -> Json:
     """The imported model, before the passes."""
     used = {name for op in graph.ops for name in op.inputs}
@@ -29,6 +38,7 @@ def _model(graph: Graph) -> Json:
         "weight_bytes": sum(graph.tensors[n].type.bytes for n in used if graph.tensors[n].data is not None),
         "inputs": _ends(graph, graph.inputs),
         "outputs": _ends(graph, graph.outputs),
+        **({"states": _states(graph)} if graph.states else {}),
     }
 
 

@@ -74,13 +74,6 @@ def test_a_plan_keeps_a_state_in_bytes_of_its_own() -> None:
         make_plan(lower(graph, stages(graph, Machine.of("cortex-m4f")), plan.arena_bytes - 4))
 
 
-def test_a_streamed_input_beside_states_is_refused() -> None:
-    graph = ring()
-
-    with pytest.raises(ShoehornError, match="ring: keeps before between inferences, which --stream-input"):
-        lower(graph, stages(graph, Machine.of("cortex-m4f")), None, stream_input=True)
-
-
 @needs_shared
 def test_a_wake_word_model_computes_sequences_as_tflite_micro() -> None:
     from tflite_micro.python.tflite_micro import runtime

@@ -46,7 +46,7 @@ def _rows(unit: Unit) -> dict[str, str]:
         "SH_APP_INPUT_ROWS": f"{type_.rows}u",
         "SH_APP_INPUT_ROW_BYTES": f"{type_.row_bytes}u",
         "SH_APP_PUSH_ROW(row)": f"{unit.name}_push_row(row)",
-        "SH_APP_RESET()": f"{unit.name}_reset()",
+        "SH_APP_RESET()": f"{unit.name}_{'restart' if unit.graph.states else 'reset'}()",
     }
 
 

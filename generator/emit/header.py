@@ -46,7 +46,7 @@ def model_h(unit: Unit) -> str:
         *(stream.prototypes(unit) if unit.streamed else _validity(unit)),
         *_prototypes(unit),
         *([] if unit.streamed else ["", "// One inference.", f"void {unit.name}_run(void);"]),
-        *states.prototypes(unit),
+        *([] if unit.streamed else states.prototypes(unit)),
         "",
         "#ifdef __cplusplus",
         "}",

@@ -57,7 +57,7 @@ def _arena(unit: Unit) -> list[str]:
 
 
 def _init(unit: Unit) -> str:
-    reset = ["arrived = 0;"] if unit.streamed else ["begun = 0;"] if unit.graph.states else []
+    reset = [*(["arrived = 0;"] if unit.streamed else []), *(["begun = 0;"] if unit.graph.states else [])]
     return c.function(init_head(unit), ["arena = memory;", *reset])
 
 

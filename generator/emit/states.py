@@ -14,10 +14,11 @@ def prototypes(unit: Unit) -> list[str]:
     if not unit.graph.states:
         return []
     kept = sum(unit.type(state.read).bytes for state in unit.graph.states)
+    more = " An unfinished inference is abandoned." if unit.streamed else ""
     return [
         "",
         f"// The model keeps {kept} bytes of its arena between inferences. This gives them their first values, which",
-        "// they have before the first inference, too.",
+        f"// they have before the first inference, too.{more}",
         f"void {unit.name}_reset(void);",
     ]
 
@@ -37,12 +38,13 @@ def definitions(unit: Unit) -> list[str]:
         else:
             arrays += [c.array(f"state{number}", _little_endian(data), "static const"), ""]
             body.append(f"memcpy({place}, state{number}, {raw.size});")
+    restart = [f"{unit.name}_restart();"] if unit.streamed else []
     return [
         *arrays,
         "// 1 once the states have values.",
         "static uint8_t begun;",
         "",
-        c.function(f"void {unit.name}_reset(void)", [*body, "begun = 1;"]),
+        c.function(f"void {unit.name}_reset(void)", [*body, "begun = 1;", *restart]),
         "",
     ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shoehorn_mcu.emit import c, steps
+from shoehorn_mcu.emit import c, states, steps
 from shoehorn_mcu.emit.unit import Unit
 
 SUMMARY = (
@@ -28,11 +28,18 @@ def prototypes(unit: Unit) -> list[str]:
         "// The address of the next row. Write the row there and push this pointer to avoid the copy and a buffer.",
         f"void *{name}_next_row(void);",
         "",
-        "// Abandons an unfinished inference: the next row is row 0.",
-        f"void {name}_reset(void);",
+        *_abandoning(unit),
         "",
         "// Outputs.",
     ]
+
+
+def _abandoning(unit: Unit) -> list[str]:
+    """The functions that begin anew."""
+    name, remark = unit.name, "// Abandons an unfinished inference: the next row is row 0."
+    if not unit.graph.states:
+        return [remark, f"void {name}_reset(void);"]
+    return [f"{remark} States stay.", f"void {name}_restart(void);", *states.prototypes(unit)]
 
 
 def definitions(unit: Unit, schedule: steps.Schedule) -> list[str]:
@@ -41,9 +48,11 @@ def definitions(unit: Unit, schedule: steps.Schedule) -> list[str]:
     push = [
         f"void *place = {name}_next_row();",
         *c.block("if (row != place)", [f"memcpy(place, row, {unit.upper}_INPUT_ROW_BYTES);"]),
+        *states.begin(unit),
         *(steps.loop(schedule, "starts[arrived]", "starts[arrived + 1]") if schedule.steps else []),
-        f"arrived = arrived + 1 == {unit.upper}_INPUT_ROWS ? 0 : arrived + 1;",
+        *_arrived(unit),
     ]
+    restart = f"{name}_restart" if unit.graph.states else f"{name}_reset"
     return [
         *(steps.starts(schedule) if schedule.steps else []),
         "// Rows of this inference that have arrived.",
@@ -53,5 +62,14 @@ def definitions(unit: Unit, schedule: steps.Schedule) -> list[str]:
         "",
         c.function(f"void {name}_push_row(const void *row)", push),
         "",
-        c.function(f"void {name}_reset(void)", ["arrived = 0;"]),
+        c.function(f"void {restart}(void)", ["arrived = 0;"]),
     ]
+
+
+def _arrived(unit: Unit) -> list[str]:
+    """Counts the row that arrived; the last one ends the inference."""
+    last = f"arrived + 1 == {unit.upper}_INPUT_ROWS"
+    if not unit.graph.states:
+        return [f"arrived = {last} ? 0 : arrived + 1;"]
+    lines = c.block(f"if ({last})", ["arrived = 0;", *states.end(unit)])
+    return [*lines[:-1], *c.block("} else", ["arrived++;"])]

@@ -82,6 +82,11 @@ class Unit:
         return self.graph.inputs[0] if self.plan.streamed else None
 
     @property
+    def given(self) -> tuple[str, ...]:
+        """The tensors that are whole in memory before the first step: inputs that are not streamed, and states."""
+        return tuple(name for name in self.graph.sources if name != self.streamed)
+
+    @property
     def kept(self) -> tuple[str, ...]:
         """The tensors whose bytes are their own behind the last step: results, and the states themselves."""
         return (*self.graph.results, *(state.read for state in self.graph.states))

@@ -33,10 +33,10 @@ def native_io(graph: Graph, ends: Mapping[str, FileTensor]) -> Graph:
         op_name = free_name(names, f"Transpose_end_{number}")
         names.add(op_name)
         if number < len(graph.inputs):
-            first.append(_moved(op_name, tensors, name, inside[name], end.order))
+            first.append(moved(op_name, tensors, name, inside[name], end.order))
         else:
             back = tuple(end.order.index(dimension) for dimension in range(len(end.order)))
-            last.append(_moved(op_name, tensors, inside[name], name, back))
+            last.append(moved(op_name, tensors, inside[name], name, back))
     kept = (
         replace(op, inputs=tuple(inside.get(n, n) for n in op.inputs), output=inside.get(op.output, op.output))
         for op in graph.ops
@@ -44,7 +44,7 @@ def native_io(graph: Graph, ends: Mapping[str, FileTensor]) -> Graph:
     return verify(replace(graph, tensors=tensors, ops=(*first, *kept, *last)))
 
 
-def _moved(name: str, tensors: Mapping[str, Tensor], source: str, output: str, perm: Sequence[int]) -> Op:
+def moved(name: str, tensors: Mapping[str, Tensor], source: str, output: str, perm: Sequence[int]) -> Op:
     """The op that writes `source` in another order of dimensions: a view where no elements move."""
     long = [place for place in perm if tensors[source].type.shape[place] > 1]
     if long == sorted(long):

@@ -36,7 +36,7 @@ const wholeName = (name) => name.slice(0, name.length - chunkOf(name).length);
 const shortName = (name) => `${firstName(wholeName(name))}${chunkOf(name)}`;
 
 const owners = data.owners.map(([name, kind, type, rows, bytes, op], i) => {
-  const writer = op < 0 ? "the input" : ops[op].name;
+  const writer = op >= 0 ? ops[op].name : kind === "state" ? "the inference before" : "the input";
   const by = op < 0 ? "" : `${ops[op].name} ${ops[op].kernel}`;
   const [text, full] = [name.split(";")[0], name].map((part) => `${part} ${by}`.toLowerCase());
   const hue = (i * 137.508) % 360; // steps of the golden angle keep the hues of neighbours far apart

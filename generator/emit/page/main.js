@@ -54,7 +54,7 @@ function begin(r) {
 }
 
 function end(r) {
-  if (owners[r.owner].kind === "output" && r.last === EVENTS - 1) return "kept to the end";
+  if (["output", "state", "next state"].includes(owners[r.owner].kind) && r.last === EVENTS - 1) return "kept to the end";
   return `last used in step ${stepAt(r.last)}${r.under ? `, overwritten there by ${rowOf(r.under)}` : ""}`;
 }
 

@@ -17,7 +17,7 @@ class Owner:
     """The owner of a rectangle's bytes: a tensor that is not a view, or an op's scratch."""
 
     name: str
-    kind: str  # "input", "output", "tensor" or "scratch"
+    kind: str  # "input", "output", "state", "next state", "tensor" or "scratch"
     type: str  # as text; empty for scratch
     rows: int
     row_bytes: int
@@ -63,8 +63,7 @@ class _Drawing:
         self.owners = self._owners()
         self._number = {owner.name: i for i, owner in enumerate(self.owners) if owner.kind != "scratch"}
         self._place = {owner.op: i for i, owner in enumerate(self.owners) if owner.kind == "scratch"}
-        inputs = () if unit.streamed else unit.graph.sources
-        given = (row for name in inputs for row in self._rows(name))
+        given = (row for name in unit.given for row in self._rows(name))
         kept = (row for name in unit.kept for row in self._rows(self._root(name)))
         self._ranges = live_ranges(self._reads_by_event(), self._writes_by_event(), given, kept)
         self.events = len(self._ranges.reads)
@@ -77,7 +76,10 @@ class _Drawing:
 
     def _owners(self) -> list[Owner]:
         graph = self._unit.graph
-        inputs, outputs = set(map(self._root, graph.sources)), set(map(self._root, self._unit.kept))
+        parts = {"input": graph.inputs, "output": graph.outputs}
+        parts["state"] = tuple(state.read for state in graph.states)
+        parts["next state"] = tuple(state.write for state in graph.states)
+        kinds = {self._root(name): kind for kind, names in reversed(parts.items()) for name in names}
         writer = {stage.node.output.name: stage.index for stage in self._unit.stages}
         if self._unit.streamed:
             writer[self._unit.streamed] = len(self._unit.stages)
@@ -85,8 +87,7 @@ class _Drawing:
         for name, placed in self._unit.placements.items():
             if name in self._views:
                 continue
-            kind = "input" if name in inputs else "output" if name in outputs else "tensor"
-            type_ = str(self._unit.type(name))
+            kind, type_ = kinds.get(name, "tensor"), str(self._unit.type(name))
             found.append(Owner(name, kind, type_, placed.rows, placed.row_bytes, writer.get(name, -1)))
         for op, scratch in self._scratch.items():
             found.append(Owner(f"scratch of {op}", "scratch", "", 1, scratch.bytes, self._stages[op].index))
