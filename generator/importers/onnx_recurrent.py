@@ -40,13 +40,13 @@ _ACTIVATIONS: Mapping[str, tuple[Callable[..., Term], tuple[float | None, ...]]]
 
 @dataclass(frozen=True)
 class Cell:
-    """One kind of layer. Gates are in the order of the op, `gates` gives their places in ONNX's matrices.
+    """One kind of layer, with so many gates, in ONNX's order.
 
     `write` makes the formula's parts, in order, from the gates of x, the sums over h, the parts before, those after and
     the factors; see Recurrence for `parts` and `late`. `states` are the parts that ONNX has as initial and last states.
     """
 
-    gates: tuple[int, ...]
+    gates: int
     parts: int
     late: int
     states: int
@@ -87,8 +87,11 @@ def _gru_before(of: Operands) -> list[Term]:
     return [(1.0 - z) * new + z * of.before[0], of.act[0](of.gate(1)) * of.before[0], of.act[0](of.gate(0))]
 
 
-def _lstm(coupled: bool) -> Callable[[Operands], list[Term]]:
-    """Gates i, o, f, c, factors of the cell state for i, o, f where there are any. Parts: h, c."""
+def lstm(coupled: bool = False, cell_clip: float = 0.0) -> Cell:
+    """Gates i, o, f, c, factors of the cell state for i, o, f where there are any. Parts: h, c.
+
+    `coupled`: the forget gate is 1 less the input gate. `cell_clip`: the largest magnitude of a cell state, 0 for none.
+    """
 
     def write(of: Operands) -> list[Term]:
         def peep(g: int, c: Term) -> Term:
@@ -98,19 +101,35 @@ def _lstm(coupled: bool) -> Callable[[Operands], list[Term]]:
         into = of.act[0](peep(0, of.before[1]))
         kept = 1.0 - into if coupled else of.act[0](peep(2, of.before[1]))
         cell = kept * of.before[1] + into * of.act[1](of.gate(3))
+        cell = f.clip(cell, -cell_clip, cell_clip) if cell_clip > 0 else cell
         return [of.act[0](peep(1, of.after[1])) * of.act[2](of.after[1]), cell]
 
-    return write
+    return Cell(4, 2, 0, 2, write)
 
 
 def _cell(site: Site) -> Cell:
     if site.node.code == "RNN":
-        return Cell((0,), 1, 0, 1, _rnn)
+        return Cell(1, 1, 0, 1, _rnn)
     if site.node.code == "LSTM":
-        return Cell((0, 1, 2, 3), 2, 0, 2, _lstm(bool(site.attribute("input_forget", 0))))
+        return lstm(bool(site.attribute("input_forget", 0)))
     if site.attribute("linear_before_reset", 0):
-        return Cell((0, 1, 2), 1, 0, 1, _gru_after)
-    return Cell((0, 1, 2), 3, 1, 1, _gru_before)
+        return Cell(3, 1, 0, 1, _gru_after)
+    return Cell(3, 3, 1, 1, _gru_before)
+
+
+def cell_formula(cell: Cell, factors: int, act: Sequence[Activation]) -> str:
+    """The parts of a cell as one formula, whose first operand is the number of the part (see Recurrence)."""
+    g, p = cell.gates, cell.parts
+
+    def write(which: Term, *of: Term) -> Term:
+        ends = np.cumsum([0, g, g, p, p, factors]).tolist()
+        over_x, over_h, before, after, own = (of[a:b] for a, b in pairwise(ends))
+        first, *others = cell.write(Operands(over_x, over_h, before, after, own, act))
+        for number, part in enumerate(others, 1):
+            first = which.equals(float(number)).select(part, first)
+        return first
+
+    return formula(write, *[DType.FLOAT32] * (1 + 2 * g + 2 * p + factors)).text
 
 
 _DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
@@ -165,7 +184,7 @@ class _Layer:
     def direction(self, number: int, backwards: bool, act: Sequence[Activation]) -> tuple[Tensor, list[Tensor]]:
         """Outputs (T, B, N), and the last states (1, B, N), of one direction."""
         site, cell, (steps, batch, inputs) = self.site, self.cell, self.sizes
-        gates, n, k = len(cell.gates), self.units, 3 if site.given(7) else 0
+        gates, n, k = cell.gates, self.units, 3 if site.given(7) else 0
         weights = self._matrix(1, "weights", number, (gates * n, inputs))
         recurrent = self._matrix(2, "recurrent weights", number, (gates * n, n)).reshape(gates, n, n)
         bias = np.zeros((2, gates, n), np.float32)
@@ -182,7 +201,7 @@ class _Layer:
             over_x,
             self.initial(number),
             *constants,
-            formula=self.formula(k, act),
+            formula=cell_formula(cell, k, act),
             parts=cell.parts,
             late=cell.late,
         )
@@ -191,20 +210,6 @@ class _Layer:
         if self.lengths is not None:
             shown = self.masked(shown)
         return self.turned(shown) if backwards else shown, last
-
-    def formula(self, factors: int, act: Sequence[Activation]) -> str:
-        """The parts as one formula, the number of the part being its first operand."""
-        g, p = len(self.cell.gates), self.cell.parts
-
-        def write(which: Term, *of: Term) -> Term:
-            ends = np.cumsum([0, g, g, p, p, factors]).tolist()
-            over_x, over_h, before, after, own = (of[a:b] for a, b in pairwise(ends))
-            first, *others = self.cell.write(Operands(over_x, over_h, before, after, own, act))
-            for number, part in enumerate(others, 1):
-                first = which.equals(float(number)).select(part, first)
-            return first
-
-        return formula(write, *[DType.FLOAT32] * (1 + 2 * g + 2 * p + factors)).text
 
     def initial(self, number: int) -> Tensor:
         """The state before the first step, (1, B, parts * N)."""

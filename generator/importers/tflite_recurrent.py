@@ -9,11 +9,13 @@ from dataclasses import replace
 import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.onnx_recurrent import cell_formula, lstm
 from shoehorn_mcu.importers.tflite_options import Activation, LstmOptions
 from shoehorn_mcu.importers.tflite_site import Part, Site, int8
 from shoehorn_mcu.importers.tflite_tensors import quoted
 from shoehorn_mcu.ir import Array, DType, Op, Quant, State, Tensor, TensorType
-from shoehorn_mcu.ops import Lstm, Reshape, Slice, Transpose
+from shoehorn_mcu.ops import Dense, Lstm, RealClamp, Recurrence, Reshape, Slice, Transpose
+from shoehorn_mcu.ops import functions as f
 
 STATES: Mapping[str, tuple[int, ...]] = {"UNIDIRECTIONAL_SEQUENCE_LSTM": (18, 19)}
 """By op: its operands that are variable tensors, which keep their values between inferences."""
@@ -24,8 +26,10 @@ _VARIANTS = {"peephole weights": (9, 10, 11), "a projection": (16, 17), "layer n
 
 
 def sequence_lstm(site: Site) -> Part:
-    """UNIDIRECTIONAL_SEQUENCE_LSTM in int8 with an int16 cell state: states after each step, and parts of them."""
+    """UNIDIRECTIONAL_SEQUENCE_LSTM in int8 with an int16 cell state, or in float32: states after each step, and parts."""
     options = _standard(site)
+    if site.input(0, "input").type.dtype is DType.FLOAT32:
+        return _real_lstm(site, options)
     x, hidden, cell = site.input(0, "input"), site.input(18, "hidden state"), site.input(19, "cell state")
     scale, power = int8(x, "input").quantised.scale, _power(cell)
     hidden_quant = int8(hidden, "hidden state").quantised
@@ -58,6 +62,46 @@ def sequence_lstm(site: Site) -> Part:
     made.as_output(shown, options.time_major)
     initial = made.constant(first, hidden_quant, f"{hidden.name}_initial")
     return Part(tuple(made.ops), tuple(made.tensors), (State(before.name, last.name, initial.name),))
+
+
+def _real_lstm(site: Site, options: LstmOptions) -> Part:
+    """In float32: a dense layer, and the cell of ONNX's LSTM, whose gates are in the order input, output, forget, cell."""
+    x, hidden, cell = site.input(0, "input"), site.input(18, "hidden state"), site.input(19, "cell state")
+    batch, steps, inputs = _sizes(site, options)
+    units = hidden.type.elements // batch
+    if (hidden.type.elements, cell.type.elements) != (batch * units, batch * units):
+        raise ImportFault(f"its states {hidden.type} and {cell.type} do not fit a batch of {batch}; convert it again")
+    made, order = _Maker(site), (0, 3, 1, 2)
+    kind = lstm(cell_clip=max(0.0, options.cell_clip))
+    weights, recurrent, bias = (
+        np.stack([_real(site, places[gate], shape) for gate in order])
+        for places, shape in ((_WEIGHTS, (units, inputs)), (_RECURRENT, (units, units)), (_BIAS, (units,)))
+    )
+    dense = (made.constant(weights.reshape(-1, inputs), None), made.constant(bias.reshape(-1), None))
+    width = TensorType((steps, batch, kind.gates * units), DType.FLOAT32)
+    over_x = made.op(Dense, (made.by_steps(x, options.time_major), *dense), width, clamp=RealClamp())
+    zeros = np.zeros((1, batch, kind.parts * units), np.float32)
+    before = made.tensor(hidden.name, TensorType(zeros.shape, DType.FLOAT32))
+    others = (recurrent, np.zeros((kind.gates, units), np.float32), np.zeros((0, units), np.float32))
+    states = made.op(
+        Recurrence,
+        (over_x, before, *(made.constant(array, None) for array in others)),
+        TensorType((steps, *zeros.shape[1:]), DType.FLOAT32),
+        formula=cell_formula(kind, 0, (f.sigmoid, f.tanh, f.tanh)),
+        parts=kind.parts,
+    )
+    last = made.part(states, (steps - 1, 0, 0), zeros.shape) if steps > 1 else states
+    made.as_output(made.part(states, (0, 0, 0), (steps, batch, units)), options.time_major)
+    initial = made.constant(zeros, None, f"{hidden.name}_initial")
+    return Part(tuple(made.ops), tuple(made.tensors), (State(before.name, last.name, initial.name),))
+
+
+def _real(site: Site, place: int, shape: tuple[int, ...]) -> Array:
+    """A constant of this shape in float32."""
+    tensor = site.input(place, "weights")
+    if tensor.data is None or tensor.type != TensorType(shape, DType.FLOAT32):
+        raise Unsupported(f"its weights {quoted(tensor.name)} are {tensor.type}, constant float32 {shape} are needed")
+    return tensor.data
 
 
 def _standard(site: Site) -> LstmOptions:
