@@ -523,6 +523,26 @@ def _pick_channels(rng: Rng) -> Graph:
     return graph_of(ops.PickChannels, [TensorType(shape, dtype)], TensorType((), dtype), **attributes)
 
 
+def _svdf(op_class: type[Op], rng: Rng) -> Graph:
+    batch, inputs, units, rank, places = (int(n) for n in rng.integers(1, (3, 9, 4, 3, 6), endpoint=True))
+    dtype, x = (DType.INT8, DType.INT16)[pick(rng, 0, 1)], quant(rng, 0.01, 0.05)
+    zero = pick(rng, 0, 5, -9) if dtype is DType.INT8 else 0
+    scale = 0.02 if dtype is DType.INT8 else 0.0002
+    memory = TensorType((batch, units * rank * places), dtype, Quant((float32(scale),), (zero,)))
+
+    def matrix(columns: int, kind: DType, size: float) -> tuple[TensorType, Array]:
+        most = kind.limits[1]
+        made = TensorType((units * rank, columns), kind, Quant((float32(size / most),), (0,)))
+        return made, rng.integers(-most, most, made.shape, kind.numpy, endpoint=True)
+
+    if op_class is ops.SvdfState:
+        return graph_of(op_class, [int8((batch, inputs), x), memory, matrix(inputs, DType.INT8, 0.5)], memory)
+    bias = TensorType((units,), DType.INT32)
+    held = (bias, rng.integers(-2000, 2000, bias.shape, np.int32))
+    y = quant(rng, 0.02, 0.1)
+    return graph_of(op_class, [memory, matrix(places, dtype, 0.3), held], int8((), y))
+
+
 def _recurrence(rng: Rng) -> Graph:
     """Cells of one to three parts, of which some gates may read the second one after the step."""
     steps, batch, units = (int(n) for n in rng.integers(1, (5, 3, 7), endpoint=True))
@@ -670,6 +690,7 @@ _MAKERS: dict[type[Op], Callable[[Rng], Graph]] = {
     ops.MatMul: _matmul,
     ops.Lstm: _lstm,
     ops.Recurrence: _recurrence,
+    **{c: _of(_svdf, c) for c in (ops.SvdfState, ops.SvdfSum)},
     ops.Rfft: _rfft,
     ops.FilterBank: _filter_bank,
     **{c: _of(_indexed, c) for c in (ops.Gather, ops.Scatter)},

@@ -17,7 +17,7 @@ ONE = Quant((1.0,), (0,))
 IN_PLACE = (
     *(ops.Add, ops.Sub, ops.Mul, ops.Maximum, ops.Minimum, ops.Prelu),
     *(ops.Logistic, ops.Tanh, ops.HardSwish, ops.Relu, ops.Relu6, ops.LeakyRelu, ops.Requantize, ops.Quantize),
-    *(ops.NextPartial, ops.Rescale, ops.Map),
+    *(ops.NextPartial, ops.Rescale, ops.Map, ops.SvdfState),
 )
 
 

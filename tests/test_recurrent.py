@@ -176,6 +176,80 @@ def test_a_cell_state_with_a_scale_that_is_no_power_of_two_is_refused() -> None:
         import_tflite(spec.bytes(), "model")
 
 
+svdf_sizes = pytest.mark.parametrize(
+    ("batch", "inputs", "units", "rank", "places"), [(1, 7, 3, 1, 4), (2, 5, 2, 2, 3), (1, 4, 5, 1, 1)]
+)
+
+
+def svdf(
+    rng: Rng, batch: int, inputs: int, units: int, rank: int, places: int, dtype: str, activation: int = 1
+) -> ModelSpec:
+    """A model of one layer; the memory and the weights of time are of this type, all else int8, or all is float32."""
+    filters = units * rank
+    scale = {"INT8": 0.02, "INT16": 0.0002}.get(dtype, 0.0)
+    most = {"INT8": 127, "INT16": 32767}.get(dtype, 1)
+    zeros = [int(z) for z in rng.integers(-20, 20, 3)]
+
+    def constant(name: str, shape: tuple[int, ...], kind: str, size: float) -> TensorSpec:
+        if dtype == "FLOAT32":
+            return TensorSpec(name, shape, dtype, data=rng.normal(0, 0.5, shape).astype(np.float32).tobytes())
+        most = {"INT8": 127, "INT16": 32767}[kind]
+        numbers = rng.integers(-most, most + 1, shape).astype(kind.lower())
+        return TensorSpec(name, shape, kind, (size / most,), data=numbers.tobytes())
+
+    real = dtype == "FLOAT32"
+    small = "FLOAT32" if real else "INT8"
+    numbers = rng.integers(-500, 500, units, np.int32).tobytes()
+    bias = constant("b", (units,), dtype, 1.0) if real else TensorSpec("b", (units,), "INT32", (scale * 0.3 / most,))
+    bias = bias if real else replace(bias, data=numbers)
+    zero = (zeros[1] if dtype == "INT8" else 0,)
+    tensors = [
+        TensorSpec("x", (batch, inputs), small, () if real else (0.03,), (zeros[0],)),
+        constant("features", (filters, inputs), small, 0.5),
+        constant("time", (filters, places), dtype, 0.3),
+        bias,
+        TensorSpec("memory", (batch, filters * places), dtype, () if real else (scale,), zero, variable=True),
+        TensorSpec("y", (batch, units), small, () if real else (0.05,), (zeros[2],)),
+    ]
+    options = {"Rank": rank, "FusedActivationFunction": activation}
+    return ModelSpec(tensors, [OpSpec("SVDF", (0, 1, 2, 3, 4), (5,), options)], (0,), (5,))
+
+
+@pytest.mark.parametrize("dtype", ["INT8", "INT16"])
+@svdf_sizes
+def test_an_int8_svdf_gives_the_bytes_of_tflite_micro(
+    batch: int, inputs: int, units: int, rank: int, places: int, dtype: str
+) -> None:
+    for case in range(4):
+        rng = np.random.default_rng([batch, inputs, units, rank, places, case])
+        spec = svdf(rng, batch, inputs, units, rank, places, dtype)
+
+        compared(spec.bytes(), [rng.integers(-128, 128, (batch, inputs), np.int8) for _ in range(9)], reset=6)
+
+
+@pytest.mark.parametrize("activation", [0, 1])
+@svdf_sizes
+def test_a_float32_svdf_computes_what_tflite_micro_does(
+    batch: int, inputs: int, units: int, rank: int, places: int, activation: int
+) -> None:
+    """The bias is added last here, first there."""
+    rng = np.random.default_rng([batch, inputs, units, rank])
+    model = svdf(rng, batch, inputs, units, rank, places, "FLOAT32", activation).bytes()
+    graph = passes.run(import_tflite(model, "model"))[0]
+    ours, theirs = load_reference(graph), runtime.Interpreter.from_bytes(model)
+    for number in range(9):
+        if number == 6:
+            ours.reset()
+            theirs.reset()
+        x = rng.normal(0, 1, (batch, inputs)).astype(np.float32)
+        theirs.set_input(x, 0)
+        theirs.invoke()
+
+        found = ours.run([x])[graph.outputs[0]]
+
+        np.testing.assert_allclose(found, theirs.get_output(0), rtol=1e-5, atol=1e-6)
+
+
 @needs_shared
 def test_steps_are_planned_by_rows() -> None:
     """One state is alive beside the one that is computed from it, and of the output what the dense layer reads."""

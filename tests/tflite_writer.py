@@ -65,6 +65,7 @@ TABLES = {
     "RESIZE_BILINEAR": "ResizeBilinearOptions",
     "STRIDED_SLICE": "StridedSliceOptions",
     "SPLIT": "SplitOptions",
+    "SVDF": "SVDFOptions",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTMOptions",
 }
 

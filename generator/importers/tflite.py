@@ -113,6 +113,7 @@ CONVERTERS: dict[str, Converter] = {
     "STRIDED_SLICE": Converter(layout.strided_slice, (4, 4)),
     "SLICE": Converter(layout.slice_, (3, 3)),
     "TRANSPOSE": Converter(layout.transpose, (2, 2)),
+    "SVDF": Converter(recurrent.svdf, (5, 5)),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Converter(recurrent.sequence_lstm, (20, 24)),
 }
 """By the schema's name of the op."""

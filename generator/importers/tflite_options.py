@@ -135,6 +135,14 @@ class LstmOptions(Options):
 
 
 @dataclass(frozen=True)
+class SvdfOptions(Options):
+    """Options of SVDF; `rank`: filters of a unit."""
+
+    activation: Activation = Activation.NONE
+    rank: int = 0
+
+
+@dataclass(frozen=True)
 class CallOnceOptions(Options):
     """Options of CALL_ONCE: the number of the subgraph."""
 
@@ -308,6 +316,7 @@ READERS: dict[str, tuple[str, Options, Callable[[Any], Options]]] = {
     "STRIDED_SLICE": ("StridedSliceOptions", StridedSliceOptions(), _strided_slice),
     "CALL_ONCE": ("CallOnceOptions", CallOnceOptions(), lambda t: CallOnceOptions(t.InitSubgraphIndex())),
     "VAR_HANDLE": ("VarHandleOptions", VariableOptions(), lambda t: VariableOptions(_variable_name(t))),
+    "SVDF": ("SVDFOptions", SvdfOptions(), lambda t: SvdfOptions(_activation(t), t.Rank())),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": (
         "UnidirectionalSequenceLSTMOptions",
         LstmOptions(),

@@ -10,14 +10,28 @@ import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.onnx_recurrent import cell_formula, lstm
-from shoehorn_mcu.importers.tflite_options import Activation, LstmOptions
-from shoehorn_mcu.importers.tflite_site import Part, Site, int8
+from shoehorn_mcu.importers.tflite_options import Activation, LstmOptions, SvdfOptions
+from shoehorn_mcu.importers.tflite_site import Part, Site, clamp, int8
 from shoehorn_mcu.importers.tflite_tensors import quoted
 from shoehorn_mcu.ir import Array, DType, Op, Quant, State, Tensor, TensorType
-from shoehorn_mcu.ops import Dense, Lstm, RealClamp, Recurrence, Reshape, Slice, Transpose
+from shoehorn_mcu.ops import (
+    Concat,
+    Dense,
+    Lstm,
+    Map,
+    RealClamp,
+    Recurrence,
+    Reduce,
+    Reshape,
+    Slice,
+    SvdfState,
+    SvdfSum,
+    Transpose,
+)
 from shoehorn_mcu.ops import functions as f
+from shoehorn_mcu.ops.formula import formula
 
-STATES: Mapping[str, tuple[int, ...]] = {"UNIDIRECTIONAL_SEQUENCE_LSTM": (18, 19)}
+STATES: Mapping[str, tuple[int, ...]] = {"SVDF": (4,), "UNIDIRECTIONAL_SEQUENCE_LSTM": (18, 19)}
 """By op: its operands that are variable tensors, which keep their values between inferences."""
 
 # Operands of UNIDIRECTIONAL_SEQUENCE_LSTM (lstm_shared.h); gates in the order input, forget, cell, output.
@@ -26,7 +40,7 @@ _VARIANTS = {"peephole weights": (9, 10, 11), "a projection": (16, 17), "layer n
 
 
 def sequence_lstm(site: Site) -> Part:
-    """UNIDIRECTIONAL_SEQUENCE_LSTM in int8 with an int16 cell state, or in float32: states after each step, and parts."""
+    """UNIDIRECTIONAL_SEQUENCE_LSTM: all states, and parts of them; int8 with an int16 cell state, or float32."""
     options = _standard(site)
     if site.input(0, "input").type.dtype is DType.FLOAT32:
         return _real_lstm(site, options)
@@ -65,7 +79,7 @@ def sequence_lstm(site: Site) -> Part:
 
 
 def _real_lstm(site: Site, options: LstmOptions) -> Part:
-    """In float32: a dense layer, and the cell of ONNX's LSTM, whose gates are in the order input, output, forget, cell."""
+    """In float32: a dense layer, and the cell of ONNX's LSTM, with gates input, output, forget, cell."""
     x, hidden, cell = site.input(0, "input"), site.input(18, "hidden state"), site.input(19, "cell state")
     batch, steps, inputs = _sizes(site, options)
     units = hidden.type.elements // batch
@@ -160,6 +174,67 @@ def _biases(site: Site, units: int, scale: float) -> Array:
             raise Unsupported(f"its bias {quoted(tensor.name)} is {tensor.type}, a constant int32[{units}] is needed")
         arrays.append(tensor.data)
     return np.stack(arrays)
+
+
+def svdf(site: Site) -> Part:
+    """SVDF in int8 or float32: operands x, weights of features (F, I), of time (F, M), bias (U), memory (B, F * M)."""
+    options, memory = site.want(SvdfOptions), site.input(4, "memory")
+    x, features, time = site.input(0, "input"), site.input(1, "weights"), site.input(2, "weights of time")
+    shapes = [t.type.shape for t in (x, features, time, memory, site.output)]
+    if any(len(shape) != 2 for shape in shapes) or options.rank < 1 or features.type.shape[0] % options.rank:
+        raise ImportFault(f"its operands have shapes {shapes} and rank {options.rank}; convert it again")
+    (batch, inputs), (filters, _), (_, places), *_ = shapes
+    units = filters // options.rank
+    wanted = [(batch, inputs), (filters, inputs), (filters, places), (batch, filters * places), (batch, units)]
+    if shapes != wanted:
+        raise ImportFault(f"its operands have shapes {shapes}, not {wanted}; convert it again")
+    made = _Maker(site)
+    before = made.tensor(memory.name, memory.type)
+    real = x.type.dtype is DType.FLOAT32
+    bias = site.optional(3) or made.constant(np.zeros(units, np.float32 if real else np.int32), None)
+    if real:
+        after = _real_svdf(made, before, bias, options)
+    elif options.activation not in (Activation.NONE, Activation.RELU):
+        raise Unsupported(f"fused activation {options.activation.name}")
+    else:
+        after = made.op(SvdfState, (x, before, features), memory.type)
+        made.op(SvdfSum, (after, time, bias), site.output)
+    quant = memory.type.quant
+    zeros = np.full(memory.type.shape, quant.zero_point if quant else 0, memory.type.dtype.numpy)
+    initial = made.constant(zeros, quant, f"{memory.name}_initial")
+    return Part(tuple(made.ops), tuple(made.tensors), (State(before.name, after.name, initial.name),))
+
+
+def _real_svdf(made: _Maker, before: Tensor, bias: Tensor, options: SvdfOptions) -> Tensor:
+    """The memory after x, from a dense layer and moves; the output from products, sums along memory and filters."""
+    site = made.site
+    x, time, batch = site.input(0, "input"), site.input(2, "weights of time"), before.type.shape[0]
+    filters, places = time.type.shape
+    weights = made.constant(_real(site, 1, (filters, x.type.shape[1])), None)
+    zeros = made.constant(np.zeros(filters, np.float32), None)
+
+    def real(*shape: int) -> TensorType:
+        return TensorType(shape, DType.FLOAT32)
+
+    def shaped(of: Tensor, *shape: int) -> Tensor:
+        return made.op(Reshape, (of,), real(*shape), shape=shape)
+
+    new = made.op(Dense, (x, weights, zeros), real(batch, filters), clamp=RealClamp())
+    joined = shaped(new, batch, filters, 1)
+    if places > 1:
+        old = made.part(shaped(before, batch, filters, places), (0, 0, 1), (batch, filters, places - 1))
+        joined = made.op(Concat, (old, joined), real(batch, filters, places), axis=2)
+    after = shaped(joined, *before.type.shape)
+    product, plus = (formula(w, DType.FLOAT32, DType.FLOAT32).text for w in (lambda a, b: a * b, lambda a, b: a + b))
+    kept = made.constant(_real(site, 2, (filters, places)).reshape(1, filters, places), None)
+    products = made.op(Map, (joined, kept), joined.type, formula=product)
+    total = made.op(Reduce, (products,), real(batch, filters, 1), formula=plus, along_channels=True)
+    by_unit = shaped(total, batch, filters // options.rank, options.rank)
+    sums = made.op(Reduce, (by_unit,), real(batch, filters // options.rank, 1), formula=plus, along_channels=True)
+    bounds = clamp(options.activation, site.output)
+    last = formula(lambda a, b: f.clip(a + b, bounds.low, bounds.high), DType.FLOAT32, DType.FLOAT32)
+    made.op(Map, (shaped(sums, *site.output.type.shape), bias), site.output, formula=last.text)
+    return after
 
 
 class _Maker:

@@ -24,6 +24,7 @@ from shoehorn_mcu.kernels import (
     recurrent,
     resize,
     signal,
+    svdf,
     thumb_conv,
     thumb_dense,
     thumb_depthwise,
@@ -54,6 +55,7 @@ CATALOGUE: tuple[Variant, ...] = (
     *signal.VARIANTS,
     *real.VARIANTS,
     *recurrent.VARIANTS,
+    *svdf.VARIANTS,
 )
 """Every variant. Where two are predicted to be equally fast, the first is chosen."""
 

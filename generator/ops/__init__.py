@@ -16,6 +16,7 @@ from shoehorn_mcu.ops import (
     recurrent,
     resize,
     signal,
+    svdf,
     tables,
     unary,
 )
@@ -31,6 +32,7 @@ from shoehorn_mcu.ops.pool import *  # noqa: F403
 from shoehorn_mcu.ops.recurrent import *  # noqa: F403
 from shoehorn_mcu.ops.resize import *  # noqa: F403
 from shoehorn_mcu.ops.signal import *  # noqa: F403
+from shoehorn_mcu.ops.svdf import *  # noqa: F403
 from shoehorn_mcu.ops.tables import *  # noqa: F403
 from shoehorn_mcu.ops.unary import *  # noqa: F403
 
@@ -48,8 +50,8 @@ MODEL_OPS: tuple[type[Op], ...] = (
 # Ops that graph rewrites add (generator/split.py, the passes fuse-tables and fuse-shuffle).
 MADE_OPS: tuple[type[Op], ...] = (*partial.OPS, unary.Table, layout.PickChannels)
 
-# Layers that carry a state from row to row.
-RECURRENT_OPS: tuple[type[Op], ...] = recurrent.OPS
+# Layers that carry a state from row to row, or from inference to inference.
+RECURRENT_OPS: tuple[type[Op], ...] = (*recurrent.OPS, *svdf.OPS)
 
 # Ops that are given by a formula; importers of other formats make them.
 FORMULA_OPS: tuple[type[Op], ...] = (*maps.OPS, indexed.Scatter)
@@ -66,3 +68,4 @@ OPS: tuple[type[Op], ...] = (
 __all__ = ["FORMULA_OPS", "MADE_OPS", "MODEL_OPS", "OPS", "RECURRENT_OPS", "Clamp", "Clamped", "LinearOp", "RealClamp"]
 __all__ += conv.__all__ + elementwise.__all__ + unary.__all__ + pool.__all__ + resize.__all__ + layout.__all__
 __all__ += maps.__all__ + indexed.__all__ + recurrent.__all__ + signal.__all__ + tables.__all__ + partial.__all__
+__all__ += svdf.__all__
