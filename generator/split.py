@@ -146,8 +146,8 @@ def _all_s8(node: Node) -> bool:
 
 
 def _is_linear(node: Node) -> bool:
-    """Conv2d of one group or Dense, int8: sums of float32 depend on their order."""
-    if not isinstance(node.op, Conv2d | Dense) or not _all_s8(node):
+    """Conv2d of one group or Dense, int8 with int8 weights: sums of float32 depend on their order."""
+    if not isinstance(node.op, Conv2d | Dense) or not _all_s8(node) or node.inputs[1].type.dtype is not DType.INT8:
         return False
     return node.inputs[1].type.shape[-1] == _channels(node.inputs[0])
 

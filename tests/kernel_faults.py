@@ -25,6 +25,7 @@ _PARTS = tuple(
     f"include/sh_{name}.h"
     for name in (
         *("dot_f32", "vectors_f32", "sums_f32", "float", "half"),
+        *("taps", "quant_64"),
         *("window", "dot_fours", "pools", "rows_by_fours", "simd32", "packed"),
         *("helium_sums", "neon_sums", "neon", "steps32"),
     )
@@ -74,6 +75,17 @@ _WIDE_WINDOWS = (
     ("padding", "of->joined && is_inside", "is_inside"),
 )
 _TAPS = (("padding", "line + offset : padding;", "line + offset : padding - 1;"),)  # of depthwise_conv2d_s8_taps.inc
+_OF_TAPS = (  # in sh_taps.h
+    ("tail", "ox < of->out_width", "ox < of->out_width - 1"),
+    ("tail", "for (; o < end; o++)", "for (; o < end - 1; o++)"),  # the last outputs, one by one
+    ("padding", "w += span.first * inputs * pitch;", ""),
+    ("dilation", "const int32_t step = window->dilation", "const int32_t step = 1"),
+)
+_OF_TAPS_16 = (
+    *_OF_TAPS,
+    ("rounding", "((int64_t)1 << (right - 1))", "0"),
+    ("rounding", "op->wide != 0 ?", "1 ?"),
+)
 _DEPTHWISE_SIMD32 = (
     ("tail", "while (ox < width) {", "while (ox < width - 1) {"),  # the last pixel
     ("tail", "left + pixels * stride + reach < op->in_width", "left + pixels * stride < op->in_width"),
@@ -344,6 +356,9 @@ OWN = {
         ("dilation", "left + kx * op.dilation", "left + kx"),
         *_STEPS32,
     ),
+    "linear_s8_w16_c": (*_OF_TAPS, ("padding", "window->x_zero, w, pitch, beyond", "0, w, pitch, beyond")),
+    "linear_s16_c": _OF_TAPS_16,
+    "linear_s16_short": _OF_TAPS_16,
     "conv2d_s8_simd32_1x1": _SIMD32,
     "depthwise_conv2d_s8_mve": (
         ("tail", "while (ox < width) {", "while (ox < width - 1) {"),  # the last pixel

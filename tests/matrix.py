@@ -13,7 +13,17 @@ from pathlib import Path
 import numpy as np
 from elftools.elf.elffile import ELFFile
 from runtime import run_reference
-from samples import REAL_OPS, as_float32, graph_of, int8, random_inputs, real_sample, sample
+from samples import (
+    REAL_OPS,
+    as_float32,
+    as_int16,
+    graph_of,
+    int8,
+    random_inputs,
+    real_sample,
+    sample,
+    with_wide_weights,
+)
 
 from shoehorn_mcu import ops, targets
 from shoehorn_mcu.emit.bundle import Bundle
@@ -327,6 +337,14 @@ def _reals(rng: Rng) -> Iterator[Graph]:
     yield from map(_subnormal, tiny)  # which Helium's vectors would take for 0
 
 
+def _wide(rng: Rng) -> Iterator[Graph]:
+    """Linear ops with weights of 16 bits, and on int16 with either type of bias."""
+    shapes = [*[*_pointwise(rng), *_small_windows(rng), *_depthwise(rng)][::4], *_windows(rng), *_vectors(rng)]
+    for number, graph in enumerate(shapes):
+        yield with_wide_weights(graph, rng)
+        yield as_int16(graph, rng, DType.INT64 if number % 2 else DType.INT32)
+
+
 def _in_float16(graph: Graph) -> Graph:
     """The graph of one op with constant inputs, with an output of float16 as well."""
     halved = in_float16(graph)
@@ -380,6 +398,7 @@ def cases() -> list[Graph]:
     found += [*_depthwise(rng), *(_halves(op_class, ops.Clamp(-4, 5)) for op_class in (ops.Add, ops.Sub))]
     found += [*_partial_sums(np.random.default_rng(4)), *_transposed(np.random.default_rng(4))]
     found += [*_thrice(np.random.default_rng(2)), *_strips(np.random.default_rng(5))]
+    found += _wide(np.random.default_rng(6))
     return [*found, *_reals(np.random.default_rng(3))]
 
 

@@ -59,6 +59,38 @@ def as_float32(graph: Graph, rng: Rng) -> Graph:
     return verify(replace(graph, tensors=tensors, ops=(op,)))
 
 
+LINEAR_OPS: tuple[type[Op], ...] = (ops.Conv2d, ops.DepthwiseConv2d, ops.Dense)
+"""Ops that compute with weights of 16 bits and with int16 too."""
+
+
+def with_wide_weights(graph: Graph, rng: Rng) -> Graph:
+    """A linear op with weights of nine bits in place of its own, as those of 8 bits less their zero point are."""
+    old = graph.tensors["x1"]
+    data = rng.choice(np.array([-255, 255, *rng.integers(-255, 256, 6)], np.int16), old.type.shape)
+    new = Tensor("x1", replace(old.type, dtype=DType.INT16), data)
+    return verify(replace(graph, tensors={**graph.tensors, "x1": new}))
+
+
+def as_int16(graph: Graph, rng: Rng, bias_type: DType = DType.INT64) -> Graph:
+    """A linear op on int16 in place of int8, with zero points of 0."""
+    tensors = dict(graph.tensors)
+    for name in ("x0", "y"):
+        old = tensors[name].type
+        kind = replace(old, dtype=DType.INT16, quant=Quant(old.quantised.scales, (0,)))
+        data = tensors[name].data
+        wide = None if data is None else data.astype(np.int16) * 256 + rng.integers(0, 256, data.shape, np.int16)
+        tensors[name] = Tensor(name, kind, wide)
+    most = 1 << (20 if bias_type is DType.INT32 else 34)
+    count = tensors["x2"].type.elements
+    tensors["x2"] = Tensor(
+        "x2", TensorType((count,), bias_type), rng.integers(-most, most, count).astype(bias_type.numpy)
+    )
+    (op,) = graph.ops
+    assert isinstance(op, ops.Clamped)
+    bounds = (ops.Clamp(-(1 << 15), (1 << 15) - 1), ops.Clamp(0, (1 << 15) - 1), ops.Clamp(0, 3000))[pick(rng, 0, 1, 2)]
+    return verify(replace(graph, tensors=tensors, ops=(replace(op, clamp=bounds),)))
+
+
 def random_inputs(graph: Graph, rng: Rng) -> dict[str, Array]:
     """An array for every input of the graph: any stored value, float32 a little beyond the quantised range.
 

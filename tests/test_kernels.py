@@ -7,7 +7,17 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 from runtime import run_portable, run_reference
-from samples import REAL_OPS, graph_of, int8, random_inputs, real_sample, sample
+from samples import (
+    LINEAR_OPS,
+    REAL_OPS,
+    as_int16,
+    graph_of,
+    int8,
+    random_inputs,
+    real_sample,
+    sample,
+    with_wide_weights,
+)
 from shared import FLOAT, MODELS, ROAD, needs_shared
 
 from shoehorn_mcu import ops
@@ -53,6 +63,19 @@ def test_a_kernel_computes_what_the_op_means_in_float32(op_class: type[Op]) -> N
     for seed in range(SEEDS):
         rng = np.random.default_rng(seed)
         graph = real_sample(op_class, rng)
+        assert_same_bytes(graph, list(random_inputs(graph, rng).values()))
+
+
+@pytest.mark.parametrize("op_class", LINEAR_OPS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("kind", ["weights of 9 bits", "int16", "int16 with an int32 bias"])
+def test_a_linear_kernel_computes_with_16_bits(op_class: type[Op], kind: str) -> None:
+    for seed in range(SEEDS):
+        rng = np.random.default_rng(seed)
+        graph = sample(op_class, rng)
+        if kind == "weights of 9 bits":
+            graph = with_wide_weights(graph, rng)
+        else:
+            graph = as_int16(graph, rng, DType.INT32 if "int32" in kind else DType.INT64)
         assert_same_bytes(graph, list(random_inputs(graph, rng).values()))
 
 

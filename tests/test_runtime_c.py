@@ -85,7 +85,20 @@ def _symbols(elf: ELFFile) -> list:
 @pytest.mark.parametrize("source", [*ORACLES, *BODIES], ids=lambda p: p.stem)
 def test_a_portable_kernel_has_no_conditional_compilation_and_includes_its_contract_first(source: Path) -> None:
     lines = [line for line in source.read_text().splitlines() if line.startswith("#")]
-    ours = ("bytes", "compiler", "dot", "element", "exp", "float", "half", "index", "quant", "window")
+    ours = (
+        "bytes",
+        "compiler",
+        "dot",
+        "element",
+        "exp",
+        "float",
+        "half",
+        "index",
+        "quant",
+        "quant_64",
+        "taps",
+        "window",
+    )
     allowed = {"<stddef.h>", "<stdint.h>", *(f'"../../include/sh_{name}.h"' for name in ours)}
 
     if ("_f32" in source.stem and "_8" not in source.stem) or source.parent.name in FORMULAS:
@@ -102,7 +115,7 @@ def test_an_oracle_uses_nothing_that_is_there_for_speed(source: Path) -> None:
 
     assert set(re.findall(r"sh_\w+\.h", text)) <= {
         f"sh_{name}.h"
-        for name in ("quant", "bytes", "element", "float", "exp", "formula_ref", "fused", "half", "index")
+        for name in ("quant", "quant_64", "bytes", "element", "float", "exp", "formula_ref", "fused", "half", "index")
     }
     assert "SH_" not in text.replace("SH_MOST_VALUES", "").replace("SH_INT64", "")
     assert len(text.splitlines()) <= 60 or source.stem in ("softmax_s8_ref", "rfft_s16_ref")

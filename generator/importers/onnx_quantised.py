@@ -171,7 +171,7 @@ def _dense(of: Chain, transposed: bool, bias: int) -> Value:
 
 
 def _symmetric(coded: Coded) -> Coded:
-    """Weights with a zero point of 0: any other is subtracted from them where the differences fit into int8."""
+    """Weights with a zero point of 0: any other is subtracted from them, and differences of 9 bits are int16."""
     data, quant = coded.data, coded.quant
     if data.dtype != np.int8:
         raise Unsupported(f"its weights are {data.dtype}, 8 bits are supported")
@@ -180,9 +180,7 @@ def _symmetric(coded: Coded) -> Coded:
         if quant.axis is not None:
             along[quant.axis] = -1
         wide = data.astype(np.int16) - np.array(quant.zero_points, np.int16).reshape(along)
-        if wide.min() < -128 or wide.max() > 127:
-            raise Unsupported("its weights less their zero point do not fit into int8; quantise them symmetrically")
-        data = wide.astype(np.int8)
+        data = wide.astype(np.int8) if wide.min() >= -128 and wide.max() <= 127 else wide
     return Coded(data, Quant(quant.scales, (0,) * len(quant.scales), quant.axis))
 
 
@@ -216,29 +214,35 @@ def _bias(of: Chain, place: int, outputs: int, x: Tensor, weights: Coded) -> Ten
 
 
 def binary(op: type[Add] | type[Sub]) -> Callable[[Chain], Value]:
-    """Add or Sub of two values of one rank."""
+    """Add or Sub of two values."""
 
     def convert(of: Chain) -> Value:
         site = of.site
         site.known()
-        a, b = (_operand(of, place) for place in (0, 1))
-        if a.rank != b.rank:
-            raise Unsupported(f"its operands have shapes {a.shape} and {b.shape}")
+        rank = max(_rank(of, place) for place in (0, 1))
+        a, b = (_operand(of, place, rank) for place in (0, 1))
         made = site.emit(op, a.tensor, site.ordered(b, a.order), quant=of.target, clamp=of.clamp())
         return Value(made, a.order)
 
     return convert
 
 
-def _operand(of: Chain, place: int) -> Value:
-    """An operand that is computed, or a quantised constant."""
+def _rank(of: Chain, place: int) -> int:
+    """The number of an operand's dimensions."""
+    name = of.site.node.inputs[place] if of.site.given(place) else ""
+    return of.coded[name].data.ndim if name in of.coded else of.site.value(place).rank
+
+
+def _operand(of: Chain, place: int, rank: int) -> Value:
+    """An operand that is computed, or a quantised constant, with so many dimensions."""
     name = of.site.node.inputs[place] if of.site.given(place) else ""
     if name not in of.coded:
-        return of.site.value(place)
+        return of.site.raised(of.site.value(place), rank)
     coded = of.coded[name]
     if coded.quant.axis is not None or coded.data.dtype != np.int8:
         raise Unsupported("it reads a constant with a scale per channel")
-    return as_plain(of.site.weights(coded.data, coded.quant))
+    raised = coded.data.reshape((1,) * (rank - coded.data.ndim) + coded.data.shape)
+    return as_plain(of.site.weights(raised, coded.quant))
 
 
 def global_average_pool(of: Chain) -> Value:

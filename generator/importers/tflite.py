@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,9 +18,10 @@ from shoehorn_mcu.importers import tflite_signal as signal
 from shoehorn_mcu.importers.fault import ImportFault, Refusal, Unsupported, UnsupportedModel
 from shoehorn_mcu.importers.source import Imported, Shapes, Source, SourceOp, SourceTensor, macs_of
 from shoehorn_mcu.importers.tflite_diagnosis import diagnosis
-from shoehorn_mcu.importers.tflite_file import RawModel, RawOp, read
+from shoehorn_mcu.importers.tflite_file import RawModel, RawOp, RawTensor, read
 from shoehorn_mcu.importers.tflite_site import Part, Site
 from shoehorn_mcu.importers.tflite_tensors import convert, quoted, unique_names
+from shoehorn_mcu.importers.tflite_uint8 import with_int8
 from shoehorn_mcu.importers.tflite_variables import CODES as VARIABLES
 from shoehorn_mcu.importers.tflite_variables import RawState, without_variables
 from shoehorn_mcu.ir import Array, DType, Graph, GraphError, Node, Op, OpFault, State, Tensor, verify
@@ -41,6 +42,7 @@ from shoehorn_mcu.ops import (
     Neg,
     Relu,
     Relu6,
+    Requantize,
     ResizeBilinear,
     ResizeNearest,
     Rsqrt,
@@ -171,10 +173,11 @@ def import_tflite(data: bytes, name: str) -> Graph:
     """
     try:
         raw, states = without_variables(read(data))
+        raw, bytes_ = with_int8(raw)
     except Unsupported as fault:
         raise UnsupportedModel("", [Refusal("model", "", "", str(fault))]) from fault
     try:
-        graph = verify(_Import(raw, states).graph(name))
+        graph = verify(_Import(raw, states, bytes_).graph(name))
     except GraphError as error:
         raise ImportFault(f"{error}; convert it again") from error
     return graph
@@ -186,6 +189,7 @@ class _Import:
 
     raw: RawModel
     states: tuple[RawState, ...] = ()
+    ends: Mapping[int, RawTensor] = field(default_factory=dict)  # of uint8, though held as int8 inside
     tensors: dict[str, Tensor] = field(default_factory=dict)
     ops: list[Op] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
@@ -212,10 +216,28 @@ class _Import:
         for place in self.raw.outputs:
             if place not in self.writers:
                 raise ImportFault(f"output {quoted(self.names[place])} is not computed by any op; remove it")
+        inputs, outputs = self._as_uint8(self.raw.inputs, True), self._as_uint8(self.raw.outputs, False)
         used = {*inputs, *outputs, *(n for op in self.ops for n in (*op.inputs, op.output))}
         used |= {name for state in self.kept for name in (state.read, state.initial)}
         tensors = {n: t for n, t in self.tensors.items() if n in used}  # axes, shapes and the like are in attributes
         return Graph(name, tensors, tuple(self.ops), inputs, outputs, tuple(self.kept))
+
+    def _as_uint8(self, places: Sequence[int], ahead: bool) -> tuple[str, ...]:
+        """The names of the graph's inputs or outputs; those of `ends` get an op that converts them."""
+        names = []
+        for place in places:
+            name = self.names[place]
+            if (end := self.ends.get(place)) is not None:
+                inside, name = name, end.name
+                while name in self.taken:
+                    name += "_"
+                self.taken.add(name)
+                self.tensors[name] = convert(end, name)
+                read, written = (name, inside) if ahead else (inside, name)
+                op = Requantize(name=f"{'from' if ahead else 'to'}_uint8_{place}", inputs=(read,), output=written)
+                self.ops.insert(0 if ahead else len(self.ops), op)
+            names.append(name)
+        return tuple(names)
 
     def _state(self, state: RawState) -> State:
         """A variable, and its first value as a tensor."""

@@ -13,9 +13,7 @@ _KINDS = {
     "FLOAT32": "a float32 model",
     "FLOAT16": "a float16 model",
     "INT16": "an int16 model",
-    "UINT8": "a uint8 model",
 }
-_CURES = {"UINT8": "convert the float model it was made from to int8 with TensorFlow 2"}
 _CURE = "convert it to int8"
 
 
@@ -28,7 +26,7 @@ def diagnosis(raw: RawModel) -> str:
     if not others:
         return ""
     dtype = max(others, key=lambda each: others[each])
-    cure = f"{_CURES.get(dtype, _CURE)} ({_GUIDE} shows how)"
+    cure = f"{_CURE} ({_GUIDE} shows how)"
     if writes["INT8"]:
         total, kind = sum(writes.values()), dtype.lower()
         return f"a model quantised in part: {others[dtype]} of its {total} tensors are {kind}; {cure}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.geometry import axis_of
@@ -18,6 +19,7 @@ from shoehorn_mcu.importers.tflite_options import (
 from shoehorn_mcu.importers.tflite_site import Part, Site, clamp, positive
 from shoehorn_mcu.ir import DType
 from shoehorn_mcu.ops import (
+    AveragePool2d,
     Binary,
     Dequantize,
     Gelu,
@@ -113,7 +115,7 @@ def pool(kind: type[Pool2d]) -> Callable[[Site], Part]:
             padding=padding(options.scheme, size, kernel, stride),
             clamp=clamp(options.activation, site.output),
         )
-        return Part((op,))
+        return Part((replace(op, halves_up=options.halves_up) if isinstance(op, AveragePool2d) else op,))
 
     return convert
 

@@ -42,6 +42,7 @@ class WindowOptions(Options):
     kernel: tuple[int, int] = (0, 0)  # pools only
     multiplier: int = 0  # depthwise only
     activation: Activation = Activation.NONE
+    halves_up: bool = False  # average pools only, and no field of the file: see AveragePool2d
 
 
 @dataclass(frozen=True)

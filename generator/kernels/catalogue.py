@@ -29,6 +29,7 @@ from shoehorn_mcu.kernels import (
     thumb_dense,
     thumb_depthwise,
     unary,
+    wide_linear,
 )
 from shoehorn_mcu.kernels.base import Contract, Oracle, Variant
 from shoehorn_mcu.targets import Isa
@@ -46,6 +47,7 @@ CATALOGUE: tuple[Variant, ...] = (
     *mve_depthwise.VARIANTS,
     *neon_depthwise.VARIANTS,
     *partial.VARIANTS,
+    *wide_linear.VARIANTS,
     *elementwise.VARIANTS,
     *formulas.VARIANTS,
     *unary.VARIANTS,

@@ -32,6 +32,10 @@ def pool2d(node: Node) -> dict[str, Value]:
     }
 
 
+def _average_pool2d(node: Node) -> dict[str, Value]:
+    return {**pool2d(node), "halves_up": int(cast(AveragePool2d, node.op).halves_up)}
+
+
 def mean_shape(node: Node) -> dict[str, int]:
     """Struct members of Mean for what it reads and sums."""
     op, x, y = cast(Mean, node.op), node.inputs[0].type, node.output.type
@@ -226,7 +230,7 @@ def _softmax_work(node: Node) -> Work:
     return Work(pixels=positions, outputs=positions * channels, exponentials=2 * near * positions * channels)
 
 
-AVERAGE_POOL = Contract("average_pool2d_s8", (AveragePool2d,), pool2d, accepts=all_s8)
+AVERAGE_POOL = Contract("average_pool2d_s8", (AveragePool2d,), _average_pool2d, accepts=all_s8)
 MAX_POOL = Contract("max_pool2d_s8", (MaxPool2d,), pool2d, accepts=all_s8)
 MEAN = Contract("mean_s8", (Mean,), _mean, accepts=all_s8, takes_row=True)
 SOFTMAX = Contract("softmax_s8", (Softmax,), _softmax, accepts=_softmaxes)

@@ -8,11 +8,10 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Bools, Floats, Node, Op, Signature, TensorType
+from shoehorn_mcu.ir import Array, Bools, DType, Floats, Node, Op, Signature, TensorType
 from shoehorn_mcu.ops import laws, real
 from shoehorn_mcu.ops.clamp import Bounds
-from shoehorn_mcu.ops.fixed_point import rescale
-from shoehorn_mcu.ops.linear import LinearOp, LinearView, Scales
+from shoehorn_mcu.ops.linear import LinearOp, LinearView, Scales, scaled_sums
 from shoehorn_mcu.ops.linear import conv_scales as conv_scales
 from shoehorn_mcu.ops.linear import dense_scales as dense_scales
 from shoehorn_mcu.ops.linear import folded_bias as folded_bias
@@ -47,7 +46,7 @@ def _wide(node: Node) -> Floats:
 
 def _finish(acc: Floats, bias: Array, scales: Scales, clamp: Bounds, output: TensorType) -> Array:
     """The sums plus bias, rescaled per last axis, moved to the output's zero point and clamped."""
-    scaled = rescale(acc.astype(np.int64) + bias.astype(np.int64), *scales)
+    scaled = scaled_sums(acc.astype(np.int64) + bias.astype(np.int64), DType(bias.dtype.name), scales)
     return np.clip(scaled + output.quantised.zero_point, clamp.low, clamp.high).astype(output.dtype.numpy)
 
 
@@ -224,7 +223,7 @@ class DepthwiseConv2d(_Convolution):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TransposeConv2d(LinearOp):
-    """inputs (x NHWC, weights OHWI, bias int32 [O]), no float32; out[y * stride + ky - top] += x[y] * w[ky].
+    """inputs (x NHWC, weights OHWI, bias int32 [O]), int8 alone; out[y * stride + ky - top] += x[y] * w[ky].
 
     `output_shape` is NHWC. rows(): one place per kernel row ky, the input row that tap ky of output row y reads.
     """
@@ -249,6 +248,7 @@ class TransposeConv2d(LinearOp):
 
     def check(self, node: Node) -> None:
         laws.quantised(self, node.inputs[0], "input")
+        laws.dtype(self, node.inputs[1], "weights", DType.INT8)
         super().check(node)
 
     def linear_view(self, node: Node) -> LinearView:

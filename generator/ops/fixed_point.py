@@ -71,6 +71,18 @@ def rescale(acc: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Ints:
     return divide_by_pot(high_mul(wrap32(np.asarray(acc, np.int64) << left), multiplier), right)
 
 
+def rescale_64(acc: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Ints:
+    """acc * multiplier * 2^(shift - 31) for sums of up to 48 bits, rounded once, halves up.
+
+    Of the multiplier 16 bits count. The int64 overload of MultiplyByQuantizedMultiplier, which TFLite Micro's int16
+    kernels with an int64 bias use (tensorflow/lite/kernels/internal/common.cc); shift is below 8. It is the twin of
+    `sh_rescale_64`.
+    """
+    by, wide = np.asarray(multiplier, np.int64), 15 - np.asarray(shift, np.int64)
+    short = np.where(by < 0x7FFF0000, (by + (1 << 15)) >> 16, 0x7FFF)
+    return (np.asarray(acc, np.int64) * short + (np.int64(1) << (wide - 1))) >> wide
+
+
 def input_radius(integer_bits: int, left_shift: int) -> int:
     """Largest input magnitude that a rescale by 2^left_shift keeps within Q(integer_bits) (CalculateInputRadius)."""
     return math.floor(((1 << integer_bits) - 1) * (1 << (31 - integer_bits)) / 2.0**left_shift)

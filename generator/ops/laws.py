@@ -34,6 +34,12 @@ def quantised(op: Op, tensor: Tensor, role: str, *allowed: DType) -> Quant:
     return quant
 
 
+def symmetric_16(op: Op, tensor: Tensor, role: str) -> None:
+    """Checks for int16 with a single scale and a zero point of 0."""
+    if (zero := quantised(op, tensor, role, DType.INT16).zero_point) != 0:
+        raise OpFault(op, f"its {role} {quoted(tensor.name)} is int16 with zero point {zero}, 0 is needed")
+
+
 def same_quant(op: Op, a: Tensor, b: Tensor) -> None:
     """Checks that both tensors have one type and quantisation, since the op moves or compares stored values."""
     if a.type.dtype is not b.type.dtype:
@@ -72,9 +78,13 @@ def constant(op: Op, tensor: Tensor, role: str) -> None:
 
 
 def weights(op: Op, tensor: Tensor, channel_axis: int) -> None:
-    """Checks for constant int8 weights with zero point 0, and one scale or one per output channel."""
+    """Checks for constant int8 weights with zero point 0, and one scale or one per output channel.
+
+    int16 is allowed for those of 8 bits that, less their zero point, need 9.
+    """
     constant(op, tensor, "weights")
-    dtype(op, tensor, "weights", DType.INT8)
+    if tensor.type.dtype is not DType.INT16:
+        dtype(op, tensor, "weights", DType.INT8)
     quant = tensor.type.quant
     if quant is None or any(quant.zero_points):
         raise OpFault(op, f"its weights {quoted(tensor.name)} need a scale and a zero point of 0")

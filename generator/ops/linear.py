@@ -13,11 +13,12 @@ from shoehorn_mcu.ir import Array, Bools, Channels, DType, Floats, Ints, Node, O
 from shoehorn_mcu.ops import laws, real
 from shoehorn_mcu.ops.arithmetic import LIMIT, rescaled
 from shoehorn_mcu.ops.clamp import Clamped
-from shoehorn_mcu.ops.fixed_point import quantize_multipliers, rescale
+from shoehorn_mcu.ops.fixed_point import quantize_multipliers, rescale, rescale_64
 
 Scales = tuple[NDArray[np.int32], NDArray[np.int8]]
 """Multipliers and shifts, one of each per output channel."""
 
+WIDE_LIMIT = (1 << 47) - 1  # of sums with an int64 bias, as TFLite's rescaling has it
 BIAS_TOLERANCE = 0.02  # tolerance of a bias's scale against x scale * weight scale, in output steps, as in TFLite
 
 
@@ -39,6 +40,11 @@ def dense_scales(sig: Signature) -> Scales:
     return conv_scales(sig)
 
 
+def scaled_sums(sums: Ints, bias: DType, scales: Scales) -> Ints:
+    """Whole sums, bias included, in steps of the output; rounded by `rescale_64` where the bias is int64."""
+    return (rescale_64 if bias is DType.INT64 else rescale)(sums, *scales)
+
+
 def folded_bias(weights: Array, bias: Array, x_zero: int, channel_axis: int = 0) -> NDArray[np.int32]:
     """bias[o] - x_zero * sum(w[o]): the sum over stored x is then the sum over x - x_zero.
 
@@ -49,6 +55,10 @@ def folded_bias(weights: Array, bias: Array, x_zero: int, channel_axis: int = 0)
     sums = weights.astype(np.int64).sum(axis=others)
     folded: NDArray[np.int32] = (bias.astype(np.int64) - x_zero * sums).astype(np.int32)
     return folded
+
+
+def _width(wide: bool) -> str:
+    return "48 bits" if wide else "int32"
 
 
 def _exact(least: Ints, greatest: Ints, scales: Scales) -> Bools:
@@ -131,7 +141,12 @@ def _dot(weights: Floats, x: Ints) -> Floats:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LinearOp(Clamped):
-    """inputs (x int8, weights int8, bias int32) and an int8 output, or all float32; weights and bias are constants."""
+    """Constant weights and bias, and one of these kinds of element types:
+
+    int8     x and output int8, weights int8, bias int32; weights that need 9 bits less their zero point are int16
+    int16    x and output int16 with zero points of 0, weights int8, bias int32 or int64
+    float32  all of them, or but for the bias float16
+    """
 
     row_inputs: ClassVar[int | None] = 1
     channel_axis: ClassVar[int] = 0  # the output channel's axis in the weights
@@ -146,7 +161,7 @@ class LinearOp(Clamped):
 
     def requantise(self, sums: Ints, sig: Signature) -> Ints:
         """The stored outputs for whole sums, bias included, with the channel in the last axis."""
-        moved = rescale(sums, *self.scales(sig)) + sig.output.quantised.zero_point
+        moved = scaled_sums(sums, sig.inputs[2].dtype, self.scales(sig)) + sig.output.quantised.zero_point
         return np.clip(moved, self.clamp.low, self.clamp.high)
 
     def check(self, node: Node) -> None:
@@ -157,9 +172,15 @@ class LinearOp(Clamped):
             return
         laws.weights(self, weights, self.channel_axis)
         laws.constant(self, bias, "bias")
-        laws.dtype(self, bias, "bias", DType.INT32)
-        laws.quantised(self, x, "input")
-        laws.quantised(self, node.output, "output")
+        if x.type.dtype is DType.INT16:
+            laws.dtype(self, weights, "weights", DType.INT8)
+            laws.dtype(self, bias, "bias", DType.INT32, DType.INT64)
+            for tensor, role in ((x, "input"), (node.output, "output")):
+                laws.symmetric_16(self, tensor, role)
+        else:
+            laws.dtype(self, bias, "bias", DType.INT32)
+            laws.quantised(self, x, "input")
+            laws.quantised(self, node.output, "output")
         if (quant := bias.type.quant) is not None:
             off = np.abs(_products(node.sig) - np.array(quant.scales))
             if any(quant.zero_points) or (off > BIAS_TOLERANCE * node.output.type.quantised.scale).any():
@@ -176,29 +197,48 @@ class LinearOp(Clamped):
         """The largest magnitude per output channel that a sum can have while it is added up, whatever the input.
 
         Kernels begin with the folded bias, the sum at stored zeros under all taps, and add products of stored values
-        in -128..127 (the zero point in the padding), so every partial sum is within that of all extreme products.
+        of x's type (the zero point in the padding), so every partial sum is within that of all extreme products.
         """
-        zero, weights, bias = node.inputs[0].type.quantised.zero_point, node.inputs[1].data, node.inputs[2].data
+        x, weights, bias = node.inputs[0].type, node.inputs[1].data, node.inputs[2].data
         assert weights is not None and bias is not None
         by_channel = np.moveaxis(weights, self.channel_axis, 0).reshape(len(bias), -1)
         positive = np.maximum(by_channel, 0).sum(axis=1, dtype=np.int64)
         negative = np.minimum(by_channel, 0).sum(axis=1, dtype=np.int64)
-        low, high, start = -128 - zero, 127 - zero, bias.astype(np.int64)
+        low, high = (limit - x.quantised.zero_point for limit in x.dtype.limits)
+        start = bias.astype(np.int64)
         least, greatest = positive * low + negative * high, positive * high + negative * low
         largest: Ints = np.maximum(np.abs(start + least), np.abs(start + greatest))
         return largest
 
     def overflow(self, node: Node) -> str | None:
         largest = self.accumulators(node)
-        if (worst := int(largest.max())) > LIMIT:
-            return f"the accumulator of channel {int(largest.argmax())} can reach {worst}, above int32"
+        wide = node.inputs[2].type.dtype is DType.INT64
+        if (worst := int(largest.max())) > (WIDE_LIMIT if wide else LIMIT):
+            return f"the accumulator of channel {int(largest.argmax())} can reach {worst}, above {_width(wide)}"
+        if wide:
+            return self._overflow_64(node, largest)
         factors = _products(node.sig) / node.output.type.quantised.scale
         shifting = np.flatnonzero(factors >= 0.5)  # the others shift to the right
         faults = (rescaled(float(largest[c]), float(factors[c])) for c in shifting)
         return next((f"channel {c}: {why}" for c, why in zip(shifting, faults, strict=True) if why), None)
 
+    def _overflow_64(self, node: Node, largest: Ints) -> str | None:
+        """Which rescaled sum can leave int32; `rescale_64` shifts to the right by more than 7."""
+        multipliers, shifts = self.scales(node.sig)
+        if (worst := int(shifts.max())) > 7:
+            return f"rescaling by 2^{worst} overflows int32"
+        moved = rescale_64(largest, multipliers, shifts)
+        at = int(moved.argmax())
+        return f"channel {at}: sums up to {largest[at]}, rescaled, overflow int32" if moved[at] > LIMIT else None
+
     def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
-        """Ranges per channel; a channel whose sums may overflow has none, unless its multiplier is 0."""
+        """Ranges per channel; a channel whose sums may overflow has none, unless its multiplier is 0.
+
+        Those of int16 are the clamp.
+        """
+        if node.output.type.dtype is DType.INT16:
+            channels = node.output.type.nhwc[3]
+            return Range(*(np.full(channels, bound, np.int64) for bound in (self.clamp.low, self.clamp.high)))
         (least, greatest), scales = self.sum_bounds(node, operands[0]), self.scales(node.sig)
         known = _exact(least, greatest, scales) | (scales[0] == 0)
         low = self.requantise(np.where(known, least, 0), node.sig)

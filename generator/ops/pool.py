@@ -125,8 +125,14 @@ class Pool2d(Clamped):
         return np.clip(y, self.clamp.low, self.clamp.high).astype(sig.output.dtype.numpy)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class AveragePool2d(Pool2d):
-    """Mean over the elements of the window that are inside; int8 is rounded half away from zero."""
+    """Mean over the elements of the window that are inside; int8 is rounded half away from 0, or half up.
+
+    `halves_up` is TFLite's rounding of uint8, whose stored values are all positive; they are held as int8, 128 less.
+    """
+
+    halves_up: bool = False
 
     def overflow(self, node: Node) -> str | None:
         count = math.prod(self.kernel)
@@ -141,7 +147,8 @@ class AveragePool2d(Pool2d):
         x = arrays[0].astype(np.int64)
         total: Ints = np.sum(self._taps(x, 0, sig), axis=0, dtype=np.int64)
         count: Ints = np.sum(self._taps(np.ones_like(x), 0, sig), axis=0, dtype=np.int64)
-        y = np.sign(total) * ((np.abs(total) + count // 2) // count)
+        away = np.sign(total) * ((np.abs(total) + count // 2) // count)
+        y = (2 * total + count) // (2 * count) if self.halves_up else away
         return self._clamped(y, sig)
 
 

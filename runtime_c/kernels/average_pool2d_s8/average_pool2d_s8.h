@@ -3,8 +3,8 @@
 //
 // y[ox][c] = clamp(mean of x[ky][ox * stride + kx - pad_left][c])
 //
-// over the taps inside, rounded half away from zero. Taps outside the row, or in a null row, do not
-// count; every window has at least one tap inside.
+// over the taps inside, rounded half away from zero, or with `halves_up` half up. Taps outside the
+// row, or in a null row, do not count; every window has at least one tap inside.
 #ifndef SH_AVERAGE_POOL2D_S8_H
 #define SH_AVERAGE_POOL2D_S8_H
 
@@ -20,6 +20,7 @@ typedef struct {
     int32_t pad_left;
     int32_t y_min;
     int32_t y_max;
+    int32_t halves_up; // 0 or 1
 } sh_average_pool2d_s8;
 
 typedef void sh_average_pool2d_s8_fn(const sh_average_pool2d_s8 *op, const int8_t *const x[],

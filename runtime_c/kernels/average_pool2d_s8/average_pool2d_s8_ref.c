@@ -7,7 +7,7 @@
 
 sh_average_pool2d_s8_fn sh_average_pool2d_s8_ref;
 
-// The mean of channel c over the window of output column ox, halves away from zero.
+// The mean of channel c over the window of output column ox.
 static int32_t mean(const sh_average_pool2d_s8 *op, const int8_t *const x[], int32_t ox, int32_t c)
 {
     int32_t sum = 0;
@@ -20,6 +20,11 @@ static int32_t mean(const sh_average_pool2d_s8 *op, const int8_t *const x[], int
                 count++;
             }
         }
+    }
+    if (op->halves_up) {
+        const int32_t doubled = 2 * sum + count;
+        const int32_t whole = doubled / (2 * count);
+        return doubled % (2 * count) < 0 ? whole - 1 : whole;
     }
     return (sum > 0 ? sum + count / 2 : sum - count / 2) / count;
 }
