@@ -22,6 +22,7 @@ from shoehorn_mcu.passes.float_mode import FloatMode as FloatMode
 from shoehorn_mcu.passes.float_mode import FloatModeError, with_float_mode
 from shoehorn_mcu.passes.native_io import native_io
 from shoehorn_mcu.passes.state_ends import with_states, without_states
+from shoehorn_mcu.pipeline import PipelineError, Strides, pipeline
 from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.report import Json, report, timeless
 from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
@@ -54,6 +55,8 @@ class Options:
     native_io: bool = False  # inputs and outputs in the order of the model's file
     states: Mapping[str, str] = field(default_factory=dict)  # outputs whose values inputs read in the next inference
     stateless: bool = False  # every inference begins with the first values of the model's states
+    behind: Path | None = None  # the model that decides by the features which the given one makes (pipeline.py)
+    strides: Strides = Strides()
 
 
 class TooManyCores(ShoehornError):
@@ -82,7 +85,7 @@ def plan_model(
     library. `say` is called with a line of progress.
     """
     _check_cores(board, options.cores)
-    found = importers.imported(model, options.shapes)
+    found, sha256, joined = _imported(model, options)
     source = without_states(found.graph) if options.stateless else found.graph
     source = with_states(source, found.ends, options.states)
     source = native_io(source, found.ends) if options.native_io else source
@@ -92,12 +95,11 @@ def plan_model(
         graph = passes.unflatten_input(graph)
     precise, graph = graph, with_float_mode(graph, options.float_mode)
     _require_float_mode(board, options)
-    sha256 = hashlib.sha256(model.read_bytes()).hexdigest()
     core = board.spec.cpu if board else options.cpu or ""
     tuning, note = options.tuning.fitting(sha256, board.id if board else None, core)
     machine = _machine(graph, board, replace(options, tuning=tuning))
     chosen = stages(graph, machine)
-    notes = [note] if note else []
+    notes = [*joined, *([note] if note else [])]
     if options.smallest_kernels:
         notes.append(_price_of_smallest(graph, machine, chosen))
     capacity = _capacity(board, options)
@@ -139,6 +141,21 @@ def plan_model(
     flash_bytes = (needed.constant_bytes, needed.code_bytes, limit)
     said = report(source, board, records, made.plan, made.stages, flash_bytes, options.float_mode.value)
     return Planned(unit, constant, said, uncut, tuple(notes))
+
+
+def _imported(model: Path, options: Options) -> tuple[importers.Imported, str, Sequence[str]]:
+    """The model, or the pipeline that it is the front end of; the SHA-256 of its files; lines for the user."""
+    found = importers.imported(model, options.shapes)
+    content = model.read_bytes()
+    if options.behind is None:
+        return found, hashlib.sha256(content).hexdigest(), ()
+    wake = importers.imported(options.behind, {})
+    if options.native_io:
+        raise PipelineError("--io native: a pipeline's input is in no file; leave the option out")
+    front, behind = (native_io(each.graph, each.ends) for each in (found, wake))
+    made = pipeline(front, behind, options.strides)
+    sha256 = hashlib.sha256(content + options.behind.read_bytes()).hexdigest()
+    return importers.Imported(made.graph, {}), sha256, made.notes
 
 
 def firmware(

@@ -14,6 +14,7 @@ import click
 from shoehorn_mcu import build
 from shoehorn_mcu.console import Finite, together
 from shoehorn_mcu.kernels.tuning import Tuning, load
+from shoehorn_mcu.pipeline import Strides
 from shoehorn_mcu.planner import Goal
 
 _UNITS = {"": 1, "k": 1024, "m": 1024**2}
@@ -80,9 +81,19 @@ class Planning:
     io: str
     states: dict[str, str]
     stateless: bool
+    behind: Path | None
+    pipeline: bool
+    stride: int | None
+    slices: int | None
 
     def options(self) -> build.Options:
-        """Reads the tuning file; raises ShoehornError where it is not one."""
+        """Reads the tuning file; raises ShoehornError where it is not one, UsageError for a pipeline of one model."""
+        if self.pipeline and self.behind is None:
+            raise click.UsageError("--pipeline takes two models: FRONT.tflite WAKE.tflite --pipeline")
+        if self.behind is not None and not self.pipeline:
+            raise click.UsageError(f"'{self.behind}' is a second model, which --pipeline is for")
+        if not self.pipeline and (self.stride or self.slices):
+            raise click.UsageError("--stride and --slices belong to --pipeline")
         return build.Options(
             self.sram,
             Goal.SRAM if self.minimize == "sram" else Goal.TIME,
@@ -98,10 +109,30 @@ class Planning:
             native_io=self.io == "native",
             states=self.states,
             stateless=self.stateless,
+            behind=self.behind,
+            strides=Strides(self.stride, self.slices),
         )
 
 
 _planning_options = together(
+    click.argument("behind", type=click.Path(path_type=Path), required=False, metavar="[MODEL2]"),
+    click.option(
+        "--pipeline",
+        is_flag=True,
+        help="MODEL makes features of samples, MODEL2 decides by them: both become one model of a stream of samples.",
+    ),
+    click.option(
+        "--stride",
+        type=click.IntRange(min=1),
+        metavar="SAMPLES",
+        help="Samples from a slice of a pipeline to the next. Default: two thirds of a slice.",
+    ),
+    click.option(
+        "--slices",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="New slices in an inference of a pipeline. Default: 1, or all that a MODEL2 with states takes.",
+    ),
     click.option(
         "--sram",
         type=size,

@@ -5,6 +5,7 @@ Blocks that may run in bands, whole or by chunks of their inner channels (split.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from shoehorn_mcu.ir import Graph, TensorType
 from shoehorn_mcu.planner import DELIVERY, Block, Cut, OpSpec, Problem, Read, TensorSpec
 from shoehorn_mcu.stage import Stage
 
+WORD = 4
 MOST_CHUNKS = 16  # of a block; the paper advises 2 to 5, for small matrices are slow
 
 
@@ -100,6 +102,33 @@ def _spec(name: str, type_: TensorType, view_of: str | None = None) -> TensorSpe
     return TensorSpec(name, type_.rows, type_.row_bytes, view_of)
 
 
+def renewed(graph: Graph, stages: Sequence[Stage]) -> Mapping[str, str]:
+    """By next value: the state that it is written over, because nothing else reads that and the kernel may do so."""
+    readers = Counter(name for op in graph.ops for name in op.inputs)
+    by_write = {state.write: state.read for state in graph.states if state.read not in graph.outputs}
+    over = ((stage.node.output.name, _in_place(stage)) for stage in stages)
+    return {name: read for name, read in over if read and by_write.get(name) == read and readers[read] == 1}
+
+
+def mark(name: str) -> str:
+    """The tensor of the problem that is written where this next value is written over its state."""
+    return f"{name} (renewed)"
+
+
+def _marked(op: OpSpec, over: Mapping[str, str], views: Mapping[str, str]) -> OpSpec:
+    """The op with marks of next values that are written over their states."""
+    marks = []
+    for read in op.reads:
+        seen = read.tensor
+        while seen in views and seen not in over:
+            seen = views[seen]
+        if seen in over:
+            marks.append(Read(mark(seen), tuple((0,) for _ in read.rows)))
+    if op.writes in over:
+        return replace(op, reads=(*op.reads, *marks), writes=mark(op.writes), in_place=None)
+    return replace(op, reads=(*op.reads, *marks))
+
+
 def lower(
     graph: Graph,
     stages: Sequence[Stage],
@@ -113,25 +142,29 @@ def lower(
     offered only with `cuts`, those of this graph and these stages, which then knows each choice of the problem.
 
     A state is an input and an output: its bytes are its own in the whole inference. So is its next value's end, as it
-    is copied there behind the last step.
+    is copied there behind the last step. Where a kernel can write the next value over the state (`renewed`), that is a
+    view of the state, and the op writes a mark of WORD bytes instead, which those that read the next value read, too.
     """
-    views = graph.views
+    over = renewed(graph, stages)
+    views = {**graph.views, **over}
     deliveries = (_delivery(graph),) if stream_input else ()
-    ops = (*deliveries, *map(_op, stages))
+    ops = (*deliveries, *(_marked(_op(stage), over, views) for stage in stages))
     live = [*graph.sources, *(name for op in graph.ops for name in (*op.inputs[:1], op.output))]
     live = [name for name in live if graph.tensors[name].data is None]
-    live += [read.tensor for op in ops for read in op.reads]
-    for name in (*views.values(), *graph.results):
+    live += [read.tensor for op in ops for read in op.reads if read.tensor in graph.tensors]
+    for name in (*graph.views.values(), *graph.results):
         if graph.tensors[name].data is not None:
             raise ShoehornError(
                 f"{graph.name}: '{name}' is a constant that is reshaped or a model output; no op computes it"
             )
     specs = {name: graph.tensors[name].type for name in dict.fromkeys(live)}
+    marks = [TensorSpec(mark(name), specs[name].rows, WORD) for name in over]
+    outputs = (*graph.results, *(state.read for state in graph.states), *(spec.name for spec in marks))
     return Problem(
-        tensors=tuple(_spec(n, t, views.get(n)) for n, t in specs.items()),
+        tensors=(*(_spec(n, t, views.get(n)) for n, t in specs.items()), *marks),
         ops=ops,
         inputs=tuple(state.read for state in graph.states) if stream_input else graph.sources,
-        outputs=tuple(dict.fromkeys((*graph.results, *(state.read for state in graph.states)))),
+        outputs=tuple(dict.fromkeys(outputs)),
         capacity_bytes=capacity_bytes,
         blocks=tuple(blocks(cuts, len(deliveries))) if cuts is not None else (),
     )

@@ -213,6 +213,7 @@ OWN = {
         ("tail", "b <= op.channels", "b < op.channels"),
         ("tail", "i < op.widths[b]", "i + 1 < op.widths[b]"),
     ),
+    "slide_c": (("tail", "left < op.new_bytes ? left", "left < op.new_bytes ? left - 1"),),
     "rfft_s16_c": (
         ("tail", "2 * place + 1 < samples", "2 * place + 2 < samples"),
         ("tail", "} else if (2 * place < samples) {", "} else if (samples < 0) {"),  # an odd last sample

@@ -693,6 +693,18 @@ def _filter_bank(rng: Rng) -> Graph:
     return graph_of(ops.FilterBank, [TensorType((bins,), DType.UINT32), *kinds], DType.UINT64)
 
 
+def _slide(rng: Rng) -> Graph:
+    dtype = (DType.INT8, DType.INT16, DType.FLOAT32)[pick(rng, 0, 1, 2)]
+    window = int(rng.integers(2, 30))
+    new = int(rng.integers(1, window))
+    return graph_of(ops.Slide, [TensorType((1, window), dtype), TensorType((1, new), dtype)], dtype)
+
+
+def _relabel(rng: Rng) -> Graph:
+    kind = TensorType(dims(rng, 3), DType.INT8)
+    return graph_of(ops.Relabel, [kind], TensorType((), DType.INT8, Quant((0.5,), (3,))))
+
+
 _MAKERS: dict[type[Op], Callable[[Rng], Graph]] = {
     **{c: _of(_conv, c) for c in (ops.Conv2d, ops.DepthwiseConv2d)},
     ops.TransposeConv2d: _transpose_conv,
@@ -725,5 +737,7 @@ _MAKERS: dict[type[Op], Callable[[Rng], Graph]] = {
     **{c: _of(_svdf, c) for c in (ops.SvdfState, ops.SvdfSum)},
     ops.Rfft: _rfft,
     ops.FilterBank: _filter_bank,
+    ops.Slide: _slide,
+    ops.Relabel: _relabel,
     **{c: _of(_indexed, c) for c in (ops.Gather, ops.Scatter)},
 }

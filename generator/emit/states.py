@@ -59,9 +59,9 @@ def begin(unit: Unit) -> list[str]:
 
 
 def end(unit: Unit) -> list[str]:
-    """The statements behind the last step: each state takes its next value."""
+    """The statements behind the last step: each state takes its next value, if that is not written over it."""
     lines = []
-    for state in unit.graph.states:
+    for state in unit.copied:
         to, source = (c.offset("arena", unit.placements[name].address) for name in (state.read, state.write))
         lines.append(f"memcpy({to}, {source}, {unit.type(state.read).bytes});")
     return lines

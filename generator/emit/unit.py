@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from shoehorn_mcu.ir import FileTensor, Graph, TensorType
+from shoehorn_mcu.ir import FileTensor, Graph, State, TensorType
 from shoehorn_mcu.memory_plan import Placement, Plan
 from shoehorn_mcu.stage import Stage
 
@@ -88,8 +88,14 @@ class Unit:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The tensors whose bytes are their own behind the last step: results, and the states themselves."""
-        return (*self.graph.results, *(state.read for state in self.graph.states))
+        """The tensors whose bytes are their own behind the last step: results, and states that they are copied to."""
+        return (*self.graph.results, *(state.read for state in self.copied))
+
+    @property
+    def copied(self) -> tuple[State, ...]:
+        """The states whose next value has another place."""
+        at = self.placements
+        return tuple(s for s in self.graph.states if at[s.read].address != at[s.write].address)
 
     def ends(self) -> list[tuple[str, str]]:
         """(suffix of the C name, tensor) of every input, then of every output: `input`, `input_1`, ..., `output`."""

@@ -145,7 +145,7 @@ def _spectral_subtraction(site: Site, there: onnx.Site) -> Made:
         both = [_number(site, each, 0, 2**31 - 1) for each in (name, f"alternate_{name}")]
         return as_plain(there.weights(np.resize(np.array(both, np.uint32), channels)))
 
-    def estimate(x: Term, noise: Term, share: Term, rest: Term) -> Term:
+    def estimate(noise: Term, x: Term, share: Term, rest: Term) -> Term:
         scaled = x << smoothing
         sums = scaled.cast(DType.UINT64) * share.cast(DType.UINT64) + noise.cast(DType.UINT64) * rest.cast(DType.UINT64)
         found = (sums >> bits).cast(DType.UINT32)
@@ -158,7 +158,7 @@ def _spectral_subtraction(site: Site, there: onnx.Site) -> Made:
 
     before, first = there.state(np.zeros(channels, np.uint32))
     share, rest = factors("smoothing"), factors("one_minus_smoothing")
-    noise = maps.mapped(there, estimate, as_plain(x), as_plain(before), share, rest)
+    noise = maps.mapped(there, estimate, as_plain(before), as_plain(x), share, rest)
     there.builder.states.append(State(before.name, noise.tensor.name, first.name))
     return maps.mapped(there, subtracted, as_plain(x), noise), noise
 

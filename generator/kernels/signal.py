@@ -1,4 +1,4 @@
-"""Kernels of the ops of audio front ends that no formula expresses."""
+"""Kernels of the ops of audio front ends that no formula expresses, and of windows over a stream."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Contract, Value, portable
-from shoehorn_mcu.kernels.work import Work
-from shoehorn_mcu.ops import FilterBank, Rfft
+from shoehorn_mcu.kernels.work import Work, copied
+from shoehorn_mcu.ops import FilterBank, Rfft, Slide
 from shoehorn_mcu.ops.signal import split_twiddles, twiddles
 
 
@@ -47,7 +47,23 @@ def _filter_bank_work(node: Node) -> Work:
     return Work(loops=widths.size, products=float(widths.sum()))
 
 
+def _slide(node: Node) -> dict[str, Value]:
+    window, new = (tensor.type.bytes for tensor in node.inputs)
+    return {"kept_bytes": window - new, "new_bytes": new}
+
+
+def _slide_work(node: Node) -> Work:
+    window, new = (tensor.type.bytes for tensor in node.inputs)
+    pieces, rest = divmod(window, new)
+    return copied(pieces, new, new % 4 == 0) + (copied(1, rest, new % 4 == 0) if rest else Work())
+
+
 RFFT = Contract("rfft_s16", (Rfft,), _rfft, _rfft_constants)
 FILTER_BANK = Contract("filter_bank", (FilterBank,), _filter_bank, _filter_bank_constants)
+SLIDE = Contract("slide", (Slide,), _slide)
 
-VARIANTS = (portable(RFFT, _rfft_work), portable(FILTER_BANK, _filter_bank_work))
+VARIANTS = (
+    portable(RFFT, _rfft_work),
+    portable(FILTER_BANK, _filter_bank_work),
+    portable(SLIDE, _slide_work, in_place=lambda node: 0),
+)

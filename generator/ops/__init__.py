@@ -16,6 +16,7 @@ from shoehorn_mcu.ops import (
     recurrent,
     resize,
     signal,
+    stream,
     svdf,
     tables,
     unary,
@@ -32,6 +33,7 @@ from shoehorn_mcu.ops.pool import *  # noqa: F403
 from shoehorn_mcu.ops.recurrent import *  # noqa: F403
 from shoehorn_mcu.ops.resize import *  # noqa: F403
 from shoehorn_mcu.ops.signal import *  # noqa: F403
+from shoehorn_mcu.ops.stream import *  # noqa: F403
 from shoehorn_mcu.ops.svdf import *  # noqa: F403
 from shoehorn_mcu.ops.tables import *  # noqa: F403
 from shoehorn_mcu.ops.unary import *  # noqa: F403
@@ -67,5 +69,6 @@ OPS: tuple[type[Op], ...] = (
 
 __all__ = ["FORMULA_OPS", "MADE_OPS", "MODEL_OPS", "OPS", "RECURRENT_OPS", "Clamp", "Clamped", "LinearOp", "RealClamp"]
 __all__ += conv.__all__ + elementwise.__all__ + unary.__all__ + pool.__all__ + resize.__all__ + layout.__all__
-__all__ += maps.__all__ + indexed.__all__ + recurrent.__all__ + signal.__all__ + tables.__all__ + partial.__all__
+__all__ += maps.__all__ + indexed.__all__ + recurrent.__all__ + signal.__all__ + stream.__all__
+__all__ += tables.__all__ + partial.__all__
 __all__ += svdf.__all__
