@@ -5,7 +5,6 @@ Blocks that may run in bands, whole or by chunks of their inner channels (split.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -15,8 +14,8 @@ from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.ir import Graph, TensorType
 from shoehorn_mcu.planner import DELIVERY, Block, Cut, OpSpec, Problem, Read, TensorSpec
 from shoehorn_mcu.stage import Stage
+from shoehorn_mcu.state_places import Waits, over_states
 
-WORD = 4
 MOST_CHUNKS = 16  # of a block; the paper advises 2 to 5, for small matrices are slow
 
 
@@ -26,17 +25,29 @@ def _read(stage: Stage, place: int) -> Read:
     return Read(stage.row_inputs[place].name, tuple(map(tuple, rows)))
 
 
-def _op(stage: Stage) -> OpSpec:
+def _op(stage: Stage, over: Mapping[str, Waits] | None = None) -> OpSpec:
     output = stage.node.output
+    reads = [_read(stage, i) for i, t in enumerate(stage.row_inputs) if t.data is None]
+    waits = (over or {}).get(output.name)
     return OpSpec(
         name=stage.name,
-        reads=tuple(_read(stage, i) for i, t in enumerate(stage.row_inputs) if t.data is None),
+        reads=tuple(reads if waits is None else _waiting(reads, waits)),
         writes=output.name,
         scratch_bytes=stage.scratch_bytes,
         row_cost=stage.row_cost,
         row_macs=stage.macs // output.type.rows,
         in_place=_in_place(stage),
     )
+
+
+def _waiting(reads: Sequence[Read], waits: Waits) -> Iterator[Read]:
+    """The reads of an op, with the rows that it waits for as further ones."""
+    own = {read.tensor: read.rows for read in reads}
+    none = ((),) * len(waits.rows)
+    for name in dict.fromkeys((*own, *(tensor for each in waits.rows for tensor, _ in each))):
+        more = ((row for tensor, row in each if tensor == name) for each in waits.rows)
+        both = zip(own.get(name, none), more, strict=True)
+        yield Read(name, tuple(tuple(dict.fromkeys((*read, *waited))) for read, waited in both))
 
 
 def _in_place(stage: Stage) -> str | None:
@@ -98,35 +109,8 @@ def _inner(parts: Sequence[Stage]) -> tuple[TensorSpec, ...]:
     return tuple(_spec(name, type_) for name, type_ in types.items())
 
 
-def _spec(name: str, type_: TensorType, view_of: str | None = None) -> TensorSpec:
-    return TensorSpec(name, type_.rows, type_.row_bytes, view_of)
-
-
-def renewed(graph: Graph, stages: Sequence[Stage]) -> Mapping[str, str]:
-    """By next value: the state that it is written over, because nothing else reads that and the kernel may do so."""
-    readers = Counter(name for op in graph.ops for name in op.inputs)
-    by_write = {state.write: state.read for state in graph.states if state.read not in graph.outputs}
-    over = ((stage.node.output.name, _in_place(stage)) for stage in stages)
-    return {name: read for name, read in over if read and by_write.get(name) == read and readers[read] == 1}
-
-
-def mark(name: str) -> str:
-    """The tensor of the problem that is written where this next value is written over its state."""
-    return f"{name} (renewed)"
-
-
-def _marked(op: OpSpec, over: Mapping[str, str], views: Mapping[str, str]) -> OpSpec:
-    """The op with marks of next values that are written over their states."""
-    marks = []
-    for read in op.reads:
-        seen = read.tensor
-        while seen in views and seen not in over:
-            seen = views[seen]
-        if seen in over:
-            marks.append(Read(mark(seen), tuple((0,) for _ in read.rows)))
-    if op.writes in over:
-        return replace(op, reads=(*op.reads, *marks), writes=mark(op.writes), in_place=None)
-    return replace(op, reads=(*op.reads, *marks))
+def _spec(name: str, type_: TensorType, view_of: str | None = None, over: str | None = None) -> TensorSpec:
+    return TensorSpec(name, type_.rows, type_.row_bytes, view_of, over)
 
 
 def lower(
@@ -141,30 +125,32 @@ def lower(
     With `stream_input` the input arrives by rows. Raises ShoehornError where there are several inputs. Blocks are
     offered only with `cuts`, those of this graph and these stages, which then knows each choice of the problem.
 
-    A state is an input and an output: its bytes are its own in the whole inference. So is its next value's end, as it
-    is copied there behind the last step. Where a kernel can write the next value over the state (`renewed`), that is a
-    view of the state, and the op writes a mark of WORD bytes instead, which those that read the next value read, too.
+    A state is an input and an output: its bytes are its own in the whole inference. Its next value is written over it
+    (state_places.py), or has bytes of its own to the end, where it is copied.
     """
-    over = renewed(graph, stages)
-    views = {**graph.views, **over}
+    views = graph.views
     deliveries = (_delivery(graph),) if stream_input else ()
-    ops = (*deliveries, *(_marked(_op(stage), over, views) for stage in stages))
+    offered = tuple(blocks(cuts, len(deliveries))) if cuts is not None else ()
+    banded = {stages[i - len(deliveries)].name for block in offered for i in range(block.first, block.last + 1)}
+    # An inference whose rows arrive one by one may be abandoned, and must leave the states as they were.
+    over = {} if stream_input else over_states(graph, stages, banded)
+    ops = (*deliveries, *(_op(stage, over) for stage in stages))
     live = [*graph.sources, *(name for op in graph.ops for name in (*op.inputs[:1], op.output))]
     live = [name for name in live if graph.tensors[name].data is None]
-    live += [read.tensor for op in ops for read in op.reads if read.tensor in graph.tensors]
-    for name in (*graph.views.values(), *graph.results):
+    live += [read.tensor for op in ops for read in op.reads]
+    for name in (*views.values(), *graph.results):
         if graph.tensors[name].data is not None:
             raise ShoehornError(
                 f"{graph.name}: '{name}' is a constant that is reshaped or a model output; no op computes it"
             )
     specs = {name: graph.tensors[name].type for name in dict.fromkeys(live)}
-    marks = [TensorSpec(mark(name), specs[name].rows, WORD) for name in over]
-    outputs = (*graph.results, *(state.read for state in graph.states), *(spec.name for spec in marks))
     return Problem(
-        tensors=(*(_spec(n, t, views.get(n)) for n, t in specs.items()), *marks),
+        tensors=tuple(_spec(n, t, views.get(n), over[n].state.read if n in over else None) for n, t in specs.items()),
         ops=ops,
         inputs=tuple(state.read for state in graph.states) if stream_input else graph.sources,
-        outputs=tuple(dict.fromkeys(outputs)),
+        outputs=tuple(
+            dict.fromkeys((*graph.results, *(state.read for state in graph.states if state.write not in over)))
+        ),
         capacity_bytes=capacity_bytes,
-        blocks=tuple(blocks(cuts, len(deliveries))) if cuts is not None else (),
+        blocks=offered,
     )

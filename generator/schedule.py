@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.ir import Graph
-from shoehorn_mcu.lower import lower, mark, renewed
+from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import Plan
 from shoehorn_mcu.planner import Goal, Problem, Weighing, checked, divided, make_plan
 from shoehorn_mcu.predict import time
@@ -77,5 +77,4 @@ def schedule(
     long, run = joined(final, faster, larger)
     if run != plan:
         checked(final, run)
-    marks = set(map(mark, renewed(cut, faster)))
-    return Scheduled(cut, long, replace(run, placements=tuple(p for p in run.placements if p.tensor not in marks)))
+    return Scheduled(cut, long, run)

@@ -17,12 +17,17 @@ def aligned(size: int) -> int:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A tensor as rows of equal size. `view_of` names the tensor whose bytes it shares, in the same order."""
+    """A tensor as rows of equal size. `view_of` names the tensor whose bytes it shares, in the same order.
+
+    `over` names a tensor of the same rows, an input of the problem, at whose address it is: its rows are written over
+    those, each after all reads of the row below, which the reads of its op ensure.
+    """
 
     name: str
     rows: int
     row_bytes: int
     view_of: str | None = None
+    over: str | None = None
 
     @property
     def bytes(self) -> int:
@@ -97,6 +102,16 @@ class Problem:
     @cached_property
     def by_name(self) -> dict[str, TensorSpec]:
         return {t.name: t for t in self.tensors}
+
+    @cached_property
+    def kept(self) -> tuple[str, ...]:
+        """The tensors that have bytes of their own to the end: outputs, and tensors that others are written over."""
+        return tuple(dict.fromkeys((*self.outputs, *(t.over for t in self.tensors if t.over is not None))))
+
+    def place(self, tensor: str) -> str:
+        """The tensor at whose address the bytes of `tensor` are: its root, or what that is written over."""
+        root = self.root(tensor)
+        return self.by_name[root].over or root
 
     @property
     def streamed(self) -> tuple[str, ...]:

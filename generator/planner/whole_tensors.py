@@ -33,13 +33,13 @@ def live_buffers(problem: Problem) -> list[LiveBuffer]:
         ((root(read.tensor) for read in op.reads if read.tensor != op.writes) for op in problem.ops),
         ((root(op.writes),) for op in problem.ops),
         dict.fromkeys(map(root, problem.inputs)),
-        map(root, problem.outputs),
+        map(root, problem.kept),
     )
     number = {name: copy for copy, name in enumerate(ranges.values)}
     buffers = [
         LiveBuffer(t.name, False, *ranges.during(number[t.name]), aligned(t.bytes))
         for t in problem.tensors
-        if t.name in number
+        if t.name in number and t.over is None
     ]
     buffers += [
         LiveBuffer(op.name, True, step, step, aligned(op.scratch_bytes))
@@ -129,9 +129,9 @@ def solve(problem: Problem) -> Plan:
     return Plan(
         steps=tuple(Step(op.name, (0, specs[op.writes].rows)) for op in problem.ops),
         placements=tuple(
-            Placement(t.name, tensors[problem.root(t.name)], t.rows, t.row_bytes)
+            Placement(t.name, tensors[problem.place(t.name)], t.rows, t.row_bytes)
             for t in problem.tensors
-            if problem.root(t.name) in tensors
+            if problem.place(t.name) in tensors
         ),
         scratch=tuple(Scratch(op.name, scratch[op.name], op.scratch_bytes) for op in problem.ops if op.scratch_bytes),
         arena_bytes=arena_bytes,

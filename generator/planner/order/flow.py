@@ -11,7 +11,7 @@ A composite (blocks/cascade.py) computes a whole block of ops; a group may conta
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -62,13 +62,15 @@ class Tap:
 
 def rigid(problem: Problem) -> frozenset[str]:
     """Tensors with contiguous rows: inputs, outputs, and those that views show in another shape."""
-    ends = (*problem.inputs, *problem.outputs)
+    ends = (*problem.inputs, *problem.kept)
     views = [t for t in problem.tensors if t.view_of is not None]
     return frozenset(map(problem.root, (*ends, *(t.name for t in views))))
 
 
 def slot_bytes(problem: Problem, tensor: str, stiff: frozenset[str]) -> int:
-    """Bytes that one row of a tensor takes: aligned where each row has an address of its own."""
+    """Bytes that one row of a tensor takes: aligned where each row has an address of its own, none over another."""
+    if problem.by_name[tensor].over is not None:
+        return 0
     row_bytes = problem.by_name[tensor].row_bytes
     return row_bytes if tensor in stiff else aligned(row_bytes)
 
@@ -90,6 +92,15 @@ def tap(problem: Problem, read: Read) -> Tap:
     )
 
 
+def _once(problem: Problem) -> Iterator[int]:
+    """The ops that carry on from their own rows, that write over other tensors or read those, and the delivery."""
+    over = {t.name: t.over for t in problem.tensors if t.over is not None}
+    for number, op in enumerate(problem.ops):
+        read = {problem.root(each.tensor) for each in op.reads}
+        if op.writes in read or op.writes in over or read & {*over.values()} or (number == 0 and problem.streamed):
+            yield number
+
+
 class Flow:
     """A problem seen by rows. Ops are numbered as in the problem, the composites behind them."""
 
@@ -107,12 +118,11 @@ class Flow:
         self.in_place = tuple(self._overwritten(op) for op in range(len(self.runners)))
         self.count = len(problem.ops)
         self.streamed = bool(problem.streamed)
-        carrying = (i for i, op in enumerate(problem.ops) if any(read.tensor == op.writes for read in op.reads))
-        self.once = frozenset((*carrying, *([0] if self.streamed else [])))  # ops whose rows are never recomputed
+        self.once = frozenset(_once(problem))  # ops whose rows are never recomputed
         inputs = {problem.root(name) for name in problem.inputs}
         written = {op.writes: i for i, op in enumerate(problem.ops)}
         self.born = {name: -1 for name in self.rows if name in inputs} | written
-        self.last_user = self._last_users({problem.root(name) for name in problem.outputs})
+        self.last_user = self._last_users({problem.root(name) for name in problem.kept})
 
     def emptied(self, tensors: Collection[str], ops: Collection[int]) -> Flow:
         """The same where these tensors, no views, take no bytes, and these ops no scratch: for bounds."""
@@ -164,7 +174,7 @@ class Flow:
         reads = (chain.from_iterable(self._reads[e.op][e.row : e.end]) for e in events)
         writes = (row[self.writes[e.op]][e.row : e.end] for e in events)
         given = (each for name, born in self.born.items() if born < 0 for each in row[name])
-        kept = (each for name in self.problem.outputs for each in row[self.problem.root(name)])
+        kept = (each for name in self.problem.kept for each in row[self.problem.root(name)])
         return live_ranges(reads, writes, given, kept)
 
     def overwritten(self, ranges: LiveRanges[Row], time: int, event: Event) -> int | None:

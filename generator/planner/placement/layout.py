@@ -85,7 +85,8 @@ def _copies(flow: Flow, ranges: LiveRanges[Row]) -> Iterator[_Copy]:
     stiff, end = rigid(flow.problem), max(len(ranges.reads) - 1, 0)
     earlier = Counter[Row]()
     for row, first, last in zip(ranges.values, ranges.first, ranges.last, strict=True):
-        whole = _Spot(_Bytes(row.tensor), row.y * flow.slot[row.tensor])
+        spec = flow.problem.by_name[row.tensor]
+        whole = _Spot(_Bytes(spec.over or row.tensor), row.y * spec.row_bytes)
         spot = whole if row.tensor in stiff else _Spot(_Bytes(*row, earlier[row]), 0)
         earlier[row] += 1
         yield _Copy(row, first, min(last, end), spot)
@@ -138,7 +139,7 @@ class _Layout:
         pieces: dict[_Name, list[Piece]] = {}
         for copy in sorted(self._copies, key=lambda copy: (number[copy.row.tensor], copy.row.y)):
             live = pieces.setdefault(copy.spot.bundle, [])
-            if copy.first <= copy.last:
+            if copy.first <= copy.last and self._flow.slot[copy.row.tensor]:
                 live.append(Piece(copy.spot.offset, self._flow.slot[copy.row.tensor], copy.first, copy.last))
         for time, event in enumerate(self._events):
             for need, size in self._needs(event):
@@ -168,8 +169,8 @@ class _Layout:
         found = []
         for spec in problem.tensors:
             root = problem.root(spec.name)
-            if root in self._stiff and _Bytes(root) in bases:
-                found.append(Placement(spec.name, bases[_Bytes(root)], spec.rows, spec.row_bytes))
+            if root in self._stiff and (base := _Bytes(problem.place(root))) in bases:
+                found.append(Placement(spec.name, bases[base], spec.rows, spec.row_bytes))
             for edition, slots in enumerate(tables.get(root, ())):
                 found.append(Placement(spec.name, slots[0], spec.rows, spec.row_bytes, slots, edition))
         return found, chosen

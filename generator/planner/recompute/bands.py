@@ -194,7 +194,7 @@ class _Builder:
 
     def _end(self) -> None:
         problem = self._flow.problem
-        outputs = {problem.root(name) for name in problem.outputs}
+        outputs = {problem.root(name) for name in problem.kept}
         kept = {node for (tensor, _), node in self._at.items() if tensor in outputs}
         read = {u for column in self._columns for u in column[5]} | kept
         unread = [v for v in range(len(self._columns)) if v not in read]

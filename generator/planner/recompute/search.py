@@ -166,7 +166,7 @@ def tightest(flow: Flow) -> tuple[int, str]:
     """The bound of `least` and the op that sets it: the first op for the inputs, the last one for the outputs."""
     ops = flow.problem.ops
     inputs = sum(flow.rows[name] * flow.slot[name] for name, born in flow.born.items() if born < 0)
-    outputs = {flow.problem.root(name) for name in flow.problem.outputs}
+    outputs = {flow.problem.root(name) for name in flow.problem.kept}
     kept = sum(flow.rows[name] * flow.slot[name] for name in outputs)
     rows = ((_row_takes(flow, i, y), op.name) for i, op in enumerate(ops) for y in range(flow.rows[op.writes]))
     found = [(inputs, ops[0].name), (kept, ops[-1].name), *rows] if ops else [(max(inputs, kept), "")]
