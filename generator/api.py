@@ -36,6 +36,7 @@ from shoehorn_mcu.host_tools.validate import validate as compare
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.kernels.tuning import Tuning, load
 from shoehorn_mcu.passes import PassRecord
+from shoehorn_mcu.pipeline import Strides
 from shoehorn_mcu.planner import Goal
 from shoehorn_mcu.quantisation import Method, Quantized, Settings, quantize_model, write
 
@@ -69,6 +70,12 @@ class PlanOptions:
     shapes: Mapping[str, int | Sequence[int]] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)  # by input: the output that it reads in the next inference
     stateless: bool = False  # every inference begins with the first values of the model's states
+    # The model that decides by the features which the given one makes of samples; both become one (a pipeline), whose
+    # slices begin `stride` samples apart, `slices` new ones in an inference. None: as `gen firmware --pipeline`.
+    behind: Place | None = None
+    stride: int | None = None
+    slices: int | None = None
+    sample_hz: int = 16000  # of a pipeline's samples
 
 
 @dataclass(frozen=True)
@@ -202,8 +209,8 @@ def validate(
     reference, precise = reference_of(project, ends), precise_of(project)
     emulated = _prepared(project, port, emulate)
     with connected(project, ends, port, emulated, False) as link:
-        known = chosen.labels if chosen else None
-        return compare(link, ends, reference.run, source, lambda _: None, precise, reference.reset, known)
+        known, starts = (chosen.labels, chosen.starts) if chosen else (None, ())
+        return compare(link, ends, reference.run, source, lambda _: None, precise, reference.reset, known, starts)
 
 
 def bench(folder: Place, *, emulate: bool = False, port: str | None = None, runs: int = 3) -> Timing:
@@ -251,7 +258,7 @@ def quantize(
 
 def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board | None, build.Options]:
     """The board, if there is one, and the options of the build."""
-    _positive(cores=options.cores)
+    _positive(cores=options.cores, stride=options.stride or 1, slices=options.slices or 1, sample_hz=options.sample_hz)
     if options.board is not None and (options.cpu is not None or options.flash_bytes is not None):
         raise ValueError("a board has its own core and flash: give board, or cpu and flash_bytes")
     board = targets.board(options.board) if options.board is not None else None
@@ -273,6 +280,9 @@ def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board |
         states=options.states,
         stateless=options.stateless,
         native_io=options.io == "native",
+        behind=Path(options.behind) if options.behind is not None else None,
+        strides=Strides(options.stride, options.slices),
+        sample_hz=options.sample_hz,
     )
     return board, settings
 

@@ -57,6 +57,7 @@ class Options:
     stateless: bool = False  # every inference begins with the first values of the model's states
     behind: Path | None = None  # the model that decides by the features which the given one makes (pipeline.py)
     strides: Strides = Strides()
+    sample_hz: int = 16000  # of a pipeline's samples
 
 
 class TooManyCores(ShoehornError):
@@ -133,6 +134,7 @@ def plan_model(
             for n, end in found.ends.items()
             if not options.native_io or n not in (*source.inputs, *source.outputs)
         },
+        sample_hz=options.sample_hz if options.behind else None,
     )
     constant = constants(unit)
     needed, limit = _flash(unit, constant, machine.cpu, board), _flash_limit(board, options)

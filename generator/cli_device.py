@@ -195,7 +195,7 @@ def _print_cores(timing: Bench) -> None:
     "--inputs",
     type=click.Path(path_type=Path),
     metavar="X",
-    help="Vectors: an .npz file with an array per model input, or a folder of images or WAV files.",
+    help="Vectors: an .npz file with an array per model input, a WAV file, or a folder of images or WAV files.",
 )
 @click.option(
     "--labels",
@@ -237,7 +237,8 @@ def validate(
 
     With labels it prints how often the board decides for the right class, beside the reference, and which classes are
     confused. Labels may also be in X.npz, as the array `labels` or `y`; a folder of samples has a folder per class.
-    Images are resized to the model's size and need Pillow. WAV files are mono, 16 bits, and padded with silence.
+    Images are resized to the model's size and need Pillow. WAV files are mono, 16 bits, and padded with silence; if the
+    model keeps states, it takes each file piece by piece, and its last decision counts.
     """
     if inputs and (count is not None or seed is not None):
         raise click.UsageError("--inputs excludes --count and --seed")
@@ -256,8 +257,8 @@ def validate(
         ensure_image(project)
     connection = session.connected(project, plan, port, emulated, False)
     with connection as link, _bar("validating", total) as progress:
-        labelled = chosen.labels if chosen else None
-        found = compare(link, plan, reference.run, source, progress, precise, reference.reset, labelled)
+        labelled, starts = (chosen.labels, chosen.starts) if chosen else (None, ())
+        found = compare(link, plan, reference.run, source, progress, precise, reference.reset, labelled, starts)
     if inputs and found.precise:
         validated = {"inputs": inputs.name, "vectors": found.vectors, **asdict(found.precise)}
         project.report_as("float", {"mode": project.report.float_mode, "validated": validated})

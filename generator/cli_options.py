@@ -54,6 +54,15 @@ def _states(_context: click.Context, _option: click.Parameter, values: tuple[str
     return found
 
 
+def _samples(text: str, rate: int) -> int:
+    """Samples: 320, 20ms."""
+    match = re.fullmatch(r"(\d{1,7})(ms)?", text.strip())
+    number = int(match[1]) * (rate if match[2] else 1) if match else 0
+    if not match or number == 0 or (match[2] and number % 1000):
+        raise click.UsageError(f"--stride {text}: write samples, such as 320, or whole milliseconds, such as 20ms")
+    return number // 1000 if match[2] else number
+
+
 shape_option = click.option(
     "--shape",
     "shapes",
@@ -83,8 +92,9 @@ class Planning:
     stateless: bool
     behind: Path | None
     pipeline: bool
-    stride: int | None
+    stride: str | None  # samples, or with "ms" behind it milliseconds
     slices: int | None
+    rate: int  # samples per second
 
     def options(self) -> build.Options:
         """Reads the tuning file; raises ShoehornError where it is not one, UsageError for a pipeline of one model."""
@@ -94,6 +104,7 @@ class Planning:
             raise click.UsageError(f"'{self.behind}' is a second model, which --pipeline is for")
         if not self.pipeline and (self.stride or self.slices):
             raise click.UsageError("--stride and --slices belong to --pipeline")
+        stride = None if self.stride is None else _samples(self.stride, self.rate)
         return build.Options(
             self.sram,
             Goal.SRAM if self.minimize == "sram" else Goal.TIME,
@@ -110,7 +121,8 @@ class Planning:
             states=self.states,
             stateless=self.stateless,
             behind=self.behind,
-            strides=Strides(self.stride, self.slices),
+            strides=Strides(stride, self.slices),
+            sample_hz=self.rate,
         )
 
 
@@ -123,9 +135,16 @@ _planning_options = together(
     ),
     click.option(
         "--stride",
-        type=click.IntRange(min=1),
-        metavar="SAMPLES",
-        help="Samples from a slice of a pipeline to the next. Default: two thirds of a slice.",
+        metavar="TIME",
+        help="From a slice of a pipeline to the next: samples, or 20ms. Default: two thirds of a slice.",
+    ),
+    click.option(
+        "--rate",
+        type=click.IntRange(1, 10**6),
+        default=16000,
+        show_default=True,
+        metavar="HZ",
+        help="Samples per second of a pipeline.",
     ),
     click.option(
         "--slices",

@@ -33,7 +33,8 @@ class Samples:
     """Vectors as the firmware takes them, and the class of each where it is known."""
 
     vectors: list[Vector]
-    labels: Labels | None
+    labels: Labels | None  # with `starts`: of each recording
+    starts: tuple[int, ...] = ()  # vectors with which recordings begin, for a model that hears them piece by piece
 
 
 def load(project: Path, plan: Plan, inputs: Path, labels: Path | None, quantize: bool, pixels: Range | None) -> Samples:
@@ -41,9 +42,11 @@ def load(project: Path, plan: Plan, inputs: Path, labels: Path | None, quantize:
 
     Labels are in the .npz file `labels`, beside the inputs in theirs, or the names of the folders that the samples are
     in; `labels` may then be a text file with a name per line, the first one that of class 0. `pixels`: the real values
-    of black and white; None: as the input's quantisation says. Raises InputError.
+    of black and white; None: as the input's quantisation says. `inputs` may be a single WAV file. A model that keeps
+    states between inputs of int16 gets a WAV file piece by piece, the last one padded with silence. Raises InputError.
     """
-    if not inputs.is_dir():
+    single = inputs.suffix.lower() == ".wav" and not inputs.is_dir()
+    if not inputs.is_dir() and not single:
         if pixels:
             raise InputError(f"{inputs}: is no folder of images, which --pixels is for")
         found = vectors.from_npz(inputs, plan.inputs, quantize)
@@ -52,19 +55,44 @@ def load(project: Path, plan: Plan, inputs: Path, labels: Path | None, quantize:
             return Samples(found, None)
         return Samples(found, checked(given, (), len(found), plan.outputs[0], str(labels or inputs)))
     if len(plan.inputs) != 1:
-        raise InputError(f"{inputs}: is a folder, and the model has {len(plan.inputs)} inputs; give an .npz file")
-    names, files = _files(inputs, labels)
+        what = "WAV file" if single else "folder"
+        raise InputError(f"{inputs}: is a {what}, and the model has {len(plan.inputs)} inputs; give an .npz file")
+    if single and labels:
+        raise InputError(f"{inputs}: is one WAV file; labels are for a folder with a folder for each class")
+    names, files = ((), [(inputs, 0)]) if single else _files(inputs, labels)
     end = plan.inputs[0]
+    if plan.states and end.outside.dtype == np.int16 and _are_sounds([path for path, _ in files], pixels):
+        return _recordings(inputs, plan, names, files)
     if len(files) * end.bytes > _LARGEST:
         raise InputError(
             f"{inputs}: {len(files)} samples of {end.bytes:,} bytes are too many; at most {_LARGEST:,} fit"
         )
     rows = _read(project, end, [path for path, _ in files], pixels)
-    chosen: list[Vector] = [[row] for row in rows]
-    if not names:
-        return Samples(chosen, None)
+    return Samples([[row] for row in rows], _labels(inputs, plan, names, files))
+
+
+def _labels(inputs: Path, plan: Plan, names: Sequence[str], files: Sequence[tuple[Path, int]]) -> Labels | None:
+    """The class of each file; None where there are no folders for classes."""
     classes = np.array([number for _, number in files])
-    return Samples(chosen, checked(classes, names, len(files), plan.outputs[0], str(inputs)))
+    return checked(classes, names, len(files), plan.outputs[0], str(inputs)) if names else None
+
+
+def _recordings(inputs: Path, plan: Plan, names: Sequence[str], files: Sequence[tuple[Path, int]]) -> Samples:
+    """Each WAV file as vectors one after another."""
+    end = plan.inputs[0]
+    wanted = int(np.prod(end.outside.shape, dtype=np.int64))
+    chosen: list[Vector] = []
+    starts, total = [], 0
+    for path, _ in files:
+        sound = _wave(path, plan.sample_hz)
+        total += sound.nbytes
+        if total > _LARGEST:
+            raise InputError(f"{inputs}: holds more than {_LARGEST:,} bytes of samples")
+        padded = np.zeros((max(1, -(-sound.size // wanted)), wanted), np.int16)
+        padded.reshape(-1)[: sound.size] = sound
+        starts.append(len(chosen))
+        chosen += ([row] for row in vectors.column(str(path), padded, end, quantize=False))
+    return Samples(chosen, _labels(inputs, plan, names, files), tuple(starts))
 
 
 def _files(folder: Path, listed: Path | None) -> tuple[Sequence[str], Sequence[tuple[Path, int]]]:
@@ -108,10 +136,7 @@ def _inside(folder: Path) -> Sequence[Path]:
 
 def _read(project: Path, end: End, files: Sequence[Path], pixels: Range | None) -> Array:
     """The samples as vectors that the firmware takes."""
-    kinds = {path.suffix.lower() for path in files}
-    if kinds == {".wav"}:
-        if pixels:
-            raise InputError(f"{files[0]}: is no image, which --pixels is for")
+    if _are_sounds(files, pixels):
         return np.concatenate([_sound(path, end) for path in files])
     if other := sorted(path for path in files if path.suffix.lower() not in IMAGES):
         known = ", ".join((*IMAGES, ".wav"))
@@ -134,16 +159,41 @@ def sound(path: Path) -> Array:
     return found
 
 
+def _are_sounds(files: Sequence[Path], pixels: Range | None) -> bool:
+    """Whether all are WAV files."""
+    if {path.suffix.lower() for path in files} != {".wav"}:
+        return False
+    if pixels:
+        raise InputError(f"{files[0]}: is no image, which --pixels is for")
+    return True
+
+
 def _sound(path: Path, end: End) -> Array:
     """16-bit mono samples: as they are for an input of int16, else as real numbers from -1 to 1."""
-    wanted, found = int(np.prod(end.outside.shape, dtype=np.int64)), sound(path)
-    if found.size > wanted:
-        raise InputError(f"{path}: holds {found.size} samples, input '{end.outside.name}' takes {wanted}")
+    wanted = int(np.prod(end.outside.shape, dtype=np.int64))
+    found = _wave(path, None, wanted, end.outside.name)
     padded = np.zeros((1, wanted), np.int16)
     padded[0, : found.size] = found
     if end.outside.dtype == np.int16:
         return vectors.column(str(path), padded, end, quantize=False)
     return vectors.column(str(path), padded.astype(np.float32) / np.float32(_FULL_SCALE), end, quantize=True)
+
+
+def _wave(path: Path, hz: int | None, most: int = _LARGEST // _SAMPLE_BYTES, name: str = "") -> Array:
+    """The samples of a WAV file, int16, one channel, of this rate where it is known, and at most so many."""
+    try:
+        with wave.open(str(path), "rb") as file:
+            channels, width, rate, count = file.getparams()[:4]
+            if (width, channels) != (_SAMPLE_BYTES, 1):
+                raise InputError(f"{path}: has {channels} channels of {8 * width} bits; wanted is one of 16")
+            if hz is not None and rate != hz:
+                raise InputError(f"{path}: has {rate:,} samples per second, the model takes {hz:,}; convert it")
+            if count > most:
+                takes = f"input '{name}' takes {most}" if name else f"at most {most:,} fit"
+                raise InputError(f"{path}: holds {count} samples, {takes}")
+            return np.frombuffer(file.readframes(count), "<i2").astype(np.int16)
+    except (wave.Error, EOFError, OSError, RuntimeError) as error:
+        raise InputError(f"{path}: cannot be read as WAV ({str(error) or type(error).__name__})") from error
 
 
 def _image(path: Path, end: End, meaning: Range | None) -> Array:

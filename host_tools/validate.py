@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -89,11 +89,13 @@ def validate(
     precise: Reference | None = None,
     reset: Callable[[], None] = lambda: None,
     labels: Labels | None = None,
+    starts: Sequence[int] = (),
 ) -> Validation:
     """Runs every vector on the board and in the reference, and in `precise` to say how far the board is from it.
 
     A model with states computes sequences of SEQUENCE vectors; before each of them they are reset, on the board and,
-    by `reset`, in the reference. With labels, one for each vector, it counts how often each of them is right.
+    by `reset`, in the reference; with `starts` sequences begin with these vectors instead. With labels, one for each
+    vector, or with `starts` for the last one of each sequence, it counts how often each of them is right.
     The link's board must run this plan (HostError).
     """
     link.expect(plan)
@@ -106,7 +108,7 @@ def validate(
     mismatched, first_bad = 0, None
     largest: int | float = 0
     for number, vector in enumerate(vectors):
-        if plan.states and number % SEQUENCE == 0:
+        if plan.states and (number in starts if starts else number % SEQUENCE == 0):
             link.reset()
             reset()
             if precise:
@@ -129,7 +131,9 @@ def validate(
     count = len(next(iter(outputs.values())))
     deviation = _deviation(outputs, exact) if precise else None
     seconds = time.monotonic() - begun
-    counted = accuracy(labels, first, outputs[first.name], said, exact[first.name]) if labels else None
+    last = [place - 1 for place in (*starts[1:], count)] if starts else range(count)
+    decided = ([each[i] for i in last] if each else each for each in (outputs[first.name], said, exact[first.name]))
+    counted = accuracy(labels, first, *decided) if labels else None
     return Validation(count, mismatched, largest, first_bad, seconds, link.retries, stacked, deviation, counted)
 
 

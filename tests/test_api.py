@@ -176,8 +176,15 @@ def test_the_options_are_those_of_the_command(gen: Gen):
         "float",
         "shape",
         "io",
+        "state",
+        "stateless",
+        "pipeline",
+        "stride",
+        "slices",
+        "rate",
     }
-    renamed = {"sram_bytes": "sram", "recompute_percent": "recompute", "shapes": "shape"}
+    renamed = {"sram_bytes": "sram", "recompute_percent": "recompute", "shapes": "shape", "states": "state"}
+    renamed |= {"behind": "pipeline", "sample_hz": "rate"}
     have = {renamed.get(field.name, field.name.replace("_", "-")) for field in fields(PlanOptions)}
 
     assert have == named | {"cpu", "flash-bytes"}

@@ -50,6 +50,7 @@ ALLOWED: dict[str, set[str]] = {
         "ir",
         "kernels",
         "passes",
+        "pipeline",
         "planner",
         "quantisation",
         "targets",

@@ -23,7 +23,7 @@ from shoehorn_mcu.schedule import PlanRequest, schedule
 from shoehorn_mcu.stage import stages
 from shoehorn_mcu.state_places import over_states
 from shoehorn_mcu.targets import Machine
-from tests.shared import MODELS, needs_shared
+from tests.shared import DATA, MODELS, needs_shared
 
 SPEECH, NABU = MODELS / "tflm-micro-speech.tflite", MODELS / "mww-okay-nabu-v2.tflite"
 SLICE = 480
@@ -196,8 +196,34 @@ def test_wrong_usage_says_what_is_missing(name: str, gen: Gen) -> None:
 
 @needs_shared
 def test_the_options_of_a_pipeline_reach_the_plan(gen: Gen) -> None:
-    found = gen("plan", FRONT, NABU, "--pipeline", "--stride", 160, "--json")
+    found = gen("plan", FRONT, NABU, "--pipeline", "--stride", "10ms", "--json")
 
     (given,) = json.loads(found.stdout)["model"]["inputs"]
     assert given["shape"] == [1, 480]
     assert "3 new slices of 480, 160 apart, of the 3 that mww-okay-nabu-v2 sees" in " ".join(found.stderr.split())
+
+
+@needs_shared
+def test_the_recordings_of_micro_speech_pass_on_an_emulated_board(gen: Gen, tmp_path: Path) -> None:
+    made = gen("firmware", FRONT, SPEECH, "--pipeline", "--board", "mps2-an386", "--out", tmp_path / "wake")
+    assert made.exit_code == 0, made.output
+    for word, label in (("yes", "yes"), ("no", "no"), ("silence", "silence"), ("noise", "silence")):
+        (tmp_path / "sounds" / label).mkdir(parents=True, exist_ok=True)
+        name = f"{word}_1000ms.wav"
+        (tmp_path / "sounds" / label / name).write_bytes((DATA / "micro-speech" / name).read_bytes())
+    (tmp_path / "labels.txt").write_text("silence\nunknown\nyes\nno\n")
+    words = ("--emulate", "--inputs", tmp_path / "sounds", "--labels", tmp_path / "labels.txt", "--json")
+    found = gen("validate", tmp_path / "wake", *words)
+
+    said = json.loads(found.stdout)
+    assert (said["vectors"], said["mismatched_vectors"], said["first_bad_op"]) == (4 * 50, 0, None)
+    assert (said["accuracy"]["labelled"], said["accuracy"]["right"]) == (4, 4)
+
+
+@needs_shared
+@pytest.mark.parametrize("stride", ["0", "1.5ms", "20s", "twenty"])
+def test_a_stride_that_is_no_time_is_refused(stride: str, gen: Gen) -> None:
+    found = gen("plan", FRONT, SPEECH, "--pipeline", "--stride", stride)
+
+    assert found.exit_code == 2
+    assert "write samples, such as 320, or whole milliseconds, such as 20ms" in " ".join(found.output.split())

@@ -6,6 +6,7 @@ import json
 import re
 import wave
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -212,6 +213,37 @@ def test_wav_files_are_padded_with_silence(tmp_path: Path):
     assert raw.labels == Labels((0, 1), ("no", "yes"))
     assert np.array_equal(raw.vectors[1][0][0, :50], sound) and not raw.vectors[1][0][0, 50:].any()
     assert np.array_equal(real.vectors[0][0][0, :10], sound[:10].astype(np.float32) / 32768)
+
+
+def listening(hz: int | None = None) -> Plan:
+    """The plan of a model that hears 20 samples in an inference."""
+    return replace(plan_of(End("samples", (1, 20), INT16, 40)), states=("heard",), sample_hz=hz)
+
+
+def test_a_model_with_states_takes_wav_files_piece_by_piece(tmp_path: Path):
+    sound = RNG.integers(-32768, 32768, 50).astype(np.int16)
+    save_wav(tmp_path / "x" / "yes" / "a.wav", sound)
+    save_wav(tmp_path / "x" / "no" / "a.wav", sound[:40])
+    found = samples.load(tmp_path, listening(16000), tmp_path / "x", None, False, None)
+    alone = samples.load(tmp_path, listening(), tmp_path / "x" / "yes" / "a.wav", None, False, None)
+
+    assert (found.starts, found.labels) == ((0, 2), Labels((0, 1), ("no", "yes")))
+    assert (alone.starts, alone.labels, len(alone.vectors)) == ((0,), None, 3)
+    heard = np.concatenate([vector[0].reshape(-1) for vector in found.vectors])
+    assert np.array_equal(heard, np.concatenate([sound[:40], sound, np.zeros(10, np.int16)]))
+    assert found.vectors[0][0].shape == (1, 20)
+
+
+def test_recordings_that_do_not_fit_are_refused_in_one_line(tmp_path: Path):
+    save_wav(tmp_path / "a.wav", np.zeros(40, np.int16))
+    two = replace(listening(), inputs=(*listening().inputs, IMAGE))
+    for plan, labels, said in (
+        (listening(8000), None, "a.wav: has 16,000 samples per second, the model takes 8,000; convert it"),
+        (listening(), tmp_path / "y.txt", "a.wav: is one WAV file; labels are for a folder"),
+        (two, None, "a.wav: is a WAV file, and the model has 2 inputs"),
+    ):
+        with pytest.raises(InputError, match=said):
+            samples.load(tmp_path, plan, tmp_path / "a.wav", labels, False, None)
 
 
 def save_wav(path: Path, sound: Array, channels: int = 1, width: int = 2) -> None:
