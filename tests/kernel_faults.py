@@ -11,7 +11,7 @@ from shoehorn_mcu.kernels.base import Variant
 from shoehorn_mcu.paths import RUNTIME_C
 
 _MEMBER = r"\b(?:op|given)(?:->|\.)"
-_SIZES = "out_width|width|elements|positions|pieces|pixels|out_channels|outputs|updates"
+_SIZES = "out_width|width|elements|positions|pieces|pixels|out_channels|outputs|updates|units|filters|values"
 
 RULES = (
     ("tail", rf"< ({_MEMBER}(?:{_SIZES}))\b", r"< \1 - 1"),

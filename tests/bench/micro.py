@@ -14,6 +14,7 @@ from shoehorn_mcu.passes.float_mode import FloatMode, in_float16, with_float_mod
 from tests.bench.micro_formulas import FAMILIES as FORMULAS
 from tests.bench.micro_linear import LATER_WINDOWS, WIDE_DEPTHWISE, packed_dense, packed_depthwise, pointwise, windows
 from tests.bench.micro_ops import FAMILIES
+from tests.bench.micro_recurrent import FAMILIES as RECURRENT
 from tests.samples import REAL_OPS, as_float32
 
 
@@ -46,7 +47,7 @@ def graphs(rows: int) -> Iterator[Graph]:
     # Added later: in their own order, so that the measurements of the others still hold.
     yield from packed_depthwise(rng, rows, WIDE_DEPTHWISE)
     yield from windows(rng, rows, LATER_WINDOWS)
-    for family in FORMULAS:
+    for family in (*FORMULAS, *RECURRENT):
         yield from family(rng)
 
 
