@@ -297,6 +297,11 @@ OWN = {
         ("rounding", '"add r10, r10, " sum ", asr #31\\n"', '""'),
     ),
     "average_pool2d_s8_c": (("tail", "op->channels - c < BLOCK ? op->channels - c : BLOCK", "BLOCK / 4"),),
+    "pool2d_s16_c": (
+        ("tail", "op.channels - c < BLOCK ? op.channels - c : BLOCK", "BLOCK / 4"),
+        ("rounding", "const int32_t half = count / 2;", "const int32_t half = 0;"),
+        ("padding", "ix < 0 ||", ""),
+    ),
     "average_pool2d_f32_c": _F32_BLOCKS,
     "average_pool2d_f32_half": (*_F32_BLOCKS, *_HALF_ROWS),
     **{f"{name}_f32_half": _HALF_ROWS for name in ("add", "max_pool2d", "mean")},

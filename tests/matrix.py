@@ -345,6 +345,17 @@ def _wide(rng: Rng) -> Iterator[Graph]:
         yield as_int16(graph, rng, DType.INT64 if number % 2 else DType.INT32)
 
 
+def _pools_16(rng: Rng) -> Iterator[Graph]:
+    """Pools of int16: channels around blocks of eight, with padding."""
+    for channels in (1, 7, 8, 9, 17):
+        for pad in (ops.Padding(1, 0, 1, 1), ops.Padding()):
+            shared = {"kernel": (2, 3), "stride": (1, 2), "padding": pad, "clamp": ops.Clamp(-9000, 9000)}
+            x = TensorType((1, 4, 5, channels), DType.INT16, Quant((0.01,), (0,)))
+            for op_class in (ops.MaxPool2d, ops.AveragePool2d):
+                graph = graph_of(op_class, [x], TensorType((), x.dtype, x.quant), **shared)
+                yield frozen(graph, random_inputs(graph, rng))
+
+
 def _in_float16(graph: Graph) -> Graph:
     """The graph of one op with constant inputs, with an output of float16 as well."""
     halved = in_float16(graph)
@@ -398,7 +409,7 @@ def cases() -> list[Graph]:
     found += [*_depthwise(rng), *(_halves(op_class, ops.Clamp(-4, 5)) for op_class in (ops.Add, ops.Sub))]
     found += [*_partial_sums(np.random.default_rng(4)), *_transposed(np.random.default_rng(4))]
     found += [*_thrice(np.random.default_rng(2)), *_strips(np.random.default_rng(5))]
-    found += _wide(np.random.default_rng(6))
+    found += [*_wide(np.random.default_rng(6)), *_pools_16(np.random.default_rng(7))]
     return [*found, *_reals(np.random.default_rng(3))]
 
 

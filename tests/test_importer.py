@@ -321,7 +321,7 @@ X = (1, 4, 4, 2)
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (single("RELU", [TensorSpec("x", X, "INT16", (1.0,))], [int8("y", X)]), "'x' is int16, int8"),
+        (single("RELU", [TensorSpec("x", X, "INT16", (1.0,))], [int8("y", X)]), "'y' is int8, int16 is needed"),
         (single("RELU", [TensorSpec("x", X)], [int8("y", X)]), "'x' has no scale"),
         (single("RELU", [int8("x", (1,) * 9)], [int8("y", (1,) * 9)]), "9 dimensions, at most 8"),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -76,6 +77,29 @@ def test_a_linear_kernel_computes_with_16_bits(op_class: type[Op], kind: str) ->
             graph = with_wide_weights(graph, rng)
         else:
             graph = as_int16(graph, rng, DType.INT32 if "int32" in kind else DType.INT64)
+        assert_same_bytes(graph, list(random_inputs(graph, rng).values()))
+
+
+@pytest.mark.parametrize("op_class", [ops.AveragePool2d, ops.MaxPool2d], ids=lambda c: c.__name__)
+def test_a_pool_computes_with_int16(op_class: type[Op]) -> None:
+    for seed in range(SEEDS):
+        rng = np.random.default_rng(seed)
+        graph = sample(op_class, rng)
+        kind = Quant((0.01,), (0,))
+        tensors = {n: replace(t, type=replace(t.type, dtype=DType.INT16, quant=kind)) for n, t in graph.tensors.items()}
+        (op,) = graph.ops
+        assert isinstance(op, ops.Clamped)
+        graph = replace(graph, tensors=tensors, ops=(replace(op, clamp=ops.Clamp(-20000, 25000)),))
+        assert_same_bytes(graph, list(random_inputs(graph, rng).values()))
+
+
+def test_an_average_of_uint8_is_rounded_half_up() -> None:
+    for seed in range(SEEDS):
+        rng = np.random.default_rng(seed)
+        graph = sample(ops.AveragePool2d, rng)
+        (op,) = graph.ops
+        assert isinstance(op, ops.AveragePool2d)
+        graph = replace(graph, ops=(replace(op, halves_up=True),))
         assert_same_bytes(graph, list(random_inputs(graph, rng).values()))
 
 

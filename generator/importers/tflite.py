@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from shoehorn_mcu.importers import tflite_elements as elements
+from shoehorn_mcu.importers import tflite_int16 as int16
 from shoehorn_mcu.importers import tflite_layout as layout
 from shoehorn_mcu.importers import tflite_linear as linear
 from shoehorn_mcu.importers import tflite_real as real
@@ -320,7 +321,7 @@ class _Import:
                 raise Unsupported("it is quantised, and its kernels are for real numbers and integers alone")
             return real.CONVERTERS[raw.code](site)
         assert converter is not None
-        return converter.convert(site)
+        return int16.CONVERTERS[site.code](site) if int16.applies(site) else converter.convert(site)
 
     def _custom(self, index: int, raw: RawOp) -> Part:
         """The parts of a custom op."""

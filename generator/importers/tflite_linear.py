@@ -138,10 +138,12 @@ def _reshape(name: str, x: Tensor, y: Tensor) -> Reshape:
 
 
 def _bias(site: Site, place: int, weights: Tensor, outputs: int) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The bias, and the tensor made for it: zeros if the file has none, of the type that suits the weights."""
+    """The bias, and the tensor made for it: zeros if the file has none, of the type that suits the op."""
     bias = site.optional(place)
     if bias is None:
         dtype = DType.FLOAT32 if weights.type.dtype is DType.FLOAT32 else DType.INT32
+        if site.output.type.dtype is DType.INT16:
+            dtype = DType.INT64  # tflite-micro's type of the sums
         zeros = Tensor(next(site.fresh), TensorType((outputs,), dtype), np.zeros(outputs, dtype.numpy))
         return zeros, (zeros,)
     if bias.type.shape != (outputs,):

@@ -129,9 +129,10 @@ def clamp(activation: Activation, output: Tensor) -> Bounds:
     low, high = _BOUNDS[activation]
     if output.type.dtype is DType.FLOAT32:
         return RealClamp(*(none if bound is None else bound for bound, none in ((low, _REAL.low), (high, _REAL.high))))
-    quant = int8(output, "output").quantised
-    lowest = -128 if low is None else max(-128, stored(low, quant))
-    highest = 127 if high is None else min(127, stored(high, quant))
+    kind = output.type if output.type.dtype is DType.INT16 and output.type.quant else int8(output, "output")
+    least, most = kind.dtype.limits
+    lowest = least if low is None else max(least, stored(low, kind.quantised))
+    highest = most if high is None else min(most, stored(high, kind.quantised))
     return Clamp(lowest, highest)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import cast
 
-from shoehorn_mcu.ir import Node
+from shoehorn_mcu.ir import DType, Node
 from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
-from shoehorn_mcu.kernels.operands import all_s8
+from shoehorn_mcu.kernels.operands import all_s8, are
 from shoehorn_mcu.kernels.packed import clamps
 from shoehorn_mcu.kernels.work import BLOCK, Work, by_blocks, elements, inside
 from shoehorn_mcu.ops import AveragePool2d, MaxPool2d, Mean, Pool2d, Softmax
@@ -34,6 +34,14 @@ def pool2d(node: Node) -> dict[str, Value]:
 
 def _average_pool2d(node: Node) -> dict[str, Value]:
     return {**pool2d(node), "halves_up": int(cast(AveragePool2d, node.op).halves_up)}
+
+
+def _pool2d_16(node: Node) -> dict[str, Value]:
+    return {**pool2d(node), "average": int(isinstance(node.op, AveragePool2d))}
+
+
+def _is_s16(node: Node) -> bool:
+    return are(DType.INT16, *node.inputs, node.output)
 
 
 def mean_shape(node: Node) -> dict[str, int]:
@@ -231,6 +239,7 @@ def _softmax_work(node: Node) -> Work:
 
 
 AVERAGE_POOL = Contract("average_pool2d_s8", (AveragePool2d,), _average_pool2d, accepts=all_s8)
+POOL_16 = Contract("pool2d_s16", (AveragePool2d, MaxPool2d), _pool2d_16, accepts=_is_s16)
 MAX_POOL = Contract("max_pool2d_s8", (MaxPool2d,), pool2d, accepts=all_s8)
 MEAN = Contract("mean_s8", (Mean,), _mean, accepts=all_s8, takes_row=True)
 SOFTMAX = Contract("softmax_s8", (Softmax,), _softmax, accepts=_softmaxes)
@@ -239,6 +248,7 @@ VARIANTS = (
     portable(AVERAGE_POOL, average_pool2d_work),
     Variant(AVERAGE_POOL, _average_pool2d_words_work, suffix="simd32", isa=Isa.SIMD32, accepts=_averaged_by_words),
     portable(MAX_POOL, max_pool2d_work),
+    portable(POOL_16, average_pool2d_work),
     Variant(MAX_POOL, _max_pool2d_words_work, suffix="simd32", isa=Isa.SIMD32, accepts=_pooled_by_words),
     portable(MEAN, _mean_work),
     Variant(MEAN, _mean_words_work, suffix="simd32", isa=Isa.SIMD32, accepts=_means_by_words),

@@ -39,9 +39,13 @@ def broadcast_row(y: int, output: TensorType, operand: TensorType) -> int:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Formulaic(Op):
-    """An op with a formula, given as text; element types are those of the formula, and nothing is quantised."""
+    """An op with a formula, given as text; element types are those of the formula.
+
+    Quantised tensors are taken as `stored`, which importers that write formulas of stored values have to say.
+    """
 
     formula: str
+    stored: bool = False
 
     @property
     def parsed(self) -> Formula:
@@ -55,7 +59,7 @@ class Formulaic(Op):
         """Raises OpFault unless the inputs, then the output, have these roles and element types."""
         for tensor, (role, dtype) in zip((*node.inputs, node.output), tensors, strict=True):
             laws.dtype(self, tensor, role, dtype)
-            if tensor.type.quant is not None:
+            if tensor.type.quant is not None and not self.stored:
                 raise OpFault(self, f"its {role} {laws.quoted(tensor.name)} is quantised")
 
 

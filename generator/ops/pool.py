@@ -64,16 +64,21 @@ def mean_params(op: Mean, sig: Signature) -> MeanParams:
     """The scale of Mean: that of x scale / y scale, its multiplier divided by the number of elements and cut."""
     x = sig.inputs[0]
     count = math.prod(x.shape[axis] for axis in op.axes)
-    multiplier, shift = quantize_multiplier(x.quantised.scale / sig.output.quantised.scale)
+    return MeanParams(count, mean_scale(x.quantised.scale / sig.output.quantised.scale, count))
+
+
+def mean_scale(factor: float, count: int) -> Scale:
+    """The scale of a factor divided by a number of elements."""
+    multiplier, shift = quantize_multiplier(factor)
     more = min(count.bit_length() - 1, 32, 31 + shift)
-    return MeanParams(count, Scale((multiplier << more) // count, shift - more))
+    return Scale((multiplier << more) // count, shift - more)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pool2d(Clamped):
-    """A window of kernel = (height, width) over int8 or float32; padding does not count.
+    """A window of kernel = (height, width) over int8, int16 or float32; padding does not count.
 
-    int8 x and y share one quantisation.
+    Quantised x and y share one quantisation.
     """
 
     kernel: tuple[int, int]
@@ -82,7 +87,8 @@ class Pool2d(Clamped):
 
     def check(self, node: Node) -> None:
         if not real.check(node, "input"):
-            laws.quantised(self, node.inputs[0], "input")
+            wide = (DType.INT16,) if node.inputs[0].type.dtype is DType.INT16 else ()
+            laws.quantised(self, node.inputs[0], "input", *wide)
             laws.same_quant(self, node.inputs[0], node.output)
 
     def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
@@ -136,7 +142,8 @@ class AveragePool2d(Pool2d):
 
     def overflow(self, node: Node) -> str | None:
         count = math.prod(self.kernel)
-        return None if count * SPAN <= LIMIT else f"a sum of {count} elements can leave int32"
+        span = SPAN if node.output.type.dtype is DType.INT8 else -node.output.type.dtype.limits[0]
+        return None if count * span <= LIMIT else f"a sum of {count} elements can leave int32"
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         if sig.output.dtype in real.STORED:
@@ -163,7 +170,8 @@ class MaxPool2d(Pool2d):
             (real_x,) = real.reals(arrays)
             most = real.largest(self._taps(real_x, -LARGEST_FLOAT32, sig))
             return real.stored(real.clamped(most, self.clamp), sig.output.dtype)
-        return self._clamped(np.max(self._taps(arrays[0].astype(np.int64), -128, sig), axis=0), sig)
+        least = sig.output.dtype.limits[0]
+        return self._clamped(np.max(self._taps(arrays[0].astype(np.int64), least, sig), axis=0), sig)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -50,7 +50,7 @@ def _fused(graph: Graph, op: Map, before: Map, name: str) -> Map | None:
     made, operands = compose((op.parsed, op.inputs), (before.parsed, before.inputs), name, numbers)
     if not 0 < len(operands) <= MOST_OPERANDS or len(made.steps) > MOST_STEPS:
         return None
-    fused = replace(op, inputs=operands, formula=made.text)
+    fused = replace(op, inputs=operands, formula=made.text, stored=op.stored or before.stored)
     kinds = tuple(graph.tensors[n].type for n in operands)
     return fused if fused.infer(kinds) == graph.tensors[op.output].type.shape else None
 
