@@ -29,6 +29,7 @@ DEPEND = {
     "softmax_s8_c": "its exponentials are zero from some distance to the maximum on",
     "top_indices_c": "an element that comes before the best one so far is kept",
     "gather_c": "indices below 0 and outside are moved",
+    **dict.fromkeys(("lstm_s8_c", "lstm_s8_simd32"), "a sigmoid is interpolated inside its table, constant beyond"),
 }
 """Kernels that may take another time for other values, and why."""
 
@@ -43,7 +44,8 @@ DEPEND_ON_M0 = {
     **dict.fromkeys(("conv2d_f32_c", "conv2d_f32_lanes_4x4", "conv2d_f32_lanes_8x4"), _FLOATS),
     **dict.fromkeys(("depthwise_conv2d_f32_c", "dense_f32_c"), _FLOATS),
     **dict.fromkeys(("average_pool2d_f32_c", "max_pool2d_f32_c", "mean_f32_c"), _FLOATS),
-    **dict.fromkeys(("map_c", "reduce_c", "scan_c", "matmul_c"), _FLOATS),
+    **dict.fromkeys(("map_c", "reduce_c", "scan_c", "matmul_c", "recurrence_c"), _FLOATS),
+    **dict.fromkeys(("svdf_state_c", "svdf_sum_c"), _CLAMPS),
 }
 """Those that do so besides, where Cortex-M0 runs portable C."""
 
