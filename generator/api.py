@@ -36,11 +36,15 @@ from shoehorn_mcu.host_tools.validate import validate as compare
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.kernels.tuning import Tuning, load
 from shoehorn_mcu.passes import PassRecord
+from shoehorn_mcu.passes.user_ends import Pixels
 from shoehorn_mcu.pipeline import Strides
 from shoehorn_mcu.planner import Goal
 from shoehorn_mcu.quantisation import Method, Quantized, Settings, quantize_model, write
 
 Place = str | PathLike[str]
+
+
+Numbers = Sequence[float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +70,9 @@ class PlanOptions:
     cores: int = 1  # that share the rows of each layer
     # Order of the dimensions of inputs and outputs: the kernels', channels last, or that of the model's file.
     io: Literal["kernels", "native"] = "kernels"
+    # The input is uint8 pixels: (means, deviations) of (pixel - mean) / deviation, one value or one per channel.
+    pixels: tuple[Numbers, Numbers] | None = None
+    top: int = 0  # places of the largest scores that become a further output, `top`
     # Sizes that an ONNX model leaves open: of a dimension by its name, or all of an input's by the input's name.
     shapes: Mapping[str, int | Sequence[int]] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)  # by input: the output that it reads in the next inference
@@ -280,6 +287,8 @@ def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board |
         states=options.states,
         stateless=options.stateless,
         native_io=options.io == "native",
+        pixels=Pixels(*(tuple(map(float, each)) for each in options.pixels)) if options.pixels else None,
+        top=options.top,
         behind=Path(options.behind) if options.behind is not None else None,
         strides=Strides(options.stride, options.slices),
         sample_hz=options.sample_hz,

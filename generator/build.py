@@ -22,6 +22,7 @@ from shoehorn_mcu.passes.float_mode import FloatMode as FloatMode
 from shoehorn_mcu.passes.float_mode import FloatModeError, with_float_mode
 from shoehorn_mcu.passes.native_io import native_io
 from shoehorn_mcu.passes.state_ends import with_states, without_states
+from shoehorn_mcu.passes.user_ends import Pixels, with_pixels, with_top
 from shoehorn_mcu.pipeline import PipelineError, Strides, pipeline
 from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.report import Json, report, timeless
@@ -53,6 +54,8 @@ class Options:
     float_mode: FloatMode = FloatMode.PRECISE
     shapes: importers.Shapes = field(default_factory=dict)  # of dimensions that the model's file leaves open
     native_io: bool = False  # inputs and outputs in the order of the model's file
+    pixels: Pixels | None = None  # the input is uint8 pixels, from which the model's own values are computed
+    top: int = 0  # places of the largest scores that become a further output
     states: Mapping[str, str] = field(default_factory=dict)  # outputs whose values inputs read in the next inference
     stateless: bool = False  # every inference begins with the first values of the model's states
     behind: Path | None = None  # the model that decides by the features which the given one makes (pipeline.py)
@@ -89,7 +92,11 @@ def plan_model(
     found, sha256, joined = _imported(model, options)
     source = without_states(found.graph) if options.stateless else found.graph
     source = with_states(source, found.ends, options.states)
-    source = native_io(source, found.ends) if options.native_io else source
+    ends = found.ends
+    if options.pixels is not None:
+        source, ends = with_pixels(source, ends, options.pixels)
+    source = native_io(source, ends) if options.native_io else source
+    source = with_top(source, options.top) if options.top else source
     graph, records = passes.run(source, options.disabled, options.preserve)
     passes.prove_int32(graph)
     if options.stream_input:
@@ -129,11 +136,7 @@ def plan_model(
         options.caller_arena,
         options.float_mode.value,
         None if graph is precise else precise,
-        {
-            n: end
-            for n, end in found.ends.items()
-            if not options.native_io or n not in (*source.inputs, *source.outputs)
-        },
+        {n: end for n, end in ends.items() if not options.native_io or n not in (*source.inputs, *source.outputs)},
         sample_hz=options.sample_hz if options.behind else None,
     )
     constant = constants(unit)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import wraps
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import click
 from shoehorn_mcu import build
 from shoehorn_mcu.console import Finite, together
 from shoehorn_mcu.kernels.tuning import Tuning, load
+from shoehorn_mcu.passes.user_ends import Pixels
 from shoehorn_mcu.pipeline import Strides
 from shoehorn_mcu.planner import Goal
 
@@ -54,6 +56,20 @@ def _states(_context: click.Context, _option: click.Parameter, values: tuple[str
     return found
 
 
+def _pixels(_context: click.Context, _option: click.Parameter, value: str | None) -> Pixels | None:
+    """MEAN/DEVIATION, each one number or one per channel."""
+    if value is None:
+        return None
+    try:
+        means, deviations = (tuple(map(float, part.split(","))) for part in value.split("/"))
+    except ValueError:
+        cure = "write 127.5/127.5, or a value per channel"
+        raise click.BadParameter(f"'{value}' is not MEAN/DEVIATION; {cure}") from None
+    if not all(map(isfinite, (*means, *deviations))) or not all(deviation > 0 for deviation in deviations):
+        raise click.BadParameter(f"'{value}': means must be finite, and deviations above 0")
+    return Pixels(means, deviations)
+
+
 def _samples(text: str, rate: int) -> int:
     """Samples: 320, 20ms."""
     match = re.fullmatch(r"(\d{1,7})(ms)?", text.strip())
@@ -88,6 +104,8 @@ class Planning:
     float: str
     shapes: dict[str, tuple[int, ...]]
     io: str
+    pixels: Pixels | None
+    top: int
     states: dict[str, str]
     stateless: bool
     behind: Path | None
@@ -118,6 +136,8 @@ class Planning:
             float_mode=build.FloatMode(self.float),
             shapes=self.shapes,
             native_io=self.io == "native",
+            pixels=self.pixels,
+            top=self.top,
             states=self.states,
             stateless=self.stateless,
             behind=self.behind,
@@ -207,6 +227,19 @@ _planning_options = together(
         default="kernels",
         show_default=True,
         help="Order of dimensions in inputs and outputs: channels last, as kernels take them, or the model file's.",
+    ),
+    click.option(
+        "--pixels",
+        metavar="MEAN/DEV",
+        callback=_pixels,
+        help="Take pixels of 0 to 255, uint8, and compute (pixel - MEAN) / DEV; each one number, or one per channel.",
+    ),
+    click.option(
+        "--top",
+        type=click.IntRange(0, 1000),
+        default=0,
+        metavar="K",
+        help="Give the places of the K largest scores as a further output, the largest first. Default: none.",
     ),
     click.option(
         "--state",

@@ -176,6 +176,8 @@ def test_the_options_are_those_of_the_command(gen: Gen):
         "float",
         "shape",
         "io",
+        "pixels",
+        "top",
         "state",
         "stateless",
         "pipeline",

@@ -105,7 +105,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli_inspect": {"cli_options", "console", "inspection"},
     "cli_lists": {"importers", "kernels", "targets", "console"},
     "cli_library": {"build", "cli_options", "cli_page", "cli_plan", "console", "emit", "targets"},
-    "cli_options": {"build", "console", "kernels", "pipeline", "planner"},
+    "cli_options": {"build", "console", "kernels", "passes", "pipeline", "planner"},
     "cli_page": {"build", "pareto", "predict", "emit", "console"},
     "cli_plan": {"build", "flash", "memory_plan", "op_lines", "predict", "stage", "targets", "console"},
     "cli_project": _ALL
