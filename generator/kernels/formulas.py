@@ -215,7 +215,7 @@ SCATTER = Contract("scatter", (Scatter,), _scatter, _plain)
 
 VARIANTS = (
     Variant(MAP, _map_work, written=_written, pack=_compiled, in_place=_in_place),
-    Variant(REDUCE, _reduce_work, written=_written, pack=_compiled),
+    Variant(REDUCE, _reduce_work, fixes=("begun",), written=_written, pack=_compiled),
     Variant(SCAN, _columns_work, written=_written, pack=_compiled),
     Variant(TOP, _top_work, written=_written, pack=_compiled),
     Variant(MATMUL, _matmul_work, written=_written, pack=_compiled),

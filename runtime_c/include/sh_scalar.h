@@ -131,40 +131,46 @@ SH_INLINED sh_uint64 sh_width_uint64(sh_uint64 a)
     return high == 0 ? sh_width_uint32((uint32_t)a) : 32u + sh_width_uint32(high);
 }
 
-// `count` binary digits of a square root: two bits of *word, from the highest on, for each. What is
-// left of the number must stay below 2^30.
-SH_INLINED uint32_t sh_root_digits(uint32_t root, uint32_t *left, uint32_t *word, int32_t count)
+// The square root of 32 bits, digit by digit; *left is what its square leaves of them.
+SH_INLINED uint32_t sh_root_of_word(uint32_t a, uint32_t *left)
 {
-    SH_ROLLED
-    for (int32_t i = 0; i < count; i++) {
-        const uint32_t rest = *left << 2 | *word >> 30;
-        const uint32_t most = root << 2 | 1u;
-        *word <<= 2;
-        root <<= 1;
-        if (rest >= most) {
-            *left = rest - most;
-            root += 1;
-        } else {
-            *left = rest;
+    uint32_t root = 0;
+    for (uint32_t bit = (uint32_t)1 << 30; bit != 0; bit >>= 2) {
+        const uint32_t most = root + bit;
+        root >>= 1;
+        if (a >= most) {
+            a -= most;
+            root += bit;
         }
     }
+    *left = a;
     return root;
 }
 
 SH_INLINED uint32_t sh_sqrt_uint32(uint32_t a)
 {
-    uint32_t left = 0;
-    return sh_root_digits(0, &left, &a, 16);
+    uint32_t left;
+    return sh_root_of_word(a, &left);
 }
 
-// What is left, twice the root at most, needs 64 bits for the last three digits alone.
+// The digits of the high word, then 13 of the low one in 32 bits: what is left, twice the root at
+// most, needs 64 bits for the last three alone.
 SH_INLINED sh_uint64 sh_sqrt_uint64(sh_uint64 a)
 {
-    uint32_t left = 0;
-    uint32_t high = (uint32_t)(a >> 32);
+    uint32_t left;
+    uint32_t high = sh_root_of_word((uint32_t)(a >> 32), &left);
     uint32_t low = (uint32_t)a;
-    uint64_t root = sh_root_digits(0, &left, &high, 16);
-    root = sh_root_digits((uint32_t)root, &left, &low, 13);
+    for (int32_t i = 0; i < 13; i++) {
+        left = left << 2 | low >> 30;
+        low <<= 2;
+        const uint32_t most = high << 2 | 1u;
+        high <<= 1;
+        if (left >= most) {
+            left -= most;
+            high += 1;
+        }
+    }
+    uint64_t root = high;
     uint64_t wide = left;
     for (int32_t i = 0; i < 3; i++) {
         const uint64_t most = root << 2 | 1u;
