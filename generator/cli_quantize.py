@@ -11,17 +11,17 @@ import click
 
 from shoehorn_mcu.cli_page import progress
 from shoehorn_mcu.console import emit_json, is_verbose, out, output_options, print_table
-from shoehorn_mcu.quantisation import Method, Quantized, Settings, quantize_model, write
+from shoehorn_mcu.quantisation import WEIGHT_BITS, Method, Quantized, Settings, quantize_model, write
 
 _MOST_TENSORS = 12  # lines of the table without -v
-_NOT_YET = {"16x8": "no kernel has 16-bit activations", "4w": "no kernel has 4-bit weights"}
+_NOT_YET = {"16x8": "ONNX models with 16-bit activations are computed in float32"}
 
 
 def _bits(_: click.Context, __: click.Parameter, value: str) -> str:
     """Refuses what no kernel computes."""
-    if value != "8":
+    if value not in WEIGHT_BITS:
         why = _NOT_YET.get(value)
-        raise click.BadParameter(f"'{value}' is not supported{f': {why}' if why else ''}; 8 is")
+        raise click.BadParameter(f"'{value}' is not supported{f': {why}' if why else ''}; 8 and 4w are")
     return value
 
 
@@ -46,9 +46,8 @@ def _bits(_: click.Context, __: click.Parameter, value: str) -> str:
     default="8",
     show_default=True,
     callback=_bits,
-    expose_value=False,
-    metavar="8",
-    help="Bits of weights and activations.",
+    metavar="8|4w",
+    help="Bits of weights and activations; 4w: weights of 4 bits, activations of 8.",
 )
 @click.option(
     "--keep-float",
@@ -75,6 +74,7 @@ def quantize(
     model: Path,
     data: Path,
     method: str,
+    bits: str,
     keep_float: tuple[str, ...],
     labels: Path | None,
     target: Path | None,
@@ -85,7 +85,7 @@ def quantize(
     if target.suffix.lower() != ".onnx":
         raise click.BadParameter(f"'{target}' does not end in .onnx", param_hint="--out")
     with progress("quantising") as say:
-        made = quantize_model(model, data, Settings(Method(method), keep_float, labels), say)
+        made = quantize_model(model, data, Settings(Method(method), keep_float, labels, WEIGHT_BITS[bits]), say)
     write(made.model, target, model)
     if as_json:
         emit_json({"model": str(target), **quantized_json(made)})

@@ -25,7 +25,7 @@ _PARTS = tuple(
     f"include/sh_{name}.h"
     for name in (
         *("dot_f32", "vectors_f32", "sums_f32", "float", "half"),
-        *("taps", "quant_64"),
+        *("taps", "quant_64", "nibbles"),
         *("window", "dot_fours", "pools", "rows_by_fours", "simd32", "packed"),
         *("helium_sums", "neon_sums", "neon", "steps32"),
     )
@@ -297,6 +297,13 @@ OWN = {
         ("rounding", '"add r10, r10, " sum ", asr #31\\n"', '""'),
     ),
     "average_pool2d_s8_c": (("tail", "op->channels - c < BLOCK ? op->channels - c : BLOCK", "BLOCK / 4"),),
+    "conv2d_s8_nibbles": (
+        ("tail", "if (count == 1)", "if (count == 2)"),  # the last weight of an odd number
+        ("packing", "x[1] * sh_high_nibble(both)", "x[1] * sh_low_nibble(both)"),
+        ("padding", "ix < op->in_width", "ix <= op->in_width"),
+        ("dilation", "ix += op->dilation;", "ix++;"),
+    ),
+    "dense_s8_nibbles": (("tail", "if (count == 1)", "if (count == 2)"),),
     "pool2d_s16_c": (
         ("tail", "op.channels - c < BLOCK ? op.channels - c : BLOCK", "BLOCK / 4"),
         ("rounding", "const int32_t half = count / 2;", "const int32_t half = 0;"),

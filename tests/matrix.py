@@ -22,6 +22,7 @@ from samples import (
     random_inputs,
     real_sample,
     sample,
+    with_narrow_weights,
     with_wide_weights,
 )
 
@@ -342,6 +343,7 @@ def _wide(rng: Rng) -> Iterator[Graph]:
     shapes = [*[*_pointwise(rng), *_small_windows(rng), *_depthwise(rng)][::4], *_windows(rng), *_vectors(rng)]
     for number, graph in enumerate(shapes):
         yield with_wide_weights(graph, rng)
+        yield with_narrow_weights(graph, rng)
         yield as_int16(graph, rng, DType.INT64 if number % 2 else DType.INT32)
 
 

@@ -71,6 +71,13 @@ def with_wide_weights(graph: Graph, rng: Rng) -> Graph:
     return verify(replace(graph, tensors={**graph.tensors, "x1": new}))
 
 
+def with_narrow_weights(graph: Graph, rng: Rng) -> Graph:
+    """A linear op with weights of 4 bits in place of its own."""
+    old = graph.tensors["x1"]
+    new = replace(old, data=rng.integers(-8, 8, old.type.shape, np.int8))
+    return verify(replace(graph, tensors={**graph.tensors, "x1": new}))
+
+
 def as_int16(graph: Graph, rng: Rng, bias_type: DType = DType.INT64) -> Graph:
     """A linear op on int16 in place of int8, with zero points of 0."""
     tensors = dict(graph.tensors)

@@ -20,7 +20,7 @@ import shoehorn_mcu
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.importers.onnx import import_model
 from shoehorn_mcu.ir import Array, DType
-from shoehorn_mcu.ops import Dequantize, Quantize
+from shoehorn_mcu.ops import Dequantize, LinearOp, Quantize
 from shoehorn_mcu.passes import run
 from shoehorn_mcu.paths import MODELS as SHIPPED
 from shoehorn_mcu.quantisation import Method, Settings, quantize_model
@@ -263,13 +263,29 @@ def test_models_that_cannot_be_quantised_are_refused(folder: Path, int8: Path, t
 
 
 @pytest.mark.parametrize(
-    ("bits", "why"), [("16x8", "no kernel has 16-bit"), ("4w", "no kernel has 4-bit"), ("7", "8 is")]
+    ("bits", "why"), [("16x8", "16-bit activations are computed in float32"), ("7", "8 and 4w are")]
 )
 def test_bits_without_kernels_are_wrong_usage(bits: str, why: str, folder: Path, gen: Gen) -> None:
     done = gen("quantize", folder / "small.onnx", "--data", folder / "x.npz", "--bits", bits)
 
     assert done.exit_code == 2
     assert f"'{bits}' is not supported" in done.stderr and why in done.stderr
+
+
+def test_weights_of_4_bits_are_within_4_bits_and_half_the_flash(folder: Path, gen: Gen) -> None:
+    made = folder / "four.onnx"
+    given = ("quantize", folder / "small.onnx", "--data", folder / "x.npz", "--json")
+    whole = json.loads(gen(*given, "-o", folder / "eight.onnx").stdout)
+    four = json.loads(gen(*given, "--bits", "4w", "-o", made).stdout)
+    assert 5 < four["sqnr_db"] <= whole["sqnr_db"]  # of a softmax of 8 bits
+
+    linear = [n for n in load(made).nodes() if isinstance(n.op, LinearOp) and n.output.type.dtype is DType.INT8]
+    assert linear
+    for node in linear:
+        weights = node.inputs[1].data
+        assert weights is not None and weights.min() >= -8 and weights.max() <= 7
+    least = json.loads(gen("plan", made, "--minimize", "flash", "--json").stdout)
+    assert any(op["kernel"].endswith("_nibbles") for op in least["ops"])
 
 
 def test_without_onnx_runtime_one_line_says_what_to_install(

@@ -12,7 +12,7 @@ import numpy as np
 from shoehorn_mcu.importers import onnx_shapes
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.onnx_fold import FILE_LIMIT_BYTES, dtype_of, fixed_shape, folded, limited
-from shoehorn_mcu.importers.onnx_node import DOMAINS, RawNode, first_line
+from shoehorn_mcu.importers.onnx_node import DOMAINS, RawNode, array_of, first_line
 from shoehorn_mcu.importers.onnx_qlinear import expanded
 from shoehorn_mcu.importers.source import Shapes
 from shoehorn_mcu.ir import Array
@@ -190,13 +190,11 @@ def _converted(model: ModelProto) -> ModelProto:
 
 
 def _constants(model: ModelProto) -> dict[str, Array]:
-    from onnx import numpy_helper
-
     found = {}
     for tensor in model.graph.initializer:
         limited(tensor.name, tuple(tensor.dims))
         try:
-            found[tensor.name] = numpy_helper.to_array(tensor)
+            found[tensor.name] = array_of(tensor)
         except (ValueError, TypeError, KeyError) as error:
             raise ImportFault(f"constant '{tensor.name}': {first_line(error)}; export it again") from error
     return found

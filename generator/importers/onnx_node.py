@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from shoehorn_mcu.ir import Array
 
 if TYPE_CHECKING:
-    from onnx import NodeProto
+    from onnx import NodeProto, TensorProto
 
 DOMAINS = ("", "ai.onnx")
 """ONNX's own."""
@@ -57,6 +59,14 @@ def raw_node(index: int, node: NodeProto, within: tuple[str, ...]) -> RawNode:
         elif attribute.type == attribute.STRINGS:
             attributes[attribute.name] = tuple(text.decode(errors="replace") for text in value)
     return RawNode(index, code_of(node), tuple(node.input), tuple(node.output), attributes, within)
+
+
+def array_of(tensor: TensorProto) -> Array:
+    """The values of a constant; those of 4 bits as int8."""
+    from onnx import numpy_helper
+
+    found: Array = numpy_helper.to_array(tensor)
+    return found.astype(np.int8) if tensor.data_type in (tensor.INT4, tensor.UINT4) else found
 
 
 def first_line(error: Exception) -> str:

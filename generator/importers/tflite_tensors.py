@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -51,6 +52,8 @@ def convert(raw: RawTensor, name: str) -> Tensor:
     Raises ImportFault if it is damaged, Unsupported if no kernel supports it.
     """
     where = f"tensor {quoted(name)}"
+    if raw.dtype == "INT4" and raw.data is not None:
+        raw = replace(raw, dtype="INT8", data=_unpacked(raw.data, math.prod(raw.shape), where))
     if any(d < 0 for d in raw.shape):
         raise ImportFault(f"{where} has shape {raw.shape}; every dimension must be positive: convert with fixed shapes")
     if 0 in raw.shape:
@@ -70,6 +73,15 @@ def convert(raw: RawTensor, name: str) -> Tensor:
         raise Unsupported(f"{where} needs {size} bytes")
     tensor_type = TensorType(raw.shape, dtype, _quant(raw, dtype, where))
     return Tensor(name, tensor_type, _constant(raw.data, tensor_type, where))
+
+
+def _unpacked(data: memoryview, count: int, where: str) -> memoryview:
+    """Constants of 4 bits as int8; a byte has two, the first one in its low bits."""
+    if len(data) != (count + 1) // 2:
+        raise ImportFault(f"{where} is of {count} INT4, but its buffer holds {len(data)} bytes; convert it again")
+    packed = np.frombuffer(data, np.uint8)
+    both = np.stack([packed << 4, packed & 0xF0], axis=1).view(np.int8) >> 4
+    return memoryview(both.reshape(-1)[:count].tobytes())
 
 
 def _constant(data: memoryview | None, tensor_type: TensorType, where: str) -> Array | None:

@@ -321,6 +321,34 @@ def _dense_work(node: Node) -> Work:
     return dense_work(node) + Work(right_shifts=_right_shifts(node, dense_scales(node.sig)[1]))
 
 
+def _fits_nibbles(node: Node) -> bool:
+    weights = data(node.inputs[1])
+    return bool(weights.min() >= -8 and weights.max() <= 7)
+
+
+def _nibbles(node: Node, constants: Callable[[Node], dict[str, Value]]) -> dict[str, Value]:
+    """The constants with two weights in a byte, the first one in its low bits; each run of inputs begins a byte."""
+    weights = data(node.inputs[1])
+    even = np.pad(weights, (*((0, 0),) * (weights.ndim - 1), (0, weights.shape[-1] % 2))).astype(np.uint8)
+    return {**constants(node), "weights": (even[..., 0::2] & 15) | (even[..., 1::2] << 4)}
+
+
+def _conv2d_nibbles(node: Node, tile: Tile) -> dict[str, Value]:
+    return _nibbles(node, conv2d_constants)
+
+
+def _dense_nibbles(node: Node, tile: Tile) -> dict[str, Value]:
+    return _nibbles(node, _dense_constants)
+
+
+def _conv2d_nibbles_work(node: Node, tile: Tile) -> Work:
+    return _conv2d_work(node)
+
+
+def _dense_nibbles_work(node: Node, tile: Tile) -> Work:
+    return _dense_work(node)
+
+
 CONV2D = Contract("conv2d_s8", (Conv2d,), _conv2d, conv2d_constants, _linear_s8, takes_scratch=True)
 DEPTHWISE = Contract("depthwise_conv2d_s8", (DepthwiseConv2d,), _depthwise_conv2d, _depthwise_constants, _linear_s8)
 TRANSPOSE = Contract("transpose_conv2d_s8", (TransposeConv2d,), _transpose_conv2d, _transpose_constants, _linear_s8)
@@ -333,4 +361,6 @@ VARIANTS = (
     portable(TRANSPOSE, _transpose_conv2d_work),
     Variant(TRANSPOSE, _transpose_conv2d_by_fours, suffix="simd32", isa=Isa.SIMD32),
     portable(DENSE, _dense_work),
+    Variant(CONV2D, _conv2d_nibbles_work, suffix="nibbles", accepts=_fits_nibbles, pack=_conv2d_nibbles),
+    Variant(DENSE, _dense_nibbles_work, suffix="nibbles", accepts=_fits_nibbles, pack=_dense_nibbles),
 )

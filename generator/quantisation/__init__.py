@@ -3,9 +3,18 @@
 from shoehorn_mcu.quantisation.fault import QuantizeError
 from shoehorn_mcu.quantisation.measure import Accuracy, Fidelity
 from shoehorn_mcu.quantisation.runtime import Method
-from shoehorn_mcu.quantisation.steps import Gain, Quantized, Settings, quantize_model, quantized_file, write
+from shoehorn_mcu.quantisation.steps import (
+    WEIGHT_BITS,
+    Gain,
+    Quantized,
+    Settings,
+    quantize_model,
+    quantized_file,
+    write,
+)
 
 __all__ = [
+    "WEIGHT_BITS",
     "Accuracy",
     "Fidelity",
     "Gain",

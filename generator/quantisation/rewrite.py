@@ -300,3 +300,51 @@ def with_biases(quantised: ModelProto, biases: Mapping[str, Floats]) -> tuple[Mo
             edit.constants[node.input[0]] = np.clip(steps, limits.min, limits.max).astype(stored.dtype)
             count += 1
     return edit.save(), count
+
+
+def in_four_bits(model: ModelProto, original: ModelProto) -> ModelProto:
+    """The quantised model with weights of -8 to 7, held as int8, and the scales with the least squared errors.
+
+    A weight's own values are those of `original`, of which ONNX Runtime's quantiser keeps the name in front of
+    `_quantized` and `_scale`. The scale of a channel, or of all of them, is one of those that cut the largest weights
+    by up to a half.
+    """
+    from onnx import ModelProto, numpy_helper
+
+    made = ModelProto()
+    made.CopyFrom(model)
+    real = {tensor.name: tensor for tensor in original.graph.initializer}
+    held = {tensor.name: tensor for tensor in made.graph.initializer}
+    for node in made.graph.node:
+        if node.op_type != "DequantizeLinear" or not {*node.input[:2]} <= held.keys():
+            continue
+        name = node.input[0].removesuffix("_quantized")
+        data = numpy_helper.to_array(held[node.input[0]])
+        if name not in real or data.dtype != np.int8 or data.ndim < 2:
+            continue
+        weights = numpy_helper.to_array(real[name]).astype(np.float64)
+        if numpy_helper.to_array(held[node.input[1]]).ndim:
+            axis = next((each.i for each in node.attribute if each.name == "axis"), 1) % weights.ndim
+        else:
+            axis, weights = 0, weights[None]
+        codes, scales = _four_bits(np.moveaxis(weights, axis, 0))
+        codes = np.moveaxis(codes, 0, axis).reshape(data.shape)
+        shape = numpy_helper.to_array(held[node.input[1]]).shape
+        for place, array in ((0, codes), (1, scales.astype(np.float32).reshape(shape))):
+            held[node.input[place]].CopyFrom(numpy_helper.from_array(array, node.input[place]))
+    return made
+
+
+def _four_bits(weights: Floats) -> tuple[NDArray[np.int8], Floats]:
+    """Codes and scales of weights [channel, ...]: of 51 scales for each channel that with the least squared error."""
+    flat = weights.reshape(len(weights), -1)
+    largest = np.maximum(np.abs(flat).max(axis=1), np.finfo(np.float32).tiny * 8)
+    scales = largest / 7
+    least = np.full(len(flat), np.inf)
+    for share in np.linspace(1.0, 0.5, 51):
+        tried = largest * share / 7
+        errors = (np.clip(np.rint(flat / tried[:, None]), -8, 7) * tried[:, None] - flat) ** 2
+        better = errors.sum(axis=1) < least
+        scales, least = np.where(better, tried, scales), np.where(better, errors.sum(axis=1), least)
+    codes = np.clip(np.rint(flat / scales[:, None]), -8, 7).astype(np.int8)
+    return codes.reshape(weights.shape), scales

@@ -22,7 +22,7 @@ from shoehorn_mcu.ir import DType, Graph
 from shoehorn_mcu.quantisation.fault import QuantizeError
 from shoehorn_mcu.quantisation.measure import Accuracy, Fidelity, accuracy, fidelities, output_sqnr
 from shoehorn_mcu.quantisation.ranges import Range
-from shoehorn_mcu.quantisation.rewrite import Floats, bias_corrections, equalised, prepared, with_biases
+from shoehorn_mcu.quantisation.rewrite import Floats, bias_corrections, equalised, in_four_bits, prepared, with_biases
 from shoehorn_mcu.quantisation.runtime import Method, Runner, optimised, ranges, require, with_qdq
 from shoehorn_mcu.quantisation.samples import Input, Samples, read_labels, read_samples
 
@@ -39,6 +39,10 @@ CODES = tuple(sorted({*CONVERTERS, "Clip"}))
 """The ops that are quantised: what the importer makes int8 ops of, and a Clip as their bounds."""
 
 
+WEIGHT_BITS = {"8": 8, "4w": 4}
+"""By the option `--bits`; activations have 8."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """The options of a quantisation."""
@@ -46,6 +50,7 @@ class Settings:
     method: Method = Method.MINMAX
     keep_float: tuple[str, ...] = ()  # names of nodes, or of the tensors that they write
     labels: Path | None = None
+    weight_bits: int = 8  # 8 or 4
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,7 @@ def quantize_model(
     plain = _inferred(prepared(optimised(source)))
     kept = _kept(path, plain, settings.keep_float)
     checked = samples.first(CHECKED)
-    best = _best(plain, samples, checked, settings.method, kept, say)
+    best = _best(plain, samples, checked, settings, kept, say)
     imported = _imported(path, best.model)
     tensors = fidelities(best.float_model, best.model, checked)
     return Quantized(
@@ -114,7 +119,7 @@ def quantize_model(
         tuple(sorted(tensors, key=lambda each: each.sqnr_db)),
         kept,
         _in_float(imported.graph),
-        _gains(best, tensors, checked, kept, say),
+        _gains(best, tensors, checked, settings, kept, say),
         accuracy(source, imported, samples, labels, say) if labels is not None else None,
     )
 
@@ -199,7 +204,7 @@ def _best(
     plain: ModelProto,
     samples: Samples,
     checked: Samples,
-    method: Method,
+    settings: Settings,
     kept: tuple[str, ...],
     say: Callable[[str], None],
 ) -> _Candidate:
@@ -208,15 +213,15 @@ def _best(
     wanted = [run(sample) for sample in checked]
 
     def candidate(model: ModelProto, found: Mapping[str, Range]) -> _Candidate:
-        made = with_qdq(model, found, CODES, kept)
+        made = _quantised(model, found, kept, settings)
         return _Candidate(model, found, made, output_sqnr(wanted, made, checked))
 
     largest, means = _by_channel(plain, checked)
-    bases = [candidate(plain, ranges(plain, samples, method, say))]
+    bases = [candidate(plain, ranges(plain, samples, settings.method, say))]
     model, pairs = equalised(plain, largest)
     if pairs:
         say("equalising layers")
-        bases.append(replace(candidate(model, ranges(model, samples, method, say)), equalised=pairs))
+        bases.append(replace(candidate(model, ranges(model, samples, settings.method, say)), equalised=pairs))
     found = list(bases)
     for base in bases:
         say("correcting biases")
@@ -230,6 +235,12 @@ def _best(
     for each in found[1:]:
         best = each if each.sqnr_db > best.sqnr_db + LEAST_GAIN_DB else best
     return best
+
+
+def _quantised(model: ModelProto, found: Mapping[str, Range], kept: Sequence[str], settings: Settings) -> ModelProto:
+    """The model with these ranges, and weights of the bits that are asked for."""
+    made = with_qdq(model, found, CODES, kept)
+    return in_four_bits(made, model) if settings.weight_bits == 4 else made
 
 
 def _by_channel(model: ModelProto, samples: Samples) -> tuple[dict[str, Floats], dict[str, Floats]]:
@@ -268,6 +279,7 @@ def _gains(
     best: _Candidate,
     tensors: Sequence[Fidelity],
     checked: Samples,
+    settings: Settings,
     kept: tuple[str, ...],
     say: Callable[[str], None],
 ) -> tuple[Gain, ...]:
@@ -286,7 +298,7 @@ def _gains(
     found = []
     for name in sorted(losses, key=lambda each: -losses[each])[:TRIED]:
         say(f"trying {name} in float32")
-        made = with_qdq(best.float_model, best.ranges, CODES, (*kept, name))
+        made = _quantised(best.float_model, best.ranges, (*kept, name), settings)
         found.append(Gain(name, output_sqnr(wanted, made, checked)))
     useful = [gain for gain in found if gain.sqnr_db >= best.sqnr_db + WORTH_DB]
     return tuple(sorted(useful, key=lambda gain: -gain.sqnr_db))
