@@ -1,7 +1,7 @@
 """Shoehorn: turns a model and a board into a folder of static C.
 
-The functions for programs are `plan`, `generate`, `validate`, `bench`, `optimize` and `quantize`; `api.py` documents
-them. They are imported when they are first used, so that `import shoehorn_mcu` is quick.
+The functions for programs are `plan`, `generate`, `validate`, `bench`, `optimize`, `quantize` and `import_torch`;
+`api.py` documents them. They are imported when they are first used, so that `import shoehorn_mcu` is quick.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from shoehorn_mcu.api import (
         Generated,
+        Imported,
         Optimized,
         PlanOptions,
         PlanResult,
         bench,
         generate,
+        import_torch,
         optimize,
         plan,
         quantize,
@@ -25,12 +27,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Generated",
+    "Imported",
     "Optimized",
     "PlanOptions",
     "PlanResult",
     "ShoehornError",
     "bench",
     "generate",
+    "import_torch",
     "optimize",
     "plan",
     "quantize",

@@ -1,4 +1,5 @@
-"""The functions of `shoehorn_mcu` for programs: `plan`, `generate`, `validate`, `bench`, `optimize` and `quantize`.
+"""The functions of `shoehorn_mcu` for programs: `plan`, `generate`, `validate`, `bench`, `optimize`, `quantize` and
+`import_torch`.
 
     import shoehorn_mcu
 
@@ -33,6 +34,7 @@ from shoehorn_mcu.host_tools.project import Project
 from shoehorn_mcu.host_tools.session import clock_unit, connected, is_emulated
 from shoehorn_mcu.host_tools.validate import Validation, precise_of, reference_of
 from shoehorn_mcu.host_tools.validate import validate as compare
+from shoehorn_mcu.importers import Imported as Imported
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.kernels.tuning import Tuning, load
 from shoehorn_mcu.passes import PassRecord
@@ -73,7 +75,7 @@ class PlanOptions:
     # The input is uint8 pixels: (means, deviations) of (pixel - mean) / deviation, one value or one per channel.
     pixels: tuple[Numbers, Numbers] | None = None
     top: int = 0  # places of the largest scores that become a further output, `top`
-    # Sizes that an ONNX model leaves open: of a dimension by its name, or all of an input's by the input's name.
+    # Sizes that the model's file leaves open: of a dimension by its name, or all of an input's by the input's name.
     shapes: Mapping[str, int | Sequence[int]] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)  # by input: the output that it reads in the next inference
     stateless: bool = False  # every inference begins with the first values of the model's states
@@ -105,19 +107,38 @@ class Generated:
     plan: PlanResult
 
 
-def plan(model: Place, options: PlanOptions | None = None) -> PlanResult:
+def import_torch(
+    module: object,
+    example: object = None,
+    *,
+    name: str | None = None,
+    shapes: Mapping[str, int | Sequence[int]] | None = None,
+) -> Imported:
+    """The model that `plan`, `generate` and `optimize` take, from a PyTorch module in eval mode.
+
+    `module` is a torch.nn.Module, for which `example` has the arguments of a call (a tensor, or a tuple of them), a
+    torch.jit.ScriptModule with an example or `shapes`, or a torch.export.ExportedProgram. `shapes` are those of
+    `PlanOptions`. `name` becomes the model's name, else the module's class. Needs PyTorch, the extra
+    `shoehorn-mcu[torch]`. Raises ShoehornError without it, for a module in training mode, and where PyTorch cannot
+    export the module or its ops are unsupported.
+    """
+    return importers.import_module(module, example, name, _sizes(shapes or {}))
+
+
+def plan(model: Place | Imported, options: PlanOptions | None = None) -> PlanResult:
     """Plans the memory of a model and writes nothing.
 
-    `model` is the path of an int8 .tflite file. Raises ShoehornError where the model cannot be read or has unsupported
-    ops, where no plan fits, where the board or the core is unknown, and where `options.tuning` is no tuning file.
+    `model` is the path of a model, or what `import_torch` made. Raises ShoehornError where the model cannot be read or
+    has unsupported ops, where no plan fits, where the board or the core is unknown, and where `options.tuning` is no
+    tuning file.
     """
     chosen = options or PlanOptions()
     board, settings = _settings(chosen, caller_arena=False)
-    return _result(build.plan_model(Path(model), board, settings))
+    return _result(build.plan_model(_model(model), board, settings))
 
 
 def generate(
-    model: Place,
+    model: Place | Imported,
     folder: Place,
     options: PlanOptions | None = None,
     *,
@@ -139,9 +160,9 @@ def generate(
     if board is None:
         if library_only:
             raise ValueError("library_only refreshes the project of a board; without a board, leave it out")
-        planned, files = build.alone(Path(model), settings)
+        planned, files = build.alone(_model(model), settings)
     else:
-        planned, files = build.firmware(Path(model), board, settings, mlperf)
+        planned, files = build.firmware(_model(model), board, settings, mlperf)
     name = planned.unit.name
     if library_only:
         check_cores(place, planned.unit.cores)
@@ -161,7 +182,7 @@ class Optimized:
 
 
 def optimize(
-    model: Place | Graph,
+    model: Place | Imported | Graph,
     *,
     disable: Collection[str] = (),
     preserve: Sequence[str] = (),
@@ -169,12 +190,15 @@ def optimize(
 ) -> Optimized:
     """The graph that would be planned: every pass keeps the outputs, and the report has the ops before and after.
 
-    `model` is the path of a model or a graph, such as that of an earlier call. `disable` names passes to skip,
-    `preserve` tensors that an op writes and that must be there at the end: they become further outputs. `shapes` are
-    those of `PlanOptions`. Raises ShoehornError where the model cannot be read or has unsupported ops, and for a pass
-    or a tensor that is not known.
+    `model` is the path of a model, what `import_torch` made, or a graph, such as that of an earlier call. `disable`
+    names passes to skip, `preserve` tensors that an op writes and that must be there at the end: they become further
+    outputs. `shapes` are those of `PlanOptions`. Raises ShoehornError where the model cannot be read or has unsupported
+    ops, and for a pass or a tensor that is not known.
     """
-    graph = model if isinstance(model, Graph) else importers.load(Path(model), _sizes(shapes or {}))
+    if isinstance(model, Graph | Imported):
+        graph = model if isinstance(model, Graph) else model.graph
+    else:
+        graph = importers.load(Path(model), _sizes(shapes or {}))
     after, records = passes.run(graph, frozenset(disable), tuple(preserve))
     return Optimized(passes.prove_int32(after), tuple(records))
 
@@ -265,6 +289,10 @@ def quantize(
     made = quantize_model(Path(model), Path(data), settings)
     write(made.model, Path(target), Path(model))
     return made
+
+
+def _model(model: Place | Imported) -> build.Model:
+    return model if isinstance(model, Imported) else Path(model)
 
 
 def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board | None, build.Options]:

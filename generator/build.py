@@ -15,6 +15,8 @@ from shoehorn_mcu.emit.project import project
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.emit.weights import Constants, constants
 from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.graph_file import graph_bytes
+from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.kernels import ANY
 from shoehorn_mcu.kernels.tuning import Tuning
@@ -30,6 +32,8 @@ from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
 from shoehorn_mcu.stage import Stage, kernel_bytes, stages
 from shoehorn_mcu.targets import CPUS, Board, Isa, Machine
 
+Model = Path | Imported
+"""A model's file, or a model that was imported."""
 LEAST_GAIN = 0.6  # of the number of cores: the predicted speed-up below which a note says why
 
 
@@ -81,7 +85,7 @@ class Planned:
 
 
 def plan_model(
-    model: Path, board: Board | None, options: Options, say: Callable[[str], None] = lambda _: None
+    model: Model, board: Board | None, options: Options, say: Callable[[str], None] = lambda _: None
 ) -> Planned:
     """Imports and optimises the model, chooses kernels and plans memory.
 
@@ -148,10 +152,12 @@ def plan_model(
     return Planned(unit, constant, said, uncut, tuple(notes))
 
 
-def _imported(model: Path, options: Options) -> tuple[importers.Imported, str, Sequence[str]]:
+def _imported(model: Model, options: Options) -> tuple[Imported, str, Sequence[str]]:
     """The model, or the pipeline that it is the front end of; the SHA-256 of its files; lines for the user."""
-    found = importers.imported(model, options.shapes)
-    content = model.read_bytes()
+    if isinstance(model, Path):
+        found, content = importers.imported(model, options.shapes), model.read_bytes()
+    else:
+        found, content = model, graph_bytes(model.graph)
     if options.behind is None:
         return found, hashlib.sha256(content).hexdigest(), ()
     wake = importers.imported(options.behind, {})
@@ -160,18 +166,18 @@ def _imported(model: Path, options: Options) -> tuple[importers.Imported, str, S
     front, behind = (native_io(each.graph, each.ends) for each in (found, wake))
     made = pipeline(front, behind, options.strides)
     sha256 = hashlib.sha256(content + options.behind.read_bytes()).hexdigest()
-    return importers.Imported(made.graph, {}), sha256, made.notes
+    return Imported(made.graph, {}), sha256, made.notes
 
 
 def firmware(
-    model: Path, board: Board, options: Options, task: str = "auto", say: Callable[[str], None] = lambda _: None
+    model: Model, board: Board, options: Options, task: str = "auto", say: Callable[[str], None] = lambda _: None
 ) -> tuple[Planned, Bundle]:
     """The plan and every file of the project folder. `task` is one of emit.mlperf.CHOICES."""
     planned = plan_model(model, board, options, say)
     return planned, project(planned.unit, planned.constants, board, task, timeless(planned.report))
 
 
-def alone(model: Path, options: Options, say: Callable[[str], None] = lambda _: None) -> tuple[Planned, Bundle]:
+def alone(model: Model, options: Options, say: Callable[[str], None] = lambda _: None) -> tuple[Planned, Bundle]:
     """The plan and every file of the library alone."""
     planned = plan_model(model, None, options, say)
     return planned, library(planned.unit, planned.constants)

@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -47,7 +49,7 @@ class GraphFile:
     sha256: str
 
 
-def sections(graph: Graph, sha256: str, place: Callable[[Array], int]) -> dict[str, object]:
+def sections(graph: Graph, sha256: str, place: Callable[[Array], int | str]) -> dict[str, object]:
     """The object without "constants"; `place` stores an array and returns its number."""
     used = {name for op in graph.ops for name in (*op.inputs, op.output)} | {*graph.sources, *graph.results}
     used |= {state.initial for state in graph.states}
@@ -65,6 +67,12 @@ def sections(graph: Graph, sha256: str, place: Callable[[Array], int]) -> dict[s
     }
 
 
+def graph_bytes(graph: Graph) -> bytes:
+    """What stands for the file of a graph that has none: its text, with hashes of its constants."""
+    made = sections(graph, "", lambda data: hashlib.sha256(np.ascontiguousarray(data).tobytes()).hexdigest())
+    return json.dumps(made, default=float).encode()
+
+
 def _record(value: Op | Bounds | Padding) -> dict[str, object]:
     """An op or a record in it: its class and its fields."""
     own = {each.name: getattr(value, each.name) for each in fields(value)}
@@ -73,7 +81,7 @@ def _record(value: Op | Bounds | Padding) -> dict[str, object]:
     return {"type": type(value).__name__, **inner}
 
 
-def _tensor(tensor: Tensor, place: Callable[[Array], int]) -> dict[str, object]:
+def _tensor(tensor: Tensor, place: Callable[[Array], int | str]) -> dict[str, object]:
     kind = tensor.type
     return {
         "shape": list(kind.shape),

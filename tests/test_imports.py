@@ -158,6 +158,8 @@ HOMES = {
     "ortools": ("generator/planner/",),
     "tflite": ("generator/importers/",),
     "onnx": ("generator/importers/", "generator/quantisation/"),
+    "onnxscript": ("generator/importers/torch.py",),
+    "torch": ("generator/importers/torch.py",),
     "onnxruntime": ("generator/quantisation/runtime.py",),
     "google": ("generator/importers/",),
     "flatbuffers": ("generator/importers/",),

@@ -14,6 +14,7 @@ from shoehorn_mcu.importers.source import Imported, Shapes
 from shoehorn_mcu.importers.tflite import INT8 as TFLITE_INT8
 from shoehorn_mcu.importers.tflite import OTHER as TFLITE_OTHER
 from shoehorn_mcu.importers.tflite import load_tflite
+from shoehorn_mcu.importers.torch import import_module, load_torch
 from shoehorn_mcu.ir import Graph
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Shapes",
     "Unsupported",
     "UnsupportedModel",
+    "import_module",
     "imported",
     "load",
 ]
@@ -50,17 +52,15 @@ class Importer:
 IMPORTERS: dict[str, Importer] = {
     ".tflite": Importer(load_tflite, frozenset(TFLITE_INT8), frozenset(TFLITE_OTHER)),
     ".onnx": Importer(load_onnx, frozenset(ONNX_INT8), frozenset(ONNX_OTHER)),
+    **dict.fromkeys((".pt2", ".pt", ".pth", ".ts"), Importer(load_torch, frozenset(ONNX_INT8), frozenset(ONNX_OTHER))),
 }
-"""By file suffix."""
+"""By file suffix. What a file of PyTorch holds is decided by its content."""
 
 # Formats that are often tried, by suffix; docs/first-model.md shows how to convert each to an int8 .tflite.
 OTHER_FORMATS = {
     ".keras": "a Keras model",
     ".h5": "a Keras model",
     ".pb": "a TensorFlow SavedModel",
-    ".pt": "a PyTorch model",
-    ".pth": "a PyTorch model",
-    ".pt2": "a PyTorch model",
 }
 GUIDE = "docs/first-model.md"
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shoehorn_mcu.importers import onnx_shapes
 from shoehorn_mcu.importers.fault import ImportFault, NeedsConstant, Refusal, Unsupported, UnsupportedModel
 from shoehorn_mcu.importers.onnx_file import RawInput, RawModel, parsed, read
 from shoehorn_mcu.importers.onnx_node import RawNode
@@ -34,8 +35,9 @@ def load_onnx(path: Path, shapes: Shapes) -> Imported:
     return _imported(read(path, OPS, shapes), path.stem)
 
 
-def import_model(model: ModelProto, name: str) -> Imported:
-    """As `load_onnx`, for a model in memory whose constants are all in it."""
+def import_model(model: ModelProto, name: str, shapes: Shapes | None = None) -> Imported:
+    """As `load_onnx`, for a model in memory whose constants are all in it; `shapes` changes it."""
+    onnx_shapes.fix(model, shapes or {})
     return _imported(parsed(model, OPS), name)
 
 

@@ -1,0 +1,250 @@
+"""Files of PyTorch that are refused before PyTorch sees them; none of these tests needs it."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shoehorn_mcu.importers import ImportFault, load
+from shoehorn_mcu.importers.torch_archive import MOST_MEMBERS, Kind, read
+
+META = {
+    "dtype": 7,
+    "sizes": [{"as_int": 2}, {"as_int": 3}],
+    "strides": [{"as_int": 3}, {"as_int": 1}],
+    "storage_offset": {"as_int": 0},
+}
+WEIGHT = {"path_name": "weight_0", "is_param": True, "use_pickle": False, "tensor_meta": META}
+LISTS = ("data/weights/model_weights_config.json", "data/constants/model_constants_config.json")
+NODE = {"target": "torch.ops.aten.relu.default", "inputs": [], "metadata": {"stack_trace": "s", "x": "y"}}
+PROGRAM = {"graph_module": {"graph": {"nodes": [NODE]}}, "range_constraints": {"s77": {}}, "guards_code": ["x"]}
+
+
+def members(**changes: Any) -> dict[str, bytes]:
+    """A small program as torch.export.save writes it: `node`, `weight`, `program` change a part of it."""
+    program = PROGRAM | changes.get("program", {})
+    if "node" in changes:
+        program["graph_module"] = {"graph": {"nodes": [NODE | changes["node"]]}}
+    weight = WEIGHT | changes.get("weight", {})
+    return {
+        "archive_format": b"pt2",
+        "archive_version": b"0",
+        "byteorder": b"little",
+        "models/model.json": json.dumps(program).encode(),
+        LISTS[0]: json.dumps({"config": {"w": weight}}).encode(),
+        LISTS[1]: b'{"config": {}}',
+        "data/weights/weight_0": bytes(24),
+        "data/sample_inputs/model.pt": b"a pickle",
+    }
+
+
+def script(**changes: bytes) -> dict[str, bytes]:
+    """A small module as torch.jit.save writes it."""
+    made = {"data.pkl": b"\x80\x02.", "constants.pkl": b"\x80\x02.", "code/__torch__.py": b"x", "version": b"3"}
+    return made | {name.replace("_pkl", ".pkl").replace("code", "code/__torch__.py"): d for name, d in changes.items()}
+
+
+def packed(folder: Path, held: dict[str, bytes], name: str = "model.pt2", deflated: bool = False) -> Path:
+    path = folder / name
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED if deflated else zipfile.ZIP_STORED) as file:
+        for member, data in held.items():
+            file.writestr(f"model/{member}", data)
+    return path
+
+
+def test_a_program_is_packed_anew_without_what_could_run(tmp_path: Path) -> None:
+    archive = read(packed(tmp_path, {**members(), "extra/notes": b"z", "data/weights/weight_9": b"unused"}))
+
+    assert archive.kind is Kind.PROGRAM
+    assert set(archive.members) == set(members())
+    assert archive.members["data/sample_inputs/model.pt"] == b""
+    program = json.loads(archive.members["models/model.json"])
+    assert program["guards_code"] == []
+    assert program["graph_module"]["graph"]["nodes"][0]["metadata"] == {"stack_trace": "s"}
+    (tmp_path / "again.pt2").write_bytes(archive.packed())
+    assert read(tmp_path / "again.pt2") == archive
+
+
+def test_a_script_is_told_by_its_members(tmp_path: Path) -> None:
+    archive = read(packed(tmp_path, {**script(), "extra/notes": b"z"}))
+
+    assert archive.kind is Kind.SCRIPT
+    assert set(archive.members) == set(script())
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "torch.os.system",
+        "torch.ops.load_library",
+        "torch.ops.aten.relu.default.__globals__",
+        "torch.ops.aten.__init__",
+        "torch.ops.aten.from_file.default",
+        "torch.ops.higher_order.triton_kernel_wrapper_functional",
+        "torch.ops.mine.relu.default",
+        "torch.load",
+        "_operator.attrgetter",
+        "math.factorial",
+        "#mine:relu",
+        ["torch.ops.aten.relu.default"],
+    ],
+)
+def test_an_op_that_is_not_pytorch_s_own_is_refused(target: Any, tmp_path: Path) -> None:
+    with pytest.raises(ImportFault, match=r"model.pt2: op ['\"].*['\"] is not one of PyTorch's own"):
+        load(packed(tmp_path, members(node={"target": target})))
+
+
+@pytest.mark.parametrize("target", ["torch.ops.aten.__and__.Tensor", "torch.ops.aten._softmax.int", "_operator.mul"])
+def test_ops_of_pytorch_are_let_through(target: str, tmp_path: Path) -> None:
+    assert read(packed(tmp_path, members(node={"target": target}))).kind is Kind.PROGRAM
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('touch x')",
+        "Symbol('s77').__class__",
+        "Symbol('__import__')",
+        "Pow(Integer(9), Pow(Integer(9), Integer(9)))",
+        "9**9**9",
+        "Integer(99999999999999999999999)",
+        "lambda: 0",
+        "Symbol('u99999999')",
+        "Add(" * 1000,
+        7,
+    ],
+)
+def test_a_size_that_is_no_sum_or_product_is_refused(text: Any, tmp_path: Path) -> None:
+    with pytest.raises(ImportFault, match="is no sum or product of sizes"):
+        load(packed(tmp_path, members(node={"outputs": [{"as_expr": {"expr_str": text}}]})))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Symbol('s77', positive=True, integer=True)",
+        "Add(Mul(Integer(-1), Symbol('s53', positive=True, integer=True)), Integer(9))",
+        "Pow(Symbol('s77', integer=True), Integer(2))",
+        "StrictLessThan(Symbol('u0', integer=True), Integer(3))",
+    ],
+)
+def test_sizes_of_symbols_are_let_through(text: str, tmp_path: Path) -> None:
+    made = members(node={"outputs": [{"as_expr": {"expr_str": text}}]})
+
+    assert read(packed(tmp_path, made)).kind is Kind.PROGRAM
+
+
+def _without(name: str) -> dict[str, bytes]:
+    return {each: data for each, data in members().items() if each != name}
+
+
+REFUSED: dict[str, tuple[dict[str, bytes], str]] = {
+    "pickled weight": (members(weight={"use_pickle": True}), "tensor 'w' is pickled"),
+    "object": (members(weight={"path_name": "opaque_obj_0"}), "'w' is an object that is no tensor"),
+    "path": (members(weight={"path_name": "../weight_0"}), "'w' is an object that is no tensor"),
+    "no size": (members(weight={"tensor_meta": META | {"sizes": [{"as_expr": {}}] * 2}}), "'w' has no fixed size"),
+    "no meta": (members(weight={"tensor_meta": None}), "'w' has no fixed size"),
+    "negative": (members(weight={"tensor_meta": META | {"strides": [{"as_int": -1}] * 2}}), "impossible sizes"),
+    "large": (members(weight={"tensor_meta": META | {"sizes": [{"as_int": 1 << 20}] * 2}}), "which are too many"),
+    "beyond": (members(weight={"tensor_meta": META | {"sizes": [{"as_int": 90}, {"as_int": 1}]}}), "has 24 bytes, not"),
+    "no weights": (_without("data/weights/weight_0"), "member 'data/weights/weight_0' is missing"),
+    "older": (_without(LISTS[0]), "written by torch 2.8 or older"),
+    "oldest": ({"serialized_exported_program.json": b""}, "no archive of PyTorch"),
+    "other name": ({**_without("models/model.json"), "models/net.json": b""}, "its programs are models/net.json"),
+    "no program": (_without("models/model.json"), "it has no program"),
+    "no JSON": (members() | {"models/model.json": b"{"}, "'models/model.json' is no JSON"),
+    "deep": (members() | {"models/model.json": b"[" * 100_000}, "nested too deeply"),
+    "list": (members() | {"models/model.json": b"[]"}, "its program is no graph"),
+    "operator": (members(node={"inputs": [{"as_operator": "torch.os.system"}]}), "argument of kind operator"),
+    "symbol": (members(program={"range_constraints": {"u99999999": {}}}), "no plain name"),
+    "compiled": (members() | {"data/aotinductor/model/x.so": b""}, "compiled by AOTInductor"),
+    "pickled module": ({"data.pkl": b"", "data/0": b"", "version": b"3"}, "a pickle, which can run any code"),
+    "empty": ({"a": b""}, "no archive of PyTorch"),
+    "saves": (script(code=b"torch.save(x, 'f')"), "calls save, which touches files"),
+    "reads": (script(code=b"a = ops.aten.from_file('f')"), "calls from_file, which touches files"),
+    "foreign op": (script(code=b"a = ops.mine.run(x)"), "calls an op of 'mine', which is not PyTorch's own"),
+    "C++ object": (script(data_pkl=b"c__torch__.torch.classes.dist_rpc.X\nY"), "object of torch.classes.dist_rpc.X"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name: str, tmp_path: Path) -> None:
+    held, message = REFUSED[name]
+
+    with pytest.raises(ImportFault, match=r"model.pt2: ") as refused:
+        load(packed(tmp_path, held))
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    bomb = packed(tmp_path, members() | {"data/weights/weight_0": bytes(64 << 20)}, deflated=True)
+    assert bomb.stat().st_size < 128 << 10
+
+    many = packed(tmp_path, {f"data/{n}": b"" for n in range(MOST_MEMBERS + 1)}, "many.pt2")
+    for path in (bomb, many):
+        with pytest.raises(ImportFault, match="no model is like that"):
+            load(path)
+
+
+def test_a_member_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "twice.pt2"
+    with zipfile.ZipFile(path, "w") as file, pytest.warns(UserWarning, match="Duplicate"):
+        for _ in range(2):
+            file.writestr("model/archive_format", b"pt2")
+
+    with pytest.raises(ImportFault, match="member 'archive_format' is there twice"):
+        load(path)
+
+
+class Fires:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def __reduce__(self) -> Any:
+        return Path.write_text, (self.place, "fired")
+
+
+@pytest.mark.parametrize("member", ["data/sample_inputs/model.pt", "data/weights/weight_0", "data/constants/model.pt"])
+def test_no_pickle_is_unpickled(member: str, tmp_path: Path) -> None:
+    fired = tmp_path / "fired"
+    data = pickle.dumps(Fires(fired))
+
+    with pytest.raises(ImportFault):  # with PyTorch: the graph has no inputs
+        load(packed(tmp_path, members() | {member: data + bytes(24)}))
+    (tmp_path / "plain.pt").write_bytes(data)
+    with pytest.raises(ImportFault, match=r"a pickle, which can run any code; save it again with torch.export.save"):
+        load(tmp_path / "plain.pt")
+    assert not fired.exists()
+
+
+@pytest.mark.parametrize("data", [b"", b"PK", b"PK\x03\x04" + bytes(40), b"no archive"])
+def test_what_is_no_archive_is_refused(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "model.pt2").write_bytes(data)
+
+    with pytest.raises(ImportFault, match=r"model.pt2: (no archive of PyTorch|damaged)"):
+        load(tmp_path / "model.pt2")
+
+
+def test_a_damaged_member_is_refused(tmp_path: Path) -> None:
+    path = packed(tmp_path, members())
+    path.write_bytes(path.read_bytes().replace(b"torch.ops.aten", b"torch.ops.aXen"))
+
+    with pytest.raises(ImportFault, match=r"model.pt2: damaged \(Bad CRC-32"):
+        load(path)
+
+
+@pytest.mark.parametrize("missing", ["torch", "onnxscript"])
+def test_without_pytorch_the_extra_is_named(missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+
+    with pytest.raises(ImportFault, match=r"model.pt2: a PyTorch model needs \w+: `pip install shoehorn-mcu\[torch\]`"):
+        load(packed(tmp_path, members()))
