@@ -42,6 +42,7 @@ class ModelSpec:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     subgraphs: int = 1
+    others: list[ModelSpec] = field(default_factory=list)  # further subgraphs
 
     def bytes(self) -> bytes:
         return write(self)
@@ -65,6 +66,7 @@ TABLES = {
     "RESIZE_BILINEAR": "ResizeBilinearOptions",
     "STRIDED_SLICE": "StridedSliceOptions",
     "SPLIT": "SplitOptions",
+    "IF": "IfOptions",
     "SVDF": "SVDFOptions",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTMOptions",
 }
@@ -74,22 +76,10 @@ def write(model: ModelSpec) -> bytes:
     """The file's bytes."""
     b = flatbuffers.Builder(1024)
     buffers = [_table(b, "Buffer", {})]
-    tensors = []
-    for t in model.tensors:
-        number = 0
-        if t.data is not None:
-            number = len(buffers)
-            buffers.append(_table(b, "Buffer", {"Data": b.CreateByteVector(t.data)}))
-        tensors.append(_tensor(b, t, number if t.buffer is None else t.buffer))
-    codes = list(dict.fromkeys((o.code, o.custom) for o in model.ops))
-    ops = [_op(b, o, codes.index((o.code, o.custom))) for o in model.ops]
-    graph = {
-        "Tensors": _offsets(b, tensors),
-        "Operators": _offsets(b, ops),
-        "Inputs": b.CreateNumpyVector(np.array(model.inputs, np.int32)),
-        "Outputs": b.CreateNumpyVector(np.array(model.outputs, np.int32)),
-    }
-    subgraphs = [_table(b, "SubGraph", graph)] * model.subgraphs
+    parts = [model, *model.others]
+    codes = list(dict.fromkeys((o.code, o.custom) for part in parts for o in part.ops))
+    graphs = [_graph(b, part, buffers, codes) for part in parts]
+    subgraphs = [*graphs[:1] * model.subgraphs, *graphs[1:]]
     root = {
         "Version": 3,
         "OperatorCodes": _offsets(b, [_code(b, *c) for c in codes]),
@@ -98,6 +88,25 @@ def write(model: ModelSpec) -> bytes:
     }
     b.Finish(_table(b, "Model", root), b"TFL3")
     return bytes(b.Output())
+
+
+def _graph(b: flatbuffers.Builder, model: ModelSpec, buffers: list[int], codes: list[tuple[str, str]]) -> int:
+    """A subgraph; its constants are added to the buffers."""
+    tensors = []
+    for t in model.tensors:
+        number = 0
+        if t.data is not None:
+            number = len(buffers)
+            buffers.append(_table(b, "Buffer", {"Data": b.CreateByteVector(t.data)}))
+        tensors.append(_tensor(b, t, number if t.buffer is None else t.buffer))
+    ops = [_op(b, o, codes.index((o.code, o.custom))) for o in model.ops]
+    graph = {
+        "Tensors": _offsets(b, tensors),
+        "Operators": _offsets(b, ops),
+        "Inputs": b.CreateNumpyVector(np.array(model.inputs, np.int32)),
+        "Outputs": b.CreateNumpyVector(np.array(model.outputs, np.int32)),
+    }
+    return _table(b, "SubGraph", graph)
 
 
 def _table(b: flatbuffers.Builder, name: str, fields: dict[str, Any]) -> int:

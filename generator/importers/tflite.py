@@ -18,6 +18,7 @@ from shoehorn_mcu.importers import tflite_recurrent as recurrent
 from shoehorn_mcu.importers import tflite_signal as signal
 from shoehorn_mcu.importers.fault import ImportFault, Refusal, Unsupported, UnsupportedModel
 from shoehorn_mcu.importers.source import Imported, Shapes, Source, SourceOp, SourceTensor, macs_of
+from shoehorn_mcu.importers.tflite_branches import without_branches
 from shoehorn_mcu.importers.tflite_diagnosis import diagnosis
 from shoehorn_mcu.importers.tflite_file import RawModel, RawOp, RawTensor, read
 from shoehorn_mcu.importers.tflite_site import Part, Site
@@ -173,7 +174,7 @@ def import_tflite(data: bytes, name: str) -> Graph:
     named by index, kind and output tensor.
     """
     try:
-        raw, states = without_variables(read(data))
+        raw, states = without_variables(without_branches(read(data)))
         raw, bytes_ = with_int8(raw)
     except Unsupported as fault:
         raise UnsupportedModel("", [Refusal("model", "", "", str(fault))]) from fault

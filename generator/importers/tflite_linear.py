@@ -37,7 +37,7 @@ def image(x: TensorType) -> TensorType:
 
 def conv_2d(site: Site) -> Part:
     """CONV_2D; the schema's weights are OHWI, as ours."""
-    options, x, w = site.want(WindowOptions), site.input(0, "input"), site.input(1, "weights")
+    options, x, (w, held) = site.want(WindowOptions), site.input(0, "input"), _weights(site)
     ranked(w, 4)
     b, made = _bias(site, 2, w, w.type.shape[0])
     stride, dilation = positive(options.stride, "stride"), positive(options.dilation, "dilation")
@@ -51,12 +51,12 @@ def conv_2d(site: Site) -> Part:
         padding=padding(options.scheme, size, kernel, stride, dilation),
         clamp=clamp(options.activation, site.output),
     )
-    return Part((op,), made)
+    return Part((op,), (*held, *made))
 
 
 def depthwise_conv_2d(site: Site) -> Part:
     """DEPTHWISE_CONV_2D; weights are 1HW(C * multiplier), as ours."""
-    options, x, w = site.want(WindowOptions), site.input(0, "input"), site.input(1, "weights")
+    options, x, (w, held) = site.want(WindowOptions), site.input(0, "input"), _weights(site)
     ranked(w, 4)
     channels, outputs = image(x.type).shape[3], w.type.shape[3]
     if channels * options.multiplier != outputs:
@@ -75,7 +75,7 @@ def depthwise_conv_2d(site: Site) -> Part:
         padding=padding(options.scheme, x.type.shape[1:3], kernel, stride, dilation),
         clamp=clamp(options.activation, site.output),
     )
-    return Part((op,), made)
+    return Part((op,), (*held, *made))
 
 
 def transpose_conv(site: Site) -> Part:
@@ -102,7 +102,7 @@ def transpose_conv(site: Site) -> Part:
 
 def fully_connected(site: Site) -> Part:
     """FULLY_CONNECTED: x is flattened to [batch, inputs] and the result reshaped, if their shapes differ from that."""
-    options, x, w = site.want(DenseOptions), site.input(0, "input"), site.input(1, "weights")
+    options, x, (w, held) = site.want(DenseOptions), site.input(0, "input"), _weights(site)
     if options.shuffled:
         raise Unsupported("its weights are shuffled")
     ranked(w, 2)
@@ -126,7 +126,7 @@ def fully_connected(site: Site) -> Part:
         ops.insert(0, _reshape(f"{site.name}_flatten", x, source))
     if target is not site.output:
         ops.append(_reshape(f"{site.name}_shape", target, site.output))
-    return Part(tuple(ops), (*made, *(t for t in (source, target) if t not in (x, site.output))))
+    return Part(tuple(ops), (*held, *made, *(t for t in (source, target) if t not in (x, site.output))))
 
 
 def _like(site: Site, of: TensorType, shape: tuple[int, ...]) -> Tensor:
@@ -135,6 +135,25 @@ def _like(site: Site, of: TensorType, shape: tuple[int, ...]) -> Tensor:
 
 def _reshape(name: str, x: Tensor, y: Tensor) -> Reshape:
     return Reshape(name=name, inputs=(x.name,), output=y.name, shape=y.type.shape)
+
+
+def _weights(site: Site) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """The weights, and the tensor made for them: those of int8 that multiply float32 become float32.
+
+    Such models have a dynamic range: TFLite quantises each input anew on the way, and we compute with the numbers that
+    the weights stand for.
+    """
+    x, weights = site.input(0, "input"), site.input(1, "weights")
+    quant, data = weights.type.quant, weights.data
+    if x.type.dtype is not DType.FLOAT32 or weights.type.dtype is not DType.INT8 or quant is None or data is None:
+        return weights, ()
+    along = [1] * data.ndim
+    if quant.axis is not None:
+        along[quant.axis] = -1
+    scales, zeros = (np.array(v).reshape(along) for v in (quant.scales, quant.zero_points))
+    real = ((data.astype(np.int64) - zeros) * scales.astype(np.float32)).astype(np.float32)
+    made = Tensor(next(site.fresh), TensorType(weights.type.shape, DType.FLOAT32), real)
+    return made, (made,)
 
 
 def _bias(site: Site, place: int, weights: Tensor, outputs: int) -> tuple[Tensor, tuple[Tensor, ...]]:

@@ -151,6 +151,14 @@ class CallOnceOptions(Options):
 
 
 @dataclass(frozen=True)
+class IfOptions(Options):
+    """Options of IF: the numbers of the subgraphs for true and false."""
+
+    then: int = 0
+    other: int = 0
+
+
+@dataclass(frozen=True)
 class VariableOptions(Options):
     """Options of VAR_HANDLE: the variable's name."""
 
@@ -315,6 +323,7 @@ READERS: dict[str, tuple[str, Options, Callable[[Any], Options]]] = {
     "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", ResizeOptions(), _resize),
     "RESIZE_BILINEAR": ("ResizeBilinearOptions", ResizeOptions(), _resize),
     "STRIDED_SLICE": ("StridedSliceOptions", StridedSliceOptions(), _strided_slice),
+    "IF": ("IfOptions", IfOptions(), lambda t: IfOptions(t.ThenSubgraphIndex(), t.ElseSubgraphIndex())),
     "CALL_ONCE": ("CallOnceOptions", CallOnceOptions(), lambda t: CallOnceOptions(t.InitSubgraphIndex())),
     "VAR_HANDLE": ("VarHandleOptions", VariableOptions(), lambda t: VariableOptions(_variable_name(t))),
     "SVDF": ("SVDFOptions", SvdfOptions(), lambda t: SvdfOptions(_activation(t), t.Rank())),
