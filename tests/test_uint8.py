@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import litert
 import numpy as np
+import onnx
+import onnxruntime
 import oracle
 import pytest
 import samples
@@ -170,3 +172,33 @@ def test_ops_that_differ_on_uint8_are_refused(code: str, spec: dict[str, int], r
     size = [ints("size", (8, 8))] if code == "RESIZE_BILINEAR" else []
     with pytest.raises(UnsupportedModel, match=reason):
         import_tflite(single(code, [x, *size], [y], **spec).bytes(), "model")
+
+
+@needs_shared
+def test_every_op_of_a_uint8_onnx_model_is_within_a_step_of_onnx_runtime() -> None:
+    """nnstreamer's MobileNetV2 in QLinearConv, whose weights have a zero point; each op on ONNX Runtime's operands."""
+    path = MODELS / "nns-mnv2-quant-onnx.onnx"
+    graph, model = load(path), onnx.load(path)
+    wanted = [name for node in model.graph.node for name in node.output]
+    (last,) = (output.name for output in model.graph.output)
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted if name != last)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    picture = Image.open(DATA / "coral-images" / "cat.bmp").convert("RGB").resize((224, 224))
+    image = (np.asarray(picture, np.float32) / 127.5 - 1)[None]
+    theirs = dict(zip(wanted, session.run(wanted, {"input": image.transpose(0, 3, 1, 2)}), strict=True))
+
+    values = {name: t.data for name, t in graph.tensors.items() if t.data is not None} | {graph.inputs[0]: image}
+    compared = 0
+    for node in graph.nodes():
+        ours = node.op.reference([values[t.name] for t in node.inputs], node.sig)
+        values[node.output.name] = ours
+        found = theirs.get(node.output.name)
+        if found is not None and found.dtype == np.uint8:
+            plain = (found ^ np.uint8(128)).view(np.int8)
+            same = (plain.transpose(0, 2, 3, 1) if plain.ndim == 4 else plain).reshape(ours.shape)
+            assert np.abs(ours.astype(np.int16) - same).max() <= 1, node.op.name
+            values[node.output.name], compared = same, compared + 1
+    assert compared > 60
+    assert values[graph.outputs[0]].argmax() == theirs[last].argmax()
