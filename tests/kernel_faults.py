@@ -220,7 +220,6 @@ OWN = {
         ("tail", "low <= high", "low < high"),
         ("packing", "from >= 3 * digit", "from > 3 * digit"),
         ("rounding", "ROUND = 1 << 14", "ROUND = 0"),
-        ("rounding", "(int16_t)product.re, (int16_t)product.im", "product.re, product.im"),
     ),
     "conv2d_s8_c": (("tail", "if (o < end) {", "if (o + 1 < end) {"),),
     "conv2d_s8_simd32_dot": (("tail", "if (o < end) {", "if (o + 1 < end) {"), *_WINDOW_FOURS),
