@@ -77,7 +77,7 @@ _WIDE_WINDOWS = (
 _TAPS = (("padding", "line + offset : padding;", "line + offset : padding - 1;"),)  # of depthwise_conv2d_s8_taps.inc
 _OF_TAPS = (  # in sh_taps.h
     ("tail", "ox < of->out_width", "ox < of->out_width - 1"),
-    ("tail", "for (; o < end; o++)", "for (; o < end - 1; o++)"),  # the last outputs, one by one
+    ("tail", "y[o] = finish(op, sums[0], o);", "y[o] = finish(op, sums[0], 0);"),  # the last outputs, one by one
     ("padding", "w += span.first * inputs * pitch;", ""),
     ("dilation", "const int32_t step = window->dilation", "const int32_t step = 1"),
 )
