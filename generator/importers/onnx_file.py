@@ -174,6 +174,7 @@ def _converted(model: ModelProto) -> ModelProto:
         onnx.shape_inference.InferenceError,
         RuntimeError,
         ValueError,  # of a size that the converter's C++ cannot hold, or of a text that is not UTF-8
+        MemoryError,  # as above, of a smaller size
     )
     try:
         converted: ModelProto = onnx.version_converter.convert_version(model, OPSET)

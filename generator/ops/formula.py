@@ -443,7 +443,9 @@ def compose(
 
 
 def _held(dtype: DType, number: float | int | bool) -> str:
-    """The number of a constant as in a formula's text."""
+    """The number of a constant as in a formula's text. Raises GraphError for a number that the type cannot hold."""
+    if dtype.numpy.kind != "f" and not np.isfinite(number):
+        raise GraphError(f"a function of {dtype.value} has the constant {number}")
     return float(np.float32(number)).hex() if dtype.numpy.kind == "f" else str(int(number))
 
 
