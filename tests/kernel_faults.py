@@ -233,6 +233,13 @@ OWN = {
         ("padding", "sh_both_halves(-op->x_zero)", "0"),
         *_FOURS,
     ),
+    "sum_pool_s8_s32_c": (("tail", "for (; c < op.channels; c++)", "for (; c + 1 < op.channels; c++)"),),
+    "sum_pool_s8_s32_simd32": (
+        ("packing", "sh_low_half(odd)", "sh_high_half(odd)"),
+        ("packing", "uint32_t even = 0;", "uint32_t even = 1;"),
+    ),
+    "sum_dense_s8_s32_c": (("tail", "for (; o < op.outputs; o++)", "for (; o + 1 < op.outputs; o++)"),),
+    "sum_dense_s8_s32_simd32": (("tail", "for (; o < op.outputs; o++)", "for (; o + 1 < op.outputs; o++)"), *_FOURS),
     "partial_conv2d_s8_s32_c": (("tail", "if (o < channels) {", "if (o + 1 < channels) {"),),
     "dense_s8_c": (("tail", "if (o < op.outputs) {", "if (o + 1 < op.outputs) {"),),
     "depthwise_conv2d_s8_c": (("tail", "for (; o < channels; o++)", "for (; o + 1 < channels; o++)"),),

@@ -240,6 +240,21 @@ def _partial_sums(rng: Rng) -> Iterator[Graph]:
             yield frozen(graph, random_inputs(graph, rng))
 
 
+def _row_sums(rng: Rng) -> Iterator[Graph]:
+    """Sums over rows: first rows and later ones, channels around fours, windows side by side and apart."""
+    for number, channels in enumerate((1, 3, 4, 5, 8, 12)):
+        kernel, stride = ((3, 2), (2, 5), (1, 1))[number % 3], ((3, 2), (3, 1), (1, 2))[number % 3]
+        kind = int8((1 + number % 2, 5, 7, channels), Quant((1.0,), (0,)))
+        start = int(rng.integers(-(2**20), 2**20))
+        pool = graph_of(ops.SumPool, [kind], DType.INT32, kernel=kernel, stride=stride, start=start)
+        yield frozen(pool, random_inputs(pool, rng))
+        shape = OUTPUTS[number + 1], 3 * 2 * channels
+        weights = (TensorType(shape, DType.INT8), _any(rng, shape))
+        first = (TensorType(shape[:1], DType.INT32), rng.integers(-(2**28), 2**28, shape[0], np.int32))
+        dense = graph_of(ops.SumDense, [int8((1, 3, 2, channels), Quant((1.0,), (0,))), weights, first], DType.INT32)
+        yield frozen(dense, random_inputs(dense, rng))
+
+
 def _transposed(rng: Rng) -> Iterator[Graph]:
     """Transpose convolutions: inputs around fours, outputs around four, pixels at both ends without some taps."""
     for number, inputs in enumerate((1, 3, 4, 6, 8, 9)):
@@ -410,6 +425,7 @@ def cases() -> list[Graph]:
     found.append(frozen(unsigned, {"x0": np.linspace(-99, 200, 40, dtype=np.float32)[None]}))
     found += [*_depthwise(rng), *(_halves(op_class, ops.Clamp(-4, 5)) for op_class in (ops.Add, ops.Sub))]
     found += [*_partial_sums(np.random.default_rng(4)), *_transposed(np.random.default_rng(4))]
+    found += _row_sums(np.random.default_rng(4))
     found += [*_thrice(np.random.default_rng(2)), *_strips(np.random.default_rng(5))]
     found += [*_wide(np.random.default_rng(6)), *_pools_16(np.random.default_rng(7))]
     return [*found, *_reals(np.random.default_rng(3))]

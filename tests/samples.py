@@ -293,12 +293,41 @@ def _partial(op_class: type[Op], rng: Rng) -> Graph:
 
 
 def _rescale(rng: Rng) -> Graph:
-    kind, y = TensorType(dims(rng, pick(rng, 1, 2, 4)), DType.INT32), quant(rng)
-    channels = kind.shape[-1]
+    window = pick(rng, 1, 1, 2, 3)
+    shape, y = dims(rng, 4 if window > 1 else pick(rng, 1, 2, 4)), quant(rng)
+    if window > 1:
+        shape = (shape[0], shape[1] * window, *shape[2:])
+    kind, channels = TensorType(shape, DType.INT32), pick(rng, 1, shape[-1])
     # Random sums fill int32; what they are multiplied with makes a few hundred steps of them.
     scales = quantize_multipliers(np.exp(rng.uniform(math.log(2**-26), math.log(2**-22), channels)))
     constants = [(TensorType((channels,), DType(each.dtype.name)), each) for each in scales]
-    return graph_of(ops.Rescale, [kind, *constants], int8((), y), clamp=clamp(rng, y))
+    return graph_of(ops.Rescale, [kind, *constants], int8((), y), clamp=clamp(rng, y), window=window)
+
+
+def _sum_pool(rng: Rng) -> Graph:
+    n, h, w, c = dims(rng, 4, 9)
+    kernel = pick(rng, *range(1, h + 1)), pick(rng, *range(1, w + 1))
+    stride = kernel[0] + pick(rng, 0, 1), pick(rng, 1, 2, 3)
+    start = int(rng.integers(-(2**20), 2**20))
+    return graph_of(
+        ops.SumPool, [int8((n, h, w, c), quant(rng))], DType.INT32, kernel=kernel, stride=stride, start=start
+    )
+
+
+def _sum_dense(rng: Rng) -> Graph:
+    _, h, w, c = dims(rng, 4, 9)
+    outputs = pick(rng, 1, 2, 3, 4, 5, 8, 9)
+    shape = outputs, h * w * c
+    weight = (TensorType(shape, DType.INT8), rng.integers(-127, 127, shape, np.int8, endpoint=True))
+    start = (TensorType((outputs,), DType.INT32), rng.integers(-(2**28), 2**28, outputs, np.int32))
+    return graph_of(ops.SumDense, [int8((1, h, w, c), quant(rng)), weight, start], DType.INT32)
+
+
+def _average(rng: Rng) -> Graph:
+    n, h, w, c = dims(rng, 4)
+    window, count, y = pick(rng, 1, 2, 3), pick(rng, 1, 2, 7, 49, 2**20), quant(rng)
+    kind = TensorType((n, h * window, w, c), DType.INT32)
+    return graph_of(ops.Average, [kind], int8((), y), window=window, count=count, clamp=clamp(rng, y))
 
 
 def _dense(rng: Rng) -> Graph:
@@ -736,6 +765,9 @@ _MAKERS: dict[type[Op], Callable[[Rng], Graph]] = {
     ops.PickChannels: _pick_channels,
     **{c: _of(_partial, c) for c in (ops.FirstPartial, ops.NextPartial)},
     ops.Rescale: _rescale,
+    ops.SumPool: _sum_pool,
+    ops.SumDense: _sum_dense,
+    ops.Average: _average,
     ops.Map: _map,
     **{c: _of(_along_columns, c) for c in (ops.Reduce, ops.Scan, ops.TopIndices)},
     ops.MatMul: _matmul,

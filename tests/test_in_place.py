@@ -19,6 +19,7 @@ IN_PLACE = (
     *(ops.Logistic, ops.Tanh, ops.HardSwish, ops.Relu, ops.Relu6, ops.LeakyRelu, ops.Requantize, ops.Quantize),
     *(ops.NextPartial, ops.Rescale, ops.Map, ops.SvdfState),
 )
+CARRIED = (ops.SumPool, ops.SumDense)  # what they may overwrite is an earlier row of their own
 
 
 def places(node: Node) -> tuple[int, ...]:
@@ -58,12 +59,39 @@ def test_a_row_that_may_be_overwritten_gives_the_same_bytes(op_class: type[Op]) 
     assert tried > 5
 
 
+@pytest.mark.parametrize("op_class", CARRIED, ids=lambda c: c.__name__)
+def test_sums_over_those_of_the_row_before_give_the_same_bytes(op_class: type[Op]) -> None:
+    for seed in range(SEEDS):
+        rng = np.random.default_rng(seed)
+        graph = sample(op_class, rng)
+        inputs = random_inputs(graph, rng)
+        (node,) = graph.nodes()
+        wanted = node.op.reference([inputs.get(t.name, t.data) for t in node.inputs], node.sig)
+        reference = load_portable(graph)
+        for name, array in inputs.items():
+            reference._buffers[name][:] = np.frombuffer(array.tobytes(), np.uint8)
+        sums = np.zeros(node.output.type.row_bytes, np.uint8)
+        held = reference._ffi.from_buffer("int8_t[]", sums)
+        rows = wanted.reshape(node.output.type.rows, -1)
+        for y, call in enumerate(reference._calls):
+            op, x, _, *more = call.arguments
+            if node.op.rows(y, node.sig)[1] != (None,):
+                x[1] = held
+            call.function(op, x, held, *more)
+            assert sums.tobytes() == rows[y].tobytes(), f"seed {seed}, row {y}"
+
+
 @pytest.mark.parametrize("op_class", [c for c in ops.OPS if c is not ops.Reshape], ids=lambda c: c.__name__)
 def test_a_row_that_may_be_overwritten_is_the_only_one_of_its_tensor_that_is_read(op_class: type[Op]) -> None:
     for seed in range(SEEDS):
         (node,) = sample(op_class, np.random.default_rng(seed)).nodes()
-        assert op_class in IN_PLACE or issubclass(op_class, ops.Unary) or not places(node)
+        assert op_class in (*IN_PLACE, *CARRIED) or issubclass(op_class, ops.Unary) or not places(node)
         for place in places(node):
+            if op_class in CARRIED:
+                rows = [node.op.rows(y, node.sig)[place] for y in range(node.output.type.rows)]
+                assert node.row_operands[place] is node.output
+                assert all(read in ((None,), (y - 1,)) for y, read in enumerate(rows))
+                continue
             rows = [node.op.rows(y, node.sig)[place] for y in range(node.output.type.rows)]
             assert rows == [(y,) for y in range(node.output.type.rows)]
             assert node.row_inputs[place].data is None

@@ -78,6 +78,7 @@ def _rescale(node: Node) -> dict[str, Value]:
         "y_zero": node.output.type.quantised.zero_point,
         "y_min": op.clamp.low,
         "y_max": op.clamp.high,
+        "scale_step": int(node.inputs[1].type.elements > 1),
     }
 
 

@@ -17,6 +17,7 @@ from shoehorn_mcu.ops import (
     resize,
     signal,
     stream,
+    sums,
     svdf,
     tables,
     unary,
@@ -34,6 +35,7 @@ from shoehorn_mcu.ops.recurrent import *  # noqa: F403
 from shoehorn_mcu.ops.resize import *  # noqa: F403
 from shoehorn_mcu.ops.signal import *  # noqa: F403
 from shoehorn_mcu.ops.stream import *  # noqa: F403
+from shoehorn_mcu.ops.sums import *  # noqa: F403
 from shoehorn_mcu.ops.svdf import *  # noqa: F403
 from shoehorn_mcu.ops.tables import *  # noqa: F403
 from shoehorn_mcu.ops.unary import *  # noqa: F403
@@ -49,8 +51,8 @@ MODEL_OPS: tuple[type[Op], ...] = (
     *layout.OPS,
 )
 
-# Ops that graph rewrites add (generator/split.py, the passes fuse-tables and fuse-shuffle).
-MADE_OPS: tuple[type[Op], ...] = (*partial.OPS, unary.Table, layout.PickChannels)
+# Ops that graph rewrites add (generator/split.py, the passes fuse-tables, fuse-shuffle and sum-rows).
+MADE_OPS: tuple[type[Op], ...] = (*partial.OPS, *sums.OPS, unary.Table, layout.PickChannels)
 
 # Layers that carry a state from row to row, or from inference to inference.
 RECURRENT_OPS: tuple[type[Op], ...] = (*recurrent.OPS, *svdf.OPS)
@@ -72,3 +74,4 @@ __all__ += conv.__all__ + elementwise.__all__ + unary.__all__ + pool.__all__ + r
 __all__ += maps.__all__ + indexed.__all__ + recurrent.__all__ + signal.__all__ + stream.__all__
 __all__ += tables.__all__ + partial.__all__
 __all__ += svdf.__all__
+__all__ += maps.__all__ + indexed.__all__ + recurrent.__all__ + tables.__all__ + partial.__all__ + sums.__all__

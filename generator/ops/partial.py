@@ -18,7 +18,7 @@ from shoehorn_mcu.ops import laws
 from shoehorn_mcu.ops.clamp import Clamped
 from shoehorn_mcu.ops.conv import Window
 from shoehorn_mcu.ops.fixed_point import rescale
-from shoehorn_mcu.ops.rules import refuse, want, want_rank
+from shoehorn_mcu.ops.rules import last_rows, refuse, want, want_rank
 
 __all__ = ["FirstPartial", "NextPartial", "Rescale"]
 
@@ -108,8 +108,13 @@ class NextPartial(_Partial):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rescale(Clamped):
-    """inputs (sum int32 [..., O], multipliers int32 [O], shifts int8 [O]); y = clamp(y_zero + rescale(sum)), int8."""
+    """inputs (sum int32 [..., O], multipliers int32 [O], shifts int8 [O]); y = clamp(y_zero + rescale(sum)), int8.
 
+    One multiplier and one shift may be for all channels. Of a `window` above 1 the sums are [N, H, W, O], of which
+    every `window`-th row is read, y [N, H / window, W, O].
+    """
+
+    window: int = 1
     row_inputs: ClassVar[int | None] = 1
 
     def check(self, node: Node) -> None:
@@ -124,18 +129,21 @@ class Rescale(Clamped):
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 3)
         total, *scales = inputs
-        if any(each.shape != total.shape[-1:] for each in scales):
-            raise refuse(self, f"multipliers and shifts need one value per channel of {total}")
-        return total.shape
+        if len({each.shape for each in scales} - {(1,)}) > 1 or scales[0].shape not in ((1,), total.shape[-1:]):
+            raise refuse(self, f"multipliers and shifts need one value, or one per channel, of {total}")
+        return total.shape if self.window == 1 else last_rows(self, total, self.window)
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
-        return ((y,),)
+        return ((y * self.window + self.window - 1,),)
 
     def pixelwise(self, sig: Signature) -> bool:
-        return True
+        return self.window == 1
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
-        moved = rescale(*arrays) + sig.output.quantised.zero_point
+        total, *scales = arrays
+        if self.window > 1:
+            total = total[:, self.window - 1 :: self.window]
+        moved = rescale(total, *scales) + sig.output.quantised.zero_point
         return np.clip(moved, self.clamp.low, self.clamp.high).astype(sig.output.dtype.numpy)
 
 

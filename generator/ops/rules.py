@@ -45,6 +45,15 @@ def _taps(image: int, height: int, first: int, kernel: int, dilation: int) -> tu
     return tuple(image + row if 0 <= row < height else None for row in rows)
 
 
+def last_rows(op: Op, x: TensorType, window: int) -> tuple[int, ...]:
+    """The shape of x with the last row of each `window` rows of an image; raises OpFault where they do not fit."""
+    want_rank(op, "x", x.shape, 4)
+    n, height, width, channels = x.shape
+    if window < 1 or height % window:
+        raise refuse(op, f"x {x} has no windows of {window} rows")
+    return n, height // window, width, channels
+
+
 def broadcast_shape(op: Op, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
     """The shape that two inputs broadcast to, as NumPy does it."""
     a, b = (t.shape for t in inputs)

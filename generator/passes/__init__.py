@@ -21,6 +21,7 @@ from shoehorn_mcu.passes.merge_equal import merge_equal
 from shoehorn_mcu.passes.merge_transposes import merge_transposes
 from shoehorn_mcu.passes.row_per_pixel import row_per_pixel
 from shoehorn_mcu.passes.sink_views import sink_views
+from shoehorn_mcu.passes.sum_rows import sum_rows
 from shoehorn_mcu.passes.unflatten_input import unflatten_input
 from shoehorn_mcu.passes.widen_depthwise import widen_depthwise
 from shoehorn_mcu.passes.zero_constant_channels import zero_constant_channels
@@ -92,7 +93,8 @@ PIPELINE: tuple[Pass, ...] = (
         "zero-constant-channels", zero_constant_channels
     ),  # after the passes that fold pads and clamps into convolutions
     Pass("fold-constant-channels", fold_constant_channels),
-    Pass("widen-depthwise", widen_depthwise),  # last: the passes before it may leave a single channel
+    Pass("widen-depthwise", widen_depthwise),  # the passes before it may leave a single channel
+    Pass("sum-rows", sum_rows),  # last: no other pass knows its ops
 )
 
 

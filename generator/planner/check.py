@@ -212,11 +212,12 @@ class _Replay:
         scratch = self._scratch.get(op.name)
         if scratch is not None:
             self._bytes(scratch)[:] = _SCRATCH
-        found = {self._overwritten(op, y) for y in rows} if alone else set()
-        over = found.pop() if len(found) == 1 else None
-        if over is not None:
-            for y in rows:
-                self._read(where, over, y)
+        found = [self._overwritten(op, y) for y in rows] if alone else []
+        over = [each for each in found if each is not None]
+        if len(over) != len(rows) or len({name for name, _ in over}) > 1:
+            over = []
+        for name, row in over:
+            self._read(where, name, row)
         for y in rows:
             self._write(op.writes, y)
         for y in rows if not alone or len(rows) > 1 else ():
@@ -226,21 +227,21 @@ class _Replay:
             self._faults.append(f"{where}: computed at one time, but a row of '{op.writes}' needs another of them")
         for read in op.reads:
             for row in dict.fromkeys(row for y in rows for row in read.rows[y]):
-                if read.tensor != over or row not in rows:
+                if (read.tensor, row) not in over:
                     self._read(where, read.tensor, row)
         if scratch is not None and (self._bytes(scratch) != _SCRATCH).any():
             self._faults.append(f"{where}: writes '{op.writes}' over its own scratch")
 
-    def _overwritten(self, op: OpSpec, y: int) -> str | None:
-        """The tensor whose row y has the same address as output row y, if the kernel may overwrite that row.
+    def _overwritten(self, op: OpSpec, y: int) -> tuple[str, int] | None:
+        """The tensor and its row at the address of output row y, if the kernel may overwrite that row.
 
         It may if it reads each byte of the row before it writes there; not if it reads the row twice.
         """
         name = op.in_place
         reads = [row for read in op.reads if read.tensor == name for row in read.rows[y]]
-        if name is None or reads != [y] or self._place(name, y) != self._place(op.writes, y):
+        if name is None or len(reads) != 1 or (reads != [y] and name != op.writes):
             return None
-        return name
+        return (name, reads[0]) if self._place(name, reads[0]) == self._place(op.writes, y) else None
 
     def _place(self, name: str, y: int) -> tuple[str, int]:
         """The memory and the address of row y in the current step."""

@@ -46,9 +46,9 @@ class Read:
 class OpSpec:
     """One op: the rows that it reads and writes, its kernel's scratch bytes and the cost of one output row.
 
-    An op may read earlier rows of what it writes. `in_place` names a tensor that the op reads. The kernel may write
-    output row y to exactly the address of row y of that tensor while it reads it; an output row is never longer than
-    the row that it overwrites.
+    An op may read earlier rows of what it writes. `in_place` names a tensor of which each output row needs one row at
+    most: row y, or of what the op writes itself an earlier one. The kernel may write the output row to exactly the
+    address of that row while it reads it; an output row is never longer than the row that it overwrites.
     """
 
     name: str

@@ -139,7 +139,12 @@ class Flow:
             return None
         tensor = self.problem.root(spec.in_place)
         found = [i for i, t in enumerate(self.taps[op]) if t.tensor == tensor]
-        if len(found) != 1 or any(rows != (y,) for y, rows in enumerate(self.taps[op][found[0]].reads)):
+        if len(found) != 1:
+            return None
+        reads = self.taps[op][found[0]].reads
+        if tensor == spec.writes and any(len(rows) > 1 for rows in reads):
+            return None
+        if tensor != spec.writes and any(rows != (y,) for y, rows in enumerate(reads)):
             return None
         fits = self.slot[spec.writes] <= self.slot[tensor] and self.slot[tensor] % ALIGNMENT == 0
         return found[0] if fits else None
@@ -182,7 +187,10 @@ class Flow:
         place = self.in_place[event.op]
         if place is None:
             return None
-        below = self._row[self.taps[event.op][place].tensor][event.row]
+        tap = self.taps[event.op][place]
+        if not tap.reads[event.row]:
+            return None
+        below = self._row[tap.tensor][tap.reads[event.row][0]]
         copy = next(copy for copy in ranges.reads[time] if ranges.values[copy] == below)
         return copy if ranges.last[copy] == time else None
 

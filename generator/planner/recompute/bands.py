@@ -134,8 +134,10 @@ class _Builder:
         place = self._flow.in_place[band.op]
         if place is None:
             return -1
-        node = self._at[self._flow.taps[band.op][place].tensor, band.first]
-        return node if self._rows_of[node] == range(band.first, band.end) else -1
+        tap = self._flow.taps[band.op][place]
+        below = [row for y in range(band.first, band.end) for row in tap.reads[y]]
+        node = self._at.get((tap.tensor, below[0])) if below else None
+        return node if node is not None and list(self._rows_of[node]) == below else -1
 
     def _bands(self, tensor: str) -> Iterator[range]:
         rows, height = self._flow.rows[tensor], self._heights[tensor]

@@ -16,8 +16,9 @@ typedef struct {
     int32_t y_zero;
     int32_t y_min;
     int32_t y_max;
-    const int32_t *multipliers; // per channel
-    const int8_t *shifts;       // per channel
+    int32_t scale_step; // 1: a multiplier and a shift per channel, 0: one for all
+    const int32_t *multipliers;
+    const int8_t *shifts;
 } sh_rescale_s32_s8;
 
 typedef void sh_rescale_s32_s8_fn(const sh_rescale_s32_s8 *op, const int8_t *const x[], int8_t *y);

@@ -1,0 +1,102 @@
+"""Kernels of sums over rows that arrive one after the other, and of their ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels.base import Contract, Value, Variant, portable
+from shoehorn_mcu.kernels.operands import data
+from shoehorn_mcu.kernels.work import LANES, Work, by_fours, by_lanes
+from shoehorn_mcu.ops import Average, SumDense, SumPool
+from shoehorn_mcu.targets import Isa
+
+_MOST_COLUMNS = 256  # whose sum fits 16 bits
+
+
+def _pool(node: Node) -> dict[str, Value]:
+    op = cast(SumPool, node.op)
+    _, _, positions, channels = node.output.type.nhwc
+    return {
+        "positions": positions,
+        "channels": channels,
+        "kernel_width": op.kernel[1],
+        "stride": op.stride[1],
+        "start": op.start,
+    }
+
+
+def _pool_work(node: Node) -> Work:
+    op, (_, _, positions, channels) = cast(SumPool, node.op), node.output.type.nhwc
+    fours, rest = divmod(channels, 4)
+    loops = positions * (fours + rest)
+    return Work(loops=loops, pixels=positions, outputs=positions * channels) + Work(
+        fours=positions * fours * op.kernel[1], rests=positions * rest * op.kernel[1]
+    )
+
+
+def _pool_by_fours(node: Node) -> bool:
+    return node.output.type.nhwc[3] % 4 == 0 and cast(SumPool, node.op).kernel[1] <= _MOST_COLUMNS
+
+
+def _dense(node: Node) -> dict[str, Value]:
+    return {"inputs": node.inputs[0].type.row_elements, "outputs": node.output.type.nhwc[3]}
+
+
+def _by_rows(node: Node) -> dict[str, Value]:
+    """Weights in the order [row][output][input of the row]."""
+    _, weights, start = node.inputs
+    height, outputs = node.inputs[0].type.nhwc[1], node.output.type.nhwc[3]
+    by_row = data(weights).reshape(outputs, height, -1).transpose(1, 0, 2)
+    return {"weights": np.ascontiguousarray(by_row), "start": data(start)}
+
+
+def _dense_work(node: Node, sums: Callable[[float, int, int], Work]) -> Work:
+    inputs, outputs = node.inputs[0].type.row_elements, node.output.type.nhwc[3]
+    whole, rest = divmod(outputs, LANES)
+    return sums(whole, inputs, LANES) + sums(rest, inputs, 1) + Work(outputs=outputs)
+
+
+def _average(node: Node) -> dict[str, Value]:
+    op = cast(Average, node.op)
+    return {
+        "elements": node.output.type.row_elements,
+        "count": op.count,
+        "y_min": op.clamp.low,
+        "y_max": op.clamp.high,
+    }
+
+
+def _before(node: Node) -> int | None:
+    """The sums of the row before, which those of a row may overwrite."""
+    return 1
+
+
+SUM_POOL = Contract("sum_pool_s8_s32", (SumPool,), _pool)
+SUM_DENSE = Contract("sum_dense_s8_s32", (SumDense,), _dense, _by_rows, takes_row=True)
+AVERAGE = Contract("average_s32_s8", (Average,), _average)
+
+VARIANTS = (
+    portable(SUM_POOL, _pool_work, _before),
+    Variant(
+        SUM_POOL,
+        lambda node, _: _pool_work(node),
+        suffix="simd32",
+        isa=Isa.SIMD32,
+        accepts=_pool_by_fours,
+        in_place=_before,
+    ),
+    Variant(SUM_DENSE, lambda node, _: _dense_work(node, by_lanes), in_place=_before),
+    Variant(
+        SUM_DENSE,
+        lambda node, _: _dense_work(node, by_fours),
+        suffix="simd32",
+        shared="c",
+        isa=Isa.SIMD32,
+        in_place=_before,
+    ),
+    portable(AVERAGE, lambda node: Work(outputs=node.output.type.row_elements)),
+)

@@ -1,0 +1,153 @@
+"""Sums over rows that arrive one after the other: each output row is the sums so far, made from the row before it.
+
+A pool or a dense layer that reads many rows then holds one row of int32 sums instead of all of them, and one more op
+computes its result from the last sums. Integer sums do not depend on their order, so the bytes stay the same. Model
+files never hold these ops; the pass `sum-rows` makes them. They need what an op that carries needs: rows in order,
+each computed once (ARCHITECTURE, Recurrent layers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from shoehorn_mcu.ir import Array, DType, Ints, Node, Op, OpFault, Signature, TensorType
+from shoehorn_mcu.ops import laws
+from shoehorn_mcu.ops.arithmetic import LIMIT
+from shoehorn_mcu.ops.clamp import Clamped
+from shoehorn_mcu.ops.rules import last_rows, refuse, want, want_rank
+
+__all__ = ["Average", "SumDense", "SumPool"]
+
+_LARGEST = 128  # magnitude of a stored int8
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Sums(Op):
+    """int32 sums over the first row of a window, its first two rows, and so on: `height` rows for each window."""
+
+    row_inputs: ClassVar[int | None] = 1
+    carries: ClassVar[bool] = True
+
+    def check(self, node: Node) -> None:
+        laws.dtype(self, node.inputs[0], "input", DType.INT8)
+        laws.dtype(self, node.output, "sums", DType.INT32)
+        for tensor in node.inputs[1:]:
+            laws.constant(self, tensor, "weights or start")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SumPool(_Sums):
+    """x (N, H, W, C) int8; sums (N, windows down * kernel height, windows across, C) of stored values, without padding.
+
+    Row i * kernel[0] + j has, for each window of the i-th line of windows, `start` and the sum over its first j + 1
+    rows. Windows do not overlap downwards.
+    """
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    start: int = 0
+
+    def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
+        want(self, inputs, 1)
+        want_rank(self, "x", inputs[0].shape, 4)
+        n, height, width, channels = inputs[0].shape
+        counts = [(size - k) // s + 1 for size, k, s in zip((height, width), self.kernel, self.stride, strict=True)]
+        if min(*self.kernel, *self.stride, *counts) < 1 or (counts[0] > 1 and self.stride[0] < self.kernel[0]):
+            raise refuse(self, f"windows of {self.kernel} by {self.stride} do not lie side by side in x {inputs[0]}")
+        return n, counts[0] * self.kernel[0], counts[1], channels
+
+    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
+        image, line = divmod(y, sig.output.nhwc[1])
+        window, row = divmod(line, self.kernel[0])
+        x = image * sig.inputs[0].nhwc[1] + window * self.stride[0] + row
+        return (x,), (y - 1 if row else None,)
+
+    def overflow(self, node: Node) -> str | None:
+        most = abs(self.start) + self.kernel[0] * self.kernel[1] * _LARGEST
+        return None if most <= LIMIT else f"a sum can reach {most}, above int32"
+
+    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        n, lines, across, channels = sig.output.shape
+        high, wide = self.kernel
+        x = arrays[0].astype(np.int64)
+        columns = np.stack([x[:, :, at * self.stride[1] :][:, :, :wide].sum(axis=2) for at in range(across)], axis=2)
+        windows = [
+            columns[:, at * self.stride[0] :][:, :high].cumsum(axis=1) + self.start for at in range(lines // high)
+        ]
+        sums: Array = np.concatenate(windows, axis=1).astype(np.int32).reshape(n, lines, across, channels)
+        return sums
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SumDense(_Sums):
+    """inputs (x (1, H, W, C) int8, weights int8 (O, H * W * C), start int32 (O)); sums int32 (1, H, 1, O).
+
+    Row y: `start` and the products of x's first y + 1 rows with their weights. A dense layer of a flattened map: its
+    bias, with the input's zero point folded in, is the start.
+    """
+
+    def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
+        want(self, inputs, 3)
+        x, weights, start = inputs
+        want_rank(self, "x", x.shape, 4)
+        if x.shape[0] != 1 or weights.shape != (weights.shape[0], x.elements) or start.shape != weights.shape[:1]:
+            raise refuse(self, f"weights {weights} and start {start} do not fit x {x}")
+        return 1, x.shape[1], 1, weights.shape[0]
+
+    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
+        return (y,), (y - 1 if y else None,)
+
+    def overflow(self, node: Node) -> str | None:
+        _, weights, start = node.inputs
+        if weights.data is None or start.data is None:
+            return "its weights are not constant"
+        reach = np.abs(start.data.astype(np.int64)) + _LARGEST * np.abs(weights.data.astype(np.int64)).sum(axis=1)
+        return None if reach.max() <= LIMIT else f"a sum can reach {reach.max()}, above int32"
+
+    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        x, weights, start = (array.astype(np.int64) for array in arrays)
+        rows: Ints = x.reshape(x.shape[1], 1, -1) * weights.reshape(len(weights), x.shape[1], -1).transpose(1, 0, 2)
+        sums: Array = (rows.sum(axis=2).cumsum(axis=0) + start).astype(np.int32).reshape(sig.output.shape)
+        return sums
+
+    def macs(self, sig: Signature) -> int:
+        return sig.inputs[1].elements
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Average(Clamped):
+    """x (N, H, W, C) int32 sums, of which every `window`-th row is read; (N, H / window, W, C) int8.
+
+    y = clamp(x / count), rounded half away from zero: the end of an average pool.
+    """
+
+    window: int
+    count: int
+
+    def check(self, node: Node) -> None:
+        laws.dtype(self, node.inputs[0], "sums", DType.INT32)
+        laws.quantised(self, node.output, "output")
+        if self.count < 1:
+            raise OpFault(self, f"it divides by {self.count}")
+
+    def overflow(self, node: Node) -> str | None:
+        return None  # sums of at most count elements, and half of count, as SumPool proves
+
+    def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
+        want(self, inputs, 1)
+        return last_rows(self, inputs[0], self.window)
+
+    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
+        return ((y * self.window + self.window - 1,),)
+
+    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        total = arrays[0][:, self.window - 1 :: self.window].astype(np.int64)
+        means: Ints = np.sign(total) * ((np.abs(total) + self.count // 2) // self.count)
+        return np.clip(means, self.clamp.low, self.clamp.high).astype(sig.output.dtype.numpy)
+
+
+OPS: tuple[type[Op], ...] = (SumPool, SumDense, Average)

@@ -1,0 +1,168 @@
+"""The pass `sum-rows`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Tensor, TensorType
+from shoehorn_mcu.ir.edit import free_name, only_reader, readers, with_ops
+from shoehorn_mcu.ops import Average, AveragePool2d, Dense, Mean, Rescale, Reshape, SumDense, SumPool
+from shoehorn_mcu.ops.arithmetic import LIMIT
+from shoehorn_mcu.ops.conv import Padding, dense_scales, folded_bias
+from shoehorn_mcu.ops.pool import mean_params
+
+LEAST_GAIN = 2  # times the bytes of a row of sums: those of the rows that need not be held
+
+
+def sum_rows(graph: Graph) -> Graph:
+    """Takes the rows of a large window one after the other into int32 sums, from which one more op makes the result.
+
+    >   y = AveragePool2d(x: 1x25x5x64) kernel 25x5                                     nothing else reads x; int8
+    <   s = SumPool(x): 25 rows of 64 sums, each over the one before; y = Average(s)
+
+    >   v = Reshape(x: 1x4x4x32) shape=(1, 512); y = Dense(v, w, b)
+    <   s = SumDense(x, w, b'): 4 rows of sums; r = Rescale(s); y = Reshape(r)
+
+    So an average pool, a mean over rows or a dense layer of a flattened map holds a row of its input, not all of them.
+    Exact: the same integers are added, and rounded once. It is left alone where another op reads x, which is held then.
+    """
+    rewrite = _Rewrite(graph)
+    for node in graph.nodes():
+        rewrite.add(node)
+    return with_ops(replace(graph, tensors=rewrite.tensors), rewrite.ops)
+
+
+class _Rewrite:
+    """The graph so far."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.tensors, self.ops = dict(graph.tensors), list[Op]()
+        self._graph, self._readers_of = graph, readers(graph)
+        self._names = {op.name for op in graph.ops}
+        self._views = {op.output: op for op in graph.ops if isinstance(op, Reshape)}
+
+    def add(self, node: Node) -> None:
+        """The op, by sums where that holds less."""
+        op = node.op
+        if isinstance(op, Dense) and self._sums_dense(node, op):
+            return
+        if isinstance(op, AveragePool2d | Mean) and self._sums_pool(node, op):
+            return
+        self.ops.append(op)
+
+    def _sums_pool(self, node: Node, op: AveragePool2d | Mean) -> bool:
+        x = node.inputs[0]
+        pool = _pool_of(node, op)
+        if pool is None or not self._is_alone(x.name, op):
+            return False
+        sums = self._sums(replace(pool, name=self._name(f"{op.name}_sums"), inputs=(x.name,), output=""), node)
+        if sums is None:
+            return False
+        window, y = pool.kernel[0], node.output
+        shape = (x.type.shape[0], sums.type.shape[1] // window, *sums.type.shape[2:])
+        output = self._end(y, shape)
+        if isinstance(op, AveragePool2d):
+            count = pool.kernel[0] * pool.kernel[1]
+            self.ops.append(
+                Average(name=op.name, inputs=(sums.name,), output=output, window=window, count=count, clamp=op.clamp)
+            )
+        else:
+            self._rescale(op, sums, np.array([mean_params(op, node.sig).scale]), output, window)
+        self._shaped(output, y)
+        return True
+
+    def _sums_dense(self, node: Node, op: Dense) -> bool:
+        view = self._views.get(op.inputs[0])
+        x = self._graph.tensors[view.inputs[0]] if view is not None else None
+        if view is None or x is None or x.data is not None or x.name in self._views:
+            return False
+        _, weights, bias = node.inputs
+        vector = node.output.type.elements == node.output.type.nhwc[3]
+        typed = x.type.dtype is DType.INT8 is weights.type.dtype and node.output.type.dtype is DType.INT8
+        mapped = len(x.type.shape) == 4 and x.type.shape[0] == 1 and x.type.nhwc[1] > 1
+        alone = self._is_alone(view.output, op) and self._is_alone(x.name, view)
+        if not (vector and typed and mapped and alone and weights.data is not None and bias.data is not None):
+            return False
+        start = folded_bias(weights.data, bias.data, x.type.quantised.zero_point)
+        if (np.abs(start.astype(np.int64)) + 128 * np.abs(weights.data.astype(np.int64)).sum(axis=1)).max() > LIMIT:
+            return False
+        name = self._constant(f"{op.name}_start", start)
+        made = SumDense(name=self._name(f"{op.name}_sums"), inputs=(x.name, weights.name, name), output="")
+        sums = self._sums(made, node)
+        if sums is None:
+            return False
+        y = node.output
+        output = self._end(y, (1, 1, 1, y.type.elements))
+        self._rescale(op, sums, np.stack(dense_scales(node.sig), axis=1), output, x.type.shape[1])
+        self._shaped(output, y)
+        return True
+
+    def _sums(self, op: SumPool | SumDense, node: Node) -> Tensor | None:
+        """The sums, which the op writes from here on; None where they hold too little less."""
+        read = tuple(self.tensors[name] for name in op.inputs)
+        kind = TensorType(op.infer(tuple(tensor.type for tensor in read)), DType.INT32)
+        x = read[0].type
+        rows = op.kernel[0] if isinstance(op, SumPool) else x.rows
+        if (rows - 1) * x.row_bytes <= LEAST_GAIN * kind.row_bytes:
+            return None
+        made = self._tensor(f"{node.output.name}_sums", kind)
+        whole = replace(op, output=made.name)
+        if whole.overflow(Node(whole, read, made)) is not None:
+            return None
+        self.ops.append(whole)
+        return made
+
+    def _rescale(self, op: Mean | Dense, sums: Tensor, scales: Array, output: str, window: int) -> None:
+        """The end of the sums; `scales`: a multiplier and a shift for all channels, or for each."""
+        clamp = {"clamp": op.clamp} if isinstance(op, Dense) else {}
+        multipliers = self._constant(f"{op.name}_multipliers", scales[:, 0].astype(np.int32))
+        shifts = self._constant(f"{op.name}_shifts", scales[:, 1].astype(np.int8))
+        inputs = (sums.name, multipliers, shifts)
+        self.ops.append(Rescale(name=op.name, inputs=inputs, output=output, window=window, **clamp))
+
+    def _end(self, y: Tensor, shape: tuple[int, ...]) -> str:
+        """The tensor that the last op writes: y itself where it has this shape."""
+        return y.name if shape == y.type.shape else self._tensor(f"{y.name}_4d", replace(y.type, shape=shape)).name
+
+    def _shaped(self, source: str, output: Tensor) -> None:
+        """A view of the result in the shape that its readers know."""
+        if source != output.name:
+            name, shape = self._name(f"{output.name}_view"), output.type.shape
+            self.ops.append(Reshape(name=name, inputs=(source,), output=output.name, shape=shape))
+
+    def _is_alone(self, name: str, op: Op) -> bool:
+        reader = only_reader(self._graph, self._readers_of, name)
+        return reader is not None and reader.name == op.name
+
+    def _name(self, name: str) -> str:
+        name = free_name(self._names, name)
+        self._names.add(name)
+        return name
+
+    def _tensor(self, name: str, kind: TensorType, data: Array | None = None) -> Tensor:
+        name = free_name(self.tensors, name)
+        self.tensors[name] = Tensor(name, kind, data)
+        return self.tensors[name]
+
+    def _constant(self, name: str, data: Array) -> str:
+        return self._tensor(name, TensorType(data.shape, DType(data.dtype.name)), data).name
+
+
+def _pool_of(node: Node, op: AveragePool2d | Mean) -> SumPool | None:
+    """The sums of a pool without padding, or of a mean over rows; None for others. Its names are to be filled in."""
+    x, y = node.inputs[0].type, node.output.type
+    if x.dtype is not DType.INT8 or y.dtype is not DType.INT8 or len(x.shape) != 4 or node.inputs[0].data is not None:
+        return None
+    if isinstance(op, AveragePool2d):
+        apart = y.shape[1] == 1 or op.stride[0] >= op.kernel[0]
+        kernel, stride, start = op.kernel, op.stride, 0
+        if op.padding != Padding() or not apart:
+            return None
+    else:
+        if op.axes not in ((1,), (1, 2)):
+            return None
+        kernel = (x.shape[1], x.shape[2] if 2 in op.axes else 1)
+        stride, start = kernel, -mean_params(op, node.sig).elements * x.quantised.zero_point
+    return SumPool(name="", inputs=(), output="", kernel=kernel, stride=stride, start=start)
