@@ -73,5 +73,4 @@ __all__ = ["FORMULA_OPS", "MADE_OPS", "MODEL_OPS", "OPS", "RECURRENT_OPS", "Clam
 __all__ += conv.__all__ + elementwise.__all__ + unary.__all__ + pool.__all__ + resize.__all__ + layout.__all__
 __all__ += maps.__all__ + indexed.__all__ + recurrent.__all__ + signal.__all__ + stream.__all__
 __all__ += tables.__all__ + partial.__all__
-__all__ += svdf.__all__
-__all__ += maps.__all__ + indexed.__all__ + recurrent.__all__ + tables.__all__ + partial.__all__ + sums.__all__
+__all__ += svdf.__all__ + sums.__all__
