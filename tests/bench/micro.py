@@ -15,6 +15,7 @@ from tests.bench.micro_formulas import FAMILIES as FORMULAS
 from tests.bench.micro_linear import LATER_WINDOWS, WIDE_DEPTHWISE, packed_dense, packed_depthwise, pointwise, windows
 from tests.bench.micro_ops import FAMILIES
 from tests.bench.micro_recurrent import FAMILIES as RECURRENT
+from tests.bench.micro_sums import FAMILIES as SUMS
 from tests.samples import REAL_OPS, as_float32
 
 
@@ -47,7 +48,7 @@ def graphs(rows: int) -> Iterator[Graph]:
     # Added later: in their own order, so that the measurements of the others still hold.
     yield from packed_depthwise(rng, rows, WIDE_DEPTHWISE)
     yield from windows(rng, rows, LATER_WINDOWS)
-    for family in (*FORMULAS, *RECURRENT):
+    for family in (*FORMULAS, *RECURRENT, *SUMS):
         yield from family(rng)
 
 
