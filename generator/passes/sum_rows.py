@@ -13,7 +13,7 @@ from shoehorn_mcu.ops.arithmetic import LIMIT
 from shoehorn_mcu.ops.conv import Padding, dense_scales, folded_bias
 from shoehorn_mcu.ops.pool import mean_params
 
-LEAST_GAIN = 2  # times the bytes of a row of sums: those of the rows that need not be held
+LEAST_GAIN = 4  # times the bytes of a row of sums: those of the rows that need not be held
 
 
 def sum_rows(graph: Graph) -> Graph:
