@@ -74,7 +74,11 @@ class Runner:
         written, constants = json.loads(files["graph.json"]), bytes(files["constants.bin"])
         (op,) = written["ops"]
         struct = self._struct(written, op, constants, changes)
-        rows = {name: self._rows(graph, name, inputs) for name in (i["tensor"] for i in op["inputs"])}
+        made: list[Any] = []  # output rows, which an op that carries reads as well
+        rows = {
+            i["tensor"]: self._rows(graph, i["tensor"], inputs) for i in op["inputs"] if i["tensor"] != op["output"]
+        }
+        rows[op["output"]] = made
         output = graph.tensors[op["output"]].type
         result = b""
         for y in range(output.rows):
@@ -84,6 +88,7 @@ class Runner:
             arguments = [struct, self.ffi.new("int8_t *[]", x), place, *more]
             getattr(self.lib, _function(graph))(*arguments)
             result += bytes(self.ffi.buffer(place, output.row_bytes))
+            made.append(place)
         self.heap.free()
         return result
 

@@ -6,11 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef SH_BY_FOURS
-#include "sh_dot_fours.h"
-#else
-#include "sh_dot.h"
-#endif
+#include "sh_dots.h"
 
 // Constants of a row of output. Weights of an output channel: [height][width][inputs].
 typedef struct {
