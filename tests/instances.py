@@ -10,7 +10,7 @@ import numpy as np
 from samples import sample
 
 from shoehorn_mcu.kernels import ANY, CATALOGUE, Instance, choose
-from shoehorn_mcu.ops import FORMULA_OPS
+from shoehorn_mcu.ops import OPS, Formulaic
 from shoehorn_mcu.paths import RUNTIME_C
 from shoehorn_mcu.targets import Isa
 
@@ -23,7 +23,7 @@ SEEDS = 12  # samples of each op with a formula
 def formula_instances() -> Iterator[Instance]:
     """Kernels that are compiled for a formula: those of samples, each once."""
     found: dict[str, Instance] = {}
-    for op_class in FORMULA_OPS:
+    for op_class in (c for c in OPS if issubclass(c, Formulaic)):
         for seed in range(SEEDS):
             (node,) = sample(op_class, np.random.default_rng(seed)).nodes()
             kernel = choose(node, ANY)

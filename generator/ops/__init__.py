@@ -57,19 +57,17 @@ MADE_OPS: tuple[type[Op], ...] = (*partial.OPS, *sums.OPS, unary.Table, layout.P
 # Layers that carry a state from row to row, or from inference to inference.
 RECURRENT_OPS: tuple[type[Op], ...] = (*recurrent.OPS, *svdf.OPS)
 
-# Ops that are given by a formula; importers of other formats make them.
-FORMULA_OPS: tuple[type[Op], ...] = (*maps.OPS, indexed.Scatter)
-
 OPS: tuple[type[Op], ...] = (
     *MODEL_OPS,
     *RECURRENT_OPS,
-    *FORMULA_OPS,
-    indexed.Gather,
+    *maps.OPS,
+    *indexed.OPS,
     *signal.OPS,
+    *stream.OPS,
     *MADE_OPS,
 )
 
-__all__ = ["FORMULA_OPS", "MADE_OPS", "MODEL_OPS", "OPS", "RECURRENT_OPS", "Clamp", "Clamped", "LinearOp", "RealClamp"]
+__all__ = ["MADE_OPS", "MODEL_OPS", "OPS", "RECURRENT_OPS", "Clamp", "Clamped", "LinearOp", "RealClamp"]
 __all__ += conv.__all__ + elementwise.__all__ + unary.__all__ + pool.__all__ + resize.__all__ + layout.__all__
 __all__ += maps.__all__ + indexed.__all__ + recurrent.__all__ + signal.__all__ + stream.__all__
 __all__ += tables.__all__ + partial.__all__

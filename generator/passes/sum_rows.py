@@ -109,7 +109,7 @@ class _Rewrite:
             return None
         made = self._tensor(f"{node.output.name}_sums", kind)
         whole = replace(op, output=made.name)
-        if whole.overflow(Node(whole, read, made)) is not None:
+        if node.op.overflow(node) is not None or whole.overflow(Node(whole, read, made)) is not None:
             return None
         self.ops.append(whole)
         return made

@@ -57,19 +57,19 @@
 #define SH_FUSED_MULTIPLY_ADD(a, b, c) __builtin_fmaf(a, b, c)
 #endif
 
-// How many zeros are above the highest one of a uint32_t that is not 0.
-#if defined(__GNUC__)
-#define SH_LEADING_ZEROS(x) __builtin_clz(x)
-#else
-static inline int SH_LEADING_ZEROS(unsigned long x)
+// How many zeros are above the highest one of a 32-bit number that is not 0.
+static inline int sh_leading_zeros(unsigned long x)
 {
+#if defined(__GNUC__)
+    return __builtin_clz((unsigned)x);
+#else
     int zeros = 0;
-    for (; (x >> 31) == 0; x <<= 1) {
+    for (; (x >> 31) == 0UL; x <<= 1) {
         zeros++;
     }
     return zeros;
-}
 #endif
+}
 
 // SH_FIX(op) assigns the members of the struct `op` that an instance is compiled for; its file
 // defines it. Without that definition no member is fixed.

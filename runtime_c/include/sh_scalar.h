@@ -122,7 +122,7 @@ SH_UNSIGNED(uint64, sh_uint64, uint64_t, UINT64_MAX)
 
 SH_INLINED uint32_t sh_width_uint32(uint32_t a)
 {
-    return a == 0 ? 0 : 32u - (uint32_t)SH_LEADING_ZEROS(a);
+    return a == 0 ? 0 : 32u - (uint32_t)sh_leading_zeros(a);
 }
 
 SH_INLINED sh_uint64 sh_width_uint64(sh_uint64 a)

@@ -16,6 +16,7 @@ from tests.bench.micro_linear import LATER_WINDOWS, WIDE_DEPTHWISE, packed_dense
 from tests.bench.micro_ops import FAMILIES
 from tests.bench.micro_recurrent import FAMILIES as RECURRENT
 from tests.bench.micro_sums import FAMILIES as SUMS
+from tests.bench.micro_wide import FAMILIES as WIDE
 from tests.samples import REAL_OPS, as_float32
 
 
@@ -48,7 +49,7 @@ def graphs(rows: int) -> Iterator[Graph]:
     # Added later: in their own order, so that the measurements of the others still hold.
     yield from packed_depthwise(rng, rows, WIDE_DEPTHWISE)
     yield from windows(rng, rows, LATER_WINDOWS)
-    for family in (*FORMULAS, *RECURRENT, *SUMS):
+    for family in (*FORMULAS, *RECURRENT, *SUMS, *WIDE):
         yield from family(rng)
 
 
