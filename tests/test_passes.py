@@ -18,6 +18,7 @@ from shoehorn_mcu import ops
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.importers.tflite import import_tflite
 from shoehorn_mcu.ir import DType, Graph, GraphError, Op, Quant, Tensor, TensorType, verify
+from shoehorn_mcu.ops import SumDense, SumPool
 from shoehorn_mcu.passes import PIPELINE, PassError, TensorError, run, unflatten_input
 from shoehorn_mcu.passes.drop_dead import drop_dead
 from shoehorn_mcu.passes.drop_views import drop_views
@@ -435,7 +436,7 @@ def test_records_say_what_each_pass_did() -> None:
     after, records = run(before)
 
     assert [r.name for r in records] == [p.name for p in PIPELINE]
-    sizes = [*[(7, 7)] * 6, (7, 6), (6, 5), *[(5, 5)] * 7]
+    sizes = [*[(7, 7)] * 6, (7, 6), (6, 5), *[(5, 5)] * 8]
     assert [(r.ops_before, r.ops_after) for r in records] == sizes
     assert {(r.macs_before, r.macs_after) for r in records} == {(2700, 2700)}
     assert_equal_outputs(before, after)
@@ -478,8 +479,9 @@ def test_an_unknown_tensor_to_preserve_is_refused_with_close_names(name: str, hi
 def test_every_road_model_passes(model: str) -> None:
     graph = load(MODELS / f"{model}.tflite")
     after, records = run(graph)
+    made = sum(isinstance(op, SumPool | SumDense) for op in after.ops)  # and an op at the end of each, and a view
 
-    assert len(after.ops) <= len(graph.ops)
+    assert len(after.ops) <= len(graph.ops) + 2 * made
     assert records[-1].ops_after == len(after.ops)
     assert (after.inputs, after.outputs) == (graph.inputs, graph.outputs)
 

@@ -108,6 +108,7 @@ LINEAR_S16 = Contract("linear_s16", LINEAR, _s16_facts, _s16_constants, _is_s16)
 
 VARIANTS = (
     portable(LINEAR_W16, _work),
+    Variant(LINEAR_S16, _work_of_16, defines=("SH_ROWS_16",)),
     Variant(
         LINEAR_S16,
         _work_of_16,
@@ -116,5 +117,4 @@ VARIANTS = (
         accepts=_has_short_sums,
         defines=("SH_ROWS_16", "SH_SHORT"),
     ),
-    Variant(LINEAR_S16, _work_of_16, defines=("SH_ROWS_16",)),
 )
