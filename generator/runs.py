@@ -43,10 +43,10 @@ def _with_calls(stage: Stage, count: int) -> Stage:
     if count < 2 or kernel.contract.takes_row or not node.op.pixelwise(node.sig):
         return stage
     long = with_long_rows(node, count)
-    same = [other for other in kernel.variant.instances(long) if other.key == kernel.key]
-    if not same or same[0].scratch_bytes(long) != stage.scratch_bytes:
+    same = kernel.like(long)
+    if same is None or same.scratch_bytes(long) != stage.scratch_bytes:
         return stage
-    return replace(stage, kernel=same[0], rows_per_call=count)
+    return replace(stage, kernel=same, rows_per_call=count)
 
 
 def _joined(stage: Stage, op: OpSpec, steps: Sequence[Step], placements: Placements) -> Stage:

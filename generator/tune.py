@@ -20,7 +20,7 @@ from shoehorn_mcu.emit.project import project
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.emit.weights import constants
 from shoehorn_mcu.ir import Array, DType, Graph, GraphError, Node, Op, Tensor, TensorType, verify
-from shoehorn_mcu.kernels import Instance, candidates, choose, contract_of, cost
+from shoehorn_mcu.kernels import Instance, choices, choose, contract_of, cost
 from shoehorn_mcu.kernels.base import array_bytes
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.ops import Pad, Reshape
@@ -84,8 +84,8 @@ def layers(graph: Graph, board: Board, chosen: Mapping[str, str]) -> list[Layer]
             by_key.setdefault(contract_of(node).key(node), []).append(node)
     found = []
     for key, nodes in by_key.items():
-        common = set.intersection(*({k.name for k in candidates(node, board.cpu.isas)} for node in nodes))
-        kernels = tuple(k for k in candidates(nodes[0], board.cpu.isas) if k.name in common)
+        common = set.intersection(*({k.name for k in choices(node, board.cpu.isas)} for node in nodes))
+        kernels = tuple(k for k in choices(nodes[0], board.cpu.isas) if k.name in common)
         measured = fitting(nodes[0], int(_RAM_SHARE * board.arena_limit_bytes))
         found.append(Layer(key, tuple(nodes), kernels, chosen[nodes[0].op.name], measured))
     return found

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 from samples import sample
 
-from shoehorn_mcu.kernels import ANY, CATALOGUE, Instance, choose
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels import ANY, CATALOGUE, PORTABLE, Instance, Tile, choose, contract_of
 from shoehorn_mcu.ops import OPS, Formulaic
 from shoehorn_mcu.paths import RUNTIME_C
 from shoehorn_mcu.targets import Isa
@@ -18,6 +19,13 @@ PREFIX = "sh"
 
 
 SEEDS = 12  # samples of each op with a formula
+
+
+def portable_instance(node: Node) -> Instance:
+    """The portable kernel of the node's own contract."""
+    if isinstance(node.op, Formulaic):
+        return choose(node, ANY)
+    return Instance(PORTABLE[contract_of(node).name], Tile())
 
 
 def formula_instances() -> Iterator[Instance]:

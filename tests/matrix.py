@@ -40,8 +40,8 @@ from shoehorn_mcu.host_tools.ports import Port
 from shoehorn_mcu.host_tools.project import Project
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Quant, Tensor, TensorType, verify
 from shoehorn_mcu.ir.edit import with_ops
+from shoehorn_mcu.kernels import choices
 from shoehorn_mcu.kernels.base import Instance
-from shoehorn_mcu.kernels.choice import candidates
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.passes.float_mode import FloatMode, in_float16, with_float_mode
 from shoehorn_mcu.planner import make_plan
@@ -453,7 +453,7 @@ def matrix(isas: Sequence[targets.Isa], contract: str = "", part: int = 0, parts
         (graph, kernel)
         for graph in cases()
         if graph.name != without
-        for kernel in candidates(next(graph.nodes()), isas)
+        for kernel in choices(next(graph.nodes()), isas)
         if contract in ("", kernel.contract.name)
     ][part::parts]
     return Matrix(merged([graph for graph, _ in pairs]), tuple(kernel for _, kernel in pairs))

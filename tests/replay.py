@@ -37,8 +37,9 @@ class Rows:
             if isinstance(node.op, Reshape):
                 self.right[node.output.name] = self.right[node.inputs[0].name]
                 continue
-            rows = range(node.output.type.rows)
-            self.right[node.output.name] = b"".join(self.computed(node, y, self.row) for y in rows)
+            self.right[node.output.name] = b""  # of which an op may read earlier rows
+            for y in range(node.output.type.rows):
+                self.right[node.output.name] += self.computed(node, y, self.row)
 
     def row(self, name: str, y: int) -> bytes:
         size = self.graph.tensors[name].type.row_bytes * _WORD
@@ -46,7 +47,7 @@ class Rows:
 
     def computed(self, node: Node, y: int, read: Callable[[str, int], bytes]) -> bytes:
         """Output row y, where `read(tensor, row)` gives the words of a row."""
-        wanted = zip(node.row_inputs, node.op.rows(y, node.sig), strict=True)
+        wanted = zip(node.row_operands, node.op.rows(y, node.sig), strict=True)
         words = [read(t.name, r) for t, rows in wanted if t.data is None for r in rows if r is not None]
         return _row(node.op.name, y, b"".join(words), node.output.type.row_bytes)
 
@@ -113,12 +114,20 @@ def _replays(rows: Rows, plan: Plan, arena: _Arena) -> bool:
 
 
 def _overwritten(node: Node) -> str | None:
-    """The tensor whose row y the kernel reads, byte by byte, before it writes its own row y there."""
+    """The tensor of which the kernel reads a row, byte by byte, before it writes its own row there."""
     place = choose(node, ANY).in_place(node)
-    if place is None or node.row_inputs[place].data is not None:
+    if place is None or node.row_operands[place].data is not None:
         return None
-    name = node.row_inputs[place].name
-    return name if [t.name for t in node.row_inputs].count(name) == 1 else None
+    name = node.row_operands[place].name
+    return name if [t.name for t in node.row_operands].count(name) == 1 else None
+
+
+def _overwritten_row(node: Node, y: int, over: str | None) -> int | None:
+    """The row of that tensor: row y, or an earlier one of the op's own."""
+    if over != node.output.name:
+        return y
+    (row,) = node.op.rows(y, node.sig)[node.row_operands.index(node.output)]
+    return row
 
 
 def _computes(rows: Rows, step: Step, y: int, arena: _Arena) -> bool:
@@ -132,10 +141,12 @@ def _computes(rows: Rows, step: Step, y: int, arena: _Arena) -> bool:
     if not 0 <= y < kind.rows:
         return False
     over = rows.overwritten[step.op]
-    kept = arena.read(over, y) if over is not None and arena.at(over, y) == arena.at(name, y) else None
+    at = _overwritten_row(node, y, over)
+    allowed = over is not None and at is not None and arena.at(over, at) == arena.at(name, y)
+    kept = arena.read(over, at) if allowed else None
 
     def read(tensor: str, row: int) -> bytes:
-        return kept if kept is not None and (tensor, row) == (over, y) else arena.read(tensor, row)
+        return kept if kept is not None and (tensor, row) == (over, at) else arena.read(tensor, row)
 
     arena.write(name, y, bytes(kind.row_bytes * _WORD))
     arena.write(name, y, rows.computed(node, y, read))

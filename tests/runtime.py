@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from instances import PREFIX, write_kernels, write_variants
+from instances import PREFIX, portable_instance, write_kernels, write_variants
 
 from shoehorn_mcu.emit.reference import reference_files
 from shoehorn_mcu.host_tools.documents import GraphDocument
 from shoehorn_mcu.host_tools.reference import Reference
 from shoehorn_mcu.host_tools.reference_build import Kernels, build
 from shoehorn_mcu.ir import Array, Graph
-from shoehorn_mcu.kernels.choice import ANY, choose
 from shoehorn_mcu.ops import Formulaic
 from shoehorn_mcu.paths import RUNTIME_C
 
@@ -69,7 +68,7 @@ def load_portable(graph: Graph) -> Reference:
     """The graph, ready to run with the portable variants, which boards run, in place of the oracles."""
     if not any(isinstance(op, Formulaic) for op in graph.ops):
         return _loaded(graph, _variants(), {}, "_c")
-    kernels = {node.op.name: choose(node, ANY) for node in graph.nodes() if not node.op.view}
+    kernels = {node.op.name: portable_instance(node) for node in graph.nodes() if not node.op.view}
     with tempfile.TemporaryDirectory() as folder:
         write_kernels(Path(folder) / "runtime", kernels.values())
         built = build(Path(folder) / "runtime")

@@ -15,15 +15,13 @@ from typing import Any
 
 import cffi
 import numpy as np
-from instances import PREFIX, formula_instances
+from instances import PREFIX, formula_instances, portable_instance
 from samples import random_inputs, sample
 
 from shoehorn_mcu.emit.reference import reference_files
 from shoehorn_mcu.host_tools.reference_build import declarations
 from shoehorn_mcu.ir import Array, Graph
-from shoehorn_mcu.kernels import ANY, PORTABLE, Instance, choose, contract_of
-from shoehorn_mcu.kernels.base import Tile
-from shoehorn_mcu.ops import OPS, Formulaic, Relu
+from shoehorn_mcu.ops import OPS, Relu
 from shoehorn_mcu.paths import RUNTIME_C
 
 
@@ -50,10 +48,7 @@ class Heap:
 def _function(graph: Graph) -> str:
     """The portable kernel of a one-op graph."""
     (node,) = graph.nodes()
-    instance = (
-        choose(node, ANY) if isinstance(node.op, Formulaic) else Instance(PORTABLE[contract_of(node).name], Tile())
-    )
-    return instance.symbol(PREFIX)
+    return portable_instance(node).symbol(PREFIX)
 
 
 class Runner:

@@ -31,11 +31,13 @@ from shoehorn_mcu.kernels import (
     Variant,
     catalogue,
     choice,
+    choices,
     choose,
     contract_of,
     cost,
     within_flash,
 )
+from shoehorn_mcu.kernels.points import other_form
 from shoehorn_mcu.kernels.tuning import TuningError, load
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.paths import MODELS, RUNTIME_C
@@ -44,6 +46,9 @@ from shoehorn_mcu.stage import kernel_bytes, stages
 from shoehorn_mcu.targets import Isa, Machine
 
 DIGITS = MODELS / "digits.tflite"
+
+
+M4 = (Isa.SIMD32, Isa.C)
 
 
 def conv(outputs: int, inputs: int = 4, kernel: int = 3, seed: int = 0) -> Graph:
@@ -116,6 +121,30 @@ def test_fewest_cycles_are_chosen_where_they_are_known(fast: Machine, monkeypatc
 
     assert names([conv(8)], fast) == ["conv2d_s8_fast_2x1"]
     assert names([conv(8)], replace(fast, flash_left=10_000)) == ["conv2d_s8_fast_2x1"]
+
+
+def test_a_dense_layer_and_a_convolution_of_one_pixel_share_their_kernels() -> None:
+    point = conv(8, 16, 1)
+    (op,) = point.ops
+    x = replace(point.tensors["x0"], type=replace(point.tensors["x0"].type, shape=(1, 1, 1, 16)))
+    y = replace(point.tensors["y"], type=replace(point.tensors["y"].type, shape=(1, 1, 1, 8)))
+    pixel = node_of(
+        replace(point, tensors={**point.tensors, "x0": x, "y": y}, ops=(replace(op, padding=ops.Padding()),))
+    )
+    own, other = ({k.contract.name for k in choices(n, M4)} for n in (node_of(conv(8, 16, 1)), pixel))
+    form = other_form(pixel)
+    assert form is not None
+
+    dense = form(pixel)
+    assert (own, other) == ({"conv2d_s8"}, {"conv2d_s8", "dense_s8"})
+    assert {k.contract.name for k in choices(dense, M4)} == {"conv2d_s8", "dense_s8"}
+    arrays = [np.arange(-8, 8, dtype=np.int8).reshape(1, 1, 1, 16)]
+    results = [
+        n.op.reference([*arrays, *(t.data for t in n.inputs[1:] if t.data is not None)], n.sig) for n in (pixel, dense)
+    ]
+    np.testing.assert_array_equal(*results)
+    for kernel in choices(pixel, M4):
+        assert set(kernel.params(pixel)) >= {"weights", "bias"}, kernel.name
 
 
 def test_a_variant_of_another_instruction_set_is_not_chosen(fast: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,7 @@ def test_a_board_with_too_little_flash_is_refused_with_both_figures_and_the_boar
         build.plan_model(DIGITS, small(targets.board("microbit"), 30_000), build.Options())
 
     found = re.search(
-        r"about ([\d,]+) bytes of flash \(7,880 for constants, about ([\d,]+) for code\)", str(caught.value)
+        r"about ([\d,]+) bytes of flash \(7,554 for constants, about ([\d,]+) for code\)", str(caught.value)
     )
     assert found and caught.value.needed_bytes == int(found[1].replace(",", "")) > 30_000
     assert "the board has 30,000; boards with room for it: " in str(caught.value)

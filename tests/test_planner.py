@@ -23,6 +23,7 @@ from shoehorn_mcu.planner import (
     check,
     make_plan,
 )
+from shoehorn_mcu.planner.whole_tensors import solve
 
 
 @pytest.fixture(autouse=True)
@@ -364,3 +365,19 @@ def test_the_check_sees_rows_that_lie_one_word_off_or_steps_that_are_missing(pro
     writers = {op.name for op in problem.ops if op.writes in problem.outputs}
     left_out = chance.choice([i for i, s in enumerate(plan.steps) if s.op in writers])
     assert check(problem, replace(plan, steps=(*plan.steps[:left_out], *plan.steps[left_out + 1 :]))) != []
+
+
+def test_sums_over_rows_take_one_row_where_tensors_are_whole() -> None:
+    rows = 5
+    earlier = Read("s", ((), *((y,) for y in range(rows - 1))))
+    sums = OpSpec("sum", (_window("x", rows, rows), earlier), "s", in_place="s")
+    last, every = OpSpec("end", (Read("s", ((rows - 1,),)),), "y"), OpSpec("all", (_window("s", rows, rows),), "z")
+    x, s, y, z = (TensorSpec(n, r, b) for n, r, b in (("x", rows, 8), ("s", rows, 16), ("y", 1, 4), ("z", rows, 4)))
+
+    few = Problem((x, s, y), (sums, last), ("x",), ("y",))
+    many = Problem((x, s, y, z), (sums, last, every), ("x",), ("y", "z"))
+
+    for problem, held in ((few, 16), (many, rows * 16)):
+        plan = solve(problem)
+        assert plan.arena_bytes == rows * 8 + held
+        assert check(problem, plan) == []

@@ -144,7 +144,7 @@ def test_the_readout_names_worst_best_chosen_and_gain(
 def test_a_core_with_one_kernel_per_layer_has_nothing_to_measure(
     gen: Gen, digits_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(tune, "candidates", lambda node, isas: candidates(node, isas)[:1])
+    monkeypatch.setattr(tune, "choices", lambda node, isas: candidates(node, isas)[:1])
     result = gen("tune", digits_project, "--out", tmp_path / "t.json")
 
     assert result.exit_code == 0

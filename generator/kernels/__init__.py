@@ -2,7 +2,7 @@
 
 from shoehorn_mcu.kernels.base import Contract, Instance, Oracle, Packed, Tile, Value, Values, Variant, portable
 from shoehorn_mcu.kernels.catalogue import CATALOGUE, ORACLE, PORTABLE, KernelError, contract_of, oracle
-from shoehorn_mcu.kernels.choice import ANY, candidates, choose, row_cost, within_flash
+from shoehorn_mcu.kernels.choice import ANY, candidates, choices, choose, row_cost, within_flash
 
 __all__ = [
     "ANY",
@@ -19,6 +19,7 @@ __all__ = [
     "Values",
     "Variant",
     "candidates",
+    "choices",
     "choose",
     "contract_of",
     "oracle",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -65,6 +65,10 @@ def _nothing(node: Node) -> tuple[str, ...]:
 
 def _nowhere(node: Node) -> int | None:
     return None
+
+
+def _as_it_is(node: Node) -> Node:
+    return node
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,6 +202,7 @@ class Instance:
     tile: Tile
     fixed: tuple[tuple[str, int], ...] = ()  # values of struct members
     written: tuple[str, ...] = ()  # macros with their values
+    form: Callable[[Node], Node] = _as_it_is  # makes an op of the contract of the ops that it is given (points.py)
 
     @property
     def contract(self) -> Contract:
@@ -244,20 +249,25 @@ class Instance:
 
     def params(self, node: Node) -> Values:
         """Members of the contract's struct."""
-        pack = self.variant.pack
+        pack, node = self.variant.pack, self.form(node)
         return {**self.contract.facts(node), **(self.contract.plain(node) if pack is None else pack(node, self.tile))}
 
     def work(self, node: Node) -> Mapping[str, float]:
         """Features of one output row, for the cost model; the call itself counts as one of them."""
-        return {"calls": 1.0, **self.variant.work(node, self.tile)}
+        return {"calls": 1.0, **self.variant.work(self.form(node), self.tile)}
 
     def scratch_bytes(self, node: Node) -> int:
         """Scratch bytes of one core."""
-        return self.variant.scratch_bytes(node, self.tile)
+        return self.variant.scratch_bytes(self.form(node), self.tile)
 
     def in_place(self, node: Node) -> int | None:
         """The row input whose row y output row y may overwrite, or None."""
-        return self.variant.in_place(node)
+        return self.variant.in_place(self.form(node))
+
+    def like(self, node: Node) -> Instance | None:
+        """The instance of this variant and tile for another node, or None if they do not compute it."""
+        found = (other for other in self.variant.instances(self.form(node)) if other.key == self.key)
+        return next((replace(other, form=self.form) for other in found), None)
 
 
 @dataclass(frozen=True, eq=False)

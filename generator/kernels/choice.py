@@ -10,6 +10,7 @@ from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels import cost
 from shoehorn_mcu.kernels.base import Instance, Tile, array_bytes
 from shoehorn_mcu.kernels.catalogue import CATALOGUE, PORTABLE, KernelError, contract_of
+from shoehorn_mcu.kernels.points import other_form
 from shoehorn_mcu.targets import Isa, Machine
 
 WORTH = 0.001 / 1024
@@ -29,6 +30,12 @@ def candidates(node: Node, isas: Sequence[Isa]) -> list[Instance]:
     return [instance for variant in known for instance in variant.instances(node)]
 
 
+def choices(node: Node, isas: Sequence[Isa]) -> list[Instance]:
+    """The candidates, and then those of the same sum in another form (points.py)."""
+    found, form = candidates(node, isas), other_form(node)
+    return found if form is None else [*found, *(replace(k, form=form) for k in candidates(form(node), isas))]
+
+
 def row_cost(kernel: Instance, node: Node, cpu: str, unit: cost.Unit) -> float:
     """The predicted cost of one output row.
 
@@ -36,7 +43,7 @@ def row_cost(kernel: Instance, node: Node, cpu: str, unit: cost.Unit) -> float:
     not chosen for its speed before `python -m tests.bench.costs` has measured it.
     """
     if not cost.is_measured(kernel, cpu):
-        kernel = Instance(PORTABLE[kernel.contract.name], Tile())
+        kernel = Instance(PORTABLE[kernel.contract.name], Tile(), form=kernel.form)
     return cost.kernel_cost(kernel, kernel.work(node), cpu, unit)
 
 
@@ -45,7 +52,7 @@ def choose(node: Node, machine: Machine) -> Instance:
 
     Raises KernelError if there is none, or if the tuning names one that does not compute the node.
     """
-    found, key = candidates(node, machine.isas), contract_of(node).key(node)
+    found, key = choices(node, machine.isas), contract_of(node).key(node)
     if key in machine.tuning and (key, machine.tuning[key]) not in machine.without:
         return _tuned(node, machine.tuning[key], found)
     found = _without_scratch(node, found) if not machine.scratch else found
@@ -86,7 +93,7 @@ def _options(node: Node, machine: Machine) -> list[_Option]:
     key = contract_of(node).key(node)
     rows = node.output.type.rows
     unit = cost.choice_unit(machine.cpu)
-    found = _without_scratch(node, candidates(node, machine.isas))
+    found = _without_scratch(node, choices(node, machine.isas))
     timed = [(rows * row_cost(kernel, node, machine.cpu, unit), kernel) for kernel in found]
     timed.sort(key=lambda pair: pair[0])
     if key in machine.tuning:

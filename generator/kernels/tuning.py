@@ -22,6 +22,7 @@ from shoehorn_mcu import __version__
 from shoehorn_mcu.errors import ShoehornError, one_line
 from shoehorn_mcu.host_tools.files import read_bytes
 from shoehorn_mcu.kernels.catalogue import CATALOGUE, ORACLE
+from shoehorn_mcu.kernels.points import OTHER_CONTRACT
 
 HEADER = "shoehorn"
 FORMAT = 1
@@ -164,7 +165,8 @@ def _check(path: Path, key: str, name: object) -> None:
     contract = key.partition(" ")[0]
     if contract not in ORACLE:
         raise TuningError(f"{path}: '{key}': no contract '{contract}'; known: {', '.join(ORACLE)}")
-    variants = [v for v in CATALOGUE if v.contract.name == contract]
-    stems = ["_".join(filter(None, (contract, v.suffix, t.name))) for v in variants for t in v.tiles]
+    both = (contract, OTHER_CONTRACT.get(contract, contract))
+    variants = [v for v in CATALOGUE if v.contract.name in both]
+    stems = ["_".join(filter(None, (v.contract.name, v.suffix, t.name))) for v in variants for t in v.tiles]
     if not isinstance(name, str) or not any(name == stem or name.startswith(f"{stem}_") for stem in stems):
         raise TuningError(f"{path}: '{key}': no kernel {name!r}; known: {', '.join(stems)}")

@@ -1,4 +1,7 @@
-"""Plans of whole tensors, one step per op in the given order: live ranges, and addresses by best fit in some orders."""
+"""Plans of whole tensors, one step per op in the given order: live ranges, and addresses by best fit in some orders.
+
+Of sums over rows, each written over those of the row before, one row is held.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +38,10 @@ def live_buffers(problem: Problem) -> list[LiveBuffer]:
         dict.fromkeys(map(root, problem.inputs)),
         map(root, problem.kept),
     )
+    single = single_rows(problem)
     number = {name: copy for copy, name in enumerate(ranges.values)}
     buffers = [
-        LiveBuffer(t.name, False, *ranges.during(number[t.name]), aligned(t.bytes))
+        LiveBuffer(t.name, False, *ranges.during(number[t.name]), aligned(t.row_bytes if t.name in single else t.bytes))
         for t in problem.tensors
         if t.name in number and t.over is None
     ]
@@ -47,6 +51,19 @@ def live_buffers(problem: Problem) -> list[LiveBuffer]:
         if op.scratch_bytes
     ]
     return buffers
+
+
+def single_rows(problem: Problem) -> frozenset[str]:
+    """The tensors whose rows are each written over the one before, and of which other ops read the last one only."""
+    found = {op.writes for op in problem.ops if op.in_place == op.writes} - {problem.root(n) for n in problem.outputs}
+    found -= {t.view_of for t in problem.tensors}
+    for op in problem.ops:
+        for read in op.reads:
+            last = (problem.by_name[read.tensor].rows - 1,)
+            own = read.tensor == op.writes
+            if any(rows != last and not (own and rows in ((), (y - 1,))) for y, rows in enumerate(read.rows)):
+                found.discard(read.tensor)
+    return frozenset(found)
 
 
 def alive(buffers: Sequence[LiveBuffer], step: int) -> list[LiveBuffer]:
@@ -125,13 +142,13 @@ def solve(problem: Problem) -> Plan:
     arena_bytes, placed = _addresses(buffers, bound)
     tensors = {b.name: at for b, at in placed.items() if not b.scratch}
     scratch = {b.name: at for b, at in placed.items() if b.scratch}
-    specs = problem.by_name
+    specs, single = problem.by_name, single_rows(problem)
     return Plan(
         steps=tuple(Step(op.name, (0, specs[op.writes].rows)) for op in problem.ops),
         placements=tuple(
-            Placement(t.name, tensors[problem.place(t.name)], t.rows, t.row_bytes)
-            for t in problem.tensors
-            if problem.place(t.name) in tensors
+            Placement(t.name, at, t.rows, t.row_bytes, (at,) * t.rows if t.name in single else ())
+            for t, at in ((t, tensors.get(problem.place(t.name))) for t in problem.tensors)
+            if at is not None
         ),
         scratch=tuple(Scratch(op.name, scratch[op.name], op.scratch_bytes) for op in problem.ops if op.scratch_bytes),
         arena_bytes=arena_bytes,
