@@ -75,6 +75,7 @@ class PlanOptions:
     # The input is uint8 pixels: (means, deviations) of (pixel - mean) / deviation, one value or one per channel.
     pixels: tuple[Numbers, Numbers] | None = None
     top: int = 0  # places of the largest scores that become a further output, `top`
+    classes: Sequence[str] = ()  # names of the classes that the one output tells apart, for <model>_class()
     # Sizes that the model's file leaves open: of a dimension by its name, or all of an input's by the input's name.
     shapes: Mapping[str, int | Sequence[int]] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)  # by input: the output that it reads in the next inference
@@ -321,6 +322,7 @@ def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board |
         native_io=options.io == "native",
         pixels=Pixels(*(tuple(map(float, each)) for each in options.pixels)) if options.pixels else None,
         top=options.top,
+        classes=tuple(options.classes),
         behind=Path(options.behind) if options.behind is not None else None,
         strides=Strides(options.stride, options.slices),
         sample_hz=options.sample_hz,

@@ -24,7 +24,7 @@ from shoehorn_mcu.passes.float_mode import FloatMode as FloatMode
 from shoehorn_mcu.passes.float_mode import FloatModeError, with_float_mode
 from shoehorn_mcu.passes.native_io import native_io
 from shoehorn_mcu.passes.state_ends import with_states, without_states
-from shoehorn_mcu.passes.user_ends import Pixels, with_pixels, with_top
+from shoehorn_mcu.passes.user_ends import Pixels, check_classes, with_pixels, with_top
 from shoehorn_mcu.pipeline import PipelineError, Strides, pipeline
 from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.report import Json, report, timeless
@@ -60,6 +60,7 @@ class Options:
     native_io: bool = False  # inputs and outputs in the order of the model's file
     pixels: Pixels | None = None  # the input is uint8 pixels, from which the model's own values are computed
     top: int = 0  # places of the largest scores that become a further output
+    classes: tuple[str, ...] = ()  # the names of the classes that the one output tells apart
     states: Mapping[str, str] = field(default_factory=dict)  # outputs whose values inputs read in the next inference
     stateless: bool = False  # every inference begins with the first values of the model's states
     behind: Path | None = None  # the model that decides by the features which the given one makes (pipeline.py)
@@ -100,6 +101,7 @@ def plan_model(
     if options.pixels is not None:
         source, ends = with_pixels(source, ends, options.pixels)
     source = native_io(source, ends) if options.native_io else source
+    check_classes(source, options.classes)
     source = with_top(source, options.top) if options.top else source
     graph, records = passes.run(source, options.disabled, options.preserve)
     passes.prove_int32(graph)
@@ -141,6 +143,7 @@ def plan_model(
         options.float_mode.value,
         None if graph is precise else precise,
         {n: end for n, end in ends.items() if not options.native_io or n not in (*source.inputs, *source.outputs)},
+        classes=options.classes,
         sample_hz=options.sample_hz if options.behind else None,
     )
     constant = constants(unit)

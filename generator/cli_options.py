@@ -14,6 +14,7 @@ import click
 
 from shoehorn_mcu import build
 from shoehorn_mcu.console import Finite, together
+from shoehorn_mcu.host_tools.files import read_bytes
 from shoehorn_mcu.kernels.tuning import Tuning, load
 from shoehorn_mcu.passes.user_ends import Pixels
 from shoehorn_mcu.pipeline import Strides
@@ -56,6 +57,9 @@ def _states(_context: click.Context, _option: click.Parameter, values: tuple[str
     return found
 
 
+_LARGEST_CLASSES = 1 << 20  # bytes of a list of names
+
+
 def _pixels(_context: click.Context, _option: click.Parameter, value: str | None) -> Pixels | None:
     """MEAN/DEVIATION, each one number or one per channel."""
     if value is None:
@@ -68,6 +72,21 @@ def _pixels(_context: click.Context, _option: click.Parameter, value: str | None
     if not all(map(isfinite, (*means, *deviations))) or not all(deviation > 0 for deviation in deviations):
         raise click.BadParameter(f"'{value}': means must be finite, and deviations above 0")
     return Pixels(means, deviations)
+
+
+def _classes(_context: click.Context, _option: click.Parameter, value: Path | None) -> tuple[str, ...]:
+    """The lines of a text file."""
+    if value is None:
+        return ()
+    try:
+        text = read_bytes(value, _LARGEST_CLASSES).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        said = f"{value}: cannot be read as a list of names, one per line"
+        raise click.BadParameter(f"{said} ({error})") from error
+    found = tuple(line.strip() for line in text.splitlines() if line.strip())
+    if not found:
+        raise click.BadParameter(f"{value}: is empty; write a name per line, that of class 0 first")
+    return found
 
 
 def _samples(text: str, rate: int) -> int:
@@ -106,6 +125,7 @@ class Planning:
     io: str
     pixels: Pixels | None
     top: int
+    classes: tuple[str, ...]
     states: dict[str, str]
     stateless: bool
     behind: Path | None
@@ -138,6 +158,7 @@ class Planning:
             native_io=self.io == "native",
             pixels=self.pixels,
             top=self.top,
+            classes=self.classes,
             states=self.states,
             stateless=self.stateless,
             behind=self.behind,
@@ -240,6 +261,13 @@ _planning_options = together(
         default=0,
         metavar="K",
         help="Give the places of the K largest scores as a further output, the largest first. Default: none.",
+    ),
+    click.option(
+        "--classes",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        callback=_classes,
+        help="Names of the classes, a line each: the library has <model>_class(number), and gen validate prints them.",
     ),
     click.option(
         "--state",

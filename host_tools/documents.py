@@ -130,6 +130,7 @@ class PlanDocument(_Document):
     identity: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
     arena_bytes: Count
     states: tuple[Name, ...] = ()
+    classes: tuple[str, ...] = ()
     sample_hz: Positive | None = None
     inputs: Annotated[tuple[End, ...], Field(min_length=1)]
     outputs: Annotated[tuple[End, ...], Field(min_length=1)]

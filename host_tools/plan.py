@@ -87,6 +87,7 @@ class Plan:
     streamed: bool = False  # whether the one input goes to the board row by row
     cores: int = 1  # that share an inference
     states: tuple[str, ...] = ()  # tensors that keep their values between inferences
+    classes: tuple[str, ...] = ()  # names of the classes that the first output tells apart, where they are known
     sample_hz: int | None = None  # samples per second of the one input, where they are known
     overlapping: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Step number -> addresses of its rows, for steps that write some bytes twice: see `op_crcs`."""
@@ -125,6 +126,7 @@ class Plan:
             len(computing) < len(plan.steps),
             max((step.cores for step in computing), default=1),
             plan.states,
+            plan.classes,
             plan.sample_hz,
             _overlapping(plan, computing),
         )

@@ -41,9 +41,10 @@ def load(project: Path, plan: Plan, inputs: Path, labels: Path | None, quantize:
     """The samples in `inputs`, an .npz file or a folder, and their labels.
 
     Labels are in the .npz file `labels`, beside the inputs in theirs, or the names of the folders that the samples are
-    in; `labels` may then be a text file with a name per line, the first one that of class 0. `pixels`: the real values
-    of black and white; None: as the input's quantisation says. `inputs` may be a single WAV file. A model that keeps
-    states between inputs of int16 gets a WAV file piece by piece, the last one padded with silence. Raises InputError.
+    in; `labels` may then be a text file with a name per line, the first one that of class 0, and the firmware may name
+    its classes. `pixels`: the real values of black and white; None: as the input's quantisation says. `inputs` may be
+    a single WAV file. A model that keeps states between inputs of int16 gets a WAV file piece by piece, the last one
+    padded with silence. Raises InputError.
     """
     single = inputs.suffix.lower() == ".wav" and not inputs.is_dir()
     if not inputs.is_dir() and not single:
@@ -53,13 +54,13 @@ def load(project: Path, plan: Plan, inputs: Path, labels: Path | None, quantize:
         given = vectors.read_labels(labels, plan.inputs) if labels else vectors.labels_beside(inputs, plan.inputs)
         if given is None:
             return Samples(found, None)
-        return Samples(found, checked(given, (), len(found), plan.outputs[0], str(labels or inputs)))
+        return Samples(found, checked(given, plan.classes, len(found), plan.outputs[0], str(labels or inputs)))
     if len(plan.inputs) != 1:
         what = "WAV file" if single else "folder"
         raise InputError(f"{inputs}: is a {what}, and the model has {len(plan.inputs)} inputs; give an .npz file")
     if single and labels:
         raise InputError(f"{inputs}: is one WAV file; labels are for a folder with a folder for each class")
-    names, files = ((), [(inputs, 0)]) if single else _files(inputs, labels)
+    names, files = ((), [(inputs, 0)]) if single else _files(inputs, labels, plan.classes)
     end = plan.inputs[0]
     if plan.states and end.outside.dtype == np.int16 and _are_sounds([path for path, _ in files], pixels):
         return _recordings(inputs, plan, names, files)
@@ -95,7 +96,7 @@ def _recordings(inputs: Path, plan: Plan, names: Sequence[str], files: Sequence[
     return Samples(chosen, _labels(inputs, plan, names, files), tuple(starts))
 
 
-def _files(folder: Path, listed: Path | None) -> tuple[Sequence[str], Sequence[tuple[Path, int]]]:
+def _files(folder: Path, listed: Path | None, known: Sequence[str]) -> tuple[Sequence[str], Sequence[tuple[Path, int]]]:
     """The names of the classes, empty where there are no folders for them, and the files, each with its class."""
     folders = sorted(path for path in _inside(folder) if path.is_dir())
     if not folders:
@@ -104,7 +105,7 @@ def _files(folder: Path, listed: Path | None) -> tuple[Sequence[str], Sequence[t
         names: Sequence[str] = ()
         files = [(path, 0) for path in _inside(folder)]
     else:
-        names = _class_names(folders, listed)
+        names = _class_names(folders, listed, known)
         number = {name: place for place, name in enumerate(names)}
         files = [(path, number[each.name]) for each in folders for path in _inside(each)]
     if not files:
@@ -112,8 +113,11 @@ def _files(folder: Path, listed: Path | None) -> tuple[Sequence[str], Sequence[t
     return names, files
 
 
-def _class_names(folders: Sequence[Path], listed: Path | None) -> Sequence[str]:
-    """By class. Folders called by numbers are these classes; others are in alphabetical order, or as `listed` says."""
+def _class_names(folders: Sequence[Path], listed: Path | None, known: Sequence[str]) -> Sequence[str]:
+    """By class, as `listed` or the firmware (`known`) says where it names all folders.
+
+    Else folders called by numbers are these classes, and others are in alphabetical order.
+    """
     own = [path.name for path in folders]
     if listed:
         try:
@@ -124,6 +128,8 @@ def _class_names(folders: Sequence[Path], listed: Path | None) -> Sequence[str]:
         if missing := [name for name in own if name not in names]:
             raise InputError(f"{listed}: does not name '{missing[0]}', a folder of {folders[0].parent}")
         return names
+    if set(own) <= set(known):
+        return known
     if all(name.isascii() and name.isdigit() and len(name) < 6 for name in own):
         by_number = {int(path.name): path.name for path in folders}
         return [by_number.get(number, str(number)) for number in range(max(by_number) + 1)]

@@ -178,6 +178,7 @@ def test_the_options_are_those_of_the_command(gen: Gen):
         "io",
         "pixels",
         "top",
+        "classes",
         "state",
         "stateless",
         "pipeline",

@@ -1,12 +1,14 @@
-"""`--pixels` and `--top`: a model's ends as its user has them."""
+"""`--pixels`, `--top` and `--classes`: a model's ends as its user has them."""
 
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
+from compilers import GCC
 from conftest import Gen
 from evaluate import evaluate
 
@@ -126,3 +128,61 @@ def test_a_firmware_takes_pixels_and_gives_the_best_class(gen: Gen, tmp_path: Pa
     scores = next(array for key, array in outputs.items() if key != "top").reshape(20, -1)
 
     assert (outputs["top"].reshape(20, 2)[:, 0] == scores.argmax(axis=1)).all()
+
+
+NAMES = [*["nought", "one", "two", "three", "four", "five", "six", "seven", "eight"], 'Neun? "9", né']
+
+
+def test_the_library_names_the_classes(gen: Gen, tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("\n".join((*NAMES, "")), encoding="utf-8")
+    folder = tmp_path / "digits"
+    gen("library", MODELS / "digits.tflite", "--classes", tmp_path / "names.txt", "--out", folder)
+    main = '#include "digits.h"\n#include <stdio.h>\nint main(void) { for (int i = -1; i <= DIGITS_CLASSES; i++)'
+    (tmp_path / "main.c").write_text(f'{main} {{ printf("%s\\n", digits_class(i)); }} return 0; }}\n')
+    sources = [str(path) for path in folder.rglob("*.c")]
+    command = [
+        *GCC,
+        "-I",
+        str(folder / "src"),
+        str(tmp_path / "main.c"),
+        *sources,
+        "-lm",
+        "-o",
+        str(tmp_path / "names"),
+    ]
+    subprocess.run(command, check=True)
+
+    said = subprocess.run([str(tmp_path / "names")], capture_output=True, check=True).stdout.decode()
+
+    assert said.split("\n") == ["", *NAMES, "", ""]
+
+
+def test_a_validation_prints_the_names_of_the_classes(gen: Gen, tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("\n".join(NAMES), encoding="utf-8")
+    folder = tmp_path / "digits"
+    gen("firmware", "--board", "native", "--classes", tmp_path / "names.txt", "--out", folder)
+
+    done = gen("validate", folder, "--emulate", "--inputs", MODELS / "digits_test.npz", "--json")
+
+    assert json.loads(done.stdout)["accuracy"]["classes"] == NAMES
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"one\ntwo\n", "--classes names 2, "),
+        (b"\n \n", "is empty; write a name per line"),
+        (b"\xff\xfe", "cannot be read as a list of names"),
+        (None, "cannot be read as a list of names"),
+    ],
+)
+def test_other_names_than_classes_are_refused_in_one_line(
+    gen: Gen, text: bytes | None, said: str, tmp_path: Path
+) -> None:
+    place = tmp_path / "names.txt"
+    if text is not None:
+        place.write_bytes(text)
+
+    done = gen("plan", MODELS / "digits.tflite", "--classes", place)
+
+    assert done.exit_code != 0 and said in done.stderr and "Traceback" not in done.output

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shoehorn_mcu import __version__
-from shoehorn_mcu.emit import c, states, stream
+from shoehorn_mcu.emit import c, classes, states, stream
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import DType, TensorType
 
@@ -37,6 +37,7 @@ def model_h(unit: Unit) -> str:
         *_arena(unit),
         *(_cores(unit) if unit.cores > 1 else []),
         *(line for suffix, tensor in unit.ends() for line in ("", *_tensor(unit, suffix, tensor))),
+        *classes.macros(unit),
         "",
         "#ifdef __cplusplus",
         'extern "C" {',
@@ -47,6 +48,7 @@ def model_h(unit: Unit) -> str:
         *_prototypes(unit),
         *([] if unit.streamed else ["", "// One inference.", f"void {unit.name}_run(void);"]),
         *([] if unit.streamed else states.prototypes(unit)),
+        *classes.prototypes(unit),
         "",
         "#ifdef __cplusplus",
         "}",

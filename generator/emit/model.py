@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shoehorn_mcu.emit import c, ops, states, steps, stream
+from shoehorn_mcu.emit import c, classes, ops, states, steps, stream
 from shoehorn_mcu.emit.header import ARENA_ALIGNMENT, accessor, init_head
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.emit.weights import Constants
@@ -136,6 +136,7 @@ def model_c(unit: Unit, found: Constants) -> str:
         *functions,
         *_ends(unit),
         *(steps.table(unit, schedule) if schedule.is_table else []),
+        *classes.definitions(unit),
         *states.definitions(unit),
         *(stream.definitions(unit, schedule) if unit.streamed else [_run(unit, schedule)]),
         *(["", _init(unit)] if unit.caller_arena else []),

@@ -46,6 +46,7 @@ def plan_json(unit: Unit, identity: str) -> Mapping[str, object]:
         "identity": identity,
         "arena_bytes": plan.arena_bytes,
         **({"states": [state.read for state in unit.graph.states]} if unit.graph.states else {}),
+        **({"classes": list(unit.classes)} if unit.classes else {}),
         **({"sample_hz": unit.sample_hz} if unit.sample_hz else {}),
         "inputs": _ends(unit, unit.graph.inputs),
         "outputs": _ends(unit, unit.graph.outputs),

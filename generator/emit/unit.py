@@ -25,6 +25,7 @@ class Unit:
     float_mode: str = "precise"  # a value of FloatMode
     precise: Graph | None = None  # the graph in FloatMode.PRECISE, where it is in another
     in_file: Mapping[str, FileTensor] = field(default_factory=dict)  # inputs and outputs that are others in the file
+    classes: tuple[str, ...] = ()  # names of the classes that the one output tells apart, where they are known
     sample_hz: int | None = None  # samples per second of the one input, where they are known
 
     @property

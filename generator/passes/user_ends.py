@@ -101,6 +101,18 @@ def with_top(graph: Graph, count: int) -> Graph:
     return verify(replace(graph, tensors=edit.tensors, ops=(*graph.ops, *ops), outputs=(*graph.outputs, top)))
 
 
+def check_classes(graph: Graph, names: Sequence[str]) -> None:
+    """Raises EndsError unless the one output has a score for each of these classes, or for two of them one."""
+    if not names:
+        return
+    name = _one(graph, graph.outputs, "output", "--classes")
+    kind = graph.tensors[name].type
+    scores = 2 if kind.elements == 1 else kind.elements
+    if len(names) != scores:
+        said = f"--classes names {len(names)}, '{name}' {kind} tells {scores} apart"
+        raise EndsError(f"{graph.name}: {said}; give a name per line for each")
+
+
 def _one(graph: Graph, names: Sequence[str], what: str, option: str) -> str:
     if len(names) != 1:
         raise EndsError(
