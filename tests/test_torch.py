@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import io
+import importlib
 import json
+import random
 import subprocess
 import sys
-import zipfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,22 @@ import pytest
 import shoehorn_mcu
 from shoehorn_mcu import passes
 from shoehorn_mcu.importers import Imported, ImportFault, imported
-from shoehorn_mcu.ir import Array
-from shoehorn_mcu.ops import Transpose
+from shoehorn_mcu.ir import Array, DType
+from shoehorn_mcu.ops import Dequantize, Quantize, Transpose
+from tests.bench.mutants import PYTORCH, damaged, outcome
 
 ROOT = Path(__file__).parent.parent
 
 torch = pytest.importorskip("torch", reason="needs the extra shoehorn-mcu[torch]")
 pytest.importorskip("onnxscript", reason="needs the extra shoehorn-mcu[torch]")
 
+importlib.import_module("torch.ao.quantization.fx._decomposed")  # defines the ops of PT2E
+
+from torch.nn import functional  # noqa: E402
+
 from tests.torch_models import MODELS, MobileNetV2, Sum, seeded  # noqa: E402
 
+ops = torch.ops.quantized_decomposed
 CLOSE = 1e-5  # of the largest output: sums of another order
 
 
@@ -224,20 +230,6 @@ def test_gen_reads_files_of_pytorch_and_prints_nothing_else(tmp_path: Path) -> N
     assert run.stderr == ""
 
 
-def _repacked(data: bytes, chance: np.random.Generator) -> bytes:
-    """The archive with some bytes of its members changed and their sums made right."""
-    held = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(held, "w") as new:
-        hit = chance.choice(len(old.namelist()), 2)
-        for number, name in enumerate(old.namelist()):
-            inner = bytearray(old.read(name))
-            if number in hit and inner:
-                for _ in range(int(chance.integers(1, 4))):
-                    inner[int(chance.integers(len(inner)))] = int(chance.integers(256))
-            new.writestr(name, bytes(inner))
-    return held.getvalue()
-
-
 @pytest.fixture(scope="module")
 def seeds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     folder, example = tmp_path_factory.mktemp("seeds"), (torch.zeros(1, 2, 4, 4),)
@@ -249,19 +241,96 @@ def seeds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("seed", range(100))
 def test_a_mutant_is_imported_or_refused(seed: int, seeds: dict[str, bytes], tmp_path: Path) -> None:
-    chance = np.random.default_rng(seed)
-    suffix = ("pt2", "pt")[seed % 2]
-    data = bytearray(_repacked(seeds[suffix], chance) if seed % 4 else seeds[suffix])
-    if seed % 4 == 0:
-        for _ in range(int(chance.integers(1, 6))):
-            data[int(chance.integers(len(data)))] = int(chance.integers(256))
-    path = tmp_path / f"mutant.{suffix}"
-    path.write_bytes(data)
+    kind = PYTORCH[seed % 4 == 0]
+    path = tmp_path / f"mutant.{kind}"
+    path.write_bytes(damaged(seeds[kind], kind, random.Random(seed)))
 
-    try:
-        imported(path, {})
-    except ImportFault as fault:
-        assert "\n" not in str(fault)
+    assert outcome(path) in ("read", "refused")
+
+
+def quantised(x: Any, scale: float, zero: int = 0) -> Any:
+    """The numbers as PT2E writes them between two ops."""
+    made = ops.quantize_per_tensor(x, scale, zero, -128, 127, torch.int8)
+    return ops.dequantize_per_tensor(made, scale, zero, -128, 127, torch.int8)
+
+
+class Quantised(torch.nn.Module):  # type: ignore[misc, name-defined]
+    """An op between numbers of 8 bits, with a weight that has a scale per channel, or none."""
+
+    def __init__(self, op: Any, weight: Any = None, scale: float = 0.05) -> None:
+        super().__init__()
+        self.op, self.scale = op, scale
+        if weight is not None:
+            chance = torch.Generator().manual_seed(2)
+            self.register_buffer("stored", torch.randint(-127, 128, weight, generator=chance).to(torch.int8))
+            self.register_buffer("scales", torch.rand(weight[0], generator=chance) * 0.01 + 0.001)
+            self.register_buffer("zeros", torch.zeros(weight[0], dtype=torch.int64))
+            self.bias = torch.nn.Parameter(torch.randn(weight[0], generator=chance))
+        self.weight = weight
+
+    def forward(self, x: Any) -> Any:
+        x = quantised(x, 0.02, -3)
+        if self.weight is None:
+            return quantised(self.op(x), self.scale, 5)
+        stored = ops.dequantize_per_channel(self.stored, self.scales, self.zeros, 0, -127, 127, torch.int8)
+        return quantised(self.op(x, stored, self.bias), self.scale, 5)
+
+
+QUANTISED: dict[str, tuple[Any, Any, float]] = {
+    "conv": (lambda x, w, b: functional.conv2d(x, w, b, padding=1), (6, 4, 3, 3), 0.1),
+    "conv and relu": (lambda x, w, b: functional.conv2d(x, w, b, stride=2).relu(), (6, 4, 3, 3), 0.1),
+    "conv and relu6": (lambda x, w, b: functional.relu6(functional.conv2d(x, w, b)), (6, 4, 1, 1), 0.03),
+    "depthwise conv": (lambda x, w, b: functional.conv2d(x, w, b, padding=1, groups=4), (4, 1, 3, 3), 0.1),
+    "linear": (lambda x, w, b: functional.linear(quantised(x.mean((2, 3)), 0.005), w, b), (7, 4), 0.005),
+    "linear of rows": (functional.linear, (7, 8), 0.05),
+    "add": (lambda x: x + quantised(x.relu(), 0.01, -128), None, 0.05),
+    "product": (lambda x: x * quantised(x.relu(), 0.01, -128), None, 0.05),
+    "relu": (torch.relu, None, 0.05),
+    "relu6": (functional.relu6, None, 0.02),
+    "hardtanh": (lambda x: functional.hardtanh(x, -0.3, 1.1), None, 0.01),
+    "hard swish": (functional.hardswish, None, 0.05),
+    "sigmoid": (torch.sigmoid, None, 1 / 256),
+    "gelu": (functional.gelu, None, 0.05),
+    "max pool": (lambda x: functional.max_pool2d(x, 2), None, 0.02),
+    "average pool": (lambda x: functional.avg_pool2d(x, 2), None, 0.02),
+    "global pool": (lambda x: functional.adaptive_avg_pool2d(x, 1), None, 0.001),
+    "mean": (lambda x: x.mean((1, 2)), None, 0.001),
+    "flat": (lambda x: x.flatten(1), None, 0.02),
+    "joined": (lambda x: torch.cat([x, quantised(x.relu(), 0.01, -128)], 1), None, 0.02),
+}
+
+
+@pytest.mark.parametrize("name", QUANTISED)
+def test_ops_of_pt2e_are_ops_on_int8_within_a_step(name: str) -> None:
+    op, weight, scale = QUANTISED[name]
+    module, example = Quantised(op, weight, scale).eval(), (torch.zeros(1, 4, 6, 8),)
+    model = shoehorn_mcu.import_torch(module, example)
+    graph = passes.run(model.graph)[0]
+    between = [node for node in graph.nodes() if not isinstance(node.op, Quantize | Dequantize)]
+    assert all(node.output.type.dtype is DType.INT8 for node in between)
+    assert sum(isinstance(op, Quantize | Dequantize) for op in graph.ops) == 2
+
+    inputs = arguments(example)
+    with torch.no_grad():
+        wanted = module(*inputs).numpy()
+    (got,) = computed(model, inputs)
+    steps = np.abs(got - wanted) / scale
+    assert steps.max() < 1.01
+    assert np.mean(steps > 0.5) < 0.3  # PyTorch rounds the halves of pools to even
+    assert len(np.unique(wanted)) > 3
+
+
+def test_a_quantised_program_is_read_from_its_file(tmp_path: Path) -> None:
+    op, weight, scale = QUANTISED["conv"]
+    module, example = Quantised(op, weight, scale).eval(), (torch.zeros(1, 4, 6, 8),)
+    path = exported(module, example, tmp_path / "net.pt2")
+    code = (
+        "import sys; from pathlib import Path; from shoehorn_mcu.importers import load;"
+        "print(*[type(op).__name__ for op in load(Path(sys.argv[1])).ops])"
+    )
+
+    run = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert run.stdout.split() == ["Quantize", "Conv2d", "Dequantize"]
 
 
 def test_the_width_of_mobilenet_is_that_of_the_paper() -> None:

@@ -168,7 +168,7 @@ class _Import(Quantising):
             self.quantize(raw)
         elif raw.code not in CONVERTERS:
             raise Unsupported
-        elif not self.in_int8(raw):
+        elif not self.transposed(raw) and not self.in_int8(raw):
             made = len(self.builder.ops)
             held = {n: self.coded[n].real for n in raw.inputs if n in self.coded}
             site = self.site(raw, {n: self.real(n) for n in raw.inputs if n})

@@ -60,7 +60,7 @@ def without(site: Site, x: Value, axes: Sequence[int]) -> Value:
     return Value(shaped(site, x.tensor, sizes), tuple(ranked.index(axis) for axis in kept))
 
 
-def _axes(site: Site, rank: int) -> tuple[int, ...] | None:
+def axes_of(site: Site, rank: int) -> tuple[int, ...] | None:
     """The axes of a reduction, an attribute or the second operand; None: it is none, and the input stays."""
     asked = site.integers(1, "axes") if site.given(1) else site.attribute("axes", ())
     if asked:
@@ -79,7 +79,7 @@ def reduction(
     def convert(site: Site) -> Value:
         site.known("axes", "keepdims", "noop_with_empty_axes")
         x = site.value(0)
-        axes = _axes(site, x.rank)
+        axes = axes_of(site, x.rank)
         x = mapped(site, before, x) if before is not None else x
         if axes is None:
             return _finished(site, x, after)
@@ -104,7 +104,7 @@ def _log_sum_exp(site: Site) -> Value:
     """With the largest element taken off first, so that no power is infinite."""
     site.known("axes", "keepdims", "noop_with_empty_axes")
     x = site.value(0)
-    axes = _axes(site, x.rank)
+    axes = axes_of(site, x.rank)
     if axes is None:
         return x
     largest = reduced(site, x, axes, f.maximum)

@@ -31,12 +31,18 @@ def concat(site: Site) -> Value:
 
 def transpose(site: Site) -> Value:
     """No elements move: the same tensor, whose dimensions now have other numbers in the model."""
-    site.known("perm")
     x = site.value(0)
-    perm = site.attribute("perm", tuple(reversed(range(x.rank))))
-    if sorted(perm) != list(range(x.rank)):
-        raise ImportFault(f"its perm {perm} is no order of {x.rank} dimensions; export it again")
+    perm = permutation(site, x.rank)
     return Value(x.tensor, tuple(perm.index(dimension) for dimension in x.order))
+
+
+def permutation(site: Site, rank: int) -> tuple[int, ...]:
+    """That of a Transpose of so many dimensions."""
+    site.known("perm")
+    perm = site.attribute("perm", tuple(reversed(range(rank))))
+    if sorted(perm) != list(range(rank)):
+        raise ImportFault(f"its perm {perm} is no order of {rank} dimensions; export it again")
+    return perm
 
 
 def reshape(site: Site) -> Value:

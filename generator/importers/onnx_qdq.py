@@ -149,6 +149,8 @@ class Quantising:
             return False
         nodes, low, high = chain
         last, made = nodes[-1], len(self.builder.ops)
+        if (bias := self._bias(raw, nodes[0])) is not None:
+            raw = replace(raw, inputs=(*raw.inputs, bias))
         try:
             site = self.site(replace(raw, outputs=last.outputs), self.stored)
             value = convert(quantised.Chain(site, self.coded, self._one_quant(last), low, high))
@@ -174,12 +176,30 @@ class Quantising:
                 return found, low, high
             if node.code == "Relu":
                 low = max(low, 0.0)
+            elif len(found) == 1 and self._bias(raw, node) is not None:
+                continue
             elif node.code == "Clip" and all(n in self.raw.constants for n in node.inputs[1:] if n):
                 bounds = elements.bounds(self.site(node, {}))
                 low, high = max(low, bounds[0]), min(high, bounds[1])
             else:
                 return None
         return None
+
+    def _bias(self, raw: RawNode, after: RawNode) -> str | None:
+        """The constant per column that `after` adds to the result of a MatMul: its bias; None for any other."""
+        if raw.code != "MatMul" or after.code != "Add" or raw.outputs[0] not in after.inputs:
+            return None
+        (name,) = [each for each in after.inputs if each != raw.outputs[0]] or [""]
+        if name in self.coded:
+            return name if self.coded[name].data.ndim == 1 else None
+        return name if name in self.raw.constants and self.raw.constants[name].ndim == 1 else None
+
+    def transposed(self, raw: RawNode) -> bool:
+        """Whether the node moved the dimensions of a quantised constant, which stays one."""
+        if raw.code != "Transpose" or raw.inputs[0] not in self.coded:
+            return False
+        self.coded[raw.outputs[0]] = quantised.transposed(self.site(raw, {}), self.coded[raw.inputs[0]])
+        return True
 
     @cached_property
     def readers(self) -> dict[str, list[RawNode]]:

@@ -7,11 +7,12 @@ so single results may differ by one step. uint8 is held as int8: all stored valu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 
+from shoehorn_mcu.importers import onnx_columns as columns
 from shoehorn_mcu.importers import onnx_elements as elements
 from shoehorn_mcu.importers import onnx_layout as layout
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
@@ -29,9 +30,10 @@ from shoehorn_mcu.ops import (
     DepthwiseConv2d,
     MaxPool2d,
     Mean,
-    Relu,
+    Mul,
     Requantize,
     Sub,
+    Table,
 )
 from shoehorn_mcu.ops.pool import SOFTMAX_QUANT
 from shoehorn_mcu.ops.unary import round_away
@@ -145,9 +147,9 @@ def gemm(of: Chain) -> Value:
 
 
 def matmul(of: Chain) -> Value:
-    """MatMul with a constant matrix."""
+    """MatMul with a constant matrix, and the bias that is added to it as a third operand."""
     of.site.known()
-    return _dense(of, transposed=False, bias=len(of.site.node.inputs))
+    return _dense(of, transposed=False, bias=2)
 
 
 def _dense(of: Chain, transposed: bool, bias: int) -> Value:
@@ -168,6 +170,13 @@ def _dense(of: Chain, transposed: bool, bias: int) -> Value:
         clamp=of.clamp(),
     )
     return as_plain(made)
+
+
+def transposed(site: Site, coded: Coded) -> Coded:
+    """Transpose of a quantised constant."""
+    perm = layout.permutation(site, coded.data.ndim)
+    axis = None if coded.quant.axis is None else perm.index(coded.quant.axis)
+    return Coded(coded.data.transpose(perm), replace(coded.quant, axis=axis))
 
 
 def _symmetric(coded: Coded) -> Coded:
@@ -213,8 +222,8 @@ def _bias(of: Chain, place: int, outputs: int, x: Tensor, weights: Coded) -> Ten
     return site.weights(np.rint(steps).astype(np.int32))
 
 
-def binary(op: type[Add] | type[Sub]) -> Callable[[Chain], Value]:
-    """Add or Sub of two values."""
+def binary(op: type[Add] | type[Mul] | type[Sub]) -> Callable[[Chain], Value]:
+    """Add, Mul or Sub of two values."""
 
     def convert(of: Chain) -> Value:
         site = of.site
@@ -252,6 +261,36 @@ def global_average_pool(of: Chain) -> Value:
     return bounded(of, as_image(of.site.emit(Mean, x, quant=of.target, axes=(1, 2), keep_dims=True)))
 
 
+def mean(of: Chain) -> Value:
+    """ReduceMean; kernels have no bounds for it."""
+    site = of.site
+    site.known("axes", "keepdims", "noop_with_empty_axes")
+    x = site.value(0)
+    axes = columns.axes_of(site, x.rank)
+    if not axes or not 0 < x.rank <= 4:
+        raise Unsupported(f"it is over axes {axes} of {x.rank} dimensions")
+    inside = tuple(sorted(x.order.index(axis) for axis in axes))
+    y = Value(site.emit(Mean, x.tensor, quant=of.target, axes=inside, keep_dims=True), x.order)
+    return bounded(of, y if site.attribute("keepdims", 1) else columns.without(site, y, axes))
+
+
+def clip(of: Chain) -> Value:
+    """Clip of such a value."""
+    of.site.known()
+    return _table(of, *elements.bounds(of.site))
+
+
+def _table(of: Chain, low: float, high: float) -> Value:
+    """A value between bounds, by the 256 results of ONNX's own formulas."""
+    x, target = of.site.value(0), of.target
+    own = x.tensor.type.quantised
+    real = (np.arange(-128, 128) - own.zero_point).astype(np.float32) * np.float32(own.scale)
+    inside = np.clip(real, np.float32(max(low, of.low)), np.float32(min(high, of.high)))
+    codes = np.rint(inside / np.float32(target.scale)).astype(np.int64) + target.zero_point
+    values = tuple(int(code) for code in np.clip(codes, -128, 127))
+    return Value(of.site.emit(Table, x.tensor, quant=target, values=values), x.order)
+
+
 def keeping(convert: Callable[[Site], Value]) -> Callable[[Chain], Value]:
     """An op whose result has its first operand's scale: scaled to the target afterwards."""
     return lambda of: bounded(of, scaled(of.site, convert(of.site), of.target))
@@ -267,10 +306,9 @@ def concat(of: Chain) -> Value:
 
 
 def relu(of: Chain) -> Value:
-    """Relu of a value that other ops read too, so that it is no bound of the op before it."""
+    """Relu of a value that other ops read too or that was rounded before."""
     of.site.known()
-    x = of.site.value(0)
-    return bounded(of, Value(of.site.emit(Relu, x.tensor, quant=of.target), x.order))
+    return _table(of, 0.0, np.inf)
 
 
 def softmax(of: Chain) -> Value:
@@ -297,6 +335,7 @@ def bounded(of: Chain, value: Value) -> Value:
 CONVERTERS: dict[str, Callable[[Chain], Value]] = {
     "Add": binary(Add),
     "AveragePool": keeping(pool(AveragePool2d)),
+    "Clip": clip,
     "Concat": concat,
     "Conv": conv,
     "Flatten": keeping(layout.flatten),
@@ -305,7 +344,9 @@ CONVERTERS: dict[str, Callable[[Chain], Value]] = {
     "Identity": keeping(elements.same),
     "MatMul": matmul,
     "MaxPool": keeping(pool(MaxPool2d)),
+    "Mul": binary(Mul),
     "Pad": keeping(layout.pad),
+    "ReduceMean": mean,
     "Relu": relu,
     "Reshape": keeping(layout.reshape),
     "Slice": keeping(layout.slice_),

@@ -3,15 +3,20 @@
 All of them become an ONNX model in memory by PyTorch's own exporters, and `onnx.py` imports that: programs and modules
 by the exporter for torch.export, TorchScript by the older one, which knows it, else as a program, too. PyTorch is
 imported only here and only when a model is imported; it is the extra `shoehorn-mcu[torch]`.
+
+PyTorch reads files in a process of its own: its C++ ends the process for some that are damaged.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import json
 import logging
 import os
 import re
+import signal
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,12 +26,12 @@ from typing import TYPE_CHECKING, Any
 from shoehorn_mcu.importers import torch_archive
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.onnx import import_model
-from shoehorn_mcu.importers.onnx_file import OPSET
 from shoehorn_mcu.importers.source import Imported, Shapes
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+OPSET = 20  # the oldest with Gelu and all that the newer exporter writes
 _PRINTED = (1, 2)  # standard output and errors
 _EVAL = "call module.eval() before the export"
 _TRAINING = ("train", "training")  # arguments of ATen's ops
@@ -41,20 +46,65 @@ def load_torch(path: Path, shapes: Shapes) -> Imported:
     A TorchScript file says no shapes unless it was traced; `shapes` then has them. Raises ImportFault, without
     the file's name, if it is damaged or not safe, if PyTorch is not there, and as `import_model`; and OSError.
     """
+    import onnx
+
     archive = torch_archive.read(path)
+    _library()
+    is_program = archive.kind is torch_archive.Kind.PROGRAM
+    wanted = {"program": is_program, "traced": "traced_inputs.pkl" in archive.members, "shapes": shapes}
+    told, made = _apart(json.dumps(wanted).encode() + b"\n" + archive.packed())
+    if "fault" in told:
+        raise ImportFault(told["fault"])
+    return import_model(onnx.load_model_from_string(made), path.stem, _sizes(told["shapes"]))
+
+
+def _apart(given: bytes) -> tuple[Any, bytes]:
+    """What `serve` answers in a process of its own. Raises ImportFault where that process ends without an answer."""
+    command = [sys.executable, "-c", f"from {__name__} import serve; serve()"]
+    run = subprocess.run(command, input=given, capture_output=True, check=False)
+    head, _, made = run.stdout.partition(b"\n")
+    try:
+        return json.loads(head), made
+    except ValueError:
+        if run.returncode < 0:
+            why = f"PyTorch ended with {signal.Signals(-run.returncode).name} over it"
+        else:
+            why = f"PyTorch ended over it: {(run.stderr.decode(errors='replace').strip().splitlines() or ['?'])[-1]}"
+        raise ImportFault(f"{why}; {torch_archive.AGAIN}") from None
+
+
+def serve() -> None:
+    """Reads a line of JSON and an archive from standard input; writes a line of JSON and an ONNX model."""
+    wanted, data = json.loads(sys.stdin.buffer.readline()), io.BytesIO(sys.stdin.buffer.read())
+    made = b""
+    try:
+        model, shapes = _of_file(wanted, data)
+        answer: dict[str, Any] = {"shapes": shapes}
+        made = model.SerializeToString()
+    except ImportFault as fault:
+        answer = {"fault": str(fault)}
+    sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n" + made)
+
+
+def _of_file(wanted: Any, data: io.BytesIO) -> tuple[ModelProto, Shapes]:
+    """The model of a checked archive, and the shapes that its importer is to use."""
+    shapes = _sizes(wanted["shapes"])
+    if wanted["program"]:
+        return _model_of_program(_loaded(data)), shapes
     torch = _library()
-    data = io.BytesIO(archive.packed())
-    if archive.kind is torch_archive.Kind.PROGRAM:
-        return _of_program(_loaded(data), path.stem, shapes)
     with _converting("PyTorch cannot read it"):
-        traced = "traced_inputs.pkl" in archive.members
-        script = torch.jit.load(data, map_location="cpu", _restore_shapes=traced)
-    return _of_script(script, path.stem, shapes, None)
+        script = torch.jit.load(data, map_location="cpu", _restore_shapes=wanted["traced"])
+    return _model_of_script(script, shapes, None)
+
+
+def _sizes(shapes: Mapping[str, Sequence[int]]) -> Shapes:
+    return {name: tuple(shape) for name, shape in shapes.items()}
 
 
 def _loaded(data: io.BytesIO) -> Any:
     """The program in a checked archive. torch.export.load calls `load_pt2`, and only logs why it fails."""
     with _converting("PyTorch cannot read it"):
+        import torch.ao.quantization.fx._decomposed  # noqa: F401  defines the ops of PT2E
         from torch.export.pt2_archive._package import load_pt2
 
         return load_pt2(data).exported_programs["model"]
@@ -68,9 +118,10 @@ def import_module(module: Any, example: Any, name: str | None, shapes: Shapes) -
     torch = _library()
     arguments = (example,) if isinstance(example, torch.Tensor) else tuple(example or ())
     if isinstance(module, torch.export.ExportedProgram):
-        return _of_program(module, name or "model", shapes)
+        return import_model(_model_of_program(module), name or "model", shapes)
     if isinstance(module, torch.jit.ScriptModule):
-        return _of_script(module, name or module.original_name, shapes, arguments or None)
+        model, shapes = _model_of_script(module, shapes, arguments or None)
+        return import_model(model, name or module.original_name, shapes)
     if not isinstance(module, torch.nn.Module):
         raise ImportFault(f"{type(module).__name__} is no torch.nn.Module, ScriptModule or ExportedProgram; give one")
     name = name or type(module).__name__
@@ -80,7 +131,7 @@ def import_module(module: Any, example: Any, name: str | None, shapes: Shapes) -
         raise ImportFault(f"{name}: is in training mode; call module.eval() first")
     with _converting(f"{name}: torch.export cannot export it"):
         program = torch.export.export(module, arguments)
-    return _of_program(program, name, shapes)
+    return import_model(_model_of_program(program), name, shapes)
 
 
 def _library() -> Any:
@@ -140,7 +191,7 @@ def _reason(error: BaseException) -> str:
     return type(error).__name__
 
 
-def _of_program(program: Any, name: str, shapes: Shapes, inputs: Sequence[str] | None = None) -> Imported:
+def _model_of_program(program: Any, inputs: Sequence[str] | None = None) -> ModelProto:
     """The model of a program; `inputs` are other names than its own."""
     _check_mode(program)
     with _converting("PyTorch cannot export it"):
@@ -156,7 +207,7 @@ def _of_program(program: Any, name: str, shapes: Shapes, inputs: Sequence[str] |
             model: ModelProto = made.model_proto
     except ImportFault as fault:
         raise _diagnosed(fault) from fault.__cause__
-    return import_model(model, name, shapes)
+    return model
 
 
 def _check_mode(program: Any) -> None:
@@ -204,7 +255,8 @@ def _failed(error: BaseException) -> Any:
     return found
 
 
-def _of_script(script: Any, name: str, shapes: Shapes, example: Sequence[Any] | None) -> Imported:
+def _model_of_script(script: Any, shapes: Shapes, example: Sequence[Any] | None) -> tuple[ModelProto, Shapes]:
+    """The model of a TorchScript module, and the shapes that its importer is to use."""
     torch = _library()
     if script.training:
         raise ImportFault(f"the TorchScript module is in training mode; {_EVAL}")
@@ -216,14 +268,13 @@ def _of_script(script: Any, name: str, shapes: Shapes, example: Sequence[Any] | 
         raise ImportFault(f"no input is called '{unknown[0]}'; known are {', '.join(inputs)}")
     try:
         with _converting("PyTorch cannot export it to ONNX"):
-            model = _of_graph(torch, script, arguments, list(inputs))
+            return _of_graph(torch, script, arguments, list(inputs)), {}
     except ImportFault as fault:
         program = _program_of(script, arguments)
         if program is None:
             raise fault
         sizes = {each: tuple(x.shape) for each, x in zip(inputs, arguments, strict=True)}
-        return _of_program(program, name, sizes, list(inputs))
-    return import_model(model, name)
+        return _model_of_program(program, list(inputs)), sizes
 
 
 def _of_graph(torch: Any, script: Any, arguments: Sequence[Any], inputs: Sequence[str]) -> ModelProto:

@@ -201,7 +201,7 @@ def _relu_ish(hires: Ints, scale: Scale) -> Ints:
 class Table(Unary):
     """256 stored results, that of the lowest stored value first, for int8 or uint8 at either end.
 
-    Model files never hold this op; the pass fuse-tables makes it.
+    Files of TensorFlow Lite never hold this op; the ONNX importer and the pass fuse-tables make it.
     """
 
     values: tuple[int, ...]

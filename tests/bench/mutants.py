@@ -1,17 +1,19 @@
 """Damaged model and sound files: each must be read or refused in one line, in bounded time and memory.
 
-    python -m tests.bench.mutants [--count 10000] [--seed 0] [--kinds onnx tflite wav pt2] [--keep DIR]
+    python -m tests.bench.mutants [--count 10000] [--seed 0] [--kinds onnx tflite wav pt2 pt] [--keep DIR]
 
 The seeds are the small models of ONNX's own tests (the light ones are large), the small ones beside the checkout, and
-sounds of all formats; .pt2 needs torch. Bytes are changed, cut out, doubled and exchanged; in .onnx also sizes,
-attributes and names of the parsed model. Every mutant is imported, and optimised where it is a model, in a process
-that is ended after 30 s or at 4 GB. A traceback, a message of several lines, a hang or a memory error is a fault: its
-seed is printed, its file kept in DIR.
+sounds of all formats; for .pt2 and .pt (TorchScript), which need torch, those of tests/torch_models.py. Bytes are
+changed, cut out, doubled and exchanged; in .onnx also sizes, attributes and names of the parsed model, and in PyTorch's
+archives bytes of members, whose sums stay right, and values of their JSON. Every mutant is imported, and optimised
+where it is a model, in a process that is ended after 30 s or at 4 GB. A traceback, a message of several lines, a hang
+or a memory error is a fault: its seed is printed, its file kept in DIR.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import random
 import resource
@@ -19,11 +21,13 @@ import signal
 import sys
 import tempfile
 import wave
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -33,6 +37,7 @@ from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.host_tools import samples
 from tests.shared import MODELS
 
+PYTORCH = ("pt2", "pt")
 LONGEST_S = 30
 MOST_BYTES = 4 << 30
 LARGEST_SEED = 1 << 16  # bytes of a file that is damaged
@@ -43,10 +48,30 @@ def seeds(kind: str) -> list[bytes]:
     """The files that are damaged."""
     if kind == "wav":
         return [_sound(rate, width, channels) for rate in (8000, 16000) for width in (1, 2, 3) for channels in (1, 2)]
+    if kind in PYTORCH:
+        return _of_pytorch(kind)
     folders = [MODELS, *([Path(onnx.__file__).parent / "backend/test/data"] if kind == "onnx" else [])]
     files = sorted(path for folder in folders for path in folder.rglob(f"*.{kind}"))
     found = [p.read_bytes() for p in files if p.stat().st_size <= LARGEST_SEED and p.parent.name != "light"]
     return found or sys.exit(f"no seeds of kind {kind}")
+
+
+def _of_pytorch(kind: str) -> list[bytes]:
+    """Programs of torch.export, or traced modules."""
+    import torch
+
+    from tests.torch_models import MODELS as MODULES
+    from tests.torch_models import seeded
+
+    made = []
+    for module, example in MODULES.values():
+        held = BytesIO()
+        if kind == "pt2":
+            torch.export.save(torch.export.export(seeded(module), example), held)
+        else:
+            torch.jit.trace(seeded(module), example, check_trace=False).save(held)
+        made.append(held.getvalue())
+    return made
 
 
 def _sound(rate: int, width: int, channels: int) -> bytes:
@@ -63,6 +88,8 @@ def damaged(data: bytes, kind: str, chance: random.Random) -> bytes:
     """A mutant: some changes of one sort."""
     if kind == "onnx" and chance.random() < 0.5:
         return _other_model(data, chance)
+    if kind in PYTORCH and chance.random() < 0.9:
+        return _other_members(data, chance)
     changed = bytearray(data)
     for _ in range(chance.randint(1, 5)):
         chance.choice(_CHANGES)(changed, chance)
@@ -99,6 +126,54 @@ def _other_model(data: bytes, chance: random.Random) -> bytes:
     for _ in range(chance.randint(1, 3)):
         chance.choice(_EDITS)(model, chance)
     return bytes(model.SerializeToString())
+
+
+def _other_members(data: bytes, chance: random.Random) -> bytes:
+    """The archive with one member changed."""
+    held = BytesIO()
+    with zipfile.ZipFile(BytesIO(data)) as old, zipfile.ZipFile(held, "w") as new:
+        names = old.namelist()
+        json_names = [name for name in names if name.endswith(".json")]
+        hit = chance.choice(json_names) if json_names and chance.random() < 0.7 else chance.choice(names)
+        for name in names:
+            inner = old.read(name)
+            if name == hit and name in json_names and chance.random() < 0.8:
+                inner = _other_json(inner, chance)
+            elif name == hit:
+                changed = bytearray(inner)
+                chance.choice(_CHANGES)(changed, chance)
+                inner = bytes(changed)
+            new.writestr(name, inner)
+    return held.getvalue()
+
+
+def _other_json(data: bytes, chance: random.Random) -> bytes:
+    """The JSON with some of its values exchanged, left out or made extreme."""
+    root = json.loads(data)
+    for _ in range(chance.randint(1, 3)):
+        places = list(_places(root))
+        if not places:
+            break
+        holder, key = chance.choice(places)
+        other, name = chance.choice(places)
+        if chance.random() < 0.2:
+            del holder[key]
+        elif chance.random() < 0.5:
+            holder[key] = chance.choice((*EXTREMES, None, "", [], {}, "relu", True, 0.5))
+        else:
+            holder[key] = json.loads(json.dumps(other[name]))
+    return json.dumps(root).encode()
+
+
+def _places(root: Any) -> Iterator[tuple[Any, Any]]:
+    """(a list or an object, an index or a key in it) of every value, in order."""
+    left = [root]
+    while left:
+        each = left.pop()
+        if isinstance(each, list | dict):
+            keys = list(each) if isinstance(each, dict) else list(range(len(each)))
+            yield from ((each, key) for key in keys)
+            left += [each[key] for key in keys]
 
 
 def _dimension(model: onnx.ModelProto, chance: random.Random) -> None:
