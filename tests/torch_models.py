@@ -27,16 +27,22 @@ def _normed(*layers: nn.Module, channels: int, bounded: bool = True) -> nn.Seque
     return nn.Sequential(*layers, nn.BatchNorm2d(channels), *([nn.ReLU6()] if bounded else []))
 
 
+def _windows(inputs: int, outputs: int, stride: int, groups: int, as_tensorflow: bool) -> list[nn.Module]:
+    """A convolution of 3x3 windows. With a stride of 2 TensorFlow pads an even map on two sides, PyTorch on four."""
+    if stride == 1 or not as_tensorflow:
+        return [nn.Conv2d(inputs, outputs, 3, stride, 1, groups=groups, bias=False)]
+    return [nn.ZeroPad2d((0, 1, 0, 1)), nn.Conv2d(inputs, outputs, 3, stride, groups=groups, bias=False)]
+
+
 class Bottleneck(nn.Module):
     """MobileNetV2's block (Sandler et al., table 1): 1x1 expansion, 3x3 depthwise, 1x1 projection."""
 
-    def __init__(self, inputs: int, outputs: int, stride: int, expansion: int) -> None:
+    def __init__(self, inputs: int, outputs: int, stride: int, expansion: int, as_tensorflow: bool = False) -> None:
         super().__init__()
         inner = inputs * expansion
-        depthwise = nn.Conv2d(inner, inner, 3, stride, 1, groups=inner, bias=False)
         self.layers = nn.Sequential(
             *([_normed(nn.Conv2d(inputs, inner, 1, bias=False), channels=inner)] if expansion > 1 else []),
-            _normed(depthwise, channels=inner),
+            _normed(*_windows(inner, inner, stride, inner, as_tensorflow), channels=inner),
             _normed(nn.Conv2d(inner, outputs, 1, bias=False), channels=outputs, bounded=False),
         )
         self.skips = stride == 1 and inputs == outputs
@@ -51,17 +57,24 @@ class MobileNetV2(nn.Module):
 
     TABLE = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 
-    def __init__(self, width: float = 1.0, classes: int = 1000, last: int = 1280, blocks: int = len(TABLE)) -> None:
+    def __init__(
+        self,
+        width: float = 1.0,
+        classes: int = 1000,
+        last: int = 1280,
+        blocks: int = len(TABLE),
+        as_tensorflow: bool = False,
+    ) -> None:
         super().__init__()
 
         def scaled(channels: int) -> int:
             return max(8, round(channels * width / 8) * 8)
 
         now = scaled(32)
-        layers: list[nn.Module] = [_normed(nn.Conv2d(3, now, 3, 2, 1, bias=False), channels=now)]
+        layers: list[nn.Module] = [_normed(*_windows(3, now, 2, 1, as_tensorflow), channels=now)]
         for expansion, channels, repeats, stride in self.TABLE[:blocks]:
             for repeat in range(repeats):
-                layers.append(Bottleneck(now, scaled(channels), 1 if repeat else stride, expansion))
+                layers.append(Bottleneck(now, scaled(channels), 1 if repeat else stride, expansion, as_tensorflow))
                 now = scaled(channels)
         layers.append(_normed(nn.Conv2d(now, last, 1, bias=False), channels=last))
         self.features = nn.Sequential(*layers)
