@@ -49,7 +49,7 @@ from shoehorn_mcu.quantisation import Quantized, quantized_file
     "data",
     type=click.Path(path_type=Path),
     metavar="X.npz|FOLDER",
-    help="Quantise a float32 .onnx with these samples first, as `gen quantize` does by default.",
+    help="Quantise a float32 model with these samples first, as `gen quantize` does by default.",
 )
 @writing_options
 @planning_options

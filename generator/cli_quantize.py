@@ -80,7 +80,7 @@ def quantize(
     target: Path | None,
     as_json: bool,
 ) -> None:
-    """Quantises a float32 .onnx to int8 with samples, and compares each tensor with the original."""
+    """Quantises a float32 .onnx or .tflite to int8 with samples, and compares each tensor with the original."""
     target = target or Path(f"{model.stem}-int8.onnx")
     if target.suffix.lower() != ".onnx":
         raise click.BadParameter(f"'{target}' does not end in .onnx", param_hint="--out")

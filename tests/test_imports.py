@@ -126,7 +126,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "cli_monitor": {"cli_device", "console", "host_tools"},
     "cli_device": _ALL | {"build", "console", "host_tools"},
-    "quantisation": {"arrays", "importers", "ir", "passes"},
+    "quantisation": {"arrays", "importers", "ir", "ops", "passes"},
     "cli_quantize": {"cli_page", "console", "quantisation"},
     "cbuild": {"system"},
     "host_tools": {"arrays", "cbuild", "system"},

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from evaluate import evaluate
 from onnx import TensorProto, helper, numpy_helper
 
 from shoehorn_mcu import passes
@@ -726,3 +727,33 @@ def test_a_mutant_is_imported_or_refused(seed: int, tmp_path: Path) -> None:
         load(path)
     except ImportFault as fault:
         assert "\n" not in str(fault)
+
+
+@pytest.mark.parametrize("quantised_first", [False, True])
+def test_an_image_with_its_channels_last_in_the_file_needs_no_op_that_moves_it(
+    quantised_first: bool, tmp_path: Path
+) -> None:
+    """As exporters of TensorFlow write it: the first op on the input is a Transpose."""
+    weights = numpy_helper.from_array(reals(5, 3, 3, 3), "w")
+    held = [weights, numpy_helper.from_array(np.float32(0.05), "s"), numpy_helper.from_array(np.int8(3), "z")]
+    first = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+    ]
+    nodes = [
+        *(first if quantised_first else []),
+        helper.make_node("Transpose", ["d" if quantised_first else "x"], ["t"], perm=(0, 3, 1, 2)),
+        helper.make_node("Conv", ["t", "w"], ["c"]),
+        helper.make_node("Transpose", ["c"], ["y"], perm=(0, 2, 3, 1)),
+    ]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", (1, 6, 7, 3)), ("y", None))]
+    graph = helper.make_graph(nodes, "last", ends[:1], ends[1:], held)
+    path = saved(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), tmp_path)
+
+    made = load(path)
+
+    assert made.tensors["x"].type.shape == (1, 6, 7, 3)
+    assert not any(isinstance(op, Transpose) for op in made.ops)
+    x = reals(1, 6, 7, 3)
+    (wanted,) = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    np.testing.assert_allclose(evaluate(made, {"x": x})["y"], wanted, rtol=0, atol=CLOSE * 10)

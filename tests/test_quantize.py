@@ -255,7 +255,9 @@ def _refused(done: Any, said: str) -> None:
 
 def test_models_that_cannot_be_quantised_are_refused(folder: Path, int8: Path, tmp_path: Path, gen: Gen) -> None:
     data = ["--data", folder / "x.npz", "-o", tmp_path / "o.onnx"]
-    _refused(gen("quantize", SHIPPED / "digits.tflite", *data), "is a .tflite; give the .onnx")
+    _refused(
+        gen("quantize", SHIPPED / "digits.tflite", *data), "digits.tflite: is quantised already; give the float32 model"
+    )
     _refused(gen("quantize", int8, *data), "is quantised already; give the float32 model")
     _refused(gen("quantize", folder / "small.onnx", *data, "--keep-float", "lost"), "no op 'lost'; did you mean 'last'")
     same = ["--data", folder / "x.npz", "-o", folder / "small.onnx"]

@@ -59,6 +59,9 @@ def _in_file(tensor: Tensor, order: tuple[int, ...]) -> FileTensor:
     return FileTensor(tensor.name, TensorType(shape, kind.dtype, kind.quant), order)
 
 
+_ELEMENTWISE = ("QuantizeLinear", "DequantizeLinear", "Cast", "Identity")
+
+
 @dataclass
 class _Import(Quantising):
     """The state of one import."""
@@ -98,7 +101,8 @@ class _Import(Quantising):
             reason = f"tensor {quoted(raw.name)} is {raw.dtype}, no kernel computes with that"
             self.refused.append(Refusal("input", "", "", reason))
             return
-        order = NHWC if len(raw.shape) == 4 else tuple(range(len(raw.shape)))
+        plain = len(raw.shape) != 4 or self._is_channels_last(raw.name)
+        order = tuple(range(len(raw.shape))) if plain else NHWC
         kind = TensorType(tuple(raw.shape[dimension] for dimension in order), dtype)
         self.orders[raw.name] = order
         self.inputs.append(raw.name)
@@ -107,6 +111,17 @@ class _Import(Quantising):
             node = RawNode(len(self.inputs), "Input", (), (raw.name,), {})
             value = Value(self.site(node, {}).emit(Dequantize, value.tensor, dtype=DType.FLOAT32), order)
         self.values[raw.name] = value
+
+    def _is_channels_last(self, name: str) -> bool:
+        """Whether an image has its channels last in the file: all that reads it moves them to the front first."""
+
+        def moves(node: RawNode) -> bool:
+            if node.code == "Transpose":
+                return node.attributes.get("perm") == (0, 3, 1, 2)
+            return node.code in _ELEMENTWISE and self._is_channels_last(node.outputs[0])
+
+        found = self.readers.get(name, [])
+        return bool(found) and all(map(moves, found))
 
     def _node(self, raw: RawNode, missing: set[str]) -> None:
         """Converts one op, or records why it is refused; ops behind a refused one are not looked at."""

@@ -1,4 +1,4 @@
-"""Post-training quantisation: a float32 .onnx and samples in, an int8 .onnx with its fidelity out."""
+"""Post-training quantisation: a float32 model and samples in, an int8 .onnx with its fidelity out."""
 
 from shoehorn_mcu.quantisation.fault import QuantizeError
 from shoehorn_mcu.quantisation.measure import Accuracy, Fidelity

@@ -19,6 +19,7 @@ from shoehorn_mcu.importers.onnx_file import in_opset, load_proto
 from shoehorn_mcu.importers.onnx_qlinear import FORMS
 from shoehorn_mcu.importers.onnx_quantised import CONVERTERS
 from shoehorn_mcu.ir import DType, Graph
+from shoehorn_mcu.quantisation.exported import as_onnx
 from shoehorn_mcu.quantisation.fault import QuantizeError
 from shoehorn_mcu.quantisation.measure import Accuracy, Fidelity, accuracy, fidelities, output_sqnr
 from shoehorn_mcu.quantisation.ranges import Range
@@ -93,13 +94,13 @@ class _Candidate:
 def quantize_model(
     path: Path, data: Path, settings: Settings | None = None, say: Callable[[str], None] = lambda _: None
 ) -> Quantized:
-    """The float32 .onnx at `path` with int8 weights and activations, calibrated with the samples at `data`.
+    """The float32 .onnx or .tflite at `path` with int8 weights and activations, calibrated with the samples at `data`.
 
     Raises QuantizeError, ImportFault or InputError, each with a message of one line.
     """
     settings = settings or Settings()
     require()
-    source = _read(path)
+    source = float_model(path)
     samples = read_samples(data, _inputs(source))
     labels = read_labels(settings.labels, len(samples), _classes(source)) if settings.labels else None
     say("optimising")
@@ -138,21 +139,23 @@ def write(model: ModelProto, target: Path, source: Path | None = None) -> None:
 def quantized_file(
     path: Path, data: Path, settings: Settings | None = None, say: Callable[[str], None] = lambda _: None
 ) -> Iterator[tuple[Path, Quantized]]:
-    """`quantize_model`, with the model in a temporary file of the same name."""
+    """`quantize_model`, with the model in a temporary .onnx of the same name."""
     made = quantize_model(path, data, settings, say)
     with TemporaryDirectory() as folder:
-        file = Path(folder) / path.name
+        file = Path(folder) / f"{path.stem}.onnx"
         write(made.model, file)
         yield file, made
 
 
-def _read(path: Path) -> ModelProto:
+def float_model(path: Path) -> ModelProto:
     """The float32 model with a batch of 1, in the importer's opset or newer, once the importer has accepted it."""
     from onnx import TensorProto
 
+    graph = importers.load(path)
     if path.suffix.lower() == ".tflite":
-        raise QuantizeError(f"{path.name}: is a .tflite; give the .onnx that the same network is exported to")
-    importers.load(path)
+        if any(tensor.type.quant is not None for tensor in graph.tensors.values()):
+            raise QuantizeError(f"{path.name}: is quantised already; give the float32 model")
+        return _inferred(as_onnx(graph))
     model = in_opset(load_proto(path))
     if any(node.op_type in ("QuantizeLinear", "DequantizeLinear", *FORMS) for node in model.graph.node):
         raise QuantizeError(f"{path.name}: is quantised already; give the float32 model")
