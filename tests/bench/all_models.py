@@ -3,7 +3,8 @@
     python -m tests.bench.all_models [--models NAME ...] [--out DIR] [--write]
 
 Like a user it calls only the command `gen`. The firmware is for the board `native`: this machine, portable kernels.
-Its outputs are compared with those of tflite_micro for .tflite and of ONNX Runtime for .onnx, for random inputs;
+Its outputs are compared with those of tflite_micro for .tflite, of LiteRT's reference kernels where that does not run
+it, and of ONNX Runtime for .onnx, for random inputs;
 difference: the largest, in steps of the last stored digit where both are integers, else relative to the largest output.
 Writes DIR/models.json after each model, so an interrupted run loses nothing; `--write` makes docs/models.md of it.
 """
@@ -15,7 +16,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -117,28 +118,57 @@ def _random(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
 _VECTORS = 3
 
 
+Run = Callable[[list[Any]], list[Any]]
+
+
 def _tflite(path: Path) -> tuple[str, Mapping[str, Any], Mapping[str, Any]]:
-    """The oracle's name, inputs and outputs by name, a vector in front."""
-    from tflite_micro.python.tflite_micro import runtime
+    """The oracle's name, inputs and outputs by name, a vector in front; LiteRT runs what tflite_micro does not."""
     from tflite_micro.python.tflite_micro.runtime import schema_fb
 
     data = path.read_bytes()
     graph = schema_fb.ModelT.InitFromObj(schema_fb.Model.GetRootAsModel(data, 0)).subgraphs[0]
     names = [[graph.tensors[i].name.decode() for i in each] for each in (graph.inputs, graph.outputs)]
-    interpreter = runtime.Interpreter.from_bytes(data, arena_size=256 << 20)
-    details = [interpreter.get_input_details(i) for i in range(len(names[0]))]
+    try:
+        oracle, details, run = _tflite_micro(data, len(names[0]), len(names[1]))
+    except RuntimeError:
+        oracle, details, run = _litert(data)
     inputs = {
         name: _random((_VECTORS, *detail["shape"]), np.dtype(detail["dtype"]))
         for name, detail in zip(names[0], details, strict=True)
     }
-    outputs: dict[str, list[Any]] = {name: [] for name in names[1]}
-    for vector in range(_VECTORS):
-        for place, name in enumerate(names[0]):
-            interpreter.set_input(inputs[name][vector], place)
+    found = [run([inputs[name][vector] for name in names[0]]) for vector in range(_VECTORS)]
+    return oracle, inputs, {name: np.stack([each[i] for each in found]) for i, name in enumerate(names[1])}
+
+
+def _tflite_micro(data: bytes, inputs: int, outputs: int) -> tuple[str, list[Any], Run]:
+    from tflite_micro.python.tflite_micro import runtime
+
+    interpreter = runtime.Interpreter.from_bytes(data, arena_size=256 << 20)
+
+    def run(given: list[Any]) -> list[Any]:
+        for place, array in enumerate(given):
+            interpreter.set_input(array, place)
         interpreter.invoke()
-        for place, name in enumerate(names[1]):
-            outputs[name].append(np.array(interpreter.get_output(place)))
-    return "tflite_micro", inputs, {name: np.stack(arrays) for name, arrays in outputs.items()}
+        return [np.array(interpreter.get_output(place)) for place in range(outputs)]
+
+    return "tflite_micro", [interpreter.get_input_details(i) for i in range(inputs)], run
+
+
+def _litert(data: bytes) -> tuple[str, list[Any], Run]:
+    """With its reference kernels."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    interpreter = Interpreter(model_content=data, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+    interpreter.allocate_tensors()
+    details, ends = interpreter.get_input_details(), interpreter.get_output_details()
+
+    def run(given: list[Any]) -> list[Any]:
+        for detail, array in zip(details, given, strict=True):
+            interpreter.set_tensor(detail["index"], array)
+        interpreter.invoke()
+        return [np.array(interpreter.get_tensor(end["index"])) for end in ends]
+
+    return "LiteRT, reference kernels", details, run
 
 
 def _onnx(path: Path) -> tuple[str, Mapping[str, Any], Mapping[str, Any]]:
