@@ -62,6 +62,7 @@ class PlanOptions:
     flash_bytes: int | None = None  # most flash for constants and code; only without a board, which has its own limit
     # The time within `sram_bytes`, or the arena, or the flash of the kernels and their constants.
     minimize: Literal["time", "sram", "flash"] = "time"
+    slower_percent: float | None = None  # the smallest plan that takes at most so much more time than the fastest
     stream_input: bool = False  # the input arrives row by row
     recompute_percent: float | None = None  # most MACs that may be recomputed; None: as many as `sram_bytes` requires
     disable: Sequence[str] = field(default=())  # optimisation passes to skip
@@ -305,6 +306,7 @@ def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board |
     settings = build.Options(
         sram_bytes=options.sram_bytes,
         goal=Goal.SRAM if options.minimize == "sram" else Goal.TIME,
+        slower_percent=options.slower_percent,
         smallest_kernels=options.minimize == "flash",
         disabled=frozenset(options.disable),
         preserve=tuple(options.preserve),

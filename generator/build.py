@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from shoehorn_mcu import advice, flash, importers, passes, predict
+from shoehorn_mcu import advice, flash, importers, pareto, passes, predict
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.library import library
 from shoehorn_mcu.emit.names import library_name
@@ -66,6 +66,7 @@ class Options:
     behind: Path | None = None  # the model that decides by the features which the given one makes (pipeline.py)
     strides: Strides = Strides()
     sample_hz: int = 16000  # of a pipeline's samples
+    slower_percent: float | None = None  # the smallest plan that takes at most so much more time than the fastest
 
 
 class TooManyCores(ShoehornError):
@@ -127,7 +128,10 @@ def plan_model(
         cores=options.cores,
     )
     try:
-        made = schedule(graph, chosen, request, say)
+        if options.slower_percent is None:
+            made = schedule(graph, chosen, request, say)
+        else:
+            made = pareto.smallest_within(graph, chosen, request, options.slower_percent, say)
     except DoesNotFit as refusal:
         raise advice.sram_refusal(refusal, graph, board, options.stream_input, _least_flash(chosen)) from refusal
     uncut = Scheduled(graph, chosen, made.plan)
@@ -242,6 +246,8 @@ def _most_macs(graph: Graph, options: Options, capacity: int | None) -> int | No
     """MACs that may be recomputed; None: as many as the capacity requires."""
     if options.recompute_percent is not None:
         return int(graph.macs * options.recompute_percent / 100)
+    if options.slower_percent is not None:
+        return int(graph.macs * options.slower_percent / 100)
     return 0 if options.goal is Goal.SRAM or capacity is None else None
 
 

@@ -31,6 +31,15 @@ def size(text: str) -> int:
     return int(match[1]) * _UNITS[match[2].lower()]
 
 
+def _percent(_context: click.Context, _option: click.Parameter, value: str | None) -> float | None:
+    """5% or 5."""
+    if value is None:
+        return None
+    if not re.fullmatch(r"\d{1,4}(\.\d{1,6})?%?", value.strip()):
+        raise click.BadParameter(f"'{value}' is no share; write 5%")
+    return float(value.strip().removesuffix("%"))
+
+
 def _shapes(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
     """Each NAME=N or INPUT=NxCxHxW as its name and its sizes."""
     found = {}
@@ -114,6 +123,7 @@ class Planning:
 
     sram: int | None  # bytes
     minimize: str
+    slower: float | None
     stream_input: bool
     recompute: float | None  # percent
     disable: tuple[str, ...]
@@ -138,6 +148,8 @@ class Planning:
         """Reads the tuning file; raises ShoehornError where it is not one, UsageError for a pipeline of one model."""
         if self.pipeline and self.behind is None:
             raise click.UsageError("--pipeline takes two models: FRONT.tflite WAKE.tflite --pipeline")
+        if self.slower is not None and self.minimize == "sram":
+            raise click.UsageError("--slower bounds the time of the smallest plan; leave --minimize sram out")
         if self.behind is not None and not self.pipeline:
             raise click.UsageError(f"'{self.behind}' is a second model, which --pipeline is for")
         if not self.pipeline and (self.stride or self.slices):
@@ -164,6 +176,7 @@ class Planning:
             behind=self.behind,
             strides=Strides(stride, self.slices),
             sample_hz=self.rate,
+            slower_percent=self.slower,
         )
 
 
@@ -205,6 +218,12 @@ _planning_options = together(
         default="time",
         show_default=True,
         help="Minimize the time within --sram, or the arena, or the flash of the kernels.",
+    ),
+    click.option(
+        "--slower",
+        metavar="PERCENT",
+        callback=_percent,
+        help="The smallest plan that is predicted to take at most this much more time than the fastest, such as 5%.",
     ),
     click.option(
         "--stream-input",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shoehorn_mcu import predict
 from shoehorn_mcu.ir import Graph
@@ -18,6 +18,7 @@ from shoehorn_mcu.stage import Stage
 ABOVE = 5  # budgets from the smallest arena without recomputation up to whole tensors
 BELOW = 4  # budgets from there down to the smallest arena with recomputation
 BUDGETS = ABOVE + BELOW
+CLOSE = 1.01  # the ratio of two arenas that are as good as equal
 MOST_RECOMPUTED = 0.25  # of the MACs
 
 
@@ -67,6 +68,37 @@ def curve(
     except KeyboardInterrupt:
         return _undominated(found), False
     return _undominated(found), True
+
+
+def smallest_within(
+    graph: Graph, stages: Sequence[Stage], request: PlanRequest, percent: float, say: Callable[[str], None]
+) -> Scheduled:
+    """The plan with the smallest arena whose predicted time is at most so much above that of the fastest plan.
+
+    `request` is one for time; its limits hold. Budgets between the smallest arena and that of the best plan so far are
+    tried, each the geometric mean of both, until no arena that is CLOSE times smaller can be left, as far as a larger
+    budget gives no slower plan. Raises DoesNotFit as `schedule`.
+    """
+    best = schedule(graph, stages, request, say)
+    limit = predicted(best).time * (1 + percent / 100)
+    least = schedule(graph, stages, replace(request, goal=Goal.SRAM), say)
+    low = least.plan.arena_bytes - 1  # below which no plan is fast enough
+    if predicted(least).time <= limit:
+        best = least
+    while best.plan.arena_bytes > CLOSE * (low + 1):
+        budget = min(max(low + 1, round((low * best.plan.arena_bytes) ** 0.5)), best.plan.arena_bytes - 1)
+        say(f"a plan within {budget:,} bytes")
+        within = replace(request, capacity_bytes=budget, weigh_smaller=False)
+        try:
+            tried = schedule(graph, stages, within, say)
+        except DoesNotFit:
+            low = budget
+            continue
+        if predicted(tried).time <= limit:
+            best = tried
+        else:
+            low = budget
+    return best
 
 
 def _plans(

@@ -167,6 +167,7 @@ def test_the_options_are_those_of_the_command(gen: Gen):
         "board",
         "sram",
         "minimize",
+        "slower",
         "stream-input",
         "recompute",
         "disable",
@@ -186,7 +187,13 @@ def test_the_options_are_those_of_the_command(gen: Gen):
         "slices",
         "rate",
     }
-    renamed = {"sram_bytes": "sram", "recompute_percent": "recompute", "shapes": "shape", "states": "state"}
+    renamed = {
+        "sram_bytes": "sram",
+        "recompute_percent": "recompute",
+        "slower_percent": "slower",
+        "shapes": "shape",
+        "states": "state",
+    }
     renamed |= {"behind": "pipeline", "sample_hz": "rate"}
     have = {renamed.get(field.name, field.name.replace("_", "-")) for field in fields(PlanOptions)}
 

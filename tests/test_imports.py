@@ -98,7 +98,7 @@ ALLOWED: dict[str, set[str]] = {
     "runs": {"memory_plan", "planner", "stage"},
     "schedule": {"ir", "memory_plan", "planner", "cuts", "lower", "predict", "runs", "stage", "upgrade"},
     "pareto": {"ir", "planner", "schedule", "stage", "predict"},
-    "build": _ALL,
+    "build": _ALL | {"pareto"},
     "cli": _ALL | {"build", "console", "host_tools"},
     "cli_buffers": {"planner", "console"},
     "cli_graph": {"planner", "console"},

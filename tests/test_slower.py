@@ -1,0 +1,51 @@
+"""`--slower`: the smallest plan within a share more time than the fastest."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from conftest import Gen
+
+from shoehorn_mcu import pareto, passes
+from shoehorn_mcu.importers import load
+from shoehorn_mcu.paths import MODELS as SHIPPED
+from shoehorn_mcu.planner import Goal
+from shoehorn_mcu.schedule import PlanRequest, schedule
+from shoehorn_mcu.stage import stages
+from shoehorn_mcu.targets import Machine
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_smallest_plan_within_a_share_more_time_is_between_the_fastest_and_the_smallest(stream: bool) -> None:
+    graph, _ = passes.run(load(SHIPPED / "digits.tflite"))
+    stages_of = stages(graph, Machine.of("cortex-m4f"))
+    request = PlanRequest(Goal.TIME, None, stream)
+    fastest = pareto.predicted(schedule(graph, stages_of, request))
+    smallest = pareto.predicted(schedule(graph, stages_of, replace(request, goal=Goal.SRAM)))
+
+    found = [
+        pareto.predicted(pareto.smallest_within(graph, stages_of, request, percent, lambda _: None))
+        for percent in (0, 1, 5, 25, 400)
+    ]
+
+    for percent, point in zip((0, 1, 5, 25, 400), found, strict=True):
+        assert smallest.arena_bytes <= point.arena_bytes <= fastest.arena_bytes
+        assert point.time <= fastest.time * (1 + percent / 100)
+    assert found[-1].arena_bytes == smallest.arena_bytes
+    sizes = [point.arena_bytes for point in found]
+    assert all(more <= less * pareto.CLOSE for less, more in pairwise(sizes))
+
+
+def test_slower_is_a_share_and_no_other_goal(gen: Gen) -> None:
+    assert "is no share; write 5%" in gen("plan", SHIPPED / "digits.tflite", "--slower", "much").stderr
+    both = gen("plan", SHIPPED / "digits.tflite", "--slower", "5%", "--minimize", "sram")
+    assert both.exit_code == 2 and "leave --minimize sram out" in both.stderr
+    plans = [
+        json.loads(gen("plan", SHIPPED / "digits.tflite", "--board", "mps2-an386", *more, "--json").stdout)["plan"]
+        for more in ((), ("--slower", "400%"), ("--minimize", "sram"))
+    ]
+    assert plans[1]["arena_bytes"] < plans[2]["arena_bytes"] <= plans[0]["arena_bytes"]  # rows are recomputed
+    assert plans[1]["recomputed_macs"] > 0
