@@ -194,7 +194,7 @@ def test_the_options_are_those_of_the_command(gen: Gen):
         "shapes": "shape",
         "states": "state",
     }
-    renamed |= {"behind": "pipeline", "sample_hz": "rate"}
+    renamed |= {"behind": "pipeline", "sample_hz": "rate", "slower_percent": "slower"}
     have = {renamed.get(field.name, field.name.replace("_", "-")) for field in fields(PlanOptions)}
 
     assert have == named | {"cpu", "flash-bytes"}
