@@ -14,7 +14,7 @@ import onnx
 import pytest
 from conftest import Gen
 from onnx import TensorProto, helper, numpy_helper
-from shared import DATA, MODELS, needs_shared
+from shared import MODELS, needs_shared
 
 import shoehorn_mcu
 from shoehorn_mcu.importers import load
@@ -29,6 +29,7 @@ from shoehorn_mcu.quantisation.ranges import Range, least_squares
 from shoehorn_mcu.quantisation.rewrite import bias_corrections, equalised, prepared
 from shoehorn_mcu.quantisation.runtime import Runner
 from shoehorn_mcu.quantisation.samples import Samples
+from tests.bench import ptq
 
 RNG = np.random.default_rng(1)
 IMAGE = (1, 3, 12, 12)
@@ -314,20 +315,12 @@ def test_a_firmware_can_be_made_of_a_float_model_at_once(folder: Path, tmp_path:
     assert not any("f32" in op["kernel"] for op in said["ops"] if "quantize" not in op["kernel"])
 
 
-def cifar() -> tuple[Array, Array]:
-    """The 500 lossless test images, as ResNet-20 takes them, and their classes."""
-    rows = np.fromfile(DATA / "cifar10" / "cifar10_raw500.bin", np.uint8).reshape(500, 3073)
-    mean, deviation = (np.array(v, np.float32).reshape(3, 1, 1) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
-    images = rows[:, 1:].reshape(500, 3, 32, 32).astype(np.float32) / 255
-    return (images - mean) / deviation, rows[:, 0].astype(np.int64)
-
-
 @needs_shared
 @pytest.mark.long
 @pytest.mark.parametrize("method", Method)
 def test_an_int8_resnet_is_as_accurate_as_its_original(method: Method, tmp_path: Path) -> None:
     """500 images, the first 100 of which calibrate: at most half a point less."""
-    images, labels = cifar()
+    images, labels = ptq.TASKS[0].samples()
     np.savez(tmp_path / "some.npz", input=images[:100])
     made = quantize_model(MODELS / "resnet20-cifar10-f32.onnx", tmp_path / "some.npz", Settings(method))
     assert made.float_ops == ()
