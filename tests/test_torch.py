@@ -18,7 +18,7 @@ import shoehorn_mcu
 from shoehorn_mcu import passes
 from shoehorn_mcu.importers import Imported, ImportFault, imported
 from shoehorn_mcu.ir import Array, DType
-from shoehorn_mcu.ops import Dequantize, Quantize, Transpose
+from shoehorn_mcu.ops import Conv2d, Dequantize, Quantize, Recurrence, Transpose
 from tests.bench.mutants import PYTORCH, damaged, outcome
 
 ROOT = Path(__file__).parent.parent
@@ -110,6 +110,13 @@ def test_cnns_have_no_ops_that_move_or_normalise() -> None:
     assert kinds == {"Mean": 1, "Dense": 1}
     assert not any(isinstance(op, Transpose) for op in graph.ops)
     assert graph.inputs == ("image",)
+
+
+def test_layers_of_an_lstm_and_a_gru_are_one_op_each() -> None:
+    module, example = MODELS["recurrent"]
+    graph = shoehorn_mcu.import_torch(seeded(module), example).graph
+
+    assert sum(isinstance(op, Recurrence) for op in graph.ops) == 2
 
 
 def test_a_dimension_that_is_open_gets_its_size(tmp_path: Path) -> None:
@@ -335,3 +342,23 @@ def test_a_quantised_program_is_read_from_its_file(tmp_path: Path) -> None:
 
 def test_the_width_of_mobilenet_is_that_of_the_paper() -> None:
     assert sum(each.numel() for each in MobileNetV2().parameters()) == 3_504_872
+
+
+def test_a_program_that_torchao_quantised_is_int8() -> None:
+    """What its quantiser leaves in float32, here the last result, stays so."""
+    pt2e = pytest.importorskip("torchao.quantization.pt2e.quantize_pt2e", reason="needs torchao")
+    x86 = importlib.import_module("torchao.quantization.pt2e.quantizer.x86_inductor_quantizer")
+    module = seeded(torch.nn.Sequential(torch.nn.Conv2d(3, 6, 3), torch.nn.ReLU(), torch.nn.Conv2d(6, 4, 3)))
+    (x,) = example = arguments((torch.zeros(1, 3, 8, 8),))
+    quantizer = x86.X86InductorQuantizer().set_global(x86.get_default_x86_inductor_quantization_config())
+    prepared = pt2e.prepare_pt2e(torch.export.export(module, example).module(), quantizer)
+    prepared(x)
+    made = torch.export.export(pt2e.convert_pt2e(prepared), example)
+
+    model = shoehorn_mcu.import_torch(made)
+    (got,) = computed(model, example)
+
+    first = next(op for op in model.graph.ops if isinstance(op, Conv2d))
+    assert model.graph.tensors[first.inputs[0]].type.dtype is DType.INT8
+    wanted = module(x).detach().numpy()
+    assert np.abs(got - wanted).max() < 0.05 * np.abs(wanted).max()

@@ -141,11 +141,25 @@ class Sum(nn.Module):
         return x.mean((2, 3)) + x.shape[2]
 
 
+class Recurrent(nn.Module):
+    """An LSTM and a GRU over the steps of a sequence, and a decision from the last one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.head = nn.LSTM(6, 8), nn.GRU(8, 5), nn.Linear(5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y, _ = self.first(x)
+        y, _ = self.second(y)
+        return self.head(y[-1])
+
+
 MODELS: dict[str, tuple[nn.Module, tuple[Tensor, ...]]] = {
     "mobilenet": (MobileNetV2(0.25, 10, 32, 3), (torch.zeros(1, 3, 32, 32),)),
     "resnet": (ResNet(), (torch.zeros(1, 3, 8, 8),)),
     "transformer": (Transformer(), (torch.zeros(1, 5, 16),)),
     "attention": (Attention(), tuple(torch.zeros(1, 2, 5, 8) for _ in range(3))),
+    "recurrent": (Recurrent(), (torch.zeros(7, 1, 6),)),
     "ends": (Ends(), (torch.zeros(1, 4, 6), torch.tensor([1, 0, 3]))),
 }
 """By name: a module, and an example of its inputs."""
