@@ -41,7 +41,7 @@ from shoehorn_mcu.passes import PassRecord
 from shoehorn_mcu.passes.user_ends import Pixels
 from shoehorn_mcu.pipeline import Strides
 from shoehorn_mcu.planner import Goal
-from shoehorn_mcu.quantisation import WEIGHT_BITS, Method, Quantized, Settings, quantize_model, write
+from shoehorn_mcu.quantisation import Bits, Method, Quantized, Settings, quantize_model, write
 
 Place = str | PathLike[str]
 
@@ -274,19 +274,24 @@ def quantize(
     method: Literal["minmax", "entropy", "percentile", "mse"] = "minmax",
     keep_float: Sequence[str] = (),
     labels: Place | None = None,
-    bits: Literal["8", "4w"] = "8",
+    bits: Literal["8", "16x8", "4w"] = "8",
+    keep_int16: Sequence[str] = (),
 ) -> Quantized:
-    """Quantises the float32 .onnx `model` to int8 and writes it to `target`.
+    """Quantises the float32 .onnx or .tflite `model` to integers and writes it to `target`.
 
     `data` has the samples: an .npz with an array for each input, the samples along the first axis, or a folder of .npy
     files with one sample each. `method` finds the ranges of activations. `keep_float` names ops, or the tensors that
-    they write, that stay in float32. `labels`, .npy or .npz, has the class of each sample, for the accuracy. `bits`
-    "4w" gives weights of 4 bits.
+    they write, that stay in float32; `keep_int16` those, or inputs, whose results have 16 bits. `labels`, .npy or .npz,
+    has the class of each sample, for the accuracy. `bits`: "16x8" gives activations of 16 bits, "4w" weights of 4.
     Needs ONNX Runtime, the extra `shoehorn-mcu[quantize]`. Raises ShoehornError without it, and where the model, the
     samples or the labels cannot be used; then nothing has been written.
     """
     settings = Settings(
-        Method(method), tuple(keep_float), Path(labels) if labels is not None else None, WEIGHT_BITS[bits]
+        Method(method),
+        tuple(keep_float),
+        Path(labels) if labels is not None else None,
+        Bits(bits),
+        tuple(keep_int16),
     )
     made = quantize_model(Path(model), Path(data), settings)
     write(made.model, Path(target), Path(model))

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from shoehorn_mcu import targets
 from shoehorn_mcu.cli_page import progress
 from shoehorn_mcu.console import emit_json, is_verbose, out, output_options, print_table
-from shoehorn_mcu.quantisation import WEIGHT_BITS, Method, Quantized, Settings, quantize_model, write
+from shoehorn_mcu.kept_cost import Cost, Costs, costs
+from shoehorn_mcu.quantisation import Bits, Gain, Kept, Method, Quantized, Settings, quantize_model, write
 
 _MOST_TENSORS = 12  # lines of the table without -v
-_NOT_YET = {"16x8": "ONNX models with 16-bit activations are computed in float32"}
-
-
-def _bits(_: click.Context, __: click.Parameter, value: str) -> str:
-    """Refuses what no kernel computes."""
-    if value not in WEIGHT_BITS:
-        why = _NOT_YET.get(value)
-        raise click.BadParameter(f"'{value}' is not supported{f': {why}' if why else ''}; 8 and 4w are")
-    return value
 
 
 @click.command()
@@ -43,17 +36,28 @@ def _bits(_: click.Context, __: click.Parameter, value: str) -> str:
 )
 @click.option(
     "--bits",
-    default="8",
+    type=click.Choice([bits.value for bits in Bits]),
+    default=Bits.EIGHT.value,
     show_default=True,
-    callback=_bits,
-    metavar="8|4w",
-    help="Bits of weights and activations; 4w: weights of 4 bits, activations of 8.",
+    help="Bits of activations and weights; 16x8: activations have 16, weights 8; 4w: weights have 4, activations 8.",
 )
 @click.option(
     "--keep-float",
     multiple=True,
     metavar="OP",
     help="Compute this op in float32: its name, or that of the tensor that it writes; repeatable.",
+)
+@click.option(
+    "--keep-int16",
+    multiple=True,
+    metavar="OP",
+    help="Round the result of this op, or this input, to 16 bits: a name as with --keep-float; repeatable.",
+)
+@click.option(
+    "--board",
+    "board_id",
+    metavar="BOARD",
+    help="Also plan for this board, and tell what ops in more bits cost in SRAM and time there.",
 )
 @click.option(
     "--labels",
@@ -76,6 +80,8 @@ def quantize(
     method: str,
     bits: str,
     keep_float: tuple[str, ...],
+    keep_int16: tuple[str, ...],
+    board_id: str | None,
     labels: Path | None,
     target: Path | None,
     as_json: bool,
@@ -84,18 +90,25 @@ def quantize(
     target = target or Path(f"{model.stem}-int8.onnx")
     if target.suffix.lower() != ".onnx":
         raise click.BadParameter(f"'{target}' does not end in .onnx", param_hint="--out")
+    board = targets.board(board_id) if board_id is not None else None
+    settings = Settings(Method(method), keep_float, labels, Bits(bits), keep_int16)
     with progress("quantising") as say:
-        made = quantize_model(model, data, Settings(Method(method), keep_float, labels, WEIGHT_BITS[bits]), say)
+        made = quantize_model(model, data, settings, say)
+        found = costs(made, board, say) if board is not None else None
     write(made.model, target, model)
     if as_json:
-        emit_json({"model": str(target), **quantized_json(made)})
+        emit_json({"model": str(target), **quantized_json(made, found)})
         return
-    _print(made)
+    _print(made, found)
     out.print(f"wrote {target}; next: {shlex.join(['gen', 'plan', str(target)])}", soft_wrap=True)
 
 
-def quantized_json(made: Quantized) -> Mapping[str, Any]:
+def quantized_json(made: Quantized, found: Costs | None = None) -> Mapping[str, Any]:
     """The facts of a quantisation for `--json`; ratios are in dB."""
+    gains: dict[Kept, list[Mapping[str, Any]]] = {kept: [] for kept in Kept}
+    for gain, cost in _with_costs(made, found):
+        price = None if cost is None else vars(cost)
+        gains[gain.kept].append({"op": gain.op, "sqnr_db": gain.sqnr_db, "cost": price})
     return {
         "samples": made.samples,
         "method": made.method.value,
@@ -104,10 +117,18 @@ def quantized_json(made: Quantized) -> Mapping[str, Any]:
         "sqnr_db": made.sqnr_db,
         "tensors": [vars(each) for each in made.tensors],
         "kept_float": made.kept_float,
+        "kept_int16": made.kept_int16,
         "float_ops": made.float_ops,
-        "worth_keeping_float": [vars(gain) for gain in made.gains],
+        "worth_keeping_float": gains[Kept.FLOAT32],
+        "worth_keeping_int16": gains[Kept.INT16],
+        "board": None if found is None else {"id": found.board, **vars(found.own)},
         "accuracy": vars(made.accuracy) if made.accuracy else None,
     }
+
+
+def _with_costs(made: Quantized, found: Costs | None) -> Sequence[tuple[Gain, Cost | None]]:
+    """The ops that are worth more bits, and what that costs, if that is known."""
+    return found.gains if found is not None else [(gain, None) for gain in made.gains]
 
 
 def summary(made: Quantized) -> str:
@@ -115,21 +136,33 @@ def summary(made: Quantized) -> str:
     steps = [f"{made.samples} samples ({made.method.value})"]
     steps += [f"{made.equalised} pairs of layers equalised"] if made.equalised else []
     steps += [f"{made.bias_corrected} biases corrected"] if made.bias_corrected else []
-    return f"int8 from {', '.join(steps)}; signal to noise at the output: {made.sqnr_db:.1f} dB"
+    return f"{made.bits.title} from {', '.join(steps)}; signal to noise at the output: {made.sqnr_db:.1f} dB"
 
 
-def _print(made: Quantized) -> None:
+def _print(made: Quantized, found: Costs | None) -> None:
     """Prints the table of tensors, worst first, then the model's figures."""
     shown = made.tensors if is_verbose() else made.tensors[:_MOST_TENSORS]
     rows = [(each.tensor, each.op or "input", f"{each.sqnr_db:.1f}", f"{each.own_sqnr_db:.1f}") for each in shown]
     print_table(("tensor", "op", "SQNR, dB", "own, dB"), rows, right=(2, 3), fold=0)
     if len(shown) < len(made.tensors):
         out.print(f"the {len(shown)} worst of {len(made.tensors)} tensors; -v lists all")
-    for gain in made.gains:
-        out.print(f"with --keep-float {shlex.quote(gain.op)}: {gain.sqnr_db:.1f} dB at the output", soft_wrap=True)
+    if found is not None:
+        out.print(f"on {found.board}: {_figures(found.own)}", soft_wrap=True)
+    for gain, cost in _with_costs(made, found):
+        option = f"--keep-{gain.kept.option} {shlex.quote(gain.op)}"
+        more = "" if cost is None else f"; {_figures(cost)}"
+        out.print(f"with {option}: {gain.sqnr_db:.1f} dB at the output{more}", soft_wrap=True)
     if made.float_ops:
         out.print(f"computed in float32: {', '.join(made.float_ops)}", soft_wrap=True)
     out.print(summary(made), soft_wrap=True)
-    if found := made.accuracy:
-        before, after = (100 * count / found.samples for count in (found.before, found.after))
-        out.print(f"top-1 of {found.samples} samples: {before:.1f} % in float32, {after:.1f} % in int8")
+    if right := made.accuracy:
+        before, after = (100 * count / right.samples for count in (right.before, right.after))
+        out.print(f"top-1 of {right.samples} samples: {before:.1f} % in float32, {after:.1f} % in {made.bits.title}")
+
+
+def _figures(cost: Cost) -> str:
+    """An arena and a time, or why there is no plan."""
+    if cost.refused:
+        return f"no plan: {cost.refused}"
+    time = f"{cost.instructions:,} instructions" if cost.cycles is None else f"{cost.cycles:,} cycles"
+    return f"arena {cost.arena_bytes:,} bytes, {time} predicted"

@@ -127,7 +127,8 @@ ALLOWED: dict[str, set[str]] = {
     "cli_monitor": {"cli_device", "console", "host_tools"},
     "cli_device": _ALL | {"build", "console", "host_tools"},
     "quantisation": {"arrays", "importers", "ir", "ops", "passes"},
-    "cli_quantize": {"cli_page", "console", "quantisation"},
+    "kept_cost": {"build", "importers", "quantisation", "targets"},
+    "cli_quantize": {"cli_page", "console", "kept_cost", "quantisation", "targets"},
     "cbuild": {"system"},
     "host_tools": {"arrays", "cbuild", "system"},
 }

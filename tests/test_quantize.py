@@ -23,7 +23,7 @@ from shoehorn_mcu.ir import Array, DType
 from shoehorn_mcu.ops import Dequantize, LinearOp, Quantize
 from shoehorn_mcu.passes import run
 from shoehorn_mcu.paths import MODELS as SHIPPED
-from shoehorn_mcu.quantisation import Method, Settings, quantize_model
+from shoehorn_mcu.quantisation import Method, Settings, quantize_model, steps
 from shoehorn_mcu.quantisation.measure import accuracy
 from shoehorn_mcu.quantisation.ranges import Range, least_squares
 from shoehorn_mcu.quantisation.rewrite import bias_corrections, equalised, prepared
@@ -265,14 +265,43 @@ def test_models_that_cannot_be_quantised_are_refused(folder: Path, int8: Path, t
     _refused(gen("quantize", folder / "small.onnx", *same), "is the model itself; name another file")
 
 
-@pytest.mark.parametrize(
-    ("bits", "why"), [("16x8", "16-bit activations are computed in float32"), ("7", "8 and 4w are")]
-)
-def test_bits_without_kernels_are_wrong_usage(bits: str, why: str, folder: Path, gen: Gen) -> None:
-    done = gen("quantize", folder / "small.onnx", "--data", folder / "x.npz", "--bits", bits)
+def test_activations_of_16_bits_follow_the_original_closer_and_stay_integers(folder: Path, gen: Gen) -> None:
+    made = folder / "wide.onnx"
+    given = ("quantize", folder / "small.onnx", "--data", folder / "x.npz", "--json")
+    eight = json.loads(gen(*given, "-o", folder / "eight.onnx").stdout)
+    wide = json.loads(gen(*given, "--bits", "16x8", "-o", made).stdout)
+    assert wide["sqnr_db"] > eight["sqnr_db"]
 
-    assert done.exit_code == 2
-    assert f"'{bits}' is not supported" in done.stderr and why in done.stderr
+    linear = [node for node in load(made).nodes() if isinstance(node.op, LinearOp)]
+    assert linear and {node.output.type.dtype for node in linear} == {DType.INT16}
+    assert {node.inputs[1].type.dtype for node in linear} == {DType.INT8}
+    assert not wide["float_ops"]
+
+
+def test_a_result_can_have_16_bits_among_those_of_8(folder: Path, gen: Gen) -> None:
+    made = folder / "mixed.onnx"
+    given = ("quantize", folder / "small.onnx", "--data", folder / "x.npz", "--json", "-o", made)
+    said = json.loads(gen(*given, "--keep-int16", "last", "--keep-int16", "x").stdout)
+    assert len(said["kept_int16"]) == 2
+
+    types = [node.output.type.dtype for node in load(made).nodes() if isinstance(node.op, LinearOp)]
+    assert DType.INT16 in types
+    assert not said["float_ops"]
+
+
+def test_a_board_tells_what_more_bits_cost(folder: Path, gen: Gen, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "GOOD_DB", 200.0)
+    monkeypatch.setattr(steps, "WORTH_DB", -200.0)  # every op that is tried
+    given = ("quantize", folder / "small.onnx", "--data", folder / "x.npz", "--json")
+    said = json.loads(gen(*given, "--board", "netduinoplus2", "-o", folder / "e.onnx").stdout)
+
+    assert said["board"]["id"] == "netduinoplus2"
+    assert said["board"]["arena_bytes"] > 0 and said["board"]["cycles"] > 0
+    for worth in (said["worth_keeping_float"], said["worth_keeping_int16"]):
+        assert len(worth) == steps.TRIED
+        for each in worth:
+            assert each["cost"]["arena_bytes"] > 0 and not each["cost"]["refused"]
+    assert any(each["cost"]["cycles"] > said["board"]["cycles"] for each in said["worth_keeping_float"])
 
 
 def test_weights_of_4_bits_are_within_4_bits_and_half_the_flash(folder: Path, gen: Gen) -> None:

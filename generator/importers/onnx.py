@@ -176,14 +176,14 @@ class _Import(Quantising):
         return SourceTensor(name, self.raw.shapes.get(name), "" if dtype is None else dtype.name)
 
     def _convert(self, raw: RawNode) -> None:
-        """Makes the ops of one node, on int8 where it is between quantised values and such an op is known."""
+        """Makes the ops of one node, on integers where it is between quantised values and such an op is known."""
         if raw.code == "DequantizeLinear":
             self.dequantize(raw)
         elif raw.code == "QuantizeLinear":
             self.quantize(raw)
         elif raw.code not in CONVERTERS:
             raise Unsupported
-        elif not self.transposed(raw) and not self.in_int8(raw):
+        elif not self.transposed(raw) and not self.in_integers(raw):
             made = len(self.builder.ops)
             held = {n: self.coded[n].real for n in raw.inputs if n in self.coded}
             site = self.site(raw, {n: self.real(n) for n in raw.inputs if n})

@@ -13,7 +13,7 @@ from shoehorn_mcu.importers.geometry import axis_of
 from shoehorn_mcu.importers.onnx_linear import affine
 from shoehorn_mcu.importers.onnx_movers import shaped
 from shoehorn_mcu.importers.onnx_site import MOST_DIMENSIONS, Site, Value, as_plain, channels_last
-from shoehorn_mcu.ir import DType, Quant
+from shoehorn_mcu.ir import DType, Tensor
 from shoehorn_mcu.ops import Add, RealClamp, Softmax, Sub
 from shoehorn_mcu.ops import functions as f
 
@@ -114,8 +114,8 @@ def _per_channel(site: Site, x: int, constant: int) -> np.ndarray | None:
     return found.reshape(-1) if wide == tuple(size if place == 1 else 1 for place, size in enumerate(shape)) else None
 
 
-def softmax(site: Site, quant: Quant | None = None) -> Value:
-    """Softmax along any axis, which is brought to the end. `quant`: of the result, where the operand is int8."""
+def softmax(site: Site, along_last: Callable[[Tensor], Tensor] | None = None) -> Value:
+    """Softmax along any axis, which is brought to the end. `along_last` computes it there, by default on float32."""
     site.known("axis")
     x = site.value(0)
     axis = axis_of(site.attribute("axis", -1), x.rank)
@@ -123,4 +123,5 @@ def softmax(site: Site, quant: Quant | None = None) -> Value:
     tensor = site.ordered(x, order)
     *ahead, size = tensor.type.shape
     folded = tensor if x.rank <= MOST_DIMENSIONS else shaped(site, tensor, (prod(ahead), size))
-    return Value(shaped(site, site.emit(Softmax, folded, quant=quant, beta=1.0), tensor.type.shape), order)
+    made = along_last(folded) if along_last is not None else site.emit(Softmax, folded, beta=1.0)
+    return Value(shaped(site, made, tensor.type.shape), order)

@@ -24,6 +24,10 @@ OPSET = 18
 """Models of older opsets are converted to this one, so that converters know one form of each op."""
 OLDEST = 1
 
+_OPSET_OF_16_BITS = 21  # the first whose conversions know int16
+_CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
+_MICROSOFT = "com.microsoft"
+
 
 @dataclass(frozen=True)
 class RawInput:
@@ -77,7 +81,7 @@ def load_proto(path: Path) -> ModelProto:
 
 def in_opset(model: ModelProto) -> ModelProto:
     """The model in OPSET, or in its own newer one, without calls of its own functions."""
-    return _converted(_inlined(model))
+    return _converted(_standard(_inlined(model)))
 
 
 def parsed(model: ModelProto, runs: Collection[str]) -> RawModel:
@@ -157,8 +161,20 @@ def _inlined(model: ModelProto) -> ModelProto:
         raise ImportFault(f"its functions cannot be expanded: {first_line(error)}; export it again") from error
 
 
-def _converted(model: ModelProto) -> ModelProto:
-    """The model in OPSET, or in its own newer one."""
+def _standard(model: ModelProto) -> ModelProto:
+    """The model with ONNX's conversions in place of Microsoft's of the same names, which ONNX had later in 16 bits."""
+    own = [node for node in model.graph.node if node.domain == _MICROSOFT and node.op_type in _CONVERSIONS]
+    if not own:
+        return model
+    model = _converted(model, _OPSET_OF_16_BITS)
+    for node in model.graph.node:
+        if node.domain == _MICROSOFT and node.op_type in _CONVERSIONS:
+            node.domain = ""
+    return model
+
+
+def _converted(model: ModelProto, opset: int = OPSET) -> ModelProto:
+    """The model in this opset, or in its own newer one."""
     import onnx
 
     versions = [entry.version for entry in model.opset_import if entry.domain in DOMAINS]
@@ -166,7 +182,7 @@ def _converted(model: ModelProto) -> ModelProto:
     version = versions[0] if versions else 0
     if not OLDEST <= version <= newest:
         raise ImportFault(f"it has opset {version}, {OLDEST} to {newest} are known; export it with one of these")
-    if version >= OPSET:
+    if version >= opset:
         return model
     # The converter keeps ops of other domains as they are, but wants no initializer without an input of its name.
     faults = (
@@ -177,16 +193,16 @@ def _converted(model: ModelProto) -> ModelProto:
         MemoryError,  # as above, of a smaller size
     )
     try:
-        converted: ModelProto = onnx.version_converter.convert_version(model, OPSET)
+        converted: ModelProto = onnx.version_converter.convert_version(model, opset)
     except faults as error:
         raise ImportFault(
-            f"opset {version} cannot be converted to {OPSET}: {first_line(error)}; export it with opset {OPSET}"
+            f"opset {version} cannot be converted to {opset}: {first_line(error)}; export it with opset {opset}"
         ) from error
     before, after = (
         {end.name: len(end.type.tensor_type.shape.dim) for end in m.graph.input} for m in (model, converted)
     )
     if any(after.get(name, rank) != rank for name, rank in before.items()):  # a Scan of opset 8 loses its batch
-        raise ImportFault(f"converting opset {version} to {OPSET} changes its inputs; export it with opset {OPSET}")
+        raise ImportFault(f"converting opset {version} to {opset} changes its inputs; export it with opset {opset}")
     return converted
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import onnx
@@ -10,7 +11,7 @@ import onnx
 from shoehorn_mcu.importers.fault import Unsupported
 from shoehorn_mcu.importers.onnx_movers import shaped
 from shoehorn_mcu.importers.onnx_site import Site, Value, as_plain
-from shoehorn_mcu.ir import DType
+from shoehorn_mcu.ir import DType, Quant
 from shoehorn_mcu.ops import Map
 from shoehorn_mcu.ops import functions as f
 from shoehorn_mcu.ops.formula import Formula, Term, formula
@@ -18,10 +19,11 @@ from shoehorn_mcu.ops.formula import Formula, Term, formula
 Convert = Callable[[Site], Value]
 
 
-def mapped(site: Site, write: Callable[..., Term], *values: Value) -> Value:
+def mapped(site: Site, write: Callable[..., Term], *values: Value, **fields: Any) -> Value:
     """An op of this formula, with the values as its operands, in the order of dimensions of one of them.
 
-    Constants of one element are numbers of the formula, unless they alone have so many dimensions.
+    Constants of one element are numbers of the formula, unless they alone have so many dimensions. `fields`: more of
+    the op's, as `Site.emit` takes them.
     """
     if all(value.tensor.data is not None for value in values):
         arrays = [data for value in values if (data := site.plain(value).data) is not None]
@@ -37,7 +39,12 @@ def mapped(site: Site, write: Callable[..., Term], *values: Value) -> Value:
             *(next(left) if number is None else terms[0].constant(number, v.tensor.type.dtype) for v, number in both)
         )
 
-    return of_formula(site, formula(of, *(value.tensor.type.dtype for value in read)), *read)
+    return of_formula(site, formula(of, *(value.tensor.type.dtype for value in read)), *read, **fields)
+
+
+def of_stored(site: Site, write: Callable[..., Term], *values: Value, quant: Quant | None = None) -> Value:
+    """As `mapped`, of the stored values of what is quantised. `quant`: the result's own quantisation."""
+    return mapped(site, write, *values, quant=quant, stored=True)
 
 
 def _number(value: Value) -> float | int | None:
@@ -49,13 +56,13 @@ def _number(value: Value) -> float | int | None:
     return number
 
 
-def of_formula(site: Site, made: Formula, *values: Value) -> Value:
+def of_formula(site: Site, made: Formula, *values: Value, **fields: Any) -> Value:
     """As `mapped`. Values of fewer dimensions get leading ones of size 1, as NumPy broadcasts."""
     rank = max(value.rank for value in values)
     first = next((v for v in values if v.rank == rank and v.tensor.data is None), None)
     order = tuple(range(rank)) if first is None else first.order
     tensors = [site.ordered(_of_rank(site, value, rank), order) for value in values]
-    return Value(site.emit(Map, *tensors, dtype=made.result, formula=made.text), order)
+    return Value(site.emit(Map, *tensors, dtype=made.result, formula=made.text, **fields), order)
 
 
 def _of_rank(site: Site, value: Value, rank: int) -> Value:

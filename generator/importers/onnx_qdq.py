@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from shoehorn_mcu.importers import int16
 from shoehorn_mcu.importers import onnx_codes as codes
 from shoehorn_mcu.importers import onnx_elements as elements
+from shoehorn_mcu.importers import onnx_int16 as wide
+from shoehorn_mcu.importers import onnx_maps as maps
 from shoehorn_mcu.importers import onnx_quantised as quantised
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.onnx_file import RawModel
@@ -27,7 +30,7 @@ class Quantising:
 
     raw: RawModel
     values: dict[str, Value] = field(default_factory=dict)
-    codes: dict[str, Value] = field(default_factory=dict)  # by the name of the quantised tensor: int8 values
+    codes: dict[str, Value] = field(default_factory=dict)  # by the quantised tensor's name: int8 or int16 values
     dtypes: dict[str, np.dtype[Any]] = field(default_factory=dict)  # of the same tensors in the file
     stored: dict[str, Value] = field(default_factory=dict)  # the same values, by the name of the dequantised tensor
     coded: dict[str, quantised.Coded] = field(default_factory=dict)  # quantised constants, by the latter names
@@ -44,21 +47,31 @@ class Quantising:
         """The value of this name in float32; None for a constant."""
         if name in self.stored and name not in self.values:
             value = self.stored[name]
-            number = RawNode(len(self.builder.ops), "Dequantize", (), (name,), {})
-            made = self.site(number, {}).emit(Dequantize, value.tensor, dtype=DType.FLOAT32)
-            self.values[name] = Value(made, value.order)
+            site = self.site(RawNode(len(self.builder.ops), "Dequantize", (), (name,), {}), {})
+            if value.tensor.type.dtype is DType.INT16:
+                self.values[name] = maps.of_stored(site, int16.dequantised(value.tensor.type.quantised), value)
+            else:
+                self.values[name] = Value(site.emit(Dequantize, value.tensor, dtype=DType.FLOAT32), value.order)
         if name in self.codes and name not in self.values:  # the integers themselves, by an op that knows no scale
             value = self.codes[name]
             site = self.site(RawNode(len(self.builder.ops), "Integers", (), (name,), {}), {})
+            if value.tensor.type.dtype is DType.INT16:
+                self.values[name] = maps.of_stored(site, lambda x: x, value)
+                return self.values[name]
             real = Value(site.emit(Dequantize, value.tensor, dtype=DType.FLOAT32), value.order)
             self.values[name] = codes.quantized(site, real, value.tensor.type.quantised, self.dtypes[name])
         return self.values.get(name)
 
     def _is_plain(self, raw: RawNode, site: Site) -> bool:
-        """Whether a conversion has one scale and zero point, both known, and integers of 8 bits or an int32 bias."""
+        """Whether a conversion's scale and zero point are known, and ops have its integers.
+
+        That is 8 bits, int16 with a zero point of 0, or an int32 bias.
+        """
         scale, zero = (self.raw.constants.get(raw.inputs[i]) if site.given(i) else None for i in (1, 2))
         known = scale is not None and (zero is not None or not site.given(2)) and not site.attribute("block_size", 0)
-        return known and (zero is None or zero.dtype.name in ("int8", "uint8", "int32"))
+        if not known or zero is None:
+            return known
+        return zero.dtype.name in ("int8", "uint8", "int32") or (zero.dtype == np.int16 and not zero.any())
 
     def _quant(self, raw: RawNode, dtype: np.dtype[Any] | None, rank: int) -> Quant:
         """The quantisation of a conversion. `dtype`: of the quantised values; None: what the node itself says."""
@@ -104,16 +117,16 @@ class Quantising:
         self.stored[name] = value
 
     def _is_other(self, source: str) -> bool:
-        """Whether these are integers of another kind than those that ops on int8 read."""
+        """Whether these are constants of another kind than those that ops on int8 and int16 read."""
         data = self.raw.constants.get(source)
-        return data is not None and data.dtype.name not in ("int8", "uint8", "int32")
+        return data is not None and data.dtype.name not in ("int8", "uint8", "int16", "int32")
 
     def _coded_input(self, raw: RawNode, source: str) -> None:
         """Takes an input of the model as quantised, if all that read it take it as such, with one scale."""
         value, dtype = self.values[source], np.dtype(self.values[source].tensor.type.dtype.value)
         same = {(node.code, *node.inputs[1:]) for node in self.readers.get(source, [])}
         one = self.raw.constants[raw.inputs[1]].size == 1
-        if dtype.name not in ("int8", "uint8") or len(same) > 1 or not one or source in self.raw.outputs:
+        if dtype.name not in ("int8", "uint8", "int16") or len(same) > 1 or not one or source in self.raw.outputs:
             return
         quant, moved = self._one_quant(raw, dtype), 128 if dtype == np.uint8 else 0
         own = Quant(quant.scales, tuple(z + moved for z in quant.zero_points))
@@ -134,35 +147,61 @@ class Quantising:
             self.real(source)
             self.values[name] = codes.quantize(self.site(raw, self.values))
             return
-        quant = self._one_quant(raw)
+        quant, dtype = self._one_quant(raw), self._held(name)
         if source in self.stored:
-            self.codes[name] = quantised.scaled(site, known, quant)
+            self.codes[name] = quantised.scaled(site, known, quant, dtype)
+        elif dtype is DType.INT16:
+            self.codes[name] = maps.of_stored(site, int16.quantised(quant), known, quant=quant)
         else:
             made = site.emit(Quantize, known.tensor, quant=quant, dtype=DType.INT8)
             self.codes[name] = Value(made, known.order)
 
-    def in_int8(self, raw: RawNode) -> bool:
-        """Whether the node became an op on int8: its operands are dequantised, and its result goes to be quantised."""
-        convert, chain = quantised.CONVERTERS.get(raw.code), self._chain(raw)
-        known = {n for n in raw.inputs if n in self.stored}
-        if convert is None or chain is None or not known or any(n in self.values for n in set(raw.inputs) - known):
+    def _held(self, name: str) -> DType:
+        """The element type that holds the quantised values of this name."""
+        return DType.INT16 if self.dtypes[name] == np.int16 else DType.INT8
+
+    def in_integers(self, raw: RawNode) -> bool:
+        """Whether the node became an op on integers: its operands are dequantised, its result goes to be quantised.
+
+        It computes with int16 where an operand that is computed or the result is int16, else with int8.
+        """
+        chain, known = self._chain(raw), {n for n in raw.inputs if n in self.stored}
+        if chain is None or not known or any(n in self.values for n in set(raw.inputs) - known):
             return False
         nodes, low, high = chain
-        last, made = nodes[-1], len(self.builder.ops)
+        made = len(self.builder.ops)
         if (bias := self._bias(raw, nodes[0])) is not None:
             raw = replace(raw, inputs=(*raw.inputs, bias))
         try:
-            site = self.site(replace(raw, outputs=last.outputs), self.stored)
-            value = convert(quantised.Chain(site, self.coded, self._one_quant(last), low, high))
+            value = self._on_integers(raw, nodes[-1], known, low, high)
             self.lawful(made)
         except Unsupported:
-            if set(raw.inputs) & set(self.coded):
+            if any(self.coded[n].data.dtype == np.int8 for n in raw.inputs if n in self.coded):
                 raise
+            value = None
+        if value is None:
             del self.builder.ops[made:]
             return False
-        self.codes[last.outputs[0]] = value
+        self.codes[nodes[-1].outputs[0]] = value
         self.fused |= {node.outputs[0] for node in nodes}
         return True
+
+    def _on_integers(self, raw: RawNode, last: RawNode, known: set[str], low: float, high: float) -> Value | None:
+        """The node's result as `last` stores it; None where there is no op on such integers."""
+        if not self._is_plain(last, self.site(last, {})):
+            return None
+        quant, dtype = self._one_quant(last), self._held(last.outputs[0])
+        types = {dtype, *(self.stored[n].tensor.type.dtype for n in known)}
+        site = self.site(replace(raw, outputs=last.outputs), self.stored)
+        if types == {DType.INT8}:
+            convert = quantised.CONVERTERS.get(raw.code)
+            return convert and convert(quantised.Chain(site, self.coded, quant, low, high))
+        if raw.code not in wide.CONVERTERS:
+            return None
+        held = replace(site, values={n: wide.widened(site, self.stored[n]) for n in sorted(known)})
+        to = quant if dtype is DType.INT16 else wide.wide_target(quant)
+        made = wide.CONVERTERS[raw.code](quantised.Chain(held, self.coded, to, low, high, DType.INT16))
+        return quantised.scaled(site, made, quant, dtype)
 
     def _chain(self, raw: RawNode) -> tuple[list[RawNode], float, float] | None:
         """The nodes up to the QuantizeLinear that alone reads the result, and the bounds of activations among them."""

@@ -1,4 +1,4 @@
-"""Ops between DequantizeLinear and QuantizeLinear, as ops on int8.
+"""Ops between DequantizeLinear and QuantizeLinear, as ops on int8; those on int16 are in onnx_int16.py.
 
 The arithmetic is TensorFlow Lite's: sums in int32, scaled by a fixed-point multiplier. ONNX Runtime scales in float32,
 so single results may differ by one step. uint8 is held as int8: all stored values and zero points are 128 less.
@@ -12,15 +12,17 @@ from typing import Any, cast
 
 import numpy as np
 
+from shoehorn_mcu.importers import int16
 from shoehorn_mcu.importers import onnx_columns as columns
 from shoehorn_mcu.importers import onnx_elements as elements
 from shoehorn_mcu.importers import onnx_layout as layout
+from shoehorn_mcu.importers import onnx_maps as maps
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.geometry import axis_of
 from shoehorn_mcu.importers.onnx_linear import geometry, grouping
 from shoehorn_mcu.importers.onnx_site import Site, Value, as_image, as_plain
 from shoehorn_mcu.importers.onnx_windows import pool
-from shoehorn_mcu.ir import Array, Quant, Tensor
+from shoehorn_mcu.ir import Array, DType, Quant, Tensor
 from shoehorn_mcu.ops import (
     Add,
     AveragePool2d,
@@ -32,6 +34,7 @@ from shoehorn_mcu.ops import (
     Mean,
     Mul,
     Requantize,
+    Softmax,
     Sub,
     Table,
 )
@@ -43,7 +46,7 @@ from shoehorn_mcu.ops.unary import round_away
 class Coded:
     """A quantised constant, in the model's order; `quant.axis` counts there."""
 
-    data: Array  # int8, or int32 for a bias
+    data: Array  # int8 or int16, or int32 for a bias
     quant: Quant
 
     @property
@@ -60,13 +63,17 @@ class Coded:
 
 @dataclass(frozen=True)
 class Chain:
-    """An op whose operands are quantised, and what its result is rounded to: clamped to `low`..`high`, then stored."""
+    """An op whose operands are quantised, and what its result is rounded to: clamped to `low`..`high`, then stored.
+
+    Operands that are computed and the result have the same element type, int8 or int16.
+    """
 
     site: Site  # its values are stored ones
     coded: Mapping[str, Coded]
     target: Quant
     low: float
     high: float
+    dtype: DType = DType.INT8
 
     def constant(self, place: int, role: str) -> Coded:
         """A quantised constant operand."""
@@ -77,19 +84,19 @@ class Chain:
 
     def clamp(self) -> Clamp:
         """The bounds as stored values."""
-        scale, zero = self.target.scale, self.target.zero_point
-        low, high = (np.clip(round_away(np.array(b / scale)) + zero, -128, 127) for b in (self.low, self.high))
+        scale, zero, limits = self.target.scale, self.target.zero_point, self.dtype.limits
+        low, high = (np.clip(round_away(np.array(b / scale)) + zero, *limits) for b in (self.low, self.high))
         return Clamp(int(low), int(high))
 
 
-ONNX_TYPES = {0: "uint8", 2: "uint8", 3: "int8"}  # TensorProto.DataType; 0 is none, for which uint8 is the default
-_SHIFT = {"int8": 0, "uint8": -128, "int32": 0}  # added to values and zero points of these types
+ONNX_TYPES = {0: "uint8", 2: "uint8", 3: "int8", 5: "int16"}  # TensorProto.DataType; 0 is none: the default, uint8
+_SHIFT = {"int8": 0, "uint8": -128, "int16": 0, "int32": 0}  # added to values and zero points of these types
 
 
 def quant_of(scale: Array, zero: Array | None, dtype: np.dtype[Any], axis: int, rank: int) -> Quant:
     """The quantisation of values of this type, once they are held as `stored` does it; a missing zero point is 0."""
     if dtype.name not in _SHIFT:
-        raise Unsupported(f"it quantises to {dtype}, int8 and uint8 are supported")
+        raise Unsupported(f"it quantises to {dtype}, int8, uint8 and int16 are supported")
     scales = np.asarray(scale, np.float32).reshape(-1)
     if not (np.isfinite(scales) & (scales > 0)).all() or (zero is not None and zero.size != scales.size):
         raise ImportFault("its scales are not positive numbers, one for each zero point; export it again")
@@ -101,13 +108,13 @@ def quant_of(scale: Array, zero: Array | None, dtype: np.dtype[Any], axis: int, 
 def written_dtype(zero: Array | None, asked: int) -> np.dtype[Any]:
     """The type that QuantizeLinear writes: its zero point's, or that of its attribute `output_dtype`, 0 if missing."""
     if zero is None and asked not in ONNX_TYPES:
-        raise Unsupported(f"it quantises to ONNX's type {asked}, int8 and uint8 are supported")
+        raise Unsupported(f"it quantises to ONNX's type {asked}, int8, uint8 and int16 are supported")
     return np.dtype(ONNX_TYPES[asked]) if zero is None else zero.dtype
 
 
 def stored(data: Array) -> Array:
-    """8-bit values as int8, int32 as it is."""
-    return data if data.dtype == np.int32 else (data.astype(np.int16) + _SHIFT[data.dtype.name]).astype(np.int8)
+    """8-bit values as int8, others as they are."""
+    return data if data.dtype.itemsize > 1 else (data.astype(np.int16) + _SHIFT[data.dtype.name]).astype(np.int8)
 
 
 def conv(of: Chain) -> Value:
@@ -315,19 +322,23 @@ def softmax(of: Chain) -> Value:
     """Softmax with the result's quantisation that the kernels have."""
     if of.target != SOFTMAX_QUANT:
         raise Unsupported("its result has another quantisation than scale 1/256 with the least zero point")
-    return bounded(of, elements.softmax(of.site, of.target))
+    return bounded(of, elements.softmax(of.site, lambda x: of.site.emit(Softmax, x, quant=of.target, beta=1.0)))
 
 
-def scaled(site: Site, value: Value, target: Quant) -> Value:
-    """The value in another scale."""
-    if value.tensor.type.quant == target:
+def scaled(site: Site, value: Value, target: Quant, dtype: DType | None = None) -> Value:
+    """The value in another scale, as int8 or int16. `dtype`: of the result, by default the value's own."""
+    own = value.tensor.type
+    dtype = dtype or own.dtype
+    if own.quant == target and own.dtype is dtype:
         return value
+    if DType.INT16 in (own.dtype, dtype):
+        return maps.of_stored(site, int16.requantised(own.quantised, target, dtype), value, quant=target)
     return Value(site.emit(Requantize, value.tensor, quant=target), value.order)
 
 
 def bounded(of: Chain, value: Value) -> Value:
     """The value itself, if the chain's bounds are those of its type; other ops have no bounds of their own."""
-    if of.clamp() != Clamp():
+    if of.clamp() != Clamp(*of.dtype.limits):
         raise Unsupported("an activation follows it")
     return value
 

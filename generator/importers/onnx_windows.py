@@ -120,7 +120,7 @@ def pool(op: type[AveragePool2d] | type[MaxPool2d]) -> Callable[[Site], Value]:
         if counted and padding != Padding():
             x = padded(site, x, (0, top, left, 0), (0, bottom, right, 0), zero_of(x))
             padding = Padding()
-        clamp = RealClamp() if x.type.quant is None else Clamp()
+        clamp = RealClamp() if x.type.quant is None else Clamp(*x.type.dtype.limits)
         made = site.emit(op, x, kernel=kernel, stride=stride, padding=padding, clamp=clamp)
         return site.imaged(made, value.rank)
 

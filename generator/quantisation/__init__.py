@@ -4,8 +4,9 @@ from shoehorn_mcu.quantisation.fault import QuantizeError
 from shoehorn_mcu.quantisation.measure import Accuracy, Fidelity
 from shoehorn_mcu.quantisation.runtime import Method
 from shoehorn_mcu.quantisation.steps import (
-    WEIGHT_BITS,
+    Bits,
     Gain,
+    Kept,
     Quantized,
     Settings,
     quantize_model,
@@ -14,10 +15,11 @@ from shoehorn_mcu.quantisation.steps import (
 )
 
 __all__ = [
-    "WEIGHT_BITS",
     "Accuracy",
+    "Bits",
     "Fidelity",
     "Gain",
+    "Kept",
     "Method",
     "QuantizeError",
     "Quantized",

@@ -30,6 +30,7 @@ class Place:
     real: str
     scale: float
     zero_point: int
+    limits: tuple[int, int]  # of the stored values
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,11 @@ def places(model: ModelProto, quantised: ModelProto) -> tuple[Place, ...]:
             continue
         real = back[node.output[0]]
         name = node.input[0] if node.input[0] in known else real
-        scale, zero = (numpy_helper.to_array(constants[operand]).item() for operand in node.input[1:3])
+        scale, zero = (numpy_helper.to_array(constants[operand]) for operand in node.input[1:3])
         if name in known:
-            found.append(Place(name, writers.get(name, ""), real, float(scale), int(zero)))
+            limits = np.iinfo(zero.dtype)
+            ends = int(limits.min), int(limits.max)
+            found.append(Place(name, writers.get(name, ""), real, float(scale.item()), int(zero.item()), ends))
     order = {name: place for place, name in enumerate(writers)}
     return tuple(sorted(found, key=lambda place: order.get(place.name, -1)))
 
@@ -72,7 +75,7 @@ def fidelities(model: ModelProto, quantised: ModelProto, samples: Samples) -> tu
         wanted, got = before(sample), after(sample)
         for place, total in zip(where, sums, strict=True):
             x = wanted[place.name].astype(np.float64)
-            stored = np.clip(np.rint(x / place.scale) + place.zero_point, -128, 127)
+            stored = np.clip(np.rint(x / place.scale) + place.zero_point, *place.limits)
             own = (stored - place.zero_point) * place.scale
             total += (x * x).sum(), ((x - got[place.real].astype(np.float64)) ** 2).sum(), ((x - own) ** 2).sum()
     return tuple(

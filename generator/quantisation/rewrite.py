@@ -1,4 +1,4 @@
-"""Rewrites of a float32 ONNX model before it is quantised; each keeps what the model computes."""
+"""Rewrites of a float32 ONNX model before it is quantised, each of which keeps what it computes, and after it."""
 
 from __future__ import annotations
 
@@ -300,6 +300,42 @@ def with_biases(quantised: ModelProto, biases: Mapping[str, Floats]) -> tuple[Mo
             edit.constants[node.input[0]] = np.clip(steps, limits.min, limits.max).astype(stored.dtype)
             count += 1
     return edit.save(), count
+
+
+def with_activations(quantised: ModelProto, original: ModelProto) -> ModelProto:
+    """The quantised model with the activations ahead of int16 results, which have a zero point of 0.
+
+    ONNX Runtime's quantiser leaves out each Relu and Clip, because the zero point of int8 is chosen so that rounding
+    to it bounds the values. The model that it is given has each of them by the name of its result.
+    """
+    from onnx import ModelProto, numpy_helper
+
+    made = ModelProto()
+    made.CopyFrom(quantised)
+    left_out = {node.output[0]: node for node in original.graph.node if node.op_type in ("Relu", "Clip")}
+    for node in made.graph.node:
+        if node.op_type in ("Relu", "Clip"):
+            left_out.pop(node.output[0], None)
+    zeros = {t.name: numpy_helper.to_array(t) for t in made.graph.initializer}
+    wide = {
+        node.input[0]
+        for node in made.graph.node
+        if node.op_type == "QuantizeLinear" and zeros[node.input[2]].dtype == np.int16
+    }
+    known, kept = set(zeros), list(made.graph.node)
+    del made.graph.node[:]
+    for node in kept:
+        made.graph.node.append(node)
+        activation = left_out.get(node.output[0]) if node.output[0] in wide else None
+        if activation is None:
+            continue
+        made.graph.node[-1].output[0] = f"{node.output[0]}_unbounded"
+        made.graph.node.append(activation)
+        made.graph.node[-1].input[0] = f"{node.output[0]}_unbounded"
+        bounds = [t for t in original.graph.initializer if t.name in activation.input[1:] and t.name not in known]
+        made.graph.initializer.extend(bounds)
+        known |= {t.name for t in bounds}
+    return made
 
 
 def in_four_bits(model: ModelProto, original: ModelProto) -> ModelProto:

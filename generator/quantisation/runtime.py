@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from shoehorn_mcu.quantisation.samples import Samples
 
 _AT_ONCE = 8  # samples whose activations are held at a time
-_SOFTMAX_SCALE, _SOFTMAX_ZERO = (
-    np.array(1 / 256, np.float32),
-    np.array(-128, np.int8),
-)  # the only ones that kernels have
+_OPSET_OF_16_BITS = 21  # the first in which QuantizeLinear knows int16
+_FIXED = {
+    ("Softmax", 8): (np.array(1 / 256, np.float32), np.array(-128, np.int8)),
+    **{(code, 16): (np.array(2.0**-15, np.float32), np.array(0, np.int16)) for code in ("Softmax", "Sigmoid", "Tanh")},
+}
+"""Scale and zero point of the results of some ops with so many bits: the only ones that kernels have."""
 
 
 class Method(Enum):
@@ -134,10 +136,13 @@ def ranges(model: ModelProto, samples: Samples, method: Method, say: Callable[[s
         return {name: Range(*(np.asarray(end).item() for end in data[name].range_value)) for name in data}
 
 
-def with_qdq(model: ModelProto, found: Mapping[str, Range], codes: Sequence[str], kept: Iterable[str]) -> ModelProto:
+def with_qdq(
+    model: ModelProto, found: Mapping[str, Range], codes: Sequence[str], kept: Iterable[str], wide: Collection[str]
+) -> ModelProto:
     """The model with its ops of these kinds between DequantizeLinear and QuantizeLinear, but for the nodes `kept`.
 
-    int8 activations with a zero point; int8 weights with zero point 0 and a scale per output channel; int32 biases.
+    Weights are int8 with zero point 0 and a scale per output channel; biases int32. Activations are int8 with a zero
+    point; the tensors `wide`, inputs or results of nodes, are int16 with zero point 0.
     """
     _library()
     import onnx
@@ -146,10 +151,20 @@ def with_qdq(model: ModelProto, found: Mapping[str, Range], codes: Sequence[str]
 
     data = {n: TensorData(lowest=np.float32(r.low), highest=np.float32(r.high)) for n, r in found.items()}
     excluded = set(kept)
-    fixed = {"quant_type": QuantType.QInt8, "scale": _SOFTMAX_SCALE, "zero_point": _SOFTMAX_ZERO}
-    softmax = {n.output[0]: [fixed] for n in model.graph.node if n.op_type == "Softmax" and n.name not in excluded}
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    overrides: dict[str, list[dict[str, Any]]] = {
+        name: [{"quant_type": QuantType.QInt16, "symmetric": True}] for name in wide
+    }
+    for node in model.graph.node:
+        bits = 16 if node.output[0] in wide else 8
+        if node.name not in excluded and (node.op_type, bits) in _FIXED:
+            scale, zero = _FIXED[node.op_type, bits]
+            kind = QuantType.QInt16 if bits == 16 else QuantType.QInt8
+            overrides[node.output[0]] = [{"quant_type": kind, "scale": scale, "zero_point": zero}]
+    if wide:
+        copy = onnx.version_converter.convert_version(model, _OPSET_OF_16_BITS)
+    else:
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
     quantizer = QDQQuantizer(
         copy,
         per_channel=True,
@@ -160,7 +175,7 @@ def with_qdq(model: ModelProto, found: Mapping[str, Range], codes: Sequence[str]
         nodes_to_quantize=[],
         nodes_to_exclude=sorted(excluded),
         op_types_to_quantize=list(codes),
-        extra_options={"TensorQuantOverrides": softmax, "ForceQuantizeNoInputCheck": True},
+        extra_options={"TensorQuantOverrides": overrides, "ForceQuantizeNoInputCheck": True},
     )
     quantizer.quantize_model()
     quantizer.model.topological_sort()

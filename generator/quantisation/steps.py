@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -13,17 +14,24 @@ import numpy as np
 
 from shoehorn_mcu import importers, passes
 from shoehorn_mcu.errors import did_you_mean
-from shoehorn_mcu.importers import Imported
+from shoehorn_mcu.importers import Imported, onnx_int16, onnx_quantised
 from shoehorn_mcu.importers.onnx import import_model
 from shoehorn_mcu.importers.onnx_file import in_opset, load_proto
 from shoehorn_mcu.importers.onnx_qlinear import FORMS
-from shoehorn_mcu.importers.onnx_quantised import CONVERTERS
 from shoehorn_mcu.ir import DType, Graph
 from shoehorn_mcu.quantisation.exported import as_onnx
 from shoehorn_mcu.quantisation.fault import QuantizeError
 from shoehorn_mcu.quantisation.measure import Accuracy, Fidelity, accuracy, fidelities, output_sqnr
 from shoehorn_mcu.quantisation.ranges import Range
-from shoehorn_mcu.quantisation.rewrite import Floats, bias_corrections, equalised, in_four_bits, prepared, with_biases
+from shoehorn_mcu.quantisation.rewrite import (
+    Floats,
+    bias_corrections,
+    equalised,
+    in_four_bits,
+    prepared,
+    with_activations,
+    with_biases,
+)
 from shoehorn_mcu.quantisation.runtime import Method, Runner, optimised, ranges, require, with_qdq
 from shoehorn_mcu.quantisation.samples import Input, Samples, read_labels, read_samples
 
@@ -31,17 +39,41 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 CHECKED = 64  # samples that ratios are measured on
-TRIED = 5  # ops that are tried in float32
+TRIED = 5  # ops that are tried in 16 bits and in float32
 LEAST_GAIN_DB = 0.1  # of the outputs' ratio, for a correction to be used
-WORTH_DB = 1.0  # of the outputs' ratio, for an op to be named as one to keep in float32
+WORTH_DB = 1.0  # of the outputs' ratio, for an op to be named as one to keep in more bits
 GOOD_DB = 30.0  # of the outputs, from which on no op is looked for
 
-CODES = tuple(sorted({*CONVERTERS, "Clip"}))
-"""The ops that are quantised: what the importer makes int8 ops of, and a Clip as their bounds."""
+
+class Bits(Enum):
+    """Bits of activations and weights."""
+
+    EIGHT = "8"
+    WIDE = "16x8"  # activations have 16
+    NIBBLES = "4w"  # weights have 4
+
+    @property
+    def title(self) -> str:
+        """What such a model is called."""
+        return {Bits.EIGHT: "int8", Bits.WIDE: "int16 with int8 weights", Bits.NIBBLES: "int8 with int4 weights"}[self]
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The ops that are quantised: what the importer makes ops on such integers of, and a Clip as their bounds."""
+        of = onnx_int16 if self is Bits.WIDE else onnx_quantised
+        return tuple(sorted({*of.CONVERTERS, "Clip"}))
 
 
-WEIGHT_BITS = {"8": 8, "4w": 4}
-"""By the option `--bits`; activations have 8."""
+class Kept(Enum):
+    """In what an op is kept whose rounding to 8 bits costs too much."""
+
+    INT16 = "int16"  # its result alone
+    FLOAT32 = "float32"
+
+    @property
+    def option(self) -> str:
+        """What follows `--keep-`."""
+        return {Kept.INT16: "int16", Kept.FLOAT32: "float"}[self]
 
 
 @dataclass(frozen=True)
@@ -51,15 +83,18 @@ class Settings:
     method: Method = Method.MINMAX
     keep_float: tuple[str, ...] = ()  # names of nodes, or of the tensors that they write
     labels: Path | None = None
-    weight_bits: int = 8  # 8 or 4
+    bits: Bits = Bits.EIGHT
+    keep_int16: tuple[str, ...] = ()  # names as in keep_float, or of inputs: such results have 16 bits
 
 
 @dataclass(frozen=True)
 class Gain:
-    """An op that costs fidelity, and the outputs' ratio with this op alone in float32."""
+    """An op that costs fidelity, and the outputs' ratio with this op alone in more bits."""
 
     op: str
+    kept: Kept
     sqnr_db: float
+    model: ModelProto
 
 
 @dataclass(frozen=True)
@@ -69,14 +104,24 @@ class Quantized:
     model: ModelProto
     samples: int
     method: Method
+    bits: Bits
     equalised: int  # pairs of layers; 0 where that would not help
     bias_corrected: int  # layers; 0 where that would not help
     sqnr_db: float  # of the output with the lowest
     tensors: tuple[Fidelity, ...]  # worst first
     kept_float: tuple[str, ...]  # ops, as asked for
+    kept_int16: tuple[str, ...]  # tensors
     float_ops: tuple[str, ...]  # ops that the importer computes in float32
-    gains: tuple[Gain, ...]  # ops to keep in float32, the most useful first
+    gains: tuple[Gain, ...]  # ops to keep in more bits, the most useful first
     accuracy: Accuracy | None
+
+
+@dataclass(frozen=True)
+class _Exceptions:
+    """What is not quantised as the rest is."""
+
+    real: tuple[str, ...]  # names of nodes
+    wide: tuple[str, ...]  # names of tensors
 
 
 @dataclass(frozen=True)
@@ -105,7 +150,7 @@ def quantize_model(
     labels = read_labels(settings.labels, len(samples), _classes(source)) if settings.labels else None
     say("optimising")
     plain = _inferred(prepared(optimised(source)))
-    kept = _kept(path, plain, settings.keep_float)
+    kept = _exceptions(path, plain, settings)
     checked = samples.first(CHECKED)
     best = _best(plain, samples, checked, settings, kept, say)
     imported = _imported(path, best.model)
@@ -114,11 +159,13 @@ def quantize_model(
         best.model,
         len(samples),
         settings.method,
+        settings.bits,
         best.equalised,
         best.bias_corrected,
         best.sqnr_db,
         tuple(sorted(tensors, key=lambda each: each.sqnr_db)),
-        kept,
+        kept.real,
+        kept.wide,
         _in_float(imported.graph),
         _gains(best, tensors, checked, settings, kept, say),
         accuracy(source, imported, samples, labels, say) if labels is not None else None,
@@ -192,15 +239,24 @@ def _classes(model: ModelProto) -> int:
     return int(np.prod(shape[1:]))
 
 
-def _kept(path: Path, model: ModelProto, asked: Sequence[str]) -> tuple[str, ...]:
-    """The names of the nodes that are asked for by their names or outputs."""
-    by_name = {node.name: node.name for node in model.graph.node}
-    by_name |= {output: node.name for node in model.graph.node for output in node.output}
+def _exceptions(path: Path, model: ModelProto, settings: Settings) -> _Exceptions:
+    """What is asked for by the names of nodes or of tensors."""
+    real = {node.name: node.name for node in model.graph.node}
+    real |= {output: node.name for node in model.graph.node for output in node.output}
+    wide = {each.name: each.name for each in model.graph.input}
+    wide |= {name: node.output[0] for node in model.graph.node for name in (node.name, *node.output)}
+    return _Exceptions(
+        _named(path, "--keep-float", settings.keep_float, real),
+        _named(path, "--keep-int16", settings.keep_int16, wide),
+    )
+
+
+def _named(path: Path, option: str, asked: Sequence[str], known: Mapping[str, str]) -> tuple[str, ...]:
     for name in asked:
-        if name not in by_name:
-            cure = did_you_mean(name, by_name, "give the name of an op or of the tensor that it writes")
-            raise QuantizeError(f"{path.name}: --keep-float: no op '{name}'; {cure}")
-    return tuple(dict.fromkeys(by_name[name] for name in asked))
+        if name not in known:
+            cure = did_you_mean(name, known, "give the name of an op or of the tensor that it writes")
+            raise QuantizeError(f"{path.name}: {option}: no op '{name}'; {cure}")
+    return tuple(dict.fromkeys(known[name] for name in asked))
 
 
 def _best(
@@ -208,7 +264,7 @@ def _best(
     samples: Samples,
     checked: Samples,
     settings: Settings,
-    kept: tuple[str, ...],
+    kept: _Exceptions,
     say: Callable[[str], None],
 ) -> _Candidate:
     """The model with or without equalisation and bias correction, whichever follows the float32 model best."""
@@ -240,10 +296,12 @@ def _best(
     return best
 
 
-def _quantised(model: ModelProto, found: Mapping[str, Range], kept: Sequence[str], settings: Settings) -> ModelProto:
-    """The model with these ranges, and weights of the bits that are asked for."""
-    made = with_qdq(model, found, CODES, kept)
-    return in_four_bits(made, model) if settings.weight_bits == 4 else made
+def _quantised(model: ModelProto, found: Mapping[str, Range], kept: _Exceptions, settings: Settings) -> ModelProto:
+    """The model with these ranges, and the bits that are asked for."""
+    bits = settings.bits
+    wide = set(found) if bits is Bits.WIDE else set(kept.wide)
+    made = with_activations(with_qdq(model, found, bits.codes, kept.real, wide), model)
+    return in_four_bits(made, model) if bits is Bits.NIBBLES else made
 
 
 def _by_channel(model: ModelProto, samples: Samples) -> tuple[dict[str, Floats], dict[str, Floats]]:
@@ -283,10 +341,10 @@ def _gains(
     tensors: Sequence[Fidelity],
     checked: Samples,
     settings: Settings,
-    kept: tuple[str, ...],
+    kept: _Exceptions,
     say: Callable[[str], None],
 ) -> tuple[Gain, ...]:
-    """Ops that are worth keeping in float32, among those that lose most between their operands and their result."""
+    """Ops that are worth keeping in more bits, among those that lose most between their operands and their result."""
     if best.sqnr_db >= GOOD_DB:
         return ()
     ratios = {each.tensor: each.sqnr_db for each in tensors}
@@ -294,14 +352,18 @@ def _gains(
     for node in best.float_model.graph.node:
         before = [ratios[name] for name in node.input if name in ratios]
         after = [ratios[name] for name in node.output if name in ratios]
-        if before and after and node.op_type in CODES:
-            losses[node.name] = min(before) - min(after)
+        if before and after and node.op_type in settings.bits.codes:
+            losses[node.name, node.output[0]] = min(before) - min(after)
     run = Runner(best.float_model)
     wanted = [run(sample) for sample in checked]
     found = []
-    for name in sorted(losses, key=lambda each: -losses[each])[:TRIED]:
-        say(f"trying {name} in float32")
-        made = _quantised(best.float_model, best.ranges, (*kept, name), settings)
-        found.append(Gain(name, output_sqnr(wanted, made, checked)))
+    for name, output in sorted(losses, key=lambda each: -losses[each])[:TRIED]:
+        tries = {Kept.FLOAT32: replace(kept, real=(*kept.real, name))}
+        if settings.bits is not Bits.WIDE:
+            tries[Kept.INT16] = replace(kept, wide=(*kept.wide, output))
+        for how, more in tries.items():
+            say(f"trying {name} in {how.value}")
+            made = _quantised(best.float_model, best.ranges, more, settings)
+            found.append(Gain(name, how, output_sqnr(wanted, made, checked), made))
     useful = [gain for gain in found if gain.sqnr_db >= best.sqnr_db + WORTH_DB]
     return tuple(sorted(useful, key=lambda gain: -gain.sqnr_db))

@@ -24,7 +24,7 @@ from onnx import ModelProto
 from shoehorn_mcu import passes
 from shoehorn_mcu.importers.onnx import import_model
 from shoehorn_mcu.ir import Array
-from shoehorn_mcu.quantisation import Method, QuantizeError, Settings, quantize_model
+from shoehorn_mcu.quantisation import Bits, Method, QuantizeError, Settings, quantize_model
 from shoehorn_mcu.quantisation.measure import Accuracy, accuracy
 from shoehorn_mcu.quantisation.samples import Samples
 from shoehorn_mcu.quantisation.steps import float_model
@@ -96,7 +96,10 @@ TASKS = (
     Task("small CNN (`.tflite`), Fashion-MNIST", "fmnist-nubificus-f32.tflite", _clothes, 200),
     Task("three dense layers (`.onnx`), MNIST", "onnx2c-mnist-pytorch.onnx", _digits, 200),
 )
-SETTINGS = {**{f"`{each.value}`": Settings(each) for each in Method}, "`--bits 4w`": Settings(weight_bits=4)}
+SETTINGS = {
+    **{f"`{each.value}`": Settings(each) for each in Method},
+    **{f"`--bits {each.value}`": Settings(bits=each) for each in (Bits.WIDE, Bits.NIBBLES)},
+}
 
 
 def right(made: ModelProto, source: ModelProto, images: Array, labels: NDArray[np.int64]) -> Accuracy:
