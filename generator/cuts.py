@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from shoehorn_mcu import split
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.memory_plan import Cascade
-from shoehorn_mcu.stage import Stage, stages_like
+from shoehorn_mcu.stage import Stage, computes, sharing, stages_like
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class Cuts:
             outputs=(own[-1].node.output.name,),
         )
         graph = split.with_chunks(alone, [cut])
-        return Chunked(cut, graph, stages_like(own[0], graph))
+        return Chunked(cut, graph, tuple(sharing(stage, own[0].shared) for stage in stages_like(own[0], graph)))
 
     def chosen(self, cascades: Iterable[Cascade]) -> tuple[Graph, tuple[Stage, ...]]:
         """The graph with the blocks of a plan in their chunks, and its stages; where no block is cut, those given.
@@ -64,5 +64,5 @@ class Cuts:
         """The whole graph with these cuts. Each op keeps the kernel that it has in `stages`, or in its cut."""
         graph = split.with_chunks(self.graph, [cut.chunks for cut in cuts])
         known = {stage.name: stage for stages in (self.stages, *(cut.stages for cut in cuts)) for stage in stages}
-        nodes = [node for node in graph.nodes() if not node.op.view]
+        nodes = [node for node in graph.nodes() if computes(node)]
         return graph, tuple(replace(known[node.op.name], index=i, node=node) for i, node in enumerate(nodes))

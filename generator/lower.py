@@ -11,7 +11,7 @@ from dataclasses import replace
 from shoehorn_mcu import split
 from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.errors import ShoehornError
-from shoehorn_mcu.ir import Graph, TensorType
+from shoehorn_mcu.ir import Graph, TensorType, shared_rows
 from shoehorn_mcu.planner import DELIVERY, Block, Cut, OpSpec, Problem, Read, TensorSpec
 from shoehorn_mcu.stage import Stage
 from shoehorn_mcu.state_places import Waits, over_states
@@ -19,15 +19,9 @@ from shoehorn_mcu.state_places import Waits, over_states
 MOST_CHUNKS = 16  # of a block; the paper advises 2 to 5, for small matrices are slow
 
 
-def _read(stage: Stage, place: int) -> Read:
-    """The rows of one row input, without padding and repeats."""
-    rows = (dict.fromkeys(r for r in by_input[place] if r is not None) for by_input in stage.rows)
-    return Read(stage.row_inputs[place].name, tuple(map(tuple, rows)))
-
-
 def _op(stage: Stage, over: Mapping[str, Waits] | None = None) -> OpSpec:
     output = stage.node.output
-    reads = [_read(stage, i) for i, t in enumerate(stage.row_inputs) if t.data is None]
+    reads = [Read(name, rows) for name, rows in stage.reads]
     waits = (over or {}).get(output.name)
     return OpSpec(
         name=stage.name,
@@ -55,7 +49,8 @@ def _in_place(stage: Stage) -> str | None:
     place = stage.kernel.in_place(stage.node)
     if place is None or stage.row_inputs[place].data is not None:
         return None
-    return stage.row_inputs[place].name
+    name = stage.row_inputs[place].name
+    return None if name in stage.shared else name
 
 
 def _delivery(graph: Graph) -> OpSpec:
@@ -136,7 +131,8 @@ def lower(
     over = {} if stream_input else over_states(graph, stages, banded)
     ops = (*deliveries, *(_op(stage, over) for stage in stages))
     live = [*graph.sources, *(name for op in graph.ops for name in (*op.inputs[:1], op.output))]
-    live = [name for name in live if graph.tensors[name].data is None]
+    shared = shared_rows(graph)
+    live = [name for name in live if graph.tensors[name].data is None and name not in shared]
     live += [read.tensor for op in ops for read in op.reads]
     for name in (*views.values(), *graph.results):
         if graph.tensors[name].data is not None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import gcd
 
+from shoehorn_mcu.ir import Part
 from shoehorn_mcu.memory_plan import Placement, Plan, Step
 from shoehorn_mcu.planner import OpSpec, Problem
 from shoehorn_mcu.planner.cores import conflicts
@@ -66,17 +67,25 @@ def _is_one_row(stage: Stage, op: OpSpec, step: Step, rows: range, placements: P
     that the kernel may overwrite.
     """
     height = stage.node.output.type.rows
-    names = [t.name for t in stage.row_inputs if t.data is None and t.type.rows == height]
-    places = {name: placements[name, step.edition(name)] for name in (*names, op.writes)}
-    for place in places.values():
-        if [place.at(y) for y in rows] != [place.at(rows[0]) + i * place.row_bytes for i in range(len(rows))]:
+    operands = [t for t in stage.row_inputs if t.data is None and t.type.rows == height]
+    for tensor in (*operands, stage.node.output):
+        first, *others = (_address(stage, tensor.name, y, step, placements) for y in rows)
+        if others != [first + (i + 1) * tensor.type.row_bytes for i in range(len(others))]:
             return False
+    names = [tensor.name for tensor in operands if tensor.name not in stage.shared]
+    places = {name: placements[name, step.edition(name)] for name in (*names, op.writes)}
     over = places.get(op.in_place or "")
     if over is not None and step.cores == 1:
         read_once = sum(read.tensor == op.in_place for read in op.reads) == 1
         if read_once and (over.memory, over.at(rows[0]), over.row_bytes) == _start(places[op.writes], rows):
             op = replace(op, reads=tuple(read for read in op.reads if read.tensor != op.in_place))
     return not conflicts(op, replace(step, rows=(rows[0], rows[-1] + 1)), placements)
+
+
+def _address(stage: Stage, tensor: str, y: int, step: Step, placements: Placements) -> int:
+    """Where row y of an operand or of the output is."""
+    part = stage.shared[tensor][y] if tensor in stage.shared else Part(tensor, y, 0)
+    return placements[part.tensor, step.edition(part.tensor)].at(part.row) + part.start
 
 
 def _start(place: Placement, rows: range) -> tuple[str, int, int]:

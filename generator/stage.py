@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from shoehorn_mcu.ir import Graph, Node, Tensor
+from shoehorn_mcu.ir import Graph, Node, Parts, Tensor, shared_rows
 from shoehorn_mcu.kernels import ANY, Instance, Values, choose, row_cost, within_flash
 from shoehorn_mcu.kernels.base import array_bytes
 from shoehorn_mcu.kernels.cost import Calls, Unit, call_cost, choice_unit, code_bytes
@@ -14,6 +14,9 @@ from shoehorn_mcu.targets import Machine
 
 Rows = tuple[tuple[int | None, ...], ...]
 """The result of Op.rows for one output row: a tuple of rows per input."""
+
+Reads = tuple[str, tuple[tuple[int, ...], ...]]
+"""A tensor that has bytes, and its rows that each output row needs, without padding and repeats."""
 
 Pick = Callable[[Node, Machine], Instance]
 """Chooses the kernels of ops."""
@@ -29,6 +32,7 @@ class Stage:
     machine: Machine  # the machine that the kernel was chosen for
     rows: tuple[Rows, ...]  # by output row
     rows_per_call: int = 1  # of the output, computed by one kernel call as one long row (runs.py)
+    shared: Mapping[str, Parts] = field(default_factory=dict)  # the operands whose rows are parts of others' rows
 
     @property
     def name(self) -> str:
@@ -38,6 +42,23 @@ class Stage:
     def row_inputs(self) -> tuple[Tensor, ...]:
         """The tensors that `rows` names rows of; the output is one where the op reads earlier rows of it."""
         return self.node.row_operands
+
+    @cached_property
+    def reads(self) -> tuple[Reads, ...]:
+        """What is read of each operand that is computed, in their order; of one with shared rows all that it is in."""
+        found: list[Reads] = []
+        for place, tensor in enumerate(self.row_inputs):
+            if tensor.data is not None:
+                continue
+            rows = [tuple(dict.fromkeys(r for r in by_input[place] if r is not None)) for by_input in self.rows]
+            parts = self.shared.get(tensor.name)
+            if parts is None:
+                found.append((tensor.name, tuple(rows)))
+                continue
+            for name in dict.fromkeys(part.tensor for part in parts):
+                own = (dict.fromkeys(parts[r].row for r in line if parts[r].tensor == name) for line in rows)
+                found.append((name, tuple(map(tuple, own))))
+        return tuple(found)
 
     @property
     def cpu(self) -> str:
@@ -131,12 +152,23 @@ def with_long_rows(node: Node, count: int) -> Node:
 def stages(graph: Graph, machine: Machine = ANY, pick: Pick = choose) -> tuple[Stage, ...]:
     """The ops that compute or move something, in order, each with the kernel that `pick` chooses.
 
-    A view has no stage: its output is its input. Faster kernels are replaced by smaller ones until all fit into the
-    machine's flash, beside the constants that ops read by rows.
+    A view has no stage: its output is its input. Nor has an op that shares rows: others read those. Faster kernels
+    are replaced by smaller ones until all fit into the machine's flash, beside the constants that ops read by rows.
     """
-    nodes = [node for node in graph.nodes() if not node.op.view]
-    decided = within_flash(nodes, machine)
-    return tuple(stage_of(i, node, decided, pick) for i, node in enumerate(nodes))
+    nodes = [node for node in graph.nodes() if computes(node)]
+    decided, shared = within_flash(nodes, machine), shared_rows(graph)
+    return tuple(sharing(stage_of(i, node, decided, pick), shared) for i, node in enumerate(nodes))
+
+
+def computes(node: Node) -> bool:
+    """Whether the op has a stage."""
+    return not node.op.view and not node.op.shares_rows
+
+
+def sharing(stage: Stage, shared: Mapping[str, Parts]) -> Stage:
+    """The stage with those of its operands that have shared rows."""
+    own = {tensor.name: shared[tensor.name] for tensor in stage.row_inputs if tensor.name in shared}
+    return replace(stage, shared=own) if own else stage
 
 
 def kernel_bytes(stages: Sequence[Stage]) -> int:

@@ -36,7 +36,7 @@ def over_states(graph: Graph, stages: Sequence[Stage], inside: Collection[str] =
         if shared or state.write in views or state.read in views.values() or state.read in graph.outputs:
             continue
         writer = writers[state.write]
-        readers = [stage for stage in stages if any(t.name == state.read for t in stage.row_inputs)]
+        readers = [stage for stage in stages if any(name == state.read for name, _ in stage.reads)]
         names = {stage.name for stage in (*readers, writer)}
         if names & set(inside) or any(order[r.name] > order[writer.name] for r in readers):
             continue
@@ -47,24 +47,31 @@ def over_states(graph: Graph, stages: Sequence[Stage], inside: Collection[str] =
 
 
 def _waits(state: State, writer: Stage, readers: Sequence[Stage], writers: Mapping[str, Stage]) -> Waits | None:
-    """What each row of the next value waits for; None where the writer itself reads a row that it overwrites."""
+    """What each row of the next value waits for; None where the writer itself reads a row that it overwrote.
+
+    A state may be moved up row by row: the writer reads later rows of it than it writes, and waits for its own earlier
+    rows.
+    """
     rows: list[dict[tuple[str, int], None]] = [{} for _ in range(writer.node.output.type.rows)]
     for stage in readers:
-        for place, tensor in enumerate(stage.row_inputs):
-            if tensor.name != state.read:
+        for name, by_row in stage.reads:
+            if name != state.read or (stage is writer and _in_place(writer, name, by_row)):
                 continue
-            if stage is writer:
-                alone = all(by_input[place] == (y,) for y, by_input in enumerate(stage.rows))
-                if not alone or stage.kernel.in_place(stage.node) != place:
-                    return None
-                continue
-            for y, by_input in enumerate(stage.rows):
-                for row in by_input[place]:
-                    if row is not None:
-                        rows[row][stage.node.output.name, y] = None
+            if stage is writer and any(row <= y for y, read in enumerate(by_row) for row in read):
+                return None
+            for y, read in enumerate(by_row):
+                for row in read:
+                    rows[row][stage.node.output.name, y] = None
     if any(rows) and writer.node.op.pixelwise(writer.node.sig):
         return None  # its rows may be one call
     return Waits(state, tuple(_unknown(writer, y, waited, writers) for y, waited in enumerate(rows)))
+
+
+def _in_place(writer: Stage, name: str, by_row: Sequence[Sequence[int]]) -> bool:
+    """Whether each row of the next value is computed from that row of the state, over which the kernel may write."""
+    place = writer.kernel.in_place(writer.node)
+    own = place is not None and writer.row_inputs[place].name == name
+    return own and all(tuple(read) == (y,) for y, read in enumerate(by_row))
 
 
 def _unknown(writer: Stage, y: int, waited: Collection[Row], writers: Mapping[str, Stage]) -> tuple[Row, ...]:
@@ -78,9 +85,9 @@ def _unknown(writer: Stage, y: int, waited: Collection[Row], writers: Mapping[st
     todo = [(writer, y)]
     while todo:
         stage, row = todo.pop()
-        for tensor, read in zip(stage.row_inputs, stage.rows[row], strict=True):
-            for each in ((tensor.name, below) for below in read if below is not None):
+        for name, by_row in stage.reads:
+            for each in ((name, below) for below in by_row[row]):
                 if each not in known:
                     known.add(each)
-                    todo += [(writers[tensor.name], each[1])] if tensor.name in writers else []
+                    todo += [(writers[name], each[1])] if name in writers else []
     return tuple(each for each in waited if each not in known)

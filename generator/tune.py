@@ -27,7 +27,7 @@ from shoehorn_mcu.ops import Pad, Reshape
 from shoehorn_mcu.planner import make_plan
 from shoehorn_mcu.report import report, timeless
 from shoehorn_mcu.runs import joined, longest
-from shoehorn_mcu.stage import stage_of, stages
+from shoehorn_mcu.stage import computes, stage_of, stages
 from shoehorn_mcu.targets import Board, Machine
 
 LIBRARY = "candidates"  # name of the library in an image
@@ -74,13 +74,14 @@ class Trial:
 
 
 def layers(graph: Graph, board: Board, chosen: Mapping[str, str]) -> list[Layer]:
-    """The layers in the order of their first ops; `chosen`: op -> the folder's kernel. Views are no layers.
+    """The layers in the order of their first ops; `chosen`: op -> the folder's kernel.
 
+    Views and ops that share rows are no layers.
     A candidate computes all ops of a layer: whether one is exact may depend on the constants.
     """
     by_key: dict[str, list[Node]] = {}
     for node in graph.nodes():
-        if not node.op.view:
+        if computes(node):
             by_key.setdefault(contract_of(node).key(node), []).append(node)
     found = []
     for key, nodes in by_key.items():

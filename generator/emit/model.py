@@ -6,7 +6,7 @@ import numpy as np
 
 from shoehorn_mcu.emit import c, classes, ops, states, steps, stream
 from shoehorn_mcu.emit.header import ARENA_ALIGNMENT, accessor, init_head
-from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.emit.unit import Unit, touched
 from shoehorn_mcu.emit.weights import Constants
 from shoehorn_mcu.memory_plan import Placement
 
@@ -63,7 +63,7 @@ def _init(unit: Unit) -> str:
 
 def _placements(unit: Unit) -> list[str]:
     """The arena, and the placements of the tensors that steps touch."""
-    used = {t.name for stage in unit.stepped for t in (*stage.row_inputs, stage.node.output)} | {unit.streamed}
+    used = {name for stage in unit.stepped for name in touched(stage)} | {unit.streamed}
     size = f"{unit.upper}_ARENA_BYTES"
     lines = [
         *_arena(unit),
@@ -133,6 +133,7 @@ def model_c(unit: Unit, found: Constants) -> str:
         *steps.hooks(unit, schedule),
         "",
         *_placements(unit),
+        *ops.shared(unit),
         *functions,
         *_ends(unit),
         *(steps.table(unit, schedule) if schedule.is_table else []),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.rows import Affine, Null, Place, Window, windows
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.emit.weights import Constants
+from shoehorn_mcu.ir import Parts
 from shoehorn_mcu.kernels.base import Packed, Value, array_of
 from shoehorn_mcu.memory_plan import Editions
 from shoehorn_mcu.stage import Stage
@@ -66,12 +68,15 @@ class _Rows:
         else:
             row = f"op{self._stage.index}_rows[y][{rule.column}{offset}]"
         tensor = self._stage.row_inputs[place]
+        inside = f"{row} >= 0 && {row} < {tensor.type.rows}"
+        if tensor.name in self._stage.shared:
+            at = _shared_row(self._unit, tensor.name, row)
+            return f"{inside} ? {at} : NULL" if rule.guarded else at
         if tensor.data is None:
             placed = _tensor(self._unit, tensor.name)
             return c.call("sh_tensor_row_or_null" if rule.guarded else "sh_tensor_row", ("arena", placed, row))
         name = self._found.names[self._stage.index, f"x{place}"]
         at = f"(const int8_t *){name} + ({row}) * {tensor.type.row_bytes}"
-        inside = f"{row} >= 0 && {row} < {tensor.type.rows}"
         return f"{inside} ? {at} : NULL" if rule.guarded else at
 
     def declare(self) -> list[str]:
@@ -103,6 +108,45 @@ def _tensor(unit: Unit, tensor: str) -> str:
     """The C expression of a tensor's placement; a parameter where the tensor has several."""
     number = f"t{unit.number[tensor]}"
     return number if len(unit.editions[tensor]) > 1 else f"&{number}"
+
+
+def _shared_row(unit: Unit, tensor: str, row: str) -> str:
+    """The call of the function that `shared` writes."""
+    number, parts = unit.shared[tensor]
+    placed = dict.fromkeys(part.tensor for part in parts)
+    return c.call(f"shared{number}", (*(_tensor(unit, name) for name in placed), row))
+
+
+def shared(unit: Unit) -> list[str]:
+    """For each tensor whose rows are parts of others' rows the function that finds one, from those tensors."""
+    lines: list[str] = []
+    for name, (number, parts) in unit.shared.items():
+        parameter = {each: f"x{i}" for i, each in enumerate(dict.fromkeys(part.tensor for part in parts))}
+        found = ""
+        for first, end, step in reversed(_runs(parts)):
+            start = parts[first]
+            place = Affine(start.row - first * step, step, False).text()
+            at = c.call("sh_tensor_row", ("arena", parameter[start.tensor], place))
+            at += f" + {start.start}" if start.start else ""
+            found = f"y < {end} ? {at} : {found}" if found else at
+        taken = (*(f"const sh_tensor *{each}" for each in parameter.values()), "int32_t y")
+        body = c.function(f"static const int8_t *shared{number}({', '.join(taken)})", [f"return {found};"])
+        lines += [c.comment(f"Row y of {c.quoted(name)} {unit.type(name)}"), body, ""]
+    return lines
+
+
+def _runs(parts: Parts) -> list[tuple[int, int, int]]:
+    """First row, row after the last and step of runs of rows that are in one tensor, from the same byte on."""
+    found: list[tuple[int, int, int]] = []
+    y = 0
+    while y < len(parts):
+        first, start = y, parts[y]
+        following = parts[y + 1] if y + 1 < len(parts) else start
+        step = following.row - start.row if following == replace(start, row=following.row) else 0
+        while y < len(parts) and parts[y] == replace(start, row=start.row + (y - first) * step):
+            y += 1
+        found.append((first, y, step))
+    return found
 
 
 def function(unit: Unit, stage: Stage, found: Constants) -> str:

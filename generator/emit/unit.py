@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from shoehorn_mcu.ir import FileTensor, Graph, State, TensorType
+from shoehorn_mcu.ir import FileTensor, Graph, Parts, State, TensorType
 from shoehorn_mcu.memory_plan import Placement, Plan
 from shoehorn_mcu.stage import Stage
 
@@ -58,10 +58,16 @@ class Unit:
     @cached_property
     def moving(self) -> Mapping[str, Sequence[str]]:
         """By op: the tensors it reads or writes whose edition a step has to name; its output first."""
-        return {stage.name: [t for t in _touched(stage) if len(self.editions[t]) > 1] for stage in self.stages}
+        return {stage.name: [t for t in touched(stage) if len(self.editions[t]) > 1] for stage in self.stages}
 
     def type(self, tensor: str) -> TensorType:
         return self.graph.tensors[tensor].type
+
+    @cached_property
+    def shared(self) -> Mapping[str, tuple[int, Parts]]:
+        """By tensor whose rows are parts of others' rows: its number in the C text, and where its rows are."""
+        used = {name: parts for stage in self.stepped for name, parts in stage.shared.items()}
+        return {name: (number, parts) for number, (name, parts) in enumerate(used.items())}
 
     @cached_property
     def cores(self) -> int:
@@ -105,10 +111,6 @@ class Unit:
         return [(f"{kind}_{i}" if i else kind, t) for group in named for i, (kind, t) in enumerate(group)]
 
 
-def _touched(stage: Stage) -> list[str]:
+def touched(stage: Stage) -> list[str]:
     """The tensor that an op writes, and those it reads at least one row of (an input may be padding only)."""
-    found = [stage.node.output.name]
-    for i, tensor in enumerate(stage.row_inputs):
-        if tensor.data is None and any(row is not None for rows in stage.rows for row in rows[i]):
-            found.append(tensor.name)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys([stage.node.output.name, *(name for name, rows in stage.reads if any(rows))]))

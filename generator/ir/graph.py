@@ -61,6 +61,15 @@ class Op:
     carries: ClassVar[bool] = False  # output row y also reads earlier rows of the output, as the last entry of `rows`
     view: ClassVar[bool] = False  # the output is input 0 with another shape: no kernel runs, both share their bytes
 
+    @property
+    def shares_rows(self) -> bool:
+        """Whether ops read the rows of this op's inputs in place of its output's rows: no kernel runs."""
+        return False
+
+    def row_start(self, sig: Signature) -> int | None:
+        """The byte of an input row at which an output row begins, where each output row is a part of one input row."""
+        return None
+
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         """The output's shape; raises GraphError where the inputs do not fit the attributes."""
         raise NotImplementedError

@@ -14,7 +14,7 @@ from shoehorn_mcu.ops import laws
 from shoehorn_mcu.ops.channels import channel_by_channel, monotone
 from shoehorn_mcu.ops.rules import as_4d, refuse, want
 
-__all__ = ["Concat", "Pad", "PickChannels", "Reshape", "Slice", "Transpose"]
+__all__ = ["Concat", "Pad", "PickChannels", "Reshape", "Sharer", "Slice", "Transpose"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -122,10 +122,27 @@ class Pad(Mover):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Concat(Mover):
+class Sharer(Mover):
+    """A mover whose output may have no bytes of its own: `shared` says that ops read its inputs' rows instead.
+
+    Model files never hold it; the pass share-rows sets it where `row_start` has a value.
+    """
+
+    shared: bool = False
+
+    @property
+    def shares_rows(self) -> bool:
+        return self.shared
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Concat(Sharer):
     """Inputs one after the other along `axis` (non-negative)."""
 
     axis: int
+
+    def row_start(self, sig: Signature) -> int | None:
+        return 0 if self.axis + 4 - len(sig.output.shape) <= 1 else None
 
     def channels(self, node: Node) -> Channels | None:
         each = channel_by_channel(node)
@@ -161,12 +178,23 @@ class Concat(Mover):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Slice(Mover):
+class Slice(Sharer):
     """x[begin[d] + i * step[d]] for i < size[d], in every dimension d of x's own rank; steps may be negative."""
 
     begin: tuple[int, ...]
     size: tuple[int, ...]
     step: tuple[int, ...]
+
+    def row_start(self, sig: Signature) -> int | None:
+        """Elements of a row stay side by side: whole pixels that follow each other, or channels of one pixel."""
+        _, _, column, channel = as_4d(self.begin, 0)
+        _, _, width, count = as_4d(self.size, 1)
+        _, _, over, along = as_4d(self.step, 1)
+        channels = sig.inputs[0].nhwc[3]
+        whole = count == channels and (along == 1 or count == 1) and (over == 1 or width == 1)
+        if not whole and not (width == 1 and (along == 1 or count == 1)):
+            return None
+        return (column * channels + channel) * sig.output.dtype.numpy.itemsize
 
     def channels(self, node: Node) -> Channels | None:
         """With a channel step above 1 all channels are kept: dropping one would change the steps between the others."""

@@ -20,6 +20,7 @@ from shoehorn_mcu.passes.fuse_tables import fuse_tables
 from shoehorn_mcu.passes.merge_equal import merge_equal
 from shoehorn_mcu.passes.merge_transposes import merge_transposes
 from shoehorn_mcu.passes.row_per_pixel import row_per_pixel
+from shoehorn_mcu.passes.share_rows import share_rows
 from shoehorn_mcu.passes.sink_views import sink_views
 from shoehorn_mcu.passes.sum_rows import sum_rows
 from shoehorn_mcu.passes.unflatten_input import unflatten_input
@@ -94,7 +95,8 @@ PIPELINE: tuple[Pass, ...] = (
     ),  # after the passes that fold pads and clamps into convolutions
     Pass("fold-constant-channels", fold_constant_channels),
     Pass("widen-depthwise", widen_depthwise),  # the passes before it may leave a single channel
-    Pass("sum-rows", sum_rows),  # last: no other pass knows its ops
+    Pass("sum-rows", sum_rows),  # no pass before knows its ops
+    Pass("share-rows", share_rows),  # last: no pass before asks whether rows are shared
 )
 
 

@@ -96,20 +96,18 @@ class _Drawing:
     def _rows(self, tensor: str) -> list[Row]:
         return [Row(tensor, y) for y in range(self._unit.placements[tensor].rows)]
 
-    def _rows_of_root(self, tensor: str, rows: Sequence[int | None]) -> Iterator[Row]:
+    def _rows_of_root(self, tensor: str, rows: Sequence[int]) -> Iterator[Row]:
         """The rows of a view's root that hold the bytes of these rows of the view."""
         root = self._root(tensor)
         size, whole = self._unit.placements[tensor].row_bytes, self._unit.placements[root].row_bytes
-        seen = (row for row in rows if row is not None)
-        return (Row(root, y) for y in rows_of_root(seen, size, whole))
+        return (Row(root, y) for y in rows_of_root(rows, size, whole))
 
     def _reads_of(self, stage: Stage) -> list[list[Row]]:
         """By output row: the rows read."""
         if stage.name not in self._reads:
-            taps = [(i, t.name) for i, t in enumerate(stage.row_inputs) if t.data is None]
             self._reads[stage.name] = [
-                list(dict.fromkeys(row for i, name in taps for row in self._rows_of_root(name, rows[i])))
-                for rows in stage.rows
+                list(dict.fromkeys(row for name, rows in stage.reads for row in self._rows_of_root(name, rows[y])))
+                for y in range(len(stage.rows))
             ]
         return self._reads[stage.name]
 
