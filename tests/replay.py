@@ -8,12 +8,13 @@ overwritten byte anywhere changes all that is computed from it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from shoehorn_mcu.ir import Graph, Node
 from shoehorn_mcu.kernels import ANY, choose
 from shoehorn_mcu.memory_plan import Editions, Placement, Plan, Step
 from shoehorn_mcu.ops import Reshape
+from shoehorn_mcu.stage import computes
 
 _WORD = 8  # bytes of hash for one byte of the arena
 
@@ -27,15 +28,20 @@ class Rows:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.writers = {node.op.name: node for node in graph.nodes() if not isinstance(node.op, Reshape)}
-        self.overwritten = {name: _overwritten(node) for name, node in self.writers.items()}
+        self.writers = {node.op.name: node for node in graph.nodes() if computes(node)}
+        shared = {node.output.name for node in graph.nodes() if node.op.shares_rows}
+        self.overwritten = {name: _overwritten(node, shared) for name, node in self.writers.items()}
         self.right: dict[str, bytes] = {}
+        self.sharers: dict[str, Node] = {}  # by the tensors whose rows are parts of others' rows
         for name in graph.inputs:
             kind = graph.tensors[name].type
             self.right[name] = b"".join(_row(name, y, b"", kind.row_bytes) for y in range(kind.rows))
         for node in graph.nodes():
             if isinstance(node.op, Reshape):
                 self.right[node.output.name] = self.right[node.inputs[0].name]
+                continue
+            if node.op.shares_rows:
+                self.sharers[node.output.name] = node
                 continue
             self.right[node.output.name] = b""  # of which an op may read earlier rows
             for y in range(node.output.type.rows):
@@ -48,8 +54,17 @@ class Rows:
     def computed(self, node: Node, y: int, read: Callable[[str, int], bytes]) -> bytes:
         """Output row y, where `read(tensor, row)` gives the words of a row."""
         wanted = zip(node.row_operands, node.op.rows(y, node.sig), strict=True)
-        words = [read(t.name, r) for t, rows in wanted if t.data is None for r in rows if r is not None]
+        words = [self.part(t.name, r, read) for t, rows in wanted if t.data is None for r in rows if r is not None]
         return _row(node.op.name, y, b"".join(words), node.output.type.row_bytes)
+
+    def part(self, name: str, y: int, read: Callable[[str, int], bytes]) -> bytes:
+        """The words of a row, or of the whole row of another tensor that it is a part of, as plans read that."""
+        if name not in self.sharers:
+            return read(name, y)
+        node = self.sharers[name]
+        places = zip(node.row_inputs, node.op.rows(y, node.sig), strict=True)
+        ((tensor, row),) = ((t.name, r) for t, rows in places for r in rows if r is not None)
+        return self.part(tensor, row, read)
 
 
 class _Arena:
@@ -113,12 +128,14 @@ def _replays(rows: Rows, plan: Plan, arena: _Arena) -> bool:
     return all(map(whole, graph.outputs))
 
 
-def _overwritten(node: Node) -> str | None:
+def _overwritten(node: Node, shared: Collection[str]) -> str | None:
     """The tensor of which the kernel reads a row, byte by byte, before it writes its own row there."""
     place = choose(node, ANY).in_place(node)
     if place is None or node.row_operands[place].data is not None:
         return None
     name = node.row_operands[place].name
+    if name in shared:
+        return None
     return name if [t.name for t in node.row_operands].count(name) == 1 else None
 
 

@@ -95,7 +95,7 @@ ALLOWED: dict[str, set[str]] = {
     "flash": {"emit", "kernels", "stage"},
     "report": {"op_lines", "ir", "passes", "memory_plan", "stage", "predict", "targets"},
     "upgrade": {"kernels", "memory_plan", "planner", "predict", "stage"},
-    "runs": {"memory_plan", "planner", "stage"},
+    "runs": {"ir", "memory_plan", "planner", "stage"},
     "schedule": {"ir", "memory_plan", "planner", "cuts", "lower", "predict", "runs", "stage", "upgrade"},
     "pareto": {"ir", "planner", "schedule", "stage", "predict"},
     "build": _ALL | {"pareto"},

@@ -130,7 +130,8 @@ def shared(unit: Unit) -> list[str]:
             at += f" + {start.start}" if start.start else ""
             found = f"y < {end} ? {at} : {found}" if found else at
         taken = (*(f"const sh_tensor *{each}" for each in parameter.values()), "int32_t y")
-        body = c.function(f"static const int8_t *shared{number}({', '.join(taken)})", [f"return {found};"])
+        text = [*([] if "y" in found else ["(void)y;"]), f"return {found};"]
+        body = c.function(f"static const int8_t *shared{number}({', '.join(taken)})", text)
         lines += [c.comment(f"Row y of {c.quoted(name)} {unit.type(name)}"), body, ""]
     return lines
 
