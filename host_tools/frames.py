@@ -26,6 +26,7 @@ class Kind(IntEnum):
     CRC = 7
     BYE = 8
     PUSH = 9
+    MODEL = 10
 
 
 class Refusal(IntEnum):

@@ -40,6 +40,7 @@ _DOING = {
     Kind.CRC: "checking a tensor",
     Kind.BYE: "leaving frame mode",
     Kind.PUSH: "a row of the input",
+    Kind.MODEL: "the choice of a model",
 }
 _COMPUTING = {Kind.RUN, Kind.PUSH}  # the board may need long to answer
 
@@ -77,7 +78,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Hello:
-    """The firmware's answer to the greeting."""
+    """The firmware's answer to the greeting, or to the choice of a model."""
 
     max_payload: int
     identity: str  # 16 hexadecimal digits, as in plan.json
@@ -86,6 +87,7 @@ class Hello:
     ops: int
     tick_hz: int
     name: str
+    models: int = 1  # in the firmware
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ class Link:
         self._port = port
         self._timing = timing or Timing()
         self._seq = 0
+        self._model = 0  # the number of the one that requests are about
         self._keeps = False  # whether the model keeps states, which an inference that is repeated would change twice
         self._pending = b""
         self._deadline = float("inf")  # of the inference under way
@@ -129,11 +132,22 @@ class Link:
         self.close()
 
     def reset(self) -> None:
-        """Greets the board anew, at which the model's states take their first values."""
+        """Greets the board anew, at which the states of the selected model take their first values."""
         self.hello = self._greet()
 
+    def select(self, number: int, timing: Timing | None = None) -> None:
+        """Requests are about this model of the firmware from now on; its states take their first values.
+
+        Does nothing where the firmware has no such model: `expect` then refuses the one that is there. `timing` are the
+        limits for it.
+        """
+        self._timing = timing or self._timing
+        if number != self._model:
+            self._model = number
+            self.hello = self._greet()
+
     def expect(self, plan: Plan) -> None:
-        """HostError unless the firmware was built from this plan."""
+        """HostError unless the selected model of the firmware was built from this plan."""
         hello, name = self.hello, self._port.name
         self._keeps = bool(plan.states)
         if hello.identity != plan.identity:
@@ -273,21 +287,28 @@ class Link:
         raise LinkError(f"{self._port.name}: the board {state}; is it the right port, powered and flashed?")
 
     def _greet(self) -> Hello:
+        """Greets the board, which selects its first model, and then selects the one that requests are about."""
+        hello = self._hello(Kind.HELLO)
+        return self._hello(Kind.MODEL, bytes([self._model])) if 0 < self._model < hello.models else hello
+
+    def _hello(self, kind: Kind, payload: bytes = b"") -> Hello:
         try:
-            answer = self._request(Kind.HELLO)
+            answer = self._request(kind, payload)
         except OutOfStep:
-            raise LinkError(f"{self._port.name}: the board refuses the greeting (error 4)") from None
+            raise LinkError(f"{self._port.name}: the board refuses {_DOING[kind]} (error 4)") from None
         if len(answer) < _HELLO.size:
             raise LinkError(
                 f"{self._port.name}: the board's greeting has {len(answer)} bytes, not {_HELLO.size} or more"
             )
-        version, payload, identity, inputs, outputs, ops, tick_hz = _HELLO.unpack_from(answer)
+        version, largest, identity, inputs, outputs, ops, tick_hz = _HELLO.unpack_from(answer)
         if version != VERSION:
             raise LinkError(f"{self._port.name}: the firmware speaks link version {version}, this tool {VERSION}")
-        if payload not in _PAYLOADS or tick_hz == 0:
-            said = f"frames of {payload} bytes and a clock of {tick_hz} Hz"
+        if largest not in _PAYLOADS or tick_hz == 0:
+            said = f"frames of {largest} bytes and a clock of {tick_hz} Hz"
             raise LinkError(f"{self._port.name}: the board's greeting has impossible values ({said}); flash it again")
-        return Hello(payload, identity.hex(), inputs, outputs, ops, tick_hz, _printable(answer[_HELLO.size :]))
+        name, several, count = answer[_HELLO.size :].partition(b"\0")
+        models = count[0] if several and len(count) == 1 else 1
+        return Hello(largest, identity.hex(), inputs, outputs, ops, tick_hz, _printable(name), models)
 
     def _request(self, kind: Kind, payload: bytes = b"", size: int | None = None) -> bytes:
         """Sends a request and returns the answer's payload, of `size` bytes where that is known.

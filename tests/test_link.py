@@ -299,6 +299,7 @@ def test_the_board_answers_every_bad_request(toy: Toy, bench: Bench):
     requests = (
         (0x77, b"", unknown),
         (0x00, b"", unknown),
+        (Kind.MODEL, b"\0", unknown),  # there is one
         (0xFF, b"", unknown),
         (Kind.HELLO, b"x", bad_frame),
         (Kind.WRITE, b"\0\0\0\0", bad_frame),

@@ -8,7 +8,7 @@
 
 _Static_assert(SH_APP_INPUT_TRANSFORM != 2 || SH_APP_DB_BUFFER,
                "float32 input is quantised out of the db buffer");
-_Static_assert(SH_APP_DB_BYTES <= SH_APP_INPUT_BYTES * (SH_APP_INPUT_TRANSFORM == 2 ? 4u : 1u),
+_Static_assert(SH_APP_DB_BYTES <= SH_APP_DB_INPUT_BYTES * (SH_APP_INPUT_TRANSFORM == 2 ? 4u : 1u),
                "db load accepts more bytes than the inputs hold");
 
 // uint8 minus 128 and int8 plus 128 both flip the top bit.

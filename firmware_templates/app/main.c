@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: 0BSD
 // The application: runs a model on requests over a serial port. It starts with text (mlperf.h) and
 // switches to frames (frames.h) on request.
-#include "app_config.h"
 #include "frames.h"
 #include "mlperf.h"
+#include "requests.h"
+#include "sh_app.h"
 #include "sh_board.h"
 #include "sh_flush.h"
 #ifdef SH_APP_CORES // several cores share an inference
@@ -35,6 +36,9 @@ int main(void)
         }
         if (frames) {
             frames = sh_frames_byte((uint8_t)byte);
+            if (SH_APP_MODELS > 1u && !frames) {
+                sh_requests_end();
+            }
         } else if (sh_mlperf_byte((uint8_t)byte)) {
             sh_frames_start();
             frames = true;

@@ -33,32 +33,74 @@ static void put(uint8_t *to, uint64_t value, uint32_t size)
     }
 }
 
-static sh_request_error hello(uint8_t *payload, uint32_t *bytes)
+// Selects a model, whose states take their first values; what was under way is discarded.
+static void begin(uint8_t number)
 {
-    static const uint8_t identity[8] = SH_APP_IDENTITY;
-    static const char name[] = SH_APP_NAME;
-    if (*bytes != 0) {
-        return SH_REQUEST_BAD_FRAME;
-    }
     if (SH_APP_INPUT_ROWS != 0) {
         sh_stream_abandon();
     }
+    SH_APP_USE(number);
+    if (SH_APP_MODELS > 1u && SH_APP_INPUT_ROWS != 0) {
+        sh_stream_abandon(); // its arena may have been another model's since its last row
+    }
     SH_APP_RESET_STATES();
+}
+
+// Says which model is selected. Behind the name is the number of models, where there are several.
+static void greet(uint8_t *payload, uint32_t *bytes)
+{
+    static const uint8_t identities[SH_APP_MODELS][8] = {SH_APP_IDENTITY};
+    const uint32_t behind = SH_APP_MODELS > 1u ? 2u : 0u;
+    const char *name = SH_APP_NAME;
     put(payload, LINK_VERSION, 1);
     put(payload + 1, SH_APP_FRAME_BYTES, 2);
     for (uint32_t i = 0; i < 8; i++) {
-        payload[3 + i] = identity[i];
+        payload[3 + i] = identities[SH_APP_MODEL][i];
     }
     put(payload + 11, SH_APP_INPUTS, 1);
     put(payload + 12, SH_APP_OUTPUTS, 1);
     put(payload + 13, SH_APP_OPS, 2);
     put(payload + 15, SH_BOARD_TICK_HZ, 4);
     uint32_t length = 0;
-    while (name[length] != '\0' && HELLO_BYTES + length < SH_APP_FRAME_BYTES) {
+    while (name[length] != '\0' && HELLO_BYTES + length + behind < SH_APP_FRAME_BYTES) {
         payload[HELLO_BYTES + length] = (uint8_t)name[length];
         length++;
     }
-    *bytes = HELLO_BYTES + length;
+    if (behind != 0) {
+        payload[HELLO_BYTES + length] = 0;
+        payload[HELLO_BYTES + length + 1u] = (uint8_t)SH_APP_MODELS;
+    }
+    *bytes = HELLO_BYTES + length + behind;
+}
+
+static sh_request_error hello(uint8_t *payload, uint32_t *bytes)
+{
+    if (*bytes != 0) {
+        return SH_REQUEST_BAD_FRAME;
+    }
+    begin(0);
+    greet(payload, bytes);
+    return SH_REQUEST_DONE;
+}
+
+void sh_requests_end(void)
+{
+    if (SH_APP_MODELS > 1u) {
+        begin(0);
+    }
+}
+
+static sh_request_error select_model(uint8_t *payload, uint32_t *bytes)
+{
+    if (*bytes != 1) {
+        return SH_REQUEST_BAD_FRAME;
+    }
+    if (payload[0] >= SH_APP_MODELS) {
+        return SH_REQUEST_OUT_OF_RANGE;
+    }
+    done = false;
+    begin(payload[0]);
+    greet(payload, bytes);
     return SH_REQUEST_DONE;
 }
 
@@ -242,6 +284,8 @@ sh_request_error sh_request(uint8_t type, uint8_t *payload, uint32_t *bytes, boo
         return SH_REQUEST_DONE;
     case SH_REQUEST_PUSH:
         return SH_APP_INPUT_ROWS != 0 ? push(payload, bytes, repeated) : SH_REQUEST_UNKNOWN;
+    case SH_REQUEST_MODEL:
+        return SH_APP_MODELS > 1u ? select_model(payload, bytes) : SH_REQUEST_UNKNOWN;
     default:
         return SH_REQUEST_UNKNOWN;
     }

@@ -18,11 +18,15 @@ enum {
     SH_REQUEST_CRC,
     SH_REQUEST_BYE,
     SH_REQUEST_PUSH,
+    SH_REQUEST_MODEL,
 };
 
 // Carries out the request of this type. `payload` holds *bytes and receives the answer, *bytes
 // becomes its size, at most SH_APP_FRAME_BYTES. `repeated`: the same request was carried out last,
 // so only its answer is sent once more.
 sh_request_error sh_request(uint8_t type, uint8_t *payload, uint32_t *bytes, bool repeated);
+
+// The link returns to text, which is about the first model.
+void sh_requests_end(void);
 
 #endif

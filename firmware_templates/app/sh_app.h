@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: 0BSD
-// The application's view of the model: its inputs and outputs, from the generated app_config.h.
+// The application's view of the model, or of the selected one of several: its inputs and outputs,
+// from the generated app_config.h.
 //
 // The application calls nothing through pointers, so that the bound on its stack can follow every
 // call.
@@ -13,6 +14,20 @@
 
 #ifndef SH_APP_OTHER_TYPES
 #define SH_APP_OTHER_TYPES 0
+#endif
+
+// Where app_config.h is of several models, its macros are those of the selected one; these are
+// there beside them. SH_APP_USE selects a model by its number.
+#ifndef SH_APP_MODELS
+#define SH_APP_MODELS 1u
+#define SH_APP_MODEL 0u
+#define SH_APP_USE(number) ((void)(number))
+#define SH_APP_MOST_OPS SH_APP_OPS                             // of any model
+#define SH_APP_INPUTS (0u SH_APP_INPUT_TABLE(SH_APP_PLUS_ONE)) // the tables have all models' rows
+#define SH_APP_OUTPUTS (0u SH_APP_OUTPUT_TABLE(SH_APP_PLUS_ONE))
+#define SH_APP_INPUT_PLACE(index) (index) // in the table; beyond it where there is no such input
+#define SH_APP_OUTPUT_PLACE(index) (index)
+#define SH_APP_DB_INPUT_BYTES (0u SH_APP_INPUT_TABLE(SH_APP_PLUS_BYTES)) // of the first model
 #endif
 
 // Gives the states that a model keeps between inferences their first values.
@@ -46,9 +61,6 @@ typedef struct {
 
 #define SH_APP_PLUS_ONE(function, bytes, type, scale, zero) +1u
 #define SH_APP_PLUS_BYTES(function, bytes, type, scale, zero) +(bytes)
-#define SH_APP_INPUTS (0u SH_APP_INPUT_TABLE(SH_APP_PLUS_ONE))
-#define SH_APP_OUTPUTS (0u SH_APP_OUTPUT_TABLE(SH_APP_PLUS_ONE))
-#define SH_APP_INPUT_BYTES (0u SH_APP_INPUT_TABLE(SH_APP_PLUS_BYTES))
 
 sh_app_tensor sh_app_input(uint32_t index);
 sh_app_tensor sh_app_output(uint32_t index);

@@ -27,7 +27,8 @@ static uint32_t next_row(void)
 
 sh_request_error sh_stream_write(uint64_t offset, const uint8_t *from, uint32_t bytes)
 {
-    if (offset > SH_APP_INPUT_BYTES || bytes > SH_APP_INPUT_BYTES - offset) {
+    uint32_t whole = SH_APP_INPUT_ROWS * SH_APP_INPUT_ROW_BYTES;
+    if (offset > whole || bytes > whole - offset) {
         return SH_REQUEST_OUT_OF_RANGE;
     }
     uint32_t start = next_row() * SH_APP_INPUT_ROW_BYTES;

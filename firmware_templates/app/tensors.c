@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: 0BSD
 #include "sh_app.h"
 
-// Returns row `index` of a table of app_config.h. Outputs are const in the library; here inputs and
+// Returns row `place` of a table of app_config.h. Outputs are const in the library; here inputs and
 // outputs have one type.
 #define RETURN_ROW(function, bytes, type, scale, zero)                                             \
-    if (index-- == 0) {                                                                            \
+    if (place-- == 0) {                                                                            \
         return (sh_app_tensor){(void *)(uintptr_t)function(), bytes, type, scale, zero};           \
     }
 
 sh_app_tensor sh_app_input(uint32_t index)
 {
+    uint32_t place = SH_APP_INPUT_PLACE(index);
     SH_APP_INPUT_TABLE(RETURN_ROW)
     return (sh_app_tensor){0};
 }
 
 sh_app_tensor sh_app_output(uint32_t index)
 {
+    uint32_t place = SH_APP_OUTPUT_PLACE(index);
     SH_APP_OUTPUT_TABLE(RETURN_ROW)
     return (sh_app_tensor){0};
 }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: 0BSD
 #include "trace.h"
 
-#include "app_config.h"
 #include "crc.h"
 #include "sh/include/sh_trace.h"
+#include "sh_app.h"
 #include "sh_board.h"
 
 static sh_trace_mode mode;
-static uint32_t values[SH_APP_OPS];
+static uint32_t values[SH_APP_MOST_OPS];
 static uint64_t begun;
 
 void sh_trace_start(sh_trace_mode wanted)
 {
-    for (uint32_t op = 0; op < SH_APP_OPS; op++) {
+    for (uint32_t op = 0; op < SH_APP_MOST_OPS; op++) {
         values[op] = 0;
     }
     mode = wanted;
