@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from shoehorn_mcu import targets
 from shoehorn_mcu.flash import Flash
@@ -49,3 +49,32 @@ def flash_refusal(graph: Graph, board: Board | None, arena_bytes: int, flash: Fl
         f"a model with fewer weights needs less"
     )
     return DoesNotFit(message, flash.bytes, available)
+
+
+def sram_refusal_of_several(arenas: Mapping[str, int], board: Board, available: int) -> DoesNotFit:
+    """The refusal of models whose smallest arenas, in bytes by name, exceed the SRAM together."""
+    total = sum(arenas.values())
+    message = (
+        f"{_models(arenas)} on {board.id}: need at least {total:,} bytes of SRAM at the same time ({_listed(arenas)}), "
+        f"{available:,} are left; without --concurrent they need as much as the largest"
+    )
+    return DoesNotFit(message, total, available)
+
+
+def flash_refusal_of_several(constants: Mapping[str, int], board: Board, arena_bytes: int, flash: Flash) -> DoesNotFit:
+    """The refusal of planned models whose constants, in bytes by name, and code exceed the flash together."""
+    message = (
+        f"{_models(constants)} on {board.id}: need about {flash.bytes:,} bytes of flash ({flash.constant_bytes:,} for "
+        f"constants: {_listed(constants)}; about {flash.code_bytes:,} for code), the board has "
+        f"{board.spec.flash_bytes:,}; {_boards(with_room(arena_bytes, flash))}; --minimize flash needs less"
+    )
+    return DoesNotFit(message, flash.bytes, board.spec.flash_bytes)
+
+
+def _models(sizes: Mapping[str, int]) -> str:
+    *others, last = sizes
+    return f"{', '.join(others)} and {last}"
+
+
+def _listed(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {size:,}" for name, size in sizes.items())

@@ -17,9 +17,10 @@ from shoehorn_mcu.emit.weights import Constants, constants
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.graph_file import graph_bytes
 from shoehorn_mcu.importers import Imported
-from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.ir import FileTensor, Graph
 from shoehorn_mcu.kernels import ANY
 from shoehorn_mcu.kernels.tuning import Tuning
+from shoehorn_mcu.passes import PassRecord
 from shoehorn_mcu.passes.float_mode import FloatMode as FloatMode
 from shoehorn_mcu.passes.float_mode import FloatModeError, with_float_mode
 from shoehorn_mcu.passes.native_io import native_io
@@ -86,6 +87,25 @@ class Planned:
     notes: tuple[str, ...] = ()  # lines for the user: what was ignored, what a choice costs
 
 
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A model after the passes, and everything else that its plan depends on beside board, kernels and limits."""
+
+    options: Options  # with the tuning that is for this model
+    source: Graph
+    graph: Graph
+    precise: Graph  # in FloatMode.PRECISE
+    records: Sequence[PassRecord]
+    ends: Mapping[str, FileTensor]
+    sha256: str
+    notes: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The model's C name."""
+        return library_name(self.graph.name)
+
+
 def plan_model(
     model: Model, board: Board | None, options: Options, say: Callable[[str], None] = lambda _: None
 ) -> Planned:
@@ -94,6 +114,17 @@ def plan_model(
     Without a board: the kernels of `options.cpu`, and only `options.sram_bytes` and `options.flash_bytes` limit the
     library. `say` is called with a line of progress.
     """
+    ready = prepare(model, board, options)
+    machine = machine_for([ready], board)
+    made = plan_prepared(ready, board, machine, stages(ready.graph, machine), say)
+    needed, limit = _flash(made.unit, made.constants, machine.cpu, board), flash_limit(board, options)
+    if limit is not None and needed.surely_exceeds(limit):
+        raise advice.flash_refusal(ready.graph, board, made.unit.plan.arena_bytes, needed, limit)
+    return made
+
+
+def prepare(model: Model, board: Board | None, options: Options) -> Prepared:
+    """Imports and optimises the model."""
     _check_cores(board, options.cores)
     found, sha256, joined = _imported(model, options)
     source = without_states(found.graph) if options.stateless else found.graph
@@ -112,12 +143,23 @@ def plan_model(
     _require_float_mode(board, options)
     core = board.spec.cpu if board else options.cpu or ""
     tuning, note = options.tuning.fitting(sha256, board.id if board else None, core)
-    machine = _machine(graph, board, replace(options, tuning=tuning))
-    chosen = stages(graph, machine)
-    notes = [*joined, *([note] if note else [])]
+    notes = (*joined, *([note] if note else []))
+    return Prepared(replace(options, tuning=tuning), source, graph, precise, records, ends, sha256, notes)
+
+
+def plan_prepared(
+    ready: Prepared,
+    board: Board | None,
+    machine: Machine,
+    chosen: Sequence[Stage],
+    say: Callable[[str], None] = lambda _: None,
+) -> Planned:
+    """Plans the memory of a model whose kernels were `chosen` for this machine; raises DoesNotFit."""
+    options, graph, source = ready.options, ready.graph, ready.source
+    notes = [*ready.notes]
     if options.smallest_kernels:
         notes.append(_price_of_smallest(graph, machine, chosen))
-    capacity = _capacity(board, options)
+    capacity = capacity_of(board, options)
     request = PlanRequest(
         options.goal,
         capacity,
@@ -134,28 +176,26 @@ def plan_model(
             made = pareto.smallest_within(graph, chosen, request, options.slower_percent, say)
     except DoesNotFit as refusal:
         raise advice.sram_refusal(refusal, graph, board, options.stream_input, _least_flash(chosen)) from refusal
-    uncut = Scheduled(graph, chosen, made.plan)
+    uncut = Scheduled(graph, tuple(chosen), made.plan)
     notes += _slow_cores(made, options)
     unit = Unit(
-        library_name(graph.name),
+        ready.name,
         made.graph,
         made.stages,
         made.plan,
-        sha256,
-        tuning.digest,
+        ready.sha256,
+        options.tuning.digest,
         options.caller_arena,
         options.float_mode.value,
-        None if graph is precise else precise,
-        {n: end for n, end in ends.items() if not options.native_io or n not in (*source.inputs, *source.outputs)},
+        None if graph is ready.precise else ready.precise,
+        {n: e for n, e in ready.ends.items() if not options.native_io or n not in (*source.inputs, *source.outputs)},
         classes=options.classes,
         sample_hz=options.sample_hz if options.behind else None,
     )
     constant = constants(unit)
-    needed, limit = _flash(unit, constant, machine.cpu, board), _flash_limit(board, options)
-    if limit is not None and needed.surely_exceeds(limit):
-        raise advice.flash_refusal(graph, board, made.plan.arena_bytes, needed, limit)
-    flash_bytes = (needed.constant_bytes, needed.code_bytes, limit)
-    said = report(source, board, records, made.plan, made.stages, flash_bytes, options.float_mode.value)
+    needed = _flash(unit, constant, machine.cpu, board)
+    flash_bytes = (needed.constant_bytes, needed.code_bytes, flash_limit(board, options))
+    said = report(source, board, ready.records, made.plan, made.stages, flash_bytes, options.float_mode.value)
     return Planned(unit, constant, said, uncut, tuple(notes))
 
 
@@ -220,17 +260,24 @@ def _require_float_mode(board: Board | None, options: Options) -> None:
     )
 
 
-def _machine(graph: Graph, board: Board | None, options: Options) -> Machine:
-    """The machine that kernels are chosen for: a core, and the flash that the application and a plan by rows leave."""
+def machine_for(models: Sequence[Prepared], board: Board | None) -> Machine:
+    """The machine that kernels are chosen for: a core, and the flash that the application and plans by rows leave.
+
+    Kernels of several models, which have the same options but for their inputs, are in one firmware.
+    """
+    options = models[0].options
     cpu = board.spec.cpu if board else options.cpu
     machine = Machine.of(cpu) if cpu else ANY
     left = board.spec.flash_bytes - flash.application_bytes(machine.cpu) if board else options.flash_bytes
     if left is not None:
-        read_by_rows = {t.name: t for node in graph.nodes() for t in node.row_inputs if t.data is not None}
-        left -= sum(t.type.bytes for t in read_by_rows.values()) + flash.ERROR_BYTES
-        rows = sum(node.output.type.rows for node in graph.nodes())
-        left -= round(flash.plan_bytes(len(graph.ops), rows, machine.cpu))
-    return replace(machine, flash_left=0 if options.smallest_kernels else left, tuning=options.tuning.kernels)
+        left -= flash.ERROR_BYTES
+        for graph in (each.graph for each in models):
+            read_by_rows = {t.name: t for node in graph.nodes() for t in node.row_inputs if t.data is not None}
+            left -= sum(t.type.bytes for t in read_by_rows.values())
+            rows = sum(node.output.type.rows for node in graph.nodes())
+            left -= round(flash.plan_bytes(len(graph.ops), rows, machine.cpu))
+    tuned = {key: kernel for each in models for key, kernel in each.options.tuning.kernels.items()}
+    return replace(machine, flash_left=0 if options.smallest_kernels else left, tuning=tuned)
 
 
 def _price_of_smallest(graph: Graph, machine: Machine, chosen: Sequence[Stage]) -> str:
@@ -251,13 +298,13 @@ def _most_macs(graph: Graph, options: Options, capacity: int | None) -> int | No
     return 0 if options.goal is Goal.SRAM or capacity is None else None
 
 
-def _capacity(board: Board | None, options: Options) -> int | None:
+def capacity_of(board: Board | None, options: Options) -> int | None:
     """The largest allowed arena in bytes: the user's limit, but never more than the board has left."""
     limits = (board.arena_limit(options.cores) if board else None, options.sram_bytes)
     return min((n for n in limits if n is not None), default=None)
 
 
-def _flash_limit(board: Board | None, options: Options) -> int | None:
+def flash_limit(board: Board | None, options: Options) -> int | None:
     """Bytes of flash for the firmware, or without a board for the library; None: not limited."""
     return board.spec.flash_bytes if board else options.flash_bytes
 

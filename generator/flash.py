@@ -97,6 +97,12 @@ def code_bytes(known: Features, cpu: str, application: bool = True) -> int:
 
     `cpu` is a key of targets.CPUS.
     """
-    code = cost.code_bytes(known.kernels, cpu)
-    plan = plan_bytes(known.ops, known.steps, cpu) + known.table_bytes
-    return round(code + plan + (application_bytes(cpu) if application else 0))
+    return code_of_several([known], cpu, application)
+
+
+def code_of_several(known: Sequence[Features], cpu: str, application: bool = True) -> int:
+    """The same for several models in one firmware, which share their kernels."""
+    kernels = {kernel.name: kernel for each in known for kernel in each.kernels}
+    code = cost.code_bytes(tuple(kernels.values()), cpu)
+    plans = sum(plan_bytes(each.ops, each.steps, cpu) + each.table_bytes for each in known)
+    return round(code + plans + (application_bytes(cpu) if application else 0))

@@ -171,6 +171,15 @@ def sharing(stage: Stage, shared: Mapping[str, Parts]) -> Stage:
     return replace(stage, shared=own) if own else stage
 
 
+def decided(graphs: Sequence[Graph], machine: Machine) -> Machine:
+    """The machine without a limit of flash, and without the kernels that ops of these graphs give up for the flash.
+
+    The graphs are of one firmware: what is left of the flash is for all of them, and a kernel of several counts once.
+    """
+    nodes = [node for graph in graphs for node in graph.nodes() if computes(node)]
+    return replace(within_flash(nodes, machine), flash_left=None)
+
+
 def kernel_bytes(stages: Sequence[Stage]) -> int:
     """Flash bytes of the kernels, each once, and of the constants in their structs."""
     packed = sum(stage.packed_bytes for stage in stages)
