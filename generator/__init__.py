@@ -1,7 +1,8 @@
 """Shoehorn: turns a model and a board into a folder of static C.
 
-The functions for programs are `plan`, `generate`, `validate`, `bench`, `optimize`, `quantize` and `import_torch`;
-`api.py` documents them. They are imported when they are first used, so that `import shoehorn_mcu` is quick.
+The functions for programs are `plan`, `generate`, `generate_together`, `validate`, `bench`, `optimize`, `quantize` and
+`import_torch`; `api.py` documents them. They are imported when they are first used, so that `import shoehorn_mcu` is
+quick.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -9,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from shoehorn_mcu.api import (
         Generated,
+        GeneratedTogether,
         Imported,
         Optimized,
         PlanOptions,
         PlanResult,
         bench,
         generate,
+        generate_together,
         import_torch,
         optimize,
         plan,
@@ -27,6 +30,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Generated",
+    "GeneratedTogether",
     "Imported",
     "Optimized",
     "PlanOptions",
@@ -34,6 +38,7 @@ __all__ = [
     "ShoehornError",
     "bench",
     "generate",
+    "generate_together",
     "import_torch",
     "optimize",
     "plan",

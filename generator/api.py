@@ -1,5 +1,5 @@
-"""The functions of `shoehorn_mcu` for programs: `plan`, `generate`, `validate`, `bench`, `optimize`, `quantize` and
-`import_torch`.
+"""The functions of `shoehorn_mcu` for programs: `plan`, `generate`, `generate_together`, `validate`, `bench`,
+`optimize`, `quantize` and `import_torch`.
 
     import shoehorn_mcu
 
@@ -20,9 +20,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from shoehorn_mcu import build, importers, passes, targets
+from shoehorn_mcu import build, importers, passes, several, targets
 from shoehorn_mcu.emit import bundle
-from shoehorn_mcu.emit.project import check_cores, library_part
+from shoehorn_mcu.emit.project import check_cores, libraries_of, library_part
 from shoehorn_mcu.errors import ShoehornError as ShoehornError
 from shoehorn_mcu.host_tools import samples, vectors
 from shoehorn_mcu.host_tools.bench import Timing
@@ -168,11 +168,51 @@ def generate(
     name = planned.unit.name
     if library_only:
         check_cores(place, planned.unit.cores)
-        files = library_part(files, name)
-        bundle.refresh(files, place, f"lib/{name}", force)
+        files = library_part(files, libraries_of([name]))
+        bundle.refresh(files, place, libraries_of([name]), force)
     else:
         bundle.write(files, place, force)
     return Generated(place, tuple(sorted(files)), _result(planned))
+
+
+@dataclass(frozen=True)
+class GeneratedTogether:
+    """A written folder with the firmware of several models."""
+
+    folder: Path
+    files: tuple[str, ...]  # paths below `folder`, with forward slashes
+    plans: tuple[PlanResult, ...]  # in the order of the models
+    arena_bytes: int  # that the models share, or with `concurrent` divide
+    report: Mapping[str, object]  # the entry `together` of report.json
+
+
+def generate_together(
+    models: Sequence[Place | Imported],
+    folder: Place,
+    options: PlanOptions,
+    *,
+    stream: Sequence[str] = (),
+    concurrent: bool = False,
+    mlperf: str = "auto",
+    force: bool = False,
+) -> GeneratedTogether:
+    """Plans several models and writes one firmware project for `options.board`.
+
+    `models` share kernels, and the arena, as one runs at a time; with `concurrent` each has its own part. `options` are
+    those of all; `stream` names models whose inputs arrive row by row. `mlperf` and `force` are those of `generate`,
+    the task that of the first model. Raises ShoehornError as `generate` does, and where two models have the same name;
+    ValueError for fewer than two models, and without a board.
+    """
+    if len(models) < 2:
+        raise ValueError("generate_together writes two models or more; use generate for one")
+    board, settings = _settings(options, caller_arena=True)
+    if board is None:
+        raise ValueError("generate_together writes a firmware: name a board in the options")
+    chosen = several.streamed([*map(_model, models)], settings, stream)
+    together, files = several.firmware_of_several(chosen, board, mlperf, concurrent)
+    bundle.write(files, Path(folder), force)
+    plans = tuple(_result(each) for each in together.models)
+    return GeneratedTogether(Path(folder), tuple(sorted(files)), plans, together.arena_bytes, together.json())
 
 
 @dataclass(frozen=True)
@@ -216,6 +256,7 @@ def validate(
     labels: Place | None = None,
     quantize: bool = False,
     pixels: tuple[float, float] | None = None,
+    model: str | None = None,
 ) -> Validation:
     """Compares the board of a written project with the reference, byte by byte and op by op.
 
@@ -224,20 +265,21 @@ def validate(
     .npz file `inputs`: an array for each model input, with the vectors along the first axis, of stored values or with
     `quantize` of real ones, in names, shapes and types those of the model's file, as are the result's `outputs`.
     `inputs` may also be a folder of images or WAV files by class, with the values of black and white in `pixels`.
-    With `labels`, or labels beside the inputs, the result has an `accuracy`.
+    With `labels`, or labels beside the inputs, the result has an `accuracy`. `model` names one of several models in
+    the firmware; None is the first.
 
     Raises ShoehornError where the folder is damaged or does not build, or where the board does not answer or runs
     another model; ValueError for `count` below 1. A mismatch is no error: see `mismatched_vectors` and `first_bad_op`
     of the result.
     """
     _positive(count=count)
-    project = Project.open(Path(folder))
-    ends = Plan.of(project)
-    random = vectors.random(project.folder, ends.inputs, count, seed)
+    project = _project(folder, model)
+    ends, described = Plan.of(project), project.described
+    random = vectors.random(described, ends.inputs, count, seed)
     if inputs is None and (labels is not None or pixels is not None or quantize):
         raise ValueError("labels, pixels and quantize say how to read inputs")
     place = None if labels is None else Path(labels)
-    chosen = samples.load(project.folder, ends, Path(inputs), place, quantize, pixels) if inputs is not None else None
+    chosen = samples.load(described, ends, Path(inputs), place, quantize, pixels) if inputs is not None else None
     source = chosen.vectors if chosen else random
     reference, precise = reference_of(project, ends), precise_of(project)
     emulated = _prepared(project, port, emulate)
@@ -246,17 +288,19 @@ def validate(
         return compare(link, ends, reference.run, source, lambda _: None, precise, reference.reset, known, starts)
 
 
-def bench(folder: Place, *, emulate: bool = False, port: str | None = None, runs: int = 3) -> Timing:
+def bench(
+    folder: Place, *, emulate: bool = False, port: str | None = None, runs: int = 3, model: str | None = None
+) -> Timing:
     """Times `runs` inferences of a written project on its board, whole and by op.
 
-    `emulate` and `port` are those of `validate`. Units are in the result: instructions in QEMU, microseconds elsewhere.
-    In QEMU its `cycles` are an estimate, where the board's manifest has a model of its timing.
+    `emulate`, `port` and `model` are those of `validate`. Units are in the result: instructions in QEMU, microseconds
+    elsewhere. In QEMU its `cycles` are an estimate, where the board's manifest has a model of its timing.
     Raises ShoehornError as `validate` does; ValueError for `runs` below 1.
     """
     _positive(runs=runs)
-    project = Project.open(Path(folder))
+    project = _project(folder, model)
     ends = Plan.of(project)
-    (vector,) = vectors.random(project.folder, ends.inputs, 1, 0)
+    (vector,) = vectors.random(project.described, ends.inputs, 1, 0)
     emulated = _prepared(project, port, emulate)
     unit = clock_unit(project, emulated)
     with (
@@ -296,6 +340,11 @@ def quantize(
     made = quantize_model(Path(model), Path(data), settings)
     write(made.model, Path(target), Path(model))
     return made
+
+
+def _project(folder: Place, model: str | None) -> Project:
+    first = Project.open(Path(folder))
+    return first.chosen(model)[0]
 
 
 def _model(model: Place | Imported) -> build.Model:

@@ -18,7 +18,7 @@ COMMANDS = {
     "plan": "shoehorn_mcu.cli_project",
     "quantize": "shoehorn_mcu.cli_quantize",
     "inspect": "shoehorn_mcu.cli_inspect",
-    "validate": "shoehorn_mcu.cli_device",
+    "validate": "shoehorn_mcu.cli_validate",
     "bench": "shoehorn_mcu.cli_device",
     "tune": "shoehorn_mcu.cli_tune",
     "flash": "shoehorn_mcu.cli_device",

@@ -1,12 +1,11 @@
-"""`gen flash`, `emulate`, `bench` and `validate`: reads arguments, calls the host tools, prints."""
+"""`gen flash`, `emulate` and `bench`: reads arguments, calls the host tools, prints."""
 
 from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from shoehorn_mcu.console import emit_json, err, is_verbose, out, output_options, print_table, together
-from shoehorn_mcu.host_tools import samples, session, vectors
-from shoehorn_mcu.host_tools.accuracy import Accuracy
+from shoehorn_mcu.host_tools import session, vectors
 from shoehorn_mcu.host_tools.bench import Timing as Bench
 from shoehorn_mcu.host_tools.bench import bench as time_inferences
 from shoehorn_mcu.host_tools.bench import bytes_to_move
@@ -29,11 +27,8 @@ from shoehorn_mcu.host_tools.flash import flash as write_flash
 from shoehorn_mcu.host_tools.link import Link
 from shoehorn_mcu.host_tools.plan import Plan
 from shoehorn_mcu.host_tools.project import Project
-from shoehorn_mcu.host_tools.validate import Validation, precise_of, reference_of
-from shoehorn_mcu.host_tools.validate import validate as compare
 
-_COUNT, _SEED = 10, 0
-_MOST_CLASSES = 12  # of a table of confusions, and lines of the most frequent ones
+SEED = 0  # of random vectors
 
 folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 
@@ -43,6 +38,10 @@ board_options = together(
     click.option("--emulate", "emulated", is_flag=True, help="Boot the image in the board's emulator."),
 )
 """The options that say where the board is."""
+
+model_option = click.option(
+    "--model", "name", metavar="NAME", help="This model of a firmware with several. Default: each in turn."
+)
 
 
 def ensure_image(project: Project) -> None:
@@ -77,7 +76,7 @@ def _timed(
 
 
 @contextmanager
-def _bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
+def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
     """A progress bar on stderr that counts transferred bytes and disappears at the end."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
     quiet = not err.is_terminal
@@ -130,26 +129,43 @@ def emulate(folder: Path, as_json: bool) -> None:
 @click.command()
 @folder_argument
 @board_options
+@model_option
 @click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Inferences to time.")
 @output_options
-def bench(folder: Path, port: str | None, emulated: bool, runs: int, as_json: bool) -> None:
+def bench(folder: Path, port: str | None, emulated: bool, name: str | None, runs: int, as_json: bool) -> None:
     """Times whole inferences and each op on the board."""
-    project = Project.open(folder)
-    plan = Plan.of(project)
-    emulated = is_emulated(project, port, emulated)
-    unit = session.clock_unit(project, emulated)
-    (vector,) = vectors.random(project.folder, plan.inputs, 1, _SEED)
-    total = bytes_to_move(plan, 2 * runs)
-    with _timed(project, plan, port, emulated) as (link, meter), _bar("timing", total) as progress:
-        timing = time_inferences(link, plan, vector, unit, runs, progress, meter)
-    found = timing.json(project.board_id, "emulator" if emulated else "serial", project.spec["clock_name"])
+    projects = Project.open(folder).chosen(name)
+    emulated = is_emulated(projects[0], port, emulated)
+    said = []
+    for project in projects:
+        timing = _timing(project, port, emulated, runs)
+        found = timing.json(project.board_id, "emulator" if emulated else "serial", project.spec["clock_name"])
+        said.append(found)
+        if not as_json:
+            _print_timing(found, timing, project.model_name if len(projects) > 1 else None)
     if as_json:
-        emit_json(found)
-    else:
-        _print_timing(found, timing)
+        emit_json(in_turn(projects, said))
 
 
-def _print_timing(found: dict[str, Any], timing: Bench) -> None:
+def in_turn(projects: Sequence[Project], found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The object of a command that took models in turn: that of the first, and where there are several, all of them."""
+    if len(found) == 1:
+        return found[0]
+    models = [{"model": project.model_name, **each} for project, each in zip(projects, found, strict=True)]
+    return {**found[0], "models": models}
+
+
+def _timing(project: Project, port: str | None, emulated: bool, runs: int) -> Bench:
+    """The times of one model."""
+    plan = Plan.of(project)
+    unit = session.clock_unit(project, emulated)
+    (vector,) = vectors.random(project.described, plan.inputs, 1, SEED)
+    total = bytes_to_move(plan, 2 * runs)
+    with _timed(project, plan, port, emulated) as (link, meter), progress_bar("timing", total) as progress:
+        return time_inferences(link, plan, vector, unit, runs, progress, meter)
+
+
+def _print_timing(found: dict[str, Any], timing: Bench, title: str | None) -> None:
     unit, total, cycles = found["unit"], found["total"], found["cycles"]
     whole = sum(op["median"] for op in found["ops"]) or 1
     rows = [
@@ -162,7 +178,8 @@ def _print_timing(found: dict[str, Any], timing: Bench) -> None:
         )
         for op in found["ops"]
     ]
-    print_table(("op", "kernel", unit, "%", *(["cycles"] if cycles else [])), rows, right=(2, 3, 4), fold=1)
+    head = ("op", "kernel", unit, "%", *(["cycles"] if cycles else []))
+    print_table(head, rows, title=title, right=(2, 3, 4), fold=1)
     runs = "1 run" if found["runs"] == 1 else f"{found['runs']} runs"
     spread = f"{total['min']:,} to {total['max']:,} in {runs}"
     slowest = f"the slowest of {timing.cores.count} cores"
@@ -186,134 +203,3 @@ def _print_cores(timing: Bench) -> None:
     elif timing.no_cycles and timing.cores.count > 1:
         said = f"those of all {timing.cores.count} cores together, with waiting"
         out.print(f"instructions: {said}; {timing.no_cycles}", soft_wrap=True)
-
-
-@click.command()
-@folder_argument
-@board_options
-@click.option(
-    "--inputs",
-    type=click.Path(path_type=Path),
-    metavar="X",
-    help="Vectors: an .npz file with an array per model input, a WAV file, or a folder of images or WAV files.",
-)
-@click.option(
-    "--labels",
-    type=click.Path(path_type=Path),
-    metavar="Y",
-    help="Classes: one integer per vector, .npz or .npy, or for a folder the names of its classes, one per line.",
-)
-@click.option(
-    "--pixels",
-    type=(float, float),
-    metavar="BLACK WHITE",
-    help="Values that the model takes for black and white pixels. Default: as its quantisation says.",
-)
-@click.option("--quantize", is_flag=True, help="Arrays of floats in X.npz are real values: quantise them.")
-@click.option("--count", type=click.IntRange(min=1), help=f"Number of random vectors.  [default: {_COUNT}]")
-@click.option("--seed", type=click.IntRange(min=0), help=f"Seed of the random vectors.  [default: {_SEED}]")
-@click.option("--outputs", type=click.Path(path_type=Path), metavar="Z.npz", help="Write the board's outputs here.")
-@output_options
-@click.pass_context
-def validate(
-    ctx: click.Context,
-    folder: Path,
-    port: str | None,
-    emulated: bool,
-    inputs: Path | None,
-    labels: Path | None,
-    pixels: tuple[float, float] | None,
-    quantize: bool,
-    count: int | None,
-    seed: int | None,
-    outputs: Path | None,
-    as_json: bool,
-) -> None:
-    """Compares the board with the reference, byte for byte and op by op.
-
-    Names, shapes and types in X.npz and Z.npz are those of the model's file, NCHW for ONNX, whatever the firmware has.
-    Values are stored values: int8 for an int8 model. Random vectors cover all stored values; random float32 inputs are
-    uniform over the real values of the first quantised tensor.
-
-    With labels it prints how often the board decides for the right class, beside the reference, and which classes are
-    confused. Labels may also be in X.npz, as the array `labels` or `y`; a folder of samples has a folder per class.
-    Images are resized to the model's size and need Pillow. WAV files are mono, 16 bits, and padded with silence; if the
-    model keeps states, it takes each file piece by piece, and its last decision counts.
-    """
-    if inputs and (count is not None or seed is not None):
-        raise click.UsageError("--inputs excludes --count and --seed")
-    for option, given in (("--quantize", quantize), ("--labels", labels), ("--pixels", pixels)):
-        if given and not inputs:
-            raise click.UsageError(f"{option} says how to read --inputs")
-    project = Project.open(folder)
-    plan = Plan.of(project)
-    emulated = is_emulated(project, port, emulated)
-    chosen = samples.load(project.folder, plan, inputs, labels, quantize, pixels) if inputs else None
-    wanted = len(chosen.vectors) if chosen else count or _COUNT
-    source = chosen.vectors if chosen else vectors.random(project.folder, plan.inputs, wanted, seed or _SEED)
-    reference, precise = reference_of(project, plan), precise_of(project)
-    total = bytes_to_move(plan, wanted)
-    if emulated:
-        ensure_image(project)
-    connection = session.connected(project, plan, port, emulated, False)
-    with connection as link, _bar("validating", total) as progress:
-        labelled, starts = (chosen.labels, chosen.starts) if chosen else (None, ())
-        found = compare(link, plan, reference.run, source, progress, precise, reference.reset, labelled, starts)
-    if inputs and found.precise:
-        validated = {"inputs": inputs.name, "vectors": found.vectors, **asdict(found.precise)}
-        project.report_as("float", {"mode": project.report.float_mode, "validated": validated})
-    if outputs:
-        vectors.to_npz(outputs, found.outputs)
-    if as_json:
-        emit_json(found.json("emulator" if emulated else "serial"))
-    else:
-        _print_validation(found, project)
-    ctx.exit(1 if found.mismatched_vectors else 0)
-
-
-def _print_validation(found: Validation, project: Project) -> None:
-    where = f"{project.model_name} on {project.board_id}: {_vectors(found.vectors)} in {found.seconds:.1f} s"
-    if found.mismatched_vectors == 0:
-        out.print(f"{where}, every byte of every op equal to the reference", soft_wrap=True)
-    else:
-        verb = "differs" if found.mismatched_vectors == 1 else "differ"
-        by = f"by up to {found.max_abs_diff}" if found.max_abs_diff else "inside the model, not in the outputs"
-        bad = f"{found.mismatched_vectors} {verb} ({by}); first in op {found.first_bad_op}"
-        out.print(f"{where}, {bad}", soft_wrap=True)
-    if (far := found.precise) is not None:
-        apart = f"by up to {far.max_abs_diff:.3g} ({far.max_ulp:,} units of the last place)"
-        top1 = f"the same largest element in {far.same_top1} of {_vectors(found.vectors)}"
-        out.print(f"outputs differ from precise float32 {apart}; {top1}", soft_wrap=True)
-    if found.accuracy is not None:
-        _print_accuracy(found.accuracy)
-    if found.retries:
-        frames = "1 frame" if found.retries == 1 else f"{found.retries} frames"
-        err.print(f"note: {frames} had to be repeated")
-
-
-def _print_accuracy(found: Accuracy) -> None:
-    """Top-1 beside the reference's, and the confusion: as a table of few classes, of many the most frequent."""
-    count = len(found.labels.classes)
-    said = [f"reference {_share(found.reference_right, count)}"]
-    if found.precise_right is not None:
-        said.append(f"precise float32 {_share(found.precise_right, count)}")
-    out.print(f"top-1: {_share(found.right, count)}; {'; '.join(said)}", soft_wrap=True)
-    classes = range(len(found.confusion))
-    if len(classes) <= _MOST_CLASSES:
-        head = ("label", *(found.labels.name(number) for number in classes))
-        rows = [
-            (found.labels.name(number), *(f"{times:,}" if times else "." for times in found.confusion[number]))
-            for number in classes
-        ]
-        print_table(head, rows, title="decisions by label", right=tuple(range(1, len(head))))
-        return
-    for label, decision, times in found.mistakes[:_MOST_CLASSES]:
-        out.print(f"  {label} taken for {decision}: {times}", soft_wrap=True)
-
-
-def _share(right: int, count: int) -> str:
-    return f"{right:,} of {count:,} ({100 * right / count:.1f} %)"
-
-
-def _vectors(count: int) -> str:
-    return "1 vector" if count == 1 else f"{count} vectors"

@@ -11,6 +11,7 @@ from shoehorn_mcu.flash import Flash
 from shoehorn_mcu.memory_plan import Cascade, Status
 from shoehorn_mcu.op_lines import OpLine, op_lines
 from shoehorn_mcu.predict import ruler
+from shoehorn_mcu.several import Together
 
 MOST_OPS = 30  # lines of the table; of more ops, the slowest are shown
 _SHOWN = 20
@@ -82,6 +83,27 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
     if plan.cores > 1:
         time += f" on the slowest of {plan.cores} cores"
     out.print(f"predicted: {time} per inference, from the {basis}", soft_wrap=not out.is_terminal)
+
+
+def print_together(found: Together) -> None:
+    """Prints what each of several models takes, and the whole firmware."""
+    rows = []
+    for each in found.models:
+        plan: dict[str, int] = dict(each.report["plan"])  # type: ignore[call-overload]
+        arena, constants = f"{each.unit.plan.arena_bytes:,}", f"{each.constants.bytes:,}"
+        rows.append((each.unit.name, arena, constants, f"{plan['predicted_instructions']:,}"))
+    print_table(("model", "arena", "constants", "instructions"), rows, title=found.board.name, right=(1, 2, 3))
+    kind = "one for each model" if found.concurrent else "for the largest: one model runs at a time"
+    out.print(f"arena {found.arena_bytes:,} bytes ({kind})", soft_wrap=True)
+    out.print(f"RAM about {found.ram_bytes:,} of {found.board.spec.sram_bytes:,} bytes", soft_wrap=True)
+    needed = found.flash
+    _print_flash(
+        {
+            "constant_bytes": needed.constant_bytes,
+            "code_bytes": needed.code_bytes,
+            "board_bytes": found.board.spec.flash_bytes,
+        }
+    )
 
 
 def _print_flash(known: Mapping[str, int | None]) -> None:

@@ -11,16 +11,16 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from shoehorn_mcu import build, targets
+from shoehorn_mcu import build, several, targets
 from shoehorn_mcu.cli_buffers import capacity_option, place_buffers
 from shoehorn_mcu.cli_graph import graph_options, plan_graph
 from shoehorn_mcu.cli_options import Planning, planning_options, writing_options
 from shoehorn_mcu.cli_page import curve_json, page_options, points, print_curve, progress, write_page
-from shoehorn_mcu.cli_plan import print_notes, print_plan
+from shoehorn_mcu.cli_plan import print_notes, print_plan, print_together
 from shoehorn_mcu.cli_quantize import quantized_json, summary
 from shoehorn_mcu.console import emit_json, err, out, output_options, together
 from shoehorn_mcu.emit import bundle, mlperf
-from shoehorn_mcu.emit.project import check_cores, library_part
+from shoehorn_mcu.emit.project import check_cores, libraries_of, library_part
 from shoehorn_mcu.paths import MODELS
 from shoehorn_mcu.quantisation import Quantized, quantized_file
 
@@ -51,8 +51,21 @@ from shoehorn_mcu.quantisation import Quantized, quantized_file
     metavar="X.npz|FOLDER",
     help="Quantise a float32 model with these samples first, as `gen quantize` does by default.",
 )
+@click.option(
+    "--concurrent",
+    is_flag=True,
+    help="Give each of several models an arena of its own, so that one may run while another does.",
+)
+@click.option(
+    "--stream",
+    "streamed",
+    multiple=True,
+    metavar="NAME",
+    help="Accept the input of this one of several models row by row, as --stream-input does of all; repeatable.",
+)
 @writing_options
 @planning_options
+@click.argument("more", nargs=-1, type=click.Path(path_type=Path), metavar="[MODEL3]...")
 @output_options
 def firmware(
     model: Path | None,
@@ -61,13 +74,30 @@ def firmware(
     task: str,
     library_only: bool,
     data: Path | None,
+    concurrent: bool,
+    streamed: tuple[str, ...],
     caller_arena: bool,
     force: bool,
     planning: Planning,
+    more: tuple[Path, ...],
     as_json: bool,
 ) -> None:
-    """Plans MODEL for a board and writes a PlatformIO project; without MODEL, the shipped digits model."""
+    """Plans MODEL for a board and writes a PlatformIO project; without MODEL, the shipped digits model.
+
+    Several models become one firmware. They share the kernels, and an arena for the largest of them: one runs at a
+    time. Options apply to all of them, --mlperf to the first.
+    """
     board = targets.board(board_id)
+    if model is not None and planning.behind is not None and not planning.pipeline:
+        if data is not None:
+            raise click.UsageError("--quantize is for one model; `gen quantize` writes each to a file")
+        models, planning = [model, planning.behind, *more], replace(planning, behind=None)
+        _write_several(models, board, planning, streamed, concurrent, task, folder, library_only, force, as_json)
+        return
+    if more:
+        raise click.UsageError(f"--pipeline makes one model of two; '{more[0]}' is a third")
+    if concurrent or streamed:
+        raise click.UsageError("--concurrent and --stream are for several models; of one, use --stream-input")
     options = replace(planning.options(), caller_arena=caller_arena)
     source = model or MODELS / "digits.tflite"
     made: Quantized | None = None
@@ -79,18 +109,55 @@ def firmware(
             planned, files = build.firmware(source, board, options, task, say)
     print_notes(planned)
     folder = folder or Path(f"{planned.unit.name}-{board.id}")
-    if library_only:
-        check_cores(folder, planned.unit.cores)
-        files = library_part(files, planned.unit.name)
-        bundle.refresh(files, folder, f"lib/{planned.unit.name}", force)
-    else:
-        bundle.write(files, folder, force)
+    files = _put(files, folder, [planned.unit.name], planned.unit.cores, library_only, force)
     if as_json:
         emit_json({**planned.report, "quantization": quantized_json(made)} if made else planned.report)
         return
     print_plan(planned, board)
     if made is not None:
         out.print(summary(made), soft_wrap=True)
+    following = ["gen", "validate", str(folder), *(["--emulate"] if board.spec.emulator else [])]
+    out.print(f"wrote {folder}: {len(files)} files; next: {shlex.join(following)}", soft_wrap=True)
+
+
+def _put(
+    files: bundle.Bundle, folder: Path, names: Sequence[str], cores: int, library_only: bool, force: bool
+) -> bundle.Bundle:
+    """Writes the folder, or refreshes the libraries of these models in it; the files that were written."""
+    if not library_only:
+        bundle.write(files, folder, force)
+        return files
+    check_cores(folder, cores)
+    part = library_part(files, libraries_of(names))
+    bundle.refresh(part, folder, libraries_of(names), force)
+    return part
+
+
+def _write_several(
+    models: Sequence[Path],
+    board: targets.Board,
+    planning: Planning,
+    streamed: Sequence[str],
+    concurrent: bool,
+    task: str,
+    folder: Path | None,
+    library_only: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Plans several models, writes their firmware's folder and prints what each takes, then the whole."""
+    chosen = several.streamed(models, planning.options(), streamed)
+    with progress("planning") as say:
+        together, files = several.firmware_of_several(chosen, board, task, concurrent, say)
+    for planned in together.models:
+        print_notes(planned)
+    folder = folder or Path("-".join((*together.names, board.id)))
+    files = _put(files, folder, together.names, together.cores, library_only, force)
+    if as_json:
+        reports = [planned.report for planned in together.models]
+        emit_json({**reports[0], "together": together.json(), "models": reports})
+        return
+    print_together(together)
     following = ["gen", "validate", str(folder), *(["--emulate"] if board.spec.emulator else [])]
     out.print(f"wrote {folder}: {len(files)} files; next: {shlex.join(following)}", soft_wrap=True)
 

@@ -162,7 +162,9 @@ def measure(project: Project) -> BuildResult:
     warnings = []
     if stack.bytes > spec["stack_bytes"] and not native:
         warnings.append(f"the stack bound of {stack.bytes:,} bytes is over the {spec['stack_bytes']:,} bytes reserved")
-    planned = project.report.plan.arena_bytes + _buffer_bytes(project)
+    report = project.report
+    arena_bytes = report.together.arena_bytes if report.together else report.plan.arena_bytes
+    planned = arena_bytes + _buffer_bytes(project)
     stacks = spec["stack_bytes"] * _cores(project)
     statics, allowed = found.ram_bytes - stacks - planned, spec["firmware_ram_bytes"]
     if statics > allowed:

@@ -277,10 +277,21 @@ class _Float(_Document):
     mode: Name = "precise"
 
 
+_FolderName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=200)]
+
+
+class TogetherDocument(_Document):
+    """What report.json says of the firmware as a whole, where it has several models."""
+
+    models: Annotated[tuple[_FolderName, ...], Field(min_length=2)]
+    arena_bytes: Count
+
+
 class ReportDocument(_Document):
     """The part of report.json that the host tools read."""
 
     model: _Model
+    together: TogetherDocument | None = None  # None: one model
     board: _BoardId
     plan: _PlanFigures = _PlanFigures()
     float: _Float = _Float()

@@ -111,7 +111,7 @@ class Plan:
     @classmethod
     def of(cls, project: Project) -> Plan:
         """The plan of a written folder; FolderDamaged where it breaks the schema."""
-        plan = documents.read(project.folder / "plan.json", project.folder, PlanDocument)
+        plan = documents.read(project.described / "plan.json", project.folder, PlanDocument)
         if plan.arena_bytes > project.spec["sram_bytes"]:
             raise FolderDamaged(f"{project.folder}: plan.json has an arena larger than the board's SRAM")
         computing = [step for step in plan.steps if step.op is not None]

@@ -6,7 +6,7 @@ import hashlib
 import importlib.util
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
@@ -23,12 +23,17 @@ _LARGEST = 1 << 30  # bytes of one file
 
 @dataclass(frozen=True)
 class Project:
-    """`spec` is the block `shoehorn` of the board's manifest, checked against its schema."""
+    """A folder, or of several models in one firmware the view of one: `report` is the model's.
+
+    `spec` is the block `shoehorn` of the board's manifest, checked against its schema.
+    """
 
     folder: Path
     report: ReportDocument
     board_id: str
     spec: Json
+    number: int = 0  # of the model in its firmware
+    part: str = ""  # the folder of the files that describe the model, below `folder`
 
     @classmethod
     def open(cls, folder: Path | str) -> Project:
@@ -39,13 +44,39 @@ class Project:
         manifest = documents.read(root / "boards" / f"{board_id}.json", root, ManifestDocument)
         return cls(root, report, board_id, manifest.shoehorn.model_dump())
 
+    @property
+    def described(self) -> Path:
+        """The folder of the files that describe the model: report.json, plan.json and reference/."""
+        return self.folder / self.part
+
+    @cached_property
+    def models(self) -> tuple[Project, ...]:
+        """The models of the firmware, the first one first; of one model only itself. To be asked of the first."""
+        found = [self]
+        names = self.report.together.models if self.report.together else ()
+        for number, name in enumerate(names[1:], 1):
+            path = self.folder / "models" / name / "report.json"
+            report = documents.read(path, self.folder, ReportDocument)
+            found.append(replace(self, report=report, number=number, part=f"models/{name}"))
+        return tuple(found)
+
+    def chosen(self, name: str | None) -> tuple[Project, ...]:
+        """All models, or the one of this name; HostError where there is none."""
+        names = self.report.together.models if self.report.together else (self.model_name,)
+        if name is None:
+            return self.models
+        found = [each for each, known in zip(self.models, names, strict=True) if name in (known, each.model_name)]
+        if not found:
+            raise HostError(f"{self.folder}: has no model '{name}'; there are {', '.join(names)}")
+        return (found[0],)
+
     def check_intact(self, *paths: str) -> None:
-        """FolderDamaged unless these files are unchanged since gen firmware wrote them.
+        """FolderDamaged unless these files, below `described`, are unchanged since gen firmware wrote them.
 
         For files whose contents decide which memory C code touches: a changed one could crash this program.
         """
         manifest = documents.read(self.folder / ".shoehorn.json", self.folder, WrittenDocument)
-        for path in paths:
+        for path in (f"{self.part}/{each}" if self.part else each for each in paths):
             try:
                 data = read_bytes(self.folder / path, _LARGEST)
             except OSError as error:
@@ -54,8 +85,8 @@ class Project:
                 raise FolderDamaged(f"{self.folder / path}: damaged: not as gen firmware wrote it; {CURE}")
 
     def report_as(self, key: str, value: Mapping[str, Any]) -> None:
-        """Replaces one entry of report.json."""
-        path = self.folder / "report.json"
+        """Replaces one entry of the model's report.json."""
+        path = self.described / "report.json"
         report = json.loads(path.read_text())
         if report.get(key) != value:
             part = path.with_suffix(".part")

@@ -107,10 +107,11 @@ class Reference:
         self.reset()
 
     @classmethod
-    def load(cls, folder: Path, part: str = "") -> Reference:
+    def load(cls, folder: Path, part: str = "", runtime: Path | None = None) -> Reference:
         """The reference of a written folder; HostError where it is missing, damaged or cannot be compiled here.
 
-        `part`: a folder in `reference/` with another graph and constants.
+        `part`: a folder in `reference/` with another graph and constants. `runtime`: the folder of the C, where it is
+        not in `reference/`.
         """
         place = folder / "reference" / part
         graph = documents.read(place / "graph.json", folder, GraphDocument)
@@ -120,7 +121,7 @@ class Reference:
             raise HostError(
                 f"{place}: no constants.bin ({error.strerror}); write the folder with gen firmware"
             ) from error
-        kernels = build(folder / "reference" / "runtime")
+        kernels = build(runtime or folder / "reference" / "runtime")
         try:
             return cls(graph, constants, kernels)
         except (*_FAULTS, getattr(kernels.ffi, "error", cffi.FFIError)) as error:

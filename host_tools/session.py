@@ -37,18 +37,30 @@ def connected(
     """The board in frame mode; with `emulated`, its built image in the emulator.
 
     `counted`: the emulator's clock counts instructions. `arguments` are further ones for QEMU, such as those of a
-    meter. The time limit follows from the plan's predicted work. Raises HostError.
+    meter. The project's model is selected; the time limit follows from its plan's predicted work. Raises HostError.
     """
-    figures = project.report.plan
-    timing = Timing.for_work(max(figures.predicted_instructions, 20 * figures.macs), plan.traced_bytes)
+    timing = _limits(project, plan)
     if not emulated:
         with Link(Port(find(port)), timing) as link:
+            link.select(project.number)
             yield link
         return
     with emulate(project, counted, arguments) as machine:
         try:
             with Link(Port(machine.url), timing) as link:
+                link.select(project.number)
                 yield link
         except HostError as error:
             fault = machine.fault()
             raise HostError(f"{fault}; {error}" if fault else str(error)) from error
+
+
+def turn(link: Link, project: Project, plan: Plan) -> Link:
+    """The link, over which another model of the same firmware is selected. Raises HostError."""
+    link.select(project.number, _limits(project, plan))
+    return link
+
+
+def _limits(project: Project, plan: Plan) -> Timing:
+    figures = project.report.plan
+    return Timing.for_work(max(figures.predicted_instructions, 20 * figures.macs), plan.traced_bytes)

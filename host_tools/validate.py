@@ -27,7 +27,7 @@ Run = Callable[[Vector], Mapping[str, Array]]  # the reference: all tensors by n
 def reference_of(project: Project, plan: Plan) -> Reference:
     """The folder's reference, ready to run; FolderDamaged where it was changed or does not match the plan."""
     project.check_intact("reference/graph.json", "reference/constants.bin")
-    reference = Reference.load(project.folder)
+    reference = _load(project)
     try:
         plan.agree({name: (info.shape, info.dtype) for name, info in reference.tensors.items()})
     except ValueError as error:
@@ -37,10 +37,15 @@ def reference_of(project: Project, plan: Plan) -> Reference:
 
 def precise_of(project: Project) -> Reference | None:
     """The folder's reference in precise float32, ready to run; None where the firmware itself is precise."""
-    if not (project.folder / "reference" / "precise").is_dir():
+    if not (project.described / "reference" / "precise").is_dir():
         return None
     project.check_intact("reference/precise/graph.json", "reference/precise/constants.bin")
-    return Reference.load(project.folder, "precise")
+    return _load(project, "precise")
+
+
+def _load(project: Project, part: str = "") -> Reference:
+    """The models of a firmware have the C in common."""
+    return Reference.load(project.described, part, project.folder / "reference" / "runtime")
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,7 @@ def validate(
     The link's board must run this plan (HostError).
     """
     link.expect(plan)
-    begun = time.monotonic()
+    begun, before = time.monotonic(), link.retries
     sizes = [end.bytes for end in plan.outputs]
     outputs: dict[str, list[Array]] = {end.name: [] for end in plan.outputs}
     exact: dict[str, list[Array]] = {end.name: [] for end in plan.outputs}
@@ -130,11 +135,11 @@ def validate(
     stacked = {end.outside.name: _stack(end, outputs[end.name]) for end in plan.outputs}
     count = len(next(iter(outputs.values())))
     deviation = _deviation(outputs, exact) if precise else None
-    seconds = time.monotonic() - begun
+    seconds, repeated = time.monotonic() - begun, link.retries - before
     last = [place - 1 for place in (*starts[1:], count)] if starts else range(count)
     decided = ([each[i] for i in last] if each else each for each in (outputs[first.name], said, exact[first.name]))
     counted = accuracy(labels, first, *decided) if labels else None
-    return Validation(count, mismatched, largest, first_bad, seconds, link.retries, stacked, deviation, counted)
+    return Validation(count, mismatched, largest, first_bad, seconds, repeated, stacked, deviation, counted)
 
 
 def _deviation(found: Mapping[str, list[Array]], wanted: Mapping[str, list[Array]]) -> Deviation:

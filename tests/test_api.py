@@ -18,7 +18,7 @@ from test_cli_project import DIGITS, files_of
 import shoehorn_mcu
 from shoehorn_mcu import PlanOptions, build
 
-FACE = ("plan", "generate", "validate", "bench", "optimize", "quantize", "import_torch")
+FACE = ("plan", "generate", "generate_together", "validate", "bench", "optimize", "quantize", "import_torch")
 
 
 @pytest.fixture(scope="module")

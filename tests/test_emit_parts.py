@@ -122,9 +122,13 @@ def _board(sram_bytes: int) -> targets.Board:
     return replace(board, spec=board.spec.model_copy(update={"sram_bytes": sram_bytes}))
 
 
+def _alone(unit: emitted.Unit) -> app.Models:
+    return app.Models((unit,), ("0123456789abcdef",), None, unit.plan.arena_bytes, (0,))
+
+
 def _compiles(unit: emitted.Unit, board: targets.Board, folder: Path) -> bool:
     emitted.put(emitted.library_of(unit), folder)
-    (folder / "app_config.h").write_text(app.app_config_h(unit, board, None, "0123456789abcdef"))
+    (folder / "app_config.h").write_text(app.app_config_h(_alone(unit), board))
     (folder / "board_config.h").write_text(app.board_config_h(board))
     (folder / "user.c").write_text(
         '#include "app_config.h"\n#define COUNT(f, bytes, type, scale, zero) +1\n'
@@ -155,8 +159,8 @@ def test_app_config_asserts_that_the_arena_fits_the_board(tmp_path: Path):
 def test_db_load_gets_a_buffer_only_where_the_board_has_room():
     unit = emitted.unit_of(_shipped())
     rest = _board(0).spec.firmware_ram_bytes + _board(0).spec.stack_bytes
-    tight = app.app_config_h(unit, _board(rest + unit.plan.arena_bytes + 63), None, "0" * 16)
-    roomy = app.app_config_h(unit, _board(rest + unit.plan.arena_bytes + 64), None, "0" * 16)
+    tight = app.app_config_h(_alone(unit), _board(rest + unit.plan.arena_bytes + 63))
+    roomy = app.app_config_h(_alone(unit), _board(rest + unit.plan.arena_bytes + 64))
 
     assert "#define SH_APP_DB_BUFFER 0" in tight
     assert "#define SH_APP_DB_BUFFER 1" in roomy

@@ -53,6 +53,7 @@ ALLOWED: dict[str, set[str]] = {
         "pipeline",
         "planner",
         "quantisation",
+        "several",
         "targets",
     },
     "__main__": {"cli"},
@@ -99,6 +100,7 @@ ALLOWED: dict[str, set[str]] = {
     "schedule": {"ir", "memory_plan", "planner", "cuts", "lower", "predict", "runs", "stage", "upgrade"},
     "pareto": {"ir", "planner", "schedule", "stage", "predict"},
     "build": _ALL | {"pareto"},
+    "several": {"advice", "build", "emit", "flash", "planner", "report", "stage", "targets"},
     "cli": _ALL | {"build", "console", "host_tools"},
     "cli_buffers": {"planner", "console"},
     "cli_graph": {"planner", "console"},
@@ -107,10 +109,10 @@ ALLOWED: dict[str, set[str]] = {
     "cli_library": {"build", "cli_options", "cli_page", "cli_plan", "console", "emit", "targets"},
     "cli_options": {"build", "console", "kernels", "passes", "pipeline", "planner"},
     "cli_page": {"build", "pareto", "predict", "emit", "console"},
-    "cli_plan": {"build", "flash", "memory_plan", "op_lines", "predict", "stage", "targets", "console"},
+    "cli_plan": {"build", "flash", "memory_plan", "op_lines", "predict", "several", "stage", "targets", "console"},
     "cli_project": _ALL
     | {"build", "cli_buffers", "cli_graph", "cli_options", "cli_page", "cli_plan", "cli_quantize", "console"}
-    | {"host_tools", "quantisation"},
+    | {"host_tools", "quantisation", "several"},
     "tune": {"emit", "flash", "ir", "kernels", "lower", "ops", "planner", "report", "runs", "stage", "targets"},
     "cli_tune": {
         "cli_device",
@@ -125,7 +127,8 @@ ALLOWED: dict[str, set[str]] = {
         "tune",
     },
     "cli_monitor": {"cli_device", "console", "host_tools"},
-    "cli_device": _ALL | {"build", "console", "host_tools"},
+    "cli_device": {"console", "host_tools"},
+    "cli_validate": {"cli_device", "console", "host_tools"},
     "quantisation": {"arrays", "importers", "ir", "ops", "passes"},
     "kept_cost": {"build", "importers", "quantisation", "targets"},
     "cli_quantize": {"cli_page", "console", "kept_cost", "quantisation", "targets"},

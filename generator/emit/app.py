@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
 from shoehorn_mcu.emit import c
+from shoehorn_mcu.emit.header import ARENA_ALIGNMENT
+from shoehorn_mcu.emit.kernels_library import KERNELS
 from shoehorn_mcu.emit.mlperf import Results, Task, Transform
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import DType
@@ -61,16 +66,11 @@ def _arena(unit: Unit) -> dict[str, str]:
     }
 
 
-def _other_types(unit: Unit) -> dict[str, str]:
+def _other_types(units: Sequence[Unit]) -> dict[str, str]:
     """The macro for the types of inputs and outputs that most models do not have: not quantised, or of another size."""
-    kinds = [unit.type(tensor) for _, tensor in unit.ends()]
+    kinds = [unit.type(tensor) for unit in units for _, tensor in unit.ends()]
     first = all(t.dtype is DType.FLOAT32 or (t.dtype in (DType.INT8, DType.UINT8) and t.quant) for t in kinds)
     return {} if first else {"SH_APP_OTHER_TYPES": "1"}
-
-
-def _cores(unit: Unit) -> dict[str, str]:
-    """The macro for the cores that the application starts, where there are several."""
-    return {"SH_APP_CORES": str(unit.cores)} if unit.cores > 1 else {}
 
 
 def db_bytes(unit: Unit, task: Task | None) -> int:
@@ -79,58 +79,148 @@ def db_bytes(unit: Unit, task: Task | None) -> int:
     return sum(t.elements * 4 if task and task.transform is Transform.FLOAT32 else t.bytes for t in inputs)
 
 
-def app_config_h(unit: Unit, board: Board, task: Task | None, identity: str) -> str:
-    """The macros of the table in ARCHITECTURE.md, and compile-time assertions that the model fits the board.
+@dataclass(frozen=True)
+class Models:
+    """The models of a firmware, and where in the application's arena the tensors of each are.
 
-    `identity` is 16 hexadecimal digits. `db load` gets a buffer of its own where the board has room for it.
+    One model may have an arena of its own. Of several the text protocol knows the first, whose task `task` is.
     """
-    spec = board.spec
-    size = db_bytes(unit, task)
-    buffer = int(unit.plan.arena_bytes + size <= board.arena_limit(unit.cores))
+
+    units: Sequence[Unit]
+    identities: Sequence[str]  # 16 hexadecimal digits each
+    task: Task | None
+    arena_bytes: int
+    offsets: Sequence[int]
+
+    @property
+    def cores(self) -> int:
+        """The cores that share an inference."""
+        return max(unit.cores for unit in self.units)
+
+    def db_buffer(self, board: Board) -> bool:
+        """Whether `db load` has a buffer of its own: where the board has room for it."""
+        return self.arena_bytes + db_bytes(self.units[0], self.task) <= board.arena_limit(self.cores)
+
+
+def app_config_h(models: Models, board: Board) -> str:
+    """The macros of the table in ARCHITECTURE.md, and compile-time assertions that the models fit the board."""
+    spec, units, task = board.spec, models.units, models.task
+    size = db_bytes(units[0], task)
+    buffer = int(models.db_buffer(board))
     if task and task.transform is Transform.FLOAT32 and not buffer:
-        task, size = None, db_bytes(unit, None)  # quantising on the board needs the buffer
-    if unit.streamed and not buffer:
+        task, size = None, db_bytes(units[0], None)  # quantising on the board needs the buffer
+    if units[0].streamed and not buffer:
         size = 0  # nothing holds the whole input
-    octets = ", ".join(f"0x{identity[i : i + 2]}" for i in range(0, 16, 2))
+    several = len(units) > 1
     macros = {
+        **(_several(models) if several else _one(units[0], models.identities[0])),
+        "SH_APP_MLPERF": c.string(task.id if task else units[0].name),
+        "SH_APP_DB_BYTES": f"{size}u",
+        "SH_APP_DB_BUFFER": str(buffer),
+        "SH_APP_INPUT_TRANSFORM": str(int(task.transform if task else Transform.RAW)),
+        "SH_APP_RESULTS": str(int(task.results if task else Results.OUTPUTS)),
+        **(_shared_arena(models) if several else _arena(units[0])),
+        **({"SH_APP_CORES": str(models.cores)} if models.cores > 1 else {}),
+        **_other_types(units),
+        **_reset_states(units),
+        **({"SH_APP_FLUSH_TO_ZERO": "1"} if any(unit.precise for unit in units) else {}),
+        "SH_APP_FRAME_BYTES": str(spec.frame_bytes),
+        "SH_BOARD_SRAM_BYTES": str(spec.sram_bytes),
+        "SH_BOARD_FIRMWARE_RAM_BYTES": str(spec.firmware_ram_bytes),
+        "SH_BOARD_FLASH_BYTES": str(spec.flash_bytes),
+    }
+    arena = "SH_APP_ARENA_BYTES" if several else f"{units[0].upper}_ARENA_BYTES"
+    stacks = "SH_BOARD_STACK_BYTES" + " * SH_APP_CORES" * (models.cores > 1)
+    rest = f"SH_BOARD_FIRMWARE_RAM_BYTES + {stacks}"
+    names = ", ".join(unit.name for unit in units)
+    remarks = (
+        f"// {names} on {board.id}: parameters of the application. Shoehorn's ARCHITECTURE.md, section",
+        "// app_config.h, explains each macro. Generated; do not edit.",
+    )
+    body = (
+        *(f'#include "{unit.name}.h"' for unit in units),
+        *([f'#include "{KERNELS}.h"'] if several else []),
+        '#include "board_config.h"',
+        "",
+        *(["extern uint8_t sh_app_model; // the number of the selected model", ""] if several else []),
+        *(f"#define {name} {value}" for name, value in macros.items()),
+        "",
+        f"_Static_assert({arena} + SH_APP_DB_BUFFER * SH_APP_DB_BYTES + {rest} <= SH_BOARD_SRAM_BYTES,",
+        f'               "the {"models do" if several else "model does"} not fit into the SRAM of the board");',
+    )
+    return c.header("APP_CONFIG_H", remarks, body)
+
+
+def _one(unit: Unit, identity: str) -> dict[str, str]:
+    """The macros of a model."""
+    octets = ", ".join(f"0x{identity[i : i + 2]}" for i in range(0, 16, 2))
+    return {
         "SH_APP_NAME": c.string(unit.name),
         "SH_APP_IDENTITY": f"{{{octets}}}",
         "SH_APP_INPUT_TABLE(X)": _table(unit, "input"),
         "SH_APP_OUTPUT_TABLE(X)": _table(unit, "output"),
         "SH_APP_OPS": str(len(unit.stages)),
         **_rows(unit),
-        "SH_APP_MLPERF": c.string(task.id if task else unit.name),
-        "SH_APP_DB_BYTES": f"{size}u",
-        "SH_APP_DB_BUFFER": str(buffer),
-        "SH_APP_INPUT_TRANSFORM": str(int(task.transform if task else Transform.RAW)),
-        "SH_APP_RESULTS": str(int(task.results if task else Results.OUTPUTS)),
-        **_arena(unit),
-        **_cores(unit),
-        **_other_types(unit),
-        **({"SH_APP_RESET_STATES()": f"{unit.name}_reset()"} if unit.graph.states else {}),
-        **({"SH_APP_FLUSH_TO_ZERO": "1"} if unit.precise else {}),
-        "SH_APP_FRAME_BYTES": str(spec.frame_bytes),
-        "SH_BOARD_SRAM_BYTES": str(spec.sram_bytes),
-        "SH_BOARD_FIRMWARE_RAM_BYTES": str(spec.firmware_ram_bytes),
-        "SH_BOARD_FLASH_BYTES": str(spec.flash_bytes),
     }
-    model = f"{unit.upper}_ARENA_BYTES + SH_APP_DB_BUFFER * SH_APP_DB_BYTES"
-    stacks = "SH_BOARD_STACK_BYTES" + " * SH_APP_CORES" * (unit.cores > 1)
-    rest = f"SH_BOARD_FIRMWARE_RAM_BYTES + {stacks}"
-    remarks = (
-        f"// {unit.name} on {board.id}: parameters of the application. Shoehorn's ARCHITECTURE.md, section",
-        "// app_config.h, explains each macro. Generated; do not edit.",
-    )
-    body = (
-        f'#include "{unit.name}.h"',
-        '#include "board_config.h"',
-        "",
-        *(f"#define {name} {value}" for name, value in macros.items()),
-        "",
-        f"_Static_assert({model} + {rest} <= SH_BOARD_SRAM_BYTES,",
-        '               "the model does not fit into the SRAM of the board");',
-    )
-    return c.header("APP_CONFIG_H", remarks, body)
+
+
+_LISTED = {"SH_APP_IDENTITY": ", ", "SH_APP_INPUT_TABLE(X)": " ", "SH_APP_OUTPUT_TABLE(X)": " "}
+"""Macros that have all models' values, one after the other, and what is between them."""
+
+
+def _several(models: Models) -> dict[str, str]:
+    """The macros of the selected model, and those that sh_app.h has for one model."""
+    each = [_one(*pair) for pair in zip(models.units, models.identities, strict=True)]
+    inputs = [len(unit.graph.inputs) for unit in models.units]
+    outputs = [len(unit.graph.outputs) for unit in models.units]
+    values = [f"x{i}" for i in range(len(each))]
+    chosen = "".join(f"sh_app_model == {i}u ? ({x}) : " for i, x in enumerate(values[:-1]))
+    return {
+        "SH_APP_MODELS": f"{len(each)}u",
+        "SH_APP_MODEL": "sh_app_model",
+        "SH_APP_USE(number)": "((void)(sh_app_model = (uint8_t)(number)))",
+        f"SH_APP_SELECT({', '.join(values)})": f"({chosen}({values[-1]}))",
+        **{name: _merged(name, [one[name] for one in each]) for name in each[0]},
+        "SH_APP_MOST_OPS": str(max(len(unit.stages) for unit in models.units)),
+        "SH_APP_INPUTS": _select(f"{count}u" for count in inputs),
+        "SH_APP_OUTPUTS": _select(f"{count}u" for count in outputs),
+        "SH_APP_INPUT_PLACE(index)": _place("SH_APP_INPUTS", inputs),
+        "SH_APP_OUTPUT_PLACE(index)": _place("SH_APP_OUTPUTS", outputs),
+        "SH_APP_DB_INPUT_BYTES": f"{db_bytes(models.units[0], None)}u",
+    }
+
+
+def _merged(name: str, values: Sequence[str]) -> str:
+    return _LISTED[name].join(values) if name in _LISTED else _select(values)
+
+
+def _select(values: Iterable[str]) -> str:
+    """The C expression for that one of the models' values which belongs to the selected model."""
+    found = tuple(values)
+    return found[0] if len(set(found)) == 1 else c.call("SH_APP_SELECT", found)
+
+
+def _place(count: str, counts: Sequence[int]) -> str:
+    """The place in a table of all models' rows; beyond the table for a row that the selected model does not have."""
+    firsts = _select(f"{sum(counts[:i])}u" for i in range(len(counts)))
+    return f"((index) < {count} ? (index) + {firsts} : UINT32_MAX)"
+
+
+def _shared_arena(models: Models) -> dict[str, str]:
+    """Macros for the arena of several models."""
+    at = zip(models.units, models.offsets, strict=True)
+    calls = (f"{unit.name}_init({c.offset('(arena)', offset)})" for unit, offset in at)
+    return {
+        "SH_APP_ARENA_BYTES": str(models.arena_bytes),
+        "SH_APP_ARENA_ALIGNMENT": str(ARENA_ALIGNMENT),
+        "SH_APP_INIT(arena)": f"({', '.join(calls)})",
+    }
+
+
+def _reset_states(units: Sequence[Unit]) -> dict[str, str]:
+    """The macro that gives states their first values, where there are states."""
+    calls = [f"{unit.name}_reset()" if unit.graph.states else "((void)0)" for unit in units]
+    return {"SH_APP_RESET_STATES()": _select(calls)} if any(unit.graph.states for unit in units) else {}
 
 
 def _number(value: int) -> str:

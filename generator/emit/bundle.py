@@ -16,7 +16,8 @@ Bundle = Mapping[str, bytes]
 """The files of a folder: path relative to it, with forward slashes -> contents."""
 
 MANIFEST = ".shoehorn.json"
-_CHANGES = {"report.json", MANIFEST}  # the build fills in the report
+DESCRIBING = ("reference", "models")
+"""Folders of a project all of whose files describe its models."""
 _BUILT = ".pio"  # files that PlatformIO makes; kept when the folder is written again
 _CACHE = "__pycache__"  # bytecode that Python leaves beside the platform's files
 
@@ -64,12 +65,17 @@ def refuse_foreign(folder: Path, force: bool = False) -> None:
     known = _known(folder)
     if known is None:
         raise FolderError(f"{folder}: exists and was not written by Shoehorn; nothing was written, name another --out")
-    foreign = [path for path in present if path not in _CHANGES and known.get(path, "") != _sum(folder / path)]
+    foreign = [path for path in present if not _changes(path) and known.get(path, "") != _sum(folder / path)]
     if foreign and not force:
         raise FolderError(
             f"{folder}: holds files that Shoehorn did not write or that were changed since ({_few(foreign)}); nothing "
             "was written: name another --out, or --force replaces what was changed and keeps what was added"
         )
+
+
+def _changes(path: str) -> bool:
+    """Whether a file may change after it was written: the build and the validation fill in reports."""
+    return path in ("report.json", MANIFEST) or (path.startswith("models/") and path.endswith("/report.json"))
 
 
 def _few(paths: Sequence[str]) -> str:
@@ -120,27 +126,27 @@ def write(bundle: Bundle, folder: Path, force: bool = False) -> None:
         _swap(fresh, target)
 
 
-def refresh(bundle: Bundle, folder: Path, library: str, force: bool = False) -> None:
+def refresh(bundle: Bundle, folder: Path, libraries: Sequence[str], force: bool = False) -> None:
     """Replaces the files of `bundle` in an existing folder and leaves all others alone.
 
-    `library` is the path of the library's folder below it. Files below its folders that an earlier run wrote and that
-    are not in the bundle are deleted. Raises FolderError and changes nothing where the folder has no such library, or
-    without `force` where one of the files was changed since it was written.
+    `libraries` are the paths of the libraries' folders below it. Files below those and DESCRIBING that an earlier run
+    wrote and that are not in the bundle are deleted. Raises FolderError and changes nothing where the folder lacks one
+    of the libraries, or without `force` where one of the files was changed since it was written.
     """
     with _writing(folder) as (target, fresh):
-        if not (target / library).is_dir():
-            raise FolderError(f"{folder}: has no {library} to refresh; without --library-only the folder is written")
+        for library in libraries:
+            if not (target / library).is_dir():
+                cure = "without --library-only the folder is written"
+                raise FolderError(f"{folder}: has no {library} to refresh; {cure}")
         known = _known(target) or {}
-        changed = [
-            p for p in bundle if p not in _CHANGES and known.get(p) != _sum(target / p) and (target / p).exists()
-        ]
+        changed = [p for p in bundle if not _changes(p) and known.get(p) != _sum(target / p) and (target / p).exists()]
         if changed and not force:
             raise FolderError(
                 f"{folder}: Shoehorn did not write, or others changed since: {_few(changed)}; nothing was written, "
                 "--force replaces them"
             )
         _fill(fresh, bundle)
-        owned = {library, "reference"}
+        owned = {*libraries, *DESCRIBING}
         stale = [p for p in known if p not in bundle and any(p.startswith(f"{name}/") for name in owned)]
         sums = {p: known[p] for p in known if p not in stale} | {p: _digest(data) for p, data in bundle.items()}
         (fresh / MANIFEST).write_text(_manifest(sums))

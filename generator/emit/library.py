@@ -18,10 +18,10 @@ from shoehorn_mcu.paths import RUNTIME_C
 URL = "https://pypi.org/project/shoehorn-mcu/"  # Arduino requires a web page; the package has no other
 
 
-def runtime(unit: Unit) -> Bundle:
-    """The bodies of the kernels in use and their shared headers, in the folders of runtime_c."""
+def runtime(unit: Unit, bodies: bool) -> Bundle:
+    """The headers of the kernels in use and, with `bodies`, what they are compiled of, in the folders of runtime_c."""
     kernels = [stage.kernel for stage in unit.stages]
-    paths = {path for k in kernels for path in (k.contract.header, *k.variant.sources)}
+    paths = {path for k in kernels for path in (k.contract.header, *(k.variant.sources if bodies else ()))}
     paths |= {f"include/{p.name}" for p in (RUNTIME_C / "include").glob("*.h") if not p.stem.endswith("_ref")}
     paths |= {"cores/sh_cores.h"} if unit.cores > 1 else set()
     return {f"src/sh/{path}": (RUNTIME_C / path).read_bytes() for path in sorted(paths)}
@@ -33,13 +33,18 @@ def instances(unit: Unit) -> Bundle:
     They are beside `<model>.c`, so that `"sh/..."` finds this library's files whatever is on the include path.
     """
     used = {stage.kernel.name: stage.kernel for stage in unit.stages}
-    return {f"src/{k.symbol(unit.name)}.c": _instance(unit, k).encode() for _, k in sorted(used.items())}
+    found = {}
+    for name, kernel in sorted(used.items()):
+        ops = ", ".join(str(stage.index) for stage in unit.stages if stage.kernel.name == name)
+        text = instance_text(kernel, unit.name, f"{unit.name}, op {ops}")
+        found[f"src/{kernel.symbol(unit.name)}.c"] = text.encode()
+    return found
 
 
-def _instance(unit: Unit, kernel: Instance) -> str:
-    ops = ", ".join(str(stage.index) for stage in unit.stages if stage.kernel.name == kernel.name)
-    remark = c.comment(f"{kernel.name} for {unit.name}, op {ops}. Generated; do not edit.")
-    return f"{remark}\n// {c.SPDX}\n{kernel.text(unit.name, 'sh/')}"
+def instance_text(kernel: Instance, prefix: str, users: str) -> str:
+    """The C file that compiles a kernel in the library of this prefix, for these `users`."""
+    remark = c.comment(f"{kernel.name} for {users}. Generated; do not edit.")
+    return f"{remark}\n// {c.SPDX}\n{kernel.text(prefix, 'sh/')}"
 
 
 def _description(unit: Unit) -> str:
@@ -136,16 +141,22 @@ def _module_yml(unit: Unit) -> str:
 
 
 def library(unit: Unit, found: Constants) -> Bundle:
-    """Every file of `lib/<model>`, by path below that folder."""
+    """Every file of `lib/<model>`, by path below that folder.
+
+    Where another library has the kernels, only PlatformIO, which builds both, has its manifest.
+    """
     texts = {
         f"src/{unit.name}.h": model_h(unit),
         f"src/{unit.name}.c": model_c(unit, found),
         f"src/{unit.name}_weights.h": weights_h(unit, found),
         f"src/{unit.name}_weights.c": weights_c(unit, found),
     }
-    files = {path: text.encode() for path, text in texts.items()} | dict(runtime(unit)) | dict(instances(unit))
+    files = {path: text.encode() for path, text in texts.items()} | dict(runtime(unit, bodies=not unit.kernels))
+    files |= {} if unit.kernels else dict(instances(unit))
     sources = sorted(path for path in files if path.endswith(".c"))
     files["library.json"] = _library_json(unit).encode()
+    if unit.kernels:
+        return files
     files["library.properties"] = _library_properties(unit).encode()
     files["CMakeLists.txt"] = _cmake(unit, sources).encode()
     files["zephyr/module.yml"] = _module_yml(unit).encode()

@@ -25,7 +25,7 @@ def _ends(unit: Unit) -> list[str]:
 
 def _includes(unit: Unit) -> list[str]:
     headers = sorted({stage.kernel.contract.header for stage in unit.stepped})
-    functions = sorted({(stage.kernel.contract.struct, stage.kernel.symbol(unit.name)) for stage in unit.stepped})
+    functions = sorted({(stage.kernel.contract.struct, unit.symbol(stage.kernel)) for stage in unit.stepped})
     return [
         f'#include "{unit.name}.h"',
         "",

@@ -166,7 +166,7 @@ def function(unit: Unit, stage: Stage, found: Constants) -> str:
     count = stage.rows_per_call
     advance = "y++" if count == 1 else f"y += {count}"
     loop = c.block(
-        f"for (int32_t y = y0; y < y1; {advance})", [*rows.declare(), c.call(kernel.symbol(unit.name), arguments) + ";"]
+        f"for (int32_t y = y0; y < y1; {advance})", [*rows.declare(), c.call(unit.symbol(kernel), arguments) + ";"]
     )
     taken = [
         *(["int32_t core"] if unit.scratch_parts(stage) > 1 else []),

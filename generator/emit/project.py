@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from shoehorn_mcu.emit import app, mlperf
-from shoehorn_mcu.emit.bundle import Bundle, FolderError, digest
+from shoehorn_mcu.emit.bundle import DESCRIBING, Bundle, FolderError, digest
+from shoehorn_mcu.emit.kernels_library import KERNELS, kernels_library
 from shoehorn_mcu.emit.library import library
 from shoehorn_mcu.emit.page import page
 from shoehorn_mcu.emit.plan_json import plan_json
@@ -103,52 +105,105 @@ def check_cores(folder: Path, cores: int) -> None:
             )
 
 
-def library_part(files: Bundle, name: str) -> Bundle:
-    """The files of a project folder that depend on the model only: its library and the files that describe it."""
+def libraries_of(names: Sequence[str]) -> tuple[str, ...]:
+    """The folders of the libraries of these models, below their project's."""
+    return (*(f"lib/{name}" for name in names), *([f"lib/{KERNELS}"] if len(names) > 1 else []))
+
+
+def library_part(files: Bundle, libraries: Sequence[str]) -> Bundle:
+    """The files of a project folder that depend on its models only: `libraries`, and the files that describe them."""
     described = ("plan.json", "plan.html", "report.json", "src/app_config.h")
-    return {p: data for p, data in files.items() if p in described or p.startswith((f"lib/{name}/", "reference/"))}
+    below = tuple(f"{name}/" for name in (*libraries, *DESCRIBING))
+    return {p: data for p, data in files.items() if p in described or p.startswith(below)}
 
 
-def _reference(unit: Unit) -> Bundle:
-    """`reference/`: the model for the reference runtime, and that runtime's C.
+def _reference(unit: Unit, place: str) -> Bundle:
+    """`reference/` without the runtime: the model for the reference runtime; `place` is the path of the folder.
 
     `reference/precise/` has the model in precise float32 where the firmware's is not.
     """
     flush = unit.precise is not None
     own = reference_files(unit.graph, unit.name, unit.source_sha256, flush)
-    files = {f"reference/{path}": _bytes(data) for path, data in own.items()}
+    files = {f"{place}{path}": _bytes(data) for path, data in own.items()}
     if unit.precise is not None:
         precise = reference_files(unit.precise, unit.name, unit.source_sha256)
-        files |= {f"reference/precise/{path}": _bytes(precise[path]) for path in ("graph.json", "constants.bin")}
+        files |= {f"{place}precise/{path}": _bytes(precise[path]) for path in ("graph.json", "constants.bin")}
+    return files
+
+
+def _reference_runtime() -> Bundle:
+    """`reference/runtime/`: the C of the reference runtime."""
     sources = [*RUNTIME_C.glob("include/*.h"), *RUNTIME_C.glob("kernels/*/*.h"), *RUNTIME_C.glob("kernels/*/*_ref.c")]
-    return files | dict(_tree(RUNTIME_C, "reference/runtime/", sources))
+    return _tree(RUNTIME_C, "reference/runtime/", sources)
 
 
 def _bytes(data: bytes | str) -> bytes:
     return data.encode() if isinstance(data, str) else data
 
 
+@dataclass(frozen=True, eq=False)
+class Emitted:
+    """A model of a firmware with its constants, the object of its report, and where in the arena its tensors are."""
+
+    unit: Unit
+    constants: Constants
+    report: Mapping[str, object]
+    offset: int = 0
+
+
 def project(unit: Unit, found: Constants, board: Board, choice: str, report: Mapping[str, object]) -> Bundle:
     """Every file of the folder, by path. `choice` is one of mlperf.CHOICES; equal arguments give equal bytes."""
-    task = mlperf.task_of(unit.graph, choice)
     model = library(unit, found)
-    identity = digest(model)[:16]
+    task = mlperf.task_of(unit.graph, choice)
+    models = app.Models((unit,), (digest(model)[:16],), task, unit.plan.arena_bytes, (0,))
+    return _project(models, {unit.name: model}, (report,), board)
+
+
+def project_of_several(
+    emitted: Sequence[Emitted], board: Board, choice: str, arena_bytes: int, together: Mapping[str, object]
+) -> Bundle:
+    """The same for several models, which call the kernels of one library and take the application's arena.
+
+    `together` becomes the entry of that name in the report of the first model, which `choice` is about.
+    """
+    units = [replace(each.unit, caller_arena=True, kernels=KERNELS) for each in emitted]
+    kernels = kernels_library(units)
+    libraries = {unit.name: library(unit, each.constants) for unit, each in zip(units, emitted, strict=True)}
+    identities = [digest({**libraries[unit.name], **{f"{KERNELS}/{p}": kernels[p] for p in kernels}}) for unit in units]
+    task, offsets = mlperf.task_of(units[0].graph, choice), [each.offset for each in emitted]
+    models = app.Models(units, [identity[:16] for identity in identities], task, arena_bytes, offsets)
+    first, *others = (each.report for each in emitted)
+    reports = [{**first, "together": together}, *({k: v for k, v in r.items() if k != "firmware"} for r in others)]
+    return _project(models, {**libraries, KERNELS: kernels}, reports, board)
+
+
+def _project(
+    models: app.Models, libraries: Mapping[str, Bundle], reports: Sequence[Mapping[str, object]], board: Board
+) -> Bundle:
+    """The folder of one model or several; the files that describe the first are where those of a single model are."""
+    units = models.units
     settings = FIRMWARE_TEMPLATES / "platformio.ini.in"
     files: dict[str, bytes] = {
-        "platformio.ini": fill(settings, {"BOARD": board.id, "MODEL": unit.name}),
-        "report.json": _json(report),
-        "plan.json": _json(plan_json(unit, identity)),
-        "plan.html": page(unit, report).encode(),
-        "README.md": readme(unit, board).encode(),
-        "src/app_config.h": app.app_config_h(unit, board, task, identity).encode(),
+        "platformio.ini": fill(settings, {"BOARD": board.id, "MODEL": ", ".join(unit.name for unit in units)}),
+        "README.md": readme(units, board).encode(),
+        "src/app_config.h": app.app_config_h(models, board).encode(),
         f"boards/{board.id}.json": board.path.read_bytes(),
     }
-    files |= {f"lib/{unit.name}/{path}": data for path, data in model.items()}
+    for number, (unit, identity, report) in enumerate(zip(units, models.identities, reports, strict=True)):
+        place = f"models/{unit.name}/" if number else ""
+        files |= {
+            f"{place}report.json": _json(report),
+            f"{place}plan.json": _json(plan_json(unit, identity)),
+            f"{place}plan.html": page(unit, report).encode(),
+            **_reference(unit, f"{place}reference/"),
+        }
+    files |= {f"lib/{name}/{path}": data for name, bundle in libraries.items() for path, data in bundle.items()}
     files |= _tree(FIRMWARE_TEMPLATES / "app", "src/")
-    files |= _tree(FIRMWARE_TEMPLATES / "cores", "src/") if unit.cores > 1 else {}
-    files |= board_files(board, unit.cores)
+    files |= _tree(FIRMWARE_TEMPLATES / "models", "src/") if len(units) > 1 else {}
+    files |= _tree(FIRMWARE_TEMPLATES / "cores", "src/") if models.cores > 1 else {}
+    files |= board_files(board, models.cores)
     files |= _tree(FIRMWARE_TEMPLATES / "platform", "platform/")
-    files |= _reference(unit)
+    files |= _reference_runtime()
     return dict(sorted(files.items()))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.targets import Board
@@ -102,8 +104,8 @@ def library_readme(unit: Unit) -> str:
     )
 
 
-def readme(unit: Unit, board: Board) -> str:
-    """Markdown for the project folder."""
+def readme(units: Sequence[Unit], board: Board) -> str:
+    """Markdown for the project folder of one model or several."""
     emulated = board.spec.emulator is not None
     commands = [
         ("gen validate . --emulate", "compare the emulated board with the reference, byte by byte")
@@ -120,9 +122,9 @@ def readme(unit: Unit, board: Board) -> str:
         (
             f"<!-- {c.SPDX} -->",
             "",
-            f"# {unit.name} on {board.name}",
+            f"# {', '.join(unit.name for unit in units)} on {board.name}",
             "",
-            f"Written by Shoehorn. `{unit.name}` uses an arena of {unit.plan.arena_bytes:,} bytes, and no heap.",
+            "Written by Shoehorn. " + " ".join(f"`{unit.name}` uses {_arena(unit)}." for unit in units),
             "",
             "```",
             *lines,
@@ -130,9 +132,32 @@ def readme(unit: Unit, board: Board) -> str:
             "",
             "`pio run` builds the folder too, with PlatformIO and the packages that `gen` was installed with.",
             "",
-            f"The model alone is `lib/{unit.name}`, a C library for PlatformIO, Arduino, CMake and Zephyr:",
-            "",
-            *_use(unit),
+            *(_several(units) if len(units) > 1 else _single(units[0])),
             "",
         )
     )
+
+
+def _arena(unit: Unit) -> str:
+    return f"an arena of {unit.plan.arena_bytes:,} bytes, and no heap"
+
+
+def _single(unit: Unit) -> list[str]:
+    return [
+        f"The model alone is `lib/{unit.name}`, a C library for PlatformIO, Arduino, CMake and Zephyr:",
+        "",
+        *_use(unit),
+    ]
+
+
+def _several(units: Sequence[Unit]) -> list[str]:
+    """Where each model is, and what they share."""
+    first, *others = (unit.name for unit in units)
+    listed = ", ".join(f"`lib/{name}`" for name in (first, *others))
+    return [
+        f"The models are {listed}; `lib/sh_kernels` has the kernels of all of them, each once. `src/app_config.h` says",
+        "where in the application's arena each of them is. `plan.json`, `plan.html` and `reference/` are about",
+        f"`{first}`; the others have the same files in {', '.join(f'`models/{name}`' for name in others)}.",
+        "`gen validate` and `gen bench` take the models in turn, or with `--model NAME` one.",
+        *(line for unit in units for line in ("", f"## {unit.name}", "", *_use(unit))),
+    ]

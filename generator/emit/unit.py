@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from shoehorn_mcu.ir import FileTensor, Graph, Parts, State, TensorType
+from shoehorn_mcu.kernels import Instance
 from shoehorn_mcu.memory_plan import Placement, Plan
 from shoehorn_mcu.stage import Stage
 
@@ -27,10 +28,15 @@ class Unit:
     in_file: Mapping[str, FileTensor] = field(default_factory=dict)  # inputs and outputs that are others in the file
     classes: tuple[str, ...] = ()  # names of the classes that the one output tells apart, where they are known
     sample_hz: int | None = None  # samples per second of the one input, where they are known
+    kernels: str = ""  # the prefix of the kernels in another library; empty: they are in the model's own
 
     @property
     def upper(self) -> str:
         return self.name.upper()
+
+    def symbol(self, kernel: Instance) -> str:
+        """The C function of a kernel."""
+        return kernel.symbol(self.kernels or self.name)
 
     @cached_property
     def editions(self) -> Mapping[str, Sequence[Placement]]:

@@ -1,0 +1,208 @@
+"""`gen validate`: reads arguments, calls the host tools, prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from shoehorn_mcu.cli_device import (
+    SEED,
+    board_options,
+    ensure_image,
+    folder_argument,
+    in_turn,
+    is_emulated,
+    model_option,
+    progress_bar,
+)
+from shoehorn_mcu.console import emit_json, err, out, output_options, print_table
+from shoehorn_mcu.host_tools import samples, session, vectors
+from shoehorn_mcu.host_tools.accuracy import Accuracy, Labels
+from shoehorn_mcu.host_tools.bench import bytes_to_move
+from shoehorn_mcu.host_tools.link import Link
+from shoehorn_mcu.host_tools.plan import Plan
+from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.host_tools.validate import Validation, precise_of, reference_of
+from shoehorn_mcu.host_tools.validate import validate as compare
+
+_COUNT = 10
+_MOST_CLASSES = 12  # of a table of confusions, and lines of the most frequent ones
+
+
+@click.command()
+@folder_argument
+@board_options
+@model_option
+@click.option(
+    "--inputs",
+    type=click.Path(path_type=Path),
+    metavar="X",
+    help="Vectors: an .npz file with an array per model input, a WAV file, or a folder of images or WAV files.",
+)
+@click.option(
+    "--labels",
+    type=click.Path(path_type=Path),
+    metavar="Y",
+    help="Classes: one integer per vector, .npz or .npy, or for a folder the names of its classes, one per line.",
+)
+@click.option(
+    "--pixels",
+    type=(float, float),
+    metavar="BLACK WHITE",
+    help="Values that the model takes for black and white pixels. Default: as its quantisation says.",
+)
+@click.option("--quantize", is_flag=True, help="Arrays of floats in X.npz are real values: quantise them.")
+@click.option("--count", type=click.IntRange(min=1), help=f"Number of random vectors.  [default: {_COUNT}]")
+@click.option("--seed", type=click.IntRange(min=0), help=f"Seed of the random vectors.  [default: {SEED}]")
+@click.option("--outputs", type=click.Path(path_type=Path), metavar="Z.npz", help="Write the board's outputs here.")
+@output_options
+@click.pass_context
+def validate(
+    ctx: click.Context,
+    folder: Path,
+    port: str | None,
+    emulated: bool,
+    name: str | None,
+    inputs: Path | None,
+    labels: Path | None,
+    pixels: tuple[float, float] | None,
+    quantize: bool,
+    count: int | None,
+    seed: int | None,
+    outputs: Path | None,
+    as_json: bool,
+) -> None:
+    """Compares the board with the reference, byte for byte and op by op.
+
+    Names, shapes and types in X.npz and Z.npz are those of the model's file, NCHW for ONNX, whatever the firmware has.
+    Values are stored values: int8 for an int8 model. Random vectors cover all stored values; random float32 inputs are
+    uniform over the real values of the first quantised tensor.
+
+    With labels it prints how often the board decides for the right class, beside the reference, and which classes are
+    confused. Labels may also be in X.npz, as the array `labels` or `y`; a folder of samples has a folder per class.
+    Images are resized to the model's size and need Pillow. WAV files are mono, 16 bits, and padded with silence; if the
+    model keeps states, it takes each file piece by piece, and its last decision counts.
+    """
+    if inputs and (count is not None or seed is not None):
+        raise click.UsageError("--inputs excludes --count and --seed")
+    for option, given in (("--quantize", quantize), ("--labels", labels), ("--pixels", pixels)):
+        if given and not inputs:
+            raise click.UsageError(f"{option} says how to read --inputs")
+    projects = Project.open(folder).chosen(name)
+    if len(projects) > 1 and (given := inputs or outputs):
+        raise click.UsageError(f"{given}: belongs to one model; name it with --model")
+    emulated = is_emulated(projects[0], port, emulated)
+    jobs = []
+    for project in projects:
+        plan = Plan.of(project)
+        chosen = samples.load(project.described, plan, inputs, labels, quantize, pixels) if inputs else None
+        wanted = len(chosen.vectors) if chosen else count or _COUNT
+        source = chosen.vectors if chosen else vectors.random(project.described, plan.inputs, wanted, seed or SEED)
+        labelled, starts = (chosen.labels, chosen.starts) if chosen else (None, ())
+        jobs.append(_Job(project, plan, source, bytes_to_move(plan, wanted), labelled, starts))
+    if emulated:
+        ensure_image(projects[0])
+    found = _validated(jobs, port, emulated)
+    for project, each in zip(projects, found, strict=True):
+        if inputs and each.precise:
+            validated = {"inputs": inputs.name, "vectors": each.vectors, **asdict(each.precise)}
+            project.report_as("float", {"mode": project.report.float_mode, "validated": validated})
+        if outputs:
+            vectors.to_npz(outputs, each.outputs)
+        if not as_json:
+            _print_validation(each, project)
+    if as_json:
+        transport = "emulator" if emulated else "serial"
+        emit_json(in_turn(projects, [each.json(transport) for each in found]))
+    ctx.exit(1 if any(each.mismatched_vectors for each in found) else 0)
+
+
+class _Job:
+    """The validation of one model: its vectors, the bytes to move for them, and what is known of their classes."""
+
+    def __init__(
+        self,
+        project: Project,
+        plan: Plan,
+        source: Iterable[vectors.Vector],
+        moved: int,
+        labels: Labels | None,
+        starts: Sequence[int],
+    ) -> None:
+        self.project, self.plan, self.source, self.moved = project, plan, source, moved
+        self.reference, self.precise = reference_of(project, plan), precise_of(project)
+        self._labels, self._starts = labels, starts
+
+    def run(self, link: Link, progress: Callable[[int], None]) -> Validation:
+        reference = self.reference
+        link = session.turn(link, self.project, self.plan)
+        return compare(
+            link,
+            self.plan,
+            reference.run,
+            self.source,
+            progress,
+            self.precise,
+            reference.reset,
+            self._labels,
+            self._starts,
+        )
+
+
+def _validated(jobs: Sequence[_Job], port: str | None, emulated: bool) -> list[Validation]:
+    """Runs the jobs on one board, which is not reset between them."""
+    first = jobs[0]
+    connection = session.connected(first.project, first.plan, port, emulated, False)
+    with connection as link, progress_bar("validating", sum(job.moved for job in jobs)) as progress:
+        return [job.run(link, progress) for job in jobs]
+
+
+def _print_validation(found: Validation, project: Project) -> None:
+    where = f"{project.model_name} on {project.board_id}: {_vectors(found.vectors)} in {found.seconds:.1f} s"
+    if found.mismatched_vectors == 0:
+        out.print(f"{where}, every byte of every op equal to the reference", soft_wrap=True)
+    else:
+        verb = "differs" if found.mismatched_vectors == 1 else "differ"
+        by = f"by up to {found.max_abs_diff}" if found.max_abs_diff else "inside the model, not in the outputs"
+        bad = f"{found.mismatched_vectors} {verb} ({by}); first in op {found.first_bad_op}"
+        out.print(f"{where}, {bad}", soft_wrap=True)
+    if (far := found.precise) is not None:
+        apart = f"by up to {far.max_abs_diff:.3g} ({far.max_ulp:,} units of the last place)"
+        top1 = f"the same largest element in {far.same_top1} of {_vectors(found.vectors)}"
+        out.print(f"outputs differ from precise float32 {apart}; {top1}", soft_wrap=True)
+    if found.accuracy is not None:
+        _print_accuracy(found.accuracy)
+    if found.retries:
+        frames = "1 frame" if found.retries == 1 else f"{found.retries} frames"
+        err.print(f"note: {frames} had to be repeated")
+
+
+def _print_accuracy(found: Accuracy) -> None:
+    """Top-1 beside the reference's, and the confusion: as a table of few classes, of many the most frequent."""
+    count = len(found.labels.classes)
+    said = [f"reference {_share(found.reference_right, count)}"]
+    if found.precise_right is not None:
+        said.append(f"precise float32 {_share(found.precise_right, count)}")
+    out.print(f"top-1: {_share(found.right, count)}; {'; '.join(said)}", soft_wrap=True)
+    classes = range(len(found.confusion))
+    if len(classes) <= _MOST_CLASSES:
+        head = ("label", *(found.labels.name(number) for number in classes))
+        rows = [
+            (found.labels.name(number), *(f"{times:,}" if times else "." for times in found.confusion[number]))
+            for number in classes
+        ]
+        print_table(head, rows, title="decisions by label", right=tuple(range(1, len(head))))
+        return
+    for label, decision, times in found.mistakes[:_MOST_CLASSES]:
+        out.print(f"  {label} taken for {decision}: {times}", soft_wrap=True)
+
+
+def _share(right: int, count: int) -> str:
+    return f"{right:,} of {count:,} ({100 * right / count:.1f} %)"
+
+
+def _vectors(count: int) -> str:
+    return "1 vector" if count == 1 else f"{count} vectors"

@@ -1,0 +1,421 @@
+"""Several models in one firmware: they share kernels and memory, and every board answers for each of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from compilers import HOST, WARNINGS
+from conftest import Gen
+from doc_code import c_blocks
+from shared import MODELS as SHARED_MODELS
+from shared import needs_shared
+from test_cli_device import needs_qemu
+from test_states import ring
+
+import shoehorn_mcu
+from shoehorn_mcu import Imported, PlanOptions, ShoehornError, targets
+from shoehorn_mcu.build import Options
+from shoehorn_mcu.emit import bundle
+from shoehorn_mcu.emit.kernels_library import KERNELS
+from shoehorn_mcu.host_tools import session, vectors
+from shoehorn_mcu.host_tools.build import ensure_built
+from shoehorn_mcu.host_tools.errors import LinkError
+from shoehorn_mcu.host_tools.frames import Kind
+from shoehorn_mcu.host_tools.link import Inference, Link, Mode
+from shoehorn_mcu.host_tools.plan import Plan
+from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.host_tools.reference import Reference
+from shoehorn_mcu.paths import MODELS
+from shoehorn_mcu.planner import DoesNotFit, Goal
+from shoehorn_mcu.several import SameName, firmware_of_several
+
+NATIVE = targets.board("native")
+
+
+def digits(folder: Path, name: str) -> Path:
+    """The shipped model under another name."""
+    return Path(shutil.copy(MODELS / "digits.tflite", folder / f"{name}.tflite"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three models for `native`: one streamed, one with a state, one whole. Built; no test changes it."""
+    place = tmp_path_factory.mktemp("several")
+    models = [digits(place, "wake"), Imported(ring(), {}), digits(place, "command")]
+    made = shoehorn_mcu.generate_together(models, place / "made", PlanOptions(board="native"), stream=["wake.tflite"])
+    ensure_built(Project.open(made.folder))
+    return made.folder
+
+
+@pytest.fixture
+def link(folder: Path) -> Iterator[Link]:
+    project = Project.open(folder)
+    with session.connected(project, Plan.of(project), None, True, False) as opened:
+        yield opened
+
+
+def names(folder: Path) -> list[str]:
+    return json.loads((folder / "report.json").read_text())["together"]["models"]
+
+
+def reference(project: Project) -> Reference:
+    return Reference.load(project.described, "", project.folder / "reference" / "runtime")
+
+
+def infer(link: Link, project: Project, vector: vectors.Vector) -> Inference:
+    plan = Plan.of(project)
+    session.turn(link, project, plan).expect(plan)
+    sizes = [end.bytes for end in plan.outputs]
+    return link.infer([array.tobytes() for array in vector], sizes, Mode.CRC, row_bytes=plan.streamed_row_bytes)
+
+
+def test_each_kernel_is_compiled_once_in_a_library_of_its_own(folder: Path):
+    libraries = [path.name for path in sorted((folder / "lib").iterdir())]
+    kernels = [path.stem for path in (folder / "lib" / KERNELS / "src").glob("*.c")]
+    used = {
+        op["kernel"] for part in ("", *(f"models/{name}" for name in names(folder)[1:])) for op in _ops(folder / part)
+    }
+
+    assert libraries == sorted(["board", KERNELS, *names(folder)])
+    assert sorted(kernels) == sorted(f"{KERNELS}_{name.removeprefix('sh_')}" for name in used)
+    for name in names(folder):
+        sources = {path.name for path in (folder / "lib" / name / "src").rglob("*") if path.suffix in (".c", ".inc")}
+        assert sources == {f"{name}.c", f"{name}_weights.c"}
+
+
+def _ops(place: Path) -> list[dict[str, str]]:
+    return json.loads((place / "plan.json").read_text())["ops"]
+
+
+def _elf_symbols(folder: Path) -> str:
+    elf = Project.open(folder).elf
+    return subprocess.run(["nm", "-S", str(elf)], capture_output=True, text=True, check=True).stdout
+
+
+def test_the_firmware_has_one_arena_as_large_as_the_largest(folder: Path):
+    together = json.loads((folder / "report.json").read_text())["together"]
+    parts = [folder, *(folder / "models" / name for name in names(folder)[1:])]
+    arenas = [json.loads((part / "plan.json").read_text())["arena_bytes"] for part in parts]
+    sizes = [int(size, 16) for size in re.findall(r"^\w+ (\w+) [bB] arena$", _elf_symbols(folder), re.M)]
+
+    assert min(arenas) < max(arenas)
+    assert together["arena_bytes"] == max(arenas) and not together["concurrent"]
+    assert max(sizes) == max(arenas)  # the others are the libraries' pointers to it
+    assert sum(size > 8 for size in sizes) == 1
+
+
+def test_one_model_is_written_without_anything_of_several(digits_project: Path):
+    config = (digits_project / "src" / "app_config.h").read_text()
+
+    assert not (digits_project / "models").exists() and not (digits_project / "lib" / KERNELS).exists()
+    assert not (digits_project / "src" / "models.c").exists()
+    assert "together" not in json.loads((digits_project / "report.json").read_text())
+    assert "SH_APP_MODEL" not in config and "SH_APP_SELECT" not in config
+
+
+def test_validate_and_bench_take_the_models_in_turn(gen: Gen, folder: Path):
+    for command in (("validate", folder, "--count", 3), ("bench", folder, "--runs", 1)):
+        result = gen(*map(str, command), "--emulate", "--json")
+        found = json.loads(result.stdout)
+        first = {key: value for key, value in found["models"][0].items() if key != "model"}
+
+        assert result.exit_code == 0
+        assert [each["model"] for each in found["models"]] == ["wake", "ring", "command"]
+        assert {key: value for key, value in found.items() if key != "models"} == first
+        assert all(each.get("mismatched_vectors", 0) == 0 for each in found["models"])
+
+
+def test_one_model_of_several_is_named(gen: Gen, folder: Path):
+    result = gen("validate", folder, "--emulate", "--count", 2, "--model", "command")
+    unknown = gen("validate", folder, "--emulate", "--model", "hello")
+    ambiguous = gen("validate", folder, "--emulate", "--outputs", "z.npz")
+
+    assert result.exit_code == 0 and result.stdout.startswith("command on native: 2 vectors")
+    assert unknown.exit_code == 1 and "has no model 'hello'; there are wake, ring, command" in unknown.stderr
+    assert ambiguous.exit_code == 2 and "name it with --model" in ambiguous.stderr
+    assert shoehorn_mcu.validate(folder, emulate=True, count=2, model="ring").mismatched_vectors == 0
+
+
+def test_models_in_any_order_on_one_board_compute_what_each_does_alone(folder: Path, link: Link):
+    projects = Project.open(folder).models
+    references = [reference(each) for each in projects]
+    for number in np.random.default_rng(1).integers(0, 3, 40):
+        project = projects[number]
+        plan = Plan.of(project)
+        (vector,) = vectors.random(project.described, plan.inputs, 1, int(number))
+        references[number].reset()  # selecting a model gives its state the first value
+        link.select(0)
+        link.select(1)
+        found = infer(link, project, vector)
+        wanted = references[number].run(vector)
+
+        assert found.outputs == tuple(wanted[end.name].tobytes() for end in plan.outputs)
+        assert list(found.trace) == plan.op_crcs(wanted)
+
+
+def test_rows_before_another_model_ran_are_discarded(folder: Path, link: Link):
+    wake, _, command = Project.open(folder).models
+    plan = Plan.of(wake)
+    (vector,) = vectors.random(wake.described, plan.inputs, 1, 7)
+    data, row = vector[0].tobytes(), plan.streamed_row_bytes
+    link._stream(data[: 3 * row], row, Mode.PLAIN, lambda _: None)
+    infer(link, command, next(vectors.random(command.described, Plan.of(command).inputs, 1, 8)))
+    found = infer(link, wake, vector)
+
+    assert found.outputs == (reference(wake).run(vector)[plan.outputs[0].name].tobytes(),)
+
+
+def test_a_greeting_selects_the_first_and_tells_how_many_there_are(folder: Path, link: Link):
+    wake, ring_, command = (Plan.of(each) for each in Project.open(folder).models)
+    greeted = link.hello
+    link.select(2)
+    selected = link.hello
+
+    assert (greeted.name, greeted.identity, greeted.models) == ("wake", wake.identity, 3)
+    assert (selected.name, selected.identity, selected.models) == ("command", command.identity, 3)
+    assert selected.ops == len(command.ops) and selected.identity != ring_.identity
+    assert link._hello(Kind.HELLO).name == "wake"
+    for payload, error in ((b"", 1), (b"\0\0", 1), (b"\3", 3), (b"\xff", 3)):
+        with pytest.raises(LinkError, match=f"refuses the choice of a model .error {error}"):
+            link._request(Kind.MODEL, payload)
+
+
+def test_text_is_about_the_first_model_whatever_frames_selected(folder: Path, link: Link):
+    link.select(2)
+    link._port.write(b"\0profile%")
+    heard = b""
+    while b"m-ready\r\n" not in heard:
+        heard += link._port.read()
+    hexadecimal = b"00" * 64
+    link._port.write(b"db load 64%db " + hexadecimal[:64] + b"%db " + hexadecimal[64:] + b"%infer 1 0%")
+    while b"m-results" not in heard:
+        heard += link._port.read()
+    wake = Project.open(folder)
+    plan = Plan.of(wake)
+    wanted = reference(wake).run([np.zeros(plan.inputs[0].shape, np.int8)])[plan.outputs[0].name]
+    real = (wanted.astype(np.float64).ravel() - plan.outputs[0].zero_point) * plan.outputs[0].scale
+
+    assert b"m-model-[wake]" in heard
+    assert b"m-results-[" + ",".join(f"{value:.3f}" for value in real).encode() in heard
+
+
+def test_a_fault_in_one_model_is_found_there_and_nowhere_else(gen: Gen, folder: Path, tmp_path: Path):
+    place = tmp_path / "faulty"
+    shutil.copytree(folder, place, ignore=shutil.ignore_patterns(".pio"))
+    weights = place / "lib" / "command" / "src" / "command_weights.c"
+    text = weights.read_text()
+    number = re.compile(r"-?\d+").search(text, text.index("{", text.index("op3")))
+    assert number
+    weights.write_text(f"{text[: number.start()]}{(int(number[0]) + 90) % 127}{text[number.end() :]}")
+    result = gen("validate", place, "--emulate", "--count", 2, "--json")
+    wake, other, command = json.loads(result.stdout)["models"]
+
+    assert result.exit_code == 1
+    assert (wake["mismatched_vectors"], other["mismatched_vectors"], command["mismatched_vectors"]) == (0, 0, 2)
+    assert command["first_bad_op"] == _ops(place / "models" / "command")[3]["name"]
+
+
+def test_a_firmware_with_another_model_is_refused(gen: Gen, folder: Path, tmp_path: Path):
+    place = tmp_path / "other"
+    shutil.copytree(folder, place)
+    path = place / "models" / "command" / "plan.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "identity": "0123456789abcdef"}))
+    result = gen("bench", place, "--emulate", "--model", "command")
+
+    assert result.exit_code == 1
+    assert "the board runs another firmware ('command'" in result.stderr
+
+
+@pytest.mark.parametrize("listed", [["wake", "../ring"], ["wake", "/etc"], ["wake"]])
+def test_a_damaged_list_of_models_is_refused(gen: Gen, folder: Path, listed: Sequence[str], tmp_path: Path):
+    place = tmp_path / "damaged"
+    shutil.copytree(folder, place, ignore=shutil.ignore_patterns(".pio"))
+    report = json.loads((place / "report.json").read_text())
+    report["together"]["models"] = listed
+    (place / "report.json").write_text(json.dumps(report))
+    result = gen("validate", place, "--emulate")
+
+    assert result.exit_code == 1 and "report.json: damaged: together" in result.stderr
+
+
+def test_concurrent_models_have_bytes_of_their_own(gen: Gen, tmp_path: Path):
+    models = [(digits(tmp_path, name), Options()) for name in ("one", "two")]
+    together, files = firmware_of_several(models, NATIVE, concurrent=True)
+    sizes = [each.unit.plan.arena_bytes for each in together.models]
+    config = files["src/app_config.h"].decode()
+
+    assert together.offsets == (0, -(-sizes[0] // 16) * 16)
+    assert together.arena_bytes == together.offsets[1] + sizes[1]
+    assert f"#define SH_APP_INIT(arena) (one_init((arena)), two_init((arena) + {together.offsets[1]}))" in config
+    bundle.write(files, tmp_path / "made")
+    assert gen("validate", tmp_path / "made", "--emulate", "--count", 2).exit_code == 0
+
+
+@needs_shared
+def test_concurrent_models_divide_a_small_memory(tmp_path: Path):
+    board = targets.board("netduinoplus2")
+    kws = SHARED_MODELS / "mlperf-kws-dscnn-int8.tflite"
+    paths = [Path(shutil.copy(kws, tmp_path / f"{name}.tflite")) for name in ("one", "two")]
+
+    def arenas(options: Options, concurrent: bool = True) -> list[int]:
+        together, _ = firmware_of_several([(path, options) for path in paths], board, concurrent=concurrent)
+        assert together.arena_bytes <= (options.sram_bytes or board.arena_limit_bytes)
+        return [each.unit.plan.arena_bytes for each in together.models]
+
+    (most, _), (fewest, _) = arenas(Options()), arenas(Options(goal=Goal.SRAM))
+    limit = most + fewest + 64
+    first, second = arenas(Options(sram_bytes=limit))
+
+    assert 2 * fewest < first + second <= limit < 2 * most
+    assert first > second
+    with pytest.raises(DoesNotFit, match=r"one and two on netduinoplus2: need at least .* .one [\d,]+, two [\d,]+., "):
+        arenas(Options(sram_bytes=2 * fewest - 32))
+
+
+def test_every_model_that_does_not_fit_is_named(tmp_path: Path):
+    paths = [digits(tmp_path, name) for name in ("one", "two")]
+    with pytest.raises(DoesNotFit, match=r"one on native: needs .*; and two on native: needs "):
+        firmware_of_several([(path, Options(sram_bytes=64)) for path in paths], NATIVE)
+
+
+@needs_shared
+def test_models_that_exceed_the_flash_together_are_all_named(tmp_path: Path):
+    models = [(SHARED_MODELS / f"mlperf-{name}-int8.tflite", Options()) for name in ("ic-resnet8", "ad")]
+    with pytest.raises(
+        DoesNotFit, match=r"mlperf_ic_resnet8_int8 and mlperf_ad_int8 on microbit: .* flash .*ad_int8 2"
+    ):
+        firmware_of_several(models, targets.board("microbit"))
+
+
+def test_models_of_one_name_are_refused_with_both_files(gen: Gen, tmp_path: Path):
+    (tmp_path / "other").mkdir()
+    paths = [digits(tmp_path, "kws"), digits(tmp_path / "other", "kws")]
+    result = gen("firmware", *paths, "--board", "native", "--out", tmp_path / "made")
+    header = [(digits(tmp_path, name), Options()) for name in ("kws_weights", "kws")]
+
+    assert result.exit_code == 1 and not (tmp_path / "made").exists()
+    assert (
+        result.stderr
+        == f"gen: {paths[0]} and {paths[1]}: both would have files called kws.h; rename one of the models\n"
+    )
+    with pytest.raises(SameName, match=r"kws_weights\.h"):
+        firmware_of_several(header, NATIVE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("one.tflite", "--concurrent"), 2, "--concurrent and --stream are for several models"),
+        (("one.tflite", "--stream", "one"), 2, "of one, use --stream-input"),
+        (
+            ("one.tflite", "two.tflite", "--stream", "three"),
+            1,
+            "--stream three: no model is called so; there are one, two",
+        ),
+        (("one.tflite", "two.tflite", "--quantize", "x.npz"), 2, "--quantize is for one model"),
+        (("one.tflite", "two.tflite", "three.tflite", "--pipeline"), 2, "'three.tflite' is a third"),
+    ],
+)
+def test_wrong_usage_is_refused(gen: Gen, arguments: tuple[str, ...], code: int, words: str, tmp_path: Path):
+    for name in ("one", "two", "three"):
+        digits(tmp_path, name)
+    given = [str(tmp_path / each) if each.endswith(".tflite") else each for each in arguments]
+    result = gen("firmware", *given, "--board", "native", "--out", tmp_path / "made")
+
+    assert result.exit_code == code and words in result.stderr.replace(f"{tmp_path}/", "")
+    assert not (tmp_path / "made").exists()
+
+
+def test_the_libraries_of_several_models_are_refreshed(gen: Gen, tmp_path: Path):
+    paths, out = [digits(tmp_path, name) for name in ("one", "two")], tmp_path / "made"
+    first = gen("firmware", *paths, "--board", "native", "--out", out, "--json")
+    (out / "src" / "main.c").write_text("// mine\n")
+    again = gen("firmware", *paths, "--board", "native", "--stream", "two", "--library-only", "--out", out)
+    single = gen("firmware", paths[0], digits(tmp_path, "three"), "--board", "native", "--library-only", "--out", out)
+
+    assert [each["model"]["name"] for each in json.loads(first.stdout)["models"]] == ["one", "two"]
+    assert again.exit_code == 0, again.output
+    assert (out / "src" / "main.c").read_text() == "// mine\n"
+    assert json.loads((out / "models" / "two" / "plan.json").read_text())["steps"][0]["input"] == 0
+    assert gen("firmware", paths[0], "--board", "native", "--library-only", "--out", tmp_path / "none").exit_code == 1
+    assert single.exit_code == 1 and "has no lib/three to refresh" in single.stderr
+
+
+CASCADE = """
+#include <stdio.h>
+
+void cascade_init(void);
+int cascade_heard(const int8_t *listened, const int8_t *spoken);
+
+int main(void)
+{
+    static int8_t image[2][64];
+    cascade_init();
+    while (fread(image, sizeof image, 1, stdin) == 1) {
+        printf("%d\\n", cascade_heard(image[0], image[1]));
+    }
+    return 0;
+}
+"""
+
+
+def test_the_cascade_of_the_page_decides_as_its_models_do(gen: Gen, tmp_path: Path):
+    (code,) = c_blocks("docs/several.md")
+    out = tmp_path / "made"
+    paths = [digits(tmp_path, name) for name in ("wake", "command")]
+    assert gen("firmware", *paths, "--board", "native", "--out", out).exit_code == 0
+    declared = "void cascade_init(void);\nint cascade_heard(const int8_t *listened, const int8_t *spoken);\n"
+    head, _, rest = code.partition("#define SURE")
+    (tmp_path / "cascade.c").write_text(f"{head}{declared}#define SURE{rest}".replace("SURE 100", "SURE 0"))
+    (tmp_path / "main.c").write_text(f"#include <stdint.h>{CASCADE}")
+    (tmp_path / "model.c").write_text('#include "app_config.h"\nuint8_t sh_app_model;\n')
+    places = [out / "src", *sorted((out / "lib").glob("*/src")), out / "lib" / "board"]
+    own = [str(path) for place in sorted((out / "lib").glob("*/src")) for path in sorted(place.glob("*.c"))]
+    program = tmp_path / "cascade"
+    sources = [str(tmp_path / f"{name}.c") for name in ("cascade", "main", "model")]
+    command = [*HOST, *WARNINGS, *(f"-I{place}" for place in places), *sources, *own, "-o", str(program)]
+    subprocess.run(command, check=True, timeout=300)
+    images = np.random.default_rng(2).integers(-128, 128, (200, 2, 64), np.int8)
+    done = subprocess.run([str(program)], input=images.tobytes(), capture_output=True, check=True, timeout=60)
+    model = reference(Project.open(out))
+    (output,) = (end.name for end in Plan.of(Project.open(out)).outputs)
+
+    def scores(image: np.ndarray) -> np.ndarray:
+        return model.run([image.reshape(1, 8, 8, 1)])[output].ravel()
+
+    wanted = [int(scores(spoken).argmax()) if scores(heard)[1] >= 0 else -1 for heard, spoken in images]
+    assert [int(line) for line in done.stdout.split()] == wanted
+    assert 0 < wanted.count(-1) < len(wanted)
+
+
+def test_the_functions_for_programs_refuse_one_model_and_no_board(tmp_path: Path):
+    path = digits(tmp_path, "one")
+    with pytest.raises(ValueError, match="two models or more"):
+        shoehorn_mcu.generate_together([path], tmp_path / "made", PlanOptions(board="native"))
+    with pytest.raises(ValueError, match="name a board"):
+        shoehorn_mcu.generate_together([path, digits(tmp_path, "two")], tmp_path / "made", PlanOptions())
+    with pytest.raises(ShoehornError, match="both would have files"):
+        shoehorn_mcu.generate_together([path, path], tmp_path / "made", PlanOptions(board="native"))
+
+
+@needs_shared
+@needs_qemu
+def test_three_models_of_mlperf_tiny_fit_the_microbit(gen: Gen, tmp_path: Path):
+    paths = [SHARED_MODELS / f"mlperf-{name}-int8.tflite" for name in ("vww96", "kws-dscnn", "ic-resnet8")]
+    out = tmp_path / "made"
+    written = gen("firmware", *paths, "--stream", "mlperf-vww96-int8", "--board", "microbit", "--out", out, "--json")
+    result = gen("validate", out, "--emulate", "--count", 1, "--json")
+    firmware = json.loads((out / "report.json").read_text())["firmware"]
+    estimate = json.loads(written.stdout)["together"]["flash"]
+
+    assert written.exit_code == 0 and result.exit_code == 0
+    assert [each["mismatched_vectors"] for each in json.loads(result.stdout)["models"]] == [0, 0, 0]
+    assert firmware["ram_bytes"] <= 16384 and firmware["flash_bytes"] <= 262144 and firmware["stack_bytes"] <= 2048
+    assert abs(estimate["constant_bytes"] + estimate["code_bytes"] - firmware["flash_bytes"]) < 2560
