@@ -151,7 +151,8 @@ class Planning:
         if self.slower is not None and self.minimize == "sram":
             raise click.UsageError("--slower bounds the time of the smallest plan; leave --minimize sram out")
         if self.behind is not None and not self.pipeline:
-            raise click.UsageError(f"'{self.behind}' is a second model, which --pipeline and gen firmware are for")
+            cure = "gen firmware takes several models"
+            raise click.UsageError(f"'{self.behind}' is a second model, which --pipeline is for; {cure}")
         if not self.pipeline and (self.stride or self.slices):
             raise click.UsageError("--stride and --slices belong to --pipeline")
         stride = None if self.stride is None else _samples(self.stride, self.rate)
