@@ -58,7 +58,8 @@ class PlanOptions:
 
     board: str | None = None
     cpu: str | None = None
-    sram_bytes: int | None = None  # largest arena; None: all SRAM that the board has left
+    # Largest arena; "fit": all SRAM that the board has left; None: the same, but a plan with less for little more time.
+    sram_bytes: int | Literal["fit"] | None = None
     flash_bytes: int | None = None  # most flash for constants and code; only without a board, which has its own limit
     # The time within `sram_bytes`, or the arena, or the flash of the kernels and their constants.
     minimize: Literal["time", "sram", "flash"] = "time"
@@ -358,7 +359,7 @@ def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board |
         raise ValueError("a board has its own core and flash: give board, or cpu and flash_bytes")
     board = targets.board(options.board) if options.board is not None else None
     settings = build.Options(
-        sram_bytes=options.sram_bytes,
+        sram_bytes=build.Fit(options.sram_bytes) if isinstance(options.sram_bytes, str) else options.sram_bytes,
         goal=Goal.SRAM if options.minimize == "sram" else Goal.TIME,
         slower_percent=options.slower_percent,
         smallest_kernels=options.minimize == "flash",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from pathlib import Path
 
 from shoehorn_mcu import advice, flash, importers, pareto, passes, predict
@@ -38,11 +39,18 @@ Model = Path | Imported
 LEAST_GAIN = 0.6  # of the number of cores: the predicted speed-up below which a note says why
 
 
+class Fit(Enum):
+    """A budget that is what the board has."""
+
+    FIT = "fit"
+
+
 @dataclass(frozen=True)
 class Options:
     """The options of the command line."""
 
-    sram_bytes: int | None = None  # for the arena; None: all SRAM that the board has left
+    # For the arena; FIT: all SRAM that the board has left; None: the same, but a plan with less for little more time.
+    sram_bytes: int | Fit | None = None
     goal: Goal = Goal.TIME
     disabled: frozenset[str] = frozenset()
     preserve: tuple[str, ...] = ()
@@ -68,6 +76,12 @@ class Options:
     strides: Strides = Strides()
     sample_hz: int = 16000  # of a pipeline's samples
     slower_percent: float | None = None  # the smallest plan that takes at most so much more time than the fastest
+
+
+class NoBoard(ShoehornError):
+    """A budget that only a board has was asked for without one."""
+
+    kind = "no-board"
 
 
 class TooManyCores(ShoehornError):
@@ -242,7 +256,7 @@ def _slow_cores(made: Scheduled, options: Options) -> Iterator[str]:
     gain = predict.speedup(made.plan, made.stages)
     if gain < options.cores * LEAST_GAIN:
         why = "layers of one row are not divided, nor those whose rows overwrite others"
-        if options.goal is Goal.SRAM or options.stream_input or options.sram_bytes is not None:
+        if options.goal is Goal.SRAM or options.stream_input or isinstance(options.sram_bytes, int):
             why += ", as they do in smaller plans than that of whole tensors"
         yield f"{options.cores} cores are predicted to be {gain:.1f} times as fast as one: {why}"
 
@@ -300,8 +314,10 @@ def _most_macs(graph: Graph, options: Options, capacity: int | None) -> int | No
 
 def capacity_of(board: Board | None, options: Options) -> int | None:
     """The largest allowed arena in bytes: the user's limit, but never more than the board has left."""
+    if isinstance(options.sram_bytes, Fit) and board is None:
+        raise NoBoard("--sram fit is all that a board has left: give one by --board, or a size")
     limits = (board.arena_limit(options.cores) if board else None, options.sram_bytes)
-    return min((n for n in limits if n is not None), default=None)
+    return min((n for n in limits if isinstance(n, int)), default=None)
 
 
 def flash_limit(board: Board | None, options: Options) -> int | None:

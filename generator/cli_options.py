@@ -31,6 +31,14 @@ def size(text: str) -> int:
     return int(match[1]) * _UNITS[match[2].lower()]
 
 
+def _budget(text: str) -> int | build.Fit:
+    """A size, or `fit`."""
+    try:
+        return build.Fit(text.strip())
+    except ValueError:
+        return size(text)
+
+
 def _percent(_context: click.Context, _option: click.Parameter, value: str | None) -> float | None:
     """5% or 5."""
     if value is None:
@@ -121,7 +129,7 @@ shape_option = click.option(
 class Planning:
     """The values of the planning options of a command, as click read them."""
 
-    sram: int | None  # bytes
+    sram: int | build.Fit | None  # bytes
     minimize: str
     slower: float | None
     stream_input: bool
@@ -209,9 +217,10 @@ _planning_options = together(
     ),
     click.option(
         "--sram",
-        type=size,
-        metavar="SIZE",
-        help="Largest arena: bytes, 64k or 1M. Default: all that the board has left.",
+        type=_budget,
+        metavar="SIZE|fit",
+        help="Largest arena: bytes, 64k or 1M; fit: all that the board has left. Default: fit, but less where that "
+        "costs almost no time.",
     ),
     click.option(
         "--minimize",

@@ -7,11 +7,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from random_graphs import random_graph
+from random_plans import few_tries
 from test_again import op_by_op, u_net
 
+from shoehorn_mcu import PlanOptions, plan
+from shoehorn_mcu.planner import Goal
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.recompute import budgets
 from shoehorn_mcu.planner.recompute.search import Order
+from shoehorn_mcu.predict import time
+from shoehorn_mcu.schedule import PlanRequest, schedule
+from shoehorn_mcu.stage import stages
+from tests.shared import SHARED, needs_shared
 
 
 class Tried:
@@ -86,3 +94,41 @@ def test_three_failures_in_a_row_are_the_end(tried: Try):
     each = tried(10_000)
     assert list(each.budgets.descending([], 10_000)) == []
     assert each.asked == [9_000, 9_500, 9_750]
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    ("name", "options", "most_instructions"),
+    [
+        # 38.5 M by blocks in bands alone
+        pytest.param("s5006", PlanOptions(sram_bytes=14945), 26_000_000, marks=pytest.mark.long),
+        # refused where one budget is tried
+        ("s5002", PlanOptions(sram_bytes=1389, stream_input=True), 1_750_000),
+    ],
+)
+def test_rows_and_blocks_that_are_recomputed_compete(name: str, options: PlanOptions, most_instructions: int) -> None:
+    made = plan(SHARED / "sram-cases" / f"{name}.tflite", options)
+
+    assert made.arena_bytes <= options.sram_bytes
+    assert made.predicted_instructions < most_instructions
+
+
+def test_more_memory_never_costs_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Budgets between the smallest arena and whole tensors, for random graphs; the search is short."""
+    few_tries(monkeypatch)
+    compared = 0
+    for seed in range(12):
+        graph = random_graph(seed)
+        chosen = stages(graph)
+        low = schedule(graph, chosen, PlanRequest(Goal.SRAM, most_macs=None)).plan
+        before = None
+        for part in range(5):
+            room = low.outcome.whole_tensor_bytes - low.arena_bytes
+            request = PlanRequest(Goal.TIME, low.arena_bytes + room * part // 4, most_macs=None)
+            made = schedule(graph, chosen, request)
+            now = time(made.plan, made.stages)
+            assert made.plan.arena_bytes <= request.capacity_bytes
+            assert before is None or now <= before * 1.01, f"seed {seed}, {request.capacity_bytes} bytes"
+            compared += before is not None
+            before = now
+    assert compared > 40

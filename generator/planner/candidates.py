@@ -26,6 +26,7 @@ _SPARE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the capacity: left free for pac
 _LONG = 4  # ops between a tensor's writer and its last reader; a residual block has fewer
 _FREED_SHARE = 1.2  # of the effort for one order: the effort for an order without recomputation
 _ROOM = 0.02  # of the peak: bytes above it that are accepted when a plan is placed quickly
+_LITTLE = 0.01  # extra work, as a share
 _PACKED = 8  # row orders placed in the search for the smallest arena
 
 
@@ -98,6 +99,23 @@ class Candidates:
         if self._most_macs != 0 and self.at_least()[0] <= capacity:
             self._came_near = True
             yield from self._budgets.for_capacity(capacity)
+
+    def extra(self, plan: Plan) -> float:
+        """The predicted work of a plan beyond that of computing each row once, as a share of that."""
+        costs = {op.name: op.row_cost for op in self.applied(plan).ops}
+        work = sum(costs[step.op] * (step.rows[1] - step.rows[0]) for step in plan.steps)
+        once = work_once(self._flow)
+        return (work - once) / max(1, once)
+
+    def costly(self, plan: Plan, capacity: int) -> bool:
+        """Whether a plan of `within` computes so much again that rows recomputed one by one may well cost less.
+
+        It does not where nothing of its own kind costs much less.
+        """
+        if not plan.cascades:
+            return False
+        bound = self._partitions.least_cost(capacity) / max(1, work_once(self._flow))
+        return self.extra(plan) - bound > _LITTLE
 
     def smallest(self) -> Iterator[Plan]:
         """Plans for the smallest arena. The best one is yielded a second time, with the bound proven by then."""

@@ -90,7 +90,7 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates, weighing: Weig
     """The best candidate; its outcome's reason says why the search ended with it."""
     capacity = problem.capacity_bytes
     best: Plan | None = None
-    fitting: Plan | None = None  # the last one that fits; of those that recompute rows it costs the least work
+    fitting: Plan | None = None  # of those that fit that with the least work
     try:
         if goal is Goal.TIME:
             limit = candidates.whole.arena_bytes if capacity is None else capacity
@@ -98,10 +98,15 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates, weighing: Weig
                 best = _lower(best, plan)
                 if plan.arena_bytes <= limit:
                     fitting = _because(plan, plan.outcome.reason or _FASTEST)
-                    return _weighed(fitting, candidates, weighing)
+                    if not candidates.costly(plan, limit):
+                        return _weighed(fitting, candidates, weighing)
+                    break
             for plan in candidates.recomputing(limit):
                 best = _lower(best, plan)
-                fitting = plan if plan.arena_bytes <= limit else fitting
+                if plan.arena_bytes <= limit and (
+                    fitting is None or candidates.extra(plan) < candidates.extra(fitting)
+                ):
+                    fitting = _because(plan, plan.outcome.reason or _FASTEST)
             if fitting is not None:
                 return fitting
         for plan in candidates.smallest():

@@ -44,13 +44,19 @@ class Budgets:
         return Effort(seconds, seconds * _PATIENCE)
 
     def for_capacity(self, capacity: int) -> Iterator[Plan]:
-        """Plans for falling budgets until one fits, then plans that fit with less work each."""
-        now, loose = self._start, None
+        """Plans for falling budgets until one fits, then plans that fit with less work each.
+
+        A search may miss what one for a lower budget finds, so a few failures do not end it.
+        """
+        now, loose, failed = self._start, None, 0
         for part in _SPARE:
             budget = int(capacity * (1 - part))
             order = self._nearer(now, budget, self.effort())
             if order is None:
-                return
+                failed += 1
+                if failed == _FAILURES:
+                    return
+                continue
             plan = self._place(order.events, capacity, order.reason)
             yield plan
             if plan.arena_bytes <= capacity:
