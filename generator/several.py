@@ -23,6 +23,7 @@ from shoehorn_mcu.emit.header import ARENA_ALIGNMENT
 from shoehorn_mcu.emit.names import library_name
 from shoehorn_mcu.emit.project import Emitted, project_of_several
 from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.passes.float_mode import FloatMode, NoFloatSums
 from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.report import Json, timeless
 from shoehorn_mcu.stage import Stage, decided, kernel_bytes, stages
@@ -109,7 +110,7 @@ def firmware_of_several(
     which runs at a time, or with `concurrent` has bytes for each. Raises SameName, and DoesNotFit, which names all
     models that do not fit.
     """
-    ready = [prepare(model, board, replace(options, caller_arena=True)) for model, options in models]
+    ready = _prepared([(model, replace(options, caller_arena=True)) for model, options in models], board)
     _check_names(ready, [model for model, _ in models])
     plans = _Plans(ready, board, say)
     made = plans.beside_each_other() if concurrent else plans.one_at_a_time()
@@ -129,6 +130,20 @@ def firmware_of_several(
         for each, start in zip(named, starts, strict=True)
     ]
     return together, project_of_several(emitted, board, task, arena_bytes, together.json())
+
+
+def _prepared(models: Sequence[tuple[Model, Options]], board: Board) -> list[Prepared]:
+    """The models after the passes. `--float` is about those with sums of float32, of which there must be one."""
+    ready, refusals = [], []
+    for model, options in models:
+        try:
+            ready.append(prepare(model, board, options))
+        except NoFloatSums as refusal:
+            refusals.append(refusal)
+            ready.append(prepare(model, board, replace(options, float_mode=FloatMode.PRECISE)))
+    if len(refusals) == len(models):
+        raise refusals[0]
+    return ready
 
 
 def _check_names(ready: Sequence[Prepared], models: Sequence[Model]) -> None:

@@ -100,7 +100,7 @@ ALLOWED: dict[str, set[str]] = {
     "schedule": {"ir", "memory_plan", "planner", "cuts", "lower", "predict", "runs", "stage", "upgrade"},
     "pareto": {"ir", "planner", "schedule", "stage", "predict"},
     "build": _ALL | {"pareto"},
-    "several": {"advice", "build", "emit", "flash", "planner", "report", "stage", "targets"},
+    "several": {"advice", "build", "emit", "flash", "passes", "planner", "report", "stage", "targets"},
     "cli": _ALL | {"build", "console", "host_tools"},
     "cli_buffers": {"planner", "console"},
     "cli_graph": {"planner", "console"},

@@ -11,13 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compilers import HOST, WARNINGS
+from compilers import HOST, SANITIZERS, WARNINGS
 from conftest import Gen
 from doc_code import c_blocks
 from shared import MODELS as SHARED_MODELS
 from shared import needs_shared
 from test_cli_device import needs_qemu
+from test_link import Faults
 from test_states import ring
+from toy import Bench, C, compile_c
 
 import shoehorn_mcu
 from shoehorn_mcu import Imported, PlanOptions, ShoehornError, targets
@@ -28,10 +30,12 @@ from shoehorn_mcu.host_tools import session, vectors
 from shoehorn_mcu.host_tools.build import ensure_built
 from shoehorn_mcu.host_tools.errors import LinkError
 from shoehorn_mcu.host_tools.frames import Kind
-from shoehorn_mcu.host_tools.link import Inference, Link, Mode
+from shoehorn_mcu.host_tools.link import Inference, Link, Mode, Timing
 from shoehorn_mcu.host_tools.plan import Plan
+from shoehorn_mcu.host_tools.ports import Port
 from shoehorn_mcu.host_tools.project import Project
 from shoehorn_mcu.host_tools.reference import Reference
+from shoehorn_mcu.passes.float_mode import FloatMode, FloatModeError
 from shoehorn_mcu.paths import MODELS
 from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.several import SameName, firmware_of_several
@@ -403,6 +407,70 @@ def test_the_functions_for_programs_refuse_one_model_and_no_board(tmp_path: Path
         shoehorn_mcu.generate_together([path, digits(tmp_path, "two")], tmp_path / "made", PlanOptions())
     with pytest.raises(ShoehornError, match="both would have files"):
         shoehorn_mcu.generate_together([path, path], tmp_path / "made", PlanOptions(board="native"))
+
+
+@needs_shared
+def test_a_float_mode_is_for_the_models_with_float_sums(tmp_path: Path):
+    real = SHARED_MODELS / "fmnist-nubificus-f32.tflite"
+    options = Options(float_mode=FloatMode.RELAXED)
+    board = targets.board("mps2-an386")
+    (together, files) = firmware_of_several([(digits(tmp_path, "one"), options), (real, options)], board)
+    graphs = [json.loads(files[f"{part}reference/graph.json"]) for part in ("", f"models/{together.names[1]}/")]
+
+    assert [each.unit.float_mode for each in together.models] == ["precise", "relaxed"]
+    assert "#define SH_APP_FLUSH_TO_ZERO 1" in files["src/app_config.h"].decode()
+    assert [each["flush"] for each in graphs] == [True, True]  # the firmware has one mode for both
+    with pytest.raises(FloatModeError, match="no sum here is of float32"):
+        firmware_of_several([(digits(tmp_path, name), options) for name in ("one", "two")], board)
+    with pytest.raises(FloatModeError, match="has no fused multiply-add"):
+        firmware_of_several([(digits(tmp_path, "one"), options), (real, options)], targets.board("microbit"))
+
+
+def test_a_faulty_wire_never_changes_a_result_of_any_model(folder: Path, tmp_path: Path):
+    """Frames are lost while models are selected, too."""
+    program = tmp_path / "board"
+    sources = [*(folder / "src").glob("*.c"), *(folder / "lib").glob("*/src/*.c"), C / "fake_board.c"]
+    places = [folder / "src", folder / "lib" / "board", *(folder / "lib").glob("*/src")]
+    compile_c(sources, program, HOST, "-DSH_TRACE", *(f"-I{place}" for place in places), *SANITIZERS)
+    wake, _, command = Project.open(folder).models
+    models = [(each, Plan.of(each), reference(each)) for each in (wake, command)]  # the other keeps a state
+    to_board, to_host, rng = Faults(20), Faults(21), np.random.default_rng(22)
+    inferences = selections = 0
+    with (
+        Bench(program, to_board, to_host) as bench,
+        Link(Port(bench.path), Timing(answer=0.05, inference=60.0, tries=40)) as link,
+    ):
+        while to_board.frames + to_host.frames < 1_500:
+            project, plan, known = models[rng.integers(2)]
+            (vector,) = vectors.random(project.described, plan.inputs, 1, inferences)
+            before = link._model
+            link.select(project.number)
+            link.expect(plan)
+            sizes = [end.bytes for end in plan.outputs]
+            found = link.infer([vector[0].tobytes()], sizes, Mode.CRC, row_bytes=plan.streamed_row_bytes)
+            wanted = known.run(vector)
+
+            assert found.outputs == tuple(wanted[end.name].tobytes() for end in plan.outputs)
+            assert list(found.trace) == plan.op_crcs(wanted)
+            inferences, selections = inferences + 1, selections + (link._model != before)
+        assert selections > 5 and link.retries > 0
+
+
+@needs_shared
+@needs_qemu
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_a_wake_word_model_and_a_command_model_take_turns_in_qemu(gen: Gen, concurrent: bool, tmp_path: Path):
+    """The wake word model streams and keeps states, which the command model overwrites where they share bytes."""
+    paths = [SHARED_MODELS / f"{name}.tflite" for name in ("mww-okay-nabu-v2", "mlperf-kws-dscnn-int8")]
+    given = ["--stream", paths[0].name, *(["--concurrent"] if concurrent else [])]
+    written = gen("firmware", *paths, *given, "--board", "mps2-an386", "--out", tmp_path / "made")
+    result = gen("validate", tmp_path / "made", "--emulate", "--count", 5, "--json")
+    together = json.loads((tmp_path / "made" / "report.json").read_text())["together"]
+
+    assert written.exit_code == 0 and result.exit_code == 0, written.output + result.output
+    assert [each["mismatched_vectors"] for each in json.loads(result.stdout)["models"]] == [0, 0]
+    assert ("call mww_okay_nabu_v2_reset() after" in written.stderr) is not concurrent
+    assert together["concurrent"] is concurrent
 
 
 @needs_shared

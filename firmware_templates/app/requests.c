@@ -40,9 +40,6 @@ static void begin(uint8_t number)
         sh_stream_abandon();
     }
     SH_APP_USE(number);
-    if (SH_APP_MODELS > 1u && SH_APP_INPUT_ROWS != 0) {
-        sh_stream_abandon(); // its arena may have been another model's since its last row
-    }
     SH_APP_RESET_STATES();
 }
 

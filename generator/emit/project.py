@@ -122,7 +122,7 @@ def _reference(unit: Unit, place: str) -> Bundle:
 
     `reference/precise/` has the model in precise float32 where the firmware's is not.
     """
-    flush = unit.precise is not None
+    flush = unit.precise is not None or unit.flushes
     own = reference_files(unit.graph, unit.name, unit.source_sha256, flush)
     files = {f"{place}{path}": _bytes(data) for path, data in own.items()}
     if unit.precise is not None:
@@ -166,7 +166,8 @@ def project_of_several(
 
     `together` becomes the entry of that name in the report of the first model, which `choice` is about.
     """
-    units = [replace(each.unit, caller_arena=True, kernels=KERNELS) for each in emitted]
+    flushes = any(each.unit.precise for each in emitted)
+    units = [replace(each.unit, caller_arena=True, kernels=KERNELS, flushes=flushes) for each in emitted]
     kernels = kernels_library(units)
     libraries = {unit.name: library(unit, each.constants) for unit, each in zip(units, emitted, strict=True)}
     identities = [digest({**libraries[unit.name], **{f"{KERNELS}/{p}": kernels[p] for p in kernels}}) for unit in units]

@@ -28,6 +28,7 @@ class Unit:
     in_file: Mapping[str, FileTensor] = field(default_factory=dict)  # inputs and outputs that are others in the file
     classes: tuple[str, ...] = ()  # names of the classes that the one output tells apart, where they are known
     sample_hz: int | None = None  # samples per second of the one input, where they are known
+    flushes: bool = False  # another model in the firmware has numbers below 2^-126 read and written as 0
     kernels: str = ""  # the prefix of the kernels in another library; empty: they are in the model's own
 
     @property

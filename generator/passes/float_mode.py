@@ -22,6 +22,10 @@ class FloatModeError(ShoehornError):
     kind = "float-mode"
 
 
+class NoFloatSums(FloatModeError):
+    """The model has no sum that --float is about."""
+
+
 class FloatMode(Enum):
     """How float32 models are computed.
 
@@ -42,13 +46,13 @@ def with_float_mode(graph: Graph, mode: FloatMode) -> Graph:
     <   y = Conv2d(x float32, w float32, b) fused                                     (relaxed)
     <   h = Quantize(x) float16; z = Conv2d(h, w float16, b) fused; y = Dequantize(z)   (half)
 
-    FloatModeError: there are no convolutions and dense layers on float32, or a constant is beyond float16.
+    NoFloatSums: there are no convolutions and dense layers on float32. FloatModeError: a constant is beyond float16.
     """
     if mode is FloatMode.PRECISE:
         return graph
     fused = _fused(graph)
     if all(op is old for op, old in zip(fused.ops, graph.ops, strict=True)):
-        raise FloatModeError(
+        raise NoFloatSums(
             f"{graph.name}: --float {mode.value} is for float32 models, and no sum here is of float32; "
             "leave --float out"
         )
