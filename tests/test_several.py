@@ -192,7 +192,7 @@ def test_a_greeting_selects_the_first_and_tells_how_many_there_are(folder: Path,
 
 
 def test_text_is_about_the_first_model_whatever_frames_selected(folder: Path, link: Link):
-    link.select(2)
+    link.select(1)
     link._port.write(b"\0profile%")
     heard = b""
     while b"m-ready\r\n" not in heard:
