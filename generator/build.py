@@ -9,8 +9,10 @@ from enum import Enum
 from pathlib import Path
 
 from shoehorn_mcu import advice, flash, importers, pareto, passes, predict
+from shoehorn_mcu.emit.app import Models
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.library import library
+from shoehorn_mcu.emit.mlperf import task_of
 from shoehorn_mcu.emit.names import library_name
 from shoehorn_mcu.emit.project import project
 from shoehorn_mcu.emit.unit import Unit
@@ -29,6 +31,7 @@ from shoehorn_mcu.passes.state_ends import with_states, without_states
 from shoehorn_mcu.passes.user_ends import Pixels, check_classes, with_pixels, with_top
 from shoehorn_mcu.pipeline import PipelineError, Strides, pipeline
 from shoehorn_mcu.planner import DoesNotFit, Goal
+from shoehorn_mcu.ram import ram
 from shoehorn_mcu.report import Json, report, timeless
 from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
 from shoehorn_mcu.stage import Stage, kernel_bytes, stages
@@ -210,7 +213,17 @@ def plan_prepared(
     needed = _flash(unit, constant, machine.cpu, board)
     flash_bytes = (needed.constant_bytes, needed.code_bytes, flash_limit(board, options))
     said = report(source, board, ready.records, made.plan, made.stages, flash_bytes, options.float_mode.value)
-    return Planned(unit, constant, said, uncut, tuple(notes))
+    return _with_ram(Planned(unit, constant, said, uncut, tuple(notes)), board, "auto")
+
+
+def _with_ram(planned: Planned, board: Board | None, task: str) -> Planned:
+    """With the predicted RAM of the firmware in the report, null without a board."""
+    unit, found = planned.unit, None
+    if board is not None:
+        app = Models((unit,), ("",), task_of(unit.graph, task), unit.plan.arena_bytes, (0,))
+        found = ram(unit.plan.arena_bytes, len(unit.stages), app.buffer_bytes(board), unit.cores, board)
+    parts = None if found is None else {"predicted_bytes": found.bytes, **vars(found)}
+    return replace(planned, report={**planned.report, "ram": parts})
 
 
 def _imported(model: Model, options: Options) -> tuple[Imported, str, Sequence[str]]:
@@ -234,7 +247,7 @@ def firmware(
     model: Model, board: Board, options: Options, task: str = "auto", say: Callable[[str], None] = lambda _: None
 ) -> tuple[Planned, Bundle]:
     """The plan and every file of the project folder. `task` is one of emit.mlperf.CHOICES."""
-    planned = plan_model(model, board, options, say)
+    planned = _with_ram(plan_model(model, board, options, say), board, task)
     return planned, project(planned.unit, planned.constants, board, task, timeless(planned.report))
 
 

@@ -70,6 +70,7 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
     arena = f"arena {plan.arena_bytes:,} bytes ({kind}; {proof}), constants {planned.constants.bytes:,} bytes"
     out.print(arena, soft_wrap=not out.is_terminal)
     _print_flash(planned.report["flash"])  # type: ignore[arg-type]
+    _print_ram(planned.report["ram"])  # type: ignore[arg-type]
     figures: dict[str, int] = dict(planned.report["plan"])  # type: ignore[call-overload]
     recomputed, macs = figures["recomputed_macs"], figures["macs"]
     share = f", {100 * recomputed / max(1, macs - recomputed):.1f} % of the MACs recomputed" if recomputed else ""
@@ -104,6 +105,15 @@ def print_together(found: Together) -> None:
             "board_bytes": found.board.spec.flash_bytes,
         }
     )
+
+
+def _print_ram(parts: Mapping[str, int] | None) -> None:
+    """The predicted RAM by parts, where there is a board."""
+    if parts is None:
+        return
+    named = {"arena": "arena", "stack": "stack", "load": "inputs loaded", "link": "serial", "application": "the rest"}
+    each = ", ".join(f"{title} {parts[f'{key}_bytes']:,}" for key, title in named.items() if parts[f"{key}_bytes"])
+    out.print(f"RAM about {parts['predicted_bytes']:,} of {parts['board_bytes']:,} bytes: {each}", soft_wrap=True)
 
 
 def _print_flash(known: Mapping[str, int | None]) -> None:

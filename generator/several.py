@@ -25,6 +25,7 @@ from shoehorn_mcu.emit.project import Emitted, project_of_several
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.passes.float_mode import FloatMode, NoFloatSums
 from shoehorn_mcu.planner import DoesNotFit, Goal
+from shoehorn_mcu.ram import ram
 from shoehorn_mcu.report import Json, timeless
 from shoehorn_mcu.stage import Stage, decided, kernel_bytes, stages
 from shoehorn_mcu.targets import Board, Machine
@@ -67,7 +68,10 @@ class Together:
     @property
     def ram_bytes(self) -> int:
         """Predicted: the arena, the stacks and the application, without the buffer of `db load`."""
-        spec = self.board.spec
+        most_ops = max(len(each.unit.stages) for each in self.models)
+        found, spec = ram(self.arena_bytes, most_ops, 0, self.cores, self.board), self.board.spec
+        if found is not None:
+            return found.bytes
         return self.arena_bytes + spec.firmware_ram_bytes + self.cores * spec.stack_bytes
 
     def json(self) -> Json:

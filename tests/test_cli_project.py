@@ -40,6 +40,15 @@ REPORT = {
         "reason",
     },
     "flash": {"constant_bytes", "code_bytes", "board_bytes"},
+    "ram": {
+        "arena_bytes",
+        "stack_bytes",
+        "load_bytes",
+        "link_bytes",
+        "application_bytes",
+        "board_bytes",
+        "predicted_bytes",
+    },
     "firmware": {"ram_bytes", "flash_bytes", "stack_bytes"},
 }
 

@@ -37,6 +37,7 @@ _ALL = {
     "schedule",
     "advice",
     "flash",
+    "ram",
     "op_lines",
     "graph_file",
 }
@@ -100,7 +101,8 @@ ALLOWED: dict[str, set[str]] = {
     "schedule": {"ir", "memory_plan", "planner", "cuts", "lower", "predict", "runs", "stage", "upgrade"},
     "pareto": {"ir", "planner", "schedule", "stage", "predict"},
     "build": _ALL | {"pareto"},
-    "several": {"advice", "build", "emit", "flash", "passes", "planner", "report", "stage", "targets"},
+    "ram": {"targets"},
+    "several": {"advice", "build", "emit", "flash", "passes", "planner", "ram", "report", "stage", "targets"},
     "cli": _ALL | {"build", "console", "host_tools"},
     "cli_buffers": {"planner", "console"},
     "cli_graph": {"planner", "console"},

@@ -101,6 +101,10 @@ class Models:
         """Whether `db load` has a buffer of its own: where the board has room for it."""
         return self.arena_bytes + db_bytes(self.units[0], self.task) <= board.arena_limit(self.cores)
 
+    def buffer_bytes(self, board: Board) -> int:
+        """Bytes of that buffer, 0 without one."""
+        return db_bytes(self.units[0], self.task) if self.db_buffer(board) else 0
+
 
 def app_config_h(models: Models, board: Board) -> str:
     """The macros of the table in ARCHITECTURE.md, and compile-time assertions that the models fit the board."""

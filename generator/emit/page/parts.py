@@ -54,6 +54,7 @@ def facts(report: Mapping[str, Any], seen: Picture, basis: str) -> str:
         "Model": f"{model['name']}, {model['ops']} operators, {model['weight_bytes']:,} bytes of weights",
         "Board": machine,
         "Flash": _flash(report["flash"]),
+        **({"RAM": _ram(report["ram"])} if report["ram"] else {}),
         "Lower bound of the arena": _bound(plan),
         "Next smaller plan": _smaller(plan["smaller"]),
         "Most bytes live at once": f"{seen.peak_bytes:,}",
@@ -69,6 +70,15 @@ def _flash(flash: Mapping[str, Any]) -> str:
     total = flash["constant_bytes"] + flash["code_bytes"]
     limit = f" of {flash['board_bytes']:,}" if flash["board_bytes"] else ""
     return f"about {total:,}{limit} bytes: {flash['constant_bytes']:,} of constants, the rest code (estimated)"
+
+
+def _ram(parts: Mapping[str, Any]) -> str:
+    stack, rest = parts["stack_bytes"], parts["link_bytes"] + parts["application_bytes"]
+    load = f", {parts['load_bytes']:,} to load inputs into" if parts["load_bytes"] else ""
+    return (
+        f"about {parts['predicted_bytes']:,} of {parts['board_bytes']:,} bytes: {parts['arena_bytes']:,} of arena, "
+        f"{stack:,} of stack{load}, {rest:,} of the application and its serial link"
+    )
 
 
 def _bound(plan: Mapping[str, Any]) -> str:

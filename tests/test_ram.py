@@ -1,0 +1,60 @@
+"""The RAM that a plan predicts for a firmware, beside what the linker places."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shoehorn_mcu import build, targets
+from shoehorn_mcu.emit.bundle import write
+from shoehorn_mcu.host_tools.build import build as build_folder
+from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.paths import MODELS as SHIPPED
+from shoehorn_mcu.ram import ram
+from tests.shared import MODELS, needs_shared
+
+DIGITS = SHIPPED / "digits.tflite"
+PARTS = ("arena_bytes", "stack_bytes", "load_bytes", "link_bytes", "application_bytes")
+
+
+def off(model: Path, board: targets.Board, options: build.Options, folder: Path) -> int:
+    """The linker's bytes less the predicted ones."""
+    planned, files = build.firmware(model, board, options)
+    write(files, folder)
+    predicted = planned.report["ram"]
+    assert isinstance(predicted, dict)
+    assert sum(predicted[part] for part in PARTS) == predicted["predicted_bytes"]
+    return build_folder(Project.open(folder)).ram_bytes - predicted["predicted_bytes"]
+
+
+@pytest.mark.parametrize("board", [b for b in targets.boards() if b.id != "native"], ids=lambda board: board.id)
+def test_the_ram_of_a_board_is_predicted_within_64_bytes(board: targets.Board, tmp_path: Path) -> None:
+    assert abs(off(DIGITS, board, build.Options(), tmp_path / "made")) <= 64
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("mlperf-ad-int8", build.Options()),  # inputs in float32 have a buffer
+        ("mlperf-ic-resnet8-int8", build.Options(stream_input=True)),  # nothing holds the input
+        ("mww-okay-nabu-v2", build.Options(cores=1)),
+    ],
+    ids=["ad", "ic", "mww"],
+)
+def test_buffers_of_inputs_are_predicted(model: str, options: build.Options, tmp_path: Path) -> None:
+    board = targets.board("netduinoplus2")
+
+    assert abs(off(MODELS / f"{model}.tflite", board, options, tmp_path / "made")) <= 64
+
+
+def test_a_program_of_this_machine_has_no_ram_of_a_board() -> None:
+    assert ram(1000, 10, 0, 1, targets.board("native")) is None
+    assert build.plan_model(DIGITS, None, build.Options()).report["ram"] is None
+
+
+def test_several_cores_have_a_stack_each(tmp_path: Path) -> None:
+    board = targets.board("rpi-zero-2w")
+
+    assert abs(off(DIGITS, board, build.Options(cores=4), tmp_path / "made")) <= 64
