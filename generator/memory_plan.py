@@ -47,6 +47,9 @@ class Scratch:
     memory: str = SRAM
 
 
+BOUNDED = "plans by groups of rows and by blocks in bands"
+"""The plans that `Outcome.bound_bytes` is a bound of; other orders of single rows may need less."""
+
 Editions = tuple[tuple[str, int], ...]
 """(tensor, edition) pairs; tensors that are not named use edition 0."""
 

@@ -26,6 +26,7 @@ REPORT = {
     "plan": {
         "arena_bytes",
         "arena_bound_bytes",
+        "arena_bound_of",
         "proven_optimal",
         "smaller",
         "whole_tensor_bytes",

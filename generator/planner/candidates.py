@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 from time import perf_counter
 
-from shoehorn_mcu.memory_plan import Cascade, Outcome, Plan, Status
+from shoehorn_mcu.memory_plan import BOUNDED, Cascade, Outcome, Plan, Status
 from shoehorn_mcu.planner import whole_tensors
 from shoehorn_mcu.planner.blocks.cascade import Composite, applied
 from shoehorn_mcu.planner.order.flow import Event, Flow
@@ -173,9 +173,9 @@ class Candidates:
         bound = min(partition.extra_cost, self._partitions.least_cost(capacity))
         reason = f"{_percent(partition.extra_cost, work)} more work, "
         if bound == partition.extra_cost:
-            reason += "proven minimal among plans by groups and banded blocks that fit"
+            reason += f"proven minimal among {BOUNDED} that fit"
         else:
-            reason += f"lower bound {_percent(bound, work)} for plans by groups and banded blocks that fit"
+            reason += f"lower bound {_percent(bound, work)} for {BOUNDED} that fit"
         return replace(plan, outcome=replace(plan.outcome, reason=reason))
 
     def _rows(self, most_bytes: int) -> Iterator[Plan]:

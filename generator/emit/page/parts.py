@@ -83,8 +83,8 @@ def _ram(parts: Mapping[str, Any]) -> str:
 
 def _bound(plan: Mapping[str, Any]) -> str:
     if plan["proven_optimal"]:
-        return f"{plan['arena_bound_bytes']:,} bytes: this arena is proven minimal"
-    return f"{plan['arena_bound_bytes']:,} bytes"
+        return f"{plan['arena_bound_bytes']:,} bytes: this arena is proven minimal among {plan['arena_bound_of']}"
+    return f"{plan['arena_bound_bytes']:,} bytes, of {plan['arena_bound_of']}"
 
 
 def _smaller(smaller: Mapping[str, Any] | None) -> str:
