@@ -85,6 +85,8 @@ _OF_TAPS_16 = (
     *_OF_TAPS,
     ("rounding", "((int64_t)1 << (right - 1))", "0"),
     ("rounding", "op->wide != 0 ?", "1 ?"),
+    ("tail", "op.out_width - pixel + op.spacing - 1", "op.out_width - pixel"),
+    ("padding", "(left - pixel) / op.spacing", "left / op.spacing"),
 )
 _DEPTHWISE_SIMD32 = (
     ("tail", "while (ox < width) {", "while (ox < width - 1) {"),  # the last pixel

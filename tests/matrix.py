@@ -360,6 +360,9 @@ def _wide(rng: Rng) -> Iterator[Graph]:
         yield with_wide_weights(graph, rng)
         yield with_narrow_weights(graph, rng)
         yield as_int16(graph, rng, DType.INT64 if number % 2 else DType.INT32)
+    own = np.random.default_rng(16)
+    for graph in _transposed(own):
+        yield replace(as_int16(graph, own), name=KEPT)
 
 
 def _pools_16(rng: Rng) -> Iterator[Graph]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from runtime import run_portable, run_reference
 from samples import (
+    INT16_OPS,
     LINEAR_OPS,
     REAL_OPS,
     as_int16,
@@ -68,15 +69,19 @@ def test_a_kernel_computes_what_the_op_means_in_float32(op_class: type[Op]) -> N
 
 
 @pytest.mark.parametrize("op_class", LINEAR_OPS, ids=lambda c: c.__name__)
-@pytest.mark.parametrize("kind", ["weights of 9 bits", "int16", "int16 with an int32 bias"])
-def test_a_linear_kernel_computes_with_16_bits(op_class: type[Op], kind: str) -> None:
+def test_a_linear_kernel_computes_with_weights_of_9_bits(op_class: type[Op]) -> None:
     for seed in range(SEEDS):
         rng = np.random.default_rng(seed)
-        graph = sample(op_class, rng)
-        if kind == "weights of 9 bits":
-            graph = with_wide_weights(graph, rng)
-        else:
-            graph = as_int16(graph, rng, DType.INT32 if "int32" in kind else DType.INT64)
+        graph = with_wide_weights(sample(op_class, rng), rng)
+        assert_same_bytes(graph, list(random_inputs(graph, rng).values()))
+
+
+@pytest.mark.parametrize("op_class", INT16_OPS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("bias", [DType.INT64, DType.INT32])
+def test_a_linear_kernel_computes_with_int16(op_class: type[Op], bias: DType) -> None:
+    for seed in range(SEEDS):
+        rng = np.random.default_rng(seed)
+        graph = as_int16(sample(op_class, rng), rng, bias)
         assert_same_bytes(graph, list(random_inputs(graph, rng).values()))
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.geometry import same_padding
 from shoehorn_mcu.importers.tflite_options import DenseOptions, Scheme, WindowOptions
-from shoehorn_mcu.importers.tflite_site import Part, Site, clamp, int8, positive, ranked
+from shoehorn_mcu.importers.tflite_site import Part, Site, clamp, positive, ranked
 from shoehorn_mcu.importers.tflite_tensors import quoted
 from shoehorn_mcu.ir import DType, Op, Tensor, TensorType
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Padding, Reshape, TransposeConv2d
@@ -82,12 +84,15 @@ def transpose_conv(site: Site) -> Part:
     """TRANSPOSE_CONV (output shape, weights OHWI, x, bias): padded as the convolution from its output to x is."""
     options, w, x = site.want(WindowOptions), site.input(1, "weights"), site.input(2, "input")
     ranked(w, 4)
-    output, stride = image(int8(site.output, "output")), positive(options.stride, "stride")
+    output, stride = image(site.output.type), positive(options.stride, "stride")
     if (asked := site.integers(0, "output shape")) != output.shape:
         raise ImportFault(f"its output shape is {asked}, but {quoted(site.output.name)} is {output}; convert it again")
     image(x.type)
     kernel = positive(w.type.shape[1:3], "kernel")
     b, made = _bias(site, 3, w, w.type.shape[0])
+    if b.type.dtype is DType.INT16 and b.data is not None:  # older 16x8 files, as in tflite-micro's transpose_conv.cc
+        b = Tensor(next(site.fresh), replace(b.type, dtype=DType.INT64), b.data.astype(np.int64))
+        made = (b,)
     op = TransposeConv2d(
         name=site.name,
         inputs=(x.name, w.name, b.name),

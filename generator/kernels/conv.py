@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from shoehorn_mcu.ir import Array, DType, Node
+from shoehorn_mcu.ir import Array, Bools, DType, Node
 from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
 from shoehorn_mcu.kernels.operands import all_s8, are, data
 from shoehorn_mcu.kernels.work import LANES, Work, by_fours, by_lanes, dots, elements, inside, rests
@@ -176,12 +176,17 @@ Sums = Callable[[float, int, int], Work]
 
 def window_work(op: Window, node: Node, groups: int = 1, sums: Sums = by_lanes) -> Work:
     """Sums over windows for LANES output channels of a group at a time, and for the rest (`sh_window_sum`)."""
-    channels, kernel_height, kernel_width, inputs = op.weights(node.sig).shape
-    lines = lines_of(op, node)
+    joined = op.dilation[1] == 1 and groups == 1  # the taps of a line are contiguous elements
+    return _lines_work(lines_of(op, node), op.weights(node.sig).shape, node, groups, joined, sums)
+
+
+def _lines_work(
+    lines: Lines, weights: tuple[int, ...], node: Node, groups: int = 1, joined: bool = True, sums: Sums = by_lanes
+) -> Work:
+    channels, kernel_height, kernel_width, inputs = weights
     whole, left = divmod(channels // groups, LANES)
     blocks, ends = groups * whole, groups * (left > 0)
     pixels = node.output.type.nhwc[2]
-    joined = op.dilation[1] == 1 and groups == 1  # the taps of a line are contiguous elements
     total = Work()
     for taps, columns in Counter(lines.taps).items():
         if taps:
@@ -264,6 +269,15 @@ def _transpose_conv2d_work(node: Node) -> Work:
     )
 
 
+def transposed_work(node: Node) -> Work:
+    """TransposeConv2d as sums over windows, each of the taps of a pixel that have an input (`linear_s16`)."""
+    op = cast(TransposeConv2d, node.op)
+    weights, (rows, _) = node.inputs[1].type.shape, _hits_of(node)
+    met = _met(node.output.type.nhwc[2], weights[2], node.inputs[0].type.nhwc[2], op.stride[1], op.padding.left)
+    lines = Lines(rows, weights[1] - rows, tuple(met.sum(axis=1).tolist()), 0)
+    return _lines_work(lines, weights, node)
+
+
 def _transpose_conv2d_by_fours(node: Node, tile: Tile) -> Work:
     """Sums over the taps that read an input, for LANES output channels at a time and for single ones."""
     inputs = node.inputs[0].type.nhwc[3]
@@ -298,8 +312,14 @@ def _hits_of(node: Node) -> tuple[float, int]:
 
 def _hits(outputs: int, taps: int, size: int, stride: int, before: int) -> int:
     """Number of positions of a transpose convolution's window along one dimension that read an input."""
+    return int(_met(outputs, taps, size, stride, before).sum())
+
+
+def _met(outputs: int, taps: int, size: int, stride: int, before: int) -> Bools:
+    """By output and tap of a transpose convolution's window along one dimension: whether it reads an input."""
     places = np.arange(outputs)[:, None] + before - np.arange(taps)[None]
-    return int(((places % stride == 0) & (places >= 0) & (places < size * stride)).sum())
+    met: Bools = (places % stride == 0) & (places >= 0) & (places < size * stride)
+    return met
 
 
 def dense_work(node: Node) -> Work:

@@ -8,10 +8,10 @@ import numpy as np
 
 from shoehorn_mcu.ir import Array, DType, Node
 from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
-from shoehorn_mcu.kernels.conv import convolution_work, dense_work, depthwise_work, geometry
+from shoehorn_mcu.kernels.conv import convolution_work, dense_work, depthwise_work, geometry, transposed_work
 from shoehorn_mcu.kernels.operands import all_s8, are, data
 from shoehorn_mcu.kernels.work import Work
-from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d
+from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, TransposeConv2d
 from shoehorn_mcu.ops.linear import LinearOp, folded_bias
 
 
@@ -40,9 +40,18 @@ def _shapes(node: Node) -> dict[str, Value]:
         }
         group = weights[1], weights[0]
     else:
-        window = {**geometry(cast(Conv2d | DepthwiseConv2d, op), node), "dilation": cast(Conv2d, op).dilation[1]}
+        dilation = 1 if isinstance(op, TransposeConv2d) else cast(Conv2d, op).dilation[1]
+        window = {**geometry(cast(Conv2d, op), node), "dilation": dilation}
         group = (1, y[3] // x[3]) if isinstance(op, DepthwiseConv2d) else (weights[3], y[3] * weights[3] // x[3])
     return {**window, "out_channels": y[3], "group_inputs": group[0], "group_outputs": group[1]}
+
+
+def _spaced(node: Node) -> dict[str, Value]:
+    """What differs for a transpose convolution: it is a convolution over columns that lie its stride apart."""
+    op = node.op
+    if not isinstance(op, TransposeConv2d):
+        return {}
+    return {"stride": 1, "spacing": op.stride[1], "pad_left": node.inputs[1].type.shape[2] - 1 - op.padding.left}
 
 
 def _bounds(node: Node) -> dict[str, Value]:
@@ -56,7 +65,8 @@ def _s8_facts(node: Node) -> dict[str, Value]:
 
 
 def _s16_facts(node: Node) -> dict[str, Value]:
-    return {**_shapes(node), "wide": int(node.inputs[2].type.dtype is DType.INT64), **_bounds(node)}
+    wide = int(node.inputs[2].type.dtype is DType.INT64)
+    return {"spacing": 1, **_shapes(node), **_spaced(node), "wide": wide, **_bounds(node)}
 
 
 def _by_tap(node: Node) -> Array:
@@ -64,6 +74,14 @@ def _by_tap(node: Node) -> Array:
     weights = data(node.inputs[1])
     by_tap: Array = weights if isinstance(node.op, DepthwiseConv2d) else np.moveaxis(weights, 0, -1)
     return np.ascontiguousarray(by_tap)
+
+
+def _by_spacing(node: Node) -> Array:
+    """The weights by tap; of a transpose convolution in parts, each the columns of its kernel for the same pixels."""
+    if not isinstance(node.op, TransposeConv2d):
+        return _by_tap(node)
+    (_, across), reversed_ = node.op.stride, _by_tap(node)[:, ::-1]
+    return np.concatenate([reversed_[:, first::across].ravel() for first in range(across)])
 
 
 def _scales(node: Node) -> dict[str, Value]:
@@ -79,13 +97,15 @@ def _s8_constants(node: Node) -> dict[str, Value]:
 
 
 def _s16_constants(node: Node) -> dict[str, Value]:
-    return {"weights": _by_tap(node), "bias": data(node.inputs[2]).astype(np.int64), **_scales(node)}
+    return {"weights": _by_spacing(node), "bias": data(node.inputs[2]).astype(np.int64), **_scales(node)}
 
 
 def _work(node: Node) -> Work:
     """That of the kernels on int8: the same loops over other elements."""
     if isinstance(node.op, Dense):
         return dense_work(node)
+    if isinstance(node.op, TransposeConv2d):
+        return transposed_work(node)
     return depthwise_work(node) if isinstance(node.op, DepthwiseConv2d) else convolution_work(node)
 
 
@@ -104,7 +124,7 @@ def _has_short_sums(node: Node) -> bool:
 LINEAR = (Conv2d, DepthwiseConv2d, Dense)
 
 LINEAR_W16 = Contract("linear_s8_w16", LINEAR, _s8_facts, _s8_constants, _has_wide_weights)
-LINEAR_S16 = Contract("linear_s16", LINEAR, _s16_facts, _s16_constants, _is_s16)
+LINEAR_S16 = Contract("linear_s16", (*LINEAR, TransposeConv2d), _s16_facts, _s16_constants, _is_s16)
 
 VARIANTS = (
     portable(LINEAR_W16, _work),

@@ -223,7 +223,7 @@ class DepthwiseConv2d(_Convolution):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TransposeConv2d(LinearOp):
-    """inputs (x NHWC, weights OHWI, bias int32 [O]), int8 alone; out[y * stride + ky - top] += x[y] * w[ky].
+    """inputs (x NHWC, weights OHWI, bias [O]), int8 or int16; out[y * stride + ky - top] += x[y] * w[ky].
 
     `output_shape` is NHWC. rows(): one place per kernel row ky, the input row that tap ky of output row y reads.
     """
@@ -247,7 +247,8 @@ class TransposeConv2d(LinearOp):
         return self.output_shape
 
     def check(self, node: Node) -> None:
-        laws.quantised(self, node.inputs[0], "input")
+        if node.inputs[0].type.dtype is not DType.INT16:
+            laws.quantised(self, node.inputs[0], "input")
         laws.dtype(self, node.inputs[1], "weights", DType.INT8)
         super().check(node)
 

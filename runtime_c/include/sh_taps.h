@@ -41,6 +41,7 @@ typedef struct {
     int32_t stride;
     int32_t pad_left;
     int32_t group_outputs;
+    int32_t y_step; // elements between pixels of the output
     const sh_tap_weight *weights;
 } sh_taps;
 
@@ -142,7 +143,7 @@ SH_INLINED void sh_row_of_taps(const sh_taps *of, const int8_t *const x[], const
                 y[o] = finish(op, sums[0], o);
             }
         }
-        y += of->out_channels;
+        y += of->y_step;
     }
 }
 

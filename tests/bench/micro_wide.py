@@ -9,7 +9,7 @@ import numpy as np
 from shoehorn_mcu import ops
 from shoehorn_mcu.ir import DType, Graph, Quant, TensorType
 from tests.bench.micro_graph import NONE, SAME, Rng, graph_of
-from tests.bench.micro_linear import convs, dense, depthwise
+from tests.bench.micro_linear import convs, dense, depthwise, transpose_convs
 from tests.samples import as_int16, with_narrow_weights, with_wide_weights
 
 
@@ -25,6 +25,7 @@ def wide(rng: Rng) -> Iterator[Graph]:
         if graph.tensors["x0"].type.dtype is DType.INT8:
             yield with_wide_weights(graph, rng)
             yield from (as_int16(graph, rng, bias) for bias in (DType.INT32, DType.INT64))
+    yield from (as_int16(graph, rng) for graph in transpose_convs(rng))
 
 
 def pools(rng: Rng) -> Iterator[Graph]:

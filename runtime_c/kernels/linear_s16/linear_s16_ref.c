@@ -10,18 +10,22 @@ sh_linear_s16_fn sh_linear_s16_ref;
 
 static int64_t sum(const sh_linear_s16 *op, const int8_t *const x[], int32_t ox, int32_t o)
 {
-    const int32_t first = o / op->group_outputs * op->group_inputs; // input channel
-    int32_t at = o;                                                 // of the weights
+    const int32_t channel = o / op->group_outputs * op->group_inputs;
+    int32_t at = o; // of the weights
     int64_t acc = op->bias[o];
-    for (int32_t ky = 0; ky < op->kernel_height; ky++) {
-        const int16_t *row = (const int16_t *)(const void *)x[ky];
-        for (int32_t kx = 0; kx < op->kernel_width; kx++) {
-            const int32_t ix = ox * op->stride + kx * op->dilation - op->pad_left;
-            const int inside = row != NULL && ix >= 0 && ix < op->in_width;
-            for (int32_t i = first; i < first + op->group_inputs; i++) {
-                const int32_t tap = inside ? row[ix * op->in_channels + i] : 0;
-                acc += tap * op->weights[at];
-                at += op->out_channels;
+    for (int32_t first = 0; first < op->spacing; first++) {
+        for (int32_t ky = 0; ky < op->kernel_height; ky++) {
+            const int16_t *row = (const int16_t *)(const void *)x[ky];
+            for (int32_t kx = first; kx < op->kernel_width; kx += op->spacing) {
+                const int32_t place = ox * op->stride + kx * op->dilation - op->pad_left;
+                const int32_t ix = place / op->spacing;
+                const int inside = row != NULL && place >= 0 && place % op->spacing == 0;
+                for (int32_t i = channel; i < channel + op->group_inputs; i++) {
+                    if (inside && ix < op->in_width) {
+                        acc += row[ix * op->in_channels + i] * op->weights[at];
+                    }
+                    at += op->out_channels;
+                }
             }
         }
     }
