@@ -28,14 +28,19 @@ def _boards(names: Sequence[str]) -> str:
     return f"boards with room for it: {', '.join(names)}" if names else "no board of ours has room for it"
 
 
-def sram_refusal(refusal: DoesNotFit, graph: Graph, board: Board | None, streamed: bool, flash: Flash) -> DoesNotFit:
-    """The planner's refusal with model, board and cures; `flash` is the least flash that the model needs."""
+def sram_refusal(
+    refusal: DoesNotFit, graph: Graph, board: Board | None, streaming: str | None, flash: Flash
+) -> DoesNotFit:
+    """The planner's refusal with model, board and cures; `flash` is the least flash that the model needs.
+
+    `streaming` is the option that streams the input, None where it is streamed already.
+    """
     enough = with_room(refusal.needed_bytes, flash)
     cure = _boards(enough)
     if board is None or board.arena_limit_bytes >= refusal.needed_bytes:
         cure = f"--sram {refusal.needed_bytes} is enough; {cure}"
-    if not streamed and len(graph.inputs) == 1 and graph.tensors[graph.inputs[0]].type.rows > 1:
-        cure += "; --stream-input never holds the whole input and may need less"
+    if streaming and len(graph.inputs) == 1 and graph.tensors[graph.inputs[0]].type.rows > 1:
+        cure += f"; {streaming} never holds the whole input and may need less"
     message = f"{_place(graph, board)}: {refusal}; {cure}; a smaller input makes every tensor smaller"
     return DoesNotFit(message, refusal.needed_bytes, refusal.available_bytes)
 

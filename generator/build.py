@@ -116,6 +116,7 @@ class Prepared:
     ends: Mapping[str, FileTensor]
     sha256: str
     notes: tuple[str, ...]
+    streaming: str = "--stream-input"  # the option by which the user streams its input
 
     @property
     def name(self) -> str:
@@ -192,7 +193,8 @@ def plan_prepared(
         else:
             made = pareto.smallest_within(graph, chosen, request, options.slower_percent, say)
     except DoesNotFit as refusal:
-        raise advice.sram_refusal(refusal, graph, board, options.stream_input, _least_flash(chosen)) from refusal
+        streaming = None if options.stream_input else ready.streaming
+        raise advice.sram_refusal(refusal, graph, board, streaming, _least_flash(chosen)) from refusal
     uncut = Scheduled(graph, tuple(chosen), made.plan)
     notes += _slow_cores(made, options)
     unit = Unit(

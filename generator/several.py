@@ -147,7 +147,7 @@ def _prepared(models: Sequence[tuple[Model, Options]], board: Board) -> list[Pre
             ready.append(prepare(model, board, replace(options, float_mode=FloatMode.PRECISE)))
     if len(refusals) == len(models):
         raise refusals[0]
-    return ready
+    return [replace(each, streaming=f"--stream {each.name}") for each in ready]
 
 
 def _check_names(ready: Sequence[Prepared], models: Sequence[Model]) -> None:

@@ -291,7 +291,7 @@ def test_concurrent_models_divide_a_small_memory(tmp_path: Path):
 
 def test_every_model_that_does_not_fit_is_named(tmp_path: Path):
     paths = [digits(tmp_path, name) for name in ("one", "two")]
-    with pytest.raises(DoesNotFit, match=r"one on native: needs .*; and two on native: needs "):
+    with pytest.raises(DoesNotFit, match=r"one on native: needs .*; --stream one .*; and two on native: needs "):
         firmware_of_several([(path, Options(sram_bytes=64)) for path in paths], NATIVE)
 
 
