@@ -684,6 +684,15 @@ def test_a_damaged_model_is_refused_in_one_line(
     assert "\n" not in str(fault.value)
 
 
+def test_a_convolution_of_volumes_has_strides_of_at_least_one(tmp_path: Path) -> None:
+    nodes = one("Conv", inputs=("x", "w"), strides=[1, 0, 1])
+    made = model(nodes, (1, 2, 4, 5, 6), {"w": reals(3, 2, 1, 2, 2)})
+    made.graph.output[0].type.CopyFrom(helper.make_tensor_type_proto(TensorProto.FLOAT, None))
+
+    with pytest.raises(UnsupportedModel, match=r"its strides are \(1, 0, 1\)"):
+        load(saved(made, tmp_path))
+
+
 def test_all_ops_that_cannot_run_are_named_at_once(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Unique", ["x"], ["a"]),

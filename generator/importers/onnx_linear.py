@@ -19,9 +19,14 @@ from shoehorn_mcu.ops import Add, Conv2d, Dense, DepthwiseConv2d, Padding, RealC
 def pair(site: Site, name: str) -> tuple[int, int]:
     """An attribute of two positive integers, (1, 1) if it is missing; one is that of the width."""
     found = site.attribute(name, (1, 1))
-    if len(found) not in (1, 2) or not all(isinstance(v, int) and 1 <= v <= WINDOW_LIMIT for v in found):
+    if len(found) not in (1, 2) or not _in_windows(found):
         raise Unsupported(f"its attribute '{name}' is {found}, one or two numbers in 1..{WINDOW_LIMIT} are needed")
     return (1, found[0]) if len(found) == 1 else found
+
+
+def _in_windows(numbers: Sequence[object]) -> bool:
+    """Whether they can be strides and dilations."""
+    return all(isinstance(n, int) and 1 <= n <= WINDOW_LIMIT for n in numbers)
 
 
 def paddings(site: Site, size: tuple[int, int], kernel: tuple[int, int]) -> Padding:
@@ -73,6 +78,8 @@ def _conv_by_planes(site: Site, value: Value, weights: Array, bias: Array) -> Va
     pads = site.attribute("pads", (0,) * 6)
     if len(strides) != 3 or len(dilations) != 3 or len(pads) != 6 or site.attribute("auto_pad", "NOTSET") != "NOTSET":
         raise Unsupported("its windows in three dimensions need strides, dilations and pads for each")
+    if not _in_windows((*strides, *dilations)):
+        raise Unsupported(f"its strides are {strides}, its dilations {dilations}; 1..{WINDOW_LIMIT} are supported")
     (n, d, *plane), step = x.type.shape, strides[0]
     wide = padded(site, x, (0, pads[0], 0, 0, 0), (0, pads[3], 0, 0, 0), 0)
     count = (d + pads[0] + pads[3] - (depth - 1) * dilations[0] - 1) // step + 1
