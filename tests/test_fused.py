@@ -20,6 +20,7 @@ from shoehorn_mcu.passes.fuse_shuffle import fuse_shuffle
 from shoehorn_mcu.passes.fuse_tables import fuse_tables
 from shoehorn_mcu.passes.row_per_pixel import row_per_pixel
 from shoehorn_mcu.passes.sink_views import sink_views
+from shoehorn_mcu.passes.user_ends import Pixels, with_pixels
 
 REAL = DType.FLOAT32
 
@@ -59,6 +60,17 @@ class Net:
     def dense(self, x: str, outputs: int) -> str:
         inputs = self.tensors[x].type.shape[-1]
         return self.add(ops.Dense, x, self.reals(outputs, inputs), self.reals(outputs), clamp=ops.RealClamp())
+
+    def conv(self, x: str, kind: type[Op], *weights: int, pad: int = 0) -> str:
+        outputs = weights[3] if kind is ops.DepthwiseConv2d else weights[0]
+        fields = {"stride": (1, 1), "dilation": (1, 1), "padding": ops.Padding(*[pad] * 4), "clamp": ops.RealClamp(0.0)}
+        return self.add(kind, x, self.reals(*weights), self.reals(outputs), **fields)
+
+    def batch_norm(self, x: str, addend: bool = True) -> str:
+        channels = self.tensors[x].type.shape[-1]
+        adds = self.reals(channels) if addend else self.constant(np.zeros(channels, np.float32))
+        fields = {"stride": (1, 1), "dilation": (1, 1), "padding": ops.Padding(), "clamp": ops.RealClamp()}
+        return self.add(ops.DepthwiseConv2d, x, self.reals(1, 1, 1, channels), adds, **fields)
 
     def graph(self, *outputs: str) -> Graph:
         return verify(Graph("net", self.tensors, tuple(self.ops), ("x",), outputs))
@@ -298,3 +310,65 @@ def test_a_constant_per_position_stays() -> None:
     y = net.map(lambda a, b: a + b, net.dense("x", 3), net.reals(1, 6, 3))
 
     assert kinds(rewritten(fold_affine, net.graph(y))) == ["Dense", "Map"]
+
+
+def nearly(rewrite: Callable[[Graph], Graph], graph: Graph) -> Graph:
+    """The graph after a pass that rounds products of constants once."""
+    after = verify(rewrite(graph))
+    inputs = random_arrays(graph, 0)
+    for name in graph.outputs:
+        np.testing.assert_allclose(evaluate(after, inputs)[name], evaluate(graph, inputs)[name], rtol=1e-4, atol=1e-4)
+    return after
+
+
+@pytest.mark.parametrize(
+    ("kind", "weights"),
+    [
+        (ops.Conv2d, (5, 3, 2, 6)),
+        (ops.Conv2d, (4, 3, 3, 3)),  # two groups
+        (ops.DepthwiseConv2d, (1, 3, 3, 6)),
+        (ops.DepthwiseConv2d, (1, 2, 2, 12)),  # two outputs of each channel
+    ],
+    ids=["convolution", "two groups", "depthwise", "multiplier"],
+)
+def test_a_batch_normalisation_goes_into_the_convolution_behind_it(kind: type[Op], weights: tuple[int, ...]) -> None:
+    net = Net(1, 5, 6, 6)
+    after = nearly(fold_affine, net.graph(net.conv(net.batch_norm("x"), kind, *weights)))
+
+    assert kinds(after) == [kind.__name__]
+    assert after.ops[0].inputs[0] == "x"
+
+
+def test_a_batch_normalisation_goes_into_the_layer_behind_it() -> None:
+    net = Net(1, 1, 1, 6)
+    normalised = net.map(lambda a, b: a - b, "x", net.reals(6))
+
+    assert kinds(nearly(fold_affine, net.graph(net.dense(normalised, 4)))) == ["Dense"]
+
+
+def test_an_addend_ahead_of_padding_stays_and_a_factor_does_not() -> None:
+    """The padding is 0 behind the addend."""
+    both, factor = Net(1, 5, 6, 6), Net(1, 5, 6, 6)
+    kept = both.graph(both.conv(both.batch_norm("x"), ops.Conv2d, 5, 3, 3, 6, pad=1))
+    moved = factor.graph(factor.conv(factor.batch_norm("x", addend=False), ops.Conv2d, 5, 3, 3, 6, pad=1))
+
+    assert kinds(rewritten(fold_affine, kept)) == ["DepthwiseConv2d", "Conv2d"]
+    assert kinds(nearly(fold_affine, moved)) == ["Conv2d"]
+
+
+def test_a_batch_normalisation_that_others_read_stays() -> None:
+    net = Net(1, 5, 6, 6)
+    normalised = net.batch_norm("x")
+    graph = net.graph(net.conv(normalised, ops.Conv2d, 5, 3, 3, 6), normalised)
+
+    assert kinds(rewritten(fold_affine, graph)) == ["DepthwiseConv2d", "Conv2d"]
+
+
+@pytest.mark.parametrize(("mean", "pad", "folded"), [(120.0, 0, True), (0.0, 1, True), (120.0, 1, False)])
+def test_mean_and_deviation_of_pixels_go_into_the_first_layer(mean: float, pad: int, folded: bool) -> None:
+    net = Net(1, 5, 6, 3)
+    graph, _ = with_pixels(net.graph(net.conv("x", ops.Conv2d, 5, 3, 3, 3, pad=pad)), {}, Pixels((mean,), (58.0,)))
+    after = nearly(fold_affine, graph)
+
+    assert kinds(after) == ["Map", "Conv2d"]
+    assert ("div" not in after.ops[0].formula) is folded  # type: ignore[attr-defined]

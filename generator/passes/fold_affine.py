@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoehorn_mcu.ir import DType, Graph, Node, Op, Tensor
+from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Tensor
 from shoehorn_mcu.ir.edit import free_name, only_reader, readers, with_ops
 from shoehorn_mcu.ops import Clamped, Conv2d, Dense, DepthwiseConv2d, Map, Padding, RealClamp
 from shoehorn_mcu.ops.clamp import Bounds
 
 Floats = NDArray[np.float64]
+Linear = Conv2d | DepthwiseConv2d | Dense
 
 
 def fold_affine(graph: Graph) -> Graph:
-    """Moves a factor and an addend per channel, such as a batch normalisation, into the op whose output it alone reads.
+    """Moves a factor and an addend per channel, such as a batch normalisation, into the op whose output it alone reads,
+    or else into the one that alone reads it.
 
     >   a = Conv2d(x, w, b); y = DepthwiseConv2d(a, f, c) 1x1, clamp=0..6      nothing else reads a; float32
     <   y = Conv2d(x, w * f, b * f + c) clamp=0..6
+    >   a = DepthwiseConv2d(x, f, c) 1x1; y = Conv2d(a, w, b)      nothing else reads a; no padding, or all of c is 0
+    <   y = Conv2d(x, w * f, b + sum(w * c))
+    >   a = Map(x: uint8, (x - mean) / deviation); y = Conv2d(a, w, b)      as above
+    <   a = Map(x, float32); y = Conv2d(a, w / deviation, b - sum(w * mean / deviation))
 
     An activation, whose factor is 1 and whose addend is 0, is moved into every op that clamps its result. That is
     exact; products of constants are rounded to float32 once, so results differ from the unfolded ones as two roundings
@@ -44,7 +50,31 @@ def fold_affine(graph: Graph) -> Graph:
             ops[place[node.op.output]] = None
             ops[place[source]] = folded
             place[node.op.output] = place[source]
-    return with_ops(replace(graph, tensors=tensors), (op for op in ops if op is not None))
+    made = with_ops(replace(graph, tensors=tensors), (op for op in ops if op is not None))
+    return _folded_ahead(made)
+
+
+def _folded_ahead(graph: Graph) -> Graph:
+    """The graph with factors and addends moved into the linear ops that alone read what they give."""
+    readers_of, tensors = readers(graph), dict(graph.tensors)
+    affine = {node.output.name: (node, found) for node in graph.nodes() if (found := _ahead(node)) is not None}
+    ops: dict[str, Op] = {op.output: op for op in graph.ops}
+    for node in graph.nodes():
+        source = node.op.inputs[0] if node.op.inputs else ""
+        if source not in affine or only_reader(graph, readers_of, source) is not node.op:
+            continue
+        first, found = affine[source]
+        after = _folded_behind(Node(ops[node.output.name], node.inputs, node.output), found, tensors)
+        if after is None:
+            continue
+        if first.inputs[0].type.dtype is DType.FLOAT32:
+            del ops[source]
+            after = replace(after, inputs=(first.inputs[0].name, *after.inputs[1:]))
+        else:
+            assert isinstance(first.op, Map)
+            ops[source] = replace(first.op, inputs=first.op.inputs[:1], formula=_REAL_OF_PIXELS)
+        ops[node.output.name] = after
+    return with_ops(replace(graph, tensors=tensors), ops.values())
 
 
 class _Affine(NamedTuple):
@@ -92,18 +122,67 @@ def _folded(before: Node, affine: _Affine, output: str, tensors: dict[str, Tenso
     if (factor == 1).all() and not addend.any():
         low, high = max(clamp.low, producer.clamp.low), min(clamp.high, producer.clamp.high)
         return replace(producer, output=output, clamp=RealClamp(low, high)) if low <= high else None
-    if not isinstance(producer, Conv2d | DepthwiseConv2d | Dense) or producer.clamp != RealClamp():
+    if not isinstance(producer, Linear) or producer.clamp != RealClamp():
         return None
     weights, bias = (_values(tensor) for tensor in before.inputs[1:])
     along = factor if isinstance(producer, DepthwiseConv2d) else factor.reshape(-1, *(1,) * (weights.ndim - 1))
     data = [(weights * along).astype(np.float32), (bias * factor + addend).astype(np.float32)]
     if not all(np.isfinite(array).all() for array in data):
         return None
+    return replace(_with_constants(producer, before, data, tensors), output=output, clamp=clamp)
+
+
+_NORMALISED = "uint8 float32 float32 : cast float32 0 ; sub float32 3 1 ; div float32 4 2"
+_REAL_OF_PIXELS = "uint8 : cast float32 0"
+"""The formulas of pixels that are normalised (user_ends.py), and of the same as they are."""
+
+
+def _ahead(node: Node) -> _Affine | None:
+    """What an op computes if that can be moved into the op behind it: as `_affine`, or of pixels, without bounds."""
+    if not isinstance(node.op, Map) or node.op.formula != _NORMALISED:
+        found = _affine(node)
+        return found if found is not None and found.clamp == RealClamp() else None
+    mean, deviation = node.inputs[1:]
+    if mean.data is None or deviation.data is None:
+        return None
+    channels = node.output.type.nhwc[3]
+    both = [np.broadcast_to(_values(tensor).reshape(-1), (channels,)) for tensor in (mean, deviation)]
+    return _Affine(1 / both[1], -both[0] / both[1], RealClamp())
+
+
+def _folded_behind(after: Node, affine: _Affine, tensors: dict[str, Tensor]) -> Op | None:
+    """A linear op that takes its input before the factor and the addend; None where it cannot."""
+    op, (factor, addend, _) = after.op, affine
+    if not isinstance(op, Linear) or after.inputs[0].type.dtype is not DType.FLOAT32:
+        return None
+    if not isinstance(op, Dense) and op.padding != Padding() and addend.any():
+        return None  # the padding is 0 behind them
+    weights, bias = (_values(tensor) for tensor in after.inputs[1:])
+    if isinstance(op, Dense) and weights.shape[-1] != len(factor):
+        return None
+    if isinstance(op, DepthwiseConv2d):
+        times = weights.shape[3] // len(factor)
+        by, plus = (np.repeat(v, times) for v in (factor, addend))
+        sums: tuple[int, ...] = (0, 1, 2)
+    else:
+        size = weights.shape[-1]  # of a group's channels
+        outputs = len(weights) // (len(factor) // size)
+        lines = (np.repeat(v.reshape(-1, size), outputs, axis=0) for v in (factor, addend))
+        by, plus = (v.reshape(len(weights), *(1,) * (weights.ndim - 2), size) for v in lines)
+        sums = tuple(range(1, weights.ndim))
+    data = [(weights * by).astype(np.float32), (bias + (weights * plus).sum(axis=sums)).astype(np.float32)]
+    if not all(np.isfinite(array).all() for array in data):
+        return None
+    return _with_constants(op, after, data, tensors)
+
+
+def _with_constants(op: Linear, node: Node, data: Sequence[Array], tensors: dict[str, Tensor]) -> Linear:
+    """The linear op with other weights and another bias, which go into `tensors`."""
     names = []
-    for old, array in zip(before.inputs[1:], data, strict=True):
+    for old, array in zip(node.inputs[1:], data, strict=True):
         names.append(free_name(tensors, old.name))
         tensors[names[-1]] = Tensor(names[-1], old.type, array)
-    return replace(producer, inputs=(producer.inputs[0], *names), output=output, clamp=clamp)
+    return replace(op, inputs=(op.inputs[0], *names))
 
 
 def _values(tensor: Tensor) -> Floats:
