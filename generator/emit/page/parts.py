@@ -54,7 +54,7 @@ def facts(report: Mapping[str, Any], seen: Picture, basis: str) -> str:
         "Model": f"{model['name']}, {model['ops']} operators, {model['weight_bytes']:,} bytes of weights",
         "Board": machine,
         "Flash": _flash(report["flash"]),
-        **({"RAM": _ram(report["ram"])} if report["ram"] else {}),
+        **({"RAM": _ram(report["ram"])} if report.get("ram") else {}),
         "Lower bound of the arena": _bound(plan),
         "Next smaller plan": _smaller(plan["smaller"]),
         "Most bytes live at once": f"{seen.peak_bytes:,}",
