@@ -25,7 +25,7 @@ _PARTS = tuple(
     f"include/sh_{name}.h"
     for name in (
         *("dot_f32", "vectors_f32", "sums_f32", "float", "half"),
-        *("taps", "quant_64", "nibbles"),
+        *("lstm_cell", "taps", "quant_64", "nibbles"),
         *("window", "dots", "dot_fours", "pools", "rows_by_fours", "simd32", "packed"),
         *("helium_sums", "neon_sums", "neon", "steps32"),
     )

@@ -553,7 +553,8 @@ def _transpose(rng: Rng) -> Graph:
 
 
 def _lstm(rng: Rng) -> Graph:
-    """Gates around 1 and cell states up to some 8; the state before is any stored bytes."""
+    """Gates around 1 and cell states up to some 8; the state before is any stored bytes. Half of them are int16."""
+    wide = rng.random() < 0.5
     steps, batch, inputs, units = (int(n) for n in rng.integers(1, (5, 3, 9, 9), endpoint=True))
     x, h = quant(rng, 0.005, 0.02), quant(rng, 0.005, 0.01)
 
@@ -562,18 +563,20 @@ def _lstm(rng: Rng) -> Graph:
         kind = TensorType((4, units, columns), DType.INT8, Quant(scales, (0,) * 4, 0))
         return kind, rng.integers(-127, 127, kind.shape, np.int8, endpoint=True)
 
-    bias = TensorType((4, units), DType.INT32)
-    state = (1, batch, ops.Lstm.state_bytes(units))
+    if wide:
+        x, h = (Quant((float32(each.scale / 256),), (0,)) for each in (x, h))
+    dtype, bias = DType.INT16 if wide else DType.INT8, TensorType((4, units), DType.INT64 if wide else DType.INT32)
+    state = (1, batch, ops.Lstm.state_size(units, dtype))
     return graph_of(
         ops.Lstm,
         [
-            int8((steps, batch, inputs), x),
-            int8(state, h),
-            matrix(inputs, x.scale),
-            matrix(units, h.scale),
-            (bias, rng.integers(-4000, 4000, bias.shape, np.int32)),
+            TensorType((steps, batch, inputs), dtype, x),
+            TensorType(state, dtype, h),
+            matrix(inputs, x.scale * (256 if wide else 1)),
+            matrix(units, h.scale * (256 if wide else 1)),
+            (bias, rng.integers(-4000, 4000, bias.shape, bias.dtype.numpy) * (256 if wide else 1)),
         ],
-        int8((), h),
+        TensorType((), dtype, h),
         cell_power=-pick(rng, 11, 12, 13, 15),
         cell_clip=pick(rng, 0, 0, 5000),
     )

@@ -25,11 +25,13 @@ from shoehorn_mcu.ir import Array, Graph
 from shoehorn_mcu.kernels import Instance, candidates
 from shoehorn_mcu.targets import Board, Isa, board
 
+_SIGMOID = "a sigmoid is interpolated inside its table, constant beyond"
 DEPEND = {
     "softmax_s8_c": "its exponentials are zero from some distance to the maximum on",
     "top_indices_c": "an element that comes before the best one so far is kept",
     "gather_c": "indices below 0 and outside are moved",
-    **dict.fromkeys(("lstm_s8_c", "lstm_s8_simd32"), "a sigmoid is interpolated inside its table, constant beyond"),
+    **dict.fromkeys(("lstm_s8_c", "lstm_s8_simd32"), _SIGMOID),
+    **dict.fromkeys(("lstm_s16_c", "lstm_s16_short"), _SIGMOID),
 }
 """Kernels that may take another time for other values, and why."""
 

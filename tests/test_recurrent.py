@@ -31,30 +31,43 @@ Rng = np.random.Generator
 
 
 def lstm(
-    rng: Rng, batch: int, steps: int, inputs: int, units: int, time_major: bool = False, clip: float = 0.0
+    rng: Rng,
+    batch: int,
+    steps: int,
+    inputs: int,
+    units: int,
+    time_major: bool = False,
+    clip: float = 0.0,
+    wide: bool = False,
 ) -> ModelSpec:
-    """A model of one int8 layer, with gates around 1."""
+    """A model of one int8 layer, or a `wide` one of int16, with gates around 1."""
     leading = (steps, batch) if time_major else (batch, steps)
-    x_zero, h_zero = (int(z) for z in rng.integers(-128, 128, 2))
-    x_scale, h_scale = 0.02, 0.0078
+    x_zero, h_zero = (int(z) for z in rng.integers(-128, 128, 2)) if not wide else (0, 0)
+    x_scale, h_scale = (0.02 / 256, 0.0078 / 256) if wide else (0.02, 0.0078)
+    kind, sums, finer = ("INT16", np.int64, 256) if wide else ("INT8", np.int32, 1)
 
     def matrix(name: str, columns: int, scale: float) -> TensorSpec:
-        scales = (float(np.float32(0.02 / scale / 100 / columns**0.5 * rng.uniform(0.3, 2))),)
+        scales = (float(np.float32(0.02 / scale / finer / 100 / columns**0.5 * rng.uniform(0.3, 2))),)
         return TensorSpec(
             name, (units, columns), "INT8", scales, data=rng.integers(-127, 128, (units, columns), np.int8).tobytes()
         )
 
     tensors = [
-        TensorSpec("x", (*leading, inputs), "INT8", (x_scale,), (x_zero,)),
+        TensorSpec("x", (*leading, inputs), kind, (x_scale,), (x_zero,)),
         *(matrix(f"w{g}", inputs, x_scale) for g in range(4)),
         *(matrix(f"r{g}", units, h_scale) for g in range(4)),
         *(
-            TensorSpec(f"b{g}", (units,), "INT32", data=rng.integers(-4000, 4000, units, np.int32).tobytes())
+            TensorSpec(
+                f"b{g}",
+                (units,),
+                np.dtype(sums).name.upper(),
+                data=(rng.integers(-4000, 4000, units, sums) * finer).tobytes(),
+            )
             for g in range(4)
         ),
-        TensorSpec("h", (batch, units), "INT8", (h_scale,), (h_zero,), variable=True),
+        TensorSpec("h", (batch, units), kind, (h_scale,), (h_zero,), variable=True),
         TensorSpec("c", (batch, units), "INT16", (2.0 ** -int(rng.integers(9, 16)),), (0,), variable=True),
-        TensorSpec("y", (*leading, units), "INT8", (h_scale,), (h_zero,)),
+        TensorSpec("y", (*leading, units), kind, (h_scale,), (h_zero,)),
     ]
     reads = (0, 1, 2, 3, 4, 5, 6, 7, 8, -1, -1, -1, 9, 10, 11, 12, -1, -1, 13, 14, -1, -1, -1, -1)
     options = {"FusedActivationFunction": 4, "CellClip": clip, "TimeMajor": time_major}
@@ -78,20 +91,22 @@ def compared(model: bytes, inputs: list[Array], reset: int) -> Graph:
     return graph
 
 
+@pytest.mark.parametrize("wide", [False, True], ids=["int8", "int16"])
 @pytest.mark.parametrize("clip", [0.0, 0.9])
 @pytest.mark.parametrize("time_major", [False, True])
 @pytest.mark.parametrize(
     ("batch", "steps", "inputs", "units"), [(1, 5, 7, 3), (1, 1, 4, 8), (3, 4, 2, 5), (2, 1, 9, 1)]
 )
-def test_an_int8_lstm_gives_the_bytes_of_tflite_micro(
-    batch: int, steps: int, inputs: int, units: int, time_major: bool, clip: float
+def test_an_integer_lstm_gives_the_bytes_of_tflite_micro(
+    batch: int, steps: int, inputs: int, units: int, time_major: bool, clip: float, wide: bool
 ) -> None:
+    most, dtype = (1 << 15, np.int16) if wide else (1 << 7, np.int8)
     for case in range(4):
         rng = np.random.default_rng([batch, steps, inputs, units, case])
-        spec = lstm(rng, batch, steps, inputs, units, time_major, clip)
+        spec = lstm(rng, batch, steps, inputs, units, time_major, clip, wide)
         shape = spec.tensors[0].shape
 
-        compared(spec.bytes(), [rng.integers(-128, 128, shape, np.int8) for _ in range(INFERENCES)], reset=4)
+        compared(spec.bytes(), [rng.integers(-most, most, shape, dtype) for _ in range(INFERENCES)], reset=4)
 
 
 @pytest.mark.parametrize("clip", [0.0, 0.4])

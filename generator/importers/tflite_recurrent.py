@@ -11,7 +11,7 @@ import numpy as np
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.onnx_recurrent import cell_formula, lstm
 from shoehorn_mcu.importers.tflite_options import Activation, LstmOptions, SvdfOptions
-from shoehorn_mcu.importers.tflite_site import Part, Site, clamp, int8
+from shoehorn_mcu.importers.tflite_site import Part, Site, clamp, quantised
 from shoehorn_mcu.importers.tflite_tensors import quoted
 from shoehorn_mcu.ir import Array, DType, Op, Quant, State, Tensor, TensorType
 from shoehorn_mcu.ops import (
@@ -40,14 +40,15 @@ _VARIANTS = {"peephole weights": (9, 10, 11), "a projection": (16, 17), "layer n
 
 
 def sequence_lstm(site: Site) -> Part:
-    """UNIDIRECTIONAL_SEQUENCE_LSTM: all states, and parts of them; int8 with an int16 cell state, or float32."""
+    """UNIDIRECTIONAL_SEQUENCE_LSTM: all states, and parts of them; int8 or int16 with int16 cell states, or float32."""
     options = _standard(site)
     if site.input(0, "input").type.dtype is DType.FLOAT32:
         return _real_lstm(site, options)
     x, hidden, cell = site.input(0, "input"), site.input(18, "hidden state"), site.input(19, "cell state")
-    scale, power = int8(x, "input").quantised.scale, _power(cell)
-    hidden_quant = int8(hidden, "hidden state").quantised
-    if int8(site.output, "output").quantised != hidden_quant:
+    dtype, power = DType.INT16 if x.type.dtype is DType.INT16 else DType.INT8, _power(cell)
+    quantised(x, "input", dtype)
+    hidden_quant = quantised(hidden, "hidden state", dtype).quantised
+    if quantised(site.output, "output", dtype).quantised != hidden_quant:
         raise Unsupported("its output and its hidden state have different scales")
     batch, steps, inputs = _sizes(site, options)
     units = hidden.type.elements // batch
@@ -57,11 +58,11 @@ def sequence_lstm(site: Site) -> Part:
     constants = (
         made.constant(*_stacked(site, _WEIGHTS, (units, inputs))),
         made.constant(*_stacked(site, _RECURRENT, (units, units))),
-        made.constant(_biases(site, units, scale), None),
+        made.constant(_biases(site, units, DType.INT64 if dtype is DType.INT16 else DType.INT32), None),
     )
-    state = TensorType((1, batch, Lstm.state_bytes(units)), DType.INT8, hidden_quant)
-    first = np.zeros(state.shape, np.int8)
-    first[:, :, 2 * units : 3 * units] = hidden_quant.zero_point
+    state, at = TensorType((1, batch, Lstm.state_size(units, dtype)), dtype, hidden_quant), Lstm.hidden_at(units, dtype)
+    first = np.zeros(state.shape, dtype.numpy)
+    first[:, :, at : at + units] = hidden_quant.zero_point
     before = made.tensor(hidden.name, state)
     clip = 0 if options.cell_clip <= 0 else int(min(options.cell_clip / 2.0**power, 32767.0))
     states = made.op(
@@ -72,7 +73,7 @@ def sequence_lstm(site: Site) -> Part:
         cell_clip=clip,
     )
     last = made.part(states, (steps - 1, 0, 0), state.shape) if steps > 1 else states
-    shown = made.part(states, (0, 0, 2 * units), (steps, batch, units))
+    shown = made.part(states, (0, 0, at), (steps, batch, units))
     made.as_output(shown, options.time_major)
     initial = made.constant(first, hidden_quant, f"{hidden.name}_initial")
     return Part(tuple(made.ops), tuple(made.tensors), (State(before.name, last.name, initial.name),))
@@ -155,7 +156,7 @@ def _stacked(site: Site, places: tuple[int, ...], shape: tuple[int, int]) -> tup
     arrays, scales = [], []
     for place in places:
         tensor = site.input(place, "weights")
-        kind = int8(tensor, "weights")
+        kind = quantised(tensor, "weights")
         if tensor.data is None:
             raise Unsupported(f"its weights {quoted(tensor.name)} are computed, they must be constant")
         if kind.shape != shape or kind.quantised.zero_point:
@@ -165,13 +166,15 @@ def _stacked(site: Site, places: tuple[int, ...], shape: tuple[int, int]) -> tup
     return np.stack(arrays), Quant(tuple(scales), (0,) * len(scales), 0)
 
 
-def _biases(site: Site, units: int, scale: float) -> Array:
+def _biases(site: Site, units: int, dtype: DType) -> Array:
     """The biases of the four gates as one array."""
     arrays = []
     for place in _BIAS:
         tensor = site.input(place, "bias")
-        if tensor.data is None or tensor.type != TensorType((units,), DType.INT32):
-            raise Unsupported(f"its bias {quoted(tensor.name)} is {tensor.type}, a constant int32[{units}] is needed")
+        if tensor.data is None or (tensor.type.shape, tensor.type.dtype) != ((units,), dtype):
+            raise Unsupported(
+                f"its bias {quoted(tensor.name)} is {tensor.type}, a constant {dtype.value}[{units}] is needed"
+            )
         arrays.append(tensor.data)
     return np.stack(arrays)
 

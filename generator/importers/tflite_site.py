@@ -77,13 +77,13 @@ class Part:
     states: tuple[State, ...] = ()
 
 
-def int8(tensor: Tensor, role: str) -> TensorType:
-    """The type of an int8 tensor with one scale, for converters that compute with the scale.
+def quantised(tensor: Tensor, role: str, dtype: DType = DType.INT8) -> TensorType:
+    """The type of a tensor of this element type with one scale, for converters that compute with the scale.
 
     All other laws about types and quantisations are the ops' own (Op.check).
     """
-    if tensor.type.dtype is not DType.INT8:
-        raise Unsupported(f"its {role} {quoted(tensor.name)} is {tensor.type.dtype.value}, int8 is needed")
+    if tensor.type.dtype is not dtype:
+        raise Unsupported(f"its {role} {quoted(tensor.name)} is {tensor.type.dtype.value}, {dtype.value} is needed")
     if tensor.type.quant is None:
         raise Unsupported(f"its {role} {quoted(tensor.name)} has no scale")
     if tensor.type.quant.axis is not None:
@@ -129,7 +129,7 @@ def clamp(activation: Activation, output: Tensor) -> Bounds:
     low, high = _BOUNDS[activation]
     if output.type.dtype is DType.FLOAT32:
         return RealClamp(*(none if bound is None else bound for bound, none in ((low, _REAL.low), (high, _REAL.high))))
-    kind = output.type if output.type.dtype is DType.INT16 and output.type.quant else int8(output, "output")
+    kind = output.type if output.type.dtype is DType.INT16 and output.type.quant else quantised(output, "output")
     least, most = kind.dtype.limits
     lowest = least if low is None else max(least, stored(low, kind.quantised))
     highest = most if high is None else min(most, stored(high, kind.quantised))

@@ -7,11 +7,12 @@ from typing import cast
 
 import numpy as np
 
-from shoehorn_mcu.ir import Node
+from shoehorn_mcu.ir import DType, Node
 from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
 from shoehorn_mcu.kernels.formula_c import macros
 from shoehorn_mcu.kernels.formulas import per_evaluation, table, times
-from shoehorn_mcu.kernels.operands import data
+from shoehorn_mcu.kernels.operands import are, data
+from shoehorn_mcu.kernels.wide_linear import short_sums
 from shoehorn_mcu.kernels.work import LANES, Work, by_fours, by_lanes
 from shoehorn_mcu.ops import Lstm, Recurrence
 from shoehorn_mcu.ops.fixed_point import quantize_multipliers
@@ -28,28 +29,52 @@ def _lstm(node: Node) -> dict[str, Value]:
         "batch": batch,
         "inputs": inputs,
         "units": node.inputs[4].type.shape[1],
-        "h_zero": node.output.type.quantised.zero_point,
         "cell_clip": op.cell_clip if op.cell_clip > 0 else _NO_CLIP,
         "tanh_factor": factor,
         "tanh_shift": shift,
     }
 
 
-def _constants(node: Node) -> dict[str, Value]:
-    op, x, h = cast(Lstm, node.op), node.inputs[0].type.quantised, node.output.type.quantised
-    weights, recurrent, bias = (data(tensor) for tensor in node.inputs[2:])
+def _lstm_s8(node: Node) -> dict[str, Value]:
+    return {**_lstm(node), "h_zero": node.output.type.quantised.zero_point}
+
+
+def _tables(node: Node) -> dict[str, Value]:
+    op = cast(Lstm, node.op)
     factors = np.concatenate([op.gate_factors(node.sig).ravel(), op.product_factors(node.sig)])
     multipliers, shifts = quantize_multipliers(factors)
+    return {"multipliers": multipliers, "shifts": shifts, "sigmoid": SIGMOID}
+
+
+def _constants(node: Node) -> dict[str, Value]:
+    x, h = node.inputs[0].type.quantised, node.output.type.quantised
+    weights, recurrent, bias = (data(tensor) for tensor in node.inputs[2:])
     offsets = (-h.zero_point * recurrent.astype(np.int64).sum(axis=2)).astype(np.int32)
     return {
         "weights": weights,
         "recurrent": recurrent,
         "bias": (bias.astype(np.int64) - x.zero_point * weights.astype(np.int64).sum(axis=2)).astype(np.int32),
         "offsets": offsets if offsets.any() else None,
-        "multipliers": multipliers,
-        "shifts": shifts,
-        "sigmoid": SIGMOID,
+        **_tables(node),
     }
+
+
+def _constants_16(node: Node) -> dict[str, Value]:
+    """The weights with those of the four gates side by side."""
+    weights, recurrent = (np.ascontiguousarray(np.moveaxis(data(tensor), 0, -1)) for tensor in node.inputs[2:4])
+    return {"weights": weights, "recurrent": recurrent, "bias": data(node.inputs[4]), **_tables(node)}
+
+
+def _is_s8(node: Node) -> bool:
+    return are(DType.INT8, node.inputs[0])
+
+
+def _is_s16(node: Node) -> bool:
+    return are(DType.INT16, node.inputs[0])
+
+
+def _has_short_sums(node: Node) -> bool:
+    return all(short_sums(data(tensor).reshape(-1, tensor.type.shape[2])) for tensor in node.inputs[2:4])
 
 
 def _lstm_work(node: Node, sums: Callable[[float, int, int], Work] = by_lanes) -> Work:
@@ -57,6 +82,10 @@ def _lstm_work(node: Node, sums: Callable[[float, int, int], Work] = by_lanes) -
     units = node.inputs[4].type.shape[1]
     cells = batch * units
     return sums(cells, inputs, LANES) + sums(cells, units, LANES) + Work(pixels=batch, outputs=cells)
+
+
+def _lstm_work_of_16(node: Node, tile: Tile) -> Work:
+    return _lstm_work(node)
 
 
 def _lstm_by_fours(node: Node, tile: Tile) -> Work:
@@ -103,10 +132,20 @@ def _recurrence_work(node: Node, tile: Tile) -> Work:
 
 
 RECURRENCE = Contract("recurrence", (Recurrence,), _recurrence, _with_table)
-LSTM = Contract("lstm_s8", (Lstm,), _lstm, _constants)
+LSTM = Contract("lstm_s8", (Lstm,), _lstm_s8, _constants, _is_s8)
+LSTM_S16 = Contract("lstm_s16", (Lstm,), _lstm, _constants_16, _is_s16)
 
 VARIANTS = (
     portable(LSTM, _lstm_work),
     Variant(RECURRENCE, _recurrence_work, written=_written, pack=_compiled),
     Variant(LSTM, _lstm_by_fours, suffix="simd32", shared="c", isa=Isa.SIMD32),
+    Variant(LSTM_S16, _lstm_work_of_16, defines=("SH_ROWS_16",)),
+    Variant(
+        LSTM_S16,
+        _lstm_work_of_16,
+        suffix="short",
+        body="c",
+        accepts=_has_short_sums,
+        defines=("SH_ROWS_16", "SH_SHORT"),
+    ),
 )

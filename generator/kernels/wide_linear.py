@@ -113,12 +113,14 @@ def _work_of_16(node: Node, tile: Tile) -> Work:
     return _work(node)
 
 
+def short_sums(weights: Array) -> bool:
+    """Whether no sum of int16 times a row of these weights can leave int32, in any order."""
+    return bool((np.abs(weights.astype(np.int64)).sum(axis=1) << 15 < 1 << 31).all())
+
+
 def _has_short_sums(node: Node) -> bool:
-    """Whether no sum of products can leave int32, in any order."""
-    op = cast(LinearOp, node.op)
-    weights = np.abs(data(node.inputs[1]).astype(np.int64))
-    by_channel = np.moveaxis(weights, op.channel_axis, 0).reshape(node.output.type.nhwc[3], -1)
-    return bool((by_channel.sum(axis=1) << 15 < 1 << 31).all())
+    by_channel = np.moveaxis(data(node.inputs[1]), cast(LinearOp, node.op).channel_axis, 0)
+    return short_sums(by_channel.reshape(node.output.type.nhwc[3], -1))
 
 
 LINEAR = (Conv2d, DepthwiseConv2d, Dense)

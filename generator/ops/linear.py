@@ -45,6 +45,18 @@ def scaled_sums(sums: Ints, bias: DType, scales: Scales) -> Ints:
     return (rescale_64 if bias is DType.INT64 else rescale)(sums, *scales)
 
 
+def overflow_64(largest: Ints, scales: Scales, what: str) -> str | None:
+    """Which of the sums up to `largest`, each of a `what`, can leave 48 bits or, rescaled by `rescale_64`, int32."""
+    multipliers, shifts = scales
+    if (worst := int(largest.max())) > WIDE_LIMIT:
+        return f"the accumulator of {what} {int(largest.argmax())} can reach {worst}, above 48 bits"
+    if (worst := int(shifts.max())) > 7:  # it shifts to the right by more than 7
+        return f"rescaling by 2^{worst} overflows int32"
+    moved = rescale_64(largest, multipliers, shifts)
+    at = int(moved.argmax())
+    return f"{what} {at}: sums up to {largest[at]}, rescaled, overflow int32" if moved[at] > LIMIT else None
+
+
 def folded_bias(weights: Array, bias: Array, x_zero: int, channel_axis: int = 0) -> NDArray[np.int32]:
     """bias[o] - x_zero * sum(w[o]): the sum over stored x is then the sum over x - x_zero.
 
@@ -55,10 +67,6 @@ def folded_bias(weights: Array, bias: Array, x_zero: int, channel_axis: int = 0)
     sums = weights.astype(np.int64).sum(axis=others)
     folded: NDArray[np.int32] = (bias.astype(np.int64) - x_zero * sums).astype(np.int32)
     return folded
-
-
-def _width(wide: bool) -> str:
-    return "48 bits" if wide else "int32"
 
 
 def _exact(least: Ints, greatest: Ints, scales: Scales) -> Bools:
@@ -212,24 +220,14 @@ class LinearOp(Clamped):
 
     def overflow(self, node: Node) -> str | None:
         largest = self.accumulators(node)
-        wide = node.inputs[2].type.dtype is DType.INT64
-        if (worst := int(largest.max())) > (WIDE_LIMIT if wide else LIMIT):
-            return f"the accumulator of channel {int(largest.argmax())} can reach {worst}, above {_width(wide)}"
-        if wide:
-            return self._overflow_64(node, largest)
+        if node.inputs[2].type.dtype is DType.INT64:
+            return overflow_64(largest, self.scales(node.sig), "channel")
+        if (worst := int(largest.max())) > LIMIT:
+            return f"the accumulator of channel {int(largest.argmax())} can reach {worst}, above int32"
         factors = _products(node.sig) / node.output.type.quantised.scale
         shifting = np.flatnonzero(factors >= 0.5)  # the others shift to the right
         faults = (rescaled(float(largest[c]), float(factors[c])) for c in shifting)
         return next((f"channel {c}: {why}" for c, why in zip(shifting, faults, strict=True) if why), None)
-
-    def _overflow_64(self, node: Node, largest: Ints) -> str | None:
-        """Which rescaled sum can leave int32; `rescale_64` shifts to the right by more than 7."""
-        multipliers, shifts = self.scales(node.sig)
-        if (worst := int(shifts.max())) > 7:
-            return f"rescaling by 2^{worst} overflows int32"
-        moved = rescale_64(largest, multipliers, shifts)
-        at = int(moved.argmax())
-        return f"channel {at}: sums up to {largest[at]}, rescaled, overflow int32" if moved[at] > LIMIT else None
 
     def ranges(self, node: Node, operands: Sequence[Range]) -> Range:
         """Ranges per channel; a channel whose sums may overflow has none, unless its multiplier is 0.

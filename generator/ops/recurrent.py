@@ -17,6 +17,7 @@ from shoehorn_mcu.ir import Array, DType, Floats, Node, Op, OpFault, Signature, 
 from shoehorn_mcu.ops import laws, real
 from shoehorn_mcu.ops.arithmetic import LIMIT, rescaled
 from shoehorn_mcu.ops.fixed_point import quantize_multipliers, rescale, saturate16
+from shoehorn_mcu.ops.linear import Scales, overflow_64, scaled_sums
 from shoehorn_mcu.ops.maps import Formulaic
 from shoehorn_mcu.ops.rules import refuse, want
 from shoehorn_mcu.ops.sigmoid16 import sigmoid16, tanh16
@@ -51,21 +52,29 @@ class Recurrent(Op):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Lstm(Recurrent):
-    """The int8 LSTM of TFLite Micro (lstm_eval.h, LstmStep; lstm_eval_common.cc, PrepareGateParametersInteger).
+    """The integer LSTM of TFLite Micro (lstm_eval.h, LstmStep; lstm_eval_common.cc, PrepareGateParametersInteger).
 
-    inputs (x, initial, weights int8 (4, N, I), recurrent weights int8 (4, N, N), bias int32 (4, N)), gates in the order
-    input, forget, cell, output, each with one scale per matrix (axis 0). A sequence's state is the int16 cell states,
-    little endian, then the int8 hidden states, then zeros up to a multiple of 4 bytes; its quantisation is that of the
-    hidden states. Cell states have the scale 2^cell_power; `cell_clip`: their largest magnitude, stored, 0 for none.
+    inputs (x, initial, weights int8 (4, N, I), recurrent weights int8 (4, N, N), bias (4, N)), gates in the order
+    input, forget, cell, output, each with one scale per matrix (axis 0). x and hidden states are int8 with an int32
+    bias, or int16 with zero points of 0 and an int64 bias, whose sums `rescale_64` rescales. A sequence's state is the
+    int16 cell states, little endian, then the hidden states, then zeros up to a multiple of 4 bytes; its type and
+    quantisation are those of the hidden states. Cell states have the scale 2^cell_power; `cell_clip`: their largest
+    magnitude, stored, 0 for none.
     """
 
     cell_power: int
     cell_clip: int = 0
 
     @staticmethod
-    def state_bytes(units: int) -> int:
-        """Bytes of one sequence's state."""
-        return -(-3 * units // 4) * 4
+    def state_size(units: int, dtype: DType = DType.INT8) -> int:
+        """Elements of one sequence's state."""
+        size = dtype.numpy.itemsize
+        return -(-(2 + size) * units // 4) * 4 // size
+
+    @staticmethod
+    def hidden_at(units: int, dtype: DType = DType.INT8) -> int:
+        """The first element of the hidden states in a sequence's state."""
+        return 2 * units // dtype.numpy.itemsize
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 5)
@@ -74,19 +83,21 @@ class Lstm(Recurrent):
         wanted = (GATES, units, x.shape[-1] if x.shape else 0), (GATES, units, units), (GATES, units)
         if (weights.shape, recurrent.shape, bias.shape) != wanted:
             raise refuse(self, f"weights {weights}, {recurrent} and bias {bias} do not fit x {x}")
-        return self._state_shape(inputs, self.state_bytes(units))
+        return self._state_shape(inputs, self.state_size(units, x.dtype))
 
     def check(self, node: Node) -> None:
         x, initial, weights, recurrent, bias = node.inputs
-        laws.quantised(self, x, "input")
-        laws.quantised(self, node.output, "state")
+        wide = x.type.dtype is DType.INT16
+        for tensor, role in ((x, "input"), (node.output, "state")):
+            (laws.symmetric_16 if wide else laws.quantised)(self, tensor, role)
         laws.same_quant(self, initial, node.output)
         for matrix in (weights, recurrent):
             laws.weights(self, matrix, 0)
+            laws.dtype(self, matrix, "weights", DType.INT8)
             if len(matrix.type.quantised.scales) != GATES:
                 raise OpFault(self, f"its weights {laws.quoted(matrix.name)} need a scale for each of the 4 gates")
         laws.constant(self, bias, "bias")
-        laws.dtype(self, bias, "bias", DType.INT32)
+        laws.dtype(self, bias, "bias", DType.INT64 if wide else DType.INT32)
         if not -20 <= self.cell_power <= 0:
             raise OpFault(self, f"its cell state has the scale 2^{self.cell_power}, 2^-20 to 1 is supported")
 
@@ -118,9 +129,13 @@ class Lstm(Recurrent):
         starts = (bias.data, np.zeros_like(bias.data))
         pairs = ((x, weights.data), (node.output, recurrent.data))
         for (given, matrix), start, factors in zip(pairs, starts, self.gate_factors(node.sig), strict=True):
-            zero = given.type.quantised.zero_point
-            reach = np.abs(matrix.astype(np.int64)).sum(axis=2) * max(127 - zero, 128 + zero)
+            low, high = (limit - given.type.quantised.zero_point for limit in given.type.dtype.limits)
+            reach = np.abs(matrix.astype(np.int64)).sum(axis=2) * max(-low, high)
             largest = (np.abs(start.astype(np.int64)) + reach).max(axis=1)
+            if bias.type.dtype is DType.INT64:
+                if why := overflow_64(largest, quantize_multipliers(factors), "gate"):
+                    return why
+                continue
             for gate, factor in zip(largest.tolist(), factors.tolist(), strict=True):
                 if gate > LIMIT:
                     return f"the accumulator of a gate can reach {gate}, above int32"
@@ -130,18 +145,23 @@ class Lstm(Recurrent):
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         x, initial, weights, recurrent, bias = (array.astype(np.int64) for array in arrays)
-        quant, units = sig.output.quantised, bias.shape[1]
+        quant, units, kind = sig.output.quantised, bias.shape[1], sig.output.dtype
+        at, sums = self.hidden_at(units, kind), sig.inputs[4].dtype
         x -= sig.inputs[0].quantised.zero_point
         over_x, over_h = (quantize_multipliers(factors) for factors in self.gate_factors(sig))
         products = quantize_multipliers(self.product_factors(sig))
-        (cell,) = initial[:, :, : 2 * units].astype(np.int8).view("<i2").astype(np.int64)
-        (hidden,) = initial[:, :, 2 * units : 3 * units]
-        states = np.zeros(sig.output.shape, np.int8)
+
+        def gate(of: Scales, number: int) -> Scales:
+            return of[0][number : number + 1], of[1][number : number + 1]
+
+        (cell,) = initial[:, :, :at].astype(kind.numpy).view("<i2").astype(np.int64)
+        (hidden,) = initial[:, :, at : at + units]
+        states = np.zeros(sig.output.shape, kind.numpy)
         for step, now in enumerate(x):
             gates = [
                 saturate16(
-                    saturate16(rescale(now @ weights[g].T + bias[g], over_x[0][g], over_x[1][g]))
-                    + saturate16(rescale((hidden - quant.zero_point) @ recurrent[g].T, over_h[0][g], over_h[1][g]))
+                    saturate16(scaled_sums(now @ weights[g].T + bias[g], sums, gate(over_x, g)))
+                    + saturate16(scaled_sums((hidden - quant.zero_point) @ recurrent[g].T, sums, gate(over_h, g)))
                 )
                 for g in range(GATES)
             ]
@@ -152,9 +172,9 @@ class Lstm(Recurrent):
             if self.cell_clip > 0:
                 cell = np.clip(cell, -self.cell_clip, self.cell_clip)
             shown = rescale(tanh16(cell, *self.tanh_scale) * out, products[0][2], products[1][2])
-            hidden = np.clip(shown + quant.zero_point, -128, 127)
-            states[step, :, : 2 * units] = cell.astype("<i2").view(np.int8)
-            states[step, :, 2 * units : 3 * units] = hidden
+            hidden = np.clip(shown + quant.zero_point, *kind.limits)
+            states[step, :, :at] = cell.astype("<i2").view(kind.numpy)
+            states[step, :, at : at + units] = hidden
         return states
 
 

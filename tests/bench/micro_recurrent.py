@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import product
 
 import numpy as np
 
@@ -17,17 +18,19 @@ _SIZES = ((2, 1, 28, 20), (3, 1, 8, 32), (1, 2, 33, 7), (2, 1, 5, 12), (1, 1, 64
 
 
 def lstms(rng: Rng) -> Iterator[Graph]:
-    """int8, by steps, batch, inputs and units."""
-    for steps, batch, inputs, units in _SIZES:
+    """int8 and int16, by steps, batch, inputs and units."""
+    for dtype, (steps, batch, inputs, units) in product((DType.INT8, DType.INT16), _SIZES):
+        finer = 256 if dtype is DType.INT16 else 1
 
         def matrix(columns: int, units: int = units) -> Operand:
             kind = TensorType((4, units, columns), DType.INT8, Quant((0.005,) * 4, (0,) * 4, 0))
             return kind, rng.integers(-127, 128, kind.shape, np.int8)
 
-        bias = TensorType((4, units), DType.INT32)
-        held = (bias, rng.integers(-3000, 3000, bias.shape, np.int32))
-        state = s8(1, batch, ops.Lstm.state_bytes(units), scale=0.0078, zero=0)
-        operands = [s8(steps, batch, inputs, scale=0.02), state, matrix(inputs), matrix(units), held]
+        bias = TensorType((4, units), DType.INT64 if dtype is DType.INT16 else DType.INT32)
+        held = (bias, rng.integers(-3000, 3000, bias.shape, bias.dtype.numpy) * finer)
+        state = TensorType((1, batch, ops.Lstm.state_size(units, dtype)), dtype, Quant((0.0078 / finer,), (0,)))
+        x = TensorType((steps, batch, inputs), dtype, Quant((0.02 / finer,), (0,)))
+        operands = [x, state, matrix(inputs), matrix(units), held]
         yield graph_of(ops.Lstm, operands, state, cell_power=-12)
 
 
