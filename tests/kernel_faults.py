@@ -88,6 +88,13 @@ _OF_TAPS_16 = (
     ("tail", "op.out_width - pixel + op.spacing - 1", "op.out_width - pixel"),
     ("padding", "(left - pixel) / op.spacing", "left / op.spacing"),
 )
+_LSTM_16 = (
+    ("tail", "in += op.inputs;", ""),
+    ("tail", "SH_GATES, op->units, SH_GATES, over_h", "SH_GATES, op->units - 1, SH_GATES, over_h"),
+    ("rounding", "((int64_t)1 << (right - 1))", "0"),
+    ("clip", "sh_clamp(sum, -of->clip, of->clip)", "sum"),
+    ("clip", "return sh_saturated_16(sh_rescale_64", "return (sh_rescale_64"),
+)
 _DEPTHWISE_SIMD32 = (
     ("tail", "while (ox < width) {", "while (ox < width - 1) {"),  # the last pixel
     ("tail", "left + pixels * stride + reach < op->in_width", "left + pixels * stride < op->in_width"),
@@ -378,6 +385,7 @@ OWN = {
         *_STEPS32,
     ),
     "linear_s8_w16_c": (*_OF_TAPS, ("padding", "window->x_zero, w, pitch, beyond", "0, w, pitch, beyond")),
+    **dict.fromkeys(("lstm_s16_c", "lstm_s16_short"), _LSTM_16),
     "linear_s16_c": _OF_TAPS_16,
     "linear_s16_short": _OF_TAPS_16,
     "conv2d_s8_simd32_1x1": _SIMD32,

@@ -19,6 +19,7 @@ from samples import (
     as_int16,
     graph_of,
     int8,
+    lstm_16,
     random_inputs,
     real_sample,
     sample,
@@ -354,7 +355,7 @@ def _reals(rng: Rng) -> Iterator[Graph]:
 
 
 def _wide(rng: Rng) -> Iterator[Graph]:
-    """Linear ops with weights of 16 bits, and on int16 with either type of bias."""
+    """Linear ops with weights of 16 bits, and on int16 with either type of bias; LSTMs of int16."""
     shapes = [*[*_pointwise(rng), *_small_windows(rng), *_depthwise(rng)][::4], *_windows(rng), *_vectors(rng)]
     for number, graph in enumerate(shapes):
         yield with_wide_weights(graph, rng)
@@ -363,6 +364,8 @@ def _wide(rng: Rng) -> Iterator[Graph]:
     own = np.random.default_rng(16)
     for graph in _transposed(own):
         yield replace(as_int16(graph, own), name=KEPT)
+    for graph in [lstm_16(own) for _ in range(2 * SEEDS)]:
+        yield replace(frozen(graph, random_inputs(graph, own)), name=KEPT)
 
 
 def _pools_16(rng: Rng) -> Iterator[Graph]:

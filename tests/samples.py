@@ -552,9 +552,8 @@ def _transpose(rng: Rng) -> Graph:
     return graph_of(ops.Transpose, [int8(shape, x)], int8((), x), perm=perm)
 
 
-def _lstm(rng: Rng) -> Graph:
-    """Gates around 1 and cell states up to some 8; the state before is any stored bytes. Half of them are int16."""
-    wide = rng.random() < 0.5
+def _lstm(rng: Rng, wide: bool = False) -> Graph:
+    """Gates around 1 and cell states up to some 8; the state before is any stored bytes. A `wide` one is int16."""
     steps, batch, inputs, units = (int(n) for n in rng.integers(1, (5, 3, 9, 9), endpoint=True))
     x, h = quant(rng, 0.005, 0.02), quant(rng, 0.005, 0.01)
 
@@ -574,12 +573,17 @@ def _lstm(rng: Rng) -> Graph:
             TensorType(state, dtype, h),
             matrix(inputs, x.scale * (256 if wide else 1)),
             matrix(units, h.scale * (256 if wide else 1)),
-            (bias, rng.integers(-4000, 4000, bias.shape, bias.dtype.numpy) * (256 if wide else 1)),
+            (bias, rng.integers(-4000, 4000, bias.shape, bias.dtype.numpy) * (256 * pick(rng, 1, 40) if wide else 1)),
         ],
         TensorType((), dtype, h),
         cell_power=-pick(rng, 11, 12, 13, 15),
         cell_clip=pick(rng, 0, 0, 5000),
     )
+
+
+def lstm_16(rng: Rng) -> Graph:
+    """An LSTM of int16; the sums over x of half of them saturate."""
+    return _lstm(rng, wide=True)
 
 
 def _pick_channels(rng: Rng) -> Graph:

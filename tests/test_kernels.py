@@ -15,6 +15,7 @@ from samples import (
     as_int16,
     graph_of,
     int8,
+    lstm_16,
     random_inputs,
     real_sample,
     sample,
@@ -83,6 +84,29 @@ def test_a_linear_kernel_computes_with_int16(op_class: type[Op], bias: DType) ->
         rng = np.random.default_rng(seed)
         graph = as_int16(sample(op_class, rng), rng, bias)
         assert_same_bytes(graph, list(random_inputs(graph, rng).values()))
+
+
+def test_an_lstm_computes_with_int16() -> None:
+    for seed in range(SEEDS):
+        rng = np.random.default_rng(seed)
+        graph = lstm_16(rng)
+        assert_same_bytes(graph, list(random_inputs(graph, rng).values()))
+
+
+def test_sums_of_an_int16_lstm_may_leave_int32() -> None:
+    """1,200 products of 127 * 32,767 are 4.99e9, a gate of 1.25."""
+    x, state = Quant((1e-4,), (0,)), Quant((2.0**-15,), (0,))
+    weights = np.array([127, -127, 127, -127], np.int8)[:, None, None] * np.ones((4, 1, 1200), np.int8)
+    matrices = [
+        (TensorType(held.shape, DType.INT8, Quant((2.5e-6,) * 4, (0,) * 4, 0)), held)
+        for held in (weights, weights[:, :, :1])
+    ]
+    bias = (TensorType((4, 1), DType.INT64), np.full((4, 1), 1000, np.int64))
+    kinds = [TensorType((1, 1, 1200), DType.INT16, x), TensorType((1, 1, 2), DType.INT16, state)]
+    graph = graph_of(ops.Lstm, [*kinds, *matrices, bias], kinds[1], cell_power=-12)
+
+    assert choose(next(graph.nodes()), ANY).variant.suffix == "c"
+    assert_same_bytes(graph, [np.full((1, 1, 1200), 32767, np.int16), np.full((1, 1, 2), 9000, np.int16)])
 
 
 @pytest.mark.parametrize("op_class", [ops.AveragePool2d, ops.MaxPool2d], ids=lambda c: c.__name__)

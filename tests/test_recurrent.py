@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -181,6 +182,22 @@ def test_a_state_that_two_layers_share_is_refused() -> None:
         import_tflite(
             replace(spec, tensors=tensors, ops=[op, replace(op, outputs=(16,))], outputs=(15, 16)).bytes(), "m"
         )
+
+
+@pytest.mark.parametrize(
+    ("tensor", "changes", "why"),
+    [
+        (0, {"zero_points": (3,)}, "is int16 with zero point 3, 0 is needed"),
+        (13, {"dtype": "INT8"}, "its hidden state 'h' is int8, int16 is needed"),
+        (9, {"dtype": "INT32", "data": np.zeros(4, np.int32).tobytes()}, r"a constant int64\[4\] is needed"),
+    ],
+)
+def test_other_types_beside_int16_are_refused(tensor: int, changes: dict[str, Any], why: str) -> None:
+    spec = lstm(np.random.default_rng(0), 1, 2, 3, 4, wide=True)
+    spec.tensors[tensor] = replace(spec.tensors[tensor], **changes)
+
+    with pytest.raises(UnsupportedModel, match=why):
+        import_tflite(spec.bytes(), "model")
 
 
 def test_a_cell_state_with_a_scale_that_is_no_power_of_two_is_refused() -> None:
