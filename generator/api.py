@@ -59,7 +59,8 @@ class PlanOptions:
     board: str | None = None
     cpu: str | None = None
     # Largest arena; "fit": all SRAM that the board has left; None: the same, but a plan with less for little more time.
-    sram_bytes: int | Literal["fit"] | None = None
+    # By name: of these memories of the board.
+    sram_bytes: int | Literal["fit"] | Mapping[str, int] | None = None
     flash_bytes: int | None = None  # most flash for constants and code; only without a board, which has its own limit
     # The time within `sram_bytes`, or the arena, or the flash of the kernels and their constants.
     minimize: Literal["time", "sram", "flash"] = "time"
@@ -396,7 +397,7 @@ def _result(planned: build.Planned) -> PlanResult:
         warnings.warn(note, stacklevel=3)
     figures = planned.report["plan"]
     assert isinstance(figures, Mapping)
-    arena, instructions = planned.unit.plan.arena_bytes, int(figures["predicted_instructions"])
+    arena, instructions = planned.unit.plan.total_bytes, int(figures["predicted_instructions"])
     return PlanResult(planned.unit.name, arena, planned.constants.bytes, instructions, planned.report)
 
 

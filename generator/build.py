@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
-from shoehorn_mcu import advice, flash, importers, pareto, passes, predict
+from shoehorn_mcu import advice, flash, importers, memories, pareto, passes, predict
 from shoehorn_mcu.emit.app import Models
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.library import library
@@ -23,6 +23,7 @@ from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.ir import FileTensor, Graph
 from shoehorn_mcu.kernels import ANY
 from shoehorn_mcu.kernels.tuning import Tuning
+from shoehorn_mcu.memory_plan import Memory
 from shoehorn_mcu.passes import PassRecord
 from shoehorn_mcu.passes.float_mode import FloatMode as FloatMode
 from shoehorn_mcu.passes.float_mode import FloatModeError, with_float_mode
@@ -53,7 +54,8 @@ class Options:
     """The options of the command line."""
 
     # For the arena; FIT: all SRAM that the board has left; None: the same, but a plan with less for little more time.
-    sram_bytes: int | Fit | None = None
+    # By name: for the arenas in these memories. A size alone is for an arena in the main memory and no other one.
+    sram_bytes: int | Fit | Mapping[str, int] | None = None
     goal: Goal = Goal.TIME
     disabled: frozenset[str] = frozenset()
     preserve: tuple[str, ...] = ()
@@ -79,6 +81,7 @@ class Options:
     strides: Strides = Strides()
     sample_hz: int = 16000  # of a pipeline's samples
     slower_percent: float | None = None  # the smallest plan that takes at most so much more time than the fastest
+    one_memory: bool = False  # further memories of the board are not used
 
 
 class NoBoard(ShoehornError):
@@ -178,6 +181,9 @@ def plan_prepared(
     if options.smallest_kernels:
         notes.append(_price_of_smallest(graph, machine, chosen))
     capacity = capacity_of(board, options)
+    several = memories_of(board, options)
+    if isinstance(options.sram_bytes, Mapping):
+        memories.require_rows(graph, several, board)
     request = PlanRequest(
         options.goal,
         capacity,
@@ -186,6 +192,7 @@ def plan_prepared(
         weigh_smaller=True,
         prefer_smaller=options.sram_bytes is None,
         cores=options.cores,
+        memories=several,
     )
     try:
         if options.slower_percent is None:
@@ -328,11 +335,31 @@ def _most_macs(graph: Graph, options: Options, capacity: int | None) -> int | No
 
 
 def capacity_of(board: Board | None, options: Options) -> int | None:
-    """The largest allowed arena in bytes: the user's limit, but never more than the board has left."""
+    """The most bytes of all arenas: the user's limit, but never more than the board has left."""
     if isinstance(options.sram_bytes, Fit) and board is None:
         raise NoBoard("--sram fit is all that a board has left: give one by --board, or a size")
+    several = memories_of(board, options)
+    if several:
+        return sum(memory.bytes for memory in several)
     limits = (board.arena_limit(options.cores) if board else None, options.sram_bytes)
     return min((n for n in limits if isinstance(n, int)), default=None)
+
+
+def memories_of(board: Board | None, options: Options) -> tuple[Memory, ...]:
+    """The memories that tensors may be in, where there are several or one that is not the main one; else none.
+
+    MemoryFault: the user names a memory that the board does not have, or several where one arena is needed.
+    """
+    alone = options.one_memory or options.slower_percent is not None
+    if isinstance(options.sram_bytes, Mapping):
+        if alone:
+            what = "several models have one arena" if options.one_memory else "--slower compares plans for one arena"
+            raise memories.MemoryFault(f"--sram NAME=SIZE: {what}; give one size")
+        return memories.named(options.sram_bytes, board, options.cores)
+    if alone or isinstance(options.sram_bytes, int) or board is None:
+        return ()
+    found = memories.of_board(board, options.cores)
+    return found if len(found) > 1 or found[0].cycles else ()
 
 
 def flash_limit(board: Board | None, options: Options) -> int | None:

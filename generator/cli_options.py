@@ -31,8 +31,18 @@ def size(text: str) -> int:
     return int(match[1]) * _UNITS[match[2].lower()]
 
 
-def _budget(text: str) -> int | build.Fit:
-    """A size, or `fit`."""
+def _budget(text: str) -> int | build.Fit | dict[str, int]:
+    """A size, `fit`, or by name sizes of memories: dtcm=64k,sram1=1M."""
+    if "=" in text:
+        found: dict[str, int] = {}
+        for part in text.split(","):
+            name, _, bytes_ = part.strip().partition("=")
+            if not name or not bytes_:
+                raise click.BadParameter(f"'{part}' is not NAME=SIZE; write ram=64k,ccm=16k")
+            if name in found:
+                raise click.BadParameter(f"'{name}' is given twice")
+            found[name] = size(bytes_)
+        return found
     try:
         return build.Fit(text.strip())
     except ValueError:
@@ -129,7 +139,7 @@ shape_option = click.option(
 class Planning:
     """The values of the planning options of a command, as click read them."""
 
-    sram: int | build.Fit | None  # bytes
+    sram: int | build.Fit | dict[str, int] | None  # bytes, of memories by name
     minimize: str
     slower: float | None
     stream_input: bool
@@ -218,9 +228,9 @@ _planning_options = together(
     click.option(
         "--sram",
         type=_budget,
-        metavar="SIZE|fit",
+        metavar="SIZE|fit|NAME=SIZE,...",
         help="Largest arena: bytes, 64k or 1M; fit: all that the board has left. Default: fit, but less where that "
-        "costs almost no time.",
+        "costs almost no time. With names: the most of each of these memories of the board.",
     ),
     click.option(
         "--minimize",

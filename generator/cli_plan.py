@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from shoehorn_mcu import targets
 from shoehorn_mcu.build import Planned
@@ -66,9 +67,12 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
     _print_blocks(plan.cascades)
     bound, whole = plan.outcome.bound_bytes, plan.outcome.whole_tensor_bytes
     proof = "proven minimal" if plan.outcome.status is Status.OPTIMAL else f"lower bound {bound:,}"
-    kind = "whole tensors" if plan.arena_bytes == whole else f"by rows; whole tensors need {whole:,}"
-    arena = f"arena {plan.arena_bytes:,} bytes ({kind}; {proof}), constants {planned.constants.bytes:,} bytes"
+    total = plan.total_bytes
+    kind = "whole tensors" if total == whole else f"by rows; whole tensors need {whole:,}"
+    arena = f"arena {total:,} bytes ({kind}; {proof}), constants {planned.constants.bytes:,} bytes"
     out.print(arena, soft_wrap=not out.is_terminal)
+    if "memories" in (known := planned.report["plan"]):  # type: ignore[operator]
+        out.print(memories_line(known), soft_wrap=not out.is_terminal)  # type: ignore[arg-type]
     _print_flash(planned.report["flash"])  # type: ignore[arg-type]
     _print_ram(planned.report["ram"])  # type: ignore[arg-type]
     figures: dict[str, int] = dict(planned.report["plan"])  # type: ignore[call-overload]
@@ -84,6 +88,14 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
     if plan.cores > 1:
         time += f" on the slowest of {plan.cores} cores"
     out.print(f"predicted: {time} per inference, from the {basis}", soft_wrap=not out.is_terminal)
+
+
+def memories_line(plan: Mapping[str, Any]) -> str:
+    """The arenas of a plan in several memories, from its report."""
+    each = (f"{m['name']} {m['arena_bytes']:,} of {m['available_bytes']:,} bytes" for m in plan["memories"])
+    waits, least = plan["predicted_waits"], plan["least_waits"]
+    waiting = f"; {waits:,} cycles of waiting for them, at least {least:,} in this order of rows" if waits else ""
+    return f"in the memories {', '.join(each)}{waiting}"
 
 
 def print_together(found: Together) -> None:

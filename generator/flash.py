@@ -57,9 +57,9 @@ class Flash:
 
 def features(unit: Unit) -> Features:
     """The features of a planned model."""
-    tables = {placement.slots for placement in unit.plan.placements if placement.slots}
-    entry = 4 if unit.plan.arena_bytes > _WIDE else 2
-    table_bytes = sum(entry * len(table) for table in tables)
+    arenas = unit.plan.arenas
+    tables = {p.slots: 4 if arenas[p.memory] > _WIDE else 2 for p in unit.plan.placements if p.slots}
+    table_bytes = sum(entry * len(table) for table, entry in tables.items())
     return Features(_kernels(unit.stepped), len(unit.stepped), len(unit.plan.steps), table_bytes)
 
 

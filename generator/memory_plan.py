@@ -12,6 +12,21 @@ SRAM = "sram"
 
 
 @dataclass(frozen=True)
+class Memory:
+    """A memory for tensors: the bytes of it that an arena may take, and how long a core waits for a byte of a row."""
+
+    name: str
+    bytes: int
+    read_cycles: float = 0.0  # beyond those of a memory without waits
+    write_cycles: float = 0.0
+
+    @property
+    def cycles(self) -> float:
+        """Of a byte that is written and read once."""
+        return self.read_cycles + self.write_cycles
+
+
+@dataclass(frozen=True)
 class Placement:
     """An address for each row of a tensor: row y is at `slots[y]`, or without `slots` at address + y * row_bytes.
 
@@ -117,7 +132,8 @@ class Smaller:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How good a plan is. `bound_bytes` is a lower bound on the arena of every plan in the searched space.
+    """How good a plan is. `bound_bytes` is a lower bound on the arena of every plan in the searched space, in several
+    memories on the sum of its arenas.
 
     The space is the same whatever the goal: the op order cut into groups, with blocks in bands within the allowance of
     recomputed multiply-accumulates. A plan that was chosen for its time alone is not OPTIMAL.
@@ -130,6 +146,7 @@ class Outcome:
     solve_seconds: float
     reason: str = ""  # why the search ended
     smaller: Smaller | None = None  # where the plan is the fastest one and a smaller one is known
+    least_waits: int = 0  # lower bound on the cycles of waiting for memories, however this plan's rows are in them
 
     @property
     def interrupted(self) -> bool:
@@ -159,11 +176,17 @@ class Plan:
     cascades: tuple[Cascade, ...] = ()
     other_arenas: tuple[tuple[str, int], ...] = ()  # (memory, bytes)
     copied_constants: tuple[tuple[str, str], ...] = ()  # (constant, memory); all other constants are read from flash
+    memories: tuple[Memory, ...] = ()  # of the arenas; a memory that is not named has no waits
 
     @property
     def arenas(self) -> dict[str, int]:
         """Bytes of the arena in each memory."""
         return {SRAM: self.arena_bytes, **dict(self.other_arenas)}
+
+    @property
+    def total_bytes(self) -> int:
+        """Of all arenas."""
+        return sum(self.arenas.values())
 
     @property
     def cores(self) -> int:
@@ -182,6 +205,10 @@ class Plan:
     def streamed(self) -> bool:
         """Whether the input arrives row by row."""
         return any(step.delivers for step in self.steps)
+
+    def memory(self, name: str) -> Memory:
+        """A memory of the plan by its name."""
+        return next((m for m in self.memories if m.name == name), Memory(name, 0))
 
     def placement(self, tensor: str, edition: int = 0) -> Placement:
         return next(p for p in self.placements if (p.tensor, p.edition) == (tensor, edition))

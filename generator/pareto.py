@@ -46,7 +46,7 @@ def predicted(made: Scheduled) -> Point:
     macs = sum(s.macs * rows[s.name] // s.node.output.type.rows for s in stages)
     recomputed = macs - sum(s.macs for s in stages)
     counted = predict.instructions(plan, stages), predict.cycles(plan, stages)
-    return Point(plan.arena_bytes, len(plan.steps), macs, recomputed, *counted)
+    return Point(plan.total_bytes, len(plan.steps), macs, recomputed, *counted)
 
 
 def curve(

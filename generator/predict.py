@@ -55,11 +55,41 @@ def unit_of(stages: Sequence[Stage]) -> Unit:
 
 
 def of_rows(plan: Plan, stages: Sequence[Stage], unit: Unit) -> Iterator[tuple[float, float]]:
-    """The predicted cost of each stage in their order: of one row, and of one step around its calls."""
+    """The predicted cost of each stage in their order: of one row, and of one step around its calls.
+
+    Cycles count the waits for the memories of the plan.
+    """
     placements = {placement.tensor: placement for placement in plan.placements}
     for stage in stages:
         row = stage.kernel_cost(unit) + call_cost(calls_of(stage, placements), stage.cpu, unit)
-        yield row / stage.rows_per_call, call_cost(Calls(steps=1), stage.cpu, unit)
+        waits = row_waits(plan, stage, placements) if unit is Unit.CYCLES else 0.0
+        yield row / stage.rows_per_call + waits, call_cost(Calls(steps=1), stage.cpu, unit)
+
+
+def row_waits(plan: Plan, stage: Stage, placements: Mapping[str, Placement]) -> float:
+    """Cycles that the core waits for the memories in one row of an op; the mean where rows at the edges differ.
+
+    Each byte of a row that the op reads or writes is counted once in each row of the output, as the manifest's cycles
+    per byte are meant: a kernel may load a byte several times, a cache may hold it. Scratch is written and read once.
+    """
+    if not any(memory.cycles for memory in plan.memories):
+        return 0.0
+    waits = 0.0
+    for name, rows in stage.reads:
+        placed = placements[name]
+        count = sum(map(len, rows)) / max(1, len(rows))
+        waits += count * placed.row_bytes * plan.memory(placed.memory).read_cycles
+    output = placements[stage.node.output.name]
+    waits += output.row_bytes * plan.memory(output.memory).write_cycles
+    own = (s for s in plan.scratch if s.op == stage.name)
+    return waits + sum(s.bytes * plan.memory(s.memory).cycles for s in own)
+
+
+def waits(plan: Plan, stages: Sequence[Stage]) -> int:
+    """Cycles of one inference that the core waits for the memories of the plan."""
+    placements = {placement.tensor: placement for placement in plan.placements}
+    rows = longest_rows(plan)
+    return round(sum(rows[stage.name] * row_waits(plan, stage, placements) for stage in stages))
 
 
 def by_op(plan: Plan, stages: Sequence[Stage], unit: Unit) -> Iterator[float]:
@@ -85,8 +115,9 @@ def cycles(plan: Plan, stages: Sequence[Stage]) -> int | None:
 
 
 def time(plan: Plan, stages: Sequence[Stage]) -> int:
-    """Predicted time of one inference, in `unit_of` the stages."""
-    return cost_of(plan, stages, unit_of(stages))
+    """Predicted time of one inference, in `unit_of` the stages; a cycle of waiting takes as long as an instruction."""
+    unit = unit_of(stages)
+    return cost_of(plan, stages, unit) + (0 if unit is Unit.CYCLES else waits(plan, stages))
 
 
 def speedup(plan: Plan, stages: Sequence[Stage]) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from shoehorn_mcu import predict
 from shoehorn_mcu.ir import DType, Graph
+from shoehorn_mcu.memories import name_of
 from shoehorn_mcu.memory_plan import BOUNDED, Plan, Status
 from shoehorn_mcu.passes import PassRecord
 from shoehorn_mcu.stage import Stage
@@ -60,7 +61,28 @@ def _board(board: Board | None) -> Json | None:
     }
 
 
-def _plan(plan: Plan, stages: Sequence[Stage]) -> Json:
+def _memories(plan: Plan, stages: Sequence[Stage], board: Board | None) -> Json:
+    """What is in each memory, and how long the core waits for them; nothing where a plan is for one memory."""
+    if not plan.memories:
+        return {}
+    arenas = plan.arenas
+    return {
+        "memories": [
+            {
+                "name": name_of(memory.name, board),
+                "arena_bytes": arenas.get(memory.name, 0),
+                "available_bytes": memory.bytes,
+                "read_cycles": memory.read_cycles,
+                "write_cycles": memory.write_cycles,
+            }
+            for memory in plan.memories
+        ],
+        "predicted_waits": predict.waits(plan, stages),
+        "least_waits": plan.outcome.least_waits,
+    }
+
+
+def _plan(plan: Plan, stages: Sequence[Stage], board: Board | None) -> Json:
     rows, _ = predict.rows_and_steps(plan)
     done = sum(stage.macs * rows[stage.name] // stage.node.output.type.rows for stage in stages)
     needed = sum(stage.macs for stage in stages)
@@ -76,6 +98,7 @@ def _plan(plan: Plan, stages: Sequence[Stage]) -> Json:
         "recomputed_macs": done - needed,
         "predicted_instructions": predict.instructions(plan, stages),
         "predicted_cycles": predict.cycles(plan, stages),
+        **_memories(plan, stages, board),
         **({"cores": plan.cores} if plan.cores > 1 else {}),
         "blocks": [{"block": c.block, "chunks": c.chunks, "band_rows": c.band} for c in plan.cascades],
         "steps": len(plan.steps),
@@ -113,7 +136,7 @@ def report(
             }
             for p in passes
         ],
-        "plan": _plan(plan, stages),
+        "plan": _plan(plan, stages, board),
         "ops": [
             {"name": s.name, "kernel": s.kernel.name, "macs": s.macs, "weight_bytes": s.weight_bytes} for s in stages
         ],

@@ -6,14 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from shoehorn_mcu.cuts import Cuts
+from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.lower import lower
-from shoehorn_mcu.memory_plan import Plan
-from shoehorn_mcu.planner import Goal, Problem, Weighing, checked, divided, make_plan
-from shoehorn_mcu.predict import time
+from shoehorn_mcu.memory_plan import SRAM, Memory, Plan
+from shoehorn_mcu.planner import DoesNotFit, Goal, Problem, Weighing, checked, divided, make_plan, spread
+from shoehorn_mcu.predict import time, waits
 from shoehorn_mcu.runs import joined
 from shoehorn_mcu.stage import Stage
 from shoehorn_mcu.upgrade import Limits, upgraded
+
+_SHARES = (1.0, 0.97, 0.9, 0.8, 0.65, 0.5)  # of several memories: what is left is for losses where they are divided
+_WORTH_PERCENT = 1.0  # of the predicted time: what a plan must save that uses one memory more
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class PlanRequest:
     weigh_smaller: bool = False  # a plan for time reports the cost of the next smaller one
     prefer_smaller: bool = False  # and is replaced by it if that costs almost nothing
     cores: int = 1  # that may share the rows of a step; for several no smaller plan is weighed: its steps have few rows
+    memories: tuple[Memory, ...] = ()  # several, in place of the one of `capacity_bytes`
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +50,105 @@ def schedule(
 
     With several cores the rows of its steps are divided among them. Kernels that need scratch replace slower ones where
     the plan has room for it (upgrade.py), and rows that lie side by side become one (runs.py). The plan is checked
-    against the graph as it is emitted. Raises DoesNotFit where no plan is within the capacity, PlanFault where the
-    check rejects the plan.
+    against the graph as it is emitted. Of several memories as many are used as make the plan faster or possible at all.
+    Raises DoesNotFit where no plan is within the capacity, PlanFault where the check rejects the plan.
     """
+    if not request.memories:
+        return _scheduled(graph, stages, request, (), say)
+    best: Scheduled | None = None
+    refusal: DoesNotFit | None = None
+    memories = sorted(request.memories, key=lambda memory: memory.cycles)  # the first named of equal ones first
+    for count in range(1, len(memories) + 1):
+        try:
+            made = _within(graph, stages, request, memories[:count], say)
+        except DoesNotFit as error:
+            refusal = error
+            continue
+        if best is None or time(made.plan, made.stages) < time(best.plan, best.stages) * (1 - _WORTH_PERCENT / 100):
+            best = made
+        whole = best.plan.outcome.whole_tensor_bytes <= sum(memory.bytes for memory in memories[:count])
+        if whole or request.goal is Goal.SRAM:
+            break
+    if best is None:
+        assert refusal is not None
+        raise refusal
+    return best
+
+
+def _within(
+    graph: Graph,
+    stages: Sequence[Stage],
+    request: PlanRequest,
+    memories: Sequence[Memory],
+    say: Callable[[str], None],
+) -> Scheduled:
+    """The plan in these memories: one for an arena as large as all of them, or less where it cannot be divided."""
+    total = sum(memory.bytes for memory in memories)
+    if [memory.name for memory in memories] == [SRAM] and not memories[0].cycles:
+        return _scheduled(graph, stages, replace(request, capacity_bytes=total), (), say)
+    refused: Plan | None = None  # the last one
+    for share in _SHARES if len(memories) > 1 else _SHARES[:1]:
+        try:
+            made = _scheduled(graph, stages, replace(request, capacity_bytes=int(total * share)), memories, say)
+        except _Undivided as error:
+            refused = error.plan
+        except DoesNotFit:
+            if refused is None:
+                raise
+            break
+        else:
+            return _less_waiting(graph, stages, request, memories, say, made)
+    assert refused is not None
+    raise DoesNotFit(_undivided(refused, memories), refused.arena_bytes, total)
+
+
+def _less_waiting(
+    graph: Graph,
+    stages: Sequence[Stage],
+    request: PlanRequest,
+    memories: Sequence[Memory],
+    say: Callable[[str], None],
+    made: Scheduled,
+) -> Scheduled:
+    """The plan, or if it waits long for slow memories a smaller one, more of it in fast ones, where that is faster."""
+    if request.goal is Goal.SRAM or waits(made.plan, made.stages) * 100 < _WORTH_PERCENT * time(made.plan, made.stages):
+        return made
+    total = sum(memory.bytes for memory in memories)
+    try:
+        low = _scheduled(graph, stages, replace(request, goal=Goal.SRAM, capacity_bytes=total), memories, say)
+    except (_Undivided, DoesNotFit):
+        return made
+    return min(made, low, key=lambda each: time(each.plan, each.stages))
+
+
+class _Undivided(ShoehornError):
+    """No way was found to divide the arena of a plan among the memories."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(f"an arena of {plan.arena_bytes:,} bytes cannot be divided")
+        self.plan = plan
+
+
+def _undivided(plan: Plan, memories: Sequence[Memory]) -> str:
+    """Why a plan has no place: the largest tensor that is in one piece, if no memory holds it."""
+    listed = ", ".join(f"{memory.name} {memory.bytes:,}" for memory in memories)
+    whole = max((p for p in plan.placements if not p.slots), key=lambda p: p.bytes, default=None)
+    if whole is not None and whole.bytes > max(memory.bytes for memory in memories):
+        return f"'{whole.tensor}' has {whole.bytes:,} bytes in one piece, the memories are {listed}"
+    return (
+        f"an arena of {plan.arena_bytes:,} bytes was divided in no way among the memories {listed}: all rows of a "
+        f"tensor are in one memory"
+    )
+
+
+def _scheduled(
+    graph: Graph,
+    stages: Sequence[Stage],
+    request: PlanRequest,
+    memories: Sequence[Memory],
+    say: Callable[[str], None],
+) -> Scheduled:
+    """A plan for one arena of the request's capacity, divided among `memories` if there are any; else _Undivided."""
 
     def price(plan: Plan) -> float:
         """The predicted time of a plan without cuts."""
@@ -68,13 +169,27 @@ def schedule(
 
     plan = make_plan(problem, request.goal, request.most_macs, say, weighing, emitted)
     cut, parts = cuts.chosen(plan.cascades)
-    arena_bytes = plan.arena_bytes if request.goal is Goal.SRAM else request.capacity_bytes
-    limits = Limits(arena_bytes, stages[0].machine.flash_left if stages else None)
     made = emitted(plan)
+    arenas: dict[str, int | None] = {SRAM: plan.arena_bytes if request.goal is Goal.SRAM else request.capacity_bytes}
+    if memories:
+        say("memories")
+        divided_plan = spread(made, plan, memories)
+        if divided_plan is None:
+            raise _Undivided(plan)
+        plan, arenas = divided_plan, {memory.name: memory.bytes for memory in memories}
+        made = _in_memories(made, memories)
+    limits = Limits(arenas, stages[0].machine.flash_left if stages else None)
     shared = divided(made, plan, request.cores) if request.cores > 1 else plan
     faster, larger = upgraded(made, parts, shared, limits)
     final = lower(cut, faster, request.capacity_bytes, request.stream_input) if larger is not plan else made
+    final = _in_memories(final, memories) if memories else final
     long, run = joined(final, faster, larger)
-    if run != plan:
+    if run != plan or memories:
         checked(final, run)
     return Scheduled(cut, long, run)
+
+
+def _in_memories(problem: Problem, memories: Sequence[Memory]) -> Problem:
+    """The problem with these memories in place of its one."""
+    room = {memory.name: memory.bytes for memory in memories}
+    return replace(problem, capacity_bytes=room.pop(SRAM, 0), others=tuple(room.items()))

@@ -114,7 +114,8 @@ def firmware_of_several(
     which runs at a time, or with `concurrent` has bytes for each. Raises SameName, and DoesNotFit, which names all
     models that do not fit.
     """
-    ready = _prepared([(model, replace(options, caller_arena=True)) for model, options in models], board)
+    alone = [(model, replace(options, caller_arena=True, one_memory=True)) for model, options in models]
+    ready = _prepared(alone, board)
     _check_names(ready, [model for model, _ in models])
     plans = _Plans(ready, board, say)
     made = plans.beside_each_other() if concurrent else plans.one_at_a_time()

@@ -5,11 +5,11 @@ Plans are made with kernels that need no scratch, so that a faster kernel never 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shoehorn_mcu.kernels import choose
-from shoehorn_mcu.memory_plan import Plan, Scratch, Status
+from shoehorn_mcu.memory_plan import SRAM, Plan, Scratch, Status
 from shoehorn_mcu.planner import Problem
 from shoehorn_mcu.planner.problem import aligned
 from shoehorn_mcu.planner.spare import Spare
@@ -23,7 +23,7 @@ WORTH_PERCENT = 0.5  # of the predicted time: what one kernel must save before t
 class Limits:
     """What upgrades may use, in bytes; None: as much as they need."""
 
-    arena_bytes: int | None
+    arenas: Mapping[str, int | None]  # by memory, the one to try first in front
     flash_bytes: int | None  # of all kernels and the constants that they read
 
 
@@ -36,36 +36,42 @@ class _Faster:
 def upgraded(problem: Problem, stages: Sequence[Stage], plan: Plan, limits: Limits) -> tuple[tuple[Stage, ...], Plan]:
     """The stages with faster kernels, largest gain first, and the plan with their scratch.
 
-    `problem` and `stages` are those of the plan. The arena grows, within its limit, only for a kernel that saves
+    `problem` and `stages` are those of the plan. An arena grows, within its limit, only for a kernel that saves
     WORTH_PERCENT.
     """
     found = sorted(_faster(stages, plan), key=lambda each: -each.saved)
     if not found:
         return tuple(stages), plan
     spare, total = Spare(problem, plan), time(plan, stages)
-    now, scratch, arena = {stage.name: stage for stage in stages}, list(plan.scratch), plan.arena_bytes
-    cores = plan.cores_by_op
+    now, scratch, arenas = {stage.name: stage for stage in stages}, list(plan.scratch), plan.arenas
+    cores, rows = plan.cores_by_op, longest_rows(plan)
     for each in found:
         stage = each.stage
         size = scratch_bytes(stage, cores.get(stage.name, 1))
-        address = spare.address(stage.name, size)
-        end = max(arena, address + size)
-        if end > arena and each.saved < total * WORTH_PERCENT / 100:
-            continue
-        if limits.arena_bytes is not None and end > max(arena, limits.arena_bytes):
-            continue
-        changed = {**now, stage.name: stage}
-        if limits.flash_bytes is not None and kernel_bytes([*changed.values()]) > limits.flash_bytes:
-            continue
-        now, arena = changed, end
-        scratch.append(Scratch(stage.name, address, size))
+        for memory, limit in limits.arenas.items():
+            arena = arenas.get(memory, 0)
+            address = spare.address(stage.name, size, memory)
+            end = max(arena, address + size)
+            saved = each.saved - rows[stage.name] * size * plan.memory(memory).cycles
+            if saved <= 0 < each.saved or (end > arena and saved < total * WORTH_PERCENT / 100):
+                continue
+            if limit is not None and end > max(arena, limit):
+                continue
+            changed = {**now, stage.name: stage}
+            if limits.flash_bytes is not None and kernel_bytes([*changed.values()]) > limits.flash_bytes:
+                break
+            now, arenas[memory] = changed, end
+            scratch.append(Scratch(stage.name, address, size, memory))
+            break
     if len(scratch) == len(plan.scratch):
         return tuple(stages), plan
-    outcome = plan.outcome
-    if arena > plan.arena_bytes:
-        reason = f"{outcome.reason}; {arena - plan.arena_bytes:,} bytes more for faster kernels"
+    outcome, more = plan.outcome, sum(arenas.values()) - plan.total_bytes
+    if more > 0:
+        reason = f"{outcome.reason}; {more:,} bytes more for faster kernels"
         outcome = replace(outcome, status=Status.FEASIBLE, reason=reason.removeprefix("; "))
-    return tuple(now.values()), replace(plan, scratch=tuple(scratch), arena_bytes=arena, outcome=outcome)
+    others = tuple((memory, arenas[memory]) for memory in arenas if memory != SRAM and arenas[memory])
+    larger = replace(plan, scratch=tuple(scratch), arena_bytes=arenas[SRAM], other_arenas=others, outcome=outcome)
+    return tuple(now.values()), larger
 
 
 def scratch_bytes(stage: Stage, cores: int) -> int:

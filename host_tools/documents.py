@@ -106,6 +106,7 @@ class Placement(_Document):
     row_bytes: Positive
     slots: tuple[Count, ...] = ()
     edition: Count = 0
+    memory: Name | None = None  # None: the board's main one
 
     @pydantic.model_validator(mode="after")
     def _has_a_slot_per_row(self) -> Placement:
@@ -129,6 +130,7 @@ class PlanDocument(_Document):
     model: Name
     identity: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
     arena_bytes: Count
+    other_arenas: dict[Name, Count] = {}
     states: tuple[Name, ...] = ()
     classes: tuple[str, ...] = ()
     sample_hz: Positive | None = None
@@ -142,8 +144,9 @@ class PlanDocument(_Document):
     def _agrees_with_itself(self) -> PlanDocument:
         placements = {(placed.tensor, placed.edition): placed for placed in self.placements}
         for placed in self.placements:
-            if placed.end > self.arena_bytes:
-                raise ValueError(f"'{placed.tensor}' leaves the arena of {self.arena_bytes} bytes")
+            size = self.arena_bytes if placed.memory is None else self.other_arenas.get(placed.memory, 0)
+            if placed.end > size:
+                raise ValueError(f"'{placed.tensor}' leaves the arena of {size} bytes")
         for number, step in enumerate(self.steps):
             places, names = (self.ops, "ops") if step.op is not None else (self.inputs, "inputs")
             place = step.op if step.op is not None else step.input or 0

@@ -23,11 +23,13 @@ class Sizes:
 
 
 def sizes(path: Path, stack_bytes: int) -> Sizes:
-    """The sizes of an ELF; `stack_bytes` counts where the linker script reserves no stack of its own (native)."""
+    """The sizes of an ELF, those of the board's main memory; `stack_bytes` counts where the linker script reserves no
+    stack of its own (native). Sections of other memories are named `.memory.NAME`.
+    """
     try:
         with path.open("rb") as file:
             sections = [s for s in ELFFile(file).iter_sections() if s["sh_flags"] & SH_FLAGS.SHF_ALLOC]
-            written = [s for s in sections if s["sh_flags"] & SH_FLAGS.SHF_WRITE]
+            written = [s for s in sections if s["sh_flags"] & SH_FLAGS.SHF_WRITE and not s.name.startswith(".memory.")]
             stack = 0 if any(s.name == ".stack" for s in written) else stack_bytes
             return Sizes(
                 ram_bytes=sum(s["sh_size"] for s in written) + stack,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
 from typing import Annotated, Literal
 
 import pydantic
 
 Count = Annotated[int, pydantic.Field(ge=0, lt=2**63)]
 Positive = Annotated[int, pydantic.Field(gt=0, lt=2**63)]
+
+
+Waits = Annotated[float, pydantic.Field(ge=0, le=1000, allow_inf_nan=False)]
 
 
 class _Strict(pydantic.BaseModel):
@@ -21,6 +26,26 @@ class Memory(_Strict):
     kind: Literal["ram", "flash", "tcm"]  # tcm: tightly coupled memory, fast and often out of reach of DMA
     origin: Count
     bytes: Count
+    # Of a ram or tcm: the mean cycles that the core waits for a byte that it reads or writes there.
+    read_cycles: Waits = 0.0
+    write_cycles: Waits = 0.0
+    source: str = ""  # where these figures are from
+
+    @property
+    def is_data(self) -> bool:
+        """Whether tensors may be in it."""
+        return self.kind != "flash"
+
+    @property
+    def end(self) -> int:
+        """The address after the last byte."""
+        return self.origin + self.bytes
+
+    @pydantic.model_validator(mode="after")
+    def _names_the_source_of_its_waits(self) -> Memory:
+        if (self.read_cycles or self.write_cycles) and not (self.source and self.is_data):
+            raise ValueError(f"'{self.name}': waits need a source, and a kind other than flash (its waits: cycles)")
+        return self
 
 
 class Emulator(_Strict):
@@ -65,6 +90,34 @@ class Shoehorn(_Strict):
     image: Annotated[str, pydantic.Field(pattern=r"^[\w.-]*$")] = ""  # the file that is flashed; empty: firmware.elf
     pyocd_target: str = ""
     verified: tuple[Literal["build", "emulator", "hardware"], ...]
+
+    @property
+    def main_memory(self) -> Memory | None:
+        """The memory of the stack, of statics and of the arena of a model that needs one memory only."""
+        return next((memory for memory in self.memory if memory.is_data), None)
+
+    @property
+    def other_memories(self) -> tuple[Memory, ...]:
+        """Those that tensors may be in besides."""
+        return tuple(memory for memory in self.memory if memory.is_data and memory is not self.main_memory)
+
+    @pydantic.model_validator(mode="after")
+    def _has_memories_apart(self) -> Shoehorn:
+        names = [memory.name for memory in self.memory]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"memory: two are called '{name}'; give each a name of its own")
+        for memory in self.other_memories:
+            if not re.fullmatch(r"[a-z][a-z0-9_]{0,23}", memory.name) or memory.name == "sram":
+                rule = "lower-case letters, digits and _ (sram means the first ram)"
+                raise ValueError(f"memory: '{memory.name}' is no name of a further memory; write {rule}")
+        for one, other in pairwise(sorted(self.memory, key=lambda memory: memory.origin)):
+            if other.origin < one.end:
+                raise ValueError(
+                    f"memory: '{other.name}' at 0x{other.origin:08x} overlaps '{one.name}', which ends at "
+                    f"0x{one.end:08x}; correct an origin or a size"
+                )
+        return self
 
     @pydantic.model_validator(mode="after")
     def _has_what_its_flash_tool_and_its_cycles_need(self) -> Shoehorn:

@@ -114,6 +114,10 @@ class Plan:
         plan = documents.read(project.described / "plan.json", project.folder, PlanDocument)
         if plan.arena_bytes > project.spec["sram_bytes"]:
             raise FolderDamaged(f"{project.folder}: plan.json has an arena larger than the board's SRAM")
+        room = {memory["name"]: memory["bytes"] for memory in project.spec["memory"]}
+        for name, size in plan.other_arenas.items():
+            if size > room.get(name, 0):
+                raise FolderDamaged(f"{project.folder}: plan.json has an arena larger than the board's memory '{name}'")
         computing = [step for step in plan.steps if step.op is not None]
         return cls(
             plan.model,

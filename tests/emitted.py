@@ -50,8 +50,12 @@ def _arena(unit: Unit) -> tuple[str, str]:
     """Definition and hand-over of the arena where it is the caller's."""
     if not unit.caller_arena:
         return "", ""
-    size, alignment = f"{unit.upper}_ARENA_BYTES", f"{unit.upper}_ARENA_ALIGNMENT"
-    return f"static _Alignas({alignment}) uint8_t memory[{size}];\n", f"    {unit.name}_init(memory);\n"
+    alignment, names = f"{unit.upper}_ARENA_ALIGNMENT", [f"memory{i}" for i in range(len(unit.memories))]
+    sizes = (f"{unit.arena_macro(memory)}_BYTES" for memory in unit.memories)
+    arrays = (
+        f"static _Alignas({alignment}) uint8_t {name}[{size}];\n" for name, size in zip(names, sizes, strict=True)
+    )
+    return "".join(arrays), f"    {unit.name}_init({', '.join(names)});\n"
 
 
 def _driver(unit: Unit) -> str:

@@ -18,6 +18,7 @@ IDS = {
     "native", "rpi-zero", "rpi-zero-2w", "netduinoplus2", "microbit", "stm32vldiscovery",
     "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547",
 }  # fmt: skip
+RAM = {"name": "ram", "kind": "ram", "origin": 0, "bytes": 8192}
 ALL = pytest.mark.parametrize("each", boards(), ids=lambda b: b.id)
 
 
@@ -84,6 +85,13 @@ def test_the_platform_compiles_for_every_core():
         ({"cycles": {"core": "cortex-m55"}}, "cycles.core: Input should be 'cortex-m0', "),
         ({"cycles": {"core": "cortex-m0", "code_lines": 0}}, "cycles.code_lines: "),
         ({"cycles": {"core": "cortex-m0", "wait_states": 1}, "memory": []}, "wait_states needs a memory of kind flash"),
+        (
+            {"memory": [RAM, {"name": "ccm", "kind": "tcm", "origin": 4096, "bytes": 8}]},
+            "memory: 'ccm' at 0x00001000 overlaps 'ram', which ends at 0x00002000; correct an origin or a size",
+        ),
+        ({"memory": [RAM, RAM]}, "memory: two are called 'ram'; give each a name of its own"),
+        ({"memory": [RAM, {**RAM, "name": "C C", "origin": 8192}]}, "'C C' is no name of a further memory; write"),
+        ({"memory": [{**RAM, "read_cycles": 1.5}]}, "'ram': waits need a source, and a kind other than flash"),
     ],
 )
 def test_a_wrong_manifest_names_the_key(tmp_path, change, message):

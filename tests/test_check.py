@@ -97,6 +97,9 @@ def test_of_many_faults_the_first_20_are_reported():
     assert len(check(change(), replace(plan, steps=plan.steps[1:2] * 30))) == 20
 
 
+OTHERS = (("tcm", 40), ("far", 24))
+
+
 def in_memories(**memory: str) -> Plan:
     """The plan with tensors in other memories: each at address 0 there."""
     plan = plan_of(b=64)
@@ -105,7 +108,7 @@ def in_memories(**memory: str) -> Plan:
 
 
 def test_equal_addresses_in_two_memories_are_two_places():
-    assert check(change(), in_memories(a="tcm")) == []
+    assert check(replace(change(), others=OTHERS), in_memories(a="tcm")) == []
     assert in_memories().arenas == {"sram": 160, "tcm": 32, "far": 24}
 
 
@@ -115,10 +118,31 @@ def test_equal_addresses_in_two_memories_are_two_places():
         (in_memories(a="far"), "'a': bytes 0..32 leave the arena of 24"),
         (in_memories(a="flash"), "'a': there is no arena in memory 'flash'"),
         (in_memories(a="tcm", b="tcm"), "is read"),
+        (replace(in_memories(), other_arenas=(("tcm", 48),)), "memory 'tcm' needs 48 bytes, 40 are available"),
+        (replace(in_memories(), other_arenas=(("ccm", 8),)), "8 bytes in 'ccm', which is no memory of the problem"),
     ],
 )
 def test_a_place_outside_of_its_memory_and_two_tensors_in_one_place_are_reported(plan: Plan, word: str):
-    assert any(word in fault for fault in check(change(), plan))
+    assert any(word in fault for fault in check(replace(change(), others=OTHERS), plan))
+
+
+def test_a_row_beyond_the_end_of_its_memory_is_reported_though_another_memory_follows():
+    """Row 3 of `a` would begin in `tcm` and end in the memory behind it."""
+    crossing = tuple(
+        replace(p, slots=(0, 8, 16, 28)) if p.tensor == "a" else p for p in in_memories(a="tcm").placements
+    )
+    faults = check(replace(change(), others=OTHERS), replace(in_memories(a="tcm"), placements=crossing))
+
+    assert faults == ["'a': bytes 28..36 leave the arena of 32"]
+
+
+def test_the_editions_of_a_tensor_are_in_one_memory():
+    plan = in_memories(a="tcm")
+    second = replace(plan.placements[1], edition=1, memory="sram", address=96, slots=(96, 104, 112, 120))
+    x, a, b, y = plan.placements
+    faults = check(replace(change(), others=OTHERS), replace(plan, placements=(x, in_slots(a), second, b, y)))
+
+    assert "'a': its editions are in memories 'tcm' and 'sram', not in one" in faults
 
 
 def viewed() -> tuple[Problem, Plan]:
@@ -143,7 +167,7 @@ def viewed() -> tuple[Problem, Plan]:
 def test_the_tensor_of_a_view_must_be_whole_and_in_its_memory():
     problem, plan = viewed()
     x, a, flat, y = plan.placements
-    moved = replace(plan, other_arenas=(("tcm", 72),))
+    problem, moved = replace(problem, others=(("tcm", 72),)), replace(plan, other_arenas=(("tcm", 72),))
 
     assert check(problem, plan) == []
     assert any("is not placed where" in f for f in check(problem, replace(plan, placements=(x, in_slots(a), flat, y))))

@@ -19,6 +19,7 @@ PACKAGE, HOST = "shoehorn_mcu", "shoehorn_mcu.host_tools"  # what setup.py calls
 _ALL = {
     "ir",
     "memory_plan",
+    "memories",
     "live_ranges",
     "ops",
     "importers",
@@ -95,7 +96,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     "advice": {"flash", "ir", "planner", "targets"},
     "flash": {"emit", "kernels", "stage"},
-    "report": {"op_lines", "ir", "passes", "memory_plan", "stage", "predict", "targets"},
+    "memories": {"ir", "memory_plan", "targets"},
+    "report": {"op_lines", "ir", "memories", "passes", "memory_plan", "stage", "predict", "targets"},
     "upgrade": {"kernels", "memory_plan", "planner", "predict", "stage"},
     "runs": {"ir", "memory_plan", "planner", "stage"},
     "schedule": {"ir", "memory_plan", "planner", "cuts", "lower", "predict", "runs", "stage", "upgrade"},
@@ -150,7 +152,7 @@ _SHARED = {
 
 # The rooms of the planner, a floor a line: a room may import rooms of the floors below it and none beside it.
 FLOORS = (
-    {"make_plan", "spare", "cores"},
+    {"make_plan", "spare", "spread", "cores"},
     {"candidates"},
     {"recompute"},
     {"partition", "placement"},

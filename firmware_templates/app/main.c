@@ -14,6 +14,11 @@
 #ifdef SH_APP_ARENA_BYTES // the model's library has no arena of its own
 static _Alignas(SH_APP_ARENA_ALIGNMENT) uint8_t arena[SH_APP_ARENA_BYTES];
 #endif
+#ifdef SH_APP_OTHER_ARENAS // and part of its tensors are in other memories
+#define ARENA(name, bytes, place)                                                                  \
+    static _Alignas(SH_APP_ARENA_ALIGNMENT) uint8_t name[bytes] __attribute__((section(place)));
+SH_APP_OTHER_ARENAS(ARENA)
+#endif
 
 int main(void)
 {
@@ -25,7 +30,7 @@ int main(void)
 #ifdef SH_APP_CORES
     sh_board_start_cores();
 #endif
-#ifdef SH_APP_ARENA_BYTES
+#ifdef SH_APP_INIT
     SH_APP_INIT(arena);
 #endif
     sh_mlperf_banner();

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from shoehorn_mcu.emit import c
-from shoehorn_mcu.emit.header import ARENA_ALIGNMENT
+from shoehorn_mcu.emit.header import ARENA_ALIGNMENT, arena_section
 from shoehorn_mcu.emit.kernels_library import KERNELS
 from shoehorn_mcu.emit.mlperf import Results, Task, Transform
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import DType
+from shoehorn_mcu.memory_plan import SRAM
 from shoehorn_mcu.targets import Board
 
 
@@ -59,10 +60,16 @@ def _arena(unit: Unit) -> dict[str, str]:
     """Macros for the arena that the application owns, where the library has none of its own."""
     if not unit.caller_arena:
         return {}
+    others = [memory for memory in unit.memories if memory != SRAM]
+    rows = (
+        c.call("X", (unit.arena(each), f"{unit.arena_macro(each)}_BYTES", c.string(arena_section(each))))
+        for each in others
+    )
     return {
-        "SH_APP_ARENA_BYTES": f"{unit.upper}_ARENA_BYTES",
+        **({"SH_APP_ARENA_BYTES": f"{unit.upper}_ARENA_BYTES"} if SRAM in unit.memories else {}),
         "SH_APP_ARENA_ALIGNMENT": f"{unit.upper}_ARENA_ALIGNMENT",
-        "SH_APP_INIT(arena)": f"{unit.name}_init(arena)",
+        **({"SH_APP_OTHER_ARENAS(X)": " ".join(rows)} if others else {}),
+        "SH_APP_INIT(arena)": c.call(f"{unit.name}_init", map(unit.arena, unit.memories)),
     }
 
 

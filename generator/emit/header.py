@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from shoehorn_mcu import __version__
 from shoehorn_mcu.emit import c, classes, states, stream
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import DType, TensorType
+from shoehorn_mcu.memory_plan import SRAM
 
 ARENA_ALIGNMENT = 16  # bytes; every tensor in the arena is aligned to 4
 
@@ -18,9 +19,29 @@ def accessor(unit: Unit, suffix: str, tensor: str) -> str:
     return f"{const}{c.TYPES[unit.type(tensor).dtype.value]} *{unit.name}_{suffix}(void)"
 
 
+def arena_section(memory: str) -> str:
+    """The section of the arena in a memory that is not the board's main one; the board's linker script places it."""
+    return f".bss.memory.{memory}"
+
+
+def arenas_text(unit: Unit) -> str:
+    """The arenas and their sizes as the subject of a sentence."""
+    sizes = unit.plan.arenas
+    if unit.memories == (SRAM,):
+        return f"An arena of {sizes[SRAM]} bytes"
+    each = [f"{sizes[memory]} bytes{'' if memory == SRAM else f' in {memory}'}" for memory in unit.memories]
+    return f"{'Arenas' if len(each) > 1 else 'An arena'} of {' and '.join(each)}"
+
+
+def init_parameters(unit: Unit) -> Mapping[str, str]:
+    """By memory the parameter of the function that passes the caller's arenas to the library."""
+    return {memory: "memory" if memory == SRAM else f"memory_{memory}" for memory in unit.memories}
+
+
 def init_head(unit: Unit) -> str:
-    """The declaration of the function that passes the caller's arena to the library."""
-    return f"void {unit.name}_init(void *memory)"
+    """The declaration of the function that passes the caller's arenas to the library."""
+    taken = ", ".join(f"void *{parameter}" for parameter in init_parameters(unit).values())
+    return f"void {unit.name}_init({taken})"
 
 
 def model_h(unit: Unit) -> str:
@@ -75,6 +96,13 @@ def _arena(unit: Unit) -> list[str]:
         f"#define {unit.upper}_ARENA_BYTES {unit.plan.arena_bytes}",
         f"#define {unit.upper}_ARENA_ALIGNMENT {ARENA_ALIGNMENT}",
     ]
+    for memory in (memory for memory in unit.memories if memory != SRAM):
+        macro = unit.arena_macro(memory)
+        sections = [] if unit.caller_arena else [f", in the section {macro}_SECTION or {arena_section(memory)}"]
+        lines += [
+            f"// The same in the memory {memory}{''.join(sections)}.",
+            f"#define {macro}_BYTES {unit.plan.arenas[memory]}",
+        ]
     if unit.caller_arena:
         return ["// Size and alignment of the memory for the tensors, in bytes.", *lines]
     return [
@@ -129,9 +157,15 @@ def _init(unit: Unit) -> list[str]:
         f"{aligned} The model keeps",
         "// values there between inferences, so nothing else may use the memory. They take their first values anew.",
     ]
+    more = [
+        f"// {unit.arena_macro(memory)}_BYTES bytes of the memory {memory}, aligned likewise, are {parameter}."
+        for memory, parameter in init_parameters(unit).items()
+        if memory != SRAM
+    ]
     return [
         "// The library has no arena of its own. Before any other function, call this with",
         *(own if unit.graph.states else shared),
+        *more,
         f"{init_head(unit)};",
         "",
     ]

@@ -48,7 +48,7 @@ def instance_text(kernel: Instance, prefix: str, users: str) -> str:
 
 
 def _description(unit: Unit) -> str:
-    return f"The model {unit.name} as static C: no heap, no interpreter, an arena of {unit.plan.arena_bytes} bytes."
+    return f"The model {unit.name} as static C: no heap, no interpreter, an arena of {unit.plan.total_bytes} bytes."
 
 
 def _library_json(unit: Unit) -> str:

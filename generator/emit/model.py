@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from shoehorn_mcu.emit import c, classes, ops, states, steps, stream
-from shoehorn_mcu.emit.header import ARENA_ALIGNMENT, accessor, init_head
+from shoehorn_mcu.emit.header import ARENA_ALIGNMENT, accessor, arena_section, arenas_text, init_head, init_parameters
 from shoehorn_mcu.emit.unit import Unit, touched
 from shoehorn_mcu.emit.weights import Constants
-from shoehorn_mcu.memory_plan import Placement
+from shoehorn_mcu.memory_plan import SRAM, Placement
 
 SLOT_BYTES = 4  # SH_SLOT_BYTES of sh_tensor.h
 
@@ -18,7 +18,7 @@ def _ends(unit: Unit) -> list[str]:
     lines: list[str] = []
     for suffix, tensor in unit.ends():
         if tensor != unit.streamed or suffix != "input":
-            body = [f"void *first = {c.offset('arena', unit.placements[tensor].address)};", "return first;"]
+            body = [f"void *first = {states.address(unit, tensor)};", "return first;"]
             lines += [c.function(accessor(unit, suffix, tensor), body), ""]
     return lines
 
@@ -41,40 +41,46 @@ def _includes(unit: Unit) -> list[str]:
     ]
 
 
-def _arena(unit: Unit) -> list[str]:
-    """The arena itself, or the pointer to the caller's."""
+def _arena(unit: Unit, memory: str) -> list[str]:
+    """The arena in a memory itself, or the pointer to the caller's.
+
+    Elsewhere than in the board's main memory it is in a section of its own, which our linker scripts place there.
+    """
+    name, macro = unit.arena(memory), unit.arena_macro(memory)
     if unit.caller_arena:
-        return ["// The caller's memory.", "static uint8_t *arena;"]
-    section = f"{unit.upper}_ARENA_SECTION"
+        return ["// The caller's memory.", f"static uint8_t *{name};"]
+    section, place = f"{macro}_SECTION", f"{name.upper()}_PLACE"
+    usual = c.string(arena_section(memory))
     return [
+        *([] if memory == SRAM else [f"#ifndef {section}", f"#define {section} {usual}", "#endif"]),
         f"#ifdef {section}",
-        f"#define ARENA_PLACE __attribute__((section({section})))",
+        f"#define {place} __attribute__((section({section})))",
         "#else",
-        "#define ARENA_PLACE",
+        f"#define {place}",
         "#endif",
-        f"static _Alignas({ARENA_ALIGNMENT}) uint8_t arena[{unit.upper}_ARENA_BYTES] ARENA_PLACE;",
+        f"static _Alignas({ARENA_ALIGNMENT}) uint8_t {name}[{macro}_BYTES] {place};",
     ]
 
 
 def _init(unit: Unit) -> str:
     reset = [*(["arrived = 0;"] if unit.streamed else []), *(["begun = 0;"] if unit.graph.states else [])]
-    return c.function(init_head(unit), ["arena = memory;", *reset])
+    taken = (f"{unit.arena(memory)} = {parameter};" for memory, parameter in init_parameters(unit).items())
+    return c.function(init_head(unit), [*taken, *reset])
 
 
 def _placements(unit: Unit) -> list[str]:
     """The arena, and the placements of the tensors that steps touch."""
     used = {name for stage in unit.stepped for name in touched(stage)} | {unit.streamed}
-    size = f"{unit.upper}_ARENA_BYTES"
-    lines = [
-        *_arena(unit),
-        f'_Static_assert({size} <= INT32_MAX, "rows are counted in int32_t");',
-        "",
-    ]
+    lines = []
+    for memory in unit.memories:
+        counted = f'_Static_assert({unit.arena_macro(memory)}_BYTES <= INT32_MAX, "rows are counted in int32_t");'
+        lines += [*_arena(unit, memory), counted, ""]
     tables: dict[tuple[int, ...], str] = {}  # the chunks of a block have the same addresses, one chunk after the other
     for placement in unit.plan.placements:
         if placement.tensor not in used:
             continue
         name = unit.placement_name(placement.tensor, placement.edition)
+        size = f"{unit.arena_macro(placement.memory)}_BYTES"
         lines.append(c.comment(f"{c.quoted(placement.tensor)} {unit.type(placement.tensor)}"))
         lines += _scattered(name, placement, tables, size) if placement.slots else _contiguous(name, placement, size)
         lines.append("")
@@ -125,7 +131,7 @@ def model_c(unit: Unit, found: Constants) -> str:
     lines = [
         f"// {c.SPDX}",
         c.comment(f"{c.quoted(unit.graph.name)}: {len(unit.stages)} ops, {len(unit.plan.steps)} steps."),
-        f"// An arena of {unit.plan.arena_bytes} bytes (lower bound {outcome.bound_bytes}). Written by Shoehorn.",
+        f"// {arenas_text(unit)} (lower bound {outcome.bound_bytes}). Written by Shoehorn.",
         *([f"// Float mode: {unit.float_mode}."] if unit.precise else []),
         *([f"// Kernels as the tuning file {unit.tuning_digest} says."] if unit.tuning_digest else []),
         *_includes(unit),

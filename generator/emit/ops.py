@@ -74,7 +74,8 @@ class _Rows:
             return f"{inside} ? {at} : NULL" if rule.guarded else at
         if tensor.data is None:
             placed = _tensor(self._unit, tensor.name)
-            return c.call("sh_tensor_row_or_null" if rule.guarded else "sh_tensor_row", ("arena", placed, row))
+            arena = self._unit.arena_of(tensor.name)
+            return c.call("sh_tensor_row_or_null" if rule.guarded else "sh_tensor_row", (arena, placed, row))
         name = self._found.names[self._stage.index, f"x{place}"]
         at = f"(const int8_t *){name} + ({row}) * {tensor.type.row_bytes}"
         return f"{inside} ? {at} : NULL" if rule.guarded else at
@@ -126,7 +127,7 @@ def shared(unit: Unit) -> list[str]:
         for first, end, step in reversed(_runs(parts)):
             start = parts[first]
             place = Affine(start.row - first * step, step, False).text()
-            at = c.call("sh_tensor_row", ("arena", parameter[start.tensor], place))
+            at = c.call("sh_tensor_row", (unit.arena_of(start.tensor), parameter[start.tensor], place))
             at += f" + {start.start}" if start.start else ""
             found = f"y < {end} ? {at} : {found}" if found else at
         taken = (*(f"const sh_tensor *{each}" for each in parameter.values()), "int32_t y")
@@ -158,8 +159,9 @@ def function(unit: Unit, stage: Stage, found: Constants) -> str:
     """
     rows = _Rows(unit, stage, found)
     kernel = stage.kernel
-    output = _tensor(unit, stage.node.output.name)
-    arguments = [f"&op{stage.index}_params", "x", f"sh_tensor_row(arena, {output}, y)"]
+    name = stage.node.output.name
+    output = c.call("sh_tensor_row", (unit.arena_of(name), _tensor(unit, name), "y"))
+    arguments = [f"&op{stage.index}_params", "x", output]
     arguments += ["y"] if kernel.contract.takes_row else []
     if kernel.contract.takes_scratch:
         arguments.append(_scratch(unit, stage))
@@ -185,7 +187,7 @@ def _scratch(unit: Unit, stage: Stage) -> str:
     if stage.name not in places:
         return "NULL"
     found, parts = places[stage.name], unit.scratch_parts(stage)
-    first = c.offset("arena", found.address)
+    first = c.offset(unit.arena(found.memory), found.address)
     return first if parts == 1 else f"{first} + core * {found.bytes // parts}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import FileTensor, TensorType
-from shoehorn_mcu.memory_plan import Step
+from shoehorn_mcu.memory_plan import SRAM, Step
 
 
 def _ends(unit: Unit, tensors: Sequence[str]) -> list[Mapping[str, object]]:
@@ -45,6 +45,7 @@ def plan_json(unit: Unit, identity: str) -> Mapping[str, object]:
         "model": unit.name,
         "identity": identity,
         "arena_bytes": plan.arena_bytes,
+        **({"other_arenas": dict(plan.other_arenas)} if plan.other_arenas else {}),
         **({"states": [state.read for state in unit.graph.states]} if unit.graph.states else {}),
         **({"classes": list(unit.classes)} if unit.classes else {}),
         **({"sample_hz": unit.sample_hz} if unit.sample_hz else {}),
@@ -60,8 +61,17 @@ def plan_json(unit: Unit, identity: str) -> Mapping[str, object]:
                 "row_bytes": r.row_bytes,
                 **({"slots": list(r.slots)} if r.slots else {}),
                 **({"edition": r.edition} if r.edition else {}),
+                **({"memory": r.memory} if r.memory != SRAM else {}),
             }
             for r in plan.placements
         ],
-        "scratch": [{"op": s.op, "address": s.address, "bytes": s.bytes} for s in plan.scratch],
+        "scratch": [
+            {
+                "op": s.op,
+                "address": s.address,
+                "bytes": s.bytes,
+                **({"memory": s.memory} if s.memory != SRAM else {}),
+            }
+            for s in plan.scratch
+        ],
     }

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from shoehorn_mcu.emit import app, mlperf
 from shoehorn_mcu.emit.bundle import DESCRIBING, Bundle, FolderError, digest
+from shoehorn_mcu.emit.header import ARENA_ALIGNMENT, arena_section
 from shoehorn_mcu.emit.kernels_library import KERNELS, kernels_library
 from shoehorn_mcu.emit.library import library
 from shoehorn_mcu.emit.page import page
@@ -59,7 +60,19 @@ def _places(board: Board) -> Mapping[str, object]:
     for memory in board.spec.memory:
         values[f"{memory.name.upper()}_ORIGIN"] = f"0x{memory.origin:08X}"
         values[f"{memory.name.upper()}_BYTES"] = memory.bytes
-    return values
+    return {**values, **_more_memories(board)}
+
+
+def _more_memories(board: Board) -> Mapping[str, str]:
+    """The lines of a linker script for the board's memories beside the main one: nothing but arenas is there."""
+    regions, sections = "", ""
+    for memory in board.spec.other_memories:
+        region = memory.name.upper()
+        regions += f"\n    {region} (rw) : ORIGIN = 0x{memory.origin:08X}, LENGTH = {memory.bytes}"
+        section = arena_section(memory.name)
+        sections += f"\n    .memory.{memory.name} (NOLOAD) : ALIGN({ARENA_ALIGNMENT}) {{ *({section}) }} > {region}"
+    text = f"\n/* before *(.bss.*), which would take them */\nSECTIONS\n{{{sections}\n}}" if sections else ""
+    return {"MORE_MEMORIES": regions, "MORE_SECTIONS": text}
 
 
 def family_files(family: str) -> Mapping[str, Path]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shoehorn_mcu.emit import c
+from shoehorn_mcu.emit.header import arena_section
 from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.memory_plan import SRAM
 from shoehorn_mcu.targets import Board
 
 
@@ -73,15 +75,26 @@ def _use(unit: Unit) -> list[str]:
     ]
 
 
+def _inside(memory: str) -> str:
+    return "" if memory == SRAM else f" in {memory}"
+
+
 def library_readme(unit: Unit) -> str:
     """Markdown for the library's own folder."""
     if unit.caller_arena:
-        arena = f"The program owns the arena ({unit.plan.arena_bytes:,} bytes) and passes it to `{unit.name}_init()`."
+        sizes = " and ".join(f"{unit.plan.arenas[memory]:,} bytes" + _inside(memory) for memory in unit.memories)
+        arena = f"The program owns the arena ({sizes}) and passes it to `{unit.name}_init()`."
     else:
         arena = (
             f"The arena of {unit.plan.arena_bytes:,} bytes is a static array. Define `{unit.upper}_ARENA_SECTION` as a "
             f"string where `{unit.name}.c` is compiled to place it in a section of your linker script."
         )
+        for memory in (memory for memory in unit.memories if memory != SRAM):
+            macro = unit.arena_macro(memory)
+            arena += (
+                f" A part of {unit.plan.arenas[memory]:,} bytes belongs into the memory {memory}: your linker script "
+                f"places `{arena_section(memory)}` there, or the section that `{macro}_SECTION` names."
+            )
     return "\n".join(
         (
             f"<!-- {c.SPDX} -->",
@@ -139,7 +152,7 @@ def readme(units: Sequence[Unit], board: Board) -> str:
 
 
 def _arena(unit: Unit) -> str:
-    return f"an arena of {unit.plan.arena_bytes:,} bytes, and no heap"
+    return f"an arena of {unit.plan.total_bytes:,} bytes, and no heap"
 
 
 def _single(unit: Unit) -> list[str]:

@@ -9,6 +9,11 @@ from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import Array
 
 
+def address(unit: Unit, tensor: str) -> str:
+    """The C expression of the address of a whole tensor."""
+    return c.offset(unit.arena_of(tensor), unit.placements[tensor].address)
+
+
 def prototypes(unit: Unit) -> list[str]:
     """The declaration of the function that forgets all inferences before."""
     if not unit.graph.states:
@@ -29,7 +34,7 @@ def definitions(unit: Unit) -> list[str]:
         return []
     arrays, body = [], []
     for number, state in enumerate(unit.graph.states):
-        place = c.offset("arena", unit.placements[state.read].address)
+        place = address(unit, state.read)
         data = unit.graph.tensors[state.initial].data
         assert data is not None  # verify
         raw = np.frombuffer(data.tobytes(), np.uint8)
@@ -62,6 +67,6 @@ def end(unit: Unit) -> list[str]:
     """The statements behind the last step: each state takes its next value, if that is not written over it."""
     lines = []
     for state in unit.copied:
-        to, source = (c.offset("arena", unit.placements[name].address) for name in (state.read, state.write))
+        to, source = (address(unit, name) for name in (state.read, state.write))
         lines.append(f"memcpy({to}, {source}, {unit.type(state.read).bytes});")
     return lines

@@ -60,18 +60,29 @@ def schedule(unit: Unit) -> Schedule:
 
 def hooks(unit: Unit, found: Schedule) -> list[str]:
     """The macros of a build with trace hooks: around each statement, or in the function `step`."""
+    several = len(unit.memories) > 1
+    arena = unit.arena(unit.memories[0])
     if found.is_table:
+        arena = _kind_arena(unit) if several else arena
         begin, end = "TRACE_BEGIN(kind)", "TRACE_END(kind, y0, y1)"
         hooked = [
             f"#define {begin} sh_trace_begin(kinds[kind].op)",
-            f"#define {end} \\\n    sh_trace_end(kinds[kind].op, arena, kinds[kind].output, y0, y1)",
+            f"#define {end} \\\n    sh_trace_end(kinds[kind].op, {arena}, kinds[kind].output, y0, y1)",
         ]
         plain = [f"#define {begin} ((void)0)", f"#define {end} ((void)0)"]
     else:
-        step = "STEP(n, call, tensor, y0, y1)"
-        hooked = [f"#define {step} \\\n    (sh_trace_begin(n), call, sh_trace_end(n, arena, &(tensor), y0, y1))"]
+        step = "STEP(n, call, memory, tensor, y0, y1)" if several else "STEP(n, call, tensor, y0, y1)"
+        arena = "memory" if several else arena
+        hooked = [f"#define {step} \\\n    (sh_trace_begin(n), call, sh_trace_end(n, {arena}, &(tensor), y0, y1))"]
         plain = [f"#define {step} call"]
     return ["#ifdef SH_TRACE", '#include "sh/include/sh_trace.h"', *hooked, "#else", *plain, "#endif"]
+
+
+def _kind_arena(unit: Unit) -> str:
+    """The C expression of the arena that a kind of step writes to, where there are several."""
+    *others, last = unit.memories
+    chosen = (f"kinds[kind].memory == {i} ? {unit.arena(memory)} : " for i, memory in enumerate(others))
+    return f"{''.join(chosen)}{unit.arena(last)}"
 
 
 def statements(unit: Unit, found: Schedule) -> list[str]:
@@ -81,7 +92,8 @@ def statements(unit: Unit, found: Schedule) -> list[str]:
         stage, editions = found.kinds[kind]
         rows = str(first), str(end)
         call, output = ops.call(unit, stage, editions, *rows), ops.written(unit, stage, editions)
-        lines.append(c.call("STEP", (str(stage.index), call, output, *rows)) + ";")
+        arena = [unit.arena_of(stage.node.output.name)] if len(unit.memories) > 1 else []
+        lines.append(c.call("STEP", (str(stage.index), call, *arena, output, *rows)) + ";")
     return lines
 
 
@@ -94,17 +106,21 @@ def table(unit: Unit, found: Schedule) -> list[str]:
         remark = "// Each step: its kind (see part), its first row, the row after its last, and its cores."
     largest = max(map(max, rows))
     outputs = [(stage.index, ops.written(unit, stage, editions)) for stage, editions in found.kinds]
+    written = (unit.placements[stage.node.output.name].memory for stage, _ in found.kinds)
+    several = len(unit.memories) > 1
+    places = [f", {unit.memories.index(memory)}" if several else "" for memory in written]
     return [
         remark,
         c.table("steps", f"{_unsigned(largest)}_t", rows),
         "",
         "#ifdef SH_TRACE",
-        "// Each kind of step: its op, and the tensor that it writes.",
+        f"// Each kind of step: its op, and the tensor that it writes{' with the number of its arena' * several}.",
         "static const struct {",
         "    int32_t op;",
         "    const sh_tensor *output;",
+        *(["    uint8_t memory;"] if several else []),
         "} kinds[] = {",
-        *(f"    {{{op}, &{output}}}," for op, output in outputs),
+        *(f"    {{{op}, &{output}{place}}}," for (op, output), place in zip(outputs, places, strict=True)),
         "};",
         "#endif",
         "",

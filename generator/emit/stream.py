@@ -44,7 +44,7 @@ def _abandoning(unit: Unit) -> list[str]:
 
 def definitions(unit: Unit, schedule: steps.Schedule) -> list[str]:
     """The functions of the interface, and how far each of them gets in the table of steps."""
-    name, tensor = unit.name, f"t{unit.number[_input(unit)]}"
+    name, tensor, arena = unit.name, f"t{unit.number[_input(unit)]}", unit.arena_of(_input(unit))
     push = [
         f"void *place = {name}_next_row();",
         *c.block("if (row != place)", [f"memcpy(place, row, {unit.upper}_INPUT_ROW_BYTES);"]),
@@ -58,7 +58,7 @@ def definitions(unit: Unit, schedule: steps.Schedule) -> list[str]:
         "// Rows of this inference that have arrived.",
         "static int32_t arrived;",
         "",
-        c.function(f"void *{name}_next_row(void)", [f"return sh_tensor_row(arena, &{tensor}, arrived);"]),
+        c.function(f"void *{name}_next_row(void)", [f"return sh_tensor_row({arena}, &{tensor}, arrived);"]),
         "",
         c.function(f"void {name}_push_row(const void *row)", push),
         "",

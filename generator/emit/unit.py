@@ -8,7 +8,7 @@ from functools import cached_property
 
 from shoehorn_mcu.ir import FileTensor, Graph, Parts, State, TensorType
 from shoehorn_mcu.kernels import Instance
-from shoehorn_mcu.memory_plan import Placement, Plan
+from shoehorn_mcu.memory_plan import SRAM, Placement, Plan
 from shoehorn_mcu.stage import Stage
 
 
@@ -56,6 +56,23 @@ class Unit:
     def number(self) -> Mapping[str, int]:
         """Tensor -> its number in the C text (`t3`)."""
         return {tensor: i for i, tensor in enumerate(self.editions)}
+
+    @cached_property
+    def memories(self) -> tuple[str, ...]:
+        """The memories that have an arena; without any tensor, the board's main one."""
+        return tuple(memory for memory, size in self.plan.arenas.items() if size) or (SRAM,)
+
+    def arena(self, memory: str) -> str:
+        """The name of the arena in a memory in the C text."""
+        return "arena" if memory == SRAM else f"arena_{memory}"
+
+    def arena_of(self, tensor: str) -> str:
+        """The name of the arena that a tensor is in."""
+        return self.arena(self.placements[tensor].memory)
+
+    def arena_macro(self, memory: str) -> str:
+        """What the macros about the arena in a memory begin with."""
+        return f"{self.upper}_ARENA" if memory == SRAM else f"{self.upper}_ARENA_{memory.upper()}"
 
     def placement_name(self, tensor: str, edition: int) -> str:
         """The placement's name in the C text: `t3`, or `t3_1` where there are several."""
@@ -110,7 +127,8 @@ class Unit:
     def copied(self) -> tuple[State, ...]:
         """The states whose next value has another place."""
         at = self.placements
-        return tuple(s for s in self.graph.states if at[s.read].address != at[s.write].address)
+        places = ((s, at[s.read], at[s.write]) for s in self.graph.states)
+        return tuple(s for s, read, write in places if (read.memory, read.address) != (write.memory, write.address))
 
     def ends(self) -> list[tuple[str, str]]:
         """(suffix of the C name, tensor) of every input, then of every output: `input`, `input_1`, ..., `output`."""

@@ -7,6 +7,7 @@ from shoehorn_mcu.planner.check import check
 from shoehorn_mcu.planner.cores import divided
 from shoehorn_mcu.planner.make_plan import DoesNotFit, Goal, PlanFault, Weighing, checked, make_plan
 from shoehorn_mcu.planner.problem import ALIGNMENT, Block, Cut, OpSpec, Problem, Read, TensorSpec
+from shoehorn_mcu.planner.spread import spread
 
 __all__ = [
     "ALIGNMENT",
@@ -25,4 +26,5 @@ __all__ = [
     "checked",
     "divided",
     "make_plan",
+    "spread",
 ]

@@ -31,6 +31,7 @@ def _places(problem: Problem, plan: Plan) -> Iterator[str]:
     ops = {op.name for op in problem.ops}
     if problem.capacity_bytes is not None and plan.arena_bytes > problem.capacity_bytes:
         yield f"the arena needs {plan.arena_bytes} bytes, {problem.capacity_bytes} are available"
+    yield from _memories(problem, plan)
     for i, step in enumerate(plan.steps):
         if step.op not in ops:
             yield f"step {i}: no op is called '{step.op}'"
@@ -61,6 +62,21 @@ def _places(problem: Problem, plan: Plan) -> Iterator[str]:
     for name in problem.streamed:
         yield from _deliveries(name, problem.by_name[name].rows, plan.steps)
     yield from _scratch(problem, plan)
+
+
+def _memories(problem: Problem, plan: Plan) -> Iterator[str]:
+    """Faults of the arenas beside the first: in no memory of the problem, too large, or a tensor in several of them."""
+    room = dict(problem.others)
+    for memory, size in plan.other_arenas:
+        if memory not in room:
+            yield f"there is an arena of {size} bytes in '{memory}', which is no memory of the problem"
+        elif size > room[memory]:
+            yield f"the arena in memory '{memory}' needs {size} bytes, {room[memory]} are available"
+    where: dict[str, str] = {}
+    for placement in plan.placements:
+        if where.setdefault(placement.tensor, placement.memory) != placement.memory:
+            both = f"'{where[placement.tensor]}' and '{placement.memory}'"
+            yield f"'{placement.tensor}': its editions are in memories {both}, not in one"
 
 
 def _range(place: Placement | Scratch, arenas: Mapping[str, int]) -> Iterator[str]:

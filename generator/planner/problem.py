@@ -98,6 +98,7 @@ class Problem:
     outputs: tuple[str, ...]
     capacity_bytes: int | None = None  # None: no limit
     blocks: tuple[Block, ...] = ()  # may overlap; of overlapping blocks at most one runs as a block
+    others: tuple[tuple[str, int], ...] = ()  # further memories, and the bytes of each that an arena may take
 
     @cached_property
     def by_name(self) -> dict[str, TensorSpec]:

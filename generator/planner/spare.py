@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from shoehorn_mcu.memory_plan import Plan
+from shoehorn_mcu.memory_plan import SRAM, Plan
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.problem import ALIGNMENT, Problem
 
@@ -19,6 +19,7 @@ class _Held(NamedTuple):
     last: int
     address: int
     end: int
+    memory: str
 
 
 class Spare:
@@ -40,21 +41,21 @@ class Spare:
             edition = by_event[written][0].edition(row.tensor) if written >= 0 else 0
             placed = placements[row.tensor, edition]
             address = placed.at(row.y)
-            self._held.append(_Held(*ranges.during(copy), address, address + placed.row_bytes))
+            self._held.append(_Held(*ranges.during(copy), address, address + placed.row_bytes, placed.memory))
 
-    def address(self, op: str, size: int) -> int:
+    def address(self, op: str, size: int, memory: str = SRAM) -> int:
         """The lowest address at which `size` bytes are free in all steps of an op; it may be the arena's end."""
         lowest = 0
-        for held in sorted(self._beside(op), key=lambda held: held.address):
+        for held in sorted(self._beside(op, memory), key=lambda held: held.address):
             if held.address >= lowest + size:
                 break
             lowest = max(lowest, -(-held.end // ALIGNMENT) * ALIGNMENT)
         return lowest
 
-    def _beside(self, op: str) -> Iterator[_Held]:
-        """What is alive while the op runs."""
+    def _beside(self, op: str, memory: str) -> Iterator[_Held]:
+        """What is alive in a memory while the op runs."""
         times = self._times[op]
-        for held in self._held:
+        for held in (held for held in self._held if held.memory == memory):
             at = bisect_left(times, held.first)
             if at < len(times) and times[at] <= held.last:
                 yield held

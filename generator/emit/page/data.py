@@ -21,7 +21,7 @@ def as_data(unit: Unit, seen: Picture) -> Mapping[str, object]:
     ]
     ops += [["input", "push_row", unit.streamed, 0, 0]] if unit.streamed else []
     return {
-        "arena": unit.plan.arena_bytes,
+        "arena": seen.arena_bytes,
         "events": seen.events,
         "peak": [seen.peak_event, seen.peak_bytes],
         "ops": ops,

@@ -18,6 +18,7 @@ def figures(report: Mapping[str, Any]) -> str:
     """The three figures that come first: arena, SRAM left, time; each with a line that explains it."""
     board, plan = report["board"], report["plan"]
     arena = plan["arena_bytes"]
+    total = sum(memory["arena_bytes"] for memory in plan["memories"]) if "memories" in plan else arena
     whole = f"{plan['whole_tensor_bytes']:,} bytes with whole tensors"
     if board is None:
         left, note = "-", "no board given; --board says how much is left"
@@ -26,7 +27,7 @@ def figures(report: Mapping[str, Any]) -> str:
         note = f"of {board['arena_limit_bytes']:,} that {board['id']} has for arenas"
     time, unit = predicted(plan)
     rows = (
-        ("Arena", f"{arena:,} bytes", whole),
+        ("Arena", f"{total:,} bytes", whole),
         ("SRAM left", left, note),
         ("Time", _millions(time), f"predicted {unit} per inference"),
     )
@@ -55,6 +56,7 @@ def facts(report: Mapping[str, Any], seen: Picture, basis: str) -> str:
         "Board": machine,
         "Flash": _flash(report["flash"]),
         **({"RAM": _ram(report["ram"])} if report.get("ram") else {}),
+        **({"Memories": _memories(plan)} if "memories" in plan else {}),
         "Lower bound of the arena": _bound(plan),
         "Next smaller plan": _smaller(plan["smaller"]),
         "Most bytes live at once": f"{seen.peak_bytes:,}",
@@ -79,6 +81,12 @@ def _ram(parts: Mapping[str, Any]) -> str:
         f"about {parts['predicted_bytes']:,} of {parts['board_bytes']:,} bytes: {parts['arena_bytes']:,} of arena, "
         f"{stack:,} of stack{load}, {rest:,} of the application and its serial link"
     )
+
+
+def _memories(plan: Mapping[str, Any]) -> str:
+    """The arena in each memory, from the bottom of the picture to its top."""
+    each = (f"{m['name']} {m['arena_bytes']:,} of {m['available_bytes']:,} bytes" for m in plan["memories"])
+    return f"{', '.join(each)}; {plan['predicted_waits']:,} cycles of waiting (at least {plan['least_waits']:,})"
 
 
 def _bound(plan: Mapping[str, Any]) -> str:

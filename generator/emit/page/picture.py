@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.live_ranges import Row, live_ranges, rows_of_root
-from shoehorn_mcu.memory_plan import Step
+from shoehorn_mcu.memory_plan import Scratch, Step
 from shoehorn_mcu.stage import Stage
 
 
@@ -49,6 +49,7 @@ class Picture:
     events: int
     peak_event: int  # the first event with the most live bytes
     peak_bytes: int  # rows and scratch live then, shared bytes counted once; gaps and alignment are not counted
+    arena_bytes: int  # of all memories, whose arenas are one above the other
 
 
 class _Drawing:
@@ -61,6 +62,7 @@ class _Drawing:
         self._scratch = {s.op: s for s in unit.plan.scratch}
         self._reads: dict[str, list[list[Row]]] = {}
         self.owners = self._owners()
+        self._starts, self.arena_bytes = _starts(unit.plan.arenas)
         self._number = {owner.name: i for i, owner in enumerate(self.owners) if owner.kind != "scratch"}
         self._place = {owner.op: i for i, owner in enumerate(self.owners) if owner.kind == "scratch"}
         given = (row for name in unit.given for row in self._rows(name))
@@ -88,6 +90,7 @@ class _Drawing:
             if name in self._views:
                 continue
             kind, type_ = kinds.get(name, "tensor"), str(self._unit.type(name))
+            type_ += f" in {placed.memory}" if len(self._unit.memories) > 1 else ""
             found.append(Owner(name, kind, type_, placed.rows, placed.row_bytes, writer.get(name, -1)))
         for op, scratch in self._scratch.items():
             found.append(Owner(f"scratch of {op}", "scratch", "", 1, scratch.bytes, self._stages[op].index))
@@ -137,14 +140,18 @@ class _Drawing:
                 time += 1
             if step.op in self._scratch:
                 place = self._place[self._stages[step.op].index]
-                yield Rectangle(place, 0, self._scratch[step.op].address, start, time - 1)
+                yield Rectangle(place, 0, self._address(self._scratch[step.op]), start, time - 1)
 
     def _rectangle(self, copy: int, edition: int, reads: Sequence[Rectangle]) -> Rectangle:
         """A copy, computed from these rows; it may overwrite the last one that has bytes in common with it."""
         tensor, y = self._ranges.values[copy]
-        owner, address = self._number[tensor], self._unit.editions[tensor][edition].at(y)
+        placed = self._unit.editions[tensor][edition]
+        owner, address = self._number[tensor], self._starts[placed.memory] + placed.at(y)
         over = next((read for read in reversed(reads) if self._meet(owner, address, read)), None)
         return Rectangle(owner, y, address, *self._ranges.during(copy), over)
+
+    def _address(self, scratch: Scratch) -> int:
+        return self._starts[scratch.memory] + scratch.address
 
     def _meet(self, owner: int, address: int, other: Rectangle) -> bool:
         """Whether a row at this address shares bytes with another."""
@@ -152,11 +159,21 @@ class _Drawing:
         return address < other_end and other.address < end
 
 
+def _starts(arenas: Mapping[str, int]) -> tuple[Mapping[str, int], int]:
+    """Where each arena begins in the picture, one above the other in whole words, and where the last one ends."""
+    found, end = {}, 0
+    for memory, size in arenas.items():
+        found[memory] = -(-end // 4) * 4
+        end = found[memory] + size if size else end
+    return found, end
+
+
 def picture(unit: Unit) -> Picture:
     """Every rectangle of the unit's plan."""
     drawing = _Drawing(unit)
     peak_event, peak_bytes = _peak(drawing.owners, drawing.rectangles, max(1, drawing.events))
-    return Picture(tuple(drawing.owners), tuple(drawing.rectangles), drawing.events, peak_event, peak_bytes)
+    found = tuple(drawing.owners), tuple(drawing.rectangles), drawing.events
+    return Picture(*found, peak_event, peak_bytes, drawing.arena_bytes)
 
 
 def _peak(owners: Sequence[Owner], rectangles: Sequence[Rectangle], events: int) -> tuple[int, int]:

@@ -1,0 +1,271 @@
+"""Plans in several memories: each tensor is in one, the check accepts them, and the C computes the same bytes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from elftools.elf.elffile import ELFFile
+from emitted import compile_library, expected, run
+from random_graphs import random_graph
+from random_plans import few_tries, plans, prepared
+from samples import random_inputs
+from test_cli_device import needs_qemu
+
+import shoehorn_mcu
+from shoehorn_mcu import PlanOptions, build, predict, targets
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.lower import lower
+from shoehorn_mcu.memory_plan import SRAM, Memory, Plan
+from shoehorn_mcu.paths import MODELS as SHIPPED
+from shoehorn_mcu.planner import DoesNotFit, Goal, Problem, check, spread
+from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
+from shoehorn_mcu.stage import stages
+
+DIGITS = SHIPPED / "digits.tflite"
+
+
+def in_memories(problem: Problem, memories: Sequence[Memory]) -> Problem:
+    room = {memory.name: memory.bytes for memory in memories}
+    return replace(problem, capacity_bytes=room.pop(SRAM, 0), others=tuple(room.items()))
+
+
+def memories(total: int, *shares: float) -> tuple[Memory, ...]:
+    """The first is the main one, which never waits; each further one waits longer."""
+    names = (SRAM, "near", "far")
+    sizes = (int(total * share) // 4 * 4 for share in shares)
+    return tuple(Memory(names[i], size, i / 2, i / 4) for i, size in enumerate(sizes))
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_plans_of_random_graphs_are_right_in_several_memories(seed: int, monkeypatch: pytest.MonkeyPatch):
+    few_tries(monkeypatch)
+    graph, chosen = prepared(random_graph(seed), seed)
+    divided = 0
+    for problem, plan in plans(graph, chosen, seed):
+        plain = replace(problem, blocks=())
+        if plan.cascades:
+            continue
+        for shares in ((0.6, 0.6), (0.5, 0.4, 0.4), (1.2, 1.0), (0.0, 1.3)):
+            some = memories(plan.arena_bytes, *shares)
+            found = spread(plain, plan, some)
+            if found is None:
+                continue
+            divided += 1
+
+            assert check(in_memories(plain, some), found) == []
+            assert found.total_bytes >= plan.outcome.bound_bytes
+            assert found.outcome.least_waits <= waits(plain, found)
+    assert divided > 0
+
+
+def waits(problem: Problem, plan: Plan) -> float:
+    """Cycles of waiting, counted row by row."""
+    where = {p.tensor: plan.memory(p.memory) for p in plan.placements}
+    ops, specs = {op.name: op for op in problem.ops}, problem.by_name
+    found = 0.0
+    for step in plan.steps:
+        op = ops[step.op]
+        for y in range(*step.rows):
+            for read in op.reads:
+                found += len(read.rows[y]) * specs[read.tensor].row_bytes * where[read.tensor].read_cycles
+            found += 0 if step.delivers else specs[op.writes].row_bytes * where[op.writes].write_cycles
+            found += sum(s.bytes * plan.memory(s.memory).cycles for s in plan.scratch if s.op == op.name)
+    return found
+
+
+def digits(goal: Goal = Goal.SRAM, streamed: bool = False) -> tuple[Scheduled, Problem]:
+    ready = build.prepare(DIGITS, None, build.Options(stream_input=streamed))
+    made = schedule(ready.graph, stages(ready.graph), PlanRequest(goal, None, streamed))
+    return made, lower(made.graph, made.stages, None, streamed)
+
+
+@pytest.mark.parametrize(("goal", "streamed"), [(Goal.TIME, False), (Goal.SRAM, False), (Goal.SRAM, True)])
+@pytest.mark.parametrize("caller_arena", [False, True])
+def test_the_library_computes_the_same_bytes_from_three_memories(
+    goal: Goal, streamed: bool, caller_arena: bool, tmp_path: Path
+):
+    made, problem = digits(goal, streamed)
+    some = memories(made.plan.arena_bytes, *((0.45, 0.45, 0.45) if goal is Goal.TIME else (0.86, 0.15, 0.3)))
+    plan = spread(problem, made.plan, some)
+    assert plan is not None
+    assert len(plan.arenas) == (3 if goal is Goal.TIME else 2)
+    unit = Unit("digits", made.graph, made.stages, plan, caller_arena=caller_arena)
+    vectors = [random_inputs(made.graph, np.random.default_rng(seed)) for seed in range(5)]
+
+    for got, inputs in zip(run(unit, compile_library(unit, tmp_path), vectors), vectors, strict=True):
+        for name, values in expected(made.graph, inputs).items():
+            assert (got[name] == values).all()
+
+
+def test_a_traced_library_names_the_arena_of_each_tensor(tmp_path: Path):
+    """The macros of a build with trace hooks compile, for a table of steps and for statements."""
+    for goal in (Goal.TIME, Goal.SRAM):
+        made, problem = digits(goal)
+        plan = spread(problem, made.plan, memories(made.plan.arena_bytes, 0.6, 0.6))
+        assert plan is not None
+        unit = Unit("digits", made.graph, made.stages, plan)
+        folder = tmp_path / goal.value
+        folder.mkdir()
+        (folder / "trace.c").write_text(TRACE)
+        vector = random_inputs(made.graph, np.random.default_rng(1))
+        program = compile_library(unit, folder, flags=("-O1", "-DSH_TRACE"))
+        (got,) = run(unit, program, [vector])
+
+        assert all((got[name] == values).all() for name, values in expected(made.graph, vector).items())
+
+
+TRACE = """#include "src/sh/include/sh_trace.h"
+void sh_trace_begin(int32_t op) { (void)op; }
+void sh_trace_end(int32_t op, uint8_t *arena, const sh_tensor *tensor, int32_t y0, int32_t y1)
+{
+    (void)op;
+    (void)*(volatile uint8_t *)sh_tensor_row(arena, tensor, y0);
+    (void)y1;
+}
+"""
+
+
+def planted(plan: Plan) -> list[Plan]:
+    """Each tensor of a plan in the other memory, at the same address."""
+    found = []
+    for tensor in dict.fromkeys(p.tensor for p in plan.placements):
+        other = {SRAM: "near", "near": SRAM}
+        moved = (replace(p, memory=other[p.memory]) if p.tensor == tensor else p for p in plan.placements)
+        found.append(replace(plan, placements=tuple(moved)))
+    return found
+
+
+def test_a_row_in_the_wrong_memory_is_reported_or_harms_nothing():
+    """The check refuses what a replay of the C would get wrong; some moves into bytes that are free are right."""
+    made, problem = digits(Goal.SRAM)
+    some = memories(made.plan.arena_bytes, 0.6, 0.6)
+    plan = spread(problem, made.plan, some)
+    assert plan is not None
+    refused = [bool(check(in_memories(problem, some), each)) for each in planted(plan)]
+
+    assert sum(refused) >= len(refused) // 2
+
+
+def test_the_assignment_with_the_least_waiting_is_found():
+    """Every assignment of the tensors of whole tensors, tried."""
+    made, problem = digits(Goal.TIME)
+    some = memories(made.plan.arena_bytes, 0.5, 1.0)
+    plan = spread(problem, made.plan, some)
+    assert plan is not None
+    assert plan.outcome.least_waits <= waits(problem, plan)
+    own = [p.tensor for p in plan.placements if problem.by_name[p.tensor].view_of is None]
+    least = float("inf")
+    for chosen in itertools.islice(itertools.product((0, 1), repeat=len(own)), 1 << 14):
+        where = dict(zip(own, chosen, strict=True))
+        placed = tuple(replace(p, memory=some[where.get(problem.root(p.tensor), 0)].name) for p in plan.placements)
+        if _fits(problem, plan, where, some):
+            least = min(least, waits(problem, replace(plan, placements=placed)))
+
+    assert waits(problem, plan) <= least + 1
+
+
+def _fits(problem: Problem, plan: Plan, where: dict[str, int], some: Sequence[Memory]) -> bool:
+    """Whether whole tensors have room by the bytes alive during each step."""
+    last = {n: i for i, op in enumerate(problem.ops) for n in [problem.root(read.tensor) for read in op.reads]}
+    first = {op.writes: i for i, op in enumerate(problem.ops)}
+    last |= dict.fromkeys(map(problem.root, problem.outputs), len(problem.ops))
+    for i in range(len(problem.ops)):
+        used = [0] * len(some)
+        for name, memory in where.items():
+            if first.get(name, -1) <= i <= last.get(name, first.get(name, -1)):
+                used[memory] += -(-problem.by_name[name].bytes // 4) * 4
+        if any(size > memory.bytes for size, memory in zip(used, some, strict=True)):
+            return False
+    return True
+
+
+def planned(*some: Memory, goal: Goal = Goal.TIME) -> Scheduled:
+    ready = build.prepare(DIGITS, None, build.Options())
+    return schedule(ready.graph, stages(ready.graph), PlanRequest(goal, None, memories=some))
+
+
+def test_what_fits_the_fastest_memory_is_there_and_what_fits_the_first_of_equal_ones_too():
+    fast = planned(Memory(SRAM, 4096, 1.0, 1.0), Memory("dtcm", 4096))
+    equal = planned(Memory(SRAM, 4096), Memory("dtcm", 8192))
+
+    assert fast.plan.arenas == {SRAM: 0, "dtcm": fast.plan.total_bytes}
+    assert predict.waits(fast.plan, fast.stages) == 0
+    assert equal.plan.other_arenas == ()
+
+
+def test_a_plan_for_one_memory_is_that_of_today():
+    ready = build.prepare(DIGITS, None, build.Options())
+    one = schedule(ready.graph, stages(ready.graph), PlanRequest(Goal.TIME, 4096)).plan
+    with_more = planned(Memory(SRAM, 4096), Memory("psram", 1 << 20, 2.0, 2.0)).plan
+
+    assert replace(with_more, outcome=one.outcome) == one
+
+
+def test_a_fast_memory_is_worth_less_than_the_waiting_for_a_slow_one():
+    """With a slow second memory a plan by rows in the fast one is faster; with a fast one, a plan in both."""
+    slow = planned(Memory(SRAM, 1600), Memory("psram", 8192, 50.0, 50.0))
+    quick = planned(Memory(SRAM, 1100), Memory("psram", 8192, 0.01, 0.01))
+
+    assert slow.plan.other_arenas == ()
+    assert quick.plan.other_arenas != ()
+    assert predict.waits(quick.plan, quick.stages) >= quick.plan.outcome.least_waits > 0
+
+
+def test_what_no_memory_holds_is_refused_with_its_name():
+    small = tuple(Memory(name, 60) for name in (SRAM, "psram", *"bcdefghijklmnopqrstuvw"))
+    with pytest.raises(DoesNotFit, match="'image' has 64 bytes in one piece, the memories are sram 60, psram 60"):
+        planned(*small)
+    with pytest.raises(DoesNotFit, match="needs an arena of at least"):
+        planned(Memory(SRAM, 100), Memory("psram", 100))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"rem": 4096}, r"--sram rem=4096: mps2-an386 has no memory of this name; did you mean 'ram'\?"),
+        ({"ram": 4096, "ccm": 64}, r"--sram ccm=64: mps2-an386 has no memory of this name; it has ram, psram"),
+        ({"ram": 4}, "--sram ram=4: no row of digits fits, the smallest has 8 bytes; give more, or leave ram out"),
+        ({"Ram": 64}, r"--sram 'Ram'=64: no name of a memory; write lower-case letters, digits and _"),
+        ({"ram": 64, "sram": 64}, "--sram: ram and sram are one memory of mps2-an386; give it once"),
+    ],
+)
+def test_a_memory_that_is_none_or_too_small_is_refused(sizes: dict[str, int], message: str):
+    with pytest.raises(Exception, match=message) as caught:
+        build.plan_model(DIGITS, targets.board("mps2-an386"), build.Options(sram_bytes=sizes))
+
+    assert "\n" not in str(caught.value)
+
+
+def test_without_a_board_the_names_are_the_user_s():
+    made = build.plan_model(DIGITS, None, build.Options(sram_bytes={"fast": 1100, "slow": 700}))
+    listed = made.report["plan"]["memories"]  # type: ignore[index, call-overload]
+
+    assert [(m["name"], m["available_bytes"]) for m in listed] == [("sram", 1100), ("slow", 700)]
+    assert made.unit.memories == (SRAM, "slow")
+
+
+@needs_qemu
+@pytest.mark.parametrize("caller_arena", [False, True])
+def test_a_firmware_in_two_memories_answers_over_its_serial_port(caller_arena: bool, tmp_path: Path):
+    """On a board that boots: every byte of every op is right, and the linker has each arena in its memory."""
+    folder = tmp_path / "firmware"
+    options = PlanOptions(board="mps2-an386", sram_bytes={"ram": 1100, "psram": 600})
+    made = shoehorn_mcu.generate(DIGITS, folder, options, caller_arena=caller_arena)
+    found = shoehorn_mcu.validate(made.folder, emulate=True, count=3)
+    report = json.loads((folder / "report.json").read_text())
+    first, second = report["plan"]["memories"]
+
+    assert found.mismatched_vectors == 0
+    assert 0 < first["arena_bytes"] <= 1100
+    assert 0 < second["arena_bytes"] <= 600
+    with Project.open(folder).elf.open("rb") as file:
+        there = {s.name: (s["sh_addr"], s["sh_size"]) for s in ELFFile(file).iter_sections()}
+    assert there[".memory.psram"] == (0x21000000, second["arena_bytes"])
+    assert abs(report["ram"]["predicted_bytes"] - report["firmware"]["ram_bytes"]) <= 64
