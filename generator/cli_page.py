@@ -30,10 +30,11 @@ page_options = together(
         help="Write a page that shows the arena over time.",
     ),
     click.option(
-        "--pareto",
+        "--pareto/--no-pareto",
         "with_pareto",
-        is_flag=True,
-        help=f"Plan for up to {pareto.BUDGETS} budgets as well: arena against predicted time.",
+        default=None,
+        help=f"Plan for up to {pareto.BUDGETS} budgets as well: arena against predicted time. By default only for "
+        "--html, which shows it where the plans' times differ by more than 1 %.",
     ),
 )
 """The options of `gen plan` that show a plan."""
@@ -58,6 +59,11 @@ def points(planned: Planned, say: _Say) -> tuple[pareto.Point, ...]:
     if not whole:
         err.print("note: interrupted; the curve has the plans made so far")
     return found
+
+
+def shown_by_default(curve: Sequence[pareto.Point]) -> Sequence[pareto.Point]:
+    """The curve if there is something to choose from, else no plans."""
+    return curve if pareto.offers_choice(curve) else ()
 
 
 def write_page(planned: Planned, curve: Sequence[pareto.Point], path: Path) -> None:

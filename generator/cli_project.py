@@ -15,7 +15,7 @@ from shoehorn_mcu import build, several, targets
 from shoehorn_mcu.cli_buffers import capacity_option, place_buffers
 from shoehorn_mcu.cli_graph import graph_options, plan_graph
 from shoehorn_mcu.cli_options import Planning, planning_options, writing_options
-from shoehorn_mcu.cli_page import curve_json, page_options, points, print_curve, progress, write_page
+from shoehorn_mcu.cli_page import curve_json, page_options, points, print_curve, progress, shown_by_default, write_page
 from shoehorn_mcu.cli_plan import print_notes, print_plan, print_together
 from shoehorn_mcu.cli_quantize import quantized_json, summary
 from shoehorn_mcu.console import emit_json, err, out, output_options, together
@@ -196,7 +196,7 @@ def plan(
     board_id: str | None,
     planning: Planning,
     html: Path | None,
-    with_pareto: bool,
+    with_pareto: bool | None,
     graph: Path | None,
     budget: int | None,
     seconds: float | None,
@@ -243,21 +243,29 @@ def _note_new_spelling(old: str, command: str, path: Path, options: Mapping[str,
 
 
 def _plan_model(
-    model: Path, board_id: str | None, options: build.Options, html: Path | None, with_pareto: bool, as_json: bool
+    model: Path,
+    board_id: str | None,
+    options: build.Options,
+    html: Path | None,
+    with_pareto: bool | None,
+    as_json: bool,
 ) -> None:
-    """Plans a model, prints the plan, and writes the page with --html."""
+    """Plans a model, prints the plan, and writes the page with --html, by default with the curve if it shows a choice.
+
+    The curve is printed only if asked for.
+    """
     board = targets.board(board_id) if board_id else None
     with progress("planning") as say:
         planned = build.plan_model(model, board, options, say)
-        curve = points(planned, say) if with_pareto else ()
+        curve = points(planned, say) if with_pareto or (with_pareto is None and html is not None) else ()
     print_notes(planned)
     if html is not None:
-        write_page(planned, curve, html)
+        write_page(planned, curve if with_pareto else shown_by_default(curve), html)
     if as_json:
         emit_json({**planned.report, "pareto": curve_json(curve)} if with_pareto else planned.report)
         return
     print_plan(planned, board)
-    if curve:
+    if with_pareto:
         print_curve(curve, planned)
     if html is not None:
         out.print(f"wrote {html}", soft_wrap=True)

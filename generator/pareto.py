@@ -18,7 +18,7 @@ from shoehorn_mcu.stage import Stage
 ABOVE = 5  # budgets from the smallest arena without recomputation up to whole tensors
 BELOW = 4  # budgets from there down to the smallest arena with recomputation
 BUDGETS = ABOVE + BELOW
-CLOSE = 1.01  # the ratio of two arenas that are as good as equal
+CLOSE = 1.01  # the ratio of two arenas, or of two times, that are as good as equal
 MOST_RECOMPUTED = 0.25  # of the MACs
 
 
@@ -68,6 +68,12 @@ def curve(
     except KeyboardInterrupt:
         return _undominated(found), False
     return _undominated(found), True
+
+
+def offers_choice(points: Sequence[Point]) -> bool:
+    """Whether the slowest of these plans takes noticeably longer than the fastest."""
+    times = [point.time for point in points]
+    return max(times, default=0) > CLOSE * min(times, default=0)
 
 
 def smallest_within(

@@ -242,8 +242,8 @@ OWN = {
         ("padding", "sh_both_halves(-op->x_zero)", "0"),
         *_FOURS,
     ),
-    "sum_pool_s8_s32_c": (("tail", "for (; c < op.channels; c++)", "for (; c + 1 < op.channels; c++)"),),
-    "sum_pool_s8_s32_simd32": (
+    "sum_pool_s8_c": (("tail", "for (; c < op.channels; c++)", "for (; c + 1 < op.channels; c++)"),),
+    "sum_pool_s8_simd32": (
         ("packing", "sh_low_half(odd)", "sh_high_half(odd)"),
         ("packing", "uint32_t even = 0;", "uint32_t even = 1;"),
     ),

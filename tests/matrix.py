@@ -246,9 +246,10 @@ def _row_sums(rng: Rng) -> Iterator[Graph]:
     for number, channels in enumerate((1, 3, 4, 5, 8, 12)):
         kernel, stride = ((3, 2), (2, 5), (1, 1))[number % 3], ((3, 2), (3, 1), (1, 2))[number % 3]
         kind = int8((1 + number % 2, 5, 7, channels), Quant((1.0,), (0,)))
-        start = int(rng.integers(-(2**20), 2**20))
-        pool = graph_of(ops.SumPool, [kind], DType.INT32, kernel=kernel, stride=stride, start=start)
-        yield frozen(pool, random_inputs(pool, rng))
+        for dtype, most in ((DType.INT32, 2**20), (DType.INT16, 2**14)):
+            start = int(rng.integers(-most, most))
+            pool = graph_of(ops.SumPool, [kind], dtype, kernel=kernel, stride=stride, start=start)
+            yield frozen(pool, random_inputs(pool, rng))
         shape = OUTPUTS[number + 1], 3 * 2 * channels
         weights = (TensorType(shape, DType.INT8), _any(rng, shape))
         first = (TensorType(shape[:1], DType.INT32), rng.integers(-(2**28), 2**28, shape[0], np.int32))

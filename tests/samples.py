@@ -293,14 +293,19 @@ def _partial(op_class: type[Op], rng: Rng) -> Graph:
     return graph_of(op_class, [kind, first.tensors["y"].type, weight], DType.INT32, **attributes)
 
 
+def _sum_type(rng: Rng) -> DType:
+    return (DType.INT32, DType.INT16)[pick(rng, 0, 1)]
+
+
 def _rescale(rng: Rng) -> Graph:
     window = pick(rng, 1, 1, 2, 3)
     shape, y = dims(rng, 4 if window > 1 else pick(rng, 1, 2, 4)), quant(rng)
     if window > 1:
         shape = (shape[0], shape[1] * window, *shape[2:])
-    kind, channels = TensorType(shape, DType.INT32), pick(rng, 1, shape[-1])
-    # Random sums fill int32; what they are multiplied with makes a few hundred steps of them.
-    scales = quantize_multipliers(np.exp(rng.uniform(math.log(2**-26), math.log(2**-22), channels)))
+    kind, channels = TensorType(shape, _sum_type(rng)), pick(rng, 1, shape[-1])
+    # Random sums fill their type; what they are multiplied with makes a few hundred steps of them.
+    most = -(8 * kind.dtype.bytes - 6)
+    scales = quantize_multipliers(np.exp(rng.uniform(math.log(2.0**most), math.log(2.0 ** (most + 4)), channels)))
     constants = [(TensorType((channels,), DType(each.dtype.name)), each) for each in scales]
     return graph_of(ops.Rescale, [kind, *constants], int8((), y), clamp=clamp(rng, y), window=window)
 
@@ -309,10 +314,10 @@ def _sum_pool(rng: Rng) -> Graph:
     n, h, w, c = dims(rng, 4, 9)
     kernel = pick(rng, *range(1, h + 1)), pick(rng, *range(1, w + 1))
     stride = kernel[0] + pick(rng, 0, 1), pick(rng, 1, 2, 3)
-    start = int(rng.integers(-(2**20), 2**20))
-    return graph_of(
-        ops.SumPool, [int8((n, h, w, c), quant(rng))], DType.INT32, kernel=kernel, stride=stride, start=start
-    )
+    dtype = _sum_type(rng)
+    most = 2**20 if dtype is DType.INT32 else 2**14
+    x, start = int8((n, h, w, c), quant(rng)), int(rng.integers(-most, most))
+    return graph_of(ops.SumPool, [x], dtype, kernel=kernel, stride=stride, start=start)
 
 
 def _sum_dense(rng: Rng) -> Graph:
@@ -327,7 +332,7 @@ def _sum_dense(rng: Rng) -> Graph:
 def _average(rng: Rng) -> Graph:
     n, h, w, c = dims(rng, 4)
     window, count, y = pick(rng, 1, 2, 3), pick(rng, 1, 2, 7, 49, 2**20), quant(rng)
-    kind = TensorType((n, h * window, w, c), DType.INT32)
+    kind = TensorType((n, h * window, w, c), _sum_type(rng))
     return graph_of(ops.Average, [kind], int8((), y), window=window, count=count, clamp=clamp(rng, y))
 
 

@@ -437,6 +437,24 @@ def test_the_pareto_curve_goes_from_where_macs_are_computed_again_to_the_least_t
     assert basis in text and basis in gen("plan", DIGITS, "--pareto").stdout
 
 
+def test_the_page_has_the_curve_unless_it_is_left_out_or_shows_no_choice(gen: Gen, tmp_path: Path):
+    page = tmp_path / "p.html"
+    dots = []
+    for words in ((), ("--no-pareto",)):
+        assert "pareto" not in json.loads(gen("plan", DIGITS, *words, "--html", page, "--json").stdout)
+        _, _, behind_graph = page.read_text().partition("</svg>")
+        dots.append(behind_graph.count("<circle cx"))
+
+    assert dots[0] >= 3 and dots[1] == 0
+
+
+def test_a_curve_offers_a_choice_where_times_differ_by_more_than_a_percent():
+    small, fast = (pareto.Point(size, 1, 1, 0, 1, cycles) for size, cycles in ((10, 1_010), (20, 1_000)))
+
+    assert not pareto.offers_choice([small, fast]) and not pareto.offers_choice([])
+    assert pareto.offers_choice([replace(small, predicted_cycles=1_011), fast])
+
+
 def test_rows_computed_again_count_again():
     whole = planned(Goal.TIME).unit
     steps = whole.plan.steps

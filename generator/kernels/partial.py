@@ -65,7 +65,8 @@ def _in_sums(node: Node) -> int | None:
 
 def _rescales(node: Node) -> bool:
     total, multipliers, shifts = node.inputs
-    typed = are(DType.INT32, total, multipliers) and are(DType.INT8, shifts, node.output)
+    summed = are(DType.INT32, total) or are(DType.INT16, total)
+    typed = summed and are(DType.INT32, multipliers) and are(DType.INT8, shifts, node.output)
     return typed and multipliers.data is not None and shifts.data is not None
 
 
@@ -79,6 +80,7 @@ def _rescale(node: Node) -> dict[str, Value]:
         "y_min": op.clamp.low,
         "y_max": op.clamp.high,
         "scale_step": int(node.inputs[1].type.elements > 1),
+        "narrow": int(are(DType.INT16, node.inputs[0])),
     }
 
 
@@ -93,7 +95,7 @@ def _rescale_work(node: Node) -> Work:
 
 
 SUMS = Contract("partial_conv2d_s8_s32", (FirstPartial, NextPartial), _partial, _constants, _adds_up)
-RESCALE = Contract("rescale_s32_s8", (Rescale,), _rescale, _scales, _rescales)
+RESCALE = Contract("rescale_sums_s8", (Rescale,), _rescale, _scales, _rescales)
 
 VARIANTS = (
     portable(SUMS, _partial_work, _in_sums),

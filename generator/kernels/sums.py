@@ -7,9 +7,9 @@ from typing import cast
 
 import numpy as np
 
-from shoehorn_mcu.ir import Node
+from shoehorn_mcu.ir import DType, Node
 from shoehorn_mcu.kernels.base import Contract, Value, Variant, portable
-from shoehorn_mcu.kernels.operands import data
+from shoehorn_mcu.kernels.operands import are, data
 from shoehorn_mcu.kernels.work import LANES, Work, by_fours, by_lanes
 from shoehorn_mcu.ops import Average, SumDense, SumPool
 from shoehorn_mcu.targets import Isa
@@ -26,6 +26,7 @@ def _pool(node: Node) -> dict[str, Value]:
         "kernel_width": op.kernel[1],
         "stride": op.stride[1],
         "start": op.start,
+        "narrow": int(are(DType.INT16, node.output)),
     }
 
 
@@ -67,6 +68,7 @@ def _average(node: Node) -> dict[str, Value]:
         "count": op.count,
         "y_min": op.clamp.low,
         "y_max": op.clamp.high,
+        "narrow": int(are(DType.INT16, node.inputs[0])),
     }
 
 
@@ -75,9 +77,9 @@ def _before(node: Node) -> int | None:
     return 1
 
 
-SUM_POOL = Contract("sum_pool_s8_s32", (SumPool,), _pool)
+SUM_POOL = Contract("sum_pool_s8", (SumPool,), _pool)
 SUM_DENSE = Contract("sum_dense_s8_s32", (SumDense,), _dense, _by_rows, takes_row=True)
-AVERAGE = Contract("average_s32_s8", (Average,), _average)
+AVERAGE = Contract("average_sums_s8", (Average,), _average)
 
 VARIANTS = (
     portable(SUM_POOL, _pool_work, _before),

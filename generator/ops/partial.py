@@ -108,17 +108,17 @@ class NextPartial(_Partial):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rescale(Clamped):
-    """inputs (sum int32 [..., O], multipliers int32 [O], shifts int8 [O]); y = clamp(y_zero + rescale(sum)), int8.
+    """inputs (sum int32 or int16 [..., O], multipliers int32 [O], shifts int8 [O]); y int8.
 
-    One multiplier and one shift may be for all channels. Of a `window` above 1 the sums are [N, H, W, O], of which
-    every `window`-th row is read, y [N, H / window, W, O].
+    y = clamp(y_zero + rescale(sum)). One multiplier and one shift may be for all channels. Of a `window` above 1 the
+    sums are [N, H, W, O], of which every `window`-th row is read, y [N, H / window, W, O].
     """
 
     window: int = 1
     row_inputs: ClassVar[int | None] = 1
 
     def check(self, node: Node) -> None:
-        laws.dtype(self, node.inputs[0], "sum", DType.INT32)
+        laws.dtype(self, node.inputs[0], "sum", DType.INT32, DType.INT16)
         laws.quantised(self, node.output, "output")
         for tensor in node.inputs[1:]:
             laws.constant(self, tensor, "multipliers or shifts")

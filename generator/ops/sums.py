@@ -1,6 +1,6 @@
 """Sums over rows that arrive one after the other: each output row is the sums so far, made from the row before it.
 
-A pool or a dense layer that reads many rows then holds one row of int32 sums instead of all of them, and one more op
+A pool or a dense layer that reads many rows then holds one row of sums instead of all of them, and one more op
 computes its result from the last sums. Integer sums do not depend on their order, so the bytes stay the same. Model
 files never hold these ops; the pass `sum-rows` makes them. They need what an op that carries needs: rows in order,
 each computed once (ARCHITECTURE, Recurrent layers).
@@ -27,14 +27,15 @@ _LARGEST = 128  # magnitude of a stored int8
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Sums(Op):
-    """int32 sums over the first row of a window, its first two rows, and so on: `height` rows for each window."""
+    """Sums over the first row of a window, its first two rows, and so on: `height` rows for each window."""
 
     row_inputs: ClassVar[int | None] = 1
     carries: ClassVar[bool] = True
+    sum_types: ClassVar[tuple[DType, ...]] = (DType.INT32,)
 
     def check(self, node: Node) -> None:
         laws.dtype(self, node.inputs[0], "input", DType.INT8)
-        laws.dtype(self, node.output, "sums", DType.INT32)
+        laws.dtype(self, node.output, "sums", *self.sum_types)
         for tensor in node.inputs[1:]:
             laws.constant(self, tensor, "weights or start")
 
@@ -43,10 +44,13 @@ class _Sums(Op):
 class SumPool(_Sums):
     """x (N, H, W, C) int8; sums (N, windows down * kernel height, windows across, C) of stored values, without padding.
 
+    The sums are int32, or int16 where every one fits.
+
     Row i * kernel[0] + j has, for each window of the i-th line of windows, `start` and the sum over its first j + 1
     rows. Windows do not overlap downwards.
     """
 
+    sum_types: ClassVar[tuple[DType, ...]] = (DType.INT32, DType.INT16)
     kernel: tuple[int, int]
     stride: tuple[int, int]
     start: int = 0
@@ -67,8 +71,14 @@ class SumPool(_Sums):
         return (x,), (y - 1 if row else None,)
 
     def overflow(self, node: Node) -> str | None:
-        most = abs(self.start) + self.kernel[0] * self.kernel[1] * _LARGEST
-        return None if most <= LIMIT else f"a sum can reach {most}, above int32"
+        dtype = node.output.type.dtype
+        limit = (1 << (8 * dtype.bytes - 1)) - 1
+        return None if self.reach <= limit else f"a sum can reach {self.reach}, above {dtype.value}"
+
+    @property
+    def reach(self) -> int:
+        """The largest magnitude of a sum."""
+        return abs(self.start) + self.kernel[0] * self.kernel[1] * _LARGEST
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         n, lines, across, channels = sig.output.shape
@@ -78,7 +88,7 @@ class SumPool(_Sums):
         windows = [
             columns[:, at * self.stride[0] :][:, :high].cumsum(axis=1) + self.start for at in range(lines // high)
         ]
-        sums: Array = np.concatenate(windows, axis=1).astype(np.int32).reshape(n, lines, across, channels)
+        sums: Array = np.concatenate(windows, axis=1).astype(sig.output.dtype.numpy).reshape(n, lines, across, channels)
         return sums
 
 
@@ -120,7 +130,7 @@ class SumDense(_Sums):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Average(Clamped):
-    """x (N, H, W, C) int32 sums, of which every `window`-th row is read; (N, H / window, W, C) int8.
+    """x (N, H, W, C) int32 or int16 sums, of which every `window`-th row is read; (N, H / window, W, C) int8.
 
     y = clamp(x / count), rounded half away from zero: the end of an average pool.
     """
@@ -129,7 +139,7 @@ class Average(Clamped):
     count: int
 
     def check(self, node: Node) -> None:
-        laws.dtype(self, node.inputs[0], "sums", DType.INT32)
+        laws.dtype(self, node.inputs[0], "sums", DType.INT32, DType.INT16)
         laws.quantised(self, node.output, "output")
         if self.count < 1:
             raise OpFault(self, f"it divides by {self.count}")

@@ -17,7 +17,7 @@ LEAST_GAIN = 4  # times the bytes of a row of sums: those of the rows that need 
 
 
 def sum_rows(graph: Graph) -> Graph:
-    """Takes the rows of a large window one after the other into int32 sums, from which one more op makes the result.
+    """Takes the rows of a large window one after the other into integer sums, from which one more op makes the result.
 
     >   y = AveragePool2d(x: 1x25x5x64) kernel 25x5                                     nothing else reads x; int8
     <   s = SumPool(x): 25 rows of 64 sums, each over the one before; y = Average(s)
@@ -26,7 +26,8 @@ def sum_rows(graph: Graph) -> Graph:
     <   s = SumDense(x, w, b'): 4 rows of sums; r = Rescale(s); y = Reshape(r)
 
     So an average pool, a mean over rows or a dense layer of a flattened map holds a row of its input, not all of them.
-    Exact: the same integers are added, and rounded once. It is left alone where another op reads x, which is held then.
+    Sums of a pool are int16 where every one fits, else int32. Exact: the same integers are added, and rounded once. It
+    is left alone where another op reads x, which is held then.
     """
     rewrite = _Rewrite(graph)
     for node in graph.nodes():
@@ -102,11 +103,13 @@ class _Rewrite:
     def _sums(self, op: SumPool | SumDense, node: Node) -> Tensor | None:
         """The sums, which the op writes from here on; None where they hold too little less."""
         read = tuple(self.tensors[name] for name in op.inputs)
-        kind = TensorType(op.infer(tuple(tensor.type for tensor in read)), DType.INT32)
         x = read[0].type
+        kind = TensorType(op.infer(tuple(tensor.type for tensor in read)), DType.INT32)
         rows = op.kernel[0] if isinstance(op, SumPool) else x.rows
         if (rows - 1) * x.row_bytes <= LEAST_GAIN * kind.row_bytes:
             return None
+        if isinstance(op, SumPool) and op.reach <= np.iinfo(np.int16).max:
+            kind = replace(kind, dtype=DType.INT16)
         made = self._tensor(f"{node.output.name}_sums", kind)
         whole = replace(op, output=made.name)
         if node.op.overflow(node) is not None or whole.overflow(Node(whole, read, made)) is not None:

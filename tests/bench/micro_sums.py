@@ -27,7 +27,8 @@ def row_sums(rng: Rng) -> Iterator[Graph]:
     """Pools and dense layers by rows."""
     for height, width, channels, kernel, stride in POOLS:
         x = s8(1, height, width, channels)
-        yield graph_of(ops.SumPool, [x], DType.INT32, kernel=kernel, stride=stride)
+        for dtype in (DType.INT32, DType.INT16):
+            yield graph_of(ops.SumPool, [x], dtype, kernel=kernel, stride=stride)
         outputs = (1, 4, 10, 12, 33)[(height + width) % 5]
         shape = (outputs, x.elements)
         weights = (TensorType(shape, DType.INT8), rng.integers(-127, 128, shape).astype(np.int8))
