@@ -10,6 +10,7 @@ import click
 
 from shoehorn_mcu import targets
 from shoehorn_mcu.console import GAP, emit_json, err, json_option, out, print_table
+from shoehorn_mcu.host_tools.manifest import Memory
 from shoehorn_mcu.kernels import CATALOGUE
 
 if TYPE_CHECKING:
@@ -73,11 +74,18 @@ def _row(board: targets.Board) -> Mapping[str, Any]:
         "sram_bytes": spec.sram_bytes,
         "flash_bytes": spec.flash_bytes,
         "arena_limit_bytes": board.arena_limit_bytes,
+        "memories": [_memory(memory) for memory in spec.memory if memory.is_data],
         "core_hz": spec.core_hz,
         "clock": {"name": spec.clock_name, "hz": spec.tick_hz},
         "physical": _is_physical(board),
         "verified": list(spec.verified),
     }
+
+
+def _memory(memory: Memory) -> Mapping[str, Any]:
+    """A memory that tensors may be in, and the cycles that a core waits there for a byte."""
+    waits = {"read_cycles": memory.read_cycles, "write_cycles": memory.write_cycles}
+    return {"name": memory.name, "kind": memory.kind, "origin": memory.origin, "bytes": memory.bytes, **waits}
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:

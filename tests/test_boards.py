@@ -5,8 +5,11 @@ from __future__ import annotations
 import ast
 import itertools
 import json
+import subprocess
+import sys
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from shoehorn_mcu.emit.project import family_files
 from shoehorn_mcu.paths import BOARDS, FIRMWARE_TEMPLATES
@@ -16,7 +19,7 @@ ROOT = FIRMWARE_TEMPLATES / "families"
 FAMILIES = json.loads((ROOT / "families.json").read_text())
 IDS = {
     "native", "rpi-zero", "rpi-zero-2w", "netduinoplus2", "microbit", "stm32vldiscovery",
-    "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547",
+    "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547", "stm32-h405", "nucleo-h743zi", "rpi-pico",
 }  # fmt: skip
 RAM = {"name": "ram", "kind": "ram", "origin": 0, "bytes": 8192}
 ALL = pytest.mark.parametrize("each", boards(), ids=lambda b: b.id)
@@ -31,7 +34,7 @@ def test_a_board_says_the_truth_about_itself(each: Board):
     assert each.spec.family in FAMILIES
     assert "hardware" not in each.spec.verified
     assert each.arena_limit_bytes > 0
-    assert each.spec.emulator is not None
+    assert (each.spec.emulator is not None) == ("emulator" in each.spec.verified)
 
 
 @ALL
@@ -40,7 +43,7 @@ def test_memory_regions_do_not_overlap_and_hold_the_sram(each: Board):
 
     assert all(a.origin + a.bytes <= b.origin for a, b in itertools.pairwise(regions))
     if each.id != "native":
-        assert each.spec.sram_bytes <= sum(m.bytes for m in regions if m.kind == "ram")
+        assert each.spec.sram_bytes <= sum(m.bytes for m in regions if m.is_data)
 
 
 @ALL
@@ -50,14 +53,14 @@ def test_a_flash_tool_has_what_it_needs(each: Board):
 
 
 def test_a_folder_replaces_a_file_of_an_earlier_one_only_where_it_is_meant():
-    """The SSE-300's memory map is not that of other Cortex-M parts."""
+    """The memory maps of SSE-300 and RP2040 are not those of other Cortex-M parts."""
     replaced = set()
     for family, entries in FAMILIES.items():
         listed = [p for e in entries for p in ([ROOT / e] if (ROOT / e).is_file() else (ROOT / e).iterdir())]
         assert len({p.name for p in listed}) == len(family_files(family))
         replaced |= {(family, p.name) for p in listed if family_files(family)[p.name] != p}
 
-    assert replaced == {("sse300", "link.ld.in")}
+    assert replaced == {("sse300", "link.ld.in"), ("rp2040", "link.ld.in")}
 
 
 def test_every_folder_of_files_is_used():
@@ -127,3 +130,20 @@ def test_a_part_s_core_clock_is_the_one_it_is_built_for_and_an_emulator_has_none
     built_for = int(manifest["build"]["f_cpu"].rstrip("L")) if each.spec.flash_tool != "emulator" else None
 
     assert each.spec.core_hz == built_for
+
+
+def test_the_sum_at_the_end_of_the_rp2040_s_second_stage_is_right(tmp_path):
+    """The boot ROM's CRC-32 (RP2040 datasheet, 2.8.1.3.1): not reflected, from ones, of 252 bytes."""
+    made = tmp_path / "boot2.o"
+    clang = [sys.executable, "-m", "ziglang", "clang", "--target=thumbv6m-none-eabi", "-mcpu=cortex-m0"]
+    subprocess.run([*clang, "-c", str(ROOT / "rp2040" / "boot2.S"), "-o", str(made)], check=True, timeout=60)
+    with made.open("rb") as file:
+        data = ELFFile(file).get_section_by_name(".boot2").data()
+    crc = 0xFFFFFFFF
+    for byte in data[:252]:
+        crc ^= byte << 24
+        for _ in range(8):
+            crc = (crc << 1 ^ (0x04C11DB7 if crc >> 31 else 0)) & 0xFFFFFFFF
+
+    assert len(data) == 256
+    assert data[252:] == crc.to_bytes(4, "little")

@@ -421,7 +421,10 @@ def test_boards_lists_every_board_and_how_far_it_is_verified():
     assert all(set(row["verified"]) <= {"build", "emulator", "hardware"} for row in listed)
     printed = gen("boards").stdout
     assert all(board.id in printed for board in targets.boards())
-    assert "parts (verified: emulator)" in printed and " verified " not in printed
+    parts, _, machines = printed.partition("emulated machines")
+    assert " verified " in parts and machines.startswith(", and this one (verified: emulator)")
+    pico = next(row for row in listed if row["id"] == "rpi-pico")
+    assert [memory["name"] for memory in pico["memories"]] == ["ram", "scratch_x", "scratch_y"]
 
 
 def test_a_board_that_is_verified_less_far_than_others_has_it_in_its_row(

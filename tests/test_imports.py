@@ -109,7 +109,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli_buffers": {"planner", "console"},
     "cli_graph": {"planner", "console"},
     "cli_inspect": {"cli_options", "console", "inspection"},
-    "cli_lists": {"importers", "kernels", "targets", "console"},
+    "cli_lists": {"importers", "kernels", "manifest", "targets", "console"},
     "cli_library": {"build", "cli_options", "cli_page", "cli_plan", "console", "emit", "targets"},
     "cli_options": {"build", "console", "kernels", "passes", "pipeline", "planner"},
     "cli_page": {"build", "pareto", "predict", "emit", "console"},

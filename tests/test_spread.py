@@ -19,7 +19,9 @@ from test_cli_device import needs_qemu
 
 import shoehorn_mcu
 from shoehorn_mcu import PlanOptions, build, predict, targets
+from shoehorn_mcu.emit.bundle import write
 from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.host_tools.build import build as build_folder
 from shoehorn_mcu.host_tools.project import Project
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import SRAM, Memory, Plan
@@ -230,7 +232,7 @@ def test_what_no_memory_holds_is_refused_with_its_name():
     ("sizes", "message"),
     [
         ({"rem": 4096}, r"--sram rem=4096: mps2-an386 has no memory of this name; did you mean 'ram'\?"),
-        ({"ram": 4096, "ccm": 64}, r"--sram ccm=64: mps2-an386 has no memory of this name; it has ram, psram"),
+        ({"ram": 4096, "ccm": 64}, r"--sram ccm=64: mps2-an386 has no memory of this name; it has ram, block, psram"),
         ({"ram": 4}, "--sram ram=4: no row of digits fits, the smallest has 8 bytes; give more, or leave ram out"),
         ({"Ram": 64}, r"--sram 'Ram'=64: no name of a memory; write lower-case letters, digits and _"),
         ({"ram": 64, "sram": 64}, "--sram: ram and sram are one memory of mps2-an386; give it once"),
@@ -252,11 +254,22 @@ def test_without_a_board_the_names_are_the_user_s():
 
 
 @needs_qemu
-@pytest.mark.parametrize("caller_arena", [False, True])
-def test_a_firmware_in_two_memories_answers_over_its_serial_port(caller_arena: bool, tmp_path: Path):
-    """On a board that boots: every byte of every op is right, and the linker has each arena in its memory."""
+@pytest.mark.parametrize(
+    ("board", "names", "caller_arena"),
+    [
+        ("mps2-an386", ("ram", "psram"), True),
+        ("mps2-an386", ("ram", "block"), False),
+        ("mps2-an500", ("ram", "psram"), False),
+        ("mps2-an505", ("isram", "psram"), False),
+        ("mps3-an547", ("isram", "ddr"), True),
+    ],
+)
+def test_a_firmware_in_two_memories_answers_over_its_serial_port(
+    board: str, names: tuple[str, str], caller_arena: bool, tmp_path: Path
+):
+    """On boards that boot: every byte of every op is right, and the linker has each arena in its memory."""
     folder = tmp_path / "firmware"
-    options = PlanOptions(board="mps2-an386", sram_bytes={"ram": 1100, "psram": 600})
+    options = PlanOptions(board=board, sram_bytes=dict(zip(names, (1100, 600), strict=True)))
     made = shoehorn_mcu.generate(DIGITS, folder, options, caller_arena=caller_arena)
     found = shoehorn_mcu.validate(made.folder, emulate=True, count=3)
     report = json.loads((folder / "report.json").read_text())
@@ -267,5 +280,34 @@ def test_a_firmware_in_two_memories_answers_over_its_serial_port(caller_arena: b
     assert 0 < second["arena_bytes"] <= 600
     with Project.open(folder).elf.open("rb") as file:
         there = {s.name: (s["sh_addr"], s["sh_size"]) for s in ELFFile(file).iter_sections()}
-    assert there[".memory.psram"] == (0x21000000, second["arena_bytes"])
+    origins = {memory.name: memory.origin for memory in targets.board(board).spec.other_memories}
+    for memory in (first, second):
+        if memory["name"] != "ram":
+            assert there[f".memory.{memory['name']}"] == (origins[memory["name"]], memory["arena_bytes"])
     assert abs(report["ram"]["predicted_bytes"] - report["firmware"]["ram_bytes"]) <= 64
+
+
+@pytest.mark.parametrize(
+    ("board", "names"),
+    [("stm32-h405", ("ram", "ccm")), ("nucleo-h743zi", ("sram1", "sram4")), ("rpi-pico", ("scratch_x", "scratch_y"))],
+)
+def test_a_firmware_in_two_memories_is_built_for_a_board_without_emulator(
+    board: str, names: tuple[str, str], tmp_path: Path
+):
+    """The linker has each arena at its address, and none of them takes bytes of the image."""
+    options = build.Options(sram_bytes=dict(zip(names, (1100, 600), strict=True)))
+    planned, files = build.firmware(DIGITS, targets.board(board), options)
+    write(files, tmp_path / "made")
+    project = Project.open(tmp_path / "made")
+    result = build_folder(project)
+    others = targets.board(board).spec.other_memories
+    sizes = planned.unit.plan.arenas
+    with project.elf.open("rb") as file:
+        sections = {s.name: s for s in ELFFile(file).iter_sections()}
+
+    assert abs(result.ram_bytes - planned.report["ram"]["predicted_bytes"]) <= 64  # type: ignore[call-overload, index]
+    for memory in (memory for memory in others if memory.name in names):
+        section = sections[f".memory.{memory.name}"]
+        assert (section["sh_addr"], section["sh_size"]) == (memory.origin, sizes[memory.name])
+        assert section["sh_type"] == "SHT_NOBITS"
+    assert planned.unit.cores == 1 and len(planned.unit.memories) == 2
