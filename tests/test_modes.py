@@ -165,6 +165,21 @@ def test_a_block_of_more_rows_and_smaller_sums_counts_where_its_rows_are_kept_an
     assert search.least_cost(135) == NEVER
 
 
+def test_all_rows_may_arrive_first():
+    for seed in range(60):
+        problem = random_problem(Random(seed), 8)
+        if not problem.streamed:
+            continue
+        (arrived,) = problem.streamed
+        search = PartitionSearch(problem, 0)
+        first = search.delivered_first()
+        events = search.space.events(first.groups)
+        height = problem.by_name[arrived].rows
+
+        assert [(e.op, e.row) for e in events[:height]] == [(0, y) for y in range(height)]
+        assert max(search.space.peak(group) for group in first.groups) == first.peak >= search.minimax().peak
+
+
 def test_the_search_misses_little():
     """Heuristics: of a hundred problems with composites, how often each is as good as trying everything."""
     lowest = cheapest = none = asked = tried = 0

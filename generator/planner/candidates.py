@@ -149,7 +149,11 @@ class Candidates:
             lowest = self._plan(self._partitions.minimax())
             yield lowest
             if lowest.arena_bytes > self.bound:
-                yield from self._rows(min(lowest.arena_bytes, most_bytes) - 1)
+                most_bytes = min(lowest.arena_bytes, most_bytes)
+                first = self._once.delivered_first() if self._problem.streamed else None
+                if first is not None and first.peak < most_bytes:
+                    yield self._plan(first)
+                yield from self._rows(most_bytes - 1)
         if self._space.composites:
             self._say("blocks in bands")
             yield from self._lowest()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from shoehorn_mcu.planner.blocks import composites as banded
 from shoehorn_mcu.planner.partition.bounds import Bounds
 from shoehorn_mcu.planner.partition.exact import Exact
-from shoehorn_mcu.planner.partition.space import NEVER, Choice, Group, Space, least_path
+from shoehorn_mcu.planner.partition.space import NEVER, Choice, Group, Space, least_path, minimax
 from shoehorn_mcu.planner.problem import Block, Problem
 
 _TRIES = 16
@@ -43,6 +43,14 @@ class PartitionSearch:
     def minimax(self) -> Partition:
         """The lowest peak without composites."""
         return Partition(tuple(self.space.plain_groups), self.space.plain, 0, 0)
+
+    def delivered_first(self) -> Partition:
+        """The lowest peak without composites where all rows of the streamed input arrive before the first op."""
+        flow = self.space.flow
+        peak, groups = minimax(flow.count - 1, lambda a, b, limit: flow.peak(range(a + 1, b + 1), a + 1, b + 1, limit))
+        delivery = Group(0, 1)
+        shifted = (Group(group.start + 1, group.end + 1) for group in groups)
+        return Partition((delivery, *shifted), max(self.space.peak(delivery), peak), 0, 0)
 
     def fewest(self, limit: int) -> Partition | None:
         """The partition without composites, with no peak above `limit` the fewest interleaved rows; None if none."""
