@@ -66,6 +66,7 @@ class PlanOptions:
     minimize: Literal["time", "sram", "flash"] = "time"
     slower_percent: float | None = None  # the smallest plan that takes at most so much more time than the fastest
     stream_input: bool = False  # the input arrives row by row
+    stream_output: bool = False  # the output is handed out row by row, to <model>_on_row
     recompute_percent: float | None = None  # most MACs that may be recomputed; None: as many as `sram_bytes` requires
     disable: Sequence[str] = field(default=())  # optimisation passes to skip
     preserve: Sequence[str] = field(default=())  # tensors that become further outputs
@@ -367,6 +368,7 @@ def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board |
         disabled=frozenset(options.disable),
         preserve=tuple(options.preserve),
         stream_input=options.stream_input,
+        stream_output=options.stream_output,
         recompute_percent=options.recompute_percent,
         tuning=load(Path(options.tuning)) if options.tuning is not None else Tuning(),
         caller_arena=caller_arena,

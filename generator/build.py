@@ -29,6 +29,7 @@ from shoehorn_mcu.passes.float_mode import FloatMode as FloatMode
 from shoehorn_mcu.passes.float_mode import FloatModeError, with_float_mode
 from shoehorn_mcu.passes.native_io import native_io
 from shoehorn_mcu.passes.state_ends import with_states, without_states
+from shoehorn_mcu.passes.streamed_output import streamable_output
 from shoehorn_mcu.passes.user_ends import Pixels, check_classes, with_pixels, with_top
 from shoehorn_mcu.pipeline import PipelineError, Strides, pipeline
 from shoehorn_mcu.planner import DoesNotFit, Goal
@@ -82,6 +83,7 @@ class Options:
     sample_hz: int = 16000  # of a pipeline's samples
     slower_percent: float | None = None  # the smallest plan that takes at most so much more time than the fastest
     one_memory: bool = False  # further memories of the board are not used
+    stream_output: bool = False  # the output is handed out row by row
 
 
 class NoBoard(ShoehornError):
@@ -160,6 +162,8 @@ def prepare(model: Model, board: Board | None, options: Options) -> Prepared:
     passes.prove_int32(graph)
     if options.stream_input:
         graph = passes.unflatten_input(graph)
+    if options.stream_output:
+        graph, ends = streamable_output(graph, ends)
     precise, graph = graph, with_float_mode(graph, options.float_mode)
     _require_float_mode(board, options)
     core = board.spec.cpu if board else options.cpu or ""
@@ -193,6 +197,7 @@ def plan_prepared(
         prefer_smaller=options.sram_bytes is None,
         cores=options.cores,
         memories=several,
+        stream_output=options.stream_output,
     )
     try:
         if options.slower_percent is None:
@@ -278,7 +283,8 @@ def _slow_cores(made: Scheduled, options: Options) -> Iterator[str]:
     gain = predict.speedup(made.plan, made.stages)
     if gain < options.cores * LEAST_GAIN:
         why = "layers of one row are not divided, nor those whose rows overwrite others"
-        if options.goal is Goal.SRAM or options.stream_input or isinstance(options.sram_bytes, int):
+        streamed = options.stream_input or options.stream_output
+        if options.goal is Goal.SRAM or streamed or isinstance(options.sram_bytes, int):
             why += ", as they do in smaller plans than that of whole tensors"
         yield f"{options.cores} cores are predicted to be {gain:.1f} times as fast as one: {why}"
 

@@ -143,6 +143,7 @@ class Planning:
     minimize: str
     slower: float | None
     stream_input: bool
+    stream_output: bool
     recompute: float | None  # percent
     disable: tuple[str, ...]
     preserve: tuple[str, ...]
@@ -183,6 +184,7 @@ class Planning:
             self.recompute,
             load(self.tuning) if self.tuning else Tuning(),
             smallest_kernels=self.minimize == "flash",
+            stream_output=self.stream_output,
             cores=self.cores,
             float_mode=build.FloatMode(self.float),
             shapes=self.shapes,
@@ -249,6 +251,12 @@ _planning_options = together(
         "--stream-input",
         is_flag=True,
         help="Accept the input row by row (<model>_push_row) and never hold it whole; for models with one input.",
+    ),
+    click.option(
+        "--stream-output",
+        is_flag=True,
+        help="Hand out each row of the output as soon as it is finished (<model>_on_row) and never hold it whole; "
+        "for models with one output.",
     ),
     click.option(
         "--recompute",

@@ -55,7 +55,8 @@ def progress(what: str) -> Iterator[_Say]:
 def points(planned: Planned, say: _Say) -> tuple[pareto.Point, ...]:
     """The curve of a planned model; a note on stderr where Ctrl-C ended it."""
     uncut = planned.uncut
-    found, whole = pareto.curve(uncut.graph, uncut.stages, uncut.plan.streamed, say, planned.unit.cores)
+    ends = pareto.Ends(uncut.plan.streamed, uncut.plan.handed_out)
+    found, whole = pareto.curve(uncut.graph, uncut.stages, ends, say, planned.unit.cores)
     if not whole:
         err.print("note: interrupted; the curve has the plans made so far")
     return found

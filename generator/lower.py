@@ -11,8 +11,8 @@ from dataclasses import replace
 from shoehorn_mcu import split
 from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.errors import ShoehornError
-from shoehorn_mcu.ir import Graph, TensorType, shared_rows
-from shoehorn_mcu.planner import DELIVERY, Block, Cut, OpSpec, Problem, Read, TensorSpec
+from shoehorn_mcu.ir import Graph, TensorType, output_rows, shared_rows
+from shoehorn_mcu.planner import DELIVERY, HANDOUT, Block, Cut, OpSpec, Problem, Read, TensorSpec
 from shoehorn_mcu.stage import Stage
 from shoehorn_mcu.state_places import Waits, over_states
 
@@ -62,6 +62,17 @@ def _delivery(graph: Graph) -> OpSpec:
         )
     (name,) = graph.inputs
     return OpSpec(DELIVERY, (), name)
+
+
+def _handout(graph: Graph) -> OpSpec:
+    """The rows of the one output, as they are handed out. Each reads the one before, so they keep their order."""
+    parts = output_rows(graph)
+    reads = [
+        Read(name, tuple((part.row,) if part.tensor == name else () for part in parts))
+        for name in dict.fromkeys(part.tensor for part in parts)
+    ]
+    before = Read(HANDOUT, tuple((y - 1,) if y else () for y in range(len(parts))))
+    return OpSpec(HANDOUT, (*reads, before), HANDOUT, row_cost=0)
 
 
 def blocks(cuts: Cuts, first: int) -> Iterator[Block]:
@@ -114,11 +125,13 @@ def lower(
     capacity_bytes: int | None,
     stream_input: bool = False,
     cuts: Cuts | None = None,
+    stream_output: bool = False,
 ) -> Problem:
     """The problem of placing everything that an inference writes; constants stay in flash and take no part.
 
-    With `stream_input` the input arrives by rows. Raises ShoehornError where there are several inputs. Blocks are
-    offered only with `cuts`, those of this graph and these stages, which then knows each choice of the problem.
+    With `stream_input` the input arrives by rows, with `stream_output` the output is handed out by rows: one more op
+    reads them, whose own rows have no bytes. Raises ShoehornError where there are several inputs. Blocks are offered
+    only with `cuts`, those of this graph and these stages, which then knows each choice of the problem.
 
     A state is an input and an output: its bytes are its own in the whole inference. Its next value is written over it
     (state_places.py), or has bytes of its own to the end, where it is copied.
@@ -129,23 +142,30 @@ def lower(
     banded = {stages[i - len(deliveries)].name for block in offered for i in range(block.first, block.last + 1)}
     # An inference whose rows arrive one by one may be abandoned, and must leave the states as they were.
     over = {} if stream_input else over_states(graph, stages, banded)
-    ops = (*deliveries, *(_op(stage, over) for stage in stages))
+    handouts = (_handout(graph),) if stream_output else ()
+    ops = (*deliveries, *(_op(stage, over) for stage in stages), *handouts)
     live = [*graph.sources, *(name for op in graph.ops for name in (*op.inputs[:1], op.output))]
     shared = shared_rows(graph)
     live = [name for name in live if graph.tensors[name].data is None and name not in shared]
-    live += [read.tensor for op in ops for read in op.reads]
+    live += [read.tensor for op in ops for read in op.reads if read.tensor != HANDOUT]
     for name in (*views.values(), *graph.results):
         if graph.tensors[name].data is not None:
             raise ShoehornError(
                 f"{graph.name}: '{name}' is a constant that is reshaped or a model output; no op computes it"
             )
-    specs = {name: graph.tensors[name].type for name in dict.fromkeys(live)}
+    types = {name: graph.tensors[name].type for name in dict.fromkeys(live)}
+    specs = [_spec(n, t, views.get(n), over[n].state.read if n in over else None) for n, t in types.items()]
     return Problem(
-        tensors=tuple(_spec(n, t, views.get(n), over[n].state.read if n in over else None) for n, t in specs.items()),
+        tensors=(*specs, *(TensorSpec(op.writes, len(op.reads[0].rows), 0) for op in handouts)),
         ops=ops,
         inputs=tuple(state.read for state in graph.states) if stream_input else graph.sources,
         outputs=tuple(
-            dict.fromkeys((*graph.results, *(state.read for state in graph.states if state.write not in over)))
+            dict.fromkeys(
+                (
+                    *((HANDOUT, *(state.write for state in graph.states)) if stream_output else graph.results),
+                    *(state.read for state in graph.states if state.write not in over),
+                )
+            )
         ),
         capacity_bytes=capacity_bytes,
         blocks=offered,

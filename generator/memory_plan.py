@@ -71,6 +71,9 @@ Editions = tuple[tuple[str, int], ...]
 DELIVERY = ""
 """The op name of steps in which rows of the streamed input arrive; no real op has it."""
 
+HANDOUT = "\n"
+"""The op name of steps in which finished rows of the streamed output are handed out; no real op has it."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -85,6 +88,9 @@ class Step:
 
     With op DELIVERY nothing is computed: these rows of the streamed input arrive, in order and each once. The first
     step of a plan with streamed input is one, so that no live row ever shares the address of the row about to arrive.
+
+    With op HANDOUT nothing is computed either: these rows of the streamed output are handed out, in order and each
+    once. From then on their bytes are free.
     """
 
     op: str
@@ -113,6 +119,15 @@ class Step:
     @property
     def delivers(self) -> bool:
         return self.op == DELIVERY
+
+    @property
+    def hands_out(self) -> bool:
+        return self.op == HANDOUT
+
+    @property
+    def computes(self) -> bool:
+        """Whether an op computes rows: they neither arrive nor are handed out."""
+        return not self.delivers and not self.hands_out
 
 
 class Status(Enum):
@@ -205,6 +220,11 @@ class Plan:
     def streamed(self) -> bool:
         """Whether the input arrives row by row."""
         return any(step.delivers for step in self.steps)
+
+    @property
+    def handed_out(self) -> bool:
+        """Whether the output is handed out row by row."""
+        return any(step.hands_out for step in self.steps)
 
     def memory(self, name: str) -> Memory:
         """A memory of the plan by its name."""

@@ -23,6 +23,14 @@ MOST_RECOMPUTED = 0.25  # of the MACs
 
 
 @dataclass(frozen=True)
+class Ends:
+    """Which ends of a model are streamed: the input arrives by rows, the output is handed out by rows."""
+
+    input: bool
+    output: bool
+
+
+@dataclass(frozen=True)
 class Point:
     """One plan of the curve."""
 
@@ -50,9 +58,9 @@ def predicted(made: Scheduled) -> Point:
 
 
 def curve(
-    graph: Graph, stages: Sequence[Stage], streamed: bool, say: Callable[[str], None], cores: int = 1
+    graph: Graph, stages: Sequence[Stage], ends: Ends, say: Callable[[str], None], cores: int = 1
 ) -> tuple[tuple[Point, ...], bool]:
-    """The Pareto-optimal plans of those tried, smallest arena first; `streamed`: the input arrives by rows.
+    """The Pareto-optimal plans of those tried, smallest arena first.
 
     Their steps are shared by up to `cores` cores.
 
@@ -61,7 +69,7 @@ def curve(
     """
     found: set[Point] = set()
     try:
-        for made in _plans(graph, stages, streamed, say, cores):
+        for made in _plans(graph, stages, ends, say, cores):
             found.add(predicted(made))
             if made.plan.outcome.interrupted:
                 return _undominated(found), False
@@ -108,22 +116,27 @@ def smallest_within(
 
 
 def _plans(
-    graph: Graph, stages: Sequence[Stage], streamed: bool, say: Callable[[str], None], cores: int
+    graph: Graph, stages: Sequence[Stage], ends: Ends, say: Callable[[str], None], cores: int
 ) -> Iterator[Scheduled]:
     """The smallest arenas, then the fastest plan within each budget."""
+
+    def made(goal: Goal, capacity_bytes: int | None, most_macs: int = 0) -> Scheduled:
+        request = PlanRequest(goal, capacity_bytes, ends.input, most_macs, cores=cores, stream_output=ends.output)
+        return schedule(graph, stages, request)
+
     say("the smallest arena")
-    once = schedule(graph, stages, PlanRequest(Goal.SRAM, None, streamed, cores=cores))
+    once = made(Goal.SRAM, None)
     yield once
     say("the smallest arena with recomputed MACs")
     most_macs = int(graph.macs * MOST_RECOMPUTED)
-    recomputing = schedule(graph, stages, PlanRequest(Goal.SRAM, None, streamed, most_macs, cores=cores))
+    recomputing = made(Goal.SRAM, None, most_macs)
     yield recomputing
     least, low, high = recomputing.plan.arena_bytes, once.plan.arena_bytes, once.plan.outcome.whole_tensor_bytes
     budgets = [*_between(least, low, BELOW), low, *_between(low, high, ABOVE - 2), high]
     for i, budget in enumerate(dict.fromkeys(budgets)):
         say(f"plan {i + 1} of {len(budgets)}, within {budget:,} bytes")
         with suppress(DoesNotFit):  # no plan fits this budget, and a smaller plan is on the curve already
-            yield schedule(graph, stages, PlanRequest(Goal.TIME, budget, streamed, most_macs, cores=cores))
+            yield made(Goal.TIME, budget, most_macs)
 
 
 def _between(low: int, high: int, count: int) -> list[int]:

@@ -30,7 +30,7 @@ def calls_of(stage: Stage, placements: Mapping[str, Placement]) -> Calls:
 def rows_and_steps(plan: Plan) -> tuple[Counter[str], Counter[str]]:
     """By op: the rows computed, including recomputed ones, and the steps that they are in."""
     rows, steps = Counter[str](), Counter[str]()
-    for step in (s for s in plan.steps if not s.delivers):
+    for step in (s for s in plan.steps if s.computes):
         rows[step.op] += step.rows[1] - step.rows[0]
         steps[step.op] += 1
     return rows, steps
@@ -39,7 +39,7 @@ def rows_and_steps(plan: Plan) -> tuple[Counter[str], Counter[str]]:
 def longest_rows(plan: Plan) -> Counter[str]:
     """By op: the rows computed by the core of each step that computes most of them, summed over the steps."""
     rows = Counter[str]()
-    for step in (s for s in plan.steps if not s.delivers):
+    for step in (s for s in plan.steps if s.computes):
         rows[step.op] += -(-(step.rows[1] - step.rows[0]) // step.cores)
     return rows
 

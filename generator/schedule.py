@@ -32,6 +32,7 @@ class PlanRequest:
     prefer_smaller: bool = False  # and is replaced by it if that costs almost nothing
     cores: int = 1  # that may share the rows of a step; for several no smaller plan is weighed: its steps have few rows
     memories: tuple[Memory, ...] = ()  # several, in place of the one of `capacity_bytes`
+    stream_output: bool = False  # the output is handed out row by row
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +157,11 @@ def _scheduled(
         return time(run, long)
 
     cuts = Cuts(graph, stages)
-    problem = lower(graph, stages, request.capacity_bytes, request.stream_input, cuts)
+
+    def lowered(graph: Graph, stages: Sequence[Stage], cuts: Cuts | None = None) -> Problem:
+        return lower(graph, stages, request.capacity_bytes, request.stream_input, cuts, request.stream_output)
+
+    problem = lowered(graph, stages, cuts)
     weighing = None
     if request.weigh_smaller and request.cores == 1:
         weighing = Weighing(price, request.prefer_smaller)
@@ -165,7 +170,7 @@ def _scheduled(
         cut, parts = cuts.chosen(plan.cascades)
         if cut is graph:
             return replace(problem, blocks=())
-        return lower(cut, parts, request.capacity_bytes, request.stream_input)
+        return lowered(cut, parts)
 
     plan = make_plan(problem, request.goal, request.most_macs, say, weighing, emitted)
     cut, parts = cuts.chosen(plan.cascades)
@@ -181,7 +186,7 @@ def _scheduled(
     limits = Limits(arenas, stages[0].machine.flash_left if stages else None)
     shared = divided(made, plan, request.cores) if request.cores > 1 else plan
     faster, larger = upgraded(made, parts, shared, limits)
-    final = lower(cut, faster, request.capacity_bytes, request.stream_input) if larger is not plan else made
+    final = lowered(cut, faster) if larger is not plan else made
     final = _in_memories(final, memories) if memories else final
     long, run = joined(final, faster, larger)
     if run != plan or memories:

@@ -156,8 +156,13 @@ def _inferences(
     meter: _Meter[_Marks],
 ) -> list[tuple[Inference, _Marks]]:
     """Inferences, each with the meter's marks."""
-    sizes, row = [end.bytes for end in plan.outputs], plan.streamed_row_bytes
-    return [(link.infer(inputs, sizes, mode, progress, row), meter.take()) for _ in range(runs)]
+    sizes, row = _read_bytes(plan), plan.streamed_row_bytes
+    return [(link.infer(inputs, sizes, mode, progress, row, plan.handed_out), meter.take()) for _ in range(runs)]
+
+
+def _read_bytes(plan: Plan) -> list[int]:
+    """The sizes of the outputs that are read: not of a streamed one, whose rows would be sent in the timed part."""
+    return [] if plan.handed_out else [end.bytes for end in plan.outputs]
 
 
 def time_ops(link: Link, plan: Plan, unit: Unit, runs: int, meter: Meter | NoMeter = UNMETERED) -> Mapping[str, Number]:
@@ -209,5 +214,4 @@ def _median(values: Sequence[Number]) -> Number:
 
 def bytes_to_move(plan: Plan, inferences: int) -> int:
     """Tensor bytes that `bench` sends and receives, for the progress bar."""
-    ends: Sequence[int] = [end.bytes for end in (*plan.inputs, *plan.outputs)]
-    return inferences * sum(ends)
+    return inferences * (sum(end.bytes for end in plan.inputs) + sum(_read_bytes(plan)))

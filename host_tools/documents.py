@@ -80,18 +80,19 @@ class PlannedOp(_Document):
 
 
 class Step(_Document):
-    """Rows that an op computes, or rows of a streamed input that arrive."""
+    """Rows that an op computes, that arrive as a streamed input, or that are handed out as a streamed output."""
 
     rows: Rows
     op: Count | None = None
     input: Count | None = None
+    output: Count | None = None
     editions: dict[Name, Count] = {}
     cores: Positive = 1
 
     @pydantic.model_validator(mode="after")
-    def _is_one_of_both(self) -> Step:
-        if (self.op is None) == (self.input is None):
-            raise ValueError("a step has either an op or an input")
+    def _is_one_of_three(self) -> Step:
+        if sum(each is not None for each in (self.op, self.input, self.output)) != 1:
+            raise ValueError("a step has either an op or an input or an output")
         if self.rows[0] >= self.rows[1]:
             raise ValueError(f"rows {list(self.rows)} are none")
         return self

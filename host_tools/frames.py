@@ -27,6 +27,7 @@ class Kind(IntEnum):
     BYE = 8
     PUSH = 9
     MODEL = 10
+    ROWS = 11  # never asked for: it answers RUN and PUSH, as often as needed, before their own answer
 
 
 class Refusal(IntEnum):

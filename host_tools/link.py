@@ -9,7 +9,7 @@ import struct
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from types import TracebackType
 from typing import TypeVar
@@ -41,7 +41,10 @@ _DOING = {
     Kind.BYE: "leaving frame mode",
     Kind.PUSH: "a row of the input",
     Kind.MODEL: "the choice of a model",
+    Kind.ROWS: "rows of the output",
 }
+_ROWS = 0x80  # added to the mode: the board sends rows of a streamed output as it hands them out
+_OFFSET_BYTES = 4  # in front of rows: where in the output they begin
 _COMPUTING = {Kind.RUN, Kind.PUSH}  # the board may need long to answer
 
 
@@ -99,6 +102,28 @@ class Inference:
     trace: tuple[int, ...]
 
 
+@dataclass
+class _Rows:
+    """The parts of a streamed output that have arrived, by offset. All attempts at one inference fill the same gaps."""
+
+    size: int  # of the whole, in bytes
+    progress: Progress
+    parts: dict[int, bytes] = field(default_factory=dict)
+
+    def take(self, payload: bytes) -> None:
+        """Takes the offset and the bytes of a frame, in which a CRC was right."""
+        offset, part = int.from_bytes(payload[:_OFFSET_BYTES], "little"), payload[_OFFSET_BYTES:]
+        if offset not in self.parts:
+            self.progress(len(part))
+        self.parts[offset] = part
+
+    @property
+    def whole(self) -> bytes | None:
+        """The output, where no part is missing."""
+        data = b"".join(part for _, part in sorted(self.parts.items()))
+        return data if len(data) == self.size else None
+
+
 def _no_progress(_: int) -> None:
     return
 
@@ -119,6 +144,7 @@ class Link:
         self._model = 0  # the number of the one that requests are about
         self._keeps = False  # whether the model keeps states, which an inference that is repeated would change twice
         self._pending = b""
+        self._rows: _Rows | None = None  # of the inference under way, where its output is streamed
         self._deadline = float("inf")  # of the inference under way
         self._wake()
         self.hello = self._greet()
@@ -167,21 +193,29 @@ class Link:
         mode: Mode = Mode.PLAIN,
         progress: Progress = _no_progress,
         row_bytes: int = 0,
+        handed_out: bool = False,
     ) -> Inference:
         """One inference on `inputs`, the bytes of each input; `output_bytes` are the sizes of the outputs.
 
-        `row_bytes`: where the one input is streamed, the size of its rows. LinkError after `Timing.whole` seconds.
+        `row_bytes`: where the one input is streamed, the size of its rows. `handed_out`: the one output is streamed. It
+        is sent while the board computes, and the ticks count that; without `output_bytes` nothing is sent. LinkError
+        after `Timing.whole` seconds.
         """
+        asked = mode | _ROWS if handed_out and output_bytes else mode
 
         def whole() -> Inference:
             if row_bytes:
-                self._stream(inputs[0], row_bytes, mode, progress)
+                self._stream(inputs[0], row_bytes, asked, progress)
             else:
                 self._load(inputs, progress)
-            ticks = self._request_run(inputs, mode)
-            outputs = tuple(self._read(i, size, progress) for i, size in enumerate(output_bytes))
+            ticks = self._request_run(inputs, asked)
+            if handed_out:
+                outputs = tuple(self._handed_out() for _ in output_bytes)
+            else:
+                outputs = tuple(self._read(i, size, progress) for i, size in enumerate(output_bytes))
             return Inference(ticks, outputs, () if mode is Mode.PLAIN else self._trace())
 
+        self._rows = _Rows(sum(output_bytes), progress) if handed_out else None
         moved = sum(map(len, inputs)) + sum(output_bytes) + 4 * self.hello.ops
         requests = moved // (self.hello.max_payload - 5) + len(inputs) + 2 * len(output_bytes) + 2
         requests += 2 * (len(inputs[0]) // row_bytes) if row_bytes else 0
@@ -229,7 +263,7 @@ class Link:
         for index, data in enumerate(inputs):
             self._write(index, 0, data, progress)
 
-    def _stream(self, data: bytes, row_bytes: int, mode: Mode, progress: Progress) -> None:
+    def _stream(self, data: bytes, row_bytes: int, mode: int, progress: Progress) -> None:
         """Writes and pushes each row of a streamed input."""
         for row, start in enumerate(range(0, len(data), row_bytes)):
             part = data[start : start + row_bytes]
@@ -244,7 +278,7 @@ class Link:
             self._request(Kind.WRITE, struct.pack("<BI", index, start + offset) + part, 0)
             progress(len(part))
 
-    def _request_run(self, inputs: Sequence[bytes], mode: Mode) -> int:
+    def _request_run(self, inputs: Sequence[bytes], mode: int) -> int:
         """Runs an inference and returns its ticks. The CRC makes the board refuse if its inputs are other bytes."""
         crc = zlib.crc32(b"".join(inputs))
         (ticks,) = struct.unpack("<Q", self._request(Kind.RUN, struct.pack("<BI", mode, crc), 8))
@@ -256,6 +290,18 @@ class Link:
             count = min(self.hello.max_payload, size - len(data))
             data += self._request(Kind.READ, struct.pack("<BIH", index, len(data), count), count)
             progress(count)
+        return self._confirmed(index, data)
+
+    def _handed_out(self) -> bytes:
+        """The one output, from the frames that came while the board computed. OutOfStep where one was lost."""
+        assert self._rows is not None
+        if (data := self._rows.whole) is None:
+            raise OutOfStep
+        self._rows.parts.clear()  # where they are not the board's, none of them is kept
+        return self._confirmed(0, data)
+
+    def _confirmed(self, index: int, data: bytes) -> bytes:
+        """The bytes of an output, if the board says the same CRC; else OutOfStep."""
         (crc,) = struct.unpack("<I", self._request(Kind.CRC, bytes([1, index]), 4))
         if crc != zlib.crc32(data):
             raise OutOfStep
@@ -365,6 +411,8 @@ class Link:
                 raise OutOfStep
             if refusal:
                 raise LinkError(f"{self._port.name}: the board refuses {_DOING[kind]} (error {refusal})")
+            if frame.type == Kind.ROWS | ANSWER and kind in _COMPUTING and self._rows is not None:
+                self._rows.take(frame.payload)
             if frame.type == kind | ANSWER:
                 return frame
         return None

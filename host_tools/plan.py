@@ -75,7 +75,7 @@ class End:
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of a firmware. `steps` are (index in ops, first row, row after the last); deliveries are left out."""
+    """The plan of a firmware. `steps` are (index in ops, first row, row after the last) of those that compute rows."""
 
     model: str
     identity: str  # 16 hexadecimal digits
@@ -85,6 +85,7 @@ class Plan:
     steps: tuple[tuple[int, int, int], ...]
     row_bytes: Mapping[str, int]  # of each tensor that has a placement
     streamed: bool = False  # whether the one input goes to the board row by row
+    handed_out: bool = False  # whether the one output comes from the board row by row
     cores: int = 1  # that share an inference
     states: tuple[str, ...] = ()  # tensors that keep their values between inferences
     classes: tuple[str, ...] = ()  # names of the classes that the first output tells apart, where they are known
@@ -127,7 +128,8 @@ class Plan:
             plan.ops,
             tuple((step.op or 0, *step.rows) for step in computing),
             {placed.tensor: placed.row_bytes for placed in plan.placements},
-            len(computing) < len(plan.steps),
+            any(step.input is not None for step in plan.steps),
+            any(step.output is not None for step in plan.steps),
             max((step.cores for step in computing), default=1),
             plan.states,
             plan.classes,

@@ -119,7 +119,7 @@ def validate(
             if precise:
                 precise.reset()
         data = [array.tobytes() for array in vector]
-        found = link.infer(data, sizes, Mode.CRC, progress, plan.streamed_row_bytes)
+        found = link.infer(data, sizes, Mode.CRC, progress, plan.streamed_row_bytes, plan.handed_out)
         wanted = reference(vector)
         arrays = _arrays(plan, found)
         bad = _first_bad_op(plan, found, arrays, wanted)

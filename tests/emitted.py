@@ -21,10 +21,11 @@ from shoehorn_mcu.planner import make_plan
 from shoehorn_mcu.stage import stages
 
 
-def unit_of(graph: Graph, stream_input: bool = False) -> Unit:
+def unit_of(graph: Graph, stream_input: bool = False, stream_output: bool = False) -> Unit:
     """The graph with portable kernels and a plan, without passes."""
     chosen = stages(graph)
-    return Unit(library_name(graph.name), graph, chosen, make_plan(lower(graph, chosen, None, stream_input)))
+    problem = lower(graph, chosen, None, stream_input, stream_output=stream_output)
+    return Unit(library_name(graph.name), graph, chosen, make_plan(problem))
 
 
 def again_unit_of(graph: Graph, stream_input: bool = False) -> Unit:
@@ -64,27 +65,56 @@ def _driver(unit: Unit) -> str:
     reads = [f"fread({unit.name}_{s}(), {unit.type(t).bytes}, 1, stdin) == 1" for s, t in unit.ends() if "input" in s]
     if unit.streamed:
         return _streaming_driver(unit)
-    writes = [f"fwrite({unit.name}_{s}(), {unit.type(t).bytes}, 1, stdout);" for s, t in unit.ends() if "output" in s]
+    writes = _writes(unit)
     return (
-        f'#include <stdio.h>\n#include "{unit.name}.h"\n{arena}'
+        f'#include <stdio.h>\n#include "{unit.name}.h"\n{arena}{_on_row(unit)}'
         f"int main(void)\n{{\n{init}    while ({' && '.join(reads)}) {{\n"
         f"        {unit.name}_run();\n        {' '.join(writes)}\n    }}\n    return 0;\n}}\n"
     )
 
 
+def _writes(unit: Unit) -> list[str]:
+    """The statements that write the outputs that are whole."""
+    ends = [(s, t) for s, t in unit.whole_ends() if "output" in s]
+    return [f"fwrite({unit.name}_{s}(), {unit.type(t).bytes}, 1, stdout);" for s, t in ends]
+
+
+def _on_row(unit: Unit) -> str:
+    """The function that writes rows of an output that is handed out, and sees to their order."""
+    if unit.handed_out is None:
+        return ""
+    name, upper = unit.name, unit.upper
+    return f"""#include <stdlib.h>
+static int on = 1;
+void {name}_on_row(int32_t y, const void *row)
+{{
+    static int32_t next;
+    next = y == 0 ? 0 : next;
+    if (y != next++) {{
+        abort();
+    }}
+    if (on) {{
+        fwrite(row, {upper}_OUTPUT_ROW_BYTES, 1, stdout);
+    }}
+}}
+"""
+
+
 def _streaming_driver(unit: Unit) -> str:
     """The same by rows. Every other row is written in place, and the first inference is begun once in vain."""
-    writes = [f"fwrite({unit.name}_{s}(), {unit.type(t).bytes}, 1, stdout);" for s, t in unit.ends() if "output" in s]
     name, upper = unit.name, unit.upper
+    off, on = ("on = 0;", "on = 1;") if unit.handed_out else ("", "")
     arena, init = _arena(unit)
     return f"""#include <stdio.h>
 #include <stdlib.h>
 #include "{name}.h"
-{arena}int main(void)
+{arena}{_on_row(unit)}int main(void)
 {{
 {init}    void *row = calloc(1, {upper}_INPUT_ROW_BYTES);
+    {off}
     {name}_push_row(row);
     {name}_reset();
+    {on}
     for (long y = 0;; y++) {{
         void *place = y % 2 ? {name}_next_row() : row;
         if (fread(place, {upper}_INPUT_ROW_BYTES, 1, stdin) != 1) {{
@@ -92,7 +122,7 @@ def _streaming_driver(unit: Unit) -> str:
         }}
         {name}_push_row(place);
         if ((y + 1) % {upper}_INPUT_ROWS == 0) {{
-            {" ".join(writes)}
+            {" ".join(_writes(unit))}
         }}
     }}
     free(row);

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection
 
-from shoehorn_mcu.ir import Graph, Node
+from shoehorn_mcu.ir import Graph, Node, output_rows
 from shoehorn_mcu.kernels import ANY, choose
 from shoehorn_mcu.memory_plan import Editions, Placement, Plan, Step
 from shoehorn_mcu.ops import Reshape
@@ -125,6 +125,9 @@ def _replays(rows: Rows, plan: Plan, arena: _Arena) -> bool:
         if not all(_computes(rows, step, y, arena) for y in range(*step.rows)):
             return False
     arena.goes_by(())
+    if plan.handed_out:
+        handed_out = [y for step in plan.steps if step.hands_out for y in range(*step.rows)]
+        return handed_out == [*range(len(output_rows(graph)))]
     return all(map(whole, graph.outputs))
 
 
@@ -153,6 +156,9 @@ def _computes(rows: Rows, step: Step, y: int, arena: _Arena) -> bool:
         (name,) = rows.graph.inputs
         arena.write(name, y, rows.row(name, y))
         return True
+    if step.hands_out:
+        part = output_rows(rows.graph)[y]
+        return arena.read(part.tensor, part.row) == rows.row(part.tensor, part.row)
     node = rows.writers[step.op]
     name, kind = node.output.name, node.output.type
     if not 0 <= y < kind.rows:

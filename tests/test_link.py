@@ -388,7 +388,7 @@ def _survive(frames: int, toy: Toy, program: Path, capsys: pytest.CaptureFixture
         while to_board.frames + to_host.frames < frames:
             x = vector(toy, vectors)
             mode = Mode(vectors % 3)
-            found = link.infer([x.tobytes()], [toy.outputs], mode, row_bytes=row_bytes)
+            found = link.infer([x.tobytes()], [toy.outputs], mode, row_bytes=row_bytes, handed_out=toy.output_rows > 0)
             wrong += found.outputs != (toy.reference(x).tobytes(),)
             wrong += mode is Mode.CRC and found.trace != (zlib.crc32(toy.hidden(x)), zlib.crc32(toy.reference(x)))
             vectors += 1
@@ -533,6 +533,66 @@ def test_a_board_takes_no_row_but_the_next_and_none_that_is_not_the_hosts(stream
         ((_, type_, answer),) = e.ask(pack(e.link._seq % 255 + 1, *run(2)))
         assert (type_, answer) == (0xFF, not_now)
         e.link.close()
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "by rows"])
+@pytest.mark.parametrize("rows, frame_bytes", [(3, 64), (2, 32), (12, 1024)])
+def test_rows_of_the_output_come_while_the_board_computes(streamed: bool, rows: int, frame_bytes: int, tmp_path: Path):
+    toy = Toy(streamed=streamed, outputs=120, output_rows=rows, frame_bytes=frame_bytes)
+    with Bench(toy.build(tmp_path / "toy")) as bench, connect(bench.path) as link:
+        link.expect(toy.plan())
+        for seed, mode in enumerate(Mode):
+            x = vector(toy, seed)
+            sent = {"row_bytes": toy.row_bytes if streamed else 0, "handed_out": True}
+            moved: list[int] = []
+            found = link.infer([x.tobytes()], [toy.outputs], mode, moved.append, **sent)
+            kept = link.infer([x.tobytes()], [], mode, **sent)
+
+            assert found.outputs == (toy.reference(x).tobytes(),)
+            assert sum(moved) == toy.inputs + toy.outputs
+            assert kept.outputs == ()
+            assert mode is not Mode.CRC or found.trace == kept.trace == tuple(toy.plan().op_crcs(_tensors(toy, x)))
+
+
+def _tensors(toy: Toy, x: Int8) -> dict[str, Int8]:
+    return {"hidden": toy.hidden(x), "scores/0": toy.reference(x)}
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "by rows"])
+def test_a_faulty_wire_never_changes_rows_of_the_output(
+    streamed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    toy = Toy(streamed=streamed, outputs=120, output_rows=12)
+    _survive(1_000, toy, toy.build(tmp_path / "toy"), capsys)
+
+
+def test_an_output_that_is_handed_out_cannot_be_read_and_a_whole_one_has_no_rows(
+    toy: Toy, bench: Bench, tmp_path: Path
+):
+    rows = Toy(outputs=120, output_rows=12)
+    x = vector(toy, 1).tobytes()
+    with (
+        Bench(rows.build(tmp_path / "toy")) as other,
+        connect(other.path) as link,
+        pytest.raises(HostError, match="refuses reading the output"),
+    ):
+        link.infer([x], [rows.outputs])
+    with connect(bench.path) as link, pytest.raises(HostError, match="refuses an inference"):
+        link.infer([x], [toy.outputs], handed_out=True)
+
+
+def test_text_has_no_results_of_an_output_that_is_handed_out(tmp_path: Path):
+    toy = Toy(outputs=120, output_rows=12)
+    with Bench(toy.build(tmp_path / "toy")) as bench:
+        port, said = Port(bench.path), b""
+        port.write(b"infer 1 0%")
+        end = time.monotonic() + 10
+        while b"m-ready" not in said.partition(b"m-infer-done")[2] and time.monotonic() < end:
+            said += port.read()
+        port.close()
+
+    assert b"e-[Output is streamed: use frames]" in said
+    assert b"m-results" not in said
 
 
 def test_a_row_is_pushed_only_where_the_input_is_streamed(bench: Bench):

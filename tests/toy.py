@@ -41,6 +41,7 @@ class Toy:
     results: int = 0
     frame_bytes: int = 64
     streamed: bool = False  # the input arrives row by row
+    output_rows: int = 0  # in which the output is handed out; 0: it is whole
 
     @property
     def inputs(self) -> int:
@@ -66,6 +67,7 @@ class Toy:
         """What plan.json says of the toy."""
         image = End("image", (1, self.rows, self.row_bytes, 1), np.dtype(np.int8), self.inputs, 0.0625, -5)
         scores = End("scores/0", (1, self.outputs), np.dtype(np.int8), self.outputs, SCALE, ZERO)
+        rows = max(1, self.output_rows)
         ops = (("triple", "sh_triple", "hidden"), ("sum", "sh_sum", "scores/0"))
         return Plan(
             model="toy",
@@ -73,11 +75,13 @@ class Toy:
             inputs=(image,),
             outputs=(scores,),
             ops=tuple(PlannedOp(name=name, kernel=kernel, output=output) for name, kernel, output in ops),
-            steps=((0, 0, 2), (0, 2, self.rows), (1, 0, 1)),
-            row_bytes={"image": self.row_bytes, "hidden": self.row_bytes, "scores/0": self.outputs},
+            steps=((0, 0, 2), (0, 2, self.rows), (1, 0, rows)),
+            row_bytes={"image": self.row_bytes, "hidden": self.row_bytes, "scores/0": self.outputs // rows},
+            handed_out=self.output_rows > 0,
         )
 
     def app_config(self) -> str:
+        result = "sh_app_no_data" if self.output_rows else "toy_output"
         octets = ", ".join(str(b) for b in self.identity)
         place = "toy_next_row" if self.streamed else "toy_input"
         return f"""#ifndef APP_CONFIG_H
@@ -87,7 +91,7 @@ class Toy:
 #define SH_APP_NAME "toy"
 #define SH_APP_IDENTITY {{{octets}}}
 #define SH_APP_INPUT_TABLE(X) X({place}, {self.inputs}u, SH_APP_INT8, 0.0625f, -5)
-#define SH_APP_OUTPUT_TABLE(X) X(toy_output, {self.outputs}u, SH_APP_INT8, {SCALE}f, {ZERO})
+#define SH_APP_OUTPUT_TABLE(X) X({result}, {self.outputs}u, SH_APP_INT8, {SCALE}f, {ZERO})
 #define SH_APP_OPS 2
 #define SH_APP_RUN() {"((void)0)" if self.streamed else "toy_run()"}
 #define SH_APP_INPUT_ROWS {self.rows if self.streamed else 0}u
@@ -100,7 +104,16 @@ class Toy:
 #define SH_APP_INPUT_TRANSFORM {self.transform}
 #define SH_APP_RESULTS {self.results}
 #define SH_APP_FRAME_BYTES {self.frame_bytes}
-#endif
+{self._rows()}#endif
+"""
+
+    def _rows(self) -> str:
+        """The macros of an output that is handed out."""
+        if not self.output_rows:
+            return ""
+        return f"""#define SH_APP_OUTPUT_ROWS {self.output_rows}u
+#define SH_APP_OUTPUT_ROW_BYTES {self.outputs // self.output_rows}u
+#define SH_APP_ON_ROW_TABLE(X) X(toy_on_row)
 """
 
     def build(self, folder: Path, compiler: tuple[str, ...] = HOST, *flags: str) -> Path:
@@ -110,9 +123,11 @@ class Toy:
         (folder / "app_config.h").write_text(self.app_config())
         (folder / "board_config.h").write_text("#define SH_BOARD_TICK_HZ 1000000000\n")
         numbers = {"TOY_ROWS": self.rows, "TOY_ROW_BYTES": self.row_bytes, "TOY_OUTPUTS": self.outputs}
+        numbers["TOY_OUTPUT_ROWS"] = self.output_rows
         sizes = "".join(f"#define {name} {value}\n" for name, value in numbers.items())
         prototypes = "int8_t *toy_input(void);\nconst int8_t *toy_output(void);\nvoid toy_run(void);\n"
         prototypes += "void *toy_next_row(void);\nvoid toy_push_row(const void *row);\nvoid toy_reset(void);\n"
+        prototypes += "void toy_on_row(int32_t y, const void *row);\n"
         (folder / "toy.h").write_text(f"#pragma once\n#include <stdint.h>\n{sizes}{prototypes}")
         sources = [*sorted(APP.glob("*.c")), C / "toy.c", C / "fake_board.c"]
         compile_c(sources, folder / "board", compiler, f"-I{folder}", f"-I{APP}", *flags)

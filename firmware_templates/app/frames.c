@@ -3,6 +3,7 @@
 
 #include "cobs.h"
 #include "crc.h"
+#include "frame.h"
 #include "mlperf.h"
 #include "requests.h"
 #include "shared.h"
@@ -30,24 +31,11 @@ static uint32_t read_u32(const uint8_t *bytes)
            (uint32_t)bytes[3] << 24;
 }
 
-// Sends the frame whose payload of `bytes` is in the buffer already.
-static void answer(uint8_t seq, uint8_t type, uint32_t bytes)
-{
-    sh_shared[0] = seq;
-    sh_shared[1] = type;
-    sh_shared[2] = (uint8_t)bytes;
-    sh_shared[3] = (uint8_t)(bytes >> 8);
-    uint32_t crc = sh_crc32(0, sh_shared, HEADER_BYTES + bytes);
-    for (uint32_t i = 0; i < CRC_BYTES; i++) {
-        sh_shared[HEADER_BYTES + bytes + i] = (uint8_t)(crc >> (8u * i));
-    }
-    sh_cobs_send(sh_shared, HEADER_BYTES + bytes + CRC_BYTES);
-}
-
 static void refuse(uint8_t seq, sh_request_error error)
 {
-    sh_shared[HEADER_BYTES] = (uint8_t)error;
-    answer(seq, ERROR_TYPE, 1);
+    *sh_frame_payload() = (uint8_t)error;
+    sh_frame_answers(seq);
+    sh_frame_send(ERROR_TYPE, 1);
 }
 
 // Decodes the bytes between two 0x00; returns 0 for an invalid frame, else the size of its payload
@@ -87,12 +75,13 @@ static bool take_frame(void)
     last_seq = seq;
     last_crc = crc;
     uint32_t bytes = payload;
-    sh_request_error error = sh_request(type, &sh_shared[HEADER_BYTES], &bytes, repeated);
+    sh_frame_answers(seq);
+    sh_request_error error = sh_request(type, sh_frame_payload(), &bytes, repeated);
     if (error != SH_REQUEST_DONE) {
         refuse(seq, error);
         return true;
     }
-    answer(seq, (uint8_t)(type | ANSWER), bytes);
+    sh_frame_send((uint8_t)(type | ANSWER), bytes);
     return type != SH_REQUEST_BYE;
 }
 

@@ -5,6 +5,7 @@
 
 #include "board_config.h"
 #include "crc.h"
+#include "rows.h"
 #include "sh_app.h"
 #include "sh_board.h"
 #include "stream.h"
@@ -144,13 +145,26 @@ static uint32_t inputs_crc(void)
 }
 
 // Runs the model, and counts its ticks.
-static void run_whole(sh_trace_mode mode)
+static void run_whole(uint8_t mode)
 {
-    sh_trace_start(mode);
+    if (SH_APP_OUTPUT_ROWS != 0) {
+        sh_rows_begin((mode & SH_ROWS_SENT) != 0);
+    }
+    sh_trace_start((sh_trace_mode)(mode & ~SH_ROWS_SENT));
     uint64_t begun = sh_board_ticks();
     SH_APP_RUN();
     run_ticks = sh_board_ticks() - begun;
     sh_trace_stop();
+    if (SH_APP_OUTPUT_ROWS != 0) {
+        sh_rows_end();
+    }
+}
+
+// Whether RUN and PUSH know the mode. Only a streamed output has rows to send.
+static bool is_mode(uint8_t mode)
+{
+    uint8_t known = SH_APP_OUTPUT_ROWS != 0 ? (uint8_t)(mode & ~SH_ROWS_SENT) : mode;
+    return known <= SH_TRACE_CRC;
 }
 
 // A streamed input has been through the model when its last row was pushed.
@@ -161,7 +175,7 @@ static sh_request_error run(uint8_t *payload, uint32_t *bytes, bool repeated)
     }
     if (!(repeated && done)) {
         done = false;
-        if (payload[0] > SH_TRACE_CRC) {
+        if (!is_mode(payload[0])) {
             return SH_REQUEST_OUT_OF_RANGE;
         }
         if ((*bytes == 5 && get(payload + 1, 4) != inputs_crc()) ||
@@ -171,7 +185,7 @@ static sh_request_error run(uint8_t *payload, uint32_t *bytes, bool repeated)
         if (SH_APP_INPUT_ROWS != 0) {
             run_ticks = sh_stream_ticks();
         } else {
-            run_whole((sh_trace_mode)payload[0]);
+            run_whole(payload[0]);
         }
         done = true;
     }
@@ -189,6 +203,9 @@ static sh_request_error push(const uint8_t *payload, uint32_t *bytes, bool repea
     if (repeated && done) {
         return SH_REQUEST_DONE;
     }
+    if (!is_mode(payload[0])) {
+        return SH_REQUEST_OUT_OF_RANGE;
+    }
     uint32_t row = (uint32_t)get(payload + 1, 4);
     uint32_t crc = (uint32_t)get(payload + 5, 4);
     sh_request_error error = sh_stream_push(payload[0], row, crc);
@@ -203,7 +220,7 @@ static sh_request_error read_output(uint8_t *payload, uint32_t *bytes)
     }
     uint32_t size = (uint32_t)get(payload + 5, 2);
     const uint8_t *from = part(sh_app_output(payload[0]), get(payload + 1, 4), size);
-    if (from == NULL || size > SH_APP_FRAME_BYTES) {
+    if (SH_APP_OUTPUT_ROWS != 0 || from == NULL || size > SH_APP_FRAME_BYTES) {
         return SH_REQUEST_OUT_OF_RANGE;
     }
     for (uint32_t i = 0; i < size; i++) {
@@ -253,8 +270,13 @@ static sh_request_error read_crc(uint8_t *payload, uint32_t *bytes)
     if (payload[0] > 1 || tensor.bytes == 0) {
         return SH_REQUEST_OUT_OF_RANGE;
     }
-    bool arriving = payload[0] == 0 && SH_APP_INPUT_ROWS != 0;
-    put(payload, arriving ? sh_stream_crc() : sh_crc32(0, tensor.data, tensor.bytes), 4);
+    if (payload[0] == 0 && SH_APP_INPUT_ROWS != 0) {
+        put(payload, sh_stream_crc(), 4);
+    } else if (payload[0] != 0 && SH_APP_OUTPUT_ROWS != 0) {
+        put(payload, sh_rows_crc(), 4);
+    } else {
+        put(payload, sh_crc32(0, tensor.data, tensor.bytes), 4);
+    }
     *bytes = 4;
     return SH_REQUEST_DONE;
 }

@@ -27,7 +27,7 @@ static uint32_t copy_offset(uint32_t index)
 
 static void keep(void)
 {
-    kept = copy_offset(SH_APP_OUTPUTS) <= SH_SHARED_BYTES;
+    kept = SH_APP_OUTPUT_ROWS == 0 && copy_offset(SH_APP_OUTPUTS) <= SH_SHARED_BYTES;
     for (uint32_t i = 0; kept && i < SH_APP_OUTPUTS; i++) {
         sh_app_tensor tensor = sh_app_output(i);
         const uint8_t *from = tensor.data;
@@ -124,6 +124,10 @@ void sh_results_print(void)
 {
     if (runs == 0) {
         sh_print("e-[No results: use infer first]\r\n");
+        return;
+    }
+    if (SH_APP_OUTPUT_ROWS != 0) {
+        sh_print("e-[Output is streamed: use frames]\r\n");
         return;
     }
     if (runs > 1 && !kept) {

@@ -30,6 +30,14 @@
 #define SH_APP_DB_INPUT_BYTES (0u SH_APP_INPUT_TABLE(SH_APP_PLUS_BYTES)) // of the first model
 #endif
 
+// Where no model hands out its output row by row. Of one that does, SH_APP_ON_ROW_TABLE names the
+// function that its library calls with each row.
+#ifndef SH_APP_OUTPUT_ROWS
+#define SH_APP_OUTPUT_ROWS 0u // 0: the outputs are whole
+#define SH_APP_OUTPUT_ROW_BYTES 0u
+#define SH_APP_ON_ROW_TABLE(X)
+#endif
+
 // Gives the states that a model keeps between inferences their first values.
 #ifndef SH_APP_RESET_STATES
 #define SH_APP_RESET_STATES() ((void)0)
@@ -52,7 +60,8 @@ typedef enum {
 // One input or output of the model. real = scale * (stored - zero_point); the stored number itself
 // where scale is 0.
 typedef struct {
-    void *data;     // an input may be written until the next inference; streamed: its next row
+    void *data;     // an input may be written until the next inference; streamed: its next row. Of
+                    // an output that is handed out row by row: null
     uint32_t bytes; // 0: there is no such tensor
     sh_app_type type;
     float scale; // 0 where nothing is quantised
@@ -64,6 +73,9 @@ typedef struct {
 
 sh_app_tensor sh_app_input(uint32_t index);
 sh_app_tensor sh_app_output(uint32_t index);
+
+// Stands for the bytes of an output that is handed out row by row: null.
+const void *sh_app_no_data(void);
 
 uint32_t sh_app_elements(const sh_app_tensor *tensor);
 

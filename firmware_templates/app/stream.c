@@ -2,6 +2,7 @@
 #include "stream.h"
 
 #include "crc.h"
+#include "rows.h"
 #include "sh_app.h"
 #include "sh_board.h"
 #include "trace.h"
@@ -9,12 +10,15 @@
 static uint32_t pushed; // rows pushed in this inference; all of them once it is complete
 static uint32_t rows_crc;
 static uint64_t ticks;
-static uint8_t trace_mode;
+static uint8_t trace_mode; // with SH_ROWS_SENT, where rows of the output are sent
 
 void sh_stream_abandon(void)
 {
     SH_APP_RESET();
     sh_trace_stop();
+    if (SH_APP_OUTPUT_ROWS != 0) {
+        sh_rows_end();
+    }
     pushed = 0;
     rows_crc = 0;
     ticks = 0;
@@ -47,9 +51,6 @@ sh_request_error sh_stream_write(uint64_t offset, const uint8_t *from, uint32_t 
 
 sh_request_error sh_stream_push(uint8_t mode, uint32_t row, uint32_t crc)
 {
-    if (mode > SH_TRACE_CRC) {
-        return SH_REQUEST_OUT_OF_RANGE;
-    }
     uint8_t *place = sh_app_input(0).data;
     if (row != next_row() || (row != 0 && mode != trace_mode) ||
         crc != sh_crc32(0, place, SH_APP_INPUT_ROW_BYTES)) {
@@ -58,7 +59,10 @@ sh_request_error sh_stream_push(uint8_t mode, uint32_t row, uint32_t crc)
     if (row == 0) {
         sh_stream_abandon();
         trace_mode = mode;
-        sh_trace_start((sh_trace_mode)mode);
+        sh_trace_start((sh_trace_mode)(mode & ~SH_ROWS_SENT));
+        if (SH_APP_OUTPUT_ROWS != 0) {
+            sh_rows_begin((mode & SH_ROWS_SENT) != 0);
+        }
     }
     rows_crc = sh_crc32(rows_crc, place, SH_APP_INPUT_ROW_BYTES);
     uint64_t begun = sh_board_ticks();
@@ -67,6 +71,9 @@ sh_request_error sh_stream_push(uint8_t mode, uint32_t row, uint32_t crc)
     pushed++;
     if (pushed == SH_APP_INPUT_ROWS) {
         sh_trace_stop();
+        if (SH_APP_OUTPUT_ROWS != 0) {
+            sh_rows_end();
+        }
     }
     return SH_REQUEST_DONE;
 }

@@ -8,6 +8,11 @@
         return (sh_app_tensor){(void *)(uintptr_t)function(), bytes, type, scale, zero};           \
     }
 
+const void *sh_app_no_data(void)
+{
+    return 0;
+}
+
 sh_app_tensor sh_app_input(uint32_t index)
 {
     uint32_t place = SH_APP_INPUT_PLACE(index);

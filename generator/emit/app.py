@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from shoehorn_mcu.emit import c
+from shoehorn_mcu.emit import c, handout
 from shoehorn_mcu.emit.header import ARENA_ALIGNMENT, arena_section
 from shoehorn_mcu.emit.kernels_library import KERNELS
 from shoehorn_mcu.emit.mlperf import Results, Task, Transform
@@ -24,9 +24,9 @@ def _table(unit: Unit, kind: str) -> str:
             scale, zero = (type_.quant.scale, type_.quant.zero_point) if type_.quant else (0.0, 0)
             if type_.dtype is DType.FLOAT32:
                 scale, zero = 0.0, 0
-            function = "next_row" if tensor == unit.streamed and kind == "input" else suffix
+            by_rows = {("input", unit.streamed): f"{unit.name}_next_row", ("output", unit.handed_out): "sh_app_no_data"}
             arguments = (
-                f"{unit.name}_{function}",
+                by_rows.get((kind, tensor), f"{unit.name}_{suffix}"),
                 f"{type_.bytes}u",
                 f"SH_APP_{type_.dtype.name}",
                 c.number(float(scale)),
@@ -53,6 +53,19 @@ def _rows(unit: Unit) -> dict[str, str]:
         "SH_APP_INPUT_ROW_BYTES": f"{type_.row_bytes}u",
         "SH_APP_PUSH_ROW(row)": f"{unit.name}_push_row(row)",
         "SH_APP_RESET()": f"{unit.name}_{'restart' if unit.graph.states else 'reset'}()",
+    }
+
+
+def _output_rows(units: Sequence[Unit]) -> dict[str, str]:
+    """Macros for outputs that are handed out row by row, where there are some."""
+    if not any(unit.handed_out for unit in units):
+        return {}
+    types = [unit.type(unit.handed_out) if unit.handed_out else None for unit in units]
+    callbacks = (c.call("X", (handout.callback(unit),)) for unit in units if unit.handed_out)
+    return {
+        "SH_APP_OUTPUT_ROWS": _select(f"{type_.rows if type_ else 0}u" for type_ in types),
+        "SH_APP_OUTPUT_ROW_BYTES": _select(f"{type_.row_bytes if type_ else 0}u" for type_ in types),
+        "SH_APP_ON_ROW_TABLE(X)": " ".join(callbacks),
     }
 
 
@@ -122,6 +135,7 @@ def app_config_h(models: Models, board: Board) -> str:
         task, size = None, db_bytes(units[0], None)  # quantising on the board needs the buffer
     if units[0].streamed and not buffer:
         size = 0  # nothing holds the whole input
+    results = Results.OUTPUTS if units[0].handed_out or not task else task.results  # of no output that is held whole
     several = len(units) > 1
     macros = {
         **(_several(models) if several else _one(units[0], models.identities[0])),
@@ -129,9 +143,10 @@ def app_config_h(models: Models, board: Board) -> str:
         "SH_APP_DB_BYTES": f"{size}u",
         "SH_APP_DB_BUFFER": str(buffer),
         "SH_APP_INPUT_TRANSFORM": str(int(task.transform if task else Transform.RAW)),
-        "SH_APP_RESULTS": str(int(task.results if task else Results.OUTPUTS)),
+        "SH_APP_RESULTS": str(int(results)),
         **(_shared_arena(models) if several else _arena(units[0])),
         **({"SH_APP_CORES": str(models.cores)} if models.cores > 1 else {}),
+        **_output_rows(units),
         **_other_types(units),
         **_reset_states(units),
         **({"SH_APP_FLUSH_TO_ZERO": "1"} if any(unit.precise for unit in units) else {}),

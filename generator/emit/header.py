@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from shoehorn_mcu import __version__
-from shoehorn_mcu.emit import c, classes, states, stream
+from shoehorn_mcu.emit import c, classes, handout, states, stream
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import DType, TensorType
 from shoehorn_mcu.memory_plan import SRAM
@@ -49,7 +49,7 @@ def model_h(unit: Unit) -> str:
     remarks = (
         c.comment(f"{c.quoted(unit.graph.name)} as static C, written by Shoehorn {__version__}."),
         "//",
-        *(stream.SUMMARY if unit.streamed else _summary(unit)),
+        *(stream.summary(unit) if unit.streamed else _summary(unit)),
     )
     body = (
         "#include <stdint.h>",
@@ -67,6 +67,7 @@ def model_h(unit: Unit) -> str:
         *(_init(unit) if unit.caller_arena else []),
         *(stream.prototypes(unit) if unit.streamed else _validity(unit)),
         *_prototypes(unit),
+        *(["", *handout.prototypes(unit)] if unit.handed_out else []),
         *([] if unit.streamed else ["", "// One inference.", f"void {unit.name}_run(void);"]),
         *([] if unit.streamed else states.prototypes(unit)),
         *classes.prototypes(unit),
@@ -79,8 +80,9 @@ def model_h(unit: Unit) -> str:
 
 
 def _summary(unit: Unit) -> list[str]:
+    read = f"take the rows of the output in {handout.callback(unit)}" if unit.handed_out else "read the outputs"
     return [
-        f"// Write the inputs, call {unit.name}_run, read the outputs. Nothing is allocated and no call can fail.",
+        f"// Write the inputs, call {unit.name}_run, {read}. Nothing is allocated and no call can fail.",
         "// The tensors share one arena, so one inference runs at a time.",
     ]
 
@@ -174,11 +176,10 @@ def _init(unit: Unit) -> list[str]:
 def _validity(unit: Unit) -> list[str]:
     return [
         f"// Inputs may be written until {unit.name}_run, which reuses their bytes.",
-        "// Outputs are valid until an input is written.",
+        *([] if unit.handed_out else ["// Outputs are valid until an input is written."]),
     ]
 
 
 def _prototypes(unit: Unit) -> Sequence[str]:
-    """Declarations of the accessors; a streamed input has none, because its rows are pushed."""
-    ends = [(s, t) for s, t in unit.ends() if s != "input" or not unit.streamed]
-    return [f"{accessor(unit, suffix, tensor)};" for suffix, tensor in ends]
+    """Declarations of the accessors."""
+    return [f"{accessor(unit, suffix, tensor)};" for suffix, tensor in unit.whole_ends()]

@@ -68,8 +68,9 @@ def _library_json(unit: Unit) -> str:
 
 def _library_properties(unit: Unit) -> str:
     """Arduino's manifest."""
-    whole = f"Write the input, call {unit.name}_run, read the output."
-    by_rows = f"Call {unit.name}_push_row with each row of the input, read the output."
+    read = f"take its rows in {unit.name}_on_row" if unit.handed_out else "read the output"
+    whole = f"Write the input, call {unit.name}_run, {read}."
+    by_rows = f"Call {unit.name}_push_row with each row of the input, {read}."
     return (
         f"# {c.SPDX}\n"
         f"name={unit.name}\n"

@@ -14,12 +14,11 @@ SLOT_BYTES = 4  # SH_SLOT_BYTES of sh_tensor.h
 
 
 def _ends(unit: Unit) -> list[str]:
-    """The accessors of inputs and outputs; a streamed input has none, because its rows are pushed."""
+    """The accessors of inputs and outputs."""
     lines: list[str] = []
-    for suffix, tensor in unit.ends():
-        if tensor != unit.streamed or suffix != "input":
-            body = [f"void *first = {states.address(unit, tensor)};", "return first;"]
-            lines += [c.function(accessor(unit, suffix, tensor), body), ""]
+    for suffix, tensor in unit.whole_ends():
+        body = [f"void *first = {states.address(unit, tensor)};", "return first;"]
+        lines += [c.function(accessor(unit, suffix, tensor), body), ""]
     return lines
 
 

@@ -111,6 +111,13 @@ def _tensor(unit: Unit, tensor: str) -> str:
     return number if len(unit.editions[tensor]) > 1 else f"&{number}"
 
 
+def row(unit: Unit, tensor: str, y: str) -> str:
+    """The C expression of the address of a tensor's row."""
+    if tensor in unit.shared:
+        return _shared_row(unit, tensor, y)
+    return c.call("sh_tensor_row", ("arena", _tensor(unit, tensor), y))
+
+
 def _shared_row(unit: Unit, tensor: str, row: str) -> str:
     """The call of the function that `shared` writes."""
     number, parts = unit.shared[tensor]

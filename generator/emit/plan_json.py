@@ -37,6 +37,8 @@ def plan_json(unit: Unit, identity: str) -> Mapping[str, object]:
         if step.delivers:
             return {"input": 0, "rows": list(step.rows)}
         means = {"editions": dict(step.editions)} if step.editions else {}
+        if step.hands_out:
+            return {"output": 0, "rows": list(step.rows), **means}
         cores = {"cores": step.cores} if step.cores > 1 else {}
         together = {"rows_per_call": step.rows_per_call} if step.rows_per_call > 1 else {}
         return {"op": index[step.op], "rows": list(step.rows), **means, **cores, **together}

@@ -16,7 +16,8 @@ def _ends(unit: Unit) -> list[str]:
     rows = []
     for suffix, tensor in unit.ends():
         type_ = unit.type(tensor)
-        function = "push_row" if tensor == unit.streamed and suffix == "input" else suffix
+        by_rows = {("input", unit.streamed): "push_row", ("output", unit.handed_out): "on_row"}
+        function = by_rows.get((suffix, tensor), suffix)
         real = f"{type_.quant.scale:.9g} * (stored {-type_.quant.zero_point:+d})" if type_.quant else "stored"
         name = "".join(ch if " " <= ch <= "~" and ch not in "`|" else "?" for ch in tensor)
         rows.append(f"| `{unit.name}_{function}()` | `{name}` | {type_} | {real} |")
@@ -40,16 +41,28 @@ def _example(unit: Unit) -> list[str]:
         f"        {name}_push_row(row);",
         "    }",
     ]
+    on_row = [
+        f"void {name}_on_row(int32_t y, const void *row)",
+        "{",
+        f"    const {upper}_OUTPUT_TYPE *values = row;",
+        f"    // ... use the {upper}_OUTPUT_ROW_BYTES bytes of row y of the output ...",
+        "}",
+        "",
+    ]
+    output = [
+        f"    const {upper}_OUTPUT_TYPE *output = {name}_output();",
+        f"    // ... read {upper}_OUTPUT_ELEMENTS values from output ...",
+    ]
     return [
         f'#include "{name}.h"',
         "",
         *(arena if unit.caller_arena else []),
+        *(on_row if unit.handed_out else []),
         "void infer(void)",
         "{",
         *([init] if unit.caller_arena else []),
         *(by_rows if unit.streamed else whole),
-        f"    const {upper}_OUTPUT_TYPE *output = {name}_output();",
-        f"    // ... read {upper}_OUTPUT_ELEMENTS values from output ...",
+        *([] if unit.handed_out else output),
         "}",
     ]
 

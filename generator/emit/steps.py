@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoehorn_mcu.emit import c, ops
+from shoehorn_mcu.emit import c, handout, ops
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.memory_plan import Editions
+from shoehorn_mcu.memory_plan import HANDOUT, Editions
 from shoehorn_mcu.stage import Stage
 
 Kind = tuple[Stage, Editions]
@@ -18,22 +18,23 @@ Kind = tuple[Stage, Editions]
 
 @dataclass(frozen=True)
 class Schedule:
-    """The steps that compute rows, in order, and where the rows of a streamed input arrive between them."""
+    """The steps that compute or hand out rows, in order, and where the rows of a streamed input arrive between them."""
 
     kinds: tuple[Kind, ...]
+    handouts: tuple[Editions, ...]  # the kinds of steps that hand out rows; numbered behind `kinds`
     steps: tuple[tuple[int, int, int], ...]  # number of the kind, first row, row after the last
     starts: tuple[int, ...]  # for each row of the streamed input the first step after its arrival; then all steps
     cores: tuple[int, ...]  # of each step
 
     @property
     def is_table(self) -> bool:
-        """Whether the steps are written as a table: always for a streamed input and for several cores, else if several
-        are of one kind.
+        """Whether the steps are written as a table: always for a streamed input or output and for several cores, else
+        if several are of one kind.
 
         A row of the table takes 3 or 6 bytes of flash, a statement 25 to 55.
         """
         repeats = len(self.starts) > 1 or len(self.steps) > len(self.kinds)
-        return bool(self.steps) and (repeats or self.is_shared)
+        return bool(self.steps) and (repeats or self.is_shared or bool(self.handouts))
 
     @property
     def is_shared(self) -> bool:
@@ -45,8 +46,9 @@ def schedule(unit: Unit) -> Schedule:
     """The schedule of a plan."""
     stages = {stage.name: stage for stage in unit.stages}
     ran = [step for step in unit.plan.steps if not step.delivers]
-    kinds = sorted({(s.op, s.editions) for s in ran}, key=lambda kind: (stages[kind[0]].index, kind[1]))
-    number = {kind: i for i, kind in enumerate(kinds)}
+    kinds = sorted({(s.op, s.editions) for s in ran if s.computes}, key=lambda kind: (stages[kind[0]].index, kind[1]))
+    handouts = sorted({s.editions for s in ran if s.hands_out})
+    number = {kind: i for i, kind in enumerate([*kinds, *((HANDOUT, each) for each in handouts)])}
     steps: list[tuple[int, int, int]] = []
     starts: list[int] = []
     for step in unit.plan.steps:
@@ -55,7 +57,7 @@ def schedule(unit: Unit) -> Schedule:
         else:
             steps.append((number[step.op, step.editions], *step.rows))
     named = tuple((stages[op], editions) for op, editions in kinds)
-    return Schedule(named, tuple(steps), (*starts, len(steps)), tuple(step.cores for step in ran))
+    return Schedule(named, tuple(handouts), tuple(steps), (*starts, len(steps)), tuple(step.cores for step in ran))
 
 
 def hooks(unit: Unit, found: Schedule) -> list[str]:
@@ -124,7 +126,8 @@ def table(unit: Unit, found: Schedule) -> list[str]:
         "};",
         "#endif",
         "",
-        *(_shared_step(unit, found.kinds) if found.is_shared else [_step(unit, found.kinds)]),
+        *handout.definition(unit),
+        *(_shared_step(unit, found) if found.is_shared else [_step(unit, found)]),
         "",
     ]
 
@@ -144,15 +147,35 @@ def loop(found: Schedule, start: str, end: str) -> list[str]:
     return c.block(f"for (uint32_t i = {start}; i < {end}; i++)", body)
 
 
+_ROW = ("steps[i][0]", "steps[i][1]", "steps[i][2]")
+"""A step in the table."""
+
+
 def _unsigned(largest: int) -> str:
     """The narrowest unsigned type that can hold `largest`."""
     return f"uint{next(bits for bits in (8, 16, 32) if largest < 2**bits)}"
 
 
-def _step(unit: Unit, kinds: Sequence[Kind]) -> str:
+def _step(unit: Unit, found: Schedule) -> str:
     """The function that runs one step."""
-    lines = ["TRACE_BEGIN(kind);", *_switch(unit, kinds), "TRACE_END(kind, y0, y1);"]
+    lines = ["TRACE_BEGIN(kind);", *_switch(unit, found.kinds), "TRACE_END(kind, y0, y1);"]
+    lines = _or_handed_out(unit, found, ("kind", "y0", "y1"), lines)
     return c.function("static void step(int32_t kind, int32_t y0, int32_t y1)", lines)
+
+
+def _or_handed_out(unit: Unit, found: Schedule, step: tuple[str, str, str], computed: list[str]) -> list[str]:
+    """The statements of a step that computes rows, or those of one that hands out rows of the output, which no trace
+    sees. `step` has the C expressions of its kind, its first row and the row after its last.
+    """
+    if not found.handouts:
+        return computed
+    kind, *rows = step
+    first = len(found.kinds)
+    calls = [f"{handout.call(unit, editions, *rows)};" for editions in found.handouts]
+    lines = c.block(f"if ({kind} < {first})", computed)[:-1]
+    for i, each in enumerate(calls[:-1]):
+        lines += c.block(f"}} else if ({kind} == {first + i})", [each])[:-1]
+    return [*lines, *c.block("} else", [calls[-1]])]
 
 
 def _switch(unit: Unit, kinds: Sequence[Kind]) -> list[str]:
@@ -163,13 +186,13 @@ def _switch(unit: Unit, kinds: Sequence[Kind]) -> list[str]:
     return [*lines, "default:", "    break;", "}"]
 
 
-def _shared_step(unit: Unit, kinds: Sequence[Kind]) -> list[str]:
+def _shared_step(unit: Unit, found: Schedule) -> list[str]:
     """The function that computes one core's rows of a step, and the one that runs a step on its cores."""
     part = [
         "int32_t kind = steps[i][0], rows = steps[i][2] - steps[i][1], cores = steps[i][3];",
         "int32_t y0 = steps[i][1] + rows * core / cores;",
         "int32_t y1 = steps[i][1] + rows * (core + 1) / cores;",
-        *_switch(unit, kinds),
+        *_switch(unit, found.kinds),
     ]
     step = [
         "TRACE_BEGIN(steps[i][0]);",
@@ -181,5 +204,5 @@ def _shared_step(unit: Unit, kinds: Sequence[Kind]) -> list[str]:
         "// Computes the rows of step i that fall to `core`: contiguous ones, as many as other cores have or one less.",
         c.function("static void part(int32_t i, int32_t core)", part),
         "",
-        c.function("static void step(int32_t i)", step),
+        c.function("static void step(int32_t i)", _or_handed_out(unit, found, _ROW, step)),
     ]

@@ -5,10 +5,16 @@ from __future__ import annotations
 from shoehorn_mcu.emit import c, states, steps
 from shoehorn_mcu.emit.unit import Unit
 
-SUMMARY = (
-    "// The input arrives row by row and is never held whole. Nothing is allocated and no call can fail.",
-    "// The tensors share one arena, so one inference runs at a time.",
-)
+
+def summary(unit: Unit) -> list[str]:
+    """What the library does, for the head of its header."""
+    ends = "The input arrives row by row and is"
+    if unit.handed_out is not None:
+        ends = "The input arrives row by row, the output is handed out row by row; both are"
+    return [
+        f"// {ends} never held whole. Nothing is allocated and no call can fail.",
+        "// The tensors share one arena, so one inference runs at a time.",
+    ]
 
 
 def _input(unit: Unit) -> str:
@@ -21,16 +27,27 @@ def prototypes(unit: Unit) -> list[str]:
     name, rows = unit.name, f"{unit.upper}_INPUT_ROWS"
     return [
         f"// One inference is {rows} calls of {name}_push_row, row 0 first, {unit.upper}_INPUT_ROW_BYTES bytes each.",
-        "// Each call copies its row and computes every row that needs no later input; after the last call the outputs",
-        f"// are complete. They are valid until the next row is written or pushed. There is no {name}_run.",
+        *_completion(unit),
         f"void {name}_push_row(const void *row);",
         "",
         "// The address of the next row. Write the row there and push this pointer to avoid the copy and a buffer.",
         f"void *{name}_next_row(void);",
         "",
         *_abandoning(unit),
-        "",
-        "// Outputs.",
+        *([] if unit.handed_out else ["", "// Outputs."]),
+    ]
+
+
+def _completion(unit: Unit) -> list[str]:
+    """What a call does, and when outputs are complete."""
+    if unit.handed_out is not None:
+        return [
+            "// Each call copies its row, computes every row that needs no later input, and hands out the finished",
+            f"// rows of the output; the last call hands out the last one. There is no {unit.name}_run.",
+        ]
+    return [
+        "// Each call copies its row and computes every row that needs no later input; after the last call the outputs",
+        f"// are complete. They are valid until the next row is written or pushed. There is no {unit.name}_run.",
     ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from shoehorn_mcu.ir import FileTensor, Graph, Parts, State, TensorType
+from shoehorn_mcu.ir import FileTensor, Graph, Parts, State, TensorType, output_rows
 from shoehorn_mcu.kernels import Instance
 from shoehorn_mcu.memory_plan import SRAM, Placement, Plan
 from shoehorn_mcu.stage import Stage
@@ -91,6 +91,8 @@ class Unit:
     def shared(self) -> Mapping[str, tuple[int, Parts]]:
         """By tensor whose rows are parts of others' rows: its number in the C text, and where its rows are."""
         used = {name: parts for stage in self.stepped for name, parts in stage.shared.items()}
+        if self.handed_out is not None and any(part.tensor != self.handed_out for part in self.output_rows):
+            used.setdefault(self.handed_out, self.output_rows)
         return {name: (number, parts) for number, (name, parts) in enumerate(used.items())}
 
     @cached_property
@@ -114,6 +116,16 @@ class Unit:
         return self.graph.inputs[0] if self.plan.streamed else None
 
     @property
+    def handed_out(self) -> str | None:
+        """The output that is handed out row by row, if there is one."""
+        return self.graph.outputs[0] if self.plan.handed_out else None
+
+    @cached_property
+    def output_rows(self) -> Parts:
+        """By row of the output that is handed out: where it is."""
+        return output_rows(self.graph)
+
+    @property
     def given(self) -> tuple[str, ...]:
         """The tensors that are whole in memory before the first step: inputs that are not streamed, and states."""
         return tuple(name for name in self.graph.sources if name != self.streamed)
@@ -121,7 +133,8 @@ class Unit:
     @property
     def kept(self) -> tuple[str, ...]:
         """The tensors whose bytes are their own behind the last step: results, and states that they are copied to."""
-        return (*self.graph.results, *(state.read for state in self.copied))
+        results = (name for name in self.graph.results if name != self.handed_out)
+        return (*results, *(state.read for state in self.copied))
 
     @property
     def copied(self) -> tuple[State, ...]:
@@ -134,6 +147,11 @@ class Unit:
         """(suffix of the C name, tensor) of every input, then of every output: `input`, `input_1`, ..., `output`."""
         named = [("input", t) for t in self.graph.inputs], [("output", t) for t in self.graph.outputs]
         return [(f"{kind}_{i}" if i else kind, t) for group in named for i, (kind, t) in enumerate(group)]
+
+    def whole_ends(self) -> list[tuple[str, str]]:
+        """Those that have an accessor: rows of a streamed input are pushed, those of a streamed output handed out."""
+        by_rows = {("input", self.streamed), ("output", self.handed_out)}
+        return [end for end in self.ends() if end not in by_rows]
 
 
 def touched(stage: Stage) -> list[str]:

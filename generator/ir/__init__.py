@@ -4,7 +4,7 @@ from shoehorn_mcu.ir.dump import dump
 from shoehorn_mcu.ir.ends import FileTensor
 from shoehorn_mcu.ir.facts import Channels, Range, Tie
 from shoehorn_mcu.ir.graph import Graph, GraphError, Node, Op, OpFault, Signature, State, Tensor, too_large, verify
-from shoehorn_mcu.ir.shared_rows import Part, Parts, parts_of, shared_rows
+from shoehorn_mcu.ir.shared_rows import Part, Parts, output_rows, parts_of, shared_rows
 from shoehorn_mcu.ir.types import Array, Bools, DType, Floats, Ints, Quant, TensorType
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "TensorType",
     "Tie",
     "dump",
+    "output_rows",
     "parts_of",
     "shared_rows",
     "too_large",

@@ -30,6 +30,13 @@ def shared_rows(graph: Graph) -> Mapping[str, Parts]:
     return found
 
 
+def output_rows(graph: Graph) -> Parts:
+    """By row of the one output: where it is."""
+    (name,) = graph.outputs
+    rows = range(graph.tensors[name].type.rows)
+    return shared_rows(graph).get(name) or tuple(Part(name, y, 0) for y in rows)
+
+
 def parts_of(node: Node) -> Parts | None:
     """The part of an input's row that each output row is; None where some row is not such a part."""
     start = node.op.row_start(node.sig)

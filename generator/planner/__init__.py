@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shoehorn_mcu.memory_plan import DELIVERY
+from shoehorn_mcu.memory_plan import DELIVERY, HANDOUT
 from shoehorn_mcu.planner.check import check
 from shoehorn_mcu.planner.cores import divided
 from shoehorn_mcu.planner.make_plan import DoesNotFit, Goal, PlanFault, Weighing, checked, make_plan
@@ -12,6 +12,7 @@ from shoehorn_mcu.planner.spread import spread
 __all__ = [
     "ALIGNMENT",
     "DELIVERY",
+    "HANDOUT",
     "Block",
     "Cut",
     "DoesNotFit",

@@ -85,7 +85,8 @@ class Candidates:
 
     def within(self, capacity: int) -> Iterator[Plan]:
         """Plans for a capacity, the fastest first: whole tensors, rows, banded blocks. Some may exceed it."""
-        if not self._problem.streamed and self.whole.arena_bytes <= capacity:
+        by_rows = self._problem.streamed or self._problem.hands_out
+        if not by_rows and self.whole.arena_bytes <= capacity:
             yield self.whole
         self._say("rows")
         yield from self._rows(capacity)

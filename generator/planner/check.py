@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from shoehorn_mcu.memory_plan import Placement, Plan, Scratch, Step
+from shoehorn_mcu.memory_plan import HANDOUT, Placement, Plan, Scratch, Step
 from shoehorn_mcu.planner.problem import OpSpec, Problem, TensorSpec
 
 _NOTHING = -1
@@ -39,8 +39,8 @@ def _places(problem: Problem, plan: Plan) -> Iterator[str]:
             yield f"step {i} ({step.op}): runs on {step.cores} cores"
         if step.cores > max(1, step.rows[1] - step.rows[0]):
             yield f"step {i} ({step.op}): {step.cores} cores for {step.rows[1] - step.rows[0]} rows"
-        if step.cores > 1 and step.delivers:
-            yield f"step {i}: the rows of a streamed input arrive on one core"
+        if step.cores > 1 and not step.computes:
+            yield f"step {i}: rows arrive, and are handed out, on one core"
         if step.rows_per_call < 1 or any((end - first) % step.rows_per_call for first, end in _parts(step)):
             yield f"step {i} ({step.op}): {step.rows_per_call} rows per call do not divide its rows"
         missing = [name for name, edition in step.editions if not 0 <= edition < len(placements.get(name, ()))]
@@ -48,7 +48,7 @@ def _places(problem: Problem, plan: Plan) -> Iterator[str]:
     places: tuple[Placement | Scratch, ...] = (*plan.placements, *plan.scratch)
     for place in places:
         yield from _range(place, plan.arenas)
-    for spec in problem.tensors:
+    for spec in (spec for spec in problem.tensors if spec.bytes):
         own = placements.get(spec.name, [])
         if not own:
             yield f"tensor '{spec.name}' has no placement"
@@ -61,6 +61,8 @@ def _places(problem: Problem, plan: Plan) -> Iterator[str]:
             yield f"'{name}': an input or an output must be whole, row after row in one place"
     for name in problem.streamed:
         yield from _deliveries(name, problem.by_name[name].rows, plan.steps)
+    for op in (op for op in problem.ops if op.name == HANDOUT):
+        yield from _handouts(problem.by_name[op.writes].rows, plan.steps)
     yield from _scratch(problem, plan)
 
 
@@ -139,6 +141,12 @@ def _deliveries(name: str, height: int, steps: Sequence[Step]) -> Iterator[str]:
         yield f"the rows of the streamed input '{name}' arrive in another order than 0..{height - 1}"
     if steps and not steps[0].delivers:
         yield f"step 0 ({steps[0].op}) comes before the first row of the streamed input '{name}'"
+
+
+def _handouts(height: int, steps: Sequence[Step]) -> Iterator[str]:
+    """Faults of a streamed output: its rows are handed out in order, each once."""
+    if [y for step in steps if step.hands_out for y in range(*step.rows)] != list(range(height)):
+        yield f"the rows of the streamed output are handed out in another order than 0..{height - 1}"
 
 
 def _parts(step: Step) -> Iterator[tuple[int, int]]:
@@ -276,14 +284,17 @@ class _Replay:
         return self._arenas[memory][at : at + size], self._count[:size] + tag
 
     def _write(self, name: str, y: int) -> None:
-        place, tags = self._slot(name, y)
-        place[:] = tags
+        if self._problem.by_name[name].bytes:
+            place, tags = self._slot(name, y)
+            place[:] = tags
 
     def _read_all(self, where: str, name: str) -> None:
         for y in range(self._problem.by_name[name].rows):
             self._read(where, name, y)
 
     def _read(self, where: str, name: str, y: int) -> None:
+        if not self._problem.by_name[name].bytes:
+            return
         place, tags = self._slot(name, y)
         wrong = place != tags
         if wrong.any() and len(self._faults) < _MOST_FAULTS:

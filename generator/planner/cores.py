@@ -23,7 +23,7 @@ def divided(problem: Problem, plan: Plan, most: int) -> Plan:
 
     def shared(step: Step) -> Step:
         count = min(most, step.rows[1] - step.rows[0])
-        if count < 2 or step.delivers or step.op in alone:
+        if count < 2 or not step.computes or step.op in alone:
             return step
         op = ops[step.op]
         if op.row_cost * (step.rows[1] - step.rows[0]) < LEAST_COST or conflicts(op, step, placements):

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from shoehorn_mcu.errors import MemoryTooSmall, ShoehornError
-from shoehorn_mcu.memory_plan import BOUNDED, DELIVERY, Plan, Smaller, Status
+from shoehorn_mcu.memory_plan import BOUNDED, DELIVERY, HANDOUT, Plan, Smaller, Status
 from shoehorn_mcu.planner.candidates import Candidates
 from shoehorn_mcu.planner.check import check
 from shoehorn_mcu.planner.placement.layout import alive_at
 from shoehorn_mcu.planner.problem import Problem
 
 _NAME = 60  # characters of a name in a message
+_ENDS = {DELIVERY: "the input", HANDOUT: "the output"}
 _FASTEST = "the fastest plan tried that fits"
 _WORTH_PERCENT = 1.5  # extra predicted time up to which a smaller plan is preferred by default
 _OF_GROUPS = " (lower bound of the searched plans; recomputing single rows may go below it)"
@@ -62,9 +63,9 @@ def make_plan(
     """A checked plan within the capacity: whole tensors if they fit and time is the goal, else rows.
 
     If rows alone do not fit, blocks run in bands and rows may be recomputed; `most_macs` limits the recomputed
-    multiply-accumulates (None: no limit). A streamed input is always planned by rows; the other tensors stay whole if
-    that fits. `say` is called with the kind of plan that is being searched. Ctrl-C ends the search: the best plan so
-    far is returned.
+    multiply-accumulates (None: no limit). A streamed input or output is always planned by rows; the other tensors stay
+    whole if that fits. `say` is called with the kind of plan that is being searched. Ctrl-C ends the search: the best
+    plan so far is returned.
 
     The independent check replays the plan on `emitted(plan)`, the problem of the ops that the caller emits for it;
     without `emitted`, on the given problem with the cuts of the plan in place of their blocks.
@@ -163,8 +164,8 @@ def _refusal(candidates: Candidates, plan: Plan, capacity: int) -> str:
     problem = candidates.applied(plan)
     peak = plan.outcome.peak_step
     named = ", ".join(f"'{_short(name)}' {size:,}" for name, size in alive_at(problem, plan.steps, peak))
-    arriving = not plan.steps or plan.steps[peak].delivers
-    step = "the input" if arriving else f"step {peak} ('{_short(plan.steps[peak].op)}')"
+    at = plan.steps[peak].op if plan.steps else DELIVERY
+    step = _named(at) if at in _ENDS else f"step {peak} ({_named(at)})"
     bound, op = candidates.at_least()
     kind = ""
     if plan.outcome.status is Status.OPTIMAL:
@@ -184,4 +185,4 @@ def _refusal(candidates: Candidates, plan: Plan, capacity: int) -> str:
 
 
 def _named(op: str) -> str:
-    return "the input" if op == DELIVERY else f"'{_short(op)}'"
+    return _ENDS.get(op, f"'{_short(op)}'")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from shoehorn_mcu.memory_plan import DELIVERY
+from shoehorn_mcu.memory_plan import DELIVERY, HANDOUT
 
 ALIGNMENT = 4  # bytes; every tensor, every separately placed row and every scratch starts at a multiple
 
@@ -90,6 +90,10 @@ class Problem:
 
     A streamed input arrives row by row while the plan runs. It is not in `inputs`: it is the output of the first op,
     which has no reads and is called DELIVERY. All rules for ops hold for it, and its rows come in order, each once.
+
+    A streamed output is handed out row by row. It is not in `outputs`: the last op, which is called HANDOUT, reads it.
+    What that op writes has rows of no bytes and is the output of the problem. Each of its rows reads the one before, so
+    rows are handed out in order, each once.
     """
 
     tensors: tuple[TensorSpec, ...]
@@ -118,6 +122,11 @@ class Problem:
     def streamed(self) -> tuple[str, ...]:
         """The inputs that arrive row by row."""
         return tuple(op.writes for op in self.ops if op.name == DELIVERY)
+
+    @property
+    def hands_out(self) -> bool:
+        """Whether rows of the output are handed out."""
+        return any(op.name == HANDOUT for op in self.ops)
 
     def root(self, tensor: str) -> str:
         """The tensor whose bytes `tensor` shares: itself unless it is a view."""

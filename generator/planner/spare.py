@@ -36,8 +36,8 @@ class Spare:
         self._held: list[_Held] = []
         for copy, row in enumerate(ranges.values):
             written = ranges.first[copy]
-            if ranges.last[copy] < 0:
-                continue  # a row of an input that no op reads
+            if ranges.last[copy] < 0 or not problem.by_name[row.tensor].bytes:
+                continue  # a row of an input that no op reads, or one of no bytes
             edition = by_event[written][0].edition(row.tensor) if written >= 0 else 0
             placed = placements[row.tensor, edition]
             address = placed.at(row.y)

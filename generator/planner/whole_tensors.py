@@ -43,7 +43,7 @@ def live_buffers(problem: Problem) -> list[LiveBuffer]:
     buffers = [
         LiveBuffer(t.name, False, *ranges.during(number[t.name]), aligned(t.row_bytes if t.name in single else t.bytes))
         for t in problem.tensors
-        if t.name in number and t.over is None
+        if t.name in number and t.over is None and t.bytes
     ]
     buffers += [
         LiveBuffer(op.name, True, step, step, aligned(op.scratch_bytes))
@@ -148,7 +148,7 @@ def solve(problem: Problem) -> Plan:
         placements=tuple(
             Placement(t.name, at, t.rows, t.row_bytes, (at,) * t.rows if t.name in single else ())
             for t, at in ((t, tensors.get(problem.place(t.name))) for t in problem.tensors)
-            if at is not None
+            if at is not None and t.bytes
         ),
         scratch=tuple(Scratch(op.name, scratch[op.name], op.scratch_bytes) for op in problem.ops if op.scratch_bytes),
         arena_bytes=arena_bytes,

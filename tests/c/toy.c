@@ -13,7 +13,12 @@ static int8_t rows[TOY_ROWS * TOY_ROW_BYTES];
 static int8_t output[TOY_OUTPUTS];
 
 static const sh_tensor hidden = {.rows = TOY_ROWS, .row_bytes = TOY_ROW_BYTES};
-static const sh_tensor result = {.rows = 1, .row_bytes = TOY_OUTPUTS};
+#if TOY_OUTPUT_ROWS > 0 // the output is handed out row by row, and then its bytes are others
+#define RESULT_ROWS TOY_OUTPUT_ROWS
+#else
+#define RESULT_ROWS 1
+#endif
+static const sh_tensor result = {.rows = RESULT_ROWS, .row_bytes = TOY_OUTPUTS / RESULT_ROWS};
 
 int8_t *toy_input(void)
 {
@@ -43,6 +48,22 @@ static void sum(void)
     }
 }
 
+static void finish(void)
+{
+    sh_trace_begin(1);
+    sum();
+    sh_trace_end(1, (uint8_t *)output, &result, 0, RESULT_ROWS);
+#if TOY_OUTPUT_ROWS > 0
+    for (int32_t y = 0; y < TOY_OUTPUT_ROWS; y++) {
+        int8_t *row = output + y * result.row_bytes;
+        toy_on_row(y, row);
+        for (int32_t i = 0; i < result.row_bytes; i++) {
+            row[i] = -1;
+        }
+    }
+#endif
+}
+
 static void dawdle(void)
 {
     const char *told = getenv("TOY_MILLISECONDS");
@@ -62,9 +83,7 @@ void toy_run(void)
     sh_trace_begin(0);
     triple(2, TOY_ROWS);
     sh_trace_end(0, (uint8_t *)rows, &hidden, 2, TOY_ROWS);
-    sh_trace_begin(1);
-    sum();
-    sh_trace_end(1, (uint8_t *)output, &result, 0, 1);
+    finish();
 }
 
 static int8_t ring[2][TOY_ROW_BYTES];
@@ -91,9 +110,7 @@ void toy_push_row(const void *row)
     sh_trace_end(0, (uint8_t *)rows, &hidden, arrived, arrived + 1);
     if (++arrived == TOY_ROWS) {
         dawdle();
-        sh_trace_begin(1);
-        sum();
-        sh_trace_end(1, (uint8_t *)output, &result, 0, 1);
+        finish();
         arrived = 0;
     }
 }

@@ -125,7 +125,8 @@ function showDetail() {
   let fullest = first;
   for (let t = first; t <= last; t++) if (loads[t] > loads[fullest]) fullest = t;
   const { name, kernel, output } = ops[op];
-  const does = kernel === "push_row" ? "accepts" : step.again ? "recomputes" : "computes";
+  const ends = { push_row: "accepts", on_row: "hands out" };
+  const does = ends[kernel] || (step.again ? "recomputes" : "computes");
   const rows = `row${y1 - y0 === 1 ? "" : "s"} ${range(y0, y1 - 1)} of ${shortName(output)}`;
   const part = partOf(step);
   const within = ops[op].block < 0 ? "" : `, in ${blocks[ops[op].block].label}${part && `, ${part}`}`;

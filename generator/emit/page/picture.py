@@ -42,7 +42,7 @@ class Rectangle:
 
 @dataclass(frozen=True)
 class Picture:
-    """An event is one row computed (or arriving), counted from 0 in plan order. Inputs are there before event 0."""
+    """An event is one row computed, arriving or handed out, from 0 in plan order. Inputs are there before event 0."""
 
     owners: tuple[Owner, ...]
     rectangles: tuple[Rectangle, ...]
@@ -117,22 +117,33 @@ class _Drawing:
     def _written(self, step: Step) -> str:
         return self._unit.graph.inputs[0] if step.delivers else self._stages[step.op].node.output.name
 
+    def _read_by(self, step: Step, y: int) -> list[Row]:
+        """The rows that row y of a step reads."""
+        if step.hands_out:
+            part = self._unit.output_rows[y]
+            return list(self._rows_of_root(part.tensor, [part.row]))
+        return [] if step.delivers else self._reads_of(self._stages[step.op])[y]
+
     def _reads_by_event(self) -> Iterator[list[Row]]:
         for step in self._unit.plan.steps:
             for y in range(*step.rows):
-                yield [] if step.delivers else self._reads_of(self._stages[step.op])[y]
+                yield self._read_by(step, y)
 
     def _writes_by_event(self) -> Iterator[list[Row]]:
         for step in self._unit.plan.steps:
-            yield from ([Row(self._written(step), y)] for y in range(*step.rows))
+            yield from ([] if step.hands_out else [Row(self._written(step), y)] for y in range(*step.rows))
 
     def _rectangles(self) -> Iterator[Rectangle]:
         """In the order in which rows are computed; that of a step's scratch behind those of its rows."""
         ranges = self._ranges
-        drawn = [self._rectangle(copy, 0, ()) for copy in range(len(ranges.values) - self.events)]  # by copy
+        given = sum(first < 0 for first in ranges.first)
+        drawn = [self._rectangle(copy, 0, ()) for copy in range(given)]  # by copy
         yield from drawn
         time = 0
         for step in self._unit.plan.steps:
+            if step.hands_out:
+                time += step.rows[1] - step.rows[0]
+                continue
             start, edition = time, step.edition(self._written(step))
             for _ in range(*step.rows):
                 drawn.append(self._rectangle(len(drawn), edition, [drawn[copy] for copy in ranges.reads[time]]))

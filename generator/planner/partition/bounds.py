@@ -34,7 +34,7 @@ class Bounds:
     def peak(self) -> tuple[int, int]:
         """A lower bound on the peak of every partition, and the op that sets it."""
         flow = self._relaxed
-        peak, groups = minimax(flow.count, self.group)
+        peak, groups = minimax(flow.count, self.group, self._space.tail)
         highest = max(groups, key=lambda g: self.group(g.start, g.end, NEVER) or 0, default=None)
         return peak, flow.peak_op(range(highest.start, highest.end), highest.start, highest.end) if highest else 0
 

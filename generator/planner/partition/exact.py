@@ -172,7 +172,7 @@ class _Question:
     def answer(self, most: int) -> Least:
         """Solves groups of the shortest path until it is exact, or not below `most`, or the effort ends."""
         while True:
-            found = least_path(self.exact.space.flow.count, self._choice)
+            found = least_path(self.exact.space.flow.count, self._choice, self.exact.space.tail)
             if found is None or found[0] >= most:
                 return Least(most if found is None else found[0])
             bound, groups = found

@@ -126,7 +126,7 @@ class PartitionSearch:
 
     def _path(self, choose: Callable[[int, int], Choice | None]) -> Partition | None:
         """The partition whose groups have the least total cost."""
-        path = least_path(self.space.flow.count, choose)
+        path = least_path(self.space.flow.count, choose, self.space.tail)
         return None if path is None else self._partition(tuple(path[1]))
 
     def _partition(self, groups: tuple[Group, ...]) -> Partition:

@@ -31,9 +31,11 @@ class Space:
 
     def __init__(self, problem: Problem, most_macs: int | None) -> None:
         self.problem = problem
+        # Rows are handed out in the group that computes them, as soon as they are finished: no peak is higher for it.
+        self.tail = 2 if problem.hands_out and len(problem.ops) > 1 else 1
         rows = Flow(problem)
         self.plain, self.plain_groups = minimax(
-            rows.count, lambda start, end, limit: rows.peak(range(start, end), start, end, limit)
+            rows.count, lambda start, end, limit: rows.peak(range(start, end), start, end, limit), self.tail
         )
         # A composite that alone needs as many bytes as the best plan without composites cannot lower any peak.
         self.composites = tuple(
@@ -79,14 +81,15 @@ class Space:
         return self.flow.peak(self.ops(group), group.start, group.end, limit + 1) is not None
 
 
-def minimax(count: int, peak_of: Callable[[int, int, int], int | None]) -> tuple[int, list[Group]]:
+def minimax(count: int, peak_of: Callable[[int, int, int], int | None], tail: int = 1) -> tuple[int, list[Group]]:
     """The lowest peak over all partitions into groups, and the groups that reach it.
 
-    `peak_of(start, end, limit)` is the peak of a group, None where that is `limit` or more.
+    `peak_of(start, end, limit)` is the peak of a group, None where that is `limit` or more. The last group has `tail`
+    ops or more.
     """
     best, before = [0] + [NEVER] * count, [0] * (count + 1)
     for end in range(1, count + 1):
-        for start in range(end - 1, max(-1, end - 1 - LONGEST), -1):
+        for start in range(end - (tail if end == count else 1), max(-1, end - 1 - LONGEST), -1):
             if best[start] >= best[end]:
                 continue
             peak = peak_of(start, end, best[end])
@@ -108,12 +111,14 @@ class Choice:
     composites: tuple[int, ...] = ()
 
 
-def least_path(count: int, choose: Callable[[int, int], Choice | None]) -> tuple[int, list[Group]] | None:
-    """The least total cost of a partition and its groups; None if no partition is possible."""
+def least_path(
+    count: int, choose: Callable[[int, int], Choice | None], tail: int = 1
+) -> tuple[int, list[Group]] | None:
+    """The least total cost of a partition whose last group has `tail` ops or more, and its groups; None if none is."""
     cost = [0] + [NEVER] * count
     before: list[Group | None] = [None] * (count + 1)
     for end in range(1, count + 1):
-        for start in range(end - 1, max(-1, end - 1 - LONGEST), -1):
+        for start in range(end - (tail if end == count else 1), max(-1, end - 1 - LONGEST), -1):
             if cost[start] >= cost[end]:
                 continue
             choice = choose(start, end)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from shoehorn_mcu.memory_plan import HANDOUT
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.remat.graph import Graph
 from shoehorn_mcu.planner.remat.memory import Terms
@@ -87,18 +88,25 @@ class StepGraph:
 def _heights(flow: Flow, most: int) -> dict[str, int]:
     """Rows of a band, by tensor: bands of about equal bytes, sized so that the graph has about `most` nodes."""
     there = [name for name in flow.rows if name in flow.born]
+    sizes = {name: max(1, flow.slot[name]) for name in there}
+    sizes |= {op.writes: _read_bytes(flow, i) for i, op in enumerate(flow.problem.ops) if op.name == HANDOUT}
 
     def heights(size: int) -> dict[str, int]:
-        return {name: _height(flow.rows[name], size // max(1, flow.slot[name])) for name in there}
+        return {name: _height(flow.rows[name], size // sizes[name]) for name in there}
 
     def nodes(size: int) -> int:
         return sum(-(-flow.rows[name] // height) for name, height in heights(size).items())
 
-    low, high = 0, max((flow.rows[name] * flow.slot[name] for name in there), default=0)
+    low, high = 0, max((flow.rows[name] * sizes[name] for name in there), default=0)
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if nodes(middle) <= most else (middle + 1, high)
     return heights(low)
+
+
+def _read_bytes(flow: Flow, op: int) -> int:
+    """The bytes of a row that an op reads: rows of no bytes make bands like those of the rows that are handed out."""
+    return max(1, *(flow.slot[tap.tensor] for tap in flow.taps[op]))
 
 
 def _height(rows: int, most: int) -> int:

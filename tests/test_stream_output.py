@@ -1,0 +1,219 @@
+"""`--stream-output` from the planner to the board: rows handed out are those of the reference, in every byte."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from compilers import HOST
+from conftest import Gen
+from emitted import compile_library, expected, library_of, put, run, unit_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nets import Net
+from replay import Rows, replays
+from shared import MODELS, needs_shared
+from test_planner import _by_push, _chain, _nets, _problems
+
+from shoehorn_mcu import ops
+from shoehorn_mcu.ir import Graph, State, Tensor, verify
+from shoehorn_mcu.lower import lower
+from shoehorn_mcu.memory_plan import HANDOUT
+from shoehorn_mcu.passes.streamed_output import StreamError, streamable_output
+from shoehorn_mcu.planner import Goal, OpSpec, Problem, Read, TensorSpec, check, make_plan
+from shoehorn_mcu.stage import stages
+
+needs_qemu = pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="qemu-system-arm is not installed")
+UNET = MODELS / "nano-u-botanic-int8.tflite"
+
+
+def _handed_out(problem: Problem) -> Problem:
+    """The same with its first output handed out: one more op reads its rows, and writes rows of no bytes."""
+    name = problem.outputs[0]
+    rows = problem.by_name[name].rows
+    own = Read(name, tuple((y,) for y in range(rows)))
+    before = Read(HANDOUT, tuple((y - 1,) if y else () for y in range(rows)))
+    return replace(
+        problem,
+        tensors=(*problem.tensors, TensorSpec(HANDOUT, rows, 0)),
+        ops=(*problem.ops, OpSpec(HANDOUT, (own, before), HANDOUT, row_cost=0)),
+        outputs=(HANDOUT, *problem.outputs[1:]),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    problem=st.one_of(_nets(), _problems()),
+    goal=st.sampled_from(Goal),
+    room=st.sampled_from((None, 1.0, 1.5)),
+    pushed=st.booleans(),
+)
+def test_plans_that_hand_out_rows_pass_the_check(problem: Problem, goal: Goal, room: float | None, pushed: bool):
+    streamed = _handed_out(_by_push(problem) if pushed else problem)
+    least = make_plan(streamed, Goal.SRAM)
+    capacity = None if room is None else int(least.arena_bytes * room)
+    plan = make_plan(replace(streamed, capacity_bytes=capacity), goal)
+
+    assert plan.handed_out
+    assert check(streamed, plan) == []
+    assert least.outcome.bound_bytes <= least.arena_bytes <= plan.arena_bytes
+    assert capacity is None or plan.arena_bytes <= capacity
+
+
+def test_a_row_is_handed_out_as_soon_as_it_is_finished_and_leaves_its_bytes():
+    """Of the rows of the last op only one is alive at a time, whatever the goal."""
+    for goal in Goal:
+        plan = make_plan(_handed_out(_chain()), goal)
+        tail = [step for step in plan.steps if step.op in ("add", HANDOUT)]
+
+        assert [step.rows for step in tail[::2]] == [step.rows for step in tail[1::2]]
+        assert all(step.hands_out for step in tail[1::2])
+        assert len(set(plan.placement("y").slots)) < plan.placement("y").rows
+
+
+def test_the_check_sees_rows_that_are_handed_out_late_twice_or_in_disorder():
+    problem = _handed_out(_chain())
+    plan = make_plan(problem, Goal.SRAM)
+    places = [i for i, step in enumerate(plan.steps) if step.hands_out]
+    a, b = places[:2]
+    steps = list(plan.steps)
+    steps[a], steps[b] = steps[b], steps[a]
+    for changed in (steps, [*plan.steps, plan.steps[-1]], [s for s in plan.steps if not s.hands_out]):
+        faults = check(problem, replace(plan, steps=tuple(changed)))
+        assert any("handed out in another order" in fault for fault in faults)
+    late = [*(s for s in plan.steps if not s.hands_out), *(plan.steps[i] for i in places)]
+    assert any("is read, but its bytes hold" in fault for fault in check(problem, replace(plan, steps=tuple(late))))
+
+
+def _decoder(*outputs: str) -> Graph:
+    """A map that grows to the end: 16 rows of 16 pixels of 6 channels."""
+    net = Net(1, 4, 4, 4)
+    a = net.conv("x", 8)
+    b = net.add(ops.ResizeNearest, a, size=(16, 16), align_corners=False, half_pixel_centers=False)
+    net.conv(net.depthwise(b, padding=ops.Padding(1, 1, 1, 1)), 6)
+    return net.graph(*outputs or ("t3",))
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "by rows"])
+def test_a_library_hands_out_the_rows_of_the_reference(streamed: bool, tmp_path: Path):
+    graph = _decoder()
+    unit = unit_of(graph, streamed, stream_output=True)
+    rng = np.random.default_rng(2)
+    vectors = [{"x": rng.integers(-128, 128, (1, 4, 4, 4), np.int8)} for _ in range(3)]
+    header = library_of(unit)["src/built.h"].decode()
+
+    assert replays(Rows(graph), unit.plan)
+    assert "built_output" not in header.replace("no built_output", "")
+    assert "void built_on_row(int32_t y, const void *row);" in header
+    found = run(unit, compile_library(unit, tmp_path), vectors)
+    for inputs, outputs in zip(vectors, found, strict=True):
+        assert outputs["t3"].tobytes() == expected(graph, inputs)["t3"].tobytes()
+
+
+def test_the_output_no_longer_counts_in_the_arena():
+    """Its 1,536 bytes are the peak where they are kept."""
+    kept, streamed = (
+        make_plan(lower(g, stages(g), None, True, stream_output=out), Goal.SRAM)
+        for g, out in ((_decoder(), False), (_decoder(), True))
+    )
+
+    assert streamed.arena_bytes < 1536 < kept.arena_bytes
+
+
+def test_a_library_without_the_function_is_refused_by_the_linker_in_its_name(tmp_path: Path):
+    unit = unit_of(_decoder(), stream_output=True)
+    put(library_of(unit), tmp_path)
+    (tmp_path / "main.c").write_text('#include "built.h"\nint main(void)\n{\n    built_run();\n    return 0;\n}\n')
+    sources = map(str, sorted(tmp_path.rglob("*.c")))
+    command = [*HOST, f"-I{tmp_path / 'src'}", *sources, "-o", str(tmp_path / "program")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    assert done.returncode != 0
+    assert "built_on_row" in done.stderr
+
+
+def test_an_output_that_is_a_view_gets_the_rows_of_what_it_shows():
+    graph = _decoder()
+    flat = Tensor("flat", replace(graph.tensors["t3"].type, shape=(1, 1536)))
+    view = ops.Reshape(name="view", inputs=("t3",), output="flat", shape=(1, 1536))
+    tensors = {**graph.tensors, "flat": flat}
+    graph = verify(replace(graph, tensors=tensors, ops=(*graph.ops, view), outputs=("flat",)))
+
+    found, ends = streamable_output(graph, {})
+    assert verify(found).tensors["flat"].type.shape == (1, 16, 16, 6)
+    assert ends["flat"].type.shape == (1, 1536)
+    assert not any(op.view for op in found.ops)
+
+
+@pytest.mark.parametrize(
+    "graph, said",
+    [
+        (_decoder("t3", "t0"), "--stream-output takes models with one output, this one has 2 (t3, t0)"),
+        (replace(_decoder(), outputs=("x",)), "the output 'x' is an input or a state too"),
+        (
+            replace(_decoder(), states=(State("x", "t3", "t3"),)),
+            "the output 't3' is an input or a state too, whose bytes are kept",
+        ),
+    ],
+)
+def test_models_without_such_an_output_are_refused_in_a_line(graph: Graph, said: str):
+    with pytest.raises(StreamError) as refusal:
+        streamable_output(graph, {})
+
+    assert said in str(refusal.value)
+    assert "leave" in str(refusal.value)
+
+
+def test_an_output_of_one_row_is_refused_in_a_line(gen: Gen, tmp_path: Path):
+    refused = gen("firmware", "--board", "native", "--stream-output", "--out", tmp_path / "digits")
+
+    assert refused.exit_code == 1
+    assert "--stream-output hands out rows, the output" in refused.output
+    assert "Traceback" not in refused.output
+    assert not (tmp_path / "digits").exists()
+
+
+def _validated(gen: Gen, board: str, folder: Path, *options: str) -> int:
+    """Writes, builds and validates the U-Net; the bytes of its arena."""
+    written = gen("firmware", UNET, "--board", board, "--stream-output", *options, "--out", folder)
+    assert written.exit_code == 0, written.output
+    result = gen("validate", folder, "--emulate", "--count", 2, "--json")
+    found = json.loads(result.stdout)
+
+    assert (result.exit_code, found["vectors"], found["mismatched_vectors"]) == (0, 2, 0)
+    assert json.loads((folder / "report.json").read_text())["plan"]["recomputed_macs"] == 0
+    timed = json.loads(gen("bench", folder, "--emulate", "--runs", 1, "--json").stdout)
+    assert timed["total"]["min"] > 0
+    return int(json.loads((folder / "plan.json").read_text())["arena_bytes"])
+
+
+@needs_shared
+@pytest.mark.parametrize("options", [(), ("--stream-input",), ("--minimize", "sram"), ("--io", "native")])
+def test_a_u_net_is_validated_row_by_row(gen: Gen, options: tuple[str, ...], tmp_path: Path):
+    _validated(gen, "native", tmp_path / "unet", *options)
+
+
+@needs_shared
+@needs_qemu
+def test_a_u_net_runs_on_an_emulated_board_in_half_of_its_arena(gen: Gen, tmp_path: Path):
+    """15,280 bytes with whole ends."""
+    arena = _validated(gen, "mps2-an386", tmp_path / "unet", "--stream-input", "--minimize", "sram")
+
+    assert arena <= 7_680
+
+
+@needs_shared
+def test_two_models_hand_out_their_rows_in_one_firmware(gen: Gen, tmp_path: Path):
+    other = tmp_path / "second.tflite"
+    shutil.copy(UNET, other)
+    written = gen("firmware", UNET, other, "--board", "native", "--stream-output", "--out", tmp_path / "both")
+    assert written.exit_code == 0, written.output
+    result = gen("validate", tmp_path / "both", "--emulate", "--count", 1, "--json")
+
+    assert result.exit_code == 0, result.output
+    assert [each["mismatched_vectors"] for each in json.loads(result.stdout)["models"]] == [0, 0]
