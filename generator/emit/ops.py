@@ -115,7 +115,7 @@ def row(unit: Unit, tensor: str, y: str) -> str:
     """The C expression of the address of a tensor's row."""
     if tensor in unit.shared:
         return _shared_row(unit, tensor, y)
-    return c.call("sh_tensor_row", ("arena", _tensor(unit, tensor), y))
+    return c.call("sh_tensor_row", (unit.arena_of(tensor), _tensor(unit, tensor), y))
 
 
 def _shared_row(unit: Unit, tensor: str, row: str) -> str:

@@ -120,25 +120,28 @@ class _Parts:
         index = {op.name: i for i, op in enumerate(self._problem.ops)}
         ranges = Flow(self._problem).live_ranges([Event(index[step.op], y) for step, y in self._events])
         end = max(len(self._events) - 1, 0)
-        found = []
+        found: dict[int, _Live] = {}  # by copy; rows of no bytes are nowhere
         for copy, (tensor, y) in enumerate(ranges.values):
+            if not self._problem.by_name[tensor].bytes:
+                continue
             first = ranges.first[copy]
             spot, placed = self._seen(tensor, first, y)
             at, size = placed.at(y), aligned(placed.row_bytes) if placed.slots else placed.row_bytes
             last = min(ranges.last[copy], end)
             if self._problem.by_name[tensor].over is not None:
                 last = first - 1  # its bytes are alive as those of the tensor below
-            found.append(_Live(spot, at, at + size, first, last))
-        for time, copies in enumerate(ranges.reads):
+            found[copy] = _Live(spot, at, at + size, first, last)
+        for time, read in enumerate(ranges.reads):
+            copies = [copy for copy in read if copy in found]
             for copy in copies:
                 tensor, y = ranges.values[copy]
                 self._stiff.join(found[copy].spot, self._seen(tensor, time, y)[0])
-            for above in ranges.writes[time] if linked else ():
+            for above in (copy for copy in ranges.writes[time] if linked and copy in found):
                 for below in copies:
                     self._overwrite(found, below, above, time)
-        yield from (live for live in found if live.first <= live.last)
+        yield from (live for live in found.values() if live.first <= live.last)
 
-    def _overwrite(self, found: list[_Live], below: int, above: int, time: int) -> None:
+    def _overwrite(self, found: dict[int, _Live], below: int, above: int, time: int) -> None:
         """Joins a row with the one that it overwrites, where it does; they are not alive at the same time then."""
         old, new = found[below], found[above]
         if old.last != time or old.end <= new.address or new.end <= old.address:
