@@ -61,6 +61,8 @@ class PlanOptions:
     # Largest arena; "fit": all SRAM that the board has left; None: the same, but a plan with less for little more time.
     # By name: of these memories of the board.
     sram_bytes: int | Literal["fit"] | Mapping[str, int] | None = None
+    # The most bytes of weights that start-up copies to RAM, those first that the flash makes the core wait for most.
+    weights_in_ram: int | Literal["fit"] | None = None
     flash_bytes: int | None = None  # most flash for constants and code; only without a board, which has its own limit
     # The time within `sram_bytes`, or the arena, or the flash of the kernels and their constants.
     minimize: Literal["time", "sram", "flash"] = "time"
@@ -362,6 +364,7 @@ def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board |
     board = targets.board(options.board) if options.board is not None else None
     settings = build.Options(
         sram_bytes=build.Fit(options.sram_bytes) if isinstance(options.sram_bytes, str) else options.sram_bytes,
+        weights_in_ram=build.Fit(weights) if isinstance(weights := options.weights_in_ram, str) else weights,
         goal=Goal.SRAM if options.minimize == "sram" else Goal.TIME,
         slower_percent=options.slower_percent,
         smallest_kernels=options.minimize == "flash",

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
-from shoehorn_mcu import advice, flash, importers, memories, pareto, passes, predict
+from shoehorn_mcu import advice, flash, hot_weights, importers, memories, pareto, passes, predict
 from shoehorn_mcu.emit.app import Models
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.library import library
 from shoehorn_mcu.emit.mlperf import task_of
 from shoehorn_mcu.emit.names import library_name
 from shoehorn_mcu.emit.project import project
-from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.emit.unit import InRam, Unit
 from shoehorn_mcu.emit.weights import Constants, constants
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.graph_file import graph_bytes
@@ -84,6 +84,7 @@ class Options:
     slower_percent: float | None = None  # the smallest plan that takes at most so much more time than the fastest
     one_memory: bool = False  # further memories of the board are not used
     stream_output: bool = False  # the output is handed out row by row
+    weights_in_ram: int | Fit | None = None  # most bytes of constants that start-up copies to RAM; FIT: what is left
 
 
 class NoBoard(ShoehornError):
@@ -224,10 +225,29 @@ def plan_prepared(
         sample_hz=options.sample_hz if options.behind else None,
     )
     constant = constants(unit)
+    unit = replace(unit, in_ram=_in_ram(unit, constant, board, options))
     needed = _flash(unit, constant, machine.cpu, board)
     flash_bytes = (needed.constant_bytes, needed.code_bytes, flash_limit(board, options))
     said = report(source, board, ready.records, made.plan, made.stages, flash_bytes, options.float_mode.value)
+    if options.weights_in_ram is not None:
+        own = unit.in_ram
+        copied = {"bytes": own.bytes, "arrays": len(own.names), "saved_cycles": own.saved_cycles}
+        said = {**said, "weights_in_ram": copied}
     return _with_ram(Planned(unit, constant, said, uncut, tuple(notes)), board, "auto")
+
+
+def _in_ram(unit: Unit, constant: Constants, board: Board | None, options: Options) -> InRam:
+    """The constants that are copied to RAM, in what the arena and the buffer of `db load` leave of it."""
+    if options.weights_in_ram is None:
+        return InRam()
+    if board is None:
+        raise NoBoard("--weights-in-ram is worth what a board's flash makes its core wait: give one by --board")
+    if options.one_memory:
+        raise memories.MemoryFault("--weights-in-ram: several models keep their weights in flash; leave the option out")
+    app = Models((unit,), ("",), task_of(unit.graph, "auto"), unit.plan.arena_bytes, (0,))
+    left = board.arena_limit(unit.cores) - unit.plan.arena_bytes - app.buffer_bytes(board)
+    limit = options.weights_in_ram
+    return hot_weights.in_ram(unit, constant, board, min(left, limit) if isinstance(limit, int) else left)
 
 
 def _with_ram(planned: Planned, board: Board | None, task: str) -> Planned:
@@ -235,7 +255,8 @@ def _with_ram(planned: Planned, board: Board | None, task: str) -> Planned:
     unit, found = planned.unit, None
     if board is not None:
         app = Models((unit,), ("",), task_of(unit.graph, task), unit.plan.arena_bytes, (0,))
-        found = ram(unit.plan.arena_bytes, len(unit.stages), app.buffer_bytes(board), unit.cores, board)
+        sizes = unit.plan.arena_bytes, len(unit.stages), app.buffer_bytes(board)
+        found = ram(*sizes, unit.cores, board, unit.in_ram.bytes)
     parts = None if found is None else {"predicted_bytes": found.bytes, **vars(found)}
     return replace(planned, report={**planned.report, "ram": parts})
 

@@ -43,6 +43,11 @@ def _budget(text: str) -> int | build.Fit | dict[str, int]:
                 raise click.BadParameter(f"'{name}' is given twice")
             found[name] = size(bytes_)
         return found
+    return _size_or_fit(text)
+
+
+def _size_or_fit(text: str) -> int | build.Fit:
+    """A size, or `fit`."""
     try:
         return build.Fit(text.strip())
     except ValueError:
@@ -140,6 +145,7 @@ class Planning:
     """The values of the planning options of a command, as click read them."""
 
     sram: int | build.Fit | dict[str, int] | None  # bytes, of memories by name
+    weights_in_ram: int | build.Fit | None  # bytes
     minimize: str
     slower: float | None
     stream_input: bool
@@ -198,6 +204,7 @@ class Planning:
             strides=Strides(stride, self.slices),
             sample_hz=self.rate,
             slower_percent=self.slower,
+            weights_in_ram=self.weights_in_ram,
         )
 
 
@@ -233,6 +240,13 @@ _planning_options = together(
         metavar="SIZE|fit|NAME=SIZE,...",
         help="Largest arena: bytes, 64k or 1M; fit: all that the board has left. Default: fit, but less where that "
         "costs almost no time. With names: the most of each of these memories of the board.",
+    ),
+    click.option(
+        "--weights-in-ram",
+        type=_size_or_fit,
+        metavar="SIZE|fit",
+        help="Copy weights to RAM at start-up, those first that the flash makes the core wait for most: at most so "
+        "many bytes; fit: all that the plan leaves. Default: none.",
     ),
     click.option(
         "--minimize",

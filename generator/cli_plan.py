@@ -75,6 +75,8 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
         out.print(memories_line(known), soft_wrap=not out.is_terminal)  # type: ignore[arg-type]
     _print_flash(planned.report["flash"])  # type: ignore[arg-type]
     _print_ram(planned.report["ram"])  # type: ignore[arg-type]
+    if (copied := planned.report.get("weights_in_ram")) is not None:
+        out.print(weights_line(copied), soft_wrap=not out.is_terminal)  # type: ignore[arg-type]
     figures: dict[str, int] = dict(planned.report["plan"])  # type: ignore[call-overload]
     recomputed, macs = figures["recomputed_macs"], figures["macs"]
     share = f", {100 * recomputed / max(1, macs - recomputed):.1f} % of the MACs recomputed" if recomputed else ""
@@ -96,6 +98,14 @@ def memories_line(plan: Mapping[str, Any]) -> str:
     waits, least = plan["predicted_waits"], plan["least_waits"]
     waiting = f"; {waits:,} cycles of waiting for them, at least {least:,} in this order of rows" if waits else ""
     return f"in the memories {', '.join(each)}{waiting}"
+
+
+def weights_line(copied: Mapping[str, int]) -> str:
+    """The constants that start-up copies to RAM, from the report."""
+    if not copied["bytes"]:
+        return "weights in RAM: none, no waits for this board's flash are known or there is no room"
+    saved = f"{copied['saved_cycles']:,} cycles of waiting for the flash less per inference"
+    return f"weights in RAM: {copied['bytes']:,} bytes in {copied['arrays']} arrays, {saved}"
 
 
 def print_together(found: Together) -> None:
@@ -123,7 +133,8 @@ def _print_ram(parts: Mapping[str, int] | None) -> None:
     """The predicted RAM by parts, where there is a board."""
     if parts is None:
         return
-    named = {"arena": "arena", "stack": "stack", "load": "inputs loaded", "link": "serial", "application": "the rest"}
+    named = {"arena": "arena", "weights": "weights", "stack": "stack", "load": "inputs loaded", "link": "serial"}
+    named["application"] = "the rest"
     each = ", ".join(f"{title} {parts[f'{key}_bytes']:,}" for key, title in named.items() if parts[f"{key}_bytes"])
     out.print(f"RAM about {parts['predicted_bytes']:,} of {parts['board_bytes']:,} bytes: {each}", soft_wrap=True)
 

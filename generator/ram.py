@@ -29,21 +29,23 @@ class Ram:
     link_bytes: int  # the largest frame of the serial link
     application_bytes: int  # other statics: those of the application, the drivers and the library
     board_bytes: int
+    weights_bytes: int = 0  # constants that start-up copies there
 
     @property
     def bytes(self) -> int:
         """Predicted, of the firmware."""
-        return self.arena_bytes + self.stack_bytes + self.load_bytes + self.link_bytes + self.application_bytes
+        parts = self.arena_bytes + self.stack_bytes + self.load_bytes + self.link_bytes + self.application_bytes
+        return parts + self.weights_bytes
 
 
-def ram(arena_bytes: int, ops: int, load_bytes: int, cores: int, board: Board) -> Ram | None:
+def ram(arena_bytes: int, ops: int, load_bytes: int, cores: int, board: Board, weights_bytes: int = 0) -> Ram | None:
     """The parts for an arena and so many ops; None for a board whose system provides stacks and statics."""
     spec, known = board.spec, _statics()
     if spec.family not in known:
         return None
     own = known[spec.family] + _OP_BYTES * ops
     arena = -(-arena_bytes // _WORD) * _WORD
-    return Ram(arena, cores * spec.stack_bytes, load_bytes, spec.frame_bytes, own, spec.sram_bytes)
+    return Ram(arena, cores * spec.stack_bytes, load_bytes, spec.frame_bytes, own, spec.sram_bytes, weights_bytes)
 
 
 @cache

@@ -164,7 +164,7 @@ def measure(project: Project) -> BuildResult:
         warnings.append(f"the stack bound of {stack.bytes:,} bytes is over the {spec['stack_bytes']:,} bytes reserved")
     report = project.report
     arena_bytes = report.together.arena_bytes if report.together else report.plan.arena_bytes
-    planned = arena_bytes + _buffer_bytes(project)
+    planned = arena_bytes + _buffer_bytes(project) + report.weights_in_ram.bytes
     stacks = spec["stack_bytes"] * _cores(project)
     statics, allowed = found.ram_bytes - stacks - planned, spec["firmware_ram_bytes"]
     if statics > allowed:

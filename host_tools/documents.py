@@ -277,6 +277,10 @@ class _PlanFigures(_Document):
     predicted_instructions: Annotated[int, Field(ge=0)] = 0
 
 
+class _WeightsInRam(_Document):
+    bytes: Count = 0
+
+
 class _Float(_Document):
     mode: Name = "precise"
 
@@ -298,6 +302,7 @@ class ReportDocument(_Document):
     together: TogetherDocument | None = None  # None: one model
     board: _BoardId
     plan: _PlanFigures = _PlanFigures()
+    weights_in_ram: _WeightsInRam = _WeightsInRam()
     float: _Float = _Float()
 
     @property

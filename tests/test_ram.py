@@ -15,7 +15,7 @@ from shoehorn_mcu.ram import ram
 from tests.shared import MODELS, needs_shared
 
 DIGITS = SHIPPED / "digits.tflite"
-PARTS = ("arena_bytes", "stack_bytes", "load_bytes", "link_bytes", "application_bytes")
+PARTS = ("arena_bytes", "stack_bytes", "load_bytes", "link_bytes", "application_bytes", "weights_bytes")
 
 
 def off(model: Path, board: targets.Board, options: build.Options, folder: Path) -> int:

@@ -117,9 +117,15 @@ class Models:
         """The cores that share an inference."""
         return max(unit.cores for unit in self.units)
 
+    @property
+    def weights_bytes(self) -> int:
+        """Bytes of constants that start-up copies to RAM."""
+        return sum(unit.in_ram.bytes for unit in self.units)
+
     def db_buffer(self, board: Board) -> bool:
         """Whether `db load` has a buffer of its own: where the board has room for it."""
-        return self.arena_bytes + db_bytes(self.units[0], self.task) <= board.arena_limit(self.cores)
+        needed = self.arena_bytes + self.weights_bytes + db_bytes(self.units[0], self.task)
+        return needed <= board.arena_limit(self.cores)
 
     def buffer_bytes(self, board: Board) -> int:
         """Bytes of that buffer, 0 without one."""
@@ -157,7 +163,7 @@ def app_config_h(models: Models, board: Board) -> str:
     }
     arena = "SH_APP_ARENA_BYTES" if several else f"{units[0].upper}_ARENA_BYTES"
     stacks = "SH_BOARD_STACK_BYTES" + " * SH_APP_CORES" * (models.cores > 1)
-    rest = f"SH_BOARD_FIRMWARE_RAM_BYTES + {stacks}"
+    rest = f"SH_BOARD_FIRMWARE_RAM_BYTES + {stacks}" + f" + {models.weights_bytes}u" * (models.weights_bytes > 0)
     names = ", ".join(unit.name for unit in units)
     remarks = (
         f"// {names} on {board.id}: parameters of the application. Shoehorn's ARCHITECTURE.md, section",

@@ -74,7 +74,7 @@ def array(name: str, data: Array, qualifiers: str) -> str:
         texts = list(map(str, flat.astype(np.int16).tolist()))
     else:
         texts = list(map(number, flat.tolist()))
-    head = f"{qualifiers} {TYPES[data.dtype.name]} {name}[{flat.size}] = {{"
+    head = f"{qualifiers} {TYPES[data.dtype.name]} {name}[{flat.size}] = {{".lstrip()
     return "\n".join((head, *_wrapped(texts), "};"))
 
 

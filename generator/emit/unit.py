@@ -12,6 +12,15 @@ from shoehorn_mcu.memory_plan import SRAM, Placement, Plan
 from shoehorn_mcu.stage import Stage
 
 
+@dataclass(frozen=True)
+class InRam:
+    """Constants that start-up copies to RAM, where a core does not wait for them as for the flash."""
+
+    names: frozenset[str] = frozenset()  # C names of arrays
+    bytes: int = 0
+    saved_cycles: int = 0  # of waiting in one inference, predicted
+
+
 @dataclass(frozen=True, eq=False)
 class Unit:
     """One model with every decision made; only the C text remains to be written."""
@@ -30,6 +39,7 @@ class Unit:
     sample_hz: int | None = None  # samples per second of the one input, where they are known
     flushes: bool = False  # another model in the firmware has numbers below 2^-126 read and written as 0
     kernels: str = ""  # the prefix of the kernels in another library; empty: they are in the model's own
+    in_ram: InRam = InRam()
 
     @property
     def upper(self) -> str:

@@ -51,9 +51,15 @@ def constants(unit: Unit) -> Constants:
     return Constants(arrays, names, alignments)
 
 
+def _const(unit: Unit, name: str) -> str:
+    """The qualifier of an array: those in RAM are initialised variables, which start-up copies like any other."""
+    return "" if name in unit.in_ram.names else "const "
+
+
 def weights_h(unit: Unit, found: Constants) -> str:
     """Declarations of the constants."""
-    declared = (f"extern const {c.TYPES[d.dtype.name]} {name}[{d.size}];" for name, d in found.arrays.items())
+    own = ((f"extern {_const(unit, name)}", name, data) for name, data in found.arrays.items())
+    declared = (f"{qualifiers}{c.TYPES[data.dtype.name]} {name}[{data.size}];" for qualifiers, name, data in own)
     remark = f"// Constants of {unit.name}: weights, biases, multipliers and tables, as the kernels read them."
     return c.header(f"SHOEHORN_{unit.upper}_WEIGHTS_H", [remark], ("#include <stdint.h>", "", *declared))
 
@@ -68,8 +74,8 @@ def weights_c(unit: Unit, found: Constants) -> str:
         stage = unit.stages[first[name]]
         remark = c.comment(f"op {stage.index} {type(stage.node.op).__name__} {c.quoted(stage.name)}")
         alignment = found.alignments[name]
-        qualifiers = f"_Alignas({alignment}) const" if alignment > data.itemsize else "const"
-        parts.append(f"{remark}\n{c.array(name, data, qualifiers)}")
+        aligned = f"_Alignas({alignment}) " if alignment > data.itemsize else ""
+        parts.append(f"{remark}\n{c.array(name, data, (aligned + _const(unit, name)).rstrip())}")
     if not found.arrays:
         parts.append("typedef int32_t sh_no_constants; // a C file must not be empty")
     return "\n\n".join(parts) + "\n"

@@ -56,6 +56,7 @@ def facts(report: Mapping[str, Any], seen: Picture, basis: str) -> str:
         "Board": machine,
         "Flash": _flash(report["flash"]),
         **({"RAM": _ram(report["ram"])} if report.get("ram") else {}),
+        **({"Weights in RAM": _weights(report["weights_in_ram"])} if "weights_in_ram" in report else {}),
         **({"Memories": _memories(plan)} if "memories" in plan else {}),
         "Lower bound of the arena": _bound(plan),
         "Next smaller plan": _smaller(plan["smaller"]),
@@ -77,6 +78,7 @@ def _flash(flash: Mapping[str, Any]) -> str:
 def _ram(parts: Mapping[str, Any]) -> str:
     stack, rest = parts["stack_bytes"], parts["link_bytes"] + parts["application_bytes"]
     load = f", {parts['load_bytes']:,} to load inputs into" if parts["load_bytes"] else ""
+    load += f", {parts['weights_bytes']:,} of weights" if parts["weights_bytes"] else ""
     return (
         f"about {parts['predicted_bytes']:,} of {parts['board_bytes']:,} bytes: {parts['arena_bytes']:,} of arena, "
         f"{stack:,} of stack{load}, {rest:,} of the application and its serial link"
@@ -87,6 +89,11 @@ def _memories(plan: Mapping[str, Any]) -> str:
     """The arena in each memory, from the bottom of the picture to its top."""
     each = (f"{m['name']} {m['arena_bytes']:,} of {m['available_bytes']:,} bytes" for m in plan["memories"])
     return f"{', '.join(each)}; {plan['predicted_waits']:,} cycles of waiting (at least {plan['least_waits']:,})"
+
+
+def _weights(copied: Mapping[str, int]) -> str:
+    saved = f"{copied['saved_cycles']:,} cycles of waiting for the flash less per inference (not in the time above)"
+    return f"{copied['bytes']:,} bytes in {copied['arrays']} arrays, copied at start-up; {saved}"
 
 
 def _bound(plan: Mapping[str, Any]) -> str:
