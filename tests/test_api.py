@@ -169,6 +169,8 @@ def test_the_options_are_those_of_the_command(gen: Gen):
         "minimize",
         "slower",
         "stream-input",
+        "stream-output",
+        "weights-in-ram",
         "recompute",
         "disable",
         "preserve",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import Gen
 from elftools.elf.elffile import ELFFile
 from emitted import compile_library, expected, run
 from random_graphs import random_graph
@@ -20,6 +22,8 @@ from test_cli_device import needs_qemu
 import shoehorn_mcu
 from shoehorn_mcu import PlanOptions, build, predict, targets
 from shoehorn_mcu.emit.bundle import write
+from shoehorn_mcu.emit.page import page
+from shoehorn_mcu.emit.page.picture import picture
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.host_tools.build import build as build_folder
 from shoehorn_mcu.host_tools.project import Project
@@ -186,6 +190,48 @@ def _fits(problem: Problem, plan: Plan, where: dict[str, int], some: Sequence[Me
         if any(size > memory.bytes for size, memory in zip(used, some, strict=True)):
             return False
     return True
+
+
+def test_the_page_and_the_table_tell_the_memories_apart(gen: Gen):
+    board = targets.board("mps2-an386")
+    made = build.plan_model(DIGITS, board, build.Options(sram_bytes={"ram": 1100, "psram": 600}))
+    seen = picture(made.unit)
+    text = page(made.unit, made.report)
+
+    assert re.search(r"<dt>Memories</dt><dd>ram 1,088 of 1,100 bytes, psram 512 of 600 bytes; 0 cycles", text)
+    assert seen.arena_bytes == sum(made.unit.plan.arenas.values())
+    assert {owner.type.rpartition(" in ")[2] for owner in seen.owners if owner.kind != "scratch"} == {"sram", "psram"}
+    assert max(r.address + seen.owners[r.owner].row_bytes for r in seen.rectangles) <= seen.arena_bytes
+    shown = gen("plan", DIGITS, "--board", "mps2-an386", "--sram", "ram=1100,psram=600").stdout
+    assert "in the memories ram 1,088 of 1,100 bytes, psram 512 of 600 bytes" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--sram", "ram=64k,ram=1k"), "'ram' is given twice"),
+        (("--sram", "ram="), "'ram=' is not NAME=SIZE; write ram=64k,ccm=16k"),
+        (("--sram", "ram=64k,psram=many"), "'many' is not a size; write bytes, 64k or 1M"),
+        (("--sram", "ram=64k,psram=1k", "--slower", "5%"), "--slower compares plans for one arena; give one size"),
+    ],
+)
+def test_memories_that_cannot_be_read_are_refused_in_one_line(options: tuple[str, ...], message: str, gen: Gen):
+    done = gen("plan", DIGITS, "--board", "mps2-an386", *options)
+
+    assert done.exit_code in (1, 2)
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_several_models_have_one_arena(tmp_path: Path, gen: Gen):
+    other = tmp_path / "other.tflite"
+    other.write_bytes(DIGITS.read_bytes())
+    options = ("--board", "mps2-an386", "--sram", "ram=64k,psram=1k")
+    done = gen("firmware", DIGITS, other, *options, "--out", tmp_path / "d")
+
+    assert done.exit_code == 1
+    assert "several models have one arena; give one size" in done.stderr
+    assert not (tmp_path / "d").exists()
 
 
 def planned(*some: Memory, goal: Goal = Goal.TIME) -> Scheduled:

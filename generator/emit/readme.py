@@ -27,8 +27,13 @@ def _ends(unit: Unit) -> list[str]:
 def _example(unit: Unit) -> list[str]:
     """C that runs one inference."""
     name, upper = unit.name, unit.upper
-    arena = [f"static _Alignas({upper}_ARENA_ALIGNMENT) uint8_t arena[{upper}_ARENA_BYTES];", ""]
-    init = f"    {name}_init(arena);      // once, before any other call"
+    arena = [
+        f"static _Alignas({upper}_ARENA_ALIGNMENT) uint8_t {unit.arena(memory)}[{unit.arena_macro(memory)}_BYTES];"
+        + ("" if memory == SRAM else f" // in the memory {memory}")
+        for memory in unit.memories
+    ]
+    arena.append("")
+    init = f"    {name}_init({', '.join(map(unit.arena, unit.memories))});      // once, before any other call"
     whole = [
         f"    {upper}_INPUT_TYPE *input = {name}_input();",
         f"    // ... write {upper}_INPUT_ELEMENTS values to input ...",
