@@ -28,6 +28,7 @@ from shoehorn_mcu.passes import PassRecord
 from shoehorn_mcu.passes.float_mode import FloatMode as FloatMode
 from shoehorn_mcu.passes.float_mode import FloatModeError, with_float_mode
 from shoehorn_mcu.passes.native_io import native_io
+from shoehorn_mcu.passes.pieces import fed_in_pieces
 from shoehorn_mcu.passes.state_ends import with_states, without_states
 from shoehorn_mcu.passes.streamed_output import streamable_output
 from shoehorn_mcu.passes.user_ends import Pixels, check_classes, with_pixels, with_top
@@ -163,6 +164,8 @@ def prepare(model: Model, board: Board | None, options: Options) -> Prepared:
     passes.prove_int32(graph)
     if options.stream_input:
         graph = passes.unflatten_input(graph)
+        if "sum-rows" not in options.disabled:
+            graph, ends = fed_in_pieces(graph, ends, options.stream_output)
     if options.stream_output:
         graph, ends = streamable_output(graph, ends)
     precise, graph = graph, with_float_mode(graph, options.float_mode)

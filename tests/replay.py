@@ -143,10 +143,10 @@ def _overwritten(node: Node, shared: Collection[str]) -> str | None:
 
 
 def _overwritten_row(node: Node, y: int, over: str | None) -> int | None:
-    """The row of that tensor: row y, or an earlier one of the op's own."""
-    if over != node.output.name:
-        return y
-    (row,) = node.op.rows(y, node.sig)[node.row_operands.index(node.output)]
+    """The row of that tensor which output row y needs."""
+    if over is None:
+        return None
+    (row,) = node.op.rows(y, node.sig)[[tensor.name for tensor in node.row_operands].index(over)]
     return row
 
 

@@ -140,8 +140,9 @@ class Naive:
         name = self.root(spec.in_place)
         rows = self.reads[self.ops.index(spec)]
         readers = [read for read in spec.reads if self.root(read.tensor) == name]
-        alone = all({r for r in rows[i] if r[0] == name} == {(name, i)} for i in range(len(rows)))
-        return (name, y) if len(readers) == 1 and alone and self.slot(name) % 4 == 0 else None
+        alone = all(len({r for r in rows[i] if r[0] == name}) <= 1 for i in range(len(rows)))
+        below = [r for r in rows[y] if r[0] == name]
+        return below[0] if len(readers) == 1 and alone and below and self.slot(name) % 4 == 0 else None
 
 
 def compared(problem: Problem, chance: Random) -> int:

@@ -24,6 +24,7 @@ from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Graph, State, Tensor, verify
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import HANDOUT
+from shoehorn_mcu.passes.pieces import fed_in_pieces
 from shoehorn_mcu.passes.streamed_output import StreamError, streamable_output
 from shoehorn_mcu.planner import Goal, OpSpec, Problem, Read, TensorSpec, check, make_plan
 from shoehorn_mcu.stage import stages
@@ -176,6 +177,82 @@ def test_an_output_of_one_row_is_refused_in_a_line(gen: Gen, tmp_path: Path):
     assert "--stream-output hands out rows, the output" in refused.output
     assert "Traceback" not in refused.output
     assert not (tmp_path / "digits").exists()
+
+
+def _vectors(*sizes: int, last: type[ops.Unary] | None = None) -> Graph:
+    """Dense layers from the first size to the last."""
+    net = Net(1, sizes[0])
+    x = "x"
+    for size in sizes[1:]:
+        x = net.dense(x, size)
+    return net.graph(net.add(last, x) if last else x)
+
+
+SIZES = [(96, 8, 8, 120), (30, 3, 30), (640, 8, 600)]
+
+
+@pytest.mark.parametrize("last", [None, ops.Tanh])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_dense_layers_in_pieces_give_the_bytes_of_the_whole(
+    sizes: tuple[int, ...], last: type[ops.Unary] | None, tmp_path: Path
+):
+    graph = _vectors(*sizes, last=last)
+    fed, ends = fed_in_pieces(graph, {}, handed_out=True)
+    both, ends = streamable_output(fed, ends)
+    unit = unit_of(both, True, stream_output=True)
+    x, (y,) = graph.tensors["x"].type, graph.outputs
+    rng = np.random.default_rng(4)
+    vectors = [rng.integers(-128, 128, (1, sizes[0]), np.int8) for _ in range(3)]
+
+    assert both.tensors["x"].type.rows > 1
+    assert (ends["x"].type, ends[y].type) == (x, graph.tensors[y].type)
+    assert replays(Rows(both), unit.plan)
+    shape = both.tensors["x"].type.shape
+    found = run(unit, compile_library(unit, tmp_path), [{"x": each.reshape(shape)} for each in vectors])
+    for vector, outputs in zip(vectors, found, strict=True):
+        assert outputs[y].tobytes() == expected(graph, {"x": vector})[y].tobytes()
+
+
+def test_pieces_are_as_few_as_leave_the_arena_to_the_sums():
+    """128 sums are 512 bytes, a piece of the input may have a sixteenth of that; so much is left for the output's."""
+    fed, _ = fed_in_pieces(_vectors(640, 128, 128, 640), {}, handed_out=True)
+    both, _ = streamable_output(fed, {})
+    problem = lower(both, stages(both), None, True, stream_output=True)
+    plan = make_plan(problem, Goal.SRAM)
+
+    assert both.tensors["x"].type.shape == (1, 20, 1, 32)
+    assert both.tensors[both.outputs[0]].type.shape == (1, 2, 1, 320)
+    assert plan.arena_bytes == plan.outcome.bound_bytes == 4 * 128 + 32
+
+
+def test_a_single_layer_is_read_in_pieces_and_fed_whole():
+    graph = _vectors(96, 16)
+    cut, _ = streamable_output(*fed_in_pieces(graph, {}, handed_out=True))
+
+    assert cut.tensors["x"].type.shape == (1, 96)
+    assert cut.tensors[cut.outputs[0]].type.shape == (1, 2, 1, 8)
+
+
+def test_a_layer_whose_sums_take_more_than_its_vectors_is_fed_whole():
+    graph = _vectors(64, 64)
+
+    assert fed_in_pieces(graph, {}) == (graph, {})
+
+
+@needs_shared
+@needs_qemu
+def test_the_autoencoder_of_mlperf_runs_in_544_bytes(gen: Gen, tmp_path: Path):
+    """768 with whole ends; each op is compared with the reference, and numpy's outputs have the model's shape."""
+    model = MODELS / "mlperf-ad-int8.tflite"
+    options = ("--minimize", "sram", "--stream-input", "--stream-output")
+    written = gen("firmware", model, "--board", "mps2-an386", *options, "--out", tmp_path / "ad")
+    assert written.exit_code == 0, written.output
+    plan = json.loads((tmp_path / "ad/report.json").read_text())["plan"]
+    result = gen("validate", tmp_path / "ad", "--emulate", "--count", 2, "--json", "--outputs", tmp_path / "y.npz")
+
+    assert (plan["arena_bytes"], plan["proven_optimal"], plan["recomputed_macs"]) == (544, True, 0)
+    assert json.loads(result.stdout)["mismatched_vectors"] == 0
+    assert np.load(tmp_path / "y.npz")["Identity"].shape == (2, 640)
 
 
 def _validated(gen: Gen, board: str, folder: Path, *options: str) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from shoehorn_mcu.ir import DType, Node, Tensor
 from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
 from shoehorn_mcu.kernels.conv import window_work
-from shoehorn_mcu.kernels.operands import are, data, element_by_element
+from shoehorn_mcu.kernels.operands import are, data
 from shoehorn_mcu.kernels.work import Work, by_fours
 from shoehorn_mcu.ops import FirstPartial, NextPartial, Rescale
 from shoehorn_mcu.targets import Isa
@@ -88,6 +88,12 @@ def _scales(node: Node) -> dict[str, Value]:
     return {"multipliers": data(node.inputs[1]), "shifts": data(node.inputs[2])}
 
 
+def _total(node: Node) -> int | None:
+    """The sums, of which a row is read element by element, before the shorter output is written."""
+    total = node.inputs[0]
+    return 0 if total.data is None and total.type.row_elements == node.output.type.row_elements else None
+
+
 def _rescale_work(node: Node) -> Work:
     outputs = node.output.type.row_elements
     shifted = float((data(node.inputs[2]).astype(np.int64) < 0).mean())
@@ -100,5 +106,5 @@ RESCALE = Contract("rescale_sums_s8", (Rescale,), _rescale, _scales, _rescales)
 VARIANTS = (
     portable(SUMS, _partial_work, _in_sums),
     Variant(SUMS, _partial_by_fours, suffix="simd32", shared="c", isa=Isa.SIMD32, in_place=_in_sums),
-    portable(RESCALE, _rescale_work, element_by_element),
+    portable(RESCALE, _rescale_work, _total),
 )

@@ -9,6 +9,7 @@ from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.ir import FileTensor, Graph
 from shoehorn_mcu.ir.edit import with_ops
 from shoehorn_mcu.ops.laws import quoted
+from shoehorn_mcu.passes.pieces import read_in_pieces
 
 
 class StreamError(ShoehornError):
@@ -23,12 +24,15 @@ def streamable_output(graph: Graph, ends: Mapping[str, FileTensor]) -> tuple[Gra
     >   a = Conv2d(x): 1x16x16x3; y = Reshape(a) shape=(1, 768)      output y
     <   y = Conv2d(x): 1x16x16x3                                     output y
 
-    An output that is a view gets the shape of what it shows; its bytes are the same, in the same order. Raises
+    An output that is a view gets the shape of what it shows; its bytes are the same, in the same order. A vector that a
+    dense layer writes is made in pieces (pieces.py). Raises
     StreamError for several outputs, one that is kept as the next value of a state, and one of a single row.
     """
     name = _one_output(graph)
     kind = graph.tensors[name].type
     graph = _unviewed(graph, name)
+    if graph.tensors[name].type.rows == 1:
+        graph, ends = read_in_pieces(graph, ends)
     if graph.tensors[name].type.rows == 1:
         raise StreamError(
             f"{graph.name}: --stream-output hands out rows, the output {quoted(name)} {kind} is a single one; "

@@ -12,6 +12,7 @@ from shoehorn_mcu.ops import Average, AveragePool2d, Dense, Mean, Rescale, Resha
 from shoehorn_mcu.ops.arithmetic import LIMIT
 from shoehorn_mcu.ops.conv import Padding, dense_scales, folded_bias
 from shoehorn_mcu.ops.pool import mean_params
+from shoehorn_mcu.passes.drop_dead import drop_dead
 
 LEAST_GAIN = 4  # times the bytes of a row of sums: those of the rows that need not be held
 
@@ -35,13 +36,26 @@ def sum_rows(graph: Graph) -> Graph:
     return with_ops(replace(graph, tensors=rewrite.tensors), rewrite.ops)
 
 
-class _Rewrite:
-    """The graph so far."""
+def dense_by_rows(graph: Graph, name: str) -> Graph | None:
+    """The same for one dense layer, however little its sums save; None where it cannot be computed so."""
+    rewrite = _Rewrite(graph, gain=0)
+    for node in graph.nodes():
+        if node.op.name == name:
+            rewrite.add(node)
+        else:
+            rewrite.ops.append(node.op)
+    summed = any(isinstance(op, SumDense) and op.name not in rewrite.before for op in rewrite.ops)
+    return drop_dead(with_ops(replace(graph, tensors=rewrite.tensors), rewrite.ops)) if summed else None
 
-    def __init__(self, graph: Graph) -> None:
+
+class _Rewrite:
+    """The graph so far. `gain`: times the bytes of a row of sums, those of the rows that need not be held."""
+
+    def __init__(self, graph: Graph, gain: int = LEAST_GAIN) -> None:
         self.tensors, self.ops = dict(graph.tensors), list[Op]()
         self._graph, self._readers_of = graph, readers(graph)
-        self._names = {op.name for op in graph.ops}
+        self.before, self._gain = frozenset(op.name for op in graph.ops), gain
+        self._names = set(self.before)
         self._views = {op.output: op for op in graph.ops if isinstance(op, Reshape)}
 
     def add(self, node: Node) -> None:
@@ -106,7 +120,7 @@ class _Rewrite:
         x = read[0].type
         kind = TensorType(op.infer(tuple(tensor.type for tensor in read)), DType.INT32)
         rows = op.kernel[0] if isinstance(op, SumPool) else x.rows
-        if (rows - 1) * x.row_bytes <= LEAST_GAIN * kind.row_bytes:
+        if (rows - 1) * x.row_bytes <= self._gain * kind.row_bytes:
             return None
         if isinstance(op, SumPool) and op.reach <= np.iinfo(np.int16).max:
             kind = replace(kind, dtype=DType.INT16)

@@ -263,7 +263,7 @@ class _Replay:
         """
         name = op.in_place
         reads = [row for read in op.reads if read.tensor == name for row in read.rows[y]]
-        if name is None or len(reads) != 1 or (reads != [y] and name != op.writes):
+        if name is None or len(reads) != 1:
             return None
         return (name, reads[0]) if self._place(name, reads[0]) == self._place(op.writes, y) else None
 

@@ -47,8 +47,8 @@ class OpSpec:
     """One op: the rows that it reads and writes, its kernel's scratch bytes and the cost of one output row.
 
     An op may read earlier rows of what it writes. `in_place` names a tensor of which each output row needs one row at
-    most: row y, or of what the op writes itself an earlier one. The kernel may write the output row to exactly the
-    address of that row while it reads it; an output row is never longer than the row that it overwrites.
+    most, of what the op writes itself an earlier one. The kernel may write the output row to exactly the address of
+    that row while it reads it; an output row is never longer than the row that it overwrites.
     """
 
     name: str

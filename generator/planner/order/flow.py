@@ -142,9 +142,7 @@ class Flow:
         if len(found) != 1:
             return None
         reads = self.taps[op][found[0]].reads
-        if tensor == spec.writes and any(len(rows) > 1 for rows in reads):
-            return None
-        if tensor != spec.writes and any(rows != (y,) for y, rows in enumerate(reads)):
+        if any(len(rows) > 1 for rows in reads):
             return None
         fits = self.slot[spec.writes] <= self.slot[tensor] and self.slot[tensor] % ALIGNMENT == 0
         return found[0] if fits else None

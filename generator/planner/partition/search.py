@@ -47,7 +47,10 @@ class PartitionSearch:
     def delivered_first(self) -> Partition:
         """The lowest peak without composites where all rows of the streamed input arrive before the first op."""
         flow = self.space.flow
-        peak, groups = minimax(flow.count - 1, lambda a, b, limit: flow.peak(range(a + 1, b + 1), a + 1, b + 1, limit))
+        tail = min(self.space.tail, flow.count - 1)
+        peak, groups = minimax(
+            flow.count - 1, lambda a, b, limit: flow.peak(range(a + 1, b + 1), a + 1, b + 1, limit), tail
+        )
         delivery = Group(0, 1)
         shifted = (Group(group.start + 1, group.end + 1) for group in groups)
         return Partition((delivery, *shifted), max(self.space.peak(delivery), peak), 0, 0)
