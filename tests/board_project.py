@@ -6,7 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
-from shoehorn_mcu.emit.project import family_files
+from shoehorn_mcu.emit.project import family_files, places
 from shoehorn_mcu.paths import FIRMWARE_TEMPLATES
 from shoehorn_mcu.targets import Board, board
 
@@ -20,11 +20,7 @@ def _fill(text: str, values: dict[str, str]) -> str:
 
 
 def _values(target: Board) -> dict[str, str]:
-    values = {"BOARD": target.id, "MODEL": "hello", "STACK_BYTES": str(target.spec.stack_bytes)}
-    for region in target.spec.memory:
-        values[f"{region.name.upper()}_ORIGIN"] = hex(region.origin)
-        values[f"{region.name.upper()}_BYTES"] = str(region.bytes)
-    return values
+    return {"BOARD": target.id, "MODEL": "hello", **{name: str(value) for name, value in places(target).items()}}
 
 
 def _config(target: Board) -> str:

@@ -54,7 +54,7 @@ def _tree(folder: Path, prefix: str, files: Iterable[Path] | None = None) -> Bun
     }
 
 
-def _places(board: Board) -> Mapping[str, object]:
+def places(board: Board) -> Mapping[str, object]:
     """Values for a linker script: origin and size of each memory region, and the stack."""
     values: dict[str, object] = {"STACK_BYTES": board.spec.stack_bytes}
     for memory in board.spec.memory:
@@ -102,7 +102,7 @@ def board_files(board: Board, cores: int = 1) -> Bundle:
     for path in family.values():
         filled = path.suffix == ".in"
         place = path.name.removesuffix(".in")
-        files[f"lib/board/{place}"] = fill(path, _places(board)) if filled else path.read_bytes()
+        files[f"lib/board/{place}"] = fill(path, places(board)) if filled else path.read_bytes()
     return files
 
 
