@@ -293,7 +293,8 @@ def main() -> None:
             found = measure(targets.board(name), name, Path(folder) / "firmware")
         print(f"\n{name}\n", *table(name, found), "", sep="\n", flush=True)
         for layer, beside in BESIDE[name].items():
-            print("\n".join(f"worse: {layer}: {said}" for said in worse(found[layer], beside)), end="")
+            for said in worse(found[layer], beside):
+                print(f"worse: {layer}: {said}", flush=True)
 
 
 if __name__ == "__main__":
