@@ -457,7 +457,7 @@ def test_a_quantised_op_is_within_a_step_of_onnx_runtime(name: str, zero: Array,
     inside = [node for node in graph.nodes() if not isinstance(node.op, Quantize | Dequantize)]
     assert inside, "there is an op"
     if name != "in float32":
-        assert {node.output.type.dtype for node in inside} <= {DType.INT8, DType.INT32}  # and sums of int8
+        assert {node.output.type.dtype for node in inside} <= {DType.INT8, DType.INT16, DType.INT32}  # and sums of int8
 
 
 def test_a_softmax_with_the_quantisation_of_the_kernels_is_in_int8(tmp_path: Path) -> None:

@@ -142,7 +142,9 @@ def gemm(site: Site) -> Value:
         if constant.size not in (1, outputs) or constant.shape[-1:] not in ((), (1,), (outputs,)):
             raise Unsupported(f"its bias has shape {constant.shape}, ({outputs},) is supported")
         bias = np.broadcast_to(constant.reshape(-1), (outputs,)) * np.float32(site.attribute("beta", 1.0))
-    return as_plain(_dense(site, site.plain(site.value(0)), weights * np.float32(site.attribute("alpha", 1.0)), bias))
+    if (alpha := np.float32(site.attribute("alpha", 1.0))) != 1:
+        weights = weights * alpha
+    return as_plain(_dense(site, site.plain(site.value(0)), np.ascontiguousarray(weights), bias))
 
 
 def matmul(site: Site) -> Value:

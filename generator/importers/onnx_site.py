@@ -115,7 +115,7 @@ class Site:
         found = self.constant(place, role)
         if found.dtype.kind != "f":
             raise Unsupported(f"its {role} {quoted(self.node.inputs[place])} is {found.dtype}, float32 is needed")
-        return found.astype(np.float32)
+        return found.astype(np.float32, copy=False)
 
     def integers(self, place: int, role: str) -> tuple[int, ...]:
         """A constant list of integers."""
@@ -136,7 +136,7 @@ class Site:
     def weights(self, data: Array, quant: Quant | None = None) -> Tensor:
         """A constant tensor, as it is; real numbers are held as float32."""
         if data.dtype.kind == "f":
-            data = data.astype(np.float32)
+            data = data.astype(np.float32, copy=False)
         try:
             dtype = DType(data.dtype.name)
         except ValueError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeVar
+from typing import ClassVar, TypeVar, cast
 
 import numpy as np
 
@@ -39,9 +39,10 @@ def _centred(x: Array, sig: Signature) -> Floats:
 
 
 def _wide(node: Node) -> Floats:
-    """The constant weights in float64."""
-    assert node.inputs[1].data is not None
-    return node.inputs[1].data.astype(np.float64)
+    """The constant weights, integers in float64."""
+    weights = node.inputs[1].data
+    assert weights is not None
+    return cast(Floats, weights) if weights.dtype.kind == "f" else weights.astype(np.float64)
 
 
 def _finish(acc: Floats, bias: Array, scales: Scales, clamp: Bounds, output: TensorType) -> Array:

@@ -131,13 +131,13 @@ class LinearView:
         return least.astype(np.int64), greatest.astype(np.int64)
 
     def tie(self) -> Tie:
-        """Every input of a group with every output of it."""
+        """Every input of a group with the first output of it, and every output with the first input."""
         groups, outputs, _, _, inputs = self.weights.shape
-        group = np.arange(groups)[:, None, None]
-        x = group * inputs + np.arange(inputs)
-        y = group * outputs + np.arange(outputs)[:, None]
-        shape = (groups, outputs, inputs)
-        return Tie(np.broadcast_to(x, shape).ravel(), np.broadcast_to(y, shape).ravel())
+        x, y = np.arange(groups * inputs), np.arange(groups * outputs)
+        return Tie(
+            np.concatenate([x, y // outputs * inputs]),
+            np.concatenate([x // inputs * outputs, y]),
+        )
 
 
 def _dot(weights: Floats, x: Ints) -> Floats:

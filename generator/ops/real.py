@@ -52,7 +52,7 @@ def check_constant(node: Node, place: int, role: str) -> None:
     tensor = node.inputs[place]
     laws.constant(node.op, tensor, role)
     assert tensor.data is not None
-    if not np.isfinite(tensor.data.astype(np.float32)).all():
+    if not np.isfinite(tensor.data.astype(np.float32, copy=False)).all():
         raise OpFault(node.op, f"its {role} {laws.quoted(tensor.name)} hold values that are not finite")
 
 
