@@ -68,7 +68,9 @@ def schedule(
         if best is None or time(made.plan, made.stages) < time(best.plan, best.stages) * (1 - _WORTH_PERCENT / 100):
             best = made
         whole = best.plan.outcome.whole_tensor_bytes <= sum(memory.bytes for memory in memories[:count])
-        if whole or request.goal is Goal.SRAM:
+        least = sum(stage.row_cost * stage.node.output.type.rows for stage in stages)  # each row once, no steps
+        close = time(best.plan, best.stages) * (1 - _WORTH_PERCENT / 100) <= least
+        if whole or close or request.goal is Goal.SRAM:
             break
     if best is None:
         assert refusal is not None
