@@ -25,6 +25,10 @@ _OTHERS = "cortex-m4f"  # the figures for cores that were not measured
 _WIDE = 1 << 18  # arenas of this size or more need 32 bits per address in a table of rows: 2^16 slots of 4 bytes
 
 
+COUNTED = ("ops", "steps", "scattered", "ragged", "taps")
+"""The features that the code of a plan grows with."""
+
+
 @dataclass(frozen=True)
 class Features:
     """The features of a model and its plan that determine the size of its code."""
@@ -33,6 +37,10 @@ class Features:
     ops: int
     steps: int
     table_bytes: int  # addresses in tables, of rows that are not contiguous
+    scattered: int = 0  # operands whose rows each have an address of their own
+    ragged: int = 0  # operands of which not every row of the output needs equally many rows
+    taps: int = 0  # rows beyond the first that a row of the output needs of its operands, summed over ops
+    streamed: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,18 @@ def features(unit: Unit) -> Features:
     arenas = unit.plan.arenas
     tables = {p.slots: 4 if arenas[p.memory] > _WIDE else 2 for p in unit.plan.placements if p.slots}
     table_bytes = sum(entry * len(table) for table, entry in tables.items())
-    return Features(_kernels(unit.stepped), len(unit.stepped), len(unit.plan.steps), table_bytes)
+    apart = {placement.tensor for placement in unit.plan.placements if placement.slots}
+    reads = [(name, [len(each) for each in rows]) for stage in unit.stepped for name, rows in stage.reads]
+    return Features(
+        _kernels(unit.stepped),
+        len(unit.stepped),
+        len(unit.plan.steps),
+        table_bytes,
+        scattered=sum(name in apart for name, _ in reads) + sum(s.node.output.name in apart for s in unit.stepped),
+        ragged=sum(len(set(counts)) > 1 for _, counts in reads),
+        taps=sum(max(0, max(counts, default=0) - 1) for _, counts in reads),
+        streamed=unit.plan.streamed,
+    )
 
 
 def least(stages: Sequence[Stage]) -> Features:
@@ -79,17 +98,27 @@ def _measured() -> Mapping[str, Mapping[str, Any]]:
     return figures
 
 
-def application_bytes(cpu: str) -> int:
+def application_bytes(cpu: str, streamed: bool = True) -> int:
     """Flash of everything but the library: the application, start-up and drivers."""
+    figures = _figures(cpu)
+    return int(figures["application"] - (0 if streamed else figures["streaming"]))
+
+
+def _figures(cpu: str) -> Mapping[str, Any]:
     table = _measured()
-    return int(table.get(cpu, table[_OTHERS])["application"])
+    return table.get(cpu, table[_OTHERS])
 
 
 def plan_bytes(ops: int, steps: int, cpu: str) -> float:
-    """Estimated flash of the functions of the ops and the table of the steps."""
-    table = _measured()
-    figures = table.get(cpu, table[_OTHERS])
+    """Estimated flash of the functions of the ops and the table of the steps, before the plan is made."""
+    figures = _figures(cpu)
     return float(figures["plan"] + figures["op"] * ops + figures["step"] * steps)
+
+
+def planned_bytes(known: Features, cpu: str) -> float:
+    """The same of a plan, whose tables it counts."""
+    figures = _figures(cpu)["planned"]
+    return float(figures["plan"] + known.table_bytes + sum(figures[name] * getattr(known, name) for name in COUNTED))
 
 
 def code_bytes(known: Features, cpu: str, application: bool = True) -> int:
@@ -104,5 +133,6 @@ def code_of_several(known: Sequence[Features], cpu: str, application: bool = Tru
     """The same for several models in one firmware, which share their kernels."""
     kernels = {kernel.name: kernel for each in known for kernel in each.kernels}
     code = cost.code_bytes(tuple(kernels.values()), cpu)
-    plans = sum(plan_bytes(each.ops, each.steps, cpu) + each.table_bytes for each in known)
-    return round(code + plans + (application_bytes(cpu) if application else 0))
+    plans = sum(planned_bytes(each, cpu) for each in known)
+    streamed = any(each.streamed for each in known)
+    return round(code + plans + (application_bytes(cpu, streamed) if application else 0))

@@ -684,6 +684,15 @@ def test_a_damaged_model_is_refused_in_one_line(
     assert "\n" not in str(fault.value)
 
 
+def test_a_model_that_ends_onnx_s_converter_is_refused(tmp_path: Path) -> None:
+    made = model(one("Pad", mode="reflect", pads=[0, 0, 3, 1, 0, 0, 4, 2]), (2, 3, 8, 8))
+    made.opset_import[0].version = 6
+    made.graph.node[0].attribute[1].type = onnx.AttributeProto.FLOAT
+
+    with pytest.raises(ImportFault, match=r"converter ended with SIG\w+ over it; export it with opset 18"):
+        load(saved(made, tmp_path))
+
+
 def test_a_convolution_of_volumes_has_strides_of_at_least_one(tmp_path: Path) -> None:
     nodes = one("Conv", inputs=("x", "w"), strides=[1, 0, 1])
     made = model(nodes, (1, 2, 4, 5, 6), {"w": reals(3, 2, 1, 2, 2)})

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -193,7 +196,8 @@ def _converted(model: ModelProto, opset: int = OPSET) -> ModelProto:
         MemoryError,  # as above, of a smaller size
     )
     try:
-        converted: ModelProto = onnx.version_converter.convert_version(model, opset)
+        sound = _is_sound(model)
+        converted = onnx.version_converter.convert_version(model, opset) if sound else _converted_apart(model, opset)
     except faults as error:
         raise ImportFault(
             f"opset {version} cannot be converted to {opset}: {first_line(error)}; export it with opset {opset}"
@@ -204,6 +208,36 @@ def _converted(model: ModelProto, opset: int = OPSET) -> ModelProto:
     if any(after.get(name, rank) != rank for name, rank in before.items()):  # a Scan of opset 8 loses its batch
         raise ImportFault(f"converting opset {version} to {opset} changes its inputs; export it with opset {opset}")
     return converted
+
+
+def _is_sound(model: ModelProto) -> bool:
+    """Whether ONNX's checker accepts the model; its converter in C++ ends the process over some that it does not."""
+    from onnx import checker
+
+    try:
+        checker.check_model(model)
+    except checker.ValidationError:
+        return False
+    return True
+
+
+def _converted_apart(model: ModelProto, opset: int) -> ModelProto:
+    """The model in this opset, converted in a process of its own. Raises RuntimeError where that fails."""
+    import onnx
+
+    code = (
+        "import sys, onnx; model = onnx.load_model_from_string(sys.stdin.buffer.read()); "
+        f"made = onnx.version_converter.convert_version(model, {opset}); "
+        "sys.stdout.buffer.write(made.SerializeToString())"
+    )
+    given = model.SerializeToString()
+    run = subprocess.run([sys.executable, "-c", code], input=given, capture_output=True, check=False)
+    if run.returncode < 0:
+        raise RuntimeError(f"ONNX's converter ended with {signal.Signals(-run.returncode).name} over it")
+    if run.returncode > 0:
+        said = run.stderr.decode(errors="replace").strip().splitlines()
+        raise RuntimeError(said[-1] if said else "ONNX's converter failed without a message")
+    return onnx.load_model_from_string(run.stdout)
 
 
 def _constants(model: ModelProto) -> dict[str, Array]:

@@ -32,6 +32,7 @@ from shoehorn_mcu.host_tools.errors import HostError
 from shoehorn_mcu.host_tools.project import Project
 from shoehorn_mcu.planner import Goal
 from shoehorn_mcu.report import timeless
+from tests.bench import code_bytes, fit
 from tests.shared import MODELS
 
 BOARDS = ("microbit", "netduinoplus2")  # a core each: without and with Thumb-2
@@ -45,6 +46,10 @@ NAMES = (
     "tinymaix-cifar10-q",
     "synth-densenet-bc-40-12-int8",
     "tflm-micro-speech",
+    "mww-okay-nabu-v2",
+    "tflm-mnist-lstm-int8",
+    "mlperf-ad-int8",
+    "mlperf-ic-resnet8-f32",
 )
 WAYS = (build.Options(), build.Options(goal=Goal.SRAM, stream_input=True))
 ENDLESS = 1 << 30
@@ -84,8 +89,16 @@ def built(model: Path, board: targets.Board, options: build.Options, folder: Pat
         image = None  # too large; its objects are there all the same
     objects = {path.stem: object_bytes(path) for path in (folder / ".pio" / "build").rglob("*.o")}
     known = flash.features(unit)
-    kernels = sum(objects[f"{unit.name}_{kernel.name}"] for kernel in known.kernels)
+    kernels = _kernels(list((folder / ".pio" / "build").rglob(f"{unit.name}_*.o")), known, unit.name)
     return Build(model.stem, known, planned.constants.bytes, kernels, objects[unit.name], image)
+
+
+def _kernels(paths: Sequence[Path], known: flash.Features, model: str) -> int:
+    """Bytes of the kernels; of the functions that they share, one each."""
+    names = {f"{model}_{kernel.name}" for kernel in known.kernels}
+    found = [code_bytes.of_object(path, f"{model}_part_") for path in paths if path.stem in names]
+    shared = {name: size for _, parts in found for name, size in parts.items()}
+    return sum(own for own, _ in found) + sum(shared.values())
 
 
 def json_flash(opened: Project) -> int:
@@ -97,22 +110,35 @@ def json_flash(opened: Project) -> int:
 
 def figures(builds: Sequence[Build]) -> dict[str, Any]:
     """The figures of one core."""
-    rows = [(1, each.features.ops, each.features.steps) for each in builds]
-    rest = [each.plan - each.features.table_bytes for each in builds]
-    fixed, op, step = np.linalg.lstsq(np.array(rows, float), np.array(rest, float), rcond=None)[0]
-    images = [e.image - e.constants - e.kernels - e.plan for e in builds if e.image is not None]
+    rest = np.array([each.plan - each.features.table_bytes for each in builds], float)
+    rows = np.array([(1, each.features.ops, each.features.steps) for each in builds], float)
+    fixed, op, step = np.linalg.lstsq(rows, rest, rcond=None)[0]
+    rows = np.array([(1, *(getattr(each.features, name) for name in flash.COUNTED)) for each in builds], float)
+    planned = fit.not_negative(rows, rest)
+    images = {
+        streamed: mean(
+            e.image - e.constants - e.kernels - e.plan
+            for e in builds
+            if e.image is not None and e.features.streamed is streamed
+        )
+        for streamed in (False, True)
+    }
     return {
-        "application": round(mean(images)),
+        "application": round(images[True]),
+        "streaming": round(images[True] - images[False]),
         "plan": round(float(fixed)),
         "op": round(float(op), 1),
         "step": round(float(step), 2),
+        "planned": {name: round(float(each), 2) for name, each in zip(("plan", *flash.COUNTED), planned, strict=True)},
     }
 
 
 def estimate(table: dict[str, Any], each: Build) -> float:
     """The image's bytes by these figures."""
-    plan = table["plan"] + table["op"] * each.features.ops + table["step"] * each.features.steps
-    return float(each.constants + table["application"] + each.kernels + plan + each.features.table_bytes)
+    planned = table["planned"]
+    plan = planned["plan"] + sum(planned[name] * getattr(each.features, name) for name in flash.COUNTED)
+    application = table["application"] - (0 if each.features.streamed else table["streaming"])
+    return float(each.constants + application + each.kernels + plan + each.features.table_bytes)
 
 
 def errors(builds: Sequence[Build]) -> Iterator[tuple[Build, float]]:
