@@ -53,8 +53,11 @@ def progress(what: str) -> Iterator[_Say]:
 
 
 def points(planned: Planned, say: _Say) -> tuple[pareto.Point, ...]:
-    """The curve of a planned model; a note on stderr where Ctrl-C ended it."""
+    """The curve of a planned model, without plans where Ctrl-C ended the planning; a note on stderr where it did."""
     uncut = planned.uncut
+    if uncut.plan.outcome.interrupted:
+        err.print("note: interrupted; no plans for other budgets are made")
+        return ()
     ends = pareto.Ends(uncut.plan.streamed, uncut.plan.handed_out)
     found, whole = pareto.curve(uncut.graph, uncut.stages, ends, say, planned.unit.cores)
     if not whole:

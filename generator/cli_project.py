@@ -265,7 +265,7 @@ def _plan_model(
         emit_json({**planned.report, "pareto": curve_json(curve)} if with_pareto else planned.report)
         return
     print_plan(planned, board)
-    if with_pareto:
+    if curve and with_pareto:
         print_curve(curve, planned)
     if html is not None:
         out.print(f"wrote {html}", soft_wrap=True)

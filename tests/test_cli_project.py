@@ -49,6 +49,7 @@ REPORT = {
         "application_bytes",
         "board_bytes",
         "predicted_bytes",
+        "weights_bytes",
     },
     "firmware": {"ram_bytes", "flash_bytes", "stack_bytes"},
 }

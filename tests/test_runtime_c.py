@@ -98,6 +98,7 @@ def test_a_portable_kernel_has_no_conditional_compilation_and_includes_its_contr
         "quant",
         "nibbles",
         "quant_64",
+        "row_sums",
         "sigmoid16",
         "taps",
         "window",
@@ -129,6 +130,7 @@ def test_an_oracle_uses_nothing_that_is_there_for_speed(source: Path) -> None:
             "fused",
             "half",
             "index",
+            "row_sums",
             "sigmoid16",
         )
     }
