@@ -13,6 +13,7 @@ from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.ir import Graph, TensorType, output_rows, shared_rows
 from shoehorn_mcu.planner import DELIVERY, HANDOUT, Block, Cut, OpSpec, Problem, Read, TensorSpec
+from shoehorn_mcu.planner.problem import aligned
 from shoehorn_mcu.stage import Stage
 from shoehorn_mcu.state_places import Waits, over_states
 
@@ -31,6 +32,7 @@ def _op(stage: Stage, over: Mapping[str, Waits] | None = None) -> OpSpec:
         row_cost=stage.row_cost,
         row_macs=stage.macs // output.type.rows,
         in_place=_in_place(stage),
+        behind=None if (behind := stage.kernel.behind(stage.node)) is None else aligned(behind),
     )
 
 
@@ -46,7 +48,7 @@ def _waiting(reads: Sequence[Read], waits: Waits) -> Iterator[Read]:
 
 def _in_place(stage: Stage) -> str | None:
     """The tensor whose row the kernel may overwrite with its output row; Flow ignores it if the op reads it twice."""
-    place = stage.kernel.in_place(stage.node)
+    place = 0 if stage.kernel.behind(stage.node) is not None else stage.kernel.in_place(stage.node)
     if place is None or stage.row_inputs[place].data is not None:
         return None
     name = stage.row_inputs[place].name

@@ -5,12 +5,13 @@ Plans are made with kernels that need no scratch, so that a faster kernel never 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shoehorn_mcu.kernels import choose
 from shoehorn_mcu.memory_plan import SRAM, Plan, Scratch, Status
 from shoehorn_mcu.planner import Problem
+from shoehorn_mcu.planner.cores import conflicts
 from shoehorn_mcu.planner.problem import aligned
 from shoehorn_mcu.planner.spare import Spare
 from shoehorn_mcu.predict import longest_rows, time, unit_of
@@ -39,7 +40,7 @@ def upgraded(problem: Problem, stages: Sequence[Stage], plan: Plan, limits: Limi
     `problem` and `stages` are those of the plan. An arena grows, within its limit, only for a kernel that saves
     WORTH_PERCENT.
     """
-    found = sorted(_faster(stages, plan), key=lambda each: -each.saved)
+    found = sorted(_faster(stages, plan, _overwriting(problem, plan)), key=lambda each: -each.saved)
     if not found:
         return tuple(stages), plan
     spare, total = Spare(problem, plan), time(plan, stages)
@@ -80,11 +81,24 @@ def scratch_bytes(stage: Stage, cores: int) -> int:
     return size if cores == 1 else aligned(size) * cores
 
 
-def _faster(stages: Sequence[Stage], plan: Plan) -> Iterator[_Faster]:
-    """The ops for which a faster kernel needs scratch. A kernel that has scratch already was asked for by name."""
+def _faster(stages: Sequence[Stage], plan: Plan, fixed: Collection[str]) -> Iterator[_Faster]:
+    """The ops for which a faster kernel needs scratch. A kernel that has scratch already was asked for by name.
+
+    That of a `fixed` op must overwrite rows as the one before.
+    """
     rows, unit = longest_rows(plan), unit_of(stages)
     for stage in stages:
         kernel = choose(stage.node, replace(stage.machine, scratch=True))
         if kernel.scratch_bytes(stage.node) and not stage.scratch_bytes:
+            if stage.name in fixed and kernel.behind(stage.node) != stage.kernel.behind(stage.node):
+                continue
             made = replace(stage, kernel=kernel)
             yield _Faster(made, rows[stage.name] * (stage.kernel_cost(unit) - made.kernel_cost(unit)))
+
+
+def _overwriting(problem: Problem, plan: Plan) -> frozenset[str]:
+    """The ops of which a step writes over rows that it reads, as their present kernels may."""
+    ops = {op.name: op for op in problem.ops}
+    placements = {(p.tensor, p.edition): p for p in plan.placements}
+    steps = (step for step in plan.steps if step.computes and ops[step.op].behind is not None)
+    return frozenset(step.op for step in steps if conflicts(ops[step.op], step, placements))

@@ -6,6 +6,7 @@ for all of them, by a CRC per op (that of `gen validate`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,13 +42,17 @@ from shoehorn_mcu.host_tools.ports import Port
 from shoehorn_mcu.host_tools.project import Project
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Quant, Tensor, TensorType, verify
 from shoehorn_mcu.ir.edit import with_ops
-from shoehorn_mcu.kernels import choices
+from shoehorn_mcu.kernels import choices, choose
 from shoehorn_mcu.kernels.base import Instance
 from shoehorn_mcu.lower import lower
+from shoehorn_mcu.memory_plan import Outcome, Placement, Scratch, Status, Step
+from shoehorn_mcu.memory_plan import Plan as MemoryPlan
 from shoehorn_mcu.passes.float_mode import FloatMode, in_float16, with_float_mode
-from shoehorn_mcu.planner import make_plan
+from shoehorn_mcu.planner import checked, make_plan
+from shoehorn_mcu.planner.order.flow import Flow
+from shoehorn_mcu.planner.problem import aligned
 from shoehorn_mcu.report import report, timeless
-from shoehorn_mcu.stage import stages
+from shoehorn_mcu.stage import computes, stages
 
 Rng = np.random.Generator
 
@@ -59,6 +64,8 @@ KEPT = "kept"
 
 SUBNORMAL = "subnormal"
 """Name of cases with numbers below 2^-126."""
+
+_MANY = 30  # cases of an instance
 
 SEEDS = 6  # random samples of each op
 CLAMPS = (ops.Clamp(-9, 127), ops.Clamp(-128, 9))  # of the first two, where the op has a clamp
@@ -447,8 +454,8 @@ class Matrix:
 
     def kernel(self, node: Node, machine: targets.Machine) -> Instance:
         """A `pick` for stages()."""
-        del machine
-        return self.kernels[int(node.op.name.removeprefix("op_"))]
+        kind, _, number = node.op.name.rpartition("_")
+        return self.kernels[int(number)] if kind == "op" else choose(node, machine)
 
 
 def matrix(isas: Sequence[targets.Isa], contract: str = "", part: int = 0, parts: int = 1, without: str = "") -> Matrix:
@@ -467,14 +474,15 @@ def matrix(isas: Sequence[targets.Isa], contract: str = "", part: int = 0, parts
 
 
 def merged(graphs: Sequence[Graph]) -> Graph:
-    """One graph of all of them side by side; op i is that of graph i. The model's input is its output."""
+    """One graph of all of them side by side; op i is the last one of graph i. The model's input is its output."""
     x = int8((1, 4), Quant((1.0,), (0,)))
     tensors, found = {"x": Tensor("x", x), "y": Tensor("y", replace(x, shape=(4, 1)))}, []
     for i, graph in enumerate(graphs):
         at = {old: f"{old}_{i}" for old in graph.tensors}
         tensors |= {at[t.name]: replace(t, name=at[t.name]) for t in graph.tensors.values()}
-        (op,) = graph.ops
-        found.append(replace(op, name=f"op_{i}", inputs=tuple(at[n] for n in op.inputs), output=at[op.output]))
+        for op in graph.ops:
+            name = f"op_{i}" if op is graph.ops[-1] else f"{op.name}_{i}"
+            found.append(replace(op, name=name, inputs=tuple(at[n] for n in op.inputs), output=at[op.output]))
     found.append(ops.Reshape(name="ends", inputs=("x",), output="y", shape=(4, 1)))
     return verify(Graph("matrix", tensors, tuple(found), ("x",), ("y",)))
 
@@ -518,6 +526,70 @@ def backwards(of: Matrix, board: targets.Board) -> Bundle:
     return {**firmware(of, board), **files, "lib/matrix/src/hook.c": LAST_ROW_FIRST.encode()}
 
 
+def overwriting(isas: Sequence[targets.Isa]) -> Matrix:
+    """The linear cases on int8 with the kernels that may overwrite a row that they read: `copy_<i>` copies their input
+    out of flash. Of cases with many instances every third one.
+    """
+    pairs = []
+    for graph in cases():
+        if isinstance(graph.ops[0], ops.Conv2d | ops.DepthwiseConv2d) and graph.name != SUBNORMAL:
+            *_, node = _copied(graph).nodes()
+            pairs += [(graph, kernel) for kernel in choices(node, isas) if kernel.behind(node) is not None]
+    count = Counter(kernel.key for _, kernel in pairs)
+    kept, seen = [], Counter[str]()
+    for graph, kernel in pairs:
+        seen[kernel.key] += 1
+        if count[kernel.key] < _MANY or seen[kernel.key] % 3 == 1:
+            kept.append((graph, kernel))
+    return Matrix(merged([_copied(graph) for graph, _ in kept]), tuple(kernel for _, kernel in kept))
+
+
+def _copied(graph: Graph) -> Graph:
+    """The graph with its op behind one that copies its input."""
+    (op,), x = graph.ops, graph.tensors[graph.ops[0].inputs[0]]
+    none = (0,) * len(x.type.shape)
+    copy = ops.Slice(
+        name="copy", inputs=(x.name,), output="copied", begin=none, size=x.type.shape, step=(1,) * len(none)
+    )
+    tensors = {**graph.tensors, "copied": Tensor("copied", x.type)}
+    return replace(graph, tensors=tensors, ops=(copy, replace(op, inputs=("copied", *op.inputs[1:]))))
+
+
+def over_rows(of: Matrix, board: targets.Board) -> tuple[Bundle, Counter[str]]:
+    """The project folder's files, each row over the first of those that its op reads wherever it may be and no further
+    above than it must, and by kernel how many rows of how many bytes are.
+    """
+    chosen = stages(of.graph, targets.Machine.of(board.spec.cpu), of.kernel)
+    problem = lower(of.graph, chosen, board.arena_limit_bytes)
+    flow, types = Flow(problem), {name: tensor.type for name, tensor in of.graph.tensors.items()}
+    places = [Placement(name, 0, types[name].rows, types[name].row_bytes) for name in ("x", "y")]
+    steps, scratch, over, highest = [], [], Counter[str](), 0
+    for number, op in enumerate(problem.ops):
+        rows = flow.rows[op.writes]
+        steps.append(Step(op.name, (0, rows)))
+        if op.name.startswith("copy_"):
+            continue
+        x, behind, start = op.reads[0].tensor, flow.behind(number), aligned(X.nbytes)
+        at = [start + behind + y * (flow.slot[x] + behind) for y in range(flow.rows[x])]
+        end = at[-1] + flow.slot[x]
+        own = []
+        for y in range(rows):
+            below = flow.row_below(number, y)
+            own.append(end if below is None else at[below] - behind)
+            end += flow.slot[op.writes] * (below is None)
+            over[of.kernels[int(op.name.removeprefix("op_"))].key] += below is not None
+        places.append(Placement(x, at[0], len(at), types[x].row_bytes, tuple(at)))
+        places.append(Placement(op.writes, own[0], rows, types[op.writes].row_bytes, tuple(own)))
+        scratch += [Scratch(op.name, end, op.scratch_bytes)] if op.scratch_bytes else []
+        highest = max(highest, end + aligned(op.scratch_bytes))
+    outcome = Outcome(Status.FEASIBLE, 0, highest, 0, 0.0)
+    plan = checked(problem, MemoryPlan(tuple(steps), tuple(places), tuple(scratch), highest, outcome))
+    made = Unit("matrix", of.graph, chosen, plan)
+    found = constants(made)
+    said = report(of.graph, board, (), made.plan, made.stages, (found.bytes, 0, None))
+    return project(made, found, board, "none", timeless(said)), over
+
+
 @dataclass(frozen=True)
 class Symbol:
     """A function or an array of an ELF file."""
@@ -547,5 +619,7 @@ def wrong_kernels(of: Matrix, folder: Path) -> list[str]:
     with emulate(opened) as machine, Link(Port(machine.url)) as link:
         found = link.infer([X.tobytes()], [end.bytes for end in plan.outputs], Mode.CRC)
     wanted = plan.op_crcs(run_reference(of.graph, [X]))
-    ops = zip(of.kernels, found.trace, wanted, strict=True)
-    return [kernel.name for kernel, board, host in ops if board != host]
+    computed = [node for node in of.graph.nodes() if computes(node)]
+    crcs = zip(computed, found.trace, wanted, strict=True)
+    numbers = [int(node.op.name.rpartition("_")[2]) for node, board, host in crcs if board != host]
+    return [of.kernels[number].name for number in numbers]

@@ -131,23 +131,35 @@ def _replays(rows: Rows, plan: Plan, arena: _Arena) -> bool:
     return all(map(whole, graph.outputs))
 
 
-def _overwritten(node: Node, shared: Collection[str]) -> str | None:
-    """The tensor of which the kernel reads a row, byte by byte, before it writes its own row there."""
-    place = choose(node, ANY).in_place(node)
+def _overwritten(node: Node, shared: Collection[str]) -> tuple[str, int | None] | None:
+    """The tensor of which the kernel may overwrite a row that it reads, and how far behind that it stays.
+
+    None for the distance: it reads one row, byte by byte, before it writes its own row there.
+    """
+    kernel = choose(node, ANY)
+    behind = kernel.behind(node)
+    place = kernel.in_place(node) if behind is None else 0
     if place is None or node.row_operands[place].data is not None:
         return None
     name = node.row_operands[place].name
     if name in shared:
         return None
-    return name if [t.name for t in node.row_operands].count(name) == 1 else None
+    return (name, behind) if [t.name for t in node.row_operands].count(name) == 1 else None
 
 
-def _overwritten_row(node: Node, y: int, over: str | None) -> int | None:
-    """The row of that tensor which output row y needs."""
+def _overwritten_row(node: Node, y: int, over: tuple[str, int | None] | None, arena: _Arena) -> tuple[str, int] | None:
+    """The row, if there is one, that output row y may overwrite where the plan has both."""
     if over is None:
         return None
-    (row,) = node.op.rows(y, node.sig)[[tensor.name for tensor in node.row_operands].index(over)]
-    return row
+    name, behind = over
+    rows = node.op.rows(y, node.sig)[[tensor.name for tensor in node.row_operands].index(name)]
+    here = arena.at(node.output.name, y)
+    for row in rows:
+        gap = 0 if row is None else (arena.at(name, row) - here) // _WORD
+        allowed = gap == 0 if behind is None else gap == -(-behind // 4) * 4
+        if row is not None and allowed:
+            return name, row
+    return None
 
 
 def _computes(rows: Rows, step: Step, y: int, arena: _Arena) -> bool:
@@ -163,13 +175,11 @@ def _computes(rows: Rows, step: Step, y: int, arena: _Arena) -> bool:
     name, kind = node.output.name, node.output.type
     if not 0 <= y < kind.rows:
         return False
-    over = rows.overwritten[step.op]
-    at = _overwritten_row(node, y, over)
-    allowed = over is not None and at is not None and arena.at(over, at) == arena.at(name, y)
-    kept = arena.read(over, at) if allowed else None
+    over = _overwritten_row(node, y, rows.overwritten[step.op], arena)
+    kept = None if over is None else arena.read(*over)
 
     def read(tensor: str, row: int) -> bytes:
-        return kept if kept is not None and (tensor, row) == (over, at) else arena.read(tensor, row)
+        return kept if kept is not None and (tensor, row) == over else arena.read(tensor, row)
 
     arena.write(name, y, bytes(kind.row_bytes * _WORD))
     arena.write(name, y, rows.computed(node, y, read))

@@ -8,7 +8,19 @@ from pathlib import Path
 
 import pytest
 from kernel_faults import faults, planted
-from matrix import KEPT, SUBNORMAL, Matrix, backwards, cases, firmware, matrix, merged, wrong_kernels
+from matrix import (
+    KEPT,
+    SUBNORMAL,
+    Matrix,
+    backwards,
+    cases,
+    firmware,
+    matrix,
+    merged,
+    over_rows,
+    overwriting,
+    wrong_kernels,
+)
 
 from shoehorn_mcu.emit.bundle import write
 from shoehorn_mcu.kernels import CATALOGUE
@@ -52,6 +64,21 @@ def test_every_kernel_of_a_board_writes_the_bytes_of_its_oracle(name: str, tmp_p
         write(firmware(of, target), tmp_path / str(part))
 
         assert wrong_kernels(of, tmp_path / str(part)) == []
+
+
+@needs_qemu
+def test_a_kernel_that_may_overwrite_a_row_that_it_reads_writes_the_same_bytes_there(tmp_path: Path) -> None:
+    """On a Cortex-M4, which has the instructions of all such kernels; never closer behind the row than it may."""
+    isas = (*board("mps2-an386").cpu.isas, Isa.THUMB)
+    of = overwriting(isas)
+    files, over = over_rows(of, board("mps2-an386"))
+    write(files, tmp_path)
+    variants = {v for v in CATALOGUE if v.behind is not Variant.behind}
+
+    assert {variant.isa for variant in variants} <= {*isas}
+    assert {kernel.variant for kernel in of.kernels} == variants
+    assert min(over[kernel.key] for kernel in of.kernels) >= 3
+    assert wrong_kernels(of, tmp_path) == []
 
 
 @pytest.mark.long

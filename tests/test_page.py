@@ -84,7 +84,7 @@ Span = tuple[int, int]
 def overlaps(unit: Unit, seen: Picture) -> Iterator[tuple[int, str]]:
     """(Event, fault) for bytes with two owners where no kernel may overwrite its input; the problem tells which may."""
     problem = lower(unit.graph, unit.stages, None, unit.plan.streamed)
-    below = {op.writes: problem.root(op.in_place) for op in problem.ops if op.in_place}
+    makers = {op.writes: op for op in problem.ops}
     names = [owner.name for owner in seen.owners]
     bytes_of = [owner.row_bytes for owner in seen.owners]
     for time in range(max(1, seen.events)):
@@ -94,9 +94,13 @@ def overlaps(unit: Unit, seen: Picture) -> Iterator[tuple[int, str]]:
         for a, b in pairwise(alive):
             if a.address + bytes_of[a.owner] <= b.address:
                 continue
-            shared += min(bytes_of[a.owner], bytes_of[b.owner])
-            place = (names[a.owner], a.row, a.address, a.last, a)
-            if place != (below.get(names[b.owner]), b.row, b.address, time, b.over) or b.first != time:
+            shared += min(each.address + bytes_of[each.owner] for each in (a, b)) - b.address
+            old, new = sorted((a, b), key=lambda r: r.first)
+            op, gap = makers[names[new.owner]], old.address - new.address
+            rows = [row for read in op.reads if read.tensor == op.in_place for row in read.rows[new.row]]
+            allowed = gap == 0 and rows == [old.row] if op.behind is None else gap == op.behind and old.row in rows
+            place = (problem.root(op.in_place or ""), old.last, new.first, old)
+            if not allowed or place != (names[old.owner], time, time, new.over):
                 yield time, "bytes shared"
         load = sum(bytes_of[r.owner] for r in alive) - shared
         if load > seen.peak_bytes or (time == seen.peak_event and load != seen.peak_bytes):
@@ -321,7 +325,9 @@ def test_a_browser_lists_blocks_and_tells_bands_chunks_rows_computed_again_and_r
     again = [(owner, step_of[event]) for owner, event in rows_again(picture(whole.unit))]
 
     assert (said["fault"], said["hatched"], said["pressed"]) == (True, False, "true")
-    assert said["blocks"] == [f"block {block.block}{block.chunks} chunks, {bands} bands of {block.band} rows"]
+    assert said["blocks"] == [
+        f"block {block.block}{block.chunks} chunks, {bands} bands of {block.band} row" + "s" * (block.band > 1)
+    ]
     assert (said["search"], said["cleared"]) == (f"block {block.block}", "")
     assert said["count"] == f"{len(block.ops)} tensors, {len(own)} steps"
     assert f"Step {own[-1]}: {block.ops[-1]} " in said["last"]

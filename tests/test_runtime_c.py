@@ -95,6 +95,7 @@ def test_a_portable_kernel_has_no_conditional_compilation_and_includes_its_contr
         "float",
         "half",
         "index",
+        "lstm_cell",
         "quant",
         "nibbles",
         "quant_64",

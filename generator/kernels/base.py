@@ -123,6 +123,10 @@ def _all(node: Node, tile: Tile) -> bool:
     return True
 
 
+def _never(node: Node, tile: Tile) -> None:
+    return None
+
+
 def _no_scratch(node: Node, tile: Tile) -> int:
     return 0
 
@@ -152,6 +156,8 @@ class Variant:
     scratch_bytes: Callable[[Node, Tile], int] = _no_scratch  # for one core
     # The row input that row y of the output may overwrite: each byte is read before it is written.
     in_place: Callable[[Node], int | None] = _nowhere
+    # The bytes before one of the rows of row input 0 at which row y of the output may begin, if it may overwrite that.
+    behind: Callable[[Node, Tile], int | None] = _never
 
     @property
     def is_written(self) -> bool:
@@ -263,6 +269,10 @@ class Instance:
     def in_place(self, node: Node) -> int | None:
         """The row input whose row y output row y may overwrite, or None."""
         return self.variant.in_place(self.form(node))
+
+    def behind(self, node: Node) -> int | None:
+        """The bytes before a row of row input 0 at which an output row over it may begin; None: it may not."""
+        return self.variant.behind(self.form(node), self.tile)
 
     def like(self, node: Node) -> Instance | None:
         """The instance of this variant and tile for another node, or None if they do not compute it."""

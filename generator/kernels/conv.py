@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import cast
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Array, Bools, DType, Node
 from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
-from shoehorn_mcu.kernels.operands import all_s8, are, data
+from shoehorn_mcu.kernels.operands import all_s8, are, behind_channels, behind_pixels, data
 from shoehorn_mcu.kernels.work import LANES, Work, by_fours, by_lanes, dots, elements, inside, rests
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, TransposeConv2d
 from shoehorn_mcu.ops.conv import Window, conv_scales, dense_scales, folded_bias
@@ -374,10 +374,16 @@ DEPTHWISE = Contract("depthwise_conv2d_s8", (DepthwiseConv2d,), _depthwise_conv2
 TRANSPOSE = Contract("transpose_conv2d_s8", (TransposeConv2d,), _transpose_conv2d, _transpose_constants, _linear_s8)
 DENSE = Contract("dense_s8", (Dense,), _dense, _dense_constants, _linear_s8)
 
+
+def _behind_one(node: Node, tile: Tile) -> int | None:
+    """Of kernels that read a window for each few of its outputs."""
+    return behind_pixels(node, 1)
+
+
 VARIANTS = (
-    portable(CONV2D, _conv2d_work),
-    Variant(CONV2D, _conv2d_by_fours, suffix="simd32_dot", shared="c", isa=Isa.SIMD32),
-    portable(DEPTHWISE, _depthwise_conv2d_work),
+    replace(portable(CONV2D, _conv2d_work), behind=_behind_one),
+    Variant(CONV2D, _conv2d_by_fours, suffix="simd32_dot", shared="c", isa=Isa.SIMD32, behind=_behind_one),
+    replace(portable(DEPTHWISE, _depthwise_conv2d_work), behind=lambda node, _: behind_channels(node)),
     portable(TRANSPOSE, _transpose_conv2d_work),
     Variant(TRANSPOSE, _transpose_conv2d_by_fours, suffix="simd32", isa=Isa.SIMD32),
     portable(DENSE, _dense_work),

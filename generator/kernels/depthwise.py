@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Tile, Value, Variant, all_in_weights, array_of
 from shoehorn_mcu.kernels.conv import DEPTHWISE
+from shoehorn_mcu.kernels.operands import behind_channels, behind_whole_rows
 from shoehorn_mcu.kernels.packed import clamps, totals_of
 from shoehorn_mcu.kernels.rounding import (
     UP_POINT,
@@ -239,6 +240,7 @@ def _variant(suffix: str, accepts: Callable[[Node], bool], **sizes: int) -> Vari
         accepts=accepts,
         tiles=(Tile(**sizes),),
         pack=_pack,
+        behind=lambda node, _: behind_channels(node, CHANNELS),
     )
 
 
@@ -253,5 +255,6 @@ VARIANTS = (
         accepts=_accepts_strip,
         tiles=(Tile(up=UP_POINT, pairs=PAIRS),),
         pack=_pack_strip,
+        behind=lambda node, _: behind_whole_rows(node),
     ),
 )

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final, cast
+
 from shoehorn_mcu.ir import Array, DType, Node, Tensor
 from shoehorn_mcu.kernels.base import Value
+from shoehorn_mcu.ops.conv import Window
+
+ALIGNMENT: Final = 4  # bytes, of the addresses of rows: distances are rounded up to it
 
 
 def data(tensor: Tensor) -> Array:
@@ -38,6 +43,42 @@ def element_by_element(node: Node) -> int | None:
         if t.data is None and t.type.nhwc == output.nhwc and t.type.dtype.bytes >= output.dtype.bytes:
             return place
     return None
+
+
+def behind_pixels(node: Node, unread: int = 0) -> int | None:
+    """`behind` of a convolution that computes pixels from left to right, all channels of some before those after them.
+
+    `unread` is how many pixels' outputs may be written before the last of their inputs is read. When p + unread pixels
+    are written, p * stride - padding is the first one that is still to be read. There is no limit to what an output
+    pixel longer than the inputs that a stride passes would need.
+    """
+    op, x, (width, outputs) = cast(Window, node.op), node.row_inputs[0], node.output.type.nhwc[2:]
+    inputs, (stride, padding) = x.type.nhwc[3], (op.stride[1], op.padding.left)
+    if x.data is not None or not are(node.output.type.dtype, x) or outputs > stride * inputs:
+        return None
+    behind = ((p + unread) * outputs - max(0, p * stride - padding) * inputs for p in range(width))
+    return max(0, *behind) * x.type.dtype.bytes
+
+
+def behind_channels(node: Node, block: int = 1) -> int | None:
+    """`behind` of a depthwise convolution that computes `block` channels of a pixel at once, one pixel after the other.
+
+    A channel of the output is written behind the same channel of what is still to be read. Where the last block
+    overlaps the one before, that one must not yet have overwritten it.
+    """
+    channels = node.output.type.nhwc[3]
+    if channels != node.row_inputs[0].type.nhwc[3]:
+        return None
+    return behind_pixels(node, int(channels % block > 0))
+
+
+def behind_whole_rows(node: Node) -> int | None:
+    """`behind` of a depthwise convolution that computes all pixels of a few channels before those of others.
+
+    What it writes may only replace the same channels of other pixels, so the distance must be one of whole pixels, and
+    no block of channels may overlap another one.
+    """
+    return behind_channels(node) if node.output.type.nhwc[3] % ALIGNMENT == 0 else None
 
 
 def element_bytes(node: Node) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.conv import CONV2D, lines_of
+from shoehorn_mcu.kernels.operands import behind_pixels
 from shoehorn_mcu.kernels.packed import INPUTS, OUTPUTS, clamps, linear, pack, packable, rounded_up, turns_of
 from shoehorn_mcu.kernels.rounding import UP_POINT, Int32s, Up, clamp_of
 from shoehorn_mcu.kernels.work import Work, whole_windows
@@ -217,6 +218,7 @@ def _variant(suffix: str, accepts: Callable[[Node], bool], **sizes: int) -> Vari
         accepts=accepts,
         tiles=(Tile(outputs=OUTPUTS, pixels=2, **sizes), Tile(outputs=OUTPUTS, pixels=1, **sizes)),
         pack=_pack,
+        behind=lambda node, tile: behind_pixels(node, tile.sizes["pixels"]),
     )
 
 
@@ -251,6 +253,7 @@ def _wide(suffix: str, accepts: Callable[[Node], bool], up: bool = False, **taps
         same_time=True,
         pack=_pack,
         scratch_bytes=_scratch,
+        behind=lambda node, _: behind_pixels(node),  # reads copies of the windows
     )
 
 

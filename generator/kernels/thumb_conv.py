@@ -11,6 +11,7 @@ from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels import steps32
 from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.conv import CONV2D, lines_of
+from shoehorn_mcu.kernels.operands import behind_pixels
 from shoehorn_mcu.kernels.packed import linear
 from shoehorn_mcu.kernels.packed_conv import has_one_group
 from shoehorn_mcu.kernels.rounding import Int32s, clamp_of
@@ -108,6 +109,11 @@ def _scratch_bytes(node: Node, tile: Tile) -> int:
     return 4 * node.inputs[1].type.shape[0] * tile.sizes["pixels"]
 
 
+def _behind(node: Node, tile: Tile) -> int | None:
+    """The windows are copied."""
+    return behind_pixels(node)
+
+
 VARIANTS = (
     Variant(
         CONV2D,
@@ -118,6 +124,7 @@ VARIANTS = (
         accepts=_accepts,
         tiles=tuple(Tile(pixels=pixels, taps=TAPS) for pixels in (4, 5, 3)),
         pack=_pack,
+        behind=_behind,
     ),
     Variant(
         CONV2D,
@@ -128,6 +135,7 @@ VARIANTS = (
         accepts=_accepts_wide,
         tiles=tuple(Tile(pixels=pixels, taps=CHUNK) for pixels in (4, 3)),
         pack=_pack,
+        behind=_behind,
         scratch_bytes=_scratch_bytes,
     ),
 )

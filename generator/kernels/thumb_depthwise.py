@@ -11,6 +11,7 @@ from shoehorn_mcu.kernels import steps32
 from shoehorn_mcu.kernels.base import Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.conv import DEPTHWISE, lines_of
 from shoehorn_mcu.kernels.depthwise import adjacent, layer_of
+from shoehorn_mcu.kernels.operands import behind_whole_rows
 from shoehorn_mcu.kernels.rounding import Int32s, clamp_of
 from shoehorn_mcu.kernels.work import Work
 from shoehorn_mcu.ops import DepthwiseConv2d
@@ -77,4 +78,8 @@ def _work(node: Node, tile: Tile) -> Work:
     )
 
 
-VARIANTS = (Variant(DEPTHWISE, _work, suffix="thumb", isa=Isa.THUMB, accepts=_accepts, pack=_pack),)
+def _behind(node: Node, tile: Tile) -> int | None:
+    return behind_whole_rows(node)
+
+
+VARIANTS = (Variant(DEPTHWISE, _work, suffix="thumb", isa=Isa.THUMB, accepts=_accepts, pack=_pack, behind=_behind),)

@@ -259,13 +259,18 @@ class _Replay:
     def _overwritten(self, op: OpSpec, y: int) -> tuple[str, int] | None:
         """The tensor and its row at the address of output row y, if the kernel may overwrite that row.
 
-        It may if it reads each byte of the row before it writes there; not if it reads the row twice.
+        It may if it reads each byte of the row before it writes there; not if it reads the row twice. Where the output
+        stays `behind`, the row lies exactly so many bytes higher, and is one of those that are read.
         """
         name = op.in_place
         reads = [row for read in op.reads if read.tensor == name for row in read.rows[y]]
-        if name is None or len(reads) != 1:
+        if name is None:
             return None
-        return (name, reads[0]) if self._place(name, reads[0]) == self._place(op.writes, y) else None
+        (memory, start), places = self._place(op.writes, y), [self._place(name, row) for row in reads]
+        if op.behind is None:
+            return (name, reads[0]) if places == [(memory, start)] else None
+        over = [row for row, place in zip(reads, places, strict=True) if place == (memory, start + op.behind)]
+        return (name, over[0]) if len(over) == 1 and reads.count(over[0]) == 1 else None
 
     def _place(self, name: str, y: int) -> tuple[str, int]:
         """The memory and the address of row y in the current step."""

@@ -49,6 +49,10 @@ class OpSpec:
     An op may read earlier rows of what it writes. `in_place` names a tensor of which each output row needs one row at
     most, of what the op writes itself an earlier one. The kernel may write the output row to exactly the address of
     that row while it reads it; an output row is never longer than the row that it overwrites.
+
+    With `behind`, each output row may need several rows of that tensor. The kernel may overwrite one of them with an
+    output row that begins so many bytes, a multiple of ALIGNMENT, before it: what it writes stays behind what it still
+    has to read (by rows, the overlap of vMCU: Zheng et al., MLSys 2024).
     """
 
     name: str
@@ -58,6 +62,7 @@ class OpSpec:
     row_cost: int = 1  # predicted time of one row
     row_macs: int = 0  # multiply-accumulates of one row
     in_place: str | None = None
+    behind: int | None = None
 
 
 @dataclass(frozen=True)

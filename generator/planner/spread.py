@@ -138,11 +138,14 @@ class _Parts:
                 self._stiff.join(found[copy].spot, self._seen(tensor, time, y)[0])
             for above in (copy for copy in ranges.writes[time] if linked and copy in found):
                 for below in copies:
-                    self._overwrite(found, below, above, time)
+                    yield from self._overwrite(found, below, above, time)
         yield from (live for live in found.values() if live.first <= live.last)
 
-    def _overwrite(self, found: dict[int, _Live], below: int, above: int, time: int) -> None:
-        """Joins a row with the one that it overwrites, where it does; they are not alive at the same time then."""
+    def _overwrite(self, found: dict[int, _Live], below: int, above: int, time: int) -> Iterator[_Live]:
+        """Joins a row with the one that it overwrites, where it does; they are not alive at the same time then.
+
+        Yields the bytes below that row, where the new one begins there: they are alive while it is computed.
+        """
         old, new = found[below], found[above]
         if old.last != time or old.end <= new.address or new.end <= old.address:
             return
@@ -151,6 +154,8 @@ class _Parts:
             found[below] = replace(old, last=time - 1)
         else:
             found[above] = replace(new, first=time + 1)
+            if new.address < old.address:
+                yield _Live(new.spot, new.address, old.address, time, time)
 
     def _scratch(self) -> Iterator[_Live]:
         times = defaultdict[str, list[int]](list)

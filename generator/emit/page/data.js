@@ -50,7 +50,8 @@ for (let i = 0; i < data.rectangles.length; i += 5) {
 }
 for (let i = 0; i < data.over.length; i += 2) {
   const [above, below] = [rectangles[data.over[i]], rectangles[data.over[i + 1]]];
-  Object.assign(above, { over: below, shared: Math.min(owners[above.owner].bytes, owners[below.owner].bytes) });
+  const shared = Math.min(above.end, below.end) - Math.max(above.address, below.address);
+  Object.assign(above, { over: below, shared });
   below.under = above;
 }
 

@@ -194,7 +194,8 @@ def _peak(owners: Sequence[Owner], rectangles: Sequence[Rectangle], events: int)
         change[r.first] += owners[r.owner].row_bytes
         change[r.last + 1] -= owners[r.owner].row_bytes
         if r.over:
-            shared = min(owners[r.owner].row_bytes, owners[r.over.owner].row_bytes)
+            ends = (each.address + owners[each.owner].row_bytes for each in (r, r.over))
+            shared = min(ends) - max(r.address, r.over.address)
             change[r.first] -= shared
             change[r.first + 1] += shared
     loads = list(accumulate(change[:events]))

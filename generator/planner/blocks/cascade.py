@@ -165,7 +165,7 @@ class Composite:
     def _overwritten(self, name: str) -> str:
         """The first tensor of the chain of in-place ops that ends with this tensor."""
         while (base := self._makers[name].in_place) is not None and base in self._inner:
-            if self._slots[base] != self._slots[name]:
+            if self._slots[base] != self._slots[name] or self._makers[name].behind is not None:
                 break
             name = base
         return name

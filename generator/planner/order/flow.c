@@ -76,12 +76,11 @@ static int32_t shared(const run *r, int32_t op, int32_t y)
     if (tap < 0) {
         return 0;
     }
-    // All of its own bytes: a row in place is no longer than the one that it overwrites (flow.py).
-    int32_t tensor = f->tap_tensor[tap], row = f->highest[f->tap_row[tap] + y];
-    if (row < 0) { // this row reads none
+    int32_t tensor = f->tap_tensor[tap], row = f->below[f->scratch_start[op] + y];
+    if (row < 0) { // this row overwrites none
         return 0;
     }
-    return r->at.pending[f->row_start[tensor] + row] == 1 ? f->slot[f->writes[op]] : 0;
+    return r->at.pending[f->row_start[tensor] + row] == 1 ? f->saved[op] : 0;
 }
 
 static void release(run *r, int32_t tap, int32_t y)

@@ -141,11 +141,25 @@ class Flow:
         found = [i for i, t in enumerate(self.taps[op]) if t.tensor == tensor]
         if len(found) != 1:
             return None
-        reads = self.taps[op][found[0]].reads
-        if any(len(rows) > 1 for rows in reads):
+        if spec.behind is None and any(len(rows) > 1 for rows in self.taps[op][found[0]].reads):
+            return None
+        if spec.behind is not None and (tensor in self._stiff or spec.behind >= self.slot[spec.writes]):
             return None
         fits = self.slot[spec.writes] <= self.slot[tensor] and self.slot[tensor] % ALIGNMENT == 0
         return found[0] if fits else None
+
+    def behind(self, op: int) -> int:
+        """The bytes by which a row of the op begins before the row that it overwrites."""
+        return self.runners[op].spec.behind or 0
+
+    def row_below(self, op: int, y: int) -> int | None:
+        """The row that row y may overwrite if no later event reads it: the lowest it reads, if for the last time."""
+        place = self.in_place[op]
+        if place is None or not self.taps[op][place].reads[y]:
+            return None
+        tap = self.taps[op][place]
+        low = min(tap.reads[y])
+        return low if low in tap.releases[y] else None
 
     def _last_users(self, outputs: set[str]) -> dict[str, list[int]]:
         """By row: the last op that reads it, -1 for none, and one beyond all ops for an output."""
@@ -182,15 +196,16 @@ class Flow:
 
     def overwritten(self, ranges: LiveRanges[Row], time: int, event: Event) -> int | None:
         """The copy that event `time`, of one row, may overwrite in place: no later event reads that."""
-        place = self.in_place[event.op]
-        if place is None:
+        place, number = self.in_place[event.op], self.row_below(event.op, event.row)
+        if place is None or number is None:
             return None
-        tap = self.taps[event.op][place]
-        if not tap.reads[event.row]:
-            return None
-        below = self._row[tap.tensor][tap.reads[event.row][0]]
+        below = self._row[self.taps[event.op][place].tensor][number]
         copy = next(copy for copy in ranges.reads[time] if ranges.values[copy] == below)
         return copy if ranges.last[copy] == time else None
+
+    def saved(self, op: int) -> int:
+        """Bytes that a row of the op does not add to those alive while it overwrites another row."""
+        return max(0, self.slot[self.writes[op]] - self.behind(op))
 
     def scratch_by_row(self, op: int) -> list[int]:
         """Bytes of scratch, by the first of the rows that are computed at one time."""
@@ -235,6 +250,7 @@ class _Native:
         taps = [t for each in flow.taps for t in each]
         tap_start = _starts(len(each) for each in flow.taps)
         places = [-1 if i is None else tap_start[op] + i for op, i in enumerate(flow.in_place)]
+        below = [flow.row_below(op, y) for op, name in enumerate(flow.writes) for y in range(flow.rows[name])]
         never = flow.count + 1
         columns: tuple[Sequence[int], ...] = (
             _starts(flow.rows.values()),
@@ -247,6 +263,8 @@ class _Native:
             [size for op in range(len(flow.runners)) for size in flow.scratch_by_row(op)],
             [runner.band for runner in flow.runners],
             places,
+            [-1 if row is None else row for row in below],
+            [flow.saved(op) for op in range(len(flow.runners))],
             tap_start,
             [number[t.tensor] for t in taps],
             _starts(len(t.highest) for t in taps),

@@ -55,7 +55,7 @@ def _peak(flow: Flow, events: Sequence[Event], ranges: LiveRanges[Row]) -> int:
     for time, event in enumerate(events):
         needed = held[time + 1] + flow.scratch[event.op]
         if flow.overwritten(ranges, time, event) is not None:
-            needed -= flow.slot[flow.writes[event.op]]  # no more than that of the row below
+            needed -= flow.saved(event.op)
         peak = max(peak, needed)
     return peak
 

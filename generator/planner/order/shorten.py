@@ -64,7 +64,7 @@ class _Links:
             latest[made[i]] = i
             if (below := flow.overwritten(ranges, i, event)) is not None:  # it stays the last to read that row
                 self.before[i] |= {*self.readers[self._number(below)]} - {i}
-                self.extra[i] -= self.slots[i]
+                self.extra[i] -= flow.saved(event.op)
         if flow.streamed:
             self._arrive([i for i, event in enumerate(events) if event.op == 0])
         self.behind: list[list[int]] = [[] for _ in events]

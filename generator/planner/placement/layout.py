@@ -106,8 +106,12 @@ class _Layout:
         self._crowd: Profile | None = None  # live bytes by event, where rows may be shorter than what they overwrite
         if share is Share.NEEDED:
             self._crowd = profile(_Layout(flow, events, composites).bundles)
+        self._tails: dict[_Name, list[Piece]] = {}
         for time, event in enumerate(events if share is not Share.NONE else ()):
             self._share(time, event, share)
+        self._lowest: dict[_Name, int] = {}  # offsets
+        for copy in self._copies:
+            self._lowest[copy.spot.bundle] = min(copy.spot.offset, self._lowest.get(copy.spot.bundle, 0))
         self.bundles: tuple[Bundle, ...] = tuple(self._bundles())
 
     def _share(self, time: int, event: Event, share: Share) -> None:
@@ -119,11 +123,17 @@ class _Layout:
         below, above = self._copies[number], self._copies[self._ranges.writes[time].start]
         if below.row.tensor in self._stiff and (share is Share.SCATTERED or self._times[below.row] > 1):
             return
-        shrinks = flow.slot[above.row.tensor] < flow.slot[below.row.tensor]
-        if shrinks and self._has_room(time, flow.slot[above.row.tensor]):
+        size, room, behind = flow.slot[above.row.tensor], flow.slot[below.row.tensor], flow.behind(event.op)
+        shrinks = size < room
+        if (shrinks or behind) and self._has_room(time, size):
             return
         above.spot = below.spot
-        if shrinks:
+        if behind:
+            above.spot = replace(below.spot, offset=below.spot.offset - behind)
+            below.last = time - 1
+            tail = Piece(above.spot.offset + size, room + behind - size, time, time)  # of the row below
+            self._tails.setdefault(above.spot.bundle, []).append(tail)
+        elif shrinks:
             above.first = time + 1
         else:
             below.last = time - 1
@@ -141,6 +151,11 @@ class _Layout:
             live = pieces.setdefault(copy.spot.bundle, [])
             if copy.first <= copy.last and self._flow.slot[copy.row.tensor]:
                 live.append(Piece(copy.spot.offset, self._flow.slot[copy.row.tensor], copy.first, copy.last))
+        for name, tails in self._tails.items():
+            pieces.setdefault(name, []).extend(tails)
+        for name, lowest in self._lowest.items():
+            if lowest and name in pieces:
+                pieces[name] = [replace(piece, offset=piece.offset - lowest) for piece in pieces[name]]
         for time, event in enumerate(self._events):
             for need, size in self._needs(event):
                 pieces.setdefault(need, []).append(Piece(0, size, time, time))
@@ -161,7 +176,7 @@ class _Layout:
         """The placement of each tensor (a view has that of its root), and the editions that each step uses."""
         problem = self._flow.problem
         addresses = {
-            number: bases[copy.spot.bundle] + copy.spot.offset
+            number: bases[copy.spot.bundle] + copy.spot.offset - self._lowest[copy.spot.bundle]
             for number, copy in enumerate(self._copies)
             if copy.row.tensor not in self._stiff
         }

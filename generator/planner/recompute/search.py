@@ -176,9 +176,7 @@ def tightest(flow: Flow) -> tuple[int, str]:
 def _row_takes(flow: Flow, op: int, y: int) -> int:
     read = {(tap.tensor, row) for tap in flow.taps[op] for row in tap.reads[y]}
     own = flow.slot[flow.writes[op]]
-    place = flow.in_place[op]
-    over = place is not None and flow.taps[op][place].reads[y]
-    reused = min(own, flow.slot[flow.taps[op][place].tensor]) if place is not None and over else 0
+    reused = flow.saved(op) if flow.row_below(op, y) is not None else 0
     return sum(flow.slot[tensor] for tensor, _ in read) + own + flow.scratch[op] - reused
 
 
