@@ -41,11 +41,12 @@ class Net:
         self.tensors[name] = TensorSpec(name, rows, row_bytes, view_of)
         return name
 
-    def op(self, reads: Sequence[Read], row_bytes: int, in_place: str | None = None) -> str:
+    def op(self, reads: Sequence[Read], row_bytes: int, in_place: str | None = None, behind: int | None = None) -> str:
         pick = self.chance
         output = self.tensor(len(reads[0].rows), row_bytes)
         name, cost, macs = f"op{len(self.ops)}", pick.randint(1, 50), MACS * pick.randint(0, 3)
         self.ops.append(OpSpec(name, tuple(reads), output, pick.choice((0, 0, 0, 7, 24)), cost, macs, in_place))
+        self.ops[-1] = replace(self.ops[-1], behind=behind)
         return output
 
     def window(self, x: str, kernels: Sequence[int] = (1, 1, 2, 3, 3, 5, 7)) -> Read:
@@ -58,7 +59,12 @@ class Net:
         return window(x, rows, kernel, stride, dilation, before)
 
     def convolution(self, x: str) -> str:
-        return self.op((self.window(x),), self.chance.randint(1, 24))
+        """It may overlap the rows of x by all but a few bytes, unless its own are longer."""
+        window, row_bytes = self.window(x), self.chance.randint(1, 24)
+        behind = Random(f"{len(self.ops)} {row_bytes}").choice((None, 0, 4, 8))
+        if behind is None or row_bytes > self.tensors[x].row_bytes:
+            return self.op((window,), row_bytes)
+        return self.op((window,), row_bytes, x, behind)
 
     def pool(self, x: str) -> str:
         """One row of all rows."""

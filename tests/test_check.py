@@ -33,6 +33,26 @@ def plan_of(b: int, scratch: tuple[Scratch, ...] = (), cores: int = 1) -> Plan:
     return Plan(steps, tuple(Placement(name, at[name], ROWS, 8) for name in at), scratch, 160, _OUTCOME)
 
 
+def test_a_row_may_overlap_one_of_those_it_reads_where_it_stays_behind_it() -> None:
+    """Three rows of b from windows of two rows of a, each below the first row of its window."""
+
+    def faults(*slots: int, behind: int = 4) -> list[str]:
+        read = Read("a", tuple((y, y + 1) for y in range(3)))
+        ops = (OpSpec("change", (read,), "b", in_place="a", behind=behind), OpSpec("end", (same("b", 3),), "c"))
+        tensors = (TensorSpec("a", 4, 8), TensorSpec("b", 3, 8), TensorSpec("c", 3, 4))
+        problem = Problem(tensors, ops, ("a",), ("c",))
+        places = (Placement("a", 4, 4, 8), Placement("b", slots[0], 3, 8, slots), Placement("c", 64, 3, 4))
+        steps = (Step("change", (0, 3)), Step("end", (0, 3)))
+        return check(problem, Plan(steps, places, (), 80, Outcome(Status.FEASIBLE, 0, 80, 0, 0.0)))
+
+    assert faults(0, 8, 16) == []
+    assert faults(40, 48, 56) == []  # apart from a
+    assert any("row 0 of 'a' is read" in fault for fault in faults(4, 8, 16))
+    assert any("row 1 of 'a' is read" in fault for fault in faults(8, 48, 56))
+    assert faults(0, 8, 16, behind=0) != []
+    assert faults(4, 12, 20, behind=0) == []
+
+
 def test_a_row_may_overwrite_the_one_that_it_reads_once_and_not_one_that_it_reads_twice():
     assert check(change(in_place="a"), plan_of(b=32)) == []
     assert any("is read" in fault for fault in check(change(), plan_of(b=32)))

@@ -29,11 +29,11 @@ def ops_of(printed: str) -> list[str]:
 
 def test_the_chunks_of_an_op_are_one_line_and_its_figures_are_those_of_all(gen: Gen):
     whole = {line.split()[0]: line.split() for line in ops_of(gen("plan", DIGITS).stdout)}
-    cut = {line.split()[0]: line.split() for line in ops_of(gen("plan", *TIGHT).stdout) if " x8 " in line}
+    cut = {line.split()[0]: line.split() for line in ops_of(gen("plan", *TIGHT).stdout) if " x4 " in line}
 
     assert list(cut) == ["conv_2d_8", "depthwise_conv_2d_9", "conv_2d_10"]
     for name, (_, times, _, macs, *_) in cut.items():
-        assert (times, macs) == ("x8", whole[name][2])
+        assert (times, macs) == ("x4", whole[name][2])
 
 
 def test_what_matters_stands_at_the_end(gen: Gen):
@@ -41,8 +41,8 @@ def test_what_matters_stands_at_the_end(gen: Gen):
     *_, head, block, arena, steps, predicted = done.stdout.splitlines()
 
     assert head.split() == ["block", "chunks", "of", "channels", "rows", "a", "band"]
-    assert block.split() == ["conv_2d_8", "8", "2"]
-    assert re.match(r"arena 1,\d{3} bytes \(by rows; whole tensors need 2,560; lower bound [\d,]+\), constants", arena)
+    assert block.split() == ["conv_2d_8", "4", "1"]
+    assert re.match(r"arena [\d,]+ bytes \(by rows; whole tensors need 2,560; lower bound [\d,]+\), constants", arena)
     assert re.match(r"\d+ steps, \d+\.\d % of the MACs recomputed; \w+", steps)
     assert re.match(r"predicted: [\d,]+ instructions( and [\d,]+ cycles)? per inference, from the work", predicted)
 

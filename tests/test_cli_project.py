@@ -224,13 +224,15 @@ def test_a_rename_that_fails_puts_the_old_folder_back(digits: Path, monkeypatch:
 
 
 def test_a_model_that_does_not_fit_is_told_the_peak_and_what_would_help(tmp_path: Path):
-    least = json.loads(gen("plan", DIGITS, "--minimize", "sram", "--json").stdout)["plan"]["arena_bytes"]
+    smallest = gen("plan", DIGITS, "--board", "microbit", "--minimize", "sram", "--json")
+    least = json.loads(smallest.stdout)["plan"]["arena_bytes"]
     options = ("--sram", str(least - 1), "--recompute", "0", "--out", tmp_path / "d")
     said = refused("firmware", "--board", "microbit", *options)
 
     for part in (
         "digits on microbit",
-        f"{least:,} bytes, {least - 1:,} are available",
+        f"{least:,} bytes",
+        f"{least - 1:,} are available",
         "the peak is step",
         "where these are alive: '",
         f"--sram {least}",
@@ -239,7 +241,8 @@ def test_a_model_that_does_not_fit_is_told_the_peak_and_what_would_help(tmp_path
         assert part in said
     assert "--stream-input" not in refused("plan", DIGITS, "--sram", "500", "--recompute", "0", "--stream-input")
     assert not (tmp_path / "d").exists()
-    assert gen("plan", DIGITS, "--sram", str(least), "--recompute", "0").exit_code == 0
+    fits = gen("plan", DIGITS, "--board", "microbit", "--sram", str(least), "--recompute", "0")
+    assert fits.exit_code == 0
 
 
 def test_below_the_smallest_arena_macs_are_computed_again_as_far_as_they_may_be():
@@ -263,7 +266,7 @@ def test_below_the_smallest_arena_macs_are_computed_again_as_far_as_they_may_be(
 @pytest.mark.parametrize(
     ("model", "board", "parts"),
     [
-        ("mlperf-ic-resnet8-int8", "stm32vldiscovery", ["10,176 bytes", "5,632", "microbit"]),
+        ("mlperf-ic-resnet8-int8", "stm32vldiscovery", ["at least 9,696 bytes", "5,632", "microbit"]),
         ("mlperf-ad-int8", "microbit", ["bytes of flash", "262,144", "netduinoplus2"]),
         ("facemesh-192-fullint", "netduinoplus2", ["442,368 bytes", "mps2-an386"]),
     ],
@@ -406,7 +409,7 @@ def test_whole_tensors_are_kept_within_a_budget_and_rows_are_taken_where_they_co
     default = planned()
 
     assert time["arena_bytes"] == time["whole_tensor_bytes"] == 2560
-    assert default["arena_bytes"] == sram["arena_bytes"]  # without --sram: it takes only 0.9 % more
+    assert sram["arena_bytes"] <= default["arena_bytes"] < 1.01 * sram["arena_bytes"]
     assert default["predicted_instructions"] < 1.015 * time["predicted_instructions"]
     assert time["arena_bound_bytes"] == sram["arena_bound_bytes"]  # of the same plans, whatever the goal
     assert not time["proven_optimal"]

@@ -130,18 +130,23 @@ class Naive:
         over = self.overwritten(spec, y0)
         self.forget()
         if over is not None and not self.wanted(over):
-            during -= min(self.slot(over[0]), self.slot(spec.writes))
+            during -= max(0, min(self.slot(over[0]), self.slot(spec.writes)) - (spec.behind or 0))
         self.peak = max(self.peak, during)
 
     def overwritten(self, spec: OpSpec, y: int) -> Row | None:
-        """The row that the kernel may overwrite: it reads nothing else of that tensor, and words begin there."""
+        """The row that the kernel may overwrite: it reads nothing else of that tensor, and words begin there.
+
+        Behind the lowest one it may write where there are more, if that row has an address of its own.
+        """
         if spec.in_place is None or spec.writes in self.stiff:
             return None
         name = self.root(spec.in_place)
         rows = self.reads[self.ops.index(spec)]
         readers = [read for read in spec.reads if self.root(read.tensor) == name]
         alone = all(len({r for r in rows[i] if r[0] == name}) <= 1 for i in range(len(rows)))
-        below = [r for r in rows[y] if r[0] == name]
+        if spec.behind is not None:
+            alone = name not in self.stiff and self.slot(spec.writes) <= self.slot(name)
+        below = sorted(r for r in rows[y] if r[0] == name)
         return below[0] if len(readers) == 1 and alone and below and self.slot(name) % 4 == 0 else None
 
 

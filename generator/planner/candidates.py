@@ -125,7 +125,7 @@ class Candidates:
         most = self.whole.arena_bytes
         for plan in self._reordered(highest - 1 + self._padding):
             most = min(most, plan.arena_bytes)
-            yield plan
+            yield plan if plan.arena_bytes < self.bound else self._bounded(plan)
         best: Plan | None = None
         for plan in self._of_space(most):
             yield plan

@@ -176,6 +176,8 @@ def _refusal(candidates: Candidates, plan: Plan, capacity: int) -> str:
         needed += f" ({'; '.join([*cause, f'{plan.arena_bytes:,} in the best plan found'])})" * (
             bound < plan.arena_bytes
         )
+    elif candidates.bound > capacity:
+        needed, kind = f"at least {candidates.bound:,} bytes ({plan.arena_bytes:,} in the best plan found)", _OF_GROUPS
     else:
         needed = f"{plan.arena_bytes:,} bytes in the best plan found (lower bound {bound:,})"
     return (

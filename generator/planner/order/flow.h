@@ -17,8 +17,8 @@ typedef struct {
     const int32_t *scratch;    // by op and row: bytes, where a run of rows computed at once begins
     const int32_t *band;       // by op: rows computed at a time
     const int32_t *in_place;   // by op: the tap whose row may be overwritten, or -1
-    const int32_t *below; // by op and row, as scratch: the row of that tap, or -1
-    const int32_t *saved; // by op: bytes that a row over another one does not add
+    const int32_t *below;      // by op and row, as scratch: the row of that tap, or -1
+    const int32_t *saved;      // by op: bytes that a row over another one does not add
     const int32_t *tap_start;  // by op, one more at the end
     const int32_t *tap_tensor; // by tap
     const int32_t *tap_row;    // by tap: output row 0 in the next two
