@@ -114,6 +114,11 @@ class _Layout:
             self._lowest[copy.spot.bundle] = min(copy.spot.offset, self._lowest.get(copy.spot.bundle, 0))
         self.bundles: tuple[Bundle, ...] = tuple(self._bundles())
 
+    @property
+    def drifts(self) -> bool:
+        """Whether rows begin lower than those that they overwrite: the load is rarely reached then."""
+        return bool(self._tails)
+
     def _share(self, time: int, event: Event, share: Share) -> None:
         """Places a row over the one that it may overwrite, if no later event reads that one."""
         flow = self._flow
@@ -199,9 +204,12 @@ def _placed(
     for share in Share if any(tap is not None for tap in flow.in_place) else (Share.NONE,):
         made = _Layout(flow, events, composites, share)
         least = load(made.bundles)
+        if made.drifts and best is not None:
+            continue  # the first choice overlaps fewer rows and packs better
         if best is None or least < best[1]:
-            first = best is None or effort is not Effort.FULL
-            arena_bytes, bases = place(made.bundles, max(least, enough or 0), effort if first else Effort.LITTLE)
+            full = effort is Effort.FULL and (made.drifts or best is not None)
+            given = Effort.LITTLE if full else effort
+            arena_bytes, bases = place(made.bundles, max(least, enough or 0), given)
             if best is None or arena_bytes < best[1]:
                 best = made, arena_bytes, bases
         if enough is not None and best[1] <= enough:
