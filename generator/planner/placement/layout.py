@@ -18,6 +18,8 @@ from shoehorn_mcu.planner.placement.editions import editions
 from shoehorn_mcu.planner.placement.place import Bundle, Effort, Piece, load, place
 from shoehorn_mcu.planner.problem import Problem
 
+_ARENAS = 3  # that are tried between the load and the best arena, where rows drift
+
 
 @dataclass(frozen=True)
 class _Bytes:
@@ -96,16 +98,24 @@ class _Layout:
     """Bundles of one order of rows."""
 
     def __init__(
-        self, flow: Flow, events: Sequence[Event], composites: Sequence[Composite] = (), share: Share = Share.ALL
+        self,
+        flow: Flow,
+        events: Sequence[Event],
+        composites: Sequence[Composite] = (),
+        share: Share = Share.ALL,
+        limit: int = 0,
     ) -> None:
+        """With Share.NEEDED rows are overwritten that lower the peak to `limit`, or as far as it goes."""
         self._flow, self._events, self._composites = flow, events, composites
         self._stiff = rigid(flow.problem)
         self._ranges = flow.live_ranges(events)
         self._copies = list(_copies(flow, self._ranges))
         self._times = Counter(self._ranges.values)
+        self._limit = 0
         self._crowd: Profile | None = None  # live bytes by event, where rows may be shorter than what they overwrite
         if share is Share.NEEDED:
             self._crowd = profile(_Layout(flow, events, composites).bundles)
+            self._limit = max(limit, *self._crowd.alive)
         self._tails: dict[_Name, list[Piece]] = {}
         for time, event in enumerate(events if share is not Share.NONE else ()):
             self._share(time, event, share)
@@ -130,7 +140,8 @@ class _Layout:
             return
         size, room, behind = flow.slot[above.row.tensor], flow.slot[below.row.tensor], flow.behind(event.op)
         shrinks = size < room
-        if (shrinks or behind) and self._has_room(time, size):
+        window = flow.runners[event.op].spec.behind is not None
+        if (shrinks or window) and self._has_room(time, size):
             return
         above.spot = below.spot
         if behind:
@@ -145,7 +156,7 @@ class _Layout:
 
     def _has_room(self, time: int, size: int) -> bool:
         """Whether a short row can have its own address without raising the peak; in a longer row it leaves a gap."""
-        return self._crowd is not None and self._crowd.at(time) + size <= max(self._crowd.alive)
+        return self._crowd is not None and self._crowd.at(time) + size <= self._limit
 
     def _bundles(self) -> Iterator[Bundle]:
         """A bundle per rigid tensor, one per row of the others, one per scratch."""
@@ -201,6 +212,7 @@ def _placed(
 ) -> tuple[_Layout, int, _Bases]:
     """Bundles, arena and bases, with the choice of in-place rows that gives the smallest arena."""
     best: tuple[_Layout, int, _Bases] | None = None
+    low: int | None = None  # the load where rows drift, if that was not reached
     for share in Share if any(tap is not None for tap in flow.in_place) else (Share.NONE,):
         made = _Layout(flow, events, composites, share)
         least = load(made.bundles)
@@ -210,11 +222,34 @@ def _placed(
             full = effort is Effort.FULL and (made.drifts or best is not None)
             given = Effort.LITTLE if full else effort
             arena_bytes, bases = place(made.bundles, max(least, enough or 0), given)
+            low = least if made.drifts else low
             if best is None or arena_bytes < best[1]:
                 best = made, arena_bytes, bases
         if enough is not None and best[1] <= enough:
             break
     assert best is not None
+    return best if low is None else _with_fewer(flow, events, composites, enough, low, best)
+
+
+def _with_fewer(
+    flow: Flow,
+    events: Sequence[Event],
+    composites: Sequence[Composite],
+    enough: int | None,
+    low: int,
+    best: tuple[_Layout, int, _Bases],
+) -> tuple[_Layout, int, _Bases]:
+    """The best placement where as few rows overlap as some arenas above the load `low` need: the fewer, the easier."""
+    for _ in range(_ARENAS):
+        limit = (low + best[1]) // 2
+        if limit <= low or (enough is not None and best[1] <= enough):
+            break
+        made = _Layout(flow, events, composites, Share.NEEDED, limit)
+        arena_bytes, bases = place(made.bundles, limit, Effort.LITTLE)
+        if arena_bytes < best[1]:
+            best = made, arena_bytes, bases
+        if arena_bytes > limit:
+            low = limit
     return best
 
 
