@@ -219,8 +219,8 @@ def _placed(
         if made.drifts and best is not None:
             continue  # the first choice overlaps fewer rows and packs better
         if best is None or least < best[1]:
-            full = effort is Effort.FULL and (made.drifts or best is not None)
-            given = Effort.LITTLE if full else effort
+            given = effort if best is None or effort is not Effort.FULL else Effort.LITTLE
+            given = Effort.LEAST if made.drifts else given
             arena_bytes, bases = place(made.bundles, max(least, enough or 0), given)
             low = least if made.drifts else low
             if best is None or arena_bytes < best[1]:
@@ -245,7 +245,7 @@ def _with_fewer(
         if limit <= low or (enough is not None and best[1] <= enough):
             break
         made = _Layout(flow, events, composites, Share.NEEDED, limit)
-        arena_bytes, bases = place(made.bundles, limit, Effort.LITTLE)
+        arena_bytes, bases = place(made.bundles, limit, Effort.LEAST)
         if arena_bytes < best[1]:
             best = made, arena_bytes, bases
         if arena_bytes > limit:

@@ -35,6 +35,7 @@ _SOME_WORK = _WORK // 3  # the same where many orders are to be placed
 _RUNS = 400  # of the sweep at the height wanted, at most
 _PINNED_RUNS = 16  # of the sweep for each place of an input that is tried
 _LOWERING_WORK = 100_000_000  # of the sweep above it
+_LEAST_PART = 8  # of both, with the least effort
 _LOWERING_TRIES = 28  # runs at each height above it
 _SEARCH = 3.0  # effort of allocate's search, about seconds
 _REMEMBERED = 16  # placements
@@ -202,9 +203,9 @@ def _held(bundle: Bundle, base: int, height: int) -> Bundle:
     return Bundle(bundle.name, tuple(moved), bundle.sinks)
 
 
-def _lower(tries: _Tries, wanted: int, best: Placement) -> Placement:
-    """The lowest placement above `wanted` that bisecting finds, or `best`."""
-    low, work = wanted, _LOWERING_WORK
+def _lower(tries: _Tries, wanted: int, best: Placement, work: int) -> Placement:
+    """The lowest placement above `wanted` that bisecting finds with so much work, or `best`."""
+    low = wanted
     while best[0] - low > ALIGNMENT and work > 0:
         height = (low + best[0]) // 2
         before = tries.work
@@ -222,6 +223,7 @@ class Effort(Enum):
     SOME = "where many orders are placed: some seconds at most"
     QUICK = "the height that first fit reaches; then as SOME"
     LITTLE = "for another form of an order that has been placed: about a second"
+    LEAST = "where the height wanted is rarely reached: about a fifth of a second"
 
 
 def place(bundles: Sequence[Bundle], enough: int, effort: Effort = Effort.FULL) -> Placement:
@@ -245,15 +247,17 @@ def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort) -> Placeme
     best = tries.fitted(load(bundles) if effort is Effort.QUICK else wanted)
     pieces = sum(len(bundle.pieces) for bundle in bundles)
     if best[0] > wanted:
-        best = tries.at(wanted, settings_left, _FIRST_WORK) or _pinned(bundles, wanted) or best
+        first = _FIRST_WORK // _LEAST_PART if effort is Effort.LEAST else _FIRST_WORK
+        best = tries.at(wanted, settings_left, first) or _pinned(bundles, wanted) or best
     if best[0] > wanted and effort is Effort.FULL:
         exact, least = _exact(bundles, wanted)
         best = exact if exact and exact[0] < best[0] else best
         wanted = max(wanted, least)  # a bundle that is no box may still get lower, but rarely does
-    if best[0] - wanted >= ALIGNMENT and effort is not Effort.LITTLE:  # a part of a word is hardly ever saved
+    most = effort not in (Effort.LITTLE, Effort.LEAST)
+    if best[0] - wanted >= ALIGNMENT and most:  # a part of a word is hardly ever saved
         work = min(_WORK, _PIECE_WORK * pieces) if effort is Effort.FULL else _SOME_WORK
         best = tries.at(wanted, settings_left, work) or best
-    return _lower(tries, wanted, best)
+    return _lower(tries, wanted, best, _LOWERING_WORK // (_LEAST_PART if effort is Effort.LEAST else 1))
 
 
 __all__ = ["Bundle", "Effort", "Piece", "Placement", "load", "place"]
