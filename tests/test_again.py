@@ -67,8 +67,13 @@ def counted(problem: Problem, events: Sequence[Event]) -> tuple[int, int]:
         during = sum(slot_bytes(problem, name, stiff) for name, _ in before | {own}) + op.scratch_bytes
         held = {row for row in before | {own} if wanted(flow, events, i + 1, row)}
         tap = flow.in_place[event.op]
-        if tap is not None and (over := (flow.taps[event.op][tap].tensor, event.row)) not in held:
-            during -= min(slot_bytes(problem, over[0], stiff), slot_bytes(problem, op.writes, stiff))
+        reads = flow.taps[event.op][tap].reads if tap is not None else ()
+        if tap is not None and reads[event.row]:
+            low = min(reads[event.row])
+            over = (flow.taps[event.op][tap].tensor, low)
+            if over not in held and not any(low in rows for rows in reads[event.row + 1 :]):
+                slot = min(slot_bytes(problem, name, stiff) for name in (over[0], op.writes))
+                during -= max(0, slot - (op.behind or 0))
         peak = max(peak, during)
     outputs = {problem.root(name) for name in problem.outputs}
     assert {(name, y) for name in outputs for y in range(problem.by_name[name].rows)} <= held

@@ -254,7 +254,7 @@ def test_the_next_command_can_be_pasted_whatever_the_folder_is_called(gen: Gen, 
     assert shlex.split(following) == ["gen", "validate", str(folder), "--emulate"]
 
 
-@pytest.mark.parametrize("words", [["boards"], ["ops"], ["plan", DIGITS, "--sram", "1100"]], ids=lambda w: w[0])
+@pytest.mark.parametrize("words", [["boards"], ["ops"], ["plan", DIGITS, "--sram", "1000"]], ids=lambda w: w[0])
 def test_no_line_ends_in_blanks(words: list[str], gen: Gen):
     assert [line for line in gen(*words).stdout.splitlines() if line != line.rstrip()] == []
 

@@ -16,7 +16,7 @@ from shoehorn_mcu.ir import DType, Graph, Quant, Tensor, TensorType
 from shoehorn_mcu.paths import MODELS as SHIPPED
 
 DIGITS = SHIPPED / "digits.tflite"
-TIGHT = (DIGITS, "--sram", "1100")
+TIGHT = (DIGITS, "--sram", "1000")
 
 
 def ops_of(printed: str) -> list[str]:

@@ -56,7 +56,7 @@ def test_names_of_boards_are_left_out_before_rows_become_words(gen: Gen, monkeyp
 
 
 def test_a_plan_and_its_curve_show_every_figure_whole(gen: Gen, monkeypatch: pytest.MonkeyPatch):
-    options = ("plan", DIGITS, "--sram", "1100", "--pareto")
+    options = ("plan", DIGITS, "--sram", "1000", "--pareto")
     report = json.loads(gen(*options, "--json").stdout)
     for width in (24, 80):
         monkeypatch.setattr(console.out, "width", width)

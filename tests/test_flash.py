@@ -45,7 +45,7 @@ def test_steps_tables_ops_and_kernels_all_count():
 
 
 def test_a_plan_in_bands_has_more_steps_and_tables():
-    tight = build.Options(sram_bytes=1100, recompute_percent=100)
+    tight = build.Options(sram_bytes=1000, recompute_percent=100)
     wide, narrow = (flash.features(build.plan_model(DIGITS, None, o).unit) for o in (build.Options(), tight))
 
     assert wide.steps < narrow.steps

@@ -73,7 +73,7 @@ def unit_of(graph: Graph, request: PlanRequest) -> Unit:
 
 def tight(goal: Goal = Goal.SRAM) -> build.Planned:
     """The shipped model with blocks in bands and in chunks, and with MACs done again."""
-    found = build.plan_model(DIGITS, None, build.Options(sram_bytes=1100, goal=goal, recompute_percent=100))
+    found = build.plan_model(DIGITS, None, build.Options(sram_bytes=1000, goal=goal, recompute_percent=100))
     assert any(cascade.chunks > 1 for cascade in found.unit.plan.cascades)
     return found
 
