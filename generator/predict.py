@@ -36,6 +36,12 @@ def rows_and_steps(plan: Plan) -> tuple[Counter[str], Counter[str]]:
     return rows, steps
 
 
+def recomputes(plan: Plan, stages: Sequence[Stage]) -> bool:
+    """Whether the plan computes a row more than once."""
+    rows, _ = rows_and_steps(plan)
+    return any(rows[stage.name] > stage.node.output.type.rows for stage in stages)
+
+
 def longest_rows(plan: Plan) -> Counter[str]:
     """By op: the rows computed by the core of each step that computes most of them, summed over the steps."""
     rows = Counter[str]()

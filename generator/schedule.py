@@ -9,12 +9,12 @@ from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.lower import lower
-from shoehorn_mcu.memory_plan import SRAM, Memory, Plan
+from shoehorn_mcu.memory_plan import SRAM, Memory, Plan, Status
 from shoehorn_mcu.planner import DoesNotFit, Goal, Problem, Weighing, checked, divided, make_plan, spread
-from shoehorn_mcu.predict import time, waits
+from shoehorn_mcu.predict import recomputes, time, waits
 from shoehorn_mcu.runs import joined
-from shoehorn_mcu.stage import Stage
-from shoehorn_mcu.upgrade import Limits, upgraded
+from shoehorn_mcu.stage import Stage, nearer
+from shoehorn_mcu.upgrade import Limits, upgraded, without_needless
 
 _SHARES = (1.0, 0.97, 0.9, 0.8, 0.65, 0.5)  # of several memories: what is left is for losses where they are divided
 _WORTH_PERCENT = 1.0  # of the predicted time: what a plan must save that uses one memory more
@@ -151,7 +151,47 @@ def _scheduled(
     memories: Sequence[Memory],
     say: Callable[[str], None],
 ) -> Scheduled:
-    """A plan for one arena of the request's capacity, divided among `memories` if there are any; else _Undivided."""
+    """A plan for one arena of the request's capacity, divided among `memories` if there are any; else _Undivided.
+
+    Where that is smaller, or faster because fewer rows are recomputed, rows lie nearer to those that they are computed
+    from than the fastest kernels can write them.
+    """
+    near = nearer(stages)
+    try:
+        made = _with_kernels(graph, stages, request, memories, say)
+    except DoesNotFit:
+        if near is None:
+            raise
+        return _with_kernels(graph, near, request, memories, say)
+    small = request.goal is Goal.SRAM
+    if near is None or made.plan.outcome.interrupted or not (small or recomputes(made.plan, made.stages)):
+        return made
+    try:
+        other = _with_kernels(graph, near, request, memories, say)
+    except (DoesNotFit, _Undivided):
+        return made
+    if not small:
+        return min(made, other, key=lambda each: time(each.plan, each.stages))
+    return _bounded(min(made, other, key=lambda each: each.plan.total_bytes), other.plan.outcome.bound_bytes)
+
+
+def _bounded(made: Scheduled, bound: int) -> Scheduled:
+    """The plan; no longer proven minimal if other kernels have a lower bound."""
+    outcome = made.plan.outcome
+    if bound >= outcome.bound_bytes:
+        return made
+    changed = replace(outcome, bound_bytes=bound, status=Status.FEASIBLE, reason="search finished")
+    return replace(made, plan=replace(made.plan, outcome=changed))
+
+
+def _with_kernels(
+    graph: Graph,
+    stages: Sequence[Stage],
+    request: PlanRequest,
+    memories: Sequence[Memory],
+    say: Callable[[str], None],
+) -> Scheduled:
+    """The plan of the rows that these kernels compute."""
 
     def price(plan: Plan) -> float:
         """The predicted time of a plan without cuts."""
@@ -187,8 +227,9 @@ def _scheduled(
         made = _in_memories(made, memories)
     limits = Limits(arenas, stages[0].machine.flash_left if stages else None)
     shared = divided(made, plan, request.cores) if request.cores > 1 else plan
-    faster, larger = upgraded(made, parts, shared, limits)
-    final = lowered(cut, faster) if larger is not plan else made
+    needed = without_needless(made, parts, shared)
+    faster, larger = upgraded(made, needed, shared, limits)
+    final = lowered(cut, faster) if (*faster,) != (*parts,) or larger is not plan else made
     final = _in_memories(final, memories) if memories else final
     long, run = joined(final, faster, larger)
     if run != plan or memories:

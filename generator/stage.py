@@ -191,6 +191,25 @@ def stages_like(other: Stage, graph: Graph) -> tuple[Stage, ...]:
     return stages(graph, replace(other.machine, flash_left=None))
 
 
+def nearer(stages: Sequence[Stage]) -> tuple[Stage, ...] | None:
+    """The stages with kernels that write nearer to the rows that they read (`Machine.near`) in place of chosen ones;
+    None if there are none, or no flash is left for them.
+    """
+    made = tuple(map(_nearer, stages))
+    if all(a is b for a, b in zip(stages, made, strict=True)):
+        return None
+    limit = stages[0].machine.flash_left
+    return made if limit is None or kernel_bytes(made) <= limit else None
+
+
+def _nearer(stage: Stage) -> Stage:
+    machine = replace(stage.machine, near=True)
+    kernel, usual = choose(stage.node, machine), choose(stage.node, stage.machine)
+    if kernel.name == usual.name or stage.kernel.name != usual.name:  # another one was picked
+        return stage
+    return replace(stage, kernel=kernel, machine=machine)
+
+
 def stage_of(index: int, node: Node, machine: Machine, pick: Pick) -> Stage:
     """The stage of one op; `index` is its number among those of its graph."""
     rows = tuple(node.op.rows(y, node.sig) for y in range(node.output.type.rows))

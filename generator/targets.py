@@ -108,6 +108,7 @@ class Machine:
     # Kernels that were rejected for lack of flash: (key of the op's contract, kernel).
     without: frozenset[tuple[str, str]] = frozenset()
     scratch: bool = False  # kernels may need scratch; without it, only those that the tuning names
+    near: bool = False  # of kernels that are about as fast, one is chosen that may write nearest to what it reads
 
     @classmethod
     def of(cls, cpu: str) -> Machine:

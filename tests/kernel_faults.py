@@ -25,7 +25,7 @@ _PARTS = tuple(
     f"include/sh_{name}.h"
     for name in (
         *("dot_f32", "vectors_f32", "sums_f32", "float", "half"),
-        *("lstm_cell", "taps", "quant_64", "nibbles"),
+        *("lstm_cell", "taps", "quant_64", "nibbles", "held"),
         *("window", "dots", "dot_fours", "pools", "rows_by_fours", "simd32", "packed"),
         *("helium_sums", "neon_sums", "neon", "steps32"),
     )
@@ -94,6 +94,10 @@ _LSTM_16 = (
     ("rounding", "((int64_t)1 << (right - 1))", "0"),
     ("clip", "sh_clamp(sum, -of->clip, of->clip)", "sum"),
     ("clip", "return sh_saturated_16(sh_rescale_64", "return (sh_rescale_64"),
+)
+_HELD = (  # in sh_held.h
+    ("tail", "held->used == held->size ? held->next : 0", "0"),  # the pixels that are left
+    ("tail", "held->next == held->size ? 0 : held->next", "held->next == held->size - bytes ? 0 : held->next"),
 )
 _DEPTHWISE_SIMD32 = (
     ("tail", "while (ox < width) {", "while (ox < width - 1) {"),  # the last pixel
@@ -251,6 +255,7 @@ OWN = {
     "sum_dense_s8_s32_simd32": (("tail", "for (; o < op.outputs; o++)", "for (; o + 1 < op.outputs; o++)"), *_FOURS),
     "partial_conv2d_s8_s32_c": (("tail", "if (o < channels) {", "if (o + 1 < channels) {"),),
     "dense_s8_c": (("tail", "if (o < op.outputs) {", "if (o + 1 < op.outputs) {"),),
+    "depthwise_conv2d_s8_held": (("tail", "for (; o < channels; o++)", "for (; o + 1 < channels; o++)"), *_HELD),
     "depthwise_conv2d_s8_c": (("tail", "for (; o < channels; o++)", "for (; o + 1 < channels; o++)"),),
     "add_s8_mve": (
         ("tail", "vctp32q((uint32_t)left)", "vctp32q((uint32_t)left - 1u)"),  # the last element
@@ -304,6 +309,12 @@ OWN = {
     ),
     "depthwise_conv2d_s8_simd32_up": (
         *_DEPTHWISE_SIMD32,
+        *_SCALED_UP,
+    ),
+    "depthwise_conv2d_s8_simd32_held": (
+        *_TAPS,
+        *_HELD,
+        ("tail", "i * next.step", "0"),  # the pixels behind the first one with the same taps
         *_SCALED_UP,
     ),
     "depthwise_conv2d_s8_simd32": (
@@ -517,7 +528,7 @@ def planted(bundle: Bundle, library: str, found: list[Fault]) -> Bundle:
         body = f"sh/kernels/{name}/{name}_{suffix}.inc"
         changed[f"lib/{library}/src/{body}"] = fault.text.encode()
         for path in bundle:
-            if re.fullmatch(rf"lib/{library}/src/{library}_{name}_{suffix}(_[0-9x]+)?\.c", path):
+            if re.fullmatch(rf"lib/{library}/src/{library}_{name}_{suffix}(_[0-9a-fx]+)*\.c", path):
                 sound = fault.variant.source.encode()
                 assert sound in bundle[path]
                 text = bundle[path].replace(b"sh/" + sound, body.encode())

@@ -187,6 +187,14 @@ def _strips(rng: Rng) -> Iterator[Graph]:
         yield replace(linear(ops.DepthwiseConv2d, rng, data, x, (1, 3, 3, channels), **shared), name=KEPT)
 
 
+def _held(rng: Rng) -> Iterator[Graph]:
+    """Depthwise convolutions of which pixels wait in larger rings (sh_held.h)."""
+    for width, channels, left in ((5, 70, 2), (2, 129, 1), (4, 100, 3), (3, 260, 2), (2, 301, 1), (4, 256, 3)):
+        x, pad = (1, 4, width, channels), ops.Padding(0, 1, left, 1)
+        shared = {"stride": (1, 1), "dilation": (1, 1), "padding": pad}
+        yield replace(linear(ops.DepthwiseConv2d, rng, DATA[0], x, (1, 2, left + 2, channels), **shared), name=KEPT)
+
+
 def _windows(rng: Rng) -> Iterator[Graph]:
     """Convolutions with larger windows, and depthwise ones, padded and not."""
     for number, inputs in enumerate((1, 3, 4, 5, 8, 9, 12, 16, 17)):
@@ -440,7 +448,7 @@ def cases() -> list[Graph]:
     found += [*_depthwise(rng), *(_halves(op_class, ops.Clamp(-4, 5)) for op_class in (ops.Add, ops.Sub))]
     found += [*_partial_sums(np.random.default_rng(4)), *_transposed(np.random.default_rng(4))]
     found += _row_sums(np.random.default_rng(4))
-    found += [*_thrice(np.random.default_rng(2)), *_strips(np.random.default_rng(5))]
+    found += [*_thrice(np.random.default_rng(2)), *_strips(np.random.default_rng(5)), *_held(np.random.default_rng(6))]
     found += [*_wide(np.random.default_rng(6)), *_pools_16(np.random.default_rng(7))]
     return [*found, *_reals(np.random.default_rng(3))]
 

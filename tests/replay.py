@@ -8,13 +8,13 @@ overwritten byte anywhere changes all that is computed from it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from shoehorn_mcu.ir import Graph, Node, output_rows
-from shoehorn_mcu.kernels import ANY, choose
+from shoehorn_mcu.kernels import ANY, Instance, choose
 from shoehorn_mcu.memory_plan import Editions, Placement, Plan, Step
 from shoehorn_mcu.ops import Reshape
-from shoehorn_mcu.stage import computes
+from shoehorn_mcu.stage import Stage, computes
 
 _WORD = 8  # bytes of hash for one byte of the arena
 
@@ -26,11 +26,16 @@ def _row(name: str, y: int, read: bytes, row_bytes: int) -> bytes:
 class Rows:
     """What every row of a graph has to hold."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, stages: Sequence[Stage] = ()) -> None:
+        """With the kernels of these stages; of an op without one, that which portable C gets."""
         self.graph = graph
+        kernels = {stage.name: stage.kernel for stage in stages}
         self.writers = {node.op.name: node for node in graph.nodes() if computes(node)}
         shared = {node.output.name for node in graph.nodes() if node.op.shares_rows}
-        self.overwritten = {name: _overwritten(node, shared) for name, node in self.writers.items()}
+        self.overwritten = {
+            name: _overwritten(node, kernels.get(name) or choose(node, ANY), shared)
+            for name, node in self.writers.items()
+        }
         self.right: dict[str, bytes] = {}
         self.sharers: dict[str, Node] = {}  # by the tensors whose rows are parts of others' rows
         for name in graph.inputs:
@@ -131,12 +136,11 @@ def _replays(rows: Rows, plan: Plan, arena: _Arena) -> bool:
     return all(map(whole, graph.outputs))
 
 
-def _overwritten(node: Node, shared: Collection[str]) -> tuple[str, int | None] | None:
+def _overwritten(node: Node, kernel: Instance, shared: Collection[str]) -> tuple[str, int | None] | None:
     """The tensor of which the kernel may overwrite a row that it reads, and how far behind that it stays.
 
     None for the distance: it reads one row, byte by byte, before it writes its own row there.
     """
-    kernel = choose(node, ANY)
     behind = kernel.behind(node)
     place = kernel.in_place(node) if behind is None else 0
     if place is None or node.row_operands[place].data is not None:

@@ -16,6 +16,9 @@ from shoehorn_mcu.targets import Isa, Machine
 WORTH = 0.001 / 1024
 """The part of the predicted time that a byte of flash is worth: less gain than that is none, as costs are estimates."""
 
+NEAR_PERCENT = 60
+"""More time than the fastest kernel takes is too much for one that writes nearer to what it reads."""
+
 ANY = Machine(cost.DEFAULT_CPU, (Isa.C,))
 """Where no machine is named: portable kernels."""
 
@@ -59,7 +62,17 @@ def choose(node: Node, machine: Machine) -> Instance:
     kept = [k for k in found if (key, k.name) not in machine.without] or found
     if len(kept) == 1:
         return kept[0]
-    return min(kept, key=lambda kernel: row_cost(kernel, node, machine.cpu, cost.choice_unit(machine.cpu)))
+    costs = [row_cost(kernel, node, machine.cpu, cost.choice_unit(machine.cpu)) for kernel in kept]
+    timed = sorted(zip(costs, kept, strict=True), key=lambda pair: pair[0])
+    return _nearest(node, timed) if machine.near else timed[0][1]
+
+
+def _nearest(node: Node, timed: Sequence[tuple[float, Instance]]) -> Instance:
+    """The kernel with the least `behind` of those about as fast as the first; of equal ones the first."""
+    most = timed[0][0] * (1 + NEAR_PERCENT / 100)
+    behind = {kernel: kernel.behind(node) for cost, kernel in timed if cost <= most}
+    near = {kernel: distance for kernel, distance in behind.items() if distance is not None}
+    return min(near, key=lambda kernel: near[kernel], default=timed[0][1])
 
 
 def _without_scratch(node: Node, found: Sequence[Instance]) -> list[Instance]:

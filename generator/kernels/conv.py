@@ -13,8 +13,18 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Array, Bools, DType, Node
 from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
-from shoehorn_mcu.kernels.operands import all_s8, are, behind_channels, behind_pixels, data
-from shoehorn_mcu.kernels.work import LANES, Work, by_fours, by_lanes, dots, elements, inside, rests
+from shoehorn_mcu.kernels.operands import (
+    ALIGNMENT,
+    HELD,
+    all_s8,
+    are,
+    behind_channels,
+    behind_held,
+    behind_pixels,
+    data,
+    holds,
+)
+from shoehorn_mcu.kernels.work import LANES, Work, by_fours, by_lanes, copied, dots, elements, inside, rests
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, TransposeConv2d
 from shoehorn_mcu.ops.conv import Window, conv_scales, dense_scales, folded_bias
 from shoehorn_mcu.targets import Isa
@@ -255,6 +265,11 @@ def _depthwise_conv2d_work(node: Node) -> Work:
     return depthwise_work(node) + Work(right_shifts=_right_shifts(node, conv_scales(node.sig)[1]))
 
 
+def _depthwise_conv2d_held(node: Node, tile: Tile) -> Work:
+    pixels, channels = node.output.type.nhwc[2:]
+    return _depthwise_conv2d_work(node) + copied(pixels, channels, channels % ALIGNMENT == 0)
+
+
 def _transpose_conv2d_work(node: Node) -> Work:
     inputs = node.inputs[0].type.nhwc[3]
     _, _, out_width, channels = node.output.type.nhwc
@@ -384,6 +399,16 @@ VARIANTS = (
     replace(portable(CONV2D, _conv2d_work), behind=_behind_one),
     Variant(CONV2D, _conv2d_by_fours, suffix="simd32_dot", shared="c", isa=Isa.SIMD32, behind=_behind_one),
     replace(portable(DEPTHWISE, _depthwise_conv2d_work), behind=lambda node, _: behind_channels(node)),
+    Variant(
+        DEPTHWISE,
+        _depthwise_conv2d_held,
+        suffix="held",
+        body="c",
+        tiles=HELD,
+        fits=holds,
+        same_time=True,
+        behind=behind_held,
+    ),
     portable(TRANSPOSE, _transpose_conv2d_work),
     Variant(TRANSPOSE, _transpose_conv2d_by_fours, suffix="simd32", isa=Isa.SIMD32),
     portable(DENSE, _dense_work),

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Tile, Value, Variant, all_in_weights, array_of
 from shoehorn_mcu.kernels.conv import DEPTHWISE
-from shoehorn_mcu.kernels.operands import behind_channels, behind_whole_rows
+from shoehorn_mcu.kernels.operands import HELD, behind_channels, behind_held, behind_whole_rows, holds
 from shoehorn_mcu.kernels.packed import clamps, totals_of
 from shoehorn_mcu.kernels.rounding import (
     UP_POINT,
@@ -27,7 +28,7 @@ from shoehorn_mcu.kernels.rounding import (
     rounds_exactly,
     up,
 )
-from shoehorn_mcu.kernels.work import Work, whole_windows
+from shoehorn_mcu.kernels.work import Work, copied, whole_windows
 from shoehorn_mcu.ops import DepthwiseConv2d
 from shoehorn_mcu.targets import Isa
 
@@ -203,12 +204,17 @@ def _work(node: Node, tile: Tile) -> Work:
     _, height, width, _ = node.inputs[1].type.shape
     pixels, channels = node.output.type.nhwc[2:]
     blocks = pixels * -(-channels // CHANNELS)
-    return tables_of(op, node) + Work(
-        pixels=pixels,
-        blocks=blocks,
-        fours=blocks * (_rounded(height * width) // 4),
-        overlaps=pixels * (channels % CHANNELS > 0),
-        clamped=pixels * channels * clamps(op.clamp.low, op.clamp.high),
+    held = copied(pixels, channels, channels % CHANNELS == 0) if "held" in tile.sizes else Work()
+    return (
+        tables_of(op, node)
+        + held
+        + Work(
+            pixels=pixels,
+            blocks=blocks,
+            fours=blocks * (_rounded(height * width) // 4),
+            overlaps=pixels * (channels % CHANNELS > 0),
+            clamped=pixels * channels * clamps(op.clamp.low, op.clamp.high),
+        )
     )
 
 
@@ -247,6 +253,13 @@ def _variant(suffix: str, accepts: Callable[[Node], bool], **sizes: int) -> Vari
 VARIANTS = (
     _variant("simd32", _accepts),
     _variant("simd32_up", _accepts_up, up=UP_POINT),
+    replace(
+        _variant("simd32_held", _accepts_up),
+        tiles=tuple(Tile(held=ring.sizes["held"], up=UP_POINT) for ring in HELD),
+        fits=holds,
+        same_time=True,
+        behind=behind_held,
+    ),
     Variant(
         DEPTHWISE,
         _strip_work,
@@ -255,6 +268,6 @@ VARIANTS = (
         accepts=_accepts_strip,
         tiles=(Tile(up=UP_POINT, pairs=PAIRS),),
         pack=_pack_strip,
-        behind=lambda node, _: behind_whole_rows(node),
+        behind=lambda node, tile: behind_whole_rows(node, 2 * (tile.sizes["pairs"] - 1), CHANNELS),
     ),
 )

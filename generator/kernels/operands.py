@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, cast
 
 from shoehorn_mcu.ir import Array, DType, Node, Tensor
-from shoehorn_mcu.kernels.base import Value
+from shoehorn_mcu.kernels.base import Tile, Value
 from shoehorn_mcu.ops.conv import Window
 
 ALIGNMENT: Final = 4  # bytes, of the addresses of rows: distances are rounded up to it
@@ -72,13 +72,35 @@ def behind_channels(node: Node, block: int = 1) -> int | None:
     return behind_pixels(node, int(channels % block > 0))
 
 
-def behind_whole_rows(node: Node) -> int | None:
-    """`behind` of a depthwise convolution that computes all pixels of a few channels before those of others.
+def behind_whole_rows(node: Node, pixels: int, block: int) -> int | None:
+    """`behind` of a depthwise convolution that computes `pixels` of `block` channels from all that they read, then the
+    pixels after them, and then other channels.
 
     What it writes may only replace the same channels of other pixels, so the distance must be one of whole pixels, and
     no block of channels may overlap another one.
     """
-    return behind_channels(node) if node.output.type.nhwc[3] % ALIGNMENT == 0 else None
+    channels = node.output.type.nhwc[3]
+    if channels % block or (node.output.type.nhwc[2] > pixels and channels % ALIGNMENT):
+        return None
+    behind = behind_channels(node)
+    return behind if behind is None or node.output.type.nhwc[2] > pixels else 0
+
+
+HELD: Final = tuple(Tile(held=size) for size in (128, 512, 1024))
+"""The rings of `sh_held.h`."""
+
+
+def holds(node: Node, tile: Tile) -> bool:
+    """Whether this is the smallest ring for the pixels of a depthwise convolution that wait for the windows to pass."""
+    padding, channels = cast(Window, node.op).padding.left, node.output.type.nhwc[3]
+    needed, single = (padding + 1) * channels, channels == node.inputs[0].type.nhwc[3]
+    least = next((ring.sizes["held"] for ring in HELD if needed <= ring.sizes["held"]), None)
+    return padding > 0 and single and tile.sizes["held"] == least
+
+
+def behind_held(node: Node, tile: Tile) -> int | None:
+    """`behind` of a depthwise convolution whose pixels wait until the windows have passed them."""
+    return None if behind_channels(node) is None else 0
 
 
 def element_bytes(node: Node) -> int:

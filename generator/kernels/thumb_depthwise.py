@@ -51,6 +51,14 @@ def _pack(node: Node, tile: Tile) -> dict[str, Value]:
     return all_in_weights(np.concatenate([scales, weights.view("<i4")], axis=1).astype(np.int32).ravel())
 
 
+def _segment(node: Node) -> int:
+    """How many pixels of a channel are computed at once at most."""
+    op = cast(DepthwiseConv2d, node.op)
+    height, width = node.inputs[1].type.shape[1:3]
+    pitch = height * width if op.dilation[1] != 1 else op.stride[1] * height
+    return (WORDS - _filled(height * width)) // pitch + 1
+
+
 def _work(node: Node, tile: Tile) -> Work:
     """Counts of segments of pixels, of their channels with weights and runs of inputs, of inputs that are copied from
     three lines or from one, and of outputs with their groups of nine taps.
@@ -59,8 +67,7 @@ def _work(node: Node, tile: Tile) -> Work:
     _, height, width, channels = node.inputs[1].type.shape
     lines, stride = lines_of(op, node), op.stride[1]
     apart, filled = op.dilation[1] != 1, _filled(height * width)
-    pitch = height * width if apart else stride * height
-    segments = -(-pixels // min(pixels, (WORDS - filled) // pitch + 1))
+    segments = -(-pixels // min(pixels, _segment(node)))
     columns = (pixels - 1) * stride + width
     outside = op.padding.left + max(0, columns - op.padding.left - node.inputs[0].type.nhwc[2])
     laid = sum(lines.taps) if apart else columns - outside + (segments - 1) * (width - stride)
@@ -79,7 +86,7 @@ def _work(node: Node, tile: Tile) -> Work:
 
 
 def _behind(node: Node, tile: Tile) -> int | None:
-    return behind_whole_rows(node)
+    return behind_whole_rows(node, _segment(node), 1)
 
 
 VARIANTS = (Variant(DEPTHWISE, _work, suffix="thumb", isa=Isa.THUMB, accepts=_accepts, pack=_pack, behind=_behind),)
