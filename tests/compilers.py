@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,12 +60,19 @@ COMPILERS = (
 )
 
 
-def each_compiler(*names: str) -> pytest.MarkDecorator:
-    """Parametrises `compiler`, over all or the named ones; one that is not installed skips, in words."""
+def each_compiler(*names: str, long: Collection[str] = ()) -> pytest.MarkDecorator:
+    """Parametrises `compiler`, over all or the named ones; one that is not installed skips, in words.
+
+    Those that are named in `long` run among the long tests.
+    """
     cases = []
     for compiler in COMPILERS:
         if names and compiler.name not in names:
             continue
         missing = pytest.mark.skipif(not compiler.installed, reason=f"{compiler.command[0]} is not installed")
-        cases.append(pytest.param(compiler, id=compiler.name, marks=missing))
+        cases.append(
+            pytest.param(
+                compiler, id=compiler.name, marks=(missing, pytest.mark.long) if compiler.name in long else missing
+            )
+        )
     return pytest.mark.parametrize("compiler", cases)

@@ -103,7 +103,7 @@ def test_three_failures_in_a_row_are_the_end(tried: Try):
         # 38.5 M by blocks in bands alone
         pytest.param("s5006", PlanOptions(sram_bytes=14945), 26_000_000, marks=pytest.mark.long),
         # refused where one budget is tried
-        ("s5002", PlanOptions(sram_bytes=1389, stream_input=True), 1_750_000),
+        pytest.param("s5002", PlanOptions(sram_bytes=1389, stream_input=True), 1_750_000, marks=pytest.mark.long),
     ],
 )
 def test_rows_and_blocks_that_are_recomputed_compete(name: str, options: PlanOptions, most_instructions: int) -> None:

@@ -124,10 +124,10 @@ class _Firmware:
         ("mps2-an386", (Isa.SIMD32, Isa.C)),
         ("microbit", (Isa.THUMB,)),
         ("mps3-an547", (Isa.MVE,)),
-        ("rpi-zero-2w", (Isa.NEON,)),
         *(
             pytest.param(name, isas, marks=pytest.mark.long)
             for name, isas in (
+                ("rpi-zero-2w", (Isa.NEON,)),
                 ("mps2-an386", (Isa.C, Isa.FPU)),
                 ("microbit", (Isa.C,)),
                 ("mps3-an547", (Isa.C, Isa.FPU)),

@@ -345,7 +345,7 @@ def test_an_output_that_is_an_input_or_a_constant_is_a_copy(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "name",
     [
-        "light-densenet121",
+        pytest.param("light-densenet121", marks=pytest.mark.long),
         "onnx2c-mnist-pytorch",
         "resnet20-cifar10-f32",
         "squeezenet11-imagenet-f32",

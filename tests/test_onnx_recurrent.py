@@ -92,7 +92,9 @@ def compared(made: ModelProto, rng: Rng) -> None:
         ("LSTM", {"clip": 0.7}),
     ],
 )
-@pytest.mark.parametrize("given", ["", "b", "bh", "bl", "bhl"])
+@pytest.mark.parametrize(
+    "given", [pytest.param("", marks=pytest.mark.long), "b", "bh", pytest.param("bl", marks=pytest.mark.long), "bhl"]
+)
 def test_a_layer_computes_what_onnx_runtime_does(
     code: str, attributes: dict[str, Any], direction: str, given: str
 ) -> None:

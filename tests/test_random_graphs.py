@@ -26,8 +26,8 @@ from shoehorn_mcu.lower import lower
 from shoehorn_mcu.ops import MODEL_OPS
 from shoehorn_mcu.planner import Goal, check, make_plan
 
-CHUNK = 80
-CHUNKS = 125
+CHUNK = 40
+CHUNKS = 250
 DAILY = 1  # chunks in every run of the suite; the others are `long`
 
 

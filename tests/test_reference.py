@@ -50,7 +50,7 @@ def test_a_view_gives_its_inputs_bytes_in_its_own_shape() -> None:
 
 
 @pytest.mark.parametrize("api", [True, False], ids=["extension", "library"])
-@pytest.mark.parametrize("compiler", [GCC, ZIG], ids=["gcc", "zig"])
+@pytest.mark.parametrize("compiler", [GCC, pytest.param(ZIG, marks=pytest.mark.long)], ids=["gcc", "zig"])
 def test_every_way_to_compile_gives_the_same_bytes(
     api: bool, compiler: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

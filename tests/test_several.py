@@ -465,7 +465,7 @@ def test_a_faulty_wire_never_changes_a_result_of_any_model(folder: Path, tmp_pat
 
 @needs_shared
 @needs_qemu
-@pytest.mark.parametrize("concurrent", [False, True])
+@pytest.mark.parametrize("concurrent", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_wake_word_model_and_a_command_model_take_turns_in_qemu(gen: Gen, concurrent: bool, tmp_path: Path):
     """The wake word model streams and keeps states, which the command model overwrites where they share bytes."""
     paths = [SHARED_MODELS / f"{name}.tflite" for name in ("mww-okay-nabu-v2", "mlperf-kws-dscnn-int8")]

@@ -47,7 +47,7 @@ def _handed_out(problem: Problem) -> Problem:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     problem=st.one_of(_nets(), _problems()),
     goal=st.sampled_from(Goal),
@@ -270,11 +270,20 @@ def _validated(gen: Gen, board: str, folder: Path, *options: str) -> int:
 
 
 @needs_shared
-@pytest.mark.parametrize("options", [(), ("--stream-input",), ("--minimize", "sram"), ("--io", "native")])
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        pytest.param(("--stream-input",), marks=pytest.mark.long),
+        pytest.param(("--minimize", "sram"), marks=pytest.mark.long),
+        ("--io", "native"),
+    ],
+)
 def test_a_u_net_is_validated_row_by_row(gen: Gen, options: tuple[str, ...], tmp_path: Path):
     _validated(gen, "native", tmp_path / "unet", *options)
 
 
+@pytest.mark.long
 @needs_shared
 @needs_qemu
 def test_a_u_net_runs_on_an_emulated_board_in_half_of_its_arena(gen: Gen, tmp_path: Path):
