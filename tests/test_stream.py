@@ -96,12 +96,13 @@ def test_the_camera_loop_of_the_streaming_page_sees_what_the_reference_sees(gen:
 
 @needs_shared
 def test_a_streamed_input_leaves_a_small_arena(gen: Gen):
-    """Bytes that a plan may take at most, from prototypes and a few percent."""
+    """Bytes that a plan may take at most: what plans took once."""
     for name, most in (
-        ("mlperf-vww96-int8", 12_000),
-        ("mlperf-kws-dscnn-int8", 9_800),
-        ("mlperf-ic-resnet8-int8", 12_500),
-        ("coral-mnv2-tf2-ptq", 104_000),
+        ("mlperf-vww96-int8", 10_272),
+        ("mlperf-kws-dscnn-int8", 3_448),
+        ("mlperf-ic-resnet8-int8", 8_608),
+        ("coral-mnv2-tf2-ptq", 95_760),
+        ("nano-u-botanic-int8", 9_760),  # rows that begin lower than those that they overwrite pack worse
     ):
         model = MODELS / f"{name}.tflite"
         plan = json.loads(gen("plan", model, "--stream-input", "--minimize", "sram", "--json").stdout)["plan"]

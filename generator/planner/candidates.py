@@ -154,10 +154,24 @@ class Candidates:
                 first = self._once.delivered_first() if self._problem.streamed else None
                 if first is not None and first.peak < most_bytes:
                     yield self._plan(first)
+                yield from self._steady(most_bytes)
                 yield from self._rows(most_bytes - 1)
         if self._space.composites:
             self._say("blocks in bands")
             yield from self._lowest()
+
+    def _steady(self, most_bytes: int) -> Iterator[Plan]:
+        """The plan by rows with the lowest peak where no row begins lower than one that it overwrites, if that peak is
+        below `most_bytes`: such rows rarely pack to their peak, and others may have a lower arena in another order.
+        """
+        ops = tuple(replace(op, in_place=None, behind=None) if op.behind else op for op in self._problem.ops)
+        if ops == self._problem.ops:
+            return
+        search = PartitionSearch(replace(self._problem, ops=ops, blocks=()), 0)
+        partition = search.minimax()
+        if partition.peak < most_bytes:
+            layout = lay_out(search.space.flow, search.space.events(partition.groups))
+            yield self._laid(layout, self.bound, ())
 
     def _bounded(self, plan: Plan) -> Plan:
         """A plan of the space, with the best lower bound known so far."""
