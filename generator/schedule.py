@@ -10,7 +10,7 @@ from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import SRAM, Memory, Plan, Status
-from shoehorn_mcu.planner import DoesNotFit, Goal, Problem, Weighing, checked, divided, make_plan, spread
+from shoehorn_mcu.planner import DoesNotFit, Goal, Problem, Weighing, checked, divided, lowest_peak, make_plan, spread
 from shoehorn_mcu.predict import recomputes, time, waits
 from shoehorn_mcu.runs import joined
 from shoehorn_mcu.stage import Stage, nearer
@@ -156,15 +156,23 @@ def _scheduled(
     Where that is smaller, or faster because fewer rows are recomputed, rows lie nearer to those that they are computed
     from than the fastest kernels can write them.
     """
-    near = nearer(stages)
+    near, small = nearer(stages), request.goal is Goal.SRAM
+
+    def may_fit(most_bytes: int | None) -> bool:
+        """Whether the nearer kernels may have a plan by rows of so many bytes; no others use them."""
+        if near is None or most_bytes is None:
+            return False
+        return lowest_peak(lower(graph, near, None, request.stream_input, None, request.stream_output)) <= most_bytes
+
     try:
         made = _with_kernels(graph, stages, request, memories, say)
     except DoesNotFit:
-        if near is None:
+        if near is None or not may_fit(request.capacity_bytes):
             raise
         return _with_kernels(graph, near, request, memories, say)
-    small = request.goal is Goal.SRAM
-    if near is None or made.plan.outcome.interrupted or not (small or recomputes(made.plan, made.stages)):
+    if made.plan.outcome.interrupted or not (small or recomputes(made.plan, made.stages)):
+        return made
+    if near is None or not may_fit(made.plan.total_bytes - 1 if small else request.capacity_bytes):
         return made
     try:
         other = _with_kernels(graph, near, request, memories, say)

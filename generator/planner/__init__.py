@@ -6,6 +6,7 @@ from shoehorn_mcu.memory_plan import DELIVERY, HANDOUT
 from shoehorn_mcu.planner.check import check
 from shoehorn_mcu.planner.cores import divided
 from shoehorn_mcu.planner.make_plan import DoesNotFit, Goal, PlanFault, Weighing, checked, make_plan
+from shoehorn_mcu.planner.partition.search import lowest_peak
 from shoehorn_mcu.planner.problem import ALIGNMENT, Block, Cut, OpSpec, Problem, Read, TensorSpec
 from shoehorn_mcu.planner.spread import spread
 
@@ -26,6 +27,7 @@ __all__ = [
     "check",
     "checked",
     "divided",
+    "lowest_peak",
     "make_plan",
     "spread",
 ]

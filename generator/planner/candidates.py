@@ -27,6 +27,7 @@ _LONG = 4  # ops between a tensor's writer and its last reader; a residual block
 _FREED_SHARE = 1.2  # of the effort for one order: the effort for an order without recomputation
 _ROOM = 0.02  # of the peak: bytes above it that are accepted when a plan is placed quickly
 _LITTLE = 0.01  # extra work, as a share
+_FEW_OPS = 40  # of a model whose plans with blocks in bands are searched with rows that overlap, too
 _PACKED = 8  # row orders placed in the search for the smallest arena
 
 
@@ -46,13 +47,39 @@ class Candidates:
         return whole_tensors.solve(self._problem)
 
     @cached_property
+    def _rows_apart(self) -> Problem:
+        """The problem in which no row overlaps a row of its window, for plans with blocks in bands: they rarely pack
+        with such rows.
+        """
+        ops = tuple(op if op.behind is None else replace(op, in_place=None, behind=None) for op in self._problem.ops)
+        return self._problem if ops == self._problem.ops else replace(self._problem, ops=ops)
+
+    @cached_property
+    def _banded(self) -> Problem:
+        """The problem of plans with blocks in bands: of many ops the one with rows apart."""
+        return self._problem if len(self._problem.ops) <= _FEW_OPS else self._rows_apart
+
+    @cached_property
     def _partitions(self) -> PartitionSearch:
-        return PartitionSearch(self._problem, self._most_macs)
+        """The search of plans with blocks in bands."""
+        return PartitionSearch(self._banded, self._most_macs)
 
     @cached_property
     def _once(self) -> PartitionSearch:
-        """The search in which nothing is recomputed."""
-        return self._partitions if self._most_macs == 0 else PartitionSearch(self._problem, 0)
+        """That search where nothing is recomputed."""
+        return self._partitions if self._most_macs == 0 else PartitionSearch(self._banded, 0)
+
+    @cached_property
+    def _apart(self) -> PartitionSearch:
+        """The search of plans with blocks in bands and rows apart."""
+        same = self._banded is self._rows_apart
+        return self._partitions if same else PartitionSearch(self._rows_apart, self._most_macs)
+
+    @cached_property
+    def _plain(self) -> PartitionSearch:
+        """The search of plans by rows alone."""
+        same = self._banded is self._problem
+        return self._once if same else PartitionSearch(replace(self._problem, blocks=()), 0)
 
     @property
     def _space(self) -> Space:
@@ -61,7 +88,7 @@ class Candidates:
     @cached_property
     def _bound(self) -> tuple[int, int]:
         """A lower bound on the arena of all plans by groups and banded blocks, in bytes, and the op that sets it."""
-        return self._partitions.bounds.peak()
+        return min(self._partitions.bounds.peak(), self._plain.bounds.peak(), key=lambda bound: bound[0])
 
     @property
     def bound(self) -> int:
@@ -69,12 +96,14 @@ class Candidates:
 
         Scattered rows are padded to whole words and whole tensors are not, so theirs may be lower.
         """
-        return min(max(self._bound[0], self._raised), self.whole.outcome.bound_bytes)
+        banded = max(self._partitions.bounds.peak()[0], self._raised)
+        return min(banded, self._plain.minimax().peak, self.whole.outcome.bound_bytes)
 
     @cached_property
     def bound_once(self) -> int:
         """The lower bound on plans that recompute nothing, in bytes."""
-        return min(self._once.bounds.peak()[0], self.whole.outcome.bound_bytes)
+        banded = self._once.bounds.peak()[0]
+        return min(banded, self._plain.minimax().peak, self.whole.outcome.bound_bytes)
 
     def at_least(self) -> tuple[int, str | None]:
         """A lower bound on every searched plan, in bytes, and the op that sets it; None where no single op does."""
@@ -92,7 +121,11 @@ class Candidates:
         yield from self._rows(capacity)
         yield from self._reordered(capacity)
         self._say("blocks in bands")
-        for partition in _for_less(self._partitions.cheapest, capacity):
+        found = _for_less(self._partitions.cheapest, capacity)
+        if self._apart is not self._partitions:
+            both = (*found, *_for_less(self._apart.cheapest, capacity))
+            found = iter(sorted(both, key=lambda partition: partition.extra_cost))
+        for partition in found:
             yield self._because(self._plan(partition), partition, capacity)
 
     def recomputing(self, capacity: int) -> Iterator[Plan]:
@@ -115,13 +148,13 @@ class Candidates:
         """
         if not plan.cascades:
             return False
-        bound = self._partitions.least_cost(capacity) / max(1, work_once(self._flow))
+        bound = self._least_cost(capacity) / max(1, work_once(self._flow))
         return self.extra(plan) - bound > _LITTLE
 
     def smallest(self) -> Iterator[Plan]:
         """Plans for the smallest arena. The best one is yielded a second time, with the bound proven by then."""
         yield self._bounded(self.whole)
-        highest = self._once.minimax().peak
+        highest = self._plain.minimax().peak
         most = self.whole.arena_bytes
         for plan in self._reordered(highest - 1 + self._padding):
             most = min(most, plan.arena_bytes)
@@ -146,32 +179,21 @@ class Candidates:
         peak counts rows that are padded to words, and such tensors may be placed whole.
         """
         self._say("rows")
-        if self._once.minimax().peak < most_bytes + self._padding:
-            lowest = self._plan(self._partitions.minimax())
+        if self._plain.minimax().peak < most_bytes + self._padding:
+            lowest = self._by_rows(self._plain.minimax(), self.bound)
             yield lowest
             if lowest.arena_bytes > self.bound:
                 most_bytes = min(lowest.arena_bytes, most_bytes)
-                first = self._once.delivered_first() if self._problem.streamed else None
+                first = self._plain.delivered_first() if self._problem.streamed else None
                 if first is not None and first.peak < most_bytes:
-                    yield self._plan(first)
-                yield from self._steady(most_bytes)
+                    yield self._by_rows(first, self.bound)
+                apart = self._apart.minimax()
+                if self._apart is not self._plain and apart.peak < most_bytes:
+                    yield self._plan(apart)
                 yield from self._rows(most_bytes - 1)
         if self._space.composites:
             self._say("blocks in bands")
             yield from self._lowest()
-
-    def _steady(self, most_bytes: int) -> Iterator[Plan]:
-        """The plan by rows with the lowest peak where no row begins lower than one that it overwrites, if that peak is
-        below `most_bytes`: such rows rarely pack to their peak, and others may have a lower arena in another order.
-        """
-        ops = tuple(replace(op, in_place=None, behind=None) if op.behind else op for op in self._problem.ops)
-        if ops == self._problem.ops:
-            return
-        search = PartitionSearch(replace(self._problem, ops=ops, blocks=()), 0)
-        partition = search.minimax()
-        if partition.peak < most_bytes:
-            layout = lay_out(search.space.flow, search.space.events(partition.groups))
-            yield self._laid(layout, self.bound, ())
 
     def _bounded(self, plan: Plan) -> Plan:
         """A plan of the space, with the best lower bound known so far."""
@@ -183,13 +205,13 @@ class Candidates:
 
     def low(self) -> Plan:
         """A plan by rows close to the lowest one, placed quickly: to compare with a faster plan."""
-        enough = int(self._once.minimax().peak * (1 + _ROOM))
+        enough = int(self._plain.minimax().peak * (1 + _ROOM))
         return self._laid(lay_out(self._flow, self._start, enough=enough, effort=Effort.QUICK), self.bound_once, ())
 
     def _because(self, plan: Plan, partition: Partition, capacity: int) -> Plan:
         """A plan for a capacity; its reason gives the extra work and the lower bound on it."""
         work = work_once(self._flow)
-        bound = min(partition.extra_cost, self._partitions.least_cost(capacity))
+        bound = min(partition.extra_cost, self._least_cost(capacity))
         reason = f"{_percent(partition.extra_cost, work)} more work, "
         if bound == partition.extra_cost:
             reason += f"proven minimal among {BOUNDED} that fit"
@@ -197,22 +219,31 @@ class Candidates:
             reason += f"lower bound {_percent(bound, work)} for {BOUNDED} that fit"
         return replace(plan, outcome=replace(plan.outcome, reason=reason))
 
+    def _least_cost(self, capacity: int) -> int:
+        """A lower bound on the extra work of the plans by rows or with blocks in bands that fit."""
+        return 0 if self._plain.minimax().peak <= capacity else self._partitions.least_cost(capacity)
+
     def _rows(self, most_bytes: int) -> Iterator[Plan]:
         """Plans by rows with a peak of at most `most_bytes`, without recomputation."""
-        for partition in _for_less(self._once.fewest, most_bytes):
-            layout = lay_out(self._flow, self._once.space.events(partition.groups))
-            yield self._laid(layout, self.bound_once, ())
+        for partition in _for_less(self._plain.fewest, most_bytes):
+            yield self._by_rows(partition, self.bound_once)
+
+    def _by_rows(self, partition: Partition, bound: int) -> Plan:
+        return self._laid(lay_out(self._flow, self._plain.space.events(partition.groups)), bound, ())
 
     def _lowest(self) -> Iterator[Plan]:
         """Plans with banded blocks, the lowest peak first; several, because the lowest peak may not pack best."""
         least_arena: int | None = None
         partitions, self._raised = self._partitions.lowest()
-        for partition in partitions[:_PACKED]:
-            if least_arena is not None and partition.peak >= least_arena:
-                break
-            plan = self._plan(partition)
-            least_arena = min(plan.arena_bytes, least_arena or plan.arena_bytes)
-            yield plan
+        for search in dict.fromkeys((self._partitions, self._apart)):
+            if search is not self._partitions:
+                partitions, _ = search.lowest()
+            for partition in partitions[:_PACKED]:
+                if least_arena is not None and partition.peak >= least_arena:
+                    break
+                plan = self._plan(partition)
+                least_arena = min(plan.arena_bytes, least_arena or plan.arena_bytes)
+                yield plan
 
     @cached_property
     def _padding(self) -> int:
@@ -227,7 +258,7 @@ class Candidates:
     @cached_property
     def _start(self) -> list[Event]:
         """The order of rows that the search for others starts from."""
-        return self._once.space.events(self._once.minimax().groups)
+        return self._plain.space.events(self._plain.minimax().groups)
 
     @cached_property
     def _budgets(self) -> Budgets:
@@ -256,7 +287,7 @@ class Candidates:
 
     def _plan(self, partition: Partition) -> Plan:
         """The plan of a partition, with the lower bound on all partitions."""
-        space = self._space
+        space = partition.space
         layout = lay_out(space.flow, space.events(partition.groups), space.composites)
         composites = [space.composites[i] for group in partition.groups for i in group.composites]
         return self._laid(layout, self.bound, composites)

@@ -8,7 +8,7 @@ optimum in each group, and the best path over the groups. bounds.py computes a l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from shoehorn_mcu.planner.blocks import composites as banded
 from shoehorn_mcu.planner.partition.bounds import Bounds
@@ -29,6 +29,12 @@ class Partition:
     peak: int
     extra_cost: int
     extra_macs: int
+    space: Space = field(compare=False, repr=False)
+
+
+def lowest_peak(problem: Problem) -> int:
+    """The lowest peak of plans by rows alone, in bytes."""
+    return PartitionSearch(replace(problem, blocks=()), 0).minimax().peak
 
 
 class PartitionSearch:
@@ -42,7 +48,7 @@ class PartitionSearch:
 
     def minimax(self) -> Partition:
         """The lowest peak without composites."""
-        return Partition(tuple(self.space.plain_groups), self.space.plain, 0, 0)
+        return Partition(tuple(self.space.plain_groups), self.space.plain, 0, 0, self.space)
 
     def delivered_first(self) -> Partition:
         """The lowest peak without composites where all rows of the streamed input arrive before the first op."""
@@ -53,7 +59,7 @@ class PartitionSearch:
         )
         delivery = Group(0, 1)
         shifted = (Group(group.start + 1, group.end + 1) for group in groups)
-        return Partition((delivery, *shifted), max(self.space.peak(delivery), peak), 0, 0)
+        return Partition((delivery, *shifted), max(self.space.peak(delivery), peak), 0, 0, self.space)
 
     def fewest(self, limit: int) -> Partition | None:
         """The partition without composites, with no peak above `limit` the fewest interleaved rows; None if none."""
@@ -135,7 +141,7 @@ class PartitionSearch:
     def _partition(self, groups: tuple[Group, ...]) -> Partition:
         extra = [self.space.extra[i] for g in groups for i in g.composites]
         peak = max((self.space.peak(g) for g in groups), default=0)
-        return Partition(groups, peak, sum(cost for cost, _ in extra), sum(macs for _, macs in extra))
+        return Partition(groups, peak, sum(cost for cost, _ in extra), sum(macs for _, macs in extra), self.space)
 
     def _shared(self, start: int, end: int) -> int:
         """Interleaved rows of a group. A streamed input in a group of its own would be held whole: the highest cost."""
