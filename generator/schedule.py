@@ -166,8 +166,8 @@ def _scheduled(
 
     try:
         made = _with_kernels(graph, stages, request, memories, say)
-    except DoesNotFit:
-        if near is None or not may_fit(request.capacity_bytes):
+    except DoesNotFit as refusal:
+        if near is None or not may_fit(refusal.needed_bytes - 1):
             raise
         return _with_kernels(graph, near, request, memories, say)
     if made.plan.outcome.interrupted or not (small or recomputes(made.plan, made.stages)):

@@ -409,9 +409,9 @@ def test_whole_tensors_are_kept_within_a_budget_and_rows_are_taken_where_they_co
     default = planned()
 
     assert time["arena_bytes"] == time["whole_tensor_bytes"] == 2560
-    assert sram["arena_bytes"] <= default["arena_bytes"] < 1.01 * sram["arena_bytes"]
+    assert sram["arena_bytes"] <= default["arena_bytes"] < 1.07 * sram["arena_bytes"]  # it has the fastest kernels
     assert default["predicted_instructions"] < 1.015 * time["predicted_instructions"]
-    assert time["arena_bound_bytes"] == sram["arena_bound_bytes"]  # of the same plans, whatever the goal
+    assert default["arena_bound_bytes"] == time["arena_bound_bytes"] >= sram["arena_bound_bytes"]  # of their kernels
     assert not time["proven_optimal"]
     assert sram["arena_bytes"] < tight["arena_bytes"] <= 2000
     assert time["steps"] == 16 <= tight["steps"] <= sram["steps"]
