@@ -156,23 +156,18 @@ def _scheduled(
     Where that is smaller, or faster because fewer rows are recomputed, rows lie nearer to those that they are computed
     from than the fastest kernels can write them.
     """
-    near, small = nearer(stages), request.goal is Goal.SRAM
-
-    def may_fit(most_bytes: int | None) -> bool:
-        """Whether the nearer kernels may have a plan by rows of so many bytes; no others use them."""
-        if near is None or most_bytes is None:
-            return False
-        return lowest_peak(lower(graph, near, None, request.stream_input, None, request.stream_output)) <= most_bytes
-
+    small = request.goal is Goal.SRAM
     try:
         made = _with_kernels(graph, stages, request, memories, say)
     except DoesNotFit as refusal:
-        if near is None or not may_fit(refusal.needed_bytes - 1):
+        near = _nearer_within(graph, stages, request, refusal.needed_bytes - 1)
+        if near is None:
             raise
         return _with_kernels(graph, near, request, memories, say)
     if made.plan.outcome.interrupted or not (small or recomputes(made.plan, made.stages)):
         return made
-    if near is None or not may_fit(made.plan.total_bytes - 1 if small else request.capacity_bytes):
+    near = _nearer_within(graph, stages, request, made.plan.total_bytes - 1 if small else request.capacity_bytes)
+    if near is None:
         return made
     try:
         other = _with_kernels(graph, near, request, memories, say)
@@ -181,6 +176,17 @@ def _scheduled(
     if not small:
         return min(made, other, key=lambda each: time(each.plan, each.stages))
     return _bounded(min(made, other, key=lambda each: each.plan.total_bytes), other.plan.outcome.bound_bytes)
+
+
+def _nearer_within(
+    graph: Graph, stages: Sequence[Stage], request: PlanRequest, most_bytes: int | None
+) -> tuple[Stage, ...] | None:
+    """The stages with nearer kernels if these may have a plan by rows of so many bytes; other plans do not use them."""
+    near = None if most_bytes is None else nearer(stages)
+    if near is None or most_bytes is None:
+        return None
+    problem = lower(graph, near, None, request.stream_input, None, request.stream_output)
+    return near if lowest_peak(problem) <= most_bytes else None
 
 
 def _bounded(made: Scheduled, bound: int) -> Scheduled:

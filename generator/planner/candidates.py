@@ -234,10 +234,10 @@ class Candidates:
     def _lowest(self) -> Iterator[Plan]:
         """Plans with banded blocks, the lowest peak first; several, because the lowest peak may not pack best."""
         least_arena: int | None = None
-        partitions, self._raised = self._partitions.lowest()
         for search in dict.fromkeys((self._partitions, self._apart)):
-            if search is not self._partitions:
-                partitions, _ = search.lowest()
+            partitions, floor = search.lowest()
+            if search is self._partitions:
+                self._raised = floor
             for partition in partitions[:_PACKED]:
                 if least_arena is not None and partition.peak >= least_arena:
                     break
