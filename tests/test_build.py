@@ -344,7 +344,13 @@ def test_a_microbit_takes_the_file_on_its_drive(built, tmp_path):
     assert (tmp_path / "firmware.hex").read_text() == project.image.read_text()
 
 
-@pytest.mark.parametrize("board_id", ["microbit", "netduinoplus2", "rpi-zero-2w"])
+@pytest.mark.parametrize(
+    "board_id",
+    [
+        *("microbit", "netduinoplus2", "rpi-zero-2w"),
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("stm32vldiscovery", "rpi-zero")),
+    ],
+)
 def test_the_stack_bound_covers_what_inferences_really_use(gen, tmp_path, board_id):
     """The shipped model, timed and traced, leaves its mark in the painted stack."""
     needs_emulator(BOARDS[board_id])

@@ -140,7 +140,7 @@ def random_states(rng: np.random.Generator) -> Graph:
 def test_random_graphs_with_states_compute_sequences_as_the_reference(tmp_path: Path) -> None:
     """By plans for time and for SRAM; some next values are written over their states, others are copied."""
     placed = copied = 0
-    for seed in range(16):
+    for seed in range(30):
         rng = np.random.default_rng(seed)
         graph = random_states(rng)
         graph = share_rows(graph) if seed % 2 else graph
@@ -164,7 +164,7 @@ def test_random_graphs_with_states_compute_sequences_as_the_reference(tmp_path: 
         over = sum(spec.over is not None for spec in problem.tensors)
         placed, copied = placed + over, copied + len(graph.states) - over
 
-    assert placed > 10 and copied > 5
+    assert placed > 20 and copied > 10
 
 
 @needs_shared
