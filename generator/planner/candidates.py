@@ -270,15 +270,28 @@ class Candidates:
         self._say("rows in any order")
         return reordered(self._flow.problem, self._start, self._budgets.effort(_FREED_SHARE))
 
-    def _reordered(self, most_bytes: int) -> Iterator[Plan]:
-        """A plan without recomputation whose row order is not bound to groups, if its peak is at most `most_bytes`.
+    @cached_property
+    def _freed_apart(self) -> tuple[Flow, list[Event]]:
+        """The lowest such order of rows apart: it may pack to its peak where rows that overlap do not."""
+        apart = replace(self._rows_apart, blocks=())
+        search = PartitionSearch(apart, 0)
+        start = search.space.events(search.minimax().groups)
+        return Flow(apart), reordered(apart, start, self._budgets.effort(_FREED_SHARE))
 
-        Skipped where each op reads the output of the one before: there groups come within a few rows of any order.
+    def _reordered(self, most_bytes: int) -> Iterator[Plan]:
+        """Plans without recomputation whose row order is not bound to groups and whose peak is at most `most_bytes`.
+
+        They are skipped where each op reads the output of the one before: there groups come within a few rows of any
+        order.
         """
         if _forced(self._problem) or least(self._flow) > most_bytes:
             return
         if replay(self._flow, self._freed).peak <= most_bytes:
             yield self._ordered(self._freed)
+        if self._rows_apart is not self._problem:
+            flow, events = self._freed_apart
+            if replay(flow, events).peak <= most_bytes:
+                yield self._laid(lay_out(flow, shortened(flow, events)), least(self._flow), ())
 
     def _ordered(self, events: Sequence[Event], enough: int | None = None, reason: str = "") -> Plan:
         """The plan of a row order outside the space of groups; its lower bound is the largest working set of a row."""
