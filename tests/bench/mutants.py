@@ -69,7 +69,7 @@ def _of_pytorch(kind: str) -> list[bytes]:
         if kind == "pt2":
             torch.export.save(torch.export.export(seeded(module), example), held)
         else:
-            torch.jit.trace(seeded(module), example, check_trace=False).save(held)
+            torch.jit.save(torch.jit.trace(seeded(module), example, check_trace=False), held)
         made.append(held.getvalue())
     return made
 
