@@ -75,7 +75,7 @@ class Naive:
         for op in group[::-1]:
             if self.ops[op].writes not in read or self.read_later(self.ops[op].writes):
                 self.finish(op)
-        for op in group:
+        for op in group[::-1]:
             self.finish(op)
         return self.peak, self.events
 

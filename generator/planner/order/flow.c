@@ -177,7 +177,7 @@ int64_t sh_flow_run(const sh_flow *flow, const sh_flow_group *group, const sh_fl
             finish(&r, group->ops[i]);
         }
     }
-    for (int32_t i = 0; i < group->count; i++) {
+    for (int32_t i = group->count - 1; i >= 0; i--) { // rows that no op reads, each as it is pulled
         finish(&r, group->ops[i]);
     }
     found[0] = r.count;
