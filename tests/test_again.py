@@ -321,7 +321,7 @@ def memory(graph: Graph, terms: Terms, sequence: Sequence[int]) -> list[int]:
     for i, v in enumerate(sequence):
         alive = [k for k in range(i) if max(readers[k], default=k) >= i]
         over = [k for k in alive if sequence[k] == terms.reuse[v] and max(readers[k]) == i]
-        shared = sum(min(graph.sizes[sequence[k]], graph.sizes[v]) for k in over)
+        shared = sum(max(0, min(graph.sizes[sequence[k]], graph.sizes[v]) - terms.behind[v]) for k in over)
         taken.append(sum(graph.sizes[sequence[k]] for k in alive) + graph.sizes[v] + terms.extra[v] - shared)
     return taken
 
@@ -338,6 +338,7 @@ def test_the_search_keeps_its_sums_and_honours_the_terms_of_nodes(seed: int):
         most=tuple(rng.choice((1, 2, 8)) for _ in range(n)),
         extra=tuple(rng.choice((0, 0, 5)) for _ in range(n)),
         reuse=tuple(rng.choice((-1, *reads)) for reads in inputs),
+        behind=tuple(rng.choice((0, 0, 3)) for _ in range(n)),
     )
     highest = max(memory(graph, terms, graph.order))
     budget = rng.randrange(highest // 2, highest + 1)

@@ -37,7 +37,8 @@ def problems(draw: Any) -> Problem:
     graph = graph_of(sizes, durations, edges)
     most = tuple(draw(st.sampled_from((1, 2, 2))) for _ in range(n))
     extra = tuple(draw(st.sampled_from((0, 0, 3))) for _ in range(n))
-    return graph, Terms(most, extra, tuple(draw(st.sampled_from((-1, *reads))) for reads in graph.inputs))
+    reuse = tuple(draw(st.sampled_from((-1, *reads))) for reads in graph.inputs)
+    return graph, Terms(most, extra, reuse, tuple(draw(st.sampled_from((0, 0, 3))) for _ in reuse))
 
 
 def every(graph: Graph, terms: Terms) -> list[tuple[int, ...]]:
@@ -61,7 +62,7 @@ def memory(graph: Graph, terms: Terms, sequence: tuple[int, ...]) -> int:
     for step, v in enumerate(sequence):
         alive = [k for k in range(step) if last[k] >= step]
         over = [k for k in alive if sequence[k] == terms.reuse[v] and last[k] == step]
-        taken = sum(min(graph.sizes[sequence[k]], graph.sizes[v]) for k in over)
+        taken = sum(max(0, min(graph.sizes[sequence[k]], graph.sizes[v]) - terms.behind[v]) for k in over)
         highest = max(highest, sum(graph.sizes[sequence[k]] for k in alive) + graph.sizes[v] + terms.extra[v] - taken)
     return highest
 

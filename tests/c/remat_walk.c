@@ -24,7 +24,7 @@ static int walk(uint32_t seed)
 {
     int32_t pred_at[NODES + 1] = {0}, preds[NODES * DEGREE], succ_at[NODES + 1] = {0},
                             succs[NODES * DEGREE];
-    int64_t sizes[NODES], extra[NODES], durations[NODES];
+    int64_t sizes[NODES], extra[NODES], behind[NODES], durations[NODES];
     int32_t order[NODES], most[NODES], reuse[NODES];
     srand(seed);
     for (int32_t v = 0; v < NODES; v++) {
@@ -38,6 +38,7 @@ static int walk(uint32_t seed)
         pred_at[v + 1] = pred_at[v] + count;
         most[v] = 1 + rand() % 8;
         extra[v] = rand() % 3 ? 0 : rand() % 40;
+        behind[v] = rand() % 2 ? 0 : rand() % 30;
         reuse[v] = count && rand() % 2 ? preds[pred_at[v] + rand() % count] : -1;
     }
     for (int32_t u = 0; u < NODES; u++) {
@@ -57,6 +58,7 @@ static int walk(uint32_t seed)
         .sizes = sizes,
         .extra = extra,
         .reuse = reuse,
+        .behind = behind,
         .durations = durations,
         .pred_at = pred_at,
         .preds = preds,

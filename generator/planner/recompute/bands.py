@@ -138,13 +138,12 @@ class _Builder:
         return len(self._columns) - 1
 
     def _overwritten(self, band: Band) -> int:
-        """The node with exactly these rows of the tensor that the op may overwrite in place, or -1."""
+        """The node with exactly the rows that those of the band may overwrite in place, or -1."""
         place = self._flow.in_place[band.op]
         if place is None:
             return -1
-        tap = self._flow.taps[band.op][place]
-        below = [row for y in range(band.first, band.end) for row in tap.reads[y]]
-        node = self._at.get((tap.tensor, below[0])) if below else None
+        below = [self._flow.row_below(band.op, y) for y in range(band.first, band.end)]
+        node = None if below[0] is None else self._at.get((self._flow.taps[band.op][place].tensor, below[0]))
         return node if node is not None and list(self._rows_of[node]) == below else -1
 
     def _bands(self, tensor: str) -> Iterator[range]:
@@ -171,11 +170,12 @@ class _Builder:
                 self._compute(op)
         self._end()
         sizes, durations, most, extra, reuse, reads, bands = zip(*self._columns, strict=True)
+        behind = tuple(0 if b is None else flow.behind(b.op) for b in bands)
         nodes = range(len(sizes))
         inputs = tuple(tuple(sorted(each)) for each in reads)
         graph = Graph(tuple(nodes), sizes, durations, inputs, tuple(nodes))
         node_of = {(b.op, row): v for v, b in enumerate(bands) if b is not None for row in range(b.first, b.end)}
-        return StepGraph(graph, Terms(most, extra, reuse), bands, node_of)
+        return StepGraph(graph, Terms(most, extra, reuse, behind), bands, node_of)
 
     def _deliver(self) -> None:
         """Adds the rows of the inputs. Ops without inputs start after the first of them."""

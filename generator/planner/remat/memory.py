@@ -19,6 +19,14 @@ class Terms:
     most: tuple[int, ...] = ()  # copies of each node
     extra: tuple[int, ...] = ()  # memory that a node needs during its own step only
     reuse: tuple[int, ...] = ()  # the input that a node overwrites in place if it is its last reader; -1: none
+    behind: tuple[int, ...] = ()  # bytes by which its output then begins before that input
+
+    def taken_over(self, graph: Graph, node: int) -> int:
+        """The memory of the input that a node overwrites in place, as far as its output lies over it."""
+        if not self.reuse or self.reuse[node] < 0:
+            return 0
+        both = min(graph.sizes[self.reuse[node]], graph.sizes[node])
+        return max(0, both - self.behind[node]) if self.behind else both
 
 
 PLAIN = Terms()
@@ -50,7 +58,7 @@ def profile(graph: Graph, sequence: Sequence[int], terms: Terms = PLAIN) -> list
         change[step] += graph.sizes[node]
         change[last + 1] -= graph.sizes[node]
         if terms.reuse and terms.reuse[reader] == node:
-            own[last] -= min(graph.sizes[node], graph.sizes[reader])
+            own[last] -= terms.taken_over(graph, reader)
     return list(map(add, accumulate(change[:-1]), own))
 
 

@@ -128,10 +128,11 @@ class _Model:
 
     def _parts(self, c: _Copy) -> list[tuple[int, list[int]]]:
         """A copy's bytes in parts: the size, and the nodes that may overwrite them in place."""
-        size, reuse = self._sizes[c[0]], self._options.terms.reuse
-        takers = [v for v in self._graph.readers[c[0]] if reuse and reuse[v] == c[0]]
-        edges = sorted({0, size, *(min(size, self._sizes[v]) for v in takers)})
-        return [(high - low, [v for v in takers if self._sizes[v] >= high]) for low, high in pairwise(edges)]
+        size, terms = self._sizes[c[0]], self._options.terms
+        takers = [v for v in self._graph.readers[c[0]] if terms.reuse and terms.reuse[v] == c[0]]
+        taken = {v: terms.taken_over(self._graph, v) for v in takers}
+        edges = sorted({0, size, *taken.values()})
+        return [(high - low, [v for v in takers if taken[v] >= high]) for low, high in pairwise(edges)]
 
     def _is_taken(self, c: _Copy, takers: Sequence[int]) -> cp_model.IntVar:
         """A Boolean: a step of one of these nodes is the last to read this copy."""

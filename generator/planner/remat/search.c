@@ -127,6 +127,7 @@ remat_search *remat_new(const remat_graph *graph, int64_t budget, uint64_t seed)
     s->graph.sizes = copy_of(graph->sizes, nodes * sizeof(*graph->sizes));
     s->graph.extra = copy_of(graph->extra, nodes * sizeof(*graph->extra));
     s->graph.reuse = copy_of(graph->reuse, nodes * sizeof(*graph->reuse));
+    s->graph.behind = copy_of(graph->behind, nodes * sizeof(*graph->behind));
     s->graph.durations = copy_of(graph->durations, nodes * sizeof(*graph->durations));
     s->graph.pred_at = copy_of(graph->pred_at, (nodes + 1) * sizeof(*graph->pred_at));
     s->graph.preds = copy_of(graph->preds, edges * sizeof(*graph->preds));
@@ -139,8 +140,8 @@ remat_search *remat_new(const remat_graph *graph, int64_t budget, uint64_t seed)
     s->best_length = -1;
     s->slots = graph->nodes * SLOTS_PER_NODE + SPARE_SLOTS;
     if (allocate(s) < 0 || !s->graph.most || !s->graph.sizes || !s->graph.extra ||
-        !s->graph.reuse || !s->graph.durations || !s->graph.pred_at || !s->graph.preds ||
-        !s->graph.succ_at || !s->graph.succs) {
+        !s->graph.reuse || !s->graph.behind || !s->graph.durations || !s->graph.pred_at ||
+        !s->graph.preds || !s->graph.succ_at || !s->graph.succs) {
         remat_free(s);
         return NULL;
     }
@@ -152,11 +153,13 @@ remat_search *remat_new(const remat_graph *graph, int64_t budget, uint64_t seed)
 
 void remat_free(remat_search *s)
 {
-    const void *all[] = {
-        s->graph.most,    s->graph.sizes, s->graph.extra,   s->graph.reuse, s->graph.durations,
-        s->graph.pred_at, s->graph.preds, s->graph.succ_at, s->graph.succs, s->at,
-        s->last,          s->memory,      s->live,          s->copies,      s->count,
-        s->log,           s->best,        s->scratch,       s->mark,        s};
+    const void *all[] = {s->graph.most,    s->graph.sizes,  s->graph.extra,
+                         s->graph.reuse,   s->graph.behind, s->graph.durations,
+                         s->graph.pred_at, s->graph.preds,  s->graph.succ_at,
+                         s->graph.succs,   s->at,           s->last,
+                         s->memory,        s->live,         s->copies,
+                         s->count,         s->log,          s->best,
+                         s->scratch,       s->mark,         s};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
         free((void *)all[i]);
     }

@@ -14,12 +14,13 @@ typedef struct remat_search remat_search;
 
 typedef struct {
     int32_t nodes;
-    int32_t copies;       // limit per node, >= 1
-    const int32_t *most;  // limit of each node: 1..copies
-    const int64_t *sizes; // of a node's output
-    const int64_t *extra; // memory used only during a node's own step
-    const int32_t *reuse; // the input that a node overwrites in place if its step is the last to
-                          // read it, or -1
+    int32_t copies;        // limit per node, >= 1
+    const int32_t *most;   // limit of each node: 1..copies
+    const int64_t *sizes;  // of a node's output
+    const int64_t *extra;  // memory used only during a node's own step
+    const int32_t *reuse;  // the input that a node overwrites in place if its step is the last to
+                           // read it, or -1
+    const int64_t *behind; // bytes by which its output then begins before that input
     const int64_t *durations; // of a node's step
     const int32_t *pred_at;   // the inputs of v are preds[pred_at[v]] .. preds[pred_at[v + 1] - 1]
     const int32_t *preds;

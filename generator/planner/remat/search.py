@@ -60,14 +60,16 @@ class _Walker:
         self._lib, ffi = compiled.lib, compiled.ffi
         n = len(graph.names)
         steps = 4 * n * COPIES + 256
-        scale, unit = scaled((*graph.sizes, *terms.extra), steps, upwards=True)
+        none = (0,) * n
+        scale, unit = scaled((*graph.sizes, *(terms.extra or none), *(terms.behind or none)), steps, upwards=True)
         pred_at, preds = _csr(ffi, graph.inputs)
         succ_at, succs = _csr(ffi, graph.readers)
         arrays = {
             "most": ffi.new("int32_t[]", [min(m, COPIES) for m in terms.most] or [COPIES] * n),
             "sizes": ffi.new("int64_t[]", scale[:n]),
-            "extra": ffi.new("int64_t[]", scale[n:] or [0] * n),
+            "extra": ffi.new("int64_t[]", scale[n : 2 * n]),
             "reuse": ffi.new("int32_t[]", terms.reuse or [-1] * n),
+            "behind": ffi.new("int64_t[]", scale[2 * n :]),
             "durations": ffi.new("int64_t[]", scaled(graph.durations, steps)[0]),
             "pred_at": pred_at,
             "preds": preds,

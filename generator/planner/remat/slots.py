@@ -197,7 +197,7 @@ class _Model:
         self.model.add_implication(taken, self._run[t])
         if (input_, t) in self._kept:
             self.model.add_implication(taken, self._kept[input_, t].negated())
-        return min(self._sizes[input_], self._sizes[v]) * taken
+        return self._terms.taken_over(self._graph, v) * taken
 
     def hint(self) -> None:
         """Gives the solver the slots to run, and the outputs kept then, as hint."""

@@ -83,7 +83,8 @@ static int64_t taken_over(const remat_search *s, int32_t node, int32_t input)
     if (node < 0 || s->graph.reuse[node] != input) {
         return 0;
     }
-    return sizes[input] < sizes[node] ? sizes[input] : sizes[node];
+    const int64_t both = sizes[input] < sizes[node] ? sizes[input] : sizes[node];
+    return both > s->graph.behind[node] ? both - s->graph.behind[node] : 0;
 }
 
 // The copy in `slot` is (sign 1) or is no longer (sign -1) the last to read its `input`.
