@@ -25,8 +25,10 @@ from shoehorn_mcu.planner.recompute.search import least, reordered, tightest, wo
 _SPARE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the capacity: left free for packing losses, tried in turn
 _LONG = 4  # ops between a tensor's writer and its last reader; a residual block has fewer
 _FREED_SHARE = 1.2  # of the effort for one order: the effort for an order without recomputation
+_FORCED_SHARE = 0.5  # the same where each op reads the output of the one before
 _ROOM = 0.02  # of the peak: bytes above it that are accepted when a plan is placed quickly
 _LITTLE = 0.01  # extra work, as a share
+_GAIN = 0.01  # of the peak by groups: what another order must save where each op reads the output of the one before
 _FEW_OPS = 40  # of a model whose plans with blocks in bands are searched with rows that overlap, too
 _PACKED = 8  # row orders placed in the search for the smallest arena
 
@@ -37,7 +39,6 @@ class Candidates:
     def __init__(self, problem: Problem, most_macs: int | None, say: Callable[[str], None]) -> None:
         self._problem, self._most_macs, self._say = problem, most_macs, say
         self._started = perf_counter()
-        self._came_near = False  # whether plans with recomputed rows were already searched, for a capacity
         self._composites: dict[Cascade, Composite] = {}  # of the plans made so far
         self._raised = 0  # the lower bound that the search for the lowest peak with banded blocks has proven
 
@@ -131,7 +132,6 @@ class Candidates:
     def recomputing(self, capacity: int) -> Iterator[Plan]:
         """Plans that recompute rows to fit a capacity; each that fits costs less work than the one before."""
         if self._most_macs != 0 and self.at_least()[0] <= capacity:
-            self._came_near = True
             yield from self._budgets.for_capacity(capacity)
 
     def extra(self, plan: Plan) -> float:
@@ -156,7 +156,8 @@ class Candidates:
         yield self._bounded(self.whole)
         highest = self._plain.minimax().peak
         most = self.whole.arena_bytes
-        for plan in self._reordered(highest - 1 + self._padding):
+        gained = int(highest * (1 - _GAIN)) if _forced(self._problem) else highest - 1 + self._padding
+        for plan in self._reordered(gained):
             most = min(most, plan.arena_bytes)
             yield plan if plan.arena_bytes < self.bound else self._bounded(plan)
         best: Plan | None = None
@@ -166,11 +167,9 @@ class Candidates:
         if best is not None:
             yield self._bounded(best)
         in_bands = best is not None and best.cascades
-        if self._most_macs != 0 and not self._came_near and not in_bands and _long_skips(self._problem):
-            if _forced(self._problem):
-                yield from self._budgets.descending(self._start, highest)
-            else:
-                yield from self._budgets.descending(self._freed, replay(self._flow, self._freed).peak)
+        if self._most_macs != 0 and not in_bands:
+            start = self._start if self._bound_to_groups else self._freed
+            yield from self._budgets.descending(start, replay(self._flow, start).peak)
 
     def _of_space(self, most_bytes: int) -> Iterator[Plan]:
         """The plan by rows with the lowest peak, others if it does not pack to that, then plans with banded blocks.
@@ -260,6 +259,13 @@ class Candidates:
         """The order of rows that the search for others starts from."""
         return self._plain.space.events(self._plain.minimax().groups)
 
+    @property
+    def _bound_to_groups(self) -> bool:
+        """Whether each op reads the output of the one before, and the input is there: no order is known to be lower
+        than that by groups.
+        """
+        return _forced(self._problem) and not self._problem.streamed
+
     @cached_property
     def _budgets(self) -> Budgets:
         return Budgets(self._flow, self._start, self._most_macs, self._say, self._ordered)
@@ -268,7 +274,8 @@ class Candidates:
     def _freed(self) -> list[Event]:
         """The lowest row order found without recomputation, not bound to groups of ops."""
         self._say("rows in any order")
-        return reordered(self._flow.problem, self._start, self._budgets.effort(_FREED_SHARE))
+        share = _FORCED_SHARE if _forced(self._problem) else _FREED_SHARE
+        return reordered(self._flow.problem, self._start, self._budgets.effort(share))
 
     @cached_property
     def _freed_apart(self) -> tuple[Flow, list[Event]]:
@@ -279,16 +286,12 @@ class Candidates:
         return Flow(apart), reordered(apart, start, self._budgets.effort(_FREED_SHARE))
 
     def _reordered(self, most_bytes: int) -> Iterator[Plan]:
-        """Plans without recomputation whose row order is not bound to groups and whose peak is at most `most_bytes`.
-
-        They are skipped where each op reads the output of the one before: there groups come within a few rows of any
-        order.
-        """
-        if _forced(self._problem) or least(self._flow) > most_bytes:
+        """Plans without recomputation whose row order is not bound to groups and whose peak is at most `most_bytes`."""
+        if self._bound_to_groups or least(self._flow) > most_bytes:
             return
         if replay(self._flow, self._freed).peak <= most_bytes:
             yield self._ordered(self._freed)
-        if self._rows_apart is not self._problem:
+        if self._rows_apart is not self._problem and not _forced(self._problem):
             flow, events = self._freed_apart
             if replay(flow, events).peak <= most_bytes:
                 yield self._laid(lay_out(flow, shortened(flow, events)), least(self._flow), ())

@@ -112,6 +112,8 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates, weighing: Weig
                 return fitting
         for plan in candidates.smallest():
             best = _lower(best, plan)
+            if goal is Goal.TIME and capacity is not None and best.arena_bytes <= capacity:
+                return _because(best, best.outcome.reason or _FASTEST)
     except KeyboardInterrupt:
         if best is None:
             raise
@@ -176,7 +178,7 @@ def _refusal(candidates: Candidates, plan: Plan, capacity: int) -> str:
         needed += f" ({'; '.join([*cause, f'{plan.arena_bytes:,} in the best plan found'])})" * (
             bound < plan.arena_bytes
         )
-    elif candidates.bound > capacity:
+    elif capacity < candidates.bound <= plan.arena_bytes:
         needed, kind = f"at least {candidates.bound:,} bytes ({plan.arena_bytes:,} in the best plan found)", _OF_GROUPS
     else:
         needed = f"{plan.arena_bytes:,} bytes in the best plan found (lower bound {bound:,})"

@@ -185,13 +185,20 @@ class Flow:
             for taps, written in zip(self.taps, self.writes, strict=True)
         ]
 
-    def live_ranges(self, events: Sequence[Event]) -> LiveRanges[Row]:
-        """The live ranges of rows in this order; inputs are given, outputs kept. Raises OrderFault."""
+    def live_ranges(self, events: Sequence[Event], start: int = 0, end: int | None = None) -> LiveRanges[Row]:
+        """The live ranges of rows in this order; inputs are given, outputs kept. Raises OrderFault.
+
+        Of a group of ops [start, end), rows of ops before it are given, those that ops behind it read kept.
+        """
         row = self._row
         reads = (chain.from_iterable(self._reads[e.op][e.row : e.end]) for e in events)
         writes = (row[self.writes[e.op]][e.row : e.end] for e in events)
-        given = (each for name, born in self.born.items() if born < 0 for each in row[name])
-        kept = (each for name in self.problem.kept for each in row[self.problem.root(name)])
+        whole, end = end is None, self.count if end is None else end
+        users = self.last_user
+        before = (each for name, born in self.born.items() if born < start for each in row[name])
+        given = (each for each in before if whole or users[each.tensor][each.y] >= start)
+        there = (each for name, born in self.born.items() if born < end for each in row[name])
+        kept = (each for each in there if users[each.tensor][each.y] >= end)
         return live_ranges(reads, writes, given, kept)
 
     def overwritten(self, ranges: LiveRanges[Row], time: int, event: Event) -> int | None:

@@ -26,7 +26,7 @@ def replay(flow: Flow, events: Sequence[Event]) -> Replay:
         _arrive(events)
     ranges = flow.live_ranges(events)
     work = sum(flow.problem.ops[event.op].row_cost for event in events if event.op or not flow.streamed)
-    return Replay(_peak(flow, events, ranges), work, _needless(ranges))
+    return Replay(max(needed(flow, events, ranges)), work, _needless(ranges))
 
 
 def pruned(flow: Flow, events: Sequence[Event]) -> list[Event]:
@@ -45,19 +45,18 @@ def _arrive(events: Sequence[Event]) -> None:
             raise OrderFault(f"row {row} of the input arrives where row {wanted} is next")
 
 
-def _peak(flow: Flow, events: Sequence[Event], ranges: LiveRanges[Row]) -> int:
+def needed(flow: Flow, events: Sequence[Event], ranges: LiveRanges[Row]) -> list[int]:
+    """The bytes alive before the first event, and during each."""
     change = [0] * (len(events) + 3)  # place 0: before the first event
     for row, first, last in zip(ranges.values, ranges.first, ranges.last, strict=True):
         change[first + 1] += flow.slot[row.tensor]
         change[last + 2] -= flow.slot[row.tensor]
     held = list(accumulate(change))
-    peak = held[0]
+    found = [held[0]]
     for time, event in enumerate(events):
-        needed = held[time + 1] + flow.scratch[event.op]
-        if flow.overwritten(ranges, time, event) is not None:
-            needed -= flow.saved(event.op)
-        peak = max(peak, needed)
-    return peak
+        over = flow.saved(event.op) if flow.overwritten(ranges, time, event) is not None else 0
+        found.append(held[time + 1] + flow.scratch[event.op] - over)
+    return found
 
 
 def _needless(ranges: LiveRanges[Row]) -> frozenset[int]:

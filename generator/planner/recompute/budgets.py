@@ -13,9 +13,9 @@ _LEAST_SECONDS, _MOST_SECONDS, _ROWS_PER_SECOND = 1.2, 20.0, 120  # effort for o
 _PATIENCE = 20  # wall-clock limit as a multiple of the effort: so the effort decides on any machine
 _SPARE = (0.0, 0.03, 0.06, 0.1, 0.15)  # of the capacity: left free for packing losses, tried in turn
 _FINER, _FINER_SHARE = 2, 0.6  # budgets tried after the first order that packs, and the effort for each
-_DESCENTS = 6  # budgets tried for the smallest arena
+_DESCENTS = 8  # budgets tried for the smallest arena
 _DESCENT_SHARE, _FEW_SHARE = 0.6, 0.4  # the effort for each; for few rows less, because CP-SAT adds to it
-_FAILURES = 3  # consecutive failed budgets that end the search
+_FAILURES, _MISSES = 3, 5  # consecutive failed budgets that end the search: for a capacity, for the smallest arena
 _FIRST_CUT, _GROWTH = 0.1, 1.5  # first reduction as part of the peak, and its growth until a budget is too low
 
 
@@ -107,7 +107,7 @@ class Budgets:
                 return
             order = self._nearer(now, budget, self.effort(_FEW_SHARE if few else _DESCENT_SHARE))
             failed = 0 if order is not None else failed + 1
-            if failed == _FAILURES:
+            if failed == _MISSES:
                 return
             if order is None or order.peak > budget:
                 low, halving = budget, True

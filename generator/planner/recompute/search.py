@@ -22,6 +22,7 @@ from shoehorn_mcu.planner.problem import Problem
 from shoehorn_mcu.planner.recompute.bands import step_graph
 from shoehorn_mcu.planner.recompute.clones import lowest
 from shoehorn_mcu.planner.recompute.coarsening import NODES, PHASES, REORDER, Level, levels, steps_of
+from shoehorn_mcu.planner.recompute.halos import banded
 from shoehorn_mcu.planner.recompute.retrace import guess
 from shoehorn_mcu.planner.remat.memory import peak, runs
 from shoehorn_mcu.planner.remat.outcome import MOST_NODES, Effort, Limit
@@ -30,6 +31,8 @@ from shoehorn_mcu.planner.remat.search import Phase
 _TRIES_PER_SECOND = 60  # sequences with retraces evaluated before the search, per second of effort
 _SEARCH_SHARE = 0.6  # of the seconds: for the local search
 _CLONED_ROWS_PER_SECOND = 8000  # rows of problems with clones, for each of the seed budgets
+_BANDED_ROWS_PER_SECOND = 200_000  # rows replayed in the search for halos to recompute
+_BANDED_SHARE = 4  # of the effort: for the search from there, which is short
 _SEED_BUDGETS = (1.0, 0.9, 0.8)  # where rows are few
 _RETAIN_SHARE = 0.5  # of the seconds: for CP-SAT, in its deterministic time
 _WINDOW_SHARE = 0.15  # of the seconds: for CP-SAT in windows, if there are too many rows for one model
@@ -89,9 +92,21 @@ def nearer(
     effort, now = effort or Effort(), _single(start)
     near, reached = _near(flow, now, budget, effort)
     found = _Ask(flow, near, budget, effort, most_rows).answer() if reached else None
+    if found is None or found.work > found.once:
+        other = _in_bands(flow, budget, effort)
+        if other is not None and (found is None or other.work < found.work):
+            return other
     if found is not None:
         return found
     return None if near is now else _order(flow, near)
+
+
+def _in_bands(flow: Flow, budget: int, effort: Effort) -> Order | None:
+    """An order within the budget that is searched from groups with recomputed halos; None if none was found."""
+    start = banded(flow, budget, int(effort.seconds * _BANDED_ROWS_PER_SECOND))
+    longer = Effort(effort.seconds * _BANDED_SHARE, effort.stop)
+    found = None if start is None else _Try(flow, start, budget, longer, few=False).directly()
+    return None if found is None else _order(flow, found[1])
 
 
 def between(flow: Flow, above: Order, below: Order, budget: int, effort: Effort) -> Order:
