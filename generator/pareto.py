@@ -122,7 +122,7 @@ def _plans(
 
     def made(goal: Goal, capacity_bytes: int | None, most_macs: int = 0) -> Scheduled:
         request = PlanRequest(goal, capacity_bytes, ends.input, most_macs, cores=cores, stream_output=ends.output)
-        return schedule(graph, stages, request)
+        return schedule(graph, stages, replace(request, brief=True))
 
     say("the smallest arena")
     once = made(Goal.SRAM, None)

@@ -33,6 +33,7 @@ class PlanRequest:
     cores: int = 1  # that may share the rows of a step; for several no smaller plan is weighed: its steps have few rows
     memories: tuple[Memory, ...] = ()  # several, in place of the one of `capacity_bytes`
     stream_output: bool = False  # the output is handed out row by row
+    brief: bool = False  # a quicker search, as make_plan says
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +229,7 @@ def _with_kernels(
             return replace(problem, blocks=())
         return lowered(cut, parts)
 
-    plan = make_plan(problem, request.goal, request.most_macs, say, weighing, emitted)
+    plan = make_plan(problem, request.goal, request.most_macs, say, weighing, emitted, request.brief)
     cut, parts = cuts.chosen(plan.cascades)
     made = emitted(plan)
     arenas: dict[str, int | None] = {SRAM: plan.arena_bytes if request.goal is Goal.SRAM else request.capacity_bytes}

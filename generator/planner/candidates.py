@@ -34,10 +34,16 @@ _PACKED = 8  # row orders placed in the search for the smallest arena
 
 
 class Candidates:
-    """Plans of one problem. `most_macs` limits the recomputed multiply-accumulates; None: no limit."""
+    """Plans of one problem. `most_macs` limits the recomputed multiply-accumulates; None: no limit.
 
-    def __init__(self, problem: Problem, most_macs: int | None, say: Callable[[str], None]) -> None:
+    With `brief`, the smallest arena with recomputed rows is searched only for problems that read tensors late.
+    """
+
+    def __init__(
+        self, problem: Problem, most_macs: int | None, say: Callable[[str], None], brief: bool = False
+    ) -> None:
         self._problem, self._most_macs, self._say = problem, most_macs, say
+        self._brief = brief
         self._started = perf_counter()
         self._composites: dict[Cascade, Composite] = {}  # of the plans made so far
         self._raised = 0  # the lower bound that the search for the lowest peak with banded blocks has proven
@@ -151,8 +157,11 @@ class Candidates:
         bound = self._least_cost(capacity) / max(1, work_once(self._flow))
         return self.extra(plan) - bound > _LITTLE
 
-    def smallest(self) -> Iterator[Plan]:
-        """Plans for the smallest arena. The best one is yielded a second time, with the bound proven by then."""
+    def smallest(self, wanted: int = 0) -> Iterator[Plan]:
+        """Plans for the smallest arena. The best one is yielded a second time, with the bound proven by then.
+
+        Orders that recompute rows are searched as long as they may need at most `wanted` bytes (0: the least).
+        """
         yield self._bounded(self.whole)
         highest = self._plain.minimax().peak
         most = self.whole.arena_bytes
@@ -167,9 +176,10 @@ class Candidates:
         if best is not None:
             yield self._bounded(best)
         in_bands = best is not None and best.cascades
-        if self._most_macs != 0 and not in_bands:
+        worth = not self._brief or _long_skips(self._problem)
+        if self._most_macs != 0 and worth and not in_bands:
             start = self._start if self._bound_to_groups else self._freed
-            yield from self._budgets.descending(start, replay(self._flow, start).peak)
+            yield from self._budgets.descending(start, replay(self._flow, start).peak, wanted)
 
     def _of_space(self, most_bytes: int) -> Iterator[Plan]:
         """The plan by rows with the lowest peak, others if it does not pack to that, then plans with banded blocks.

@@ -59,20 +59,22 @@ def make_plan(
     say: Callable[[str], None] = _silent,
     weighing: Weighing | None = None,
     emitted: Callable[[Plan], Problem] | None = None,
+    brief: bool = False,
 ) -> Plan:
     """A checked plan within the capacity: whole tensors if they fit and time is the goal, else rows.
 
     If rows alone do not fit, blocks run in bands and rows may be recomputed; `most_macs` limits the recomputed
     multiply-accumulates (None: no limit). A streamed input or output is always planned by rows; the other tensors stay
     whole if that fits. `say` is called with the kind of plan that is being searched. Ctrl-C ends the search: the best
-    plan so far is returned.
+    plan so far is returned. With `brief`, the smallest arena with recomputed rows is searched only for problems that
+    read tensors late.
 
     The independent check replays the plan on `emitted(plan)`, the problem of the ops that the caller emits for it;
     without `emitted`, on the given problem with the cuts of the plan in place of their blocks.
 
     Raises DoesNotFit if no plan within the capacity was found, PlanFault if the independent check rejects the plan.
     """
-    candidates = Candidates(problem, most_macs, say)
+    candidates = Candidates(problem, most_macs, say, brief)
     plan = _search(problem, goal, candidates, weighing)
     capacity = problem.capacity_bytes
     if capacity is not None and plan.arena_bytes > capacity:
@@ -110,7 +112,7 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates, weighing: Weig
                     fitting = _because(plan, plan.outcome.reason or _FASTEST)
             if fitting is not None:
                 return fitting
-        for plan in candidates.smallest():
+        for plan in candidates.smallest(capacity or 0 if goal is Goal.TIME else 0):
             best = _lower(best, plan)
             if goal is Goal.TIME and capacity is not None and best.arena_bytes <= capacity:
                 return _because(best, best.outcome.reason or _FASTEST)

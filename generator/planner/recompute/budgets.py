@@ -93,17 +93,18 @@ class Budgets:
             else:
                 loose = order
 
-    def descending(self, start: Sequence[Event], peak: int) -> Iterator[Plan]:
+    def descending(self, start: Sequence[Event], peak: int, wanted: int = 0) -> Iterator[Plan]:
         """Plans for the smallest arena with recomputed rows within the allowance, from an order with this peak.
 
-        The budget falls by growing steps until one fails, then halves the distance to the highest failed budget.
+        The budget falls by growing steps until one fails, then halves the distance to the highest failed budget, as
+        long as an order of `wanted` bytes may be found.
         """
         now, cut, low = start, _FIRST_CUT, least(self._flow) - 1
         failed, halving = 0, False
         few = sum(self._flow.rows.values()) <= MOST_NODES
         for _ in range(_DESCENTS):
             budget = (low + peak) // 2 if halving else max(int(peak * (1 - cut)), (low + peak) // 2)
-            if budget <= low:
+            if budget <= low or 0 < wanted <= low:
                 return
             order = self._nearer(now, budget, self.effort(_FEW_SHARE if few else _DESCENT_SHARE))
             failed = 0 if order is not None else failed + 1
