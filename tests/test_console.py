@@ -55,20 +55,20 @@ def test_names_of_boards_are_left_out_before_rows_become_words(gen: Gen, monkeyp
     assert [shown(width) for width in (120, 80, 60)] == [(True, True), (True, False), (False, True)]
 
 
-def test_a_plan_and_its_curve_show_every_figure_whole(gen: Gen, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("width", [24, pytest.param(80, marks=pytest.mark.long)])
+def test_a_plan_and_its_curve_show_every_figure_whole(gen: Gen, monkeypatch: pytest.MonkeyPatch, width: int):
     options = ("plan", DIGITS, "--sram", "1000", "--pareto")
     report = json.loads(gen(*options, "--json").stdout)
-    for width in (24, 80):
-        monkeypatch.setattr(console.out, "width", width)
-        printed = gen(*options).stdout
+    monkeypatch.setattr(console.out, "width", width)
+    printed = gen(*options).stdout
 
-        for op in report["ops"]:
-            if op["weight_bytes"] and "/" not in op["name"]:
-                assert stand_in_order([op["name"], f"{op['macs']:,}", f"{op['weight_bytes']:,}"], words(printed))
-        for point in report["pareto"]:
-            time = "predicted_instructions" if point["predicted_cycles"] is None else "predicted_cycles"
-            figures = [point[name] for name in ("arena_bytes", time, "steps", "macs")]
-            assert stand_in_order([f"{figure:,}" for figure in figures], words(printed))
+    for op in report["ops"]:
+        if op["weight_bytes"] and "/" not in op["name"]:
+            assert stand_in_order([op["name"], f"{op['macs']:,}", f"{op['weight_bytes']:,}"], words(printed))
+    for point in report["pareto"]:
+        time = "predicted_instructions" if point["predicted_cycles"] is None else "predicted_cycles"
+        figures = [point[name] for name in ("arena_bytes", time, "steps", "macs")]
+        assert stand_in_order([f"{figure:,}" for figure in figures], words(printed))
 
 
 def test_what_is_longer_than_the_terminal_goes_on_in_the_next_line(capsys, monkeypatch: pytest.MonkeyPatch):

@@ -95,17 +95,22 @@ def test_the_camera_loop_of_the_streaming_page_sees_what_the_reference_sees(gen:
 
 
 @needs_shared
-def test_a_streamed_input_leaves_a_small_arena(gen: Gen):
-    """Bytes that a plan may take at most: what plans took once."""
-    for name, most in (
-        ("mlperf-vww96-int8", 10_272),
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("mlperf-vww96-int8", 9_888),
         ("mlperf-kws-dscnn-int8", 3_448),
         ("mlperf-ic-resnet8-int8", 8_608),
-        ("coral-mnv2-tf2-ptq", 95_760),
-        ("nano-u-botanic-int8", 9_760),  # rows that begin lower than those that they overwrite pack worse
-    ):
-        model = MODELS / f"{name}.tflite"
-        plan = json.loads(gen("plan", model, "--stream-input", "--minimize", "sram", "--json").stdout)["plan"]
+        ("mltk-rock-paper-scissors", 6_664),  # its last rows are read by no op
+        pytest.param("coral-mnv2-tf2-ptq", 95_760, marks=pytest.mark.long),
+        # rows that begin lower than those that they overwrite pack worse
+        pytest.param("nano-u-botanic-int8", 9_760, marks=pytest.mark.long),
+    ],
+)
+def test_a_streamed_input_leaves_a_small_arena(gen: Gen, name: str, most: int):
+    """Bytes that a plan may take at most: what plans took once."""
+    model = MODELS / f"{name}.tflite"
+    plan = json.loads(gen("plan", model, "--stream-input", "--minimize", "sram", "--json").stdout)["plan"]
 
-        assert plan["arena_bound_bytes"] <= plan["arena_bytes"] <= most, name
-        assert plan["recomputed_macs"] == 0
+    assert plan["arena_bound_bytes"] <= plan["arena_bytes"] <= most
+    assert plan["recomputed_macs"] == 0
