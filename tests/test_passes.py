@@ -482,6 +482,7 @@ def test_every_road_model_passes(model: str) -> None:
     made = sum(isinstance(op, SumPool | SumDense) for op in after.ops)  # and an op at the end of each, and a view
 
     assert len(after.ops) <= len(graph.ops) + 2 * made
+    assert drop_dead(after).ops == after.ops
     assert records[-1].ops_after == len(after.ops)
     assert (after.inputs, after.outputs) == (graph.inputs, graph.outputs)
 

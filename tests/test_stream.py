@@ -114,3 +114,13 @@ def test_a_streamed_input_leaves_a_small_arena(gen: Gen, name: str, most: int):
 
     assert plan["arena_bound_bytes"] <= plan["arena_bytes"] <= most
     assert plan["recomputed_macs"] == 0
+
+
+@needs_shared
+@pytest.mark.parametrize(("options", "most"), [((), 2_136), (("--stream-input",), 576)])
+def test_a_dense_layer_of_a_flattened_map_takes_its_rows_as_they_come(gen: Gen, options: tuple[str, ...], most: int):
+    """Bytes: the model's input, a row of the map and the sums. The whole map has 4,000 bytes."""
+    model = MODELS / "tflm-micro-speech.tflite"
+    plan = json.loads(gen("plan", model, "--minimize", "sram", *options, "--json").stdout)["plan"]
+
+    assert plan["arena_bytes"] <= most

@@ -33,7 +33,7 @@ def sum_rows(graph: Graph) -> Graph:
     rewrite = _Rewrite(graph)
     for node in graph.nodes():
         rewrite.add(node)
-    return with_ops(replace(graph, tensors=rewrite.tensors), rewrite.ops)
+    return drop_dead(with_ops(replace(graph, tensors=rewrite.tensors), rewrite.ops))
 
 
 def dense_by_rows(graph: Graph, name: str) -> Graph | None:

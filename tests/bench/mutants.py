@@ -7,7 +7,7 @@ sounds of all formats; for .pt2 and .pt (TorchScript), which need torch, those o
 changed, cut out, doubled and exchanged; in .onnx also sizes, attributes and names of the parsed model, and in PyTorch's
 archives bytes of members, whose sums stay right, and values of their JSON. Every mutant is imported, and optimised
 where it is a model, in a process that is ended after 30 s or at 4 GB. A traceback, a message of several lines, a hang
-or a memory error is a fault: its seed is printed, its file kept in DIR.
+or a memory error is a fault: its seed is printed, its file kept in DIR. Of each kind an undamaged seed must be read.
 """
 
 from __future__ import annotations
@@ -228,13 +228,17 @@ def _type(model: onnx.ModelProto, chance: random.Random) -> None:
 _EDITS: tuple[Callable[[onnx.ModelProto, random.Random], None], ...] = (_dimension, _attribute, _name, _node, _type)
 
 
+def _read(path: Path) -> None:
+    if path.suffix == ".wav":
+        samples.sound(path)
+    else:
+        passes.run(importers.load(path))
+
+
 def outcome(path: Path) -> str:
     """`read`, or `refused`; any other error but a refusal of one line is raised."""
     try:
-        if path.suffix == ".wav":
-            samples.sound(path)
-        else:
-            passes.run(importers.load(path))
+        _read(path)
     except ShoehornError as error:
         if "\n" in str(error):
             raise ValueError(f"a message of several lines: {error}") from error
@@ -263,6 +267,22 @@ def _run(folder: Path, kind: str, first: int, number: int) -> tuple[str, int, st
     return kind, seed, found
 
 
+def _all_refused(folder: Path, kind: str) -> str:
+    """Why no seed is read as it is, damaged ones then showing nothing; empty where one is."""
+    path = folder / f"{kind}-undamaged.{kind}"
+    why = "there is none"
+    for data in _held(kind):
+        path.write_bytes(data)
+        try:
+            _read(path)
+            return ""
+        except ShoehornError as error:
+            why = str(error)
+        finally:
+            path.unlink()
+    return why
+
+
 _seeds: dict[str, list[bytes]] = {}
 
 
@@ -286,6 +306,8 @@ def results(folder: Path, kinds: list[str], count: int, first: int) -> Iterator[
     """The outcome of each mutant, `count` of them over all kinds."""
     with multiprocessing.get_context("spawn").Pool(2, initializer=_limit, maxtasksperchild=500) as pool:
         for kind in kinds:
+            if why := pool.apply(_all_refused, (folder, kind)):
+                sys.exit(f"no undamaged seed of kind {kind} is read: {why}")
             yield from pool.imap_unordered(partial(_run, folder, kind, first), range(count // len(kinds)), chunksize=50)
 
 
