@@ -247,6 +247,8 @@ OWN = {
         *_FOURS,
     ),
     "sum_pool_s8_c": (("tail", "for (; c < op.channels; c++)", "for (; c + 1 < op.channels; c++)"),),
+    "running_max_s8_c": (("tail", "for (; c < op.channels; c++)", "for (; c + 1 < op.channels; c++)"),),
+    "sum_pool_f32_c": (("tail", "for (; c < op.channels; c++)", "for (; c + 1 < op.channels; c++)"),),
     "sum_pool_s8_simd32": (
         ("packing", "sh_low_half(odd)", "sh_high_half(odd)"),
         ("packing", "uint32_t even = 0;", "uint32_t even = 1;"),

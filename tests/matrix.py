@@ -16,6 +16,7 @@ from elftools.elf.elffile import ELFFile
 from runtime import run_reference
 from samples import (
     REAL_OPS,
+    REAL_SUMS,
     as_float32,
     as_int16,
     graph_of,
@@ -265,6 +266,9 @@ def _row_sums(rng: Rng) -> Iterator[Graph]:
             start = int(rng.integers(-most, most))
             pool = graph_of(ops.SumPool, [kind], dtype, kernel=kernel, stride=stride, start=start)
             yield frozen(pool, random_inputs(pool, rng))
+        bounds = ops.Clamp(-100, 90) if number % 2 else ops.Clamp()
+        most = graph_of(ops.RunningMax, [kind], int8((), kind.quantised), kernel=kernel, stride=stride, clamp=bounds)
+        yield frozen(most, random_inputs(most, rng))
         shape = OUTPUTS[number + 1], 3 * 2 * channels
         weights = (TensorType(shape, DType.INT8), _any(rng, shape))
         first = (TensorType(shape[:1], DType.INT32), rng.integers(-(2**28), 2**28, shape[0], np.int32))
@@ -355,14 +359,14 @@ def _reals(rng: Rng) -> Iterator[Graph]:
     yield from linear_ops
     yield from (with_float_mode(graph, FloatMode.RELAXED) for graph in linear_ops[::2])
     yield from map(_in_float16, linear_ops[1::2])
-    for op_class in REAL_OPS:
+    for op_class in (*REAL_OPS, *REAL_SUMS):
         for seed in range(2 * SEEDS):
             graph = real_sample(op_class, rng)
             (op,) = graph.ops
             if seed < SEEDS and isinstance(op, ops.Clamped):
                 graph = replace(graph, ops=(replace(op, clamp=REAL_CLAMPS[seed % len(REAL_CLAMPS)]),))
             yield (real := frozen(graph, random_inputs(graph, rng)))
-            if op_class is not ops.Softmax:
+            if op_class not in (ops.Average, ops.Softmax):
                 yield _in_float16(real)
     yield from _conversions(rng)
     pools = [real_sample(op_class, rng) for op_class in (ops.AveragePool2d, ops.MaxPool2d) for _ in range(3)]

@@ -38,11 +38,13 @@ REAL_OPS: tuple[type[Op], ...] = (
     ops.Mean,
     ops.Softmax,
 )
-"""Ops that compute in float32 too."""
+"""Ops of models that compute in float32 too."""
+REAL_SUMS: tuple[type[Op], ...] = (ops.SumPool, ops.Average)
+"""Those that a pass makes."""
 
 
 def real_sample(op_class: type[Op], rng: Rng) -> Graph:
-    """As `sample`, with float32 in place of all other types, for one of REAL_OPS."""
+    """As `sample`, with float32 in place of all other types, for one of REAL_OPS or REAL_SUMS."""
     return as_float32(sample(op_class, rng), rng)
 
 
@@ -56,6 +58,8 @@ def as_float32(graph: Graph, rng: Rng) -> Graph:
     (op,) = graph.ops
     if isinstance(op, ops.Clamped):
         op = replace(op, clamp=(ops.RealClamp(), ops.RealClamp(0.0), ops.RealClamp(0.0, 6.0))[pick(rng, 0, 1, 2)])
+    if isinstance(op, ops.SumPool):
+        op = replace(op, start=0)
     return verify(replace(graph, tensors=tensors, ops=(op,)))
 
 
@@ -318,6 +322,16 @@ def _sum_pool(rng: Rng) -> Graph:
     most = 2**20 if dtype is DType.INT32 else 2**14
     x, start = int8((n, h, w, c), quant(rng)), int(rng.integers(-most, most))
     return graph_of(ops.SumPool, [x], dtype, kernel=kernel, stride=stride, start=start)
+
+
+def _running_max(rng: Rng) -> Graph:
+    pool, kind = _sum_pool(rng), quant(rng)
+    (op,), x = pool.ops, pool.tensors["x0"].type
+    assert isinstance(op, ops.SumPool)
+    output = int8((), kind)
+    return graph_of(
+        ops.RunningMax, [int8(x.shape, kind)], output, kernel=op.kernel, stride=op.stride, clamp=clamp(rng, kind)
+    )
 
 
 def _sum_dense(rng: Rng) -> Graph:
@@ -779,6 +793,7 @@ _MAKERS: dict[type[Op], Callable[[Rng], Graph]] = {
     **{c: _of(_partial, c) for c in (ops.FirstPartial, ops.NextPartial)},
     ops.Rescale: _rescale,
     ops.SumPool: _sum_pool,
+    ops.RunningMax: _running_max,
     ops.SumDense: _sum_dense,
     ops.Average: _average,
     ops.Map: _map,

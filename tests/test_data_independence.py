@@ -40,7 +40,7 @@ _FLOATS = "float32 in software"
 DEPEND_ON_M0 = {
     **dict.fromkeys(("conv2d_s8_c", "depthwise_conv2d_s8_c", "dense_s8_c", "transpose_conv2d_s8_c"), _CLAMPS),
     **dict.fromkeys(("add_s8_c", "add_s8_tables", "mul_s8_c", "prelu_s8_c", "rescale_sums_s8_c"), _CLAMPS),
-    **dict.fromkeys(("maximum_s8_c", "minimum_s8_c", "max_pool2d_s8_c"), _CLAMPS),
+    **dict.fromkeys(("maximum_s8_c", "minimum_s8_c", "max_pool2d_s8_c", "running_max_s8_c"), _CLAMPS),
     **dict.fromkeys(("linear_s8_w16_c", "linear_s16_c", "linear_s16_short", "pool2d_s16_c"), _CLAMPS),
     **dict.fromkeys(("conv2d_s8_nibbles", "dense_s8_nibbles"), _CLAMPS),
     **dict.fromkeys(("average_pool2d_s8_c", "mean_s8_c", "resize_bilinear_s8_c"), _CLAMPS),
@@ -48,6 +48,7 @@ DEPEND_ON_M0 = {
     **dict.fromkeys(("conv2d_f32_c", "conv2d_f32_lanes_4x4", "conv2d_f32_lanes_8x4"), _FLOATS),
     **dict.fromkeys(("depthwise_conv2d_f32_c", "dense_f32_c"), _FLOATS),
     **dict.fromkeys(("average_pool2d_f32_c", "max_pool2d_f32_c", "mean_f32_c"), _FLOATS),
+    **dict.fromkeys(("sum_pool_f32_c", "average_sums_f32_c"), _FLOATS),
     **dict.fromkeys(("map_c", "reduce_c", "scan_c", "matmul_c", "recurrence_c"), _FLOATS),
     **dict.fromkeys(("svdf_state_c", "svdf_sum_c"), _CLAMPS),
 }

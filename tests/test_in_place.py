@@ -19,7 +19,7 @@ IN_PLACE = (
     *(ops.Logistic, ops.Tanh, ops.HardSwish, ops.Relu, ops.Relu6, ops.LeakyRelu, ops.Requantize, ops.Quantize),
     *(ops.NextPartial, ops.Rescale, ops.Map, ops.SvdfState, ops.Slide),
 )
-CARRIED = (ops.SumPool, ops.SumDense)  # what they may overwrite is an earlier row of their own
+CARRIED = (ops.SumPool, ops.RunningMax, ops.SumDense)  # what they may overwrite is an earlier row of their own
 
 
 def places(node: Node) -> tuple[int, ...]:

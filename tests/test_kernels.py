@@ -12,6 +12,7 @@ from samples import (
     INT16_OPS,
     LINEAR_OPS,
     REAL_OPS,
+    REAL_SUMS,
     as_int16,
     graph_of,
     int8,
@@ -61,7 +62,7 @@ def test_a_kernel_computes_what_the_op_means(op_class: type[Op]) -> None:
         assert_same_bytes(graph, list(random_inputs(graph, rng).values()))
 
 
-@pytest.mark.parametrize("op_class", REAL_OPS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("op_class", [*REAL_OPS, *REAL_SUMS], ids=lambda c: c.__name__)
 def test_a_kernel_computes_what_the_op_means_in_float32(op_class: type[Op]) -> None:
     for seed in range(SEEDS):
         rng = np.random.default_rng(seed)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import oracle
 import pytest
+import samples
 from evaluate import evaluate, random_arrays
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from shoehorn_mcu import ops
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.importers.tflite import import_tflite
 from shoehorn_mcu.ir import DType, Graph, GraphError, Op, Quant, Tensor, TensorType, verify
-from shoehorn_mcu.ops import SumDense, SumPool
+from shoehorn_mcu.ops import RunningMax, SumDense, SumPool
 from shoehorn_mcu.passes import PIPELINE, PassError, TensorError, run, unflatten_input
 from shoehorn_mcu.passes.drop_dead import drop_dead
 from shoehorn_mcu.passes.drop_views import drop_views
@@ -26,6 +27,7 @@ from shoehorn_mcu.passes.fold_pad import fold_pad
 from shoehorn_mcu.passes.fuse_clamp import fuse_clamp
 from shoehorn_mcu.passes.merge_equal import merge_equal
 from shoehorn_mcu.passes.merge_transposes import merge_transposes
+from shoehorn_mcu.passes.sum_rows import sum_rows
 from shoehorn_mcu.passes.widen_depthwise import widen_depthwise
 
 QUANT = Quant((0.0625,), (-5,))
@@ -474,12 +476,45 @@ def test_an_unknown_tensor_to_preserve_is_refused_with_close_names(name: str, hi
         run(import_tflite(small_model().bytes(), "small"), preserve=(name,))
 
 
+@pytest.mark.parametrize(
+    ("op_class", "made", "real"),
+    [
+        (ops.AveragePool2d, SumPool, False),
+        (ops.AveragePool2d, SumPool, True),
+        (ops.Mean, SumPool, False),
+        (ops.Mean, SumPool, True),
+        (ops.MaxPool2d, RunningMax, False),
+    ],
+)
+def test_windows_of_many_rows_become_sums_and_maxima_over_rows(op_class: type[Op], made: type[Op], real: bool) -> None:
+    """A pool's window covers its input, or half of it; a mean is over rows and columns."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        height, width, channels = 2 * int(rng.integers(8, 12)), int(rng.integers(3, 6)), int(rng.integers(1, 9))
+        x = samples.int8((1, height, width, channels), samples.quant(rng))
+        bounds: dict[str, object] = {"clamp": samples.clamp(rng, x.quantised)}
+        if op_class is ops.Mean:
+            output, attributes = samples.int8((), samples.quant(rng)), {"axes": (1, 2), "keep_dims": bool(seed % 2)}
+        else:
+            kernel = (height // (1 + seed % 2), width)
+            output, attributes = samples.int8((), x.quantised), {"kernel": kernel, "stride": kernel, **bounds}
+        graph = samples.graph_of(op_class, [x], output, **attributes)
+        graph = samples.as_float32(graph, rng) if real else graph
+
+        after = verify(sum_rows(graph))
+
+        assert any(type(op) is made for op in after.ops)
+        assert_equal_outputs(graph, after)
+
+
 @needs_shared
 @pytest.mark.parametrize("model", ROAD)
 def test_every_road_model_passes(model: str) -> None:
     graph = load(MODELS / f"{model}.tflite")
     after, records = run(graph)
-    made = sum(isinstance(op, SumPool | SumDense) for op in after.ops)  # and an op at the end of each, and a view
+    made = sum(
+        isinstance(op, RunningMax | SumPool | SumDense) for op in after.ops
+    )  # and an op at the end of each, and a view
 
     assert len(after.ops) <= len(graph.ops) + 2 * made
     assert drop_dead(after).ops == after.ops

@@ -24,7 +24,17 @@ from shoehorn_mcu.targets import Machine
 
 SEEDS, ENOUGH = 400, 5
 NEVER = {ops.AveragePool2d, ops.MaxPool2d, ops.Mean, ops.TransposeConv2d, ops.ResizeNearest, ops.ResizeBilinear} | {
-    *(ops.Reshape, ops.Pad, ops.Concat, ops.Slice, ops.Transpose, ops.SumPool, ops.SumDense, ops.Average)
+    *(
+        ops.Reshape,
+        ops.Pad,
+        ops.Concat,
+        ops.Slice,
+        ops.Transpose,
+        ops.SumPool,
+        ops.RunningMax,
+        ops.SumDense,
+        ops.Average,
+    )
 }
 """Ops whose output pixel may depend on other pixels, or that only move rows."""
 

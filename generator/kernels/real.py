@@ -25,9 +25,11 @@ from shoehorn_mcu.kernels.conv import (
 from shoehorn_mcu.kernels.elementwise import binary, binary_work
 from shoehorn_mcu.kernels.operands import are, data, element_by_element
 from shoehorn_mcu.kernels.pool import average_pool2d_work, max_pool2d_work, mean_shape, mean_work, pool2d
+from shoehorn_mcu.kernels.sums import columns, columns_work, row_before
 from shoehorn_mcu.kernels.work import Work
 from shoehorn_mcu.ops import (
     Add,
+    Average,
     AveragePool2d,
     Clamped,
     Conv2d,
@@ -37,6 +39,7 @@ from shoehorn_mcu.ops import (
     Mean,
     Softmax,
     Sub,
+    SumPool,
 )
 from shoehorn_mcu.targets import Isa
 
@@ -162,6 +165,22 @@ def _mean(node: Node) -> dict[str, Value]:
     }
 
 
+def _sum_pool(node: Node) -> dict[str, Value]:
+    return {**columns(node), **_stored_as(node)}
+
+
+def _average(node: Node) -> dict[str, Value]:
+    return {
+        "elements": node.output.type.row_elements,
+        "count": float(cast(Average, node.op).count),
+        **_bounds(node),
+    }
+
+
+def _sums_f32(node: Node) -> bool:
+    return are(DType.FLOAT32, node.output)
+
+
 def _softmax(node: Node) -> dict[str, Value]:
     _, _, positions, channels = node.output.type.nhwc
     return {"positions": positions, "channels": channels, "beta": cast(Softmax, node.op).beta}
@@ -240,6 +259,8 @@ ADD = Contract("add_f32", (Add, Sub), _add, accepts=_all_real)
 AVERAGE_POOL = Contract("average_pool2d_f32", (AveragePool2d,), _pool, accepts=_all_real)
 MAX_POOL = Contract("max_pool2d_f32", (MaxPool2d,), _pool, accepts=_all_real)
 MEAN = Contract("mean_f32", (Mean,), _mean, accepts=_all_real, takes_row=True)
+SUM_POOL = Contract("sum_pool_f32", (SumPool,), _sum_pool, accepts=_sums_f32)
+AVERAGE = Contract("average_sums_f32", (Average,), _average, accepts=_sums_f32)
 SOFTMAX = Contract("softmax_f32", (Softmax,), _softmax, accepts=_all_f32)
 
 _TILES = (Tile(outputs=4, pixels=4), Tile(outputs=8, pixels=4))
@@ -296,5 +317,7 @@ VARIANTS = (
     *_each(portable(AVERAGE_POOL, average_pool2d_work), *_PLAIN),
     *_each(portable(MAX_POOL, max_pool2d_work), *_PLAIN),
     *_each(portable(MEAN, mean_work), *_PLAIN),
+    *_each(portable(SUM_POOL, columns_work, row_before), *_PLAIN),
+    portable(AVERAGE, lambda node: Work(outputs=node.output.type.row_elements)),
     portable(SOFTMAX, _softmax_work),
 )

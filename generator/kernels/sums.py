@@ -1,4 +1,4 @@
-"""Kernels of sums over rows that arrive one after the other, and of their ends."""
+"""Kernels of sums and maxima over rows that arrive one after the other, and of their ends."""
 
 from __future__ import annotations
 
@@ -11,27 +11,31 @@ from shoehorn_mcu.ir import DType, Node
 from shoehorn_mcu.kernels.base import Contract, Value, Variant, portable
 from shoehorn_mcu.kernels.operands import are, data
 from shoehorn_mcu.kernels.work import LANES, Work, by_fours, by_lanes
-from shoehorn_mcu.ops import Average, SumDense, SumPool
+from shoehorn_mcu.ops import Average, RunningMax, SumDense, SumPool
 from shoehorn_mcu.targets import Isa
 
 _MOST_COLUMNS = 256  # whose sum fits 16 bits
 
 
+def columns(node: Node) -> dict[str, Value]:
+    """Struct members of windows over a row."""
+    op, (_, _, positions, channels) = cast(SumPool | RunningMax, node.op), node.output.type.nhwc
+    return {"positions": positions, "channels": channels, "kernel_width": op.kernel[1], "stride": op.stride[1]}
+
+
 def _pool(node: Node) -> dict[str, Value]:
     op = cast(SumPool, node.op)
-    _, _, positions, channels = node.output.type.nhwc
-    return {
-        "positions": positions,
-        "channels": channels,
-        "kernel_width": op.kernel[1],
-        "stride": op.stride[1],
-        "start": op.start,
-        "narrow": int(are(DType.INT16, node.output)),
-    }
+    return {**columns(node), "start": op.start, "narrow": int(are(DType.INT16, node.output))}
 
 
-def _pool_work(node: Node) -> Work:
-    op, (_, _, positions, channels) = cast(SumPool, node.op), node.output.type.nhwc
+def _most(node: Node) -> dict[str, Value]:
+    op = cast(RunningMax, node.op)
+    return {**columns(node), "y_min": op.clamp.low, "y_max": op.clamp.high}
+
+
+def columns_work(node: Node) -> Work:
+    """Elements of the windows' columns, by fours of channels and one by one."""
+    op, (_, _, positions, channels) = cast(SumPool | RunningMax, node.op), node.output.type.nhwc
     fours, rest = divmod(channels, 4)
     loops = positions * (fours + rest)
     return Work(loops=loops, pixels=positions, outputs=positions * channels) + Work(
@@ -61,6 +65,10 @@ def _dense_work(node: Node, sums: Callable[[float, int, int], Work]) -> Work:
     return sums(whole, inputs, LANES) + sums(rest, inputs, 1) + Work(outputs=outputs)
 
 
+def _of_integers(node: Node) -> bool:
+    return not are(DType.FLOAT32, node.output)
+
+
 def _average(node: Node) -> dict[str, Value]:
     op = cast(Average, node.op)
     return {
@@ -72,33 +80,35 @@ def _average(node: Node) -> dict[str, Value]:
     }
 
 
-def _before(node: Node) -> int | None:
+def row_before(node: Node) -> int | None:
     """The sums of the row before, which those of a row may overwrite."""
     return 1
 
 
-SUM_POOL = Contract("sum_pool_s8", (SumPool,), _pool)
+SUM_POOL = Contract("sum_pool_s8", (SumPool,), _pool, accepts=_of_integers)
+RUNNING_MAX = Contract("running_max_s8", (RunningMax,), _most)
 SUM_DENSE = Contract("sum_dense_s8_s32", (SumDense,), _dense, _by_rows, takes_row=True)
-AVERAGE = Contract("average_sums_s8", (Average,), _average)
+AVERAGE = Contract("average_sums_s8", (Average,), _average, accepts=_of_integers)
 
 VARIANTS = (
-    portable(SUM_POOL, _pool_work, _before),
+    portable(SUM_POOL, columns_work, row_before),
     Variant(
         SUM_POOL,
-        lambda node, _: _pool_work(node),
+        lambda node, _: columns_work(node),
         suffix="simd32",
         isa=Isa.SIMD32,
         accepts=_pool_by_fours,
-        in_place=_before,
+        in_place=row_before,
     ),
-    Variant(SUM_DENSE, lambda node, _: _dense_work(node, by_lanes), in_place=_before),
+    portable(RUNNING_MAX, columns_work, row_before),
+    Variant(SUM_DENSE, lambda node, _: _dense_work(node, by_lanes), in_place=row_before),
     Variant(
         SUM_DENSE,
         lambda node, _: _dense_work(node, by_fours),
         suffix="simd32",
         shared="c",
         isa=Isa.SIMD32,
-        in_place=_before,
+        in_place=row_before,
     ),
     portable(AVERAGE, lambda node: Work(outputs=node.output.type.row_elements)),
 )

@@ -1,9 +1,10 @@
-"""Sums over rows that arrive one after the other: each output row is the sums so far, made from the row before it.
+"""Sums and maxima over rows that arrive one after the other: each output row is those so far, made from the row before.
 
 A pool or a dense layer that reads many rows then holds one row of sums instead of all of them, and one more op
-computes its result from the last sums. Integer sums do not depend on their order, so the bytes stay the same. Model
-files never hold these ops; the pass `sum-rows` makes them. They need what an op that carries needs: rows in order,
-each computed once (ARCHITECTURE, Recurrent layers).
+computes its result from the last sums. Integer sums do not depend on their order, and sums of float32 keep that of
+TFLite's reference kernels, row by row, so the bytes stay the same. Model files never hold these ops; the pass
+`sum-rows` makes them. They need what an op that carries needs: rows in order, each computed once (ARCHITECTURE,
+Recurrent layers).
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from typing import ClassVar
 import numpy as np
 
 from shoehorn_mcu.ir import Array, DType, Ints, Node, Op, OpFault, Signature, TensorType
-from shoehorn_mcu.ops import laws
+from shoehorn_mcu.ops import laws, real
 from shoehorn_mcu.ops.arithmetic import LIMIT
 from shoehorn_mcu.ops.clamp import Clamped
 from shoehorn_mcu.ops.rules import last_rows, refuse, want, want_rank
 
-__all__ = ["Average", "SumDense", "SumPool"]
+__all__ = ["Average", "RunningMax", "SumDense", "SumPool"]
 
 _LARGEST = 128  # magnitude of a stored int8
 
@@ -41,19 +42,15 @@ class _Sums(Op):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SumPool(_Sums):
-    """x (N, H, W, C) int8; sums (N, windows down * kernel height, windows across, C) of stored values, without padding.
+class _Windows(_Sums):
+    """Windows of x (N, H, W, C) without padding, that do not overlap downwards.
 
-    The sums are int32, or int16 where every one fits.
-
-    Row i * kernel[0] + j has, for each window of the i-th line of windows, `start` and the sum over its first j + 1
-    rows. Windows do not overlap downwards.
+    The output is (N, windows down * kernel height, windows across, C). Its row i * kernel[0] + j has, for each window
+    of the i-th line of windows, the result of its first j + 1 rows.
     """
 
-    sum_types: ClassVar[tuple[DType, ...]] = (DType.INT32, DType.INT16)
     kernel: tuple[int, int]
     stride: tuple[int, int]
-    start: int = 0
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 1)
@@ -70,8 +67,27 @@ class SumPool(_Sums):
         x = image * sig.inputs[0].nhwc[1] + window * self.stride[0] + row
         return (x,), (y - 1 if row else None,)
 
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SumPool(_Windows):
+    """Sums of x's stored values, int8: int32, or int16 where every one fits. They begin with `start`.
+
+    x may be float32 or float16, and its sums are float32.
+    """
+
+    sum_types: ClassVar[tuple[DType, ...]] = (DType.INT32, DType.INT16)
+    start: int = 0  # 0 for float32
+
+    def check(self, node: Node) -> None:
+        if node.inputs[0].type.dtype in real.STORED:
+            laws.dtype(self, node.output, "sums", DType.FLOAT32)
+        else:
+            super().check(node)
+
     def overflow(self, node: Node) -> str | None:
         dtype = node.output.type.dtype
+        if dtype is DType.FLOAT32:
+            return None
         limit = (1 << (8 * dtype.bytes - 1)) - 1
         return None if self.reach <= limit else f"a sum can reach {self.reach}, above {dtype.value}"
 
@@ -83,6 +99,8 @@ class SumPool(_Sums):
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         n, lines, across, channels = sig.output.shape
         high, wide = self.kernel
+        if sig.output.dtype is DType.FLOAT32:
+            return self._real(arrays, sig)
         x = arrays[0].astype(np.int64)
         columns = np.stack([x[:, :, at * self.stride[1] :][:, :, :wide].sum(axis=2) for at in range(across)], axis=2)
         windows = [
@@ -90,6 +108,41 @@ class SumPool(_Sums):
         ]
         sums: Array = np.concatenate(windows, axis=1).astype(sig.output.dtype.numpy).reshape(n, lines, across, channels)
         return sums
+
+    def _real(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        """The sums of float32, from 0, element by element of a window's row and row by row."""
+        (x,) = real.reals(arrays)
+        sums = np.zeros(sig.output.shape, np.float32)
+        for y in range(sig.output.shape[1]):
+            window, row = divmod(y, self.kernel[0])
+            line = x[:, window * self.stride[0] + row]
+            total = sums[:, y - 1] if row else sums[:, y]
+            for at in range(self.kernel[1]):
+                total = total + line[:, at :: self.stride[1]][:, : sig.output.shape[2]]
+            sums[:, y] = total
+        return sums
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RunningMax(_Windows, Clamped):
+    """The largest elements of x's windows, int8, clamped; x and y share one quantisation."""
+
+    def check(self, node: Node) -> None:
+        laws.quantised(self, node.inputs[0], "input")
+        laws.same_quant(self, node.inputs[0], node.output)
+
+    def overflow(self, node: Node) -> str | None:
+        return None
+
+    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        (high, wide), (_, lines, across, _) = self.kernel, sig.output.shape
+        x = arrays[0]
+        columns = np.stack([x[:, :, at * self.stride[1] :][:, :, :wide].max(axis=2) for at in range(across)], axis=2)
+        found = [
+            np.maximum.accumulate(columns[:, at * self.stride[0] :][:, :high], axis=1) for at in range(lines // high)
+        ]
+        most: Array = np.clip(np.concatenate(found, axis=1), self.clamp.low, self.clamp.high).astype(np.int8)
+        return most
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -132,15 +185,16 @@ class SumDense(_Sums):
 class Average(Clamped):
     """x (N, H, W, C) int32 or int16 sums, of which every `window`-th row is read; (N, H / window, W, C) int8.
 
-    y = clamp(x / count), rounded half away from zero: the end of an average pool.
+    y = clamp(x / count), rounded half away from zero: the end of an average pool. Sums of float32 give float32.
     """
 
     window: int
     count: int
 
     def check(self, node: Node) -> None:
-        laws.dtype(self, node.inputs[0], "sums", DType.INT32, DType.INT16)
-        laws.quantised(self, node.output, "output")
+        if not real.check(node, "sums"):
+            laws.dtype(self, node.inputs[0], "sums", DType.INT32, DType.INT16)
+            laws.quantised(self, node.output, "output")
         if self.count < 1:
             raise OpFault(self, f"it divides by {self.count}")
 
@@ -155,9 +209,12 @@ class Average(Clamped):
         return ((y * self.window + self.window - 1,),)
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
-        total = arrays[0][:, self.window - 1 :: self.window].astype(np.int64)
+        last = arrays[0][:, self.window - 1 :: self.window]
+        if sig.output.dtype is DType.FLOAT32:
+            return real.clamped(last / np.float32(self.count), self.clamp)
+        total = last.astype(np.int64)
         means: Ints = np.sign(total) * ((np.abs(total) + self.count // 2) // self.count)
         return np.clip(means, self.clamp.low, self.clamp.high).astype(sig.output.dtype.numpy)
 
 
-OPS: tuple[type[Op], ...] = (SumPool, SumDense, Average)
+OPS: tuple[type[Op], ...] = (SumPool, RunningMax, SumDense, Average)

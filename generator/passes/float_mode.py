@@ -11,7 +11,7 @@ import numpy as np
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.ir import DType, Graph, Node, Op, Tensor, TensorType, verify
 from shoehorn_mcu.ir.edit import with_ops
-from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Dequantize, Formulaic, Quantize, Softmax
+from shoehorn_mcu.ops import Average, Conv2d, Dense, DepthwiseConv2d, Dequantize, Formulaic, Quantize, Softmax, SumPool
 from shoehorn_mcu.ops.laws import quoted
 from shoehorn_mcu.ops.layout import Mover
 
@@ -30,8 +30,8 @@ class FloatMode(Enum):
     """How float32 models are computed.
 
     RELAXED: a product and its addition are rounded once, sums begin with the bias, numbers below 2^-126 are 0.
-    HALF: as RELAXED, and weights and what ops write are rounded to float16 and stored so, but for softmax and the
-    model's inputs and outputs.
+    HALF: as RELAXED, and weights and what ops write are rounded to float16 and stored so, but for softmax, sums by rows
+    and the model's inputs and outputs.
     """
 
     PRECISE = "precise"  # the sums of TensorFlow Lite's reference kernels, in their order
@@ -106,6 +106,10 @@ class _Halves:
             yield replace(op, inputs=(*(self.floats[n] for n in rows), *op.inputs[len(rows) :]))
             return
         yield from self._to_float16(rows)
+        if isinstance(op, SumPool):
+            self.floats[op.output] = op.output
+            yield replace(op, inputs=tuple(self.halves[n] for n in rows))
+            return
         weights = tuple(self._constant(n, "weights") for n in op.inputs[len(rows) : len(rows) + 1])
         name = op.output if op.output not in self.source.results else f"{op.output}_float16"
         self.halves[op.output] = self._add(name, op.output)
@@ -120,7 +124,7 @@ class _Halves:
             return False
         if isinstance(node.op, Mover):
             return any(name in self.halves for name in node.op.inputs)
-        return not isinstance(node.op, Softmax | Formulaic)
+        return not isinstance(node.op, Average | Softmax | Formulaic)
 
     def _to_float16(self, names: Iterable[str]) -> Iterator[Op]:
         for name in names:

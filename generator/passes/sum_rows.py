@@ -8,7 +8,21 @@ import numpy as np
 
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Tensor, TensorType
 from shoehorn_mcu.ir.edit import free_name, only_reader, readers, with_ops
-from shoehorn_mcu.ops import Average, AveragePool2d, Dense, Mean, Rescale, Reshape, SumDense, SumPool
+from shoehorn_mcu.ops import (
+    Average,
+    AveragePool2d,
+    Dense,
+    MaxPool2d,
+    Mean,
+    Pool2d,
+    RealClamp,
+    Rescale,
+    Reshape,
+    RunningMax,
+    Slice,
+    SumDense,
+    SumPool,
+)
 from shoehorn_mcu.ops.arithmetic import LIMIT
 from shoehorn_mcu.ops.conv import Padding, dense_scales, folded_bias
 from shoehorn_mcu.ops.pool import mean_params
@@ -26,9 +40,13 @@ def sum_rows(graph: Graph) -> Graph:
     >   v = Reshape(x: 1x4x4x32) shape=(1, 512); y = Dense(v, w, b)
     <   s = SumDense(x, w, b'): 4 rows of sums; r = Rescale(s); y = Reshape(r)
 
-    So an average pool, a mean over rows or a dense layer of a flattened map holds a row of its input, not all of them.
-    Sums of a pool are int16 where every one fits, else int32. Exact: the same integers are added, and rounded once. It
-    is left alone where another op reads x, which is held then.
+    >   y = MaxPool2d(x: 1x40x1x64) kernel 40x1
+    <   m = RunningMax(x): 40 rows; y = Slice(m), the last of them
+
+    So a pool, a mean over rows or a dense layer of a flattened map holds a row of its input, not all of them.
+    Sums of a pool are int16 where every one fits, else int32. Exact: the same integers are added, and rounded once.
+    Pools and means of float32 add in the same order as without the pass. It is left alone where another op reads x,
+    which is held then.
     """
     rewrite = _Rewrite(graph)
     for node in graph.nodes():
@@ -65,6 +83,8 @@ class _Rewrite:
             return
         if isinstance(op, AveragePool2d | Mean) and self._sums_pool(node, op):
             return
+        if isinstance(op, MaxPool2d) and self._keeps_most(node, op):
+            return
         self.ops.append(op)
 
     def _sums_pool(self, node: Node, op: AveragePool2d | Mean) -> bool:
@@ -78,15 +98,36 @@ class _Rewrite:
         window, y = pool.kernel[0], node.output
         shape = (x.type.shape[0], sums.type.shape[1] // window, *sums.type.shape[2:])
         output = self._end(y, shape)
-        if isinstance(op, AveragePool2d):
+        if isinstance(op, AveragePool2d) or y.type.dtype is DType.FLOAT32:
             count = pool.kernel[0] * pool.kernel[1]
+            clamp = op.clamp if isinstance(op, AveragePool2d) else RealClamp()
             self.ops.append(
-                Average(name=op.name, inputs=(sums.name,), output=output, window=window, count=count, clamp=op.clamp)
+                Average(name=op.name, inputs=(sums.name,), output=output, window=window, count=count, clamp=clamp)
             )
         else:
             self._rescale(op, sums, np.array([mean_params(op, node.sig).scale]), output, window)
         self._shaped(output, y)
         return True
+
+    def _keeps_most(self, node: Node, op: MaxPool2d) -> bool:
+        x, y = node.inputs[0], node.output
+        if x.type.dtype is not DType.INT8 or not _apart(node, op) or not self._is_alone(x.name, op):
+            return False
+        (high, _), name = op.kernel, self._name(f"{op.name}_rows")
+        made = RunningMax(name=name, inputs=(x.name,), output="", kernel=op.kernel, stride=op.stride, clamp=op.clamp)
+        kind = replace(y.type, shape=made.infer((x.type,)))
+        if not self._saves(x.type, high, kind):
+            return False
+        most = self._tensor(f"{y.name}_rows", kind)
+        self.ops.append(replace(made, output=most.name))
+        begin, step = (0, high - 1, 0, 0), (1, high, 1, 1)
+        last = Slice(name=op.name, inputs=(most.name,), output=y.name, begin=begin, size=y.type.shape, step=step)
+        self.ops.append(last)
+        return True
+
+    def _saves(self, x: TensorType, rows: int, sums: TensorType) -> bool:
+        """Whether a row of sums is small beside the rows of x that need not be held."""
+        return (rows - 1) * x.row_bytes > self._gain * sums.row_bytes
 
     def _sums_dense(self, node: Node, op: Dense) -> bool:
         view = self._views.get(op.inputs[0])
@@ -118,15 +159,16 @@ class _Rewrite:
         """The sums, which the op writes from here on; None where they hold too little less."""
         read = tuple(self.tensors[name] for name in op.inputs)
         x = read[0].type
-        kind = TensorType(op.infer(tuple(tensor.type for tensor in read)), DType.INT32)
+        real = x.dtype is DType.FLOAT32
+        kind = TensorType(op.infer(tuple(tensor.type for tensor in read)), x.dtype if real else DType.INT32)
         rows = op.kernel[0] if isinstance(op, SumPool) else x.rows
-        if (rows - 1) * x.row_bytes <= self._gain * kind.row_bytes:
+        if not self._saves(x, rows, kind):
             return None
-        if isinstance(op, SumPool) and op.reach <= np.iinfo(np.int16).max:
+        if isinstance(op, SumPool) and not real and op.reach <= np.iinfo(np.int16).max:
             kind = replace(kind, dtype=DType.INT16)
         made = self._tensor(f"{node.output.name}_sums", kind)
         whole = replace(op, output=made.name)
-        if node.op.overflow(node) is not None or whole.overflow(Node(whole, read, made)) is not None:
+        if (not real and node.op.overflow(node) is not None) or whole.overflow(Node(whole, read, made)) is not None:
             return None
         self.ops.append(whole)
         return made
@@ -170,16 +212,21 @@ class _Rewrite:
 def _pool_of(node: Node, op: AveragePool2d | Mean) -> SumPool | None:
     """The sums of a pool without padding, or of a mean over rows; None for others. Its names are to be filled in."""
     x, y = node.inputs[0].type, node.output.type
-    if x.dtype is not DType.INT8 or y.dtype is not DType.INT8 or len(x.shape) != 4 or node.inputs[0].data is not None:
+    real = x.dtype is y.dtype is DType.FLOAT32
+    if not (real or x.dtype is y.dtype is DType.INT8) or len(x.shape) != 4 or node.inputs[0].data is not None:
         return None
     if isinstance(op, AveragePool2d):
-        apart = y.shape[1] == 1 or op.stride[0] >= op.kernel[0]
         kernel, stride, start = op.kernel, op.stride, 0
-        if op.padding != Padding() or not apart:
+        if not _apart(node, op):
             return None
     else:
         if op.axes not in ((1,), (1, 2)):
             return None
         kernel = (x.shape[1], x.shape[2] if 2 in op.axes else 1)
-        stride, start = kernel, -mean_params(op, node.sig).elements * x.quantised.zero_point
+        stride, start = kernel, 0 if real else -mean_params(op, node.sig).elements * x.quantised.zero_point
     return SumPool(name="", inputs=(), output="", kernel=kernel, stride=stride, start=start)
+
+
+def _apart(node: Node, op: Pool2d) -> bool:
+    """Whether the windows have no padding, and none that lie below each other share a row."""
+    return op.padding == Padding() and (node.output.type.shape[1] == 1 or op.stride[0] >= op.kernel[0])

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from shoehorn_mcu.ir import Graph, verify
-from shoehorn_mcu.ops import Softmax
+from shoehorn_mcu.ops import Softmax, SumPool
 from shoehorn_mcu.ops.linear import LinearOp
 from shoehorn_mcu.passes.float_mode import FloatMode, in_float16, with_float_mode
 from tests.bench.micro_formulas import FAMILIES as FORMULAS
@@ -17,7 +17,7 @@ from tests.bench.micro_ops import FAMILIES
 from tests.bench.micro_recurrent import FAMILIES as RECURRENT
 from tests.bench.micro_sums import FAMILIES as SUMS
 from tests.bench.micro_wide import FAMILIES as WIDE
-from tests.samples import REAL_OPS, as_float32
+from tests.samples import REAL_OPS, REAL_SUMS, as_float32
 
 
 def merged(name: str, graphs: Sequence[Graph]) -> Graph:
@@ -51,6 +51,17 @@ def graphs(rows: int) -> Iterator[Graph]:
     yield from windows(rng, rows, LATER_WINDOWS)
     for family in (*FORMULAS, *RECURRENT, *SUMS, *WIDE):
         yield from family(rng)
+    yield from real_sums(rng)
+
+
+def real_sums(rng: np.random.Generator) -> Iterator[Graph]:
+    """The graphs of sums over rows in float32, and of rows in float16."""
+    for family in SUMS:
+        for graph in family(rng):
+            if type(graph.ops[0]) in REAL_SUMS:
+                yield (real := as_float32(graph, rng))
+                if isinstance(real.ops[0], SumPool):
+                    yield in_float16(real)
 
 
 def reals(rng: np.random.Generator) -> Iterator[Graph]:

@@ -29,6 +29,7 @@ def row_sums(rng: Rng) -> Iterator[Graph]:
         x = s8(1, height, width, channels)
         for dtype in (DType.INT32, DType.INT16):
             yield graph_of(ops.SumPool, [x], dtype, kernel=kernel, stride=stride)
+        yield graph_of(ops.RunningMax, [x], s8(), kernel=kernel, stride=stride)
         outputs = (1, 4, 10, 12, 33)[(height + width) % 5]
         shape = (outputs, x.elements)
         weights = (TensorType(shape, DType.INT8), rng.integers(-127, 128, shape).astype(np.int8))

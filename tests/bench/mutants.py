@@ -13,6 +13,7 @@ or a memory error is a fault: its seed is printed, its file kept in DIR. Of each
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import multiprocessing
 import random
@@ -292,8 +293,13 @@ def _held(kind: str) -> list[bytes]:
     return _seeds[kind]
 
 
-def _limit() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+def _limit(with_torch: bool) -> None:
+    """Limits this process's memory, beyond the libraries that it has mapped: those of PyTorch take gigabytes."""
+    if with_torch:
+        importlib.import_module("torch")
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + MOST_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
     signal.signal(signal.SIGALRM, _late)
     np.seterr(all="ignore")
 
@@ -304,7 +310,9 @@ def _late(signum: int, frame: object) -> None:
 
 def results(folder: Path, kinds: list[str], count: int, first: int) -> Iterator[tuple[str, int, str]]:
     """The outcome of each mutant, `count` of them over all kinds."""
-    with multiprocessing.get_context("spawn").Pool(2, initializer=_limit, maxtasksperchild=500) as pool:
+    with_torch = any(kind in PYTORCH for kind in kinds)
+    spawned = multiprocessing.get_context("spawn")
+    with spawned.Pool(2, initializer=_limit, initargs=(with_torch,), maxtasksperchild=500) as pool:
         for kind in kinds:
             if why := pool.apply(_all_refused, (folder, kind)):
                 sys.exit(f"no undamaged seed of kind {kind} is read: {why}")
