@@ -14,7 +14,7 @@ from shoehorn_mcu.planner import DoesNotFit, Goal, Problem, Weighing, checked, d
 from shoehorn_mcu.predict import recomputes, time, waits
 from shoehorn_mcu.runs import joined
 from shoehorn_mcu.stage import Stage, nearer
-from shoehorn_mcu.upgrade import Limits, upgraded, without_needless
+from shoehorn_mcu.upgrade import Limits, missing_scratch, upgraded, without_needless
 
 _SHARES = (1.0, 0.97, 0.9, 0.8, 0.65, 0.5)  # of several memories: what is left is for losses where they are divided
 _WORTH_PERCENT = 1.0  # of the predicted time: what a plan must save that uses one memory more
@@ -165,6 +165,8 @@ def _scheduled(
         if near is None:
             raise
         return _with_kernels(graph, near, request, memories, say)
+    if not small:
+        made = _with_scratch(graph, stages, request, memories, say, made)
     if made.plan.outcome.interrupted or not (small or recomputes(made.plan, made.stages)):
         return made
     near = _nearer_within(graph, stages, request, made.plan.total_bytes - 1 if small else request.capacity_bytes)
@@ -175,8 +177,43 @@ def _scheduled(
     except (DoesNotFit, _Undivided):
         return made
     if not small:
-        return min(made, other, key=lambda each: time(each.plan, each.stages))
+        return min(made, other, key=_time)
     return _bounded(min(made, other, key=lambda each: each.plan.total_bytes), other.plan.outcome.bound_bytes)
+
+
+def _with_scratch(
+    graph: Graph,
+    stages: Sequence[Stage],
+    request: PlanRequest,
+    memories: Sequence[Memory],
+    say: Callable[[str], None],
+    made: Scheduled,
+) -> Scheduled:
+    """The plan, or one in which more ops have faster kernels that need scratch, where that is faster.
+
+    Its rows do not overlap those of their windows, which few such kernels can write, or it leaves bytes for scratch.
+    """
+    capacity, best, left = request.capacity_bytes, made, 0
+    if capacity is None or made.plan.outcome.interrupted or not missing_scratch(made.stages, made.plan):
+        return made
+    apart = lower(graph, stages, None, request.stream_input, None, request.stream_output).rows_apart
+    while lowest_peak(apart) <= capacity - left:
+        try:
+            other = _with_kernels(graph, stages, request, memories, say, left)
+        except (DoesNotFit, _Undivided):
+            break
+        best = min(best, other, key=_time)
+        before, left = left, missing_scratch(other.stages, other.plan)
+        if left <= before:
+            break
+    bound = min(best.plan.outcome.bound_bytes, made.plan.outcome.bound_bytes)
+    status = best.plan.outcome.status if best.plan.arena_bytes == bound else Status.FEASIBLE
+    outcome = replace(best.plan.outcome, bound_bytes=bound, status=status)
+    return best if best is made else replace(best, plan=replace(best.plan, outcome=outcome))
+
+
+def _time(made: Scheduled) -> float:
+    return time(made.plan, made.stages)
 
 
 def _nearer_within(
@@ -205,8 +242,12 @@ def _with_kernels(
     request: PlanRequest,
     memories: Sequence[Memory],
     say: Callable[[str], None],
+    left: int | None = None,
 ) -> Scheduled:
-    """The plan of the rows that these kernels compute."""
+    """The plan of the rows that these kernels compute.
+
+    With `left` no row overlaps those of its window, and so many bytes of the capacity are for scratch alone.
+    """
 
     def price(plan: Plan) -> float:
         """The predicted time of a plan without cuts."""
@@ -216,7 +257,8 @@ def _with_kernels(
     cuts = Cuts(graph, stages)
 
     def lowered(graph: Graph, stages: Sequence[Stage], cuts: Cuts | None = None) -> Problem:
-        return lower(graph, stages, request.capacity_bytes, request.stream_input, cuts, request.stream_output)
+        found = lower(graph, stages, request.capacity_bytes, request.stream_input, cuts, request.stream_output)
+        return found if left is None else found.rows_apart
 
     problem = lowered(graph, stages, cuts)
     weighing = None
@@ -229,7 +271,10 @@ def _with_kernels(
             return replace(problem, blocks=())
         return lowered(cut, parts)
 
-    plan = make_plan(problem, request.goal, request.most_macs, say, weighing, emitted, request.brief)
+    limited = problem
+    if left and request.capacity_bytes is not None:
+        limited = replace(problem, capacity_bytes=request.capacity_bytes - left)
+    plan = make_plan(limited, request.goal, request.most_macs, say, weighing, emitted, request.brief)
     cut, parts = cuts.chosen(plan.cascades)
     made = emitted(plan)
     arenas: dict[str, int | None] = {SRAM: plan.arena_bytes if request.goal is Goal.SRAM else request.capacity_bytes}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
+from conftest import Gen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_plans import with_rows_again
 from row_problems import problems
 from samples import graph_of, int8
+from shared import MODELS, needs_shared
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.ir import DType, Graph, Quant, TensorType
@@ -96,8 +99,10 @@ def test_the_fastest_plan_grows_for_scratch_as_far_as_its_capacity_allows() -> N
     assert "bytes more for faster kernels" in fastest.plan.outcome.reason
     assert fastest.plan.outcome.status is Status.FEASIBLE
     assert kernel(made(PlanRequest(Goal.TIME, arena))) == FASTER
-    limited = made(PlanRequest(Goal.TIME, arena - 1))
-    assert (kernel(limited), limited.plan.arena_bytes) == (SLOWER, bare)
+    limited = made(PlanRequest(Goal.TIME, arena - 1))  # by rows, of which fewer bytes are alive
+    assert (kernel(limited), limited.plan.arena_bytes < arena) == (FASTER, True)
+    more_limited = made(PlanRequest(Goal.TIME, limited.plan.arena_bytes - 1))
+    assert (kernel(more_limited), more_limited.plan.arena_bytes) == (SLOWER, bare)
 
 
 def test_a_kernel_that_does_not_fit_into_the_flash_is_not_taken() -> None:
@@ -117,3 +122,18 @@ def test_a_kernel_that_the_tuning_names_gets_its_scratch_in_any_plan() -> None:
 
     assert kernel(tuned) == FASTER
     assert sum(s.bytes for s in tuned.plan.scratch) == SCRATCH
+
+
+@needs_shared
+def test_more_bytes_never_cost_time(gen: Gen) -> None:
+    """Where fast kernels need scratch, and the rows that fill an arena or overlap others leave no place for it."""
+    model, before = MODELS / "mlperf-ic-resnet8-int8.tflite", float("inf")
+    for size in (10912, 11200, 11600, 12300):
+        said = gen("plan", model, "--board", "microbit", "--sram", str(size), "--json").stdout
+        plan = json.loads(said)["plan"]
+
+        assert plan["arena_bytes"] <= size
+        assert plan["predicted_cycles"] <= before * 1.0001
+        before = plan["predicted_cycles"]
+
+    assert before < 65e6  # 129 million where the fastest plan has no place for scratch

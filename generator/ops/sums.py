@@ -211,7 +211,7 @@ class Average(Clamped):
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         last = arrays[0][:, self.window - 1 :: self.window]
         if sig.output.dtype is DType.FLOAT32:
-            return real.clamped(last / np.float32(self.count), self.clamp)
+            return real.clamped(last.astype(np.float32) / np.float32(self.count), self.clamp)
         total = last.astype(np.int64)
         means: Ints = np.sign(total) * ((np.abs(total) + self.count // 2) // self.count)
         return np.clip(means, self.clamp.low, self.clamp.high).astype(sig.output.dtype.numpy)

@@ -53,17 +53,15 @@ class Candidates:
         """Whole tensors, one step per op."""
         return whole_tensors.solve(self._problem)
 
-    @cached_property
+    @property
     def _rows_apart(self) -> Problem:
-        """The problem in which no row overlaps a row of its window, for plans with blocks in bands: they rarely pack
-        with such rows.
-        """
-        ops = tuple(op if op.behind is None else replace(op, in_place=None, behind=None) for op in self._problem.ops)
-        return self._problem if ops == self._problem.ops else replace(self._problem, ops=ops)
+        return self._problem.rows_apart
 
     @cached_property
     def _banded(self) -> Problem:
-        """The problem of plans with blocks in bands: of many ops the one with rows apart."""
+        """The problem of plans with blocks in bands: of many ops the one with rows apart, as such plans rarely pack
+        with rows that overlap those of their window.
+        """
         return self._problem if len(self._problem.ops) <= _FEW_OPS else self._rows_apart
 
     @cached_property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from shoehorn_mcu.memory_plan import DELIVERY, HANDOUT
@@ -122,6 +122,12 @@ class Problem:
         """The tensor at whose address the bytes of `tensor` are: its root, or what that is written over."""
         root = self.root(tensor)
         return self.by_name[root].over or root
+
+    @cached_property
+    def rows_apart(self) -> Problem:
+        """The problem in which no row overlaps a row of its window."""
+        ops = tuple(op if op.behind is None else replace(op, in_place=None, behind=None) for op in self.ops)
+        return self if ops == self.ops else replace(self, ops=ops)
 
     @property
     def streamed(self) -> tuple[str, ...]:
