@@ -346,6 +346,31 @@ def test_a_batch_normalisation_goes_into_the_layer_behind_it() -> None:
     assert kinds(nearly(fold_affine, net.graph(net.dense(normalised, 4)))) == ["Dense"]
 
 
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_batch_normalisation_between_reshapes_goes_into_the_layer_beside_it(ahead: bool) -> None:
+    """As behind or before a dense layer, whose vectors have two dimensions."""
+    net = Net(1, 6)
+    normalised = net.like(
+        net.batch_norm(net.like("x" if ahead else net.dense("x", 6), ops.Reshape, shape=(1, 1, 1, 6))),
+        ops.Reshape,
+        shape=(1, 6),
+    )
+    graph = net.graph(net.dense(normalised, 4) if ahead else normalised)
+
+    assert kinds(nearly(fold_affine, graph)) == ["Dense"]
+
+
+def test_a_batch_normalisation_between_reshapes_of_other_channels_stays() -> None:
+    net = Net(1, 6)
+    graph = net.graph(
+        net.like(
+            net.batch_norm(net.like(net.dense("x", 6), ops.Reshape, shape=(1, 1, 2, 3))), ops.Reshape, shape=(1, 6)
+        )
+    )
+
+    assert kinds(rewritten(fold_affine, graph)) == kinds(graph)
+
+
 def test_an_addend_ahead_of_padding_stays_and_a_factor_does_not() -> None:
     """The padding is 0 behind the addend."""
     both, factor = Net(1, 5, 6, 6), Net(1, 5, 6, 6)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Tensor
 from shoehorn_mcu.ir.edit import free_name, only_reader, readers, with_ops
-from shoehorn_mcu.ops import Clamped, Conv2d, Dense, DepthwiseConv2d, Map, Padding, RealClamp
+from shoehorn_mcu.ops import Clamped, Conv2d, Dense, DepthwiseConv2d, Map, Padding, RealClamp, Reshape
 from shoehorn_mcu.ops.clamp import Bounds
 
 Floats = NDArray[np.float64]
@@ -29,6 +29,9 @@ def fold_affine(graph: Graph) -> Graph:
     >   a = Map(x: uint8, (x - mean) / deviation); y = Conv2d(a, w, b)      as above
     <   a = Map(x, float32); y = Conv2d(a, w / deviation, b - sum(w * mean / deviation))
 
+    >   a = Dense(x, w, b): 1x64; c = DepthwiseConv2d(Reshape(a): 1x1x1x64, f, g) 1x1; y = Reshape(c): 1x64
+    <   y = Dense(x, w * f, b * f + g)
+
     An activation, whose factor is 1 and whose addend is 0, is moved into every op that clamps its result. That is
     exact; products of constants are rounded to float32 once, so results differ from the unfolded ones as two roundings
     of one sum do. The source is Jacob et al. (2018), Quantization and Training of Neural Networks, section 3.2.
@@ -37,19 +40,22 @@ def fold_affine(graph: Graph) -> Graph:
     ops: list[Op | None] = list(graph.ops)
     place = {op.output: i for i, op in enumerate(graph.ops)}  # of the op that writes a tensor, folded ones too
     for node in graph.nodes():
-        source = node.op.inputs[0]
         affine = _affine(node)
-        if affine is None or source not in place or only_reader(graph, readers_of, source) is not node.op:
+        if affine is None:
+            continue
+        inside = _with_views(graph, readers_of, node.op)
+        source, output = inside[0].inputs[0], inside[-1].output
+        if source not in place or only_reader(graph, readers_of, source) is not inside[0]:
             continue
         before = ops[place[source]]
-        assert before is not None  # it writes what this op reads
-        folded = _folded(
-            Node(before, tuple(tensors[n] for n in before.inputs), node.inputs[0]), affine, node.op.output, tensors
-        )
+        assert before is not None  # it writes what these ops read
+        read = tuple(tensors[n] for n in before.inputs)
+        folded = _folded(Node(before, read, tensors[source]), affine, output, tensors)
         if folded is not None:
-            ops[place[node.op.output]] = None
+            for op in inside:
+                ops[place[op.output]] = None
             ops[place[source]] = folded
-            place[node.op.output] = place[source]
+            place[output] = place[source]
     made = with_ops(replace(graph, tensors=tensors), (op for op in ops if op is not None))
     return _folded_ahead(made)
 
@@ -57,24 +63,45 @@ def fold_affine(graph: Graph) -> Graph:
 def _folded_ahead(graph: Graph) -> Graph:
     """The graph with factors and addends moved into the linear ops that alone read what they give."""
     readers_of, tensors = readers(graph), dict(graph.tensors)
-    affine = {node.output.name: (node, found) for node in graph.nodes() if (found := _ahead(node)) is not None}
+    affine: dict[str, tuple[Node, Sequence[Op], _Affine]] = {}  # by what the ops give
+    for node in graph.nodes():
+        if (found := _ahead(node)) is not None:
+            inside = _with_views(graph, readers_of, node.op)
+            affine[inside[-1].output] = (node, inside, found)
     ops: dict[str, Op] = {op.output: op for op in graph.ops}
     for node in graph.nodes():
         source = node.op.inputs[0] if node.op.inputs else ""
         if source not in affine or only_reader(graph, readers_of, source) is not node.op:
             continue
-        first, found = affine[source]
+        first, inside, found = affine[source]
         after = _folded_behind(Node(ops[node.output.name], node.inputs, node.output), found, tensors)
         if after is None:
             continue
         if first.inputs[0].type.dtype is DType.FLOAT32:
-            del ops[source]
-            after = replace(after, inputs=(first.inputs[0].name, *after.inputs[1:]))
+            for op in inside:
+                del ops[op.output]
+            after = replace(after, inputs=(inside[0].inputs[0], *after.inputs[1:]))
         else:
             assert isinstance(first.op, Map)
             ops[source] = replace(first.op, inputs=first.op.inputs[:1], formula=_REAL_OF_PIXELS)
         ops[node.output.name] = after
     return with_ops(replace(graph, tensors=tensors), ops.values())
+
+
+def _with_views(graph: Graph, readers_of: Mapping[str, Sequence[Op]], op: Op) -> tuple[Op, ...]:
+    """The op between a reshape that it alone reads and one that undoes it and alone reads it, or else the op alone.
+
+    The channels are the same in both shapes.
+    """
+    writer = next((each for each in graph.ops if each.output == op.inputs[0]), None)
+    reader = only_reader(graph, readers_of, op.output)
+    if not isinstance(writer, Reshape) or not isinstance(reader, Reshape):
+        return (op,)
+    outside = graph.tensors[writer.inputs[0]].type
+    kept = outside.nhwc[3] == graph.tensors[op.output].type.nhwc[3]
+    same = outside == graph.tensors[reader.output].type and kept
+    alone = only_reader(graph, readers_of, op.inputs[0]) is op and graph.tensors[writer.inputs[0]].data is None
+    return (writer, op, reader) if same and alone else (op,)
 
 
 class _Affine(NamedTuple):
