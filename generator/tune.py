@@ -33,7 +33,8 @@ from shoehorn_mcu.targets import Board, Machine
 LIBRARY = "candidates"  # name of the library in an image
 _MOST_CONSTANTS = 4 << 20  # bytes in one image: they are compiled from text
 _FLASH_SHARE = 0.95  # of what the estimate leaves
-_RAM_SHARE = 0.9
+_RAM_SHARE = 0.8  # of what the application leaves; the rest is scratch and stack
+_STACK_ALIGNMENT = 8  # bytes, of Arm's procedure call standard
 _X = TensorType((1, 4), DType.INT8)
 
 
@@ -164,7 +165,13 @@ def image(group: Sequence[Trial], board: Board) -> Bundle:
     unit = Unit(LIBRARY, graph, long, plan)
     found = constants(unit)
     said = report(graph, board, (), plan, long, (found.bytes, 0, None))
-    return project(unit, found, board, "none", timeless(said))
+    return project(unit, found, _with_stack(board, plan.arena_bytes), "none", timeless(said))
+
+
+def _with_stack(board: Board, arena_bytes: int) -> Board:
+    """The board with all RAM that the arena leaves as the stack: candidates may need more than the model's kernels."""
+    left = (board.arena_limit_bytes - arena_bytes) // _STACK_ALIGNMENT * _STACK_ALIGNMENT
+    return replace(board, spec=board.spec.model_copy(update={"stack_bytes": board.spec.stack_bytes + max(0, left)}))
 
 
 def _graph(group: Sequence[Trial]) -> Graph:

@@ -248,6 +248,7 @@ OWN = {
     ),
     "sum_pool_s8_c": (("tail", "for (; c < op.channels; c++)", "for (; c + 1 < op.channels; c++)"),),
     "running_max_s8_c": (("tail", "for (; c < op.channels; c++)", "for (; c + 1 < op.channels; c++)"),),
+    "sum_dense_f32_c": (("tail", "for (; o < op.outputs; o++)", "for (; o + 1 < op.outputs; o++)"),),
     "sum_pool_f32_c": (("tail", "for (; c < op.channels; c++)", "for (; c + 1 < op.channels; c++)"),),
     "sum_pool_s8_simd32": (
         ("packing", "sh_low_half(odd)", "sh_high_half(odd)"),

@@ -368,6 +368,10 @@ def _reals(rng: Rng) -> Iterator[Graph]:
             yield (real := frozen(graph, random_inputs(graph, rng)))
             if op_class not in (ops.Average, ops.Softmax):
                 yield _in_float16(real)
+            if op_class is ops.Average:
+                yield _with_bias(real, rng)
+            if op_class is ops.SumDense:
+                yield with_float_mode(real, FloatMode.RELAXED)
     yield from _conversions(rng)
     pools = [real_sample(op_class, rng) for op_class in (ops.AveragePool2d, ops.MaxPool2d) for _ in range(3)]
     tiny = [*linear_ops[::9], *(frozen(graph, random_inputs(graph, rng)) for graph in pools)]
@@ -397,6 +401,15 @@ def _pools_16(rng: Rng) -> Iterator[Graph]:
             for op_class in (ops.MaxPool2d, ops.AveragePool2d):
                 graph = graph_of(op_class, [x], TensorType((), x.dtype, x.quant), **shared)
                 yield frozen(graph, random_inputs(graph, rng))
+
+
+def _with_bias(graph: Graph, rng: Rng) -> Graph:
+    """The graph of one Average, with a bias."""
+    (op,) = graph.ops
+    kind = TensorType((graph.tensors["y"].type.row_elements,), DType.FLOAT32)
+    bias = Tensor("bias", kind, rng.normal(0, 1, kind.shape).astype(np.float32))
+    changed = replace(op, inputs=(*op.inputs, bias.name))
+    return verify(replace(graph, tensors=graph.tensors | {bias.name: bias}, ops=(changed,)))
 
 
 def _in_float16(graph: Graph) -> Graph:

@@ -39,7 +39,7 @@ REAL_OPS: tuple[type[Op], ...] = (
     ops.Softmax,
 )
 """Ops of models that compute in float32 too."""
-REAL_SUMS: tuple[type[Op], ...] = (ops.SumPool, ops.Average)
+REAL_SUMS: tuple[type[Op], ...] = (ops.SumPool, ops.SumDense, ops.Average)
 """Those that a pass makes."""
 
 

@@ -48,7 +48,7 @@ DEPEND_ON_M0 = {
     **dict.fromkeys(("conv2d_f32_c", "conv2d_f32_lanes_4x4", "conv2d_f32_lanes_8x4"), _FLOATS),
     **dict.fromkeys(("depthwise_conv2d_f32_c", "dense_f32_c"), _FLOATS),
     **dict.fromkeys(("average_pool2d_f32_c", "max_pool2d_f32_c", "mean_f32_c"), _FLOATS),
-    **dict.fromkeys(("sum_pool_f32_c", "average_sums_f32_c"), _FLOATS),
+    **dict.fromkeys(("sum_pool_f32_c", "sum_dense_f32_c", "average_sums_f32_c"), _FLOATS),
     **dict.fromkeys(("map_c", "reduce_c", "scan_c", "matmul_c", "recurrence_c"), _FLOATS),
     **dict.fromkeys(("svdf_state_c", "svdf_sum_c"), _CLAMPS),
 }

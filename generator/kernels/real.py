@@ -25,8 +25,8 @@ from shoehorn_mcu.kernels.conv import (
 from shoehorn_mcu.kernels.elementwise import binary, binary_work
 from shoehorn_mcu.kernels.operands import are, data, element_by_element
 from shoehorn_mcu.kernels.pool import average_pool2d_work, max_pool2d_work, mean_shape, mean_work, pool2d
-from shoehorn_mcu.kernels.sums import columns, columns_work, row_before
-from shoehorn_mcu.kernels.work import Work
+from shoehorn_mcu.kernels.sums import by_rows, columns, columns_work, row_before, sum_dense, sum_dense_work
+from shoehorn_mcu.kernels.work import Work, by_lanes
 from shoehorn_mcu.ops import (
     Add,
     Average,
@@ -39,6 +39,7 @@ from shoehorn_mcu.ops import (
     Mean,
     Softmax,
     Sub,
+    SumDense,
     SumPool,
 )
 from shoehorn_mcu.targets import Isa
@@ -64,7 +65,7 @@ def _half(node: Node) -> bool:
 
 
 def _fused(node: Node) -> bool:
-    return isinstance(node.op, Conv2d | DepthwiseConv2d | Dense) and node.op.fused
+    return isinstance(node.op, Conv2d | DepthwiseConv2d | Dense | SumDense) and node.op.fused
 
 
 def _sums(node: Node) -> dict[str, Value]:
@@ -169,12 +170,28 @@ def _sum_pool(node: Node) -> dict[str, Value]:
     return {**columns(node), **_stored_as(node)}
 
 
+def _sum_dense(node: Node) -> dict[str, Value]:
+    return {**sum_dense(node), "fused": int(_fused(node)), **_stored_as(node)}
+
+
 def _average(node: Node) -> dict[str, Value]:
     return {
         "elements": node.output.type.row_elements,
+        "biased": int(len(node.inputs) == 2),
         "count": float(cast(Average, node.op).count),
         **_bounds(node),
     }
+
+
+def _average_constants(node: Node) -> dict[str, Value]:
+    """The bias, or one number that takes no part."""
+    return {"bias": data(node.inputs[1]) if len(node.inputs) == 2 else np.zeros(1, np.float32)}
+
+
+def _rows_of_weights(node: Node) -> dict[str, Value]:
+    """As the reference has them: in float32, by rows of x."""
+    packed = by_rows(node)
+    return {**packed, "weights": np.asarray(packed["weights"]).astype(np.float32)}
 
 
 def _sums_f32(node: Node) -> bool:
@@ -260,7 +277,8 @@ AVERAGE_POOL = Contract("average_pool2d_f32", (AveragePool2d,), _pool, accepts=_
 MAX_POOL = Contract("max_pool2d_f32", (MaxPool2d,), _pool, accepts=_all_real)
 MEAN = Contract("mean_f32", (Mean,), _mean, accepts=_all_real, takes_row=True)
 SUM_POOL = Contract("sum_pool_f32", (SumPool,), _sum_pool, accepts=_sums_f32)
-AVERAGE = Contract("average_sums_f32", (Average,), _average, accepts=_sums_f32)
+SUM_DENSE = Contract("sum_dense_f32", (SumDense,), _sum_dense, _rows_of_weights, _sums_f32, takes_row=True)
+AVERAGE = Contract("average_sums_f32", (Average,), _average, _average_constants, _sums_f32)
 SOFTMAX = Contract("softmax_f32", (Softmax,), _softmax, accepts=_all_f32)
 
 _TILES = (Tile(outputs=4, pixels=4), Tile(outputs=8, pixels=4))
@@ -302,6 +320,9 @@ def _in_order(contract: Contract, work: Callable[[Node], Work]) -> Variant:
 _ALL = tuple(_ARITHMETIC)
 _PLAIN = ("", "half")  # of ops that multiply nothing
 _VECTORS = Variant(CONV2D, _vectors_work, "neon", Isa.NEON, "vectors", pack=_in_vectors, tiles=_NEON_TILES)
+_SUM_DENSE = Variant(
+    SUM_DENSE, lambda node, _: sum_dense_work(node, by_lanes), pack=lambda node, _: by_rows(node), in_place=row_before
+)
 _DENSE_VECTORS = Variant(DENSE, _dense_vectors_work, "neon", Isa.NEON, "vectors", pack=_in_vectors, tiles=_DENSE_TILES)
 
 VARIANTS = (
@@ -318,6 +339,7 @@ VARIANTS = (
     *_each(portable(MAX_POOL, max_pool2d_work), *_PLAIN),
     *_each(portable(MEAN, mean_work), *_PLAIN),
     *_each(portable(SUM_POOL, columns_work, row_before), *_PLAIN),
+    *_each(_SUM_DENSE, *_ALL),
     portable(AVERAGE, lambda node: Work(outputs=node.output.type.row_elements)),
     portable(SOFTMAX, _softmax_work),
 )

@@ -47,11 +47,12 @@ def _pool_by_fours(node: Node) -> bool:
     return node.output.type.nhwc[3] % 4 == 0 and cast(SumPool, node.op).kernel[1] <= _MOST_COLUMNS
 
 
-def _dense(node: Node) -> dict[str, Value]:
+def sum_dense(node: Node) -> dict[str, Value]:
+    """Struct members of a row of inputs and outputs."""
     return {"inputs": node.inputs[0].type.row_elements, "outputs": node.output.type.nhwc[3]}
 
 
-def _by_rows(node: Node) -> dict[str, Value]:
+def by_rows(node: Node) -> dict[str, Value]:
     """Weights in the order [row][output][input of the row]."""
     _, weights, start = node.inputs
     height, outputs = node.inputs[0].type.nhwc[1], node.output.type.nhwc[3]
@@ -59,7 +60,8 @@ def _by_rows(node: Node) -> dict[str, Value]:
     return {"weights": np.ascontiguousarray(by_row), "start": data(start)}
 
 
-def _dense_work(node: Node, sums: Callable[[float, int, int], Work]) -> Work:
+def sum_dense_work(node: Node, sums: Callable[[float, int, int], Work]) -> Work:
+    """The products of a row, whose sums for so many outputs at once `sums` counts."""
     inputs, outputs = node.inputs[0].type.row_elements, node.output.type.nhwc[3]
     whole, rest = divmod(outputs, LANES)
     return sums(whole, inputs, LANES) + sums(rest, inputs, 1) + Work(outputs=outputs)
@@ -87,7 +89,7 @@ def row_before(node: Node) -> int | None:
 
 SUM_POOL = Contract("sum_pool_s8", (SumPool,), _pool, accepts=_of_integers)
 RUNNING_MAX = Contract("running_max_s8", (RunningMax,), _most)
-SUM_DENSE = Contract("sum_dense_s8_s32", (SumDense,), _dense, _by_rows, takes_row=True)
+SUM_DENSE = Contract("sum_dense_s8_s32", (SumDense,), sum_dense, by_rows, accepts=_of_integers, takes_row=True)
 AVERAGE = Contract("average_sums_s8", (Average,), _average, accepts=_of_integers)
 
 VARIANTS = (
@@ -101,10 +103,10 @@ VARIANTS = (
         in_place=row_before,
     ),
     portable(RUNNING_MAX, columns_work, row_before),
-    Variant(SUM_DENSE, lambda node, _: _dense_work(node, by_lanes), in_place=row_before),
+    Variant(SUM_DENSE, lambda node, _: sum_dense_work(node, by_lanes), in_place=row_before),
     Variant(
         SUM_DENSE,
-        lambda node, _: _dense_work(node, by_fours),
+        lambda node, _: sum_dense_work(node, by_fours),
         suffix="simd32",
         shared="c",
         isa=Isa.SIMD32,

@@ -150,8 +150,22 @@ class SumDense(_Sums):
     """inputs (x (1, H, W, C) int8, weights int8 (O, H * W * C), start int32 (O)); sums int32 (1, H, 1, O).
 
     Row y: `start` and the products of x's first y + 1 rows with their weights. A dense layer of a flattened map: its
-    bias, with the input's zero point folded in, is the start.
+    bias, with the input's zero point folded in, is the start. x and weights may be float32 or float16, start and sums
+    are float32 then; with `fused` a product and its addition are rounded once.
     """
+
+    fused: bool = False
+
+    def check(self, node: Node) -> None:
+        x, weights, start = node.inputs
+        if x.type.dtype not in real.STORED:
+            super().check(node)
+            return
+        laws.dtype(self, weights, "weights", x.type.dtype)
+        laws.dtype(self, start, "start", DType.FLOAT32)
+        laws.dtype(self, node.output, "sums", DType.FLOAT32)
+        real.check_constant(node, 1, "weights")
+        real.check_constant(node, 2, "start")
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
         want(self, inputs, 3)
@@ -166,15 +180,34 @@ class SumDense(_Sums):
 
     def overflow(self, node: Node) -> str | None:
         _, weights, start = node.inputs
+        if node.output.type.dtype is DType.FLOAT32:
+            return None
         if weights.data is None or start.data is None:
             return "its weights are not constant"
         reach = np.abs(start.data.astype(np.int64)) + _LARGEST * np.abs(weights.data.astype(np.int64)).sum(axis=1)
         return None if reach.max() <= LIMIT else f"a sum can reach {reach.max()}, above int32"
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        if sig.output.dtype is DType.FLOAT32:
+            return self._real(arrays, sig)
         x, weights, start = (array.astype(np.int64) for array in arrays)
         rows: Ints = x.reshape(x.shape[1], 1, -1) * weights.reshape(len(weights), x.shape[1], -1).transpose(1, 0, 2)
         sums: Array = (rows.sum(axis=2).cumsum(axis=0) + start).astype(np.int32).reshape(sig.output.shape)
+        return sums
+
+    def _real(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        """The sums of float32, product by product in the order of x's elements."""
+        x, weights, total = real.reals(arrays)
+        taps, columns = x.reshape(-1), weights.T
+        rows, size = [], taps.size // sig.output.nhwc[1]
+        for at, tap in enumerate(taps):
+            if self.fused:
+                total = real.fused_multiply_add(np.broadcast_to(tap, total.shape), columns[at], total)
+            else:
+                total = total + tap * columns[at]
+            if (at + 1) % size == 0:
+                rows.append(total)
+        sums: Array = np.stack(rows).reshape(sig.output.shape)
         return sums
 
     def macs(self, sig: Signature) -> int:
@@ -185,14 +218,20 @@ class SumDense(_Sums):
 class Average(Clamped):
     """x (N, H, W, C) int32 or int16 sums, of which every `window`-th row is read; (N, H / window, W, C) int8.
 
-    y = clamp(x / count), rounded half away from zero: the end of an average pool. Sums of float32 give float32.
+    y = clamp(x / count), rounded half away from zero: the end of an average pool. Sums of float32 give float32, and
+    may have a bias (W * C), float32, that is added then: the end of a dense layer.
     """
+
+    row_inputs: ClassVar[int | None] = 1
 
     window: int
     count: int
 
     def check(self, node: Node) -> None:
-        if not real.check(node, "sums"):
+        if len(node.inputs) == 2:
+            laws.dtype(self, node.inputs[0], "sums", DType.FLOAT32)
+            real.check_constant(node, 1, "bias")
+        if not real.check(node, *("sums", "bias")[: len(node.inputs)]):
             laws.dtype(self, node.inputs[0], "sums", DType.INT32, DType.INT16)
             laws.quantised(self, node.output, "output")
         if self.count < 1:
@@ -202,7 +241,10 @@ class Average(Clamped):
         return None  # sums of at most count elements, and half of count, as SumPool proves
 
     def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
-        want(self, inputs, 1)
+        if len(inputs) != 2:
+            want(self, inputs, 1)
+        elif inputs[1].shape != (inputs[0].row_elements,):
+            raise refuse(self, f"its bias {inputs[1]} does not fit {inputs[0]}")
         return last_rows(self, inputs[0], self.window)
 
     def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
@@ -211,7 +253,9 @@ class Average(Clamped):
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         last = arrays[0][:, self.window - 1 :: self.window]
         if sig.output.dtype is DType.FLOAT32:
-            return real.clamped(last.astype(np.float32) / np.float32(self.count), self.clamp)
+            means = last.astype(np.float32) / np.float32(self.count)
+            biased = means + arrays[1].reshape(means.shape[2:]) if len(arrays) == 2 else means
+            return real.clamped(biased, self.clamp)
         total = last.astype(np.int64)
         means: Ints = np.sign(total) * ((np.abs(total) + self.count // 2) // self.count)
         return np.clip(means, self.clamp.low, self.clamp.high).astype(sig.output.dtype.numpy)

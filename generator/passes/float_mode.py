@@ -11,7 +11,18 @@ import numpy as np
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.ir import DType, Graph, Node, Op, Tensor, TensorType, verify
 from shoehorn_mcu.ir.edit import with_ops
-from shoehorn_mcu.ops import Average, Conv2d, Dense, DepthwiseConv2d, Dequantize, Formulaic, Quantize, Softmax, SumPool
+from shoehorn_mcu.ops import (
+    Average,
+    Conv2d,
+    Dense,
+    DepthwiseConv2d,
+    Dequantize,
+    Formulaic,
+    Quantize,
+    Softmax,
+    SumDense,
+    SumPool,
+)
 from shoehorn_mcu.ops.laws import quoted
 from shoehorn_mcu.ops.layout import Mover
 
@@ -29,7 +40,8 @@ class NoFloatSums(FloatModeError):
 class FloatMode(Enum):
     """How float32 models are computed.
 
-    RELAXED: a product and its addition are rounded once, sums begin with the bias, numbers below 2^-126 are 0.
+    RELAXED: a product and its addition are rounded once, sums begin with the bias (those by rows end with it), numbers
+    below 2^-126 are 0.
     HALF: as RELAXED, and weights and what ops write are rounded to float16 and stored so, but for softmax, sums by rows
     and the model's inputs and outputs.
     """
@@ -69,7 +81,7 @@ def in_float16(graph: Graph) -> Graph:
 
 def _fused(graph: Graph) -> Graph:
     def changed(node: Node) -> Op:
-        if isinstance(node.op, Conv2d | DepthwiseConv2d | Dense) and node.output.type.dtype is DType.FLOAT32:
+        if isinstance(node.op, Conv2d | DepthwiseConv2d | Dense | SumDense) and node.output.type.dtype is DType.FLOAT32:
             return replace(node.op, fused=True)
         return node.op
 
@@ -106,11 +118,11 @@ class _Halves:
             yield replace(op, inputs=(*(self.floats[n] for n in rows), *op.inputs[len(rows) :]))
             return
         yield from self._to_float16(rows)
-        if isinstance(op, SumPool):
-            self.floats[op.output] = op.output
-            yield replace(op, inputs=tuple(self.halves[n] for n in rows))
-            return
         weights = tuple(self._constant(n, "weights") for n in op.inputs[len(rows) : len(rows) + 1])
+        if isinstance(op, SumPool | SumDense):
+            self.floats[op.output] = op.output
+            yield replace(op, inputs=(*(self.halves[n] for n in rows), *weights, *op.inputs[len(rows) + 1 :]))
+            return
         name = op.output if op.output not in self.source.results else f"{op.output}_float16"
         self.halves[op.output] = self._add(name, op.output)
         yield replace(op, inputs=(*(self.halves[n] for n in rows), *weights, *op.inputs[len(rows) + 1 :]), output=name)

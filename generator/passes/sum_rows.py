@@ -45,8 +45,8 @@ def sum_rows(graph: Graph) -> Graph:
 
     So a pool, a mean over rows or a dense layer of a flattened map holds a row of its input, not all of them.
     Sums of a pool are int16 where every one fits, else int32. Exact: the same integers are added, and rounded once.
-    Pools and means of float32 add in the same order as without the pass. It is left alone where another op reads x,
-    which is held then.
+    Those of float32 add in the same order as without the pass, and Average adds the bias. It is left alone where
+    another op reads x, which is held then.
     """
     rewrite = _Rewrite(graph)
     for node in graph.nodes():
@@ -136,22 +136,31 @@ class _Rewrite:
             return False
         _, weights, bias = node.inputs
         vector = node.output.type.elements == node.output.type.nhwc[3]
-        typed = x.type.dtype is DType.INT8 is weights.type.dtype and node.output.type.dtype is DType.INT8
+        kinds = {x.type.dtype, weights.type.dtype, node.output.type.dtype}
+        real = kinds == {DType.FLOAT32}
         mapped = len(x.type.shape) == 4 and x.type.shape[0] == 1 and x.type.nhwc[1] > 1
         alone = self._is_alone(view.output, op) and self._is_alone(x.name, view)
+        typed = real or kinds == {DType.INT8}
         if not (vector and typed and mapped and alone and weights.data is not None and bias.data is not None):
             return False
-        start = folded_bias(weights.data, bias.data, x.type.quantised.zero_point)
-        if (np.abs(start.astype(np.int64)) + 128 * np.abs(weights.data.astype(np.int64)).sum(axis=1)).max() > LIMIT:
-            return False
+        start = np.zeros(node.output.type.elements, np.float32)
+        if not real:
+            start = folded_bias(weights.data, bias.data, x.type.quantised.zero_point)
+            reach = np.abs(start.astype(np.int64)) + 128 * np.abs(weights.data.astype(np.int64)).sum(axis=1)
+            if reach.max() > LIMIT:
+                return False
         name = self._constant(f"{op.name}_start", start)
         made = SumDense(name=self._name(f"{op.name}_sums"), inputs=(x.name, weights.name, name), output="")
         sums = self._sums(made, node)
         if sums is None:
             return False
-        y = node.output
+        window, y = x.type.shape[1], node.output
         output = self._end(y, (1, 1, 1, y.type.elements))
-        self._rescale(op, sums, np.stack(dense_scales(node.sig), axis=1), output, x.type.shape[1])
+        if real:
+            inputs = (sums.name, bias.name)
+            self.ops.append(Average(name=op.name, inputs=inputs, output=output, window=window, count=1, clamp=op.clamp))
+        else:
+            self._rescale(op, sums, np.stack(dense_scales(node.sig), axis=1), output, window)
         self._shaped(output, y)
         return True
 

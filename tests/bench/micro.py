@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from shoehorn_mcu.ir import Graph, verify
-from shoehorn_mcu.ops import Softmax, SumPool
+from shoehorn_mcu.ops import Softmax, SumDense, SumPool
 from shoehorn_mcu.ops.linear import LinearOp
 from shoehorn_mcu.passes.float_mode import FloatMode, in_float16, with_float_mode
 from tests.bench.micro_formulas import FAMILIES as FORMULAS
@@ -60,7 +60,9 @@ def real_sums(rng: np.random.Generator) -> Iterator[Graph]:
         for graph in family(rng):
             if type(graph.ops[0]) in REAL_SUMS:
                 yield (real := as_float32(graph, rng))
-                if isinstance(real.ops[0], SumPool):
+                if isinstance(real.ops[0], SumDense):
+                    yield with_float_mode(real, FloatMode.RELAXED)
+                if isinstance(real.ops[0], SumDense | SumPool):
                     yield in_float16(real)
 
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: 0BSD
 // Sums divided by the number of their terms, float32, one row.
 //
-// y[i] = clamp(x[0][i] / count)
+// y[i] = clamp(x[0][i] / count), or where `biased` clamp(x[0][i] / count + bias[i])
 #ifndef SH_AVERAGE_SUMS_F32_H
 #define SH_AVERAGE_SUMS_F32_H
 
@@ -9,9 +9,11 @@
 
 typedef struct {
     int32_t elements;
+    int32_t biased; // 1: a bias is added
     float count;
     float y_min;
     float y_max;
+    const float *bias;
 } sh_average_sums_f32;
 
 typedef void sh_average_sums_f32_fn(const sh_average_sums_f32 *op, const int8_t *const x[],
