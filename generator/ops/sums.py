@@ -253,9 +253,9 @@ class Average(Clamped):
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
         last = arrays[0][:, self.window - 1 :: self.window]
         if sig.output.dtype is DType.FLOAT32:
-            means = last.astype(np.float32) / np.float32(self.count)
-            biased = means + arrays[1].reshape(means.shape[2:]) if len(arrays) == 2 else means
-            return real.clamped(biased, self.clamp)
+            quotients = last.astype(np.float32) / np.float32(self.count)
+            bias = arrays[1].astype(np.float32).reshape(quotients.shape[2:]) if len(arrays) == 2 else None
+            return real.clamped(quotients if bias is None else quotients + bias, self.clamp)
         total = last.astype(np.int64)
         means: Ints = np.sign(total) * ((np.abs(total) + self.count // 2) // self.count)
         return np.clip(means, self.clamp.low, self.clamp.high).astype(sig.output.dtype.numpy)

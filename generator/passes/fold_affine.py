@@ -63,7 +63,7 @@ def fold_affine(graph: Graph) -> Graph:
 def _folded_ahead(graph: Graph) -> Graph:
     """The graph with factors and addends moved into the linear ops that alone read what they give."""
     readers_of, tensors = readers(graph), dict(graph.tensors)
-    affine: dict[str, tuple[Node, Sequence[Op], _Affine]] = {}  # by what the ops give
+    affine: dict[str, tuple[Node, tuple[Op, ...], _Affine]] = {}  # by what the ops give
     for node in graph.nodes():
         if (found := _ahead(node)) is not None:
             inside = _with_views(graph, readers_of, node.op)
@@ -88,7 +88,7 @@ def _folded_ahead(graph: Graph) -> Graph:
     return with_ops(replace(graph, tensors=tensors), ops.values())
 
 
-def _with_views(graph: Graph, readers_of: Mapping[str, Sequence[Op]], op: Op) -> tuple[Op, ...]:
+def _with_views(graph: Graph, readers_of: Mapping[str, tuple[Op, ...]], op: Op) -> tuple[Op, ...]:
     """The op between a reshape that it alone reads and one that undoes it and alone reads it, or else the op alone.
 
     The channels are the same in both shapes.

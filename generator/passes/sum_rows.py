@@ -143,7 +143,7 @@ class _Rewrite:
         typed = real or kinds == {DType.INT8}
         if not (vector and typed and mapped and alone and weights.data is not None and bias.data is not None):
             return False
-        start = np.zeros(node.output.type.elements, np.float32)
+        start: Array = np.zeros(node.output.type.elements, np.float32)
         if not real:
             start = folded_bias(weights.data, bias.data, x.type.quantised.zero_point)
             reach = np.abs(start.astype(np.int64)) + 128 * np.abs(weights.data.astype(np.int64)).sum(axis=1)
