@@ -26,7 +26,7 @@ _PARTS = tuple(
     for name in (
         *("dot_f32", "vectors_f32", "sums_f32", "float", "half"),
         *("lstm_cell", "taps", "quant_64", "nibbles", "held"),
-        *("window", "dots", "dot_fours", "pools", "rows_by_fours", "simd32", "packed"),
+        *("window", "dots", "dot_fours", "pools", "rows_by_fours", "simd32", "packed", "widened"),
         *("helium_sums", "neon_sums", "neon", "steps32"),
     )
 )
@@ -46,9 +46,9 @@ _SIMD32 = (
 
 _WIDE_BODY = (
     ("tail", "left > 0; left -= pixels", "left > 1; left -= pixels"),  # the last pixel
-    ("tail", "? widen_four(last, to) : to", "? widen_four(last - 1, to) : to"),  # the last inputs, of one pixel
+    ("tail", "? sh_widen_four(last, to) : to", "? sh_widen_four(last - 1, to) : to"),  # the last inputs, of one pixel
     ("tail", "    if (p < last) {", "    if (p + 4 < last) {"),  # the last four but the last inputs, of two
-    ("tail", "? widen_fours(last, last", "? widen_fours(last - 1, last"),  # and of two
+    ("tail", "? sh_widen_fours(last, last", "? sh_widen_fours(last - 1, last"),  # and of two
     ("packing", '"sxtb16 r11, r11\\n"', '"sxtb16 r11, r10\\n"'),  # of equal size: the loop is entered by address
     ("packing", '"sxtb16 r8, r10, ror #8\\n"', '"sxtb16 r8, r10\\n"'),  # of the second pixel
     ("tail", '"cmn r12, #2\\n"', '"cmn r12, #1\\n"'),  # the third of three last outputs
@@ -220,6 +220,20 @@ _POOLS = (
     ("padding", "*of.x == NULL", "0"),
 )
 _WINDOW_FOURS = (*_FOURS, ("padding", "SH_ALIKE, sh_both_halves(x)", "SH_ALIKE, 0"))
+
+_LINES = (
+    ("tail", "ox < op->out_width; ox += 2", "ox + 1 < op->out_width; ox += 2"),  # the last pixel, computed as both
+    ("tail", "both ? to + outputs : to", "to"),
+    ("tail", "? sh_widen_fours(last, last", "? sh_widen_fours(last - 1, last"),  # the last inputs
+    ("tail", '"cmn r12, #2\\n"', '"cmn r12, #1\\n"'),  # the third of three last outputs
+    ("packing", "sums[2 * i + 1] = biases[i]", "sums[2 * i + 1] = 0"),
+    ("packing", "ky == op->kernel_height - 1", "ky > 0"),
+    ("packing", '"sub r9, r9, #32\\n"', '"sub r9, r9, #28\\n"'),
+    ("packing", "((channels + 3) & ~3)", "channels"),
+    ("padding", "of.joined && is_inside", "is_inside"),
+    ("padding", ": zeros;", ": zeros + 4;"),
+    ("dilation", "ix += dilation, to +=", "ix++, to +="),
+)
 
 OWN = {
     "filter_bank_c": (
@@ -474,6 +488,8 @@ OWN = {
     "conv2d_s8_simd32_wide_up_1x1": _WIDE_UP,
     "conv2d_s8_simd32_wide": (*_WIDE, *_WIDE_WINDOWS),
     "conv2d_s8_simd32_wide_up": (*_WIDE_UP, *_WIDE_WINDOWS),
+    "conv2d_s8_simd32_lines": (*_LINES, *_SCALED),
+    "conv2d_s8_simd32_lines_up": (*_LINES, *_SCALED_UP),
 }
 """By contract and suffix: what only this body can get wrong."""
 

@@ -240,6 +240,20 @@ def _same_windows(rng: Rng) -> Iterator[Graph]:
             yield replace(linear(ops.Conv2d, rng, data, x, shape, **shared), name=KEPT)
 
 
+def _lines(rng: Rng) -> Iterator[Graph]:
+    """Convolutions with more than 288 elements in a window, whose lines are small; pixels even and odd in number."""
+    shapes = ((64, 3, 3), (33, 3, 3), (36, 3, 3), (80, 2, 2), (14, 5, 5), (100, 3, 1), (49, 2, 3), (65, 3, 3))
+    for number, (inputs, height, across) in enumerate(shapes):
+        stride, dilation, width = 1 + number % 2, 1 + number // 3 % 2, (5, 4, 1, 6)[number % 4]
+        pad = ops.Padding(1, 0, across // 2, across // 2 if number % 3 else 0)
+        x_width = max(1, (width - 1) * stride + (across - 1) * dilation + 1 - pad.left - pad.right)
+        x = (1, (height - 1) * dilation + 2, x_width, inputs)
+        shared = {"stride": (1, stride), "dilation": (dilation, dilation), "padding": pad}
+        for data in (DATA[number % len(DATA)], ONE_SIDED):
+            shape = (OUTPUTS[number % len(OUTPUTS)], height, across, inputs)
+            yield replace(linear(ops.Conv2d, rng, data, x, shape, **shared), name=KEPT)
+
+
 def _partial_sums(rng: Rng) -> Iterator[Graph]:
     """Partial sums over windows: all of a convolution's geometry, and inputs around fours."""
     for number, inputs in enumerate((1, 3, 4, 5, 8, 11)):
@@ -467,6 +481,7 @@ def cases() -> list[Graph]:
     found += _row_sums(np.random.default_rng(4))
     found += [*_thrice(np.random.default_rng(2)), *_strips(np.random.default_rng(5)), *_held(np.random.default_rng(6))]
     found += [*_wide(np.random.default_rng(6)), *_pools_16(np.random.default_rng(7))]
+    found += _lines(np.random.default_rng(8))
     return [*found, *_reals(np.random.default_rng(3))]
 
 

@@ -118,7 +118,7 @@ def test_a_window_is_computed_where_it_is_small_or_has_few_taps() -> None:
     both = {"simd32", "simd32_wide"}
     assert kernels(conv(4, 1, 1, ONE)) == both
     assert kernels(conv(3, 1, 1, ONE)) == set()  # fewer than four inputs
-    assert kernels(conv(3, 3, 3)) == kernels(conv(64, 3, 3)) == kernels(conv(5, 5, 5)) == both
+    assert kernels(conv(3, 3, 3)) == kernels(conv(32, 3, 3)) == kernels(conv(5, 5, 5)) == both
     assert kernels(conv(1, 9, 9)) == kernels(conv(2, 7, 7)) == both  # 98 elements
     assert kernels(conv(3, 6, 6)) == kernels(conv(4, 6, 5)) == set()
     assert kernels(conv(8, 3, 3, groups=2)) == set()
@@ -142,6 +142,25 @@ def test_large_windows_are_extended_in_scratch_or_one_at_a_time(node: Node, tile
     wide = [k for k in candidates(node, (Isa.SIMD32,)) if k.variant.suffix.startswith("simd32_wide")]
 
     assert {k.tile.name: k.scratch_bytes(node) for k in wide} == tiles
+
+
+@pytest.mark.parametrize(
+    ("node", "fits"),
+    [
+        (conv(32, 3, 3), False),  # 288 elements: the stack holds two windows
+        (conv(33, 3, 3), True),
+        (conv(104, 3, 3), True),  # 8 sums and 312 elements
+        (conv(105, 3, 3), False),  # 3 * 108 elements
+        (conv(320, 1, 1), False),  # one line
+        (conv(80, 2, 2), True),
+        (conv(9, 6, 6), False),  # more than 25 taps
+    ],
+)
+def test_windows_with_small_lines_are_extended_line_by_line(node: Node, fits: bool) -> None:
+    lines = [k for k in candidates(node, (Isa.SIMD32,)) if k.variant.body == "simd32_lines"]
+
+    assert bool(lines) is fits
+    assert not any(k.scratch_bytes(node) for k in lines)
 
 
 def test_only_windows_with_taps_are_copied() -> None:

@@ -23,7 +23,7 @@ from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
 from shoehorn_mcu.stage import stages
 from shoehorn_mcu.targets import Machine
 
-CHANNELS, SIDE = 40, 6
+CHANNELS, SIDE = 108, 6  # a line of two windows does not fit on the stack
 SCRATCH = 4 * 9 * CHANNELS  # a word per element of a window
 M4 = Machine.of("cortex-m4f")
 

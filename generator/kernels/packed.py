@@ -95,10 +95,11 @@ def _overlapped(weights: NDArray[np.int8], run: int) -> NDArray[np.int8]:
     return np.concatenate([runs[..., :whole], overlap, runs[..., whole:]], axis=2).reshape(len(weights), -1)
 
 
-def pack(of: Linear, run: int, up: Up | None = None) -> Int32s:
+def pack(of: Linear, run: int, up: Up | None = None, lines: int | None = None) -> Int32s:
     """The words that the kernel reads, for every four outputs: biases, weights, and three words to scale each.
 
-    The inputs are read in runs of this length. With `up` the kernel rounds that way.
+    The inputs are read in runs of this length. With `up` the kernel rounds that way. For a kernel that computes so many
+    `lines` one after the other: the biases of all outputs, then line by line the weights, the scales with the last.
     """
     first, second = _halves(_overlapped(of.weights, run))
     halves = (first + 256 * second).astype(np.int16)  # [pair of outputs][input]
@@ -107,7 +108,15 @@ def pack(of: Linear, run: int, up: Up | None = None) -> Int32s:
     words = np.ascontiguousarray(by_four.transpose(0, 2, 3, 1, 4)).astype("<i2").view("<i4")
     bias = _in_blocks((of if up is None else up).bias).reshape(-1, 2)
     sums = np.stack([bias[:, 0], bias[:, 0] + 256 * bias[:, 1]], axis=1)  # A and W
-    parts = (sums, words, _scales(of) if up is None else _scales_up(up))
+    scales = _scales(of) if up is None else _scales_up(up)
+    if lines is None:
+        return _by_blocks(blocks, sums, words, scales)
+    *before, last = np.split(words, lines, axis=1)
+    return np.concatenate([_by_blocks(blocks, *part) for part in ((sums,), *zip(before), (last, scales))])
+
+
+def _by_blocks(blocks: int, *parts: NDArray[np.signedinteger]) -> Int32s:
+    """For each block its words of every part."""
     return np.concatenate([part.reshape(blocks, -1) for part in parts], axis=1).astype(np.int32).ravel()
 
 

@@ -1,4 +1,4 @@
-"""Convolutions of one group for Armv6 SIMD: `conv2d_s8_simd32.inc` and `conv2d_s8_simd32_wide.inc`."""
+"""Convolutions of one group for Armv6 SIMD: `conv2d_s8_simd32.inc`, `_wide.inc` and `_lines.inc`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from shoehorn_mcu.targets import Isa
 
 TAPS = 25  # most taps of a window that is not copied
 ELEMENTS = (144, 288)  # words of the stack for extended windows: elements of two pixels, or twice as many of one
+LINES_WORDS = 320  # of the stack: two sums per output, and the extended elements of a line of two windows
 WIDE_TURNS = {1: 4, 2: 8}  # by pixels: groups of four inputs in a turn of the inner loop over extended windows
+LINES_TURN = 4  # the same of extended lines
 _WORD = 4  # bytes
 
 
@@ -168,6 +170,47 @@ def _wide_work(node: Node, tile: Tile) -> Work:
     return _counted(node, tile, own)
 
 
+def _accepts_lines(node: Node) -> bool:
+    """Several lines, of windows that are not copied and too large for the stack as a whole."""
+    height = node.inputs[1].type.shape[1]
+    large = _elements(node) > ELEMENTS[-1] and _line(node) + 2 * OUTPUTS * _blocks(node) <= LINES_WORDS
+    return height > 1 and large and not _is_copied(node) and _accepts_windows(node)
+
+
+def _line(node: Node) -> int:
+    """Elements of a line of a window, each run filled up to fours."""
+    return _elements(node) // node.inputs[1].type.shape[1]
+
+
+def _pack_lines(node: Node, tile: Tile) -> dict[str, Value]:
+    up, lines = _up(node) if "up" in tile.sizes else None, node.inputs[1].type.shape[1]
+    return all_in_weights(np.concatenate([padding_tap(node), pack(linear(node, CONV2D), _run(node), up, lines)]))
+
+
+def _lines_work(node: Node, tile: Tile) -> Work:
+    """Counts of pairs of pixels (a last single one is a pair), of their lines, and of what `_wide_work` counts."""
+    op = cast(Conv2d, node.op)
+    pixels, outputs = node.output.type.nhwc[2:]
+    _, height, width, _ = node.inputs[1].type.shape
+    fours, blocks = _elements(node) // INPUTS, _blocks(node)
+    joined = unpadded_rows(op, node) if op.dilation[1] == 1 and _run(node) % INPUTS == 0 else 0.0
+    total = Work(clamped=pixels * outputs * clamps(op.clamp.low, op.clamp.high))
+    for (_, inside), pairs in groups(node, 2):
+        by_line = joined * inside
+        total += Work(
+            pairs=pairs,
+            lines=pairs * height,
+            pair_blocks=pairs * blocks,
+            line_blocks=pairs * height * blocks,
+            pair_fours=pairs * blocks * fours,
+            pair_wide_fours=pairs * fours,
+            turns=pairs * height * blocks * -(-_line(node) // (INPUTS * LINES_TURN)),
+            runs=pairs * height * (by_line + (1 - by_line) * width),
+            found=2 * pairs * (1 - by_line) * height * width,
+        )
+    return total
+
+
 def unpadded_rows(op: Conv2d, node: Node) -> float:
     """The part of the output rows whose windows have no line in the padding."""
     rows, lines, taps = (t.shape[1] for t in (node.output.type, node.inputs[0].type, node.inputs[1].type))
@@ -257,6 +300,22 @@ def _wide(suffix: str, accepts: Callable[[Node], bool], up: bool = False, **taps
     )
 
 
+def _lines(suffix: str, up: bool = False) -> Variant:
+    rounding = {"up": UP_POINT} if up else {}
+    return Variant(
+        CONV2D,
+        _lines_work,
+        suffix=suffix,
+        body="simd32_lines",
+        shared="windows",
+        isa=Isa.SIMD32,
+        accepts=(lambda node: _accepts_lines(node) and _up(node) is not None) if up else _accepts_lines,
+        tiles=(Tile(outputs=OUTPUTS, pixels=2, taps=TAPS, elements=LINES_WORDS, **rounding),),
+        pack=_pack_lines,
+        behind=lambda node, _: behind_pixels(node),  # reads all lines of two windows before it writes
+    )
+
+
 VARIANTS = (
     _variant("simd32_1x1", _accepts_pointwise),
     _variant("simd32", _accepts_windows, taps=TAPS),
@@ -264,4 +323,6 @@ VARIANTS = (
     _wide("simd32_wide_up_1x1", _accepts_pointwise, up=True),
     _wide("simd32_wide", _accepts_windows, taps=TAPS),
     _wide("simd32_wide_up", _accepts_windows, taps=TAPS, up=True),
+    _lines("simd32_lines"),
+    _lines("simd32_lines_up", up=True),
 )

@@ -12,7 +12,15 @@ from shoehorn_mcu.ops import Softmax, SumDense, SumPool
 from shoehorn_mcu.ops.linear import LinearOp
 from shoehorn_mcu.passes.float_mode import FloatMode, in_float16, with_float_mode
 from tests.bench.micro_formulas import FAMILIES as FORMULAS
-from tests.bench.micro_linear import LATER_WINDOWS, WIDE_DEPTHWISE, packed_dense, packed_depthwise, pointwise, windows
+from tests.bench.micro_linear import (
+    LARGE_WINDOWS,
+    LATER_WINDOWS,
+    WIDE_DEPTHWISE,
+    packed_dense,
+    packed_depthwise,
+    pointwise,
+    windows,
+)
 from tests.bench.micro_ops import FAMILIES
 from tests.bench.micro_recurrent import FAMILIES as RECURRENT
 from tests.bench.micro_sums import FAMILIES as SUMS
@@ -52,6 +60,7 @@ def graphs(rows: int) -> Iterator[Graph]:
     for family in (*FORMULAS, *RECURRENT, *SUMS, *WIDE):
         yield from family(rng)
     yield from real_sums(rng)
+    yield from windows(rng, rows, LARGE_WINDOWS)
 
 
 def real_sums(rng: np.random.Generator) -> Iterator[Graph]:

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: 0BSD
+// Inputs of one pixel, or of two, extended to 16 bits for SMLAD: words of two elements (low, high),
+// for every four elements 0 to 3 of a run:
+//   of two pixels p and q: (p0, p2), (q0, q2), (p1, p3), (q1, q3); of one: (p0, p2), (p1, p3).
+// Cores with the Armv6 SIMD instructions; weights as in sh_packed.h.
+#ifndef SH_WIDENED_H
+#define SH_WIDENED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sh_compiler.h"
+
+// clang-format off
+// r0 to r7: the sums A, A', W, W' of channels a and b, then of c and d (': the second pixel).
+// r8, r9: inputs, r10, r11: weights, r12: where inputs are read, lr: where op->weights is read.
+#define SH_TWO_INPUTS                                                                                 \
+    "ldrd r8, r9, [r12], #8\n"                                                                     \
+    "ldrd r10, r11, [lr], #8\n"                                                                    \
+    "smlad r2, r8, r10, r2\n smlad r3, r9, r10, r3\n"                                              \
+    "sxtb16 r10, r10\n"                                                                            \
+    "smlad r6, r8, r11, r6\n smlad r7, r9, r11, r7\n"                                              \
+    "sxtb16 r11, r11\n"                                                                            \
+    "smlad r0, r8, r10, r0\n smlad r1, r9, r10, r1\n"                                              \
+    "smlad r4, r8, r11, r4\n smlad r5, r9, r11, r5\n"
+
+#define SH_FOUR_OF_TWO SH_TWO_INPUTS SH_TWO_INPUTS
+
+#define SH_FOUR_TIMES(four) four four four four
+#define SH_EIGHT_TIMES(four) SH_FOUR_TIMES(four) SH_FOUR_TIMES(four)
+
+// clang-format on
+#if defined(SH_SHARED) // where a kernel is compiled
+#define SH_WIDEN SH_SHARED(conv2d_s8_widen)
+
+SH_INLINED uint32_t *sh_widen_four(const int8_t *p, uint32_t *to)
+{
+    __asm volatile("ldr r6, [%1]\n"
+                   "sxtb16 r4, r6\n"
+                   "sxtb16 r5, r6, ror #8\n"
+                   "stm %0!, {r4, r5}\n"
+                   : "+r"(to)
+                   : "r"(p)
+                   : "r4", "r5", "r6", "memory");
+    return to;
+}
+
+SH_INLINED uint32_t *sh_widen_fours(const int8_t *p, const int8_t *q, uint32_t *to)
+{
+    __asm volatile("ldr r6, [%1]\n"
+                   "ldr r8, [%2]\n"
+                   "sxtb16 r4, r6\n"
+                   "sxtb16 r5, r8\n"
+                   "sxtb16 r6, r6, ror #8\n"
+                   "sxtb16 r8, r8, ror #8\n"
+                   "stm %0!, {r4, r5, r6, r8}\n"
+                   : "+r"(to)
+                   : "r"(p), "r"(q)
+                   : "r4", "r5", "r6", "r8", "memory");
+    return to;
+}
+
+SH_INLINED uint32_t *sh_widen_eights(const int8_t *p, const int8_t *q, uint32_t *to)
+{
+    __asm volatile("ldr r6, [%1]\n"
+                   "ldr r8, [%2]\n"
+                   "ldr r9, [%1, #4]\n"
+                   "ldr r10, [%2, #4]\n"
+                   "sxtb16 r4, r6\n"
+                   "sxtb16 r5, r8\n"
+                   "sxtb16 r6, r6, ror #8\n"
+                   "sxtb16 r8, r8, ror #8\n"
+                   "stm %0!, {r4, r5, r6, r8}\n"
+                   "sxtb16 r4, r9\n"
+                   "sxtb16 r5, r10\n"
+                   "sxtb16 r6, r9, ror #8\n"
+                   "sxtb16 r8, r10, ror #8\n"
+                   "stm %0!, {r4, r5, r6, r8}\n"
+                   : "+r"(to)
+                   : "r"(p), "r"(q)
+                   : "r4", "r5", "r6", "r8", "r9", "r10", "memory");
+    return to;
+}
+
+// Extends a run of one pixel, or of two; returns the end of the words. The last four inputs overlap
+// those before them where the length is no multiple of four.
+SH_MERGED uint32_t *SH_WIDEN(const int8_t *const run[2], int32_t pixels, int32_t length,
+                             uint32_t *to);
+SH_MERGED uint32_t *SH_WIDEN(const int8_t *const run[2], int32_t pixels, int32_t length,
+                             uint32_t *to)
+{
+    const int8_t *p = run[0];
+    const int8_t *const last = p + length - 4;
+    if (pixels == 1) {
+        SH_ROLLED
+        for (; p <= last; p += 4) {
+            to = sh_widen_four(p, to);
+        }
+        return p < last + 4 ? sh_widen_four(last, to) : to;
+    }
+    const ptrdiff_t ahead = run[1] - p;
+    SH_ROLLED
+    for (; p + 4 <= last; p += 8) {
+        to = sh_widen_eights(p, p + ahead, to);
+    }
+    if (p < last) {
+        to = sh_widen_fours(p, p + ahead, to);
+        p += 4;
+    }
+    return p < last + 4 ? sh_widen_fours(last, last + ahead, to) : to;
+}
+#endif
+
+#endif
