@@ -51,6 +51,7 @@ test-all: lint test-packages
 # Measures the figures in docs/benchmarks.md, docs/cores.md and docs/why.svg, and writes them.
 bench: setup-dev
 	$(qemu)
+	$(call distribution,command -v llvm-mca && command -v llvm-objdump,llvm,no document is written)
 	$(BIN)/python -m tests.bench.figures
 
 # AddressSanitizer comes with gcc, Python.h with python3-dev; tests that want them or Chromium skip, in words, where they are absent.

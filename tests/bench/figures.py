@@ -6,7 +6,7 @@ It writes docs/benchmarks.md, docs/why.svg and the table in docs/cores.md.
 
 Each row is generated, validated (every byte of every op) and timed by the command `gen`, like a user's. Results in
 DIR/figures.json are reused: delete it after a change. The documents are written when all rows are there.
-Layers are tests/bench/per_kernel.py's.
+Layers are tests/bench/per_kernel.py's, the cycles of inner loops llvm-mca's (tests/bench/loops.py).
 The figures beside are of TensorFlow Lite Micro 90b983c with CMSIS-NN 4ab83cc (-O2), measured in the same emulator, and
 for Cortex-M0 of the same code on an emulated Cortex-M3. AD needs more flash than a micro:bit has: its row is for the
 same chip with 1 MB, which exists in the emulator only.
@@ -18,14 +18,14 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from shoehorn_mcu import targets
 from shoehorn_mcu.paths import BOARDS
-from tests.bench import per_kernel, why
+from tests.bench import loops, per_kernel, why
 from tests.bench.kernels import Shape
 from tests.bench.road import gen
 from tests.shared import FLOAT, MODELS
@@ -155,6 +155,13 @@ def table(board: str, rows: dict[Run, dict[str, Any]]) -> list[str]:
     return [f"## {TITLES[board]}: `{board}`", "", *lines, ""]
 
 
+LOOPS_BOARD, LOOPS_CPU = "mps2-an386", "cortex-m4"
+LOOPS_TEXT = (
+    "### Inner loops on Cortex-M4",
+    "",
+    "Of the MLPerf Tiny models' kernels, per multiply-accumulate. The cycles are llvm-mca's, without the branch and",
+    "without waits for an address that was just computed.",
+)
 LAYERS_TEXT = (
     "## Layers",
     "",
@@ -165,7 +172,18 @@ LAYERS_TEXT = (
 )
 
 
-def document(rows: dict[Run, dict[str, Any]], layers: Mapping[str, Mapping[str, Shape]]) -> str:
+def measure_loops(out: Path) -> list[loops.Loop]:
+    """The inner loops of the MLPerf Tiny models' firmwares, which are built before."""
+    found = []
+    for run in (run for run in RUNS if run.board == LOOPS_BOARD and run.model in (VWW, KWS, IC, AD)):
+        elf = out / run.key.replace(" ", "_") / ".pio" / "build" / LOOPS_BOARD / "firmware.elf"
+        found += loops.measured(str(elf), LOOPS_CPU, f"{run.model.replace('-', '_')}_")
+    return found
+
+
+def document(
+    rows: dict[Run, dict[str, Any]], layers: Mapping[str, Mapping[str, Shape]], inner: Iterable[loops.Loop]
+) -> str:
     """docs/benchmarks.md."""
     lines = [
         "# Benchmarks",
@@ -186,6 +204,7 @@ def document(rows: dict[Run, dict[str, Any]], layers: Mapping[str, Mapping[str, 
     lines += LAYERS_TEXT
     for board, found in layers.items():
         lines += ["", f"### {TITLES[board]}", "", *per_kernel.table(board, found)]
+    lines += ["", *LOOPS_TEXT, "", *loops.table(inner)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -242,7 +261,7 @@ def main() -> None:
     if len(rows) < len(RUNS) or len(layers) < len(TITLES):
         print("some boards are not measured yet: the documents stay as they are", file=sys.stderr)
         return
-    Path("docs/benchmarks.md").write_text(document(rows, layers))
+    Path("docs/benchmarks.md").write_text(document(rows, layers, measure_loops(out)))
     page = Path("docs/cores.md")
     page.write_text(with_table(page.read_text(), cores_table(rows)))
     fastest = [rows[Run(model, "mps2-an386")]["instructions"] / 1e6 for model in (VWW, KWS, IC)]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 MACS = {"smlad": 2, "smladx": 2, "smlabb": 1, "smlabt": 1, "smlatb": 1, "smlatt": 1, "mla": 1}
@@ -67,13 +67,38 @@ def cycles(body: list[Insn], cpu: str) -> float:
     return int(found[1]) / ITERATIONS
 
 
-def main(elf: str, cpu: str = "cortex-m4") -> None:
-    print("| kernel | instructions of a turn | multiply-accumulates | instructions per each | cycles, llvm-mca |")
-    print("|---|---:|---:|---:|---:|")
+class Loop(NamedTuple):
+    """One inner loop; `cycles` are llvm-mca's of a turn without its branch."""
+
+    kernel: str
+    instructions: int
+    macs: int
+    cycles: float
+
+
+def measured(elf: str, cpu: str, prefix: str = "") -> list[Loop]:
+    """The loops of a firmware; `prefix`, the library's, is left out of the names of its functions."""
+    found = []
     for loop in loops(list(disassembled(elf, cpu))):
         macs = sum(insn.macs for insn in loop)
-        per = cycles(loop[:-1], cpu) / macs
-        print(f"| `{loop[0].function}` | {len(loop)} | {macs} | {len(loop) / macs:.3f} | {per:.3f} |")
+        found.append(Loop(loop[0].function.removeprefix(prefix), len(loop), macs, cycles(loop[:-1], cpu)))
+    return found
+
+
+def table(found: Iterable[Loop]) -> Iterator[str]:
+    """Markdown, a row per loop; of those with equal rows one."""
+    yield "| kernel | instructions of a turn | multiply-accumulates | instructions per each | cycles, llvm-mca |"
+    yield "|---|---:|---:|---:|---:|"
+    rows = (
+        f"| `{loop.kernel}` | {loop.instructions} | {loop.macs} | {loop.instructions / loop.macs:.3f} "
+        f"| {loop.cycles / loop.macs:.3f} |"
+        for loop in found
+    )
+    yield from dict.fromkeys(rows)
+
+
+def main(elf: str, cpu: str = "cortex-m4") -> None:
+    print(*table(measured(elf, cpu)), sep="\n")
 
 
 if __name__ == "__main__":
