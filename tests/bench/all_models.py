@@ -45,8 +45,13 @@ Row = dict[str, Any]
 
 
 def gen(*words: str) -> tuple[Row, float, int]:
+    """As `run`, of the command `gen` of this tree."""
+    return run(*GEN, *words)
+
+
+def run(*command: str) -> tuple[Row, float, int]:
     """The JSON that a `gen` command printed, its CPU seconds, and its largest resident memory in bytes."""
-    with subprocess.Popen([*GEN, *words, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
+    with subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
         assert child.stdout is not None
         said = child.stdout.read()
         _, _, used = os.wait4(child.pid, 0)
