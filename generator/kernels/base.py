@@ -216,8 +216,15 @@ class Instance:
 
     @property
     def key(self) -> str:
-        """`conv2d_s8_simd32_4x2`: the key of its code sizes in costs/."""
+        """`conv2d_s8_simd32_4x2`: its variant and its tile."""
         return self._key(self.tile)
+
+    @property
+    def code_key(self) -> str:
+        """The key of its code sizes in costs/: formulas of integers alone have one of their own."""
+        reals = ("float", "double", "sh_half")
+        integers = self.written and not any(kind in macro for macro in self.written for kind in reals)
+        return f"{self.key}_integers" if integers else self.key
 
     @property
     def cost_key(self) -> str:

@@ -3,8 +3,8 @@
 `costs/` holds the costs that `python -m tests.bench.costs --write` fitted to measurements in the emulator, one file per
 core (named as in targets.CPUS): the instructions per unit of each feature of each kernel (by Instance.cost_key), and
 per unit of each field of Calls. `cycles` has the same in estimated cycles, where there is a model of the core's timing.
-`code_bytes` is the code size of each kernel on each core, in bytes, and `shared_bytes` the sizes of the functions that
-it has besides, of which a library needs one (SH_SHARED).
+`code_bytes` is the code size of each kernel on each core, in bytes (by Instance.code_key), and `shared_bytes` the sizes
+of the functions that it has besides, of which a library needs one (SH_SHARED).
 """
 
 from __future__ import annotations
@@ -146,7 +146,8 @@ def code_bytes(kernels: Iterable[Instance], cpu: str) -> int:
 def code_parts(kernel: Instance, cpu: str) -> Mapping[str, int]:
     """Code bytes of an instance by name: its own, and those of the functions that it shares."""
     costs, key = costs_of(cpu), kernel.key
-    return {kernel.name: costs.code_bytes.get(key, UNMEASURED_CODE_BYTES), **costs.shared_bytes.get(key, {})}
+    own = costs.code_bytes.get(kernel.code_key, costs.code_bytes.get(key, UNMEASURED_CODE_BYTES))
+    return {kernel.name: own, **costs.shared_bytes.get(key, {})}
 
 
 def call_cost(calls: Calls, cpu: str, unit: Unit) -> float:

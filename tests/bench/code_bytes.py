@@ -3,7 +3,8 @@
     python -m tests.bench.code_bytes [WORD ...]
 
 Rewrites `code_bytes` in generator/kernels/costs/, with words only of the kernels whose names contain one. A kernel that
-is compiled for a formula has the mean over the formulas of the micro benchmarks. tests/bench/costs.py also uses it.
+is compiled for a formula has the mean over the formulas of the micro benchmarks, one of integers alone over theirs.
+tests/bench/costs.py also uses it.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def of_object(path: Path, parts: str) -> tuple[int, dict[str, int]]:
 
 
 def measured(cpu: str) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
-    """Bytes by Instance.key, of the kernels that the core runs; and of the functions that such a kernel shares."""
+    """Bytes by Instance.code_key, of the kernels that the core runs; and of the functions that such a kernel shares."""
     toolchain = _toolchain()
     tools = toolchain.tools(cpu)
     runs = [v for v in CATALOGUE if v.isa in CPUS[cpu].isas and not v.fixes and not v.is_written]
@@ -74,7 +75,7 @@ def measured(cpu: str) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
         found = {kernel: of_object(folder / f"{kernel.name}.o", "sh_part_") for kernel in kernels}
     sizes: dict[str, list[int]] = {}
     for kernel, (own, _) in found.items():
-        sizes.setdefault(kernel.key, []).append(own)
+        sizes.setdefault(kernel.code_key, []).append(own)
     return (
         {key: round(mean(each)) for key, each in sizes.items()},
         {kernel.key: parts for kernel, (_, parts) in found.items() if parts},
@@ -83,7 +84,7 @@ def measured(cpu: str) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
 
 def _written(cpu: str) -> Iterator[Instance]:
     """The kernels of formulas, each once."""
-    families = (*micro_formulas.FAMILIES, *micro_recurrent.FAMILIES)
+    families = (*micro_formulas.FAMILIES, micro_formulas.integers, *micro_recurrent.FAMILIES)
     graphs = (graph for family in families for graph in family(np.random.default_rng(0)))
     machine = Machine.of(cpu)
     kernels = (stage.kernel for graph in graphs for stage in stages(graph, machine))

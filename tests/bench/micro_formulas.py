@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from shoehorn_mcu import ops
-from shoehorn_mcu.ir import DType, Graph, TensorType
+from shoehorn_mcu.importers import int16
+from shoehorn_mcu.ir import DType, Graph, Quant, TensorType
 from shoehorn_mcu.ops import functions as f
+from shoehorn_mcu.ops.clamp import Clamp
 from shoehorn_mcu.ops.formula import Term, formula
 from tests.bench.micro_graph import Rng, graph_of
 
@@ -50,6 +52,32 @@ def maps(rng: Rng) -> Iterator[Graph]:
 def _combinations() -> Iterator[str]:
     for write in (lambda a, b: a + b, lambda a, b: a * b + a, lambda a, b: (a < b).select(b, a), lambda a, b: a / b):
         yield formula(write, _REAL, _REAL).text
+
+
+def integers(rng: Rng) -> Iterator[Graph]:
+    """Formulas of integers alone, as of int16 and of audio front ends. Only the size of their code is measured."""
+    del rng
+    half, whole, wide = DType.INT16, DType.INT32, DType.INT64
+    quant = Quant((0.01,), (0,))
+    added = int16.summed(1, (quant, Quant((0.02,), (0,))), quant, Clamp(-30000, 30000))
+    for dtypes, write in (
+        ((half,), lambda x: f.clip(x.cast(whole) * 3, -32768, 32767).cast(half)),
+        ((half,), int16.bounded(quant, Quant((0.013,), (0,)))),
+        ((half,), lambda x: x.cast(whole)),
+        ((whole,), lambda x: (x >> 3).cast(half)),
+        ((whole,), lambda x: 15 - (x.cast(DType.UINT32) | 1).width().cast(whole)),
+        ((half, half), lambda x, y: f.clip(x.cast(whole) * y.cast(whole) >> 12, -32768, 32767).cast(half)),
+        ((half, half), added),
+        ((whole, whole), lambda x, y: ((x.cast(wide) * y.cast(wide) + (1 << 14)) >> 15).cast(whole)),
+        ((whole,), lambda x: (x.cast(wide) * 981 + (x < 0).select(x.cast(wide), 7) >> 10).cast(whole).cast(half)),
+        ((whole,), lambda x: (x & 31).cast(DType.UINT8).entry([i * i for i in range(32)], whole)),
+    ):
+        operands = [TensorType((1, 4, 6, 8), dtype) for dtype in dtypes]
+        read = formula(write, *dtypes)
+        yield graph_of(ops.Map, operands, read.result, formula=read.text)
+    for write in (lambda most, x: (most < x).select(x, most), lambda total, x: total + x):
+        read = formula(write, whole, whole)
+        yield graph_of(ops.Reduce, [TensorType((1, 2, 30, 4), whole)], whole, formula=read.text)
 
 
 def columns(rng: Rng) -> Iterator[Graph]:
