@@ -100,7 +100,7 @@ _HELD = (  # in sh_held.h
     ("tail", "held->next == held->size ? 0 : held->next", "held->next == held->size - bytes ? 0 : held->next"),
 )
 _DEPTHWISE_SIMD32 = (
-    ("tail", "while (ox < width) {", "while (ox < width - 1) {"),  # the last pixel
+    ("tail", "} while (ox < width);", "} while (ox < width - 1);"),  # the last pixel
     ("tail", "left + pixels * stride + reach < op->in_width", "left + pixels * stride < op->in_width"),
     ("tail", "next.last = channels - 4;", "next.last = (channels - 4) & ~3;"),  # the last channels
     *_TAPS,
@@ -313,15 +313,12 @@ OWN = {
         ("saturation", '"ssat %[value], #8, %[value]\\n"', '"ssat %[value], #9, %[value]\\n"'),
     ),
     "depthwise_conv2d_s8_simd32_strip": (
-        ("tail", "ODD * count", "ODD * (count - 1)"),  # the last output
-        ("tail", '"strbls r12, [r1, lr]\\n"', '"strbls r11, [r1, lr]\\n"'),  # the second of two
-        ("tail", "channel : channels - 4;", "channel : (channels - 4) & ~3;"),  # the last channels
-        ("stride", '"add r1, r1, lr, lsl #1\\n"', '"add r1, r1, lr\\n"'),  # from one output to the next
-        ("tail", "fill_strip(op, &of, ox", "fill_strip(op, &of, 0"),  # the second segment
-        ("padding", "? x[i] : padding)", "? x[i] : padding - 1)"),
-        ("padding", "sh_four_times(op->x_zero)", "sh_four_times(0)"),
-        ("padding", "inside(after, width) ?", "1 ?"),
-        ("padding", "inside(column, width) ?", "1 ?"),
+        ("tail", '"strb r12, [r1, r11]\\n"', '"strb r12, [r1]\\n"'),  # the second of two
+        ("tail", "next.left = next.step - 4;", "next.left = (next.step - 4) & ~3;"),  # the last channels
+        ("tail", "= ox * stride - op->pad_left", "= 0 * stride - op->pad_left"),  # the second segment
+        ("padding", "CONSTANTS * ((next.step + 3) & ~3)", "CONSTANTS * (next.step & ~3)"),
+        ("padding", "= inside(column, width);", "= UINTPTR_MAX;"),
+        ("padding", "= inside(column + 1, width);", "= UINTPTR_MAX;"),
         *_SCALED_UP,
     ),
     "depthwise_conv2d_s8_simd32_up": (

@@ -181,6 +181,8 @@ def _strips(rng: Rng) -> Iterator[Graph]:
     for width, stride, channels, pad in (
         *((59, 1, 5, ops.Padding(1, 1, 1, 1)), (56, 1, 4, ops.Padding(0, 1, 2, 0)), (4, 1, 8, ops.Padding(1, 1, 1, 1))),
         *((57, 1, 6, ops.Padding(1, 0, 0, 1)), (3, 1, 4, ops.Padding(0, 1, 1, 0)), (1, 1, 7, ops.Padding(1, 1, 1, 1))),
+        *((30, 2, 5, ops.Padding(1, 0, 0, 1)), (5, 2, 8, ops.Padding(1, 1, 1, 1)), (29, 2, 4, ops.Padding(0, 1, 2, 0))),
+        *((2, 1, 9, ops.Padding(1, 0, 2, 1)), (1, 2, 4, ops.Padding(1, 1, 0, 1)), (9, 1, 5, ops.Padding(2, 1, 3, 4))),
     ):
         x = (1, 4 - pad.top - pad.bottom, (width - 1) * stride + 3 - pad.left - pad.right, channels)
         shared = {"stride": (1, stride), "dilation": (1, 1), "padding": pad}

@@ -165,7 +165,7 @@ def _pack(node: Node, tile: Tile) -> dict[str, Value]:
 
 def _accepts_strip(node: Node) -> bool:
     op = cast(DepthwiseConv2d, node.op)
-    near = op.dilation[1] == 1 and op.stride[1] == 1
+    near = op.dilation[1] == 1 and op.stride[1] in (1, 2)
     return near and node.inputs[1].type.shape[1:3] == (3, 3) and _accepts_up(node)
 
 
@@ -175,25 +175,35 @@ def _pack_strip(node: Node, tile: Tile) -> dict[str, Value]:
     return all_in_weights(pack_strip(layer_of(node), up))
 
 
+def _most(node: Node, tile: Tile) -> int:
+    """How many outputs a strip is enough for."""
+    inner = tile.sizes["pairs"] - 1
+    return 2 * inner // cast(DepthwiseConv2d, node.op).stride[1]
+
+
 def _strip_work(node: Node, tile: Tile) -> Work:
-    """Counts of blocks of four channels, their segments, the pairs of columns of these, of which `ends` are not inside
-    the row. The turns of the loop over two outputs are those pairs but the first one of each segment.
+    """Counts of segments, and of blocks of four channels in these, with their runs of columns; of pairs of columns and
+    with them two outputs (`twos`), or one where the stride is 2 (`ones`). A block has a pair more than that.
     """
     op = cast(DepthwiseConv2d, node.op)
     pixels, channels = node.output.type.nhwc[2:]
-    width = node.inputs[0].type.nhwc[2]
-    blocks, most = -(-channels // CHANNELS), 2 * (tile.sizes["pairs"] - 1)
-    segments = pairs = ends = 0
+    width, stride = node.inputs[0].type.nhwc[2], op.stride[1]
+    blocks, most = -(-channels // CHANNELS), _most(node, tile)
+    segments = runs = turns = 0
     for first in range(0, pixels, most):
-        needed = (min(most, pixels - first) + 3) // 2
-        columns = first - op.padding.left + 2 * np.arange(needed)
-        segments, pairs = segments + 1, pairs + needed
-        ends += int(((columns < 0) | (columns + 1 >= width)).sum())
+        count = min(most, pixels - first)
+        before = count % 2 if stride == 1 else 0
+        needed = (count * stride + 3) // 2
+        columns = first * stride - op.padding.left - before + 2 * np.arange(needed)
+        kinds = np.stack([(columns + i >= 0) + 0 + (columns + i >= width) for i in range(2)])
+        runs += 1 + int((np.diff(kinds, axis=1) != 0).any(axis=0).sum())
+        segments, turns = segments + 1, turns + needed - 1
     return Work(
-        blocks=blocks,
-        segments=blocks * segments,
-        pairs=blocks * pairs,
-        ends=blocks * ends,
+        segments=segments,
+        blocks=blocks * segments,
+        runs=blocks * runs,
+        twos=blocks * turns * (stride == 1),
+        ones=blocks * turns * (stride == 2),
         clamped=pixels * channels * clamps(op.clamp.low, op.clamp.high),
     )
 
@@ -268,6 +278,6 @@ VARIANTS = (
         accepts=_accepts_strip,
         tiles=(Tile(up=UP_POINT, pairs=PAIRS),),
         pack=_pack_strip,
-        behind=lambda node, tile: behind_whole_rows(node, 2 * (tile.sizes["pairs"] - 1), CHANNELS),
+        behind=lambda node, tile: behind_whole_rows(node, _most(node, tile), CHANNELS),
     ),
 )

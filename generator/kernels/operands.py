@@ -73,8 +73,8 @@ def behind_channels(node: Node, block: int = 1) -> int | None:
 
 
 def behind_whole_rows(node: Node, pixels: int, block: int) -> int | None:
-    """`behind` of a depthwise convolution that computes `pixels` of `block` channels from all that they read, then the
-    pixels after them, and then other channels.
+    """`behind` of a depthwise convolution that computes `pixels` of `block` channels from all that they read, then of
+    other channels, and then the pixels after them.
 
     What it writes may only replace the same channels of other pixels, so the distance must be one of whole pixels, and
     no block of channels may overlap another one.

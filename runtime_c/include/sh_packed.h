@@ -13,13 +13,6 @@
 #include "sh_compiler.h"
 #include "sh_simd32.h"
 
-// A branch to a register takes its instruction set from bit 0 of the address.
-#ifdef __thumb__
-#define SH_IN_THUMB(text) text
-#else
-#define SH_IN_THUMB(text)
-#endif
-
 // SECOND(text) is text in a pass over two pixels and nothing in one over a single pixel.
 // clang-format off
 #define SH_TWO_PIXELS(text) text

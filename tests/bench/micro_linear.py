@@ -229,6 +229,7 @@ PACKED_DEPTHWISE = (
     *((16, 4, 3, 1, NONE), (8, 20, 5, 2, ops.Padding(2, 2, 2, 2)), (2, 40, 3, 1, SAME), (11, 9, 4, 1, NONE)),
 )
 WIDE_DEPTHWISE = ((64, 4, 3, 1, SAME), (56, 8, 3, 1, SAME), (27, 12, 3, 1, NONE), (8, 24, 3, 1, SAME))
+DEPTHWISE_BY_TWO = ((64, 4, 3, 2, SAME), (48, 8, 3, 2, NONE), (23, 12, 3, 2, NONE), (12, 24, 3, 2, SAME))
 
 
 def packed_depthwise(rng: Rng, rows: int, shapes: Iterable[DepthwiseShape] = PACKED_DEPTHWISE) -> Iterator[Graph]:
