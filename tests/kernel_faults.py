@@ -423,6 +423,19 @@ OWN = {
         ("padding", "whole && left >= 0", "left >= 0"),
         *_MVE_ROUNDING,
     ),
+    "depthwise_conv2d_s8_mve_3x3": (
+        ("tail", "while (ox < width) {", "while (ox < width - 1) {"),  # the last pixel
+        ("tail", "beyond / stride + 1", "beyond / stride + 2"),
+        ("tail", '"vctp.8 r11\\n"', '"sub r9, r11, #1\\n vctp.8 r9\\n ldr r9, [r12, #40]\\n"'),  # the last channel
+        ("tail", "(channels + VECTOR - 1) / VECTOR", "channels / VECTOR"),
+        ("stride", "(repeats ? next.channels : stride * channels)", "next.channels"),
+        ("padding", "whole && left >= 0", "left >= 0"),
+        ("padding", "(uint32_t)(uintptr_t)padding)", "(uint32_t)(uintptr_t)padding - 1u)"),
+        ("padding", "vpselq_u32(vaddq_n_u32(offsets, first), paddings, inside)", "vaddq_n_u32(offsets, first)"),
+        ("dilation", "vidupq_n_u32(0, 1), (uint32_t)op->dilation", "vidupq_n_u32(0, 1), 1u"),
+        ("dilation", "2 * op->dilation", "2"),
+        ("rounding", '"vqdmlah.s32 " sum ", " sum ", lr\\n"', '""'),
+    ),
     "dense_s8_mve": _MVE_ROW,
     "conv2d_s8_mve_1x1": _MVE_ROW,
     "conv2d_s8_mve": (

@@ -190,6 +190,19 @@ def _strips(rng: Rng) -> Iterator[Graph]:
         yield replace(linear(ops.DepthwiseConv2d, rng, data, x, (1, 3, 3, channels), **shared), name=KEPT)
 
 
+def _nine_taps(rng: Rng) -> Iterator[Graph]:
+    """Depthwise convolutions of 3x3 windows, of which several pixels, or parts of one, are a vector of Helium."""
+    for number, channels in enumerate((1, 2, 4, 8, 16, 3, 12, 24, 32, 40)):
+        for stride, dilation in ((1, 1), (2, 1), (1, 2), (3, 2)):
+            pad = PADDINGS[(number + stride + dilation) % len(PADDINGS)]
+            width = (1, 2, 5, 8, 19, 35)[(number * 5 + 3 * stride + dilation) % 6] if channels < 9 else 4 + number % 3
+            across = (width - 1) * stride + 2 * dilation + 1 - pad.left - pad.right
+            x = (1, max(1, 3 + 2 * dilation - pad.top - pad.bottom), max(1, across), channels)
+            shared = {"stride": (1, stride), "dilation": (dilation, dilation), "padding": pad}
+            data = DATA[(number + stride) % len(DATA)]
+            yield replace(linear(ops.DepthwiseConv2d, rng, data, x, (1, 3, 3, channels), **shared), name=KEPT)
+
+
 def _held(rng: Rng) -> Iterator[Graph]:
     """Depthwise convolutions of which pixels wait in larger rings (sh_held.h)."""
     for width, channels, left in ((5, 70, 2), (2, 129, 1), (4, 100, 3), (3, 260, 2), (2, 301, 1), (4, 256, 3)):
@@ -483,7 +496,7 @@ def cases() -> list[Graph]:
     found += _row_sums(np.random.default_rng(4))
     found += [*_thrice(np.random.default_rng(2)), *_strips(np.random.default_rng(5)), *_held(np.random.default_rng(6))]
     found += [*_wide(np.random.default_rng(6)), *_pools_16(np.random.default_rng(7))]
-    found += _lines(np.random.default_rng(8))
+    found += [*_lines(np.random.default_rng(8)), *_nine_taps(np.random.default_rng(8))]
     return [*found, *_reals(np.random.default_rng(3))]
 
 

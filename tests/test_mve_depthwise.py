@@ -10,7 +10,7 @@ from packed import depthwise_layer, depthwise_output, halves, hard_windows, roun
 from shoehorn_mcu import ops
 from shoehorn_mcu.kernels import candidates
 from shoehorn_mcu.kernels.depthwise import Depthwise, packable_by_pairs
-from shoehorn_mcu.kernels.mve_depthwise import pack
+from shoehorn_mcu.kernels.mve_depthwise import pack, pack_3x3
 from shoehorn_mcu.targets import Isa
 
 ORDER = [0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15]
@@ -41,6 +41,32 @@ def as_the_kernel_does(of: Depthwise, x: np.ndarray) -> list[int]:
     return found
 
 
+def as_the_kernel_for_3x3_does(of: Depthwise, x: np.ndarray) -> list[int]:
+    """One pixel from the packed words."""
+    words, found = pack_3x3(of), []
+    for start in range(0, x.shape[1], 16):
+        kept = min(16, x.shape[1] - start)
+        weights, scales, words = np.split(words, np.cumsum([36, 48]))
+        inputs = np.zeros((9, 16), np.int64)
+        inputs[:, :kept] = x[:, start : start + kept]
+        sums = (weights.view(np.int8).reshape(9, 16) * inputs).sum(axis=0)
+        made = {}
+        for place, channel in enumerate(ORDER):
+            bias, multipliers, shifts = scales.reshape(4, 3, 4)[place // 4, :, place % 4].tolist()
+            made[channel] = rounded(int(sums[channel]) + bias, multipliers, shifts, of.y_zero)
+        found += [made[channel] for channel in range(kept)]
+    assert words.view(np.int8).tolist() == [of.x_zero] * (-(-x.shape[1] // 4) * 4)
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 15, 16, 17, 40])
+def test_the_packed_words_for_3x3_windows_hold_the_layer(count: int) -> None:
+    of = depthwise_layer(9, count, seed=count, least=-127)
+
+    for x in hard_windows(of.weights):
+        assert as_the_kernel_for_3x3_does(of, x) == depthwise_output(of, x)
+
+
 @pytest.mark.parametrize("taps", [1, 2, 3, 9, 25, 49])
 @pytest.mark.parametrize("count", [1, 3, 4, 15, 16, 17, 40])
 def test_the_packed_words_hold_the_layer(taps: int, count: int) -> None:
@@ -54,6 +80,7 @@ def test_the_packed_words_hold_the_layer(taps: int, count: int) -> None:
 def test_words_take_a_byte_per_weight_twelve_per_channel_and_one_of_padding() -> None:
     assert pack(depthwise_layer(9, 16)).nbytes == 16 * (10 + 12 + 1)
     assert pack(depthwise_layer(10, 14)).nbytes == 16 * (10 + 12 + 1)
+    assert pack_3x3(depthwise_layer(9, 14)).nbytes == 16 * (9 + 12 + 1)
 
 
 def test_a_sum_at_a_half_is_rounded_away_from_zero() -> None:
@@ -87,7 +114,13 @@ def test_a_layer_that_the_kernel_does_not_compute_exactly_is_not_packed() -> Non
 
 
 def test_several_outputs_per_input_are_left_to_the_portable_kernel() -> None:
-    for outputs, computed in ((8, True), (16, False)):
+    for outputs, computed in ((8, {"mve", "mve_3x3"}), (16, set())):
         graph = linear(ops.DepthwiseConv2d, np.random.default_rng(0), DATA[0], (1, 5, 5, 8), (1, 3, 3, outputs))
-        found = candidates(next(graph.nodes()), (Isa.MVE, Isa.C))
-        assert ("mve" in [k.variant.suffix for k in found]) == computed
+        found = candidates(next(graph.nodes()), (Isa.MVE,))
+        assert {kernel.variant.suffix for kernel in found} == computed
+
+
+def test_windows_of_another_shape_are_left_to_the_kernel_for_any() -> None:
+    for shape in ((1, 3), (3, 1), (3, 4), (5, 5)):
+        graph = linear(ops.DepthwiseConv2d, np.random.default_rng(0), DATA[0], (1, 5, 5, 8), (1, *shape, 8))
+        assert [k.variant.suffix for k in candidates(next(graph.nodes()), (Isa.MVE,))] == ["mve"]
