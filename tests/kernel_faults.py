@@ -131,10 +131,11 @@ _MVE_ROUNDING = (
     ("rounding", "sh_rescale_four(sums, multipliers, shifts)", "vrshlq_s32(vqrdmulhq_s32(sums, multipliers), shifts)"),
 )
 _MVE = (
-    ("tail", "vctp32q((uint32_t)left)", "vctp32q((uint32_t)left - 1u)"),  # the last output
-    *_MVE_ROUNDING,
+    ("tail", '"vctp.32 r7\\n"', '"sub r0, r7, #1\\n vctp.32 r0\\n"'),  # the last output
+    ("tail", "((run - 1) & 15) + 1", "(run - 1) & 15"),  # the last input
+    ("rounding", '"vqdmlah.s32 " sums ", " sums ", r7\\n"', '""'),
 )
-_MVE_ROW = (*_MVE, ("tail", "left > 0; left -= 2) {", "left > 1; left -= 2) {"))  # the last pixel
+_MVE_ROW = (*_MVE, ("tail", "left > 0; left -= 2, x", "left > 1; left -= 2, x"))  # the last pixel
 _NEON_ROUNDING = (("rounding", "vsraq_n_s32(value, value, 31)", "value"),)
 _NEON = (
     ("tail", "o < count;", "o + 1 < count;"),  # the last output
@@ -442,10 +443,11 @@ OWN = {
         *_MVE,
         ("tail", "left > 0; left -= 2, column", "left > 1; left -= 2, column"),  # the last pixel
         *_WINDOWS,
-        ("tail", "copy(to, line, count)", "copy(to, line, count - 1)"),
-        ("tail", "copy(second, line + ahead, count)", "copy(second, line + ahead, count - 1)"),
+        ("tail", "vctp8q((uint32_t)(count - i))", "vctp8q((uint32_t)(count - i - 1))"),
+        ("tail", "line + ahead, kept", "line, kept"),  # the second of two copies
+        ("tail", "= line + ahead;", "= line;"),  # and of two runs
         ("padding", "of->joined && is_inside", "is_inside"),
-        ("padding", "joined ? op->kernel_width : 1", "1 ? op->kernel_width : 1"),
+        ("padding", "lines && is_inside(op, column, last)", "lines"),
     ),
     "add_s8_neon": (
         ("tail", "channels - i);", "channels - i - 1);"),  # the last element

@@ -17,10 +17,10 @@ from shoehorn_mcu.kernels.packed import Linear, scaled_exactly
 from shoehorn_mcu.targets import Isa
 
 
-def as_the_kernel_does(of: Linear, x: np.ndarray) -> list[int]:
-    """One pixel from the packed words."""
+def as_the_kernel_does(of: Linear, x: np.ndarray, run: int = 0) -> list[int]:
+    """One pixel from the packed words; with `run` in runs of this length, whose weights are whole vectors."""
     outputs, inputs = of.weights.shape
-    packed = pack(of).astype("<i4").tobytes()
+    packed = pack(of, run).astype("<i4").tobytes()
     at = 0
 
     def words(count: int) -> list[int]:
@@ -30,15 +30,15 @@ def as_the_kernel_does(of: Linear, x: np.ndarray) -> list[int]:
 
     found: list[int] = []
     for _ in range(0, outputs, 4):
-        sums = {}
-        for pair in ((0, 2), (1, 3)):
-            for channel, bias in zip(pair, words(2), strict=True):
-                sums[channel] = bias
-            for channel in pair:
-                weights = np.frombuffer(packed, np.int8, inputs, at)
-                sums[channel] += int(weights.astype(np.int64) @ x)
-                at += inputs
-            at += -at % 4
+        sums = words(4)
+        for start in range(0, inputs, run or inputs):
+            end = start + (run or inputs)
+            for first in range(start, end, 16):
+                count = min(16, end - first)
+                for channel in range(4):
+                    weights = np.frombuffer(packed, np.int8, count, at)
+                    sums[channel] += int(weights.astype(np.int64) @ x[first : first + count])
+                    at += 16 if run else count
         multipliers, shifts = words(4), words(4)
         kept = range(min(4, outputs - len(found)))  # of missing outputs nothing is stored
         found += [rounded(sums[j], multipliers[j], shifts[j], of.y_zero) for j in kept]
@@ -56,9 +56,21 @@ def test_the_packed_words_hold_the_layer(outputs: int, inputs: int) -> None:
         assert as_the_kernel_does(of, x) == conv_output(of, x)
 
 
+@pytest.mark.parametrize("run", [1, 5, 16, 30])
+def test_the_packed_words_hold_runs(run: int) -> None:
+    of = conv_layer(6, 3 * run, seed=run)
+
+    for x in hard_inputs(of.weights):
+        assert as_the_kernel_does(of, x, run) == conv_output(of, x)
+
+
 def test_words_take_a_byte_per_weight_and_twelve_per_output() -> None:
     assert pack(conv_layer(8, 64)).nbytes == 8 * 64 + 8 * 12
-    assert pack(conv_layer(7, 61)).nbytes == 8 * 62 + 8 * 12
+    assert pack(conv_layer(7, 61)).nbytes == 8 * 61 + 8 * 12
+
+
+def test_runs_of_windows_take_whole_vectors() -> None:
+    assert pack(conv_layer(8, 60), 20).nbytes == 8 * 3 * 32 + 8 * 12
 
 
 def test_a_sum_at_a_half_is_rounded_away_from_zero() -> None:
@@ -99,13 +111,13 @@ def test_a_layer_that_the_rounding_does_not_fit_is_left_to_other_kernels() -> No
 
 
 def test_where_taps_are_read_in_place_the_weights_begin_with_a_tap_of_the_input_s_zero() -> None:
-    for inputs, copied in ((64, False), (63, False), (22, False), (21, True), (3, True)):
+    for inputs, copied in ((64, False), (63, False), (22, False), (21, True), (16, False), (3, True)):
         node = conv(inputs, 3, 3)
         (kernel,) = (k for k in candidates(node, (Isa.MVE,)) if k.variant.suffix == "mve")
         weights = array_of(kernel.params(node)["weights"])
         assert weights is not None
         of = Linear(*(array_of(v) for v in conv2d_constants(node).values()), 0)
-        packed = pack(of._replace(weights=of.weights.reshape(4, -1)))
+        packed = pack(of._replace(weights=of.weights.reshape(4, -1)), 9 * inputs if copied else inputs)
         padding = weights[: len(weights) - len(packed)]
         assert weights[len(padding) :].tolist() == packed.tolist()
         assert padding.view(np.int8).tolist() == ([] if copied else [-7] * (-(-inputs // 4) * 4))

@@ -1,7 +1,7 @@
 """Convolutions of one group and dense layers for Helium (`sh_helium_sums.h`): packed weights, and what they compute.
 
-Sums of two output channels and two pixels by VMLADAVA, as in CMSIS-NN's `arm_nn_mat_mult_nt_t_s8` for Helium, which has
-four channels of one pixel: its loop needs 10 instructions for 64 products, this one 9.
+Sums of four output channels and two pixels by VMLADAVA. CMSIS-NN's `arm_nn_mat_mult_nt_t_s8` for Helium has four channels
+of one pixel: its loop needs 10 instructions for 64 products, this one 8.
 """
 
 from __future__ import annotations
@@ -24,31 +24,30 @@ OUTPUTS = 4  # output channels that are computed at once
 PIXELS = 2
 VECTOR = 16  # inputs that are loaded at once
 TAPS = 49  # most taps of a window that is not copied
-_PAIRS = ((0, 2), (1, 3))  # of four outputs, which are summed together
 
 
-def pack(of: Linear) -> Int32s:
-    """The words that the kernel reads, for every four outputs: twice two biases and their weights, then four
-    multipliers and four shifts.
+def pack(of: Linear, run: int = 0) -> Int32s:
+    """The words that the kernel reads, for every four outputs: biases, weights by vectors, multipliers and shifts.
+
+    The inputs are one run, or runs of this length, whose weights are filled up with zeros to whole vectors.
     """
     blocks = -(-len(of.weights) // OUTPUTS)
-    inputs = of.weights.shape[1]
-    padded = np.zeros((blocks * OUTPUTS, inputs), np.int8)
-    padded[: len(of.weights)] = of.weights
-    pairs = padded.reshape(blocks, OUTPUTS, inputs)[:, _PAIRS].reshape(blocks, 2, 2 * inputs)
-    whole = np.zeros((blocks, 2, 2 * (inputs + inputs % 2)), np.int8)
-    whole[..., : 2 * inputs] = pairs
-    biases = filled(of.bias, blocks * OUTPUTS).astype("<i4").reshape(blocks, OUTPUTS)[:, _PAIRS]
-    sums = np.concatenate([biases, whole.view("<i4")], axis=2).reshape(blocks, -1)
-    scales = (of.multipliers, -right_shifts(of.multipliers, of.shifts))
-    made = [filled(each, blocks * OUTPUTS).reshape(blocks, OUTPUTS) for each in scales]
-    return np.concatenate([sums, *made], axis=1).astype(np.int32).ravel()
+    weights = filled(of.weights, blocks * OUTPUTS).astype(np.int8)
+    weights = weights.reshape(blocks, OUTPUTS, -1, run or weights.shape[1])
+    if run:
+        weights = np.pad(weights, ((0, 0), (0, 0), (0, 0), (0, -run % VECTOR)))
+    whole = weights.shape[3] - weights.shape[3] % VECTOR
+    vectors = weights[..., :whole].reshape(blocks, OUTPUTS, -1, VECTOR).transpose(0, 2, 1, 3)
+    words = np.concatenate([vectors.reshape(blocks, -1), weights[..., whole:].reshape(blocks, -1)], axis=1)
+    scales = (of.bias, of.multipliers, -right_shifts(of.multipliers, of.shifts))
+    bias, *others = (filled(each, blocks * OUTPUTS).reshape(blocks, OUTPUTS) for each in scales)
+    return np.concatenate([bias, np.ascontiguousarray(words).view("<i4"), *others], axis=1).astype(np.int32).ravel()
 
 
 def _is_copied(node: Node) -> bool:
     """Whether the kernel copies each window: a single run."""
     _, height, width, inputs = node.inputs[1].type.shape
-    return height * width * inputs <= 4 * TAPS
+    return height * width * inputs <= 4 * TAPS and inputs % VECTOR > 0
 
 
 def _accepts_pointwise(node: Node) -> bool:
@@ -63,10 +62,12 @@ def _accepts_windows(node: Node) -> bool:
 
 
 def _pack(node: Node, tile: Tile) -> dict[str, Value]:
-    words = pack(linear(node, CONV2D))
-    if "taps" in tile.sizes and not _is_copied(node):
-        words = np.concatenate([padding_tap(node), words])
-    return all_in_weights(words)
+    layer, inputs = linear(node, CONV2D), node.inputs[1].type.shape[3]
+    if "taps" not in tile.sizes:
+        return all_in_weights(pack(layer))
+    if _is_copied(node):
+        return all_in_weights(pack(layer, layer.weights.shape[1]))
+    return all_in_weights(np.concatenate([padding_tap(node), pack(layer, inputs)]))
 
 
 def _work(node: Node, tile: Tile) -> Work:
@@ -76,8 +77,8 @@ def _work(node: Node, tile: Tile) -> Work:
     op = cast(Conv2d, node.op)
     outputs = node.output.type.nhwc[3]
     _, height, width, inputs = node.inputs[1].type.shape
-    blocks, copied = -(-outputs // OUTPUTS), _is_copied(node)
-    joined = 0.0 if copied or op.dilation[1] > 1 else unpadded_rows(op, node)
+    blocks, copied = -(-outputs // OUTPUTS), "taps" in tile.sizes and _is_copied(node)
+    joined = unpadded_rows(op, node) if op.dilation[1] == 1 and inputs % VECTOR == 0 else 0.0
     total = Work()
     for (length, inside), times in groups(node, PIXELS):
         by_line = joined * inside
