@@ -487,7 +487,9 @@ OWN = {
         *_WINDOWS,
         ("tail", "channels + 7) & ~7", "channels + 15) & ~7"),
         ("tail", "count -= 8;", ""),
-        ("padding", "of->joined && is_inside", "is_inside"),
+        ("tail", "line + 3 * ahead", "line + 2 * ahead"),  # the fourth of four windows
+        ("padding", "of.joined && !of.copied && is_inside", "!of.copied && is_inside"),
+        ("padding", "&& is_inside(op, column, last)", ""),
     ),
     "conv2d_s8_simd32": (
         *_SIMD32,
