@@ -1,7 +1,7 @@
 """Convolutions of one group and dense layers for Helium (`sh_helium_sums.h`): packed weights, and what they compute.
 
-Sums of four output channels and two pixels by VMLADAVA. CMSIS-NN's `arm_nn_mat_mult_nt_t_s8` for Helium has four channels
-of one pixel: its loop needs 10 instructions for 64 products, this one 8.
+Sums of four output channels and two pixels by VMLADAVA. CMSIS-NN's `arm_nn_mat_mult_nt_t_s8` for Helium has four
+channels of one pixel: its loop needs 10 instructions for 64 products, this one 8.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import numpy as np
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Tile, Value, Variant, all_in_weights
-from shoehorn_mcu.kernels.conv import CONV2D, DENSE
+from shoehorn_mcu.kernels.conv import CONV2D, DENSE, lines_of
 from shoehorn_mcu.kernels.packed import Linear, filled, linear, scaled_exactly
-from shoehorn_mcu.kernels.packed_conv import copies, groups, has_one_group, is_pointwise, padding_tap, unpadded_rows
+from shoehorn_mcu.kernels.packed_conv import groups, has_one_group, is_pointwise, padding_tap, unpadded_rows
 from shoehorn_mcu.kernels.rounding import Int32s, right_shifts
 from shoehorn_mcu.kernels.work import Work
 from shoehorn_mcu.ops import Conv2d
@@ -95,9 +95,40 @@ def _work(node: Node, tile: Tile) -> Work:
                 f"{name}_runs": times * blocks * runs,
                 f"{name}_vectors": times * blocks * vectors,
             },
-            found=times * length * runs * ("taps" in tile.sizes and not copied),
         )
-    return total + copies(op, node) if copied and "taps" in tile.sizes else total
+        if "taps" in tile.sizes and not copied:
+            tapped = times * (1 - by_line)
+            total += Work(found=tapped * PIXELS * height * width, tapped=tapped, line_runs=times * by_line * height)
+    return total + _copies(op, node) if copied else total
+
+
+def _copies(op: Conv2d, node: Node) -> Work:
+    """Of the windows of a row: of two pixels together where no part of them is padding, else one by one. Of these, a
+    line at a time where all of it is inside the row, else a tap at a time.
+    """
+    lines, (_, height, width, inputs) = lines_of(op, node), node.inputs[1].type.shape
+    by_line, of_tap = -(-width * inputs // VECTOR), -(-inputs // VECTOR)
+    rows = unpadded_rows(op, node) if op.dilation[1] == 1 else 0.0
+    total = Work()
+    for first in range(0, len(lines.taps), PIXELS):
+        pixels = lines.taps[first : first + PIXELS]
+        together = rows * all(taps == width for taps in pixels)
+        total += Work(together=together, together_vectors=together * by_line, both_lines=together * by_line * height)
+        count, inside = height * (1 - together), lines.inside - height * together
+        for taps in pixels:
+            whole = inside * (taps == width and op.dilation[1] == 1)
+            found = inside * taps - whole * width
+            padded = width * (count - whole) - found
+            total += Work(
+                windows=1 - together,
+                lines=count,
+                line_vectors=whole * by_line,
+                taps=width * (count - whole),
+                tap_vectors=found * of_tap,
+                padded=padded,
+                filled=padded * inputs,
+            )
+    return total
 
 
 def _accepts_dense(node: Node) -> bool:

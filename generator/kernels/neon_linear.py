@@ -144,14 +144,15 @@ def _work(node: Node, tile: Tile) -> Work:
     if not windows or _is_copied(node):
         run = _rounded(height * width * inputs) if windows else inputs
         made = _passes(Counter(_sizes(pixels)), blocks, 1, *_counted(run))
-        return made + copies(op, node) if windows else made
+        return made + copies(op, node, (VECTOR, HALF)) if windows else made
     joined = unpadded_rows(op, node) if op.dilation[1] == 1 and inputs % VECTOR == 0 else 0.0
     total = Work()
     for (size, inside), times in groups(node, PIXELS):
-        by_line = joined * inside
+        by_line = joined * inside * (size == PIXELS)
         runs = by_line * height + (1 - by_line) * height * width
         steps, halves = (height * width * count for count in _counted(inputs))
-        total += _passes(Counter({size: times}), blocks, runs, steps, halves) + Work(found=times * size * runs)
+        total += _passes(Counter({size: times}), blocks, runs, steps, halves)
+        total += Work(found=times * size * (1 - by_line) * height * width, line_runs=times * by_line * height)
     return total
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -234,18 +234,27 @@ def _loops_of_copies(op: Conv2d, node: Node) -> Work:
     return found
 
 
-def copies(op: Conv2d, node: Node) -> Work:
-    """Of the windows of a row: a line at a time where all of it is inside the row, else a tap at a time."""
+def copies(op: Conv2d, node: Node, vectors: Sequence[int] = ()) -> Work:
+    """Of the windows of a row: a line at a time where all of it is inside the row, else a tap at a time.
+
+    A copy is of `vectors` of so many bytes, the largest first, and of words and bytes.
+    """
     _, height, width, inputs = node.inputs[1].type.shape
     pixels = len(lines_of(op, node).taps)
     by_line, copied_taps = _copied(op, node)
     taps = pixels * height * width - by_line * width
-    return Work(
+    parts = Work()
+    for count, size in ((by_line, width * inputs), (copied_taps, inputs)):
+        rest = size
+        for vector in vectors:
+            parts += Work(**{f"copied_{vector}": count * (rest // vector)})
+            rest %= vector
+        parts += Work(copied_words=count * (rest // 4), copied_bytes=count * (rest % 4))
+    return parts + Work(
         lines=pixels * height,
         taps=taps,
         copies=by_line + copied_taps,
-        copied_words=by_line * (width * inputs // 4) + copied_taps * (inputs // 4),
-        copied_bytes=by_line * (width * inputs % 4) + copied_taps * (inputs % 4),
+        whole_lines=by_line,
         filled=(taps - copied_taps) * inputs,
     )
 

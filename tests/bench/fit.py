@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 ROUNDS = 2000
-WINDOWS = ("lines", "taps", "copies", "copied_words", "copied_bytes", "filled", "found", "ragged", "worded")
+WINDOWS = (
+    *("lines", "taps", "copies", "whole_lines", "copied_words", "copied_bytes", "filled", "found", "ragged", "worded"),
+)
 TINY = 1e-12  # an unknown that is no larger is 0
 
 

@@ -13,6 +13,7 @@ from shoehorn_mcu.ops.linear import LinearOp
 from shoehorn_mcu.passes.float_mode import FloatMode, in_float16, with_float_mode
 from tests.bench.micro_formulas import FAMILIES as FORMULAS
 from tests.bench.micro_linear import (
+    COPIED_WINDOWS,
     DEPTHWISE_BY_TWO,
     LARGE_WINDOWS,
     LATER_WINDOWS,
@@ -63,6 +64,7 @@ def graphs(rows: int) -> Iterator[Graph]:
     yield from real_sums(rng)
     yield from windows(rng, rows, LARGE_WINDOWS)
     yield from packed_depthwise(rng, rows, DEPTHWISE_BY_TWO)
+    yield from windows(rng, rows, COPIED_WINDOWS)
 
 
 def real_sums(rng: np.random.Generator) -> Iterator[Graph]:
