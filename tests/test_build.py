@@ -253,6 +253,21 @@ def test_a_build_is_stale_when_a_source_is_newer(built, tmp_path):
     build(project)
 
 
+def test_a_changed_linker_script_links_the_firmware_again(built, tmp_path):
+    folder = tmp_path / "hello"
+    shutil.copytree(built("microbit").folder, folder, ignore=shutil.ignore_patterns(".pio"))
+    project, script = Project.open(folder), folder / "lib" / "board" / "link.ld"
+    build(project)
+    before = project.elf.read_bytes()
+    reserved = f"SH_STACK_BYTES = {project.spec['stack_bytes']};"
+    assert reserved in script.read_text()
+    script.write_text(script.read_text().replace(reserved, f"SH_STACK_BYTES = {project.spec['stack_bytes'] + 64};"))
+
+    build(project)
+
+    assert project.elf.read_bytes() != before
+
+
 def test_a_broken_source_is_told_in_one_line(tmp_path):
     folder = write_hello(tmp_path / "hello", "native")
     (folder / "src" / "main.c").write_text("int main(void) { return missing; }\n")

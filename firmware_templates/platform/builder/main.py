@@ -55,6 +55,8 @@ if tools.freestanding:
     env.Append(LINKFLAGS=["-nostartfiles", "-Wl,-e,sh_start", "-T", str(script)])
 
 program = env.File("$BUILD_DIR/firmware.elf") if "nobuild" in COMMAND_LINE_TARGETS else env.BuildProgram()
+if tools.freestanding:
+    env.Depends(program, env.File(str(script)))  # SCons does not look into the flags
 
 
 def write_images(target, source, env):
