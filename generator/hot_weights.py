@@ -48,7 +48,7 @@ def passes(stage: Stage, rows: int) -> int:
     """How often a linear op reads its constants in so many rows."""
     _, _, width, _ = stage.node.output.type.nhwc
     pixels = width * stage.rows_per_call
-    return rows // stage.rows_per_call * -(-pixels // stage.kernel.tile.sizes.get("pixels", 1))
+    return rows // stage.rows_per_call * -(-pixels // stage.kernel.pixels_at_once(stage.node))
 
 
 def _aligned(size: int, alignment: int) -> int:

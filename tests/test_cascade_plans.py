@@ -81,6 +81,7 @@ def test_the_library_of_blocks_in_bands_computes_what_the_graph_as_it_was_means(
             np.testing.assert_array_equal(outputs[name], wanted[name], err_msg=f"{unit.name} {name}")
 
 
+@pytest.mark.long
 def test_the_random_bottlenecks_have_plans_with_bands_of_all_kinds():
     plans = [made.plan for seed in (*range(24), 48) for made in scheduled(bottlenecks(seed), seed)]
     kinds = Counter((plan.streamed, bool(plan.cascades)) for plan in plans)

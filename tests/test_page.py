@@ -140,7 +140,7 @@ def test_the_picture_of_the_shipped_model_is_its_plan(goal: Goal, stream: bool):
 
 
 @given(graph=nets())
-@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=7, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_the_picture_of_any_plan_shares_no_byte_and_shows_each_row_that_is_read(graph: Graph):
     for again in (0, None):
         unit = unit_of(graph, PlanRequest(Goal.SRAM, None, len(graph.inputs) == 1, again))

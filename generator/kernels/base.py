@@ -131,6 +131,10 @@ def _no_scratch(node: Node, tile: Tile) -> int:
     return 0
 
 
+def _pixels(node: Node, tile: Tile) -> int:
+    return tile.sizes.get("pixels", 1)
+
+
 @dataclass(frozen=True, eq=False)
 class Variant:
     """One way to compute a contract: `<contract>_<body>.inc` beside the header, for one instruction set.
@@ -154,6 +158,7 @@ class Variant:
     written: Callable[[Node], tuple[str, ...]] = _nothing  # such macros with their values, for the op's own arithmetic
     pack: Callable[[Node, Tile], Values] | None = None  # struct members besides the facts; None: the contract's `plain`
     scratch_bytes: Callable[[Node, Tile], int] = _no_scratch  # for one core
+    pixels_at_once: Callable[[Node, Tile], int] = _pixels  # of a row, in one pass over the constants
     # The row input that row y of the output may overwrite: each byte is read before it is written.
     in_place: Callable[[Node], int | None] = _nowhere
     # The bytes before one of the rows of row input 0 at which row y of the output may begin, if it may overwrite that.
@@ -272,6 +277,10 @@ class Instance:
     def scratch_bytes(self, node: Node) -> int:
         """Scratch bytes of one core."""
         return self.variant.scratch_bytes(self.form(node), self.tile)
+
+    def pixels_at_once(self, node: Node) -> int:
+        """Pixels of a row that are computed in one pass over the constants."""
+        return self.variant.pixels_at_once(self.form(node), self.tile)
 
     def in_place(self, node: Node) -> int | None:
         """The row input whose row y output row y may overwrite, or None."""

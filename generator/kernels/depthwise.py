@@ -277,6 +277,7 @@ VARIANTS = (
         isa=Isa.SIMD32,
         accepts=_accepts_strip,
         tiles=(Tile(up=UP_POINT, pairs=PAIRS),),
+        pixels_at_once=_most,
         pack=_pack_strip,
         behind=lambda node, tile: behind_whole_rows(node, _most(node, tile), CHANNELS),
     ),
