@@ -123,7 +123,7 @@ def _counted(node: Node, tile: Tile, own: Callable[[_Pass], Work]) -> Work:
     windows = "taps" in tile.sizes  # else the window is 1x1, and read where it is
     copied, blocks = windows and _is_copied(node), _blocks(node)
     count = 1 if copied else height * width
-    joined = unpadded_rows(op, node) if op.dilation[1] == 1 and _run(node) % INPUTS == 0 and not copied else 0.0
+    joined = 0.0 if copied else _joined_rows(op, node)
     total = Work(clamped=pixels * outputs * clamps(op.clamp.low, op.clamp.high))
     for (length, inside), times in groups(node, tile.sizes["pixels"]):
         by_line = joined * inside
@@ -193,7 +193,7 @@ def _lines_work(node: Node, tile: Tile) -> Work:
     pixels, outputs = node.output.type.nhwc[2:]
     _, height, width, _ = node.inputs[1].type.shape
     fours, blocks = _elements(node) // INPUTS, _blocks(node)
-    joined = unpadded_rows(op, node) if op.dilation[1] == 1 and _run(node) % INPUTS == 0 else 0.0
+    joined = _joined_rows(op, node)
     total = Work(clamped=pixels * outputs * clamps(op.clamp.low, op.clamp.high))
     for (_, inside), pairs in groups(node, 2):
         by_line = joined * inside
@@ -209,6 +209,11 @@ def _lines_work(node: Node, tile: Tile) -> Work:
             found=2 * pairs * (1 - by_line) * height * width,
         )
     return total
+
+
+def _joined_rows(op: Conv2d, node: Node) -> float:
+    """The part of the output rows in which windows inside the row are read by lines, where they are not copied."""
+    return unpadded_rows(op, node) if op.dilation[1] == 1 and _run(node) % INPUTS == 0 else 0.0
 
 
 def unpadded_rows(op: Conv2d, node: Node) -> float:
