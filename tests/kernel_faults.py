@@ -314,7 +314,7 @@ OWN = {
         ("saturation", '"ssat %[value], #8, %[value]\\n"', '"ssat %[value], #9, %[value]\\n"'),
     ),
     "depthwise_conv2d_s8_simd32_strip": (
-        ("tail", '"strb r12, [r1, r11]\\n"', '"strb r12, [r1]\\n"'),  # the second of two
+        ("tail", '"strb r12, [r1, r11]\\n"', '"strb r11, [r1, r11]\\n"'),  # the second of two
         ("tail", "next.left = next.step - 4;", "next.left = (next.step - 4) & ~3;"),  # the last channels
         ("tail", "= ox * stride - op->pad_left", "= 0 * stride - op->pad_left"),  # the second segment
         ("padding", "CONSTANTS * ((next.step + 3) & ~3)", "CONSTANTS * (next.step & ~3)"),

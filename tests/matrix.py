@@ -417,6 +417,13 @@ def _wide(rng: Rng) -> Iterator[Graph]:
     own = np.random.default_rng(16)
     for graph in _transposed(own):
         yield replace(as_int16(graph, own), name=KEPT)
+    bounded = replace(DATA[1], y=Quant((0.2,), (17,)))  # sums of narrow weights reach both ends of the clamp
+    window = {"stride": (1, 1), "dilation": (1, 1), "padding": ops.Padding()}
+    for graph in (
+        linear(ops.Conv2d, own, bounded, (1, 2, 5, 8), (9, 1, 1, 8), **window),
+        linear(ops.Dense, own, bounded, (2, 8), (9, 8)),
+    ):
+        yield replace(with_narrow_weights(graph, own), name=KEPT)
     for graph in [lstm_16(own) for _ in range(2 * SEEDS)]:
         yield replace(frozen(graph, random_inputs(graph, own)), name=KEPT)
 
@@ -455,7 +462,8 @@ def _conversions(rng: Rng) -> Iterator[Graph]:
     )
     for width in (1, 10, 37):
         halves = rng.integers(0, 0x7C00, (1, width), np.uint16).view(np.float16)
-        singles = np.resize(np.concatenate([edges, halves[0].astype(np.float32) * np.float32(1 + 2**-11)]), (1, width))
+        own = np.roll(edges, width)  # a case does not leave the values of another one where that is written
+        singles = np.resize(np.concatenate([own, halves[0].astype(np.float32) * np.float32(1 + 2**-11)]), (1, width))
         to_half = graph_of(ops.Quantize, [TensorType((1, width), DType.FLOAT32)], DType.FLOAT16)
         to_single = graph_of(ops.Dequantize, [TensorType((1, width), DType.FLOAT16)], DType.FLOAT32)
         yield replace(frozen(to_half, {"x0": singles}), name=KEPT)
