@@ -182,25 +182,21 @@ _F32_PIXELS = (
 )
 _F32_FOURS = (("tail", "sh_add_lane(four, 3, w + 3", "sh_add_lane(four, 3, w + 2"),)  # of NEON
 _UNFUSED = (("rounding", "float total = sum + x * w;", "float total = __builtin_fmaf(x, w, sum);"),)
-_FUSED = (
-    ("rounding", "return SH_FUSED_MULTIPLY_ADD(x, w, sum);", "return sum + x * w;"),
-    ("rounding", "return bias;", "return 0.0f * bias;"),
-)
+_FIRST_SUM = ("rounding", "return bias;", "return 0.0f * bias;")
+_FUSED = (("rounding", "return SH_FUSED_MULTIPLY_ADD(x, w, sum);", "return sum + x * w;"), _FIRST_SUM)
 _HALF_ROWS = (  # in sh_half.h, on Cortex-M
     ("packing", 'vcvtb.f32.f16 %0, %1" : "=t"(value)', 'vcvtt.f32.f16 %0, %1" : "=t"(value)'),
     ("packing", "vcvtb.f16.f32", "vcvtt.f16.f32"),
 )
-_HALF = (*_FUSED, *_HALF_ROWS)
+_HALF = (_FIRST_SUM, *_HALF_ROWS)  # a product of two float16 has no rounding
 _HALF_PAIRS = (*_HALF, ("packing", 'vcvtt.f32.f16 %0, %1" : "=t"(to[1])', 'vcvtb.f32.f16 %0, %1" : "=t"(to[1])'))
 _UNFUSED_FOUR = (("rounding", "return vaddq_f32(sums, vmulq_n_f32(w, x));", "return vfmaq_n_f32(sums, w, x);"),)
 _FUSED_FOUR = (("rounding", "return vfmaq_n_f32(sums, w, x);", "return vaddq_f32(sums, vmulq_n_f32(w, x));"),)
 _HALF_NEON = (
-    *_FUSED_FOUR,
     ("packing", "vld1_u16(stored)", "vld1_u16(stored + 1)"),
     ("packing", "vcvt_f16_f32(four)", "vcvt_f16_f32(vrev64q_f32(four))"),
 )
 _HALF_MVE = (
-    *_FUSED_FOUR,
     ("packing", "vldrhq_u32(stored)", "vldrhq_u32(stored + 1)"),
     ("packing", "vcvtbq_f16_f32(vdupq_n_f16(0), four)", "vcvttq_f16_f32(vdupq_n_f16(0), four)"),
     ("packing", "tap[p] = four[p][lane];", "tap[p] = four[p][0];"),

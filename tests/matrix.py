@@ -401,10 +401,34 @@ def _reals(rng: Rng) -> Iterator[Graph]:
                 yield _with_bias(real, rng)
             if op_class is ops.SumDense:
                 yield with_float_mode(real, FloatMode.RELAXED)
+    yield from _bounded_reals(np.random.default_rng(9))
     yield from _conversions(rng)
     pools = [real_sample(op_class, rng) for op_class in (ops.AveragePool2d, ops.MaxPool2d) for _ in range(3)]
     tiny = [*linear_ops[::9], *(frozen(graph, random_inputs(graph, rng)) for graph in pools)]
     yield from map(_subnormal, tiny)  # which Helium's vectors would take for 0
+
+
+def _bounded_reals(rng: Rng) -> Iterator[Graph]:
+    """Linear ops on float32 whose outputs reach both ends of a clamp, in rows of one pixel to some more than a tile."""
+    one, two, none = ops.Padding(1, 1, 1, 1), ops.Padding(1, 1, 2, 2), ops.Padding()
+    for inputs, outputs, width in ((3, 9, 9), (4, 5, 8), (8, 4, 7), (5, 3, 1), (6, 13, 5)):
+        x, shared = (1, 3, width, inputs), {"stride": (1, 1), "dilation": (1, 1)}
+        wide = (1, 3, 2 * width + 2, inputs)
+        for graph in (
+            linear(ops.Conv2d, rng, DATA[0], x, (outputs, 3, 3, inputs), padding=one, **shared),
+            linear(
+                ops.Conv2d, rng, DATA[0], wide, (outputs, 3, 3, inputs), padding=none, **{**shared, "stride": (1, 2)}
+            ),
+            linear(ops.Conv2d, rng, DATA[0], x, (outputs, 1, 1, inputs), padding=none, **shared),
+            linear(
+                ops.DepthwiseConv2d, rng, DATA[0], x, (1, 3, 3, inputs), stride=(1, 1), dilation=(1, 2), padding=two
+            ),
+            linear(ops.Dense, rng, DATA[0], (2, inputs), (outputs, inputs)),
+        ):
+            real = as_float32(graph, rng)
+            real = replace(real, ops=(replace(real.ops[0], clamp=ops.RealClamp(-0.25, 0.25)),))
+            for made in (real, with_float_mode(real, FloatMode.RELAXED), _in_float16(real)):
+                yield replace(made, name=KEPT)
 
 
 def _wide(rng: Rng) -> Iterator[Graph]:

@@ -6,6 +6,7 @@ where outputs below the zero point are clamped anyway, round up in two (see Up).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple, cast
 
@@ -24,6 +25,7 @@ UP_POINT = 10  # the shift of SH_UP in sh_packed.h
 MOST_UP = 8  # of Up.left
 _MOST_BY = 24
 _MOST_ADDED = 2048
+_MOST_KNOWN = 1 << 17  # channels whose constants are remembered
 _NEAR = np.arange(-2, 3)  # sums around an estimated threshold
 
 
@@ -83,34 +85,67 @@ def up(low: Int64s, high: Int64s, bias: Int32s, multipliers: Int32s, shifts: Shi
     multiple of a unit of the second. Of negative sums they subtract 1 between them, which does not matter where all
     outputs below the zero point are clamped. Other channels get the offset by which all thresholds have most room.
     """
-    arrays = (low, high, bias, multipliers, shifts)
-    return _up(*(np.asarray(array, np.int64).tobytes() for array in arrays), clamp=clamp)
-
-
-@lru_cache(maxsize=1024)
-def _up(*arrays: bytes, clamp: Clamp) -> Up | None:
-    """As `up`; a layer is asked about several times: when kernels are chosen, counted and packed."""
-    low, high, bias, multipliers, shifts = (np.frombuffer(array, np.int64) for array in arrays)
-    if ((shifts >= 0) & (multipliers != 0)).any() or clamp.low >= clamp.high:
+    found = by_channel(_up, (low, high, bias, multipliers, shifts), clamp)
+    if found is None:
         return None
+    added, left, multiplier, addend = found
+    return Up(added.astype(np.int32), left, multiplier, addend)
+
+
+Constants = tuple[Int64s, ...]
+"""Of some kernel: each array is per channel."""
+
+Find = Callable[[Constants, Clamp], tuple[Constants, NDArray[np.bool_]]]
+"""The constants of channels, computed from arrays of theirs, and for which channels they are exact."""
+
+
+def by_channel(find: Find, arrays: Sequence[Int32s | Int64s | Shifts], clamp: Clamp) -> Constants | None:
+    """What `find` returns for the channels of these arrays; None where one is not exact.
+
+    Channels are remembered: a layer is asked about when kernels are chosen, counted and packed, and so are the layers
+    of its chunks (split.py), which have the same channels.
+    """
+    values = [np.asarray(array, np.int64) for array in arrays]
+    channels = list(zip(*(array.tolist() for array in values), strict=True))
+    known = _known(find, clamp)
+    if len(known) > _MOST_KNOWN:
+        known.clear()
+    missing = [i for i, channel in enumerate(channels) if channel not in known]
+    if missing:
+        made, exact = find(tuple(array[missing] for array in values), clamp)
+        constants = zip(*(array.tolist() for array in made), strict=True)
+        for i, found, is_exact in zip(missing, constants, exact.tolist(), strict=True):
+            known[channels[i]] = found if is_exact else None
+    each = [of for channel in channels if (of := known[channel]) is not None]
+    return tuple(np.array(each, np.int64).T) if len(each) == len(channels) else None
+
+
+@lru_cache(maxsize=128)
+def _known(find: Find, clamp: Clamp) -> dict[tuple[int, ...], tuple[int, ...] | None]:
+    """The constants of the channels that were asked about; None where they are not exact."""
+    del find, clamp
+    return {}
+
+
+def _up(arrays: Constants, clamp: Clamp) -> tuple[Constants, NDArray[np.bool_]]:
+    """The members of Up, and for which channels they are exact; those of other channels may be out of range."""
+    low, high, bias, multipliers, shifts = arrays
     factors, right = (multipliers, shifts), right_shifts(multipliers, shifts)
     left = np.clip(UP_POINT - right + 1, 1, MOST_UP)
     by = right + left - (UP_POINT + 1)  # the multiplier is that of the two steps divided by 2^by
-    if ((by < 0) & (multipliers != 0)).any() or (by > _MOST_BY).any():
-        return None
-    by = np.maximum(by, 0)
+    good = ((shifts < 0) & (by >= 0) | (multipliers == 0)) & (by <= _MOST_BY) & (clamp.low < clamp.high)
+    by = np.clip(by, 0, _MOST_BY)
     multiplier = np.minimum(multipliers + (1 << by >> 1) >> by, (1 << 31) - 1)
-    stairs = staircase(low, high, factors, clamp)
-    if stairs is None:
-        return None
-    first, last, values, reached, risen = stairs
+    first, last, values, reached, risen, found = staircase(low, high, factors, clamp)
     addend = (2 * clamp.zero + 1 << UP_POINT - 1) + (1 << np.maximum(UP_POINT - right, 0) >> 1)
     more = np.zeros_like(addend)
-    exact = right < UP_POINT
-    if not exact.all():
+    inexact = good & (right >= UP_POINT)
+    if inexact.any():
         slope = multiplier * 2.0 ** (left - 32)
-        room = np.where(reached, (values << UP_POINT) - risen * slope[:, None], np.nan)[~exact]  # offsets, from here on
-        more[~exact], addend[~exact] = _offset(room, slope[~exact], addend[~exact])
+        room = np.where(reached, (values << UP_POINT) - risen * slope[:, None], np.nan)[
+            inexact
+        ]  # offsets, from here on
+        more[inexact], addend[inexact] = _offset(room, slope[inexact], addend[inexact])
 
     def upward(sums: Int64s) -> Int64s:
         constants = (c.reshape(-1, *[1] * (sums.ndim - 1)) for c in (more, left, multiplier, addend))
@@ -119,12 +154,10 @@ def _up(*arrays: bytes, clamp: Clamp) -> Up | None:
         return np.clip(value, clamp.low, clamp.high)
 
     largest = np.maximum(np.abs(low), np.abs(high)) + np.abs(more) << left
-    if (largest >= 1 << 31).any() or ((largest * multiplier >> 32) + np.abs(addend) + 1 >= 1 << 31).any():
-        return None
-    if (upward(low) != first).any() or (upward(high) != last).any():
-        return None
+    good &= found & (largest < 1 << 31) & ((largest * multiplier >> 32) + np.abs(addend) + 1 < 1 << 31)
+    good &= (upward(low) == first) & (upward(high) == last)
     rises = (upward(risen) >= values) & (upward(risen - 1) < values)  # both are monotone: equal where they rise
-    return Up((bias + more).astype(np.int32), left, multiplier, addend) if (rises | ~reached).all() else None
+    return (bias + more, left, multiplier, addend), good & (rises | ~reached).all(axis=1)
 
 
 def _offset(least: NDArray[np.float64], slope: NDArray[np.float64], usual: Int64s) -> tuple[Int64s, Int64s]:
@@ -154,10 +187,11 @@ class Staircase(NamedTuple):
     values: Int64s  # [value]: all that an output may rise to
     reached: NDArray[np.bool_]  # [channel][value]: above `first`, up to `last`
     risen: Int64s  # [channel][value]: the least sum whose output is at least that value, where it is reached
+    found: NDArray[np.bool_]  # [channel]: whether that is so for all values
 
 
-def staircase(least: Int64s, most: Int64s, factors: tuple[Int64s, Int64s], clamp: Clamp) -> Staircase | None:
-    """The outputs of sums from `least` to `most`, bias included; None where a threshold was not found.
+def staircase(least: Int64s, most: Int64s, factors: tuple[Int64s, Int64s], clamp: Clamp) -> Staircase:
+    """The outputs of sums from `least` to `most`, bias included.
 
     `factors`: multipliers, and shifts to the left.
     """
@@ -171,7 +205,6 @@ def staircase(least: Int64s, most: Int64s, factors: tuple[Int64s, Int64s], clamp
     sums = np.clip(inside[..., None] + _NEAR, least[:, None, None], most[:, None, None])
     risen = rescale(sums, multipliers, shifts) + clamp.zero >= values[:, None]
     before, after = risen[..., 0], risen[..., -1]
-    if (reached & (before | ~after)).any():
-        return None
-    found = np.take_along_axis(sums, risen.argmax(axis=-1)[..., None], axis=-1)
-    return Staircase(first, last, values, reached, np.asarray(found[..., 0], np.int64))
+    threshold = np.take_along_axis(sums, risen.argmax(axis=-1)[..., None], axis=-1)
+    found = np.asarray((~reached | ~before & after).all(axis=1))
+    return Staircase(first, last, values, reached, np.asarray(threshold[..., 0], np.int64), found)

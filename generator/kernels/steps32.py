@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu.kernels.packed import totals_of
-from shoehorn_mcu.kernels.rounding import Clamp, Int32s, Int64s, Shifts, output_of, staircase
+from shoehorn_mcu.kernels.rounding import Clamp, Constants, Int32s, Int64s, Shifts, by_channel, output_of, staircase
 
 POINT = 23  # the shift of sh_steps32.h
 _LEAST = -(1 << 40)
@@ -60,11 +60,15 @@ def scales_of(
     """
     if (most - least >= 1 << 31).any() or (shifts > 8).any() or clamp.low >= clamp.high:
         return None
-    factors = multipliers.astype(np.int64), shifts.astype(np.int64)
-    stairs = staircase(least, most, factors, clamp)
-    if stairs is None:
-        return None
-    first, last, values, reached, risen = stairs
+    found = by_channel(_scales, (least, most, bias, multipliers, shifts), clamp)
+    return None if found is None else Scales(*found)
+
+
+def _scales(arrays: Constants, clamp: Clamp) -> tuple[Constants, NDArray[np.bool_]]:
+    """The constants, and for which channels they are exact."""
+    least, most, bias, multipliers, shifts = arrays
+    factors = multipliers, shifts
+    first, last, values, reached, risen, found = staircase(least, most, factors, clamp)
     # From the greatest sum whose output is the least value, to the least whose output is the greatest.
     start = np.where(first > clamp.low, least, np.where(reached[:, 0], risen[:, 0] - 1, most))
     end = np.where(last < clamp.high, most, np.where(reached[:, -1], risen[:, -1], least))
@@ -95,12 +99,10 @@ def scales_of(
     turn = np.clip(-start, 0, size)
     nothing = np.zeros_like(size)
     (below, one), (above, other) = offset_of(nothing, turn), offset_of(turn, size)
-    if not (one & other).all():
-        return None
     below, above = np.where(turn > 0, below, 0), np.where(turn < size, above, 0)
     offset = np.where(turn < size, above, below)
     bend = np.where(turn > 0, offset - below, 0)
-    return Scales(bias.astype(np.int64) - start, span, span - turn, bend, high, low, shift, offset)
+    return Scales(bias - start, span, span - turn, bend, high, low, shift, offset), found & one & other
 
 
 def _slope(multipliers: Int64s, shifts: Int64s, size: Int64s) -> tuple[Int64s, Int64s, Int64s]:
