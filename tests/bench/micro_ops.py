@@ -112,6 +112,10 @@ def resizes(rng: Rng) -> Iterator[Graph]:
         (4, 4, 3, (8, 8)),
         (3, 2, 50, (6, 4)),
         (1, 1, 20, (3, 3)),
+        (1, 20, 8, (2, 40)),
+        (1, 10, 16, (3, 20)),
+        (2, 12, 4, (4, 24)),
+        (1, 5, 32, (2, 10)),
     ):
         for op_class in (ops.ResizeNearest, ops.ResizeBilinear):
             yield graph_of(op_class, [s8(1, h, w, c)], s8(), size=size, align_corners=False, half_pixel_centers=False)
