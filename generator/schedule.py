@@ -17,6 +17,7 @@ from shoehorn_mcu.stage import Stage, nearer
 from shoehorn_mcu.upgrade import Limits, missing_scratch, upgraded, without_needless
 
 _SHARES = (1.0, 0.97, 0.9, 0.8, 0.65, 0.5)  # of several memories: what is left is for losses where they are divided
+_WORTH_BYTES = 0.002  # of an arena: what the lowest peak with other kernels must save
 _WORTH_PERCENT = 1.0  # of the predicted time: what a plan must save that uses one memory more
 
 
@@ -157,7 +158,8 @@ def _scheduled(
     Where that is smaller, or faster because fewer rows are recomputed, rows lie nearer to those that they are computed
     from than the fastest kernels can write them.
     """
-    small = request.goal is Goal.SRAM
+    if request.goal is Goal.SRAM:
+        return _smallest(graph, stages, request, memories, say)
     try:
         made = _with_kernels(graph, stages, request, memories, say)
     except DoesNotFit as refusal:
@@ -165,20 +167,48 @@ def _scheduled(
         if near is None:
             raise
         return _with_kernels(graph, near, request, memories, say)
-    if not small:
-        made = _with_scratch(graph, stages, request, memories, say, made)
-    if made.plan.outcome.interrupted or not (small or recomputes(made.plan, made.stages)):
+    made = _with_scratch(graph, stages, request, memories, say, made)
+    if made.plan.outcome.interrupted or not recomputes(made.plan, made.stages):
         return made
-    near = _nearer_within(graph, stages, request, made.plan.total_bytes - 1 if small else request.capacity_bytes)
+    near = _nearer_within(graph, stages, request, request.capacity_bytes)
     if near is None:
         return made
     try:
-        other = _with_kernels(graph, near, request, memories, say)
+        return min(made, _with_kernels(graph, near, request, memories, say), key=_time)
     except (DoesNotFit, _Undivided):
         return made
-    if not small:
-        return min(made, other, key=_time)
-    return _bounded(min(made, other, key=lambda each: each.plan.total_bytes), other.plan.outcome.bound_bytes)
+
+
+def _smallest(
+    graph: Graph,
+    stages: Sequence[Stage],
+    request: PlanRequest,
+    memories: Sequence[Memory],
+    say: Callable[[str], None],
+) -> Scheduled:
+    """The smaller of the plans of the fastest kernels and of nearer ones.
+
+    The one whose plans by rows have the lower peak is searched first, the other where it may still be smaller: of two
+    with one peak the nearer kernels, which are slower, come second.
+    """
+    tried = [(_lowest_peak(graph, each, request), each) for each in (stages, nearer(stages)) if each is not None]
+    best: Scheduled | None = None
+    refusal: DoesNotFit | _Undivided | None = None
+    bound: int | None = None
+    for peak, each in sorted(tried, key=lambda pair: pair[0]):
+        if best is not None and (best.plan.outcome.interrupted or peak >= best.plan.total_bytes * (1 - _WORTH_BYTES)):
+            continue
+        try:
+            made = _with_kernels(graph, each, request, memories, say)
+        except (DoesNotFit, _Undivided) as error:
+            refusal = refusal or error
+            continue
+        bound = min(made.plan.outcome.bound_bytes, bound or made.plan.outcome.bound_bytes)
+        best = made if best is None else min(best, made, key=lambda plan: plan.plan.total_bytes)
+    if best is None or bound is None:
+        assert refusal is not None
+        raise refusal
+    return _bounded(best, bound)
 
 
 def _with_scratch(
@@ -223,8 +253,12 @@ def _nearer_within(
     near = None if most_bytes is None else nearer(stages)
     if near is None or most_bytes is None:
         return None
-    problem = lower(graph, near, None, request.stream_input, None, request.stream_output)
-    return near if lowest_peak(problem) <= most_bytes else None
+    return near if _lowest_peak(graph, near, request) <= most_bytes else None
+
+
+def _lowest_peak(graph: Graph, stages: Sequence[Stage], request: PlanRequest) -> int:
+    """Of plans by rows of these kernels, in bytes."""
+    return lowest_peak(lower(graph, stages, None, request.stream_input, None, request.stream_output))
 
 
 def _bounded(made: Scheduled, bound: int) -> Scheduled:

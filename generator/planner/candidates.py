@@ -17,7 +17,7 @@ from shoehorn_mcu.planner.order.shorten import shortened
 from shoehorn_mcu.planner.partition.search import Partition, PartitionSearch
 from shoehorn_mcu.planner.partition.space import Space
 from shoehorn_mcu.planner.placement.layout import Layout, fullest_step, lay_out
-from shoehorn_mcu.planner.placement.place import Effort
+from shoehorn_mcu.planner.placement.place import NEVER, Effort
 from shoehorn_mcu.planner.problem import Problem, aligned
 from shoehorn_mcu.planner.recompute.budgets import Budgets
 from shoehorn_mcu.planner.recompute.search import least, reordered, tightest, work_once
@@ -25,11 +25,13 @@ from shoehorn_mcu.planner.recompute.search import least, reordered, tightest, wo
 _SPARE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the capacity: left free for packing losses, tried in turn
 _LONG = 4  # ops between a tensor's writer and its last reader; a residual block has fewer
 _FREED_SHARE = 1.2  # of the effort for one order: the effort for an order without recomputation
+_OF_BOTH = 0.65  # of that, for rows apart and for rows that overlap
 _FORCED_SHARE = 0.5  # the same where each op reads the output of the one before
 _ROOM = 0.02  # of the peak: bytes above it that are accepted when a plan is placed quickly
 _LITTLE = 0.01  # extra work, as a share
 _GAIN = 0.01  # of the peak by groups: what another order must save where each op reads the output of the one before
 _FEW_OPS = 40  # of a model whose plans with blocks in bands are searched with rows that overlap, too
+_LEAST_GAIN = 0.002  # of an arena: what the peak of rows that overlap must save for a long search
 _PACKED = 8  # row orders placed in the search for the smallest arena
 
 
@@ -161,46 +163,77 @@ class Candidates:
         Orders that recompute rows are searched as long as they may need at most `wanted` bytes (0: the least).
         """
         yield self._bounded(self.whole)
-        highest = self._plain.minimax().peak
         most = self.whole.arena_bytes
-        gained = int(highest * (1 - _GAIN)) if _forced(self._problem) else highest - 1 + self._padding
-        for plan in self._reordered(gained):
-            most = min(most, plan.arena_bytes)
-            yield plan if plan.arena_bytes < self.bound else self._bounded(plan)
+        if self._orders_first:
+            for plan in self._reordered(self._gained):
+                most = min(most, plan.arena_bytes)
+                yield self._bounded_if_above(plan)
         best: Plan | None = None
-        for plan in self._of_space(most):
+        for plan in self._in_groups(most):
             yield plan
             best = plan if best is None else min(best, plan, key=_arena)
-        if best is not None:
-            yield self._bounded(best)
+        yield self._bounded(best or self.whole)
+        most = most if best is None else min(most, best.arena_bytes)
+        if not self._orders_first and not self._bound_to_groups and least(self._flow) < most:
+            for plan in self._reordered_apart(min(most - 1, self._gained)):
+                yield self._bounded_if_above(plan)
         in_bands = best is not None and best.cascades
         worth = not self._brief or _long_skips(self._problem)
         if self._most_macs != 0 and worth and not in_bands:
             start = self._start if self._bound_to_groups else self._freed
             yield from self._budgets.descending(start, replay(self._flow, start).peak, wanted)
 
-    def _of_space(self, most_bytes: int) -> Iterator[Plan]:
-        """The plan by rows with the lowest peak, others if it does not pack to that, then plans with banded blocks.
+    @cached_property
+    def _gained(self) -> int:
+        """The highest peak, in bytes, of row orders not bound to groups that are placed for a smaller arena."""
+        highest = self._plain.minimax().peak
+        return int(highest * (1 - _GAIN)) if _forced(self._problem) else highest - 1 + self._padding
+
+    @cached_property
+    def _orders_first(self) -> bool:
+        """Whether such an order has a lower peak than those by groups, so that these are placed only if it does not
+        pack.
+        """
+        lowest = self._plain.minimax().peak
+        return (
+            least(self._flow) < lowest and not self._bound_to_groups and replay(self._flow, self._freed).peak < lowest
+        )
+
+    def _bounded_if_above(self, plan: Plan) -> Plan:
+        """A plan that may be outside the space, with the bound of the space if it is not below that."""
+        return plan if plan.arena_bytes < self.bound else self._bounded(plan)
+
+    def _in_groups(self, most_bytes: int) -> Iterator[Plan]:
+        """The plans by rows with the lowest peak, with rows apart and not, others if these do not pack to it, and
+        those with blocks in bands.
 
         Plans by rows are skipped if their peak is not below `most_bytes`, the arena of a plan already found, though the
         peak counts rows that are padded to words, and such tensors may be placed whole.
         """
         self._say("rows")
-        if self._plain.minimax().peak < most_bytes + self._padding:
-            lowest = self._by_rows(self._plain.minimax(), self.bound)
-            yield lowest
-            if lowest.arena_bytes > self.bound:
-                most_bytes = min(lowest.arena_bytes, most_bytes)
-                first = self._plain.delivered_first() if self._problem.streamed else None
-                if first is not None and first.peak < most_bytes:
-                    yield self._by_rows(first, self.bound)
-                apart = self._apart.minimax()
-                if self._apart is not self._plain and apart.peak < most_bytes:
-                    yield self._plan(apart)
+        by_rows = self._plain.minimax()
+        if by_rows.peak < most_bytes + self._padding:
+            overlapping = self._apart is not self._plain
+            events = self._plain.space.events(by_rows.groups)
+            found = lay_out(self._flow, events, effort=Effort.LEAST if overlapping else None, below=most_bytes)
+            yield self._laid(found, self.bound, ())
+            most_bytes = min(found.arena_bytes, most_bytes)
+            if overlapping and self._apart.minimax().peak < most_bytes:
+                plan = self._plan(self._apart.minimax(), most_bytes)
+                yield plan
+                most_bytes = min(plan.arena_bytes, most_bytes)
+            if overlapping and not found.drifts and by_rows.peak < most_bytes * (1 - _LEAST_GAIN):
+                found = lay_out(self._flow, events, below=most_bytes)
+                yield self._laid(found, self.bound, ())
+                most_bytes = min(found.arena_bytes, most_bytes)
+            first = self._plain.delivered_first() if self._problem.streamed else None
+            if found.arena_bytes > self.bound and first is not None and first.peak < most_bytes:
+                yield self._by_rows(first, self.bound, most_bytes)
+            if found.arena_bytes > self.bound and not overlapping:
                 yield from self._rows(most_bytes - 1)
         if self._space.composites:
             self._say("blocks in bands")
-            yield from self._lowest()
+            yield from self._lowest(most_bytes)
 
     def _bounded(self, plan: Plan) -> Plan:
         """A plan of the space, with the best lower bound known so far."""
@@ -233,23 +266,24 @@ class Candidates:
     def _rows(self, most_bytes: int) -> Iterator[Plan]:
         """Plans by rows with a peak of at most `most_bytes`, without recomputation."""
         for partition in _for_less(self._plain.fewest, most_bytes):
-            yield self._by_rows(partition, self.bound_once)
+            yield self._by_rows(partition, self.bound_once, most_bytes + 1)
 
-    def _by_rows(self, partition: Partition, bound: int) -> Plan:
-        return self._laid(lay_out(self._flow, self._plain.space.events(partition.groups)), bound, ())
+    def _by_rows(self, partition: Partition, bound: int, below: int) -> Plan:
+        return self._laid(lay_out(self._flow, self._plain.space.events(partition.groups), below=below), bound, ())
 
-    def _lowest(self) -> Iterator[Plan]:
-        """Plans with banded blocks, the lowest peak first; several, because the lowest peak may not pack best."""
-        least_arena: int | None = None
+    def _lowest(self, most_bytes: int) -> Iterator[Plan]:
+        """Plans with banded blocks and a peak below `most_bytes`, the lowest first; several, because the lowest peak
+        may not pack best. Those without are tried before (_in_groups).
+        """
         for search in dict.fromkeys((self._partitions, self._apart)):
             partitions, floor = search.lowest()
             if search is self._partitions:
                 self._raised = floor
-            for partition in partitions[:_PACKED]:
-                if least_arena is not None and partition.peak >= least_arena:
+            for partition in [each for each in partitions if any(group.composites for group in each.groups)][:_PACKED]:
+                if partition.peak >= most_bytes:
                     break
-                plan = self._plan(partition)
-                least_arena = min(plan.arena_bytes, least_arena or plan.arena_bytes)
+                plan = self._plan(partition, most_bytes)
+                most_bytes = min(plan.arena_bytes, most_bytes)
                 yield plan
 
     @cached_property
@@ -281,38 +315,56 @@ class Candidates:
     @cached_property
     def _freed(self) -> list[Event]:
         """The lowest row order found without recomputation, not bound to groups of ops."""
-        self._say("rows in any order")
-        share = _FORCED_SHARE if _forced(self._problem) else _FREED_SHARE
-        return reordered(self._flow.problem, self._start, self._budgets.effort(share))
+        starts = [self._start] if self._freed_apart is None else [self._start, self._freed_apart[1]]
+        start = min(starts, key=lambda events: replay(self._flow, events).peak)
+        return self._searched(self._flow, start)
 
     @cached_property
-    def _freed_apart(self) -> tuple[Flow, list[Event]]:
-        """The lowest such order of rows apart: it may pack to its peak where rows that overlap do not."""
-        apart = replace(self._rows_apart, blocks=())
-        search = PartitionSearch(apart, 0)
-        start = search.space.events(search.minimax().groups)
-        return Flow(apart), reordered(apart, start, self._budgets.effort(_FREED_SHARE))
+    def _freed_apart(self) -> tuple[Flow, list[Event]] | None:
+        """The lowest such order of rows apart: a start for the search with rows that overlap, which is harder, and it
+        may pack to its peak where these do not. None where no row overlaps one of its window.
+        """
+        if self._rows_apart is self._problem or _forced(self._problem):
+            return None
+        apart = Flow(replace(self._rows_apart, blocks=()))
+        space = Space(apart.problem, 0)
+        return apart, self._searched(apart, space.events(space.plain_groups))
+
+    def _searched(self, flow: Flow, start: Sequence[Event]) -> list[Event]:
+        """The lowest order found from this one."""
+        self._say("rows in any order")
+        share = _FORCED_SHARE if _forced(self._problem) else _FREED_SHARE
+        if self._rows_apart is not self._problem and not _forced(self._problem):
+            share *= _OF_BOTH
+        return shortened(flow, reordered(flow.problem, start, self._budgets.effort(share)))
 
     def _reordered(self, most_bytes: int) -> Iterator[Plan]:
         """Plans without recomputation whose row order is not bound to groups and whose peak is at most `most_bytes`."""
         if self._bound_to_groups or least(self._flow) > most_bytes:
             return
-        if replay(self._flow, self._freed).peak <= most_bytes:
-            yield self._ordered(self._freed)
-        if self._rows_apart is not self._problem and not _forced(self._problem):
+        peak = replay(self._flow, self._freed).peak
+        if peak <= most_bytes:
+            plan = self._ordered(self._freed)
+            yield plan
+            most_bytes = min(most_bytes, plan.arena_bytes - 1)
+        yield from self._reordered_apart(most_bytes)
+
+    def _reordered_apart(self, most_bytes: int) -> Iterator[Plan]:
+        """That plan of rows apart."""
+        if self._freed_apart is not None:
             flow, events = self._freed_apart
             if replay(flow, events).peak <= most_bytes:
-                yield self._laid(lay_out(flow, shortened(flow, events)), least(self._flow), ())
+                yield self._laid(lay_out(flow, events, below=most_bytes + 1), least(self._flow), ())
 
     def _ordered(self, events: Sequence[Event], enough: int | None = None, reason: str = "") -> Plan:
         """The plan of a row order outside the space of groups; its lower bound is the largest working set of a row."""
         plan = self._laid(lay_out(self._flow, shortened(self._flow, events), enough=enough), least(self._flow), ())
         return replace(plan, outcome=replace(plan.outcome, reason=reason))
 
-    def _plan(self, partition: Partition) -> Plan:
+    def _plan(self, partition: Partition, below: int = NEVER) -> Plan:
         """The plan of a partition, with the lower bound on all partitions."""
         space = partition.space
-        layout = lay_out(space.flow, space.events(partition.groups), space.composites)
+        layout = lay_out(space.flow, space.events(partition.groups), space.composites, below=below)
         composites = [space.composites[i] for group in partition.groups for i in group.composites]
         return self._laid(layout, self.bound, composites)
 

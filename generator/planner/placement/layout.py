@@ -15,7 +15,7 @@ from shoehorn_mcu.planner.blocks.cascade import Composite, Part
 from shoehorn_mcu.planner.order.flow import Event, Flow, rigid
 from shoehorn_mcu.planner.placement.bundles import Profile, profile
 from shoehorn_mcu.planner.placement.editions import editions
-from shoehorn_mcu.planner.placement.place import Bundle, Effort, Piece, load, place
+from shoehorn_mcu.planner.placement.place import NEVER, Bundle, Effort, Piece, load, place
 from shoehorn_mcu.planner.problem import Problem
 
 _ARENAS = 3  # that are tried between the load and the best arena, where rows drift
@@ -80,6 +80,7 @@ class Layout:
     placements: tuple[Placement, ...]
     scratch: tuple[Scratch, ...]
     arena_bytes: int
+    drifts: bool  # rows may begin lower than those that they overwrite: such orders rarely pack to their peak
 
 
 def _copies(flow: Flow, ranges: LiveRanges[Row]) -> Iterator[_Copy]:
@@ -208,9 +209,9 @@ class _Layout:
 
 
 def _placed(
-    flow: Flow, events: Sequence[Event], composites: Sequence[Composite], enough: int | None, effort: Effort
-) -> tuple[_Layout, int, _Bases]:
-    """Bundles, arena and bases, with the choice of in-place rows that gives the smallest arena."""
+    flow: Flow, events: Sequence[Event], composites: Sequence[Composite], enough: int | None, effort: Effort, below: int
+) -> tuple[tuple[_Layout, int, _Bases], bool]:
+    """Bundles, arena and bases, with the choice of in-place rows that gives the least arena, and whether it drifts."""
     best: tuple[_Layout, int, _Bases] | None = None
     low: int | None = None  # the load where rows drift, if that was not reached
     for share in Share if any(tap is not None for tap in flow.in_place) else (Share.NONE,):
@@ -218,17 +219,19 @@ def _placed(
         least = load(made.bundles)
         if made.drifts and best is not None:
             continue  # the first choice overlaps fewer rows and packs better
-        if best is None or least < best[1]:
+        if best is None or least < min(best[1], below):
             given = effort if best is None or effort is not Effort.FULL else Effort.LITTLE
             given = Effort.LEAST if made.drifts else given
-            arena_bytes, bases = place(made.bundles, max(least, enough or 0), given)
+            arena_bytes, bases = place(made.bundles, max(least, enough or 0), given, below)
             low = least if made.drifts else low
             if best is None or arena_bytes < best[1]:
                 best = made, arena_bytes, bases
         if enough is not None and best[1] <= enough:
             break
     assert best is not None
-    return best if low is None else _with_fewer(flow, events, composites, enough, low, best)
+    if low is None:
+        return best, False
+    return _with_fewer(flow, events, composites, enough, low, below, best), True
 
 
 def _with_fewer(
@@ -237,15 +240,16 @@ def _with_fewer(
     composites: Sequence[Composite],
     enough: int | None,
     low: int,
+    below: int,
     best: tuple[_Layout, int, _Bases],
 ) -> tuple[_Layout, int, _Bases]:
     """The best placement where as few rows overlap as some arenas above the load `low` need: the fewer, the easier."""
     for _ in range(_ARENAS):
-        limit = (low + best[1]) // 2
+        limit = (low + min(best[1], below)) // 2
         if limit <= low or (enough is not None and best[1] <= enough):
             break
         made = _Layout(flow, events, composites, Share.NEEDED, limit)
-        arena_bytes, bases = place(made.bundles, limit, Effort.LEAST)
+        arena_bytes, bases = place(made.bundles, limit, Effort.LEAST, below)
         if arena_bytes < best[1]:
             best = made, arena_bytes, bases
         if arena_bytes > limit:
@@ -259,13 +263,15 @@ def lay_out(
     composites: Sequence[Composite] = (),
     enough: int | None = None,
     effort: Effort | None = None,
+    below: int = NEVER,
 ) -> Layout:
     """Places all rows and scratch for an order of rows; `composites` are those that the flow has after its ops.
 
     The smallest arena found with full effort, or with `enough` the first one within so many bytes, with less effort.
+    Only arenas of less than `below` bytes are searched for; without one it is any.
     """
     effort = effort or (Effort.FULL if enough is None else Effort.SOME)
-    made, arena_bytes, bases = _placed(flow, events, composites, enough, effort)
+    (made, arena_bytes, bases), drifts = _placed(flow, events, composites, enough, effort, below)
     used = dict.fromkeys(e.op - flow.count for e in events if e.op >= flow.count)
     parts = list(_parts(events))
     placements, chosen = made.placements(bases, parts)
@@ -283,7 +289,7 @@ def lay_out(
         for part, edition in zip(parts, chosen, strict=True)
         for step in _steps(flow, events[part.start : part.stop], composites)
     ]
-    return Layout(tuple(steps), tuple(placements), tuple(scratch), arena_bytes)
+    return Layout(tuple(steps), tuple(placements), tuple(scratch), arena_bytes, drifts)
 
 
 def _parts(events: Sequence[Event]) -> Iterator[range]:

@@ -35,7 +35,8 @@ _SOME_WORK = _WORK // 3  # the same where many orders are to be placed
 _RUNS = 400  # of the sweep at the height wanted, at most
 _PINNED_RUNS = 16  # of the sweep for each place of an input that is tried
 _LOWERING_WORK = 100_000_000  # of the sweep above it
-_LEAST_PART = 8  # of both, with the least effort
+_LEAST_PART = 8  # of these and of the pairs, with the least effort
+_QUICK_PART = 4
 _LOWERING_TRIES = 28  # runs at each height above it
 _SEARCH = 3.0  # effort of allocate's search, about seconds
 _REMEMBERED = 16  # placements
@@ -43,6 +44,8 @@ _NARROW, _WIDE = (32, 128, 512), (512, 1024, 2048, 128)
 _POWERS = (0, 1, 3, 8)  # from an end
 _STEEP = (8, 20, 60, 200)  # from the peak
 _NOISES = (0.05, 0.1, 0.3)
+
+NEVER = 1 << 62  # bytes
 
 Placement = tuple[int, dict[Hashable, int]]
 """The height and the base of each bundle, by name."""
@@ -90,11 +93,11 @@ class _Tries:
     def work(self) -> int:
         return self._sweep.work
 
-    def fitted(self, wanted: int) -> Placement:
-        """The best of some rounds of first fit."""
+    def fitted(self, wanted: int, pairs: int) -> Placement:
+        """The best of some rounds of first fit, in which about so many pairs of bundles meet."""
         best: Placement | None = None
         n = len(self._bundles)
-        rounds = max(1, min(_FIT_ROUNDS, _FIT_PAIRS // (n * n)))
+        rounds = max(1, min(_FIT_ROUNDS, pairs // (n * n)))
         for keys in _keys(self._bundles):
             ranks = [(not b.sinks, key, i) for i, (b, key) in enumerate(zip(self._bundles, keys, strict=True))]
             order = [i for _, _, i in sorted(ranks)]
@@ -203,11 +206,11 @@ def _held(bundle: Bundle, base: int, height: int) -> Bundle:
     return Bundle(bundle.name, tuple(moved), bundle.sinks)
 
 
-def _lower(tries: _Tries, wanted: int, best: Placement, work: int) -> Placement:
-    """The lowest placement above `wanted` that bisecting finds with so much work, or `best`."""
+def _lower(tries: _Tries, wanted: int, best: Placement, work: int, below: int) -> Placement:
+    """The lowest placement from `wanted` to `below` that bisecting finds with so much work, or `best`."""
     low = wanted
-    while best[0] - low > ALIGNMENT and work > 0:
-        height = (low + best[0]) // 2
+    while min(best[0], below) - low > ALIGNMENT and work > 0:
+        height = (low + min(best[0], below)) // 2
         before = tries.work
         placement = tries.at(height, islice(_settings(_NARROW[1:]), _LOWERING_TRIES), work)
         work -= tries.work - before
@@ -226,8 +229,9 @@ class Effort(Enum):
     LEAST = "where the height wanted is rarely reached: about a fifth of a second"
 
 
-def place(bundles: Sequence[Bundle], enough: int, effort: Effort = Effort.FULL) -> Placement:
-    """The lowest placement found; stops at `enough` bytes. Equal bundles get equal bases.
+def place(bundles: Sequence[Bundle], enough: int, effort: Effort = Effort.FULL, below: int = NEVER) -> Placement:
+    """The lowest placement found, or any if none is below `below`; stops at `enough` bytes. Equal bundles get equal
+    bases.
 
     ShoehornError: so many bytes are alive at one time that no board has them. HostError: there is no C compiler.
     """
@@ -236,28 +240,29 @@ def place(bundles: Sequence[Bundle], enough: int, effort: Effort = Effort.FULL) 
     wanted = max(enough, load(bundles))
     if wanted > MOST_HEIGHT:
         raise ShoehornError(f"{wanted:,} bytes are alive at one time, which is more than {MOST_HEIGHT:,}")
-    height, bases = _placed(tuple(bundles), wanted, effort)
+    height, bases = _placed(tuple(bundles), wanted, effort, below)
     return height, dict(bases)
 
 
 @lru_cache(_REMEMBERED)
-def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort) -> Placement:
+def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort, below: int) -> Placement:
     """As `place`, cached: plans with different groups may have equal orders of rows, and so equal bundles."""
     tries, settings_left = _Tries(bundles), islice(_settings(), _RUNS)
-    best = tries.fitted(load(bundles) if effort is Effort.QUICK else wanted)
+    part = {Effort.LEAST: _LEAST_PART, Effort.QUICK: _QUICK_PART}.get(effort, 1)
+    best = tries.fitted(load(bundles) if effort is Effort.QUICK else wanted, _FIT_PAIRS // part)
     pieces = sum(len(bundle.pieces) for bundle in bundles)
     if best[0] > wanted:
-        first = _FIRST_WORK // _LEAST_PART if effort is Effort.LEAST else _FIRST_WORK
-        best = tries.at(wanted, settings_left, first) or _pinned(bundles, wanted) or best
-    if best[0] > wanted and effort is Effort.FULL:
+        best = tries.at(wanted, settings_left, _FIRST_WORK // part) or _pinned(bundles, wanted) or best
+    hollow = any(len({(p.offset, p.bytes) for p in b.pieces}) > 1 for b in bundles if not b.sinks)
+    if best[0] > wanted and effort is Effort.FULL and not hollow:  # else boxes take more than the bundles
         exact, least = _exact(bundles, wanted)
         best = exact if exact and exact[0] < best[0] else best
         wanted = max(wanted, least)  # a bundle that is no box may still get lower, but rarely does
     most = effort not in (Effort.LITTLE, Effort.LEAST)
     if best[0] - wanted >= ALIGNMENT and most:  # a part of a word is hardly ever saved
-        work = min(_WORK, _PIECE_WORK * pieces) if effort is Effort.FULL else _SOME_WORK
+        work = min(_WORK // (1 + hollow), _PIECE_WORK * pieces) if effort is Effort.FULL else _SOME_WORK
         best = tries.at(wanted, settings_left, work) or best
-    return _lower(tries, wanted, best, _LOWERING_WORK // (_LEAST_PART if effort is Effort.LEAST else 1))
+    return _lower(tries, wanted, best, _LOWERING_WORK // part, below)
 
 
 __all__ = ["Bundle", "Effort", "Piece", "Placement", "load", "place"]
