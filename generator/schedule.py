@@ -160,21 +160,22 @@ def _scheduled(
     """
     if request.goal is Goal.SRAM:
         return _smallest(graph, stages, request, memories, say)
+    cuts = Cuts(graph, stages)
     try:
-        made = _with_kernels(graph, stages, request, memories, say)
+        made = _with_kernels(cuts, request, memories, say)
     except DoesNotFit as refusal:
         near = _nearer_within(graph, stages, request, refusal.needed_bytes - 1)
         if near is None:
             raise
-        return _with_kernels(graph, near, request, memories, say)
-    made = _with_scratch(graph, stages, request, memories, say, made)
+        return _with_kernels(Cuts(graph, near), request, memories, say)
+    made = _with_scratch(cuts, request, memories, say, made)
     if made.plan.outcome.interrupted or not recomputes(made.plan, made.stages):
         return made
     near = _nearer_within(graph, stages, request, request.capacity_bytes)
     if near is None:
         return made
     try:
-        return min(made, _with_kernels(graph, near, request, memories, say), key=_time)
+        return min(made, _with_kernels(Cuts(graph, near), request, memories, say), key=_time)
     except (DoesNotFit, _Undivided):
         return made
 
@@ -188,8 +189,8 @@ def _smallest(
 ) -> Scheduled:
     """The smaller of the plans of the fastest kernels and of nearer ones.
 
-    The one whose plans by rows have the lower peak is searched first, the other where it may still be smaller: of two
-    with one peak the nearer kernels, which are slower, come second.
+    The one whose plans by rows have the lower peak is searched first, the other where it may still be smaller. Of two
+    with one peak only the fastest kernels are.
     """
     tried = [(_lowest_peak(graph, each, request), each) for each in (stages, nearer(stages)) if each is not None]
     best: Scheduled | None = None
@@ -199,7 +200,7 @@ def _smallest(
         if best is not None and (best.plan.outcome.interrupted or peak >= best.plan.total_bytes * (1 - _WORTH_BYTES)):
             continue
         try:
-            made = _with_kernels(graph, each, request, memories, say)
+            made = _with_kernels(Cuts(graph, each), request, memories, say)
         except (DoesNotFit, _Undivided) as error:
             refusal = refusal or error
             continue
@@ -212,8 +213,7 @@ def _smallest(
 
 
 def _with_scratch(
-    graph: Graph,
-    stages: Sequence[Stage],
+    cuts: Cuts,
     request: PlanRequest,
     memories: Sequence[Memory],
     say: Callable[[str], None],
@@ -226,10 +226,10 @@ def _with_scratch(
     capacity, best, left = request.capacity_bytes, made, 0
     if capacity is None or made.plan.outcome.interrupted or not missing_scratch(made.stages, made.plan):
         return made
-    apart = lower(graph, stages, None, request.stream_input, None, request.stream_output).rows_apart
+    apart = lower(cuts.graph, cuts.stages, None, request.stream_input, None, request.stream_output).rows_apart
     while lowest_peak(apart) <= capacity - left:
         try:
-            other = _with_kernels(graph, stages, request, memories, say, left)
+            other = _with_kernels(cuts, request, memories, say, left)
         except (DoesNotFit, _Undivided):
             break
         best = min(best, other, key=_time)
@@ -271,14 +271,13 @@ def _bounded(made: Scheduled, bound: int) -> Scheduled:
 
 
 def _with_kernels(
-    graph: Graph,
-    stages: Sequence[Stage],
+    cuts: Cuts,
     request: PlanRequest,
     memories: Sequence[Memory],
     say: Callable[[str], None],
     left: int | None = None,
 ) -> Scheduled:
-    """The plan of the rows that these kernels compute.
+    """The plan of the rows that the kernels of the uncut stages compute.
 
     With `left` no row overlaps those of its window, and so many bytes of the capacity are for scratch alone.
     """
@@ -288,7 +287,7 @@ def _with_kernels(
         long, run = joined(replace(problem, blocks=()), stages, plan)
         return time(run, long)
 
-    cuts = Cuts(graph, stages)
+    graph, stages = cuts.graph, cuts.stages
 
     def lowered(graph: Graph, stages: Sequence[Stage], cuts: Cuts | None = None) -> Problem:
         found = lower(graph, stages, request.capacity_bytes, request.stream_input, cuts, request.stream_output)

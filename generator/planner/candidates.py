@@ -31,7 +31,7 @@ _ROOM = 0.02  # of the peak: bytes above it that are accepted when a plan is pla
 _LITTLE = 0.01  # extra work, as a share
 _GAIN = 0.01  # of the peak by groups: what another order must save where each op reads the output of the one before
 _FEW_OPS = 40  # of a model whose plans with blocks in bands are searched with rows that overlap, too
-_LEAST_GAIN = 0.002  # of an arena: what the peak of rows that overlap must save for a long search
+_LEAST_GAIN = 0.002  # of an arena: what a peak must save for a long search
 _PACKED = 8  # row orders placed in the search for the smallest arena
 
 
@@ -227,7 +227,8 @@ class Candidates:
                 yield self._laid(found, self.bound, ())
                 most_bytes = min(found.arena_bytes, most_bytes)
             first = self._plain.delivered_first() if self._problem.streamed else None
-            if found.arena_bytes > self.bound and first is not None and first.peak < most_bytes:
+            worth = int(most_bytes * (1 - _LEAST_GAIN))
+            if found.arena_bytes > self.bound and first is not None and first.peak < worth:
                 yield self._by_rows(first, self.bound, most_bytes)
             if found.arena_bytes > self.bound and not overlapping:
                 yield from self._rows(most_bytes - 1)

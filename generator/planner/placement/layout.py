@@ -18,6 +18,7 @@ from shoehorn_mcu.planner.placement.editions import editions
 from shoehorn_mcu.planner.placement.place import NEVER, Bundle, Effort, Piece, load, place
 from shoehorn_mcu.planner.problem import Problem
 
+_WORTH = 0.002  # of an arena: what is searched for where rows drift
 _ARENAS = 3  # that are tried between the load and the best arena, where rows drift
 
 
@@ -245,8 +246,9 @@ def _with_fewer(
 ) -> tuple[_Layout, int, _Bases]:
     """The best placement where as few rows overlap as some arenas above the load `low` need: the fewer, the easier."""
     for _ in range(_ARENAS):
-        limit = (low + min(best[1], below)) // 2
-        if limit <= low or (enough is not None and best[1] <= enough):
+        most = min(best[1], below)
+        limit = (low + most) // 2
+        if limit <= low or most - low < most * _WORTH or (enough is not None and best[1] <= enough):
             break
         made = _Layout(flow, events, composites, Share.NEEDED, limit)
         arena_bytes, bases = place(made.bundles, limit, Effort.LEAST, below)
