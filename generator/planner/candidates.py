@@ -25,7 +25,7 @@ from shoehorn_mcu.planner.recompute.search import least, reordered, tightest, wo
 _SPARE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the capacity: left free for packing losses, tried in turn
 _LONG = 4  # ops between a tensor's writer and its last reader; a residual block has fewer
 _FREED_SHARE = 1.2  # of the effort for one order: the effort for an order without recomputation
-_OF_BOTH = 0.65  # of that, for rows apart and for rows that overlap
+_APART_SHARE, _OVERLAP_SHARE = 1.0, 0.4  # the same for rows apart, and from there for rows that overlap
 _FORCED_SHARE = 0.5  # the same where each op reads the output of the one before
 _ROOM = 0.02  # of the peak: bytes above it that are accepted when a plan is placed quickly
 _LITTLE = 0.01  # extra work, as a share
@@ -318,7 +318,8 @@ class Candidates:
         """The lowest row order found without recomputation, not bound to groups of ops."""
         starts = [self._start] if self._freed_apart is None else [self._start, self._freed_apart[1]]
         start = min(starts, key=lambda events: replay(self._flow, events).peak)
-        return self._searched(self._flow, start)
+        share = _FREED_SHARE if self._rows_apart is self._problem else _OVERLAP_SHARE
+        return self._searched(self._flow, start, _FORCED_SHARE if _forced(self._problem) else share)
 
     @cached_property
     def _freed_apart(self) -> tuple[Flow, list[Event]] | None:
@@ -329,14 +330,11 @@ class Candidates:
             return None
         apart = Flow(replace(self._rows_apart, blocks=()))
         space = Space(apart.problem, 0)
-        return apart, self._searched(apart, space.events(space.plain_groups))
+        return apart, self._searched(apart, space.events(space.plain_groups), _APART_SHARE)
 
-    def _searched(self, flow: Flow, start: Sequence[Event]) -> list[Event]:
-        """The lowest order found from this one."""
+    def _searched(self, flow: Flow, start: Sequence[Event], share: float) -> list[Event]:
+        """The lowest order found from this one with so much of the effort for one order."""
         self._say("rows in any order")
-        share = _FORCED_SHARE if _forced(self._problem) else _FREED_SHARE
-        if self._rows_apart is not self._problem and not _forced(self._problem):
-            share *= _OF_BOTH
         return shortened(flow, reordered(flow.problem, start, self._budgets.effort(share)))
 
     def _reordered(self, most_bytes: int) -> Iterator[Plan]:
@@ -351,10 +349,10 @@ class Candidates:
         yield from self._reordered_apart(most_bytes)
 
     def _reordered_apart(self, most_bytes: int) -> Iterator[Plan]:
-        """That plan of rows apart."""
+        """That plan of rows apart, if it is another order."""
         if self._freed_apart is not None:
             flow, events = self._freed_apart
-            if replay(flow, events).peak <= most_bytes:
+            if events != self._freed and replay(flow, events).peak <= most_bytes:
                 yield self._laid(lay_out(flow, events, below=most_bytes + 1), least(self._flow), ())
 
     def _ordered(self, events: Sequence[Event], enough: int | None = None, reason: str = "") -> Plan:
