@@ -26,6 +26,8 @@ _SPARE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the capacity: left free for pac
 _LONG = 4  # ops between a tensor's writer and its last reader; a residual block has fewer
 _FREED_SHARE = 1.2  # of the effort for one order: the effort for an order without recomputation
 _APART_SHARE, _OVERLAP_SHARE = 1.0, 0.4  # the same for rows apart, and from there for rows that overlap
+_OTHER_SHARE = 1.2  # the same for another order of few rows, where the first packs with a LOSS
+_LOSS, _FEW_ROWS = 0.01, 1000  # of the peak
 _FORCED_SHARE = 0.5  # the same where each op reads the output of the one before
 _ROOM = 0.02  # of the peak: bytes above it that are accepted when a plan is placed quickly
 _LITTLE = 0.01  # extra work, as a share
@@ -329,8 +331,11 @@ class Candidates:
         if self._rows_apart is self._problem or _forced(self._problem):
             return None
         apart = Flow(replace(self._rows_apart, blocks=()))
+        return apart, self._searched_apart(apart, _APART_SHARE)
+
+    def _searched_apart(self, apart: Flow, share: float) -> list[Event]:
         space = Space(apart.problem, 0)
-        return apart, self._searched(apart, space.events(space.plain_groups), _APART_SHARE)
+        return self._searched(apart, space.events(space.plain_groups), share)
 
     def _searched(self, flow: Flow, start: Sequence[Event], share: float) -> list[Event]:
         """The lowest order found from this one with so much of the effort for one order."""
@@ -346,14 +351,22 @@ class Candidates:
             plan = self._ordered(self._freed)
             yield plan
             most_bytes = min(most_bytes, plan.arena_bytes - 1)
+            if self._freed_apart is not None and plan.arena_bytes > peak * (1 + _LOSS) and len(self._start) < _FEW_ROWS:
+                other = self._searched_apart(self._freed_apart[0], _OTHER_SHARE)
+                if replay(self._flow, other).peak <= most_bytes:
+                    yield (plan := self._ordered(other))
+                    most_bytes = min(most_bytes, plan.arena_bytes - 1)
         yield from self._reordered_apart(most_bytes)
 
     def _reordered_apart(self, most_bytes: int) -> Iterator[Plan]:
-        """That plan of rows apart, if it is another order."""
+        """That plan of rows apart."""
         if self._freed_apart is not None:
             flow, events = self._freed_apart
-            if events != self._freed and replay(flow, events).peak <= most_bytes:
-                yield self._laid(lay_out(flow, events, below=most_bytes + 1), least(self._flow), ())
+            peak = replay(flow, events).peak
+            if peak <= most_bytes:
+                effort = Effort.FULL if peak < replay(self._flow, self._freed).peak else Effort.LITTLE
+                layout = lay_out(flow, events, effort=effort, below=most_bytes + 1)
+                yield self._laid(layout, least(self._flow), ())
 
     def _ordered(self, events: Sequence[Event], enough: int | None = None, reason: str = "") -> Plan:
         """The plan of a row order outside the space of groups; its lower bound is the largest working set of a row."""
