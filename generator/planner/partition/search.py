@@ -117,9 +117,10 @@ class PartitionSearch:
 
     def _within(self, limit: int) -> Partition | bool:
         """A partition with no peak above `limit` within the allowance; else whether it is proven that none exists."""
-        rough = self._roughly(limit)
-        if rough is not None and self._allowed(rough):
-            return rough
+        for measure in (0, 1) if self._most_macs else (0,):
+            rough = self._roughly(limit, measure)
+            if rough is not None and self._allowed(rough):
+                return rough
         measure, most = (None, 1) if self._most_macs is None else (1, self._most_macs + 1)
         least = self._exact.least(measure, limit, most)
         if least.groups is not None and self._allowed(partition := self._partition(least.groups)):
@@ -129,9 +130,11 @@ class PartitionSearch:
     def _allowed(self, partition: Partition) -> bool:
         return self._most_macs is None or partition.extra_macs <= self._most_macs
 
-    def _roughly(self, limit: int) -> Partition | None:
-        """The least work that the quick search finds with no peak above `limit`."""
-        return self._path(lambda start, end: self._choose(start, end, limit))
+    def _roughly(self, limit: int, measure: int = 0) -> Partition | None:
+        """The fewest recomputed instructions (measure 0) or MACs (1) that the quick search finds with no peak above
+        `limit`.
+        """
+        return self._path(lambda start, end: self._choose(start, end, limit, measure))
 
     def _path(self, choose: Callable[[int, int], Choice | None]) -> Partition | None:
         """The partition whose groups have the least total cost."""
@@ -149,7 +152,7 @@ class PartitionSearch:
             return sum(self.space.flow.rows.values()) if start == 0 and self.space.flow.streamed else 0
         return sum(self.space.flow.rows[self.space.flow.writes[op]] for op in range(start, end))
 
-    def _choose(self, start: int, end: int, limit: int) -> Choice | None:
+    def _choose(self, start: int, end: int, limit: int, measure: int) -> Choice | None:
         """The least work found for one group."""
         plain = Group(start, end)
         if self.space.peak(plain) <= limit:
@@ -157,33 +160,36 @@ class PartitionSearch:
         inside = self.space.inside(start, end)
         if not inside or self.bounds.group(start, end, limit + 1) is None:
             return None
-        tried = [self._thinned(plain, blocks, limit) for blocks in _disjoint(inside)]
+        tried = [self._thinned(plain, blocks, limit, measure) for blocks in _disjoint(inside)]
         return min((c for c in tried if c is not None), key=lambda c: c.cost, default=None)
 
-    def _thinned(self, plain: Group, blocks: Sequence[Block], limit: int) -> Choice | None:
+    def _thinned(self, plain: Group, blocks: Sequence[Block], limit: int, measure: int) -> Choice | None:
         """Starts with the smallest composite of each block and drops unnecessary ones, in the best of some orders."""
         chosen: dict[str, int | None] = {b.name: min(self.space.options[b.name], key=self._size) for b in blocks}
         if not self.space.fits(_group(plain, chosen), limit):
             return None
-        orders = [list(chosen), list(chosen)[::-1], sorted(chosen, key=lambda name: -self._cost(chosen[name]))]
-        return min((self._given_up(plain, chosen, order, limit) for order in orders), key=lambda c: c.cost)
+        orders = [list(chosen), list(chosen)[::-1], sorted(chosen, key=lambda name: -self._cost(chosen[name], measure))]
+        return min((self._given_up(plain, chosen, order, limit, measure) for order in orders), key=lambda c: c.cost)
 
-    def _given_up(self, plain: Group, composites: Mapping[str, int | None], order: Sequence[str], limit: int) -> Choice:
+    def _given_up(
+        self, plain: Group, composites: Mapping[str, int | None], order: Sequence[str], limit: int, measure: int
+    ) -> Choice:
         """The composites after replacing each, in this order, by its cheapest option with which the group fits."""
         chosen = dict(composites)
         for block in order:
-            options: list[int | None] = [None, *sorted(self.space.options[block], key=self._cost)]
+            known = sorted(self.space.options[block], key=lambda option: self._cost(option, measure))
+            options: list[int | None] = [None, *known]
             for option in options:
-                if option is not None and self._cost(option) >= self._cost(chosen[block]):
+                if option is not None and self._cost(option, measure) >= self._cost(chosen[block], measure):
                     break
                 if self.space.fits(_group(plain, {**chosen, block: option}), limit):
                     chosen[block] = option
                     break
         final = _group(plain, chosen)
-        return Choice(sum(map(self._cost, final.composites)), final.composites)
+        return Choice(sum(self._cost(each, measure) for each in final.composites), final.composites)
 
-    def _cost(self, composite: int | None) -> int:
-        return 0 if composite is None else max(1, self.space.extra[composite][0])
+    def _cost(self, composite: int | None, measure: int = 0) -> int:
+        return 0 if composite is None else max(1, self.space.extra[composite][measure])
 
     def _size(self, composite: int) -> tuple[int, int]:
         return banded.size(self.space.problem, self.space.composites[composite]), self._cost(composite)
