@@ -25,7 +25,7 @@ from shoehorn_mcu.planner.recompute.search import least, reordered, tightest, wo
 _SPARE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the capacity: left free for packing losses, tried in turn
 _LONG = 4  # ops between a tensor's writer and its last reader; a residual block has fewer
 _FREED_SHARE = 1.2  # of the effort for one order: the effort for an order without recomputation
-_APART_SHARE, _OVERLAP_SHARE = 1.0, 0.4  # the same for rows apart, and from there for rows that overlap
+_EACH_SHARE = 0.78  # the same for rows apart, and from there for rows that overlap
 _OTHER_SHARE = 1.2  # the same for another order of few rows, where the first packs with a LOSS
 _LOSS, _FEW_ROWS = 0.01, 1000  # of the peak
 _FORCED_SHARE = 0.5  # the same where each op reads the output of the one before
@@ -320,7 +320,7 @@ class Candidates:
         """The lowest row order found without recomputation, not bound to groups of ops."""
         starts = [self._start] if self._freed_apart is None else [self._start, self._freed_apart[1]]
         start = min(starts, key=lambda events: replay(self._flow, events).peak)
-        share = _FREED_SHARE if self._rows_apart is self._problem else _OVERLAP_SHARE
+        share = _FREED_SHARE if self._rows_apart is self._problem else _EACH_SHARE
         return self._searched(self._flow, start, _FORCED_SHARE if _forced(self._problem) else share)
 
     @cached_property
@@ -331,7 +331,7 @@ class Candidates:
         if self._rows_apart is self._problem or _forced(self._problem):
             return None
         apart = Flow(replace(self._rows_apart, blocks=()))
-        return apart, self._searched_apart(apart, _APART_SHARE)
+        return apart, self._searched_apart(apart, _EACH_SHARE)
 
     def _searched_apart(self, apart: Flow, share: float) -> list[Event]:
         space = Space(apart.problem, 0)

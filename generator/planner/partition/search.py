@@ -117,8 +117,8 @@ class PartitionSearch:
 
     def _within(self, limit: int) -> Partition | bool:
         """A partition with no peak above `limit` within the allowance; else whether it is proven that none exists."""
-        for measure in (0, 1) if self._most_macs else (0,):
-            rough = self._roughly(limit, measure)
+        for counted in (0, 1) if self._most_macs else (0,):
+            rough = self._roughly(limit, counted)
             if rough is not None and self._allowed(rough):
                 return rough
         measure, most = (None, 1) if self._most_macs is None else (1, self._most_macs + 1)
