@@ -104,8 +104,10 @@ class _Model:
         self._free = range(len(slots)) if free is None else free
         self._chosen, self._hinted = set(hint), _kept(graph, slots, hint)
         n = len(graph.names)
-        scale, unit = scaled((*graph.sizes, *(terms.extra or (0,) * n)), 1, upwards=True)
-        self._sizes, self._extra, self._budget = scale[:n], scale[n:], budget // unit
+        taken = [terms.taken_over(graph, v) if reused >= 0 else 0 for v, reused in enumerate(terms.reuse)]
+        scale, unit = scaled((*graph.sizes, *(terms.extra or (0,) * n), *taken), 1, upwards=True)
+        self._sizes, self._extra, self._budget = scale[:n], scale[n : 2 * n], budget // unit
+        self._taken = [each // unit for each in taken]
         self.model = cp_model.CpModel()
         self._run = [self._var(f"r{t}", t in self._chosen, (t,)) for t in range(len(slots))]
         self._kept: dict[tuple[int, int], cp_model.IntVar] = {}
@@ -197,7 +199,7 @@ class _Model:
         self.model.add_implication(taken, self._run[t])
         if (input_, t) in self._kept:
             self.model.add_implication(taken, self._kept[input_, t].negated())
-        return self._terms.taken_over(self._graph, v) * taken
+        return self._taken[v] * taken
 
     def hint(self) -> None:
         """Gives the solver the slots to run, and the outputs kept then, as hint."""
