@@ -30,15 +30,15 @@ def limit() -> Limit:
 @st.composite
 def problems(draw: Any) -> Problem:
     """Up to five nodes, some with memory of their own, some that take an input over, some that may run once only."""
-    n = draw(st.integers(2, 5))
+    n, word = draw(st.integers(2, 5)), draw(st.sampled_from((1, 4)))
     edges = [(u, v) for v in range(n) for u in range(v) if draw(st.integers(0, 9)) < 6]
-    sizes = draw(st.lists(st.integers(0, 6), min_size=n, max_size=n))
+    sizes = [word * size for size in draw(st.lists(st.integers(0, 6), min_size=n, max_size=n))]
     durations = draw(st.lists(st.integers(1, 5), min_size=n, max_size=n))
     graph = graph_of(sizes, durations, edges)
     most = tuple(draw(st.sampled_from((1, 2, 2))) for _ in range(n))
-    extra = tuple(draw(st.sampled_from((0, 0, 3))) for _ in range(n))
+    extra = tuple(word * draw(st.sampled_from((0, 0, 3))) for _ in range(n))
     reuse = tuple(draw(st.sampled_from((-1, *reads))) for reads in graph.inputs)
-    return graph, Terms(most, extra, reuse, tuple(draw(st.sampled_from((0, 0, 3))) for _ in reuse))
+    return graph, Terms(most, extra, reuse, tuple(word * draw(st.sampled_from((0, 0, 3))) for _ in reuse))
 
 
 def every(graph: Graph, terms: Terms) -> list[tuple[int, ...]]:

@@ -77,8 +77,10 @@ class _Model:
         self.model = cp_model.CpModel()
         n = len(graph.names)
         extra = options.terms.extra or (0,) * n
-        sizes, unit = scaled((*graph.sizes, *extra), max(options.copies), upwards=True)
-        self._sizes, self._extra, self._budget = sizes[:n], sizes[n:], budget // unit
+        taken = [options.terms.taken_over(graph, v) for v in graph.nodes]
+        sizes, unit = scaled((*graph.sizes, *extra, *taken), max(options.copies), upwards=True)
+        self._sizes, self._extra, self._budget = sizes[:n], sizes[n : 2 * n], budget // unit
+        self._taken = [each // unit for each in taken]
         self._durations, self.duration_unit = scaled(graph.durations, max(options.copies))
         self._events = sum(options.copies)
         self._copies = [(v, i) for v in graph.nodes for i in range(options.copies[v])]
@@ -130,7 +132,7 @@ class _Model:
         """A copy's bytes in parts: the size, and the nodes that may overwrite them in place."""
         size, terms = self._sizes[c[0]], self._options.terms
         takers = [v for v in self._graph.readers[c[0]] if terms.reuse and terms.reuse[v] == c[0]]
-        taken = {v: terms.taken_over(self._graph, v) for v in takers}
+        taken = {v: self._taken[v] for v in takers}
         edges = sorted({0, size, *taken.values()})
         return [(high - low, [v for v in takers if taken[v] >= high]) for low, high in pairwise(edges)]
 

@@ -104,7 +104,7 @@ class _Model:
         self._free = range(len(slots)) if free is None else free
         self._chosen, self._hinted = set(hint), _kept(graph, slots, hint)
         n = len(graph.names)
-        taken = [terms.taken_over(graph, v) if reused >= 0 else 0 for v, reused in enumerate(terms.reuse)]
+        taken = [terms.taken_over(graph, v) for v in graph.nodes]
         scale, unit = scaled((*graph.sizes, *(terms.extra or (0,) * n), *taken), 1, upwards=True)
         self._sizes, self._extra, self._budget = scale[:n], scale[n : 2 * n], budget // unit
         self._taken = [each // unit for each in taken]
