@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import add
+from typing import NamedTuple
 
 from shoehorn_mcu.live_ranges import live_ranges
 from shoehorn_mcu.planner.remat.graph import Graph
+from shoehorn_mcu.planner.remat.units import scaled
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,22 @@ class Terms:
 
 
 PLAIN = Terms()
+
+
+class InUnits(NamedTuple):
+    """Memory by node, in units of `unit` bytes; what a sequence needs is never less than in bytes."""
+
+    sizes: list[int]
+    extra: list[int]
+    taken: list[int]  # of Terms.taken_over
+    unit: int
+
+
+def in_units(graph: Graph, terms: Terms, times: int) -> InUnits:
+    """The memory of a graph's nodes in a unit in which `times` all of it stays below 2^60."""
+    n, taken = len(graph.names), [terms.taken_over(graph, v) for v in graph.nodes]
+    scale, unit = scaled((*graph.sizes, *(terms.extra or (0,) * n), *taken), times, upwards=True)
+    return InUnits(scale[:n], scale[n : 2 * n], [each // unit for each in taken], unit)
 
 
 def runs(graph: Graph, sequence: Sequence[int]) -> bool:

@@ -17,7 +17,7 @@ from ortools.sat.python import cp_model
 
 from shoehorn_mcu.planner.remat import solver
 from shoehorn_mcu.planner.remat.graph import LIMIT, Graph
-from shoehorn_mcu.planner.remat.memory import PLAIN, Terms, last_readers, peak
+from shoehorn_mcu.planner.remat.memory import PLAIN, Terms, in_units, last_readers, peak
 from shoehorn_mcu.planner.remat.outcome import Limit
 from shoehorn_mcu.planner.remat.units import scaled
 
@@ -75,12 +75,8 @@ class _Model:
     def __init__(self, graph: Graph, budget: int, options: Options) -> None:
         self._graph, self._options = graph, options
         self.model = cp_model.CpModel()
-        n = len(graph.names)
-        extra = options.terms.extra or (0,) * n
-        taken = [options.terms.taken_over(graph, v) for v in graph.nodes]
-        sizes, unit = scaled((*graph.sizes, *extra, *taken), max(options.copies), upwards=True)
-        self._sizes, self._extra, self._budget = sizes[:n], sizes[n : 2 * n], budget // unit
-        self._taken = [each // unit for each in taken]
+        self._sizes, self._extra, self._taken, unit = in_units(graph, options.terms, max(options.copies))
+        self._budget = budget // unit
         self._durations, self.duration_unit = scaled(graph.durations, max(options.copies))
         self._events = sum(options.copies)
         self._copies = [(v, i) for v in graph.nodes for i in range(options.copies[v])]
@@ -132,9 +128,8 @@ class _Model:
         """A copy's bytes in parts: the size, and the nodes that may overwrite them in place."""
         size, terms = self._sizes[c[0]], self._options.terms
         takers = [v for v in self._graph.readers[c[0]] if terms.reuse and terms.reuse[v] == c[0]]
-        taken = {v: self._taken[v] for v in takers}
-        edges = sorted({0, size, *taken.values()})
-        return [(high - low, [v for v in takers if taken[v] >= high]) for low, high in pairwise(edges)]
+        edges = sorted({0, size, *(self._taken[v] for v in takers)})
+        return [(high - low, [v for v in takers if self._taken[v] >= high]) for low, high in pairwise(edges)]
 
     def _is_taken(self, c: _Copy, takers: Sequence[int]) -> cp_model.IntVar:
         """A Boolean: a step of one of these nodes is the last to read this copy."""

@@ -18,7 +18,7 @@ from ortools.sat.python import cp_model
 
 from shoehorn_mcu.planner.remat import solver
 from shoehorn_mcu.planner.remat.graph import LIMIT, Graph
-from shoehorn_mcu.planner.remat.memory import PLAIN, Terms, last_readers, peak
+from shoehorn_mcu.planner.remat.memory import PLAIN, Terms, in_units, last_readers, peak
 from shoehorn_mcu.planner.remat.outcome import Limit
 from shoehorn_mcu.planner.remat.retention import Solution
 from shoehorn_mcu.planner.remat.units import scaled
@@ -103,11 +103,8 @@ class _Model:
         self._graph, self._slots, self._terms = graph, slots, terms
         self._free = range(len(slots)) if free is None else free
         self._chosen, self._hinted = set(hint), _kept(graph, slots, hint)
-        n = len(graph.names)
-        taken = [terms.taken_over(graph, v) for v in graph.nodes]
-        scale, unit = scaled((*graph.sizes, *(terms.extra or (0,) * n), *taken), 1, upwards=True)
-        self._sizes, self._extra, self._budget = scale[:n], scale[n : 2 * n], budget // unit
-        self._taken = [each // unit for each in taken]
+        self._sizes, self._extra, self._taken, unit = in_units(graph, terms, 1)
+        self._budget = budget // unit
         self.model = cp_model.CpModel()
         self._run = [self._var(f"r{t}", t in self._chosen, (t,)) for t in range(len(slots))]
         self._kept: dict[tuple[int, int], cp_model.IntVar] = {}
