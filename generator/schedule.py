@@ -189,10 +189,10 @@ def _smallest(
 ) -> Scheduled:
     """The smaller of the plans of the fastest kernels and of nearer ones.
 
-    The one whose plans by rows have the lower peak is searched first, the other where it may still be smaller. Of two
-    with one peak only the fastest kernels are.
+    Those whose plans by rows have the lower peak are searched first, of equal ones the fastest kernels; the others
+    only where their peak is by 0.2 % below the arena found.
     """
-    tried = [(_lowest_peak(graph, each, request), each) for each in (stages, nearer(stages)) if each is not None]
+    tried = [(lowest_peak(_uncut(graph, each, request)), each) for each in (stages, nearer(stages)) if each is not None]
     best: Scheduled | None = None
     refusal: DoesNotFit | _Undivided | None = None
     bound: int | None = None
@@ -226,8 +226,8 @@ def _with_scratch(
     capacity, best, left = request.capacity_bytes, made, 0
     if capacity is None or made.plan.outcome.interrupted or not missing_scratch(made.stages, made.plan):
         return made
-    apart = lower(cuts.graph, cuts.stages, None, request.stream_input, None, request.stream_output).rows_apart
-    while lowest_peak(apart) <= capacity - left:
+    peak = lowest_peak(_uncut(cuts.graph, cuts.stages, request).rows_apart)
+    while peak <= capacity - left:
         try:
             other = _with_kernels(cuts, request, memories, say, left)
         except (DoesNotFit, _Undivided):
@@ -253,12 +253,12 @@ def _nearer_within(
     near = None if most_bytes is None else nearer(stages)
     if near is None or most_bytes is None:
         return None
-    return near if _lowest_peak(graph, near, request) <= most_bytes else None
+    return near if lowest_peak(_uncut(graph, near, request)) <= most_bytes else None
 
 
-def _lowest_peak(graph: Graph, stages: Sequence[Stage], request: PlanRequest) -> int:
-    """Of plans by rows of these kernels, in bytes."""
-    return lowest_peak(lower(graph, stages, None, request.stream_input, None, request.stream_output))
+def _uncut(graph: Graph, stages: Sequence[Stage], request: PlanRequest) -> Problem:
+    """The problem of these kernels without blocks and without a capacity."""
+    return lower(graph, stages, None, request.stream_input, None, request.stream_output)
 
 
 def _bounded(made: Scheduled, bound: int) -> Scheduled:

@@ -142,10 +142,8 @@ def _up(arrays: Constants, clamp: Clamp) -> tuple[Constants, NDArray[np.bool_]]:
     inexact = good & (right >= UP_POINT)
     if inexact.any():
         slope = multiplier * 2.0 ** (left - 32)
-        room = np.where(reached, (values << UP_POINT) - risen * slope[:, None], np.nan)[
-            inexact
-        ]  # offsets, from here on
-        more[inexact], addend[inexact] = _offset(room, slope[inexact], addend[inexact])
+        offsets = np.where(reached, (values << UP_POINT) - risen * slope[:, None], np.nan)  # from here on
+        more[inexact], addend[inexact] = _offset(offsets[inexact], slope[inexact], addend[inexact])
 
     def upward(sums: Int64s) -> Int64s:
         constants = (c.reshape(-1, *[1] * (sums.ndim - 1)) for c in (more, left, multiplier, addend))

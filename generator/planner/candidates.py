@@ -17,8 +17,8 @@ from shoehorn_mcu.planner.order.shorten import shortened
 from shoehorn_mcu.planner.partition.search import Partition, PartitionSearch
 from shoehorn_mcu.planner.partition.space import Space
 from shoehorn_mcu.planner.placement.layout import Layout, fullest_step, lay_out
-from shoehorn_mcu.planner.placement.place import NEVER, Effort
-from shoehorn_mcu.planner.problem import Problem, aligned
+from shoehorn_mcu.planner.placement.place import Effort
+from shoehorn_mcu.planner.problem import NEVER, Problem, aligned
 from shoehorn_mcu.planner.recompute.budgets import Budgets
 from shoehorn_mcu.planner.recompute.search import least, reordered, tightest, work_once
 
@@ -176,14 +176,14 @@ class Candidates:
             best = plan if best is None else min(best, plan, key=_arena)
         yield self._bounded(best or self.whole)
         most = most if best is None else min(most, best.arena_bytes)
-        if not self._orders_first and not self._bound_to_groups and least(self._flow) < most:
+        if not self._orders_first and least(self._flow) < most:
             for plan in self._reordered_apart(min(most - 1, self._gained)):
                 yield self._bounded_if_above(plan)
         in_bands = best is not None and best.cascades
         worth = not self._brief or _long_skips(self._problem)
         if self._most_macs != 0 and worth and not in_bands:
             start = self._start if self._bound_to_groups else self._freed
-            yield from self._budgets.descending(start, replay(self._flow, start).peak, wanted)
+            yield from self._budgets.descending(start, self._peak(start), wanted)
 
     @cached_property
     def _gained(self) -> int:
@@ -197,9 +197,7 @@ class Candidates:
         pack.
         """
         lowest = self._plain.minimax().peak
-        return (
-            least(self._flow) < lowest and not self._bound_to_groups and replay(self._flow, self._freed).peak < lowest
-        )
+        return least(self._flow) < lowest and not self._bound_to_groups and self._freed_peak < lowest
 
     def _bounded_if_above(self, plan: Plan) -> Plan:
         """A plan that may be outside the space, with the bound of the space if it is not below that."""
@@ -216,8 +214,7 @@ class Candidates:
         by_rows = self._plain.minimax()
         if by_rows.peak < most_bytes + self._padding:
             overlapping = self._apart is not self._plain
-            events = self._plain.space.events(by_rows.groups)
-            found = lay_out(self._flow, events, effort=Effort.LEAST if overlapping else None, below=most_bytes)
+            found = lay_out(self._flow, self._start, effort=Effort.LEAST if overlapping else None, below=most_bytes)
             yield self._laid(found, self.bound, ())
             most_bytes = min(found.arena_bytes, most_bytes)
             if overlapping and self._apart.minimax().peak < most_bytes:
@@ -225,7 +222,7 @@ class Candidates:
                 yield plan
                 most_bytes = min(plan.arena_bytes, most_bytes)
             if overlapping and not found.drifts and by_rows.peak < most_bytes * (1 - _LEAST_GAIN):
-                found = lay_out(self._flow, events, below=most_bytes)
+                found = lay_out(self._flow, self._start, below=most_bytes)
                 yield self._laid(found, self.bound, ())
                 most_bytes = min(found.arena_bytes, most_bytes)
             first = self._plain.delivered_first() if self._problem.streamed else None
@@ -318,10 +315,18 @@ class Candidates:
     @cached_property
     def _freed(self) -> list[Event]:
         """The lowest row order found without recomputation, not bound to groups of ops."""
-        starts = [self._start] if self._freed_apart is None else [self._start, self._freed_apart[1]]
-        start = min(starts, key=lambda events: replay(self._flow, events).peak)
-        share = _FREED_SHARE if self._rows_apart is self._problem else _EACH_SHARE
-        return self._searched(self._flow, start, _FORCED_SHARE if _forced(self._problem) else share)
+        if self._freed_apart is None:
+            return self._searched(self._flow, self._start, _FORCED_SHARE if _forced(self._problem) else _FREED_SHARE)
+        start = min(self._start, self._freed_apart[1], key=self._peak)
+        return self._searched(self._flow, start, _EACH_SHARE)
+
+    @cached_property
+    def _freed_peak(self) -> int:
+        return self._peak(self._freed)
+
+    def _peak(self, events: Sequence[Event]) -> int:
+        """Of an order of rows that may overlap, in bytes."""
+        return replay(self._flow, events).peak
 
     @cached_property
     def _freed_apart(self) -> tuple[Flow, list[Event]] | None:
@@ -334,6 +339,7 @@ class Candidates:
         return apart, self._searched_apart(apart, _EACH_SHARE)
 
     def _searched_apart(self, apart: Flow, share: float) -> list[Event]:
+        """The lowest order found from the one by groups."""
         space = Space(apart.problem, 0)
         return self._searched(apart, space.events(space.plain_groups), share)
 
@@ -346,25 +352,25 @@ class Candidates:
         """Plans without recomputation whose row order is not bound to groups and whose peak is at most `most_bytes`."""
         if self._bound_to_groups or least(self._flow) > most_bytes:
             return
-        peak = replay(self._flow, self._freed).peak
-        if peak <= most_bytes:
+        if self._freed_peak <= most_bytes:
             plan = self._ordered(self._freed)
             yield plan
             most_bytes = min(most_bytes, plan.arena_bytes - 1)
-            if self._freed_apart is not None and plan.arena_bytes > peak * (1 + _LOSS) and len(self._start) < _FEW_ROWS:
+            loses = plan.arena_bytes > self._freed_peak * (1 + _LOSS)
+            if loses and self._freed_apart is not None and len(self._start) < _FEW_ROWS:
                 other = self._searched_apart(self._freed_apart[0], _OTHER_SHARE)
-                if replay(self._flow, other).peak <= most_bytes:
+                if self._peak(other) <= most_bytes:
                     yield (plan := self._ordered(other))
                     most_bytes = min(most_bytes, plan.arena_bytes - 1)
         yield from self._reordered_apart(most_bytes)
 
     def _reordered_apart(self, most_bytes: int) -> Iterator[Plan]:
-        """That plan of rows apart."""
+        """Such a plan with rows apart, if there is one."""
         if self._freed_apart is not None:
             flow, events = self._freed_apart
             peak = replay(flow, events).peak
             if peak <= most_bytes:
-                effort = Effort.FULL if peak < replay(self._flow, self._freed).peak else Effort.LITTLE
+                effort = Effort.FULL if peak < self._freed_peak else Effort.LITTLE
                 layout = lay_out(flow, events, effort=effort, below=most_bytes + 1)
                 yield self._laid(layout, least(self._flow), ())
 

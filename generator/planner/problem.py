@@ -7,6 +7,7 @@ from functools import cached_property
 
 from shoehorn_mcu.memory_plan import DELIVERY, HANDOUT
 
+NEVER = 1 << 62  # more bytes, or more work, than any plan needs
 ALIGNMENT = 4  # bytes; every tensor, every separately placed row and every scratch starts at a multiple
 
 

@@ -8,8 +8,8 @@ from itertools import islice
 
 from shoehorn_mcu.planner.blocks import composites as banded
 from shoehorn_mcu.planner.order.flow import Flow
-from shoehorn_mcu.planner.partition.space import NEVER, Group, Space, minimax
-from shoehorn_mcu.planner.problem import Block
+from shoehorn_mcu.planner.partition.space import Group, Space, minimax
+from shoehorn_mcu.planner.problem import NEVER, Block
 
 _FEW = 3000  # choices of composites in a group up to which all of them are tried
 

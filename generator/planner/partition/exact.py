@@ -16,8 +16,8 @@ from itertools import accumulate
 from shoehorn_mcu.planner.blocks import composites as banded
 from shoehorn_mcu.planner.order.flow import Flow
 from shoehorn_mcu.planner.partition.bounds import Bounds
-from shoehorn_mcu.planner.partition.space import NEVER, Choice, Group, Space, least_path
-from shoehorn_mcu.planner.problem import Block
+from shoehorn_mcu.planner.partition.space import Choice, Group, Space, least_path
+from shoehorn_mcu.planner.problem import NEVER, Block
 
 _RUNS = 150_000  # peaks of a group computed in one A* search
 _ALL_RUNS = 1_500_000  # the same for all searches of all questions

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from shoehorn_mcu.planner.blocks import composites as banded
 from shoehorn_mcu.planner.partition.bounds import Bounds
 from shoehorn_mcu.planner.partition.exact import Exact
-from shoehorn_mcu.planner.partition.space import NEVER, Choice, Group, Space, least_path, minimax
-from shoehorn_mcu.planner.problem import Block, Problem
+from shoehorn_mcu.planner.partition.space import Choice, Group, Space, least_path, minimax
+from shoehorn_mcu.planner.problem import NEVER, Block, Problem
 
 _TRIES = 16
 _TRY = 0.01  # of the peak

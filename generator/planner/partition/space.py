@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 from shoehorn_mcu.planner.blocks import composites as banded
 from shoehorn_mcu.planner.order.flow import Event, Flow, Runner
-from shoehorn_mcu.planner.problem import Block, Problem
+from shoehorn_mcu.planner.problem import NEVER, Block, Problem
 
 LONGEST = 48  # ops of a group at most; longer groups were never better on the models tried
-NEVER = 1 << 62
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from shoehorn_mcu.planner.blocks.cascade import Composite, Part
 from shoehorn_mcu.planner.order.flow import Event, Flow, rigid
 from shoehorn_mcu.planner.placement.bundles import Profile, profile
 from shoehorn_mcu.planner.placement.editions import editions
-from shoehorn_mcu.planner.placement.place import NEVER, Bundle, Effort, Piece, load, place
-from shoehorn_mcu.planner.problem import Problem
+from shoehorn_mcu.planner.placement.place import Bundle, Effort, Piece, load, place
+from shoehorn_mcu.planner.problem import NEVER, Problem
 
 _WORTH = 0.002  # of an arena: what is searched for where rows drift
 _ARENAS = 3  # that are tried between the load and the best arena, where rows drift

@@ -24,7 +24,7 @@ from shoehorn_mcu.planner.placement.allocate import Buffer, Problem, Status, all
 from shoehorn_mcu.planner.placement.allocate.solve import MOST_SEARCHED
 from shoehorn_mcu.planner.placement.bundles import Bundle, Piece, load, profile
 from shoehorn_mcu.planner.placement.sweep import MOST_HEIGHT, Front, Start, Sweep, SweepSettings
-from shoehorn_mcu.planner.problem import ALIGNMENT, aligned
+from shoehorn_mcu.planner.problem import ALIGNMENT, NEVER, aligned
 
 _FIT_PAIRS = 500_000_000  # pairs of bundles, some 1/32 of which first fit compares; about a second
 _FIT_ROUNDS = 30  # for each first order
@@ -36,7 +36,7 @@ _RUNS = 400  # of the sweep at the height wanted, at most
 _PINNED_RUNS = 16  # of the sweep for each place of an input that is tried
 _LOWERING_WORK = 100_000_000  # of the sweep above it
 _LEAST_PART = 8  # of these and of the pairs, with the least effort
-_QUICK_PART = 4
+_QUICK_PART = 4  # the same for Effort.QUICK
 _LOWERING_TRIES = 28  # runs at each height above it
 _SEARCH = 3.0  # effort of allocate's search, about seconds
 _REMEMBERED = 16  # placements
@@ -44,8 +44,6 @@ _NARROW, _WIDE = (32, 128, 512), (512, 1024, 2048, 128)
 _POWERS = (0, 1, 3, 8)  # from an end
 _STEEP = (8, 20, 60, 200)  # from the peak
 _NOISES = (0.05, 0.1, 0.3)
-
-NEVER = 1 << 62  # bytes
 
 Placement = tuple[int, dict[Hashable, int]]
 """The height and the base of each bundle, by name."""
@@ -253,14 +251,15 @@ def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort, below: int
     pieces = sum(len(bundle.pieces) for bundle in bundles)
     if best[0] > wanted:
         best = tries.at(wanted, settings_left, _FIRST_WORK // part) or _pinned(bundles, wanted) or best
-    hollow = any(len({(p.offset, p.bytes) for p in b.pieces}) > 1 for b in bundles if not b.sinks)
-    if best[0] > wanted and effort is Effort.FULL and not hollow:  # else boxes take more than the bundles
+    full = effort is Effort.FULL
+    hollow = full and any(len({(p.offset, p.bytes) for p in b.pieces}) > 1 for b in bundles if not b.sinks)
+    if best[0] > wanted and full and not hollow:  # else boxes take more than the bundles
         exact, least = _exact(bundles, wanted)
         best = exact if exact and exact[0] < best[0] else best
         wanted = max(wanted, least)  # a bundle that is no box may still get lower, but rarely does
     most = effort not in (Effort.LITTLE, Effort.LEAST)
     if best[0] - wanted >= ALIGNMENT and most:  # a part of a word is hardly ever saved
-        work = min(_WORK // (1 + hollow), _PIECE_WORK * pieces) if effort is Effort.FULL else _SOME_WORK
+        work = min(_WORK // 2 if hollow else _WORK, _PIECE_WORK * pieces) if full else _SOME_WORK
         best = tries.at(wanted, settings_left, work) or best
     return _lower(tries, wanted, best, _LOWERING_WORK // part, below)
 
