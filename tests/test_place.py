@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.planner.placement import place as module
 from shoehorn_mcu.planner.placement.bundles import Bundle, Piece, joined, load, profile
-from shoehorn_mcu.planner.placement.place import place
+from shoehorn_mcu.planner.placement.place import Effort, place
 from shoehorn_mcu.planner.placement.sweep import MOST_HEIGHT, Front, Start, Sweep, SweepSettings
 from shoehorn_mcu.planner.problem import ALIGNMENT
 
@@ -111,6 +111,14 @@ def test_small_cases_get_the_least_height(bundles: tuple[Bundle, ...]):
         few_tries(patch)
 
         assert place(bundles, 0)[0] < least(bundles) + ALIGNMENT
+
+
+@given(bundles_of(4), st.sampled_from(Effort))
+@settings(max_examples=120, deadline=None)
+def test_a_limit_one_byte_above_a_placement_does_not_hide_it(bundles: tuple[Bundle, ...], effort: Effort):
+    height, _ = place(bundles, 0, effort)
+
+    assert place(bundles, 0, effort, below=height + 1)[0] <= height
 
 
 def few_tries(patch: pytest.MonkeyPatch) -> None:

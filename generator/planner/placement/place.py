@@ -214,6 +214,8 @@ def _lower(tries: _Tries, wanted: int, best: Placement, work: int, below: int) -
         work -= tries.work - before
         low = low if placement else height
         best = placement or best
+    if best[0] >= below > low + 1:  # less than a word remains, and each of its bytes counts
+        best = tries.at(below - 1, islice(_settings(_NARROW[1:]), _LOWERING_TRIES), work) or best
     return best
 
 
