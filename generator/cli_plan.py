@@ -9,7 +9,7 @@ from shoehorn_mcu import targets
 from shoehorn_mcu.build import Planned
 from shoehorn_mcu.console import GAP, err, is_verbose, out, print_table
 from shoehorn_mcu.flash import Flash
-from shoehorn_mcu.memory_plan import BOUNDED, Cascade, Status
+from shoehorn_mcu.memory_plan import Cascade, Status
 from shoehorn_mcu.op_lines import OpLine, op_lines
 from shoehorn_mcu.predict import ruler
 from shoehorn_mcu.several import Together
@@ -67,7 +67,7 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
     _print_blocks(plan.cascades)
     bound, whole = plan.outcome.bound_bytes, plan.outcome.whole_tensor_bytes
     proven = plan.outcome.status is Status.OPTIMAL
-    proof = f"proven minimal among {BOUNDED}" if proven else f"lower bound {bound:,}"
+    proof = f"proven minimal among {plan.outcome.bound_of}" if proven else f"lower bound {bound:,}"
     total = plan.total_bytes
     kind = "whole tensors" if total == whole else f"by rows; whole tensors need {whole:,}"
     arena = f"arena {total:,} bytes ({kind}; {proof}), constants {planned.constants.bytes:,} bytes"

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from shoehorn_mcu import split
 from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.ir import Graph, TensorType, output_rows, shared_rows
 from shoehorn_mcu.planner import DELIVERY, HANDOUT, Block, Cut, OpSpec, Problem, Read, TensorSpec
-from shoehorn_mcu.planner.problem import aligned
+from shoehorn_mcu.planner.problem import LaterCuts, aligned
 from shoehorn_mcu.stage import Stage
 from shoehorn_mcu.state_places import Waits, over_states
 
@@ -88,22 +89,26 @@ def blocks(cuts: Cuts, first: int) -> Iterator[Block]:
         places = [place[name] for name in block.ops if name not in views]
         followed = places == list(range(places[0], places[0] + len(places)))
         if followed and all(types[v.inputs[0]].rows == types[v.output].rows == 1 for v in inside):
-            found = tuple(_cuts(cuts, block, [stages[i] for i in places]))
-            if found:
-                yield Block(block.ops[0], first + places[0], first + places[-1], found)
+            own = [stages[i] for i in places]
+            if not inside or _chunkings(block):
+                made = LaterCuts(partial(_cuts, cuts, block, own))
+                yield Block(block.ops[0], first + places[0], first + places[-1], made)
 
 
-def _cuts(cuts: Cuts, block: split.Splittable, own: Sequence[Stage]) -> Iterator[Cut]:
+def _chunkings(block: split.Splittable) -> list[int]:
+    return [chunks for chunks in split.chunkings(block) if chunks <= MOST_CHUNKS]
+
+
+def _cuts(cuts: Cuts, block: split.Splittable, own: Sequence[Stage]) -> tuple[Cut, ...]:
     """The block as it is, unless a view is in it, and by chunks."""
-    if len(own) == len(block.ops):
-        yield Cut(1, _inner(own), tuple(map(_op, own)))
-    for chunks in split.chunkings(block):
-        if chunks <= MOST_CHUNKS:
-            made = cuts.cut(block, chunks)
-            views = made.graph.views
-            seen = tuple(_spec(name, made.graph.tensors[name].type, root) for name, root in views.items())
-            ops = tuple(_on_roots(_op(stage), views) for stage in made.stages)
-            yield Cut(chunks, (*_inner(made.stages), *seen), ops)
+    found = [Cut(1, _inner(own), tuple(map(_op, own)))] if len(own) == len(block.ops) else []
+    for chunks in _chunkings(block):
+        made = cuts.cut(block, chunks)
+        views = made.graph.views
+        seen = tuple(_spec(name, made.graph.tensors[name].type, root) for name, root in views.items())
+        ops = tuple(_on_roots(_op(stage), views) for stage in made.stages)
+        found.append(Cut(chunks, (*_inner(made.stages), *seen), ops))
+    return tuple(found)
 
 
 def _on_roots(op: OpSpec, views: Mapping[str, str]) -> OpSpec:

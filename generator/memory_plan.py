@@ -65,6 +65,9 @@ class Scratch:
 BOUNDED = "plans by groups of rows and by blocks in bands"
 """The plans that `Outcome.bound_bytes` is a bound of; other orders of single rows may need less."""
 
+BY_ROWS = "plans by groups of rows"
+"""The same for a plan that was chosen for its time: blocks in bands are not searched for it."""
+
 Editions = tuple[tuple[str, int], ...]
 """(tensor, edition) pairs; tensors that are not named use edition 0."""
 
@@ -150,17 +153,17 @@ class Outcome:
     """How good a plan is. `bound_bytes` is a lower bound on the arena of every plan in the searched space, in several
     memories on the sum of its arenas.
 
-    The space is the same whatever the goal: the op order cut into groups, with blocks in bands within the allowance of
-    recomputed multiply-accumulates. A plan that was chosen for its time alone is not OPTIMAL.
+    The space, `bound_of`, is the op order cut into groups, with blocks in bands within the allowance of recomputed
+    multiply-accumulates, and without these where a plan that recomputes nothing was chosen for its time.
     """
 
     status: Status
     bound_bytes: int
     whole_tensor_bytes: int  # the arena with every tensor whole, one step per op
-    peak_step: int  # index of the step with the most live bytes
     solve_seconds: float
     reason: str = ""  # why the search ended
     smaller: Smaller | None = None  # where the plan is the fastest one and a smaller one is known
+    bound_of: str = BOUNDED
     least_waits: int = 0  # lower bound on the cycles of waiting for memories, however this plan's rows are in them
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from shoehorn_mcu import predict
 from shoehorn_mcu.ir import DType, Graph
 from shoehorn_mcu.memories import name_of
-from shoehorn_mcu.memory_plan import BOUNDED, Plan, Status
+from shoehorn_mcu.memory_plan import Plan, Status
 from shoehorn_mcu.passes import PassRecord
 from shoehorn_mcu.stage import Stage
 from shoehorn_mcu.targets import Board
@@ -90,7 +90,7 @@ def _plan(plan: Plan, stages: Sequence[Stage], board: Board | None) -> Json:
     return {
         "arena_bytes": plan.arena_bytes,
         "arena_bound_bytes": plan.outcome.bound_bytes,
-        "arena_bound_of": BOUNDED,
+        "arena_bound_of": plan.outcome.bound_of,
         "proven_optimal": plan.outcome.status is Status.OPTIMAL,
         "smaller": None if smaller is None else vars(smaller),
         "whole_tensor_bytes": plan.outcome.whole_tensor_bytes,

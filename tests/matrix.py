@@ -669,7 +669,7 @@ def over_rows(of: Matrix, board: targets.Board) -> tuple[Bundle, Counter[str]]:
         places.append(Placement(op.writes, own[0], rows, types[op.writes].row_bytes, tuple(own)))
         scratch += [Scratch(op.name, end, op.scratch_bytes)] if op.scratch_bytes else []
         highest = max(highest, end + aligned(op.scratch_bytes))
-    outcome = Outcome(Status.FEASIBLE, 0, highest, 0, 0.0)
+    outcome = Outcome(Status.FEASIBLE, 0, highest, 0.0)
     plan = checked(problem, MemoryPlan(tuple(steps), tuple(places), tuple(scratch), highest, outcome))
     made = Unit("matrix", of.graph, chosen, plan)
     found = constants(made)

@@ -62,7 +62,7 @@ def with_rows_again(problem: Problem, rng: np.random.Generator) -> Plan:
     for at, event in reversed([pair for pair in repeated if rng.random() < 1 / 3]):
         events.insert(int(rng.integers(at + 1, len(events), endpoint=True)), event)
     layout = lay_out(Flow(problem), events, enough=0)
-    outcome = Outcome(Status.FEASIBLE, 0, 0, 0, 0.0)
+    outcome = Outcome(Status.FEASIBLE, 0, 0, 0.0)
     return Plan(layout.steps, layout.placements, layout.scratch, layout.arena_bytes, outcome)
 
 

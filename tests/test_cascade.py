@@ -228,7 +228,7 @@ def plan_of(problem: Problem, chosen: Composite) -> Plan:
     made = lay_out(flow, events, [chosen])
     given_in = sum(problem.by_name[name].bytes for name in set(map(problem.root, problem.inputs)))
     assert load(_Layout(flow, events, [chosen]).bundles) <= max(given_in, flow.peak(group, 0, flow.count) or 0)
-    outcome = Outcome(Status.FEASIBLE, 0, 0, 0, 0.0)
+    outcome = Outcome(Status.FEASIBLE, 0, 0, 0.0)
     ops = tuple(op.name for op in chosen.cut.ops)
     cascade = Cascade(chosen.block.name, chosen.cut.chunks, chosen.band, ops)
     return Plan(made.steps, made.placements, made.scratch, made.arena_bytes, outcome, (cascade,))

@@ -23,7 +23,7 @@ from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.lower import lower
-from shoehorn_mcu.memory_plan import Placement, Plan
+from shoehorn_mcu.memory_plan import BY_ROWS, Placement, Plan
 from shoehorn_mcu.planner import DoesNotFit, Goal, PlanFault, Problem, check, make_plan
 from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
 from shoehorn_mcu.stage import Stage, nearer, stages
@@ -209,6 +209,15 @@ def test_each_choice_is_cut_once_and_the_plan_is_checked_once(monkeypatch: pytes
     assert len(checks) <= (1 if nearer(chosen) is None else 2)  # a plan with each choice of kernels
     assert set(cuts.values()) == {len(checks)}
     assert lower(made.graph, made.stages, None) in checks
+
+
+def test_a_plan_that_is_fast_without_blocks_in_bands_cuts_none(monkeypatch: pytest.MonkeyPatch):
+    graph, chosen, _ = _chunked_plan()
+    monkeypatch.setattr(split, "cut", None)
+    made = schedule(graph, chosen, PlanRequest(Goal.TIME, None, False, None))
+
+    assert made.plan.outcome.bound_of == BY_ROWS
+    assert made.plan.outcome.bound_bytes <= made.plan.arena_bytes
 
 
 def test_the_stages_that_are_emitted_are_those_that_the_cut_graph_would_get():

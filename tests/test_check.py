@@ -11,7 +11,7 @@ from shoehorn_mcu.memory_plan import Outcome, Placement, Plan, Scratch, Status, 
 from shoehorn_mcu.planner import OpSpec, Problem, Read, TensorSpec, check
 
 ROWS = 4
-_OUTCOME = Outcome(Status.FEASIBLE, 0, 0, 0, 0.0)
+_OUTCOME = Outcome(Status.FEASIBLE, 0, 0, 0.0)
 
 
 def change(scratch_bytes: int = 0, in_place: str | None = None, reads: int = 1) -> Problem:
@@ -43,7 +43,7 @@ def test_a_row_may_overlap_one_of_those_it_reads_where_it_stays_behind_it() -> N
         problem = Problem(tensors, ops, ("a",), ("c",))
         places = (Placement("a", 4, 4, 8), Placement("b", slots[0], 3, 8, slots), Placement("c", 64, 3, 4))
         steps = (Step("change", (0, 3)), Step("end", (0, 3)))
-        return check(problem, Plan(steps, places, (), 80, Outcome(Status.FEASIBLE, 0, 80, 0, 0.0)))
+        return check(problem, Plan(steps, places, (), 80, Outcome(Status.FEASIBLE, 0, 80, 0.0)))
 
     assert faults(0, 8, 16) == []
     assert faults(40, 48, 56) == []  # apart from a

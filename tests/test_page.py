@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import zlib
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import accumulate, pairwise
@@ -303,7 +304,7 @@ def test_a_browser_draws_the_page_searches_zooms_and_tells_what_each_rectangle_i
     assert softmax == "1 tensor, 1 step"
     assert expand == f"1 tensor, {len(by_op[1])} steps"
     assert empty == ""
-    peak = whole.unit.plan.outcome.peak_step
+    peak = bisect_right(list(accumulate(s.rows[1] - s.rows[0] for s in whole.unit.plan.steps)), seen.peak_event)
     assert said["steps"] == [[f"step-{n}"] for n in (peak, peak + 1, len(whole.unit.plan.steps) - 1)]
     assert f"Step {peak}: {whole.unit.plan.steps[peak].op}" in said["detail"]
     assert f"{seen.peak_bytes:,} bytes are live" in said["detail"]

@@ -63,7 +63,7 @@ def moving() -> tuple[Problem, Plan]:
     sizes = {"x": 4, "a": 8, "b": 8, "c": 8, "y": 4}
     problem = Problem(tuple(TensorSpec(name, 1, size) for name, size in sizes.items()), ops, ("x",), ("y",))
     made = lay_out(Flow(problem), [Event(op, 0) for op in (0, 1, 2, 0, 3)])
-    outcome = Outcome(Status.FEASIBLE, 0, 0, 0, 0.0)
+    outcome = Outcome(Status.FEASIBLE, 0, 0, 0.0)
     return problem, Plan(made.steps, made.placements, made.scratch, made.arena_bytes, outcome)
 
 

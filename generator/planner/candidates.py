@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 from time import perf_counter
 
-from shoehorn_mcu.memory_plan import BOUNDED, Cascade, Outcome, Plan, Status
+from shoehorn_mcu.memory_plan import BOUNDED, BY_ROWS, Cascade, Outcome, Plan, Status
 from shoehorn_mcu.planner import whole_tensors
 from shoehorn_mcu.planner.blocks.cascade import Composite, applied
 from shoehorn_mcu.planner.order.flow import Event, Flow
@@ -16,7 +16,7 @@ from shoehorn_mcu.planner.order.replay import replay
 from shoehorn_mcu.planner.order.shorten import shortened
 from shoehorn_mcu.planner.partition.search import Partition, PartitionSearch
 from shoehorn_mcu.planner.partition.space import Space
-from shoehorn_mcu.planner.placement.layout import Layout, fullest_step, lay_out
+from shoehorn_mcu.planner.placement.layout import Layout, lay_out
 from shoehorn_mcu.planner.placement.place import Effort
 from shoehorn_mcu.planner.problem import NEVER, Problem, aligned
 from shoehorn_mcu.planner.recompute.budgets import Budgets
@@ -74,11 +74,6 @@ class Candidates:
         return PartitionSearch(self._banded, self._most_macs)
 
     @cached_property
-    def _once(self) -> PartitionSearch:
-        """That search where nothing is recomputed."""
-        return self._partitions if self._most_macs == 0 else PartitionSearch(self._banded, 0)
-
-    @cached_property
     def _apart(self) -> PartitionSearch:
         """The search of plans with blocks in bands and rows apart."""
         same = self._banded is self._rows_apart
@@ -88,7 +83,7 @@ class Candidates:
     def _plain(self) -> PartitionSearch:
         """The search of plans by rows alone."""
         same = self._banded is self._problem
-        return self._once if same else PartitionSearch(replace(self._problem, blocks=()), 0)
+        return self._partitions if same else PartitionSearch(replace(self._problem, blocks=()), 0)
 
     @property
     def _space(self) -> Space:
@@ -108,11 +103,10 @@ class Candidates:
         banded = max(self._partitions.bounds.peak()[0], self._raised)
         return min(banded, self._plain.minimax().peak, self.whole.outcome.bound_bytes)
 
-    @cached_property
-    def bound_once(self) -> int:
-        """The lower bound on plans that recompute nothing, in bytes."""
-        banded = self._once.bounds.peak()[0]
-        return min(banded, self._plain.minimax().peak, self.whole.outcome.bound_bytes)
+    @property
+    def _bound_by_rows(self) -> int:
+        """The lower bound on plans without blocks in bands, in bytes."""
+        return min(self._plain.minimax().peak, self.whole.outcome.bound_bytes)
 
     def at_least(self) -> tuple[int, str | None]:
         """A lower bound on every searched plan, in bytes, and the op that sets it; None where no single op does."""
@@ -239,14 +233,15 @@ class Candidates:
         """A plan of the space, with the best lower bound known so far."""
         return _with_bound(plan, self.bound)
 
-    def bounded_once(self, plan: Plan) -> Plan:
-        """A plan that recomputes nothing, with the lower bound on all such plans in the space."""
-        return _with_bound(plan, min(self.bound_once, plan.outcome.bound_bytes))
+    def bounded_by_rows(self, plan: Plan) -> Plan:
+        """A plan without blocks in bands, with the lower bound on all such plans."""
+        return _with_bound(plan, min(self._bound_by_rows, plan.outcome.bound_bytes), BY_ROWS)
 
     def low(self) -> Plan:
         """A plan by rows close to the lowest one, placed quickly: to compare with a faster plan."""
         enough = int(self._plain.minimax().peak * (1 + _ROOM))
-        return self._laid(lay_out(self._flow, self._start, enough=enough, effort=Effort.QUICK), self.bound_once, ())
+        found = lay_out(self._flow, self._start, enough=enough, effort=Effort.QUICK)
+        return self.bounded_by_rows(self._laid(found, self._bound_by_rows, ()))
 
     def _because(self, plan: Plan, partition: Partition, capacity: int) -> Plan:
         """A plan for a capacity; its reason gives the extra work and the lower bound on it."""
@@ -266,7 +261,7 @@ class Candidates:
     def _rows(self, most_bytes: int) -> Iterator[Plan]:
         """Plans by rows with a peak of at most `most_bytes`, without recomputation."""
         for partition in _for_less(self._plain.fewest, most_bytes):
-            yield self._by_rows(partition, self.bound_once, most_bytes + 1)
+            yield self._by_rows(partition, self._bound_by_rows, most_bytes + 1)
 
     def _by_rows(self, partition: Partition, bound: int, below: int) -> Plan:
         return self._laid(lay_out(self._flow, self._plain.space.events(partition.groups), below=below), bound, ())
@@ -400,7 +395,6 @@ class Candidates:
                 status=Status.OPTIMAL if layout.arena_bytes == bound else Status.FEASIBLE,
                 bound_bytes=bound,
                 whole_tensor_bytes=self.whole.arena_bytes,
-                peak_step=fullest_step(applied(self._problem, composites), layout.steps),
                 solve_seconds=perf_counter() - self._started,
             ),
             cascades=cascades,
@@ -415,9 +409,9 @@ def _arena(plan: Plan) -> int:
     return plan.arena_bytes
 
 
-def _with_bound(plan: Plan, bound: int) -> Plan:
+def _with_bound(plan: Plan, bound: int, of: str = BOUNDED) -> Plan:
     status = Status.OPTIMAL if plan.arena_bytes == bound else Status.FEASIBLE
-    return replace(plan, outcome=replace(plan.outcome, status=status, bound_bytes=bound))
+    return replace(plan, outcome=replace(plan.outcome, status=status, bound_bytes=bound, bound_of=of))
 
 
 def _for_less(search: Callable[[int], Partition | None], most_bytes: int) -> Iterator[Partition]:

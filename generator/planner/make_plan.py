@@ -10,7 +10,7 @@ from shoehorn_mcu.errors import MemoryTooSmall, ShoehornError
 from shoehorn_mcu.memory_plan import BOUNDED, DELIVERY, HANDOUT, Plan, Smaller, Status
 from shoehorn_mcu.planner.candidates import Candidates
 from shoehorn_mcu.planner.check import check
-from shoehorn_mcu.planner.placement.layout import alive_at
+from shoehorn_mcu.planner.placement.layout import alive_at, fullest_step
 from shoehorn_mcu.planner.problem import Problem
 
 _NAME = 60  # characters of a name in a message
@@ -131,7 +131,7 @@ def _weighed(plan: Plan, candidates: Candidates, weighing: Weighing | None) -> P
     """The fastest plan, with the lower bound of the whole space and a smaller plan named; or that one, if preferred."""
     if plan.cascades:
         return plan
-    plan = candidates.bounded_once(plan)
+    plan = candidates.bounded_by_rows(plan)
     if weighing is None or plan.arena_bytes == plan.outcome.bound_bytes:
         return plan
     low = candidates.low()
@@ -166,7 +166,7 @@ def _short(name: str) -> str:
 def _refusal(candidates: Candidates, plan: Plan, capacity: int) -> str:
     """The message of a refusal: the bytes needed, and the tensors alive at the peak, largest first."""
     problem = candidates.applied(plan)
-    peak = plan.outcome.peak_step
+    peak = fullest_step(problem, plan.steps)
     named = ", ".join(f"'{_short(name)}' {size:,}" for name, size in alive_at(problem, plan.steps, peak))
     at = plan.steps[peak].op if plan.steps else DELIVERY
     step = _named(at) if at in _ENDS else f"step {peak} ({_named(at)})"

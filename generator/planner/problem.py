@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import overload
 
 from shoehorn_mcu.memory_plan import DELIVERY, HANDOUT
 
@@ -80,6 +82,29 @@ class Cut:
     ops: tuple[OpSpec, ...]
 
 
+class LaterCuts(Sequence[Cut]):
+    """Cuts, at least one, that are made on first use: making them takes long, and few plans have blocks in bands."""
+
+    def __init__(self, make: Callable[[], tuple[Cut, ...]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _made(self) -> tuple[Cut, ...]:
+        return self._make()
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    @overload
+    def __getitem__(self, place: int) -> Cut: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Cut]: ...
+
+    def __getitem__(self, place: int | slice) -> Cut | Sequence[Cut]:
+        return self._made[place]
+
+
 @dataclass(frozen=True)
 class Block:
     """Ops [first, last] of a problem; no other op reads the tensors between them."""
@@ -87,7 +112,7 @@ class Block:
     name: str
     first: int
     last: int  # inclusive
-    cuts: tuple[Cut, ...]
+    cuts: Sequence[Cut]
 
 
 @dataclass(frozen=True)

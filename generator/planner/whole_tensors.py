@@ -156,7 +156,6 @@ def solve(problem: Problem) -> Plan:
             status=Status.OPTIMAL if arena_bytes == bound else Status.FEASIBLE,
             bound_bytes=bound,
             whole_tensor_bytes=arena_bytes,
-            peak_step=loads.index(bound),
             solve_seconds=perf_counter() - started,
         ),
     )

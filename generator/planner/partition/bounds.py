@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import islice
 
 from shoehorn_mcu.planner.blocks import composites as banded
@@ -15,18 +16,27 @@ _FEW = 3000  # choices of composites in a group up to which all of them are trie
 
 
 class Bounds:
-    """Lower bounds on peaks, in bytes. `flow` is the space's flow or a relaxation of it."""
+    """Lower bounds on peaks, in bytes."""
 
     def __init__(self, space: Space) -> None:
         self._space = space
-        self.sparing = [b for b in space.blocks if banded.left_out(space.problem, b)]
-        self.flow = self._spared() if self.sparing else space.flow
-        self._relaxed = banded.emptied(self.flow, space.blocks)
         self._floors: dict[tuple[int, int], int] = {}
 
-    def _spared(self) -> Flow:
+    @cached_property
+    def sparing(self) -> list[Block]:
+        """The blocks that leave out rows."""
+        return [b for b in self._space.blocks if banded.left_out(self._space.problem, b)]
+
+    @cached_property
+    def _relaxed(self) -> Flow:
+        return banded.emptied(self.flow, self._space.blocks)
+
+    @cached_property
+    def flow(self) -> Flow:
         """The flow in which a group keeps no rows for a later block that may do without them."""
         problem, flow = self._space.problem, self._space.flow
+        if not self.sparing:
+            return flow
         spared = Flow(problem, flow.runners[flow.count :])
         spared.last_user = Flow(banded.without_left_out(problem, self.sparing)).last_user
         return spared

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from heapq import heappop, heappush
 from itertools import accumulate
 
@@ -36,9 +37,12 @@ class Exact:
 
     def __init__(self, space: Space, bounds: Bounds) -> None:
         self.space, self.bounds = space, bounds
-        self._place = {b.name: i for i, b in enumerate(space.blocks)}
         self._flows: dict[tuple[int, ...], Flow] = {}
         self.effort = _ALL_RUNS
+
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        return {b.name: i for i, b in enumerate(self.space.blocks)}
 
     def least(self, measure: int | None, limit: int, most: int = NEVER, narrow: bool = False) -> Least:
         """The least recomputed instructions (measure 0) or MACs (1) with no peak above `limit` bytes.

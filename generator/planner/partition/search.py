@@ -52,7 +52,7 @@ class PartitionSearch:
 
     def delivered_first(self) -> Partition:
         """The lowest peak without composites where all rows of the streamed input arrive before the first op."""
-        flow = self.space.flow
+        flow = self.space.ops_alone
         tail = min(self.space.tail, flow.count - 1)
         peak, groups = minimax(
             flow.count - 1, lambda a, b, limit: flow.peak(range(a + 1, b + 1), a + 1, b + 1, limit), tail
@@ -138,7 +138,7 @@ class PartitionSearch:
 
     def _path(self, choose: Callable[[int, int], Choice | None]) -> Partition | None:
         """The partition whose groups have the least total cost."""
-        path = least_path(self.space.flow.count, choose, self.space.tail)
+        path = least_path(self.space.ops_alone.count, choose, self.space.tail)
         return None if path is None else self._partition(tuple(path[1]))
 
     def _partition(self, groups: tuple[Group, ...]) -> Partition:
@@ -148,9 +148,10 @@ class PartitionSearch:
 
     def _shared(self, start: int, end: int) -> int:
         """Interleaved rows of a group. A streamed input in a group of its own would be held whole: the highest cost."""
+        flow = self.space.ops_alone
         if end - start == 1:
-            return sum(self.space.flow.rows.values()) if start == 0 and self.space.flow.streamed else 0
-        return sum(self.space.flow.rows[self.space.flow.writes[op]] for op in range(start, end))
+            return sum(flow.rows.values()) if start == 0 and flow.streamed else 0
+        return sum(flow.rows[flow.writes[op]] for op in range(start, end))
 
     def _choose(self, start: int, end: int, limit: int, measure: int) -> Choice | None:
         """The least work found for one group."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from shoehorn_mcu.planner.blocks import composites as banded
+from shoehorn_mcu.planner.blocks.cascade import Composite
 from shoehorn_mcu.planner.order.flow import Event, Flow, Runner
 from shoehorn_mcu.planner.problem import NEVER, Block, Problem
 
@@ -32,28 +34,53 @@ class Space:
         self.problem = problem
         # Rows are handed out in the group that computes them, as soon as they are finished: no peak is higher for it.
         self.tail = 2 if problem.hands_out and len(problem.ops) > 1 else 1
-        rows = Flow(problem)
+        self.ops_alone = ops = Flow(problem)
         self.plain, self.plain_groups = minimax(
-            rows.count, lambda start, end, limit: rows.peak(range(start, end), start, end, limit), self.tail
+            ops.count, lambda start, end, limit: ops.peak(range(start, end), start, end, limit), self.tail
         )
-        # A composite that alone needs as many bytes as the best plan without composites cannot lower any peak.
-        self.composites = tuple(
-            c for c in banded.composites(problem, most_macs) if banded.size(problem, c) < self.plain
-        )
-        self.flow = Flow(problem, [Runner(c.spec, c.band, c.frames) for c in self.composites])
-        self.extra = [banded.extra(problem, c) for c in self.composites]  # (instructions, multiply-accumulates)
-        self.options: dict[str, list[int]] = {}  # by name of the block: numbers of its composites
-        for i, composite in enumerate(self.composites):
-            self.options.setdefault(composite.block.name, []).append(i)
-        self.blocks = [b for b in problem.blocks if b.name in self.options]
+        self._most_macs = most_macs
         self._peaks: dict[Group, int] = {}
+
+    @cached_property
+    def composites(self) -> tuple[Composite, ...]:
+        """Those that may lower a peak: one that alone needs as many bytes as the best plan without any cannot."""
+        found = banded.composites(self.problem, self._most_macs)
+        return tuple(c for c in found if banded.size(self.problem, c) < self.plain)
+
+    @cached_property
+    def flow(self) -> Flow:
+        """Of the ops and the composites."""
+        return Flow(self.problem, [Runner(c.spec, c.band, c.frames) for c in self.composites])
+
+    @cached_property
+    def extra(self) -> list[tuple[int, int]]:
+        """By composite: the instructions and the multiply-accumulates beyond those of its ops."""
+        return [banded.extra(self.problem, c) for c in self.composites]
+
+    @cached_property
+    def options(self) -> dict[str, list[int]]:
+        """By name of a block: the numbers of its composites."""
+        found: dict[str, list[int]] = {}
+        for i, composite in enumerate(self.composites):
+            found.setdefault(composite.block.name, []).append(i)
+        return found
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """The blocks that have composites."""
+        return [b for b in self.problem.blocks if b.name in self.options]
+
+    def _flow_of(self, group: Group) -> Flow:
+        return self.flow if group.composites else self.ops_alone
 
     def inside(self, start: int, end: int) -> list[Block]:
         """The blocks within ops [start, end)."""
         return [b for b in self.blocks if start <= b.first and b.last < end]
 
-    def ops(self, group: Group) -> list[int]:
+    def ops(self, group: Group) -> Sequence[int]:
         """The ops and composites that run in a group, in order, by their numbers in the flow."""
+        if not group.composites:
+            return range(group.start, group.end)
         by_first = {self.composites[i].block.first: i for i in group.composites}
         found: list[int] = []
         at = group.start
@@ -65,19 +92,19 @@ class Space:
 
     def events(self, groups: Sequence[Group]) -> list[Event]:
         """The row order of a partition."""
-        return [event for g in groups for event in self.flow.events(self.ops(g), g.start, g.end)]
+        return [event for g in groups for event in self._flow_of(g).events(self.ops(g), g.start, g.end)]
 
     def peak(self, group: Group) -> int:
         """The peak of one group in bytes, cached."""
         if group not in self._peaks:
-            self._peaks[group] = self.flow.peak(self.ops(group), group.start, group.end) or 0
+            self._peaks[group] = self._flow_of(group).peak(self.ops(group), group.start, group.end) or 0
         return self._peaks[group]
 
     def fits(self, group: Group, limit: int) -> bool:
         """Whether the group's peak is at most `limit`."""
         if group in self._peaks:
             return self._peaks[group] <= limit
-        return self.flow.peak(self.ops(group), group.start, group.end, limit + 1) is not None
+        return self._flow_of(group).peak(self.ops(group), group.start, group.end, limit + 1) is not None
 
 
 def minimax(count: int, peak_of: Callable[[int, int, int], int | None], tail: int = 1) -> tuple[int, list[Group]]:
