@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from shoehorn_mcu.live_ranges import live_ranges
@@ -35,11 +35,16 @@ class Pattern:
     """The rows that each band of a block computes: the same for the uncut block and for each of its chunks."""
 
     def __init__(self, problem: Problem, block: Block, band: int) -> None:
-        cut = block.cuts[0]
+        own = problem.ops[block.first : block.last + 1]
         self.block, self.band = block, band
-        self.ops = cut.ops[: len(cut.ops) // cut.chunks]
-        self.height = problem.by_name[problem.ops[block.last].writes].rows
-        self._makers = {op.writes: i for i, op in enumerate(self.ops[:-1])}
+        self.height = problem.by_name[own[-1].writes].rows
+        self._makers = {op.writes: i for i, op in enumerate(own[:-1])}
+        self.ops = tuple(replace(op, reads=tuple(self._of_root(problem, read) for read in op.reads)) for op in own)
+
+    def _of_root(self, problem: Problem, read: Read) -> Read:
+        """A read of a view of an inner tensor, which has one row as the view has, as a read of that."""
+        root = problem.root(read.tensor)
+        return replace(read, tensor=root) if root in self._makers else read
 
     @cached_property
     def bands(self) -> tuple[tuple[tuple[int, int], ...], ...]:

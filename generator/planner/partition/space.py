@@ -34,18 +34,29 @@ class Space:
         self.problem = problem
         # Rows are handed out in the group that computes them, as soon as they are finished: no peak is higher for it.
         self.tail = 2 if problem.hands_out and len(problem.ops) > 1 else 1
-        self.ops_alone = ops = Flow(problem)
-        self.plain, self.plain_groups = minimax(
-            ops.count, lambda start, end, limit: ops.peak(range(start, end), start, end, limit), self.tail
-        )
+        self.ops_alone = Flow(problem)
+        self.plain, self.plain_groups = self._lowest(self.ops_alone)
         self._most_macs = most_macs
         self._peaks: dict[Group, int] = {}
 
     @cached_property
     def composites(self) -> tuple[Composite, ...]:
         """Those that may lower a peak: one that alone needs as many bytes as the best plan without any cannot."""
+        if not self._may_lower():
+            return ()
         found = banded.composites(self.problem, self._most_macs)
         return tuple(c for c in found if banded.size(self.problem, c) < self.plain)
+
+    def _may_lower(self) -> bool:
+        """Whether blocks whose rows and scratch inside need no bytes lower the peak, or may leave out rows."""
+        blocks = self.problem.blocks
+        if any(banded.left_out(self.problem, block) for block in blocks):
+            return True
+        return bool(blocks) and self._lowest(banded.emptied(self.ops_alone, blocks))[0] < self.plain
+
+    def _lowest(self, flow: Flow) -> tuple[int, list[Group]]:
+        """The lowest peak of a flow's ops, in bytes, and its groups."""
+        return minimax(flow.count, lambda a, b, limit: flow.peak(range(a, b), a, b, limit), self.tail)
 
     @cached_property
     def flow(self) -> Flow:
