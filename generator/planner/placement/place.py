@@ -126,6 +126,11 @@ class _Tries:
     def _named(self, bases: Sequence[int]) -> Placement:
         return _placement(self._bundles, {b.name: at for b, at in zip(self._bundles, bases, strict=True)})
 
+    def height_below(self, limit: int) -> int:
+        """The highest height below `limit`: where all bundles are whole words, heights are."""
+        whole = all(b.bytes % ALIGNMENT == 0 for b in self._bundles)
+        return (limit - 1) // ALIGNMENT * ALIGNMENT if whole else limit - 1
+
     def at(self, height: int, settings_left: Iterator[SweepSettings], work: int) -> Placement | None:
         """A placement within `height`, from the first settings that give one; None when `work` or settings run out."""
         end = self._sweep.work + work
@@ -214,8 +219,9 @@ def _lower(tries: _Tries, wanted: int, best: Placement, work: int, below: int) -
         work -= tries.work - before
         low = low if placement else height
         best = placement or best
-    if best[0] >= below > low + 1:  # less than a word remains, and each of its bytes counts
-        best = tries.at(below - 1, islice(_settings(_NARROW[1:]), _LOWERING_TRIES), work) or best
+    last = tries.height_below(below)
+    if best[0] > last > low:  # less than a word remains
+        best = tries.at(last, islice(_settings(_NARROW[1:]), _LOWERING_TRIES), work) or best
     return best
 
 
