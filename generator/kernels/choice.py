@@ -16,7 +16,7 @@ from shoehorn_mcu.targets import Isa, Machine
 WORTH = 0.001 / 1024
 """The part of the predicted time that a byte of flash is worth: less gain than that is none, as costs are estimates."""
 
-NEAR_PERCENT = 60
+NEAR_PERCENT = 100
 """More time than the fastest kernel takes is too much for one that writes nearer to what it reads."""
 
 ANY = Machine(cost.DEFAULT_CPU, (Isa.C,))

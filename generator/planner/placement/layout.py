@@ -16,7 +16,7 @@ from shoehorn_mcu.planner.order.flow import Event, Flow, rigid
 from shoehorn_mcu.planner.placement.bundles import Profile, profile
 from shoehorn_mcu.planner.placement.editions import editions
 from shoehorn_mcu.planner.placement.place import Bundle, Effort, Piece, load, place
-from shoehorn_mcu.planner.problem import NEVER, Problem
+from shoehorn_mcu.planner.problem import NEVER, Problem, aligned
 
 _WORTH = 0.002  # of an arena: what is searched for where rows drift
 _ARENAS = 3  # that are tried between the load and the best arena, where rows drift
@@ -247,7 +247,7 @@ def _with_fewer(
     """The best placement where as few rows overlap as some arenas above the load `low` need: the fewer, the easier."""
     for _ in range(_ARENAS):
         most = min(best[1], below)
-        limit = (low + most) // 2
+        limit = aligned((low + most) // 2)
         if limit <= low or most - low < most * _WORTH or (enough is not None and best[1] <= enough):
             break
         made = _Layout(flow, events, composites, Share.NEEDED, limit)
