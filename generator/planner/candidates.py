@@ -34,6 +34,7 @@ _LITTLE = 0.01  # extra work, as a share
 _GAIN = 0.01  # of the peak by groups: what another order must save where each op reads the output of the one before
 _FEW_OPS = 40  # of a model whose plans with blocks in bands are searched with rows that overlap, too
 _LEAST_GAIN = 0.002  # of an arena: what a peak must save for a long search
+_QUICK_ROWS = 48  # of a problem in which every kind of plan is searched within a byte less than the smallest arena
 _PACKED = 8  # row orders placed in the search for the smallest arena
 
 
@@ -172,6 +173,10 @@ class Candidates:
         most = most if best is None else min(most, best.arena_bytes)
         if not self._orders_first and least(self._flow) < most:
             for plan in self._reordered_apart(min(most - 1, self._gained)):
+                most = min(most, plan.arena_bytes)
+                yield self._bounded_if_above(plan)
+        if len(self._start) <= _QUICK_ROWS and max(self.bound, least(self._flow)) < most:
+            for plan in self.within(most - 1):
                 yield self._bounded_if_above(plan)
         in_bands = best is not None and best.cascades
         worth = not self._brief or _long_skips(self._problem)
