@@ -101,8 +101,7 @@ class Candidates:
 
         Scattered rows are padded to whole words and whole tensors are not, so theirs may be lower.
         """
-        banded = max(self._partitions.bounds.peak()[0], self._raised)
-        return min(banded, self._plain.minimax().peak, self.whole.outcome.bound_bytes)
+        return min(max(self._partitions.bounds.peak()[0], self._raised), self._bound_by_rows)
 
     @property
     def _bound_by_rows(self) -> int:
@@ -227,9 +226,9 @@ class Candidates:
             first = self._plain.delivered_first() if self._problem.streamed else None
             worth = int(most_bytes * (1 - _LEAST_GAIN))
             if found.arena_bytes > self.bound and first is not None and first.peak < worth:
-                yield self._by_rows(first, self.bound, most_bytes)
+                yield self._bounded(self._by_rows(first, most_bytes))
             if found.arena_bytes > self.bound and not overlapping:
-                yield from self._rows(most_bytes - 1)
+                yield from map(self._bounded, self._rows(most_bytes - 1))
         if self._space.composites:
             self._say("blocks in bands")
             yield from self._lowest(most_bytes)
@@ -266,10 +265,11 @@ class Candidates:
     def _rows(self, most_bytes: int) -> Iterator[Plan]:
         """Plans by rows with a peak of at most `most_bytes`, without recomputation."""
         for partition in _for_less(self._plain.fewest, most_bytes):
-            yield self._by_rows(partition, self._bound_by_rows, most_bytes + 1)
+            yield self._by_rows(partition, most_bytes + 1)
 
-    def _by_rows(self, partition: Partition, bound: int, below: int) -> Plan:
-        return self._laid(lay_out(self._flow, self._plain.space.events(partition.groups), below=below), bound, ())
+    def _by_rows(self, partition: Partition, below: int) -> Plan:
+        layout = lay_out(self._flow, self._plain.space.events(partition.groups), below=below)
+        return self.bounded_by_rows(self._laid(layout, self._bound_by_rows, ()))
 
     def _lowest(self, most_bytes: int) -> Iterator[Plan]:
         """Plans with banded blocks and a peak below `most_bytes`, the lowest first; several, because the lowest peak

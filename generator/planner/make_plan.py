@@ -128,7 +128,7 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates, weighing: Weig
 
 
 def _weighed(plan: Plan, candidates: Candidates, weighing: Weighing | None) -> Plan:
-    """The fastest plan, with the lower bound of the whole space and a smaller plan named; or that one, if preferred."""
+    """The fastest plan, with the lower bound of plans by rows and a smaller plan named; or that one, if preferred."""
     if plan.cascades:
         return plan
     plan = candidates.bounded_by_rows(plan)

@@ -24,8 +24,8 @@ class Bounds:
 
     @cached_property
     def sparing(self) -> list[Block]:
-        """The blocks that leave out rows."""
-        return [b for b in self._space.blocks if banded.left_out(self._space.problem, b)]
+        """The blocks with composites that leave out rows."""
+        return [b for b in self._space.sparing if b.name in self._space.options]
 
     @cached_property
     def _relaxed(self) -> Flow:

@@ -50,9 +50,14 @@ class Space:
     def _may_lower(self) -> bool:
         """Whether blocks whose rows and scratch inside need no bytes lower the peak, or may leave out rows."""
         blocks = self.problem.blocks
-        if any(banded.left_out(self.problem, block) for block in blocks):
+        if self.sparing:
             return True
         return bool(blocks) and self._lowest(banded.emptied(self.ops_alone, blocks))[0] < self.plain
+
+    @cached_property
+    def sparing(self) -> list[Block]:
+        """The blocks that leave out rows."""
+        return [b for b in self.problem.blocks if banded.left_out(self.problem, b)]
 
     def _lowest(self, flow: Flow) -> tuple[int, list[Group]]:
         """The lowest peak of a flow's ops, in bytes, and its groups."""

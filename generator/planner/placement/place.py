@@ -230,7 +230,7 @@ class Effort(Enum):
 
     FULL = "for one order: seconds in proportion to its rows"
     SOME = "where many orders are placed: some seconds at most"
-    QUICK = "the height that first fit reaches; then as SOME"
+    QUICK = "to compare with another plan: the height that first fit reaches, or about a quarter of a second"
     LITTLE = "for another form of an order that has been placed: about a second"
     LEAST = "where the height wanted is rarely reached: about a fifth of a second"
 
