@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import Any
 
 from shoehorn_mcu.host_tools import cbuild
 from shoehorn_mcu.live_ranges import LiveRanges, Row, live_ranges, rows_of_root
@@ -286,18 +285,18 @@ class _Native:
         sizes = (len(names), len(names), len(names), sum(flow.rows.values()), len(flow.runners))
         self._memory_keep = [ffi.new("int32_t[]", max(1, size)) for size in sizes]
         self._memory = ffi.new("sh_flow_memory *", self._memory_keep)
+        self._sequence, self._answer = ffi.new("int32_t[]", max(1, len(flow.runners))), ffi.new("int32_t[2]")
+        self._group = ffi.new("sh_flow_group *", {"ops": self._sequence})
 
     def run(self, ops: Sequence[int], start: int, end: int, limit: int, found: list[Event] | None) -> tuple[int, int]:
         """The peak (-1 at the limit) and its op; `found` gets the events."""
-        ffi, flow = self._library.ffi, self._flow
-        sequence = ffi.new("int32_t[]", list(ops))
-        arrives = int(flow.streamed and start == 0)
-        group = ffi.new("sh_flow_group *", [sequence, len(ops), start, end, arrives, limit])
-        most = sum(flow.rows[flow.writes[op]] for op in ops)
+        ffi, flow, group, answer = self._library.ffi, self._flow, self._group, self._answer
+        self._sequence[0 : len(ops)] = ops
+        group.count, group.start, group.end, group.limit = len(ops), start, end, limit
+        group.first_arrives = flow.streamed and start == 0
+        most = 0 if found is None else sum(flow.rows[flow.writes[op]] for op in ops)
         events = ffi.NULL if found is None else ffi.new("int32_t[]", max(1, 3 * most))
-        answer = ffi.new("int32_t[2]")
-        run: Any = self._library.lib.sh_flow_run
-        peak = int(run(self._problem, group, self._memory, events, answer))
+        peak = int(self._library.lib.sh_flow_run(self._problem, group, self._memory, events, answer))
         if found is not None:
             flat = ffi.unpack(events, 3 * answer[0])
             found += [Event(op, y0, y1 - y0) for op, y0, y1 in zip(flat[::3], flat[1::3], flat[2::3], strict=True)]

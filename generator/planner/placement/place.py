@@ -21,7 +21,6 @@ from operator import itemgetter
 
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.planner.placement.allocate import Buffer, Problem, Status, allocate
-from shoehorn_mcu.planner.placement.allocate.solve import MOST_SEARCHED
 from shoehorn_mcu.planner.placement.bundles import Bundle, Piece, load, profile
 from shoehorn_mcu.planner.placement.sweep import MOST_HEIGHT, Front, Start, Sweep, SweepSettings
 from shoehorn_mcu.planner.problem import ALIGNMENT, NEVER, aligned
@@ -39,6 +38,7 @@ _LEAST_PART = 8  # of these and of the pairs, with the least effort
 _QUICK_PART = 4  # the same for Effort.QUICK
 _LOWERING_TRIES = 28  # runs at each height above it
 _SEARCH = 3.0  # effort of allocate's search, about seconds
+_MOST_BOXES = 200  # that it gets; of more, on no model here did it find what the sweeps had not
 _REMEMBERED = 16  # placements
 _NARROW, _WIDE = (32, 128, 512), (512, 1024, 2048, 128)
 _POWERS = (0, 1, 3, 8)  # from an end
@@ -166,7 +166,7 @@ def _exact(bundles: Sequence[Bundle], wanted: int) -> tuple[Placement | None, in
     boxes = [_boxed(i, b) for i, b in enumerate(bundles) if b is not sinking]
     ceiling = tuple(_ceiling(sinking)) if sinking else ()
     height = aligned(wanted)
-    if len(boxes) > MOST_SEARCHED or Problem(tuple(boxes), None, ALIGNMENT, ceiling).peak.bytes > height:
+    if len(boxes) > _MOST_BOXES or Problem(tuple(boxes), None, ALIGNMENT, ceiling).peak.bytes > height:
         return None, 0
     result = allocate(boxes, height, alignment=ALIGNMENT, ceiling=ceiling, effort=_SEARCH)
     if result.status is Status.INFEASIBLE:
