@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 
 from shoehorn_mcu import advice, flash, hot_weights, importers, memories, pareto, passes, predict
+from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.emit.app import Models
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.emit.library import library
@@ -107,7 +108,7 @@ class Planned:
     unit: Unit
     constants: Constants
     report: Json
-    uncut: Scheduled  # the plan, with the graph and the stages as they are before blocks are cut into chunks
+    uncut: Cuts  # the graph and the stages as they are before blocks are cut into chunks
     notes: tuple[str, ...] = ()  # lines for the user: what was ignored, what a choice costs
 
 
@@ -203,15 +204,15 @@ def plan_prepared(
         memories=several,
         stream_output=options.stream_output,
     )
+    cuts = Cuts(graph, chosen)
     try:
         if options.slower_percent is None:
-            made = schedule(graph, chosen, request, say)
+            made = schedule(cuts, request, say)
         else:
-            made = pareto.smallest_within(graph, chosen, request, options.slower_percent, say)
+            made = pareto.smallest_within(cuts, request, options.slower_percent, say)
     except DoesNotFit as refusal:
         streaming = None if options.stream_input else ready.streaming
         raise advice.sram_refusal(refusal, graph, board, streaming, _least_flash(chosen)) from refusal
-    uncut = Scheduled(graph, tuple(chosen), made.plan)
     notes += _slow_cores(made, options)
     unit = Unit(
         ready.name,
@@ -236,7 +237,7 @@ def plan_prepared(
         own = unit.in_ram
         copied = {"bytes": own.bytes, "arrays": len(own.names), "saved_cycles": own.saved_cycles}
         said = {**said, "weights_in_ram": copied}
-    return _with_ram(Planned(unit, constant, said, uncut, tuple(notes)), board, "auto")
+    return _with_ram(Planned(unit, constant, said, cuts, tuple(notes)), board, "auto")
 
 
 def _in_ram(unit: Unit, constant: Constants, board: Board | None, options: Options) -> InRam:

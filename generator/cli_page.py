@@ -54,12 +54,12 @@ def progress(what: str) -> Iterator[_Say]:
 
 def points(planned: Planned, say: _Say) -> tuple[pareto.Point, ...]:
     """The curve of a planned model, without plans where Ctrl-C ended the planning; a note on stderr where it did."""
-    uncut = planned.uncut
-    if uncut.plan.outcome.interrupted:
+    plan = planned.unit.plan
+    if plan.outcome.interrupted:
         err.print("note: interrupted; no plans for other budgets are made")
         return ()
-    ends = pareto.Ends(uncut.plan.streamed, uncut.plan.handed_out)
-    found, whole = pareto.curve(uncut.graph, uncut.stages, ends, say, planned.unit.cores)
+    ends = pareto.Ends(plan.streamed, plan.handed_out)
+    found, whole = pareto.curve(planned.uncut, ends, say, planned.unit.cores)
     if not whole:
         err.print("note: interrupted; the curve has the plans made so far")
     return found

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from shoehorn_mcu import split
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.memory_plan import Cascade
-from shoehorn_mcu.stage import Stage, computes, sharing, stages_like
+from shoehorn_mcu.stage import Stage, computes, nearer, sharing, stages_like
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,12 @@ class Cuts:
         self.graph, self.stages = graph, tuple(stages)
         self._found: dict[tuple[str, int], Chunked] = {}
         self._chosen: dict[tuple[tuple[str, int], ...], tuple[Graph, tuple[Stage, ...]]] = {(): (graph, self.stages)}
+
+    @cached_property
+    def nearer(self) -> Cuts | None:
+        """Those of the graph with kernels that write nearer to the rows that they read; None where it has none."""
+        stages = nearer(self.stages)
+        return None if stages is None else Cuts(self.graph, stages)
 
     def cut(self, block: split.Splittable, chunks: int) -> Chunked:
         """A block of the graph in 1 < chunks <= block.channels chunks."""

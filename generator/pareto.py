@@ -10,10 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from shoehorn_mcu import predict
-from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
-from shoehorn_mcu.stage import Stage
 
 ABOVE = 5  # budgets from the smallest arena without recomputation up to whole tensors
 BELOW = 4  # budgets from there down to the smallest arena with recomputation
@@ -57,9 +56,7 @@ def predicted(made: Scheduled) -> Point:
     return Point(plan.total_bytes, len(plan.steps), macs, recomputed, *counted)
 
 
-def curve(
-    graph: Graph, stages: Sequence[Stage], ends: Ends, say: Callable[[str], None], cores: int = 1
-) -> tuple[tuple[Point, ...], bool]:
+def curve(cuts: Cuts, ends: Ends, say: Callable[[str], None], cores: int = 1) -> tuple[tuple[Point, ...], bool]:
     """The Pareto-optimal plans of those tried, smallest arena first.
 
     Their steps are shared by up to `cores` cores.
@@ -69,7 +66,7 @@ def curve(
     """
     found: set[Point] = set()
     try:
-        for made in _plans(graph, stages, ends, say, cores):
+        for made in _plans(cuts, ends, say, cores):
             found.add(predicted(made))
             if made.plan.outcome.interrupted:
                 return _undominated(found), False
@@ -84,18 +81,16 @@ def offers_choice(points: Sequence[Point]) -> bool:
     return max(times, default=0) > CLOSE * min(times, default=0)
 
 
-def smallest_within(
-    graph: Graph, stages: Sequence[Stage], request: PlanRequest, percent: float, say: Callable[[str], None]
-) -> Scheduled:
+def smallest_within(cuts: Cuts, request: PlanRequest, percent: float, say: Callable[[str], None]) -> Scheduled:
     """The plan with the smallest arena whose predicted time is at most so much above that of the fastest plan.
 
     `request` is one for time; its limits hold. Budgets between the smallest arena and that of the best plan so far are
     tried, each the geometric mean of both, until no arena that is CLOSE times smaller can be left, as far as a larger
     budget gives no slower plan. Raises DoesNotFit as `schedule`.
     """
-    best = schedule(graph, stages, request, say)
+    best = schedule(cuts, request, say)
     limit = predicted(best).time * (1 + percent / 100)
-    least = schedule(graph, stages, replace(request, goal=Goal.SRAM), say)
+    least = schedule(cuts, replace(request, goal=Goal.SRAM), say)
     low = least.plan.arena_bytes - 1  # below which no plan is fast enough
     if predicted(least).time <= limit:
         best = least
@@ -104,7 +99,7 @@ def smallest_within(
         say(f"a plan within {budget:,} bytes")
         within = replace(request, capacity_bytes=budget, weigh_smaller=False)
         try:
-            tried = schedule(graph, stages, within, say)
+            tried = schedule(cuts, within, say)
         except DoesNotFit:
             low = budget
             continue
@@ -115,20 +110,18 @@ def smallest_within(
     return best
 
 
-def _plans(
-    graph: Graph, stages: Sequence[Stage], ends: Ends, say: Callable[[str], None], cores: int
-) -> Iterator[Scheduled]:
+def _plans(cuts: Cuts, ends: Ends, say: Callable[[str], None], cores: int) -> Iterator[Scheduled]:
     """The smallest arenas, then the fastest plan within each budget."""
 
     def made(goal: Goal, capacity_bytes: int | None, most_macs: int = 0) -> Scheduled:
         request = PlanRequest(goal, capacity_bytes, ends.input, most_macs, cores=cores, stream_output=ends.output)
-        return schedule(graph, stages, replace(request, brief=True))
+        return schedule(cuts, replace(request, brief=True))
 
     say("the smallest arena")
     once = made(Goal.SRAM, None)
     yield once
     say("the smallest arena with recomputed MACs")
-    most_macs = int(graph.macs * MOST_RECOMPUTED)
+    most_macs = int(cuts.graph.macs * MOST_RECOMPUTED)
     recomputing = made(Goal.SRAM, None, most_macs)
     yield recomputing
     least, low, high = recomputing.plan.arena_bytes, once.plan.arena_bytes, once.plan.outcome.whole_tensor_bytes

@@ -13,7 +13,7 @@ from shoehorn_mcu.memory_plan import SRAM, Memory, Plan, Status
 from shoehorn_mcu.planner import DoesNotFit, Goal, Problem, Weighing, checked, divided, lowest_peak, make_plan, spread
 from shoehorn_mcu.predict import recomputes, time, waits
 from shoehorn_mcu.runs import joined
-from shoehorn_mcu.stage import Stage, nearer
+from shoehorn_mcu.stage import Stage
 from shoehorn_mcu.upgrade import Limits, missing_scratch, upgraded, without_needless
 
 _SHARES = (1.0, 0.97, 0.9, 0.8, 0.65, 0.5)  # of several memories: what is left is for losses where they are divided
@@ -46,10 +46,8 @@ class Scheduled:
     plan: Plan
 
 
-def schedule(
-    graph: Graph, stages: Sequence[Stage], request: PlanRequest, say: Callable[[str], None] = lambda _: None
-) -> Scheduled:
-    """The plan of a graph, whose blocks are cut into chunks of channels as the plan says.
+def schedule(cuts: Cuts, request: PlanRequest, say: Callable[[str], None] = lambda _: None) -> Scheduled:
+    """The plan of a graph with the kernels of `cuts`; its blocks are cut into chunks of channels as the plan says.
 
     With several cores the rows of its steps are divided among them. Kernels that need scratch replace slower ones where
     the plan has room for it (upgrade.py), and rows that lie side by side become one (runs.py). The plan is checked
@@ -57,20 +55,20 @@ def schedule(
     Raises DoesNotFit where no plan is within the capacity, PlanFault where the check rejects the plan.
     """
     if not request.memories:
-        return _scheduled(graph, stages, request, (), say)
+        return _scheduled(cuts, request, (), say)
     best: Scheduled | None = None
     refusal: DoesNotFit | None = None
     memories = sorted(request.memories, key=lambda memory: memory.cycles)  # the first named of equal ones first
     for count in range(1, len(memories) + 1):
         try:
-            made = _within(graph, stages, request, memories[:count], say)
+            made = _within(cuts, request, memories[:count], say)
         except DoesNotFit as error:
             refusal = error
             continue
         if best is None or time(made.plan, made.stages) < time(best.plan, best.stages) * (1 - _WORTH_PERCENT / 100):
             best = made
         whole = best.plan.outcome.whole_tensor_bytes <= sum(memory.bytes for memory in memories[:count])
-        least = sum(stage.row_cost * stage.node.output.type.rows for stage in stages)  # each row once, no steps
+        least = sum(stage.row_cost * stage.node.output.type.rows for stage in cuts.stages)  # each row once, no steps
         close = time(best.plan, best.stages) * (1 - _WORTH_PERCENT / 100) <= least
         if whole or close or request.goal is Goal.SRAM:
             break
@@ -81,8 +79,7 @@ def schedule(
 
 
 def _within(
-    graph: Graph,
-    stages: Sequence[Stage],
+    cuts: Cuts,
     request: PlanRequest,
     memories: Sequence[Memory],
     say: Callable[[str], None],
@@ -90,11 +87,11 @@ def _within(
     """The plan in these memories: one for an arena as large as all of them, or less where it cannot be divided."""
     total = sum(memory.bytes for memory in memories)
     if [memory.name for memory in memories] == [SRAM] and not memories[0].cycles:
-        return _scheduled(graph, stages, replace(request, capacity_bytes=total), (), say)
+        return _scheduled(cuts, replace(request, capacity_bytes=total), (), say)
     refused: Plan | None = None  # the last one
     for share in _SHARES if len(memories) > 1 else _SHARES[:1]:
         try:
-            made = _scheduled(graph, stages, replace(request, capacity_bytes=int(total * share)), memories, say)
+            made = _scheduled(cuts, replace(request, capacity_bytes=int(total * share)), memories, say)
         except _Undivided as error:
             refused = error.plan
         except DoesNotFit:
@@ -102,14 +99,13 @@ def _within(
                 raise
             break
         else:
-            return _less_waiting(graph, stages, request, memories, say, made)
+            return _less_waiting(cuts, request, memories, say, made)
     assert refused is not None
     raise DoesNotFit(_undivided(refused, memories), refused.arena_bytes, total)
 
 
 def _less_waiting(
-    graph: Graph,
-    stages: Sequence[Stage],
+    cuts: Cuts,
     request: PlanRequest,
     memories: Sequence[Memory],
     say: Callable[[str], None],
@@ -120,7 +116,7 @@ def _less_waiting(
         return made
     total = sum(memory.bytes for memory in memories)
     try:
-        low = _scheduled(graph, stages, replace(request, goal=Goal.SRAM, capacity_bytes=total), memories, say)
+        low = _scheduled(cuts, replace(request, goal=Goal.SRAM, capacity_bytes=total), memories, say)
     except (_Undivided, DoesNotFit):
         return made
     return min(made, low, key=lambda each: time(each.plan, each.stages))
@@ -147,8 +143,7 @@ def _undivided(plan: Plan, memories: Sequence[Memory]) -> str:
 
 
 def _scheduled(
-    graph: Graph,
-    stages: Sequence[Stage],
+    cuts: Cuts,
     request: PlanRequest,
     memories: Sequence[Memory],
     say: Callable[[str], None],
@@ -159,30 +154,28 @@ def _scheduled(
     from than the fastest kernels can write them.
     """
     if request.goal is Goal.SRAM:
-        return _smallest(graph, stages, request, memories, say)
-    cuts = Cuts(graph, stages)
+        return _smallest(cuts, request, memories, say)
     try:
         made = _with_kernels(cuts, request, memories, say)
     except DoesNotFit as refusal:
-        near = _nearer_within(graph, stages, request, refusal.needed_bytes - 1)
+        near = _nearer_within(cuts, request, refusal.needed_bytes - 1)
         if near is None:
             raise
-        return _with_kernels(Cuts(graph, near), request, memories, say)
+        return _with_kernels(near, request, memories, say)
     made = _with_scratch(cuts, request, memories, say, made)
     if made.plan.outcome.interrupted or not recomputes(made.plan, made.stages):
         return made
-    near = _nearer_within(graph, stages, request, request.capacity_bytes)
+    near = _nearer_within(cuts, request, request.capacity_bytes)
     if near is None:
         return made
     try:
-        return min(made, _with_kernels(Cuts(graph, near), request, memories, say), key=_time)
+        return min(made, _with_kernels(near, request, memories, say), key=_time)
     except (DoesNotFit, _Undivided):
         return made
 
 
 def _smallest(
-    graph: Graph,
-    stages: Sequence[Stage],
+    cuts: Cuts,
     request: PlanRequest,
     memories: Sequence[Memory],
     say: Callable[[str], None],
@@ -192,7 +185,7 @@ def _smallest(
     Those whose plans by rows have the lower peak are searched first, of equal ones the fastest kernels; the others
     only where their peak is by 0.2 % below the arena found.
     """
-    tried = [(lowest_peak(_uncut(graph, each, request)), each) for each in (stages, nearer(stages)) if each is not None]
+    tried = [(lowest_peak(_uncut(each, request)), each) for each in (cuts, cuts.nearer) if each is not None]
     best: Scheduled | None = None
     refusal: DoesNotFit | _Undivided | None = None
     bound: int | None = None
@@ -200,7 +193,7 @@ def _smallest(
         if best is not None and (best.plan.outcome.interrupted or peak >= best.plan.total_bytes * (1 - _WORTH_BYTES)):
             continue
         try:
-            made = _with_kernels(Cuts(graph, each), request, memories, say)
+            made = _with_kernels(each, request, memories, say)
         except (DoesNotFit, _Undivided) as error:
             refusal = refusal or error
             continue
@@ -226,7 +219,7 @@ def _with_scratch(
     capacity, best, left = request.capacity_bytes, made, 0
     if capacity is None or made.plan.outcome.interrupted or not missing_scratch(made.stages, made.plan):
         return made
-    peak = lowest_peak(_uncut(cuts.graph, cuts.stages, request).rows_apart)
+    peak = lowest_peak(_uncut(cuts, request).rows_apart)
     while peak <= capacity - left:
         try:
             other = _with_kernels(cuts, request, memories, say, left)
@@ -246,19 +239,17 @@ def _time(made: Scheduled) -> float:
     return time(made.plan, made.stages)
 
 
-def _nearer_within(
-    graph: Graph, stages: Sequence[Stage], request: PlanRequest, most_bytes: int | None
-) -> tuple[Stage, ...] | None:
-    """The stages with nearer kernels if these may have a plan by rows of so many bytes; other plans do not use them."""
-    near = None if most_bytes is None else nearer(stages)
+def _nearer_within(cuts: Cuts, request: PlanRequest, most_bytes: int | None) -> Cuts | None:
+    """The graph with nearer kernels if these may have a plan by rows of so many bytes; other plans do not use them."""
+    near = None if most_bytes is None else cuts.nearer
     if near is None or most_bytes is None:
         return None
-    return near if lowest_peak(_uncut(graph, near, request)) <= most_bytes else None
+    return near if lowest_peak(_uncut(near, request)) <= most_bytes else None
 
 
-def _uncut(graph: Graph, stages: Sequence[Stage], request: PlanRequest) -> Problem:
+def _uncut(cuts: Cuts, request: PlanRequest) -> Problem:
     """The problem of these kernels without blocks and without a capacity."""
-    return lower(graph, stages, None, request.stream_input, None, request.stream_output)
+    return lower(cuts.graph, cuts.stages, None, request.stream_input, None, request.stream_output)
 
 
 def _bounded(made: Scheduled, bound: int) -> Scheduled:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from shoehorn_mcu import passes
+from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.lower import lower
@@ -24,7 +25,13 @@ from shoehorn_mcu.stage import Stage, stages
 
 def few_tries(patch: pytest.MonkeyPatch) -> None:
     """Lets the planner search a little only: the sweep asks whether plans are right, not how small."""
-    for name, few in (("_FIT_ROUNDS", 6), ("_SEARCH", 0.05), ("_RUNS", 4), ("_WORK", 200_000)):
+    for name, few in (
+        ("_FIT_ROUNDS", 6),
+        ("_SEARCH", 0.05),
+        ("_RUNS", 4),
+        ("_WORK", 200_000),
+        ("_LOWERING_WORK", 200_000),
+    ):
         patch.setattr(f"shoehorn_mcu.planner.placement.place.{name}", few)
     for name, few in (("_LEAST_SECONDS", 0.05), ("_MOST_SECONDS", 0.05), ("_DESCENTS", 1), ("_FIRST_CUT", 0.2)):
         patch.setattr(f"shoehorn_mcu.planner.recompute.budgets.{name}", few)
@@ -68,7 +75,7 @@ def with_rows_again(problem: Problem, rng: np.random.Generator) -> Plan:
 
 def _plan(graph: Graph, chosen: Sequence[Stage], request: PlanRequest) -> Scheduled:
     """A plan that the check finds clean and that keeps its promises."""
-    made = schedule(graph, chosen, request)
+    made = schedule(Cuts(graph, chosen), request)
     problem = lower(made.graph, made.stages, request.capacity_bytes, request.stream_input)
     assert check(problem, made.plan) == []
     assert made.plan.outcome.bound_bytes <= made.plan.arena_bytes

@@ -12,6 +12,7 @@ from random_plans import few_tries
 from test_again import op_by_op, u_net
 
 from shoehorn_mcu import PlanOptions, plan
+from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.planner import Goal
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.recompute import budgets
@@ -119,13 +120,13 @@ def test_more_memory_never_costs_time(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = 0
     for seed in range(12):
         graph = random_graph(seed)
-        chosen = stages(graph)
-        low = schedule(graph, chosen, PlanRequest(Goal.SRAM, most_macs=None)).plan
+        cuts = Cuts(graph, stages(graph))
+        low = schedule(cuts, PlanRequest(Goal.SRAM, most_macs=None)).plan
         before = None
         for part in range(5):
             room = low.outcome.whole_tensor_bytes - low.arena_bytes
             request = PlanRequest(Goal.TIME, low.arena_bytes + room * part // 4, most_macs=None)
-            made = schedule(graph, chosen, request)
+            made = schedule(cuts, request)
             now = time(made.plan, made.stages)
             assert made.plan.arena_bytes <= request.capacity_bytes
             assert before is None or now <= before * 1.01, f"seed {seed}, {request.capacity_bytes} bytes"

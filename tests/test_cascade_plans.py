@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -50,13 +51,13 @@ def _chunks() -> list[object]:
 
 def scheduled(graph: Graph, seed: int) -> Iterator[Scheduled]:
     """The smallest plans with rows computed again, stored and streamed, and one that just has to fit."""
-    chosen = stages(graph)
+    cuts = Cuts(graph, stages(graph))
     for stream in (False, True):
-        smallest = schedule(graph, chosen, PlanRequest(Goal.SRAM, None, stream, None))
+        smallest = schedule(cuts, PlanRequest(Goal.SRAM, None, stream, None))
         yield smallest
         least, most = smallest.plan.arena_bytes, smallest.plan.outcome.whole_tensor_bytes
         capacity = random.Random(seed).randint(least, max(least, (least + most) // 2))
-        fitting = schedule(graph, chosen, PlanRequest(Goal.TIME, capacity, stream, None))
+        fitting = schedule(cuts, PlanRequest(Goal.TIME, capacity, stream, None))
         assert fitting.plan.arena_bytes <= capacity
         if fitting.plan.steps != smallest.plan.steps:
             yield fitting
@@ -171,18 +172,19 @@ def test_the_check_refuses_a_cascade_that_is_one_off_unless_it_computes_the_same
 def test_a_capacity_below_the_bound_is_refused_with_the_bound():
     graph = bottlenecks(3)
     chosen = stages(graph)
-    bound = schedule(graph, chosen, PlanRequest(Goal.SRAM, None, False, None)).plan.outcome.bound_bytes
+    bound = schedule(Cuts(graph, chosen), PlanRequest(Goal.SRAM, None, False, None)).plan.outcome.bound_bytes
 
     with pytest.raises(DoesNotFit, match=r"needs an arena of .* bytes") as refused:
-        schedule(graph, chosen, PlanRequest(Goal.TIME, bound // 2, False, None))
+        schedule(Cuts(graph, chosen), PlanRequest(Goal.TIME, bound // 2, False, None))
     assert refused.value.needed_bytes >= bound // 2
 
 
+@cache
 def _chunked_plan() -> tuple[Graph, tuple[Stage, ...], Scheduled]:
     for seed in range(60):
         graph = bottlenecks(seed)
         chosen = stages(graph)
-        made = schedule(graph, chosen, PlanRequest(Goal.SRAM, None, False, None))
+        made = schedule(Cuts(graph, chosen), PlanRequest(Goal.SRAM, None, False, None))
         if any(cascade.chunks > 1 for cascade in made.plan.cascades):
             return graph, chosen, made
     raise AssertionError("no plan has chunks")
@@ -204,7 +206,7 @@ def test_each_choice_is_cut_once_and_the_plan_is_checked_once(monkeypatch: pytes
     real_cut = split.cut
     monkeypatch.setattr(split, "cut", cut)
     monkeypatch.setattr(import_module("shoehorn_mcu.planner.make_plan"), "check", checked)
-    made = schedule(graph, chosen, PlanRequest(Goal.SRAM, None, False, None))
+    made = schedule(Cuts(graph, chosen), PlanRequest(Goal.SRAM, None, False, None))
 
     assert len(checks) <= (1 if nearer(chosen) is None else 2)  # a plan with each choice of kernels
     assert set(cuts.values()) == {len(checks)}
@@ -214,7 +216,7 @@ def test_each_choice_is_cut_once_and_the_plan_is_checked_once(monkeypatch: pytes
 def test_a_plan_that_is_fast_without_blocks_in_bands_cuts_none(monkeypatch: pytest.MonkeyPatch):
     graph, chosen, _ = _chunked_plan()
     monkeypatch.setattr(split, "cut", None)
-    made = schedule(graph, chosen, PlanRequest(Goal.TIME, None, False, None))
+    made = schedule(Cuts(graph, chosen), PlanRequest(Goal.TIME, None, False, None))
 
     assert made.plan.outcome.bound_of == BY_ROWS
     assert made.plan.outcome.bound_bytes <= made.plan.arena_bytes

@@ -351,7 +351,7 @@ def test_the_smallest_kernels_are_no_larger_than_any_single_change_makes_them(cp
     least = kernel_bytes(chosen)
 
     assert least < kernel_bytes(fast.uncut.stages)
-    assert not made.uncut.plan.scratch
+    assert not made.unit.plan.scratch
     saved = kernel_bytes(fast.uncut.stages) - least
     assert made.notes[0].startswith(f"smallest kernels: {saved:,} bytes of flash less than with the fastest ones, for ")
     for i, stage in enumerate(chosen):

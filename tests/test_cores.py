@@ -26,6 +26,7 @@ from test_upgrade import made
 
 import shoehorn_mcu
 from shoehorn_mcu import importers, passes, predict
+from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.emit.bundle import write
 from shoehorn_mcu.emit.library import library
 from shoehorn_mcu.emit.project import family_files, project
@@ -130,7 +131,7 @@ def digits(most: int, goal: Goal = Goal.TIME, streamed: bool = False) -> Unit:
     """The shipped model in portable C."""
     graph, _ = passes.run(importers.load(DIGITS))
     graph = passes.unflatten_input(graph) if streamed else graph
-    plan = schedule(graph, stages(graph), PlanRequest(goal, stream_input=streamed, cores=most))
+    plan = schedule(Cuts(graph, stages(graph)), PlanRequest(goal, stream_input=streamed, cores=most))
     return Unit("digits", plan.graph, plan.stages, plan.plan)
 
 

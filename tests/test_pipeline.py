@@ -15,6 +15,7 @@ from test_signal import FRONT, recordings
 from tflite_micro.python.tflite_micro import runtime
 
 from shoehorn_mcu import importers, passes
+from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.ir import Array, DType, Graph, Quant, State, Tensor, TensorType, verify
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.ops import Concat, Slice, Slide
@@ -94,7 +95,7 @@ def test_windows_over_a_stream_are_held_once(wake: Path) -> None:
     over = {write: waits.state.read for write, waits in over_states(graph, chosen).items()}
     windows = {state.write for state in graph.states if "_before" in state.read or "subtraction" in state.read}
 
-    made = schedule(graph, chosen, PlanRequest())
+    made = schedule(Cuts(graph, chosen), PlanRequest())
 
     assert windows & set(over)
     assert "heard" in over
@@ -109,7 +110,7 @@ def test_micro_speech_needs_no_more_than_its_windows_and_its_largest_layer() -> 
     chosen = stages(graph, Machine.of("cortex-m4f"))
     kept = 2 * 480 + 49 * 40 + 4 * 40  # samples, features, noise
 
-    made = schedule(graph, chosen, PlanRequest())
+    made = schedule(Cuts(graph, chosen), PlanRequest())
 
     assert made.plan.arena_bytes == kept + 25 * 20 * 8 + 4 * 4  # maps, and the four sums of int32
 

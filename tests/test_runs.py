@@ -10,6 +10,7 @@ from samples import graph_of, int8, random_inputs, real_sample, sample
 from test_check import ROWS, change, plan_of
 
 from shoehorn_mcu import ops
+from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.ir import DType, Graph, Op, Quant, TensorType
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import Placement, Plan, Step
@@ -172,7 +173,7 @@ def test_each_core_makes_a_call_where_its_rows_are_as_many_as_those_of_others() 
 
 def test_the_fastest_plan_is_one_whose_rows_are_together() -> None:
     graph = pointwise()
-    made = schedule(graph, stages(graph, M4), PlanRequest(Goal.TIME, None))
+    made = schedule(Cuts(graph, stages(graph, M4)), PlanRequest(Goal.TIME, None))
 
     assert [step.rows_per_call for step in made.plan.steps] == [HEIGHT]
     assert made.stages[0].params["in_width" if "in_width" in made.stages[0].params else "width"] == HEIGHT * WIDTH

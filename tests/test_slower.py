@@ -10,6 +10,7 @@ import pytest
 from conftest import Gen
 
 from shoehorn_mcu import pareto, passes
+from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.paths import MODELS as SHIPPED
 from shoehorn_mcu.planner import Goal
@@ -21,13 +22,13 @@ from shoehorn_mcu.targets import Machine
 @pytest.mark.parametrize("stream", [False, True])
 def test_the_smallest_plan_within_a_share_more_time_is_between_the_fastest_and_the_smallest(stream: bool) -> None:
     graph, _ = passes.run(load(SHIPPED / "digits.tflite"))
-    stages_of = stages(graph, Machine.of("cortex-m4f"))
+    cuts = Cuts(graph, stages(graph, Machine.of("cortex-m4f")))
     request = PlanRequest(Goal.TIME, None, stream)
-    fastest = pareto.predicted(schedule(graph, stages_of, request))
-    smallest = pareto.predicted(schedule(graph, stages_of, replace(request, goal=Goal.SRAM)))
+    fastest = pareto.predicted(schedule(cuts, request))
+    smallest = pareto.predicted(schedule(cuts, replace(request, goal=Goal.SRAM)))
 
     found = [
-        pareto.predicted(pareto.smallest_within(graph, stages_of, request, percent, lambda _: None))
+        pareto.predicted(pareto.smallest_within(cuts, request, percent, lambda _: None))
         for percent in (0, 1, 5, 25, 400)
     ]
 

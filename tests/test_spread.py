@@ -21,6 +21,7 @@ from test_cli_device import needs_qemu
 
 import shoehorn_mcu
 from shoehorn_mcu import PlanOptions, build, predict, targets
+from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.emit.bundle import write
 from shoehorn_mcu.emit.page import page
 from shoehorn_mcu.emit.page.picture import picture
@@ -88,7 +89,7 @@ def waits(problem: Problem, plan: Plan) -> float:
 
 def digits(goal: Goal = Goal.SRAM, streamed: bool = False) -> tuple[Scheduled, Problem]:
     ready = build.prepare(DIGITS, None, build.Options(stream_input=streamed))
-    made = schedule(ready.graph, stages(ready.graph), PlanRequest(goal, None, streamed))
+    made = schedule(Cuts(ready.graph, stages(ready.graph)), PlanRequest(goal, None, streamed))
     return made, lower(made.graph, made.stages, None, streamed)
 
 
@@ -236,7 +237,7 @@ def test_several_models_have_one_arena(tmp_path: Path, gen: Gen):
 
 def planned(*some: Memory, goal: Goal = Goal.TIME) -> Scheduled:
     ready = build.prepare(DIGITS, None, build.Options())
-    return schedule(ready.graph, stages(ready.graph), PlanRequest(goal, None, memories=some))
+    return schedule(Cuts(ready.graph, stages(ready.graph)), PlanRequest(goal, None, memories=some))
 
 
 def test_what_fits_the_fastest_memory_is_there_and_what_fits_the_first_of_equal_ones_too():
@@ -250,7 +251,7 @@ def test_what_fits_the_fastest_memory_is_there_and_what_fits_the_first_of_equal_
 
 def test_a_plan_for_one_memory_is_that_of_today():
     ready = build.prepare(DIGITS, None, build.Options())
-    one = schedule(ready.graph, stages(ready.graph), PlanRequest(Goal.TIME, 4096)).plan
+    one = schedule(Cuts(ready.graph, stages(ready.graph)), PlanRequest(Goal.TIME, 4096)).plan
     with_more = planned(Memory(SRAM, 4096), Memory("psram", 1 << 20, 2.0, 2.0)).plan
 
     assert replace(with_more, outcome=one.outcome) == one

@@ -15,6 +15,7 @@ from samples import graph_of, int8
 from shared import MODELS, needs_shared
 
 from shoehorn_mcu import ops
+from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.ir import DType, Graph, Quant, TensorType
 from shoehorn_mcu.memory_plan import Scratch, Status
 from shoehorn_mcu.planner import DELIVERY, Goal, Problem, check, make_plan
@@ -71,7 +72,7 @@ def conv() -> Graph:
 
 def made(request: PlanRequest, machine: Machine = M4) -> Scheduled:
     graph = conv()
-    return schedule(graph, stages(graph, machine), request)
+    return schedule(Cuts(graph, stages(graph, machine)), request)
 
 
 def kernel(of: Scheduled) -> str:
