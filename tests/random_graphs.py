@@ -76,7 +76,17 @@ def _gate(g: Growth, x: str) -> str:
     return g.add(ops.Mul, x, gate, fit=g.type(x).quantised)
 
 
-_BLOCKS = (_bottleneck, _branches, _gate)
+def _across(g: Growth, x: str) -> str:
+    """A pool or another op over a row as one channel, as of local response normalisation: views that keep the rows."""
+    x = g.as_image(g.as_int8(x))
+    n, h, w, c = g.type(x).shape
+    flat = g.add(ops.Reshape, x, shape=(n, h, w * c, 1))
+    kinds = (ops.AveragePool2d, ops.MaxPool2d, ops.Conv2d, ops.Relu)
+    n, h, w, c = g.type(y := GROWERS[kinds[g.pick(*range(len(kinds)))]](g, flat)).shape
+    return g.add(ops.Reshape, y, shape=(n, h, 1, w * c))
+
+
+_BLOCKS = (_bottleneck, _branches, _gate, _across)
 
 
 def _finished(g: Growth, ready: list[str], seed: int) -> Graph:

@@ -191,10 +191,40 @@ def test_the_tensor_of_a_view_must_be_whole_and_in_its_memory():
 
     assert check(problem, plan) == []
     assert any("is not placed where" in f for f in check(problem, replace(plan, placements=(x, in_slots(a), flat, y))))
-    assert any("view must have none" in f for f in check(problem, replace(plan, placements=(x, a, in_slots(flat), y))))
+    assert any("is not placed where" in f for f in check(problem, replace(plan, placements=(x, a, in_slots(flat), y))))
     away = replace(a, memory="tcm")
     assert any("is not placed where" in f for f in check(problem, replace(moved, placements=(x, away, flat, y))))
     assert check(problem, replace(moved, placements=(x, away, replace(flat, memory="tcm"), y))) == []
+
+
+def test_a_view_with_the_rows_of_its_tensor_has_their_addresses_in_each_edition():
+    """Op `end` reads the rows of `a` by its view; row 0 is computed a second time, to another address."""
+    tensors = (TensorSpec("x", 2, 8), TensorSpec("a", 2, 8), TensorSpec("same", 2, 8, view_of="a"))
+    tensors += (TensorSpec("y", 2, 8),)
+    ops = (OpSpec("make", (same("x", 2),), "a"), OpSpec("end", (same("same", 2),), "y"))
+    problem = Problem(tensors, ops, ("x",), ("y",))
+    first, second = (32, 40), (48, 40)
+    placements = [Placement("x", 0, 2, 8)]
+    placements += [Placement(n, s[0], 2, 8, s, i) for n in ("a", "same") for i, s in enumerate((first, second))]
+    placements += [Placement("y", 16, 2, 8)]
+    later = (("a", 1), ("same", 1))
+    steps = (Step("make", (0, 2)), Step("end", (1, 2)), Step("make", (0, 1), later), Step("end", (0, 1), later))
+    plan = Plan(steps, tuple(placements), (), 56, _OUTCOME)
+
+    def faults(number: int, **changes: object) -> str:
+        changed = replace(placements[number], **changes)  # type: ignore[arg-type]
+        return "\n".join(
+            check(problem, replace(plan, placements=(*placements[:number], changed, *placements[number + 1 :])))
+        )
+
+    assert check(problem, plan) == []
+    assert "'same' is not placed where 'a' is" in faults(4, address=52, slots=(52, 40))
+    assert "'same' is not placed where 'a' is" in faults(4, slots=())
+    assert "'same' is not placed where 'a' is" in faults(3, address=48, slots=second)
+    early = replace(plan, steps=(*steps[:3], Step("end", (0, 1), (("a", 1),))))
+    assert check(problem, early) == []  # the row's earlier address still has its bytes
+    moved = replace(early, steps=(Step("make", (1, 2)), Step("end", (1, 2)), *early.steps[2:]))
+    assert any("step 3 (end, row 0)" in fault for fault in check(problem, moved))
 
 
 def in_slots(placement: Placement) -> Placement:

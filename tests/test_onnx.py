@@ -13,10 +13,11 @@ import pytest
 from evaluate import evaluate
 from onnx import TensorProto, helper, numpy_helper
 
-from shoehorn_mcu import passes
+from shoehorn_mcu import build, passes
 from shoehorn_mcu.importers import ImportFault, UnsupportedModel, load
 from shoehorn_mcu.ir import Array, DType, Graph
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Dequantize, Quantize, Softmax, Transpose
+from shoehorn_mcu.planner import Goal
 from tests.runtime import run_reference
 from tests.shared import MODELS, needs_shared
 
@@ -290,6 +291,20 @@ def test_normalisation_and_activation_are_folded_into_the_convolution(tmp_path: 
 
     assert isinstance(op, Conv2d)
     assert (op.clamp.low, op.clamp.high) == (0.0, 6.0)
+
+
+def test_views_that_keep_rows_are_planned_by_rows(tmp_path: Path) -> None:
+    """Local response normalisation is a pool over a row seen as one channel; few of the 32 rows are kept at a time."""
+    constants = {"w": reals(8, 3, 3, 3), "b": reals(8)}
+    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["a"], pads=[1] * 4)]
+    nodes += [helper.make_node("LRN", ["a"], ["n"], size=5)]
+    nodes += [helper.make_node("GlobalAveragePool", ["n"], ["y"])]
+    path = saved(model(nodes, (1, 3, 32, 32), constants), tmp_path)
+    made = build.plan_model(path, None, build.Options(goal=Goal.SRAM, stream_input=True)).unit.plan
+
+    row = 32 * 3 * 4, 32 * 8 * 4
+    assert made.arena_bytes <= 3 * row[0] + 4 * row[1] + 8 * 4
+    assert made.outcome.whole_tensor_bytes > 32 * row[1]
 
 
 def test_an_old_opset_and_a_batch_of_any_size_are_imported(tmp_path: Path) -> None:

@@ -230,7 +230,8 @@ def _problems(draw: st.DrawFn) -> Problem:
         rows, row_bytes = draw(st.integers(1, 4)), draw(st.integers(1, 40))
         if draw(st.integers(0, 4)) == 0:
             base = draw(st.sampled_from(tensors))
-            tensors.append(TensorSpec(name, 1, base.bytes, view_of=base.name))
+            rows = draw(st.sampled_from([1, base.rows]))
+            tensors.append(TensorSpec(name, rows, base.bytes // rows, view_of=base.name))
             continue
         sources = draw(st.lists(st.sampled_from(tensors), min_size=1, max_size=3, unique_by=lambda t: t.name))
         reads = tuple(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,19 +100,24 @@ def _range(place: Placement | Scratch, arenas: Mapping[str, int]) -> Iterator[st
 
 
 def _placement(spec: TensorSpec, placement: Placement, placements: Mapping[str, Sequence[Placement]]) -> Iterator[str]:
-    """Faults of one placement of a tensor. A view and its root must be whole and have one edition."""
+    """Faults of one placement of a tensor. A view is where its root is; both are whole and have one edition, unless
+    their rows are the same ones.
+    """
     if (placement.rows, placement.row_bytes) != (spec.rows, spec.row_bytes):
         yield f"'{spec.name}': placed as {placement.rows} rows of {placement.row_bytes} bytes, which is not its shape"
-    if placement.slots and (len(placement.slots) != spec.rows or spec.view_of is not None):
-        yield f"'{spec.name}': {len(placement.slots)} row addresses for {spec.rows} rows (a view must have none)"
+    if placement.slots and len(placement.slots) != spec.rows:
+        yield f"'{spec.name}': {len(placement.slots)} row addresses for {spec.rows} rows"
     if spec.view_of is not None:
         root = placements.get(spec.view_of, ())
-        whole = len(root) == 1 and not root[0].slots and not placement.edition
-        same = [(p.memory, p.address, p.bytes) for p in root] == [
-            (placement.memory, placement.address, placement.bytes)
-        ]
-        if not whole or not same:
+        if placement not in [replace(p, tensor=spec.name) for p in root] and not _is_whole_view(placement, root):
             yield f"'{spec.name}' is not placed where '{spec.view_of}' is, whose bytes it shares"
+
+
+def _is_whole_view(placement: Placement, root: Sequence[Placement]) -> bool:
+    """Whether a view with other rows than its root is at the root's address, both in one piece."""
+    if len(root) != 1 or root[0].slots or placement.slots or placement.edition:
+        return False
+    return _span(root[0]) == _span(placement)
 
 
 def _span(placement: Placement) -> tuple[str, int, int]:

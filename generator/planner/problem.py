@@ -170,3 +170,8 @@ class Problem:
         while (base := self.by_name[tensor].view_of) is not None:
             tensor = base
         return tensor
+
+    def has_rows_of_root(self, tensor: str) -> bool:
+        """Whether the rows of a tensor are those of its root, so that a view needs no contiguous rows."""
+        own, root = self.by_name[tensor], self.by_name[self.root(tensor)]
+        return (own.rows, own.row_bytes) == (root.rows, root.row_bytes)

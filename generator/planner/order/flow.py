@@ -60,10 +60,10 @@ class Tap:
 
 
 def rigid(problem: Problem) -> frozenset[str]:
-    """Tensors with contiguous rows: inputs, outputs, and those that views show in another shape."""
+    """Tensors with contiguous rows: inputs, outputs, and those that views show with other rows."""
     ends = (*problem.inputs, *problem.kept)
-    views = [t for t in problem.tensors if t.view_of is not None]
-    return frozenset(map(problem.root, (*ends, *(t.name for t in views))))
+    views = [t.name for t in problem.tensors if not problem.has_rows_of_root(t.name)]
+    return frozenset(map(problem.root, (*ends, *views)))
 
 
 def slot_bytes(problem: Problem, tensor: str, stiff: frozenset[str]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -199,6 +199,10 @@ class _Layout:
             if copy.row.tensor not in self._stiff
         }
         tables, chosen = editions(self._ranges, steps, addresses)
+        views = defaultdict[str, list[str]](list)
+        for spec in problem.tensors:
+            views[problem.root(spec.name)].append(spec.name)
+        chosen = [tuple(sorted((name, i) for root, i in each for name in views[root])) for each in chosen]
         found = []
         for spec in problem.tensors:
             root = problem.root(spec.name)
