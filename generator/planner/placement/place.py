@@ -25,7 +25,7 @@ from shoehorn_mcu.planner.placement.bundles import Bundle, Piece, load, profile
 from shoehorn_mcu.planner.placement.sweep import MOST_HEIGHT, Front, Start, Sweep, SweepSettings
 from shoehorn_mcu.planner.problem import ALIGNMENT, NEVER, aligned
 
-_FIT_PAIRS = 500_000_000  # pairs of bundles, some 1/32 of which first fit compares; about a second
+_FIT_PAIRS = 500_000_000  # pairs of pieces, some 1/32 of which first fit compares; about a second
 _FIT_ROUNDS = 30  # for each first order
 _FIRST_WORK = 60_000_000  # of the sweep at the height wanted, before the exact search; about a second
 _WORK = 400_000_000  # of the sweep at the height wanted after it; about 6 s
@@ -92,9 +92,9 @@ class _Tries:
         return self._sweep.work
 
     def fitted(self, wanted: int, pairs: int) -> Placement:
-        """The best of some rounds of first fit, in which about so many pairs of bundles meet."""
+        """The best of some rounds of first fit, in which about so many pairs of pieces meet."""
         best: Placement | None = None
-        n = len(self._bundles)
+        n = sum(len(bundle.pieces) for bundle in self._bundles)
         rounds = max(1, min(_FIT_ROUNDS, pairs // (n * n)))
         for keys in _keys(self._bundles):
             ranks = [(not b.sinks, key, i) for i, (b, key) in enumerate(zip(self._bundles, keys, strict=True))]
