@@ -37,7 +37,9 @@ class Naive:
         self.specs = {t.name: t for t in problem.tensors}
         ends = (*problem.inputs, *problem.outputs)
         self.outputs = set(map(self.root, problem.outputs))
-        self.stiff = {*map(self.root, ends), *(self.root(t.name) for t in problem.tensors if t.view_of)}
+        roots = ((t, self.specs[self.root(t.name)]) for t in problem.tensors)
+        others = (root.name for t, root in roots if (t.rows, t.row_bytes) != (root.rows, root.row_bytes))
+        self.stiff = {*map(self.root, ends), *others}
         self.reads = [
             [frozenset(r for read in op.reads for r in self.seen(read, y)) for y in range(self.specs[op.writes].rows)]
             for op in self.ops
