@@ -241,10 +241,9 @@ def _time(made: Scheduled) -> float:
 
 def _nearer_within(cuts: Cuts, request: PlanRequest, most_bytes: int | None) -> Cuts | None:
     """The graph with nearer kernels if these may have a plan by rows of so many bytes; other plans do not use them."""
-    near = None if most_bytes is None else cuts.nearer
-    if near is None or most_bytes is None:
+    if most_bytes is None or cuts.nearer is None:
         return None
-    return near if lowest_peak(_uncut(near, request)) <= most_bytes else None
+    return cuts.nearer if lowest_peak(_uncut(cuts.nearer, request)) <= most_bytes else None
 
 
 def _uncut(cuts: Cuts, request: PlanRequest) -> Problem:

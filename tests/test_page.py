@@ -118,12 +118,13 @@ def faults(unit: Unit, seen: Picture) -> list[str]:
     for r in seen.rectangles:
         spans.setdefault((seen.owners[r.owner].name, r.row), []).append((r.first, r.last))
     ops = {op.name: op for op in problem.ops}
-    views = {t.name for t in problem.tensors if t.view_of is not None}
+    roots = {t.name: problem.root(t.name) for t in problem.tensors if problem.has_rows_of_root(t.name)}
     events = [(step, y) for step in unit.plan.steps for y in range(*step.rows)]
     for time, (step, y) in enumerate(events):
         if time not in [first for first, _ in spans[ops[step.op].writes, y]]:
             found.append(f"{ops[step.op].writes} {y} is not born at {time}")
-        needed = [(read.tensor, row) for read in ops[step.op].reads for row in read.rows[y] if read.tensor not in views]
+        reads = [read for read in ops[step.op].reads if read.tensor in roots]
+        needed = [(roots[read.tensor], row) for read in reads for row in read.rows[y]]
         for key in needed:
             latest = max(span for span in spans[key] if span[0] <= time)
             found += [f"{key} is not alive at {time}"] if latest[1] < time else []

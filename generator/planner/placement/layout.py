@@ -199,10 +199,10 @@ class _Layout:
             if copy.row.tensor not in self._stiff
         }
         tables, chosen = editions(self._ranges, steps, addresses)
-        views = defaultdict[str, list[str]](list)
+        by_root = defaultdict[str, list[str]](list)
         for spec in problem.tensors:
-            views[problem.root(spec.name)].append(spec.name)
-        chosen = [tuple(sorted((name, i) for root, i in each for name in views[root])) for each in chosen]
+            by_root[problem.root(spec.name)].append(spec.name)
+        chosen = [tuple(sorted((name, i) for root, i in each for name in by_root[root])) for each in chosen]
         found = []
         for spec in problem.tensors:
             root = problem.root(spec.name)
