@@ -5,13 +5,14 @@ The planner's problem has all choices; the emitted graph has those that the plan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from shoehorn_mcu import split
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.memory_plan import Cascade
+from shoehorn_mcu.passes.insert_slices import with_copies
 from shoehorn_mcu.stage import Stage, computes, nearer, sharing, stages_like
 
 
@@ -37,6 +38,19 @@ class Cuts:
         """Those of the graph with kernels that write nearer to the rows that they read; None where it has none."""
         stages = nearer(self.stages)
         return None if stages is None else Cuts(self.graph, stages)
+
+    @property
+    def smaller(self) -> Iterator[Cuts]:
+        """Those of the graph in other forms, of which a plan may be smaller: with nearer kernels, with copies, both."""
+        for each in (self, self._copying):
+            if each is not None:
+                yield from (form for form in (each, each.nearer) if form is not None and form is not self)
+
+    @cached_property
+    def _copying(self) -> Cuts | None:
+        """Those of the graph whose concatenations copy their pieces; None where it is that."""
+        graph = with_copies(self.graph)
+        return None if graph is None else Cuts(graph, stages_like(self.stages[0], graph))
 
     def cut(self, block: split.Splittable, chunks: int) -> Chunked:
         """A block of the graph in 1 < chunks <= block.channels chunks."""

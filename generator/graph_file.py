@@ -4,7 +4,7 @@
 {"format", "generator": version of Shoehorn, "sha256" of the model file ("" where there was none), "name", "inputs",
  "outputs", "states": [{"read", "write", "initial"}], left out where there are none,
  "tensors": {name: {"shape", "dtype", "quant": null or {"scales", "zero_points", "axis"}, "const": null or the number
- of its constant}}, "ops": [{"type": the op's class, and its fields, records such as a padding alike}],
+ of its constant}}, "ops": [{"type": the op's class, and its fields, records such as a padding and ops in it alike}],
  "constants": [{"offset": bytes into constants.bin, "dtype", "count"}]}, arrays little endian.
 """
 
@@ -30,6 +30,7 @@ FORMAT = 1
 NAME = "reference/model.json"
 CONSTANTS = "reference/constants.bin"
 _LARGEST_CONSTANTS = 1 << 30  # bytes
+_Record = Op | Bounds | Padding
 _LATER = {"fused": False}  # fields that are left out where they have this value
 _OPS: Mapping[str, type[Op]] = {each.__name__: each for each in ops.OPS}
 _RECORDS: Mapping[str, type[Bounds | Padding]] = {each.__name__: each for each in (Clamp, RealClamp, Padding)}
@@ -73,11 +74,11 @@ def graph_bytes(graph: Graph) -> bytes:
     return json.dumps(made, default=float).encode()
 
 
-def _record(value: Op | Bounds | Padding) -> dict[str, object]:
+def _record(value: _Record) -> dict[str, object]:
     """An op or a record in it: its class and its fields."""
     own = {each.name: getattr(value, each.name) for each in fields(value)}
     own = {name: each for name, each in own.items() if name not in _LATER or each != _LATER[name]}
-    inner = {name: _record(each) if isinstance(each, Bounds | Padding) else each for name, each in own.items()}
+    inner = {name: _record(each) if isinstance(each, _Record) else each for name, each in own.items()}
     return {"type": type(value).__name__, **inner}
 
 
@@ -136,8 +137,8 @@ def _read_op(found: Mapping[str, Any]) -> Op:
 
 
 def _read_field(value: Any) -> Any:
-    """A field of an op: JSON has no tuples and no records."""
+    """A field of an op: JSON has no tuples, no records and no ops."""
     if isinstance(value, dict):
-        of = _RECORDS[value["type"]]
-        return of(**{each.name: value[each.name] for each in fields(of)})
+        of = _RECORDS.get(value["type"])
+        return _read_op(value) if of is None else of(**{each.name: value[each.name] for each in fields(of)})
     return tuple(value) if isinstance(value, list) else value

@@ -32,7 +32,7 @@ def in_ram(unit: Unit, constants: Constants, board: Board, room_bytes: int) -> I
     kept = board.spec.cycles.line_bytes * board.spec.cycles.data_lines if board.spec.cycles else 0
     for (index, _), name in constants.names.items():
         stage = unit.stages[index]
-        if isinstance(stage.node.op, LinearOp) and stage.packed_bytes > kept:
+        if isinstance(stage.computed.op, LinearOp) and stage.packed_bytes > kept:
             saved[name] += constants.arrays[name].nbytes * passes(stage, rows[stage.name]) * waits
     sizes = {name: _aligned(constants.arrays[name].nbytes, constants.alignments[name]) for name in saved}
     least, left = LEAST_PERCENT / 100 * sum(saved.values()), room_bytes

@@ -13,6 +13,7 @@ from shoehorn_mcu import split
 from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.ir import Graph, TensorType, output_rows, shared_rows
+from shoehorn_mcu.ops import InsertSlice
 from shoehorn_mcu.planner import DELIVERY, HANDOUT, Block, Cut, OpSpec, Problem, Read, TensorSpec
 from shoehorn_mcu.planner.problem import LaterCuts, aligned
 from shoehorn_mcu.stage import Stage
@@ -34,6 +35,7 @@ def _op(stage: Stage, over: Mapping[str, Waits] | None = None) -> OpSpec:
         row_macs=stage.macs // output.type.rows,
         in_place=_in_place(stage),
         behind=None if (behind := stage.kernel.behind(stage.node)) is None else aligned(behind),
+        onto=isinstance(stage.node.op, InsertSlice) and stage.node.op.has_onto,
     )
 
 

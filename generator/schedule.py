@@ -150,26 +150,26 @@ def _scheduled(
 ) -> Scheduled:
     """A plan for one arena of the request's capacity, divided among `memories` if there are any; else _Undivided.
 
-    Where that is smaller, or faster because fewer rows are recomputed, rows lie nearer to those that they are computed
-    from than the fastest kernels can write them.
+    Where that is smaller, or faster because fewer rows are recomputed, it is of another form of the graph: rows lie
+    nearer to those that they are computed from than the fastest kernels can write them, or pieces are copied.
     """
     if request.goal is Goal.SRAM:
         return _smallest(cuts, request, memories, say)
     try:
         made = _with_kernels(cuts, request, memories, say)
     except DoesNotFit as refusal:
-        near = _nearer_within(cuts, request, refusal.needed_bytes - 1)
-        if near is None:
+        smaller = _smaller_within(cuts, request, refusal.needed_bytes - 1)
+        if smaller is None:
             raise
-        return _with_kernels(near, request, memories, say)
+        return _with_kernels(smaller, request, memories, say)
     made = _with_scratch(cuts, request, memories, say, made)
     if made.plan.outcome.interrupted or not recomputes(made.plan, made.stages):
         return made
-    near = _nearer_within(cuts, request, request.capacity_bytes)
-    if near is None:
+    smaller = _smaller_within(cuts, request, request.capacity_bytes)
+    if smaller is None:
         return made
     try:
-        return min(made, _with_kernels(near, request, memories, say), key=_time)
+        return min(made, _with_kernels(smaller, request, memories, say), key=_time)
     except (DoesNotFit, _Undivided):
         return made
 
@@ -180,12 +180,12 @@ def _smallest(
     memories: Sequence[Memory],
     say: Callable[[str], None],
 ) -> Scheduled:
-    """The smaller of the plans of the fastest kernels and of nearer ones.
+    """The smallest of the plans of the graph and of its other forms.
 
-    Those whose plans by rows have the lower peak are searched first, of equal ones the fastest kernels; the others
-    only where their peak is by 0.2 % below the arena found.
+    Those whose plans by rows have the lower peak are searched first, of equal ones the graph itself; the others only
+    where their peak is by 0.2 % below the arena found.
     """
-    tried = [(lowest_peak(_uncut(each, request)), each) for each in (cuts, cuts.nearer) if each is not None]
+    tried = [(lowest_peak(_uncut(each, request)), each) for each in (cuts, *cuts.smaller)]
     best: Scheduled | None = None
     refusal: DoesNotFit | _Undivided | None = None
     bound: int | None = None
@@ -239,11 +239,15 @@ def _time(made: Scheduled) -> float:
     return time(made.plan, made.stages)
 
 
-def _nearer_within(cuts: Cuts, request: PlanRequest, most_bytes: int | None) -> Cuts | None:
-    """The graph with nearer kernels if these may have a plan by rows of so many bytes; other plans do not use them."""
-    if most_bytes is None or cuts.nearer is None:
+def _smaller_within(cuts: Cuts, request: PlanRequest, most_bytes: int | None) -> Cuts | None:
+    """The form of the graph with the lowest peak, of the others than itself, if it may have a plan by rows of so many
+    bytes.
+    """
+    if most_bytes is None:
         return None
-    return cuts.nearer if lowest_peak(_uncut(cuts.nearer, request)) <= most_bytes else None
+    peaks = [(lowest_peak(_uncut(each, request)), each) for each in cuts.smaller]
+    peak, least = min(peaks, key=lambda pair: pair[0], default=(None, None))
+    return least if peak is not None and peak <= most_bytes else None
 
 
 def _uncut(cuts: Cuts, request: PlanRequest) -> Problem:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from shoehorn_mcu.ir import Graph, Node, Parts, Tensor, shared_rows
 from shoehorn_mcu.kernels import ANY, Instance, Values, choose, row_cost, within_flash
-from shoehorn_mcu.kernels.base import array_bytes
+from shoehorn_mcu.kernels.base import array_bytes, computed
 from shoehorn_mcu.kernels.cost import Calls, Unit, call_cost, choice_unit, code_bytes
 from shoehorn_mcu.targets import Machine
 
@@ -37,6 +37,11 @@ class Stage:
     @property
     def name(self) -> str:
         return self.node.op.name
+
+    @property
+    def computed(self) -> Node:
+        """The node that the kernel was chosen for."""
+        return computed(self.node)
 
     @property
     def row_inputs(self) -> tuple[Tensor, ...]:

@@ -212,6 +212,8 @@ class GraphOp(_Document):
     scratch_bytes: Count | None = None
     params: dict[Name, int | Finite | Pointer | None] = {}
     inputs: tuple[Reads, ...] = ()
+    start: Count = 0
+    onto: Name | None = None
 
 
 class Constant(_Document):

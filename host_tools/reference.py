@@ -20,7 +20,9 @@ graph.json      {
                  "takes_row": bool, "scratch_bytes": bytes or null,
                  "params": {member: number, null or {"const": number of a constant}}, every member of the struct
                  "inputs": [{"tensor": name, "rows": for each output row the rows it reads, -1: a null pointer}],
-                 "output": tensor}
+                 "output": tensor,
+                 "start": the byte of a row of the output at which the function writes, left out for 0,
+                 "onto": the tensor whose row the row is a copy of before that, left out for none}
                 and a view, whose output shares its input's bytes, is {"name", "type", "view": tensor, "output": tensor}
   "constants":  [{"offset": bytes into constants.bin, "dtype", "count"}]
 }
@@ -81,7 +83,7 @@ class OpInfo:
 
 @dataclass(frozen=True)
 class _Call:
-    """The call for one output row: C function and arguments; keeps the memory of the arguments alive."""
+    """A call for one output row: C function and arguments; keeps the memory of the arguments alive."""
 
     function: Any
     arguments: tuple[Any, ...]
@@ -191,8 +193,11 @@ class Reference:
         for row in range(output.rows):
             pointers = [self._row(reads.tensor, r) for reads in op.inputs for r in reads.rows[row]]
             x = ffi.new("int8_t *[]", pointers)
+            y = self._row(op.output, row)
+            if op.onto is not None:
+                yield _Call(ffi.memmove, (y, self._row(op.onto, row), output.row_bytes))
             extra = ([row] if op.takes_row else []) + ([scratch] if scratch is not None else [])
-            yield _Call(function, (struct, x, self._row(op.output, row), *extra))
+            yield _Call(function, (struct, x, y + op.start, *extra))
 
     def _struct(self, op: GraphOp) -> Any:
         """The op's parameters, every member from graph.json."""

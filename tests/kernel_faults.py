@@ -21,6 +21,9 @@ RULES = (
 )
 """Kind, pattern, replacement: each is planted wherever it matches, in every variant."""
 
+_STEP = ("step", rf"({_MEMBER})y_step\b", r"\1groups * \1group_outputs")
+"""A rule for the convolutions, which write pixels with gaps between them."""
+
 _PARTS = tuple(
     f"include/sh_{name}.h"
     for name in (
@@ -36,12 +39,14 @@ _SCALED = (  # in sh_packed.h
     ("rounding", '"add r12, r12, " sum ", asr #31\\n"', '""'),
 )
 _SCALED_UP = (("saturation", '"ssat " sum ", #8, " sum', '"ssat " sum ", #9, " sum'),)
+_CLAMPED = (("step", "if (step == outputs) {", "if (step > 0) {"),)  # in sh_packed.h
 
 _SIMD32 = (
     ("tail", "for (; left > 0;", "for (; left > 1;"),  # the last pixel
     ("tail", '"sub r11, r11, r8\\n"', '""'),  # the last inputs
     ("tail", '"cmn r12, #2\\n"', '"cmn r12, #1\\n"'),  # the third of three last outputs
     *_SCALED,
+    *_CLAMPED,
 )
 
 _WIDE_BODY = (
@@ -53,7 +58,7 @@ _WIDE_BODY = (
     ("packing", '"sxtb16 r8, r10, ror #8\\n"', '"sxtb16 r8, r10\\n"'),  # of the second pixel
     ("tail", '"cmn r12, #2\\n"', '"cmn r12, #1\\n"'),  # the third of three last outputs
 )
-_WIDE, _WIDE_UP = (*_WIDE_BODY, *_SCALED), (*_WIDE_BODY, *_SCALED_UP)
+_WIDE, _WIDE_UP = (*_WIDE_BODY, *_SCALED, *_CLAMPED), (*_WIDE_BODY, *_SCALED_UP, *_CLAMPED)
 
 _WINDOWS = (  # of conv2d_s8_windows.inc, and of what its users have in common
     ("padding", "(int8_t)op.x_zero", "0"),
@@ -220,7 +225,7 @@ _WINDOW_FOURS = (*_FOURS, ("padding", "SH_ALIKE, sh_both_halves(x)", "SH_ALIKE, 
 
 _LINES = (
     ("tail", "ox < op->out_width; ox += 2", "ox + 1 < op->out_width; ox += 2"),  # the last pixel, computed as both
-    ("tail", "both ? to + outputs : to", "to"),
+    ("tail", "both ? to + op->y_step : to", "to"),
     ("tail", "? sh_widen_fours(last, last", "? sh_widen_fours(last - 1, last"),  # the last inputs
     ("tail", '"cmn r12, #2\\n"', '"cmn r12, #1\\n"'),  # the third of three last outputs
     ("packing", "sums[2 * i + 1] = biases[i]", "sums[2 * i + 1] = 0"),
@@ -498,8 +503,8 @@ OWN = {
     "conv2d_s8_simd32_wide_up_1x1": _WIDE_UP,
     "conv2d_s8_simd32_wide": (*_WIDE, *_WIDE_WINDOWS),
     "conv2d_s8_simd32_wide_up": (*_WIDE_UP, *_WIDE_WINDOWS),
-    "conv2d_s8_simd32_lines": (*_LINES, *_SCALED),
-    "conv2d_s8_simd32_lines_up": (*_LINES, *_SCALED_UP),
+    "conv2d_s8_simd32_lines": (*_LINES, *_SCALED, *_CLAMPED),
+    "conv2d_s8_simd32_lines_up": (*_LINES, *_SCALED_UP, *_CLAMPED),
 }
 """By contract and suffix: what only this body can get wrong."""
 
@@ -544,7 +549,7 @@ def _text(variant: Variant) -> str:
 
 def _matches(body: str) -> Iterator[tuple[str, str, str]]:
     """The rules at the places where they match: kind, line, changed line."""
-    for kind, pattern, new in RULES:
+    for kind, pattern, new in (*RULES, *([_STEP] if "group_outputs" in body else [])):
         for match in re.finditer(rf"^.*(?:{pattern}).*$", body, re.MULTILINE):
             yield kind, match.group(), re.sub(pattern, new, match.group(), count=1)
 

@@ -20,6 +20,7 @@ from samples import (
     as_float32,
     as_int16,
     graph_of,
+    inserted,
     int8,
     lstm_16,
     random_inputs,
@@ -253,6 +254,20 @@ def _same_windows(rng: Rng) -> Iterator[Graph]:
         shared = {"stride": (1, 1), "dilation": (dilation, dilation), "padding": pad}
         for data in (DATA[0], ONE_SIDED):
             yield replace(linear(ops.Conv2d, rng, data, x, shape, **shared), name=KEPT)
+
+
+def _inserted(rng: Rng) -> Iterator[Graph]:
+    """Convolutions that write a part of each pixel of a row, the rest from another tensor or not; in float32, too."""
+    pad, rests = ops.Padding(1, 1, 1, 1), ((0, 3), (4, 0), (1, 2))
+    modes = (lambda real: real, lambda real: with_float_mode(real, FloatMode.RELAXED), _in_float16)
+    shapes = ((8, 4, 5, 1), (3, 5, 4, 3), (16, 8, 3, 3), (13, 9, 2, 1), (12, 3, 7, 1), (33, 2, 3, 3))
+    for number, (inputs, outputs, width, kernel) in enumerate(shapes):
+        x, shape = (1, 2, width, inputs), (outputs, kernel, kernel, inputs)
+        shared = {"stride": (1, 1), "dilation": (1, 1), "padding": pad if kernel > 1 else ops.Padding()}
+        graphs = [linear(ops.Conv2d, rng, data, x, shape, **shared) for data in (DATA[number % 3], ONE_SIDED)]
+        for each in (*graphs, modes[number % len(modes)](as_float32(graphs[0], rng))):
+            made = inserted(each, 3, *rests[number % len(rests)], number % 2 == 0)
+            yield replace(frozen(made, random_inputs(made, rng)), name=KEPT)
 
 
 def _lines(rng: Rng) -> Iterator[Graph]:
@@ -529,6 +544,7 @@ def cases() -> list[Graph]:
     found += [*_thrice(np.random.default_rng(2)), *_strips(np.random.default_rng(5)), *_held(np.random.default_rng(6))]
     found += [*_wide(np.random.default_rng(6)), *_pools_16(np.random.default_rng(7))]
     found += [*_lines(np.random.default_rng(8)), *_nine_taps(np.random.default_rng(8))]
+    found += _inserted(np.random.default_rng(10))
     return [*found, *_reals(np.random.default_rng(3))]
 
 

@@ -14,6 +14,7 @@ from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import DELIVERY, Outcome, Plan, Status
+from shoehorn_mcu.passes.insert_slices import insert_slices
 from shoehorn_mcu.passes.share_rows import share_rows
 from shoehorn_mcu.planner import Goal, Problem, check, make_plan
 from shoehorn_mcu.planner.order.flow import Event, Flow
@@ -38,10 +39,10 @@ def few_tries(patch: pytest.MonkeyPatch) -> None:
 
 
 def prepared(graph: Graph, seed: int) -> tuple[Graph, tuple[Stage, ...]]:
-    """The graph as it is, or (one in four each) with shared rows, or after all passes, which drop its dead ends; and
-    its kernels.
+    """The graph as it is, or (one in four each) with shared rows and ops that insert slices, or after all passes, which
+    drop its dead ends; and its kernels.
     """
-    after = passes.run(graph)[0] if seed % 4 == 3 else share_rows(graph) if seed % 4 == 1 else graph
+    after = passes.run(graph)[0] if seed % 4 == 3 else insert_slices(share_rows(graph)) if seed % 4 == 1 else graph
     return after, stages(after)
 
 

@@ -116,6 +116,8 @@ def _values(kind: TensorType, rng: Rng, graph: Graph) -> Array:
         return rng.integers(-(2**30), 2**30, kind.shape, np.int32)
     if kind.dtype is DType.BOOL:
         return rng.random(kind.shape) < 0.5
+    if kind.dtype is DType.FLOAT16:
+        return rng.normal(0, 3, kind.shape).astype(np.float16)
     if kind.dtype is not DType.FLOAT32:
         info = np.iinfo(kind.dtype.value)
         return rng.integers(info.min, info.max, kind.shape, kind.dtype.numpy, endpoint=True)
@@ -553,6 +555,42 @@ def _concat(rng: Rng) -> Graph:
     return graph_of(ops.Concat, parts, int8((), x), axis=axis)
 
 
+def inserted(graph: Graph, axis: int, before: int, after: int, onto: bool) -> Graph:
+    """The op of a graph as one that writes into rows that are longer by so many elements along `axis`."""
+    (op,) = graph.ops
+    y = graph.tensors[op.output].type
+    rows = len(op.inputs) if op.by_rows is None else op.by_rows
+    size = before + y.shape[axis] + after
+    kind = replace(y, shape=(*y.shape[:axis], size, *y.shape[axis + 1 :]))
+    inputs = (*op.inputs[:rows], *(("onto",) if onto else ()), *op.inputs[rows:])
+    made = ops.InsertSlice(
+        name=op.name,
+        inputs=inputs,
+        output=op.output,
+        op=replace(op, output="part"),
+        axis=axis,
+        first=before,
+        count=y.shape[axis],
+        size=size,
+        join="join",
+    )
+    tensors = {**graph.tensors, op.output: Tensor(op.output, kind), **({"onto": Tensor("onto", kind)} if onto else {})}
+    ends = (*graph.inputs, *(("onto",) if onto else ()))
+    return verify(replace(graph, tensors=tensors, ops=(made,), inputs=ends))
+
+
+def _insert(rng: Rng) -> Graph:
+    """Channels of a convolution or of copies, or columns of any op."""
+    before, after, onto = pick(rng, 0, 1, 4, 5), pick(rng, 0, 1, 4), rng.random() < 0.7
+    if rng.random() < 0.5:
+        return inserted(_conv(ops.Conv2d, rng), 3, before, after, onto)
+    if rng.random() < 0.4:
+        shape, x = dims(rng, 4), quant(rng)
+        parts = [int8((*shape[:3], size), x) for size in (pick(rng, 1, 4, 5), pick(rng, 2, 8))]
+        return inserted(graph_of(ops.Concat, parts, int8((), x), axis=3), 3, before, after, onto)
+    return inserted(_conv(ops.DepthwiseConv2d, rng), 2, before, after, onto)
+
+
 def _slice(rng: Rng) -> Graph:
     shape, x = dims(rng, pick(rng, 1, 2, 3, 4, 4)), quant(rng)
     begin, size, step = [], [], []
@@ -787,6 +825,7 @@ _MAKERS: dict[type[Op], Callable[[Rng], Graph]] = {
     ops.Reshape: _reshape,
     ops.Pad: _pad,
     ops.Concat: _concat,
+    ops.InsertSlice: _insert,
     ops.Slice: _slice,
     ops.Transpose: _transpose,
     ops.PickChannels: _pick_channels,

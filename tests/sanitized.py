@@ -78,9 +78,11 @@ class Runner:
         result = b""
         for y in range(output.rows):
             x = [rows[i["tensor"]][r] if r >= 0 else self.ffi.NULL for i in op["inputs"] for r in i["rows"][y]]
-            place = self.heap.block(bytes(output.row_bytes))
+            size = output.row_bytes
+            onto = bytes(self.ffi.buffer(rows[op["onto"]][y], size)) if "onto" in op else bytes(size)
+            place = self.heap.block(onto)
             more = ([y] if op["takes_row"] else []) + ([self.ffi.NULL] if op["scratch_bytes"] is not None else [])
-            arguments = [struct, self.ffi.new("int8_t *[]", x), place, *more]
+            arguments = [struct, self.ffi.new("int8_t *[]", x), place + op.get("start", 0), *more]
             getattr(self.lib, _function(graph))(*arguments)
             result += bytes(self.ffi.buffer(place, output.row_bytes))
             made.append(place)

@@ -76,7 +76,7 @@ ALLOWED: dict[str, set[str]] = {
     "pipeline": {"ir", "ops"},
     "stage": {"ir", "ops", "kernels", "targets"},
     "planner": {"live_ranges", "memory_plan", "cbuild"},
-    "cuts": {"ir", "memory_plan", "split", "stage"},
+    "cuts": {"passes", "ir", "memory_plan", "split", "stage"},
     "lower": {"ir", "ops", "cuts", "split", "stage", "state_places", "planner"},
     "state_places": {"ir", "stage"},
     "inspection": {"importers", "ir", "live_ranges", "ops", "passes"},

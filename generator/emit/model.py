@@ -9,6 +9,7 @@ from shoehorn_mcu.emit.header import ARENA_ALIGNMENT, accessor, arena_section, a
 from shoehorn_mcu.emit.unit import Unit, touched
 from shoehorn_mcu.emit.weights import Constants
 from shoehorn_mcu.memory_plan import SRAM, Placement
+from shoehorn_mcu.ops import InsertSlice
 
 SLOT_BYTES = 4  # SH_SLOT_BYTES of sh_tensor.h
 
@@ -25,6 +26,7 @@ def _ends(unit: Unit) -> list[str]:
 def _includes(unit: Unit) -> list[str]:
     headers = sorted({stage.kernel.contract.header for stage in unit.stepped})
     functions = sorted({(stage.kernel.contract.struct, unit.symbol(stage.kernel)) for stage in unit.stepped})
+    inserting = any(isinstance(stage.node.op, InsertSlice) for stage in unit.stepped)
     return [
         f'#include "{unit.name}.h"',
         "",
@@ -33,6 +35,7 @@ def _includes(unit: Unit) -> list[str]:
         f'#include "{unit.name}_weights.h"',
         *(['#include "sh/include/sh_bytes.h"'] if unit.streamed or unit.graph.states else []),
         *(['#include "sh/cores/sh_cores.h"'] if unit.cores > 1 else []),
+        *(['#include "sh/include/sh_insert.h"'] if inserting else []),
         '#include "sh/include/sh_tensor.h"',
         *(f'#include "sh/{header}"' for header in headers),
         "",

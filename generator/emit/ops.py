@@ -14,6 +14,7 @@ from shoehorn_mcu.emit.weights import Constants
 from shoehorn_mcu.ir import Parts
 from shoehorn_mcu.kernels.base import Packed, Value, array_of
 from shoehorn_mcu.memory_plan import Editions
+from shoehorn_mcu.ops import InsertSlice
 from shoehorn_mcu.stage import Stage
 
 _LOOP_FROM = 9  # row pointers of one input; fewer are written out instead of a loop
@@ -52,6 +53,11 @@ class _Rows:
         heights = [t.type.rows for t in stage.row_inputs]
         self.windows, self.table = windows(stage.rows, heights)
 
+    @property
+    def count(self) -> int:
+        """The row pointers of an output row."""
+        return sum(len(window.places) for window in self.windows)
+
     def table_text(self) -> str | None:
         """The table of the input rows that no formula describes."""
         if not self.table:
@@ -86,7 +92,7 @@ class _Rows:
         if not any(loops):
             flat = [self.pointer(i, rule) for i, w in enumerate(self.windows) for rule in w.places]
             return c.pointers("x", flat)
-        lines = [f"const int8_t *x[{sum(len(w.places) for w in self.windows)}];"]
+        lines = [f"const int8_t *x[{self.count}];"]
         base = 0
         for i, (window, loop) in enumerate(zip(self.windows, loops, strict=True)):
             lines += self._loop(i, window, base) if loop else self._single(i, window, base)
@@ -168,24 +174,34 @@ def function(unit: Unit, stage: Stage, found: Constants) -> str:
     kernel = stage.kernel
     name = stage.node.output.name
     output = c.call("sh_tensor_row", (unit.arena_of(name), _tensor(unit, name), "y"))
-    arguments = [f"&op{stage.index}_params", "x", output]
+    begun, written = _part(stage, rows.count, output)
+    arguments = [f"&op{stage.index}_params", "x", written]
     arguments += ["y"] if kernel.contract.takes_row else []
     if kernel.contract.takes_scratch:
         arguments.append(_scratch(unit, stage))
     count = stage.rows_per_call
     advance = "y++" if count == 1 else f"y += {count}"
-    loop = c.block(
-        f"for (int32_t y = y0; y < y1; {advance})", [*rows.declare(), c.call(unit.symbol(kernel), arguments) + ";"]
-    )
+    body = [*rows.declare(), *begun, c.call(unit.symbol(kernel), arguments) + ";"]
+    loop = c.block(f"for (int32_t y = y0; y < y1; {advance})", body)
     taken = [
         *(["int32_t core"] if unit.scratch_parts(stage) > 1 else []),
         "int32_t y0",
         "int32_t y1",
         *(f"const sh_tensor *t{unit.number[name]}" for name in unit.moving[stage.name]),
     ]
-    body = c.function(f"static void op{stage.index}({', '.join(taken)})", loop)
-    parts = [remark(stage), params(stage, found), rows.table_text(), "", body]
+    text = c.function(f"static void op{stage.index}({', '.join(taken)})", loop)
+    parts = [remark(stage), params(stage, found), rows.table_text(), "", text]
     return "\n".join(part for part in parts if part is not None)
+
+
+def _part(stage: Stage, pointers: int, row: str) -> tuple[list[str], str]:
+    """For an op that writes a part of its row, a C expression: the lines that begin the row, and where the part is."""
+    op, kind = stage.node.op, stage.node.output.type
+    if not isinstance(op, InsertSlice):
+        return [], row
+    onto, size = f"x[{pointers - 1}]", str(kind.row_bytes * stage.rows_per_call)
+    begin = ("sh_insert_onto", ("to", onto, size)) if op.has_onto else ("sh_insert_first", ("to", size))
+    return [f"int8_t *to = {row};", f"{c.call(*begin)};"], c.offset("to", op.start(kind) * kind.dtype.bytes)
 
 
 def _scratch(unit: Unit, stage: Stage) -> str:

@@ -16,6 +16,7 @@ from shoehorn_mcu import graph_file
 from shoehorn_mcu.ir import Array, Graph, Node, State, Tensor
 from shoehorn_mcu.kernels import Value, oracle
 from shoehorn_mcu.kernels.base import Packed, array_of
+from shoehorn_mcu.ops import InsertSlice
 
 FORMAT = 1
 _ALIGNMENT = 16  # of each constant in constants.bin, bytes
@@ -116,7 +117,17 @@ def _op(node: Node, constants: _Constants) -> dict[str, object]:
             for i, tensor in enumerate(node.row_operands)
         ],
         "output": node.output.name,
+        **_part(node),
     }
+
+
+def _part(node: Node) -> dict[str, object]:
+    """Where an op writes a part of its output's rows."""
+    if not isinstance(node.op, InsertSlice):
+        return {}
+    kind, onto = node.output.type, node.op.onto
+    start = node.op.start(kind) * kind.dtype.bytes
+    return {"start": start, **({} if onto is None else {"onto": node.inputs[onto].name})}
 
 
 def _param(value: Value, constants: _Constants) -> object:

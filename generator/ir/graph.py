@@ -62,6 +62,11 @@ class Op:
     view: ClassVar[bool] = False  # the output is input 0 with another shape: no kernel runs, both share their bytes
 
     @property
+    def by_rows(self) -> int | None:
+        """How many inputs are read by rows, the first ones; None: all."""
+        return self.row_inputs
+
+    @property
     def shares_rows(self) -> bool:
         """Whether ops read the rows of this op's inputs in place of its output's rows: no kernel runs."""
         return False
@@ -133,7 +138,7 @@ class Node:
     @property
     def row_inputs(self) -> tuple[Tensor, ...]:
         """The operands that are read by rows (see Op.row_inputs)."""
-        return self.inputs[: self.op.row_inputs]
+        return self.inputs[: self.op.by_rows]
 
     @property
     def row_operands(self) -> tuple[Tensor, ...]:

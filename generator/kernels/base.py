@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shoehorn_mcu.ir import Array, Node, Op
+from shoehorn_mcu.ops import InsertSlice
 from shoehorn_mcu.targets import Isa
 
 
@@ -51,6 +52,16 @@ def all_in_weights(words: Array | Packed) -> dict[str, Value]:
     return {"weights": words, "bias": None, "multipliers": None, "shifts": None}
 
 
+def computed(node: Node) -> Node:
+    """The node that kernels are chosen for: of an InsertSlice that of the op whose result it inserts."""
+    return node.op.computed(node) if isinstance(node.op, InsertSlice) else node
+
+
+def _step(node: Node) -> int | None:
+    """Elements from a pixel of an output row to the next, where other ops write what is between them."""
+    return node.op.step(node.output.type) if isinstance(node.op, InsertSlice) else None
+
+
 def _any(node: Node) -> bool:
     return True
 
@@ -82,10 +93,17 @@ class Contract:
     accepts: Callable[[Node], bool] = _any  # nodes of `ops` that the formula covers
     takes_row: bool = False  # the function takes the number of the output row (before scratch)
     takes_scratch: bool = False
+    # The members that differ where the output's pixels begin so many elements apart; None: there is no such member.
+    spaced: Callable[[Node, int], Values] | None = None
 
     @property
     def struct(self) -> str:
         return f"sh_{self.name}"
+
+    def steps(self, node: Node) -> Values:
+        """The members that differ from those of `computed(node)`."""
+        step = _step(node)
+        return {} if step is None or self.spaced is None else self.spaced(computed(node), step)
 
     @property
     def header(self) -> str:
@@ -94,11 +112,14 @@ class Contract:
 
     def covers(self, node: Node) -> bool:
         """Whether the contract covers the node."""
+        if _step(node) is not None and self.spaced is None:
+            return False
+        node = computed(node)
         return isinstance(node.op, self.ops) and self.accepts(node)
 
     def key(self, node: Node) -> str:
         """All facts that are numbers, as text: nodes with equal keys differ in constants only."""
-        facts = self.facts(node)
+        facts = self.facts(computed(node))
         return " ".join((self.name, *(f"{n}={facts[n]}" for n in facts if isinstance(facts[n], int | float))))
 
 
@@ -185,7 +206,10 @@ class Variant:
 
     def instances(self, node: Node) -> Iterator[Instance]:
         """The instances for the node, one per tile that fits; none if the variant does not compute the node."""
-        if self.contract.covers(node) and self.accepts(node):
+        if not self.contract.covers(node):
+            return
+        node = computed(node)
+        if self.accepts(node):
             facts = self.contract.facts(node) if self.fixes else {}
             fixed = tuple((member, _whole(facts[member])) for member in self.fixes)
             written = self.written(node)
@@ -267,33 +291,44 @@ class Instance:
 
     def params(self, node: Node) -> Values:
         """Members of the contract's struct."""
-        pack, node = self.variant.pack, self.form(node)
-        return {**self.contract.facts(node), **(self.contract.plain(node) if pack is None else pack(node, self.tile))}
+        pack, of = self.variant.pack, self._computed(node)
+        own = self.contract.plain(of) if pack is None else pack(of, self.tile)
+        return {**self.contract.facts(of), **own, **self.contract.steps(node)}
+
+    def _computed(self, node: Node) -> Node:
+        """The node that the variant is asked about."""
+        return self.form(computed(node))
 
     def work(self, node: Node) -> Mapping[str, float]:
         """Features of one output row, for the cost model; the call itself counts as one of them."""
-        return {"calls": 1.0, **self.variant.work(self.form(node), self.tile)}
+        return {"calls": 1.0, **self.variant.work(self._computed(node), self.tile)}
 
     def scratch_bytes(self, node: Node) -> int:
         """Scratch bytes of one core."""
-        return self.variant.scratch_bytes(self.form(node), self.tile)
+        return self.variant.scratch_bytes(self._computed(node), self.tile)
 
     def pixels_at_once(self, node: Node) -> int:
         """Pixels of a row that are computed in one pass over the constants."""
-        return self.variant.pixels_at_once(self.form(node), self.tile)
+        return self.variant.pixels_at_once(self._computed(node), self.tile)
 
     def in_place(self, node: Node) -> int | None:
         """The row input whose row y output row y may overwrite, or None."""
+        if isinstance(node.op, InsertSlice):
+            return node.op.onto
         return self.variant.in_place(self.form(node))
 
     def behind(self, node: Node) -> int | None:
         """The bytes before a row of row input 0 at which an output row over it may begin; None: it may not."""
+        if isinstance(node.op, InsertSlice):
+            return None  # the part that the kernel writes is not where the row begins
         return self.variant.behind(self.form(node), self.tile)
 
     def like(self, node: Node) -> Instance | None:
         """The instance of this variant and tile for another node, or None if they do not compute it."""
-        found = (other for other in self.variant.instances(self.form(node)) if other.key == self.key)
-        return next((replace(other, form=self.form) for other in found), None)
+        if not self.contract.covers(node):
+            return None
+        found = (other for other in self.variant.instances(self._computed(node)) if other.key == self.key)
+        return next((replace(self, fixed=other.fixed, written=other.written) for other in found), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,4 +348,5 @@ class Oracle:
 
     def params(self, node: Node) -> Values:
         """Members of the contract's struct."""
-        return {**self.contract.facts(node), **self.contract.plain(node)}
+        of = computed(node)
+        return {**self.contract.facts(of), **self.contract.plain(of), **self.contract.steps(node)}

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Array, Bools, DType, Node
-from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
+from shoehorn_mcu.kernels.base import Contract, Tile, Value, Values, Variant, portable
 from shoehorn_mcu.kernels.operands import (
     ALIGNMENT,
     HELD,
@@ -75,7 +75,13 @@ def channel_groups(node: Node) -> dict[str, Value]:
         "groups": groups,
         "group_inputs": group_inputs,
         "group_outputs": outputs // groups,
+        "y_step": outputs,
     }
+
+
+def y_step(node: Node, step: int) -> Values:
+    """`Contract.spaced` of Conv2d."""
+    return {"y_step": step}
 
 
 def _conv2d(node: Node) -> dict[str, Value]:
@@ -384,7 +390,7 @@ def _dense_nibbles_work(node: Node, tile: Tile) -> Work:
     return _dense_work(node)
 
 
-CONV2D = Contract("conv2d_s8", (Conv2d,), _conv2d, conv2d_constants, _linear_s8, takes_scratch=True)
+CONV2D = Contract("conv2d_s8", (Conv2d,), _conv2d, conv2d_constants, _linear_s8, takes_scratch=True, spaced=y_step)
 DEPTHWISE = Contract("depthwise_conv2d_s8", (DepthwiseConv2d,), _depthwise_conv2d, _depthwise_constants, _linear_s8)
 TRANSPOSE = Contract("transpose_conv2d_s8", (TransposeConv2d,), _transpose_conv2d, _transpose_constants, _linear_s8)
 DENSE = Contract("dense_s8", (Dense,), _dense, _dense_constants, _linear_s8)

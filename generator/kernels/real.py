@@ -21,6 +21,7 @@ from shoehorn_mcu.kernels.conv import (
     geometry,
     lines_of,
     multiplied,
+    y_step,
 )
 from shoehorn_mcu.kernels.elementwise import binary, binary_work
 from shoehorn_mcu.kernels.operands import are, data, element_by_element
@@ -269,7 +270,7 @@ def _dense_vectors_work(node: Node, tile: Tile) -> Work:
 
 _FOUR = 4  # inputs that a loop of the vector bodies may take at once
 
-CONV2D = Contract("conv2d_f32", (Conv2d,), _conv2d, _constants, _linear_real)
+CONV2D = Contract("conv2d_f32", (Conv2d,), _conv2d, _constants, _linear_real, spaced=y_step)
 DEPTHWISE = Contract("depthwise_conv2d_f32", (DepthwiseConv2d,), _depthwise_conv2d, _constants, _linear_real)
 DENSE = Contract("dense_f32", (Dense,), _dense, _constants, _linear_real)
 ADD = Contract("add_f32", (Add, Sub), _add, accepts=_all_real)

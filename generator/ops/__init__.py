@@ -9,6 +9,7 @@ from shoehorn_mcu.ops import (
     conv,
     elementwise,
     indexed,
+    insert,
     layout,
     maps,
     partial,
@@ -26,6 +27,7 @@ from shoehorn_mcu.ops.clamp import Clamp, Clamped, RealClamp
 from shoehorn_mcu.ops.conv import *  # noqa: F403
 from shoehorn_mcu.ops.elementwise import *  # noqa: F403
 from shoehorn_mcu.ops.indexed import *  # noqa: F403
+from shoehorn_mcu.ops.insert import *  # noqa: F403
 from shoehorn_mcu.ops.layout import *  # noqa: F403
 from shoehorn_mcu.ops.linear import LinearOp
 from shoehorn_mcu.ops.maps import *  # noqa: F403
@@ -51,8 +53,8 @@ MODEL_OPS: tuple[type[Op], ...] = (
     *layout.OPS,
 )
 
-# Ops that graph rewrites add (generator/split.py, the passes fuse-tables, fuse-shuffle and sum-rows).
-MADE_OPS: tuple[type[Op], ...] = (*partial.OPS, *sums.OPS, unary.Table, layout.PickChannels)
+# Ops that graph rewrites add (generator/split.py, the passes fuse-tables, fuse-shuffle, sum-rows and insert-slices).
+MADE_OPS: tuple[type[Op], ...] = (*partial.OPS, *sums.OPS, *insert.OPS, unary.Table, layout.PickChannels)
 
 # Layers that carry a state from row to row, or from inference to inference.
 RECURRENT_OPS: tuple[type[Op], ...] = (*recurrent.OPS, *svdf.OPS)
@@ -70,5 +72,5 @@ OPS: tuple[type[Op], ...] = (
 __all__ = ["MADE_OPS", "MODEL_OPS", "OPS", "RECURRENT_OPS", "Clamp", "Clamped", "LinearOp", "RealClamp"]
 __all__ += conv.__all__ + elementwise.__all__ + unary.__all__ + pool.__all__ + resize.__all__ + layout.__all__
 __all__ += maps.__all__ + indexed.__all__ + recurrent.__all__ + signal.__all__ + stream.__all__
-__all__ += tables.__all__ + partial.__all__
+__all__ += tables.__all__ + partial.__all__ + insert.__all__
 __all__ += svdf.__all__ + sums.__all__

@@ -17,6 +17,7 @@ from shoehorn_mcu.passes.fuse_clamp import fuse_clamp
 from shoehorn_mcu.passes.fuse_maps import fuse_maps
 from shoehorn_mcu.passes.fuse_shuffle import fuse_shuffle
 from shoehorn_mcu.passes.fuse_tables import fuse_tables
+from shoehorn_mcu.passes.insert_slices import insert_slices
 from shoehorn_mcu.passes.merge_equal import merge_equal
 from shoehorn_mcu.passes.merge_transposes import merge_transposes
 from shoehorn_mcu.passes.row_per_pixel import row_per_pixel
@@ -96,7 +97,8 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("fold-constant-channels", fold_constant_channels),
     Pass("widen-depthwise", widen_depthwise),  # the passes before it may leave a single channel
     Pass("sum-rows", sum_rows),  # no pass before knows its ops
-    Pass("share-rows", share_rows),  # last: no pass before asks whether rows are shared
+    Pass("share-rows", share_rows),  # no pass before asks whether rows are shared
+    Pass("insert-slices", insert_slices),  # behind it: other ops cannot read parts of rows that share-rows moves
 )
 
 

@@ -25,6 +25,7 @@ from shoehorn_mcu.ops import (
 )
 from shoehorn_mcu.ops.laws import quoted
 from shoehorn_mcu.ops.layout import Mover
+from shoehorn_mcu.passes.insert_slices import insert_slices, with_copies
 
 
 class FloatModeError(ShoehornError):
@@ -62,6 +63,9 @@ def with_float_mode(graph: Graph, mode: FloatMode) -> Graph:
     """
     if mode is FloatMode.PRECISE:
         return graph
+    copying = with_copies(graph)
+    if copying is not None:
+        return insert_slices(with_float_mode(copying, mode))
     fused = _fused(graph)
     if all(op is old for op, old in zip(fused.ops, graph.ops, strict=True)):
         raise NoFloatSums(

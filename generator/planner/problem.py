@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import overload
@@ -56,6 +56,9 @@ class OpSpec:
     With `behind`, each output row may need several rows of that tensor. The kernel may overwrite one of them with an
     output row that begins so many bytes, a multiple of ALIGNMENT, before it: what it writes stays behind what it still
     has to read (by rows, the overlap of vMCU: Zheng et al., MLSys 2024).
+
+    With `onto`, each output row is the row of `in_place` but for a part, and the kernel's caller copies that row where
+    it is elsewhere. So the output is put over it wherever it can be, in whole tensors too.
     """
 
     name: str
@@ -66,6 +69,7 @@ class OpSpec:
     row_macs: int = 0  # multiply-accumulates of one row
     in_place: str | None = None
     behind: int | None = None
+    onto: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,11 @@ class Problem:
         """The tensor at whose address the bytes of `tensor` are: its root, or what that is written over."""
         root = self.root(tensor)
         return self.by_name[root].over or root
+
+    @cached_property
+    def begun_as(self) -> Mapping[str, str]:
+        """By tensor that is written onto another: the root of that one."""
+        return {op.writes: self.root(op.in_place) for op in self.ops if op.onto and op.in_place is not None}
 
     @cached_property
     def rows_apart(self) -> Problem:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
 from shoehorn_mcu.live_ranges import live_ranges
@@ -30,11 +31,13 @@ class LiveBuffer:
 
 
 def live_buffers(problem: Problem) -> list[LiveBuffer]:
-    """One buffer per tensor that is no view (reads of its views extend its live range) and one per scratch."""
-    root = problem.root
+    """One buffer per tensor that is no view and is not written onto another (reads of such ones extend its live range),
+    and one per scratch.
+    """
+    root = partial(_buffer, problem)
     ranges = live_ranges(
         ((root(read.tensor) for read in op.reads if read.tensor != op.writes) for op in problem.ops),
-        ((root(op.writes),) for op in problem.ops),
+        (() if op.onto else (root(op.writes),) for op in problem.ops),
         dict.fromkeys(map(root, problem.inputs)),
         map(root, problem.kept),
     )
@@ -51,6 +54,14 @@ def live_buffers(problem: Problem) -> list[LiveBuffer]:
         if op.scratch_bytes
     ]
     return buffers
+
+
+def _buffer(problem: Problem, tensor: str) -> str:
+    """The tensor whose bytes these are, where what is written onto another is in its place."""
+    tensor = problem.root(tensor)
+    while tensor in problem.begun_as:
+        tensor = problem.begun_as[tensor]
+    return tensor
 
 
 def single_rows(problem: Problem) -> frozenset[str]:
@@ -147,7 +158,7 @@ def solve(problem: Problem) -> Plan:
         steps=tuple(Step(op.name, (0, specs[op.writes].rows)) for op in problem.ops),
         placements=tuple(
             Placement(t.name, at, t.rows, t.row_bytes, (at,) * t.rows if t.name in single else ())
-            for t, at in ((t, tensors.get(problem.place(t.name))) for t in problem.tensors)
+            for t, at in ((t, tensors.get(problem.place(_buffer(problem, t.name)))) for t in problem.tensors)
             if at is not None and t.bytes
         ),
         scratch=tuple(Scratch(op.name, scratch[op.name], op.scratch_bytes) for op in problem.ops if op.scratch_bytes),

@@ -35,6 +35,7 @@ typedef struct {
     int32x4_t high;      // 48
     int32x4_t zero;      // 64
     int32_t outputs;
+    int32_t step; // from a pixel of y to the next
     int8_t *y;
     int32_t pushed[2]; // not used: adds the assembly's push to the reported stack frame
 } sh_pass;
@@ -164,14 +165,14 @@ SH_INLINED void sh_set_run(sh_pass *of, int32_t run)
 SH_INLINED void sh_run(sh_pass *of, int32_t pixels)
 {
     of->at[0] = of->y;
-    of->at[1] = of->y + of->outputs;
+    of->at[1] = of->y + of->step;
     of->left = of->outputs;
     if (pixels > 1) {
         sh_run_two(of);
     } else {
         sh_run_one(of);
     }
-    of->y += 2 * of->outputs;
+    of->y += 2 * of->step;
 }
 
 #ifndef SH_TAPS

@@ -30,6 +30,7 @@ typedef struct {
     int32_t run;                          // length of a run
     const int8_t *weights;
     int32_t outputs;
+    int32_t step; // from a pixel of y to the next
     int8_t *y;
     int32_t zero;
     int32_t low;
@@ -106,14 +107,13 @@ SH_INLINED int32x4_t sh_across(const int32x4_t of[SH_FOUR])
 }
 
 // Writes the first `count` of four output channels of each pixel.
-SH_APART void sh_store_few(int8x16_t values, int8_t *y, int32_t outputs, int32_t pixels,
-                           int32_t count)
+SH_APART void sh_store_few(int8x16_t values, int8_t *y, int32_t step, int32_t pixels, int32_t count)
 {
     int8_t from[SH_FOUR][SH_FOUR];
     vst1q_s8(from[0], values);
     for (int32_t p = 0; p < pixels; p++) {
         for (int32_t o = 0; o < count; o++) {
-            y[p * outputs + o] = from[p][o];
+            y[p * step + o] = from[p][o];
         }
     }
 }
@@ -124,13 +124,13 @@ SH_INLINED void sh_run_pixels(const sh_pass *of, int32_t pixels)
     const ptrdiff_t run = of->run;
     const ptrdiff_t whole = run & ~(ptrdiff_t)15;
     const ptrdiff_t rest = run & 15;
-    const int32_t outputs = of->outputs;
+    const int32_t step = of->step;
     const int16x8_t zero = vdupq_n_s16((int16_t)of->zero);
     const int8x16_t low = vdupq_n_s8((int8_t)of->low);
     const int8x16_t high = vdupq_n_s8((int8_t)of->high);
     int8_t *y = of->y;
     SH_ROLLED
-    for (int32_t left = outputs; left > 0; left -= SH_FOUR, y += SH_FOUR) {
+    for (int32_t left = of->outputs; left > 0; left -= SH_FOUR, y += SH_FOUR) {
         int32x4_t sums[SH_FOUR][SH_FOUR];
         const int8_t *const(*next)[SH_FOUR] = of->runs;
         for (int32_t o = 0; o < SH_FOUR; o++) {
@@ -185,10 +185,10 @@ SH_INLINED void sh_run_pixels(const sh_pass *of, int32_t pixels)
             const int32_t by_pixel[SH_FOUR] = {vgetq_lane_s32(words, 0), vgetq_lane_s32(words, 1),
                                                vgetq_lane_s32(words, 2), vgetq_lane_s32(words, 3)};
             for (int32_t p = 0; p < pixels; p++) {
-                __builtin_memcpy(y + p * outputs, &by_pixel[p], 4);
+                __builtin_memcpy(y + p * step, &by_pixel[p], 4);
             }
         } else {
-            sh_store_few(values, y, outputs, pixels, left);
+            sh_store_few(values, y, step, pixels, left);
         }
     }
 }
@@ -225,7 +225,7 @@ SH_INLINED void sh_run(sh_pass *of, int32_t pixels)
     } else {
         sh_run_one(of);
     }
-    of->y += pixels * of->outputs;
+    of->y += pixels * of->step;
 }
 
 #ifndef SH_TAPS

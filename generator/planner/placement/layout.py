@@ -119,8 +119,9 @@ class _Layout:
             self._crowd = profile(_Layout(flow, events, composites).bundles)
             self._limit = max(limit, *self._crowd.alive)
         self._tails: dict[_Name, list[Piece]] = {}
-        for time, event in enumerate(events if share is not Share.NONE else ()):
-            self._share(time, event, share)
+        for time, event in enumerate(events):
+            if share is not Share.NONE or flow.runners[event.op].spec.onto:
+                self._share(time, event, share)
         self._lowest: dict[_Name, int] = {}  # offsets
         for copy in self._copies:
             self._lowest[copy.spot.bundle] = min(copy.spot.offset, self._lowest.get(copy.spot.bundle, 0))

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: 0BSD
 // Convolution, float32, one row of output.
 //
-// y[ox][o] = clamp(sum_{ky,kx,i} tap(ky, kx, i) * weights[o][ky][kx][i] + bias[o])
+// y[ox * y_step + o] = clamp(sum_{ky,kx,i} tap(ky, kx, i) * weights[o][ky][kx][i] + bias[o])
 // tap(ky, kx, i) = x[ky][ox * stride + kx * dilation - pad_left][group(o) * group_inputs + i]
 //
 // The sum begins with 0, or if `fused` with the bias, and is added up in the order of ky, kx and i;
 // taps in the padding (outside the row, or where x[ky] is null) are left out. x and y are rows of
 // float32, or with `half` of
-// float16, to which y is rounded at last.
+// float16, to which y is rounded at last. Nothing else of y is written: what lies between its
+// pixels are channels of other ops.
 #ifndef SH_CONV2D_F32_H
 #define SH_CONV2D_F32_H
 
@@ -25,6 +26,7 @@ typedef struct {
     int32_t groups;
     int32_t group_inputs;  // input channels of a group
     int32_t group_outputs; // output channels of a group
+    int32_t y_step;        // from a pixel of y to the next, at least groups * group_outputs
     int32_t fused; // 1: the sum begins with the bias; a product and its addition are rounded once
     int32_t half;  // 1: x, weights and y are float16
     float y_min;

@@ -36,7 +36,7 @@ void sh_conv2d_f32_ref(const sh_conv2d_f32 *op, const int8_t *const x[], int8_t 
     for (int32_t ox = 0; ox < op->out_width; ox++) {
         for (int32_t o = 0; o < channels; o++) {
             const float value = sh_clamp_f32(sum(op, x, ox, o), op->y_min, op->y_max);
-            sh_set_element(y, ox * channels + o, op->half, value);
+            sh_set_element(y, ox * op->y_step + o, op->half, value);
         }
     }
 }

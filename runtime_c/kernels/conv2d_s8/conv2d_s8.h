@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: 0BSD
 // Convolution, int8, one row of output.
 //
-// y[ox][o] = clamp(y_zero + rescale(acc))
+// y[ox * y_step + o] = clamp(y_zero + rescale(acc))
 // acc = bias[o] + sum_{ky,kx,i} tap(ky, kx, i) * weights[o][ky][kx][i]
 // tap(ky, kx, i) = x[ky][ox * stride + kx * dilation - pad_left][group(o) * group_inputs + i]
 //
 // In the padding (outside the row, or where x[ky] is null) a tap is x_zero. The generator folds the
 // input's zero point into bias, so taps are taken as stored.
+//
+// Nothing else of y is written: what lies between its pixels are channels of other ops.
 //
 // scratch: working memory, aligned to words; null where the variant needs none.
 #ifndef SH_CONV2D_S8_H
@@ -26,6 +28,7 @@ typedef struct {
     int32_t groups;
     int32_t group_inputs;  // input channels of a group
     int32_t group_outputs; // output channels of a group
+    int32_t y_step;        // from a pixel of y to the next, at least groups * group_outputs
     int32_t x_zero;
     int32_t y_zero;
     int32_t y_min;

@@ -1,0 +1,122 @@
+"""Ops that write into a part of each row of a larger tensor: a concatenation whose pieces are not copied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from shoehorn_mcu.ir import Array, Node, Op, OpFault, Signature, TensorType
+from shoehorn_mcu.ops.rules import refuse
+
+__all__ = ["InsertSlice"]
+
+T = TypeVar("T")
+
+COLUMNS, CHANNELS = 2, 3
+"""The dimensions of NHWC whose elements are in one row."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class InsertSlice(Op):
+    """`onto` with what `op` computes in place of elements [first, first + count) of dimension `axis` (2 or 3 of NHWC).
+
+    Inputs are those of `op`, and behind its row inputs `onto`, of the output's type. Without `onto` the other elements
+    are unspecified (0 in the reference), and a later op must replace them. The kernel is that of `op`; where a row of
+    the output is over the row of `onto`, nothing is copied. Compilers call this the destination-passing style (MLIR's
+    tensor.insert_slice).
+
+    Model files never hold this op; the pass insert-slices makes it. `op.output` names no tensor of the graph.
+    """
+
+    op: Op
+    axis: int
+    first: int
+    count: int
+    size: int  # of the output along `axis`
+    join: str  # name of the concatenation that it is a part of
+
+    @property
+    def has_onto(self) -> bool:
+        """Whether the other elements come from a tensor."""
+        return len(self.inputs) > len(self.op.inputs)
+
+    @property
+    def onto(self) -> int | None:
+        """The place of `onto` among the inputs."""
+        return self._own_rows if self.has_onto else None
+
+    @property
+    def by_rows(self) -> int:
+        return self._own_rows + self.has_onto
+
+    @property
+    def _own_rows(self) -> int:
+        """Row inputs of `op`."""
+        count = self.op.by_rows
+        return len(self.op.inputs) if count is None else count
+
+    def computed(self, node: Node) -> Node:
+        """The node of `op` alone, which writes a tensor of its own."""
+        own = self._own_sig(node.sig)
+        return Node(self.op, self._of_op(node.inputs), replace(node.output, name=self.op.output, type=own.output))
+
+    def _of_op(self, operands: Sequence[T]) -> tuple[T, ...]:
+        rows = self._own_rows
+        return (*operands[:rows], *operands[rows + self.has_onto :])
+
+    def _own_sig(self, sig: Signature) -> Signature:
+        shape = tuple(self.count if d == self.axis else size for d, size in enumerate(sig.output.shape))
+        return Signature(self._of_op(sig.inputs), replace(sig.output, shape=shape))
+
+    def start(self, y: TensorType) -> int:
+        """Elements of an output row before the first that `op` writes."""
+        return self.first * (y.nhwc[CHANNELS] if self.axis == COLUMNS else 1)
+
+    def step(self, y: TensorType) -> int | None:
+        """Elements from a pixel that `op` writes to the next; None: its row is in one piece."""
+        return y.nhwc[CHANNELS] if self.axis == CHANNELS and y.nhwc[COLUMNS] > 1 else None
+
+    def infer(self, inputs: tuple[TensorType, ...]) -> tuple[int, ...]:
+        shape = self.op.infer(self._of_op(inputs))
+        if len(shape) != 4 or self.axis not in (COLUMNS, CHANNELS) or shape[self.axis] != self.count:
+            raise refuse(self, f"its op gives {shape}, not {self.count} elements along dimension {self.axis} of 4")
+        if not 0 <= self.first <= self.size - self.count:
+            raise refuse(self, f"{self.count} elements from {self.first} leave a dimension of {self.size}")
+        found = (*shape[: self.axis], self.size, *shape[self.axis + 1 :])
+        if self.has_onto and inputs[self._own_rows].shape != found:
+            raise refuse(self, f"writes {found} onto {inputs[self._own_rows]}")
+        return found
+
+    def check(self, node: Node) -> None:
+        if self.op.view or self.op.shares_rows or self.op.carries or isinstance(self.op, InsertSlice):
+            raise OpFault(self, f"no kernel computes '{self.op.name}' ({type(self.op).__name__}) into a part of a row")
+        if self.has_onto and node.inputs[self._own_rows].type != node.output.type:
+            raise OpFault(self, f"writes {node.output.type} onto {node.inputs[self._own_rows].type}")
+        self.op.check(self.computed(node))
+
+    def rows(self, y: int, sig: Signature) -> tuple[tuple[int | None, ...], ...]:
+        return (*self.op.rows(y, self._own_sig(sig)), *(((y,),) if self.has_onto else ()))
+
+    def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
+        y = np.zeros(sig.output.shape, sig.output.dtype.numpy)
+        if self.has_onto:
+            y[:] = arrays[self._own_rows]
+        place = [slice(None)] * len(y.shape)
+        place[self.axis] = slice(self.first, self.first + self.count)
+        y[tuple(place)] = self.op.reference(self._of_op(arrays), self._own_sig(sig))
+        return y
+
+    def macs(self, sig: Signature) -> int:
+        return self.op.macs(self._own_sig(sig))
+
+    def overflow(self, node: Node) -> str | None:
+        return self.op.overflow(self.computed(node))
+
+    def pixelwise(self, sig: Signature) -> bool:
+        return self.axis == CHANNELS and self.op.pixelwise(self._own_sig(sig))
+
+
+OPS: tuple[type[Op], ...] = (InsertSlice,)

@@ -1,0 +1,263 @@
+"""The pass `insert-slices`: pieces of a concatenation that are written where they belong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import emitted
+import numpy as np
+import pytest
+from evaluate import evaluate, random_arrays
+from random_graphs import random_graph
+from samples import int8
+
+import shoehorn_mcu
+from shoehorn_mcu import PlanOptions, passes
+from shoehorn_mcu.cuts import Cuts
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Quant, State, Tensor, TensorType, verify
+from shoehorn_mcu.lower import lower
+from shoehorn_mcu.ops import Concat, Conv2d, InsertSlice, MaxPool2d, Padding, Relu
+from shoehorn_mcu.passes.float_mode import FloatMode, with_float_mode
+from shoehorn_mcu.passes.insert_slices import insert_slices, with_copies
+from shoehorn_mcu.planner import Goal, check, make_plan
+from shoehorn_mcu.schedule import PlanRequest, schedule
+from shoehorn_mcu.stage import stages
+from tests.shared import MODELS, needs_shared
+
+QUANT = Quant((0.5,), (3,))
+SHAPE = (1, 6, 5, 4)
+
+
+class Net:
+    """A graph that is put together op by op, on one input `x`."""
+
+    def __init__(self, shape: Sequence[int] = SHAPE) -> None:
+        self.tensors = {"x": Tensor("x", int8(tuple(shape), QUANT))}
+        self.ops: list[Op] = []
+        self._rng = np.random.default_rng(5)
+
+    def add(self, kind: type[Op], name: str, *inputs: str, **more: object) -> str:
+        """An op; gives the name of its output, which is its own."""
+        op = kind(name=f"{name}_op", inputs=inputs, output=name, **more)  # type: ignore[arg-type]
+        shape = op.infer(tuple(self.tensors[each].type for each in inputs))
+        self.tensors[name] = Tensor(name, int8(shape, QUANT))
+        self.ops.append(op)
+        return name
+
+    def conv(self, name: str, x: str, outputs: int, size: int = 1) -> str:
+        scale, inputs = Quant((0.02,), (0,)), self.tensors[x].type.shape[3]
+        kernel, side = (outputs, size, size, inputs), size // 2
+        self._constant(f"{name}_w", TensorType(kernel, DType.INT8, scale), self._rng.integers(-99, 99, kernel))
+        kind = TensorType((outputs,), DType.INT32, Quant((0.01,), (0,)))
+        self._constant(f"{name}_b", kind, self._rng.integers(-300, 300, outputs))
+        return self.add(Conv2d, name, x, f"{name}_w", f"{name}_b", padding=Padding(side, side, side, side))
+
+    def _constant(self, name: str, kind: TensorType, values: Array) -> None:
+        self.tensors[name] = Tensor(name, kind, values.astype(kind.dtype.numpy))
+
+    def graph(self, *outputs: str, states: Sequence[State] = ()) -> Graph:
+        return verify(Graph("net", self.tensors, tuple(self.ops), ("x",), outputs, tuple(states)))
+
+
+def fire() -> Graph:
+    """A fire module of SqueezeNet (section 3.1 of its paper), and a convolution behind it."""
+    net = Net()
+    small = net.conv("small", "x", 3)
+    net.add(Concat, "joined", net.conv("one", small, 4), net.conv("three", small, 6, size=3), axis=3)
+    net.conv("y", "joined", 5)
+    return net.graph("y")
+
+
+def dense_block() -> Graph:
+    """Two layers of a DenseNet: what has two readers is copied."""
+    net = Net()
+    a = net.add(Concat, "a", "x", net.conv("f", "x", 3, size=3), axis=3)
+    b = net.add(Concat, "b", a, net.conv("g", a, 3, size=3), axis=3)
+    net.conv("y", b, 2)
+    return net.graph("y")
+
+
+def mixed() -> Graph:
+    """Two convolutions between copies of adjacent pieces, computed in another order than they are joined."""
+    net = Net()
+    p, q = net.add(Relu, "p", "x"), net.add(MaxPool2d, "q", "x", kernel=(1, 1), stride=(1, 1))
+    late = net.conv("late", "x", 2)
+    early = net.conv("early", p, 7, size=3)
+    net.add(Concat, "joined", p, q, early, "x", late, axis=3)
+    net.conv("y", "joined", 5)
+    return net.graph("y")
+
+
+def columns() -> Graph:
+    """Any ops, side by side."""
+    net = Net()
+    p = net.add(MaxPool2d, "p", "x", kernel=(2, 2), stride=(1, 1), padding=Padding(1, 0, 1, 0))
+    net.add(Concat, "joined", net.add(Relu, "q", "x"), p, axis=2)
+    net.conv("y", "joined", 3)
+    return net.graph("y")
+
+
+def pixels() -> Graph:
+    """Rows of one pixel: channels are side by side, whatever computes them."""
+    net = Net((1, 6, 1, 4))
+    p = net.add(MaxPool2d, "p", "x", kernel=(3, 1), stride=(1, 1), padding=Padding(1, 1, 0, 0))
+    net.add(Concat, "joined", p, net.add(Relu, "q", "x"), axis=3)
+    net.conv("y", "joined", 3)
+    return net.graph("y")
+
+
+NETS = [fire, dense_block, mixed, columns, pixels]
+
+
+def inserting(graph: Graph) -> Iterator[tuple[Node, InsertSlice]]:
+    for node in graph.nodes():
+        if isinstance(node.op, InsertSlice):
+            yield node, node.op
+
+
+def test_a_concatenation_becomes_parts_in_the_order_in_which_they_are_computed() -> None:
+    made = insert_slices(mixed())
+
+    parts = [(op.name, type(op.op).__name__, op.first, op.count, op.has_onto) for _, op in inserting(made)]
+    assert parts == [
+        ("joined_op", "Concat", 15, 4, False),  # x is there from the start
+        ("joined_op_", "Concat", 0, 8, True),  # p and q
+        ("late_op", "Conv2d", 19, 2, True),
+        ("early_op", "Conv2d", 8, 7, True),
+    ]
+    assert not any(isinstance(op, Concat) for op in made.ops)
+    assert [op.output for op in made.ops][-1] == "y"
+
+
+@pytest.mark.parametrize("make", NETS)
+def test_values_are_those_of_the_concatenation(make) -> None:
+    plain, made = make(), insert_slices(make())
+    back = with_copies(made)
+
+    assert sum(1 for _ in inserting(made)) > 1
+    assert back is not None and not any(inserting(back))
+    assert sorted(op.name for op in back.ops) == sorted(op.name for op in plain.ops)
+    for seed in range(3):
+        arrays = random_arrays(plain, seed)
+        want = evaluate(plain, arrays)
+        for graph in (made, back):
+            found = evaluate(verify(graph), arrays)
+            for name in want.keys() & found.keys():
+                assert np.array_equal(want[name], found[name]), name
+    assert with_copies(plain) is None
+
+
+@pytest.mark.parametrize("make", NETS)
+def test_a_library_computes_what_the_ops_mean(make, tmp_path: Path) -> None:
+    plain, graph = make(), insert_slices(make())
+    chosen, vectors = stages(graph), [random_arrays(plain, seed) for seed in range(4)]
+    problem = lower(graph, chosen, None)
+    for goal in Goal:
+        plan = make_plan(problem, goal)
+        assert not check(problem, plan)
+        unit = Unit("net", graph, chosen, plan)
+        program = emitted.compile_library(unit, tmp_path / goal.value)
+        for vector, outputs in zip(vectors, emitted.run(unit, program, vectors), strict=True):
+            assert np.array_equal(outputs["y"], evaluate(plain, vector)["y"])
+
+
+def test_a_plan_copies_no_row_of_a_fire_module() -> None:
+    graph = insert_slices(fire())
+    for goal in Goal:
+        made = schedule(Cuts(graph, stages(graph)), PlanRequest(goal))
+        places = {place.tensor: place for place in made.plan.placements}
+        ((node, _),) = ((n, op) for n, op in inserting(made.graph) if op.has_onto)
+        onto, y = places[node.inputs[1].name], places[node.output.name]
+        assert [onto.at(row) for row in range(onto.rows)] == [y.at(row) for row in range(y.rows)]
+
+
+def test_what_others_read_or_an_end_needs_is_copied() -> None:
+    net = Net()
+    a, b = net.conv("a", "x", 4), net.conv("b", "x", 4)
+    net.conv("y", net.add(Concat, "join", a, b, axis=3), 2)
+    assert [op.name for _, op in inserting(insert_slices(net.graph("y")))] == ["a_op", "b_op"]
+    assert [op.name for _, op in inserting(insert_slices(net.graph("y", "a")))] == ["join_op", "b_op"]
+    for outputs in (("y", "a", "b"), ("join",)):
+        assert insert_slices(graph := net.graph(*outputs)) is graph
+
+
+def test_a_piece_that_is_joined_twice_is_copied() -> None:
+    net = Net()
+    a = net.conv("a", "x", 4)
+    net.conv("y", net.add(Concat, "join", a, a, axis=3), 2)
+    assert insert_slices(graph := net.graph("y")) is graph
+
+
+def test_the_next_value_of_a_state_stays_a_concatenation() -> None:
+    net = Net((1, 1, 1, 4))
+    net.tensors |= {name: Tensor(name, int8((1, 1, 1, 8), QUANT)) for name in ("state",)}
+    net.tensors["zero"] = Tensor("zero", int8((1, 1, 1, 8), QUANT), np.zeros((1, 1, 1, 8), np.int8))
+    net.add(Concat, "next", net.conv("a", "x", 4), net.conv("b", "x", 4), axis=3)
+    net.conv("y", "state", 2)
+    graph = net.graph("y", states=[State("state", "next", "zero")])
+    assert insert_slices(graph) is graph
+
+
+def test_only_convolutions_leave_gaps_between_pixels() -> None:
+    net = Net()
+    net.conv("y", net.add(Concat, "join", net.add(Relu, "p", "x"), net.add(Relu, "q", "x"), axis=3), 2)
+    assert insert_slices(graph := net.graph("y")) is graph
+
+
+def test_float16_is_inserted_too() -> None:
+    graph = fire()
+    tensors = {}
+    for tensor in graph.tensors.values():
+        data = None if tensor.data is None else tensor.data.astype(np.float32) / 50
+        tensors[tensor.name] = Tensor(tensor.name, TensorType(tensor.type.shape, DType.FLOAT32), data)
+    ops = tuple(
+        replace(op, clamp=shoehorn_mcu.ops.RealClamp()) if isinstance(op, Conv2d) else op  # type: ignore[attr-defined]
+        for op in graph.ops
+    )
+    made = insert_slices(verify(replace(graph, tensors=tensors, ops=ops)))
+
+    half = with_float_mode(made, FloatMode.HALF)
+
+    assert {node.output.type.dtype for node, _ in inserting(half)} == {DType.FLOAT16}
+    assert all(op.op.fused for _, op in inserting(half))  # type: ignore[attr-defined]
+
+
+def test_the_smallest_plan_copies_where_that_is_smaller() -> None:
+    """DenseNet's new channels can be written over the rows of their windows, as a part of a longer row they cannot."""
+    graph = insert_slices(dense_block())
+    cuts = Cuts(graph, stages(graph))
+    smallest = schedule(cuts, PlanRequest(Goal.SRAM)).plan.arena_bytes
+    copies = with_copies(graph)
+    assert copies is not None
+
+    assert smallest <= schedule(Cuts(copies, stages(copies)), PlanRequest(Goal.SRAM)).plan.arena_bytes
+
+
+def test_random_graphs_keep_their_values_and_ends() -> None:
+    changed = 0
+    for seed in range(300):
+        graph = random_graph(seed)
+        made = insert_slices(graph)
+        if made is graph:
+            continue
+        changed += 1
+        back = with_copies(made)
+        assert back is not None
+        arrays = random_arrays(graph, seed)
+        want = evaluate(graph, arrays)
+        for each in (verify(made), verify(back)):
+            found = evaluate(each, arrays)
+            assert all(np.array_equal(want[name], found[name]) for name in graph.outputs), seed
+    assert changed > 15
+
+
+@needs_shared
+def test_squeezenet_copies_nothing() -> None:
+    graph, _ = passes.run(shoehorn_mcu.importers.load(MODELS / "squeezenet11-imagenet-int8.tflite"))
+
+    assert not any(isinstance(op, Concat) for op in graph.ops)
+    planned = shoehorn_mcu.plan(MODELS / "squeezenet11-imagenet-int8.tflite", PlanOptions())
+    assert planned.arena_bytes < 982_144
