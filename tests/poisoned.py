@@ -1,9 +1,10 @@
 """The kernel matrix with each kernel called four times, each time with other bytes around its rows.
 
 A kernel gets copies of its rows, its output row and its scratch, 128 bytes apart in an area whose other bytes are
-poison, and so are those below its stack pointer. Rows are as badly aligned as rows of such a size can be in the arena.
-Where the four outputs differ, or a byte was written that is neither of the output row nor of scratch, one byte of the
-op's output is spoilt, so that its CRC differs from the oracle's. Meanwhile a plugin in QEMU watches what is read.
+poison, as are the output row (but for what other ops write of it) and the bytes below its stack pointer. Rows are as
+badly aligned as rows of such a size can be in the arena. Where the four outputs differ, or a byte was written that is
+neither of the output row nor of scratch, one byte of the op's output is spoilt, so that its CRC differs from the
+oracle's. Meanwhile a plugin in QEMU watches what is read.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from shoehorn_mcu.host_tools.plan import Plan
 from shoehorn_mcu.host_tools.ports import Port
 from shoehorn_mcu.host_tools.project import Project
 from shoehorn_mcu.kernels.base import Instance
+from shoehorn_mcu.ops import InsertSlice
 from shoehorn_mcu.stage import Stage
 
 SOURCES = Path(__file__).parent / "c" / "poison"
@@ -65,6 +67,12 @@ def _x_bytes(stage: Stage) -> list[int]:
     return [t.type.row_bytes for t, places in zip(stage.row_inputs, stage.rows[0], strict=True) for _ in places]
 
 
+def _y_bytes(stage: Stage) -> int:
+    """The size of the output row, from where the kernel begins to write."""
+    op, kind = stage.node.op, stage.node.output.type
+    return kind.row_bytes - (op.start(kind) * kind.dtype.bytes if isinstance(op, InsertSlice) else 0)
+
+
 def _bytes(stage: Stage) -> int:
     """The most that the op needs of the area."""
     sizes = (*_x_bytes(stage), stage.node.output.type.row_bytes, stage.scratch_bytes)
@@ -79,7 +87,8 @@ def _tables(chosen: Sequence[Stage]) -> Iterator[str]:
         if x:
             yield f"static const int32_t x{stage.index}[] = {{{', '.join(map(str, x))}}};"
         of = f"x{stage.index}" if x else "NULL"
-        rows.append(f"    {{{len(x)}, {of}, {stage.node.output.type.row_bytes}, {stage.scratch_bytes}}},")
+        part = isinstance(stage.node.op, InsertSlice)
+        rows.append(f"    {{{len(x)}, {of}, {_y_bytes(stage)}, {int(part)}, {stage.scratch_bytes}}},")
     yield "\n".join((f"const poison_op poison_ops[{len(rows)}] = {{", *rows, "};"))
     yield f"const uint8_t poison_numbers[{len(rows)}] = {{1}};"
 
@@ -97,7 +106,7 @@ def _call(kernel: Instance) -> str:
         "{",
         *unused,
         "    for (int32_t turn = 0; turn < POISONS; turn++) {",
-        "        poison_before(x, turn);",
+        "        poison_before(x, y, turn);",
         f"        {name}_bare({', '.join(('op', 'poison_x', 'poison_y', *given))});",
         "        poison_after(y, turn);",
         "    }",

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from growers import GROWERS, to_uint8
 from growth import Growth
-from samples import SOFTMAX_QUANT, bias, dims, int8, quant, weights
+from samples import SOFTMAX_QUANT, bias, dims, int8, linear_output, quant, weights
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.ir import DType, Graph, GraphError, TensorType, verify
@@ -90,16 +90,19 @@ def _fire(g: Growth, x: str) -> str:
     """Convolutions of one quantisation, and perhaps other tensors, joined along channels (SqueezeNet) or columns."""
     x = g.as_image(g.as_int8(x))
     axis, channels = g.pick(2, 3, 3), g.type(x).shape[3]
-    outputs, ways, common = g.pick(1, 2, 4, 5), list[str](), quant(g.rng, 0.02)
+    outputs, ways, to = g.pick(1, 2, 4, 5), list[str](), None
     for _ in range(g.pick(1, 2, 2, 3)):
         size = g.pick(1, 1, 3)
         kernel = weights(g.rng, (outputs if axis == 2 else g.pick(1, 2, 4, 5), size, size, channels), 0)
         added = bias(g.rng, kernel[0].shape[0], g.type(x).quantised, kernel[0].quantised)
         side = ops.Padding(*(4 * (size // 2,)))
-        ways.append(g.add(ops.Conv2d, x, g.constant(*kernel), g.constant(*added), to=int8((), common), padding=side))
+        taps = int(np.prod(kernel[0].shape[1:]))
+        fit = linear_output(g.rng, g.type(x).quantised, kernel[0].quantised, taps) if to is None else None
+        ways.append(g.add(ops.Conv2d, x, g.constant(*kernel), g.constant(*added), to=to, fit=fit, padding=side))
+        to = int8((), g.type(ways[0]).quantised)
     if (channels == outputs or axis == 3) and g.chance(0.4):
-        ways.insert(g.pick(*range(len(ways) + 1)), g.like(x, common))
-    return g.add(ops.Concat, *ways, to=int8((), common), axis=axis)
+        ways.insert(g.pick(*range(len(ways) + 1)), g.like(x, g.type(ways[0]).quant))
+    return g.add(ops.Concat, *ways, to=to, axis=axis)
 
 
 _BLOCKS = (_bottleneck, _branches, _gate, _across, _fire)

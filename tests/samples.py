@@ -555,6 +555,15 @@ def _concat(rng: Rng) -> Graph:
     return graph_of(ops.Concat, parts, int8((), x), axis=axis)
 
 
+def _point(rng: Rng) -> Graph:
+    """A convolution that computes pixel by pixel."""
+    while True:
+        graph = _conv(ops.Conv2d, rng)
+        (node,) = graph.nodes()
+        if node.op.pixelwise(node.sig):
+            return graph
+
+
 def inserted(graph: Graph, axis: int, before: int, after: int, onto: bool) -> Graph:
     """The op of a graph as one that writes into rows that are longer by so many elements along `axis`."""
     (op,) = graph.ops
@@ -582,9 +591,12 @@ def inserted(graph: Graph, axis: int, before: int, after: int, onto: bool) -> Gr
 def _insert(rng: Rng) -> Graph:
     """Channels of a convolution or of copies, or columns of any op."""
     before, after, onto = pick(rng, 0, 1, 4, 5), pick(rng, 0, 1, 4), rng.random() < 0.7
-    if rng.random() < 0.5:
+    kind = pick(rng, *range(5))
+    if kind < 2:
         return inserted(_conv(ops.Conv2d, rng), 3, before, after, onto)
-    if rng.random() < 0.4:
+    if kind == 2:
+        return inserted(_point(rng), 3, before, after, onto)
+    if kind == 3:
         shape, x = dims(rng, 4), quant(rng)
         parts = [int8((*shape[:3], size), x) for size in (pick(rng, 1, 4, 5), pick(rng, 2, 8))]
         return inserted(graph_of(ops.Concat, parts, int8((), x), axis=3), 3, before, after, onto)

@@ -126,6 +126,7 @@ def test_most_random_graphs_are_planned_by_rows_and_few_outputs_are_all_alike():
         graph, chosen = prepared(random_graph(seed), seed)
         plan = make_plan(lower(graph, chosen, None), Goal.SRAM)
         smaller += plan.arena_bytes < plan.outcome.whole_tensor_bytes
+    for graph in map(random_graph, range(200)):  # so many that chance does not decide
         values = evaluate(graph, random_arrays(graph, 1))
         alike += sum(np.unique(values[n]).size == 1 < values[n].size for n in graph.outputs)
         outputs += len(graph.outputs)

@@ -155,8 +155,11 @@ class Problem:
 
     @cached_property
     def begun_as(self) -> Mapping[str, str]:
-        """By tensor that is written onto another: the root of that one."""
-        return {op.writes: self.root(op.in_place) for op in self.ops if op.onto and op.in_place is not None}
+        """By tensor that is written onto another: the root of that one, where no later op reads that."""
+        last = {self.root(read.tensor): op.name for op in self.ops for read in op.reads}
+        kept = {*map(self.root, self.outputs), *self.inputs}
+        pairs = ((op, self.root(op.in_place)) for op in self.ops if op.onto and op.in_place is not None)
+        return {op.writes: base for op, base in pairs if base not in kept and last[base] == op.name}
 
     @cached_property
     def rows_apart(self) -> Problem:

@@ -37,7 +37,7 @@ def live_buffers(problem: Problem) -> list[LiveBuffer]:
     root = partial(_buffer, problem)
     ranges = live_ranges(
         ((root(read.tensor) for read in op.reads if read.tensor != op.writes) for op in problem.ops),
-        (() if op.onto else (root(op.writes),) for op in problem.ops),
+        (() if op.writes in problem.begun_as else (root(op.writes),) for op in problem.ops),
         dict.fromkeys(map(root, problem.inputs)),
         map(root, problem.kept),
     )

@@ -56,7 +56,7 @@ static __attribute__((noinline)) void poison_stack(int32_t turn)
     }
 }
 
-void poison_before(const int8_t *const x[], int32_t turn)
+void poison_before(const int8_t *const x[], const int8_t *y, int32_t turn)
 {
     const poison_op *op = &poison_ops[poison_now];
     (void)*(const volatile uint8_t *)&poison_numbers[poison_now];
@@ -69,6 +69,9 @@ void poison_before(const int8_t *const x[], int32_t turn)
     used += POISON_GAP;
     for (uint32_t i = 0; i < used; i++) {
         poison_area[i] = poison_byte(turn, i);
+    }
+    for (int32_t i = 0; op->is_part && i < op->y_bytes; i++) {
+        poison_y[i] = y[i];
     }
     poison_gets_rows();
     for (int32_t i = 0; i < op->x_count; i++) {

@@ -10,7 +10,8 @@
 typedef struct {
     int32_t x_count;        // pointers in x
     const int32_t *x_bytes; // size of the row of each
-    int32_t y_bytes;
+    int32_t y_bytes;        // from where the kernel writes to the end of the row
+    int32_t is_part;        // 1: other ops write some of these bytes, which are there before
     int32_t scratch_bytes;
 } poison_op;
 
@@ -25,7 +26,7 @@ extern int8_t *poison_y;
 extern void *poison_scratch;
 
 // Before and after one of POISONS calls of the kernel; x and y are its own arguments.
-void poison_before(const int8_t *const x[], int32_t turn);
+void poison_before(const int8_t *const x[], const int8_t *y, int32_t turn);
 void poison_after(int8_t *y, int32_t turn);
 
 // What the plugin in watch.c waits for.
