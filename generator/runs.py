@@ -27,7 +27,11 @@ def joined(problem: Problem, stages: Sequence[Stage], plan: Plan) -> tuple[tuple
     """
     ops = {op.name: op for op in problem.ops}
     placements = {(p.tensor, p.edition): p for p in plan.placements}
-    found = tuple(_joined(stage, ops[stage.name], plan.steps, placements) for stage in stages)
+    steps_of: Mapping[str, list[Step]] = {stage.name: [] for stage in stages}
+    for step in plan.steps:
+        if step.computes:
+            steps_of[step.op].append(step)
+    found = tuple(_joined(stage, ops[stage.name], steps_of[stage.name], placements) for stage in stages)
     counts = {stage.name: stage.rows_per_call for stage in found}
     steps = tuple(replace(step, rows_per_call=counts.get(step.op, 1)) for step in plan.steps)
     return found, replace(plan, steps=steps)
@@ -40,6 +44,12 @@ def longest(stage: Stage) -> Stage:
 
 def _with_calls(stage: Stage, count: int) -> Stage:
     """The stage with so many rows per call, if its op and its kernel allow that, else as it is."""
+    if count not in stage.longer:
+        stage.longer[count] = _made_longer(stage, count)
+    return stage.longer[count]
+
+
+def _made_longer(stage: Stage, count: int) -> Stage:
     kernel, node = stage.kernel, stage.node
     if count < 2 or kernel.contract.takes_row or not node.op.pixelwise(node.sig):
         return stage
@@ -50,11 +60,13 @@ def _with_calls(stage: Stage, count: int) -> Stage:
     return replace(stage, kernel=same, rows_per_call=count)
 
 
-def _joined(stage: Stage, op: OpSpec, steps: Sequence[Step], placements: Placements) -> Stage:
+def _joined(stage: Stage, op: OpSpec, own: Sequence[Step], placements: Placements) -> Stage:
+    """The stage with as many rows per call as all of its `own` steps allow."""
     if not stage.node.op.pixelwise(stage.node.sig):
         return stage
-    own = [step for step in steps if step.op == stage.name]
     count = gcd(*(end - first for step in own for first, end in step.parts))
+    if count < 2:
+        return stage
     calls = [(step, rows) for step in own for rows in replace(step, rows_per_call=count).calls]
     allowed = all(_is_one_row(stage, op, step, rows, placements) for step, rows in calls)
     return _with_calls(stage, count) if allowed else stage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from shoehorn_mcu.cuts import Cuts
@@ -158,20 +159,17 @@ def _scheduled(
     try:
         made = _with_kernels(cuts, request, memories, say)
     except DoesNotFit as refusal:
-        smaller = _smaller_within(cuts, request, refusal.needed_bytes - 1)
-        if smaller is None:
-            raise
-        return _with_kernels(smaller, request, memories, say)
+        for smaller in _smaller_within(cuts, request, refusal.needed_bytes - 1):
+            with suppress(DoesNotFit):
+                return _with_kernels(smaller, request, memories, say)
+        raise
     made = _with_scratch(cuts, request, memories, say, made)
     if made.plan.outcome.interrupted or not recomputes(made.plan, made.stages):
         return made
-    smaller = _smaller_within(cuts, request, request.capacity_bytes)
-    if smaller is None:
-        return made
-    try:
-        return min(made, _with_kernels(smaller, request, memories, say), key=_time)
-    except (DoesNotFit, _Undivided):
-        return made
+    for smaller in _smaller_within(cuts, request, request.capacity_bytes)[:1]:
+        with suppress(DoesNotFit, _Undivided):
+            return min(made, _with_kernels(smaller, request, memories, say), key=_time)
+    return made
 
 
 def _smallest(
@@ -239,15 +237,12 @@ def _time(made: Scheduled) -> float:
     return time(made.plan, made.stages)
 
 
-def _smaller_within(cuts: Cuts, request: PlanRequest, most_bytes: int | None) -> Cuts | None:
-    """The form of the graph with the lowest peak, of the others than itself, if it may have a plan by rows of so many
-    bytes.
-    """
+def _smaller_within(cuts: Cuts, request: PlanRequest, most_bytes: int | None) -> list[Cuts]:
+    """The other forms of the graph that may have a plan by rows of so many bytes, those with the lowest peak first."""
     if most_bytes is None:
-        return None
+        return []
     peaks = [(lowest_peak(_uncut(each, request)), each) for each in cuts.smaller]
-    peak, least = min(peaks, key=lambda pair: pair[0], default=(None, None))
-    return least if peak is not None and peak <= most_bytes else None
+    return [each for peak, each in sorted(peaks, key=lambda pair: pair[0]) if peak <= most_bytes]
 
 
 def _uncut(cuts: Cuts, request: PlanRequest) -> Problem:

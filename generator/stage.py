@@ -96,7 +96,18 @@ class Stage:
 
     def kernel_cost(self, unit: Unit) -> float:
         """The predicted cost of one call of the kernel."""
-        return row_cost(self.kernel, self.call, self.cpu, unit)
+        if unit not in self._kernel_costs:
+            self._kernel_costs[unit] = row_cost(self.kernel, self.call, self.cpu, unit)
+        return self._kernel_costs[unit]
+
+    @cached_property
+    def _kernel_costs(self) -> dict[Unit, float]:
+        return {}
+
+    @cached_property
+    def longer(self) -> dict[int, Stage]:
+        """The stage with so many rows per call, as runs.py has made it: several plans ask for the same."""
+        return {}
 
     @cached_property
     def row_cost(self) -> int:

@@ -18,7 +18,7 @@ from shoehorn_mcu.planner import Block, Cut, OpSpec, Problem, Read, TensorSpec, 
 from shoehorn_mcu.planner.blocks.cascade import Composite, Part, Pattern, _most_apart, applied
 from shoehorn_mcu.planner.order.flow import Flow, Runner
 from shoehorn_mcu.planner.placement.bundles import load
-from shoehorn_mcu.planner.placement.layout import _Layout, lay_out
+from shoehorn_mcu.planner.placement.layout import RowOrder, _Layout, lay_out
 
 
 def composites(problem: Problem, chance: Random) -> Iterator[Composite]:
@@ -227,7 +227,9 @@ def plan_of(problem: Problem, chosen: Composite) -> Plan:
     events = flow.events(group, 0, flow.count)
     made = lay_out(flow, events, [chosen])
     given_in = sum(problem.by_name[name].bytes for name in set(map(problem.root, problem.inputs)))
-    assert load(_Layout(flow, events, [chosen]).bundles) <= max(given_in, flow.peak(group, 0, flow.count) or 0)
+    assert load(_Layout(RowOrder(flow, events, [chosen])).bundles) <= max(
+        given_in, flow.peak(group, 0, flow.count) or 0
+    )
     outcome = Outcome(Status.FEASIBLE, 0, 0, 0.0)
     ops = tuple(op.name for op in chosen.cut.ops)
     cascade = Cascade(chosen.block.name, chosen.cut.chunks, chosen.band, ops)

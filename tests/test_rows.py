@@ -11,7 +11,7 @@ from shoehorn_mcu.memory_plan import Editions, Outcome, Plan, Status
 from shoehorn_mcu.planner import Goal, OpSpec, Problem, Read, TensorSpec, check, make_plan
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.placement.editions import editions
-from shoehorn_mcu.planner.placement.layout import Share, _Layout, lay_out
+from shoehorn_mcu.planner.placement.layout import RowOrder, Share, _Layout, lay_out
 from shoehorn_mcu.planner.placement.place import load, place
 
 ROWS, LONG, SHORT = 8, 48, 12
@@ -33,12 +33,12 @@ def test_short_rows_go_over_longer_ones_only_where_there_is_no_other_room():
     problem = shrinking()
     flow = Flow(problem)
     events = flow.events(range(3), 0, 3)
-    everywhere = _Layout(flow, events, share=Share.ALL).bundles
+    everywhere = _Layout(RowOrder(flow, events), share=Share.ALL).bundles
     made = lay_out(flow, events)
 
     assert load(everywhere) == made.arena_bytes == ROWS * LONG
     assert place(everywhere, 0)[0] > ROWS * LONG  # 36 bytes stay free beside each short row; none else fits there
-    assert load(_Layout(flow, events, share=Share.NONE).bundles) == ROWS * LONG + SHORT
+    assert load(_Layout(RowOrder(flow, events), share=Share.NONE).bundles) == ROWS * LONG + SHORT
 
 
 def test_a_plan_with_some_rows_in_place_is_clean_and_proven():

@@ -24,10 +24,11 @@ def remark(stage: Stage) -> str:
     """A human-readable comment on the op."""
     operands = ", ".join(f"{'const ' * (t.data is not None)}{c.quoted(t.name)} {t.type}" for t in stage.row_inputs)
     output = stage.node.output
-    kind = type(stage.node.op).__name__
+    kind = type(stage.computed.op).__name__
+    part = " (a part of each row)" if isinstance(stage.node.op, InsertSlice) else ""
     return "\n".join(
         (
-            c.comment(f"op {stage.index}: {kind} {c.quoted(stage.name)}"),
+            c.comment(f"op {stage.index}: {kind} {c.quoted(stage.name)}{part}"),
             c.comment(f"{operands} -> {c.quoted(output.name)} {output.type}"),
         )
     )

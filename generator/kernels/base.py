@@ -112,10 +112,12 @@ class Contract:
 
     def covers(self, node: Node) -> bool:
         """Whether the contract covers the node."""
-        if _step(node) is not None and self.spaced is None:
-            return False
-        node = computed(node)
-        return isinstance(node.op, self.ops) and self.accepts(node)
+        of = computed(node)
+        return self.reaches(node) and isinstance(of.op, self.ops) and self.accepts(of)
+
+    def reaches(self, node: Node) -> bool:
+        """Whether a kernel can write the pixels where the node has them: side by side, or with gaps."""
+        return _step(node) is None or self.spaced is not None
 
     def key(self, node: Node) -> str:
         """All facts that are numbers, as text: nodes with equal keys differ in constants only."""
@@ -325,7 +327,7 @@ class Instance:
 
     def like(self, node: Node) -> Instance | None:
         """The instance of this variant and tile for another node, or None if they do not compute it."""
-        if not self.contract.covers(node):
+        if not self.contract.reaches(node):
             return None
         found = (other for other in self.variant.instances(self._computed(node)) if other.key == self.key)
         return next((replace(self, fixed=other.fixed, written=other.written) for other in found), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -86,7 +87,11 @@ def padding_tap(node: Node, multiple: int = INPUTS) -> Int32s:
 
 def groups(node: Node, size: int) -> Iterable[tuple[tuple[int, bool], int]]:
     """The groups of `size` adjacent pixels, and the rest at the end: (pixels, all windows inside the row), count."""
-    taps, width = lines_of(cast(Conv2d, node.op), node).taps, node.inputs[1].type.shape[2]
+    return _grouped(lines_of(cast(Conv2d, node.op), node).taps, node.inputs[1].type.shape[2], size)
+
+
+@lru_cache(1024)
+def _grouped(taps: tuple[int, ...], width: int, size: int) -> Iterable[tuple[tuple[int, bool], int]]:
     within = [inside == width for inside in taps]
     parts = (within[i : i + size] for i in range(0, len(within), size))
     return Counter((len(part), all(part)) for part in parts).items()

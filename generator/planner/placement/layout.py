@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 from itertools import accumulate
 
 from shoehorn_mcu.live_ranges import LiveRanges, Row
@@ -96,27 +97,46 @@ def _copies(flow: Flow, ranges: LiveRanges[Row]) -> Iterator[_Copy]:
         yield _Copy(row, first, min(last, end), spot)
 
 
+@dataclass(frozen=True)
+class RowOrder:
+    """An order of rows; `composites` are those that the flow has after its ops."""
+
+    flow: Flow
+    events: Sequence[Event]
+    composites: Sequence[Composite] = ()
+
+    @cached_property
+    def ranges(self) -> LiveRanges[Row]:
+        return self.flow.live_ranges(self.events)
+
+    @cached_property
+    def times(self) -> Counter[Row]:
+        """How often each row is computed."""
+        return Counter(self.ranges.values)
+
+    @cached_property
+    def stiff(self) -> frozenset[str]:
+        return rigid(self.flow.problem)
+
+    @cached_property
+    def crowd(self) -> Profile:
+        """Live bytes by event where all rows are overwritten that may be."""
+        return profile(_Layout(self).bundles)
+
+
 class _Layout:
     """Bundles of one order of rows."""
 
-    def __init__(
-        self,
-        flow: Flow,
-        events: Sequence[Event],
-        composites: Sequence[Composite] = (),
-        share: Share = Share.ALL,
-        limit: int = 0,
-    ) -> None:
+    def __init__(self, order: RowOrder, share: Share = Share.ALL, limit: int = 0) -> None:
         """With Share.NEEDED rows are overwritten that lower the peak to `limit`, or as far as it goes."""
-        self._flow, self._events, self._composites = flow, events, composites
-        self._stiff = rigid(flow.problem)
-        self._ranges = flow.live_ranges(events)
+        flow, events = order.flow, order.events
+        self._flow, self._events, self._composites = flow, events, order.composites
+        self._stiff, self._ranges, self._times = order.stiff, order.ranges, order.times
         self._copies = list(_copies(flow, self._ranges))
-        self._times = Counter(self._ranges.values)
         self._limit = 0
         self._crowd: Profile | None = None  # live bytes by event, where rows may be shorter than what they overwrite
         if share is Share.NEEDED:
-            self._crowd = profile(_Layout(flow, events, composites).bundles)
+            self._crowd = order.crowd
             self._limit = max(limit, *self._crowd.alive)
         self._tails: dict[_Name, list[Piece]] = {}
         for time, event in enumerate(events):
@@ -215,13 +235,13 @@ class _Layout:
 
 
 def _placed(
-    flow: Flow, events: Sequence[Event], composites: Sequence[Composite], enough: int | None, effort: Effort, below: int
+    order: RowOrder, enough: int | None, effort: Effort, below: int
 ) -> tuple[tuple[_Layout, int, _Bases], bool]:
     """Bundles, arena and bases, with the choice of in-place rows that gives the least arena, and whether it drifts."""
     best: tuple[_Layout, int, _Bases] | None = None
     low: int | None = None  # the load where rows drift, if that was not reached
-    for share in Share if any(tap is not None for tap in flow.in_place) else (Share.NONE,):
-        made = _Layout(flow, events, composites, share)
+    for share in Share if any(tap is not None for tap in order.flow.in_place) else (Share.NONE,):
+        made = _Layout(order, share)
         least = load(made.bundles)
         if made.drifts and best is not None:
             continue  # the first choice overlaps fewer rows and packs better
@@ -237,17 +257,11 @@ def _placed(
     assert best is not None
     if low is None:
         return best, False
-    return _with_fewer(flow, events, composites, enough, low, below, best), True
+    return _with_fewer(order, enough, low, below, best), True
 
 
 def _with_fewer(
-    flow: Flow,
-    events: Sequence[Event],
-    composites: Sequence[Composite],
-    enough: int | None,
-    low: int,
-    below: int,
-    best: tuple[_Layout, int, _Bases],
+    order: RowOrder, enough: int | None, low: int, below: int, best: tuple[_Layout, int, _Bases]
 ) -> tuple[_Layout, int, _Bases]:
     """The best placement where as few rows overlap as some arenas above the load `low` need: the fewer, the easier."""
     for _ in range(_ARENAS):
@@ -255,7 +269,7 @@ def _with_fewer(
         limit = aligned((low + most) // 2)
         if limit <= low or most - low < most * _WORTH or (enough is not None and best[1] <= enough):
             break
-        made = _Layout(flow, events, composites, Share.NEEDED, limit)
+        made = _Layout(order, Share.NEEDED, limit)
         arena_bytes, bases = place(made.bundles, limit, Effort.LEAST, below)
         if arena_bytes < best[1]:
             best = made, arena_bytes, bases
@@ -278,7 +292,7 @@ def lay_out(
     Only arenas of less than `below` bytes are searched for; without one it is any.
     """
     effort = effort or (Effort.FULL if enough is None else Effort.SOME)
-    (made, arena_bytes, bases), drifts = _placed(flow, events, composites, enough, effort, below)
+    (made, arena_bytes, bases), drifts = _placed(RowOrder(flow, events, composites), enough, effort, below)
     used = dict.fromkeys(e.op - flow.count for e in events if e.op >= flow.count)
     parts = list(_parts(events))
     placements, chosen = made.placements(bases, parts)
@@ -343,7 +357,7 @@ class _Alive:
         self._ends = list(accumulate(s.rows[1] - s.rows[0] for s in steps))
         self._pieces = [
             (b.name.tensor if isinstance(b.name, _Bytes) else "scratch", p)
-            for b in (_Layout(Flow(problem), self.events).bundles if self.events else ())
+            for b in (_Layout(RowOrder(Flow(problem), self.events)).bundles if self.events else ())
             for p in b.pieces
         ]
         change = [0] * (len(self.events) + 2)
