@@ -20,12 +20,12 @@ import shoehorn_mcu
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.importers.onnx import import_model
 from shoehorn_mcu.ir import Array, DType
-from shoehorn_mcu.ops import Dequantize, LinearOp, Quantize
+from shoehorn_mcu.ops import Dequantize, LinearOp, Quantize, Requantize
 from shoehorn_mcu.passes import run
 from shoehorn_mcu.paths import MODELS as SHIPPED
 from shoehorn_mcu.quantisation import Method, Settings, quantize_model, steps
 from shoehorn_mcu.quantisation.measure import accuracy
-from shoehorn_mcu.quantisation.ranges import Range, least_squares
+from shoehorn_mcu.quantisation.ranges import Range, least_squares, of_joins
 from shoehorn_mcu.quantisation.rewrite import bias_corrections, equalised, prepared
 from shoehorn_mcu.quantisation.runtime import Runner
 from shoehorn_mcu.quantisation.samples import Samples
@@ -196,6 +196,41 @@ def test_the_range_of_least_squares_leaves_a_single_far_value_out() -> None:
     low, high = least_squares(counts, edges, values.min(), values.max())
     assert low > -5 and 8 <= high < 30
     assert least_squares(np.zeros(4, np.int64), np.linspace(-1, 1, 5), 0.5, 0.5) == Range(0.0, 0.5)
+
+
+def fire() -> Any:
+    """Two convolutions joined, that and the input joined again, and a piece that is read twice."""
+    constants = {"w1": reals(4, 3, 1, 1), "w2": reals(5, 3, 3, 3, scale=4.0), "w3": reals(2, 12, 1, 1)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["a"], name="one"),
+        helper.make_node("Conv", ["x", "w2"], ["b"], pads=[1] * 4, name="three"),
+        helper.make_node("Concat", ["a", "b"], ["ab"], axis=1, name="inner"),
+        helper.make_node("Concat", ["ab", "x"], ["abx"], axis=1, name="outer"),
+        helper.make_node("Conv", ["abx", "w3"], ["y"]),
+    ]
+    return model(nodes, constants)
+
+
+def test_pieces_that_are_joined_have_one_range() -> None:
+    found = {name: Range(-float(i), i + 1.0) for i, name in enumerate(("a", "b", "ab", "abx", "x", "y"))}
+    all_four = Range(-3.0, 4.0)
+
+    assert of_joins(fire(), found, ()) == found | dict.fromkeys(("a", "b", "ab", "abx"), all_four)
+    assert of_joins(fire(), found, ("outer",)) == found | dict.fromkeys(("a", "b", "ab"), Range(-2.0, 3.0))
+    assert of_joins(fire(), found, ("one",))["a"] == found["a"]
+    assert of_joins(fire(), found, ("b",))["b"] == found["b"]
+
+
+def test_pieces_are_joined_without_rescaling(tmp_path: Path, gen: Gen) -> None:
+    (tmp_path / "fire.onnx").write_bytes(fire().SerializeToString())
+    np.savez(tmp_path / "x.npz", x=reals(20, *IMAGE[1:]))
+
+    made = gen("quantize", tmp_path / "fire.onnx", "--data", tmp_path / "x.npz", "-o", tmp_path / "int8.onnx")
+
+    assert made.exit_code == 0, made.output
+    graph = load(tmp_path / "int8.onnx")
+    rescaled = [op.inputs[0] for op in graph.ops if isinstance(op, Requantize)]
+    assert not any(name.startswith(("a", "b")) for name in rescaled)
 
 
 BAD_SAMPLES: dict[str, tuple[Any, str]] = {

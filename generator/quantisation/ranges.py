@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+OF_ONE_SCALE = ("Softmax", "Sigmoid", "Tanh")
+"""Ops whose results have a scale of their own in 8 or in 16 bits."""
 
 STEPS = 255  # between the least and the greatest stored value
 _SHRINKS = np.linspace(0.2, 1.0, 81)  # tried: parts of the whole range
@@ -16,6 +24,33 @@ class Range(NamedTuple):
 
     low: float
     high: float
+
+
+def of_joins(model: ModelProto, found: Mapping[str, Range], apart: Collection[str]) -> dict[str, Range]:
+    """The ranges, where those of a Concat's result and of the pieces that nothing else reads are one: that of them all.
+
+    So the pieces are joined as they are, as in TensorFlow Lite, whose CONCATENATION has one scale; with ranges of their
+    own each is rescaled. `apart` names nodes, and tensors, that keep their own.
+    """
+    graph = model.graph
+    writer = {name: node for node in graph.node for name in node.output}
+    read = Counter(name for node in graph.node for name in node.input)
+    read.update(output.name for output in graph.output)
+    group = {name: {name} for name in found}
+    for node in graph.node:
+        result = node.output[0]
+        if node.op_type != "Concat" or result not in found or {node.name, result} & set(apart):
+            continue
+        for name in node.input:
+            if name not in found or name not in writer or read[name] > 1:
+                continue
+            if writer[name].op_type not in OF_ONE_SCALE and not {writer[name].name, name} & set(apart):
+                both = group[name] | group[result]
+                group |= dict.fromkeys(both, both)
+    return {
+        name: Range(min(found[each].low for each in names), max(found[each].high for each in names))
+        for name, names in group.items()
+    }
 
 
 def least_squares(counts: NDArray[np.int64], edges: NDArray[np.floating], low: float, high: float) -> Range:

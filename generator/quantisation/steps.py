@@ -22,7 +22,7 @@ from shoehorn_mcu.ir import DType, Graph
 from shoehorn_mcu.quantisation.exported import as_onnx
 from shoehorn_mcu.quantisation.fault import QuantizeError
 from shoehorn_mcu.quantisation.measure import Accuracy, Fidelity, accuracy, fidelities, output_sqnr
-from shoehorn_mcu.quantisation.ranges import Range
+from shoehorn_mcu.quantisation.ranges import Range, of_joins
 from shoehorn_mcu.quantisation.rewrite import (
     Floats,
     bias_corrections,
@@ -272,6 +272,7 @@ def _best(
     wanted = [run(sample) for sample in checked]
 
     def candidate(model: ModelProto, found: Mapping[str, Range]) -> _Candidate:
+        found = of_joins(model, found, {*kept.real, *kept.wide})
         made = _quantised(model, found, kept, settings)
         return _Candidate(model, found, made, output_sqnr(wanted, made, checked))
 
