@@ -42,12 +42,12 @@ class Cuts:
     @property
     def smaller(self) -> Iterator[Cuts]:
         """Those of the graph in other forms, of which a plan may be smaller: with nearer kernels, with copies, both."""
-        for each in (self, self._copying):
+        for each in (self, self.copying):
             if each is not None:
                 yield from (form for form in (each, each.nearer) if form is not None and form is not self)
 
     @cached_property
-    def _copying(self) -> Cuts | None:
+    def copying(self) -> Cuts | None:
         """Those of the graph whose concatenations copy their pieces; None where it is that."""
         graph = with_copies(self.graph)
         return None if graph is None else Cuts(graph, stages_like(self.stages[0], graph))

@@ -181,15 +181,20 @@ def _smallest(
     """The smallest of the plans of the graph and of its other forms.
 
     Those whose plans by rows have the lower peak are searched first, of equal ones the graph itself; the others only
-    where their peak is by 0.2 % below the arena found.
+    where their peak is by 0.2 % below the arena found. But where rows are streamed and no order of rows below the peak
+    was found, pieces are copied, too: for such a graph there may be one.
     """
     tried = [(lowest_peak(_uncut(each, request)), each) for each in (cuts, *cuts.smaller)]
+    lowest = min(peak for peak, _ in tried)
     best: Scheduled | None = None
     refusal: DoesNotFit | _Undivided | None = None
     bound: int | None = None
     for peak, each in sorted(tried, key=lambda pair: pair[0]):
-        if best is not None and (best.plan.outcome.interrupted or peak >= best.plan.total_bytes * (1 - _WORTH_BYTES)):
-            continue
+        if best is not None:
+            copies = request.stream_input and best.plan.total_bytes >= lowest and each is cuts.copying
+            worth = copies or peak < best.plan.total_bytes * (1 - _WORTH_BYTES)
+            if best.plan.outcome.interrupted or not worth:
+                continue
         try:
             made = _with_kernels(each, request, memories, say)
         except (DoesNotFit, _Undivided) as error:
