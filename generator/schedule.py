@@ -181,8 +181,9 @@ def _smallest(
     """The smallest of the plans of the graph and of its other forms.
 
     Those whose plans by rows have the lower peak are searched first, of equal ones the graph itself; the others only
-    where their peak is by 0.2 % below the arena found. But where rows are streamed and no order of rows below the peak
-    was found, pieces are copied, too: for such a graph there may be one.
+    where their peak is by 0.2 % below the arena found. The peak is that of groups of rows; other orders need less for
+    some forms and not for others. So pieces are copied, too, unless the arena found is proven minimal, and with
+    streamed rows unless it is below the peak.
     """
     tried = [(lowest_peak(_uncut(each, request)), each) for each in (cuts, *cuts.smaller)]
     lowest = min(peak for peak, _ in tried)
@@ -191,8 +192,9 @@ def _smallest(
     bound: int | None = None
     for peak, each in sorted(tried, key=lambda pair: pair[0]):
         if best is not None:
-            copies = request.stream_input and best.plan.total_bytes >= lowest and each is cuts.copying
-            worth = copies or peak < best.plan.total_bytes * (1 - _WORTH_BYTES)
+            found = best.plan.total_bytes
+            least = best.plan.outcome.status is Status.OPTIMAL and (found < lowest or not request.stream_input)
+            worth = peak < found * (1 - _WORTH_BYTES) or (each is cuts.copying and not least)
             if best.plan.outcome.interrupted or not worth:
                 continue
         try:
@@ -243,11 +245,12 @@ def _time(made: Scheduled) -> float:
 
 
 def _smaller_within(cuts: Cuts, request: PlanRequest, most_bytes: int | None) -> list[Cuts]:
-    """The other forms of the graph that may have a plan by rows of so many bytes, those with the lowest peak first."""
+    """The other forms of the graph that may have a plan of so many bytes, those with the lowest peak by rows first."""
     if most_bytes is None:
         return []
     peaks = [(lowest_peak(_uncut(each, request)), each) for each in cuts.smaller]
-    return [each for peak, each in sorted(peaks, key=lambda pair: pair[0]) if peak <= most_bytes]
+    ordered = sorted(peaks, key=lambda pair: pair[0])
+    return [each for peak, each in ordered if peak <= most_bytes or each is cuts.copying]
 
 
 def _uncut(cuts: Cuts, request: PlanRequest) -> Problem:
