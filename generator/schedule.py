@@ -158,11 +158,14 @@ def _scheduled(
         return _smallest(cuts, request, memories, say)
     try:
         made = _with_kernels(cuts, request, memories, say)
-    except DoesNotFit as refusal:
-        for smaller in _smaller_within(cuts, request, refusal.needed_bytes - 1):
-            with suppress(DoesNotFit):
+    except DoesNotFit as error:
+        least = error
+        for smaller in _smaller_within(cuts, request, error.needed_bytes - 1):
+            try:
                 return _with_kernels(smaller, request, memories, say)
-        raise
+            except DoesNotFit as other:
+                least = min(least, other, key=lambda each: each.needed_bytes)
+        raise least from error
     made = _with_scratch(cuts, request, memories, say, made)
     if made.plan.outcome.interrupted or not recomputes(made.plan, made.stages):
         return made
