@@ -165,7 +165,7 @@ def _scheduled(
                 return _with_kernels(smaller, request, memories, say)
             except DoesNotFit as other:
                 least = min(least, other, key=lambda each: each.needed_bytes)
-        raise least from error
+        raise least from None
     made = _with_scratch(cuts, request, memories, say, made)
     if made.plan.outcome.interrupted or not recomputes(made.plan, made.stages):
         return made

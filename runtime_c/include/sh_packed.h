@@ -79,6 +79,9 @@ SH_INLINED void sh_clamp_pixels(int8_t *y, int32_t width, int32_t outputs, int32
         outputs *= width;
         width = 1;
     }
+    if (low == INT8_MIN && high == INT8_MAX) {
+        return; // without a call for each pixel
+    }
     SH_ROLLED
     for (; width > 0; width--, y += step) {
         SH_CLAMP_ALL(y, outputs, low, high);
