@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from shared import DATA, needs_shared
 
@@ -110,12 +110,22 @@ def limit(deterministic: float = 20.0) -> Limit:
 # --- Against exhaustive search
 
 
+LATE = Graph(  # whose optimum took more than an effort of 0.2
+    names=tuple(range(7)),
+    sizes=(1, 1, 0, 0, 1, 0, 0),
+    durations=(0, 0, 0, 0, 1, 0, 0),
+    inputs=((), (0,), (0, 1), (0, 1, 2), (1, 2, 3), (0, 2, 3, 4), (1, 2, 3, 4, 5)),
+    order=tuple(range(7)),
+)
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(graphs(), st.floats(0, 1))
+@example(LATE, 0.0)
 def test_small_graphs_get_the_optimum_and_no_bound_lies(graph: Graph, part: float):
     budget = budget_of(graph, part)
     least = optimum(graph, budget)
-    outcome = rematerialise(graph, budget, Effort(0.2, stop=60))
+    outcome = rematerialise(graph, budget, Effort(0.5, stop=60))
 
     if least is None:
         assert outcome.status is Status.UNKNOWN
