@@ -16,6 +16,7 @@ from shoehorn_mcu.ir import Array, DType, Graph, Op, Quant, Tensor, TensorType, 
 from shoehorn_mcu.ops import functions
 from shoehorn_mcu.ops.fixed_point import quantize_multipliers
 from shoehorn_mcu.ops.formula import Term, formula
+from shoehorn_mcu.ops.insert import own_rows
 
 Rng = np.random.Generator
 
@@ -568,7 +569,7 @@ def inserted(graph: Graph, axis: int, before: int, after: int, onto: bool) -> Gr
     """The op of a graph as one that writes into rows that are longer by so many elements along `axis`."""
     (op,) = graph.ops
     y = graph.tensors[op.output].type
-    rows = len(op.inputs) if op.by_rows is None else op.by_rows
+    rows = own_rows(op)
     size = before + y.shape[axis] + after
     kind = replace(y, shape=(*y.shape[:axis], size, *y.shape[axis + 1 :]))
     inputs = (*op.inputs[:rows], *(("onto",) if onto else ()), *op.inputs[rows:])

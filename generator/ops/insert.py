@@ -19,6 +19,11 @@ COLUMNS, CHANNELS = 2, 3
 """The dimensions of NHWC whose elements are in one row."""
 
 
+def own_rows(op: Op) -> int:
+    """How many inputs of an op are read by rows."""
+    return len(op.inputs) if op.by_rows is None else op.by_rows
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class InsertSlice(Op):
     """`onto` with what `op` computes in place of elements [first, first + count) of dimension `axis` (2 or 3 of NHWC).
@@ -54,9 +59,7 @@ class InsertSlice(Op):
 
     @property
     def _own_rows(self) -> int:
-        """Row inputs of `op`."""
-        count = self.op.by_rows
-        return len(self.op.inputs) if count is None else count
+        return own_rows(self.op)
 
     def computed(self, node: Node) -> Node:
         """The node of `op` alone, which writes a tensor of its own."""

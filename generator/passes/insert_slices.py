@@ -10,7 +10,7 @@ from typing import cast
 from shoehorn_mcu.ir import DType, Graph, Node, Op, Tensor
 from shoehorn_mcu.ir.edit import free_name, only_reader, readers, with_ops
 from shoehorn_mcu.ops import Concat, Conv2d, InsertSlice
-from shoehorn_mcu.ops.insert import CHANNELS, COLUMNS
+from shoehorn_mcu.ops.insert import CHANNELS, COLUMNS, own_rows
 
 SPACED = (DType.INT8, DType.FLOAT32, DType.FLOAT16)
 """Types of a convolution's operands for which its kernels write pixels with gaps between them."""
@@ -29,7 +29,8 @@ def insert_slices(graph: Graph) -> Graph:
     """
     fixed = {*graph.results, *(op.inputs[0] for op in graph.ops if op.view)}
     joins = [n for n in graph.nodes() if isinstance(n.op, Concat) and not n.op.shared and n.output.name not in fixed]
-    found = [chain for node in joins if (chain := _chain(graph, node)) is not None]
+    place, readers_of = {op.output: i for i, op in enumerate(graph.ops)}, readers(graph)
+    found = [chain for node in joins if (chain := _chain(graph, node, place, readers_of)) is not None]
     if not found:
         return graph
     tensors, names = dict(graph.tensors), {op.name for op in graph.ops}
@@ -109,12 +110,13 @@ class _Chain:
     links: tuple[_Link, ...]
 
 
-def _chain(graph: Graph, node: Node) -> _Chain | None:
+def _chain(
+    graph: Graph, node: Node, place: Mapping[str, int], readers_of: Mapping[str, tuple[Op, ...]]
+) -> _Chain | None:
     """How a concatenation is written by parts; None where no op can write its own."""
     axis = cast(Concat, node.op).axis
     if len(node.output.type.shape) != 4 or axis not in (COLUMNS, CHANNELS):
         return None
-    place, readers_of = {op.output: i for i, op in enumerate(graph.ops)}, readers(graph)
     spaced = axis == CHANNELS and node.output.type.nhwc[COLUMNS] > 1
 
     def writer(piece: Tensor) -> Op | None:
@@ -167,7 +169,7 @@ class _Writer:
         else:
             part = output.name
         op = link.op or self._copy(link)
-        rows = len(op.inputs) if op.by_rows is None else op.by_rows
+        rows = own_rows(op)
         onto = () if self._onto is None else (self._onto,)
         self._onto = part
         return InsertSlice(

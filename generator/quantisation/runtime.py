@@ -18,7 +18,7 @@ import numpy as np
 
 from shoehorn_mcu.ir import Array
 from shoehorn_mcu.quantisation.fault import QuantizeError
-from shoehorn_mcu.quantisation.ranges import Range, least_squares
+from shoehorn_mcu.quantisation.ranges import OF_ONE_SCALE, Range, least_squares
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -29,7 +29,7 @@ _AT_ONCE = 8  # samples whose activations are held at a time
 _OPSET_OF_16_BITS = 21  # the first in which QuantizeLinear knows int16
 _FIXED = {
     ("Softmax", 8): (np.array(1 / 256, np.float32), np.array(-128, np.int8)),
-    **{(code, 16): (np.array(2.0**-15, np.float32), np.array(0, np.int16)) for code in ("Softmax", "Sigmoid", "Tanh")},
+    **{(code, 16): (np.array(2.0**-15, np.float32), np.array(0, np.int16)) for code in OF_ONE_SCALE},
 }
 """Scale and zero point of the results of some ops with so many bits: the only ones that kernels have."""
 

@@ -6,9 +6,8 @@
 //
 // The sum begins with 0, or if `fused` with the bias, and is added up in the order of ky, kx and i;
 // taps in the padding (outside the row, or where x[ky] is null) are left out. x and y are rows of
-// float32, or with `half` of
-// float16, to which y is rounded at last. Nothing else of y is written: what lies between its
-// pixels are channels of other ops.
+// float32, or with `half` of float16, to which y is rounded at last. The kernel leaves the elements
+// between two pixels of y as they are: other ops write them.
 #ifndef SH_CONV2D_F32_H
 #define SH_CONV2D_F32_H
 

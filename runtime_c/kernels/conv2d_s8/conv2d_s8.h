@@ -8,7 +8,7 @@
 // In the padding (outside the row, or where x[ky] is null) a tap is x_zero. The generator folds the
 // input's zero point into bias, so taps are taken as stored.
 //
-// Nothing else of y is written: what lies between its pixels are channels of other ops.
+// The kernel leaves the elements between two pixels of y as they are: other ops write them.
 //
 // scratch: working memory, aligned to words; null where the variant needs none.
 #ifndef SH_CONV2D_S8_H
