@@ -1,14 +1,14 @@
 """The shortest sequence for a graph and a budget: the search, its bounds and the check of its answer.
 
-A local search finds sequences, a relaxation in CP-SAT gives a lower bound, and small graphs are finally solved by a
-full model in CP-SAT. An independent check replays every answer.
+A graph of a few nodes is searched whole. Of others a local search finds sequences, a relaxation in CP-SAT gives a lower
+bound, and small ones are finally solved by a full model in CP-SAT. An independent check replays every answer.
 """
 
 from __future__ import annotations
 
 from time import monotonic
 
-from shoehorn_mcu.planner.remat import retention, staged
+from shoehorn_mcu.planner.remat import retention, staged, states
 from shoehorn_mcu.planner.remat.check import check
 from shoehorn_mcu.planner.remat.graph import Graph, quoted
 from shoehorn_mcu.planner.remat.memory import duration, peak, working_set
@@ -34,7 +34,12 @@ def rematerialise(graph: Graph, budget: int, effort: Effort | None = None) -> Ou
         return _none(graph, budget, Status.INFEASIBLE, sum(graph.durations), refusal)
     if peak(graph, graph.order) <= budget:
         return _checked(graph, budget, graph.order, sum(graph.durations), "the given order fits")
-    return _Solve(graph, budget, effort).outcome()
+    if len(graph.names) > states.MOST_NODES:
+        return _Solve(graph, budget, effort).outcome()
+    sequence = states.shortest(graph, budget)
+    if sequence is None:
+        return _none(graph, budget, Status.INFEASIBLE, sum(graph.durations), "no sequence fits: all were tried")
+    return _checked(graph, budget, sequence, duration(graph, sequence), "proven")
 
 
 def in_fixed_order(graph: Graph, budget: int, effort: Effort | None = None) -> Outcome:
