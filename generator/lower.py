@@ -124,8 +124,10 @@ def _inner(parts: Sequence[Stage]) -> tuple[TensorSpec, ...]:
     return tuple(_spec(name, type_) for name, type_ in types.items())
 
 
-def _spec(name: str, type_: TensorType, view_of: str | None = None, over: str | None = None) -> TensorSpec:
-    return TensorSpec(name, type_.rows, type_.row_bytes, view_of, over)
+def _spec(
+    name: str, type_: TensorType, view_of: str | None = None, over: str | None = None, turns: bool = False
+) -> TensorSpec:
+    return TensorSpec(name, type_.rows, type_.row_bytes, view_of, over, turns)
 
 
 def lower(
@@ -143,7 +145,8 @@ def lower(
     only with `cuts`, those of this graph and these stages, which then knows each choice of the problem.
 
     A state is an input and an output: its bytes are its own in the whole inference. Its next value is written over it
-    (state_places.py), or has bytes of its own to the end, where it is copied.
+    (state_places.py), or has bytes of its own to the end, where it is copied. Of a ring that are the new rows, over
+    those that they replace.
     """
     views = graph.views
     deliveries = (_delivery(graph),) if stream_input else ()
@@ -163,7 +166,11 @@ def lower(
                 f"{graph.name}: '{name}' is a constant that is reshaped or a model output; no op computes it"
             )
     types = {name: graph.tensors[name].type for name in dict.fromkeys(live)}
-    specs = [_spec(n, t, views.get(n), over[n].state.read if n in over else None) for n, t in types.items()]
+    rings = [state for state in graph.states if graph.is_ring(state)]
+    turning = {*(s.read for s in rings), *(s.write for s in rings if s.write in over)}
+    specs = [
+        _spec(n, t, views.get(n), over[n].state.read if n in over else None, n in turning) for n, t in types.items()
+    ]
     return Problem(
         tensors=(*specs, *(TensorSpec(op.writes, len(op.reads[0].rows), 0) for op in handouts)),
         ops=ops,

@@ -6,7 +6,7 @@ which rows lie side by side; tensors placed row by row keep a call per row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import gcd
 
@@ -31,7 +31,11 @@ def joined(problem: Problem, stages: Sequence[Stage], plan: Plan) -> tuple[tuple
     for step in plan.steps:
         if step.computes:
             steps_of[step.op].append(step)
-    found = tuple(_joined(stage, ops[stage.name], steps_of[stage.name], placements) for stage in stages)
+    rings = {tensor.name for tensor in problem.tensors if tensor.turns}
+    found = tuple(
+        stage if _touches(ops[stage.name], rings) else _joined(stage, ops[stage.name], steps_of[stage.name], placements)
+        for stage in stages
+    )
     counts = {stage.name: stage.rows_per_call for stage in found}
     steps = tuple(replace(step, rows_per_call=counts.get(step.op, 1)) for step in plan.steps)
     return found, replace(plan, steps=steps)
@@ -58,6 +62,11 @@ def _made_longer(stage: Stage, count: int) -> Stage:
     if same is None or same.scratch_bytes(long) != stage.scratch_bytes:
         return stage
     return replace(stage, kernel=same, rows_per_call=count)
+
+
+def _touches(op: OpSpec, tensors: Collection[str]) -> bool:
+    """Whether an op reads or writes one of these tensors."""
+    return op.writes in tensors or any(read.tensor in tensors for read in op.reads)
 
 
 def _joined(stage: Stage, op: OpSpec, own: Sequence[Step], placements: Placements) -> Stage:

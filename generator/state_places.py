@@ -61,7 +61,8 @@ def _waits(state: State, writer: Stage, readers: Sequence[Stage], writers: Mappi
                 return None
             for y, read in enumerate(by_row):
                 for row in read:
-                    rows[row][stage.node.output.name, y] = None
+                    if row < len(rows):  # a ring keeps the others
+                        rows[row][stage.node.output.name, y] = None
     if any(rows) and writer.node.op.pixelwise(writer.node.sig):
         return None  # its rows may be one call
     return Waits(state, tuple(_unknown(writer, y, waited, writers) for y, waited in enumerate(rows)))

@@ -11,7 +11,8 @@ graph.json      {
   "flush":      true: float32 numbers below 2^-126 are read and written as 0; left out otherwise
   "inputs":     [tensor names], "outputs": [tensor names],
   "states":     [{"read": tensor, "write": the tensor whose value it takes behind an inference, "initial": number of
-                the constant that it begins with}]; left out where there are none
+                the constant that it begins with}]; left out where there are none. If "write" is shorter, it is put
+                behind the state, whose first bytes are dropped
   "tensors":    {name: {"shape": [..], "dtype": numpy's name, "rows": N*H, "row_bytes": bytes of a row,
                         "scales": [..] or null, "zero_points": [..] or null, "const": number of its constant or null}}
                 the inputs, and all that an op reads by rows or writes
@@ -149,7 +150,10 @@ class Reference:
         results = ((name, info) for name, info in self.tensors.items() if info.const is None)
         found = {name: self._buffers[name].view(info.dtype).reshape(info.shape).copy() for name, info in results}
         for state in self._states:
-            self._buffers[state.read][:] = self._buffers[state.write]
+            kept, new = self._buffers[state.read], self._buffers[state.write]
+            left = kept.size - new.size  # of a ring: its first rows make room for new ones
+            kept[:left] = kept[new.size :].copy()
+            kept[left:] = new
         return found
 
     @property
@@ -161,6 +165,7 @@ class Reference:
         """Gives the states their first values."""
         for state in self._states:
             self._buffers[state.read][:] = self._constant(state.initial)
+            _require(0 < self._buffers[state.write].size <= self._buffers[state.read].size, "a state has another size")
 
     def _allocate(self, ops: Sequence[GraphOp]) -> dict[str, Bytes]:
         """Memory for every tensor; views share their input's, constants are used where they are."""

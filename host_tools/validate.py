@@ -19,7 +19,7 @@ from shoehorn_mcu.host_tools.reference import Reference
 from shoehorn_mcu.host_tools.vectors import Vector
 
 SEQUENCE = 4
-"""Vectors that a model with states gets one after the other, before it is reset."""
+"""Vectors that a model with states gets before it is reset for the first time; each later sequence is twice as long."""
 
 Run = Callable[[Vector], Mapping[str, Array]]  # the reference: all tensors by name
 
@@ -85,6 +85,12 @@ class Validation:
         }
 
 
+def _begins(number: int) -> bool:
+    """Whether a sequence begins with this vector: 0, 4, 12, 28, 60, ..."""
+    before, rest = divmod(number, SEQUENCE)
+    return rest == 0 and before & (before + 1) == 0
+
+
 def validate(
     link: Link,
     plan: Plan,
@@ -98,8 +104,8 @@ def validate(
 ) -> Validation:
     """Runs every vector on the board and in the reference, and in `precise` to say how far the board is from it.
 
-    A model with states computes sequences of SEQUENCE vectors; before each of them they are reset, on the board and,
-    by `reset`, in the reference; with `starts` sequences begin with these vectors instead. With labels, one for each
+    A model with states computes sequences (see SEQUENCE); before each of them they are reset, on the board and, by
+    `reset`, in the reference; with `starts` sequences begin with these vectors instead. With labels, one for each
     vector, or with `starts` for the last one of each sequence, it counts how often each of them is right.
     The link's board must run this plan (HostError).
     """
@@ -113,7 +119,7 @@ def validate(
     mismatched, first_bad = 0, None
     largest: int | float = 0
     for number, vector in enumerate(vectors):
-        if plan.states and (number in starts if starts else number % SEQUENCE == 0):
+        if plan.states and (number in starts if starts else _begins(number)):
             link.reset()
             reset()
             if precise:

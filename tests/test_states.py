@@ -20,10 +20,11 @@ from shoehorn_mcu.importers.tflite_options import CallOnceOptions, Options, Vari
 from shoehorn_mcu.importers.tflite_variables import without_variables
 from shoehorn_mcu.ir import Array, DType, Graph, Op, Quant, State, Tensor, TensorType, verify
 from shoehorn_mcu.lower import lower
-from shoehorn_mcu.memory_plan import Step
-from shoehorn_mcu.ops import Concat, Map, Slice
+from shoehorn_mcu.memory_plan import Plan, Step
+from shoehorn_mcu.ops import Concat, Map, Reshape, Slice
 from shoehorn_mcu.ops.formula import formula
 from shoehorn_mcu.passes.share_rows import share_rows
+from shoehorn_mcu.passes.turn_states import turn_states
 from shoehorn_mcu.planner import DoesNotFit, Goal, Read, check, make_plan
 from shoehorn_mcu.stage import stages
 from tests.shared import MODELS, needs_shared
@@ -46,6 +47,24 @@ def ring(rows: int = 5, width: int = 3) -> Graph:
     return verify(Graph("ring", tensors, ops, ("x",), ("all",), (State("before", "next", "first"),)))
 
 
+def window(rows: int, new: int, first: int | None = None) -> Graph:
+    """As `ring` with `new` rows at a time; the next state begins at row `first` of all, usually behind the oldest."""
+    graph = ring(rows)
+    kinds = {"x": new, "all": rows + new}
+    tensors = {
+        **graph.tensors,
+        **{
+            n: replace(t, type=replace(t.type, shape=(1, kinds[n], 1, 3)))
+            for n, t in graph.tensors.items()
+            if n in kinds
+        },
+    }
+    join, cut = graph.ops
+    return verify(
+        replace(graph, tensors=tensors, ops=(join, replace(cut, begin=(0, new if first is None else first, 0, 0))))
+    )
+
+
 def inputs(count: int, width: int = 3) -> list[Array]:
     rng = np.random.default_rng(0)
     return [rng.integers(-128, 128, (1, 1, 1, width), np.int8) for _ in range(count)]
@@ -66,6 +85,75 @@ def test_the_reference_keeps_states_and_forgets_them_at_a_reset(load) -> None:
         assert np.array_equal(found["all"], held)
         held = held[:, 1:]
     assert reference.states == ("before",)
+
+
+@pytest.mark.parametrize(("rows", "new"), [(2, 1), (5, 1), (5, 3)])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_window_is_a_ring_that_only_new_rows_are_written_to(
+    tmp_path: Path, rows: int, new: int, streamed: bool
+) -> None:
+    """In the reference, and in compiled C whose rings turn round several times, also where rows arrive one by one."""
+    graph = window(rows, new)
+    turned = share_rows(turn_states(graph))
+    rng = np.random.default_rng(rows)
+    vectors = [{"x": rng.integers(-128, 128, (1, new, 1, 3), np.int8)} for _ in range(4 * rows)]
+    (state,) = turned.states
+    moved, reference = load_reference(graph), load_reference(turned)
+    unit = emitted.unit_of(turned, stream_input=streamed)
+    program = emitted.compile_library(unit, tmp_path)
+
+    assert turned.is_ring(state) and turned.tensors[state.write].type.shape == (1, new, 1, 3)
+    assert bool(unit.copied) == streamed
+    for vector, found in zip(vectors, emitted.run(unit, program, vectors), strict=True):
+        wanted = moved.run([vector["x"]])["all"]
+        assert np.array_equal(reference.run([vector["x"]])["all"], wanted)
+        assert np.array_equal(found["all"], wanted)
+
+
+def viewed(graph: Graph) -> Graph:
+    """With a reshape of the state."""
+    flat = Tensor("flat", replace(graph.tensors["before"].type, shape=(1, 15)))
+    reshape = Reshape(name="flatten", inputs=("before",), output="flat", shape=(1, 15))
+    return verify(
+        replace(
+            graph, tensors={**graph.tensors, "flat": flat}, ops=(*graph.ops, reshape), outputs=(*graph.outputs, "flat")
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        window(5, 1, first=0),
+        window(2, 3),
+        replace(ring(), outputs=("all", "next")),
+        replace(ring(), outputs=("all", "before")),
+        viewed(ring()),
+    ],
+    ids=["another part", "all rows are new", "given out", "state given out", "viewed"],
+)
+def test_other_states_are_no_rings(graph: Graph) -> None:
+    assert turn_states(graph) is graph
+
+
+def test_the_check_knows_that_the_rows_of_a_ring_stay_and_are_not_in_order() -> None:
+    unit = emitted.unit_of(turn_states(window(5, 2)))
+    problem, plan = lower(unit.graph, unit.stages, None), unit.plan
+    (state,) = unit.graph.states
+    places = {placement.tensor: placement for placement in plan.placements}
+
+    def moved(tensor: str, address: int) -> Plan:
+        other = {**places, tensor: replace(places[tensor], address=address)}
+        return replace(plan, placements=tuple(other.values()), arena_bytes=plan.arena_bytes + 32)
+
+    def said(wrong: Plan) -> str:
+        return "; ".join(check(problem, wrong))
+
+    assert not check(problem, plan)
+    assert "is not placed where 'before' is" in said(moved(state.write, places["all"].address))
+    assert "after the last step: row 4 of 'before' is read" in said(moved("all", places["before"].address + 12))
+    whole = replace(plan, steps=tuple(replace(step, rows_per_call=step.rows[1]) for step in plan.steps))
+    assert "'before' is a ring, whose rows are not in order" in said(whole)
 
 
 def test_a_next_value_is_written_over_its_state() -> None:
@@ -110,6 +198,12 @@ def random_states(rng: np.random.Generator) -> Graph:
     reads = [add(int(rng.integers(1, 6))) for _ in range(int(rng.integers(1, 4)))]
     firsts = {r: add(height(r), rng.normal(0, 1, (1, height(r), 1, width)).astype(np.float32)) for r in reads}
     pool = [x, *reads]
+    windows = {}
+    for read in reads:  # some are joined with the new rows, and keep the last ones
+        if rng.random() < 0.4:
+            windows[read] = add(height(read) + height(x))
+            ops.append(Concat(name=f"join_{read}", inputs=(read, x), output=windows[read], axis=1))
+            pool += [windows[read]] * 2
     plus = formula(lambda a, b: a + b * 0.5, DType.FLOAT32, DType.FLOAT32).text
     for number in range(int(rng.integers(3, 10))):
         a, b = (pool[int(rng.integers(len(pool)))] for _ in "ab")
@@ -127,9 +221,10 @@ def random_states(rng: np.random.Generator) -> Graph:
     states = []
     for read in reads:
         fitting = [op.output for op in ops if height(op.output) == height(read)]
-        if not fitting:  # a part of a join that is long enough
-            joined = add(height(read) + height(x))
-            ops.append(Concat(name=f"join_{read}", inputs=(read, x), output=joined, axis=1))
+        if read in windows or not fitting:  # a part of a join that is long enough
+            joined = windows.get(read) or add(height(read) + height(x))
+            if read not in windows:
+                ops.append(Concat(name=f"join_{read}", inputs=(read, x), output=joined, axis=1))
             cut = {"begin": (0, height(x), 0, 0), "size": (1, height(read), 1, width), "step": (1, 1, 1, 1)}
             fitting = [add(height(read))]
             ops.append(Slice(name=f"cut_{read}", inputs=(joined,), output=fitting[0], **cut))
@@ -139,16 +234,18 @@ def random_states(rng: np.random.Generator) -> Graph:
 
 def test_random_graphs_with_states_compute_sequences_as_the_reference(tmp_path: Path) -> None:
     """By plans for time and for SRAM; some next values are written over their states, others are copied."""
-    placed = copied = 0
-    for seed in range(30):
+    placed = copied = rings = 0
+    for seed in range(40):
         rng = np.random.default_rng(seed)
         graph = random_states(rng)
+        graph = turn_states(graph) if seed % 4 < 3 else graph
         graph = share_rows(graph) if seed % 2 else graph
+        rings += sum(map(graph.is_ring, graph.states))
         chosen = stages(graph)
         problem = lower(graph, chosen, None)
         vectors = [
             {graph.inputs[0]: rng.normal(0, 1, graph.tensors[graph.inputs[0]].type.shape).astype(np.float32)}
-            for _ in range(4)
+            for _ in range(9)
         ]
         reference = load_reference(graph)
         wanted = [reference.run(list(vector.values())) for vector in vectors]
@@ -164,7 +261,7 @@ def test_random_graphs_with_states_compute_sequences_as_the_reference(tmp_path: 
         over = sum(spec.over is not None for spec in problem.tensors)
         placed, copied = placed + over, copied + len(graph.states) - over
 
-    assert placed > 20 and copied > 10
+    assert placed > 20 and copied > 10 and rings > 5
 
 
 @needs_shared

@@ -84,16 +84,19 @@ def _placements(unit: Unit) -> list[str]:
         name = unit.placement_name(placement.tensor, placement.edition)
         size = f"{unit.arena_macro(placement.memory)}_BYTES"
         lines.append(c.comment(f"{c.quoted(placement.tensor)} {unit.type(placement.tensor)}"))
-        lines += _scattered(name, placement, tables, size) if placement.slots else _contiguous(name, placement, size)
+        lines += (
+            _scattered(name, placement, tables, size) if placement.slots else _contiguous(unit, name, placement, size)
+        )
         lines.append("")
     return lines
 
 
-def _contiguous(name: str, placement: Placement, arena: str) -> list[str]:
+def _contiguous(unit: Unit, name: str, placement: Placement, arena: str) -> list[str]:
     members = {
         "offset": str(placement.address),
         "rows": str(placement.rows),
         "row_bytes": str(placement.row_bytes),
+        **states.ring_members(unit, placement.tensor),
     }
     end = placement.address + placement.rows * placement.row_bytes
     return [
@@ -140,6 +143,7 @@ def model_c(unit: Unit, found: Constants) -> str:
         "",
         *steps.hooks(unit, schedule),
         "",
+        *states.rings(unit),
         *_placements(unit),
         *ops.shared(unit),
         *functions,

@@ -6,7 +6,7 @@ import numpy as np
 
 from shoehorn_mcu.emit import c
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.ir import Array
+from shoehorn_mcu.ir import Array, State
 
 
 def address(unit: Unit, tensor: str) -> str:
@@ -28,6 +28,27 @@ def prototypes(unit: Unit) -> list[str]:
     ]
 
 
+def rings(unit: Unit) -> list[str]:
+    """Where each ring begins."""
+    lines = []
+    for number, state in dict(unit.rings.values()).items():
+        lines += [c.comment(f"The place of row 0 of {c.quoted(state.read)}."), f"static int32_t {_first(number)};", ""]
+    return lines
+
+
+def ring_members(unit: Unit, tensor: str) -> dict[str, str]:
+    """The members of a tensor's struct that say where its rows are in a ring; none where they are in no ring."""
+    if tensor not in unit.rings:
+        return {}
+    number, state = unit.rings[tensor]
+    return {"first": f"&{_first(number)}", "ring_rows": str(unit.type(state.read).rows)}
+
+
+def _first(number: int) -> str:
+    """The C name of the place of a ring's row 0."""
+    return f"first{number}"
+
+
 def definitions(unit: Unit) -> list[str]:
     """The function, the first values that are not one byte repeated, and whether there was an inference."""
     if not unit.graph.states:
@@ -43,6 +64,8 @@ def definitions(unit: Unit) -> list[str]:
         else:
             arrays += [c.array(f"state{number}", _little_endian(data), "static const"), ""]
             body.append(f"memcpy({place}, state{number}, {raw.size});")
+        if state.read in unit.rings:
+            body.append(f"{_first(number)} = 0;")
     restart = [f"{unit.name}_restart();"] if unit.streamed else []
     return [
         *arrays,
@@ -64,9 +87,27 @@ def begin(unit: Unit) -> list[str]:
 
 
 def end(unit: Unit) -> list[str]:
-    """The statements behind the last step: each state takes its next value, if that is not written over it."""
+    """The statements behind the last step: each state takes its next value, if that is not written over it.
+
+    Of a ring the new rows take the places of as many at its front, and the row behind those becomes the first.
+    """
     lines = []
     for state in unit.copied:
         to, source = (address(unit, name) for name in (state.read, state.write))
-        lines.append(f"memcpy({to}, {source}, {unit.type(state.read).bytes});")
+        if state.read in unit.rings:
+            lines += _copied_rows(unit, state)
+        else:
+            lines.append(f"memcpy({to}, {source}, {unit.type(state.read).bytes});")
+    for number, state in dict(unit.rings.values()).items():
+        rows, new = unit.type(state.read).rows, unit.type(state.write).rows
+        first = _first(number)
+        lines += [f"{first} += {new};", f"{first} -= {first} < {rows} ? 0 : {rows};"]
     return lines
+
+
+def _copied_rows(unit: Unit, state: State) -> list[str]:
+    """The rows of a ring's next value are copied over those that are dropped."""
+    kind = unit.type(state.write)
+    to = c.call("sh_tensor_row", (unit.arena_of(state.read), f"&t{unit.number[state.read]}", "y"))
+    source = f"{address(unit, state.write)} + y * {kind.row_bytes}"
+    return c.block(f"for (int32_t y = 0; y < {kind.rows}; y++)", [f"memcpy({to}, {source}, {kind.row_bytes});"])

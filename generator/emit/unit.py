@@ -153,6 +153,16 @@ class Unit:
         places = ((s, at[s.read], at[s.write]) for s in self.graph.states)
         return tuple(s for s, read, write in places if (read.memory, read.address) != (write.memory, write.address))
 
+    @cached_property
+    def rings(self) -> Mapping[str, tuple[int, State]]:
+        """By tensor whose rows are in a ring: the number of its state in the C text, and that state."""
+        found: dict[str, tuple[int, State]] = {}
+        for number, state in enumerate(self.graph.states):
+            if self.graph.is_ring(state):
+                written = () if state in self.copied else (state.write,)
+                found |= dict.fromkeys((state.read, *written), (number, state))
+        return found
+
     def ends(self) -> list[tuple[str, str]]:
         """(suffix of the C name, tensor) of every input, then of every output: `input`, `input_1`, ..., `output`."""
         named = [("input", t) for t in self.graph.inputs], [("output", t) for t in self.graph.outputs]
@@ -165,5 +175,10 @@ class Unit:
 
 
 def touched(stage: Stage) -> list[str]:
-    """The tensor that an op writes, and those it reads at least one row of (an input may be padding only)."""
-    return list(dict.fromkeys([stage.node.output.name, *(name for name, rows in stage.reads if any(rows))]))
+    """The tensor that an op writes, and those it reads at least one row of (an input may be padding only).
+
+    Of an operand with shared rows all that its rows are in: the function that finds a row takes them.
+    """
+    read = (name for name, rows in stage.reads if any(rows))
+    behind = (part.tensor for parts in stage.shared.values() for part in parts)
+    return list(dict.fromkeys([stage.node.output.name, *read, *behind]))

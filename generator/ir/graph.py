@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -152,6 +152,9 @@ class State:
 
     Ops read `read`; `write`, computed by the same inference, becomes the value of `read` in the next one. The first
     inference reads the constant `initial`. All three name tensors of one type.
+
+    Where `write` has fewer rows, the state is a ring (see Graph.is_ring): its next value is what is left of it without
+    as many rows at its front, then those of `write`.
     """
 
     read: str
@@ -191,6 +194,10 @@ class Graph:
         """Tensors that are used after the last op, so they keep name and shape: outputs and the states' next values."""
         return (*self.outputs, *(state.write for state in self.states))
 
+    def is_ring(self, state: State) -> bool:
+        """Whether the state drops its first rows for new ones, so that the others need not be moved."""
+        return self.tensors[state.write].type.rows < self.tensors[state.read].type.rows
+
     @property
     def views(self) -> Mapping[str, str]:
         """Tensors written by views, each with the tensor that it is a view of (which may be a view itself)."""
@@ -211,8 +218,8 @@ def verify(graph: Graph) -> Graph:
     """The graph itself, or GraphError where it breaks a law.
 
     Names are unique, operands are written before they are read, shapes are as inferred, every op's own laws about
-    types, quantisations and constants hold (`Op.check`), and states are read, written and begun with one type. A tensor
-    has at most 2^31 - 1 bytes, for kernels count in int32.
+    types, quantisations and constants hold (`Op.check`), and states are read, written and begun with one type, but for
+    the rows of a ring. A tensor has at most 2^31 - 1 bytes, for kernels count in int32.
     """
     constants = {n for n, t in graph.tensors.items() if t.data is not None}
     written = {*graph.sources, *constants}
@@ -267,6 +274,13 @@ def _verify_state(graph: Graph, state: State) -> None:
         raise GraphError(f"{where}: '{state.write}' is to be its next value, but no op writes it")
     if graph.tensors[state.initial].data is None:
         raise GraphError(f"{where}: its initial value '{state.initial}' is not a constant")
-    kinds = [graph.tensors[n].type for n in (state.read, state.write, state.initial)]
-    if len(set(kinds)) > 1:
-        raise GraphError(f"{where}: is {kinds[0]}, written as {kinds[1]}, begun as {kinds[2]}; all must be one type")
+    read, write, initial = (graph.tensors[n].type for n in (state.read, state.write, state.initial))
+    if read != initial or read not in (write, replace(write, shape=_with_rows_of(read, write))):
+        raise GraphError(f"{where}: is {read}, written as {write}, begun as {initial}; all must be one type")
+
+
+def _with_rows_of(read: TensorType, write: TensorType) -> tuple[int, ...]:
+    """The shape of `write` with as many rows as `read`, where that is one image of more rows."""
+    images, rows = read.shape[:1], read.shape[1:2]
+    more = len(read.shape) == len(write.shape) == 4 and images == (1,) and rows > write.shape[1:2]
+    return (*write.shape[:1], *rows, *write.shape[2:]) if more else write.shape

@@ -24,6 +24,7 @@ from shoehorn_mcu.passes.row_per_pixel import row_per_pixel
 from shoehorn_mcu.passes.share_rows import share_rows
 from shoehorn_mcu.passes.sink_views import sink_views
 from shoehorn_mcu.passes.sum_rows import sum_rows
+from shoehorn_mcu.passes.turn_states import turn_states
 from shoehorn_mcu.passes.unflatten_input import unflatten_input
 from shoehorn_mcu.passes.widen_depthwise import widen_depthwise
 from shoehorn_mcu.passes.zero_constant_channels import zero_constant_channels
@@ -97,6 +98,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("fold-constant-channels", fold_constant_channels),
     Pass("widen-depthwise", widen_depthwise),  # the passes before it may leave a single channel
     Pass("sum-rows", sum_rows),  # no pass before knows its ops
+    Pass("turn-states", turn_states),  # before rows are shared: it looks for a concatenation
     Pass("share-rows", share_rows),  # no pass before asks whether rows are shared
     Pass("insert-slices", insert_slices),  # behind it: other ops cannot read parts of rows that share-rows moves
 )

@@ -107,6 +107,10 @@ def _placement(spec: TensorSpec, placement: Placement, placements: Mapping[str, 
         yield f"'{spec.name}': placed as {placement.rows} rows of {placement.row_bytes} bytes, which is not its shape"
     if placement.slots and len(placement.slots) != spec.rows:
         yield f"'{spec.name}': {len(placement.slots)} row addresses for {spec.rows} rows"
+    if spec.over is not None:
+        below = placements.get(spec.over, ())
+        if [(p.memory, p.address) for p in below] != [(placement.memory, placement.address)]:
+            yield f"'{spec.name}' is not placed where '{spec.over}' is, over which it is written"
     if spec.view_of is not None:
         root = placements.get(spec.view_of, ())
         if placement not in [replace(p, tensor=spec.name) for p in root] and not _is_whole_view(placement, root):
@@ -202,6 +206,10 @@ class _Replay:
         self._editions = {}
         for name in self._problem.outputs:
             self._read_all("after the last step", name)
+        for spec in self._problem.tensors:
+            if spec.over is not None:  # what is not written over stays for the next inference
+                for y in range(spec.rows, self._problem.by_name[spec.over].rows):
+                    self._read("after the last step", spec.over, y)
         return self._faults
 
     def _step(self, number: int, step: Step) -> None:
@@ -229,6 +237,8 @@ class _Replay:
             spec = self._problem.by_name[name]
             if spec.rows == 1 and set(each) == {(0,)}:
                 continue  # all of them read it
+            if spec.turns:
+                self._faults.append(f"{where}: one call, but '{name}' is a ring, whose rows are not in order")
             memory, start = self._place(name, rows[0])
             wanted = [(memory, start + i * spec.row_bytes) for i in range(len(rows))]
             if each != own or [self._place(name, y) for y in rows] != wanted:

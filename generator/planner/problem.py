@@ -22,8 +22,11 @@ def aligned(size: int) -> int:
 class TensorSpec:
     """A tensor as rows of equal size. `view_of` names the tensor whose bytes it shares, in the same order.
 
-    `over` names a tensor of the same rows, an input of the problem, at whose address it is: its rows are written over
-    those, each after all reads of the row below, which the reads of its op ensure.
+    `over` names a tensor of rows as long, and of as many or more, an input of the problem, at whose address it is: its
+    rows are written over those, each after all reads of the row below, which the reads of its op ensure.
+
+    The rows of a tensor that `turns` are those of a ring buffer: where its first row is differs from one inference to
+    the next, so its rows are not side by side in order.
     """
 
     name: str
@@ -31,6 +34,7 @@ class TensorSpec:
     row_bytes: int
     view_of: str | None = None
     over: str | None = None
+    turns: bool = False
 
     @property
     def bytes(self) -> int:

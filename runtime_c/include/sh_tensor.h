@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: 0BSD
-// The addresses of a tensor's rows in the arena: contiguous rows, or an address per row in a table.
+// The addresses of a tensor's rows in the arena: contiguous, in a ring, or an address per row in a
+// table.
 #ifndef SH_TENSOR_H
 #define SH_TENSOR_H
 
@@ -14,6 +15,9 @@ typedef struct {
     // tables:
     const uint16_t *slots16;
     const uint32_t *slots32; // where the arena is too large for slots16
+    // Null, or the rows are in a ring of ring_rows places, row 0 in place *first.
+    const int32_t *first;
+    int32_t ring_rows;
 } sh_tensor;
 
 #define SH_SLOT_BYTES 4u
@@ -27,7 +31,12 @@ static inline void *sh_tensor_row(uint8_t *arena, const sh_tensor *tensor, int32
     if (tensor->slots32 != NULL) {
         return arena + (size_t)tensor->slots32[y] * SH_SLOT_BYTES;
     }
-    return arena + tensor->offset + y * tensor->row_bytes;
+    int32_t place = y;
+    if (tensor->first != NULL) {
+        place += *tensor->first;
+        place -= place < tensor->ring_rows ? 0 : tensor->ring_rows;
+    }
+    return arena + tensor->offset + place * tensor->row_bytes;
 }
 
 // Row y, or a null pointer where y is outside the tensor: a row of padding.
