@@ -7,7 +7,16 @@ static int64_t above(int64_t memory, int64_t budget)
     return memory > budget ? memory - budget : 0;
 }
 
+// Compiled for several instruction sets, of which the machine's own is taken: half of all time is
+// spent here. Integers are the same with each.
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
+#define FOR_EACH_MACHINE __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define FOR_EACH_MACHINE
+#endif
+
 // Adds to the memory of slots first..last, both included.
+FOR_EACH_MACHINE
 static void add(remat_search *s, int32_t first, int32_t last, int64_t bytes)
 {
     const int64_t budget = s->budget, soft_budget = s->soft_budget;

@@ -49,6 +49,7 @@ static size_t lay_out_bundles(beam *q)
         v->death = take(m, &used, n, sizeof *v->death);
         v->kind = take(m, &used, n, sizeof *v->kind);
         v->fate = take(m, &used, (size_t)q->p->times + 1, sizeof *v->fate);
+        v->end = take(m, &used, (size_t)q->p->begin[n], sizeof *v->end);
         v->near = take(m, &used, n, sizeof *v->near);
     }
     q->spans_begin = take(m, &used, n, sizeof *q->spans_begin);
@@ -97,7 +98,8 @@ static void measure(beam *q, int32_t b)
         }
         v->birth[b] = v->birth[b] > pivot_of(q, d) ? v->birth[b] : pivot_of(q, d);
         uint64_t plain = (uint64_t)q->extent[b] << 32 | (uint32_t)v->death[b];
-        v->kind[b] = p->begin[b + 1] - p->begin[b] == 1 ? plain : (uint64_t)b << 32 | 1U << 31;
+        uint64_t own = (uint64_t)b << 32 | 1U << 31;
+        v->kind[b] = mixed(p->begin[b + 1] - p->begin[b] == 1 ? plain : own);
     }
 }
 
@@ -142,6 +144,11 @@ int sh_beam_prepare(beam *q, const sh_sweep_problem *problem, const sh_sweep_run
         fate[0] = 0;
         for (int32_t t = 0; t < problem->times; t++) {
             fate[t + 1] = fate[t] + run->weight[d == FORWARDS ? t : problem->times - 1 - t];
+        }
+        for (int32_t k = 0; k < problem->begin[problem->bundles]; k++) {
+            // One that ends before the pivot has no effect.
+            int32_t last = last_of(q, d, k), pivot = pivot_of(q, d);
+            q->directions[d].end[k] = fate[last < pivot ? pivot : last + 1];
         }
     }
     size_t alive = most_alive(q);
@@ -191,20 +198,10 @@ int32_t sh_beam_merge(interval *list, int32_t count)
             list[merged++] = list[i];
         } else if (list[i].high > last->high) {
             last->high = list[i].high;
-            memcpy(last->above, list[i].above, sizeof last->above);
+            last->above = list[i].above;
         }
     }
     return merged;
-}
-
-// Notes where the live range of a piece ends in each direction; one that ends before the pivot has
-// no effect.
-static void note_fates(const beam *q, int32_t piece, interval *v)
-{
-    for (int d = q->from; d <= q->to; d++) {
-        int32_t last = last_of(q, d, piece), pivot = pivot_of(q, d);
-        v->below[d] = v->above[d] = q->directions[d].fate[last < pivot ? pivot : last + 1];
-    }
 }
 
 // Adds the bases that bundle m forbids to bundle b.
@@ -224,7 +221,7 @@ static int span(beam *q, int32_t b, int32_t m)
             interval *v = q->spans + q->spans_count + count;
             v->low = p->offset[k] - p->offset[i] - p->size[i];
             v->high = p->offset[k] + p->size[k] - p->offset[i];
-            note_fates(q, k, v);
+            v->below = v->above = k;
             sorted &= !count++ || v[-1].low <= v->low;
         }
     }
@@ -255,6 +252,7 @@ int sh_beam_spans(beam *q, int32_t bundle)
                 }
             }
         }
+        v->some_died = kept < v->near_count;
         v->near[kept++] = bundle;
         v->near_count = kept;
     }

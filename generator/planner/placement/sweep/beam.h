@@ -4,6 +4,16 @@
 
 #include "sweep.h"
 
+// A hash of 64 bits.
+static inline uint64_t mixed(uint64_t x)
+{
+    x ^= x >> 31;
+    x *= UINT64_C(0x9e3779b97f4a7c15);
+    x ^= x >> 29;
+    x *= UINT64_C(0xbf58476d1ce4e5b9);
+    return x ^ x >> 32;
+}
+
 // A bundle that is placed.
 typedef struct entry {
     int32_t base, bundle;
@@ -15,11 +25,13 @@ enum { FORWARDS, BACKWARDS, DIRECTIONS };
 
 typedef struct direction {
     int32_t *birth, *death; // of each bundle; births before the pivot count as at the pivot
-    uint64_t *kind;         // equal for bundles that do not differ from birth on
+    uint64_t *kind;         // a hash, equal for bundles that do not differ from birth on
     double *fate;           // sum of the weights up to each time
+    double *end;            // of each piece: the sum of the weights up to its last time
     double now;
     int32_t *near; // bundles placed and not known to be dead
     int32_t near_count;
+    int some_died; // since the last step
 } direction;
 
 // In one direction: the bundles that are still alive, sorted by base, the cost of the fragments
@@ -35,11 +47,11 @@ typedef struct placement {
     front fronts[DIRECTIONS];
 } placement;
 
-// Bases strictly between `low` and `high` are forbidden by bundles that die at the weighted times
-// `below` (at the lower end) and `above`, in each direction.
+// Bases strictly between `low` and `high` are forbidden by the piece `below` (at the lower end) and
+// the piece `above`.
 typedef struct interval {
     int32_t low, high;
-    double below[DIRECTIONS], above[DIRECTIONS];
+    int32_t below, above;
 } interval;
 
 // A candidate for the placements of the next step.
@@ -76,6 +88,7 @@ typedef struct beam {
                                   // addresses
     offered *offers;
     int32_t offers_count, offers_most;
+    int32_t unjudged; // behind the offers
     trail *trail;
     seen *table;
     uint64_t table_mask, seed;

@@ -11,12 +11,13 @@
 
 #include "beam.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 static double between(double a, double b)
 {
-    return a > b ? a - b : b - a;
+    return fabs(a - b);
 }
 
 // Cost of two neighbours in address, whose live ranges end at `a` and `b`, `gap` bytes apart.
@@ -31,31 +32,22 @@ static double wall(const beam *q, int d)
     return q->directions[d].fate[q->p->times];
 }
 
-static uint64_t mixed(uint64_t x)
-{
-    x ^= x >> 31;
-    x *= UINT64_C(0x9e3779b97f4a7c15);
-    x ^= x >> 29;
-    x *= UINT64_C(0xbf58476d1ce4e5b9);
-    return x ^ x >> 32;
-}
-
 static uint64_t mark(const beam *q, int d, entry e)
 {
-    return mixed(mixed(q->directions[d].kind[e.bundle]) + (uint32_t)e.base);
+    return mixed(q->directions[d].kind[e.bundle] + (uint32_t)e.base);
 }
 
-// Drops what is dead from a front, and marks what is left.
+// Drops what is dead from a front.
 static void bury(beam *q, front *f, int d, int32_t bundle)
 {
     const direction *v = &q->directions[d];
     int32_t kept = 0;
-    f->hash = 0;
     for (int32_t i = 0; i < f->count; i++) {
         entry e = f->entries[i];
         if (v->death[e.bundle] >= v->birth[bundle]) {
             f->entries[kept++] = e;
-            f->hash += mark(q, d, e);
+        } else {
+            f->hash -= mark(q, d, e);
         }
     }
     f->count = kept;
@@ -87,14 +79,15 @@ static int32_t gather(beam *q, const front *f)
 // The fragments that these intervals leave in one direction.
 static double fragments(const beam *q, int d, int32_t count, int32_t extent)
 {
+    const double *ends = q->directions[d].end;
     double found = 0, above = wall(q, d);
     int32_t end = 0;
     for (int32_t i = 0; i < count; i++) {
         const interval *v = &q->intervals[i];
-        found += border(q, d, above, v->below[d], v->low + extent - end);
+        found += border(q, d, above, ends[v->below], v->low + extent - end);
         if (v->high > end) {
             end = v->high;
-            above = v->above[d];
+            above = ends[v->above];
         }
     }
     return found + border(q, d, above, wall(q, d), q->run->height - end);
@@ -104,7 +97,9 @@ static double fragments(const beam *q, int d, int32_t count, int32_t extent)
 static void survey(beam *q, placement *s, int32_t bundle)
 {
     for (int d = q->from; d <= q->to; d++) {
-        bury(q, &s->fronts[d], d, bundle);
+        if (q->directions[d].some_died) {
+            bury(q, &s->fronts[d], d, bundle);
+        }
     }
     int32_t count = gather(q, &s->fronts[q->from]);
     for (int d = 0; d < DIRECTIONS; d++) {
@@ -113,6 +108,12 @@ static void survey(beam *q, placement *s, int32_t bundle)
             seen_in ? fragments(q, d, count, q->extent[bundle]) : s->fronts[d].fragments;
     }
     q->count = sh_beam_merge(q->intervals, count);
+}
+
+// The hash of what is in both directions.
+static uint64_t both(const offered *o)
+{
+    return o->hash[FORWARDS] + mixed(o->hash[BACKWARDS]);
 }
 
 static int is_new(beam *q, uint64_t hash)
@@ -130,34 +131,48 @@ static int is_new(beam *q, uint64_t hash)
 }
 
 // The bundle at a base `under` bytes above what is below the gap, and `over` bytes below what is
-// above it.
-static void offer(beam *q, offered o, int32_t bundle, int32_t gap, int32_t under, int32_t over)
+// above it. It is one of the offers once it has been judged.
+static void offer(beam *q, int32_t parent, entry e, int32_t gap, int32_t under, int32_t over)
 {
-    if (q->offers_count == q->offers_most) {
+    if (q->offers_count + q->unjudged == q->offers_most) {
         return;
     }
-    const placement *s = &q->states[o.parent];
+    const placement *s = &q->states[parent];
+    offered *o = &q->offers[q->offers_count + q->unjudged++];
+    o->parent = parent;
+    o->base = e.base;
     for (int d = 0; d < DIRECTIONS; d++) {
-        o.hash[d] = s->fronts[d].hash;
-        o.fragments[d] = q->fragments[d];
+        o->hash[d] = s->fronts[d].hash;
+        o->fragments[d] = q->fragments[d];
         if (d < q->from || d > q->to) {
             continue;
         }
         const direction *v = &q->directions[d];
-        double below = gap ? q->intervals[gap - 1].above[d] : wall(q, d);
-        double above = gap < q->count ? q->intervals[gap].below[d] : wall(q, d);
-        double own = v->fate[v->death[bundle] + 1];
-        o.hash[d] += mark(q, d, (entry){o.base, bundle});
-        o.fragments[d] += border(q, d, below, own, under) + border(q, d, own, above, over) -
-                          border(q, d, below, above, INT32_MAX);
+        double below = gap ? v->end[q->intervals[gap - 1].above] : wall(q, d);
+        double above = gap < q->count ? v->end[q->intervals[gap].below] : wall(q, d);
+        double own = v->fate[v->death[e.bundle] + 1];
+        o->hash[d] += mark(q, d, e);
+        o->fragments[d] += border(q, d, below, own, under) + border(q, d, own, above, over) -
+                           border(q, d, below, above, INT32_MAX);
     }
-    if (!is_new(q, o.hash[FORWARDS] + mixed(o.hash[BACKWARDS]))) {
-        return;
+    __builtin_prefetch(&q->table[both(o) & q->table_mask], 1);
+}
+
+// Keeps the offers of one placement that are new, with their costs. By now the places of their
+// hashes are in the cache.
+static void judge(beam *q)
+{
+    const offered *made = q->offers + q->offers_count;
+    for (int32_t i = 0; i < q->unjudged; i++) {
+        offered o = made[i];
+        if (is_new(q, both(&o))) {
+            q->seed = mixed(q->seed + UINT64_C(0x9e3779b97f4a7c15));
+            double chance = (double)(q->seed >> 40) / (double)(1 << 24), noise = q->run->noise;
+            o.cost = (o.fragments[FORWARDS] + o.fragments[BACKWARDS]) * (1 + noise * chance);
+            q->offers[q->offers_count++] = o;
+        }
     }
-    q->seed = mixed(q->seed + UINT64_C(0x9e3779b97f4a7c15));
-    double chance = (double)(q->seed >> 40) / (double)(1 << 24);
-    o.cost = (o.fragments[FORWARDS] + o.fragments[BACKWARDS]) * (1 + q->run->noise * chance);
-    q->offers[q->offers_count++] = o;
+    q->unjudged = 0;
 }
 
 // All places for the bundle in one placement.
@@ -172,12 +187,13 @@ static void branch(beam *q, int32_t parent, int32_t bundle)
         high = high < top ? high : top;
         high -= high > 0 ? high % step : 0;
         if (low <= high) {
-            offer(q, (offered){.parent = parent, .base = low}, bundle, i, 0, high - low);
+            offer(q, parent, (entry){low, bundle}, i, 0, high - low);
         }
         if (low < high) {
-            offer(q, (offered){.parent = parent, .base = high}, bundle, i, high - low, 0);
+            offer(q, parent, (entry){high, bundle}, i, high - low, 0);
         }
     }
+    judge(q);
 }
 
 // A front with one bundle more, where it has one more.
