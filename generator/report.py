@@ -102,6 +102,7 @@ def _plan(plan: Plan, stages: Sequence[Stage], board: Board | None) -> Json:
         **({"cores": plan.cores} if plan.cores > 1 else {}),
         "blocks": [{"block": c.block, "chunks": c.chunks, "band_rows": c.band} for c in plan.cascades],
         "steps": len(plan.steps),
+        "transposes": sum(stage.kernel.contract.name == "transpose" for stage in stages),
         "status": plan.outcome.status.value,
         "reason": plan.outcome.reason,
         "solve_seconds": round(plan.outcome.solve_seconds, 3),
@@ -121,7 +122,8 @@ def report(
 
     `float` is there if an op computes on float32; its `validated` is null until `gen validate` has compared a mode
     other than precise with that one on given inputs.
-    `flash_bytes`: constants, estimated code, and the flash available; None without a board or a limit.
+    `flash_bytes`: constants, estimated code, and the flash available; None without a board or a limit. `transposes` of
+    the plan are ops of an inference that move elements to another order of dimensions.
     """
     return {
         "model": _model(source),

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from shoehorn_mcu import build, passes
 from shoehorn_mcu.importers import ImportFault, UnsupportedModel, load
 from shoehorn_mcu.ir import Array, DType, Graph
-from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Dequantize, Quantize, Softmax, Transpose
+from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Dequantize, PickChannels, Quantize, Softmax, Transpose
 from shoehorn_mcu.planner import Goal
 from tests.runtime import run_reference
 from tests.shared import MODELS, needs_shared
@@ -354,6 +354,56 @@ def test_an_output_that_is_an_input_or_a_constant_is_a_copy(tmp_path: Path) -> N
     for name in ("y", "y2"):
         np.testing.assert_array_equal(found[name].transpose(0, 3, 1, 2), x)
     np.testing.assert_array_equal(found["c"], numpy_helper.to_array(made.graph.initializer[0]))
+
+
+SHUFFLE = [
+    helper.make_node("Reshape", ["c", "parted"], ["p"]),
+    helper.make_node("Transpose", ["p"], ["t"], perm=[0, 2, 1, 3, 4]),
+    helper.make_node("Reshape", ["t", "joined"], ["s"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("behind", "shuffles"),
+    [
+        (
+            [
+                helper.make_node("Relu", ["s"], ["r"]),
+                helper.make_node("Conv", ["r", "w2"], ["y"], group=6, pads=[1, 1, 1, 1]),
+            ],
+            1,
+        ),
+        (
+            [helper.make_node("Add", ["s", "c"], ["a"]), helper.make_node("GlobalAveragePool", ["a"], ["y"])],
+            1,
+        ),
+        (
+            [
+                helper.make_node("MaxPool", ["c"], ["m"], kernel_shape=[2, 2], strides=[2, 2]),
+                helper.make_node("Flatten", ["m"], ["f"]),
+                helper.make_node("Gemm", ["f", "wf"], ["y"], transB=1),
+            ],
+            0,
+        ),
+    ],
+    ids=["shuffle, activation", "shuffle, residual", "flatten, dense"],
+)
+def test_no_transpose_is_executed_in_a_cnn(tmp_path: Path, behind: list[onnx.NodeProto], shuffles: int) -> None:
+    constants = {
+        "w": reals(6, 6, 3, 3),
+        "w2": reals(6, 1, 3, 3),
+        "wf": reals(5, 6 * 4 * 4),
+        "parted": np.array([1, 2, 3, 9, 8]),
+        "joined": np.array([1, 6, 9, 8]),
+    }
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]), *SHUFFLE, *behind]
+    read = {name for node in behind for name in node.input}
+    used = nodes if "s" in read else [nodes[0], *behind]
+    held = {n: data for n, data in constants.items() if any(n in node.input for node in used)}
+    graph = check(saved(model(used, constants=held), tmp_path))
+
+    assert not any(isinstance(op, Transpose) for op in graph.ops)
+    assert sum(isinstance(op, PickChannels) for op in graph.ops) == shuffles
 
 
 @needs_shared

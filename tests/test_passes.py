@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 import oracle
@@ -24,7 +25,9 @@ from shoehorn_mcu.passes import PIPELINE, PassError, TensorError, run, unflatten
 from shoehorn_mcu.passes.drop_dead import drop_dead
 from shoehorn_mcu.passes.drop_views import drop_views
 from shoehorn_mcu.passes.fold_pad import fold_pad
+from shoehorn_mcu.passes.fold_transpose import fold_transpose
 from shoehorn_mcu.passes.fuse_clamp import fuse_clamp
+from shoehorn_mcu.passes.lift_transposes import lift_transposes
 from shoehorn_mcu.passes.merge_equal import merge_equal
 from shoehorn_mcu.passes.merge_transposes import merge_transposes
 from shoehorn_mcu.passes.sum_rows import sum_rows
@@ -188,6 +191,46 @@ def test_a_transpose_of_dimensions_of_one_is_a_view() -> None:
     moved, turned = b.add(ops.Transpose, "x", perm=(2, 0, 1, 3)), b.add(ops.Transpose, "x", perm=(0, 3, 2, 1))
 
     assert rewritten(merge_transposes, b.graph(moved, turned)) == ["Reshape", "Transpose"]
+
+
+def test_a_transpose_moves_before_ops_on_single_elements_to_others_that_move_elements() -> None:
+    b = Builder(1, 6, 6, 4)
+    moved = b.reshape(b.add(ops.Transpose, "x", perm=(0, 3, 1, 2)), 1, 2, 2, 36)
+    active = leaky(b, b.add(ops.Requantize, moved, quant=Quant((0.25,), (1,))))
+    y = b.add(ops.Transpose, active, perm=(0, 2, 3, 1))
+    below = Builder(1, 6, 6, 4)
+    behind = below.add(ops.Transpose, leaky(below, below.conv("x")), perm=(0, 3, 1, 2))
+
+    graph = b.graph(y)
+    after = verify(lift_transposes(graph))
+    assert_equal_outputs(graph, after)
+    assert kinds(after) == ["Transpose", "Reshape", "Transpose", "Requantize", "LeakyRelu"]
+    assert kinds(lift_transposes(b.graph(y, active))) == kinds(graph)
+    assert kinds(lift_transposes(below.graph(behind))) == ["Conv2d", "LeakyRelu", "Transpose"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "perm", "rows", "folds"),
+    [
+        ((1, 3, 5, 4), (0, 3, 1, 2), 1, True),
+        ((2, 3, 5, 4), (0, 3, 1, 2), 2, True),
+        ((2, 3, 5, 4), (0, 3, 1, 2), 1, True),
+        ((2, 3, 5, 4), (0, 1, 3, 2), 6, True),
+        ((2, 3, 5, 4), (0, 3, 1, 2), 8, False),
+        ((2, 3, 5, 4), (1, 0, 2, 3), 2, False),
+    ],
+)
+def test_a_dense_layer_reads_a_map_as_it_is(
+    shape: tuple[int, ...], perm: tuple[int, ...], rows: int, folds: bool
+) -> None:
+    """Where each row of its input has all elements of some pixels, in another order."""
+    b = Builder(*shape)
+    inputs = prod(shape) // rows
+    flat = b.reshape(b.add(ops.Transpose, "x", perm=perm), rows, inputs)
+    w, bias = b.constant((7, inputs), DType.INT8, 0.004), b.constant((7,), DType.INT32, 0.00025)
+    graph = b.graph(b.add(ops.Dense, flat, w, bias))
+
+    assert rewritten(fold_transpose, graph) == [*([] if folds else ["Transpose"]), "Reshape", "Dense"]
 
 
 def test_what_is_computed_twice_is_computed_once() -> None:
@@ -438,7 +481,7 @@ def test_records_say_what_each_pass_did() -> None:
     after, records = run(before)
 
     assert [r.name for r in records] == [p.name for p in PIPELINE]
-    sizes = [*[(7, 7)] * 6, (7, 6), (6, 5), *[(5, 5)] * 11]
+    sizes = [*[(7, 7)] * 8, (7, 6), (6, 5), *[(5, 5)] * 11]
     assert [(r.ops_before, r.ops_after) for r in records] == sizes
     assert {(r.macs_before, r.macs_after) for r in records} == {(2700, 2700)}
     assert_equal_outputs(before, after)

@@ -10,7 +10,7 @@ import numpy as np
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.geometry import WINDOW_LIMIT, axis_of
 from shoehorn_mcu.importers.onnx_movers import joined, padded, shaped, sliced
-from shoehorn_mcu.importers.onnx_site import Site, Value, as_plain
+from shoehorn_mcu.importers.onnx_site import Site, Value, as_plain, common_order
 from shoehorn_mcu.ir import Tensor
 
 MOST_PARTS = 64
@@ -20,10 +20,10 @@ FEW_RUNS = 4
 
 
 def concat(site: Site) -> Value:
-    """Concat along any axis, in the first operand's order of dimensions."""
+    """Concat along any axis."""
     site.known("axis")
     values = [site.value(place) for place in range(len(site.node.inputs))]
-    order = values[0].order
+    order = common_order(*values)
     axis = axis_of(site.attribute("axis", 0), len(order))
     tensors = [site.ordered(value, order) for value in values if value.tensor.type.elements] or [values[0].tensor]
     return Value(joined(site, tensors, order.index(axis)), order)

@@ -10,7 +10,7 @@ import onnx
 
 from shoehorn_mcu.importers.fault import Unsupported
 from shoehorn_mcu.importers.onnx_movers import shaped
-from shoehorn_mcu.importers.onnx_site import Site, Value, as_plain
+from shoehorn_mcu.importers.onnx_site import Site, Value, as_plain, common_order
 from shoehorn_mcu.ir import DType, Quant
 from shoehorn_mcu.ops import Map
 from shoehorn_mcu.ops import functions as f
@@ -59,8 +59,8 @@ def _number(value: Value) -> float | int | None:
 def of_formula(site: Site, made: Formula, *values: Value, **fields: Any) -> Value:
     """As `mapped`. Values of fewer dimensions get leading ones of size 1, as NumPy broadcasts."""
     rank = max(value.rank for value in values)
-    first = next((v for v in values if v.rank == rank and v.tensor.data is None), None)
-    order = tuple(range(rank)) if first is None else first.order
+    wide = [v for v in values if v.rank == rank and v.tensor.data is None]
+    order = common_order(*wide) if wide else tuple(range(rank))
     tensors = [site.ordered(_of_rank(site, value, rank), order) for value in values]
     return Value(site.emit(Map, *tensors, dtype=made.result, formula=made.text, **fields), order)
 

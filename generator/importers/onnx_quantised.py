@@ -20,7 +20,7 @@ from shoehorn_mcu.importers import onnx_maps as maps
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.geometry import axis_of
 from shoehorn_mcu.importers.onnx_linear import geometry, grouping
-from shoehorn_mcu.importers.onnx_site import Site, Value, as_image, as_plain
+from shoehorn_mcu.importers.onnx_site import Site, Value, as_image, as_plain, common_order
 from shoehorn_mcu.importers.onnx_windows import pool
 from shoehorn_mcu.ir import Array, DType, Quant, Tensor
 from shoehorn_mcu.ops import (
@@ -237,8 +237,9 @@ def binary(op: type[Add] | type[Mul] | type[Sub]) -> Callable[[Chain], Value]:
         site.known()
         rank = max(_rank(of, place) for place in (0, 1))
         a, b = (_operand(of, place, rank) for place in (0, 1))
-        made = site.emit(op, a.tensor, site.ordered(b, a.order), quant=of.target, clamp=of.clamp())
-        return Value(made, a.order)
+        order = common_order(a, b)
+        made = site.emit(op, site.ordered(a, order), site.ordered(b, order), quant=of.target, clamp=of.clamp())
+        return Value(made, order)
 
     return convert
 

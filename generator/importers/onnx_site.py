@@ -46,6 +46,16 @@ class Value:
         return len(self.order)
 
 
+def common_order(*values: Value) -> tuple[int, ...]:
+    """The order to which operands of as many dimensions are brought: of images channels last where one has it, as the
+    ops behind mostly need it, else that of the first that is computed.
+    """
+    computed = [value for value in values if value.tensor.data is None] or list(values)
+    last = channels_last(computed[0].rank)
+    image = computed[0].rank == len(NHWC)
+    return last if image and any(value.order == last for value in computed) else computed[0].order
+
+
 @dataclass
 class Builder:
     """The tensors and ops made so far."""

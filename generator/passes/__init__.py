@@ -13,11 +13,13 @@ from shoehorn_mcu.passes.drop_views import drop_views
 from shoehorn_mcu.passes.fold_affine import fold_affine
 from shoehorn_mcu.passes.fold_constant_channels import fold_constant_channels
 from shoehorn_mcu.passes.fold_pad import fold_pad
+from shoehorn_mcu.passes.fold_transpose import fold_transpose
 from shoehorn_mcu.passes.fuse_clamp import fuse_clamp
 from shoehorn_mcu.passes.fuse_maps import fuse_maps
 from shoehorn_mcu.passes.fuse_shuffle import fuse_shuffle
 from shoehorn_mcu.passes.fuse_tables import fuse_tables
 from shoehorn_mcu.passes.insert_slices import insert_slices
+from shoehorn_mcu.passes.lift_transposes import lift_transposes
 from shoehorn_mcu.passes.merge_equal import merge_equal
 from shoehorn_mcu.passes.merge_transposes import merge_transposes
 from shoehorn_mcu.passes.row_per_pixel import row_per_pixel
@@ -81,7 +83,9 @@ class PassRecord:
 
 PIPELINE: tuple[Pass, ...] = (
     Pass("drop-dead", drop_dead),  # first: an unneeded reader would stop the other passes
+    Pass("lift-transposes", lift_transposes),
     Pass("merge-transposes", merge_transposes),
+    Pass("fold-transpose", fold_transpose),
     Pass("fuse-shuffle", fuse_shuffle),
     Pass("drop-views", drop_views),
     Pass("merge-equal", merge_equal),
