@@ -33,6 +33,7 @@ REPORT = {
         "macs",
         "recomputed_macs",
         "steps",
+        "transposes",
         "status",
         "solve_seconds",
         "predicted_instructions",
