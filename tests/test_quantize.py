@@ -98,6 +98,49 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+def attention(length: int = 64, heads: int = 2, size: int = 4) -> Any:
+    """Attention over a sequence, with its scores scaled by a number."""
+    width = heads * size
+    constants = {
+        "wq": reals(width, width),
+        "wk": reals(width, width),
+        "wv": reals(width, width),
+        "parts": np.array([1, length, heads, size]),
+        "whole": np.array([1, length, width]),
+        "factor": np.array(size**-0.5, np.float32),
+    }
+    nodes = []
+    for part, perm in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
+        nodes += [
+            helper.make_node("MatMul", ["x", f"w{part}"], [f"{part}0"]),
+            helper.make_node("Reshape", [f"{part}0", "parts"], [f"{part}1"]),
+            helper.make_node("Transpose", [f"{part}1"], [part], perm=perm),
+        ]
+    nodes += [
+        helper.make_node("MatMul", ["q", "k"], ["s"]),
+        helper.make_node("Mul", ["s", "factor"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["p"], axis=-1),
+        helper.make_node("MatMul", ["p", "v"], ["o"]),
+        helper.make_node("Transpose", ["o"], ["o1"], perm=[0, 2, 1, 3]),
+        helper.make_node("Reshape", ["o1", "whole"], ["y"]),
+    ]
+    return model(nodes, constants, (1, length, width))
+
+
+def test_the_scores_of_int8_attention_are_never_whole(tmp_path: Path, gen: Gen) -> None:
+    """A row of them at a time, as in float32: the factor is a table, and no convolution with channels first."""
+    (tmp_path / "float.onnx").write_bytes(attention().SerializeToString())
+    np.savez(tmp_path / "x.npz", x=reals(8, 64, 8))
+    made = gen("quantize", tmp_path / "float.onnx", "--data", tmp_path / "x.npz", "-o", tmp_path / "int8.onnx")
+    assert made.exit_code == 0, made.output
+
+    least = [
+        json.loads(gen("plan", tmp_path / f"{name}.onnx", "--minimize", "sram", "--json").stdout)["plan"]["arena_bytes"]
+        for name in ("float", "int8")
+    ]
+    assert least[1] < least[0] < 2 * 64 * 64  # scores of one byte
+
+
 @pytest.mark.parametrize("method", [method.value for method in Method])
 def test_a_model_becomes_int8_and_follows_the_original(method: str, folder: Path, tmp_path: Path, gen: Gen) -> None:
     target = tmp_path / "out.onnx"

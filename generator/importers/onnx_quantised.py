@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shoehorn_mcu.importers import int16
 from shoehorn_mcu.importers import onnx_columns as columns
@@ -40,6 +41,8 @@ from shoehorn_mcu.ops import (
 )
 from shoehorn_mcu.ops.pool import SOFTMAX_QUANT
 from shoehorn_mcu.ops.unary import round_away
+
+Reals = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -230,11 +233,16 @@ def _bias(of: Chain, place: int, outputs: int, x: Tensor, weights: Coded) -> Ten
 
 
 def binary(op: type[Add] | type[Mul] | type[Sub]) -> Callable[[Chain], Value]:
-    """Add, Mul or Sub of two values."""
+    """Add, Mul or Sub of two values; with a constant number it is a table of 256 results, in float32 as ONNX's."""
+    write = {Add: np.add, Mul: np.multiply, Sub: np.subtract}[op]
 
     def convert(of: Chain) -> Value:
         site = of.site
         site.known()
+        if of.dtype is DType.INT8 and _rank(of, 0) >= _rank(of, 1) and (number := _number(of, 1)) is not None:
+            return _table(of, lambda x: write(x, number))
+        if of.dtype is DType.INT8 and _rank(of, 1) >= _rank(of, 0) and (number := _number(of, 0)) is not None:
+            return _table(of, lambda x: write(number, x), 1)
         rank = max(_rank(of, place) for place in (0, 1))
         a, b = (_operand(of, place, rank) for place in (0, 1))
         order = common_order(a, b)
@@ -242,6 +250,12 @@ def binary(op: type[Add] | type[Mul] | type[Sub]) -> Callable[[Chain], Value]:
         return Value(made, order)
 
     return convert
+
+
+def _number(of: Chain, place: int) -> np.float32 | None:
+    """The number that an operand is, where it is a constant of one element."""
+    coded = of.coded.get(of.site.node.inputs[place]) if of.site.given(place) else None
+    return coded.real.reshape(-1)[0] if coded is not None and coded.data.size == 1 else None
 
 
 def _rank(of: Chain, place: int) -> int:
@@ -285,15 +299,16 @@ def mean(of: Chain) -> Value:
 def clip(of: Chain) -> Value:
     """Clip of such a value."""
     of.site.known()
-    return _table(of, *elements.bounds(of.site))
+    low, high = map(np.float32, elements.bounds(of.site))
+    return _table(of, lambda x: np.clip(x, low, high))
 
 
-def _table(of: Chain, low: float, high: float) -> Value:
-    """A value between bounds, by the 256 results of ONNX's own formulas."""
-    x, target = of.site.value(0), of.target
+def _table(of: Chain, compute: Callable[[Reals], Reals], place: int = 0) -> Value:
+    """What is computed of the numbers of an operand, by the 256 results of ONNX's own formulas."""
+    x, target = of.site.value(place), of.target
     own = x.tensor.type.quantised
-    real = (np.arange(-128, 128) - own.zero_point).astype(np.float32) * np.float32(own.scale)
-    inside = np.clip(real, np.float32(max(low, of.low)), np.float32(min(high, of.high)))
+    real = compute((np.arange(-128, 128) - own.zero_point).astype(np.float32) * np.float32(own.scale))
+    inside = np.clip(real, np.float32(of.low), np.float32(of.high))
     codes = np.rint(inside / np.float32(target.scale)).astype(np.int64) + target.zero_point
     values = tuple(int(code) for code in np.clip(codes, -128, 127))
     return Value(of.site.emit(Table, x.tensor, quant=target, values=values), x.order)
@@ -316,7 +331,7 @@ def concat(of: Chain) -> Value:
 def relu(of: Chain) -> Value:
     """Relu of a value that other ops read too or that was rounded before."""
     of.site.known()
-    return _table(of, 0.0, np.inf)
+    return _table(of, lambda x: np.maximum(x, np.float32(0)))
 
 
 def softmax(of: Chain) -> Value:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from shoehorn_mcu.ir import Graph, Op, Tensor
 from shoehorn_mcu.ir.edit import only_reader, readers, with_ops
-from shoehorn_mcu.ops import Map, Reshape, Softmax
+from shoehorn_mcu.ops import Dequantize, Map, Quantize, Reshape, Softmax, Unary
 
 
 def sink_views(graph: Graph) -> Graph:
@@ -60,4 +60,7 @@ def _keeps_meaning(graph: Graph, op: Op, shape: tuple[int, ...]) -> bool:
         return (
             len(wide) == 1 and wide[0].shape == graph.tensors[op.output].type.shape and len(shape) >= len(wide[0].shape)
         )
+    if isinstance(op, Unary | Quantize | Dequantize):
+        quants = (inputs[0].quant, graph.tensors[op.output].type.quant)
+        return all(quant is None or len(quant.scales) == 1 for quant in quants)
     return isinstance(op, Softmax) and shape[-1:] == inputs[0].shape[-1:]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -92,9 +92,9 @@ def prepared(model: ModelProto) -> ModelProto:
     Normalisation, factors and addends per channel are convolutions of one tap. Each Conv and Gemm has its own bias.
     """
     edit = Edit(model)
-    shapes = _shapes(model)
+    shapes, images = _shapes(model), _images(model)
     for node in edit.nodes:
-        found = _affine(edit, node, shapes)
+        found = _affine(edit, node, shapes, images)
         if found is not None:
             x, factor, addend = found
             channels = shapes[x][1]
@@ -132,8 +132,30 @@ def _shapes(model: ModelProto) -> dict[str, tuple[int, ...]]:
     return {v.name: tuple(d.dim_value for d in v.type.tensor_type.shape.dim) for v in values}
 
 
-def _affine(edit: Edit, node: NodeProto, shapes: Mapping[str, tuple[int, ...]]) -> tuple[str, Floats, Floats] | None:
-    """The operand, the factor and the addend of a node that computes these of an image, per channel or for all."""
+_WINDOWS = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool", "BatchNormalization", "Resize")
+_ELEMENTS = (*_HOMOGENEOUS, "Add", "Sub", "Mul", "Div", "Clip", "LeakyRelu", "HardSwish", "Sigmoid", "Tanh", "Concat")
+
+
+def _images(model: ModelProto) -> set[str]:
+    """The values with channels in dimension 1: what windows pass over or make, and what is computed of that, or that is
+    computed of, element by element.
+    """
+    found = {name for node in model.graph.node if node.op_type in _WINDOWS for name in (node.input[0], *node.output)}
+    elements = [{*node.input, *node.output} for node in model.graph.node if node.op_type in _ELEMENTS]
+    before = 0
+    while len(found) > before:
+        before = len(found)
+        found.update(name for ends in elements if not found.isdisjoint(ends) for name in ends)
+    return found
+
+
+def _affine(
+    edit: Edit, node: NodeProto, shapes: Mapping[str, tuple[int, ...]], images: Collection[str]
+) -> tuple[str, Floats, Floats] | None:
+    """The operand, the factor and the addend of a node that computes these of an image, per channel or for all.
+
+    Other values of four dimensions, such as the scores of attention, have no channels that a convolution could have.
+    """
     if node.op_type == "BatchNormalization":
         x = node.input[0]
         if len(shapes.get(x, ())) != 4 or attribute(node, "training_mode", 0) or any(node.output[1:]):
@@ -149,7 +171,7 @@ def _affine(edit: Edit, node: NodeProto, shapes: Mapping[str, tuple[int, ...]]) 
     for place in (0, 1):
         x, name = node.input[place], node.input[1 - place]
         shape = shapes.get(x, ())
-        if name not in edit.constants or x in edit.constants or len(shape) != 4:
+        if name not in edit.constants or x in edit.constants or len(shape) != 4 or x not in images:
             continue
         data = edit.constants[name].astype(np.float64)
         wide = (1,) * (4 - data.ndim) + data.shape
