@@ -138,7 +138,7 @@ def test_the_scores_of_int8_attention_are_never_whole(tmp_path: Path, gen: Gen) 
         json.loads(gen("plan", tmp_path / f"{name}.onnx", "--minimize", "sram", "--json").stdout)["plan"]["arena_bytes"]
         for name in ("float", "int8")
     ]
-    assert least[1] < least[0] < 2 * 64 * 64  # scores of one byte
+    assert least[1] < least[0] <= 2 * 64 * 64  # bytes of int8 scores
 
 
 @pytest.mark.parametrize("method", [method.value for method in Method])

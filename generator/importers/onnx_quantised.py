@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -239,17 +240,25 @@ def binary(op: type[Add] | type[Mul] | type[Sub]) -> Callable[[Chain], Value]:
     def convert(of: Chain) -> Value:
         site = of.site
         site.known()
-        if of.dtype is DType.INT8 and _rank(of, 0) >= _rank(of, 1) and (number := _number(of, 1)) is not None:
-            return _table(of, lambda x: write(x, number))
-        if of.dtype is DType.INT8 and _rank(of, 1) >= _rank(of, 0) and (number := _number(of, 0)) is not None:
-            return _table(of, lambda x: write(number, x), 1)
-        rank = max(_rank(of, place) for place in (0, 1))
+        ranks = _rank(of, 0), _rank(of, 1)
+        a_number, b_number = (_number(of, place) if of.dtype is DType.INT8 else None for place in (0, 1))
+        if b_number is not None and ranks[0] >= ranks[1]:
+            return _table(of, partial(_with_number, write, b_number, last=True))
+        if a_number is not None and ranks[1] >= ranks[0]:
+            return _table(of, partial(_with_number, write, a_number, last=False), 1)
+        rank = max(ranks)
         a, b = (_operand(of, place, rank) for place in (0, 1))
         order = common_order(a, b)
         made = site.emit(op, site.ordered(a, order), site.ordered(b, order), quant=of.target, clamp=of.clamp())
         return Value(made, order)
 
     return convert
+
+
+def _with_number(write: np.ufunc, number: np.float32, x: Reals, *, last: bool) -> Reals:
+    """An op of numbers and one more, as its last operand or its first."""
+    found: Reals = write(x, number) if last else write(number, x)
+    return found
 
 
 def _number(of: Chain, place: int) -> np.float32 | None:
