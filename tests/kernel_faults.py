@@ -21,15 +21,15 @@ RULES = (
 )
 """Kind, pattern, replacement: each is planted wherever it matches, in every variant."""
 
-_STEP = ("step", rf"({_MEMBER})y_step\b", r"\1groups * \1group_outputs")
-"""A rule for the convolutions, which write pixels with gaps between them."""
+_STEPS = ("channels", "out_channels", "pixel_bytes")
+"""Members that say how long a pixel of the output is, where it may have gaps behind it (`y_step`)."""
 
 _PARTS = tuple(
     f"include/sh_{name}.h"
     for name in (
         *("dot_f32", "vectors_f32", "sums_f32", "float", "half"),
         *("lstm_cell", "taps", "quant_64", "nibbles", "held"),
-        *("window", "dots", "dot_fours", "pools", "rows_by_fours", "simd32", "packed", "widened"),
+        *("window", "dots", "dot_fours", "pools", "rows_by_fours", "packed", "widened", "simd32"),
         *("helium_sums", "neon_sums", "neon", "steps32"),
     )
 )
@@ -39,7 +39,7 @@ _SCALED = (  # in sh_packed.h
     ("rounding", '"add r12, r12, " sum ", asr #31\\n"', '""'),
 )
 _SCALED_UP = (("saturation", '"ssat " sum ", #8, " sum', '"ssat " sum ", #9, " sum'),)
-_CLAMPED = (("step", "if (step == outputs) {", "if (step > 0) {"),)  # in sh_packed.h
+_CLAMPED = (("step", "if (step == outputs) {", "if (step > 0) {"),)  # in sh_simd32.h
 
 _SIMD32 = (
     ("tail", "for (; left > 0;", "for (; left > 1;"),  # the last pixel
@@ -285,17 +285,20 @@ OWN = {
         ("tail", "left > 0; left--", "left > 1; left--"),  # the last element
         ("tail", "left >= 4; left -= 4", "left >= 3; left -= 4"),
         ("saturation", "sh_smaller_of_four(raised, most)", "raised"),
+        *_CLAMPED,
     ),
     "minimum_s8_simd32": (
         ("tail", "left > 0; left--", "left > 1; left--"),
         ("packing", "sel %1, %2, %1", "sel %1, %1, %2"),
         ("saturation", "sh_larger_of_four(sh_load_four(y), least)", "sh_load_four(y)"),
+        *_CLAMPED,
     ),
     "mul_s8_simd32": (
         ("tail", "left > 0; left--", "left > 1; left--"),
         ("packing", "sh_odd_added(by.b_zeros, b_four)", "sh_even_added(by.b_zeros, b_four)"),
         ("rounding", '"add %[value], %[value], %[product], asr #31\\n"', '""'),
         ("saturation", '"ssat %[value], #8, %[value]\\n"', '"ssat %[value], #9, %[value]\\n"'),
+        *_CLAMPED,
     ),
     "max_pool2d_s8_simd32": (
         *_POOLS,
@@ -308,11 +311,13 @@ OWN = {
         ("rounding", "- (by->less & (sum >> 31))", ""),
         ("rounding", "count / 2 + 256 * count", "256 * count"),
         ("padding", "of.columns * rows != by.count", "by.count == 0"),
+        *_CLAMPED,
     ),
     "add_s8_simd32": (
         ("tail", "left > 0; left--", "left > 1; left--"),  # the last element
         ("rounding", '"add %[value], %[value], %[sum], asr #31\\n"', '""'),
         ("saturation", '"ssat %[value], #8, %[value]\\n"', '"ssat %[value], #9, %[value]\\n"'),
+        *_CLAMPED,
     ),
     "depthwise_conv2d_s8_simd32_strip": (
         ("tail", '"strb r12, [r1, r11]\\n"', '"strb r11, [r1, r11]\\n"'),  # the second of two
@@ -454,7 +459,7 @@ OWN = {
         ("tail", "channels - i);", "channels - i - 1);"),  # the last element
         ("rounding", "vandq_s32(value, shifts)", "vdupq_n_s32(0)"),
     ),
-    "lut_8_neon": (("tail", "i < elements;", "i < elements - 1;"),),
+    "lut_8_neon": (("tail", "i < channels;", "i < channels - 1;"),),
     "lut_8_unrolled": (("tail", "left > 0; left--", "left > 1; left--"),),  # the last element
     "mean_s8_simd32": (
         ("tail", "last = channels - 4;", "last = (channels - 4) & ~3;"),  # the last channels
@@ -523,7 +528,7 @@ def faults(variant: Variant) -> Iterator[Fault]:
     """Every fault of one variant, under suffixes of their own."""
     body = _text(variant)
     own = OWN.get(f"{variant.contract.name}_{variant.suffix}", ())
-    for number, (kind, old, new) in enumerate((*_matches(body), *own)):
+    for number, (kind, old, new) in enumerate((*_matches(variant, body), *own)):
         assert body.count(old) == 1 or (kind, old, new) not in own, f"{variant.source}: {old!r} is not there once"
         yield fault(variant, kind, old, new, number)
 
@@ -543,13 +548,23 @@ def _text(variant: Variant) -> str:
         body = body.replace(f'#include "{path.rpartition("/")[2]}"\n', (RUNTIME_C / path).read_text())
     for path in _PARTS:
         text = (RUNTIME_C / path).read_text().replace('#include "', '#include "../../include/')
-        body = body.replace(f'#include "../../{path}"\n', text)
+        before, *behind = body.split(f'#include "../../{path}"\n')
+        body = text.join([before, "".join(behind)]) if behind else body
     return body
 
 
-def _matches(body: str) -> Iterator[tuple[str, str, str]]:
+def _step(variant: Variant) -> Iterator[tuple[str, str, str]]:
+    """A rule for what writes pixels with gaps between them: it leaves none."""
+    members = (RUNTIME_C / variant.contract.header).read_text()
+    if "int32_t y_step;" in members:
+        pixel = next((rf"\1{name}" for name in _STEPS if f"int32_t {name};" in members), r"\1y_step - 1")
+        new = r"\1groups * \1group_outputs" if "int32_t groups;" in members else pixel
+        yield "step", rf"({_MEMBER})y_step\b", new
+
+
+def _matches(variant: Variant, body: str) -> Iterator[tuple[str, str, str]]:
     """The rules at the places where they match: kind, line, changed line."""
-    for kind, pattern, new in (*RULES, *([_STEP] if "group_outputs" in body else [])):
+    for kind, pattern, new in (*RULES, *_step(variant)):
         for match in re.finditer(rf"^.*(?:{pattern}).*$", body, re.MULTILINE):
             yield kind, match.group(), re.sub(pattern, new, match.group(), count=1)
 

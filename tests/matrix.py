@@ -49,6 +49,7 @@ from shoehorn_mcu.kernels.base import Instance
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import Outcome, Placement, Scratch, Status, Step
 from shoehorn_mcu.memory_plan import Plan as MemoryPlan
+from shoehorn_mcu.ops.formula import formula
 from shoehorn_mcu.passes.float_mode import FloatMode, in_float16, with_float_mode
 from shoehorn_mcu.planner import checked, make_plan
 from shoehorn_mcu.planner.order.flow import Flow
@@ -257,17 +258,64 @@ def _same_windows(rng: Rng) -> Iterator[Graph]:
 
 
 def _inserted(rng: Rng) -> Iterator[Graph]:
-    """Convolutions that write a part of each pixel of a row, the rest from another tensor or not; in float32, too."""
-    pad, rests = ops.Padding(1, 1, 1, 1), ((0, 3), (4, 0), (1, 2))
+    """Ops that write a part of each pixel of a row, the rest from another tensor or not."""
+    rests = ((0, 3), (4, 0), (1, 2))
+    for number, graph in enumerate((*_inserted_convolutions(rng), *_of_pixels(np.random.default_rng(11)))):
+        made = inserted(graph, 3, *rests[number % len(rests)], number % 2 == 0)
+        yield replace(frozen(made, random_inputs(made, rng)), name=KEPT)
+
+
+def _inserted_convolutions(rng: Rng) -> Iterator[Graph]:
+    """Convolutions, in float32, too."""
+    pad = ops.Padding(1, 1, 1, 1)
     modes = (lambda real: real, lambda real: with_float_mode(real, FloatMode.RELAXED), _in_float16)
     shapes = ((8, 4, 5, 1), (3, 5, 4, 3), (16, 8, 3, 3), (13, 9, 2, 1), (12, 3, 7, 1), (33, 2, 3, 3))
     for number, (inputs, outputs, width, kernel) in enumerate(shapes):
         x, shape = (1, 2, width, inputs), (outputs, kernel, kernel, inputs)
         shared = {"stride": (1, 1), "dilation": (1, 1), "padding": pad if kernel > 1 else ops.Padding()}
         graphs = [linear(ops.Conv2d, rng, data, x, shape, **shared) for data in (DATA[number % 3], ONE_SIDED)]
-        for each in (*graphs, modes[number % len(modes)](as_float32(graphs[0], rng))):
-            made = inserted(each, 3, *rests[number % len(rests)], number % 2 == 0)
-            yield replace(frozen(made, random_inputs(made, rng)), name=KEPT)
+        yield from (*graphs, modes[number % len(modes)](as_float32(graphs[0], rng)))
+
+
+def _of_pixels(rng: Rng) -> Iterator[Graph]:
+    """The other ops whose kernels can leave gaps between pixels: parts of words and of vectors, most with a clamp."""
+    y, bounds = Quant((1.0,), (3,)), {"clamp": ops.Clamp(-60, 60)}
+    wide, same, half = Quant((50.0,), (3,)), int8((), y), DType.FLOAT16
+    product = formula(lambda a, b: a * b + 0.5, DType.FLOAT32, DType.FLOAT32)
+    for number, channels in enumerate((5, 19, 36)):
+        x, one = int8((1, 3, 5, channels), y), int8((1, 1, 1, channels), y)
+        real, real16 = (TensorType(x.shape, dtype) for dtype in (DType.FLOAT32, half))
+        windows = {"kernel": (2, 3), "stride": (1, 1 + number % 2), "padding": ops.Padding(1, 0, 1, 1), **bounds}
+        sums = [graph_of(op_class, [x, x], same, **bounds) for op_class in (ops.Add, ops.Sub)]
+        pools = [graph_of(op_class, [x], same, **windows) for op_class in (ops.MaxPool2d, ops.AveragePool2d)]
+        yield from (*sums, *pools)
+        for graph in (sums[number % 2], *pools):
+            made = as_float32(graph, rng)
+            yield made
+            yield _in_float16(frozen(made, random_inputs(made, rng)))
+        for op_class in (ops.Maximum, ops.Minimum, ops.Mul):
+            yield graph_of(op_class, [x, x], int8((), wide if op_class is ops.Mul else y), **bounds)
+        yield graph_of(ops.Mul, [x, one], int8((), wide), **bounds)
+        yield graph_of(ops.Prelu, [x, one], int8((), wide))
+        yield graph_of(ops.Concat, [x, x], same, axis=3)
+        yield graph_of(ops.Abs, [x], same)
+        yield graph_of(ops.Quantize, [real], same)
+        yield graph_of(ops.Quantize, [real], half)
+        yield graph_of(ops.Dequantize, [x], DType.FLOAT32)
+        yield graph_of(ops.Dequantize, [real16], DType.FLOAT32)
+        yield graph_of(ops.Map, [real, TensorType(one.shape, DType.FLOAT32)], DType.FLOAT32, formula=product.text)
+        for op_class in (ops.ResizeNearest, ops.ResizeBilinear):
+            yield graph_of(op_class, [x], same, size=(3, 10), align_corners=False, half_pixel_centers=False)
+        window = {"stride": (1, 1), "dilation": (1, 1), "padding": ops.Padding()}
+        conv = linear(ops.Conv2d, rng, DATA[1], (1, 2, 4, 3), (channels, 1, 2, 3), **window)
+        yield with_wide_weights(conv, rng)
+        yield with_narrow_weights(conv, rng)
+        yield as_int16(conv, rng)
+        yield as_int16(conv, rng, DType.INT32)
+    for graph in _transposed(rng):
+        yield graph
+        yield as_int16(graph, rng)
+    yield from [graph for graph in _pools_16(rng) if graph.tensors["y"].type.nhwc[2] > 1][::3]
 
 
 def _lines(rng: Rng) -> Iterator[Graph]:

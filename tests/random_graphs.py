@@ -87,7 +87,9 @@ def _across(g: Growth, x: str) -> str:
 
 
 def _fire(g: Growth, x: str) -> str:
-    """Convolutions of one quantisation, and perhaps other tensors, joined along channels (SqueezeNet) or columns."""
+    """Convolutions of one quantisation, or what is computed of them element by element or in windows, and perhaps other
+    tensors, joined along channels (SqueezeNet, DARTS) or columns.
+    """
     x = g.as_image(g.as_int8(x))
     axis, channels = g.pick(2, 3, 3), g.type(x).shape[3]
     outputs, ways, to = g.pick(1, 2, 4, 5), list[str](), None
@@ -100,6 +102,12 @@ def _fire(g: Growth, x: str) -> str:
         fit = linear_output(g.rng, g.type(x).quantised, kernel[0].quantised, taps) if to is None else None
         ways.append(g.add(ops.Conv2d, x, g.constant(*kernel), g.constant(*added), to=to, fit=fit, padding=side))
         to = int8((), g.type(ways[0]).quantised)
+        if g.chance(0.5):
+            kind = (ops.Add, ops.Mul, ops.Maximum, ops.Relu, ops.MaxPool2d, ops.AveragePool2d)[g.pick(*range(6))]
+            pool = {"kernel": (2, 3), "stride": (1, 1), "padding": ops.Padding(0, 1, 1, 1)}
+            operands = (ways[-1], ways[0]) if g.type(ways[0]).shape == g.type(ways[-1]).shape else (ways[-1],) * 2
+            binary, pools = issubclass(kind, ops.Binary), issubclass(kind, ops.Pool2d)
+            ways[-1] = g.add(kind, *operands[: 1 + binary], to=to, **(pool if pools else {}))
     if (channels == outputs or axis == 3) and g.chance(0.4):
         ways.insert(g.pick(*range(len(ways) + 1)), g.like(x, g.type(ways[0]).quant))
     return g.add(ops.Concat, *ways, to=to, axis=axis)

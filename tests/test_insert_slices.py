@@ -12,20 +12,35 @@ import pytest
 from evaluate import evaluate, random_arrays
 from random_graphs import random_graph
 from samples import int8
+from shared import MODELS, needs_shared
 
 import shoehorn_mcu
-from shoehorn_mcu import PlanOptions, passes
+from shoehorn_mcu import PlanOptions, ops, passes
 from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Quant, State, Tensor, TensorType, verify
+from shoehorn_mcu.kernels import CATALOGUE, choices
 from shoehorn_mcu.lower import lower
-from shoehorn_mcu.ops import Concat, Conv2d, InsertSlice, MaxPool2d, Padding, Relu
+from shoehorn_mcu.ops import (
+    Add,
+    AveragePool2d,
+    Concat,
+    Conv2d,
+    InsertSlice,
+    Maximum,
+    MaxPool2d,
+    Mul,
+    Padding,
+    PickChannels,
+    Relu,
+    ResizeNearest,
+)
 from shoehorn_mcu.passes.float_mode import FloatMode, with_float_mode
 from shoehorn_mcu.passes.insert_slices import insert_slices, with_copies
 from shoehorn_mcu.planner import Goal, check, make_plan
 from shoehorn_mcu.schedule import PlanRequest, schedule
 from shoehorn_mcu.stage import stages
-from tests.shared import MODELS, needs_shared
+from shoehorn_mcu.targets import Isa
 
 QUANT = Quant((0.5,), (3,))
 SHAPE = (1, 6, 5, 4)
@@ -83,11 +98,25 @@ def dense_block() -> Graph:
 def mixed() -> Graph:
     """Two convolutions between copies of adjacent pieces, computed in another order than they are joined."""
     net = Net()
-    p, q = net.add(Relu, "p", "x"), net.add(MaxPool2d, "q", "x", kernel=(1, 1), stride=(1, 1))
+    p, q = net.add(Relu, "p", "x"), net.add(PickChannels, "q", "x", picked=(1, 0, 3, 3))
     late = net.conv("late", "x", 2)
     early = net.conv("early", p, 7, size=3)
     net.add(Concat, "joined", p, q, early, "x", late, axis=3)
     net.conv("y", "joined", 5)
+    return net.graph("y")
+
+
+def cell() -> Graph:
+    """A cell of DARTS: sums, pools and a table of what is computed before."""
+    net = Net()
+    a, b = net.conv("a", "x", 4), net.conv("b", "x", 4, size=3)
+    pool = {"kernel": (3, 3), "stride": (1, 1), "padding": Padding(1, 1, 1, 1)}
+    parts = (
+        *(net.add(Add, "sum", a, b), net.add(Maximum, "most", a, "x"), net.add(Mul, "product", a, b)),
+        *(net.add(MaxPool2d, "max", "x", **pool), net.add(AveragePool2d, "mean", b, **pool), net.add(Relu, "relu", a)),
+        net.add(ResizeNearest, "near", b, size=(6, 5), align_corners=False, half_pixel_centers=False),
+    )
+    net.conv("y", net.add(Concat, "joined", *parts, axis=3), 3)
     return net.graph("y")
 
 
@@ -109,7 +138,7 @@ def pixels() -> Graph:
     return net.graph("y")
 
 
-NETS = [fire, dense_block, mixed, columns, pixels]
+NETS = [fire, dense_block, mixed, cell, columns, pixels]
 
 
 def inserting(graph: Graph) -> Iterator[tuple[Node, InsertSlice]]:
@@ -201,10 +230,34 @@ def test_the_next_value_of_a_state_stays_a_concatenation() -> None:
     assert insert_slices(graph) is graph
 
 
-def test_only_convolutions_leave_gaps_between_pixels() -> None:
+def test_what_kernels_cannot_write_with_gaps_is_copied() -> None:
     net = Net()
-    net.conv("y", net.add(Concat, "join", net.add(Relu, "p", "x"), net.add(Relu, "q", "x"), axis=3), 2)
+    p, q = (net.add(PickChannels, name, "x", picked=(1, 0, 3, 3)) for name in "pq")
+    net.conv("y", net.add(Concat, "join", p, q, axis=3), 2)
     assert insert_slices(graph := net.graph("y")) is graph
+
+
+def test_no_piece_of_a_cell_is_copied() -> None:
+    made = insert_slices(cell())
+    assert not any(isinstance(op.op, Concat) for _, op in inserting(made))
+    assert not any(isinstance(op, Concat) for op in made.ops)
+
+
+@pytest.mark.parametrize("op_class", ops.OPS, ids=lambda each: each.__name__)
+def test_an_op_is_spaced_where_all_its_kernels_can_leave_gaps(op_class: type[Op]) -> None:
+    contracts = {variant.contract for variant in CATALOGUE if issubclass(op_class, variant.contract.ops)}
+
+    assert op_class.spaced == (bool(contracts) and all(contract.spaced is not None for contract in contracts))
+
+
+def test_pixels_with_gaps_are_runs_of_their_own_in_the_work_of_a_kernel() -> None:
+    graph = cell()
+    plain = next(node for node in graph.nodes() if isinstance(node.op, Add))
+    (made,) = (node for node, op in inserting(insert_slices(graph)) if isinstance(op.op, Add))
+    for kernel in choices(plain, tuple(Isa)):
+        once, apart = kernel.work(plain), kernel.work(made)
+        assert (once["calls"], once["pixels"]) == (apart["calls"], apart["pixels"] / 5) == (1, 1)
+        assert once.get("clamped") == apart.get("clamped")
 
 
 def test_float16_is_inserted_too() -> None:

@@ -102,7 +102,7 @@ def test_a_byte_written_beyond_a_row_is_noticed(tmp_path: Path) -> None:
     files = backwards(of, target)
     (body,) = (path for path in files if path.endswith("lut_8_neon.inc"))
     head, end, tail = files[body].decode().rpartition("}")
-    write({**files, body: f"{head}    y[elements] = 77;\n{end}{tail}".encode()}, tmp_path)
+    write({**files, body: f"{head}    *y = 77;\n{end}{tail}".encode()}, tmp_path)
 
     assert set(wrong_kernels(of, tmp_path)) == {"lut_8_neon"}
 
@@ -169,3 +169,4 @@ def test_faults_are_planted_in_whatever_a_variant_can_get_wrong(variant: Variant
     assert "tail" in kinds
     assert ("stride" in kinds) == ("int32_t stride;" in members)
     assert ("saturation" in kinds) == (" y_max;" in members)
+    assert ("step" in kinds) == (" y_step;" in members)

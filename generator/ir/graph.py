@@ -60,6 +60,7 @@ class Op:
     row_inputs: ClassVar[int | None] = None
     carries: ClassVar[bool] = False  # output row y also reads earlier rows of the output, as the last entry of `rows`
     view: ClassVar[bool] = False  # the output is input 0 with another shape: no kernel runs, both share their bytes
+    spaced: ClassVar[bool] = False  # kernels can leave gaps between the output's pixels, for what other ops write there
 
     @property
     def by_rows(self) -> int | None:

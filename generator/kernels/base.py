@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shoehorn_mcu.ir import Array, Node, Op
+from shoehorn_mcu.ir import Array, Node, Op, Tensor
 from shoehorn_mcu.ops import InsertSlice
 from shoehorn_mcu.targets import Isa
 
@@ -62,6 +62,21 @@ def _step(node: Node) -> int | None:
     return node.op.step(node.output.type) if isinstance(node.op, InsertSlice) else None
 
 
+def y_step(node: Node, step: int) -> Values:
+    """`Contract.spaced` of kernels that go from pixel to pixel in any case."""
+    return {"y_step": step}
+
+
+def _one_pixel(node: Node) -> Node:
+    """An element-wise node with rows of one pixel."""
+
+    def narrow(tensor: Tensor) -> Tensor:
+        shape = tensor.type.shape
+        return Tensor(tensor.name, replace(tensor.type, shape=(*shape[:-2], *(1,) * len(shape[-2:-1]), *shape[-1:])))
+
+    return Node(node.op, tuple(map(narrow, node.inputs)), narrow(node.output))
+
+
 def _any(node: Node) -> bool:
     return True
 
@@ -95,6 +110,7 @@ class Contract:
     takes_scratch: bool = False
     # The members that differ where the output's pixels begin so many elements apart; None: there is no such member.
     spaced: Callable[[Node, int], Values] | None = None
+    in_runs: bool = False  # pixels are computed as one run, unless they have gaps between them
 
     @property
     def struct(self) -> str:
@@ -303,7 +319,11 @@ class Instance:
 
     def work(self, node: Node) -> Mapping[str, float]:
         """Features of one output row, for the cost model; the call itself counts as one of them."""
-        return {"calls": 1.0, **self.variant.work(self._computed(node), self.tile)}
+        of = self._computed(node)
+        if self.contract.in_runs and _step(node) is not None:
+            pixel, width = self.variant.work(_one_pixel(of), self.tile), of.output.type.nhwc[2]
+            return {"calls": 1.0, **{name: width * count for name, count in pixel.items()}}
+        return {"calls": 1.0, **self.variant.work(of, self.tile)}
 
     def scratch_bytes(self, node: Node) -> int:
         """Scratch bytes of one core."""

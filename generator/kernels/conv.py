@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Array, Bools, DType, Node
-from shoehorn_mcu.kernels.base import Contract, Tile, Value, Values, Variant, portable
+from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable, y_step
 from shoehorn_mcu.kernels.operands import (
     ALIGNMENT,
     HELD,
@@ -79,11 +79,6 @@ def channel_groups(node: Node) -> dict[str, Value]:
     }
 
 
-def y_step(node: Node, step: int) -> Values:
-    """`Contract.spaced` of Conv2d."""
-    return {"y_step": step}
-
-
 def _conv2d(node: Node) -> dict[str, Value]:
     return {**_window(cast(Conv2d, node.op), node), **channel_groups(node)}
 
@@ -103,7 +98,8 @@ def _depthwise_conv2d(node: Node) -> dict[str, Value]:
 
 def _transpose_conv2d(node: Node) -> dict[str, Value]:
     op = cast(TransposeConv2d, node.op)
-    return {**_window(op, node), "out_channels": node.output.type.nhwc[3]}
+    outputs = node.output.type.nhwc[3]
+    return {**_window(op, node), "out_channels": outputs, "y_step": outputs}
 
 
 def _scaled(node: Node, scales: tuple[Array, Array], bias: Value) -> dict[str, Value]:
@@ -392,7 +388,14 @@ def _dense_nibbles_work(node: Node, tile: Tile) -> Work:
 
 CONV2D = Contract("conv2d_s8", (Conv2d,), _conv2d, conv2d_constants, _linear_s8, takes_scratch=True, spaced=y_step)
 DEPTHWISE = Contract("depthwise_conv2d_s8", (DepthwiseConv2d,), _depthwise_conv2d, _depthwise_constants, _linear_s8)
-TRANSPOSE = Contract("transpose_conv2d_s8", (TransposeConv2d,), _transpose_conv2d, _transpose_constants, _linear_s8)
+TRANSPOSE = Contract(
+    "transpose_conv2d_s8",
+    (TransposeConv2d,),
+    _transpose_conv2d,
+    _transpose_constants,
+    _linear_s8,
+    spaced=y_step,
+)
 DENSE = Contract("dense_s8", (Dense,), _dense, _dense_constants, _linear_s8)
 
 

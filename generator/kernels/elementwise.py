@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
-from shoehorn_mcu.kernels.operands import all_s8, broadcast, element_by_element
+from shoehorn_mcu.kernels.base import Contract, Tile, Value, Values, Variant, portable
+from shoehorn_mcu.kernels.operands import all_s8, broadcast, element_by_element, runs
 from shoehorn_mcu.kernels.packed import clamps
 from shoehorn_mcu.kernels.rounding import rounds_exactly
 from shoehorn_mcu.kernels.work import Work
@@ -23,6 +23,11 @@ def binary(node: Node) -> dict[str, Value]:
     """Struct members common to all binary ops."""
     clamp = cast(Binary, node.op).clamp
     return {**broadcast(node, ("a", "b")), "y_min": clamp.low, "y_max": clamp.high}
+
+
+def binary_apart(node: Node, step: int) -> Values:
+    """`Contract.spaced` of the binary ops."""
+    return broadcast(node, ("a", "b"), step)
 
 
 def _zeros(node: Node) -> dict[str, Value]:
@@ -81,8 +86,7 @@ def _tables(node: Node, tile: Tile) -> dict[str, Value]:
 
 def _side_by_side(node: Node) -> bool:
     """Whether neither operand repeats within a run."""
-    placed = broadcast(node, ("a", "b"))
-    return placed["a_channel_step"] == placed["b_channel_step"] == 1
+    return all(per_channel == 1 for _, per_channel in runs(node).steps)
 
 
 def _summed_by_vectors(node: Node) -> bool:
@@ -104,23 +108,24 @@ def _unsigned_tables(node: Node, tile: Tile) -> dict[str, Value]:
 
 def _unrolled(node: Node, tile: Tile) -> Work:
     """Runs, groups of four elements in them, elements that are left, and elements that are clamped afterwards."""
-    runs, elements = _loops(node), node.output.type.row_elements
+    of, elements = runs(node), node.output.type.row_elements
     clamp = cast(Binary, node.op).clamp
-    fours, left = divmod(elements // runs, 4)
-    return Work(pixels=runs, fours=runs * fours, outputs=runs * left, clamped=elements * clamps(clamp.low, clamp.high))
+    fours, left = divmod(of.channels, 4)
+    clamped = elements * clamps(clamp.low, clamp.high)
+    return Work(pixels=of.width, fours=of.width * fours, outputs=of.width * left, clamped=clamped)
 
 
 def _vectors(node: Node, tile: Tile) -> Work:
     """Runs, and vectors of four elements in them."""
-    runs = _loops(node)
-    return Work(pixels=runs, vectors=runs * -(-node.output.type.row_elements // runs // 4))
+    of = runs(node)
+    return Work(pixels=of.width, vectors=of.width * -(-of.channels // 4))
 
 
 def _sixteens(node: Node, tile: Tile) -> Work:
     """Runs, vectors of sixteen elements in them, and elements that are left."""
-    runs = _loops(node)
-    vectors, left = divmod(node.output.type.row_elements // runs, 16)
-    return Work(pixels=runs, vectors=runs * vectors, rests=runs * (left > 0), outputs=runs * left)
+    of = runs(node)
+    vectors, left = divmod(of.channels, 16)
+    return Work(pixels=of.width, vectors=of.width * vectors, rests=of.width * (left > 0), outputs=of.width * left)
 
 
 def _no_tables(node: Node) -> dict[str, Value]:
@@ -141,13 +146,17 @@ def _multiplied_by_vectors(node: Node) -> bool:
     return _side_by_side(node) and rounds_exactly(least, most, np.array([multiplier]), np.array([shift]))
 
 
+def _prelu_runs(node: Node, step: int | None = None) -> dict[str, Value]:
+    # x has the shape of y, so only alpha's steps matter.
+    placed = broadcast(node, ("x", "alpha"), step)
+    return {member: value for member, value in placed.items() if not member.startswith("x_")}
+
+
 def _prelu(node: Node) -> dict[str, Value]:
     x, alpha = node.inputs
-    # x has the shape of y, so only alpha's steps matter.
-    placed = broadcast(node, ("x", "alpha"))
     positive, negative = prelu_scales(node.sig)
     return {
-        **{member: value for member, value in placed.items() if not member.startswith("x_")},
+        **_prelu_runs(node),
         "x_zero": x.type.quantised.zero_point,
         "alpha_zero": alpha.type.quantised.zero_point,
         "y_zero": node.output.type.quantised.zero_point,
@@ -160,13 +169,7 @@ def _prelu(node: Node) -> dict[str, Value]:
 
 def binary_work(node: Node) -> Work:
     """Elements, and the inner loops that they are in."""
-    return Work(pixels=_loops(node), outputs=node.output.type.row_elements)
-
-
-def _loops(node: Node) -> int:
-    width = broadcast(node, ("a", "b"))["width"]
-    assert isinstance(width, int)
-    return width
+    return Work(pixels=runs(node).width, outputs=node.output.type.row_elements)
 
 
 def _add_work(node: Node) -> Work:
@@ -185,11 +188,11 @@ def _prelu_work(node: Node) -> Work:
     return binary_work(node) + Work(right_shifts=shifted * node.output.type.row_elements)
 
 
-ADD = Contract("add_s8", (Add, Sub), _add, _no_tables, accepts=all_s8)
-MUL = Contract("mul_s8", (Mul,), _mul, accepts=all_s8)
-MAXIMUM = Contract("maximum_s8", (Maximum,), binary, accepts=all_s8)
-MINIMUM = Contract("minimum_s8", (Minimum,), binary, accepts=all_s8)
-PRELU = Contract("prelu_s8", (Prelu,), _prelu, accepts=all_s8)
+ADD = Contract("add_s8", (Add, Sub), _add, _no_tables, accepts=all_s8, spaced=binary_apart, in_runs=True)
+MUL = Contract("mul_s8", (Mul,), _mul, accepts=all_s8, spaced=binary_apart, in_runs=True)
+MAXIMUM = Contract("maximum_s8", (Maximum,), binary, accepts=all_s8, spaced=binary_apart, in_runs=True)
+MINIMUM = Contract("minimum_s8", (Minimum,), binary, accepts=all_s8, spaced=binary_apart, in_runs=True)
+PRELU = Contract("prelu_s8", (Prelu,), _prelu, accepts=all_s8, spaced=_prelu_runs, in_runs=True)
 
 VARIANTS = (
     portable(ADD, _add_work, element_by_element),

@@ -10,7 +10,7 @@ import numpy as np
 from shoehorn_mcu.ir import Array, DType, Node
 from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant
 from shoehorn_mcu.kernels.formula_c import macros
-from shoehorn_mcu.kernels.operands import element_by_element, element_bytes, steps
+from shoehorn_mcu.kernels.operands import element_by_element, element_bytes, runs
 from shoehorn_mcu.kernels.work import Work
 from shoehorn_mcu.ops import Formulaic, Gather, Map, MatMul, Reduce, Scan, Scatter, TopIndices
 from shoehorn_mcu.ops.formula import ARITY, Formula, Step
@@ -90,21 +90,14 @@ def times(count: float, work: Work) -> Work:
     return Work(**{name: count * each for name, each in work.items()})
 
 
-def _map(node: Node) -> dict[str, Value]:
-    """One run of width * channels where no operand repeats a part of a row."""
-    _, _, width, channels = node.output.type.nhwc
-    each = [steps(operand, node.output) for operand in node.inputs]
-    if all(t.type.nhwc[2:] in ((width, channels), (1, 1)) for t in node.inputs):
-        each = [(0, int(t.type.nhwc[2:] == (width, channels))) for t in node.inputs]
-        width, channels = 1, width * channels
-    return {"width": width, "channels": channels, "strides": np.array(each, np.int32).ravel()}
+def _map(node: Node, step: int | None = None) -> dict[str, Value]:
+    of = runs(node, step)
+    return {**of.members, "strides": np.array(of.steps, np.int32).ravel()}
 
 
 def _map_work(node: Node, tile: Tile) -> Work:
     elements = node.output.type.row_elements
-    width = _map(node)["width"]
-    assert isinstance(width, int)
-    return Work(loops=width, outputs=elements) + times(elements, per_evaluation(_op(node).parsed))
+    return Work(loops=runs(node).width, outputs=elements) + times(elements, per_evaluation(_op(node).parsed))
 
 
 def _in_place(node: Node) -> int | None:
@@ -205,7 +198,7 @@ def _scatter_work(node: Node, tile: Tile) -> Work:
     )
 
 
-MAP = Contract("map", (Map,), _map, _plain)
+MAP = Contract("map", (Map,), _map, _plain, spaced=_map, in_runs=True)
 REDUCE = Contract("reduce", (Reduce,), _reduce, _plain)
 SCAN = Contract("scan", (Scan,), _scan, _plain)
 TOP = Contract("top_indices", (TopIndices,), _top, _plain)

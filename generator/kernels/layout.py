@@ -7,8 +7,8 @@ from typing import cast
 import numpy as np
 
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels.base import Contract, Value, Values, portable
-from shoehorn_mcu.kernels.operands import element_bytes, same_dtype
+from shoehorn_mcu.kernels.base import Contract, Value, portable
+from shoehorn_mcu.kernels.operands import byte_step, element_bytes, same_dtype
 from shoehorn_mcu.kernels.work import Work, copied
 from shoehorn_mcu.ops import Concat, Pad, PickChannels, Slice, Transpose
 from shoehorn_mcu.ops.rules import as_4d
@@ -43,10 +43,6 @@ def _concat(node: Node) -> dict[str, Value]:
         "part_bytes": np.array([t.type.row_bytes // pieces for t in node.inputs], np.int32),
         "y_step": shape.row_bytes // pieces,
     }
-
-
-def _concat_step(node: Node, step: int) -> Values:
-    return {"y_step": step * element_bytes(node)}
 
 
 def _slice(node: Node) -> dict[str, Value]:
@@ -157,7 +153,7 @@ def _pick_work(node: Node) -> Work:
 
 
 PAD = Contract("pad", (Pad,), _pad, accepts=same_dtype)
-CONCAT = Contract("concat", (Concat,), _concat, accepts=same_dtype, spaced=_concat_step)
+CONCAT = Contract("concat", (Concat,), _concat, accepts=same_dtype, spaced=byte_step)
 SLICE = Contract("slice", (Slice,), _slice, accepts=same_dtype)
 TRANSPOSE = Contract("transpose", (Transpose,), _transpose, accepts=same_dtype, takes_row=True)
 PICK = Contract("pick_channels", (PickChannels,), _pick, accepts=same_dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final, cast
 
 from shoehorn_mcu.ir import Array, DType, Node, Tensor
@@ -108,20 +109,52 @@ def element_bytes(node: Node) -> int:
     return node.output.type.dtype.bytes
 
 
-def steps(operand: Tensor, output: Tensor) -> tuple[int, int]:
+def byte_step(node: Node, step: int) -> dict[str, Value]:
+    """`Contract.spaced` of kernels whose struct counts in bytes."""
+    return {"y_step": step * element_bytes(node)}
+
+
+def _steps(operand: Tensor, output: Tensor) -> tuple[int, int]:
     """Elements that an operand of a broadcasting op advances per column and per channel of the output; 0 repeats."""
     _, _, width, channels = operand.type.nhwc
     _, _, out_width, out_channels = output.type.nhwc
     return channels if width == out_width else 0, 1 if channels == out_channels else 0
 
 
-def broadcast(node: Node, prefixes: tuple[str, str]) -> dict[str, Value]:
-    """width, channels and both operands' steps; one run of width * channels where neither repeats a part of a row."""
+@dataclass(frozen=True)
+class Runs:
+    """The loops of an element-wise kernel over a row: `width` runs of so many `channels`."""
+
+    width: int
+    channels: int
+    y_step: int  # from a run of the output to the next
+    steps: tuple[tuple[int, int], ...]  # of each operand, per column and per channel; 0 repeats
+
+    @property
+    def members(self) -> dict[str, Value]:
+        """Struct members but for the operands' steps."""
+        return {"width": self.width, "channels": self.channels, "y_step": self.y_step}
+
+
+def runs(node: Node, y_step: int | None = None) -> Runs:
+    """One run where no operand repeats a part of a row, else one per pixel, and so where these are `y_step` apart."""
     _, _, width, channels = node.output.type.nhwc
-    both = [steps(operand, node.output) for operand in node.inputs]
-    if all(t.type.nhwc[2:] in ((width, channels), (1, 1)) for t in node.inputs):
-        both = [(0, int(t.type.nhwc[2:] == (width, channels))) for t in node.inputs]
-        width, channels = 1, width * channels
-    named = zip(prefixes, both, strict=True)
+    own = [t.type.nhwc[2:] for t in node.inputs]
+    if y_step is None and all(of in ((width, channels), (1, 1)) for of in own):
+        length = width * channels
+        return Runs(1, length, length, tuple((0, int(of == (width, channels))) for of in own))
+    each = tuple(_steps(operand, node.output) for operand in node.inputs)
+    return Runs(width, channels, channels if y_step is None else y_step, each)
+
+
+def in_runs(node: Node, y_step: int | None = None) -> dict[str, Value]:
+    """Struct members of the ops of one operand, and with a step `Contract.spaced` of them."""
+    return runs(node, y_step).members
+
+
+def broadcast(node: Node, prefixes: tuple[str, str], y_step: int | None = None) -> dict[str, Value]:
+    """Struct members of the ops of two operands, by the starts of these operands' names."""
+    of = runs(node, y_step)
+    named = zip(prefixes, of.steps, strict=True)
     per_operand = {f"{p}_{way}_step": s for p, pair in named for way, s in zip(("width", "channel"), pair, strict=True)}
-    return {"width": width, "channels": channels, **per_operand}
+    return {**of.members, **per_operand}

@@ -6,7 +6,7 @@ import math
 from typing import cast
 
 from shoehorn_mcu.ir import DType, Node
-from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
+from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable, y_step
 from shoehorn_mcu.kernels.operands import all_s8, are
 from shoehorn_mcu.kernels.packed import clamps
 from shoehorn_mcu.kernels.work import BLOCK, Work, by_blocks, elements, inside
@@ -27,6 +27,7 @@ def pool2d(node: Node) -> dict[str, Value]:
         "kernel_width": op.kernel[1],
         "stride": op.stride[1],
         "pad_left": op.padding.left,
+        "y_step": channels,
         "y_min": op.clamp.low,
         "y_max": op.clamp.high,
     }
@@ -238,9 +239,9 @@ def _softmax_work(node: Node) -> Work:
     return Work(pixels=positions, outputs=positions * channels, exponentials=2 * near * positions * channels)
 
 
-AVERAGE_POOL = Contract("average_pool2d_s8", (AveragePool2d,), _average_pool2d, accepts=all_s8)
-POOL_16 = Contract("pool2d_s16", (AveragePool2d, MaxPool2d), _pool2d_16, accepts=_is_s16)
-MAX_POOL = Contract("max_pool2d_s8", (MaxPool2d,), pool2d, accepts=all_s8)
+AVERAGE_POOL = Contract("average_pool2d_s8", (AveragePool2d,), _average_pool2d, accepts=all_s8, spaced=y_step)
+POOL_16 = Contract("pool2d_s16", (AveragePool2d, MaxPool2d), _pool2d_16, accepts=_is_s16, spaced=y_step)
+MAX_POOL = Contract("max_pool2d_s8", (MaxPool2d,), pool2d, accepts=all_s8, spaced=y_step)
 MEAN = Contract("mean_s8", (Mean,), _mean, accepts=all_s8, takes_row=True)
 SOFTMAX = Contract("softmax_s8", (Softmax,), _softmax, accepts=_softmaxes)
 

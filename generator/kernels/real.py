@@ -12,7 +12,7 @@ from typing import cast
 import numpy as np
 
 from shoehorn_mcu.ir import DType, Node
-from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
+from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable, y_step
 from shoehorn_mcu.kernels.conv import (
     channel_groups,
     convolution_work,
@@ -21,9 +21,8 @@ from shoehorn_mcu.kernels.conv import (
     geometry,
     lines_of,
     multiplied,
-    y_step,
 )
-from shoehorn_mcu.kernels.elementwise import binary, binary_work
+from shoehorn_mcu.kernels.elementwise import binary, binary_apart, binary_work
 from shoehorn_mcu.kernels.operands import are, data, element_by_element
 from shoehorn_mcu.kernels.pool import average_pool2d_work, max_pool2d_work, mean_shape, mean_work, pool2d
 from shoehorn_mcu.kernels.sums import by_rows, columns, columns_work, row_before, sum_dense, sum_dense_work
@@ -273,9 +272,9 @@ _FOUR = 4  # inputs that a loop of the vector bodies may take at once
 CONV2D = Contract("conv2d_f32", (Conv2d,), _conv2d, _constants, _linear_real, spaced=y_step)
 DEPTHWISE = Contract("depthwise_conv2d_f32", (DepthwiseConv2d,), _depthwise_conv2d, _constants, _linear_real)
 DENSE = Contract("dense_f32", (Dense,), _dense, _constants, _linear_real)
-ADD = Contract("add_f32", (Add, Sub), _add, accepts=_all_real)
-AVERAGE_POOL = Contract("average_pool2d_f32", (AveragePool2d,), _pool, accepts=_all_real)
-MAX_POOL = Contract("max_pool2d_f32", (MaxPool2d,), _pool, accepts=_all_real)
+ADD = Contract("add_f32", (Add, Sub), _add, accepts=_all_real, spaced=binary_apart, in_runs=True)
+AVERAGE_POOL = Contract("average_pool2d_f32", (AveragePool2d,), _pool, accepts=_all_real, spaced=y_step)
+MAX_POOL = Contract("max_pool2d_f32", (MaxPool2d,), _pool, accepts=_all_real, spaced=y_step)
 MEAN = Contract("mean_f32", (Mean,), _mean, accepts=_all_real, takes_row=True)
 SUM_POOL = Contract("sum_pool_f32", (SumPool,), _sum_pool, accepts=_sums_f32)
 SUM_DENSE = Contract("sum_dense_f32", (SumDense,), _sum_dense, _rows_of_weights, _sums_f32, takes_row=True)

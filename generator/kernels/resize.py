@@ -7,8 +7,8 @@ from typing import cast
 import numpy as np
 
 from shoehorn_mcu.ir import Array, Node
-from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, array_of, portable
-from shoehorn_mcu.kernels.operands import all_s8, element_bytes, same_dtype
+from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, array_of, portable, y_step
+from shoehorn_mcu.kernels.operands import all_s8, byte_step, element_bytes, same_dtype
 from shoehorn_mcu.kernels.work import Work, copied
 from shoehorn_mcu.ops import ResizeBilinear, ResizeNearest
 from shoehorn_mcu.ops.resize import BilinearTaps, bilinear_taps, nearest_taps
@@ -23,10 +23,11 @@ COARSE = 8
 
 def _nearest(node: Node) -> dict[str, Value]:
     _, _, in_width, channels = node.inputs[0].type.nhwc
-    out_width = node.output.type.nhwc[2]
+    out_width, size = node.output.type.nhwc[2], channels * element_bytes(node)
     return {
         "out_width": out_width,
-        "pixel_bytes": channels * element_bytes(node),
+        "pixel_bytes": size,
+        "y_step": size,
         "columns": nearest_taps(cast(ResizeNearest, node.op), in_width, out_width).astype(np.int16),
     }
 
@@ -46,6 +47,7 @@ def _bilinear(node: Node) -> dict[str, Value]:
         "channels": channels,
         "out_height": out_height,
         "out_width": out_width,
+        "y_step": channels,
         "row_weights": _weights(down),
         "column_weights": _weights(across),
         "left": across.lower.astype(np.int16),
@@ -77,8 +79,8 @@ def _bilinear_words_work(node: Node, tile: Tile) -> Work:
     return Work(pixels=pixels, fours=pixels * -(-channels // CHANNELS))
 
 
-NEAREST = Contract("resize_nearest", (ResizeNearest,), _nearest, accepts=same_dtype)
-BILINEAR = Contract("resize_bilinear_s8", (ResizeBilinear,), _bilinear, accepts=all_s8, takes_row=True)
+NEAREST = Contract("resize_nearest", (ResizeNearest,), _nearest, accepts=same_dtype, spaced=byte_step)
+BILINEAR = Contract("resize_bilinear_s8", (ResizeBilinear,), _bilinear, accepts=all_s8, takes_row=True, spaced=y_step)
 
 VARIANTS = (
     portable(NEAREST, _nearest_work),

@@ -8,7 +8,7 @@ import numpy as np
 
 from shoehorn_mcu.ir import DType, Node
 from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
-from shoehorn_mcu.kernels.operands import are, element_by_element
+from shoehorn_mcu.kernels.operands import are, element_by_element, in_runs
 from shoehorn_mcu.kernels.work import Work, elements
 from shoehorn_mcu.ops import Dequantize, Quantize, Unary
 from shoehorn_mcu.ops.unary import dtype_bounds
@@ -26,7 +26,7 @@ def _lut_8(node: Node) -> dict[str, Value]:
     low, _ = dtype_bounds(node.inputs[0].type.dtype)
     # The table starts at the lowest stored value; the kernel's index is the stored byte, read as unsigned.
     by_byte = np.roll(table.view(np.uint8), low)
-    return {"elements": node.output.type.row_elements, "table": by_byte}
+    return {**in_runs(node), "table": by_byte}
 
 
 def _quantizes(node: Node) -> bool:
@@ -37,7 +37,7 @@ def _quantize(node: Node) -> dict[str, Value]:
     quant = node.output.type.quantised
     low, high = dtype_bounds(node.output.type.dtype)
     return {
-        "elements": node.output.type.row_elements,
+        **in_runs(node),
         "scale": quant.scale,
         "zero": quant.zero_point,
         "y_min": low,
@@ -53,7 +53,7 @@ def _dequantize(node: Node) -> dict[str, Value]:
     x = node.inputs[0].type
     low, _ = dtype_bounds(x.dtype)
     return {
-        "elements": x.row_elements,
+        **in_runs(node),
         "scale": x.quantised.scale,
         "zero": x.quantised.zero_point - low,
         "flip": -low,
@@ -66,10 +66,6 @@ def _narrows(node: Node) -> bool:
 
 def _widens(node: Node) -> bool:
     return are(DType.FLOAT16, *node.inputs) and are(DType.FLOAT32, node.output)
-
-
-def _elements(node: Node) -> dict[str, Value]:
-    return {"elements": node.output.type.row_elements}
 
 
 def _work(node: Node) -> Work:
@@ -88,11 +84,13 @@ def _fours(node: Node, tile: Tile) -> Work:
     return Work(fours=fours, outputs=left)
 
 
-LUT = Contract("lut_8", (Unary,), _lut_8, accepts=_maps_8)
-QUANTIZE = Contract("quantize_f32_8", (Quantize,), _quantize, accepts=_quantizes)
-DEQUANTIZE = Contract("dequantize_8_f32", (Dequantize,), _dequantize, accepts=_dequantizes)
-NARROW = Contract("quantize_f32_f16", (Quantize,), _elements, accepts=_narrows)
-WIDEN = Contract("dequantize_f16_f32", (Dequantize,), _elements, accepts=_widens)
+LUT = Contract("lut_8", (Unary,), _lut_8, accepts=_maps_8, spaced=in_runs, in_runs=True)
+QUANTIZE = Contract("quantize_f32_8", (Quantize,), _quantize, accepts=_quantizes, spaced=in_runs, in_runs=True)
+DEQUANTIZE = Contract(
+    "dequantize_8_f32", (Dequantize,), _dequantize, accepts=_dequantizes, spaced=in_runs, in_runs=True
+)
+NARROW = Contract("quantize_f32_f16", (Quantize,), in_runs, accepts=_narrows, spaced=in_runs, in_runs=True)
+WIDEN = Contract("dequantize_f16_f32", (Dequantize,), in_runs, accepts=_widens, spaced=in_runs, in_runs=True)
 
 VARIANTS = (
     portable(LUT, _work, element_by_element),

@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 from shoehorn_mcu.ir import Array, DType, Node
-from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable
+from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable, y_step
 from shoehorn_mcu.kernels.conv import convolution_work, dense_work, depthwise_work, geometry, transposed_work
 from shoehorn_mcu.kernels.operands import all_s8, are, data
 from shoehorn_mcu.kernels.work import Work
@@ -43,7 +43,7 @@ def _shapes(node: Node) -> dict[str, Value]:
         dilation = 1 if isinstance(op, TransposeConv2d) else cast(Conv2d, op).dilation[1]
         window = {**geometry(cast(Conv2d, op), node), "dilation": dilation}
         group = (1, y[3] // x[3]) if isinstance(op, DepthwiseConv2d) else (weights[3], y[3] * weights[3] // x[3])
-    return {**window, "out_channels": y[3], "group_inputs": group[0], "group_outputs": group[1]}
+    return {**window, "out_channels": y[3], "group_inputs": group[0], "group_outputs": group[1], "y_step": y[3]}
 
 
 def _spaced(node: Node) -> dict[str, Value]:
@@ -125,8 +125,8 @@ def _has_short_sums(node: Node) -> bool:
 
 LINEAR = (Conv2d, DepthwiseConv2d, Dense)
 
-LINEAR_W16 = Contract("linear_s8_w16", LINEAR, _s8_facts, _s8_constants, _has_wide_weights)
-LINEAR_S16 = Contract("linear_s16", (*LINEAR, TransposeConv2d), _s16_facts, _s16_constants, _is_s16)
+LINEAR_W16 = Contract("linear_s8_w16", LINEAR, _s8_facts, _s8_constants, _has_wide_weights, spaced=y_step)
+LINEAR_S16 = Contract("linear_s16", (*LINEAR, TransposeConv2d), _s16_facts, _s16_constants, _is_s16, spaced=y_step)
 
 VARIANTS = (
     portable(LINEAR_W16, _work),

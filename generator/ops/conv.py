@@ -134,6 +134,8 @@ class _Convolution(Window, LinearOp):
 class Conv2d(_Convolution):
     """inputs (x NHWC, weights OHWI, bias int32 [O]); groups follow from C / I."""
 
+    spaced: ClassVar[bool] = True
+
     def _channels(self, x: TensorType, weights: TensorType) -> int:
         groups, rest = divmod(x.shape[3], weights.shape[3])
         if rest or weights.shape[0] % max(groups, 1):
@@ -228,6 +230,8 @@ class TransposeConv2d(LinearOp):
 
     `output_shape` is NHWC. rows(): one place per kernel row ky, the input row that tap ky of output row y reads.
     """
+
+    spaced: ClassVar[bool] = True
 
     output_shape: tuple[int, ...]
     stride: tuple[int, int] = (1, 1)

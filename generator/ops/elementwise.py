@@ -101,6 +101,8 @@ class Binary(Clamped):
     Either may be a constant, which is then read by rows from flash. Subclasses are monotone in each operand.
     """
 
+    spaced: ClassVar[bool] = True
+
     def check(self, node: Node) -> None:
         laws.quantised(self, node.inputs[0], "first input")
         laws.quantised(self, node.inputs[1], "second input")
@@ -209,6 +211,8 @@ class Minimum(_Extremum):
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Prelu(Op):
     """inputs (x, alpha); x where x >= 0, alpha * x elsewhere; alpha is broadcast."""
+
+    spaced: ClassVar[bool] = True
 
     def check(self, node: Node) -> None:
         laws.quantised(self, node.inputs[0], "input")

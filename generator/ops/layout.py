@@ -139,6 +139,8 @@ class Sharer(Mover):
 class Concat(Sharer):
     """Inputs one after the other along `axis` (non-negative)."""
 
+    spaced: ClassVar[bool] = True
+
     axis: int
 
     def row_start(self, sig: Signature) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import ClassVar
 
 import numpy as np
 
@@ -66,6 +67,8 @@ class Formulaic(Op):
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Map(Formulaic):
     """The formula of one to eight inputs, element by element, NumPy broadcasting."""
+
+    spaced: ClassVar[bool] = True
 
     def check(self, node: Node) -> None:
         read = self.parsed

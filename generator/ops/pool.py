@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,8 @@ class Pool2d(Clamped):
 
     Quantised x and y share one quantisation.
     """
+
+    spaced: ClassVar[bool] = True
 
     kernel: tuple[int, int]
     stride: tuple[int, int]

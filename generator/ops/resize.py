@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -53,6 +53,8 @@ def bilinear_taps(op: Resize, input_size: int, output_size: int) -> BilinearTaps
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Resize(Op):
     """To `size` = (height, width)."""
+
+    spaced: ClassVar[bool] = True
 
     size: tuple[int, int]
     align_corners: bool

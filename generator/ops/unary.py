@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -50,6 +51,8 @@ def dtype_bounds(dtype: DType) -> tuple[int, int]:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Elementwise(Op):
     """One input, an output of the same shape, row for row."""
+
+    spaced: ClassVar[bool] = True
 
     def channels(self, node: Node) -> Channels | None:
         return channel_by_channel(node)

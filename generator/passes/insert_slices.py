@@ -7,13 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import cast
 
-from shoehorn_mcu.ir import DType, Graph, Node, Op, Tensor
+from shoehorn_mcu.ir import Graph, Node, Op, Tensor
 from shoehorn_mcu.ir.edit import free_name, only_reader, readers, with_ops
-from shoehorn_mcu.ops import Concat, Conv2d, InsertSlice
+from shoehorn_mcu.ops import Concat, InsertSlice
 from shoehorn_mcu.ops.insert import CHANNELS, COLUMNS, own_rows
-
-SPACED = (DType.INT8, DType.FLOAT32, DType.FLOAT16)
-"""Types of a convolution's operands for which its kernels write pixels with gaps between them."""
 
 
 def insert_slices(graph: Graph) -> Graph:
@@ -22,10 +19,10 @@ def insert_slices(graph: Graph) -> Graph:
     >   a = Conv2d(x): 1x8x8x4; b = Conv2d(z): 1x8x8x6; y = Concat(a, b): 1x8x8x10
     <   t = InsertSlice(Conv2d(x), channels 0..3 of 10); y = InsertSlice(Conv2d(z), channels 4..9, onto t)
 
-    An op does if nothing else reads its result, and its kernels can: convolutions on int8 and float, and any op where
-    its part of a row is in one piece, as it is along columns and in rows of one pixel. Other pieces are copied as
-    before. A concatenation without such an op stays, and so does a result of the model and what a reshape views: their
-    rows are side by side, and planned as one.
+    An op does if nothing else reads its result, and its kernels can: `Op.spaced` tells whether with gaps between their
+    pixels. Any op's can where its part of a row is in one piece, as it is along columns and in rows of one pixel. Other
+    pieces are copied as before. A concatenation without such an op stays, and so does a result of the model and what a
+    reshape views: their rows are side by side, and planned as one.
     """
     fixed = {*graph.results, *(op.inputs[0] for op in graph.ops if op.view)}
     joins = [n for n in graph.nodes() if isinstance(n.op, Concat) and not n.op.shared and n.output.name not in fixed]
@@ -123,7 +120,7 @@ def _chain(
         if piece.name not in place or only_reader(graph, readers_of, piece.name) is None:
             return None
         op = graph.ops[place[piece.name]]
-        return op if _can_insert(graph.node(op), spaced) else None
+        return op if _can_insert(op, spaced) else None
 
     links, first = [], 0
     for op, group in groupby(node.inputs, writer):
@@ -135,13 +132,11 @@ def _chain(
     return _Chain(node, axis, tuple(sorted(links, key=lambda link: link.ready)))
 
 
-def _can_insert(node: Node, spaced: bool) -> bool:
+def _can_insert(op: Op, spaced: bool) -> bool:
     """Whether a kernel can write the op's rows as parts of longer ones; `spaced`: with gaps between their pixels."""
-    op = node.op
     if op.view or op.shares_rows or op.carries or isinstance(op, Concat | InsertSlice):
         return False
-    operands = (*node.inputs[:2], node.output)
-    return not spaced or (isinstance(op, Conv2d) and all(tensor.type.dtype in SPACED for tensor in operands))
+    return op.spaced or not spaced
 
 
 class _Writer:

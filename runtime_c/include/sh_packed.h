@@ -71,21 +71,4 @@
 
 // clang-format on
 
-// Clamps the `outputs` values of each of `width` pixels that begin `step` values apart.
-SH_INLINED void sh_clamp_pixels(int8_t *y, int32_t width, int32_t outputs, int32_t step,
-                                int32_t low, int32_t high)
-{
-    if (step == outputs) {
-        outputs *= width;
-        width = 1;
-    }
-    if (low == INT8_MIN && high == INT8_MAX) {
-        return; // without a call for each pixel
-    }
-    SH_ROLLED
-    for (; width > 0; width--, y += step) {
-        SH_CLAMP_ALL(y, outputs, low, high);
-    }
-}
-
 #endif

@@ -12,6 +12,7 @@ typedef struct {
     int32_t channels;
     int32_t a_width_step;
     int32_t b_width_step;
+    int32_t y_step;
     int32_t y_min;
     int32_t y_max;
 } sh_pair_rows;
@@ -37,8 +38,9 @@ SH_INLINED void sh_rows_by_fours(const sh_pair_rows *rows, const int8_t *const x
         for (; left > 0; left--) {
             *to++ = (int8_t)of((uint8_t)*a++, (uint8_t)*b++);
         }
+        to += rows->y_step - channels;
     }
-    SH_CLAMP_ALL(y, rows->width * channels, rows->y_min, rows->y_max);
+    sh_clamp_pixels(y, rows->width, channels, rows->y_step, rows->y_min, rows->y_max);
 }
 
 #endif

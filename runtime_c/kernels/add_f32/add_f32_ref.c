@@ -16,7 +16,7 @@ void sh_add_f32_ref(const sh_add_f32 *op, const int8_t *const x[], int8_t *y)
             const float a = sh_element(x[0], at_a, op->half);
             const float b = sh_element(x[1], at_b, op->half);
             const float sum = sh_clamp_f32(a + op->b_sign * b, op->y_min, op->y_max);
-            sh_set_element(y, w * op->channels + c, op->half, sum);
+            sh_set_element(y, w * op->y_step + c, op->half, sum);
         }
     }
 }

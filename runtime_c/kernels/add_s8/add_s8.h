@@ -5,8 +5,9 @@
 // scaled_a = rescale_a((a - a_zero) << left_shift), scaled_b likewise
 //
 // Element (w, c) of a is x[0][w * a_width_step + c * a_channel_step], of b likewise in x[1]; a step
-// of 0 repeats. y may be the row of an operand that does not repeat: elements are computed in
-// order, and each is written after its operands were read.
+// of 0 repeats. That of y is y[w * y_step + c]. y may be the row of an operand that does not
+// repeat, unless it has gaps: elements are computed in order, and each is written after its
+// operands were read.
 #ifndef SH_ADD_S8_H
 #define SH_ADD_S8_H
 
@@ -19,6 +20,7 @@ typedef struct {
     int32_t a_channel_step;
     int32_t b_width_step;
     int32_t b_channel_step;
+    int32_t y_step; // at least channels
     int32_t b_sign; // 1: a + b, -1: a - b
     int32_t left_shift;
     int32_t a_zero;

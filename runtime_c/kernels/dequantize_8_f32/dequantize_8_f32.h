@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: 0BSD
 // int8 or uint8 to float32.
 //
-// y[i] = scale * (level(x[i]) - zero)
+// y[w * y_step + c] = scale * (level(x[w * channels + c]) - zero)
 //
 // y is a row of float32. Levels are counted from the lowest value of x's type, so that one
 // kernel serves both types: level = (uint8_t)x[i] ^ flip, with flip 0x80 and zero = zero point +
@@ -12,7 +12,9 @@
 #include <stdint.h>
 
 typedef struct {
-    int32_t elements;
+    int32_t width;
+    int32_t channels;
+    int32_t y_step; // from a run of y to the next, at least channels
     float scale;
     int32_t zero;
     int32_t flip;

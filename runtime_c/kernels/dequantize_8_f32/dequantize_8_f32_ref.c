@@ -6,8 +6,13 @@ sh_dequantize_8_f32_fn sh_dequantize_8_f32_ref;
 void sh_dequantize_8_f32_ref(const sh_dequantize_8_f32 *op, const int8_t *const x[], int8_t *y)
 {
     float *out = (float *)(void *)y;
-    for (int32_t i = 0; i < op->elements; i++) {
-        int32_t level = (uint8_t)x[0][i] ^ op->flip;
-        out[i] = op->scale * (float)(level - op->zero);
+    const int8_t *in = x[0];
+    for (int32_t w = 0; w < op->width; w++) {
+        for (int32_t c = 0; c < op->channels; c++) {
+            int32_t level = (uint8_t)in[c] ^ op->flip;
+            out[c] = op->scale * (float)(level - op->zero);
+        }
+        in += op->channels;
+        out += op->y_step;
     }
 }

@@ -2,7 +2,7 @@
 // Convolution, depthwise or transpose convolution or dense layer, int16 with int8 weights, one row
 // of output.
 //
-// y[ox][o] = clamp(rescaled(acc))
+// y[ox * y_step + o] = clamp(rescaled(acc))
 // acc = bias[o] + sum_{ky,kx,i} tap(ky, kx, i) * weights[ky][kx][i][o]
 // tap(ky, kx, i) = x[ky][(ox * stride + kx * dilation - pad_left) / spacing]
 //                       [group(o) * group_inputs + i]
@@ -30,6 +30,7 @@ typedef struct {
     int32_t pad_left;
     int32_t group_inputs;  // input channels of a group
     int32_t group_outputs; // output channels of a group
+    int32_t y_step;        // from a pixel of y to the next, at least out_channels
     int32_t wide;          // 0 or 1
     int32_t y_min;
     int32_t y_max;

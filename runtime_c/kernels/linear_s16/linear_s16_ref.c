@@ -41,7 +41,8 @@ void sh_linear_s16_ref(const sh_linear_s16 *op, const int8_t *const x[], int8_t 
             const int32_t scaled =
                 op->wide ? sh_rescale_64(acc, op->multipliers[o], op->shifts[o])
                          : sh_rescale((int32_t)acc, op->multipliers[o], op->shifts[o]);
-            *out++ = (int16_t)sh_clamp(scaled, op->y_min, op->y_max);
+            out[o] = (int16_t)sh_clamp(scaled, op->y_min, op->y_max);
         }
+        out += op->y_step;
     }
 }

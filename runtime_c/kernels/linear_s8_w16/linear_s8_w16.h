@@ -2,7 +2,7 @@
 // Convolution, depthwise convolution or dense layer, int8 with weights of 16 bits, one row of
 // output.
 //
-// y[ox][o] = clamp(y_zero + rescale(acc))
+// y[ox * y_step + o] = clamp(y_zero + rescale(acc))
 // acc = bias[o] + sum_{ky,kx,i} tap(ky, kx, i) * weights[ky][kx][i][o]
 // tap(ky, kx, i) = x[ky][ox * stride + kx * dilation - pad_left][group(o) * group_inputs + i]
 //
@@ -26,6 +26,7 @@ typedef struct {
     int32_t pad_left;
     int32_t group_inputs;  // input channels of a group
     int32_t group_outputs; // output channels of a group
+    int32_t y_step;        // from a pixel of y to the next, at least out_channels
     int32_t x_zero;
     int32_t y_zero;
     int32_t y_min;

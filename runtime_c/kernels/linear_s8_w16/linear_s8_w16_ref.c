@@ -30,8 +30,9 @@ void sh_linear_s8_w16_ref(const sh_linear_s8_w16 *op, const int8_t *const x[], i
 {
     for (int32_t ox = 0; ox < op->out_width; ox++) {
         for (int32_t o = 0; o < op->out_channels; o++) {
-            *y++ = sh_requantise(sum(op, x, ox, o), op->multipliers[o], op->shifts[o], op->y_zero,
+            y[o] = sh_requantise(sum(op, x, ox, o), op->multipliers[o], op->shifts[o], op->y_zero,
                                  op->y_min, op->y_max);
         }
+        y += op->y_step;
     }
 }

@@ -15,7 +15,7 @@ void sh_map_ref(const sh_map *op, const int8_t *const x[], int8_t *y)
                 values[i] = sh_loaded(x[i], at, op->formula[2 + i]);
             }
             const sh_value result = sh_computed(op->formula, values);
-            sh_stored(y, w * op->channels + c, sh_result_type(op->formula), result);
+            sh_stored(y, w * op->y_step + c, sh_result_type(op->formula), result);
         }
     }
 }

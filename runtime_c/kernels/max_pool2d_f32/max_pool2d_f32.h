@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: 0BSD
 // Max pool, float32, one row of output.
 //
-// y[ox][c] = clamp(largest element of the window that is inside the input)
+// y[ox * y_step + c] = clamp(largest element of the window that is inside the input)
 //
 // Elements in the padding (outside the row, or where x[ky] is null) do not count; NaN is never the
 // largest. x and y are rows of float32, or with `half` of
@@ -19,7 +19,8 @@ typedef struct {
     int32_t kernel_width;
     int32_t stride; // across
     int32_t pad_left;
-    int32_t half; // 1: x and y are float16
+    int32_t y_step; // from a pixel of y to the next, at least channels
+    int32_t half;   // 1: x and y are float16
     float y_min;
     float y_max;
 } sh_max_pool2d_f32;

@@ -29,7 +29,7 @@ void sh_max_pool2d_f32_ref(const sh_max_pool2d_f32 *op, const int8_t *const x[],
     for (int32_t ox = 0; ox < op->out_width; ox++) {
         for (int32_t c = 0; c < op->channels; c++) {
             const float value = sh_clamp_f32(largest(op, x, ox, c), op->y_min, op->y_max);
-            sh_set_element(y, ox * op->channels + c, op->half, value);
+            sh_set_element(y, ox * op->y_step + c, op->half, value);
         }
     }
 }

@@ -27,7 +27,8 @@ void sh_max_pool2d_s8_ref(const sh_max_pool2d_s8 *op, const int8_t *const x[], i
 {
     for (int32_t ox = 0; ox < op->out_width; ox++) {
         for (int32_t c = 0; c < op->channels; c++) {
-            *y++ = (int8_t)sh_clamp(largest(op, x, ox, c), op->y_min, op->y_max);
+            y[c] = (int8_t)sh_clamp(largest(op, x, ox, c), op->y_min, op->y_max);
         }
+        y += op->y_step;
     }
 }

@@ -4,8 +4,9 @@
 // y = clamp(maximum(a, b))
 //
 // Element (w, c) of a is x[0][w * a_width_step + c * a_channel_step], of b likewise in x[1]; a step
-// of 0 repeats. y may be the row of an operand that does not repeat: elements are computed in
-// order, and each is written after its operands were read.
+// of 0 repeats. That of y is y[w * y_step + c]. y may be the row of an operand that does not
+// repeat, unless it has gaps: elements are computed in order, and each is written after its
+// operands were read.
 #ifndef SH_MAXIMUM_S8_H
 #define SH_MAXIMUM_S8_H
 
@@ -18,6 +19,7 @@ typedef struct {
     int32_t a_channel_step;
     int32_t b_width_step;
     int32_t b_channel_step;
+    int32_t y_step; // at least channels
     int32_t y_min;
     int32_t y_max;
 } sh_maximum_s8;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: 0BSD
 // Average or maximum pooling, int16, one row of output.
 //
-// y[ox][c] = clamp(mean or maximum of x[ky][ox * stride + kx - pad_left][c])
+// y[ox * y_step + c] = clamp(mean or maximum of x[ky][ox * stride + kx - pad_left][c])
 //
 // over the taps inside; a mean is rounded half away from zero. Taps outside the row, or in a null
 // row, do not count; every window has at least one tap inside. x and y are rows of int16.
@@ -18,6 +18,7 @@ typedef struct {
     int32_t kernel_width;
     int32_t stride; // across
     int32_t pad_left;
+    int32_t y_step; // from a pixel of y to the next, at least channels
     int32_t y_min;
     int32_t y_max;
     int32_t average; // 1: means, 0: maxima

@@ -33,7 +33,8 @@ void sh_pool2d_s16_ref(const sh_pool2d_s16 *op, const int8_t *const x[], int8_t 
     int16_t *out = (int16_t *)(void *)y;
     for (int32_t ox = 0; ox < op->out_width; ox++) {
         for (int32_t c = 0; c < op->channels; c++) {
-            *out++ = (int16_t)sh_clamp(pooled(op, x, ox, c), op->y_min, op->y_max);
+            out[c] = (int16_t)sh_clamp(pooled(op, x, ox, c), op->y_min, op->y_max);
         }
+        out += op->y_step;
     }
 }

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: 0BSD
 // float32 to int8 or uint8.
 //
-// y[i] = clamp(zero + round(x[i] / scale)), halves away from zero; NaN gives y_min.
+// y[w * y_step + c] = clamp(zero + round(x[w * channels + c] / scale)), halves away from zero; NaN
+// gives y_min.
 //
 // x[0] is a row of float32. The bounds say which type y is: -128..127 or 0..255.
-// y may begin where x[0] begins: it is written in order, each byte after its element was read.
+// y may begin where x[0] begins, unless it has gaps: it is written in order, each byte after its
+// element was read.
 #ifndef SH_QUANTIZE_F32_8_H
 #define SH_QUANTIZE_F32_8_H
 
 #include <stdint.h>
 
 typedef struct {
-    int32_t elements;
+    int32_t width;
+    int32_t channels;
+    int32_t y_step; // from a run of y to the next, at least channels
     float scale;
     int32_t zero;
     int32_t y_min;

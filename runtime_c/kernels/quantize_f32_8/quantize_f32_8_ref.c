@@ -21,10 +21,14 @@ void sh_quantize_f32_8_ref(const sh_quantize_f32_8 *op, const int8_t *const x[],
     const float *in = (const float *)(const void *)x[0];
     const float low = (float)(op->y_min - op->zero);
     const float high = (float)(op->y_max - op->zero);
-    for (int32_t i = 0; i < op->elements; i++) {
-        float scaled = in[i] / op->scale;
-        scaled = scaled > low ? scaled : low; // first, so that NaN becomes a number
-        scaled = scaled < high ? scaled : high;
-        y[i] = (int8_t)(uint8_t)(nearest(scaled) + op->zero);
+    for (int32_t w = 0; w < op->width; w++) {
+        for (int32_t c = 0; c < op->channels; c++) {
+            float scaled = in[c] / op->scale;
+            scaled = scaled > low ? scaled : low; // first, so that NaN becomes a number
+            scaled = scaled < high ? scaled : high;
+            y[c] = (int8_t)(uint8_t)(nearest(scaled) + op->zero);
+        }
+        in += op->channels;
+        y += op->y_step;
     }
 }

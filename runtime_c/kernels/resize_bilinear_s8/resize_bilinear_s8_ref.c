@@ -28,7 +28,8 @@ void sh_resize_bilinear_s8_ref(const sh_resize_bilinear_s8 *op, const int8_t *co
         for (int32_t c = 0; c < op->channels; c++) {
             int32_t above = mix(x[0], left + c, right + c, across);
             int32_t below = mix(x[1], left + c, right + c, across);
-            *y++ = (int8_t)rounded(above * (ONE - down) + below * down);
+            y[c] = (int8_t)rounded(above * (ONE - down) + below * down);
         }
+        y += op->y_step;
     }
 }

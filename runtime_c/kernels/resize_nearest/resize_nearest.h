@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: 0BSD
 // Nearest-neighbour resize of one row, elements of any size.
 //
-// y[ox] = x[0][columns[ox]]
+// y[ox] = x[0][columns[ox]], pixels of y y_step bytes apart
 #ifndef SH_RESIZE_NEAREST_H
 #define SH_RESIZE_NEAREST_H
 
@@ -10,6 +10,7 @@
 typedef struct {
     int32_t out_width;
     int32_t pixel_bytes;
+    int32_t y_step;         // at least pixel_bytes
     const int16_t *columns; // [out_width]
 } sh_resize_nearest;
 

@@ -9,6 +9,6 @@ void sh_resize_nearest_ref(const sh_resize_nearest *op, const int8_t *const x[],
 {
     for (int32_t ox = 0; ox < op->out_width; ox++) {
         memcpy(y, x[0] + op->columns[ox] * op->pixel_bytes, (size_t)op->pixel_bytes);
-        y += op->pixel_bytes;
+        y += op->y_step;
     }
 }

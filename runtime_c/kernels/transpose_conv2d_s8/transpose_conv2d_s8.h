@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: 0BSD
 // Transpose convolution, int8, one row of output.
 //
-// y[ox][o] = clamp(y_zero + rescale(acc))
+// y[ox * y_step + o] = clamp(y_zero + rescale(acc))
 // acc = bias[o] + sum_{ky,kx,i} (x[ky][ix][i] - x_zero) * weights[o][ky][kx][i]
 //
 // over the taps with ix * stride == ox + pad_left - kx for a column ix of the row. x[ky] is the row
@@ -21,6 +21,7 @@ typedef struct {
     int32_t kernel_width;
     int32_t stride; // across
     int32_t pad_left;
+    int32_t y_step; // from a pixel of y to the next, at least out_channels
     int32_t x_zero;
     int32_t y_zero;
     int32_t y_min;

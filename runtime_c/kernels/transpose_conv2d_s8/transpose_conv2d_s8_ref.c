@@ -35,8 +35,9 @@ void sh_transpose_conv2d_s8_ref(const sh_transpose_conv2d_s8 *op, const int8_t *
 {
     for (int32_t ox = 0; ox < op->out_width; ox++) {
         for (int32_t o = 0; o < op->out_channels; o++) {
-            *y++ = sh_requantise(sum(op, x, ox, o), op->multipliers[o], op->shifts[o], op->y_zero,
+            y[o] = sh_requantise(sum(op, x, ox, o), op->multipliers[o], op->shifts[o], op->y_zero,
                                  op->y_min, op->y_max);
         }
+        y += op->y_step;
     }
 }
