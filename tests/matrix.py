@@ -306,12 +306,10 @@ def _of_pixels(rng: Rng) -> Iterator[Graph]:
         yield graph_of(ops.Map, [real, TensorType(one.shape, DType.FLOAT32)], DType.FLOAT32, formula=product.text)
         for op_class in (ops.ResizeNearest, ops.ResizeBilinear):
             yield graph_of(op_class, [x], same, size=(3, 10), align_corners=False, half_pixel_centers=False)
-        window = {"stride": (1, 1), "dilation": (1, 1), "padding": ops.Padding()}
-        conv = linear(ops.Conv2d, rng, DATA[1], (1, 2, 4, 3), (channels, 1, 2, 3), **window)
-        yield with_wide_weights(conv, rng)
-        yield with_narrow_weights(conv, rng)
-        yield as_int16(conv, rng)
-        yield as_int16(conv, rng, DType.INT32)
+    window = {"stride": (1, 1), "dilation": (1, 1), "padding": ops.Padding()}
+    conv = linear(ops.Conv2d, rng, DATA[1], (1, 2, 4, 3), (9, 1, 2, 3), **window)
+    yield from (with_wide_weights(conv, rng), with_narrow_weights(conv, rng))
+    yield from (as_int16(conv, rng), as_int16(conv, rng, DType.INT32))
     for graph in _transposed(rng):
         yield graph
         yield as_int16(graph, rng)

@@ -37,7 +37,7 @@ WITHOUT = {"rpi-zero": SUBNORMAL}
 LONG = ("rpi-zero", "mps2-an500", "mps2-an505", "microbit", "native")
 ALSO = {"mps2-an386": (Isa.THUMB,)}  # a Cortex-M4 has the instructions of Armv6-M, whose own boards are slow to fill
 PARTS = {"mps2-an386": 2, "mps3-an547": 2}  # cases of a board that do not fit into its flash at once
-IMAGES = 3  # firmwares for the planted faults of a board
+IMAGES = 4  # firmwares for the planted faults of a board
 needs_qemu = pytest.mark.skipif(not shutil.which("qemu-system-arm"), reason="qemu-system-arm is not installed")
 
 
