@@ -67,7 +67,7 @@ BRANCHES = {  # a line of a kernel of each instruction set; a branch that depend
     "dense_s8_thumb": "const int32_t inputs = op->inputs;",
     "add_s8_mve": "const int32_t zero = op->y_zero;",
     "lut_8_neon": "int32_t i = 0;",
-    "lut_8_c": "for (int32_t i = 0; i < op->elements; i++) {",
+    "lut_8_c": "for (int32_t w = 0; w < op->width; w++) {",
 }
 
 

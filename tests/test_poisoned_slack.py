@@ -10,7 +10,7 @@ import pytest
 from kernel_faults import Fault, fault, planted
 from matrix import Matrix, cases, merged
 from poisoned import poisoned, run
-from test_kernel_matrix import ALSO, BOARDS, WITHOUT
+from test_kernel_matrix import ALSO, BOARDS, PARTS, WITHOUT
 
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.ir import Graph
@@ -19,13 +19,13 @@ from shoehorn_mcu.targets import Board, Isa, board
 
 needs_qemu = pytest.mark.skipif(not shutil.which("qemu-system-arm"), reason="qemu-system-arm is not installed")
 
-_LUT = "for (int32_t i = 0; i < op->elements; i++) {"
-_ADD = "    sh_clamp_all(y, op->width * channels, op->y_min, op->y_max);"
+_LUT = "for (int32_t w = 0; w < op->width; w++) {"
+_ADD = "    clamp(op, y);"
 _VECTOR = "const int32_t zero = op->y_zero;"
 _DENSE = "next.x_end = next.x + inputs;"
 
 BEYOND = (
-    ("lut_8_c", _LUT, "(void)((const volatile int8_t *)x[0])[op->elements];"),
+    ("lut_8_c", _LUT, "(void)((const volatile int8_t *)x[0])[op->width * op->channels];"),
     ("lut_8_c", _LUT, "(void)((const volatile int8_t *)x[0])[-1];"),
     ("add_s8_simd32", _ADD, '__asm volatile("ldr r12, [%0]" ::"r"(x[0] + op->width * op->a_width_step - 3) : "r12");'),
     ("dense_s8_thumb", _DENSE, "(void)((const volatile int8_t *)next.x)[left * inputs];"),
@@ -34,13 +34,17 @@ BEYOND = (
         _VECTOR,
         '__asm volatile("vldrb.u8 q0, [%0]" ::"r"(x[0] + op->width * op->a_width_step - 15) : "q0");',
     ),
-    ("lut_8_neon", "int32_t i = 0;", '__asm volatile("ld1 {v31.16b}, [%0]" ::"r"(x[0] + op->elements - 15) : "v31");'),
+    (
+        "lut_8_neon",
+        "int32_t i = 0;",
+        '__asm volatile("ld1 {v31.16b}, [%0]" ::"r"(x[0] + op->width * op->channels - 15) : "v31");',
+    ),
 )
 """Reads of a byte beyond a row that decide nothing: variant, line, what is put before it."""
 
 WRONG = (
-    ("lut_8_c", _LUT, "y[0] = ((const volatile int8_t *)x[0])[op->elements]; if (y[0] != 0x7f)"),
-    ("lut_8_c", _LUT, "y[op->elements] = 77;"),
+    ("lut_8_c", _LUT, "y[0] = ((const volatile int8_t *)x[0])[op->width * op->channels]; if (y[0] != 0x7f)"),
+    ("lut_8_c", _LUT, "y[op->width * op->channels] = 77;"),
     ("lut_8_c", _LUT, "y[-1] = 77;"),
 )
 FOREIGN = (
@@ -97,7 +101,7 @@ def names(faults: list[Fault]) -> set[str]:
     [
         ("mps3-an547", (Isa.MVE,), 8),
         *(
-            pytest.param(name, (*board(name).cpu.isas, *ALSO.get(name, ())), 1, marks=pytest.mark.long)
+            pytest.param(name, (*board(name).cpu.isas, *ALSO.get(name, ())), PARTS.get(name, 1), marks=pytest.mark.long)
             for name in BOARDS
         ),
     ],
