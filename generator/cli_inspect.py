@@ -8,8 +8,10 @@ from pathlib import Path
 import click
 
 from shoehorn_mcu.cli_options import shape_option
+from shoehorn_mcu.cli_page import write_html
 from shoehorn_mcu.console import emit_json, is_verbose, out, output_options, print_table
-from shoehorn_mcu.inspection import End, Inspection, Kind, Layer, inspect_file, to_json
+from shoehorn_mcu.inspection import Inspection, Kind, Layer, inspect_file, number, quantisation, to_json, type_text
+from shoehorn_mcu.inspection_page import inspection_page
 
 _MOST_OPS = 30  # lines of the table of ops; of more, those with the most activations are shown
 _SHOWN = 20
@@ -22,8 +24,14 @@ _KINDS = ("kind", "ops", "MACs", "weights", "cannot run")
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
 @shape_option
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write a page with all of it, and the graph drawn.",
+)
 @output_options
-def inspect(model: Path, shapes: Mapping[str, tuple[int, ...]], as_json: bool) -> None:
+def inspect(model: Path, shapes: Mapping[str, tuple[int, ...]], html: Path | None, as_json: bool) -> None:
     """Shows what is in MODEL, whether it can run or not: its ops, one by one and by kind, and what stops it.
 
     Of a model that can run these are the ops as imported, by the names of Shoehorn's ops; of another one those of the
@@ -32,6 +40,8 @@ def inspect(model: Path, shapes: Mapping[str, tuple[int, ...]], as_json: bool) -
     behind one that cannot run are not always looked at.
     """
     found = inspect_file(model, shapes)
+    if html is not None:
+        write_html(html, inspection_page(found))
     if as_json:
         emit_json(to_json(found))
         return
@@ -45,7 +55,7 @@ def _print_ends(found: Inspection) -> None:
     for role, ends in (("input", found.inputs), ("output", found.outputs)):
         for end in ends:
             quant = "" if end.scale is None else f", scale {end.scale:.9g}, zero point {end.zero_point}"
-            out.print(f"{role} {end.name}: {_type(end)}{quant}", soft_wrap=True)
+            out.print(f"{role} {end.name}: {type_text(end)}{quant}", soft_wrap=True)
 
 
 def _print_ops(found: Inspection) -> None:
@@ -63,12 +73,12 @@ def _op_cells(layer: Layer) -> tuple[str, ...]:
     return (
         layer.name,
         layer.kind,
-        _type(layer.output) if layer.output else "",
-        _quantisation(layer.output) if layer.output else "",
+        type_text(layer.output) if layer.output else "",
+        quantisation(layer.output) if layer.output else "",
         str(layer.weight_scales or ""),
-        _number(layer.macs),
+        number(layer.macs),
         f"{layer.weight_bytes:,}",
-        _number(layer.live_bytes),
+        number(layer.live_bytes),
     )
 
 
@@ -87,13 +97,13 @@ def _print_kinds(found: Inspection) -> None:
 
 
 def _kind_cells(kind: Kind) -> tuple[str, ...]:
-    return kind.kind, str(kind.count), _number(kind.macs), f"{kind.weight_bytes:,}", str(kind.refused or "")
+    return kind.kind, str(kind.count), number(kind.macs), f"{kind.weight_bytes:,}", str(kind.refused or "")
 
 
 def _print_total(found: Inspection) -> None:
     peak = found.peak
     most = f"activations up to {peak.live_bytes:,} bytes, in {peak.name}" if peak else "activations not known"
-    total = f"{len(found.layers)} ops, {_number(found.macs)} MACs, weights {found.weight_bytes:,} bytes"
+    total = f"{len(found.layers)} ops, {number(found.macs)} MACs, weights {found.weight_bytes:,} bytes"
     out.print(f"\n{found.name}: {total}, {most}", soft_wrap=True)
     if not found.refused:
         out.print("all of it can run", soft_wrap=True)
@@ -105,16 +115,3 @@ def _print_total(found: Inspection) -> None:
         out.print(f"  {line}", soft_wrap=True)
     if len(lines) < len(found.refused):
         out.print(f"  {len(found.refused) - len(lines)} more; -v lists all", soft_wrap=True)
-
-
-def _type(end: End) -> str:
-    shape = "?" if end.shape is None else "x".join(map(str, end.shape))
-    return f"{end.dtype or '?'}[{shape}]"
-
-
-def _quantisation(end: End) -> str:
-    return "" if end.scale is None else f"{end.scale:.4g}, {end.zero_point}"
-
-
-def _number(count: int | None) -> str:
-    return "?" if count is None else f"{count:,}"

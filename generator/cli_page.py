@@ -71,9 +71,13 @@ def shown_by_default(curve: Sequence[pareto.Point]) -> Sequence[pareto.Point]:
 
 
 def write_page(planned: Planned, curve: Sequence[pareto.Point], path: Path) -> None:
-    """Writes the page. ShoehornError where the file cannot be written, or exists and was not written by Shoehorn."""
+    """Writes the page of a plan, as `write_html`."""
     dots = [Dot(p.arena_bytes, p.time, p.steps, p.macs, p.recomputed_macs) for p in curve]
-    text = page(planned.unit, planned.report, dots)
+    write_html(path, page(planned.unit, planned.report, dots))
+
+
+def write_html(path: Path, text: str) -> None:
+    """Writes a page. ShoehornError where the file cannot be written, or exists and was not written by Shoehorn."""
     try:
         if path.exists() and read_start(path, len(START.encode())) != START.encode():
             raise ShoehornError(

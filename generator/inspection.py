@@ -41,6 +41,8 @@ class Layer:
     macs: int | None  # None: not known
     weight_bytes: int
     live_bytes: int | None  # of all activations in memory while it runs, whole, in the file's order; None: not known
+    reads: tuple[str, ...]  # names of the activations that it reads
+    writes: tuple[str, ...]
     refusal: str | None = None  # why it cannot run, "" where its kind is not known
 
 
@@ -145,6 +147,8 @@ def _layer(node: Node, live_bytes: int | None) -> Layer:
         node.op.macs(node.sig),
         sum(tensor.type.bytes for tensor in constant),
         live_bytes,
+        tuple(tensor.name for tensor in node.inputs if tensor.data is None),
+        (node.output.name,),
     )
 
 
@@ -205,7 +209,9 @@ def _source_end(tensor: SourceTensor) -> End:
 
 def _source_layer(op: SourceOp, live_bytes: int | None) -> Layer:
     output = _source_end(op.writes[0]) if op.writes else None
-    return Layer(f"op {op.index}", op.code, output, 0, op.macs, op.weight_bytes, live_bytes, op.refusal)
+    writes = tuple(tensor.name for tensor in op.writes)
+    name = f"op {op.index}"
+    return Layer(name, op.code, output, 0, op.macs, op.weight_bytes, live_bytes, op.reads, writes, op.refusal)
 
 
 def _kind(kind: str, layers: Sequence[Layer]) -> Kind:
@@ -272,3 +278,19 @@ def to_json(found: Inspection) -> Mapping[str, object]:
 def _end_json(end: End) -> Mapping[str, object]:
     shape = None if end.shape is None else list(end.shape)
     return {"name": end.name, "shape": shape, "dtype": end.dtype, "scale": end.scale, "zero_point": end.zero_point}
+
+
+def type_text(end: End) -> str:
+    """`int8[1x25x5x64]`; `?` is not known."""
+    shape = "?" if end.shape is None else "x".join(map(str, end.shape))
+    return f"{end.dtype or '?'}[{shape}]"
+
+
+def quantisation(end: End) -> str:
+    """Scale and zero point; empty where it has none, or one per channel."""
+    return "" if end.scale is None else f"{end.scale:.4g}, {end.zero_point}"
+
+
+def number(count: int | None) -> str:
+    """A count with commas; `?` where it is not known."""
+    return "?" if count is None else f"{count:,}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,25 @@ def refused_onnx(folder: Path) -> Path:
     path = folder / "small.onnx"
     path.write_bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
     return path
+
+
+def test_the_page_has_all_of_it_and_the_graph_whether_the_model_can_run_or_not(tmp_path: Path, gen: Gen):
+    for model, ops, faults in ((DIGITS, 16, 0), (refused_onnx(tmp_path), 4, 2)):
+        page = tmp_path / f"{model.stem}.html"
+        done = gen("inspect", model, "--html", page)
+        assert done.exit_code == 0, done.output
+        text = page.read_text()
+
+        found = inspected(gen, model)
+        assert text.count("<circle") == ops + 1 and text.count('class="refused"') == faults
+        for kind in found["kinds"]:
+            assert f">{kind['op']}</td>" in text
+            assert all(escape(reason) in text for reason in kind["reasons"])
+        assert ("Cannot run</h2>" in text) == (not found["supported"])
+        assert all(f">{op['weight_bytes']:,}</td>" in text for op in found["ops"])
+    page.write_text("mine")
+    done = gen("inspect", DIGITS, "--html", page)
+    assert done.exit_code == 1 and "was not written by Shoehorn" in done.stderr and page.read_text() == "mine"
 
 
 def test_a_model_that_can_run_is_shown_op_by_op(gen: Gen):

@@ -30,7 +30,7 @@ from shoehorn_mcu import build, pareto, predict, targets
 from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.emit.page import START, page, parts
 from shoehorn_mcu.emit.page.curve import Dot
-from shoehorn_mcu.emit.page.graph import drawing, lines
+from shoehorn_mcu.emit.page.graph import drawing, items_of, lines
 from shoehorn_mcu.emit.page.picture import Picture, picture
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.importers import load
@@ -510,23 +510,25 @@ def test_the_page_s_options_go_with_a_model(gen: Gen, tmp_path: Path):
 @pytest.mark.parametrize("model", ["mlperf-ic-resnet8-int8", "synth-randwire-ws-n32-c24-s11-int8"])
 def test_the_drawn_graph_has_a_lane_of_its_own_for_each_tensor_that_is_read_below(model: str):
     graph = load(MODELS / f"{model}.tflite")
-    drawn = lines(graph)
-    lanes = {line.tensor: line.lane for line in drawn}
-    places = {line.tensor: place for place, line in enumerate(drawn)}
+    drawn = lines(items_of(graph))
+    lanes = {name: line.lane for line in drawn for name in line.item.writes}
+    places = {name: place for place, line in enumerate(drawn) for name in line.item.writes}
     last = {name: places[op.output] for op in graph.ops for name in op.inputs if name in places}
 
-    assert [line.op for line in drawn if line.op] == list(graph.ops)
+    assert [line.item.writes for line in drawn] == [
+        (name,) for name in (*graph.sources, *(op.output for op in graph.ops))
+    ]
     for place, line in enumerate(drawn):
         live = [name for name in lanes if places[name] < place < last.get(name, -1)]
         assert sorted(lanes[name] for name in live) == list(line.passing)
         assert len({lanes[name] for name in live}) == len(live)
         assert line.lane not in line.passing
-        assert {lanes[name] for name in (line.op.inputs if line.op else ()) if name in lanes} == set(line.reads)
+        assert {lanes[name] for name in line.item.reads if name in lanes} == set(line.reads)
 
 
 def test_a_tip_of_the_drawn_graph_tells_what_is_read_and_written():
     graph = load(SHIPPED / "digits.tflite")
-    svg = drawing(graph)
+    svg = drawing(items_of(graph), len(graph.ops))
 
     assert "reads constant" in svg and "scales from" in svg and "zero point" in svg
     assert svg.count("<circle") == len(graph.ops) + 1

@@ -12,7 +12,7 @@ from typing import Any
 from shoehorn_mcu.emit.page import parts
 from shoehorn_mcu.emit.page.curve import Dot, pareto
 from shoehorn_mcu.emit.page.data import as_data
-from shoehorn_mcu.emit.page.graph import drawing
+from shoehorn_mcu.emit.page.graph import drawing, items_of
 from shoehorn_mcu.emit.page.picture import picture
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.predict import ruler, unit_of
@@ -48,7 +48,7 @@ def page(unit: Unit, report: Mapping[str, object], dots: Sequence[Dot] = ()) -> 
         "TITLE": escape(where),
         "FIGURES": parts.figures(report),
         "OPS": parts.ops(unit),
-        "GRAPH": drawing(unit.graph),
+        "GRAPH": drawing(items_of(unit.graph), len(unit.graph.ops)),
         "FACTS": parts.facts(report, seen, basis),
         "PASSES": parts.passes(report),
         "PARETO": pareto(dots, _own(report), basis, unit_of(unit.stages).value) if dots else "",
@@ -57,3 +57,28 @@ def page(unit: Unit, report: Mapping[str, object], dots: Sequence[Dot] = ()) -> 
         "SCRIPT": "\n".join((_HERE / name).read_text() for name in _SCRIPTS),
     }
     return START + re.sub(r"@([A-Z]+)@", lambda found: values[found[1]], (_HERE / "page.html").read_text())
+
+
+def plain_page(title: str, what: str, body: str) -> str:
+    """A page without a script: a heading, and this HTML below it."""
+    head = f"{escape(title)} <small>{escape(what)}</small>"
+    return START + _PLAIN.format(title=escape(title), style=(_HERE / "page.css").read_text(), head=head, body=body)
+
+
+_PLAIN = """<!-- SPDX-License-Identifier: 0BSD -->
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+{style}
+</style>
+</head>
+<body>
+<header><h1>{head}</h1></header>
+{body}
+</body>
+</html>
+"""

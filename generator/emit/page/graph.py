@@ -2,58 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
 from shoehorn_mcu.emit.page.parts import middle
-from shoehorn_mcu.ir import Graph, Op, Tensor
+from shoehorn_mcu.ir import Graph, Tensor
 
 _LINE, _LANE, _LEFT, _DOT = 20, 14, 12, 4.5  # SVG units: height of a line, width of a lane, left of the first, radius
 _TEXT = 440  # width of the text beside the lanes
+END, FAULT = "end-of-graph", "refused"
+"""Marks of items: an input or a result, and an op that cannot run."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """An input or an op to be drawn: names of the tensors that it reads and writes, and its texts."""
+
+    writes: tuple[str, ...]
+    reads: tuple[str, ...]  # of those that no item writes none is drawn
+    text: str
+    tip: str
+    mark: str = ""  # a CSS class
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the drawing: an input or an op, its lane, and the lanes that what it reads comes from."""
+    """A line of the drawing: an item, its lane, and the lanes that what it reads comes from."""
 
-    tensor: str  # that it writes
-    op: Op | None  # None: an input or a state
+    item: Item
     lane: int
     reads: tuple[int, ...]  # lanes, each once
     passing: tuple[int, ...]  # lanes of tensors that lines below read, and that are written above
 
 
-def lines(graph: Graph) -> list[Line]:
+def lines(items: Sequence[Item]) -> list[Line]:
     """The lines from the top to the bottom."""
-    ops = {op.output: op for op in graph.ops}
-    order = [*graph.sources, *ops]
-    last = {name: i for i, each in enumerate(order) if each in ops for name in ops[each].inputs if name in order}
+    last = {name: i for i, item in enumerate(items) for name in item.reads}
     lanes: dict[str, int] = {}  # of the tensors that lines below read
     found: list[Line] = []
-    for i, name in enumerate(order):
-        op = ops.get(name)
-        read = {n: lanes[n] for n in (op.inputs if op else ()) if n in lanes}
-        ended = [lane for n, lane in read.items() if last[n] == i]
+    for i, item in enumerate(items):
+        read = {n: lanes[n] for n in item.reads if n in lanes}
         lanes = {n: lane for n, lane in lanes.items() if last[n] > i}
+        ended = [lane for lane in read.values() if lane not in lanes.values()]
         free = (lane for lane in range(len(lanes) + 1) if lane not in lanes.values())
         lane = min(ended) if ended else next(free)
-        found.append(Line(name, op, lane, tuple(dict.fromkeys(read.values())), tuple(sorted(lanes.values()))))
-        if name in last:
-            lanes[name] = lane
+        found.append(Line(item, lane, tuple(dict.fromkeys(read.values())), tuple(sorted(set(lanes.values())))))
+        lanes |= {name: lane for name in item.writes if last.get(name, -1) > i}
     return found
 
 
-def drawing(graph: Graph) -> str:
-    """The <svg>; a line's tip tells the types of what the op reads and writes."""
-    drawn = lines(graph)
+def items_of(graph: Graph) -> list[Item]:
+    """The inputs and states of a graph, then its ops in their order; a tip tells what they read and write."""
+    tensors = graph.tensors
+
+    def item(name: str, kind: str, shown: str, reads: Sequence[str]) -> Item:
+        result = name in graph.results
+        text = f"{kind}  {middle(shown)}  {tensors[name].type}{', result' if result else ''}"
+        tip = "\n".join([*(f"reads {_told(tensors[n])}" for n in reads), f"writes {_told(tensors[name])}"])
+        return Item((name,), tuple(reads), text, tip, END if result or kind == "input" else "")
+
+    inputs = [item(name, "input", name, ()) for name in graph.sources]
+    return [*inputs, *(item(op.output, type(op).__name__, op.name, op.inputs) for op in graph.ops)]
+
+
+def drawing(items: Sequence[Item], ops: int) -> str:
+    """The <svg> of these items, of which so many are operators."""
+    drawn = lines(items)
     width = _LEFT + _LANE * (1 + max((line.lane for line in drawn), default=0))
     height = _LINE * (len(drawn) + 1)
-    marks = "".join(_marks(graph, line, i, width) for i, line in enumerate(drawn))
+    marks = "".join(_marks(line, i, width) for i, line in enumerate(drawn))
     paths = "".join(_paths(drawn))
     return (
         f'<svg class="graph" viewBox="0 0 {width + _TEXT} {height}" width="{width + _TEXT}" height="{height}" '
-        f'role="img" aria-label="The graph: {len(graph.ops)} operators from top to bottom">{paths}{marks}</svg>'
+        f'role="img" aria-label="The graph: {ops} operators from top to bottom">{paths}{marks}</svg>'
     )
 
 
@@ -77,28 +99,14 @@ def _paths(drawn: list[Line]) -> Iterator[str]:
             yield f'<path d="M{x} {above}{turn}"/>'
 
 
-def _marks(graph: Graph, line: Line, place: int, width: int) -> str:
+def _marks(line: Line, place: int, width: int) -> str:
     """The dot and the text of a line."""
-    tensor = graph.tensors[line.tensor]
-    kind = type(line.op).__name__ if line.op else "input"
-    ends = " result" if line.tensor in graph.results else ""
-    name = line.op.name if line.op else line.tensor
-    said = f"{kind}  {middle(name)}  {tensor.type}{',' + ends if ends else ''}"
+    mark = f' class="{line.item.mark}"' if line.item.mark else ""
     return (
-        f"<g><title>{escape(_tip(graph.tensors, line))}</title>"
-        f'<circle cx="{_x(line.lane)}" cy="{_y(place)}" r="{_DOT}"{_class(line, ends)}/>'
-        f'<text x="{width + 4}" y="{_y(place) + 4}">{escape(said)}</text></g>'
+        f"<g><title>{escape(line.item.tip)}</title>"
+        f'<circle cx="{_x(line.lane)}" cy="{_y(place)}" r="{_DOT}"{mark}/>'
+        f'<text x="{width + 4}" y="{_y(place) + 4}">{escape(line.item.text)}</text></g>'
     )
-
-
-def _class(line: Line, ends: str) -> str:
-    return ' class="end-of-graph"' if ends or line.op is None else ""
-
-
-def _tip(tensors: Mapping[str, Tensor], line: Line) -> str:
-    """What the op reads and writes, a tensor per line."""
-    read = [tensors[name] for name in line.op.inputs] if line.op else []
-    return "\n".join([*(f"reads {_told(t)}" for t in read), f"writes {_told(tensors[line.tensor])}"])
 
 
 def _told(tensor: Tensor) -> str:
