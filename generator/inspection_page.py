@@ -49,7 +49,7 @@ def _figures(found: Inspection) -> str:
             f"{number(peak.live_bytes if peak else None)} bytes",
             f"at most, in {peak.name}" if peak else "",
         ),
-        ("Runs", "no" if found.refused else "yes", f"{len(found.refused)} lines say why not" if found.refused else ""),
+        ("Runs", "no" if found.refused else "yes", "what stops it is below" if found.refused else ""),
     )
     return "".join(
         f"<div><dt>{name}</dt><dd>{escape(text)}</dd><dd class=note>{escape(note)}</dd></div>"

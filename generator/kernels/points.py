@@ -1,6 +1,7 @@
 """Two forms of one sum: a dense layer is a 1x1 convolution, and one over a single pixel is a dense layer.
 
-Both have the same multipliers (ops.linear.dense_scales), so each may run the kernels of the other, byte for byte.
+Both have the same multipliers (ops.linear.dense_scales), and add real numbers in the same order, so each may run the
+kernels of the other, byte for byte.
 """
 
 from __future__ import annotations
@@ -15,13 +16,23 @@ from shoehorn_mcu.ops import Conv2d, Dense
 
 Shape = tuple[int, ...]
 
-OTHER_CONTRACT = {"conv2d_s8": "dense_s8", "dense_s8": "conv2d_s8"}
+OTHER_CONTRACT = {
+    "conv2d_s8": "dense_s8",
+    "dense_s8": "conv2d_s8",
+    "conv2d_f32": "dense_f32",
+    "dense_f32": "conv2d_f32",
+}
 """By the name of a contract: that of the other form."""
+
+_REALS = (DType.FLOAT32, DType.FLOAT16)
 
 
 def other_form(node: Node) -> Callable[[Node], Node] | None:
-    """What makes an int8 node the same sum in the other form; None where it has none."""
-    if not (isinstance(node.op, Dense | Conv2d) and all_s8(node) and are(DType.INT8, node.inputs[1])):
+    """What makes a node the same sum in the other form; None where it has none."""
+    if not isinstance(node.op, Dense | Conv2d):
+        return None
+    integers = all_s8(node) and are(DType.INT8, node.inputs[1])
+    if not integers and not all(t.type.dtype in _REALS for t in (*node.inputs, node.output)):
         return None
     if isinstance(node.op, Dense):
         return as_convolution
@@ -46,7 +57,7 @@ def as_dense(node: Node) -> Node:
 
 def _formed(node: Node, form: type[Conv2d | Dense], x: Shape, weights: Shape, y: Shape) -> Node:
     op, shapes = cast(Conv2d | Dense, node.op), (x, weights, node.inputs[2].type.shape)
-    made = form(name=op.name, inputs=op.inputs, output=op.output, clamp=op.clamp)
+    made = form(name=op.name, inputs=op.inputs, output=op.output, clamp=op.clamp, fused=op.fused)
     return Node(made, tuple(map(_shaped, node.inputs, shapes)), _shaped(node.output, y))
 
 
