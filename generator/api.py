@@ -325,6 +325,7 @@ def quantize(
     labels: Place | None = None,
     bits: Literal["8", "16x8", "4w"] = "8",
     keep_int16: Sequence[str] = (),
+    shapes: Mapping[str, int | Sequence[int]] | None = None,
 ) -> Quantized:
     """Quantises the float32 .onnx or .tflite `model` to integers and writes it to `target`.
 
@@ -332,6 +333,7 @@ def quantize(
     files with one sample each. `method` finds the ranges of activations. `keep_float` names ops, or the tensors that
     they write, that stay in float32; `keep_int16` those, or inputs, whose results have 16 bits. `labels`, .npy or .npz,
     has the class of each sample, for the accuracy. `bits`: "16x8" gives activations of 16 bits, "4w" weights of 4.
+    `shapes` are those of `PlanOptions`.
     Needs ONNX Runtime, the extra `shoehorn-mcu[quantize]`. Raises ShoehornError without it, and where the model, the
     samples or the labels cannot be used; then nothing has been written.
     """
@@ -341,6 +343,7 @@ def quantize(
         Path(labels) if labels is not None else None,
         Bits(bits),
         tuple(keep_int16),
+        _sizes(shapes or {}),
     )
     made = quantize_model(Path(model), Path(data), settings)
     write(made.model, Path(target), Path(model))

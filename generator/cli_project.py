@@ -22,7 +22,7 @@ from shoehorn_mcu.console import emit_json, err, out, output_options, together
 from shoehorn_mcu.emit import bundle, mlperf
 from shoehorn_mcu.emit.project import check_cores, libraries_of, library_part
 from shoehorn_mcu.paths import MODELS
-from shoehorn_mcu.quantisation import Quantized, quantized_file
+from shoehorn_mcu.quantisation import Quantized, Settings, quantized_file
 
 
 @click.command()
@@ -104,7 +104,9 @@ def firmware(
     with ExitStack() as files_to_remove:
         if data is not None:
             with progress("quantising") as say:
-                source, made = files_to_remove.enter_context(quantized_file(source, data, say=say))
+                given = Settings(shapes=options.shapes)
+                source, made = files_to_remove.enter_context(quantized_file(source, data, given, say))
+            options = replace(options, shapes={})  # the quantised file has them
         with progress("planning") as say:
             planned, files = build.firmware(source, board, options, task, say)
     print_notes(planned)

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from shoehorn_mcu import targets
+from shoehorn_mcu.cli_options import shape_option
 from shoehorn_mcu.cli_page import progress
 from shoehorn_mcu.console import emit_json, is_verbose, out, output_options, print_table
 from shoehorn_mcu.kept_cost import Cost, Costs, costs
@@ -65,6 +66,7 @@ _MOST_TENSORS = 12  # lines of the table without -v
     metavar="Y",
     help="The class of each sample, .npy or .npz: measures top-1 accuracy before and after.",
 )
+@shape_option
 @click.option(
     "-o",
     "--out",
@@ -83,6 +85,7 @@ def quantize(
     keep_int16: tuple[str, ...],
     board_id: str | None,
     labels: Path | None,
+    shapes: dict[str, tuple[int, ...]],
     target: Path | None,
     as_json: bool,
 ) -> None:
@@ -91,7 +94,7 @@ def quantize(
     if target.suffix.lower() != ".onnx":
         raise click.BadParameter(f"'{target}' does not end in .onnx", param_hint="--out")
     board = targets.board(board_id) if board_id is not None else None
-    settings = Settings(Method(method), keep_float, labels, Bits(bits), keep_int16)
+    settings = Settings(Method(method), keep_float, labels, Bits(bits), keep_int16, shapes)
     with progress("quantising") as say:
         made = quantize_model(model, data, settings, say)
         found = costs(made, board, say) if board is not None else None

@@ -423,6 +423,27 @@ def test_a_firmware_can_be_made_of_a_float_model_at_once(folder: Path, tmp_path:
     assert not any("f32" in op["kernel"] for op in said["ops"] if "quantize" not in op["kernel"])
 
 
+def test_a_model_with_open_dimensions_is_quantised_with_the_sizes_given(tmp_path: Path, gen: Gen) -> None:
+    made, target = classifier(), tmp_path / "made"
+    for dimension, name in zip(made.graph.input[0].type.tensor_type.shape.dim[2:], ("H", "W"), strict=True):
+        dimension.dim_param = name
+    del made.graph.value_info[:]
+    path, data = tmp_path / "open.onnx", tmp_path / "x.npz"
+    path.write_bytes(made.SerializeToString())
+    np.savez(data, x=reals(4, *IMAGE[1:]))
+    sizes = ("--shape", "H=12", "--shape", "W=12")
+
+    _refused(gen("quantize", path, "--data", data, "-o", tmp_path / "o.onnx"), "give --shape H=N")
+    done = gen("quantize", path, "--data", data, "-o", tmp_path / "o.onnx", *sizes)
+    assert done.exit_code == 0, done.output
+    shoehorn_mcu.quantize(path, data, tmp_path / "same.onnx", shapes={"x": IMAGE})
+    assert (tmp_path / "same.onnx").read_bytes() == (tmp_path / "o.onnx").read_bytes()
+    firmware = gen("firmware", path, "--quantize", data, *sizes, "--board", "native", "--out", target)
+    assert firmware.exit_code == 0, firmware.output
+    tflite = gen("quantize", SHIPPED / "digits.tflite", "--data", data, "-o", tmp_path / "t.onnx", *sizes)
+    _refused(tflite, "its shapes are fixed; leave --shape out")
+
+
 @needs_shared
 @pytest.mark.long
 @pytest.mark.parametrize("method", Method)

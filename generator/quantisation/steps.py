@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +14,7 @@ import numpy as np
 
 from shoehorn_mcu import importers, passes
 from shoehorn_mcu.errors import did_you_mean
-from shoehorn_mcu.importers import Imported, onnx_int16, onnx_quantised
+from shoehorn_mcu.importers import Imported, Shapes, onnx_int16, onnx_quantised, onnx_shapes
 from shoehorn_mcu.importers.onnx import import_model
 from shoehorn_mcu.importers.onnx_file import in_opset, load_proto
 from shoehorn_mcu.importers.onnx_qlinear import FORMS
@@ -85,6 +85,7 @@ class Settings:
     labels: Path | None = None
     bits: Bits = Bits.EIGHT
     keep_int16: tuple[str, ...] = ()  # names as in keep_float, or of inputs: such results have 16 bits
+    shapes: Shapes = field(default_factory=dict)  # sizes that the file leaves open
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ def quantize_model(
     """
     settings = settings or Settings()
     require()
-    source = float_model(path)
+    source = float_model(path, settings.shapes)
     samples = read_samples(data, _inputs(source))
     labels = read_labels(settings.labels, len(samples), _classes(source)) if settings.labels else None
     say("optimising")
@@ -194,16 +195,18 @@ def quantized_file(
         yield file, made
 
 
-def float_model(path: Path) -> ModelProto:
+def float_model(path: Path, shapes: Shapes | None = None) -> ModelProto:
     """The float32 model with a batch of 1, in the importer's opset or newer, once the importer has accepted it."""
     from onnx import TensorProto
 
-    graph = importers.load(path)
+    graph = importers.load(path, shapes)
     if path.suffix.lower() == ".tflite":
         if any(tensor.type.quant is not None for tensor in graph.tensors.values()):
             raise QuantizeError(f"{path.name}: is quantised already; give the float32 model")
         return _inferred(as_onnx(graph))
-    model = in_opset(load_proto(path))
+    model = load_proto(path)
+    onnx_shapes.fix(model, shapes or {})
+    model = in_opset(model)
     if any(node.op_type in ("QuantizeLinear", "DequantizeLinear", *FORMS) for node in model.graph.node):
         raise QuantizeError(f"{path.name}: is quantised already; give the float32 model")
     constants = {tensor.name for tensor in model.graph.initializer}
