@@ -14,6 +14,7 @@ import numpy as np
 
 from shoehorn_mcu.importers import onnx_shapes
 from shoehorn_mcu.importers.fault import ImportFault
+from shoehorn_mcu.importers.onnx_calls import check_calls
 from shoehorn_mcu.importers.onnx_fold import FILE_LIMIT_BYTES, dtype_of, fixed_shape, folded, limited
 from shoehorn_mcu.importers.onnx_node import DOMAINS, RawNode, array_of, first_line
 from shoehorn_mcu.importers.onnx_qlinear import expanded
@@ -158,6 +159,7 @@ def _inlined(model: ModelProto) -> ModelProto:
 
     if not model.functions:
         return model
+    check_calls(model)
     try:
         return inliner.inline_local_functions(model)
     except (RuntimeError, checker.ValidationError) as error:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault
+from shoehorn_mcu.importers.onnx_calls import EXPANDED_OPS
 from shoehorn_mcu.importers.onnx_function import body_of, inlined, version_of
 from shoehorn_mcu.importers.onnx_loops import scan_of, unrolled
 from shoehorn_mcu.importers.onnx_node import DOMAINS, RawNode, code_of, first_line, raw_node
@@ -66,6 +67,7 @@ class _Walk:
     constants: dict[str, Array]
     runs: Collection[str]
     nodes: list[RawNode] = field(default_factory=list)
+    expanded: int = 0  # nodes of functions, branches and rounds so far
 
     def __post_init__(self) -> None:
         self.known = {*self.types, *self.constants}
@@ -136,6 +138,10 @@ class _Walk:
     def _all(self, index: int, node: NodeProto, parts: Iterable[NodeProto], within: tuple[str, ...]) -> None:
         """Takes the nodes in place of another, which may have added constants."""
         for part in parts:
+            self.expanded += 1
+            if self.expanded > EXPANDED_OPS:
+                what = f"its loops and functions expand to more than {EXPANDED_OPS:,} ops"
+                raise ImportFault(f"op {index} {node.op_type}: {what}; export fewer rounds")
             for name in (name for name in part.input if name in self.constants and name not in self.types):
                 self._constant(name, self.constants[name])
                 self.known.add(name)
