@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shoehorn_mcu.host_tools import vectors
-from shoehorn_mcu.host_tools.accuracy import Labels, checked
-from shoehorn_mcu.host_tools.errors import InputError
+from shoehorn_mcu.host_tools.accuracy import Labels, checked, classes_of
+from shoehorn_mcu.host_tools.errors import InputError, did_you_mean
 from shoehorn_mcu.host_tools.files import read_bytes
 from shoehorn_mcu.host_tools.plan import Array, End, Plan
 from shoehorn_mcu.host_tools.vectors import Vector
@@ -60,7 +61,7 @@ def load(project: Path, plan: Plan, inputs: Path, labels: Path | None, quantize:
         raise InputError(f"{inputs}: is a {what}, and the model has {len(plan.inputs)} inputs; give an .npz file")
     if single and labels:
         raise InputError(f"{inputs}: is one WAV file; labels are for a folder with a folder for each class")
-    names, files = ((), [(inputs, 0)]) if single else _files(inputs, labels, plan.classes)
+    names, files = ((), [(inputs, 0)]) if single else _files(inputs, labels, plan)
     end = plan.inputs[0]
     if plan.states and end.outside.dtype == np.int16 and _are_sounds([path for path, _ in files], pixels):
         return _recordings(inputs, plan, names, files)
@@ -82,21 +83,22 @@ def _recordings(inputs: Path, plan: Plan, names: Sequence[str], files: Sequence[
     """Each WAV file as vectors one after another."""
     end = plan.inputs[0]
     wanted = int(np.prod(end.outside.shape, dtype=np.int64))
+    _check_takes_sound(inputs, end)
     chosen: list[Vector] = []
     starts, total = [], 0
     for path, _ in files:
-        sound = _wave(path, plan.sample_hz)
-        total += sound.nbytes
+        heard = sound(path, plan.sample_hz)
+        total += heard.nbytes
         if total > _LARGEST:
             raise InputError(f"{inputs}: holds more than {_LARGEST:,} bytes of samples")
-        padded = np.zeros((max(1, -(-sound.size // wanted)), wanted), np.int16)
-        padded.reshape(-1)[: sound.size] = sound
+        padded = np.zeros((-(-heard.size // wanted), wanted), np.int16)
+        padded.reshape(-1)[: heard.size] = heard
         starts.append(len(chosen))
         chosen += ([row] for row in vectors.column(str(path), padded, end, quantize=False))
     return Samples(chosen, _labels(inputs, plan, names, files), tuple(starts))
 
 
-def _files(folder: Path, listed: Path | None, known: Sequence[str]) -> tuple[Sequence[str], Sequence[tuple[Path, int]]]:
+def _files(folder: Path, listed: Path | None, plan: Plan) -> tuple[Sequence[str], Sequence[tuple[Path, int]]]:
     """The names of the classes, empty where there are no folders for them, and the files, each with its class."""
     folders = sorted(path for path in _inside(folder) if path.is_dir())
     if not folders:
@@ -105,7 +107,7 @@ def _files(folder: Path, listed: Path | None, known: Sequence[str]) -> tuple[Seq
         names: Sequence[str] = ()
         files = [(path, 0) for path in _inside(folder)]
     else:
-        names = _class_names(folders, listed, known)
+        names = _class_names(folders, listed, plan)
         number = {name: place for place, name in enumerate(names)}
         files = [(path, number[each.name]) for each in folders for path in _inside(each)]
     if not files:
@@ -113,12 +115,12 @@ def _files(folder: Path, listed: Path | None, known: Sequence[str]) -> tuple[Seq
     return names, files
 
 
-def _class_names(folders: Sequence[Path], listed: Path | None, known: Sequence[str]) -> Sequence[str]:
-    """By class, as `listed` or the firmware (`known`) says where it names all folders.
+def _class_names(folders: Sequence[Path], listed: Path | None, plan: Plan) -> Sequence[str]:
+    """By class, as `listed` says, or the firmware; folders called by numbers are these classes.
 
-    Else folders called by numbers are these classes, and others are in alphabetical order.
+    Where nothing names the classes, there is a folder for each, in alphabetical order. Raises InputError otherwise.
     """
-    own = [path.name for path in folders]
+    own, known, place = [path.name for path in folders], plan.classes, folders[0].parent
     if listed:
         try:
             text = read_bytes(listed, _LARGEST_NAMES).decode()
@@ -126,13 +128,23 @@ def _class_names(folders: Sequence[Path], listed: Path | None, known: Sequence[s
             raise InputError(f"{listed}: cannot be read as a list of classes, one per line ({error})") from error
         names = [line.strip() for line in text.splitlines() if line.strip()]
         if missing := [name for name in own if name not in names]:
-            raise InputError(f"{listed}: does not name '{missing[0]}', a folder of {folders[0].parent}")
+            raise InputError(f"{listed}: does not name '{missing[0]}', a folder of {place}")
         return names
     if set(own) <= set(known):
         return known
     if all(name.isascii() and name.isdigit() and len(name) < 6 for name in own):
         by_number = {int(path.name): path.name for path in folders}
         return [by_number.get(number, str(number)) for number in range(max(by_number) + 1)]
+    if known:
+        lost = next(name for name in own if name not in known)
+        cure = did_you_mean(lost, known, "rename the folder, or name all classes by --labels names.txt, one per line")
+        raise InputError(f"{place}: '{lost}' is none of the {len(known)} classes that the firmware names; {cure}")
+    end = plan.outputs[0]
+    if len(own) != (classes := classes_of(end)):
+        count = "1 folder" if len(own) == 1 else f"{len(own)} folders"
+        said = f"has {count} for the {classes} classes that output '{end.outside.name}' tells apart"
+        cure = "name all by --labels names.txt, one per line, that of class 0 first, or call the folders by numbers"
+        raise InputError(f"{place}: {said}; {cure}")
     return own
 
 
@@ -151,20 +163,6 @@ def _read(project: Path, end: End, files: Sequence[Path], pixels: Range | None) 
     return np.concatenate([_image(path, end, meaning) for path in files])
 
 
-def sound(path: Path) -> Array:
-    """The 16-bit mono samples of a WAV file, int16 (n,). Raises InputError."""
-    try:
-        with wave.open(str(path), "rb") as file:
-            width, channels = file.getsampwidth(), file.getnchannels()
-            if (width, channels) != (_SAMPLE_BYTES, 1):
-                raise InputError(f"{path}: has {channels} channels of {8 * width} bits; wanted is one of 16")
-            frames = file.readframes(file.getnframes())
-    except (wave.Error, EOFError, OSError, RuntimeError) as error:
-        raise InputError(f"{path}: cannot be read as WAV ({str(error) or type(error).__name__})") from error
-    found: Array = np.frombuffer(frames[: len(frames) // _SAMPLE_BYTES * _SAMPLE_BYTES], "<i2")
-    return found
-
-
 def _are_sounds(files: Sequence[Path], pixels: Range | None) -> bool:
     """Whether all are WAV files."""
     if {path.suffix.lower() for path in files} != {".wav"}:
@@ -177,7 +175,8 @@ def _are_sounds(files: Sequence[Path], pixels: Range | None) -> bool:
 def _sound(path: Path, end: End) -> Array:
     """16-bit mono samples: as they are for an input of int16, else as real numbers from -1 to 1."""
     wanted = int(np.prod(end.outside.shape, dtype=np.int64))
-    found = _wave(path, None, wanted, end.outside.name)
+    _check_takes_sound(path, end)
+    found = sound(path, None, wanted, end.outside.name)
     padded = np.zeros((1, wanted), np.int16)
     padded[0, : found.size] = found
     if end.outside.dtype == np.int16:
@@ -185,8 +184,21 @@ def _sound(path: Path, end: End) -> Array:
     return vectors.column(str(path), padded.astype(np.float32) / np.float32(_FULL_SCALE), end, quantize=True)
 
 
-def _wave(path: Path, hz: int | None, most: int = _LARGEST // _SAMPLE_BYTES, name: str = "") -> Array:
-    """The samples of a WAV file, int16, one channel, of this rate where it is known, and at most so many."""
+def _check_takes_sound(path: Path, end: End) -> None:
+    """Raises InputError where the input is not samples one after the other, but an image or features."""
+    shape = end.outside.shape
+    if sum(size > 1 for size in shape) > 1:
+        given = f"input '{end.outside.name}' has shape {list(shape)}, which is none of samples"
+        raise InputError(f"{path}: is sound, and {given}; give what the model takes as an .npz file")
+
+
+def sound(
+    path: Path, hz: int | None = None, most: int = _LARGEST // _SAMPLE_BYTES, name: str = ""
+) -> NDArray[np.int16]:
+    """The samples of a WAV file, int16, one channel, of this rate where it is known, and at most so many.
+
+    Raises InputError, also where the file has none or ends before the last one that its header counts.
+    """
     try:
         with wave.open(str(path), "rb") as file:
             channels, width, rate, count = file.getparams()[:4]
@@ -197,9 +209,17 @@ def _wave(path: Path, hz: int | None, most: int = _LARGEST // _SAMPLE_BYTES, nam
             if count > most:
                 takes = f"input '{name}' takes {most}" if name else f"at most {most:,} fit"
                 raise InputError(f"{path}: holds {count} samples, {takes}")
-            return np.frombuffer(file.readframes(count), "<i2").astype(np.int16)
+            data = file.readframes(count)
     except (wave.Error, EOFError, OSError, RuntimeError) as error:
-        raise InputError(f"{path}: cannot be read as WAV ({str(error) or type(error).__name__})") from error
+        why = "it ends within its header" if isinstance(error, EOFError) else str(error) or type(error).__name__
+        cure = "save it as WAV with one channel of 16 bits"
+        raise InputError(f"{path}: cannot be read as WAV ({why}); {cure}") from error
+    if count == 0:
+        raise InputError(f"{path}: holds no samples; record it again, or leave it out")
+    if len(data) != count * _SAMPLE_BYTES:
+        said = f"is cut off after {len(data):,} of {count * _SAMPLE_BYTES:,} bytes of samples"
+        raise InputError(f"{path}: {said}; copy it again, or leave it out")
+    return np.frombuffer(data, "<i2").astype(np.int16)
 
 
 def _image(path: Path, end: End, meaning: Range | None) -> Array:

@@ -24,6 +24,7 @@ from shoehorn_mcu.host_tools.plan import Array, End, Plan, Stored
 RNG = np.random.default_rng(11)
 INT8, UINT8, INT16, FLOAT = (np.dtype(name) for name in ("int8", "uint8", "int16", "float32"))
 SCORES = End("scores", (1, 3), INT8, 3, 1 / 256, -128)
+TWO = End("scores", (1, 2), INT8, 2, 1 / 256, -128)
 SINGLE = End("yes", (1, 1), UINT8, 1, 1 / 256, 0)
 # int8 in N, H, W, C in the firmware, uint8 in N, C, H, W in the file.
 IMAGE = End("x", (1, 4, 5, 3), INT8, 60, 1 / 255, -128, Stored("pixels", (1, 3, 4, 5), UINT8, 1 / 255, 0), (0, 2, 3, 1))
@@ -169,7 +170,7 @@ def test_a_folder_of_images_by_class(tmp_path: Path):
     for name, image in zip(("dog/b.png", "cat/a.png", "dog/a.bmp"), images, strict=True):
         picture(tmp_path / "x" / name, image)
     (tmp_path / "x" / ".hidden").mkdir()
-    found = samples.load(tmp_path, plan_of(IMAGE), tmp_path / "x", None, False, None)
+    found = samples.load(tmp_path, plan_of(IMAGE, output=TWO), tmp_path / "x", None, False, None)
 
     assert found.labels == Labels((0, 1, 1), ("cat", "dog"))
     wanted = (images[[1, 2, 0]].astype(np.int16) - 128).astype(np.int8)
@@ -207,17 +208,19 @@ def test_wav_files_are_padded_with_silence(tmp_path: Path):
     sound = RNG.integers(-32768, 32768, 50).astype(np.int16)
     save_wav(tmp_path / "x" / "yes" / "a.wav", sound)
     save_wav(tmp_path / "x" / "no" / "a.wav", sound[:10])
-    raw = samples.load(tmp_path, plan_of(End("x", (1, 60), INT16, 120)), tmp_path / "x", None, False, None)
-    real = samples.load(tmp_path, plan_of(End("x", (1, 60), FLOAT, 240)), tmp_path / "x", None, False, None)
+    raw, real = (
+        samples.load(tmp_path, plan_of(end, output=TWO), tmp_path / "x", None, False, None)
+        for end in (End("x", (1, 60), INT16, 120), End("x", (1, 60, 1), FLOAT, 240))
+    )
 
     assert raw.labels == Labels((0, 1), ("no", "yes"))
     assert np.array_equal(raw.vectors[1][0][0, :50], sound) and not raw.vectors[1][0][0, 50:].any()
-    assert np.array_equal(real.vectors[0][0][0, :10], sound[:10].astype(np.float32) / 32768)
+    assert np.array_equal(real.vectors[0][0][0, :10, 0], sound[:10].astype(np.float32) / 32768)
 
 
 def listening(hz: int | None = None) -> Plan:
     """The plan of a model that hears 20 samples in an inference."""
-    return replace(plan_of(End("samples", (1, 20), INT16, 40)), states=("heard",), sample_hz=hz)
+    return replace(plan_of(End("samples", (1, 20), INT16, 40), output=TWO), states=("heard",), sample_hz=hz)
 
 
 def test_a_model_with_states_takes_wav_files_piece_by_piece(tmp_path: Path):
@@ -278,6 +281,21 @@ def _long(folder: Path) -> None:
     save_wav(folder / "a.wav", np.zeros(61, np.int16))
 
 
+def _empty(folder: Path) -> None:
+    save_wav(folder / "a.wav", np.zeros(0, np.int16))
+
+
+def _cut(folder: Path) -> None:
+    """Ends within a sample."""
+    save_wav(folder / "a.wav", np.zeros(50, np.int16))
+    whole = (folder / "a.wav").read_bytes()
+    (folder / "a.wav").write_bytes(whole[:-31])
+
+
+def _text(folder: Path) -> None:
+    (folder / "a.wav").write_text("x" * 100)
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
@@ -285,9 +303,7 @@ def _long(folder: Path) -> None:
         (_other, r"a.txt: is no sample; all must be images or all WAV files"),
         (_no_image, "a.png: cannot be read as an image"),
         (_bomb, "a.png: cannot be read as an image .*pixels"),
-        (_no_wav, "a.wav: cannot be read as WAV"),
-        (_stereo, "a.wav: has 2 channels of 16 bits; wanted is one of 16"),
-        (_long, "a.wav: holds 61 samples, input 'pixels' takes 60"),
+        (_stereo, r"a.wav: is sound, and input 'pixels' has shape \[1, 3, 4, 5\], .*; give .* as an .npz file"),
     ],
 )
 def test_a_folder_that_cannot_be_read_is_refused_in_one_line(make: Callable[[Path], None], said: str, tmp_path: Path):
@@ -295,6 +311,51 @@ def test_a_folder_that_cannot_be_read_is_refused_in_one_line(make: Callable[[Pat
     make(tmp_path / "x")
     with pytest.raises(InputError, match=said) as fault:
         samples.load(tmp_path, plan_of(IMAGE), tmp_path / "x", None, False, None)
+    assert "\n" not in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (_no_wav, r"cannot be read as WAV \(it ends within its header\); save it as WAV with one channel of 16 bits"),
+        (_text, "cannot be read as WAV .*; save it as WAV with one channel of 16 bits"),
+        (_stereo, "has 2 channels of 16 bits; wanted is one of 16"),
+        (_long, "holds 61 samples, input 'sound' takes 60"),
+        (_empty, "holds no samples; record it again"),
+        (_cut, "is cut off after 69 of 100 bytes of samples; copy it again"),
+    ],
+)
+@pytest.mark.parametrize("place", ["x", "x/a.wav"])
+def test_a_wav_file_that_cannot_be_read_is_refused_in_one_line(
+    make: Callable[[Path], None], said: str, place: str, tmp_path: Path
+):
+    (tmp_path / "x").mkdir()
+    make(tmp_path / "x")
+    with pytest.raises(InputError, match=f"a.wav: {said}") as fault:
+        samples.load(tmp_path, plan_of(End("sound", (1, 60), INT16, 120)), tmp_path / place, None, False, None)
+    assert "\n" not in str(fault.value)
+    if make in (_empty, _cut):
+        with pytest.raises(InputError, match=f"a.wav: {said}"):
+            samples.load(tmp_path, listening(), tmp_path / place, None, False, None)
+
+
+@pytest.mark.parametrize(
+    ("folders", "known", "said"),
+    [
+        ("cat", (), "has 1 folder for the 3 classes that output 'scores' tells apart; name all by --labels names.txt"),
+        ("cat dog", (), "has 2 folders for the 3 classes .* or call the folders by numbers"),
+        ("ant bee cat dog", (), "has 4 folders for the 3 classes"),
+        ("cat mouse", ("ant", "cat", "mice"), "'mouse' is none of the 3 classes that the firmware names"),
+        ("cat mousse", ("ant", "cat", "mouse"), "'mousse' is none of .*; did you mean 'mouse'"),
+    ],
+)
+def test_folders_that_are_not_the_models_classes_are_refused(
+    folders: str, known: tuple[str, ...], said: str, tmp_path: Path
+):
+    for name in folders.split():
+        picture(tmp_path / "x" / name / "a.png", np.zeros((4, 5, 3), np.uint8))
+    with pytest.raises(InputError, match=f"x: {said}") as fault:
+        samples.load(tmp_path, replace(plan_of(IMAGE), classes=known), tmp_path / "x", None, False, None)
     assert "\n" not in str(fault.value)
 
 
