@@ -20,7 +20,7 @@ from shoehorn_mcu.paths import MODELS
 RNG = np.random.default_rng(5)
 
 
-def saved(folder: Path, x: Sequence[int | str | None]) -> Path:
+def saved(folder: Path, x: Sequence[int | str | None] | None) -> Path:
     """Convolution, then what exporters write for `flatten(1)` of an open shape, then the sum over all but the batch."""
     shape = ("batch", "flat")
     nodes = [
@@ -108,6 +108,26 @@ def test_the_command_line_and_the_python_api_take_shapes(gen: Gen, tmp_path: Pat
     assert json.loads(planned.stdout)["model"]["inputs"][0]["shape"] == shape
     assert json.loads(inspected.stdout)["model"]["inputs"][0]["shape"] == shape
     assert made.arena_bytes == named.arena_bytes == json.loads(planned.stdout)["plan"]["arena_bytes"]
+
+
+def test_an_input_without_a_shape_is_named_and_gets_the_shape_given(tmp_path: Path) -> None:
+    path = saved(tmp_path, None)
+
+    with pytest.raises(ImportFault, match=r"input 'x' has no shape in the file; give it, such as --shape x=1x3x96x96$"):
+        load(path)
+    with pytest.raises(ImportFault, match="no input and no dimension of one is called 'H'; known are x"):
+        load(path, {"H": (3,)})
+    assert load(path, {"x": (1, 3, 4, 5)}).tensors["x"].type.shape == (1, 4, 5, 3)
+
+
+def test_a_scalar_has_a_shape(tmp_path: Path) -> None:
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ()) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Exp", ["x"], ["y"])], "scalar", ends[:1], ends[1:])
+    path = tmp_path / "scalar.onnx"
+    opsets = [helper.make_opsetid("", 18)]
+    path.write_bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+
+    assert load(path).tensors["x"].type.shape == ()
 
 
 @pytest.mark.parametrize("words", [["height"], ["height=0"], ["=3"], ["x=1x"], ["height=2", "--shape", "height=3"]])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from shoehorn_mcu.errors import did_you_mean
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.source import Shapes
+from shoehorn_mcu.ops.laws import quoted
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -16,7 +17,7 @@ def fix(model: ModelProto, shapes: Shapes) -> None:
     """Sets the dimensions in place, wherever the file names them.
 
     Raises ImportFault for a name that is neither that of an input nor of a dimension of one, for another number of
-    dimensions, and for a size that contradicts the file or another one.
+    dimensions, for a size that contradicts the file or another one, and for an input whose shape nothing says.
     """
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = {value.name: value for value in model.graph.input if value.name not in constants}
@@ -35,6 +36,9 @@ def fix(model: ModelProto, shapes: Shapes) -> None:
             known = sorted({*names, *inputs})
             cure = did_you_mean(name, known, f"known are {', '.join(known)}")
             raise ImportFault(f"no input and no dimension of one is called '{name}'; {cure}")
+    if unknown := [name for name, value in inputs.items() if _lacks_shape(value)]:
+        cure = f"give it, such as --shape {unknown[0]}=1x3x96x96"
+        raise ImportFault(f"input {quoted(unknown[0])} has no shape in the file; {cure}")
     for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
         for dimension in _dimensions(value):
             if dimension.dim_param in sizes:
@@ -51,6 +55,11 @@ def cure(value: Any, place: int) -> str:
 
 
 def _fix_input(value: Any, given: tuple[int, ...], sizes: dict[str, int]) -> None:
+    from onnx import TensorShapeProto
+
+    if _lacks_shape(value):
+        value.type.tensor_type.shape.SetInParent()
+        value.type.tensor_type.shape.dim.extend([TensorShapeProto.Dimension(dim_value=size) for size in given])
     dimensions = _dimensions(value)
     if len(given) != len(dimensions):
         raise ImportFault(f"input '{value.name}' has {len(dimensions)} dimensions, --shape gives {len(given)}")
@@ -67,6 +76,11 @@ def _fix_input(value: Any, given: tuple[int, ...], sizes: dict[str, int]) -> Non
 def _set(sizes: dict[str, int], name: str, size: int) -> None:
     if sizes.setdefault(name, size) != size:
         raise ImportFault(f"--shape makes dimension '{name}' both {sizes[name]} and {size}; give one size")
+
+
+def _lacks_shape(value: Any) -> bool:
+    """Whether not even the number of dimensions is known; that of a scalar is 0."""
+    return value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape")
 
 
 def _dimensions(value: Any) -> Any:
