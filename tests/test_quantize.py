@@ -344,6 +344,33 @@ def test_models_that_cannot_be_quantised_are_refused(folder: Path, int8: Path, t
     _refused(gen("quantize", folder / "small.onnx", *same), "is the model itself; name another file")
 
 
+@pytest.mark.parametrize("bits", ["8", "16x8", "4w"])
+def test_a_model_in_which_nothing_becomes_an_integer_is_refused(bits: str, tmp_path: Path, gen: Gen) -> None:
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[0, 1, 3, 2]),
+        helper.make_node("LRN", ["t"], ["l"], size=3),
+        helper.make_node("Cos", ["l"], ["y"]),
+    ]
+    (tmp_path / "real.onnx").write_bytes(model(nodes, {}).SerializeToString())
+    np.savez(tmp_path / "x.npz", x=reals(4, *IMAGE[1:]))
+    options = ["--data", tmp_path / "x.npz", "-o", tmp_path / "o.onnx", "--bits", bits]
+
+    _refused(
+        gen("quantize", tmp_path / "real.onnx", *options),
+        "real.onnx: nothing in it can be int.*: no such form of Cos, LRN; run the model in float32 as it is",
+    )
+    assert not (tmp_path / "o.onnx").exists()
+
+
+def test_a_model_whose_ops_are_all_kept_is_refused(tmp_path: Path, gen: Gen) -> None:
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], name="only")]
+    (tmp_path / "one.onnx").write_bytes(model(nodes, {"w": reals(4, 3, 1, 1)}).SerializeToString())
+    np.savez(tmp_path / "x.npz", x=reals(4, *IMAGE[1:]))
+    options = ["--data", tmp_path / "x.npz", "-o", tmp_path / "o.onnx", "--keep-float", "only"]
+
+    _refused(gen("quantize", tmp_path / "one.onnx", *options), "--keep-float leaves no op in int8; keep fewer ops")
+
+
 def test_activations_of_16_bits_follow_the_original_closer_and_stay_integers(folder: Path, gen: Gen) -> None:
     made = folder / "wide.onnx"
     given = ("quantize", folder / "small.onnx", "--data", folder / "x.npz", "--json")

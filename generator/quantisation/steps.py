@@ -19,6 +19,8 @@ from shoehorn_mcu.importers.onnx import import_model
 from shoehorn_mcu.importers.onnx_file import in_opset, load_proto
 from shoehorn_mcu.importers.onnx_qlinear import FORMS
 from shoehorn_mcu.ir import DType, Graph
+from shoehorn_mcu.ops import Dequantize, Quantize, Requantize
+from shoehorn_mcu.ops.layout import Mover
 from shoehorn_mcu.quantisation.exported import as_onnx
 from shoehorn_mcu.quantisation.fault import QuantizeError
 from shoehorn_mcu.quantisation.measure import Accuracy, Fidelity, accuracy, fidelities, output_sqnr
@@ -43,6 +45,7 @@ TRIED = 5  # ops that are tried in 16 bits and in float32
 LEAST_GAIN_DB = 0.1  # of the outputs' ratio, for a correction to be used
 WORTH_DB = 1.0  # of the outputs' ratio, for an op to be named as one to keep in more bits
 GOOD_DB = 30.0  # of the outputs, from which on no op is looked for
+_CODES = 6  # kinds of ops that a refusal names
 
 
 class Bits(Enum):
@@ -155,6 +158,7 @@ def quantize_model(
     checked = samples.first(CHECKED)
     best = _best(plain, samples, checked, settings, kept, say)
     imported = _imported(path, best.model)
+    _check_integers(path, imported.graph, plain, settings)
     tensors = fidelities(best.float_model, best.model, checked)
     return Quantized(
         best.model,
@@ -332,6 +336,20 @@ def _imported(path: Path, model: ModelProto) -> Imported:
     except importers.ImportFault as fault:
         raise fault.within(f"{path.name}, quantised") from fault
     return replace(made, graph=passes.run(made.graph)[0])
+
+
+def _check_integers(path: Path, graph: Graph, plain: ModelProto, settings: Settings) -> None:
+    """Raises QuantizeError where no op of the quantised graph computes with integers."""
+    computing = [n for n in graph.nodes() if not isinstance(n.op, Mover | Quantize | Dequantize | Requantize)]
+    if not computing or any(t.type.quant is not None for n in computing for t in (*n.inputs, n.output)):
+        return
+    kinds = {node.op_type for node in plain.graph.node}
+    found = sorted(kinds - {*settings.bits.codes}) or sorted(kinds)
+    if settings.keep_float:
+        raise QuantizeError(f"{path.name}: --keep-float leaves no op in {settings.bits.title}; keep fewer ops")
+    codes = ", ".join(found[:_CODES]) + (", ..." if len(found) > _CODES else "")
+    cure = "run the model in float32 as it is, or replace these ops"
+    raise QuantizeError(f"{path.name}: nothing in it can be {settings.bits.title}: no such form of {codes}; {cure}")
 
 
 def _in_float(graph: Graph) -> tuple[str, ...]:
