@@ -346,6 +346,8 @@ def quantize(
         _sizes(shapes or {}),
     )
     made = quantize_model(Path(model), Path(data), settings)
+    for note in made.notes:
+        warnings.warn(note, stacklevel=2)
     write(made.model, Path(target), Path(model))
     return made
 

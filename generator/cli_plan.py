@@ -12,6 +12,7 @@ from shoehorn_mcu.flash import Flash
 from shoehorn_mcu.memory_plan import Cascade, Status
 from shoehorn_mcu.op_lines import OpLine, op_lines
 from shoehorn_mcu.predict import ruler
+from shoehorn_mcu.quantisation import Quantized
 from shoehorn_mcu.several import Together
 
 MOST_OPS = 30  # lines of the table; of more ops, the slowest are shown
@@ -54,9 +55,9 @@ def _print_blocks(cascades: Sequence[Cascade]) -> None:
         print_table(("block", "chunks of channels", "rows a band"), rows, right=(1, 2), fold=0)
 
 
-def print_notes(planned: Planned) -> None:
-    """Prints on stderr what was ignored."""
-    for note in planned.notes:
+def print_notes(made: Planned | Quantized) -> None:
+    """Prints on stderr what was ignored, or is odd."""
+    for note in made.notes:
         err.print(f"note: {note}", soft_wrap=True)
 
 

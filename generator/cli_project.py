@@ -109,6 +109,8 @@ def firmware(
             options = replace(options, shapes={})  # the quantised file has them
         with progress("planning") as say:
             planned, files = build.firmware(source, board, options, task, say)
+    if made is not None:
+        print_notes(made)
     print_notes(planned)
     folder = folder or Path(f"{planned.unit.name}-{board.id}")
     files = _put(files, folder, [planned.unit.name], planned.unit.cores, library_only, force)

@@ -278,6 +278,10 @@ def test_pieces_are_joined_without_rescaling(tmp_path: Path, gen: Gen) -> None:
 
 BAD_SAMPLES: dict[str, tuple[Any, str]] = {
     "another shape": ({"x": np.zeros((4, 3, 12, 11), np.float32)}, r"has shape \(4, 3, 12, 11\)"),
+    "no first axis": (
+        {"x": np.zeros((3, 12, 12), np.float32)},
+        r"lacks a first axis that counts the samples; of one sample give \(1, 3, 12, 12\), as array\[None\] makes it",
+    ),
     "integers": ({"x": np.zeros((4, 3, 12, 12), np.uint8)}, "is uint8; wanted are float32 values"),
     "NaN": ({"x": np.full((4, 3, 12, 12), np.nan, np.float32)}, "holds NaN or an infinite value, in sample 0"),
     "infinite": ({"x": np.full((4, 3, 12, 12), 1e300)}, "holds NaN or an infinite value, in sample 0"),
@@ -292,6 +296,37 @@ def test_samples_that_do_not_fit_are_refused(name: str, folder: Path, tmp_path: 
     np.savez(tmp_path / "x.npz", **arrays)
 
     _refused(gen("quantize", folder / "small.onnx", "--data", tmp_path / "x.npz", "-o", tmp_path / "o.onnx"), said)
+    assert not (tmp_path / "o.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("samples", "said"),
+    [
+        (np.zeros((4, *IMAGE[1:]), np.float32), "is 0 in all samples, which tells no scale; give real samples"),
+        (np.full((4, *IMAGE[1:]), 2.5, np.float32), "is 2.5 in all samples"),
+        (reals(4, *IMAGE[1:], scale=1e20), r"has values from -\S+e\+20 to .*; check that samples are preprocessed"),
+        (reals(4, *IMAGE[1:], scale=1e-9), r"has values from -\S+e-09 to"),
+    ],
+)
+def test_odd_samples_are_noted(samples: Array, said: str, folder: Path, tmp_path: Path, gen: Gen) -> None:
+    data = tmp_path / "x.npz"
+    np.savez(data, x=samples)
+    done = gen("quantize", folder / "small.onnx", "--data", data, "-o", tmp_path / "o.onnx")
+
+    assert done.exit_code == 0, done.output
+    assert re.fullmatch(f"note: input 'x' {said}.*\n", done.stderr)
+    with pytest.warns(UserWarning, match=f"input 'x' {said}"):
+        shoehorn_mcu.quantize(folder / "small.onnx", data, tmp_path / "o.onnx")
+    options = ("--board", "native", "--quantize", data, "--out", tmp_path / "made")
+    assert re.search(f"note: input 'x' {said}", gen("firmware", folder / "small.onnx", *options).stderr)
+
+
+@pytest.mark.parametrize("method", [method.value for method in Method])
+def test_samples_whose_sums_are_infinite_are_refused(method: str, folder: Path, tmp_path: Path, gen: Gen) -> None:
+    np.savez(tmp_path / "x.npz", x=reals(4, *IMAGE[1:], scale=5e37))
+    options = ["--data", tmp_path / "x.npz", "-o", tmp_path / "o.onnx", "--method", method]
+
+    _refused(gen("quantize", folder / "small.onnx", *options), "infinite or NaN with .*; check the samples")
     assert not (tmp_path / "o.onnx").exists()
 
 

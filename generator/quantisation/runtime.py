@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import tempfile
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoehorn_mcu.ir import Array
+from shoehorn_mcu.ops.laws import quoted
 from shoehorn_mcu.quantisation.fault import QuantizeError
 from shoehorn_mcu.quantisation.ranges import OF_ONE_SCALE, Range, least_squares
 
@@ -110,8 +112,12 @@ def ranges(model: ModelProto, samples: Samples, method: Method, say: Callable[[s
         Method.MSE: (CalibrationMethod.Percentile, {"symmetric": False, "num_bins": 2048}),
     }
     kind, options = kinds[method]
-    # Calibrators read and write files, and print.
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+    # Calibrators read and write files, print, and warn of values that are not finite, which `with_qdq` refuses.
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.redirect_stdout(io.StringIO()),
+        warnings.catch_warnings(action="ignore", category=RuntimeWarning),
+    ):
         path = Path(folder) / "model.onnx"
         onnx.save_model(model, str(path))
         calibrator = create_calibrator(
@@ -125,7 +131,11 @@ def ranges(model: ModelProto, samples: Samples, method: Method, say: Callable[[s
         for done in range(0, len(samples), _AT_ONCE):
             say(f"calibrating, sample {done} of {len(samples)}")
             group = [next(whole) for _ in range(min(_AT_ONCE, len(samples) - done))]
-            calibrator.collect_data(_Reader(iter(group)))
+            try:
+                calibrator.collect_data(_Reader(iter(group)))
+            except ValueError as error:  # of NumPy's, over a histogram without finite ends
+                cure = "check the samples; --method minmax names the first such tensor"
+                raise QuantizeError(f"values become infinite or NaN with samples {done} and on; {cure}") from error
         if method is Method.MSE:
             histograms = calibrator.collector.histogram_dict
             return {
@@ -151,6 +161,14 @@ def with_qdq(
 
     data = {n: TensorData(lowest=np.float32(r.low), highest=np.float32(r.high)) for n, r in found.items()}
     excluded = set(kept)
+    for node in model.graph.node:
+        names = [name for name in (*node.input, *node.output) if name in found]
+        if node.op_type not in codes or node.name in excluded:
+            continue
+        if wild := [name for name in names if not np.isfinite((found[name].low, found[name].high)).all()]:
+            cure = f"check the samples, or compute it in float32 by --keep-float {node.name}"
+            said = f"tensor {quoted(wild[0])} of op {quoted(node.name)} ({node.op_type}) is infinite or NaN"
+            raise QuantizeError(f"{said} with these samples; {cure}")
     overrides: dict[str, list[dict[str, Any]]] = {
         name: [{"quant_type": QuantType.QInt16, "symmetric": True}] for name in wide
     }

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from shoehorn_mcu.host_tools.arrays import LARGEST, is_npy, read_npy, read_npz
 from shoehorn_mcu.host_tools.errors import InputError
 from shoehorn_mcu.ir import Array
+from shoehorn_mcu.ops.laws import quoted
+
+_SMALL, _LARGE = 1e-4, 1e6  # the largest magnitudes that inputs of real models have
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,19 @@ class Samples:
         """Each sample as the model's inputs."""
         for place in range(len(self)):
             yield {name: array[place] for name, array in self.arrays.items()}
+
+    def oddities(self) -> tuple[str, ...]:
+        """A line for each input whose values no scale can be learnt from, or that are hardly those of a real input."""
+        found = []
+        for name, array in self.arrays.items():
+            low, high = float(array.min()), float(array.max())
+            largest = max(-low, high)
+            if low == high:
+                found.append(f"input {quoted(name)} is {low:g} in all samples, which tells no scale; give real samples")
+            elif not _SMALL <= largest <= _LARGE:
+                cure = "check that samples are preprocessed as the model takes them"
+                found.append(f"input {quoted(name)} has values from {low:g} to {high:g}; {cure}")
+        return tuple(found)
 
     def first(self, count: int) -> Samples:
         """At most this many of them."""
@@ -97,6 +113,9 @@ def read_labels(path: Path, count: int, classes: int) -> NDArray[np.int64]:
 def _fitting(path: Path, array: Array, wanted: Input) -> NDArray[np.float32]:
     """The array as samples of the input's shape."""
     if array.ndim == 0 or tuple(array.shape)[1:] not in (wanted.sample, wanted.shape):
+        if array.shape == wanted.sample:
+            said = f"'{wanted.name}' has shape {array.shape}, which lacks a first axis that counts the samples"
+            raise InputError(f"{path}: {said}; of one sample give {(1, *wanted.sample)}, as array[None] makes it")
         raise InputError(
             f"{path}: '{wanted.name}' has shape {array.shape}; its samples, along the first axis, have {wanted.sample}"
         )

@@ -118,6 +118,7 @@ class Quantized:
     float_ops: tuple[str, ...]  # ops that the importer computes in float32
     gains: tuple[Gain, ...]  # ops to keep in more bits, the most useful first
     accuracy: Accuracy | None
+    notes: tuple[str, ...] = ()  # what is odd about the samples, a line each
 
 
 @dataclass(frozen=True)
@@ -174,6 +175,7 @@ def quantize_model(
         _in_float(imported.graph),
         _gains(best, tensors, checked, settings, kept, say),
         accuracy(source, imported, samples, labels, say) if labels is not None else None,
+        samples.oddities(),
     )
 
 
@@ -325,7 +327,8 @@ def _by_channel(model: ModelProto, samples: Samples) -> tuple[dict[str, Floats],
                 continue
             wide = value.swapaxes(0, 1).reshape(value.shape[1], -1)
             largest[name] = np.maximum(largest.get(name, 0), np.abs(wide).max(axis=1).astype(np.float64))
-            sums[name] = sums.get(name, 0) + wide.mean(axis=1, dtype=np.float64)
+            with np.errstate(invalid="ignore"):  # of infinite values, which `with_qdq` refuses
+                sums[name] = sums.get(name, 0) + wide.mean(axis=1, dtype=np.float64)
     return largest, {name: total / len(samples) for name, total in sums.items()}
 
 
