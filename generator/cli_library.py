@@ -10,8 +10,8 @@ import click
 from shoehorn_mcu import build, targets
 from shoehorn_mcu.cli_options import Planning, planning_options, size, writing_options
 from shoehorn_mcu.cli_page import progress
-from shoehorn_mcu.cli_plan import print_notes, print_plan
-from shoehorn_mcu.console import emit_json, out, output_options
+from shoehorn_mcu.cli_plan import print_plan
+from shoehorn_mcu.console import emit_json, out, output_options, print_notes
 from shoehorn_mcu.emit import bundle
 
 
@@ -44,7 +44,7 @@ def library(
     )
     with progress("planning") as say:
         planned, files = build.alone(model, options, say)
-    print_notes(planned)
+    print_notes(planned.notes)
     folder = folder or Path(planned.unit.name)
     bundle.write(files, folder, force)
     if as_json:

@@ -7,12 +7,11 @@ from typing import Any
 
 from shoehorn_mcu import targets
 from shoehorn_mcu.build import Planned
-from shoehorn_mcu.console import GAP, err, is_verbose, out, print_table
+from shoehorn_mcu.console import GAP, is_verbose, out, print_table
 from shoehorn_mcu.flash import Flash
 from shoehorn_mcu.memory_plan import Cascade, Status
 from shoehorn_mcu.op_lines import OpLine, op_lines
 from shoehorn_mcu.predict import ruler
-from shoehorn_mcu.quantisation import Quantized
 from shoehorn_mcu.several import Together
 
 MOST_OPS = 30  # lines of the table; of more ops, the slowest are shown
@@ -53,12 +52,6 @@ def _print_blocks(cascades: Sequence[Cascade]) -> None:
     if cascades:
         rows = [(c.block, str(c.chunks), str(c.band)) for c in cascades]
         print_table(("block", "chunks of channels", "rows a band"), rows, right=(1, 2), fold=0)
-
-
-def print_notes(made: Planned | Quantized) -> None:
-    """Prints on stderr what was ignored, or is odd."""
-    for note in made.notes:
-        err.print(f"note: {note}", soft_wrap=True)
 
 
 def print_plan(planned: Planned, board: targets.Board | None) -> None:

@@ -16,9 +16,9 @@ from shoehorn_mcu.cli_buffers import capacity_option, place_buffers
 from shoehorn_mcu.cli_graph import graph_options, plan_graph
 from shoehorn_mcu.cli_options import Planning, planning_options, writing_options
 from shoehorn_mcu.cli_page import curve_json, page_options, points, print_curve, progress, shown_by_default, write_page
-from shoehorn_mcu.cli_plan import print_notes, print_plan, print_together
+from shoehorn_mcu.cli_plan import print_plan, print_together
 from shoehorn_mcu.cli_quantize import quantized_json, summary
-from shoehorn_mcu.console import emit_json, err, out, output_options, together
+from shoehorn_mcu.console import emit_json, err, out, output_options, print_notes, together
 from shoehorn_mcu.emit import bundle, mlperf
 from shoehorn_mcu.emit.project import check_cores, libraries_of, library_part
 from shoehorn_mcu.paths import MODELS
@@ -110,8 +110,8 @@ def firmware(
         with progress("planning") as say:
             planned, files = build.firmware(source, board, options, task, say)
     if made is not None:
-        print_notes(made)
-    print_notes(planned)
+        print_notes(made.notes)
+    print_notes(planned.notes)
     folder = folder or Path(f"{planned.unit.name}-{board.id}")
     files = _put(files, folder, [planned.unit.name], planned.unit.cores, library_only, force)
     if as_json:
@@ -154,7 +154,7 @@ def _write_several(
     with progress("planning") as say:
         together, files = several.firmware_of_several(chosen, board, task, concurrent, say)
     for planned in together.models:
-        print_notes(planned)
+        print_notes(planned.notes)
     folder = folder or Path("-".join((*together.names, board.id)))
     files = _put(files, folder, together.names, together.cores, library_only, force)
     if as_json:
@@ -262,7 +262,7 @@ def _plan_model(
     with progress("planning") as say:
         planned = build.plan_model(model, board, options, say)
         curve = points(planned, say) if with_pareto or (with_pareto is None and html is not None) else ()
-    print_notes(planned)
+    print_notes(planned.notes)
     if html is not None:
         write_page(planned, curve if with_pareto else shown_by_default(curve), html)
     if as_json:

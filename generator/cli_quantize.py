@@ -12,8 +12,7 @@ import click
 from shoehorn_mcu import targets
 from shoehorn_mcu.cli_options import shape_option
 from shoehorn_mcu.cli_page import progress
-from shoehorn_mcu.cli_plan import print_notes
-from shoehorn_mcu.console import emit_json, is_verbose, out, output_options, print_table
+from shoehorn_mcu.console import emit_json, is_verbose, out, output_options, print_notes, print_table
 from shoehorn_mcu.kept_cost import Cost, Costs, costs
 from shoehorn_mcu.quantisation import Bits, Gain, Kept, Method, Quantized, Settings, quantize_model, write
 
@@ -99,7 +98,7 @@ def quantize(
     with progress("quantising") as say:
         made = quantize_model(model, data, settings, say)
         found = costs(made, board, say) if board is not None else None
-    print_notes(made)
+    print_notes(made.notes)
     write(made.model, target, model)
     if as_json:
         emit_json({"model": str(target), **quantized_json(made, found)})

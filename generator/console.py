@@ -50,6 +50,12 @@ def emit_json(value: Mapping[str, Any]) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
+def print_notes(notes: Sequence[str]) -> None:
+    """Prints on stderr what was ignored, or is odd, a line each."""
+    for note in notes:
+        err.print(f"note: {note}", soft_wrap=True)
+
+
 def print_table(
     head: Sequence[str],
     rows: Sequence[Sequence[str]],
