@@ -711,6 +711,16 @@ def _vast(made: onnx.ModelProto) -> None:
     made.graph.initializer[0].dims[0] = 1 << 40
 
 
+def _later(made: onnx.ModelProto) -> None:
+    made.graph.node.insert(0, helper.make_node("Relu", ["y"], ["r"]))
+
+
+def _old(made: onnx.ModelProto) -> None:
+    """ONNX's converter wants a shape of the input of a Reshape."""
+    made.opset_import[0].version = 1
+    made.graph.node.append(helper.make_node("Reshape", ["y"], ["z"]))
+
+
 def _other_groups(made: onnx.ModelProto) -> None:
     made.graph.node[0].attribute.append(helper.make_attribute("group", 5))
 
@@ -728,10 +738,15 @@ def _two_lines(made: onnx.ModelProto) -> None:
     [
         (_no_type, "constant 'w': '?121"),
         (_two_lines, "names in it are no text"),
-        (_without_input, "op 0 Conv reads 'nothing' before anything writes it"),
+        (_without_input, "op 0 Conv reads 'nothing', which is no input, no constant and no op's result"),
         (_twice, "op 1 Conv writes 'y', which is written already"),
         (_dynamic, r"dimension 2 \('height'\) of input 'x' is not fixed; give --shape height=N"),
-        (_old_without_operands, "opset 13 cannot be converted to 18: .* export it with opset 18"),
+        (_later, r"op 0 Relu reads 'y' before anything writes it \(a cycle\?\); export it again"),
+        (_old, r"opset 1 cannot be converted to 18 by the package onnx \([\w' ]+\); export it with opset 18 or newer"),
+        (
+            _old_without_operands,
+            "opset 13 cannot be converted to 18 by the package onnx .*; export it with opset 18 or newer",
+        ),
         (_new, "it has opset 99"),
         (_vast, "constant 'w' is said to have shape"),
         (_other_groups, "small.onnx"),
@@ -754,7 +769,7 @@ def test_a_model_that_ends_onnx_s_converter_is_refused(tmp_path: Path) -> None:
     made.opset_import[0].version = 6
     made.graph.node[0].attribute[1].type = onnx.AttributeProto.FLOAT
 
-    with pytest.raises(ImportFault, match=r"converter ended with SIG\w+ over it; export it with opset 18"):
+    with pytest.raises(ImportFault, match=r"converter ended with SIG\w+ over it\); export it with opset 18"):
         load(saved(made, tmp_path))
 
 
@@ -785,6 +800,73 @@ def test_a_tensor_that_kernels_cannot_count_is_refused_before_it_is_made(tmp_pat
     made.graph.output[0].type.tensor_type.ClearField("shape")
 
     with pytest.raises(ImportFault, match="at most 2\\^31 - 1 are possible; export the model with smaller"):
+        load(saved(made, tmp_path))
+
+
+def _body(rounds: bool) -> onnx.GraphProto:
+    """Of a Loop, or of an If."""
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, IMAGE) for name in ("v", "r")]
+    kinds = ((TensorProto.INT64, "i"), (TensorProto.BOOL, "c"), (TensorProto.BOOL, "d"))
+    number, before, after = (helper.make_tensor_value_info(name, kind, ()) for kind, name in kinds)
+    nodes = [helper.make_node("Relu", ["v" if rounds else "x"], ["r"])]
+    if not rounds:
+        return helper.make_graph(nodes, "branch", [], ends[1:])
+    nodes.append(helper.make_node("Identity", ["c"], ["d"]))
+    return helper.make_graph(nodes, "body", [number, before, ends[0]], [after, ends[1]])
+
+
+COMPUTED: dict[str, tuple[list[onnx.NodeProto], dict[str, Array], str]] = {
+    "If": (
+        [
+            helper.make_node("ReduceMax", ["x"], ["m"], keepdims=0),
+            helper.make_node("Cast", ["m"], ["c"], to=TensorProto.BOOL),
+            *one("If", inputs=("c",), then_branch=_body(rounds=False), else_branch=_body(rounds=False)),
+        ],
+        {},
+        "op 2 If writing 'y': its condition 'c' is computed, it must be constant",
+    ),
+    "Loop": (
+        one("Loop", inputs=("n", "true", "x"), body=_body(rounds=True)),
+        {"n": np.array(3, np.int64), "true": np.array(True)},
+        "Loop writing 'y': how often it runs is decided while it runs; export the model with its rounds one after",
+    ),
+    "Range": (
+        [helper.make_node("ReduceMax", ["x"], ["m"], keepdims=0), *one("Range", inputs=("zero", "m", "step"))],
+        {"zero": np.array(0, np.float32), "step": np.array(1, np.float32)},
+        "op 1 Range writing 'y': its limit 'm' is computed, it must be constant",
+    ),
+    "a vast Range": (
+        [
+            helper.make_node("Range", ["zero", "end", "step"], ["r"]),
+            helper.make_node("Cast", ["r"], ["f"], to=TensorProto.FLOAT),
+            *one("Add", inputs=("x", "f")),
+        ],
+        {"zero": np.array(0), "end": np.array(1 << 40), "step": np.array(1)},
+        "constant 'r' of Range takes 4,398,046,511,128 bytes or more, at most 536,870,912 are computed",
+    ),
+    "a vast constant": (
+        [helper.make_node("ConstantOfShape", ["s"], ["c"]), *one("Add", inputs=("x", "c"))],
+        {"s": np.array([1 << 30])},
+        "constant 'c' of ConstantOfShape takes .* bytes or more, at most 536,870,912 are computed; export a smaller",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_what_must_be_known_before_the_model_runs_is_named(name: str, tmp_path: Path) -> None:
+    nodes, constants, said = COMPUTED[name]
+
+    with pytest.raises(ImportFault, match=said) as fault:
+        load(saved(model(nodes, constants=constants), tmp_path))
+    assert "\n" not in str(fault.value)
+
+
+def test_strings_are_refused(tmp_path: Path) -> None:
+    made = model(one("Identity"))
+    for end in (made.graph.input[0], made.graph.output[0]):
+        end.type.CopyFrom(helper.make_tensor_type_proto(TensorProto.STRING, (1, 4)))
+
+    with pytest.raises(UnsupportedModel, match="input: tensor 'x' holds strings, which are not supported"):
         load(saved(made, tmp_path))
 
 

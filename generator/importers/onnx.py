@@ -13,6 +13,7 @@ import numpy as np
 from shoehorn_mcu.importers import onnx_shapes
 from shoehorn_mcu.importers.fault import ImportFault, NeedsConstant, Refusal, Unsupported, UnsupportedModel
 from shoehorn_mcu.importers.onnx_file import RawInput, RawModel, parsed, read
+from shoehorn_mcu.importers.onnx_loops import ROUNDS_LIMIT
 from shoehorn_mcu.importers.onnx_node import RawNode
 from shoehorn_mcu.importers.onnx_ops import CONVERTERS, OPS
 from shoehorn_mcu.importers.onnx_qdq import Quantising
@@ -59,6 +60,13 @@ def _in_file(tensor: Tensor, order: tuple[int, ...]) -> FileTensor:
     return FileTensor(tensor.name, TensorType(shape, kind.dtype, kind.quant), order)
 
 
+_KNOWN_BEFORE = {"ConstantOfShape": "shape", "If": "condition", "Range": "limit"}
+"""What an op that is only run before the model needs as a constant."""
+
+_CAUSES = {
+    "Loop": "how often it runs is decided while it runs; export the model with its rounds one after the other",
+    "Scan": f"only at most {ROUNDS_LIMIT} rounds over sequences of known length run",
+}
 _ELEMENTWISE = ("QuantizeLinear", "DequantizeLinear", "Cast", "Identity")
 
 
@@ -98,7 +106,8 @@ class _Import(Quantising):
         try:
             dtype = DType(raw.dtype.name)
         except ValueError:
-            reason = f"tensor {quoted(raw.name)} is {raw.dtype}, no kernel computes with that"
+            held = "holds strings, which are not supported" if raw.dtype.kind in "OSU" else ""
+            reason = f"tensor {quoted(raw.name)} {held or f'is {raw.dtype}, no kernel computes with that'}"
             self.refused.append(Refusal("input", "", "", reason))
             return
         plain = len(raw.shape) != 4 or self._is_channels_last(raw.name)
@@ -182,7 +191,7 @@ class _Import(Quantising):
         elif raw.code == "QuantizeLinear":
             self.quantize(raw)
         elif raw.code not in CONVERTERS:
-            raise Unsupported
+            raise self._unknown(raw)
         elif not self.transposed(raw) and not self.in_integers(raw):
             made = len(self.builder.ops)
             held = {n: self.coded[n].real for n in raw.inputs if n in self.coded}
@@ -190,6 +199,14 @@ class _Import(Quantising):
             found = CONVERTERS[raw.code](replace(site, constants={**self.raw.constants, **held}) if held else site)
             self.values.update(zip(raw.outputs, found if isinstance(found, tuple) else (found,), strict=False))
             self.lawful(made)
+
+    def _unknown(self, raw: RawNode) -> Unsupported:
+        """Why an op without a converter does not run; "" where nothing but that is known."""
+        role = _KNOWN_BEFORE.get(raw.code)
+        name = next((name for name in raw.inputs if name and name not in self.raw.constants), "")
+        if role and name:
+            return NeedsConstant(f"its {role} {quoted(name)} is computed, it must be constant", name)
+        return Unsupported(_CAUSES.get(raw.code, ""))
 
     def _sources(self, name: str) -> tuple[str, ...]:
         """The model's inputs that a value depends on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,14 @@ import numpy as np
 from shoehorn_mcu.importers import onnx_shapes
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.onnx_calls import check_calls
-from shoehorn_mcu.importers.onnx_fold import FILE_LIMIT_BYTES, dtype_of, fixed_shape, folded, limited
+from shoehorn_mcu.importers.onnx_fold import (
+    FILE_LIMIT_BYTES,
+    dtype_of,
+    fixed_shape,
+    folded,
+    limited,
+    unknown_operand,
+)
 from shoehorn_mcu.importers.onnx_node import DOMAINS, RawNode, array_of, first_line
 from shoehorn_mcu.importers.onnx_qlinear import expanded
 from shoehorn_mcu.importers.source import Shapes
@@ -85,7 +93,9 @@ def load_proto(path: Path) -> ModelProto:
 
 def in_opset(model: ModelProto) -> ModelProto:
     """The model in OPSET, or in its own newer one, without calls of its own functions."""
-    return _converted(_standard(_inlined(model)))
+    model = _inlined(model)
+    _check_reads(model.graph)
+    return _converted(_standard(model))
 
 
 def parsed(model: ModelProto, runs: Collection[str]) -> RawModel:
@@ -107,6 +117,17 @@ def _check_names(graph: GraphProto) -> None:
                 _check_names(attribute.g)
     if not all(isinstance(name, str) and name.isprintable() for name in names):
         raise ImportFault("names in it are no text; export it again")
+
+
+def _check_reads(graph: GraphProto) -> None:
+    """Raises ImportFault where a node reads what nothing gives; ONNX's converter would say it less clearly."""
+    known = {*(each.name for each in (*graph.input, *graph.initializer)), ""}
+    known |= {each.values.name for each in graph.sparse_initializer}
+    written = {name for node in graph.node for name in node.output}
+    for index, node in enumerate(graph.node):
+        if missing := [name for name in node.input if name not in known]:
+            raise unknown_operand(index, node, missing[0], later=missing[0] in written)
+        known |= set(node.output)
 
 
 def _parsed(model: ModelProto, runs: Collection[str]) -> RawModel:
@@ -201,15 +222,24 @@ def _converted(model: ModelProto, opset: int = OPSET) -> ModelProto:
         sound = _is_sound(model)
         converted = onnx.version_converter.convert_version(model, opset) if sound else _converted_apart(model, opset)
     except faults as error:
-        raise ImportFault(
-            f"opset {version} cannot be converted to {opset}: {first_line(error)}; export it with opset {opset}"
-        ) from error
+        said, cure = _of_converter(first_line(error)), f"export it with opset {opset} or newer"
+        why = f" ({said})" if said else ""
+        raise ImportFault(f"opset {version} cannot be converted to {opset} by the package onnx{why}; {cure}") from error
     before, after = (
         {end.name: len(end.type.tensor_type.shape.dim) for end in m.graph.input} for m in (model, converted)
     )
     if any(after.get(name, rank) != rank for name, rank in before.items()):  # a Scan of opset 8 loses its batch
         raise ImportFault(f"converting opset {version} to {opset} changes its inputs; export it with opset {opset}")
     return converted
+
+
+_CLASS = re.compile(r"^(\w+\.)*\w+(Error|Exception): ")
+_ASSERTION = re.compile(r"^\S+\.(h|cc|cpp):\d+: .*?`.*?` failed(: )?")
+
+
+def _of_converter(line: str) -> str:
+    """What ONNX's converter says, without the class of the error and the place in its C++."""
+    return _ASSERTION.sub("", _CLASS.sub("", line)).strip(" .")
 
 
 def _is_sound(model: ModelProto) -> bool:

@@ -31,6 +31,7 @@ KNOWN_LIMIT = 1 << 10  # elements of a constant that shapes may be computed from
 DEPTH_LIMIT = 16  # of functions within functions
 
 _KEPT = ("QuantizeLinear", "DequantizeLinear")  # of constants too: they carry the quantisation
+_WHOLE = ("Range",)  # not expanded: ONNX defines it by a Loop, for which there is no form
 _RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
 
 
@@ -80,9 +81,7 @@ class _Walk:
     def _step(self, index: int, node: NodeProto, within: tuple[str, ...]) -> None:
         """Takes one node; `within`: the functions and branches that it is a part of."""
         if missing := [name for name in node.input if name and name not in self.known]:
-            raise ImportFault(
-                f"op {index} {node.op_type} reads {quoted(missing[0])} before anything writes it (a cycle?)"
-            )
+            raise unknown_operand(index, node, missing[0], later=False)
         if twice := [name for name in node.output if name and name in self.known]:
             raise ImportFault(f"op {index} {node.op_type} writes {quoted(twice[0])}, which is written already")
         if not any(node.output):
@@ -103,7 +102,7 @@ class _Walk:
             self.known |= set(node.output)
             return
         code = code_of(node)
-        if code not in self.runs and len(within) < DEPTH_LIMIT:
+        if code not in (*self.runs, *_WHOLE) and len(within) < DEPTH_LIMIT:
             body = body_of(node, self.versions, self.types)
             if body is not None:
                 self._all(index, node, inlined(node, body, version_of(node, self.versions)), within)
@@ -186,7 +185,7 @@ class _Walk:
             value = None if held is None else held.astype(dtype)
         elif node.op_type == "EyeLike" and kind is not None and shape is not None and len(shape) == 2:
             code = attributes.get("dtype", kind.tensor_type.elem_type)
-            limited(node.output[0], shape)
+            _small(node, 4 * float(np.prod([float(size) for size in shape])))
             value = np.eye(*shape, k=attributes.get("k", 0), dtype=_dtype_of(code))
         elif node.op_type == "Shape" and shape is not None:
             value = np.array(shape[attributes.get("start", 0) : attributes.get("end", len(shape))], np.int64)
@@ -214,8 +213,7 @@ class _Walk:
         given = {name: self.constants[name] for name in node.input if name}
         made = [shape for name in node.output if (shape := fixed_shape(self.types.get(name))) is not None]
         elements = sum(float(np.prod([float(size) for size in shape])) for shape in made)
-        if sum(array.nbytes for array in given.values()) + 4 * elements > CONSTANT_LIMIT:
-            return False
+        _small(node, sum(array.nbytes for array in given.values()) + 4 * elements)
         try:
             values = ReferenceEvaluator(node, opsets=dict(self.versions)).run(None, given)
         except Exception as error:  # whatever the evaluator's ops raise for values that do not fit
@@ -228,6 +226,21 @@ class _Walk:
     def _constant(self, name: str, value: Array) -> None:
         self.constants[name] = value
         self.types[name] = _type_of(value)
+
+
+def _small(node: NodeProto, size: float) -> None:
+    """Raises ImportFault for a constant that takes too many bytes to compute, with its operands."""
+    if size > CONSTANT_LIMIT:
+        said = f"takes {size:,.0f} bytes or more, at most {CONSTANT_LIMIT:,} are computed"
+        raise ImportFault(f"constant {quoted(node.output[0])} of {node.op_type} {said}; export a smaller one")
+
+
+def unknown_operand(index: int, node: NodeProto, name: str, *, later: bool) -> ImportFault:
+    """The fault of a node that reads a value which is not there; `later`: another node writes it afterwards."""
+    place = f"op {index} {node.op_type} reads {quoted(name)}"
+    if later:
+        return ImportFault(f"{place} before anything writes it (a cycle?); export it again")
+    return ImportFault(f"{place}, which is no input, no constant and no op's result; export it again")
 
 
 def fixed_shape(kind: TypeProto | None) -> tuple[int, ...] | None:
