@@ -133,7 +133,7 @@ def ops(as_json: bool) -> None:
     text = (
         "int8: quantised values, held as int8 or uint8. Other types: float32, and for ops element by element, along an "
         "axis, of indices or layout also bool and integers. An ONNX op that is none of these, but a function of ONNX, "
-        "is computed by the ops that it is made of."
+        "is computed by the ops that it is made of. If and IF need a constant condition, Scan a known number of rounds."
     )
     err.print(fill(text, err.width))
 

@@ -447,9 +447,10 @@ def test_a_board_that_is_verified_less_far_than_others_has_it_in_its_row(
 
 
 def test_ops_lists_the_names_of_the_format():
-    listed = json.loads(gen("ops", "--json").stdout)["importers"]["tflite"]
+    listed = json.loads(gen("ops", "--json").stdout)["importers"]
 
-    assert {"CONV_2D", "SOFTMAX", "RESIZE_BILINEAR"} <= set(listed)
+    assert {"CONV_2D", "SOFTMAX", "RESIZE_BILINEAR", "IF"} <= set(listed["tflite"])
+    assert {"Conv", "Softmax", "Resize", "If", "Scan"} <= set(listed["onnx"])
     assert "CONV_2D" in gen("ops").stdout
 
 

@@ -110,7 +110,7 @@ _ENDS = ("QuantizeLinear", "DequantizeLinear")
 INT8 = (*QUANTISED, *_ENDS, *FORMS)
 """Ops on quantised tensors."""
 
-OTHER = (*CONVERTERS, *_ENDS)
-"""Ops on float32, and most of them on bool and integers, too."""
+OTHER = (*CONVERTERS, *_ENDS, "If", "Scan")
+"""Ops on float32, and most of them on bool and integers, too; the last two are replaced by what they run."""
 
 OPS = (*CONVERTERS, *_ENDS, *FORMS)

@@ -149,8 +149,11 @@ _BOTH = (
     *("MAX_POOL_2D", "PAD", "PADV2", "RESHAPE", "SLICE", "SOFTMAX", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE"),
     *("TRANSPOSE", "QUANTIZE", "DEQUANTIZE"),
 )
-OTHER = (*real.CONVERTERS, *signal.CONVERTERS, *KNOWN, *VARIABLES, *_BOTH)
-"""Ops on float32, and those that compute element by element, move or compare on bool and integers, too."""
+OTHER = (*real.CONVERTERS, *signal.CONVERTERS, *KNOWN, *VARIABLES, *_BOTH, "IF")
+"""Ops on float32, and those that compute element by element, move or compare on bool and integers, too.
+
+An IF is replaced by the branch that it takes, whatever that computes with.
+"""
 
 OPS = (*dict.fromkeys((*CONVERTERS, *real.CONVERTERS, *signal.CONVERTERS, *VARIABLES, *KNOWN)),)
 
