@@ -213,7 +213,7 @@ def generate_together(
     board, settings = _settings(options, caller_arena=True)
     if board is None:
         raise ValueError("generate_together writes a firmware: name a board in the options")
-    chosen = several.streamed([*map(_model, models)], settings, stream)
+    chosen = several.streamed([*map(_model, models)], settings, _names(stream))
     together, files = several.firmware_of_several(chosen, board, mlperf, concurrent)
     bundle.write(files, Path(folder), force)
     plans = tuple(_result(each) for each in together.models)
@@ -246,7 +246,7 @@ def optimize(
         graph = model if isinstance(model, Graph) else model.graph
     else:
         graph = importers.load(Path(model), _sizes(shapes or {}))
-    after, records = passes.run(graph, frozenset(disable), tuple(preserve))
+    after, records = passes.run(graph, frozenset(_names(disable)), _names(preserve))
     return Optimized(passes.prove_int32(after), tuple(records))
 
 
@@ -339,10 +339,10 @@ def quantize(
     """
     settings = Settings(
         Method(method),
-        tuple(keep_float),
+        _names(keep_float),
         Path(labels) if labels is not None else None,
         Bits(bits),
-        tuple(keep_int16),
+        _names(keep_int16),
         _sizes(shapes or {}),
     )
     made = quantize_model(Path(model), Path(data), settings)
@@ -373,8 +373,8 @@ def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board |
         goal=Goal.SRAM if options.minimize == "sram" else Goal.TIME,
         slower_percent=options.slower_percent,
         smallest_kernels=options.minimize == "flash",
-        disabled=frozenset(options.disable),
-        preserve=tuple(options.preserve),
+        disabled=frozenset(_names(options.disable)),
+        preserve=_names(options.preserve),
         stream_input=options.stream_input,
         stream_output=options.stream_output,
         recompute_percent=options.recompute_percent,
@@ -390,12 +390,17 @@ def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board |
         native_io=options.io == "native",
         pixels=Pixels(*(tuple(map(float, each)) for each in options.pixels)) if options.pixels else None,
         top=options.top,
-        classes=tuple(options.classes),
+        classes=_names(options.classes),
         behind=Path(options.behind) if options.behind is not None else None,
         strides=Strides(options.stride, options.slices),
         sample_hz=options.sample_hz,
     )
     return board, settings
+
+
+def _names(given: Collection[str]) -> tuple[str, ...]:
+    """The names; a single one may be given by itself, which is a collection of letters to Python."""
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _sizes(shapes: Mapping[str, int | Sequence[int]]) -> Mapping[str, tuple[int, ...]]:

@@ -64,6 +64,23 @@ def test_optimize_disables_passes_and_keeps_tensors():
         shoehorn_mcu.optimize(DIGITS, disable={"fuse-clamps"})
 
 
+def test_a_single_name_needs_no_collection():
+    (first, *_), name = shoehorn_mcu.optimize(DIGITS).graph.ops, "fuse-clamp"
+    one = shoehorn_mcu.optimize(DIGITS, disable=name, preserve=first.output)
+    several = shoehorn_mcu.optimize(DIGITS, disable=[name], preserve=[first.output])
+    plans = [
+        shoehorn_mcu.plan(DIGITS, PlanOptions(disable=disabled, preserve=kept))
+        for disabled, kept in ((name, first.output), ([name], [first.output]))
+    ]
+
+    assert [each.name for each in one.passes] == [each.name for each in several.passes]
+    assert name not in [each.name for each in one.passes]
+    assert first.output in one.graph.outputs == several.graph.outputs
+    assert plans[0].arena_bytes == plans[1].arena_bytes
+    with pytest.raises(shoehorn_mcu.ShoehornError, match="no pass is called 'fuse-clamps'"):
+        shoehorn_mcu.optimize(DIGITS, disable="fuse-clamps")
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'compile'"):
         _ = shoehorn_mcu.compile
