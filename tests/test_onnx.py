@@ -456,6 +456,14 @@ REAL_WEIGHTS = [
     helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wr"], axis=0),
     helper.make_node("DequantizeLinear", ["b", "bs", "bz"], ["br"], axis=0),
 ]
+CONSTANT = [helper.make_node("DequantizeLinear", ["k", "s", "kz"], ["kr"])]
+
+
+def constant(*shape: int) -> dict[str, Array]:
+    """A quantised constant that CONSTANT dequantises."""
+    return {"k": RNG.integers(-60, 60, shape, np.int8), "kz": np.int8(-5)}
+
+
 INT8_CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
     "conv": ([*REAL_WEIGHTS, helper.make_node("Conv", ["a", "wr", "br"], ["r"], pads=[1] * 4)], _weights(5, 6, 3, 3)),
     "conv and relu": (
@@ -485,6 +493,16 @@ INT8_CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
         _weights(7, 6 * 9 * 8),
     ),
     "add": ([helper.make_node("Add", ["a", "a"], ["r"])], {}),
+    "add a constant per channel": ([*CONSTANT, helper.make_node("Add", ["a", "kr"], ["r"])], constant(1, 6, 1, 1)),
+    "add to a constant per channel": ([*CONSTANT, helper.make_node("Add", ["kr", "a"], ["r"])], constant(6, 1, 1)),
+    "add an image": ([*CONSTANT, helper.make_node("Add", ["kr", "a"], ["r"])], constant(1, 6, 9, 8)),
+    "add a number": ([*CONSTANT, helper.make_node("Add", ["a", "kr"], ["r"])], constant()),
+    "multiply by a constant per channel": (
+        [*CONSTANT, helper.make_node("Mul", ["a", "kr"], ["r"])],
+        constant(1, 6, 1, 1),
+    ),
+    "multiply by a constant per column": ([*CONSTANT, helper.make_node("Mul", ["kr", "a"], ["r"])], constant(8)),
+    "subtract from a constant per row": ([*CONSTANT, helper.make_node("Sub", ["kr", "a"], ["r"])], constant(1, 9, 1)),
     "subtract": ([helper.make_node("Sub", ["a", "a"], ["r"])], {}),
     "global average pool": ([helper.make_node("GlobalAveragePool", ["a"], ["r"])], {}),
     "average pool": ([helper.make_node("AveragePool", ["a"], ["r"], kernel_shape=[2, 2], strides=[2, 2])], {}),

@@ -12,7 +12,7 @@ from shoehorn_mcu.importers.fault import Unsupported
 from shoehorn_mcu.importers.geometry import axis_of
 from shoehorn_mcu.importers.onnx_linear import affine
 from shoehorn_mcu.importers.onnx_movers import shaped
-from shoehorn_mcu.importers.onnx_site import MOST_DIMENSIONS, Site, Value, as_plain, channels_last, common_order
+from shoehorn_mcu.importers.onnx_site import MOST_DIMENSIONS, Site, Value, as_plain, channels_last
 from shoehorn_mcu.ir import DType, Tensor
 from shoehorn_mcu.ops import Add, RealClamp, Softmax, Sub
 from shoehorn_mcu.ops import functions as f
@@ -87,8 +87,8 @@ def binary(op: type[Add] | type[Sub]) -> Callable[[Site], Value]:
         real = {DType.FLOAT32} == {a.tensor.type.dtype, b.tensor.type.dtype}
         if a.rank != b.rank or not 0 < a.rank <= MOST_DIMENSIONS or not real or not finite:
             return maps.mapped(site, write, a, b)
-        order = common_order(a, b)
-        return Value(site.emit(op, site.ordered(a, order), site.ordered(b, order), clamp=NONE), order)
+        left, right, order = site.in_one_order(a, b)
+        return Value(site.emit(op, left, right, clamp=NONE), order)
 
     return convert
 

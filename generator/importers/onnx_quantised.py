@@ -22,7 +22,7 @@ from shoehorn_mcu.importers import onnx_maps as maps
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.geometry import axis_of
 from shoehorn_mcu.importers.onnx_linear import geometry, grouping
-from shoehorn_mcu.importers.onnx_site import Site, Value, as_image, as_plain, common_order
+from shoehorn_mcu.importers.onnx_site import Site, Value, as_image, as_plain
 from shoehorn_mcu.importers.onnx_windows import pool
 from shoehorn_mcu.ir import Array, DType, Quant, Tensor
 from shoehorn_mcu.ops import (
@@ -247,10 +247,8 @@ def binary(op: type[Add] | type[Mul] | type[Sub]) -> Callable[[Chain], Value]:
         if a_number is not None and ranks[1] >= ranks[0]:
             return _table(of, partial(_with_number, write, a_number, last=False), 1)
         rank = max(ranks)
-        a, b = (_operand(of, place, rank) for place in (0, 1))
-        order = common_order(a, b)
-        made = site.emit(op, site.ordered(a, order), site.ordered(b, order), quant=of.target, clamp=of.clamp())
-        return Value(made, order)
+        a, b, order = site.in_one_order(*(_operand(of, place, rank) for place in (0, 1)))
+        return Value(site.emit(op, a, b, quant=of.target, clamp=of.clamp()), order)
 
     return convert
 

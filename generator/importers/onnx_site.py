@@ -174,7 +174,8 @@ class Site:
         """Makes an op of this class and these fields.
 
         Its output has the first input's element type and quantisation, if no others are given. Its name is the one that
-        the file gives it, with a number where an op of the file becomes several.
+        the file gives it, with a number where an op of the file becomes several. A constant that is only reshaped or
+        transposed is another constant.
         """
         name = self.node.outputs[0]
         code = self.node.code.rsplit(".", 1)[-1]
@@ -189,6 +190,8 @@ class Site:
             shape = op.infer(tuple(tensor.type for tensor in inputs))
         except GraphError as error:
             raise ImportFault(f"{getattr(error, 'why', error)}; export it again") from error
+        if isinstance(op, Reshape | Transpose) and (moved := _moved(inputs[0], op)) is not None:
+            return self.weights(*moved)
         self.builder.ops.append(op)
         if not isinstance(op, LinearOp | Softmax) and (
             any(tensor.name in self.builder.infinite for tensor in inputs) or "inf" in str(fields.get("formula", ""))
@@ -197,6 +200,11 @@ class Site:
         first = inputs[0].type
         kind = TensorType(shape, dtype or first.dtype, first.quant if quant is None and dtype is None else quant)
         return self.builder.add(Tensor(op.output, kind))
+
+    def in_one_order(self, a: Value, b: Value) -> tuple[Tensor, Tensor, tuple[int, ...]]:
+        """Two values of equal rank in one order of dimensions, and that order (see `common_order`)."""
+        order = common_order(a, b)
+        return self.ordered(a, order), self.ordered(b, order), order
 
     def ordered(self, value: Value, order: Sequence[int]) -> Tensor:
         """The value's elements in this order of dimensions; a Transpose only where elements move."""
@@ -212,8 +220,6 @@ class Site:
         four are left, one after another is brought to its place.
         """
         sizes = x.type.shape
-        if x.data is not None and x.type.quant is None and perm != tuple(range(len(sizes))):
-            return self.weights(x.data.transpose(perm))
         long = [place for place in perm if sizes[place] > 1]
         shape = tuple(sizes[place] for place in perm)
         if long == sorted(long):
@@ -275,6 +281,17 @@ class Site:
             n, _, w, c = made.type.shape
             made = self.emit(Reshape, made, shape=(n, w, c))
         return Value(made, channels_last(rank))
+
+
+def _moved(x: Tensor, op: Reshape | Transpose) -> tuple[Array, Quant | None] | None:
+    """The elements of a constant after the op, and their quantisation; None for what is computed."""
+    quant = x.type.quant
+    if x.data is None:
+        return None
+    if isinstance(op, Transpose):
+        along = None if quant is None or quant.axis is None else op.perm.index(quant.axis)
+        return x.data.transpose(op.perm), quant and replace(quant, axis=along)
+    return None if quant is not None and quant.axis is not None else (x.data.reshape(op.shape), quant)
 
 
 def _blocks(perm: Sequence[int]) -> list[tuple[int, ...]]:
