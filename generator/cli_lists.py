@@ -122,12 +122,16 @@ def ops(as_json: bool) -> None:
         formats = {name: list(of.ops) for name, of in known.items()}
         emit_json({"importers": formats, "types": types, "kernels": _kernels()})
         return
+    alike: dict[tuple[frozenset[str], frozenset[str]], list[str]] = {}  # formats that reach one importer
     for name, of in known.items():
-        out.print(f"{name}: {len(of.ops)} ops")
+        alike.setdefault((frozenset(of.int8), frozenset(of.other)), []).append(name)
+    for names in alike.values():
+        of = known[names[0]]
+        out.print(f"{', '.join(names)}: {len(of.ops)} ops")
         both, int8, other = of.int8 & of.other, of.int8 - of.other, of.other - of.int8
-        for title, names in (("int8 and other types", both), ("int8", int8), ("other types", other)):
+        for title, each in (("int8 and other types", both), ("int8", int8), ("other types", other)):
             out.print(f"{' ' * GAP}{title}:")
-            for line in _in_columns(sorted(names), out.width - 2 * GAP):
+            for line in _in_columns(sorted(each), out.width - 2 * GAP):
                 out.print(f"{' ' * 2 * GAP}{line}")
     _print_kernels()
     text = (
