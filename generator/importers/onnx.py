@@ -48,7 +48,9 @@ def _imported(raw: RawModel, name: str) -> Imported:
         graph = verify(made.graph(name))
     except GraphError as error:
         raise ImportFault(f"{error}; export it again") from error
-    inner = {value.tensor.name: value.order for value in (*made.values.values(), *made.codes.values())}
+    inner = {
+        value.tensor.name: value.order for value in (*made.values.values(), *made.codes.values(), *made.stored.values())
+    }
     orders = {each: order for each, order in (inner | made.orders).items() if each in graph.tensors}
     return Imported(graph, {each: _in_file(graph.tensors[each], order) for each, order in orders.items()})
 
@@ -192,7 +194,7 @@ class _Import(Quantising):
             self.quantize(raw)
         elif raw.code not in CONVERTERS:
             raise self._unknown(raw)
-        elif not self.transposed(raw) and not self.in_integers(raw):
+        elif not self.transposed(raw) and not self.moved(raw) and not self.in_integers(raw):
             made = len(self.builder.ops)
             held = {n: self.coded[n].real for n in raw.inputs if n in self.coded}
             site = self.site(raw, {n: self.real(n) for n in raw.inputs if n})

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from shoehorn_mcu.importers import onnx_layout as layout
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.geometry import axis_of
 from shoehorn_mcu.importers.onnx_maps import cast, mapped
@@ -263,6 +264,13 @@ _UPDATES: _Scattered = {
 
 
 def gather(site: Site) -> Value:
+    """Gather: of few runs of constant places as slices."""
+    if site.is_constant(1) and layout.runs_of(site.constant(1, "indices")) <= layout.FEW_RUNS:
+        return layout.gather(site)
+    return _at_indices(site)
+
+
+def _at_indices(site: Site) -> Value:
     """Gather: rank(x) - 1 + rank(indices) dimensions."""
     site.known("axis")
     x, indices = site.value(0), site.value(1)

@@ -142,17 +142,8 @@ _AS_INT8 = (
     "AveragePool",
     "Concat",
     "Conv",
-    "Flatten",
     "Gemm",
-    "Identity",
     "MatMul",
-    "MaxPool",
-    "Pad",
-    "Reshape",
-    "Slice",
-    "Squeeze",
-    "Transpose",
-    "Unsqueeze",
 )
 
 CONVERTERS: dict[str, Convert] = {

@@ -17,16 +17,10 @@ from shoehorn_mcu.importers import onnx_transposed as transposed
 from shoehorn_mcu.importers import onnx_windows as windows
 from shoehorn_mcu.importers.onnx_qlinear import FORMS
 from shoehorn_mcu.importers.onnx_quantised import CONVERTERS as QUANTISED
+from shoehorn_mcu.importers.onnx_quantised import MOVERS
 from shoehorn_mcu.importers.onnx_site import Site, Value
 from shoehorn_mcu.ir import DType
 from shoehorn_mcu.ops import Add, AveragePool2d, MaxPool2d, Sub
-
-
-def _gather(site: Site) -> Value:
-    """Gather: of few runs of constant places as slices."""
-    if site.is_constant(1) and layout.runs_of(site.constant(1, "indices")) <= layout.FEW_RUNS:
-        return layout.gather(site)
-    return columns.gather(site)
 
 
 def _matmul(site: Site) -> Value:
@@ -75,7 +69,7 @@ CONVERTERS: dict[str, Callable[[Site], Value | tuple[Value, ...]]] = {
     "Dropout": elements.dropout,
     "Expand": layout.expand,
     "Flatten": layout.flatten,
-    "Gather": _gather,
+    "Gather": columns.gather,
     "Gemm": _gemm,
     "GlobalAveragePool": windows.global_average_pool,
     "GlobalLpPool": windows.global_lp_pool,
@@ -107,7 +101,7 @@ CONVERTERS: dict[str, Callable[[Site], Value | tuple[Value, ...]]] = {
 """By ONNX's name of the op."""
 
 _ENDS = ("QuantizeLinear", "DequantizeLinear")
-INT8 = (*QUANTISED, *_ENDS, *FORMS)
+INT8 = (*QUANTISED, *MOVERS, *_ENDS, *FORMS)
 """Ops on quantised tensors."""
 
 OTHER = (*CONVERTERS, *_ENDS, "If", "Scan")

@@ -112,8 +112,10 @@ class Quantising:
             self.values[name] = codes.dequantize(site)
             return
         value = self.codes[source]
-        if self._one_quant(raw, self.dtypes[source]) != value.tensor.type.quant:
-            raise Unsupported(f"it reads {quoted(source)} with another scale than that was quantised with")
+        if self._one_quant(raw, self.dtypes[source]) != value.tensor.type.quant:  # another number for each integer
+            self.real(source)
+            self.values[name] = codes.dequantize(self.site(raw, self.values))
+            return
         self.stored[name] = value
 
     def _is_other(self, source: str) -> bool:
@@ -159,6 +161,41 @@ class Quantising:
     def _held(self, name: str) -> DType:
         """The element type that holds the quantised values of this name."""
         return DType.INT16 if self.dtypes[name] == np.int16 else DType.INT8
+
+    def moved(self, raw: RawNode) -> bool:
+        """Whether the node only moved quantised values, which stay as they are, dequantised or not."""
+        source, *others = (*raw.inputs, "")
+        held = self.stored if source in self.stored else self.codes
+        if raw.code not in quantised.MOVERS or source not in held or set(others) - {"", *self.raw.constants}:
+            return False
+        own = held[source]
+        if raw.code == "Pad" and held is self.codes:
+            if not self._pads_with_zero(raw, own):
+                return False
+            raw = replace(raw, inputs=(*raw.inputs[:2], "", *raw.inputs[3:]))
+        made = len(self.builder.ops)
+        try:
+            found = quantised.MOVERS[raw.code](self.site(raw, {source: own}))
+            self.lawful(made)
+        except Unsupported:
+            found = ()
+        values = found if isinstance(found, tuple) else (found,)
+        if not values or any(each.tensor.type.quant != own.tensor.type.quant for each in values):
+            del self.builder.ops[made:]
+            return False
+        held.update(zip(raw.outputs, values, strict=False))
+        if held is self.codes:
+            self.dtypes.update(dict.fromkeys(raw.outputs, self.dtypes[source]))
+        return True
+
+    def _pads_with_zero(self, raw: RawNode, x: Value) -> bool:
+        """Whether a Pad of integers adds what stands for 0."""
+        value = self.raw.constants.get(raw.inputs[2]) if len(raw.inputs) > 2 else None
+        moved = 128 if self.dtypes[raw.inputs[0]] == np.uint8 else 0
+        zero = x.tensor.type.quantised.zero_point + moved
+        return (
+            raw.attributes.get("mode", "constant") != "constant" or (0 if value is None else int(value.item())) == zero
+        )
 
     def in_integers(self, raw: RawNode) -> bool:
         """Whether the node became an op on integers: its operands are dequantised, its result goes to be quantised.

@@ -19,6 +19,7 @@ from shoehorn_mcu.importers import onnx_columns as columns
 from shoehorn_mcu.importers import onnx_elements as elements
 from shoehorn_mcu.importers import onnx_layout as layout
 from shoehorn_mcu.importers import onnx_maps as maps
+from shoehorn_mcu.importers import onnx_resize as resize
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.geometry import axis_of
 from shoehorn_mcu.importers.onnx_linear import geometry, grouping
@@ -152,9 +153,10 @@ def gemm(of: Chain) -> Value:
     """Gemm with a constant matrix."""
     site = of.site
     site.known("alpha", "beta", "transA", "transB")
-    if site.attribute("transA", 0) or (site.attribute("alpha", 1.0), site.attribute("beta", 1.0)) != (1.0, 1.0):
-        raise Unsupported("it has factors, or its first operand is transposed")
-    return _dense(of, transposed=bool(site.attribute("transB", 0)), bias=2)
+    factor = site.attribute("alpha", 1.0)
+    if site.attribute("transA", 0) or factor <= 0 or site.attribute("beta", 1.0) != 1.0:
+        raise Unsupported("its first operand is transposed, or it has a factor below 0 or one of its bias")
+    return _dense(of, transposed=bool(site.attribute("transB", 0)), bias=2, factor=factor)
 
 
 def matmul(of: Chain) -> Value:
@@ -163,8 +165,11 @@ def matmul(of: Chain) -> Value:
     return _dense(of, transposed=False, bias=2)
 
 
-def _dense(of: Chain, transposed: bool, bias: int) -> Value:
+def _dense(of: Chain, transposed: bool, bias: int, factor: float = 1.0) -> Value:
     site, matrix = of.site, _symmetric(of.constant(1, "weights"))
+    if factor != 1.0:
+        scales = tuple(scale * factor for scale in matrix.quant.scales)
+        matrix = replace(matrix, quant=replace(matrix.quant, scales=scales))
     if matrix.data.ndim != 2:
         raise Unsupported(f"its matrix has {matrix.data.ndim} dimensions, 2 are supported")
     outputs = 0 if transposed else 1
@@ -327,12 +332,23 @@ def keeping(convert: Callable[[Site], Value]) -> Callable[[Chain], Value]:
 
 
 def concat(of: Chain) -> Value:
-    """Concat of values that are scaled to the target before."""
+    """Concat of values that are scaled to the target before, and of quantised constants."""
     site = of.site
-    own = {name: scaled(site, site.values[name], of.target) for name in set(site.node.inputs) if name in site.values}
+    own = {
+        name: _constant_in(of, of.coded[name]) if name in of.coded else scaled(site, site.values[name], of.target)
+        for name in dict.fromkeys(site.node.inputs)
+        if name in of.coded or name in site.values
+    }
     if set(site.node.inputs) - set(own):
-        raise Unsupported("it reads a constant")
+        raise Unsupported("it reads a constant of real numbers")
     return bounded(of, layout.concat(Site(site.node, own, site.constants, site.builder)))
+
+
+def _constant_in(of: Chain, coded: Coded) -> Value:
+    """A quantised constant in the result's own quantisation."""
+    steps = np.rint(coded.real.astype(np.float32) / np.float32(of.target.scale)).astype(np.int64)
+    codes = np.clip(steps + of.target.zero_point, *of.dtype.limits)
+    return as_plain(of.site.weights(codes.astype(of.dtype.numpy), of.target))
 
 
 def relu(of: Chain) -> Value:
@@ -372,22 +388,33 @@ CONVERTERS: dict[str, Callable[[Chain], Value]] = {
     "Clip": clip,
     "Concat": concat,
     "Conv": conv,
-    "Flatten": keeping(layout.flatten),
     "Gemm": gemm,
     "GlobalAveragePool": global_average_pool,
-    "Identity": keeping(elements.same),
     "MatMul": matmul,
-    "MaxPool": keeping(pool(MaxPool2d)),
     "Mul": binary(Mul),
-    "Pad": keeping(layout.pad),
     "ReduceMean": mean,
     "Relu": relu,
-    "Reshape": keeping(layout.reshape),
-    "Slice": keeping(layout.slice_),
     "Softmax": softmax,
-    "Squeeze": keeping(layout.squeeze),
     "Sub": binary(Sub),
-    "Transpose": keeping(layout.transpose),
-    "Unsqueeze": keeping(layout.unsqueeze),
 }
 """Ops that compute with int8, by ONNX's name; all others are computed in float32 where they can be."""
+
+MOVERS: dict[str, Callable[[Site], Value | tuple[Value, ...]]] = {
+    "DepthToSpace": layout.depth_to_space,
+    "Expand": layout.expand,
+    "Flatten": layout.flatten,
+    "Gather": columns.gather,
+    "Identity": elements.same,
+    "MaxPool": pool(MaxPool2d),
+    "Pad": layout.pad,
+    "Reshape": layout.reshape,
+    "Resize": resize.resize,
+    "Slice": layout.slice_,
+    "SpaceToDepth": layout.space_to_depth,
+    "Split": layout.split,
+    "Squeeze": layout.squeeze,
+    "Tile": layout.tile,
+    "Transpose": layout.transpose,
+    "Unsqueeze": layout.unsqueeze,
+}
+"""Ops that only move or choose elements of their first operand, which keep their quantisation."""
