@@ -112,7 +112,7 @@ def main(library: str, seeds: int, overrun: bool) -> None:
     if overrun:
         graph = sample(Relu, np.random.default_rng(0))
         elements = graph.tensors["y"].type.row_elements + 1
-        runner.run(graph, random_inputs(graph, np.random.default_rng(0)), elements=elements)
+        runner.run(graph, random_inputs(graph, np.random.default_rng(0)), channels=elements)
     for op_class in (c for c in OPS if not c.view):
         for seed in range(seeds):
             rng = np.random.default_rng(seed)

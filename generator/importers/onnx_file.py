@@ -25,7 +25,6 @@ from shoehorn_mcu.importers.onnx_fold import (
     unknown_operand,
 )
 from shoehorn_mcu.importers.onnx_node import DOMAINS, RawNode, array_of, first_line
-from shoehorn_mcu.importers.onnx_qlinear import expanded
 from shoehorn_mcu.importers.source import Shapes
 from shoehorn_mcu.ir import Array
 
@@ -143,9 +142,10 @@ def _parsed(model: ModelProto, runs: Collection[str]) -> RawModel:
         for each in inputs
     }
     left = folded(model, types, constants, runs)
-    nodes = expanded(left.nodes, constants)
-    used = {*outputs, *(name for node in nodes for name in node.inputs)}
-    nodes = tuple(replace(n, outputs=(n.outputs[0], *(o if o in used else "" for o in n.outputs[1:]))) for n in nodes)
+    used = {*outputs, *(name for node in left.nodes for name in node.inputs)}
+    nodes = tuple(
+        replace(n, outputs=(n.outputs[0], *(o if o in used else "" for o in n.outputs[1:]))) for n in left.nodes
+    )
     if not inputs or not outputs or len(set(outputs)) != len(outputs):
         raise ImportFault("the model has no inputs or no outputs, or one of them twice; export it again")
     said = {value.name: value.type for value in (*model.graph.value_info, *model.graph.output)}

@@ -1,8 +1,9 @@
 """One walk over the nodes of an ONNX model: shapes, constant values, functions and branches.
 
 Types are inferred node by node with the constants known so far. A node that does not depend on the inputs is computed
-by ONNX's reference evaluator, a Shape of a known shape too. An op without a converter that ONNX defines by other ops
-is replaced by these, and an If whose condition is constant by the branch taken.
+by ONNX's reference evaluator, a Shape of a known shape too. An op without a converter that ONNX defines by other ops,
+or that has its quantisation as operands, is replaced by these, and an If whose condition is constant by the branch
+taken.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from shoehorn_mcu.importers.onnx_calls import EXPANDED_OPS
 from shoehorn_mcu.importers.onnx_function import body_of, inlined, version_of
 from shoehorn_mcu.importers.onnx_loops import scan_of, unrolled
 from shoehorn_mcu.importers.onnx_node import DOMAINS, RawNode, code_of, first_line, raw_node
+from shoehorn_mcu.importers.onnx_qlinear import parts_of
 from shoehorn_mcu.ir import Array
 from shoehorn_mcu.ir.edit import free_name
 from shoehorn_mcu.ops.laws import quoted
@@ -30,8 +32,9 @@ CONSTANT_LIMIT = 1 << 29  # bytes of a constant that is computed here
 KNOWN_LIMIT = 1 << 10  # elements of a constant that shapes may be computed from
 DEPTH_LIMIT = 16  # of functions within functions
 
-_KEPT = ("QuantizeLinear", "DequantizeLinear")  # of constants too: they carry the quantisation
+_KEPT = ("DequantizeLinear",)  # of constants too: it carries the quantisation
 _WHOLE = ("Range",)  # not expanded: ONNX defines it by a Loop, for which there is no form
+_FOUR_BITS = {"int4": (-8, 7), "uint4": (0, 15)}  # held as int8
 _RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
 
 
@@ -51,8 +54,16 @@ def folded(
 
     `types`: of the inputs. `runs`: ops that have a converter. Raises ImportFault where the nodes are in no order.
     """
+    from onnx import helper
+
+    kinds = {each.name: helper.tensor_dtype_to_np_dtype(each.data_type).name for each in model.graph.initializer}
     walk = _Walk(
-        {entry.domain: entry.version for entry in model.opset_import}, model.ir_version, types, constants, runs
+        {entry.domain: entry.version for entry in model.opset_import},
+        model.ir_version,
+        types,
+        constants,
+        runs,
+        {name: _FOUR_BITS[kind] for name, kind in kinds.items() if kind in _FOUR_BITS},
     )
     walk.run(model.graph.node)
     dtypes = {name: dtype for name, kind in walk.types.items() if (dtype := dtype_of(kind))}
@@ -67,6 +78,7 @@ class _Walk:
     types: dict[str, TypeProto]
     constants: dict[str, Array]
     runs: Collection[str]
+    four_bits: dict[str, tuple[int, int]]  # the limits of constants of 4 bits
     nodes: list[RawNode] = field(default_factory=list)
     expanded: int = 0  # nodes of functions, branches and rounds so far
 
@@ -102,6 +114,13 @@ class _Walk:
             self.known |= set(node.output)
             return
         code = code_of(node)
+        try:
+            parts = parts_of(node, _rank_of(self.types.get(node.input[0])) if node.input else None)
+        except ImportFault as fault:
+            raise fault.within(f"op {index} {code} writing {quoted(node.output[0])}") from fault
+        if parts is not None:
+            self._all(index, node, parts, within)
+            return
         if code not in (*self.runs, *_WHOLE) and len(within) < DEPTH_LIMIT:
             body = body_of(node, self.versions, self.types)
             if body is not None:
@@ -217,13 +236,19 @@ class _Walk:
         try:
             values = ReferenceEvaluator(node, opsets=dict(self.versions)).run(None, given)
         except Exception as error:  # whatever the evaluator's ops raise for values that do not fit
+            if node.op_type == "QuantizeLinear":  # of a form that the evaluator lacks
+                return False
             raise ImportFault(f"constant {quoted(node.output[0])} of {node.op_type}: {first_line(error)}") from error
+        if node.op_type == "QuantizeLinear" and len(node.input) > 2 and (limits := self.four_bits.get(node.input[2])):
+            values = [np.clip(value, *limits) for value in values]
         for name, value in zip(node.output, values, strict=False):
             if name:
                 self._constant(name, np.asarray(value))
         return True
 
     def _constant(self, name: str, value: Array) -> None:
+        if (limits := _FOUR_BITS.get(value.dtype.name)) is not None:
+            self.four_bits[name], value = limits, value.astype(np.int8)
         self.constants[name] = value
         self.types[name] = _type_of(value)
 
@@ -251,6 +276,12 @@ def fixed_shape(kind: TypeProto | None) -> tuple[int, ...] | None:
     if not all(dimension.HasField("dim_value") for dimension in dimensions):
         return None
     return tuple(dimension.dim_value for dimension in dimensions)
+
+
+def _rank_of(kind: TypeProto | None) -> int | None:
+    """The number of dimensions of a tensor type, if it is known."""
+    known = kind is not None and kind.HasField("tensor_type") and kind.tensor_type.HasField("shape")
+    return len(kind.tensor_type.shape.dim) if kind is not None and known else None
 
 
 def limited(name: str, shape: Sequence[int]) -> None:
