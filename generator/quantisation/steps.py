@@ -347,7 +347,7 @@ def _check_integers(path: Path, graph: Graph, plain: ModelProto, settings: Setti
     if not computing or any(t.type.quant is not None for n in computing for t in (*n.inputs, n.output)):
         return
     kinds = {node.op_type for node in plain.graph.node}
-    found = sorted(kinds - {*settings.bits.codes}) or sorted(kinds)
+    found = sorted(kinds - {*settings.bits.codes, *onnx_quantised.MOVERS}) or sorted(kinds)
     if settings.keep_float:
         raise QuantizeError(f"{path.name}: --keep-float leaves no op in {settings.bits.title}; keep fewer ops")
     codes = ", ".join(found[:_CODES]) + (", ..." if len(found) > _CODES else "")

@@ -29,7 +29,6 @@ _FIT_PAIRS = 500_000_000  # pairs of pieces, some 1/32 of which first fit compar
 _FIT_ROUNDS = 30  # for each first order
 _FIRST_WORK = 60_000_000  # of the sweep at the height wanted, before the exact search; about a second
 _WORK = 400_000_000  # of the sweep at the height wanted after it; about 3 s
-_NEAR = 0.025  # of the height wanted: where nothing so near was found before, that search found nothing either
 _PIECE_WORK = 250_000  # the same for each piece, where there are few
 _SOME_WORK = _WORK // 3  # the same where many orders are to be placed
 _RUNS = 400  # of the sweep at the height wanted, at most
@@ -267,11 +266,10 @@ def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort, below: int
         best = exact if exact and exact[0] < best[0] else best
         wanted = max(wanted, least)  # a bundle that is no box may still get lower, but rarely does
     most = effort not in (Effort.LITTLE, Effort.LEAST, Effort.QUICK)
-    best = _lower(tries, wanted, best, _LOWERING_WORK // part, below)
-    if most and ALIGNMENT <= best[0] - wanted <= _NEAR * wanted:  # a part of a word is hardly ever saved
+    if best[0] - wanted >= ALIGNMENT and most:  # a part of a word is hardly ever saved
         work = min(_WORK // 2 if hollow else _WORK, _PIECE_WORK * pieces) if full else _SOME_WORK
         best = tries.at(wanted, settings_left, work) or best
-    return best
+    return _lower(tries, wanted, best, _LOWERING_WORK // part, below)
 
 
 __all__ = ["Bundle", "Effort", "Piece", "Placement", "load", "place"]
