@@ -28,9 +28,9 @@ from shoehorn_mcu.planner.problem import ALIGNMENT, NEVER, aligned
 _FIT_PAIRS = 500_000_000  # pairs of pieces, some 1/32 of which first fit compares; about a second
 _FIT_ROUNDS = 30  # for each first order
 _FIRST_WORK = 60_000_000  # of the sweep at the height wanted, before the exact search; about a second
-_WORK = 400_000_000  # of the sweep at the height wanted after it; about 3 s
+_WORK = 800_000_000  # of the sweep at the height wanted after it; about 6 s
 _PIECE_WORK = 250_000  # the same for each piece, where there are few
-_SOME_WORK = _WORK // 3  # the same where many orders are to be placed
+_SOME_WORK = _WORK // 6  # the same where many orders are to be placed
 _RUNS = 400  # of the sweep at the height wanted, at most
 _PINNED_RUNS = 16  # of the sweep for each place of an input that is tried
 _LOWERING_WORK = 100_000_000  # of the sweep above it
