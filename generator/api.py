@@ -399,7 +399,7 @@ def _settings(options: PlanOptions, caller_arena: bool) -> tuple[targets.Board |
 
 
 def _names(given: Collection[str]) -> tuple[str, ...]:
-    """The names; a single one may be given by itself, which is a collection of letters to Python."""
+    """The names as a tuple; a string is one name, not the collection of its letters."""
     return (given,) if isinstance(given, str) else tuple(given)
 
 

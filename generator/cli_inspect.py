@@ -10,7 +10,7 @@ import click
 from shoehorn_mcu.cli_options import shape_option
 from shoehorn_mcu.cli_page import write_html
 from shoehorn_mcu.console import emit_json, is_verbose, out, output_options, print_table
-from shoehorn_mcu.inspection import Inspection, Kind, Layer, inspect_file, number, quantisation, to_json, type_text
+from shoehorn_mcu.inspection import Inspection, Kind, inspect_file, layer_cells, number, to_json, type_text
 from shoehorn_mcu.inspection_page import inspection_page
 
 _MOST_OPS = 30  # lines of the table of ops; of more, those with the most activations are shown
@@ -64,22 +64,9 @@ def _print_ops(found: Inspection) -> None:
     heavy = sorted(range(len(layers)), key=lambda i: -(layers[i].live_bytes or 0))[:_SHOWN]
     few = is_verbose() or len(layers) <= _MOST_OPS
     shown = layers if few else [layers[i] for i in sorted(heavy)]
-    print_table(_OPS, [_op_cells(layer) for layer in shown], right=(4, 5, 6, 7), fold=0, spare=4)
+    print_table(_OPS, [layer_cells(layer) for layer in shown], right=(4, 5, 6, 7), fold=0, spare=4)
     if len(shown) < len(layers):
         out.print(f"the {len(shown)} of {len(layers)} ops with the most activations; -v lists all", soft_wrap=True)
-
-
-def _op_cells(layer: Layer) -> tuple[str, ...]:
-    return (
-        layer.name,
-        layer.kind,
-        type_text(layer.output) if layer.output else "",
-        quantisation(layer.output) if layer.output else "",
-        str(layer.weight_scales or ""),
-        number(layer.macs),
-        f"{layer.weight_bytes:,}",
-        number(layer.live_bytes),
-    )
 
 
 def _print_kinds(found: Inspection) -> None:

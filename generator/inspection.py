@@ -280,6 +280,20 @@ def _end_json(end: End) -> Mapping[str, object]:
     return {"name": end.name, "shape": shape, "dtype": end.dtype, "scale": end.scale, "zero_point": end.zero_point}
 
 
+def layer_cells(layer: Layer) -> tuple[str, ...]:
+    """Name, kind, output, scale and zero point, number of scales, MACs, bytes of weights, of activations, as text."""
+    return (
+        layer.name,
+        layer.kind,
+        type_text(layer.output) if layer.output else "",
+        quantisation(layer.output) if layer.output else "",
+        str(layer.weight_scales or ""),
+        number(layer.macs),
+        f"{layer.weight_bytes:,}",
+        number(layer.live_bytes),
+    )
+
+
 def type_text(end: End) -> str:
     """`int8[1x25x5x64]`; `?` is not known."""
     shape = "?" if end.shape is None else "x".join(map(str, end.shape))

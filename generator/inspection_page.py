@@ -7,8 +7,8 @@ from html import escape
 
 from shoehorn_mcu.emit.page import plain_page
 from shoehorn_mcu.emit.page.graph import END, FAULT, Item, drawing
-from shoehorn_mcu.emit.page.parts import middle, table
-from shoehorn_mcu.inspection import End, Inspection, Layer, number, quantisation, type_text
+from shoehorn_mcu.emit.page.parts import figure_list, middle, table
+from shoehorn_mcu.inspection import End, Inspection, layer_cells, number, quantisation, type_text
 
 _OPS = ("Operator", "Kind", "Output", "Scale, zero point", "Scales", "MACs", "Weights, bytes", "Activations, bytes")
 _KINDS = ("Kind", "Why it cannot run", "In its place", "Operators", "Cannot run", "MACs", "Weights, bytes")
@@ -31,7 +31,11 @@ def _sections(found: Inspection) -> Iterator[str]:
     ]
     yield _section("Inputs and outputs", table(("", "Name", "Type", "Scale, zero point"), ends, words=4))
     yield _section("Kinds of operators", table(_KINDS, map(tuple, _kinds(found)), words=3))
-    yield _section("Operators", table(_OPS, map(_cells, found.layers), words=4), "tall")
+    yield _section(
+        "Operators",
+        table(_OPS, ((middle(name), *rest) for name, *rest in map(layer_cells, found.layers)), words=4),
+        "tall",
+    )
     yield _section("Graph", drawing(_items(found), len(found.layers)), "tall")
 
 
@@ -51,10 +55,7 @@ def _figures(found: Inspection) -> str:
         ),
         ("Runs", "no" if found.refused else "yes", "what stops it is below" if found.refused else ""),
     )
-    return "".join(
-        f"<div><dt>{name}</dt><dd>{escape(text)}</dd><dd class=note>{escape(note)}</dd></div>"
-        for name, text, note in rows
-    )
+    return figure_list(rows)
 
 
 def _kinds(found: Inspection) -> Iterator[list[str]]:
@@ -62,20 +63,6 @@ def _kinds(found: Inspection) -> Iterator[list[str]]:
         reasons = "; ".join(kind.reasons) or ("no kernel for it" if kind.refused else "")
         figures = (str(kind.count), str(kind.refused or ""), number(kind.macs), f"{kind.weight_bytes:,}")
         yield [kind.kind, reasons, kind.replacement, *figures]
-
-
-def _cells(layer: Layer) -> tuple[str, ...]:
-    output = layer.output
-    return (
-        middle(layer.name),
-        layer.kind,
-        type_text(output) if output else "",
-        quantisation(output) if output else "",
-        str(layer.weight_scales or ""),
-        number(layer.macs),
-        f"{layer.weight_bytes:,}",
-        number(layer.live_bytes),
-    )
 
 
 def _items(found: Inspection) -> list[Item]:

@@ -93,10 +93,10 @@ def end(unit: Unit) -> list[str]:
     """
     lines = []
     for state in unit.copied:
-        to, source = (address(unit, name) for name in (state.read, state.write))
         if state.read in unit.rings:
             lines += _copied_rows(unit, state)
         else:
+            to, source = (address(unit, name) for name in (state.read, state.write))
             lines.append(f"memcpy({to}, {source}, {unit.type(state.read).bytes});")
     for number, state in dict(unit.rings.values()).items():
         rows, new = unit.type(state.read).rows, unit.type(state.write).rows

@@ -189,7 +189,7 @@ class Quantising:
         return True
 
     def _pads_with_zero(self, raw: RawNode, x: Value) -> bool:
-        """Whether a Pad of integers adds what stands for 0."""
+        """Whether a Pad of stored integers adds their zero point, so that its real value is 0."""
         value = self.raw.constants.get(raw.inputs[2]) if len(raw.inputs) > 2 else None
         moved = 128 if self.dtypes[raw.inputs[0]] == np.uint8 else 0
         zero = x.tensor.type.quantised.zero_point + moved

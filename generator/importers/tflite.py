@@ -152,7 +152,7 @@ _BOTH = (
 OTHER = (*real.CONVERTERS, *signal.CONVERTERS, *KNOWN, *VARIABLES, *_BOTH, "IF")
 """Ops on float32, and those that compute element by element, move or compare on bool and integers, too.
 
-An IF is replaced by the branch that it takes, whatever that computes with.
+IF is listed here alone: its branch replaces it, and the ops of a branch may have any type.
 """
 
 OPS = (*dict.fromkeys((*CONVERTERS, *real.CONVERTERS, *signal.CONVERTERS, *VARIABLES, *KNOWN)),)

@@ -31,6 +31,11 @@ def figures(report: Mapping[str, Any]) -> str:
         ("SRAM left", left, note),
         ("Time", _millions(time), f"predicted {unit} per inference"),
     )
+    return figure_list(rows)
+
+
+def figure_list(rows: Iterable[tuple[str, str, str]]) -> str:
+    """Figures in large type, as <dt> and <dd>: name, text, and the line below it."""
     return "".join(
         f"<div><dt>{name}</dt><dd>{escape(text)}</dd><dd class=note>{escape(note)}</dd></div>"
         for name, text, note in rows

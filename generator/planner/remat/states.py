@@ -23,9 +23,8 @@ class _State(NamedTuple):
 
 
 _START = _State(0, 0)
-_Ways = dict[
-    _State, tuple[_State, int | None]
-]  # to each state: the one before, and the node run; None: one was dropped
+_Ways = dict[_State, tuple[_State, int | None]]
+"""By state: the state before it, and the node that was run from there; None: an output was dropped."""
 
 
 def shortest(graph: Graph, budget: int) -> tuple[int, ...] | None:
