@@ -833,7 +833,7 @@ def _body(rounds: bool) -> onnx.GraphProto:
     return helper.make_graph(nodes, "body", [number, before, ends[0]], [after, ends[1]])
 
 
-COMPUTED: dict[str, tuple[list[onnx.NodeProto], dict[str, Array], str]] = {
+REFUSED: dict[str, tuple[list[onnx.NodeProto], dict[str, Array], str]] = {
     "If": (
         [
             helper.make_node("ReduceMax", ["x"], ["m"], keepdims=0),
@@ -867,12 +867,26 @@ COMPUTED: dict[str, tuple[list[onnx.NodeProto], dict[str, Array], str]] = {
         {"s": np.array([1 << 30])},
         "constant 'c' of ConstantOfShape takes .* bytes or more, at most 536,870,912 are computed; export a smaller",
     ),
+    "constants of another number of channels": (
+        one("BatchNormalization", inputs=("x", "s", "o", "m", "v")),
+        {**NORM, "s": reals(5)},
+        "op 0 BatchNormalization writing 'y': its input has 6 channels, its constants other numbers; export it again",
+    ),
+    "a pool of bool": (
+        [
+            helper.make_node("Cast", ["x"], ["b"], to=TensorProto.BOOL),
+            helper.make_node("MaxPool", ["b"], ["m"], kernel_shape=[2, 2]),
+            helper.make_node("Cast", ["m"], ["y"], to=TensorProto.FLOAT),
+        ],
+        {},
+        "MaxPool writing 'm': its input is bool, numbers are supported",
+    ),
 }
 
 
-@pytest.mark.parametrize("name", COMPUTED)
-def test_what_must_be_known_before_the_model_runs_is_named(name: str, tmp_path: Path) -> None:
-    nodes, constants, said = COMPUTED[name]
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_op_that_cannot_be_computed_is_named_with_the_cause(name: str, tmp_path: Path) -> None:
+    nodes, constants, said = REFUSED[name]
 
     with pytest.raises(ImportFault, match=said) as fault:
         load(saved(model(nodes, constants=constants), tmp_path))

@@ -169,8 +169,11 @@ def batch_normalization(site: Site) -> Value:
         site.real(place, role).astype(np.float64)
         for place, role in enumerate(("scale", "offset", "mean", "variance"), 1)
     )
+    value = site.value(0)
+    if value.rank > 1 and any(each.size != value.shape[1] for each in (scale, offset, mean, variance)):
+        raise ImportFault(f"its input has {value.shape[1]} channels, its constants other numbers; export it again")
     factor = scale / np.sqrt(variance + site.attribute("epsilon", 1e-5))
-    return affine(site, site.value(0), factor, offset - mean * factor)
+    return affine(site, value, factor, offset - mean * factor)
 
 
 def affine(site: Site, x: Value, factor: Array, addend: Array, clamp: RealClamp | None = None) -> Value:

@@ -165,6 +165,8 @@ def _by_taps(site: Site, x: Tensor, of: Window, mean: bool, counted: bool) -> Va
     kind, order = x.type.dtype, channels_last(len(x.type.shape))
     if x.type.quant is not None:
         raise Unsupported("it is dilated, or has more than 4 dimensions, and its input is quantised")
+    if kind is DType.BOOL:
+        raise Unsupported("its input is bool, numbers are supported")
     if not mean:
         least = -np.inf if kind.numpy.kind == "f" else kind.limits[0]
         return Value(combined_windows(site, x, of, least, functions.maximum), order)

@@ -13,7 +13,7 @@ or a memory error is a fault: its seed is printed, its file kept in DIR. Of each
 from __future__ import annotations
 
 import argparse
-import importlib
+import importlib.util
 import json
 import multiprocessing
 import random
@@ -311,6 +311,8 @@ def _late(signum: int, frame: object) -> None:
 def results(folder: Path, kinds: list[str], count: int, first: int) -> Iterator[tuple[str, int, str]]:
     """The outcome of each mutant, `count` of them over all kinds."""
     with_torch = any(kind in PYTORCH for kind in kinds)
+    if with_torch and importlib.util.find_spec("torch") is None:  # the pool would start its processes without end
+        sys.exit("mutants of .pt2 and .pt need PyTorch: pip install torch")
     spawned = multiprocessing.get_context("spawn")
     with spawned.Pool(2, initializer=_limit, initargs=(with_torch,), maxtasksperchild=500) as pool:
         for kind in kinds:
