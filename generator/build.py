@@ -162,6 +162,7 @@ def prepare(model: Model, board: Board | None, options: Options) -> Prepared:
     check_classes(source, options.classes)
     source = with_top(source, options.top) if options.top else source
     graph, records = passes.run(source, options.disabled, options.preserve)
+    records = [passes.folding(source, found.folded), *records]
     passes.prove_int32(graph)
     if options.stream_input:
         graph = passes.unflatten_input(graph)
@@ -279,7 +280,7 @@ def _imported(model: Model, options: Options) -> tuple[Imported, str, Sequence[s
     front, behind = (native_io(each.graph, each.ends) for each in (found, wake))
     made = pipeline(front, behind, options.strides)
     sha256 = hashlib.sha256(content + options.behind.read_bytes()).hexdigest()
-    return Imported(made.graph, {}), sha256, made.notes
+    return Imported(made.graph, {}, found.folded + wake.folded), sha256, made.notes
 
 
 def firmware(
@@ -334,7 +335,11 @@ def machine_for(models: Sequence[Prepared], board: Board | None) -> Machine:
     """
     options = models[0].options
     cpu = board.spec.cpu if board else options.cpu
-    machine = Machine.of(cpu) if cpu else ANY
+    machine = replace(
+        Machine.of(cpu) if cpu else ANY,
+        packs="pre-pack-weights" not in options.disabled,
+        overwrites="overwrite-inputs" not in options.disabled,
+    )
     left = board.spec.flash_bytes - flash.application_bytes(machine.cpu) if board else options.flash_bytes
     if left is not None:
         left -= flash.ERROR_BYTES

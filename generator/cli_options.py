@@ -279,7 +279,7 @@ _planning_options = together(
         help="Most MACs that may be recomputed, in percent of the model's. "
         "Default: as many as --sram requires; none without --sram or with --minimize sram.",
     ),
-    click.option("--disable", multiple=True, metavar="PASS", help="Skip this optimisation pass; repeatable."),
+    click.option("--disable", multiple=True, metavar="PASS", help="Skip this pass, or choice; repeatable."),
     click.option("--preserve", multiple=True, metavar="TENSOR", help="Make this tensor a further output; repeatable."),
     click.option(
         "--tuning",

@@ -34,7 +34,7 @@ def _op(stage: Stage, over: Mapping[str, Waits] | None = None) -> OpSpec:
         row_cost=stage.row_cost,
         row_macs=stage.macs // output.type.rows,
         in_place=_in_place(stage),
-        behind=None if (behind := stage.kernel.behind(stage.node)) is None else aligned(behind),
+        behind=None if (behind := stage.behind) is None else aligned(behind),
         onto=isinstance(stage.node.op, InsertSlice) and stage.node.op.has_onto,
     )
 
@@ -51,7 +51,7 @@ def _waiting(reads: Sequence[Read], waits: Waits) -> Iterator[Read]:
 
 def _in_place(stage: Stage) -> str | None:
     """The tensor whose row the kernel may overwrite with its output row; Flow ignores it if the op reads it twice."""
-    place = 0 if stage.kernel.behind(stage.node) is not None else stage.kernel.in_place(stage.node)
+    place = 0 if stage.behind is not None else stage.in_place
     if place is None or stage.row_inputs[place].data is not None:
         return None
     name = stage.row_inputs[place].name

@@ -109,6 +109,17 @@ def _plan(plan: Plan, stages: Sequence[Stage], board: Board | None) -> Json:
     }
 
 
+def _choices(stages: Sequence[Stage]) -> list[Json]:
+    """What the choices of passes.CHOICES did: bytes of constants before and after they were packed."""
+    packed = {stage: size for stage in stages if (size := stage.plain_bytes) is not None}
+    over = sum(stage.in_place is not None or stage.behind is not None for stage in stages)
+    sizes = {"bytes_before": sum(packed.values()), "bytes_after": sum(stage.packed_bytes for stage in packed)}
+    return [
+        {"name": "pre-pack-weights", "ops": len(packed), **sizes},
+        {"name": "overwrite-inputs", "ops": over},
+    ]
+
+
 def report(
     source: Graph,
     board: Board | None,
@@ -138,6 +149,7 @@ def report(
             }
             for p in passes
         ],
+        "choices": _choices(stages),
         "plan": _plan(plan, stages, board),
         "ops": [
             {"name": s.name, "kernel": s.kernel.name, "macs": s.macs, "weight_bytes": s.weight_bytes} for s in stages

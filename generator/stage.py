@@ -8,7 +8,7 @@ from functools import cached_property
 
 from shoehorn_mcu.ir import Graph, Node, Parts, Tensor, shared_rows
 from shoehorn_mcu.kernels import ANY, Instance, Values, choose, row_cost, within_flash
-from shoehorn_mcu.kernels.base import array_bytes, computed
+from shoehorn_mcu.kernels.base import array_bytes, computed, differ
 from shoehorn_mcu.kernels.cost import Calls, Unit, call_cost, choice_unit, code_bytes
 from shoehorn_mcu.targets import Machine
 
@@ -75,6 +75,16 @@ class Stage:
         """The node as the kernel sees it: with the rows of a call as one row."""
         return with_long_rows(self.node, self.rows_per_call)
 
+    @property
+    def in_place(self) -> int | None:
+        """The row input whose row y output row y may overwrite, or None."""
+        return self.kernel.in_place(self.node) if self.machine.overwrites else None
+
+    @property
+    def behind(self) -> int | None:
+        """The bytes before a row of row input 0 at which an output row over it may begin; None: it may not."""
+        return self.kernel.behind(self.node) if self.machine.overwrites else None
+
     @cached_property
     def scratch_bytes(self) -> int:
         """Working memory of the kernel on one core."""
@@ -131,6 +141,12 @@ class Stage:
     def packed_bytes(self) -> int:
         """Bytes of the constants in the kernel's struct."""
         return array_bytes(self.params)
+
+    @cached_property
+    def plain_bytes(self) -> int | None:
+        """The same in the oracle's layout; None where the kernel reads that."""
+        plain = self.kernel.plain(self.call)
+        return array_bytes(plain) if differ(self.params, plain) else None
 
     @property
     def weight_bytes(self) -> int:

@@ -70,7 +70,7 @@ def _waits(state: State, writer: Stage, readers: Sequence[Stage], writers: Mappi
 
 def _in_place(writer: Stage, name: str, by_row: Sequence[Sequence[int]]) -> bool:
     """Whether each row of the next value is computed from that row of the state, over which the kernel may write."""
-    place = writer.kernel.in_place(writer.node)
+    place = writer.in_place
     own = place is not None and writer.row_inputs[place].name == name
     return own and all(tuple(read) == (y,) for y, read in enumerate(by_row))
 

@@ -108,6 +108,8 @@ class Machine:
     # Kernels that were rejected for lack of flash: (key of the op's contract, kernel).
     without: frozenset[tuple[str, str]] = frozenset()
     scratch: bool = False  # kernels may need scratch; without it, only those that the tuning names
+    packs: bool = True  # kernels may have constants in their own layout, if others compute the op too
+    overwrites: bool = True  # kernels may write a row over one that they read
     near: bool = False  # of kernels that are about as fast, one is chosen that may write nearest to what it reads
 
     @classmethod

@@ -87,7 +87,7 @@ def test_the_report_has_the_contract_s_fields(tmp_path: Path):
     report: dict[str, Any] = json.loads(done.stdout)
 
     assert done.exit_code == 0
-    assert set(report) == {*REPORT, "passes", "ops"}
+    assert set(report) == {*REPORT, "passes", "choices", "ops"}
     for section, keys in REPORT.items():
         assert set(report[section]) == keys
     assert {tuple(p) for p in report["passes"]} == {("name", "ops_before", "ops_after", "macs_before", "macs_after")}

@@ -15,7 +15,7 @@ from conftest import Gen
 from doc_code import ROOT, c_blocks
 
 import shoehorn_mcu.cli
-from shoehorn_mcu.passes import PIPELINE
+from shoehorn_mcu.passes import CHOICES, PIPELINE
 from shoehorn_mcu.paths import MODELS
 from tests import docs_commands
 
@@ -60,7 +60,8 @@ def test_the_reference_of_commands_is_what_the_code_says():
 def test_the_page_of_plans_has_every_pass_in_order():
     table = (ROOT / "docs" / "planning.md").read_text().partition("## Passes")[2].partition("\n## ")[0]
 
-    assert re.findall(r"^\| `([a-z-]+)` \|", table, re.M) == [each.name for each in PIPELINE]
+    names = [*(each.name for each in PIPELINE), "fold-constants", *CHOICES]
+    assert re.findall(r"^\| `([a-z-]+)` \|", table, re.M) == names
 
 
 def test_the_page_of_boards_has_every_board_as_its_manifest_has_it():

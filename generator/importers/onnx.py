@@ -52,7 +52,8 @@ def _imported(raw: RawModel, name: str) -> Imported:
         value.tensor.name: value.order for value in (*made.values.values(), *made.codes.values(), *made.stored.values())
     }
     orders = {each: order for each, order in (inner | made.orders).items() if each in graph.tensors}
-    return Imported(graph, {each: _in_file(graph.tensors[each], order) for each, order in orders.items()})
+    ends = {each: _in_file(graph.tensors[each], order) for each, order in orders.items()}
+    return Imported(graph, ends, raw.folded)
 
 
 def _in_file(tensor: Tensor, order: tuple[int, ...]) -> FileTensor:

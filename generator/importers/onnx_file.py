@@ -60,6 +60,7 @@ class RawModel:
     dtypes: Mapping[str, np.dtype[Any]]  # of all values whose element type is known
     shapes: Mapping[str, tuple[int, ...]]  # of all values whose shape is known or declared
     declared: Mapping[str, np.dtype[Any]]  # element types of values as the file declares them
+    folded: int  # nodes of the file whose results are among the constants
 
 
 def read(path: Path, runs: Collection[str], shapes: Shapes) -> RawModel:
@@ -152,7 +153,7 @@ def _parsed(model: ModelProto, runs: Collection[str]) -> RawModel:
     shapes = {name: shape for name, kind in said.items() if (shape := fixed_shape(kind)) is not None}
     declared = {name: dtype for name, kind in said.items() if (dtype := dtype_of(kind))}
     shapes.update(left.shapes)
-    return RawModel(inputs, outputs, nodes, constants, left.dtypes, shapes, declared)
+    return RawModel(inputs, outputs, nodes, constants, left.dtypes, shapes, declared, left.computed)
 
 
 def _load_external(model: ModelProto, folder: Path) -> None:

@@ -45,6 +45,7 @@ class Folded:
     nodes: tuple[RawNode, ...]
     dtypes: Mapping[str, np.dtype[Any]]
     shapes: Mapping[str, tuple[int, ...]]
+    computed: int  # nodes that are not left, as they do not depend on the inputs
 
 
 def folded(
@@ -68,7 +69,7 @@ def folded(
     walk.run(model.graph.node)
     dtypes = {name: dtype for name, kind in walk.types.items() if (dtype := dtype_of(kind))}
     shapes = {name: shape for name, kind in walk.types.items() if (shape := fixed_shape(kind)) is not None}
-    return Folded(tuple(walk.nodes), dtypes, shapes)
+    return Folded(tuple(walk.nodes), dtypes, shapes, walk.computed)
 
 
 @dataclass
@@ -81,6 +82,7 @@ class _Walk:
     four_bits: dict[str, tuple[int, int]]  # the limits of constants of 4 bits
     nodes: list[RawNode] = field(default_factory=list)
     expanded: int = 0  # nodes of functions, branches and rounds so far
+    computed: int = 0  # nodes whose results are constants
 
     def __post_init__(self) -> None:
         self.known = {*self.types, *self.constants}
@@ -112,6 +114,7 @@ class _Walk:
         self._infer(node)
         if self._from_type(node) or self._computed(node):
             self.known |= set(node.output)
+            self.computed += 1
             return
         code = code_of(node)
         try:

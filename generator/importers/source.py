@@ -67,6 +67,7 @@ class Imported:
 
     graph: Graph
     ends: Mapping[str, FileTensor]
+    folded: int = 0  # ops of the file that do not depend on the inputs: their results are constants of the graph
 
 
 def macs_of(ops: Sequence[Op], tensors: Mapping[str, Tensor]) -> int | None:

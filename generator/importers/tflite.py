@@ -167,7 +167,7 @@ def load_tflite(path: Path, shapes: Shapes) -> Imported:
         raise ImportFault("its shapes are fixed; leave --shape out, or convert it again with another shape")
     if path.stat().st_size >= FILE_LIMIT_BYTES:
         raise ImportFault(f"larger than {FILE_LIMIT_BYTES} bytes")
-    return Imported(import_tflite(path.read_bytes(), path.stem), {})
+    return _imported(path.read_bytes(), path.stem)
 
 
 def import_tflite(data: bytes, name: str) -> Graph:
@@ -176,16 +176,21 @@ def import_tflite(data: bytes, name: str) -> Graph:
     Raises ImportFault, without the file's name, if the file is damaged, and once for all ops that no kernel runs, each
     named by index, kind and output tensor.
     """
+    return _imported(data, name).graph
+
+
+def _imported(data: bytes, name: str) -> Imported:
     try:
         raw, states = without_variables(without_branches(read(data)))
         raw, bytes_ = with_int8(raw)
     except Unsupported as fault:
         raise UnsupportedModel("", [Refusal("model", "", "", str(fault))]) from fault
+    made = _Import(raw, states, bytes_)
     try:
-        graph = verify(_Import(raw, states, bytes_).graph(name))
+        graph = verify(made.graph(name))
     except GraphError as error:
         raise ImportFault(f"{error}; convert it again") from error
-    return graph
+    return Imported(graph, {}, len(raw.ops) - len(made.made))
 
 
 @dataclass

@@ -42,6 +42,12 @@ def array_bytes(values: Values) -> int:
     return sum(data.nbytes for data in arrays if data is not None)
 
 
+def differ(values: Values, plain: Values) -> bool:
+    """Whether members of a struct have other constant arrays than those of the oracle's."""
+    pairs = ((array_of(values[member]), array_of(value)) for member, value in plain.items())
+    return any(not (a is b or (a is not None and b is not None and np.array_equal(a, b))) for a, b in pairs)
+
+
 def alignment_of(value: Value) -> int:
     """The alignment of a constant array, in bytes."""
     return value.alignment if isinstance(value, Packed) else WORD
@@ -310,8 +316,16 @@ class Instance:
     def params(self, node: Node) -> Values:
         """Members of the contract's struct."""
         pack, of = self.variant.pack, self._computed(node)
-        own = self.contract.plain(of) if pack is None else pack(of, self.tile)
+        own = self.plain(node) if pack is None else pack(of, self.tile)
         return {**self.contract.facts(of), **own, **self.contract.steps(node)}
+
+    def plain(self, node: Node) -> Values:
+        """Members of the contract's struct besides the facts, with constants in the oracle's layout."""
+        return self.contract.plain(self._computed(node))
+
+    def packs(self, node: Node) -> bool:
+        """Whether its constants are in another layout than the oracle's."""
+        return self.variant.pack is not None and differ(self.params(node), self.plain(node))
 
     def _computed(self, node: Node) -> Node:
         """The node that the variant is asked about."""

@@ -33,10 +33,15 @@ def candidates(node: Node, isas: Sequence[Isa]) -> list[Instance]:
     return [instance for variant in known for instance in variant.instances(node)]
 
 
-def choices(node: Node, isas: Sequence[Isa]) -> list[Instance]:
-    """The candidates, and then those of the same sum in another form (points.py)."""
+def choices(node: Node, isas: Sequence[Isa], packs: bool = True) -> list[Instance]:
+    """The candidates, and then those of the same sum in another form (points.py).
+
+    Without `packs` those that read constants in the oracle's layout, where there are any.
+    """
     found, form = candidates(node, isas), other_form(node)
-    return found if form is None else [*found, *(replace(k, form=form) for k in candidates(form(node), isas))]
+    if form is not None:
+        found += [replace(kernel, form=form) for kernel in candidates(form(node), isas)]
+    return found if packs else [kernel for kernel in found if not kernel.packs(node)] or found
 
 
 def row_cost(kernel: Instance, node: Node, cpu: str, unit: cost.Unit) -> float:
@@ -55,7 +60,7 @@ def choose(node: Node, machine: Machine) -> Instance:
 
     Raises KernelError if there is none, or if the tuning names one that does not compute the node.
     """
-    found, key = choices(node, machine.isas), contract_of(node).key(node)
+    found, key = choices(node, machine.isas, machine.packs), contract_of(node).key(node)
     if key in machine.tuning and (key, machine.tuning[key]) not in machine.without:
         return _tuned(node, machine.tuning[key], found)
     found = _without_scratch(node, found) if not machine.scratch else found
@@ -106,7 +111,7 @@ def _options(node: Node, machine: Machine) -> list[_Option]:
     key = contract_of(node).key(node)
     rows = node.output.type.rows
     unit = cost.choice_unit(machine.cpu)
-    found = _without_scratch(node, choices(node, machine.isas))
+    found = _without_scratch(node, choices(node, machine.isas, machine.packs))
     timed = [(rows * row_cost(kernel, node, machine.cpu, unit), kernel) for kernel in found]
     timed.sort(key=lambda pair: pair[0])
     if key in machine.tuning:

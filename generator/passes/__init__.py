@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from shoehorn_mcu.errors import ShoehornError, did_you_mean
@@ -32,12 +32,14 @@ from shoehorn_mcu.passes.widen_depthwise import widen_depthwise
 from shoehorn_mcu.passes.zero_constant_channels import zero_constant_channels
 
 __all__ = [
+    "CHOICES",
     "PIPELINE",
     "OverflowFault",
     "Pass",
     "PassError",
     "PassRecord",
     "TensorError",
+    "folding",
     "prove_int32",
     "run",
     "unflatten_input",
@@ -108,15 +110,35 @@ PIPELINE: tuple[Pass, ...] = (
 )
 
 
+CHOICES: Mapping[str, str] = {
+    "pre-pack-weights": "lays constants out as the chosen kernel loads them",
+    "overwrite-inputs": "lets a row be written over one that is read for the last time to compute it",
+}
+"""What `--disable` takes besides: not rewrites of the graph, but what the choice of kernels and the planner may do."""
+
+FOLDING = "fold-constants"
+_ALWAYS = {
+    FOLDING: "importers need the values of what does not depend on the inputs",
+    "hoist-parameters": "parameters are packed when the firmware is made, the chip has no code that could",
+}
+
+
+def folding(graph: Graph, folded: int) -> PassRecord:
+    """The record of an import that made constants of the results of so many ops."""
+    return PassRecord(FOLDING, len(graph.ops) + folded, len(graph.ops), graph.macs, graph.macs)
+
+
 def run(
     graph: Graph, disabled: frozenset[str] = frozenset(), preserve: tuple[str, ...] = ()
 ) -> tuple[Graph, list[PassRecord]]:
     """The graph after every pass that is not disabled, verified after each, and a report of each pass.
 
-    Tensors named in `preserve` become outputs after the model's own.
-    Raises PassError or TensorError for unknown names.
+    Tensors named in `preserve` become outputs after the model's own. `disabled` may also name CHOICES, which are made
+    later. Raises PassError or TensorError for unknown names.
     """
-    names = [p.name for p in PIPELINE]
+    names = [*(p.name for p in PIPELINE), *CHOICES]
+    for name in sorted(disabled & set(_ALWAYS)):
+        raise PassError(f"{name} cannot be disabled: {_ALWAYS[name]}; leave it out")
     if unknown := sorted(disabled - set(names)):
         cure = did_you_mean(unknown[0], names, f"the passes are {', '.join(names)}")
         raise PassError(f"no pass is called '{unknown[0]}'; {cure}")
