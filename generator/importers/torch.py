@@ -60,8 +60,7 @@ def load_torch(path: Path, shapes: Shapes) -> Imported:
 
 def _apart(given: bytes) -> tuple[Any, bytes]:
     """What `serve` answers in a process of its own. Raises ImportFault where that process ends without an answer."""
-    command = [sys.executable, "-c", f"from {__name__} import serve; serve()"]
-    run = subprocess.run(command, input=given, capture_output=True, check=False)
+    run = process(given)
     head, _, made = run.stdout.partition(b"\n")
     try:
         return json.loads(head), made
@@ -71,6 +70,12 @@ def _apart(given: bytes) -> tuple[Any, bytes]:
         else:
             why = f"PyTorch ended over it: {(run.stderr.decode(errors='replace').strip().splitlines() or ['?'])[-1]}"
         raise ImportFault(f"{why}; {torch_archive.AGAIN}") from None
+
+
+def process(given: bytes) -> subprocess.CompletedProcess[bytes]:
+    """A process that answers as `serve` does; mutants.py has one that starts sooner."""
+    command = [sys.executable, "-c", f"from {__name__} import serve; serve()"]
+    return subprocess.run(command, input=given, capture_output=True, check=False)
 
 
 def serve() -> None:
