@@ -3,7 +3,8 @@
     python -m tests.bench.ptq [--models NAME ...] [--write]
 
 The first samples calibrate; all are decided by the float32 model, in ONNX Runtime, and by the quantised one, in the
-chip's own arithmetic. --write puts the table into docs/quantize.md.
+chip's own arithmetic. A second table has the decisions of ONNX Runtime on the quantised file beside those.
+--write puts both tables into docs/quantize.md.
 """
 
 from __future__ import annotations
@@ -12,26 +13,32 @@ import argparse
 import csv
 import gzip
 import sys
+import tarfile
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
+import onnx
 from numpy.typing import NDArray
 from onnx import ModelProto
+from PIL import Image
 
 from shoehorn_mcu import passes
 from shoehorn_mcu.importers.onnx import import_model
 from shoehorn_mcu.ir import Array
 from shoehorn_mcu.quantisation import Bits, Method, QuantizeError, Settings, quantize_model
-from shoehorn_mcu.quantisation.measure import Accuracy, accuracy
+from shoehorn_mcu.quantisation.measure import Accuracy, accuracy, answer
+from shoehorn_mcu.quantisation.runtime import Runner
 from shoehorn_mcu.quantisation.samples import Samples
 from shoehorn_mcu.quantisation.steps import float_model
+from tests.bench.twins import float_twin
 from tests.shared import DATA, MODELS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "quantize.md"
-HEAD = "## Measured\n"
+MEASURED, BESIDE = "## Measured\n", "## Beside ONNX Runtime\n"
 Labelled = tuple[Array, NDArray[np.int64]]
 
 
@@ -79,6 +86,27 @@ def _clothes() -> Labelled:
     return images / np.float32(255), labels
 
 
+def _labels(folder: str) -> dict[str, int]:
+    with (DATA / folder / "y_labels.csv").open(newline="") as file:
+        return {row[0]: int(row[2]) for row in csv.reader(file)}
+
+
+def _words() -> Labelled:
+    """Features as KWS's int8 input stands for them: scale 0.5847029, zero point 83."""
+    stored = np.fromfile(DATA / "kws01" / "x_int8_1000x490.bin", np.int8).reshape(-1, 49, 10, 1)
+    return (stored.astype(np.float32) - 83) * np.float32(0.5847029), np.array([*_labels("kws01").values()])
+
+
+def _people() -> Labelled:
+    """Pixels from 0 to 1; red and blue are swapped in these files."""
+    with tarfile.open(DATA / "vww01" / "vww01_jpg96.tar.gz") as archive:
+        found = {Path(m.name).stem: archive.extractfile(m) for m in archive.getmembers() if m.isfile()}
+        images = {name: np.asarray(Image.open(BytesIO(file.read()))) for name, file in found.items() if file}
+    labels = {Path(name).stem: label for name, label in _labels("vww01").items()}
+    pixels = np.stack([images[name][..., ::-1] for name in labels])
+    return pixels.astype(np.float32) / 255, np.array([*labels.values()])
+
+
 @dataclass(frozen=True)
 class Task:
     """A model, its samples, and how many of them calibrate."""
@@ -88,14 +116,22 @@ class Task:
     samples: Callable[[], Labelled]
     calibrate: int
 
+    def source(self, folder: Path) -> Path:
+        """The float32 model: the file, or the twin of one in int8."""
+        path = MODELS / self.model
+        return float_twin(path, folder) if self.model.endswith("int8.tflite") else path
+
 
 TASKS = (
     Task("ResNet-20 (`.onnx`), CIFAR-10", "resnet20-cifar10-f32.onnx", _normalised, 100),
     Task("MLPerf IC (`.tflite`), CIFAR-10", "mlperf-ic-resnet8-f32.tflite", _raw, 100),
     Task("MLPerf IC (`.tflite`), its own 200 images", "mlperf-ic-resnet8-f32.tflite", _tiny, 100),
+    Task("MLPerf KWS (twin), its 1,000 samples", "mlperf-kws-dscnn-int8.tflite", _words, 200),
+    Task("MLPerf VWW (twin), its 1,000 images", "mlperf-vww96-int8.tflite", _people, 100),
     Task("small CNN (`.tflite`), Fashion-MNIST", "fmnist-nubificus-f32.tflite", _clothes, 200),
     Task("three dense layers (`.onnx`), MNIST", "onnx2c-mnist-pytorch.onnx", _digits, 200),
 )
+PUBLISHED = "resnet20-cifar10-qdq-int8.onnx"
 SETTINGS = {
     **{f"`{each.value}`": Settings(each) for each in Method},
     **{f"`--bits {each.value}`": Settings(bits=each) for each in (Bits.WIDE, Bits.NIBBLES)},
@@ -111,45 +147,75 @@ def right(made: ModelProto, source: ModelProto, images: Array, labels: NDArray[n
     return accuracy(source, optimised, Samples({given.name: images.reshape(-1, *shape)}), labels, lambda _: None)
 
 
-def row(task: Task, folder: Path) -> str:
-    """The line of a model."""
+def beside(title: str, made: ModelProto, images: Array, labels: NDArray[np.int64]) -> str:
+    """The line of a quantised model in the second table."""
+    imported = import_model(made, "made")
+    imported = replace(imported, graph=passes.run(imported.graph)[0])
+    session, (given,) = Runner(made), made.graph.input
+    shape = [dimension.dim_value for dimension in given.type.tensor_type.shape.dim]
+    theirs, ours = [], []
+    for image in images:
+        sample = {given.name: image.reshape(shape)}
+        theirs.append(session(sample)[session.names[0]].argmax())
+        ours.append(answer(imported, sample).argmax())
+    counts = (np.count_nonzero(np.array(a) == b) for a, b in ((theirs, labels), (ours, labels), (ours, theirs)))
+    return f"| {title} | {len(labels):,} | {' | '.join(f'{count:,}' for count in counts)} |"
+
+
+def rows(task: Task, folder: Path) -> tuple[str, str]:
+    """The lines of a model, in the first table and, as `minmax` quantises it, in the second."""
     images, labels = task.samples()
-    source = float_model(MODELS / task.model)
+    path = task.source(folder)
+    source = float_model(path)
     (given,) = source.graph.input
     shape = [dimension.dim_value for dimension in given.type.tensor_type.shape.dim]
     np.savez(folder / "some.npz", **{given.name: images.reshape(-1, *shape[1:])[: task.calibrate]})
-    shown, before = [], ""
+    shown, before, other = [], "", ""
     for settings in SETTINGS.values():
         try:
-            made = quantize_model(MODELS / task.model, folder / "some.npz", settings)
+            made = quantize_model(path, folder / "some.npz", settings)
         except QuantizeError as refusal:
             shown.append(f"refused: {refusal}")
             continue
         found = right(made.model, source, images, labels)
         before = f"{found.before:,}"
         shown.append(f"{found.after:,}, {made.sqnr_db:.1f} dB")
-        print(task.title, shown[-1], file=sys.stderr, flush=True)
-    return f"| {task.title} | {len(labels):,} | {before} | {' | '.join(shown)} |"
+        other = other or beside(task.title, made.model, images, labels)
+        print(task.title, shown[-1], other, file=sys.stderr, flush=True)
+    return f"| {task.title} | {len(labels):,} | {before} | {' | '.join(shown)} |", other
+
+
+def _put(text: str, head: str, lines: Sequence[str]) -> str:
+    """The text with these lines as the first table behind a head."""
+    begin = text.index("| model", text.index(head))
+    end = text.find("\n\n", begin)
+    return text[:begin] + "\n".join(lines) + (text[end:] if end >= 0 else "\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="*", help="parts of names; default: all")
-    parser.add_argument("--write", action="store_true", help="write the table into docs/quantize.md")
+    parser.add_argument("--write", action="store_true", help="write the tables into docs/quantize.md")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         chosen = [t for t in TASKS if not arguments.models or any(part in t.model for part in arguments.models)]
-        lines = [
-            f"| model, samples | samples | float32 | {' | '.join(SETTINGS)} |",
-            f"|---|{'---:|' * (2 + len(SETTINGS))}",
-            *(row(task, Path(name)) for task in chosen),
-        ]
-    print("\n".join(lines))
+        found = [rows(task, Path(name)) for task in chosen]
+    measured = [
+        f"| model, samples | samples | float32 | {' | '.join(SETTINGS)} |",
+        f"|---|{'---:|' * (2 + len(SETTINGS))}",
+        *(line for line, _ in found),
+    ]
+    others = [
+        "| model, samples | samples | right, ONNX Runtime | right, Shoehorn | the same decision |",
+        "|---|---:|---:|---:|---:|",
+        *(line for _, line in found),
+    ]
+    if not arguments.models or any(part in PUBLISHED for part in arguments.models):
+        title = "ResNet-20 (published, QDQ), CIFAR-10"
+        others.append(beside(title, onnx.load(MODELS / PUBLISHED), *_normalised()))
+    print("\n".join((*measured, "", *others)))
     if arguments.write:
-        text = PAGE.read_text()
-        begin = text.index("| model", text.index(HEAD))
-        end = text.find("\n\n", begin)
-        PAGE.write_text(text[:begin] + "\n".join(lines) + (text[end:] if end >= 0 else "\n"))
+        PAGE.write_text(_put(_put(PAGE.read_text(), MEASURED, measured), BESIDE, others))
 
 
 if __name__ == "__main__":
