@@ -34,8 +34,13 @@ class Samples:
     """Vectors as the firmware takes them, and the class of each where it is known."""
 
     vectors: list[Vector]
-    labels: Labels | None  # with `starts`: of each recording
-    starts: tuple[int, ...] = ()  # vectors with which recordings begin, for a model that hears them piece by piece
+    labels: Labels | None  # of each sequence
+    starts: tuple[int, ...]  # vectors with which sequences begin, for a model with states
+
+    @classmethod
+    def of(cls, vectors: list[Vector], labels: Labels | None) -> Samples:
+        """Labelled samples are sequences of one vector each; without labels all are one sequence."""
+        return cls(vectors, labels, (0,) if labels is None else tuple(range(len(vectors))))
 
 
 def load(project: Path, plan: Plan, inputs: Path, labels: Path | None, quantize: bool, pixels: Range | None) -> Samples:
@@ -54,8 +59,8 @@ def load(project: Path, plan: Plan, inputs: Path, labels: Path | None, quantize:
         found = vectors.from_npz(inputs, plan.inputs, quantize)
         given = vectors.read_labels(labels, plan.inputs) if labels else vectors.labels_beside(inputs, plan.inputs)
         if given is None:
-            return Samples(found, None)
-        return Samples(found, checked(given, plan.classes, len(found), plan.outputs[0], str(labels or inputs)))
+            return Samples.of(found, None)
+        return Samples.of(found, checked(given, plan.classes, len(found), plan.outputs[0], str(labels or inputs)))
     if len(plan.inputs) != 1:
         what = "WAV file" if single else "folder"
         raise InputError(f"{inputs}: is a {what}, and the model has {len(plan.inputs)} inputs; give an .npz file")
@@ -70,7 +75,7 @@ def load(project: Path, plan: Plan, inputs: Path, labels: Path | None, quantize:
             f"{inputs}: {len(files)} samples of {end.bytes:,} bytes are too many; at most {_LARGEST:,} fit"
         )
     rows = _read(project, end, [path for path, _ in files], pixels)
-    return Samples([[row] for row in rows], _labels(inputs, plan, names, files))
+    return Samples.of([[row] for row in rows], _labels(inputs, plan, names, files))
 
 
 def _labels(inputs: Path, plan: Plan, names: Sequence[str], files: Sequence[tuple[Path, int]]) -> Labels | None:

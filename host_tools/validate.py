@@ -111,6 +111,7 @@ def validate(
     """
     link.expect(plan)
     begun, before = time.monotonic(), link.retries
+    begins = frozenset(starts).__contains__ if starts else _begins
     sizes = [end.bytes for end in plan.outputs]
     outputs: dict[str, list[Array]] = {end.name: [] for end in plan.outputs}
     exact: dict[str, list[Array]] = {end.name: [] for end in plan.outputs}
@@ -119,7 +120,7 @@ def validate(
     mismatched, first_bad = 0, None
     largest: int | float = 0
     for number, vector in enumerate(vectors):
-        if plan.states and (number in starts if starts else _begins(number)):
+        if plan.states and begins(number):
             link.reset()
             reset()
             if precise:

@@ -297,6 +297,29 @@ def test_a_wake_word_model_runs_on_an_emulated_board(tmp_path: Path) -> None:
     assert (found.vectors, found.mismatched_vectors) == (6, 0)
     header = (made.folder / "lib" / "mww_okay_nabu_v2" / "src" / "mww_okay_nabu_v2.h").read_text()
     assert "void mww_okay_nabu_v2_reset(void);" in header and "keeps 3472 bytes" in header
+    _given_vectors_are_one_sequence(made.folder, tmp_path)
+
+
+def _given_vectors_are_one_sequence(folder: Path, tmp_path: Path) -> None:
+    """With labels each is a sequence of its own."""
+    graph = passes.run(importers.load(MWW))[0]
+    (name,), (output,) = graph.inputs, graph.outputs
+    given = np.random.default_rng(0).integers(-128, 128, (7, 1, 3, 40), np.int8)
+    np.savez(tmp_path / "x.npz", **{name: given})
+    np.save(tmp_path / "labels.npy", np.zeros(7, np.int64))
+    whole, each = load_reference(graph), load_reference(graph)
+    in_order = [whole.run([x])[output] for x in given]
+    alone = []
+    for x in given:
+        each.reset()
+        alone.append(each.run([x])[output])
+
+    found = shoehorn_mcu.validate(folder, emulate=True, inputs=tmp_path / "x.npz")
+    labelled = shoehorn_mcu.validate(folder, emulate=True, inputs=tmp_path / "x.npz", labels=tmp_path / "labels.npy")
+
+    assert np.array_equal(found.outputs[output], np.concatenate(in_order))
+    assert np.array_equal(labelled.outputs[output], np.concatenate(alone))
+    assert not np.array_equal(in_order, alone)
 
 
 def _tensor(name: str, data: bytes | None = None) -> RawTensor:

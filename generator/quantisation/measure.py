@@ -121,11 +121,11 @@ def accuracy(
     for place, (sample, label) in enumerate(zip(samples, labels, strict=True)):
         say(f"measuring accuracy, sample {place} of {len(samples)}")
         before += int(run(sample)[run.names[0]].argmax() == label)
-        after += int(answer(imported, sample).argmax() == label)
+        after += int(_answer(imported, sample).argmax() == label)
     return Accuracy(len(samples), before, after)
 
 
-def answer(imported: Imported, sample: Mapping[str, Array]) -> Array:
+def _answer(imported: Imported, sample: Mapping[str, Array]) -> Array:
     """The first output for a sample; both in the model's own order of dimensions."""
     graph, ends = imported.graph, imported.ends
     values = {name: tensor.data for name, tensor in graph.tensors.items() if tensor.data is not None}

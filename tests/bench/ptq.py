@@ -3,7 +3,8 @@
     python -m tests.bench.ptq [--models NAME ...] [--write]
 
 The first samples calibrate; all are decided by the float32 model, in ONNX Runtime, and by the quantised one, in the
-chip's own arithmetic. A second table has the decisions of ONNX Runtime on the quantised file beside those.
+reference runtime, which has the chip's arithmetic. A second table has the decisions of ONNX Runtime on the quantised
+file beside those.
 --write puts both tables into docs/quantize.md.
 """
 
@@ -16,7 +17,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
@@ -27,12 +28,13 @@ from onnx import ModelProto
 from PIL import Image
 
 from shoehorn_mcu import passes
+from shoehorn_mcu.emit.reference import reference_files
+from shoehorn_mcu.host_tools.reference import Reference
 from shoehorn_mcu.importers.onnx import import_model
-from shoehorn_mcu.ir import Array
+from shoehorn_mcu.ir import Array, Graph
+from shoehorn_mcu.paths import RUNTIME_C
 from shoehorn_mcu.quantisation import Bits, Method, QuantizeError, Settings, quantize_model
-from shoehorn_mcu.quantisation.measure import Accuracy, accuracy, answer
 from shoehorn_mcu.quantisation.runtime import Runner
-from shoehorn_mcu.quantisation.samples import Samples
 from shoehorn_mcu.quantisation.steps import float_model
 from tests.bench.twins import float_twin
 from tests.shared import DATA, MODELS
@@ -138,28 +140,48 @@ SETTINGS = {
 }
 
 
-def right(made: ModelProto, source: ModelProto, images: Array, labels: NDArray[np.int64]) -> Accuracy:
-    """The decisions of both models."""
-    (given,) = source.graph.input
-    shape = [dimension.dim_value for dimension in given.type.tensor_type.shape.dim]
-    imported = import_model(made, "made")
-    optimised = replace(imported, graph=passes.run(imported.graph)[0])
-    return accuracy(source, optimised, Samples({given.name: images.reshape(-1, *shape)}), labels, lambda _: None)
+Classes = NDArray[np.int64]
+"""The class that a model decides for, by sample."""
 
 
-def beside(title: str, made: ModelProto, images: Array, labels: NDArray[np.int64]) -> str:
+def by_runtime(model: ModelProto, images: Array) -> Classes:
+    """As ONNX Runtime computes."""
+    session, (given,) = Runner(model), model.graph.input
+    shape = _shape(model)
+    return np.array([session({given.name: x.reshape(shape)})[session.names[0]].argmax() for x in images])
+
+
+def by_reference(model: ModelProto, images: Array) -> Classes:
+    """As the reference runtime computes: the chip's arithmetic."""
+    imported, (given,) = import_model(model, "made"), model.graph.input
+    graph, shape, order = passes.run(imported.graph)[0], _shape(model), imported.ends[given.name].order
+    reference, output = reference_of(graph), graph.outputs[0]
+    back = np.argsort(imported.ends[output].order)
+    results = (reference.run([x.reshape(shape).transpose(order)])[output] for x in images)
+    return np.array([result.transpose(back).argmax() for result in results])
+
+
+def _shape(model: ModelProto) -> list[int]:
+    """Of the one input."""
+    (given,) = model.graph.input
+    return [dimension.dim_value for dimension in given.type.tensor_type.shape.dim]
+
+
+def reference_of(graph: Graph) -> Reference:
+    """The graph in the reference runtime: the chip's arithmetic."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "reference"
+        folder.mkdir()
+        for each, content in reference_files(graph, graph.name).items():
+            (folder / each).write_bytes(content.encode() if isinstance(content, str) else content)
+        (folder / "runtime").symlink_to(RUNTIME_C)
+        return Reference.load(Path(name))
+
+
+def beside(title: str, theirs: Classes, ours: Classes, labels: Classes) -> str:
     """The line of a quantised model in the second table."""
-    imported = import_model(made, "made")
-    imported = replace(imported, graph=passes.run(imported.graph)[0])
-    session, (given,) = Runner(made), made.graph.input
-    shape = [dimension.dim_value for dimension in given.type.tensor_type.shape.dim]
-    theirs, ours = [], []
-    for image in images:
-        sample = {given.name: image.reshape(shape)}
-        theirs.append(session(sample)[session.names[0]].argmax())
-        ours.append(answer(imported, sample).argmax())
-    counts = (np.count_nonzero(np.array(a) == b) for a, b in ((theirs, labels), (ours, labels), (ours, theirs)))
-    return f"| {title} | {len(labels):,} | {' | '.join(f'{count:,}' for count in counts)} |"
+    pairs = ((theirs, labels), (ours, labels), (ours, theirs))
+    return f"| {title} | {len(labels):,} | {' | '.join(f'{np.count_nonzero(a == b):,}' for a, b in pairs)} |"
 
 
 def rows(task: Task, folder: Path) -> tuple[str, str]:
@@ -167,22 +189,21 @@ def rows(task: Task, folder: Path) -> tuple[str, str]:
     images, labels = task.samples()
     path = task.source(folder)
     source = float_model(path)
-    (given,) = source.graph.input
-    shape = [dimension.dim_value for dimension in given.type.tensor_type.shape.dim]
-    np.savez(folder / "some.npz", **{given.name: images.reshape(-1, *shape[1:])[: task.calibrate]})
-    shown, before, other = [], "", ""
+    shape = _shape(source)
+    np.savez(folder / "some.npz", **{source.graph.input[0].name: images.reshape(-1, *shape[1:])[: task.calibrate]})
+    before = np.count_nonzero(by_runtime(source, images) == labels)
+    shown, other = [], ""
     for settings in SETTINGS.values():
         try:
             made = quantize_model(path, folder / "some.npz", settings)
         except QuantizeError as refusal:
             shown.append(f"refused: {refusal}")
             continue
-        found = right(made.model, source, images, labels)
-        before = f"{found.before:,}"
-        shown.append(f"{found.after:,}, {made.sqnr_db:.1f} dB")
-        other = other or beside(task.title, made.model, images, labels)
+        ours = by_reference(made.model, images)
+        other = other or beside(task.title, by_runtime(made.model, images), ours, labels)
+        shown.append(f"{np.count_nonzero(ours == labels):,}, {made.sqnr_db:.1f} dB")
         print(task.title, shown[-1], other, file=sys.stderr, flush=True)
-    return f"| {task.title} | {len(labels):,} | {before} | {' | '.join(shown)} |", other
+    return f"| {task.title} | {len(labels):,} | {before:,} | {' | '.join(shown)} |", other
 
 
 def _put(text: str, head: str, lines: Sequence[str]) -> str:
@@ -212,7 +233,8 @@ def main() -> None:
     ]
     if not arguments.models or any(part in PUBLISHED for part in arguments.models):
         title = "ResNet-20 (published, QDQ), CIFAR-10"
-        others.append(beside(title, onnx.load(MODELS / PUBLISHED), *_normalised()))
+        (images, labels), model = _normalised(), onnx.load(MODELS / PUBLISHED)
+        others.append(beside(title, by_runtime(model, images), by_reference(model, images), labels))
     print("\n".join((*measured, "", *others)))
     if arguments.write:
         PAGE.write_text(_put(_put(PAGE.read_text(), MEASURED, measured), BESIDE, others))
