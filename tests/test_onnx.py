@@ -637,6 +637,18 @@ def test_the_result_of_an_op_on_int8_with_a_scale_per_channel_is_refused(tmp_pat
         load(saved(_scaled_per_channel(core, 5, constants), tmp_path))
 
 
+def test_a_scale_that_is_dequantised_is_computed(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("ReduceMax", ["x"], ["largest"], keepdims=0),
+        helper.make_node("QuantizeLinear", ["largest", "s", "z"], ["step"]),
+        helper.make_node("DequantizeLinear", ["step", "s", "z"], ["t"]),
+        helper.make_node("DequantizeLinear", ["q", "t"], ["y"]),
+    ]
+
+    check(saved(model(nodes, constants={"s": SCALE, "z": np.int8(0)}), tmp_path))
+
+
 def test_a_scale_per_channel_of_computed_values_is_a_formula(tmp_path: Path) -> None:
     check(saved(_scaled_per_channel([helper.make_node("Relu", ["a"], ["r"])], 6, {}), tmp_path), close=OUT)
 

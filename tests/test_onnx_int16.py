@@ -106,6 +106,9 @@ CASES = {
     "sigmoid": Case([node("Sigmoid", "a")], step=UNIT, steps=3),
     "tanh": Case([node("Tanh", "a")], step=UNIT, steps=3),
     "softmax": Case([node("Softmax", "a", axis=1)], step=UNIT, steps=8),
+    "add of a constant of real numbers": Case(
+        [node("Add", "a", "k")], {"k": np.array([-0.3, 0.2, 0.1, 0, 1, 2], np.float32).reshape(6, 1, 1)}, in_float=True
+    ),
     "softmax with another scale": Case([node("Softmax", "a", axis=1)], step=np.float32(0.0001), in_float=True),
 }
 

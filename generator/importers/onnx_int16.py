@@ -63,7 +63,10 @@ def _operand(of: Chain, place: int) -> Value:
     """An operand that is computed, or a quantised constant with one scale."""
     name = of.site.node.inputs[place] if of.site.given(place) else ""
     if name not in of.coded:
-        return of.site.value(place)
+        value = of.site.value(place)
+        if value.tensor.type.quant is None:
+            raise Unsupported("it reads a constant of real numbers")
+        return value
     coded = of.coded[name]
     if coded.quant.axis is not None or coded.data.dtype.itemsize > 2:
         raise Unsupported("it reads a constant with a scale per channel")

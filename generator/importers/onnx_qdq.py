@@ -98,7 +98,7 @@ class Quantising:
         source, name = raw.inputs[0], raw.outputs[0]
         site = self.site(raw, {n: self.values[n] for n in raw.inputs if n in self.values})
         if not self._is_plain(raw, site) or self._is_other(source):
-            self.real(source)
+            self._in_float(raw)
             self.values[name] = codes.dequantize(self.site(raw, self.values))
             return
         if source in self.raw.constants:
@@ -113,10 +113,15 @@ class Quantising:
             return
         value = self.codes[source]
         if self._one_quant(raw, self.dtypes[source]) != value.tensor.type.quant:  # another number for each integer
-            self.real(source)
+            self._in_float(raw)
             self.values[name] = codes.dequantize(self.site(raw, self.values))
             return
         self.stored[name] = value
+
+    def _in_float(self, raw: RawNode) -> None:
+        """Makes values of all operands of a conversion; its scale, too, may be a dequantised one."""
+        for name in raw.inputs:
+            self.real(name)
 
     def _is_other(self, source: str) -> bool:
         """Whether these are constants of another kind than those that ops on int8 and int16 read."""
@@ -146,7 +151,7 @@ class Quantising:
         site = self.site(raw, {})
         asked = site.attribute("output_dtype", 0)
         if not self._is_plain(raw, site) or site.constant(1, "scale").size > 1 or asked not in quantised.ONNX_TYPES:
-            self.real(source)
+            self._in_float(raw)
             self.values[name] = codes.quantize(self.site(raw, self.values))
             return
         quant, dtype = self._one_quant(raw), self._held(name)
