@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from shoehorn_mcu import targets
-from shoehorn_mcu.console import GAP, emit_json, err, json_option, out, print_table
+from shoehorn_mcu.console import emit_json, err, json_option, out, print_table
 from shoehorn_mcu.host_tools.manifest import Memory
 from shoehorn_mcu.kernels import CATALOGUE
-
-if TYPE_CHECKING:
-    from shoehorn_mcu.importers import Importer
 
 _HEAD = ("board", "cpu", "kernels", "SRAM", "flash", "core", "timer", "verified", "name")
 _VERIFIED = _HEAD.index("verified")
 _GROUPS = (("parts", True), ("emulated machines, and this one", False))
+_NO_KERNEL, _NO_FORM = ".", "-"
 _KILO = ((1_000_000_000, "GHz"), (1_000_000, "MHz"), (1_000, "kHz"))
 
 
@@ -107,39 +105,49 @@ def _hertz(hz: int) -> str:
 @click.command()
 @json_option
 def ops(as_json: bool) -> None:
-    """Lists the ops that a model may use, by the names of its format, and the kernels by instruction set.
+    """Lists the ops that a model may use, and the instruction sets that there are kernels for, by element type.
 
-    A kernel's name ends with the element type that it computes with: s8 for int8, f32 for float32, none for any type.
+    Names are those of the format. A letter stands for an instruction set, the first of its name.
     """
-    from shoehorn_mcu.importers import IMPORTERS
+    from shoehorn_mcu.importers import IMPORTERS, Kind
+    from shoehorn_mcu.op_table import table
 
     known = {suffix.removeprefix("."): importer for suffix, importer in IMPORTERS.items()}
+    tables = {name: table(of) for name, of in known.items()}
     if as_json:
         types = {
-            name: {op: [kind for kind, ops in _by_types(of) if op in ops] for op in of.ops}
-            for name, of in known.items()
+            name: {op: {kind: [isa.value for isa in isas] for kind, isas in row.items()} for op, row in of.items()}
+            for name, of in tables.items()
         }
         formats = {name: list(of.ops) for name, of in known.items()}
         emit_json({"importers": formats, "types": types, "kernels": _kernels()})
         return
-    alike: dict[tuple[frozenset[str], frozenset[str]], list[str]] = {}  # formats that reach one importer
+    alike: dict[object, list[str]] = {}  # formats that reach one importer
     for name, of in known.items():
-        alike.setdefault((frozenset(of.int8), frozenset(of.other)), []).append(name)
+        alike.setdefault(of.forms, []).append(name)
     for names in alike.values():
-        of = known[names[0]]
-        out.print(f"{', '.join(names)}: {len(of.ops)} ops")
-        both, int8, other = of.int8 & of.other, of.int8 - of.other, of.other - of.int8
-        for title, each in (("int8 and other types", both), ("int8", int8), ("other types", other)):
-            out.print(f"{' ' * GAP}{title}:")
-            for line in _in_columns(sorted(each), out.width - 2 * GAP):
-                out.print(f"{' ' * 2 * GAP}{line}")
-    _print_kernels()
+        rows = [(op, *(_letters(row.get(kind)) for kind in Kind)) for op, row in tables[names[0]].items()]
+        print_table(("op", *Kind), rows, title=f"{', '.join(names)}: {len(rows)} ops")
+    others = {variant.isa for variant in CATALOGUE} - {targets.Isa.C}
+    sets = ("c portable C", *(f"{_letters([isa])} {isa.value}" for isa in targets.Isa if isa in others))
+    out.print(
+        fill(f"kernels: {', '.join(sets)}; {_NO_KERNEL} none is needed; {_NO_FORM} there is no such form", out.width)
+    )
     text = (
-        "int8: quantised values, held as int8 or uint8. Other types: float32, and for ops element by element, along an "
-        "axis, of indices or layout also bool and integers. An ONNX op that is none of these, but a function of ONNX, "
-        "is computed by the ops that it is made of. If and IF need a constant condition, Scan a known number of rounds."
+        "Every core runs portable C; a board's other instruction sets are in `gen boards --json`. int8 and int16 are "
+        "quantised values, of which 8-bit ones may be uint8; other: bool and integers that are not. An op may have a "
+        "form under some conditions only, such as a constant matrix. In ONNX, an op without a form in a quantised type "
+        "is computed in float32 between conversions, and a function of ONNX that is not listed by the ops that it is "
+        "made of. If and IF need a constant condition, Scan a known number of rounds."
     )
     err.print(fill(text, err.width))
+
+
+def _letters(isas: Sequence[targets.Isa] | None) -> str:
+    """The cell of an op and an element type."""
+    if isas is None:
+        return _NO_FORM
+    return "".join(isa.value[0] for isa in isas) or _NO_KERNEL
 
 
 def _kernels() -> Mapping[str, Mapping[str, Sequence[str]]]:
@@ -153,24 +161,3 @@ def _kernels() -> Mapping[str, Mapping[str, Sequence[str]]]:
         }
         for name, contract in sorted(contracts.items())
     }
-
-
-def _print_kernels() -> None:
-    """A table of the kernels: a column per instruction set."""
-    kernels = _kernels()
-    sets = [isa.value for isa in targets.Isa if any(isa.value in of["isas"] for of in kernels.values())]
-    rows = [[name, *("x" if isa in of["isas"] else "" for isa in sets)] for name, of in kernels.items()]
-    print_table(["kernel", *sets], rows, title="kernels by instruction set")
-
-
-def _by_types(importer: Importer) -> Sequence[tuple[str, frozenset[str]]]:
-    """The ops by the element types that they compute with."""
-    return (("int8", importer.int8), ("other", importer.other))
-
-
-def _in_columns(names: Sequence[str], width: int) -> Sequence[str]:
-    """The names as lines of equal columns, sorted downwards."""
-    widest = max(map(len, names)) + GAP
-    columns = max(1, (width + GAP) // widest)
-    height = -(-len(names) // columns)
-    return ["".join(name.ljust(widest) for name in names[row::height]).rstrip() for row in range(height)]

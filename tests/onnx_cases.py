@@ -67,7 +67,7 @@ def node_cases(*modules: str) -> Iterator[Case]:
     with _quiet():
         for name in modules:
             import_module(f"onnx.backend.test.case.node.{name}")
-    begin = tuple(f"test{name}" for name in modules)
+    begin = tuple(f"test{name.replace('_', '')}" for name in modules)
     return (_case("node", each) for each in list(node._NodeTestCases) if each.name.replace("_", "").startswith(begin))
 
 

@@ -451,7 +451,17 @@ def test_ops_lists_the_names_of_the_format():
 
     assert {"CONV_2D", "SOFTMAX", "RESIZE_BILINEAR", "IF"} <= set(listed["tflite"])
     assert {"Conv", "Softmax", "Resize", "If", "Scan"} <= set(listed["onnx"])
-    assert "CONV_2D" in gen("ops").stdout
+
+
+def test_ops_says_which_kernels_there_are_for_an_op_in_an_element_type():
+    types = json.loads(gen("ops", "--json").stdout)["types"]
+    rows = {line.split()[0]: line.split()[1:] for line in gen("ops").stdout.splitlines()}
+
+    assert types["tflite"]["CONV_2D"]["int8"] == ["c", "thumb", "simd32", "mve", "neon"]
+    assert rows["CONV_2D"] == ["ctsmn", "c", "cmnf", "-"] and "other" not in types["tflite"]["CONV_2D"]
+    assert rows["QLinearConv"] == ["ctsmn", "-", "-", "-"]
+    assert rows["Identity"] == ["."] * 4 and types["onnx"]["Identity"]["int8"] == []
+    assert types["pt2"] == types["onnx"]
 
 
 def test_plan_json_numbers_its_ops_as_the_steps_do(digits: Path):

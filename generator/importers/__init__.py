@@ -6,22 +6,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from shoehorn_mcu.importers import onnx_forms, tflite_forms
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported, UnsupportedModel
+from shoehorn_mcu.importers.forms import Form, Forms, In, Kind
 from shoehorn_mcu.importers.onnx import load_onnx
-from shoehorn_mcu.importers.onnx_ops import INT8 as ONNX_INT8
-from shoehorn_mcu.importers.onnx_ops import OTHER as ONNX_OTHER
 from shoehorn_mcu.importers.source import Imported, Shapes
-from shoehorn_mcu.importers.tflite import INT8 as TFLITE_INT8
-from shoehorn_mcu.importers.tflite import OTHER as TFLITE_OTHER
 from shoehorn_mcu.importers.tflite import load_tflite
 from shoehorn_mcu.importers.torch import import_module, load_torch
 from shoehorn_mcu.ir import Graph
 
 __all__ = [
     "IMPORTERS",
+    "Form",
+    "Forms",
     "ImportFault",
     "Imported",
     "Importer",
+    "In",
+    "Kind",
     "Shapes",
     "Unsupported",
     "UnsupportedModel",
@@ -33,26 +35,25 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Importer:
-    """One file format: the function that reads a file (and files that it names), and the supported ops by their names.
+    """One file format: the function that reads a file (and files that it names), and what the supported ops become.
 
     `load` is given the sizes of dimensions that the file leaves open. It raises ImportFault without the file's name,
     or OSError if the file cannot be read.
     """
 
     load: Callable[[Path, Shapes], Imported]
-    int8: frozenset[str]  # ops on quantised values
-    other: frozenset[str]  # ops on float32, bool and integers
+    forms: Callable[[], Forms]
 
     @property
     def ops(self) -> Sequence[str]:
         """All of them, sorted."""
-        return sorted(self.int8 | self.other)
+        return sorted(self.forms())
 
 
 IMPORTERS: dict[str, Importer] = {
-    ".tflite": Importer(load_tflite, frozenset(TFLITE_INT8), frozenset(TFLITE_OTHER)),
-    ".onnx": Importer(load_onnx, frozenset(ONNX_INT8), frozenset(ONNX_OTHER)),
-    **dict.fromkeys((".pt2", ".pt", ".pth", ".ts"), Importer(load_torch, frozenset(ONNX_INT8), frozenset(ONNX_OTHER))),
+    ".tflite": Importer(load_tflite, tflite_forms.forms),
+    ".onnx": Importer(load_onnx, onnx_forms.forms),
+    **dict.fromkeys((".pt2", ".pt", ".pth", ".ts"), Importer(load_torch, onnx_forms.forms)),
 }
 """By file suffix. What a file of PyTorch holds is decided by its content."""
 

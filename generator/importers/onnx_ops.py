@@ -16,8 +16,6 @@ from shoehorn_mcu.importers import onnx_resize as resize
 from shoehorn_mcu.importers import onnx_transposed as transposed
 from shoehorn_mcu.importers import onnx_windows as windows
 from shoehorn_mcu.importers.onnx_qlinear import FORMS
-from shoehorn_mcu.importers.onnx_quantised import CONVERTERS as QUANTISED
-from shoehorn_mcu.importers.onnx_quantised import MOVERS
 from shoehorn_mcu.importers.onnx_site import Site, Value
 from shoehorn_mcu.ir import DType
 from shoehorn_mcu.ops import Add, AveragePool2d, MaxPool2d, Sub
@@ -100,11 +98,7 @@ CONVERTERS: dict[str, Callable[[Site], Value | tuple[Value, ...]]] = {
 }
 """By ONNX's name of the op."""
 
-_ENDS = ("QuantizeLinear", "DequantizeLinear")
-INT8 = (*QUANTISED, *MOVERS, *_ENDS, *FORMS)
-"""Ops on quantised tensors."""
+ENDS = ("QuantizeLinear", "DequantizeLinear")
+"""Conversions, which onnx_qdq.py reads."""
 
-OTHER = (*CONVERTERS, *_ENDS, "If", "Scan")
-"""Ops on float32, and most of them on bool and integers, too; the last two are replaced by what they run."""
-
-OPS = (*CONVERTERS, *_ENDS, *FORMS)
+OPS = (*CONVERTERS, *ENDS, *FORMS)

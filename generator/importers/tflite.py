@@ -141,20 +141,6 @@ KNOWN: dict[str, Callable[[Sequence[Tensor]], Array | None]] = {
 }
 """Ops whose results are known before the model runs."""
 
-INT8 = (*CONVERTERS, *VARIABLES)
-"""Ops on quantised tensors."""
-
-_BOTH = (
-    *("AVERAGE_POOL_2D", "CONCATENATION", "CONV_2D", "DEPTHWISE_CONV_2D", "EXPAND_DIMS", "FULLY_CONNECTED"),
-    *("MAX_POOL_2D", "PAD", "PADV2", "RESHAPE", "SLICE", "SOFTMAX", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE"),
-    *("TRANSPOSE", "QUANTIZE", "DEQUANTIZE"),
-)
-OTHER = (*real.CONVERTERS, *signal.CONVERTERS, *KNOWN, *VARIABLES, *_BOTH, "IF")
-"""Ops on float32, and those that compute element by element, move or compare on bool and integers, too.
-
-IF is listed here alone: its branch replaces it, and the ops of a branch may have any type.
-"""
-
 OPS = (*dict.fromkeys((*CONVERTERS, *real.CONVERTERS, *signal.CONVERTERS, *VARIABLES, *KNOWN)),)
 
 

@@ -1,0 +1,110 @@
+"""`gen ops` says of each op and element type what the importers make of models of that op.
+
+The models are those of `onnx_samples.py` and `tflite_samples.py`. For each op and element type the ops of the IR that
+all its models became must be those of the importer's table, no fewer and no more; what is refused is not in the table.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+
+from shoehorn_mcu import ops
+from shoehorn_mcu.importers import IMPORTERS, Form, In, Kind
+from shoehorn_mcu.importers.forms import FORMULA
+from shoehorn_mcu.ir import DType, Node, Op
+from shoehorn_mcu.kernels import contract_of
+from shoehorn_mcu.op_table import element, isas
+from shoehorn_mcu.passes.fuse_tables import fuse_tables
+from tests.onnx_samples import Sample, onnx_samples
+from tests.tflite_samples import tflite_samples
+
+MOVES = (ops.Concat, ops.Gather, ops.Pad, ops.Slice, ops.Transpose)
+ENDS = (ops.Quantize, ops.Dequantize, ops.Requantize)
+CONVERSIONS = ("QuantizeLinear", "DequantizeLinear", "QUANTIZE", "DEQUANTIZE", "Cast", "CastLike", "CAST")
+QUANTISED = (Kind.INT8, Kind.INT16)
+
+Made = tuple[type[Op], Kind]
+"""An op of the IR, and the element type that its kernel computes with."""
+
+WITHOUT_MODELS = {
+    ".tflite": {"ASSIGN_VARIABLE", "CALL_ONCE", "FILL", "IF", "RANGE", "RANK", "READ_VARIABLE", "SHAPE", "VAR_HANDLE"},
+    ".onnx": {"If", "Scan"},
+}
+"""Ops that a model has beside others; they compute nothing."""
+
+
+def made(sample: Sample) -> Iterator[tuple[Made, str]]:
+    """The ops that compute something, and their contracts; without conversions at the ends and what follows them."""
+    assert sample.graph is not None
+    graph = fuse_tables(sample.graph) if sample.kind is Kind.INT8 else sample.graph
+    for node in graph.nodes():
+        op = node.op
+        at_the_ends = isinstance(op, ENDS) or op.name.startswith(("Dequantize_", "Integers_"))
+        if op.view or not op.name.startswith(sample.part):
+            continue
+        if at_the_ends and sample.code not in CONVERSIONS:
+            continue
+        if isinstance(op, ops.Map) and op.name.startswith("QuantizeLinear") and sample.code not in CONVERSIONS:
+            continue
+        contract = contract_of(node)
+        yield (type(op), element(contract) or _kind(node, sample)), contract.name
+
+
+def _kind(node: Node, sample: Sample) -> Kind:
+    """The element type of a node whose kernel takes any."""
+    types = {tensor.type.dtype for tensor in (*node.row_inputs, node.output)}
+    if sample.code in CONVERSIONS or sample.kind not in QUANTISED:
+        return sample.kind
+    return Kind.FLOAT32 if DType.FLOAT32 in types or types == {DType.INT64} else sample.kind
+
+
+def claimed(form: Form, kind: Kind) -> list[Made]:
+    return [(each.op, each.kind) if isinstance(each, In) else (each, kind) for each in form]
+
+
+def covers(claim: Made, of: Made) -> bool:
+    return claim[1] is of[1] and issubclass(of[0], claim[0])
+
+
+def faults(suffix: str, all_samples: Iterable[Sample]) -> Iterator[str]:
+    """What the table says otherwise than the models."""
+    forms = IMPORTERS[suffix].forms()
+    found: dict[tuple[str, Kind], set[Made]] = defaultdict(set)
+    imported: set[tuple[str, Kind]] = set()
+    for sample in all_samples:
+        key = (sample.code, sample.kind)
+        if sample.graph is not None and sample.code in forms and (sample.legal or sample.kind in forms[sample.code]):
+            imported.add(key)
+            found[key] |= {each for each, _ in made(sample)}
+    for (code, kind), each in found.items():
+        claims = claimed(forms[code].get(kind, ()), kind)
+        real = [of for of in each if kind in QUANTISED and of[1] is Kind.FLOAT32]  # between conversions
+        free = [of for of in each if of[0] in MOVES and of[1] is kind]
+        left = [of for of in each if of not in real and of not in free]
+        if kind not in forms[code] and left:
+            yield f"{code} in {kind} is missing: {left}"
+        for of in left:
+            if kind in forms[code] and not any(covers(claim, of) for claim in claims):
+                yield f"{code} in {kind} also becomes {of}"
+        for claim in claims:
+            if claim[0] not in (*FORMULA, *MOVES) and not any(covers(claim, of) for of in each):
+                yield f"{code} in {kind} never becomes {claim}"
+        sets = {
+            isa
+            for of in (*left, *(of for of in (*real, *free) if any(covers(c, of) for c in claims)))
+            for isa in isas((In(of[1], of[0]),), kind)
+        }
+        if kind in forms[code] and left and not sets <= set(isas(forms[code][kind], kind)):
+            yield f"{code} in {kind} has kernels for {sets}"
+    for code, by_kind in forms.items():
+        for kind in by_kind:
+            if (code, kind) not in imported and code not in WITHOUT_MODELS[suffix]:
+                yield f"{code} in {kind} has no model that is imported"
+
+
+@pytest.mark.parametrize(("suffix", "of"), [(".tflite", tflite_samples), (".onnx", onnx_samples)])
+def test_the_table_is_what_the_importers_make(suffix: str, of: Callable[[], Iterator[Sample]]) -> None:
+    assert sorted(faults(suffix, of())) == []
