@@ -327,7 +327,7 @@ def quantize(
     keep_int16: Sequence[str] = (),
     shapes: Mapping[str, int | Sequence[int]] | None = None,
 ) -> Quantized:
-    """Quantises the float32 .onnx or .tflite `model` to integers and writes it to `target`.
+    """Quantises the float32 `model`, an .onnx, .tflite or file of PyTorch, and writes it to `target`, an .onnx.
 
     `data` has the samples: an .npz with an array for each input, the samples along the first axis, or a folder of .npy
     files with one sample each. `method` finds the ranges of activations. `keep_float` names ops, or the tensors that

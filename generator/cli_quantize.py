@@ -1,4 +1,4 @@
-"""`gen quantize`: an int8 .onnx from a float32 one and samples, and how well it follows the original."""
+"""`gen quantize`: an int8 .onnx from a float32 model and samples, and how well it follows the original."""
 
 from __future__ import annotations
 
@@ -89,7 +89,10 @@ def quantize(
     target: Path | None,
     as_json: bool,
 ) -> None:
-    """Quantises a float32 .onnx or .tflite to int8 with samples, and compares each tensor with the original."""
+    """Quantises a float32 model to int8 with samples, and compares each tensor with the original.
+
+    MODEL is an .onnx or .tflite, or one of PyTorch: .pt2, or TorchScript in .pt, .pth or .ts.
+    """
     target = target or Path(f"{model.stem}-int8.onnx")
     if target.suffix.lower() != ".onnx":
         raise click.BadParameter(f"'{target}' does not end in .onnx", param_hint="--out")

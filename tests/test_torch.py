@@ -340,6 +340,56 @@ def test_a_quantised_program_is_read_from_its_file(tmp_path: Path) -> None:
     assert run.stdout.split() == ["Quantize", "Conv2d", "Dequantize"]
 
 
+def _saved(kind: str, folder: Path) -> Path:
+    """A small CNN as a file of this kind."""
+    layers = [torch.nn.Conv2d(3, 8, 3, 2, 1), torch.nn.BatchNorm2d(8), torch.nn.ReLU6(), torch.nn.Conv2d(8, 8, 3)]
+    module = seeded(
+        torch.nn.Sequential(*layers, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(8, 4))
+    )
+    example = (torch.zeros(1, 3, 16, 16),)
+    if kind == "program":
+        return exported(module, example, folder / "net.pt2")
+    script = torch.jit.trace(module, example) if kind == "traced" else torch.jit.script(module)
+    script.save(folder / "net.ts")
+    return folder / "net.ts"
+
+
+@pytest.mark.parametrize("kind", ["program", "traced", "scripted"])
+def test_a_file_is_quantised_and_becomes_a_firmware_also_in_one_go(kind: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the extra shoehorn-mcu[quantize]")
+    path, target = _saved(kind, tmp_path), tmp_path / "net.onnx"
+    (tmp_path / "samples").mkdir()
+    for number, sample in enumerate(np.random.default_rng(0).normal(size=(12, 3, 16, 16)).astype(np.float32)):
+        np.save(tmp_path / "samples" / f"{number}.npy", sample)
+    data, shape = tmp_path / "samples", ["--shape", "input=1x3x16x16"] if kind == "scripted" else []
+
+    made = shoehorn_mcu.quantize(path, data, target, shapes={"input": (1, 3, 16, 16)} if shape else None)
+    runs = [[target], [path, "--quantize", data, *shape]]
+    reports = [_firmware(tmp_path / f"firmware{i}", words) for i, words in enumerate(runs)]
+
+    assert made.sqnr_db > 20
+    graph = passes.run(imported(target, {}).graph)[0]
+    convolutions = [node for node in graph.nodes() if isinstance(node.op, Conv2d)]
+    assert convolutions and {node.output.type.dtype for node in convolutions} == {DType.INT8}
+    assert [op["kernel"] for op in reports[0]["ops"]] == [op["kernel"] for op in reports[1]["ops"]]
+
+
+def _firmware(folder: Path, words: list[Any]) -> Any:
+    """The report of `gen firmware` with these arguments."""
+    command = [sys.executable, "-m", "shoehorn_mcu", "firmware", *map(str, words), "--board", "rpi-zero"]
+    subprocess.run([*command, "--out", str(folder)], capture_output=True, check=True, cwd=ROOT)
+    return json.loads((folder / "report.json").read_text())
+
+
+def test_a_quantised_file_is_not_quantised_again(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the extra shoehorn-mcu[quantize]")
+    op, weight, scale = QUANTISED["conv"]
+    path = exported(Quantised(op, weight, scale).eval(), (torch.zeros(1, 4, 6, 8),), tmp_path / "net.pt2")
+
+    with pytest.raises(shoehorn_mcu.ShoehornError, match=r"net.pt2: is quantised already"):
+        shoehorn_mcu.quantize(path, tmp_path, tmp_path / "made.onnx")
+
+
 def test_the_width_of_mobilenet_is_that_of_the_paper() -> None:
     assert sum(each.numel() for each in MobileNetV2().parameters()) == 3_504_872
 

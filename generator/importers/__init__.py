@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from shoehorn_mcu.importers import onnx_forms, tflite_forms
+from shoehorn_mcu.importers import onnx_forms, onnx_shapes, tflite_forms
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported, UnsupportedModel
 from shoehorn_mcu.importers.forms import Form, Forms, In, Kind
-from shoehorn_mcu.importers.onnx import load_onnx
+from shoehorn_mcu.importers.onnx import import_model, load_onnx
+from shoehorn_mcu.importers.onnx_file import load_proto
 from shoehorn_mcu.importers.source import Imported, Shapes
 from shoehorn_mcu.importers.tflite import load_tflite
-from shoehorn_mcu.importers.torch import import_module, load_torch
+from shoehorn_mcu.importers.torch import import_module, load_torch, torch_model
 from shoehorn_mcu.ir import Graph
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 __all__ = [
     "IMPORTERS",
@@ -30,6 +36,7 @@ __all__ = [
     "import_module",
     "imported",
     "load",
+    "onnx_model",
 ]
 
 
@@ -43,6 +50,8 @@ class Importer:
 
     load: Callable[[Path, Shapes], Imported]
     forms: Callable[[], Forms]
+    # The ONNX model that a file is or becomes, and the shapes for its import; None: it becomes none.
+    model: Callable[[Path, Shapes], tuple[ModelProto, Shapes]] | None = None
 
     @property
     def ops(self) -> Sequence[str]:
@@ -50,10 +59,14 @@ class Importer:
         return sorted(self.forms())
 
 
+def _onnx_model(path: Path, shapes: Shapes) -> tuple[ModelProto, Shapes]:
+    return load_proto(path), shapes
+
+
 IMPORTERS: dict[str, Importer] = {
     ".tflite": Importer(load_tflite, tflite_forms.forms),
-    ".onnx": Importer(load_onnx, onnx_forms.forms),
-    **dict.fromkeys((".pt2", ".pt", ".pth", ".ts"), Importer(load_torch, onnx_forms.forms)),
+    ".onnx": Importer(load_onnx, onnx_forms.forms, _onnx_model),
+    **dict.fromkeys((".pt2", ".pt", ".pth", ".ts"), Importer(load_torch, onnx_forms.forms, torch_model)),
 }
 """By file suffix. What a file of PyTorch holds is decided by its content."""
 
@@ -76,17 +89,47 @@ def imported(path: Path, shapes: Shapes) -> Imported:
 
     Raises ImportFault, whose message is one line.
     """
+    importer = _importer(path)
+    with _named(path):
+        return importer.load(path, shapes)
+
+
+def onnx_model(path: Path, shapes: Shapes) -> ModelProto:
+    """The ONNX model that a file is or becomes, with all its constants and these shapes, once its import succeeded.
+
+    Raises as `imported`, and ImportFault for a format that does not become one.
+    """
+    importer = _importer(path)
+    with _named(path):
+        if importer.model is None:
+            raise ImportFault("is no ONNX model and does not become one")
+        model, sizes = importer.model(path, shapes)
+        checked = type(model)()
+        checked.CopyFrom(model)
+        import_model(checked, path.stem, sizes)
+        onnx_shapes.fix(model, sizes)
+        return model
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """ImportFault says the file's name."""
+    try:
+        yield
+    except OSError as error:
+        raise ImportFault(f"{path}: cannot be read: {error.strerror}") from error
+    except ImportFault as fault:
+        raise fault.within(path.name) from fault
+
+
+def _importer(path: Path) -> Importer:
+    """That of a file by its suffix. Raises ImportFault where there is none."""
     if path.is_dir():
         raise ImportFault(f"{path}: is a folder; name a file that ends in {' or '.join(IMPORTERS)}")
     importer = IMPORTERS.get(path.suffix.lower())
     if importer is None:
         raise ImportFault(f"{path.name}: {_other_format(path.suffix)}")
-    try:
-        return importer.load(path, shapes)
-    except OSError as error:
-        raise ImportFault(f"{path}: cannot be read: {error.strerror}") from error
-    except ImportFault as fault:
-        raise fault.within(path.name) from fault
+    return importer
 
 
 def _other_format(suffix: str) -> str:

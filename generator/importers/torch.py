@@ -43,8 +43,17 @@ _LINE = re.compile(r'File "([^"]+)", line (\d+)')
 def load_torch(path: Path, shapes: Shapes) -> Imported:
     """The model in a `.pt2` or TorchScript file: its verified graph is named after the file.
 
+    Raises as `torch_model` and `import_model`.
+    """
+    model, sizes = torch_model(path, shapes)
+    return import_model(model, path.stem, sizes)
+
+
+def torch_model(path: Path, shapes: Shapes) -> tuple[ModelProto, Shapes]:
+    """The ONNX model that such a file becomes, and the shapes that its importer is to use.
+
     A TorchScript file says no shapes unless it was traced; `shapes` then has them. Raises ImportFault, without
-    the file's name, if it is damaged or not safe, if PyTorch is not there, and as `import_model`; and OSError.
+    the file's name, if it is damaged or not safe or if PyTorch is not there; and OSError.
     """
     import onnx
 
@@ -55,7 +64,7 @@ def load_torch(path: Path, shapes: Shapes) -> Imported:
     told, made = _apart(json.dumps(wanted).encode() + b"\n" + archive.packed())
     if "fault" in told:
         raise ImportFault(told["fault"])
-    return import_model(onnx.load_model_from_string(made), path.stem, _sizes(told["shapes"]))
+    return onnx.load_model_from_string(made), _sizes(told["shapes"])
 
 
 def _apart(given: bytes) -> tuple[Any, bytes]:

@@ -14,9 +14,9 @@ import numpy as np
 
 from shoehorn_mcu import importers, passes
 from shoehorn_mcu.errors import did_you_mean
-from shoehorn_mcu.importers import Imported, Shapes, onnx_int16, onnx_quantised, onnx_shapes
+from shoehorn_mcu.importers import Imported, Shapes, onnx_int16, onnx_quantised
 from shoehorn_mcu.importers.onnx import import_model
-from shoehorn_mcu.importers.onnx_file import in_opset, load_proto
+from shoehorn_mcu.importers.onnx_file import in_opset
 from shoehorn_mcu.importers.onnx_qlinear import FORMS
 from shoehorn_mcu.ir import DType, Graph
 from shoehorn_mcu.ops import Dequantize, Quantize, Requantize
@@ -144,9 +144,10 @@ class _Candidate:
 def quantize_model(
     path: Path, data: Path, settings: Settings | None = None, say: Callable[[str], None] = lambda _: None
 ) -> Quantized:
-    """The float32 .onnx or .tflite at `path` with int8 weights and activations, calibrated with the samples at `data`.
+    """A float32 model with int8 weights and activations, calibrated with the samples at `data`.
 
-    Raises QuantizeError, ImportFault or InputError, each with a message of one line.
+    `path`: an .onnx, a .tflite, or a file of PyTorch, which becomes an ONNX model. Raises QuantizeError, ImportFault or
+    InputError, each with a message of one line.
     """
     settings = settings or Settings()
     require()
@@ -205,14 +206,12 @@ def float_model(path: Path, shapes: Shapes | None = None) -> ModelProto:
     """The float32 model with a batch of 1, in the importer's opset or newer, once the importer has accepted it."""
     from onnx import TensorProto
 
-    graph = importers.load(path, shapes)
     if path.suffix.lower() == ".tflite":
+        graph = importers.load(path, shapes)
         if any(tensor.type.quant is not None for tensor in graph.tensors.values()):
             raise QuantizeError(f"{path.name}: is quantised already; give the float32 model")
         return _inferred(as_onnx(graph))
-    model = load_proto(path)
-    onnx_shapes.fix(model, shapes or {})
-    model = in_opset(model)
+    model = in_opset(importers.onnx_model(path, shapes or {}))
     if any(node.op_type in ("QuantizeLinear", "DequantizeLinear", *FORMS) for node in model.graph.node):
         raise QuantizeError(f"{path.name}: is quantised already; give the float32 model")
     constants = {tensor.name for tensor in model.graph.initializer}
