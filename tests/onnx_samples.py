@@ -38,6 +38,7 @@ MORE: list[tuple[list[onnx.NodeProto], dict[str, Array]]] = [
     *((one(code, inputs=("x", "c")), _NUMBER) for code in ("Add", "Div", "Max", "Min", "Mul", "PRelu", "Pow", "Sub")),
     *((one(code, inputs=("x", "c")), _NUMBER) for code in ("Mean", "Sum")),
     (one("Mod", inputs=("x", "c"), fmod=1), _NUMBER),
+    (one("AveragePool", kernel_shape=[2, 2], strides=[2, 2], pads=[1] * 4, count_include_pad=1, ceil_mode=1), {}),
     (one("ConvTranspose", inputs=("x", "w"), group=6), {"w": reals(6, 1, 2, 2)}),
     (one("Trilu"), {}),
     (one("GlobalLpPool"), {}),
@@ -49,7 +50,12 @@ MORE: list[tuple[list[onnx.NodeProto], dict[str, Array]]] = [
 ]
 """Ops on the image `x`."""
 COMPUTED: list[tuple[Any, ...]] = [
+    ("Cast", reals(3, 4)),
+    ("Cast", np.arange(9)),
+    ("CastLike", reals(3, 4), np.arange(2, dtype=np.int32)),
+    ("CastLike", np.arange(9), np.arange(2, dtype=np.int32)),
     ("Equal", reals(3, 4), reals(3, 4)),
+    ("Gemm", *(np.arange(9, dtype=np.int32).reshape(3, 3) for _ in "abc")),
     ("MaxPool", np.arange(60, dtype=np.uint8).reshape(1, 3, 4, 5)),
     ("ScatterND", np.arange(12).reshape(3, 4), np.array([[1, 2], [0, 0]]), np.array([7, 8])),
 ]
@@ -59,6 +65,7 @@ CONSTANT: list[tuple[Any, ...]] = [
     ("CumProd", reals(3, 4), np.array(1)),
     ("Gemm", reals(3, 4), reals(4, 5)),
     ("MatMul", reals(3, 4), reals(4, 5)),
+    ("Resize", reals(2, 3), None, None, np.array([4, 3])),
     ("Resize", np.arange(6).reshape(2, 3), None, None, np.array([4, 3])),
 ]
 """Ops on an array and constants."""
@@ -125,9 +132,10 @@ def _of_arrays(code: str, xs: Sequence[Array], held: Sequence[Array | None]) -> 
     constants = {f"c{i}": array for i, array in enumerate(held) if array is not None}
     names = [f"c{i}" if array is not None else "" for i, array in enumerate(held)]
     opset = max(18, onnx.defs.get_schema(code).since_version)
-    attributes = {"kernel_shape": [2, 2]} if code == "MaxPool" else {}
+    attributes: dict[str, Any] = {"MaxPool": {"kernel_shape": [2, 2]}, "Cast": {"to": TensorProto.INT32}}.get(code, {})
     made = helper.make_node(code, [*given, *names], ["y"], **attributes)
-    result = TensorProto.BOOL if code == "Equal" else ends[0].type.tensor_type.elem_type
+    results = {"Equal": TensorProto.BOOL, "Cast": TensorProto.INT32, "CastLike": TensorProto.INT32}
+    result = results.get(code, ends[0].type.tensor_type.elem_type)
     graph = helper.make_graph(
         [made],
         "m",

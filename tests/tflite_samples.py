@@ -79,6 +79,8 @@ MOVED = [
         single(code, [TensorSpec("x", X, "FLOAT32")] * 2, [TensorSpec("y", X, "BOOL")])
         for code in ("EQUAL", "NOT_EQUAL")
     ),
+    single("GATHER_ND", [int8("x", (3, 4)), TensorSpec("i", (2, 2), "INT32")], [int8("y", (2,))]),
+    single("SCATTER_ND", [TensorSpec("i", (2, 2), "INT32"), int8("u", (2,)), ints("s", (3, 4))], [int8("y", (3, 4))]),
     single("RELU", [int8("x", (3, 8))], [int8("y", (3, 8))]),
     single("MEAN", [int8("x", X), ints("a", (1, 2))], [int8("y", (1, 2))]),
 ]

@@ -63,7 +63,6 @@ _ANY: Mapping[str, Form] = {
     **dict.fromkeys(("GlobalLpPool", "InstanceNormalization", "LpNormalization", "ReduceMean"), (Reduce, Map)),
     **dict.fromkeys(("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"), (Reduce, Map)),
     **dict.fromkeys(("Scatter", "ScatterElements"), (Scatter,)),
-    **dict.fromkeys(("Cast", "CastLike"), (Map, In(Kind.FLOAT32, Quantize))),
     **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"), (ops.Transpose,)),
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), (ops.Transpose,)),
     **dict.fromkeys(("Expand", "Tile"), (ops.Concat,)),

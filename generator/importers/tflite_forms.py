@@ -80,7 +80,7 @@ _ANY: Mapping[str, Form] = {
     "GATHER": (Gather, ops.Slice, ops.Concat),
     "MIRROR_PAD": (ops.Slice, ops.Concat),
     "PACK": (ops.Concat,),
-    "SCATTER_ND": (Scatter, Map),
+    "SCATTER_ND": (Scatter, Map, Reduce),
     "TOPK_V2": (TopIndices, Gather, Map),
 }
 """Of float32, where `_REAL` has no other, of bool and of integers, if it is no formula of each element."""
