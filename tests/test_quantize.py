@@ -20,7 +20,7 @@ import shoehorn_mcu
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.importers.onnx import import_model
 from shoehorn_mcu.ir import Array, DType
-from shoehorn_mcu.ops import Dequantize, LinearOp, Quantize, Requantize
+from shoehorn_mcu.ops import AveragePool2d, Dequantize, LinearOp, Mean, Quantize, Requantize
 from shoehorn_mcu.passes import run
 from shoehorn_mcu.paths import MODELS as SHIPPED
 from shoehorn_mcu.quantisation import Method, Settings, quantize_model, steps
@@ -215,6 +215,27 @@ def test_the_rewrites_keep_what_the_model_computes() -> None:
     assert {"w2", "w3"} <= set(changed)
     for wanted, found in zip(_answers(plain, samples), _answers(even, samples), strict=True):
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(("kernel", "width", "own"), [((8, 8), 3, True), ((4, 8), 15, False)])
+def test_an_average_of_the_whole_image_has_a_range_of_its_own(
+    kernel: tuple[int, int], width: int, own: bool, tmp_path: Path
+) -> None:
+    """Single pixels have sixteen times the range of their mean. A part of the image keeps the scale of the pixels."""
+    samples = RNG.uniform(-16, 16, (20, 3, 8, 8)).astype(np.float32)
+    nodes = [
+        helper.make_node("AveragePool", ["x"], ["mean"], kernel_shape=kernel),
+        helper.make_node("Flatten", ["mean"], ["flat"]),
+        helper.make_node("Gemm", ["flat", "w"], ["y"], transB=1),
+    ]
+    onnx.save(model(nodes, {"w": reals(4, width)}, (1, 3, 8, 8)), tmp_path / "mean.onnx")
+    np.savez(tmp_path / "x.npz", x=samples)
+    made = quantize_model(tmp_path / "mean.onnx", tmp_path / "x.npz", Settings(Method.MINMAX))
+    graph = import_model(made.model, "made").graph
+
+    node = next(node for node in graph.nodes() if isinstance(node.op, AveragePool2d | Mean))
+    ratio = node.output.type.quantised.scale / node.inputs[0].type.quantised.scale
+    assert ratio < 0.3 if own else ratio == 1
 
 
 def test_a_corrected_bias_takes_the_mean_error_of_rounded_weights_away() -> None:

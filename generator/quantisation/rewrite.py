@@ -89,11 +89,16 @@ def attribute(node: NodeProto, name: str, default: int) -> int:
 def prepared(model: ModelProto) -> ModelProto:
     """The model with a name for every node, without constants that nothing reads.
 
-    Normalisation, factors and addends per channel are convolutions of one tap. Each Conv and Gemm has its own bias.
+    Normalisation, factors and addends per channel are convolutions of one tap. Each Conv and Gemm has its own bias. An
+    average of the whole image is a GlobalAveragePool, whose result has a range of its own: ONNX Runtime gives that of
+    an AveragePool the scale of its input, which single pixels need.
     """
     edit = Edit(model)
     shapes, images = _shapes(model), _images(model)
     for node in edit.nodes:
+        if node.op_type == "AveragePool" and _is_global(node, shapes):
+            node.op_type = "GlobalAveragePool"
+            del node.attribute[:]
         found = _affine(edit, node, shapes, images)
         if found is not None:
             x, factor, addend = found
@@ -119,6 +124,12 @@ def prepared(model: ModelProto) -> ModelProto:
     del made.graph.initializer[:]
     made.graph.initializer.extend(kept)
     return made
+
+
+def _is_global(pool: NodeProto, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether the one window of a pool is all of its input."""
+    given = {each.name: tuple(each.ints) for each in pool.attribute if each.ints}
+    return given.get("kernel_shape") == shapes.get(pool.input[0], ())[2:] and not any(given.get("pads", ()))
 
 
 def _set(node: NodeProto, **values: int | list[int]) -> None:
