@@ -33,6 +33,7 @@ from shoehorn_mcu.kernels import (
     wide_linear,
 )
 from shoehorn_mcu.kernels.base import Contract, Oracle, Variant
+from shoehorn_mcu.kernels.known import known
 from shoehorn_mcu.targets import Isa
 
 CATALOGUE: tuple[Variant, ...] = (
@@ -74,6 +75,7 @@ class KernelError(ShoehornError):
     """No kernel computes an op with its element types, or the kernel that was asked for does not."""
 
 
+@known
 def contract_of(node: Node) -> Contract:
     """The contract that covers the node. Raises KernelError, which names the node and its types."""
     for oracle in ORACLE.values():

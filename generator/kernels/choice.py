@@ -10,6 +10,7 @@ from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels import cost
 from shoehorn_mcu.kernels.base import Instance, Tile, array_bytes
 from shoehorn_mcu.kernels.catalogue import CATALOGUE, PORTABLE, KernelError, contract_of
+from shoehorn_mcu.kernels.known import known
 from shoehorn_mcu.kernels.points import other_form
 from shoehorn_mcu.targets import Isa, Machine
 
@@ -33,15 +34,16 @@ def candidates(node: Node, isas: Sequence[Isa]) -> list[Instance]:
     return [instance for variant in known for instance in variant.instances(node)]
 
 
-def choices(node: Node, isas: Sequence[Isa], packs: bool = True) -> list[Instance]:
+@known
+def choices(node: Node, isas: tuple[Isa, ...], packs: bool = True) -> tuple[Instance, ...]:
     """The candidates, and then those of the same sum in another form (points.py).
 
     Without `packs` those that read constants in the oracle's layout, where there are any.
     """
-    found, form = candidates(node, isas), other_form(node)
-    if form is not None:
-        found += [replace(kernel, form=form) for kernel in candidates(form(node), isas)]
-    return found if packs else [kernel for kernel in found if not kernel.packs(node)] or found
+    form = other_form(node)
+    others = () if form is None else (replace(k, form=form) for k in candidates(form(node), isas))
+    found = (*candidates(node, isas), *others)
+    return found if packs else tuple(kernel for kernel in found if not kernel.packs(node)) or found
 
 
 def row_cost(kernel: Instance, node: Node, cpu: str, unit: cost.Unit) -> float:
@@ -50,6 +52,11 @@ def row_cost(kernel: Instance, node: Node, cpu: str, unit: cost.Unit) -> float:
     A kernel that was not measured on the core gets the predicted time of the portable kernel of its contract, so it is
     not chosen for its speed before `python -m tests.bench.costs` has measured it.
     """
+    return _row_cost(node, kernel, cpu, unit)
+
+
+@known
+def _row_cost(node: Node, kernel: Instance, cpu: str, unit: cost.Unit) -> float:
     if not cost.is_measured(kernel, cpu):
         kernel = Instance(PORTABLE[kernel.contract.name], Tile(), form=kernel.form)
     return cost.kernel_cost(kernel, kernel.work(node), cpu, unit)
@@ -63,8 +70,8 @@ def choose(node: Node, machine: Machine) -> Instance:
     found, key = choices(node, machine.isas, machine.packs), contract_of(node).key(node)
     if key in machine.tuning and (key, machine.tuning[key]) not in machine.without:
         return _tuned(node, machine.tuning[key], found)
-    found = _without_scratch(node, found) if not machine.scratch else found
-    kept = [k for k in found if (key, k.name) not in machine.without] or found
+    free = found if machine.scratch else _without_scratch(node, found)
+    kept = [k for k in free if (key, k.name) not in machine.without] or list(free)
     if len(kept) == 1:
         return kept[0]
     costs = [row_cost(kernel, node, machine.cpu, cost.choice_unit(machine.cpu)) for kernel in kept]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Tile, Value, Variant, all_in_weights, array_of
 from shoehorn_mcu.kernels.conv import DEPTHWISE
+from shoehorn_mcu.kernels.known import known
 from shoehorn_mcu.kernels.operands import HELD, behind_channels, behind_held, behind_whole_rows, holds
 from shoehorn_mcu.kernels.packed import clamps, totals_of
 from shoehorn_mcu.kernels.rounding import (
@@ -127,6 +128,7 @@ def _words(halfwords: NDArray[np.int16]) -> Int32s:
     return np.ascontiguousarray(halfwords).astype("<i2").view("<i4").reshape(len(halfwords), -1)
 
 
+@known
 def layer_of(node: Node) -> Depthwise:
     """The layer of a DepthwiseConv2d with a channel multiplier of 1."""
     constants = {name: array_of(value) for name, value in DEPTHWISE.plain(node).items()}
@@ -141,6 +143,7 @@ def layer_of(node: Node) -> Depthwise:
     )
 
 
+@known
 def _accepts(node: Node) -> bool:
     """An output channel per input channel, and exact."""
     return node.inputs[1].type.shape[3] == node.inputs[0].type.nhwc[3] and packable(layer_of(node))
@@ -151,6 +154,7 @@ def rounded_up(of: Depthwise, clamp: Clamp) -> Up | None:
     return up(*totals_of(of.weights.T, of.bias), of.bias, of.multipliers, of.shifts, clamp)
 
 
+@known
 def _up(node: Node) -> Up | None:
     return rounded_up(layer_of(node), clamp_of(node))
 

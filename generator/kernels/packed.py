@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Contract, array_of
+from shoehorn_mcu.kernels.known import known
 from shoehorn_mcu.kernels.rounding import Clamp, Int32s, Int64s, Up, addends, right_shifts, rounds_exactly, up
 
 OUTPUTS = 4  # output channels that are computed at once
@@ -132,6 +133,7 @@ def _scales_up(of: Up) -> Int64s:
     return _in_blocks(np.stack([np.where(second, 8 - of.left, of.left), of.multiplier, of.addend], axis=1))
 
 
+@known
 def linear(node: Node, contract: Contract) -> Linear:
     """The layer of a convolution of one group, or of a dense layer."""
     constants = {name: array_of(value) for name, value in contract.plain(node).items()}
@@ -143,6 +145,12 @@ def linear(node: Node, contract: Contract) -> Linear:
         cast(NDArray[np.int8], constants["shifts"]),
         node.output.type.quantised.zero_point,
     )
+
+
+@known
+def is_packable(node: Node, contract: Contract) -> bool:
+    """Whether the kernel computes exactly this convolution of one group, or dense layer."""
+    return packable(linear(node, contract))
 
 
 def turns_of(run: int) -> int:

@@ -12,8 +12,9 @@ import numpy as np
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.conv import CONV2D, lines_of
+from shoehorn_mcu.kernels.known import known
 from shoehorn_mcu.kernels.operands import behind_pixels
-from shoehorn_mcu.kernels.packed import INPUTS, OUTPUTS, clamps, linear, pack, packable, rounded_up, turns_of
+from shoehorn_mcu.kernels.packed import INPUTS, OUTPUTS, clamps, is_packable, linear, pack, rounded_up, turns_of
 from shoehorn_mcu.kernels.rounding import UP_POINT, Int32s, Up, clamp_of
 from shoehorn_mcu.kernels.work import Work, whole_windows
 from shoehorn_mcu.ops import Conv2d
@@ -46,7 +47,7 @@ def _run(node: Node) -> int:
 
 
 def _accepts_pointwise(node: Node) -> bool:
-    return is_pointwise(node) and has_one_group(node) and packable(linear(node, CONV2D))
+    return is_pointwise(node) and has_one_group(node) and is_packable(node, CONV2D)
 
 
 def _accepts_windows(node: Node) -> bool:
@@ -54,11 +55,7 @@ def _accepts_windows(node: Node) -> bool:
     _, height, width, _ = node.inputs[1].type.shape
     fits = _is_copied(node) or height * width <= TAPS
     return (
-        fits
-        and not is_pointwise(node)
-        and _run(node) >= INPUTS
-        and has_one_group(node)
-        and packable(linear(node, CONV2D))
+        fits and not is_pointwise(node) and _run(node) >= INPUTS and has_one_group(node) and is_packable(node, CONV2D)
     )
 
 
@@ -67,6 +64,7 @@ def has_one_group(node: Node) -> bool:
     return node.inputs[1].type.shape[3] == node.inputs[0].type.nhwc[3]
 
 
+@known
 def _up(node: Node) -> Up | None:
     return rounded_up(linear(node, CONV2D), clamp_of(node))
 

@@ -7,14 +7,14 @@ from typing import cast
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Tile, Value, Variant, all_in_weights
 from shoehorn_mcu.kernels.conv import DENSE
-from shoehorn_mcu.kernels.packed import INPUTS, OUTPUTS, clamps, linear, pack, packable, turns_of
+from shoehorn_mcu.kernels.packed import INPUTS, OUTPUTS, clamps, is_packable, linear, pack, turns_of
 from shoehorn_mcu.kernels.work import Work
 from shoehorn_mcu.ops import Dense
 from shoehorn_mcu.targets import Isa
 
 
 def _accepts(node: Node) -> bool:
-    return packable(linear(node, DENSE))
+    return is_packable(node, DENSE)
 
 
 def _pack(node: Node, tile: Tile) -> dict[str, Value]:
