@@ -25,11 +25,16 @@ class Chunked:
     stages: tuple[Stage, ...]
 
 
+_Parts = dict[tuple[str, int], tuple[split.Chunks, Graph]]
+"""The blocks of a graph that were cut, with graphs of their ops alone: the same whichever kernels run them."""
+
+
 class Cuts:
     """Choices for one graph, whose stages are `stages`. Each is made on first use."""
 
-    def __init__(self, graph: Graph, stages: Sequence[Stage]) -> None:
+    def __init__(self, graph: Graph, stages: Sequence[Stage], parts: _Parts | None = None) -> None:
         self.graph, self.stages = graph, tuple(stages)
+        self._parts: _Parts = {} if parts is None else parts
         self._found: dict[tuple[str, int], Chunked] = {}
         self._chosen: dict[tuple[tuple[str, int], ...], tuple[Graph, tuple[Stage, ...]]] = {(): (graph, self.stages)}
 
@@ -37,7 +42,7 @@ class Cuts:
     def nearer(self) -> Cuts | None:
         """Those of the graph with kernels that write nearer to the rows that they read; None where it has none."""
         stages = nearer(self.stages)
-        return None if stages is None else Cuts(self.graph, stages)
+        return None if stages is None else Cuts(self.graph, stages, self._parts)
 
     @property
     def smaller(self) -> Iterator[Cuts]:
@@ -60,16 +65,23 @@ class Cuts:
         return self._found[key]
 
     def _cut(self, block: split.Splittable, chunks: int) -> Chunked:
-        cut = split.cut(self.graph, block, chunks)
         own = [stage for stage in self.stages if stage.name in block.ops]
+        key = block.ops[0], chunks
+        if key not in self._parts:
+            self._parts[key] = self._part(block, chunks, own)
+        cut, graph = self._parts[key]
+        return Chunked(cut, graph, tuple(sharing(stage, own[0].shared) for stage in stages_like(own[0], graph)))
+
+    def _part(self, block: split.Splittable, chunks: int, own: Sequence[Stage]) -> tuple[split.Chunks, Graph]:
+        """The block in chunks, and a graph of its ops alone."""
+        cut = split.cut(self.graph, block, chunks)
         alone = replace(
             self.graph,
             ops=tuple(op for op in self.graph.ops if op.name in block.ops),
             inputs=tuple(tensor.name for tensor in own[0].row_inputs),
             outputs=(own[-1].node.output.name,),
         )
-        graph = split.with_chunks(alone, [cut])
-        return Chunked(cut, graph, tuple(sharing(stage, own[0].shared) for stage in stages_like(own[0], graph)))
+        return cut, split.with_chunks(alone, [cut])
 
     def chosen(self, cascades: Iterable[Cascade]) -> tuple[Graph, tuple[Stage, ...]]:
         """The graph with the blocks of a plan in their chunks, and its stages; where no block is cut, those given.

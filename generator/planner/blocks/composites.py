@@ -7,22 +7,28 @@ from dataclasses import replace
 
 from shoehorn_mcu.planner.blocks.cascade import Composite, Pattern
 from shoehorn_mcu.planner.order.flow import Flow
-from shoehorn_mcu.planner.problem import Block, Problem
+from shoehorn_mcu.planner.problem import NEVER, Block, Problem
 
 _BANDS = (1, 2, 3, 4, 6, 8)  # rows of a block's output; a band of all rows is tried too
 
 
-def composites(problem: Problem, most_macs: int | None) -> Iterator[Composite]:
-    """Every cut and band of every block within the allowance that is Pareto-optimal in bytes, instructions and MACs."""
+def composites(problem: Problem, most_macs: int | None, below: int = NEVER) -> Iterator[Composite]:
+    """Every cut and band of every block within the allowance that is Pareto-optimal in bytes, instructions and MACs, of
+    those that alone need fewer than `below` bytes.
+
+    A block is cut, which takes long, only if the rows that a band reads and writes are fewer bytes than that.
+    """
     for block in problem.blocks:
         height = problem.by_name[problem.ops[block.last].writes].rows
-        patterns = [Pattern(problem, block, band) for band in sorted({min(height, band) for band in _BANDS} | {height})]
+        bands = sorted({min(height, band) for band in _BANDS} | {height})
+        patterns = [p for p in (Pattern(problem, block, band) for band in bands) if _around(problem, p) < below]
         allowed = [
             composite
             for composite in (Composite(p, block.cuts[0]) for p in patterns)
             if most_macs is None or extra(problem, composite)[1] <= most_macs
         ]
         allowed = [Composite(c.pattern, cut) for c in allowed for cut in block.cuts]
+        allowed = [c for c in allowed if size(problem, c) < below]
         kept: list[tuple[int, int]] = []
         for c in sorted(allowed, key=lambda c: (size(problem, c), c.cost, c.macs)):
             if not any(cost <= c.cost and macs <= c.macs for cost, macs in kept):
@@ -32,10 +38,14 @@ def composites(problem: Problem, most_macs: int | None) -> Iterator[Composite]:
 
 def size(problem: Problem, composite: Composite) -> int:
     """Bytes that a band needs: its working memory, the rows that it reads and those that it writes."""
-    read = sum(
-        max(map(len, read.rows), default=0) * problem.by_name[read.tensor].row_bytes for read in composite.spec.reads
-    )
-    return composite.frame_bytes + read + composite.band * problem.by_name[composite.spec.writes].row_bytes
+    return composite.frame_bytes + _around(problem, composite.pattern)
+
+
+def _around(problem: Problem, pattern: Pattern) -> int:
+    """Bytes of the rows that a band reads, and of those that it writes."""
+    sizes = problem.by_name
+    read = sum(max(map(len, read.rows), default=0) * sizes[read.tensor].row_bytes for read in pattern.reads)
+    return read + pattern.band * sizes[pattern.ops[-1].writes].row_bytes
 
 
 def extra(problem: Problem, composite: Composite) -> tuple[int, int]:

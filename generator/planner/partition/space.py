@@ -44,8 +44,7 @@ class Space:
         """Those that may lower a peak: one that alone needs as many bytes as the best plan without any cannot."""
         if not self._may_lower():
             return ()
-        found = banded.composites(self.problem, self._most_macs)
-        return tuple(c for c in found if banded.size(self.problem, c) < self.plain)
+        return tuple(banded.composites(self.problem, self._most_macs, self.plain))
 
     def _may_lower(self) -> bool:
         """Whether blocks whose rows and scratch inside need no bytes lower the peak, or may leave out rows."""
