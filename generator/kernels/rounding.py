@@ -27,6 +27,7 @@ _MOST_BY = 24
 _MOST_ADDED = 2048
 _MOST_KNOWN = 1 << 17  # channels whose constants are remembered
 _NEAR = np.arange(-2, 3)  # sums around an estimated threshold
+_AT = slice(1, 3)  # of these the one before it and the threshold: mostly those where the output rises
 
 
 def rounds_exactly(low: Int64s, high: Int64s, multipliers: Int32s, shifts: Shifts) -> bool:
@@ -168,7 +169,9 @@ def _offset(least: NDArray[np.float64], slope: NDArray[np.float64], usual: Int64
     middle = (np.nanmax(least, axis=1) + np.nanmin(least, axis=1) + slope) / 2
     added = np.arange(-_MOST_ADDED, _MOST_ADDED + 1)
     wanted = middle[:, None] - added * slope[:, None]
-    best = np.abs(wanted - np.round(wanted)).argmin(axis=1)
+    apart = np.rint(wanted)
+    np.abs(np.subtract(wanted, apart, out=apart), out=apart)
+    best = apart.argmin(axis=1)
     return added[best], np.round(np.take_along_axis(wanted, best[:, None], axis=1)[:, 0]).astype(np.int64)
 
 
@@ -200,9 +203,13 @@ def staircase(least: Int64s, most: Int64s, factors: tuple[Int64s, Int64s], clamp
     slope = np.maximum(factors[0] * 2.0 ** (factors[1] - 31.0), 2.0**-40)[:, None]
     guess = np.ceil((values - clamp.zero - 0.5) / slope)
     inside = np.clip(guess, least[:, None], most[:, None]).astype(np.int64)
-    sums = np.clip(inside[..., None] + _NEAR, least[:, None, None], most[:, None, None])
-    risen = rescale(sums, multipliers, shifts) + clamp.zero >= values[:, None]
-    before, after = risen[..., 0], risen[..., -1]
-    threshold = np.take_along_axis(sums, risen.argmax(axis=-1)[..., None], axis=-1)
-    found = np.asarray((~reached | ~before & after).all(axis=1))
-    return Staircase(first, last, values, reached, np.asarray(threshold[..., 0], np.int64), found)
+    near = np.clip(inside[..., None] + _NEAR[_AT], least[:, None, None], most[:, None, None])
+    risen = rescale(near, multipliers, shifts) + clamp.zero >= values[:, None]
+    threshold, found = near[..., 1], ~risen[..., 0] & risen[..., 1]
+    channel, value = (reached & ~found).nonzero()
+    if channel.size:
+        sums = np.clip(inside[channel, value, None] + _NEAR, least[channel, None], most[channel, None])
+        more = rescale(sums, *(f[channel, None] for f in factors)) + clamp.zero >= values[value, None]
+        threshold[channel, value] = np.take_along_axis(sums, more.argmax(axis=-1)[:, None], axis=-1)[:, 0]
+        found[channel, value] = ~more[:, 0] & more[:, -1]
+    return Staircase(first, last, values, reached, threshold, np.asarray((~reached | found).all(axis=1)))
