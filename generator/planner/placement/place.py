@@ -85,6 +85,7 @@ class _Tries:
 
     def __init__(self, bundles: Sequence[Bundle]) -> None:
         self._bundles = bundles
+        self._sinking = sum(bundle.sinks for bundle in bundles)  # first in the orders of first fit
         self._sweep = Sweep(bundles, ALIGNMENT)
 
     @property
@@ -93,9 +94,10 @@ class _Tries:
 
     def fitted(self, wanted: int, pairs: int) -> Placement:
         """The best of some rounds of first fit, in which about so many pairs of pieces meet."""
-        best: Placement | None = None
+        best: tuple[int, list[int]] | None = None
         n = sum(len(bundle.pieces) for bundle in self._bundles)
         rounds = max(1, min(_FIT_ROUNDS, pairs // (n * n)))
+        highest = [wanted - bundle.bytes for bundle in self._bundles]  # base of each
         for keys in _keys(self._bundles):
             ranks = [(not b.sinks, key, i) for i, (b, key) in enumerate(zip(self._bundles, keys, strict=True))]
             order = [i for _, _, i in sorted(ranks)]
@@ -104,24 +106,26 @@ class _Tries:
                 fitted = self._fit(order, wanted)
                 best = min(best or fitted, fitted, key=itemgetter(0))
                 if best[0] <= wanted:
-                    return best
-                order = self._squeak(order, fitted, wanted, chance)
+                    return self._named(best[1])
+                order = self._squeak(order, fitted[1], highest, chance)
         assert best is not None
-        return best
+        return self._named(best[1])
 
-    def _fit(self, order: Sequence[int], wanted: int) -> Placement:
+    def _fit(self, order: Sequence[int], wanted: int) -> tuple[int, list[int]]:
+        """The height, and a base for each bundle."""
         first = self._bundles[order[0]]
         top = (wanted - first.bytes) // ALIGNMENT * ALIGNMENT if first.sinks else 0
-        return self._named(self._sweep.fit(order, max(0, top)))
+        return self._sweep.fit(order, max(0, top))
 
-    def _squeak(self, order: Sequence[int], fitted: Placement, wanted: int, chance: random.Random) -> list[int]:
-        """The order with the bundles that ended above the height wanted moved towards the front."""
-        rank = {}
-        for place, i in enumerate(order):
-            bundle = self._bundles[i]
-            high = fitted[1][bundle.name] + bundle.bytes > wanted
-            rank[i] = (not bundle.sinks, chance.uniform(0.3, 0.9) * place - 1 if high else place)
-        return sorted(order, key=lambda i: rank[i])
+    def _squeak(
+        self, order: Sequence[int], bases: Sequence[int], highest: Sequence[int], chance: random.Random
+    ) -> list[int]:
+        """The order with the bundles that are above their highest bases moved towards the front."""
+        ranks = [
+            chance.uniform(0.3, 0.9) * place - 1 if bases[i] > highest[i] else place for place, i in enumerate(order)
+        ]
+        first, others = range(self._sinking), range(self._sinking, len(order))
+        return [order[place] for places in (first, others) for place in sorted(places, key=ranks.__getitem__)]
 
     def _named(self, bases: Sequence[int]) -> Placement:
         return _placement(self._bundles, {b.name: at for b, at in zip(self._bundles, bases, strict=True)})

@@ -118,18 +118,24 @@ class Sweep:
         self._loads = [alive.at(time) for time in range(start, end + 1)]
         placed = (bundles[i] for i in self._order)
         self._spans = [_Span(b.bytes, b.first - start, b.last - start) for b in placed]
+        self._place = [0] * len(bundles)  # by bundle: its place in C's order
+        for place, i in enumerate(self._order):
+            self._place[i] = place
         self._orders: dict[tuple[Start, Front], tuple[int, Any]] = {}
         self._widest = max(1, _MOST_STEPS // len(bundles))
         self.work = 0  # spent so far: intervals looked at, whose number per second is steady
 
-    def fit(self, order: Sequence[int], first_base: int) -> list[int]:
-        """A base for each bundle, each in this order at the lowest that is free; the first one's is given."""
-        place = {bundle: i for i, bundle in enumerate(self._order)}
+    def fit(self, order: Sequence[int], first_base: int) -> tuple[int, list[int]]:
+        """A base for each bundle, each in this order at the lowest that is free, and their height; the first one's base
+        is given.
+        """
+        place = self._place
         order_c, found = self._ffi.new("int32_t[]", [place[i] for i in order]), self._ffi.new("int32_t[]", len(order))
         fit = self._lib.sh_sweep_fit
-        if self._beside(lambda stop: fit(self._problem, order_c, first_base, stop, found)) < 0:
+        height = self._beside(lambda stop: fit(self._problem, order_c, first_base, stop, found))
+        if height < 0:
             raise MemoryError
-        return self._by_bundle(found)
+        return height, self._by_bundle(found)
 
     def run(self, height: int, settings: SweepSettings, work: int) -> list[int] | None:
         """A base for each bundle, all within `height` bytes; None where this run finds none with so much work."""
@@ -164,9 +170,7 @@ class Sweep:
 
         return interruptible(lambda: work(stop), halt)
 
-    def _by_bundle(self, found: Sequence[int]) -> list[int]:
+    def _by_bundle(self, found: Any) -> list[int]:
         """What was found, for each bundle as it was given."""
-        bases = [0] * len(self._order)
-        for bundle, base in zip(self._order, found, strict=True):
-            bases[bundle] = base
-        return bases
+        bases: list[int] = self._ffi.unpack(found, len(self._order))
+        return [bases[place] for place in self._place]
