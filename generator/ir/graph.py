@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
+from weakref import WeakKeyDictionary
 
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.ir.facts import Channels, Range
@@ -175,13 +176,21 @@ class Graph:
     states: tuple[State, ...] = ()
 
     def node(self, op: Op) -> Node:
-        return Node(op, tuple(self.tensors[n] for n in op.inputs), self.tensors[op.output])
+        found = self._nodes.get(op)
+        if found is None:
+            found = self._nodes[op] = Node(op, tuple(self.tensors[n] for n in op.inputs), self.tensors[op.output])
+        return found
+
+    @cached_property
+    def _nodes(self) -> dict[Op, Node]:
+        """Those that were asked for."""
+        return {}
 
     def nodes(self) -> Iterator[Node]:
         """Every op with its operands, in order."""
         return map(self.node, self.ops)
 
-    @property
+    @cached_property
     def macs(self) -> int:
         return sum(n.op.macs(n.sig) for n in self.nodes())
 
@@ -206,6 +215,9 @@ class Graph:
 
 
 _MOST_BYTES = (1 << 31) - 1
+
+_KEPT: WeakKeyDictionary[Op, tuple[tuple[Tensor, ...], Tensor]] = WeakKeyDictionary()
+"""By op: the operands with which it last kept its own laws. Most passes leave most ops as they are."""
 
 
 def too_large(tensor: Tensor) -> str | None:
@@ -255,6 +267,9 @@ def _verify_op(graph: Graph, op: Op, names: set[str], written: set[str]) -> None
     if op.output in written:
         raise GraphError(f"{where}: writes '{op.output}', which is written already")
     node = graph.node(op)
+    operands = node.inputs, node.output
+    if _KEPT.get(op) == operands:
+        return
     try:
         shape = op.infer(node.sig.inputs)
         op.check(node)
@@ -262,6 +277,7 @@ def _verify_op(graph: Graph, op: Op, names: set[str], written: set[str]) -> None
         raise GraphError(f"{where}: {fault.why}") from fault
     if shape != node.output.type.shape:
         raise GraphError(f"{where}: gives shape {shape}, but '{op.output}' has {node.output.type.shape}")
+    _KEPT[op] = operands
 
 
 def _verify_state(graph: Graph, state: State) -> None:

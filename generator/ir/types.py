@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +42,13 @@ class DType(Enum):
     @property
     def limits(self) -> tuple[int, int]:
         """Smallest and largest value of an integer element type."""
-        info = np.iinfo(self.value)
-        return int(info.min), int(info.max)
+        return _limits(self.value)
+
+
+@cache
+def _limits(name: str) -> tuple[int, int]:
+    info = np.iinfo(name)
+    return int(info.min), int(info.max)
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ class TensorType:
         h, w, c = (1, 1, 1, *self.shape)[-3:]
         return math.prod(self.shape[:-3]), h, w, c
 
-    @property
+    @cached_property
     def elements(self) -> int:
         return math.prod(self.shape)
 

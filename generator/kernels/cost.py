@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -52,7 +52,7 @@ class Calls:
     guarded: float = 0  # of these, pointers to rows that may be padding, checked first
 
     def __add__(self, other: Calls) -> Calls:
-        return Calls(**{name: count + getattr(other, name) for name, count in asdict(self).items()})
+        return Calls(**{name: count + getattr(other, name) for name, count in vars(self).items()})
 
 
 @dataclass(frozen=True)
@@ -152,4 +152,4 @@ def code_parts(kernel: Instance, cpu: str) -> Mapping[str, int]:
 
 def call_cost(calls: Calls, cpu: str, unit: Unit) -> float:
     """The predicted cost of the work around a kernel."""
-    return weigh(asdict(calls), costs_of(cpu, unit).calls)
+    return weigh(vars(calls), costs_of(cpu, unit).calls)
