@@ -5,6 +5,7 @@ This module imports the standard library only, so that Ctrl-C is handled before 
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -27,6 +28,8 @@ def main() -> None:
     # A shell starts background jobs with Ctrl-C ignored; keep that setting.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end_at_once)
+    gc.disable()  # until all is imported (cli.py): what imports make stays
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # matrices here are small: threads only wait, and take time
     code = _run()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: a late Ctrl-C must not spoil the exit code
     sys.exit(code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import signal
 from collections.abc import Mapping, Sequence
@@ -55,6 +56,9 @@ class _Gen(click.Group):
             cure = did_you_mean(args[0], COMMANDS, "`gen --help` lists the commands")
             ctx.fail(f"no command '{args[0]}'; {cure}")
         found = super().resolve_command(ctx, args)
+        if not gc.isenabled():  # by __main__.py, which runs one command
+            gc.freeze()
+            gc.enable()
         if signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, signal.default_int_handler):
             signal.signal(signal.SIGINT, signal.default_int_handler)  # imported: Ctrl-C is an exception now
         return found

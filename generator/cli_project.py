@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -17,12 +18,13 @@ from shoehorn_mcu.cli_graph import graph_options, plan_graph
 from shoehorn_mcu.cli_options import Planning, planning_options, writing_options
 from shoehorn_mcu.cli_page import curve_json, page_options, points, print_curve, progress, shown_by_default, write_page
 from shoehorn_mcu.cli_plan import print_plan, print_together
-from shoehorn_mcu.cli_quantize import quantized_json, summary
 from shoehorn_mcu.console import emit_json, err, out, output_options, print_notes, together
 from shoehorn_mcu.emit import bundle, mlperf
 from shoehorn_mcu.emit.project import check_cores, libraries_of, library_part
 from shoehorn_mcu.paths import MODELS
-from shoehorn_mcu.quantisation import Quantized, Settings, quantized_file
+
+if TYPE_CHECKING:
+    from shoehorn_mcu.quantisation import Quantized
 
 
 @click.command()
@@ -103,6 +105,8 @@ def firmware(
     made: Quantized | None = None
     with ExitStack() as files_to_remove:
         if data is not None:
+            from shoehorn_mcu.quantisation import Settings, quantized_file
+
             with progress("quantising") as say:
                 given = Settings(shapes=options.shapes)
                 source, made = files_to_remove.enter_context(quantized_file(source, data, given, say))
@@ -114,6 +118,8 @@ def firmware(
     print_notes(planned.notes)
     folder = folder or Path(f"{planned.unit.name}-{board.id}")
     files = _put(files, folder, [planned.unit.name], planned.unit.cores, library_only, force)
+    if made is not None:
+        from shoehorn_mcu.cli_quantize import quantized_json, summary
     if as_json:
         emit_json({**planned.report, "quantization": quantized_json(made)} if made else planned.report)
         return

@@ -18,12 +18,16 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cache
+from importlib.machinery import SourceFileLoader
+from io import StringIO
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
-import cffi
+import _cffi_backend
 
 from shoehorn_mcu.host_tools.errors import HostError
 from shoehorn_mcu.host_tools.system import MATH_LIBRARY, SHARED_FLAGS, UNDEFINED_ALLOWED
@@ -50,11 +54,28 @@ def load(name: str, header: Path, sources: Sequence[Path]) -> Library:
     """
 
     def opened(path: Path) -> Library:
-        ffi = cffi.FFI()
-        ffi.cdef(re.sub(r"^\s*#.*$", "", header.read_text(), flags=re.MULTILINE))
+        ffi = _interface(path.with_name(f"{path.stem}_{_cffi_backend.__version__}.py"), header)
         return Library(ffi, ffi.dlopen(str(path)))
 
     return _compiled(name, header, sources, (), opened)
+
+
+def _interface(made: Path, header: Path) -> Any:
+    """What cffi reads in the header. It is kept as Python beside the library, as reading C takes long."""
+    if not made.is_file():
+        from cffi import FFI
+
+        ffi = FFI()
+        ffi.cdef(re.sub(r"^\s*#.*$", "", header.read_text(), flags=re.MULTILINE))
+        ffi.set_source(made.stem.replace(".", "_"), None)
+        with tempfile.TemporaryDirectory(dir=made.parent) as folder, redirect_stdout(StringIO()):
+            written = Path(folder) / made.name
+            ffi.emit_python_code(str(written))
+            written.replace(made)
+    loader = SourceFileLoader(made.stem, str(made))
+    module = ModuleType(made.stem)
+    loader.exec_module(module)
+    return module.ffi
 
 
 def plugin(name: str, header: Path, sources: Sequence[Path]) -> Path:

@@ -178,6 +178,7 @@ HOMES = {
     "tensorflow": ("generator/models/",),
     "sklearn": ("generator/models/",),
     "serial": ("host_tools/link.py", "host_tools/ports.py"),
+    "_cffi_backend": ("host_tools/cbuild.py",),
     "cffi": ("host_tools/reference", "host_tools/cbuild.py"),
     "elftools": ("host_tools/",),
     "PIL": ("host_tools/samples.py",),

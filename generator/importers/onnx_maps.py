@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import onnx
 
 from shoehorn_mcu.importers.fault import Unsupported
 from shoehorn_mcu.importers.onnx_movers import shaped
@@ -172,6 +171,8 @@ def _cast_like(site: Site) -> Value:
 
 def element_type(code: int) -> DType:
     """The element type with ONNX's number; float16 and double are held in float32. Raises Unsupported for others."""
+    import onnx
+
     try:
         name = onnx.helper.tensor_dtype_to_np_dtype(code).name
         dtype = DType("float32" if name == "float64" else name)
