@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OFFERS = 64 }; // per placement; real models need fewer
+enum { OFFERS = 64 };   // per placement; real models need fewer
+enum { PLACES = 1024 }; // of the table at first; a power of two
 
 // The next `count` elements of `size` bytes of one block; if `memory` is null, only counts bytes.
 static void *take(char *memory, size_t *used, size_t count, size_t size)
@@ -63,14 +64,18 @@ static size_t lay_out_states(beam *q, size_t alive)
     char *m = q->states_memory;
     q->offers_most = (int32_t)width * OFFERS;
     q->offers = take(m, &used, (size_t)q->offers_most, sizeof *q->offers);
+    q->ranks = take(m, &used, (size_t)q->offers_most, sizeof *q->ranks);
     q->trail = take(m, &used, n * width, sizeof *q->trail);
-    q->table_mask = 1;
-    while (q->table_mask < 2 * (uint64_t)q->offers_most) {
-        q->table_mask *= 2;
+    q->most_mask = 1;
+    while (q->most_mask < 2 * (uint64_t)q->offers_most) {
+        q->most_mask *= 2;
     }
-    q->table = take(m, &used, (size_t)q->table_mask, sizeof *q->table);
-    memset(m ? (void *)q->table : &used, 0, m ? (size_t)q->table_mask * sizeof *q->table : 0);
-    q->table_mask--;
+    q->table = take(m, &used, (size_t)q->most_mask, sizeof *q->table);
+    q->most_mask--;
+    q->table_mask = PLACES - 1 < q->most_mask ? PLACES - 1 : q->most_mask;
+    if (m) {
+        memset(q->table, 0, (size_t)(q->table_mask + 1) * sizeof *q->table);
+    }
     q->states = take(m, &used, 2 * width, sizeof *q->states);
     entry *entries = take(m, &used, 2 * DIRECTIONS * width * alive, sizeof *entries);
     for (size_t i = 0; m && i < 2 * width; i++) {
@@ -261,7 +266,10 @@ int sh_beam_spans(beam *q, int32_t bundle)
 
 void sh_beam_select(beam *q, int32_t most)
 {
-    offered *list = q->offers;
+    ranked *list = q->ranks;
+    for (int32_t i = 0; i < q->offers_count; i++) {
+        list[i] = (ranked){q->offers[i].cost, i};
+    }
     int32_t low = 0, high = q->offers_count - 1;
     while (low < high) {
         double pivot = list[low + (high - low) / 2].cost;
@@ -274,7 +282,7 @@ void sh_beam_select(beam *q, int32_t most)
                 j--;
             }
             if (i <= j) {
-                offered held = list[i];
+                ranked held = list[i];
                 list[i++] = list[j];
                 list[j--] = held;
             }

@@ -61,6 +61,12 @@ typedef struct offered {
     int32_t parent, base;
 } offered;
 
+// The place of an offer and its cost: what selecting compares and moves.
+typedef struct ranked {
+    double cost;
+    int32_t offer;
+} ranked;
+
 typedef struct trail {
     int32_t parent, base;
 } trail;
@@ -89,9 +95,11 @@ typedef struct beam {
     offered *offers;
     int32_t offers_count, offers_most;
     int32_t unjudged; // behind the offers
+    ranked *ranks;    // of all offers of a step; sh_beam_select orders them
     trail *trail;
-    seen *table;
-    uint64_t table_mask, seed;
+    seen *table; // of as many places as the offers of a step need: few stay in the cache
+    uint64_t table_mask, most_mask, seed;
+    int64_t stamp; // of the hashes that count
     int64_t step, work;
 } beam;
 
@@ -107,7 +115,7 @@ int sh_beam_spans(beam *q, int32_t bundle);
 // Joins intervals that overlap, sorted by `low`. Returns their new number.
 int32_t sh_beam_merge(interval *list, int32_t count);
 
-// Moves the `most` cheapest offers to the front.
+// Moves the `most` cheapest offers to the front of the ranks.
 void sh_beam_select(beam *q, int32_t most);
 
 #endif

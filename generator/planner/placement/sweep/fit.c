@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 enum { SHORT = 32 }; // most bundles live for less than this part of all time
+enum { FEW = 16 };   // spans that are sorted one after the other
 
 // Bases strictly between the two are forbidden.
 typedef struct span {
@@ -19,19 +20,44 @@ typedef struct fit {
     int32_t count, most;
 } fit;
 
-static int by_low(const void *a, const void *b)
+// By `low`. Lists are short, and sorted often: faster than qsort.
+static void sort(span *list, int32_t count)
 {
-    int32_t x = ((const span *)a)->low, y = ((const span *)b)->low;
-    return (x > y) - (x < y);
+    while (count > FEW) {
+        int32_t pivot = list[count / 2].low, i = 0, j = count - 1;
+        while (i <= j) {
+            while (list[i].low < pivot) {
+                i++;
+            }
+            while (list[j].low > pivot) {
+                j--;
+            }
+            if (i <= j) {
+                span held = list[i];
+                list[i++] = list[j];
+                list[j--] = held;
+            }
+        }
+        int32_t left = j + 1, right = count - i;
+        sort(left < right ? list : list + i, left < right ? left : right);
+        list = left < right ? list + i : list;
+        count = left < right ? right : left;
+    }
+    for (int32_t i = 1; i < count; i++) {
+        span held = list[i];
+        int32_t at = i;
+        for (; at && list[at - 1].low > held.low; at--) {
+            list[at] = list[at - 1];
+        }
+        list[at] = held;
+    }
 }
 
 // The lowest base that is not forbidden.
 static int32_t lowest(fit *f)
 {
     int32_t base = 0, step = f->p->alignment;
-    if (f->count) {
-        qsort(f->spans, (size_t)f->count, sizeof *f->spans, by_low);
-    }
+    sort(f->spans, f->count);
     for (int32_t i = 0; i < f->count && f->spans[i].low < base; i++) {
         int32_t high = f->spans[i].high;
         base = high > base ? (high + step - 1) / step * step : base;

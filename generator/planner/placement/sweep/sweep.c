@@ -119,15 +119,33 @@ static uint64_t both(const offered *o)
 static int is_new(beam *q, uint64_t hash)
 {
     uint64_t slot = hash & q->table_mask;
-    while (q->table[slot].stamp == q->step) {
+    while (q->table[slot].stamp == q->stamp) {
         if (q->table[slot].hash == hash) {
             return 0;
         }
         slot = (slot + 1) & q->table_mask;
     }
-    q->table[slot].stamp = q->step;
+    q->table[slot].stamp = q->stamp;
     q->table[slot].hash = hash;
     return 1;
+}
+
+// Makes the table larger where the offers fill half of it.
+static void make_places(beam *q)
+{
+    uint64_t mask = q->table_mask;
+    while (mask < q->most_mask && 2 * (uint64_t)(q->offers_count + q->unjudged) > mask) {
+        mask = 2 * mask + 1;
+    }
+    if (mask == q->table_mask) {
+        return;
+    }
+    memset(q->table + q->table_mask + 1, 0, (size_t)(mask - q->table_mask) * sizeof *q->table);
+    q->table_mask = mask;
+    q->stamp++;
+    for (int32_t i = 0; i < q->offers_count; i++) {
+        is_new(q, both(&q->offers[i]));
+    }
 }
 
 // The bundle at a base `under` bytes above what is below the gap, and `over` bytes below what is
@@ -162,6 +180,7 @@ static void offer(beam *q, int32_t parent, entry e, int32_t gap, int32_t under, 
 // hashes are in the cache.
 static void judge(beam *q)
 {
+    make_places(q);
     const offered *made = q->offers + q->offers_count;
     for (int32_t i = 0; i < q->unjudged; i++) {
         offered o = made[i];
@@ -218,7 +237,7 @@ static void extend(front *to, const front *from, const entry *more)
 static void follow(beam *q, int32_t bundle, int32_t chosen)
 {
     for (int32_t i = 0; i < chosen; i++) {
-        const offered *o = &q->offers[i];
+        const offered *o = &q->offers[q->ranks[i].offer];
         entry more = {o->base, bundle};
         for (int d = 0; d < DIRECTIONS; d++) {
             front *to = &q->others[i].fronts[d];
@@ -248,6 +267,7 @@ static void trace_back(const beam *q, int32_t *bases)
 static int advance(beam *q, int32_t bundle)
 {
     q->step++;
+    q->stamp++;
     q->offers_count = 0;
     if (!sh_beam_spans(q, bundle)) {
         return -1;
