@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import accumulate, chain
 from pathlib import Path
+from typing import NamedTuple
 
 from shoehorn_mcu.host_tools import cbuild
 from shoehorn_mcu.live_ranges import LiveRanges, Row, live_ranges, rows_of_root
@@ -26,8 +27,7 @@ _HERE = Path(__file__).parent
 _NO_LIMIT = 1 << 62
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """Rows [row, row + rows) of an op's output are computed; `op` is its index among the flow's ops."""
 
     op: int

@@ -128,7 +128,7 @@ class _Shortening:
 
     def move(self, event: int) -> None:
         """Moves an event to where the fewest bytes wait."""
-        moves = [move for move in (self._later(event), self._earlier(event)) if move is not None and move.saved > 0]
+        moves = [move for move in (self._later(event), self._earlier(event)) if move is not None]
         if moves:
             self._go(event, max(moves, key=lambda move: move.saved))
 
@@ -143,40 +143,48 @@ class _Shortening:
         """The best move to a later place."""
         links, at = self._links, self._place[event]
         end = min((self._place[b] for b in links.behind[event]), default=links.count)
-        places = np.arange(at + 1, min(end, at + 1 + _FARTHEST))
+        first, end = at + 1, min(end, at + 1 + _FARTHEST)
+        if first >= end:
+            return None
         own, alone = self._alone(event)
-        change, after = (np.full(len(places), -own, dtype=np.int64) for _ in range(2))
+        change, after = (np.full(end - first, -own, dtype=np.int64) for _ in range(2))
         for copy in links.reads[event]:
             last = self._last(copy, event)
-            change += np.where(places > last, links.slots[copy], 0)
-            after += np.where(places >= last, links.slots[copy], 0)
-        step = self._after[places] + after + own + alone
-        return self._best(places, change, after, step)
+            change[max(0, last + 1 - first) :] += links.slots[copy]  # at places behind the last
+            after[max(0, last - first) :] += links.slots[copy]
+        step = self._after[first:end] + after + own + alone
+        return self._best(range(first, end), self._held[first:end], change, after, step)
 
     def _earlier(self, event: int) -> _Move | None:
         """The best move to an earlier place."""
         links, at = self._links, self._place[event]
         end = max((self._place[b] for b in links.before[event]), default=-1)
-        places = np.arange(at - 1, max(end, at - 1 - _FARTHEST), -1)
+        end = max(end, at - 1 - _FARTHEST) + 1  # the last place
+        if end >= at:
+            return None
         own, alone = self._alone(event)
-        change, after = (np.full(len(places), own, dtype=np.int64) for _ in range(2))
+        change, after = (np.full(at - end, own, dtype=np.int64) for _ in range(2))
         for copy in links.reads[event]:
             last = self._last(copy, event)
-            freed = np.where(places > last, links.slots[copy], 0)
-            change -= freed
-            after -= np.where(places >= last, links.slots[copy], 0)
-        before = np.where(places > 0, self._after[places - 1], self._start)
-        return self._best(places, change, after, before + own + alone)
+            change[: max(0, at - 1 - last)] -= links.slots[copy]  # at places behind the last
+            after[: max(0, at - last)] -= links.slots[copy]
+        before = np.empty(at - end, dtype=np.int64)
+        before[:-1] = self._after[end : at - 1][::-1]
+        before[-1] = self._after[end - 1] if end else self._start
+        places, held = range(at - 1, end - 1, -1), self._held[end:at][::-1]
+        return self._best(places, held, change, after, before + own + alone)
 
-    def _best(self, places: _Bytes, change: _Bytes, after: _Bytes, step: _Bytes) -> _Move | None:
-        """The move that saves most, of those that raise no place above the peak."""
-        held = self._held[places]
+    def _best(self, places: range, held: _Bytes, change: _Bytes, after: _Bytes, step: _Bytes) -> _Move | None:
+        """The move that saves most, of those that raise no place above the peak; `held`: bytes alive at each place.
+
+        None where none saves anything.
+        """
         passable = np.logical_and.accumulate(held + change <= np.maximum(self._most, held))
         saved = np.where(passable & (step <= self._most), np.cumsum(-change), -1)
-        if not len(saved):
-            return None
         i = int(saved.argmax())
-        return _Move(int(saved[i]), int(places[i]), int(step[i]), change[: i + 1], after[: i + 1])
+        if saved[i] <= 0:
+            return None
+        return _Move(int(saved[i]), places[i], int(step[i]), change[: i + 1], after[: i + 1])
 
     def _go(self, event: int, move: _Move) -> None:
         at, to = self._place[event], move.to

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from itertools import accumulate
+from typing import NamedTuple
 
 from shoehorn_mcu.live_ranges import LiveRanges, Row
 from shoehorn_mcu.memory_plan import Editions, Placement, Scratch, Step
@@ -23,8 +24,7 @@ _WORTH = 0.002  # of an arena: what is searched for where rows drift
 _ARENAS = 3  # that are tried between the load and the best arena, where rows drift
 
 
-@dataclass(frozen=True)
-class _Bytes:
+class _Bytes(NamedTuple):
     """The name of a bundle: a whole tensor, or the n-th computation of one of its rows."""
 
     tensor: str
@@ -40,8 +40,7 @@ class _Need:
     part: Part | None = None
 
 
-@dataclass(frozen=True)
-class _Spot:
+class _Spot(NamedTuple):
     """The address of a row: its bundle, and the offset from the base of that."""
 
     bundle: _Bytes
@@ -168,7 +167,7 @@ class _Layout:
             return
         above.spot = below.spot
         if behind:
-            above.spot = replace(below.spot, offset=below.spot.offset - behind)
+            above.spot = _Spot(below.spot.bundle, below.spot.offset - behind)
             below.last = time - 1
             tail = Piece(above.spot.offset + size, room + behind - size, time, time)  # of the row below
             self._tails.setdefault(above.spot.bundle, []).append(tail)
