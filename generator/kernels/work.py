@@ -53,7 +53,8 @@ class Work(Mapping[str, float]):
         return f"Work({self._counts})"
 
     def __add__(self, other: Mapping[str, float]) -> Work:
-        return Work(**{name: self.get(name, 0.0) + other.get(name, 0.0) for name in (*self, *other)})
+        mine, more = self._counts, other._counts if isinstance(other, Work) else other
+        return Work(**{name: mine.get(name, 0.0) + more.get(name, 0.0) for name in (*mine, *more)})
 
 
 def elements(times: float, length: int) -> Work:
