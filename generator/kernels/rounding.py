@@ -26,6 +26,7 @@ MOST_UP = 8  # of Up.left
 _MOST_BY = 24
 _MOST_ADDED = 2048
 _MOST_KNOWN = 1 << 17  # channels whose constants are remembered
+_AT_ONCE = 64  # channels that are computed at once: what numpy keeps of each of their outputs stays in the cache
 _NEAR = np.arange(-2, 3)  # sums around an estimated threshold
 _AT = slice(1, 3)  # of these the one before it and the threshold: mostly those where the output rises
 
@@ -112,10 +113,11 @@ def by_channel(find: Find, arrays: Sequence[Int32s | Int64s | Shifts], clamp: Cl
     if len(known) > _MOST_KNOWN:
         known.clear()
     missing = [i for i, channel in enumerate(channels) if channel not in known]
-    if missing:
-        made, exact = find(tuple(array[missing] for array in values), clamp)
+    for first in range(0, len(missing), _AT_ONCE):
+        some = missing[first : first + _AT_ONCE]
+        made, exact = find(tuple(array[some] for array in values), clamp)
         constants = zip(*(array.tolist() for array in made), strict=True)
-        for i, found, is_exact in zip(missing, constants, exact.tolist(), strict=True):
+        for i, found, is_exact in zip(some, constants, exact.tolist(), strict=True):
             known[channels[i]] = found if is_exact else None
     each = [of for channel in channels if (of := known[channel]) is not None]
     return tuple(np.array(each, np.int64).T) if len(each) == len(channels) else None
