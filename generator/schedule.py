@@ -298,18 +298,12 @@ def _with_kernels(
     if request.weigh_smaller and request.cores == 1:
         weighing = Weighing(price, request.prefer_smaller)
 
-    def emitted(plan: Plan) -> Problem:
-        cut, parts = cuts.chosen(plan.cascades)
-        if cut is graph:
-            return replace(problem, blocks=())
-        return lowered(cut, parts)
-
     limited = problem
     if left and request.capacity_bytes is not None:
         limited = replace(problem, capacity_bytes=request.capacity_bytes - left)
-    plan = make_plan(limited, request.goal, request.most_macs, say, weighing, emitted, request.brief)
+    plan = make_plan(limited, request.goal, request.most_macs, say, weighing, request.brief, unchecked=True)
     cut, parts = cuts.chosen(plan.cascades)
-    made = emitted(plan)
+    made = replace(problem, blocks=()) if cut is graph else lowered(cut, parts)
     arenas: dict[str, int | None] = {SRAM: plan.arena_bytes if request.goal is Goal.SRAM else request.capacity_bytes}
     if memories:
         say("memories")
@@ -325,9 +319,7 @@ def _with_kernels(
     final = lowered(cut, faster) if (*faster,) != (*parts,) or larger is not plan else made
     final = _in_memories(final, memories) if memories else final
     long, run = joined(final, faster, larger)
-    if run != plan or memories:
-        checked(final, run)
-    return Scheduled(cut, long, run)
+    return Scheduled(cut, long, checked(final, run))
 
 
 def _in_memories(problem: Problem, memories: Sequence[Memory]) -> Problem:

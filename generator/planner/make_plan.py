@@ -58,8 +58,8 @@ def make_plan(
     most_macs: int | None = 0,
     say: Callable[[str], None] = _silent,
     weighing: Weighing | None = None,
-    emitted: Callable[[Plan], Problem] | None = None,
     brief: bool = False,
+    unchecked: bool = False,
 ) -> Plan:
     """A checked plan within the capacity: whole tensors if they fit and time is the goal, else rows.
 
@@ -69,8 +69,8 @@ def make_plan(
     plan so far is returned. With `brief`, the smallest arena with recomputed rows is searched only for problems that
     read tensors late.
 
-    The independent check replays the plan on `emitted(plan)`, the problem of the ops that the caller emits for it;
-    without `emitted`, on the given problem with the cuts of the plan in place of their blocks.
+    The independent check replays the plan on the given problem with the cuts of the plan in place of their blocks. The
+    plan is `unchecked` where the caller has it `checked` on the problem of the ops that are emitted for it.
 
     Raises DoesNotFit if no plan within the capacity was found, PlanFault if the independent check rejects the plan.
     """
@@ -79,7 +79,7 @@ def make_plan(
     capacity = problem.capacity_bytes
     if capacity is not None and plan.arena_bytes > capacity:
         raise DoesNotFit(_refusal(candidates, plan, capacity), plan.arena_bytes, capacity)
-    return checked((emitted or candidates.applied)(plan), plan)
+    return plan if unchecked else checked(candidates.applied(plan), plan)
 
 
 def checked(problem: Problem, plan: Plan) -> Plan:
