@@ -84,8 +84,11 @@ class Layout:
     drifts: bool  # rows may begin lower than those that they overwrite: such orders rarely pack to their peak
 
 
-def _copies(flow: Flow, ranges: LiveRanges[Row]) -> Iterator[_Copy]:
-    """A row of a rigid tensor has the same address at each computation. Outputs are alive until the last event."""
+def _copies(flow: Flow, ranges: LiveRanges[Row]) -> Iterator[tuple[Row, int, int, _Spot]]:
+    """The members of each _Copy.
+
+    A row of a rigid tensor has the same address at each computation. Outputs are alive until the last event.
+    """
     stiff, end = rigid(flow.problem), max(len(ranges.reads) - 1, 0)
     earlier = Counter[Row]()
     for row, first, last in zip(ranges.values, ranges.first, ranges.last, strict=True):
@@ -93,7 +96,7 @@ def _copies(flow: Flow, ranges: LiveRanges[Row]) -> Iterator[_Copy]:
         whole = _Spot(_Bytes(spec.over or row.tensor), row.y * spec.row_bytes)
         spot = whole if row.tensor in stiff else _Spot(_Bytes(*row, earlier[row]), 0)
         earlier[row] += 1
-        yield _Copy(row, first, min(last, end), spot)
+        yield row, first, min(last, end), spot
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,18 @@ class RowOrder:
     @cached_property
     def ranges(self) -> LiveRanges[Row]:
         return self.flow.live_ranges(self.events)
+
+    @cached_property
+    def copies(self) -> list[tuple[Row, int, int, _Spot]]:
+        """The members of each _Copy where no row is overwritten in place."""
+        return list(_copies(self.flow, self.ranges))
+
+    @cached_property
+    def sorted_copies(self) -> list[int]:
+        """The copies by tensor and row."""
+        number = {name: i for i, name in enumerate(self.flow.rows)}
+        keys = [(number[row.tensor], row.y) for row, *_ in self.copies]
+        return sorted(range(len(keys)), key=keys.__getitem__)
 
     @cached_property
     def times(self) -> Counter[Row]:
@@ -131,7 +146,8 @@ class _Layout:
         flow, events = order.flow, order.events
         self._flow, self._events, self._composites = flow, events, order.composites
         self._stiff, self._ranges, self._times = order.stiff, order.ranges, order.times
-        self._copies = list(_copies(flow, self._ranges))
+        self._copies = [_Copy(*each) for each in order.copies]
+        self._sorted = [self._copies[number] for number in order.sorted_copies]
         self._limit = 0
         self._crowd: Profile | None = None  # live bytes by event, where rows may be shorter than what they overwrite
         if share is Share.NEEDED:
@@ -183,9 +199,8 @@ class _Layout:
     def _bundles(self) -> Iterator[Bundle]:
         """A bundle per rigid tensor, one per row of the others, one per scratch."""
         inputs = {self._flow.problem.root(name) for name in self._flow.problem.inputs}
-        number = {name: i for i, name in enumerate(self._flow.rows)}
         pieces: dict[_Name, list[Piece]] = {}
-        for copy in sorted(self._copies, key=lambda copy: (number[copy.row.tensor], copy.row.y)):
+        for copy in self._sorted:
             live = pieces.setdefault(copy.spot.bundle, [])
             if copy.first <= copy.last and self._flow.slot[copy.row.tensor]:
                 live.append(Piece(copy.spot.offset, self._flow.slot[copy.row.tensor], copy.first, copy.last))
