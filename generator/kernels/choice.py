@@ -143,9 +143,11 @@ def within_flash(nodes: Sequence[Node], machine: Machine) -> Machine:
     """The machine without the kernels that are not worth their flash, or do not fit into `flash_left` bytes.
 
     Starts with the fastest instance for every node, or the tuned one. Makes the change that costs the least time per
+    Starts with the fastest instance for every node, or the tuned one. Makes the change that costs the least time per
     byte of flash saved, while that is less than WORTH, or while the kernels do not fit: another instance for one node,
-    or an instance excluded for all nodes. Where none saves flash and they do not fit, one instance for all nodes that
-    it computes. If that saves none either, the result exceeds the limit; the caller decides whether the firmware fits.
+    or an instance, or all that share a function, excluded for all nodes. Where none saves flash and they do not fit,
+    one instance for all nodes that it computes. If that saves none either, the result exceeds the limit; the caller
+    decides whether the firmware fits.
     """
     if machine.flash_left is None:
         return machine
@@ -173,17 +175,18 @@ _Change = dict[int, _Option]  # other options, by the index of their nodes
 
 
 def _changes(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]]) -> Iterator[_Change]:
-    """Every choice that differs in one op's key, or in all uses of one instance."""
+    """Every choice that differs in one op's key, or in all uses of one instance or of a function that some share."""
     places: dict[str, list[int]] = {}
     uses: dict[str, list[int]] = {}
     for i, option in enumerate(chosen):
         places.setdefault(option.key, []).append(i)
-        uses.setdefault(option.name, []).append(i)
+        for part in option.code:
+            uses.setdefault(part, []).append(i)
     for same in places.values():
         for name in dict.fromkeys(option.name for option in by_node[same[0]]):
             yield _change(chosen, by_node, dict.fromkeys(same, name))
-    for name, used in uses.items():
-        others = {i: next((o.name for o in by_node[i] if o.name != name), name) for i in used}
+    for part, used in uses.items():
+        others = {i: next((o.name for o in by_node[i] if part not in o.code), chosen[i].name) for i in used}
         yield _change(chosen, by_node, others)
 
 
