@@ -59,6 +59,16 @@ _WIDE_BODY = (
     ("tail", '"cmn r12, #2\\n"', '"cmn r12, #1\\n"'),  # the third of three last outputs
 )
 _WIDE, _WIDE_UP = (*_WIDE_BODY, *_SCALED, *_CLAMPED), (*_WIDE_BODY, *_SCALED_UP, *_CLAMPED)
+_THREE = (  # three pixels at the end of a row
+    ("stride", "(run[0], stride * channels,", "(run[0], channels,"),
+    ("step", "next.y2 = next.y1 + step;", "next.y2 = next.y1 + outputs;"),
+    ("tail", "if (run < last) {", "if (run + 4 < last) {"),  # the last four but the last inputs
+    ("tail", "? sh_widen_fours_of_three(last,", "? sh_widen_fours_of_three(last - 1,"),  # the last inputs
+    ("tail", '"and r5, r5, #7\\n"', '"mov r5, #0\\n"'),  # the fours that a first turn skips
+    ("tail", '"blt 6f\\n" STORED', '"blt 7f\\n" STORED'),  # the second of two last outputs
+    ("tail", '"blt 7f\\n" STORED("r1", "r3", "r5", "4', '"ble 7f\\n" STORED("r1", "r3", "r5", "4'),  # the last of four
+    ("packing", '"sxtb16 r10, r10, ror #8\\n"', '"sxtb16 r10, r9\\n"'),  # of the third pixel
+)
 
 _WINDOWS = (  # of conv2d_s8_windows.inc, and of what its users have in common
     ("padding", "(int8_t)op.x_zero", "0"),
@@ -504,8 +514,8 @@ OWN = {
         ("tail", "-(taps * channels) & 3", "0"),
         *_WINDOWS,
     ),
-    "conv2d_s8_simd32_wide_1x1": _WIDE,
-    "conv2d_s8_simd32_wide_up_1x1": _WIDE_UP,
+    "conv2d_s8_simd32_wide_1x1": (*_WIDE, *_THREE),
+    "conv2d_s8_simd32_wide_up_1x1": (*_WIDE_UP, *_THREE),
     "conv2d_s8_simd32_wide": (*_WIDE, *_WIDE_WINDOWS),
     "conv2d_s8_simd32_wide_up": (*_WIDE_UP, *_WIDE_WINDOWS),
     "conv2d_s8_simd32_lines": (*_LINES, *_SCALED, *_CLAMPED),

@@ -144,7 +144,7 @@ def frozen(graph: Graph, inputs: Mapping[str, Array]) -> Graph:
 
 def _pointwise(rng: Rng) -> Iterator[Graph]:
     """1x1 convolutions: each number of inputs with each width, all else in turn; and some with many inputs."""
-    many = ((145, 3), (150, 2), (151, 1), (288, 5), (289, 3), (300, 4), (303, 1))
+    many = ((145, 3), (150, 2), (151, 1), (288, 5), (289, 3), (300, 4), (303, 1), (32, 3), (64, 5), (61, 7), (36, 5))
     for number, (inputs, width) in enumerate((*((i, w) for i in INPUTS for w in WIDTHS), *many)):
         outputs, stride = OUTPUTS[number % len(OUTPUTS)], STRIDES[(number + number // 3) % len(STRIDES)]
         x = (1, 2, (width - 1) * stride + 1 + number % stride, inputs)

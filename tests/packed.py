@@ -107,14 +107,15 @@ def conv(
     groups: int = 1,
     weight_scale: float = 0.01,
     clamp: ops.Clamp = ops.Clamp(),  # noqa: B008 (frozen)
+    row: int = 9,
 ) -> Node:
-    """A Conv2d with this window; inputs are in steps of 1, outputs in steps of 9."""
+    """A Conv2d with this window on rows of so many pixels; inputs are in steps of 1, outputs in steps of 9."""
     rng = np.random.default_rng(0)
     scale = Quant((weight_scale,), (0,))
     shape = (4, height, width, inputs // groups)
     weights = (TensorType(shape, DType.INT8, scale), rng.integers(-127, 128, shape, np.int8))
     bias = (TensorType((4,), DType.INT32, scale), np.zeros(4, np.int32))
-    x, y = int8((1, 9, 9, inputs), Quant((1.0,), (-7,))), int8((), Quant((9.0,), (0,)))
+    x, y = int8((1, 9, row, inputs), Quant((1.0,), (-7,))), int8((), Quant((9.0,), (0,)))
     (node,) = graph_of(ops.Conv2d, [x, weights, bias], y, stride=(1, 1), padding=padding, clamp=clamp).nodes()
     return node
 

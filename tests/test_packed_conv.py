@@ -127,8 +127,13 @@ def test_a_window_is_computed_where_it_is_small_or_has_few_taps() -> None:
 @pytest.mark.parametrize(
     ("node", "tiles"),
     [
-        (conv(144, 1, 1), {"4x2x144": 0}),
-        (conv(145, 1, 1), {"4x2x288": 0}),
+        (conv(96, 1, 1), {"4x2x144": 0, "4x3x144": 0}),
+        (conv(97, 1, 1), {"4x2x144": 0, "4x3x288": 0}),
+        (conv(144, 1, 1), {"4x2x144": 0, "4x3x288": 0}),
+        (conv(145, 1, 1), {"4x2x288": 0, "4x3x288": 0}),
+        (conv(192, 1, 1), {"4x2x288": 0, "4x3x288": 0}),
+        (conv(193, 1, 1), {"4x2x288": 0}),
+        (conv(144, 1, 1, row=1), {"4x2x144": 0}),
         (conv(288, 1, 1), {"4x2x288": 0}),
         (conv(289, 1, 1), {"4x2": 4 * 292, "4x1x288": 0}),
         (conv(576, 1, 1), {"4x2": 4 * 576, "4x1x288": 0}),
@@ -142,6 +147,20 @@ def test_large_windows_are_extended_in_scratch_or_one_at_a_time(node: Node, tile
     wide = [k for k in candidates(node, (Isa.SIMD32,)) if k.variant.suffix.startswith("simd32_wide")]
 
     assert {k.tile.name: k.scratch_bytes(node) for k in wide} == tiles
+
+
+@pytest.mark.parametrize(
+    ("pixels", "pairs", "threes"), [(2, 1, 0), (3, 0, 1), (4, 2, 0), (5, 1, 1), (6, 3, 0), (7, 2, 1)]
+)
+def test_three_pixels_at_the_end_of_an_odd_row_are_computed_together(pixels: int, pairs: int, threes: int) -> None:
+    node = conv(32, 1, 1, row=pixels)
+    (two, three) = (k.work(node) for k in candidates(node, (Isa.SIMD32,)) if k.variant.suffix == "simd32_wide_1x1")
+
+    assert (three.get("pairs", 0), three.get("threes", 0)) == (pairs, threes)
+    assert (two.get("pairs", 0), two.get("singles", 0)) == (pairs + threes, threes)
+    assert three.get("three_fours", 0) == threes * 2 * 8  # twice two outputs, 32 inputs
+    assert "singles" not in three
+    assert dict(two) == dict(three) or threes
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -23,10 +24,12 @@ from shoehorn_mcu.targets import Isa
 
 TAPS = 25  # most taps of a window that is not copied
 ELEMENTS = (144, 288)  # words of the stack for extended windows: elements of two pixels, or twice as many of one
+THREE = 3  # pixels at the end of an odd row that are computed together, in place of two and one
 LINES_WORDS = 320  # of the stack: two sums per output, and the extended elements of a line of two windows
-WIDE_TURNS = {1: 4, 2: 8}  # by pixels: groups of four inputs in a turn of the inner loop over extended windows
+WIDE_TURNS = {1: 4, 2: 8, THREE: 8}  # by pixels: fours of inputs in a turn of the inner loop over extended windows
 LINES_TURN = 4  # the same of extended lines
 _WORD = 4  # bytes
+_NAMES = {1: "single", 2: "pair", THREE: "three"}  # of features, by pixels
 
 
 def is_pointwise(node: Node) -> bool:
@@ -84,14 +87,20 @@ def padding_tap(node: Node, multiple: int = INPUTS) -> Int32s:
 
 
 def groups(node: Node, size: int) -> Iterable[tuple[tuple[int, bool], int]]:
-    """The groups of `size` adjacent pixels, and the rest at the end: (pixels, all windows inside the row), count."""
+    """The groups of `size` adjacent pixels, and the rest at the end: (pixels, all windows inside the row), count.
+
+    Of THREE are only the last ones of an odd row, all before them are groups of two.
+    """
     return _grouped(lines_of(cast(Conv2d, node.op), node).taps, node.inputs[1].type.shape[2], size)
 
 
 @lru_cache(1024)
 def _grouped(taps: tuple[int, ...], width: int, size: int) -> Iterable[tuple[tuple[int, bool], int]]:
     within = [inside == width for inside in taps]
-    parts = (within[i : i + size] for i in range(0, len(within), size))
+    ends = list(range(size, len(within), size))
+    if size == THREE:
+        ends = list(range(2, len(within) - 1, 2))
+    parts = (within[i:j] for i, j in pairwise([0, *ends, len(within)]))
     return Counter((len(part), all(part)) for part in parts).items()
 
 
@@ -102,9 +111,9 @@ def _elements(node: Node) -> int:
     return (1 if _is_copied(node) else height * width) * -(-run // INPUTS) * INPUTS
 
 
-def _blocks(node: Node) -> int:
-    """Blocks of four outputs."""
-    return -(-node.output.type.nhwc[3] // OUTPUTS)
+def _blocks(node: Node, pixels: int = 1) -> int:
+    """Blocks of four outputs, or of two of so many pixels as THREE."""
+    return -(-node.output.type.nhwc[3] // (OUTPUTS // 2 if pixels == THREE else OUTPUTS))
 
 
 class _Pass(NamedTuple):
@@ -114,24 +123,25 @@ class _Pass(NamedTuple):
     times: int
     by_line: float
     runs: float
+    blocks: int  # of outputs, for each of which a pass reads the inputs
 
 
 def _counted(node: Node, tile: Tile, own: Callable[[_Pass], Work]) -> Work:
-    """Counts of the loops over pixels, blocks of four outputs and groups of four inputs, for two pixels and for one; of
-    how runs are found, or windows copied; and what a body counts of its `own`.
+    """Counts of the loops over pixels, blocks of outputs and groups of four inputs, for one to three pixels; of how
+    runs are found, or windows copied; and what a body counts of its `own`.
     """
     op = cast(Conv2d, node.op)
     pixels, outputs = node.output.type.nhwc[2:]
     _, height, width, _ = node.inputs[1].type.shape
     windows = "taps" in tile.sizes  # else the window is 1x1, and read where it is
-    copied, blocks = windows and _is_copied(node), _blocks(node)
+    copied = windows and _is_copied(node)
     count = 1 if copied else height * width
     joined = 0.0 if copied else _joined_rows(op, node)
     total = Work(clamped=pixels * outputs * clamps(op.clamp.low, op.clamp.high))
     for (length, inside), times in groups(node, tile.sizes["pixels"]):
         by_line = joined * inside
         runs = by_line * height + (1 - by_line) * count if count > 1 else 1
-        name = "pair" if length == 2 else "single"
+        name, blocks = _NAMES[length], _blocks(node, length)
         total += Work(
             **{
                 f"{name}s": times,
@@ -140,22 +150,22 @@ def _counted(node: Node, tile: Tile, own: Callable[[_Pass], Work]) -> Work:
             },
             found=times * length * runs * (windows and not copied),
         )
-        total += own(_Pass(length, times, by_line, runs))
+        total += own(_Pass(length, times, by_line, runs, blocks))
     return total + copies(op, node) + _loops_of_copies(op, node) if copied else total
 
 
 def _work(node: Node, tile: Tile) -> Work:
     """As `_counted`, with the turns of the inner loop, and what is done at the ends of runs."""
     _, height, width, _ = node.inputs[1].type.shape
-    run, blocks = _run(node), _blocks(node)
+    run = _run(node)
     count = _elements(node) // (-(-run // INPUTS) * INPUTS)
 
     def own(of: _Pass) -> Work:
         by_line = of.by_line * height * turns_of(run * width)
         return Work(
-            turns=of.times * blocks * (by_line + (1 - of.by_line) * count * turns_of(run)),
-            overlaps=of.times * blocks * count * (run % INPUTS > 0),
-            switches=of.times * blocks * (of.runs - 1),
+            turns=of.times * of.blocks * (by_line + (1 - of.by_line) * count * turns_of(run)),
+            overlaps=of.times * of.blocks * count * (run % INPUTS > 0),
+            switches=of.times * of.blocks * (of.runs - 1),
         )
 
     return _counted(node, tile, own)
@@ -163,12 +173,12 @@ def _work(node: Node, tile: Tile) -> Work:
 
 def _wide_work(node: Node, tile: Tile) -> Work:
     """As `_counted`, with the groups of four inputs that are extended, in `runs`, and the turns of the inner loop."""
-    fours, blocks = _elements(node) // INPUTS, _blocks(node)
+    fours = _elements(node) // INPUTS
 
     def own(of: _Pass) -> Work:
-        name = "pair" if of.pixels == 2 else "single"
-        counts = {f"{name}_wide_fours": of.times * fours}
-        return Work(**counts, turns=of.times * blocks * -(-fours // WIDE_TURNS[of.pixels]), runs=of.times * of.runs)
+        counts = {f"{_NAMES[of.pixels]}_wide_fours": of.times * fours}
+        turns = of.times * of.blocks * -(-fours // WIDE_TURNS[of.pixels])
+        return Work(**counts, turns=turns, runs=of.times * of.runs)
 
     return _counted(node, tile, own)
 
@@ -283,10 +293,16 @@ def _variant(suffix: str, accepts: Callable[[Node], bool], **sizes: int) -> Vari
 
 
 def _fits(node: Node, tile: Tile) -> bool:
-    """The windows of two pixels on the smallest part of the stack that holds them; else in scratch, or one pixel's."""
-    elements = _elements(node)
-    if tile.sizes["pixels"] == 1:
+    """The windows of two or three pixels on the smallest part of the stack that holds them; else those of two in
+    scratch, or one pixel's.
+    """
+    elements, pixels = _elements(node), tile.sizes["pixels"]
+    if pixels == 1:
         return ELEMENTS[-1] < elements <= 2 * ELEMENTS[-1]
+    if pixels == THREE:
+        elements = elements // 2 * THREE
+        if node.output.type.nhwc[2] == 1:
+            return False
     return next((size for size in ELEMENTS if elements <= size), None) == tile.sizes.get("elements")
 
 
@@ -300,19 +316,25 @@ def _wide(suffix: str, accepts: Callable[[Node], bool], up: bool = False, **taps
     def tile(pixels: int, **elements: int) -> Tile:
         return Tile(outputs=OUTPUTS, pixels=pixels, **taps, **elements, **rounding)
 
+    threes = () if taps else ELEMENTS
     return Variant(
         CONV2D,
         _wide_work,
         suffix=suffix,
         body="simd32_wide",
-        shared="windows" if taps else "",
+        shared="windows" if taps else "three",
         isa=Isa.SIMD32,
         accepts=(lambda node: accepts(node) and _up(node) is not None) if up else accepts,
-        tiles=(*(tile(2, elements=size) for size in ELEMENTS), tile(2), tile(1, elements=ELEMENTS[-1])),
+        tiles=(
+            *(tile(2, elements=size) for size in ELEMENTS),
+            *(tile(2), tile(1, elements=ELEMENTS[-1])),
+            *(tile(THREE, elements=size) for size in threes),
+        ),
         fits=_fits,
         same_time=True,
         pack=_pack,
         scratch_bytes=_scratch,
+        pixels_at_once=lambda _, tile: min(2, tile.sizes["pixels"]),  # three read half of the constants at once
         behind=lambda node, _: behind_pixels(node),  # reads copies of the windows
     )
 

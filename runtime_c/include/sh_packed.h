@@ -30,10 +30,11 @@
 // r9: multiplier, r10: addend, SH_UP: the shift to the right.
 #define SH_A "lsl"
 #define SH_B "asr"
-#define SH_SCALED(sum, shift)                                                                      \
-    shift " " sum ", " sum ", r8\n"                                                                \
-    "smmla " sum ", " sum ", r9, r10\n"                                                            \
+#define SH_SCALED_BY(sum, shift, by, multiplier, addend)                                           \
+    shift " " sum ", " sum ", " by "\n"                                                            \
+    "smmla " sum ", " sum ", " multiplier ", " addend "\n"                                         \
     "ssat " sum ", #8, " sum ", asr #" SH_TEXT(SH_UP) "\n"
+#define SH_SCALED(sum, shift) SH_SCALED_BY(sum, shift, "r8", "r9", "r10")
 #else
 // The double rounding of sh_requantise, exactly. r8: 2^(shift - 1) + (y_zero << shift), r9:
 // multiplier, r10: shift (to the right, at least 1). `doubled` shifts to twice the sum; that it fits

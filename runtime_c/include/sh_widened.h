@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: 0BSD
-// Inputs of one pixel, or of two, extended to 16 bits for SMLAD: words of two elements (low, high),
+// Inputs of one to three pixels, extended to 16 bits for SMLAD: words of two elements (low, high),
 // for every four elements 0 to 3 of a run:
-//   of two pixels p and q: (p0, p2), (q0, q2), (p1, p3), (q1, q3); of one: (p0, p2), (p1, p3).
+//   of two pixels p and q: (p0, p2), (q0, q2), (p1, p3), (q1, q3); of one: (p0, p2), (p1, p3); of
+//   three accordingly.
 // Cores with the Armv6 SIMD instructions; weights as in sh_packed.h.
 #ifndef SH_WIDENED_H
 #define SH_WIDENED_H
@@ -109,6 +110,46 @@ SH_MERGED uint32_t *SH_WIDEN(const int8_t *const run[2], int32_t pixels, int32_t
     }
     return p < last + 4 ? sh_widen_fours(last, last + ahead, to) : to;
 }
+
+#if SH_PIXELS == 3
+#define SH_WIDEN_THREE SH_SHARED(conv2d_s8_widen_three)
+
+SH_INLINED uint32_t *sh_widen_fours_of_three(const int8_t *p, ptrdiff_t ahead, uint32_t *to)
+{
+    __asm volatile("ldr r8, [%1]\n"
+                   "ldr r9, [%1, %2]\n"
+                   "ldr r10, [%1, %3]\n"
+                   "sxtb16 r4, r8\n"
+                   "sxtb16 r5, r9\n"
+                   "sxtb16 r6, r10\n"
+                   "sxtb16 r8, r8, ror #8\n"
+                   "sxtb16 r9, r9, ror #8\n"
+                   "sxtb16 r10, r10, ror #8\n"
+                   "stm %0!, {r4, r5, r6, r8, r9, r10}\n"
+                   : "+r"(to)
+                   : "r"(p), "r"(ahead), "r"(2 * ahead)
+                   : "r4", "r5", "r6", "r8", "r9", "r10", "memory");
+    return to;
+}
+
+// As SH_WIDEN for three pixels, each run `ahead` bytes behind the one before.
+SH_MERGED uint32_t *SH_WIDEN_THREE(const int8_t *run, ptrdiff_t ahead, int32_t length,
+                                   uint32_t *to);
+SH_MERGED uint32_t *SH_WIDEN_THREE(const int8_t *run, ptrdiff_t ahead, int32_t length, uint32_t *to)
+{
+    const int8_t *const last = run + length - 4;
+    SH_ROLLED
+    for (; run + 4 <= last; run += 8) {
+        to = sh_widen_fours_of_three(run, ahead, to);
+        to = sh_widen_fours_of_three(run + 4, ahead, to);
+    }
+    if (run < last) {
+        to = sh_widen_fours_of_three(run, ahead, to);
+        run += 4;
+    }
+    return run < last + 4 ? sh_widen_fours_of_three(last, ahead, to) : to;
+}
+#endif
 #endif
 
 #endif
