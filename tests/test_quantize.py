@@ -23,7 +23,7 @@ from shoehorn_mcu.ir import Array, DType
 from shoehorn_mcu.ops import AveragePool2d, Dequantize, LinearOp, Mean, Quantize, Requantize
 from shoehorn_mcu.passes import run
 from shoehorn_mcu.paths import MODELS as SHIPPED
-from shoehorn_mcu.quantisation import Method, Settings, quantize_model, steps
+from shoehorn_mcu.quantisation import Bits, Method, Settings, quantize_model, steps
 from shoehorn_mcu.quantisation.measure import accuracy
 from shoehorn_mcu.quantisation.ranges import Range, least_squares, of_joins
 from shoehorn_mcu.quantisation.rewrite import bias_corrections, equalised, prepared
@@ -480,6 +480,19 @@ def test_weights_of_4_bits_are_within_4_bits_and_half_the_flash(folder: Path, ge
         assert weights is not None and weights.min() >= -8 and weights.max() <= 7
     least = json.loads(gen("plan", made, "--minimize", "flash", "--json").stdout)
     assert any(op["kernel"].endswith("_nibbles") for op in least["ops"])
+
+
+@pytest.mark.parametrize("bits", Bits)
+def test_a_channel_of_tiny_weights_has_a_scale_that_its_bias_fits(bits: Bits, tmp_path: Path) -> None:
+    weights = reals(4, 3, 3, 3)
+    weights[1] *= 1e-12
+    made = model([helper.make_node("Conv", ["x", "w", "b"], ["y"])], {"w": weights, "b": np.full(4, 30, np.float32)})
+    onnx.save(made, tmp_path / "tiny.onnx")
+    np.savez(tmp_path / "x.npz", x=reals(20, *IMAGE[1:]))
+
+    found = quantize_model(tmp_path / "tiny.onnx", tmp_path / "x.npz", Settings(Method.MINMAX, bits=bits))
+
+    assert found.float_ops == () and found.sqnr_db > 15
 
 
 def test_without_onnx_runtime_one_line_says_what_to_install(

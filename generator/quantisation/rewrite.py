@@ -376,7 +376,7 @@ def in_four_bits(model: ModelProto, original: ModelProto) -> ModelProto:
 
     A weight's own values are those of `original`, of which ONNX Runtime's quantiser keeps the name in front of
     `_quantized` and `_scale`. The scale of a channel, or of all of them, is one of those that cut the largest weights
-    by up to a half.
+    by up to a half, but no less than with 8 bits: ONNX Runtime's quantiser has made that as large as the bias needs.
     """
     from onnx import ModelProto, numpy_helper
 
@@ -396,16 +396,19 @@ def in_four_bits(model: ModelProto, original: ModelProto) -> ModelProto:
             axis = next((each.i for each in node.attribute if each.name == "axis"), 1) % weights.ndim
         else:
             axis, weights = 0, weights[None]
-        codes, scales = _four_bits(np.moveaxis(weights, axis, 0))
+        finer = numpy_helper.to_array(held[node.input[1]])
+        codes, scales = _four_bits(np.moveaxis(weights, axis, 0), finer.reshape(-1).astype(np.float64))
         codes = np.moveaxis(codes, 0, axis).reshape(data.shape)
-        shape = numpy_helper.to_array(held[node.input[1]]).shape
-        for place, array in ((0, codes), (1, scales.astype(np.float32).reshape(shape))):
+        for place, array in ((0, codes), (1, scales.astype(np.float32).reshape(finer.shape))):
             held[node.input[place]].CopyFrom(numpy_helper.from_array(array, node.input[place]))
     return made
 
 
-def _four_bits(weights: Floats) -> tuple[NDArray[np.int8], Floats]:
-    """Codes and scales of weights [channel, ...]: of 51 scales for each channel that with the least squared error."""
+def _four_bits(weights: Floats, finest: Floats) -> tuple[NDArray[np.int8], Floats]:
+    """Codes and scales of weights [channel, ...]: of 51 scales for each channel that with the least squared error.
+
+    `finest`: the least scale of each channel.
+    """
     flat = weights.reshape(len(weights), -1)
     largest = np.maximum(np.abs(flat).max(axis=1), np.finfo(np.float32).tiny * 8)
     scales = largest / 7
@@ -415,5 +418,6 @@ def _four_bits(weights: Floats) -> tuple[NDArray[np.int8], Floats]:
         errors = (np.clip(np.rint(flat / tried[:, None]), -8, 7) * tried[:, None] - flat) ** 2
         better = errors.sum(axis=1) < least
         scales, least = np.where(better, tried, scales), np.where(better, errors.sum(axis=1), least)
+    scales = np.maximum(scales, finest)
     codes = np.clip(np.rint(flat / scales[:, None]), -8, 7).astype(np.int8)
     return codes.reshape(weights.shape), scales
