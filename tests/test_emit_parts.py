@@ -198,7 +198,10 @@ def test_a_slot_that_needs_more_than_16_bits_has_32(last: int, bits: int):
     lines = _scattered("t0", Placement("x", 0, 2, 4, slots=(0, address)), {}, str(address + 4))
 
     assert f"static const uint{bits}_t t0_slots[2] = {{" in lines[0] and str(last) in lines[0]
-    assert f".slots{bits} = t0_slots" in lines[1]
+    wide = "static const sh_other_rows t0_rows = {.slots = t0_slots};"
+    assert (wide in lines) is (bits == 32)
+    tensor = next(line for line in lines if line.startswith("static const sh_tensor t0 = "))
+    assert (".other = &t0_rows" if bits == 32 else ".slots16 = t0_slots") in tensor
 
 
 def test_a_number_of_a_board_that_needs_32_bits_is_unsigned_in_c():

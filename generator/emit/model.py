@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from shoehorn_mcu.emit import c, classes, ops, states, steps, stream
@@ -92,14 +94,16 @@ def _placements(unit: Unit) -> list[str]:
 
 
 def _contiguous(unit: Unit, name: str, placement: Placement, arena: str) -> list[str]:
+    ring = states.ring(unit, placement.tensor)
     members = {
         "offset": str(placement.address),
         "rows": str(placement.rows),
         "row_bytes": str(placement.row_bytes),
-        **states.ring_members(unit, placement.tensor),
+        **_other(name, ring),
     }
     end = placement.address + placement.rows * placement.row_bytes
     return [
+        *_other_rows(name, ring),
         c.struct("sh_tensor", name, members),
         f'_Static_assert({end} <= {arena}, "{name} leaves the arena");',
     ]
@@ -109,17 +113,30 @@ def _scattered(name: str, placement: Placement, tables: dict[tuple[int, ...], st
     """A tensor with an address per row, in a table of slots; equal `tables` are written once."""
     slots = [at // SLOT_BYTES for at in placement.slots]
     width = 16 if max(slots) < 2**16 else 32
+    table = tables.setdefault(placement.slots, f"{name}_slots")
+    other = {} if width == 16 else {"slots": table}
     members = {
         "rows": str(placement.rows),
         "row_bytes": str(placement.row_bytes),
-        f"slots{width}": tables.setdefault(placement.slots, f"{name}_slots"),
+        **({"slots16": table} if width == 16 else _other(name, other)),
     }
-    known = tables[placement.slots] != f"{name}_slots"
+    known = table != f"{name}_slots"
     return [
         *([] if known else [c.array(f"{name}_slots", np.array(slots, f"uint{width}"), "static const")]),
+        *_other_rows(name, other),
         c.struct("sh_tensor", name, members),
         f'_Static_assert({max(placement.slots) + placement.row_bytes} <= {arena}, "{name} leaves the arena");',
     ]
+
+
+def _other_rows(name: str, members: Mapping[str, str]) -> list[str]:
+    """The definition of the struct that says where the rows of such a tensor are."""
+    return [c.struct("sh_other_rows", f"{name}_rows", members)] if members else []
+
+
+def _other(name: str, members: Mapping[str, str]) -> Mapping[str, str]:
+    """The tensor's member that points there."""
+    return {"other": f"&{name}_rows"} if members else {}
 
 
 def _run(unit: Unit, schedule: steps.Schedule) -> str:

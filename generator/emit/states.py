@@ -36,12 +36,12 @@ def rings(unit: Unit) -> list[str]:
     return lines
 
 
-def ring_members(unit: Unit, tensor: str) -> dict[str, str]:
-    """The members of a tensor's struct that say where its rows are in a ring; none where they are in no ring."""
+def ring(unit: Unit, tensor: str) -> dict[str, str]:
+    """The members of the struct that says where a tensor's rows are in a ring; none where they are in no ring."""
     if tensor not in unit.rings:
         return {}
     number, state = unit.rings[tensor]
-    return {"first": f"&{_first(number)}", "ring_rows": str(unit.type(state.read).rows)}
+    return {"first": f"&{_first(number)}", "places": str(unit.type(state.read).rows)}
 
 
 def _first(number: int) -> str:

@@ -7,17 +7,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// Where rows are in a ring, or in a table of an arena that is too large for slots16; a struct of
+// its own, as few tensors have one.
+typedef struct {
+    const uint32_t *slots; // as slots16; null: the rows are in a ring
+    const int32_t *first;  // the place of row 0 in the ring
+    int32_t places;        // of the ring
+} sh_other_rows;
+
 typedef struct {
     int32_t offset;    // of row 0 in the arena, bytes
     int32_t rows;      // of the whole tensor
     int32_t row_bytes; // size of a row
-    // Null, or the offset of each row in the arena in units of SH_SLOT_BYTES. One of the two
-    // tables:
+    // Null, or the offset of each row in the arena in units of SH_SLOT_BYTES.
     const uint16_t *slots16;
-    const uint32_t *slots32; // where the arena is too large for slots16
-    // Null, or the rows are in a ring of ring_rows places, row 0 in place *first.
-    const int32_t *first;
-    int32_t ring_rows;
+    const sh_other_rows *other; // null, or where the rows are
 } sh_tensor;
 
 #define SH_SLOT_BYTES 4u
@@ -28,13 +32,14 @@ static inline void *sh_tensor_row(uint8_t *arena, const sh_tensor *tensor, int32
     if (tensor->slots16 != NULL) {
         return arena + (size_t)tensor->slots16[y] * SH_SLOT_BYTES;
     }
-    if (tensor->slots32 != NULL) {
-        return arena + (size_t)tensor->slots32[y] * SH_SLOT_BYTES;
-    }
     int32_t place = y;
-    if (tensor->first != NULL) {
-        place += *tensor->first;
-        place -= place < tensor->ring_rows ? 0 : tensor->ring_rows;
+    if (tensor->other != NULL) {
+        const sh_other_rows *other = tensor->other;
+        if (other->slots != NULL) {
+            return arena + (size_t)other->slots[y] * SH_SLOT_BYTES;
+        }
+        place += *other->first;
+        place -= place < other->places ? 0 : other->places;
     }
     return arena + tensor->offset + place * tensor->row_bytes;
 }
