@@ -143,7 +143,6 @@ def within_flash(nodes: Sequence[Node], machine: Machine) -> Machine:
     """The machine without the kernels that are not worth their flash, or do not fit into `flash_left` bytes.
 
     Starts with the fastest instance for every node, or the tuned one. Makes the change that costs the least time per
-    Starts with the fastest instance for every node, or the tuned one. Makes the change that costs the least time per
     byte of flash saved, while that is less than WORTH, or while the kernels do not fit: another instance for one node,
     or an instance, or all that share a function, excluded for all nodes. Where none saves flash and they do not fit,
     one instance for all nodes that it computes. If that saves none either, the result exceeds the limit; the caller
