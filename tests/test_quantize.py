@@ -545,7 +545,7 @@ def test_a_model_with_open_dimensions_is_quantised_with_the_sizes_given(tmp_path
 @pytest.mark.parametrize("method", Method)
 def test_an_int8_resnet_is_as_accurate_as_its_original(method: Method, tmp_path: Path) -> None:
     """500 images, the first 100 of which calibrate: at most half a point less."""
-    images, labels = ptq.TASKS[0].samples()
+    images, labels = ptq.task("resnet20").samples()
     np.savez(tmp_path / "some.npz", input=images[:100])
     made = quantize_model(MODELS / "resnet20-cifar10-f32.onnx", tmp_path / "some.npz", Settings(method))
     assert made.float_ops == ()

@@ -92,20 +92,22 @@ def test_a_real_model_has_two_transposes_at_most(name: str) -> None:
 @needs_shared
 def test_a_real_model_stays_as_accurate(tmp_path: Path) -> None:
     """400 images, 100 of which calibrate: at most half a point less; the whole set is in tests/bench/ptq.py."""
-    images, labels = ptq.TASKS[3].samples()
+    images, labels = ptq.task("fmnist").samples()
     np.savez(tmp_path / "some.npz", x=images[:100])
     np.save(tmp_path / "labels.npy", labels[:100])
     made = quantize_model(MODELS / "fmnist-nubificus-f32.tflite", tmp_path / "some.npz")
 
-    row = ptq.right(made.model, ptq.float_model(MODELS / "fmnist-nubificus-f32.tflite"), images[:400], labels[:400])
+    source = ptq.float_model(MODELS / "fmnist-nubificus-f32.tflite")
+    before = np.count_nonzero(ptq.by_runtime(source, images[:400]) == labels[:400])
+    after = np.count_nonzero(ptq.by_reference(made.model, images[:400]) == labels[:400])
 
     assert made.float_ops == ()
-    assert row.after >= row.before - 2 > 320
+    assert after >= before - 2 > 320
 
 
 @needs_shared
 def test_a_firmware_is_made_of_a_float_model_at_once(gen: Gen, tmp_path: Path) -> None:
-    images, _ = ptq.TASKS[3].samples()
+    images, _ = ptq.task("fmnist").samples()
     np.savez(tmp_path / "some.npz", x=images[:20])
 
     options = ("--board", "native", "--quantize", tmp_path / "some.npz", "--out", tmp_path / "made", "--json")

@@ -133,6 +133,13 @@ TASKS = (
     Task("small CNN (`.tflite`), Fashion-MNIST", "fmnist-nubificus-f32.tflite", _clothes, 200),
     Task("three dense layers (`.onnx`), MNIST", "onnx2c-mnist-pytorch.onnx", _digits, 200),
 )
+
+
+def task(part: str) -> Task:
+    """The first task with such a part in its model's name."""
+    return next(each for each in TASKS if part in each.model)
+
+
 PUBLISHED = "resnet20-cifar10-qdq-int8.onnx"
 SETTINGS = {
     **{f"`{each.value}`": Settings(each) for each in Method},
