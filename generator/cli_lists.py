@@ -107,7 +107,7 @@ def _hertz(hz: int) -> str:
 def ops(as_json: bool) -> None:
     """Lists the ops that a model may use, and the instruction sets that there are kernels for, by element type.
 
-    Names are those of the format. A letter stands for an instruction set, the first of its name.
+    Ops have the names of their format. Cells have the first letters of the instruction sets.
     """
     from shoehorn_mcu.importers import IMPORTERS, Kind
     from shoehorn_mcu.op_table import table

@@ -145,6 +145,8 @@ class Stage:
     @cached_property
     def plain_bytes(self) -> int | None:
         """The same in the oracle's layout; None where the kernel reads that."""
+        if self.kernel.variant.pack is None:
+            return None
         plain = self.kernel.plain(self.call)
         return array_bytes(plain) if differ(self.params, plain) else None
 

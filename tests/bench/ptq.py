@@ -94,7 +94,7 @@ def _labels(folder: str) -> dict[str, int]:
 
 
 def _words() -> Labelled:
-    """Features as KWS's int8 input stands for them: scale 0.5847029, zero point 83."""
+    """Features in real numbers: the files have those of KWS's int8 input, of scale 0.5847029 and zero point 83."""
     stored = np.fromfile(DATA / "kws01" / "x_int8_1000x490.bin", np.int8).reshape(-1, 49, 10, 1)
     return (stored.astype(np.float32) - 83) * np.float32(0.5847029), np.array([*_labels("kws01").values()])
 
