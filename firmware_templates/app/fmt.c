@@ -12,19 +12,10 @@ typedef struct {
     int32_t count;
 } decimal;
 
-static decimal to_decimal(uint64_t value)
+// 2 * number + bit.
+static void append_bit(decimal *number, bool bit)
 {
-    decimal number = {.count = 0};
-    do {
-        number.digit[number.count++] = (uint8_t)(value % 10u);
-        value /= 10u;
-    } while (value != 0);
-    return number;
-}
-
-static void twice(decimal *number)
-{
-    uint8_t carry = 0;
+    uint8_t carry = bit;
     for (int32_t i = 0; i < number->count; i++) {
         uint8_t sum = (uint8_t)(2u * number->digit[i] + carry);
         carry = sum > 9u;
@@ -33,6 +24,16 @@ static void twice(decimal *number)
     if (carry) {
         number->digit[number->count++] = 1;
     }
+}
+
+// Bit by bit: 64-bit division would be 1.4 KB of the compiler's library on most cores.
+static decimal to_decimal(uint64_t value)
+{
+    decimal number = {.count = 1};
+    for (int32_t i = 0; i < 64; i++, value <<= 1) {
+        append_bit(&number, value >> 63 != 0);
+    }
+    return number;
 }
 
 // mantissa * 2^exponent, rounded to an integer, ties to even. mantissa < 2^34.
@@ -50,7 +51,7 @@ static decimal scaled(uint64_t mantissa, int32_t exponent)
     }
     decimal number = to_decimal(mantissa);
     for (int32_t i = 0; i < exponent; i++) {
-        twice(&number);
+        append_bit(&number, false);
     }
     return number;
 }

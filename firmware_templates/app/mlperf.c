@@ -35,11 +35,18 @@ static char line[LINE_BYTES + 1];
 static uint32_t length;
 static bool wants_frames;
 
+// ticks * 1000000 / SH_BOARD_TICK_HZ, rounded down. Bit by bit, as in fmt.c: 1000000 times the bits
+// so far is whole * SH_BOARD_TICK_HZ + rest.
 static uint64_t microseconds(uint64_t ticks)
 {
-    // In two parts, so that no product overflows.
-    uint64_t rest = ticks % SH_BOARD_TICK_HZ;
-    return ticks / SH_BOARD_TICK_HZ * 1000000u + rest * 1000000u / SH_BOARD_TICK_HZ;
+    uint64_t whole = 0;
+    uint32_t rest = 0;
+    for (int32_t i = 0; i < 64; i++, ticks <<= 1) {
+        rest = 2u * rest + (ticks >> 63 != 0 ? 1000000u : 0u);
+        whole = 2u * whole + rest / SH_BOARD_TICK_HZ;
+        rest %= SH_BOARD_TICK_HZ;
+    }
+    return whole;
 }
 
 // A lap line holds the time before it is sent, so sending the first one counts as inference: 2 ms,

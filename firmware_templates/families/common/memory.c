@@ -54,19 +54,23 @@ void *memmove(void *to, const void *from, size_t count)
     return to;
 }
 
-void *memset(void *to, int value, size_t count)
+static void fill(uint8_t *at, int value, size_t count)
 {
-    uint8_t *at = to;
     if (aligned(at, at)) {
-        word fill = (word)(uint8_t)value * (~(word)0 / 255u);
+        word all = (word)(uint8_t)value * (~(word)0 / 255u);
         while (count >= sizeof(word)) {
-            *(word *)(void *)at = fill;
+            *(word *)(void *)at = all;
             at += sizeof(word), count -= sizeof(word);
         }
     }
     while (count-- > 0) {
         *at++ = (uint8_t)value;
     }
+}
+
+void *memset(void *to, int value, size_t count)
+{
+    fill(to, value, count);
     return to;
 }
 
@@ -81,3 +85,30 @@ int memcmp(const void *a, const void *b, size_t count)
     }
     return 0;
 }
+
+#ifdef __ARM_EABI__
+// By the names that compilers for Arm call them by (Run-time ABI for the Arm Architecture, 4.3.4):
+// without these the compiler's library would bring a second copy of each.
+#define ALSO(name, result, ...)                                                                    \
+    result name##4(__VA_ARGS__) __attribute__((alias(#name)));                                     \
+    result name##8(__VA_ARGS__) __attribute__((alias(#name)))
+
+void *__aeabi_memcpy(void *to, const void *from, size_t count) __attribute__((alias("memcpy")));
+void *__aeabi_memmove(void *to, const void *from, size_t count) __attribute__((alias("memmove")));
+void __aeabi_memset(void *to, size_t count, int value);
+void __aeabi_memclr(void *to, size_t count);
+ALSO(__aeabi_memcpy, void *, void *, const void *, size_t);
+ALSO(__aeabi_memmove, void *, void *, const void *, size_t);
+ALSO(__aeabi_memset, void, void *, size_t, int);
+ALSO(__aeabi_memclr, void, void *, size_t);
+
+void __aeabi_memset(void *to, size_t count, int value)
+{
+    fill(to, value, count);
+}
+
+void __aeabi_memclr(void *to, size_t count)
+{
+    fill(to, 0, count);
+}
+#endif
