@@ -307,6 +307,17 @@ def test_views_that_keep_rows_are_planned_by_rows(tmp_path: Path) -> None:
     assert made.outcome.whole_tensor_bytes > 32 * row[1]
 
 
+def test_rows_of_one_tensor_are_added_in_one_call(tmp_path: Path) -> None:
+    """A dilated average adds rows 0 to 5 of its input to rows 3 to 8 of it; both lie side by side."""
+    nodes = one("AveragePool", kernel_shape=[2, 2], dilations=[3, 1])
+    path = saved(model(nodes, (1, 2, 9, 7), opset=19), tmp_path)
+
+    added = build.plan_model(path, None, build.Options()).unit.stepped[0]
+
+    assert added.rows_per_call == 6
+    assert [tensor for tensor, _ in added.reads] == ["x", "x"]
+
+
 def test_an_old_opset_and_a_batch_of_any_size_are_imported(tmp_path: Path) -> None:
     """Softmax of opset 9 flattens its input, and Clip has its bounds as attributes."""
     nodes = [
@@ -316,6 +327,32 @@ def test_an_old_opset_and_a_batch_of_any_size_are_imported(tmp_path: Path) -> No
     ]
 
     check(saved(model(nodes, x=("N", 6, 9, 8), opset=9), tmp_path))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("scales", [(1, 1, 1.6, 2.5), (1, 1, 2, 3), (1, 1, 0.6, 1.7)], ids=str)
+@pytest.mark.parametrize("opset", [7, 9, 10])
+def test_a_size_is_changed_as_old_opsets_do(opset: int, scales: Sequence[float], mode: str, tmp_path: Path) -> None:
+    """They place elements otherwise than the default of later ones, and the size that shrinks is rounded up."""
+    held = {"scales": np.array(scales, np.float32)}
+    if opset < 10 and min(scales) < 1:
+        pytest.skip("Upsample does not shrink")
+    if opset == 7:
+        nodes, held = one("Upsample", mode=mode, scales=[float(scale) for scale in scales]), {}
+    else:
+        nodes = one("Upsample" if opset == 9 else "Resize", inputs=("x", "scales"), mode=mode)
+
+    check(saved(model(nodes, constants=held, opset=opset), tmp_path))
+
+
+@pytest.mark.parametrize("rounding", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
+@pytest.mark.parametrize("places", ["asymmetric", "half_pixel", "pytorch_half_pixel", "align_corners"])
+def test_the_nearest_element_is_that_of_onnx_runtime(places: str, rounding: str, tmp_path: Path) -> None:
+    """Its float32 says so where a place is an integer but for rounding, as (4 + 0.5) / 0.6 - 0.5."""
+    options = {"coordinate_transformation_mode": places, "nearest_mode": rounding}
+    constants = {"scales": np.array([1, 1, 0.6, 1.6], np.float32)}
+
+    check(saved(model(one("Resize", inputs=("x", "", "scales"), **options), (1, 2, 14, 9), constants), tmp_path))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.int64, np.uint16, np.uint8, np.bool_])

@@ -24,7 +24,7 @@ from shoehorn_mcu.importers.onnx_fold import (
     limited,
     unknown_operand,
 )
-from shoehorn_mcu.importers.onnx_node import DOMAINS, RawNode, array_of, first_line
+from shoehorn_mcu.importers.onnx_node import BY_SCALE, DOMAINS, RawNode, array_of, first_line
 from shoehorn_mcu.importers.source import Shapes
 from shoehorn_mcu.ir import Array
 
@@ -35,6 +35,7 @@ OPSET = 18
 """Models of older opsets are converted to this one, so that converters know one form of each op."""
 OLDEST = 1
 
+_OPSET_OF_RESIZE = 11  # the first whose Resize says how it places elements
 _OPSET_OF_16_BITS = 21  # the first whose conversions know int16
 _CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
 _MICROSOFT = "com.microsoft"
@@ -231,7 +232,26 @@ def _converted(model: ModelProto, opset: int = OPSET) -> ModelProto:
     )
     if any(after.get(name, rank) != rank for name, rank in before.items()):  # a Scan of opset 8 loses its batch
         raise ImportFault(f"converting opset {version} to {opset} changes its inputs; export it with opset {opset}")
+    if version < _OPSET_OF_RESIZE:
+        _place_as_before(converted.graph)
     return converted
+
+
+def _place_as_before(graph: GraphProto) -> None:
+    """Writes into what were Upsample and Resize of opset 10 how these place elements, which the converter leaves out.
+
+    They had no attributes for it. ONNX Runtime computes `asymmetric`, and rounds towards the larger of both sizes.
+    """
+    from onnx import helper
+
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inside in (attribute.g, *attribute.graphs):
+                _place_as_before(inside)
+        if node.op_type == "Resize" and node.domain in DOMAINS:
+            said = {attribute.name for attribute in node.attribute}
+            asked = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": BY_SCALE}
+            node.attribute.extend(helper.make_attribute(k, v) for k, v in asked.items() if k not in said)
 
 
 _CLASS = re.compile(r"^(\w+\.)*\w+(Error|Exception): ")

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 DOMAINS = ("", "ai.onnx")
 """ONNX's own."""
 
+BY_SCALE = "by scale"
+"""The `nearest_mode` of Resize before opset 11, which has no name in ONNX: floor, but ceil where a size shrinks."""
+
 Attribute = int | float | str | Array | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
 
 

@@ -6,7 +6,7 @@ element (nearest), two or four (linear, cubic), which are taken by their places,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from shoehorn_mcu.importers.onnx_columns import along, product
 from shoehorn_mcu.importers.onnx_layout import FEW_RUNS, picked, runs_of
 from shoehorn_mcu.importers.onnx_maps import mapped
 from shoehorn_mcu.importers.onnx_movers import shaped
-from shoehorn_mcu.importers.onnx_node import first_line
+from shoehorn_mcu.importers.onnx_node import BY_SCALE, first_line
 from shoehorn_mcu.importers.onnx_site import Site, Value, as_plain
 from shoehorn_mcu.ir import Array, DType, Tensor
 from shoehorn_mcu.ops import Gather
@@ -83,7 +83,11 @@ def _matrix(n: int, scale: float, size: int, region: list[float], options: Mappi
     from onnx import helper
     from onnx.reference import ReferenceEvaluator
 
-    by_scale = int(np.floor(n * np.float32(scale))) == size
+    placed = options["coordinate_transformation_mode"]
+    if options["mode"] == "nearest" and placed in _PLACES and not options["antialias"]:
+        return np.eye(n)[_nearest(n, scale, size, options)], np.zeros(size)
+    # Places of align_corners depend on both sizes alone; the evaluator has a size that is not rounded of a scale.
+    by_scale = int(np.floor(n * np.float32(scale))) == size and placed != "align_corners"
     names = ["x", "region", "scales" if by_scale else "", "" if by_scale else "sizes"]
     node = helper.make_node("Resize", names, ["y"], **options)
     given = {
@@ -98,6 +102,38 @@ def _matrix(n: int, scale: float, size: int, region: list[float], options: Mappi
         raise ImportFault(f"its options cannot be computed: {first_line(error)}; export it again") from error
     columns = np.asarray(found, np.float64)
     return (columns[:-1] - columns[-1:]).T, columns[-1]
+
+
+Float32s = NDArray[np.float32]
+
+_PLACES: Mapping[str, Callable[[Float32s, np.float32, int], Float32s]] = {
+    "asymmetric": lambda x, scale, n: x / scale,
+    "half_pixel": lambda x, scale, n: (x + np.float32(0.5)) / scale - np.float32(0.5),
+    "pytorch_half_pixel": lambda x, scale, n: (x + np.float32(0.5)) / scale - np.float32(0.5) if len(x) > 1 else 0 * x,
+    "align_corners": lambda x, scale, n: x * np.float32(n - 1) / np.float32(max(len(x) - 1, 1)),
+}
+"""Where elements of the output are in an input of n elements, by coordinate_transformation_mode."""
+
+_ROUNDED: Mapping[str, Callable[[Float32s], Float32s]] = {
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round_prefer_floor": lambda x: np.ceil(x - np.float32(0.5)),
+    "round_prefer_ceil": lambda x: np.floor(x + np.float32(0.5)),
+}
+
+
+def _nearest(n: int, scale: float, size: int, options: Mapping[str, Any]) -> NDArray[np.int64]:
+    """The element of the input that each of the output is, in float32 as ONNX Runtime computes it.
+
+    The evaluator computes in float64, in which a place such as (4 + 0.5) / 0.6 - 0.5 falls beside the integer.
+    """
+    mode = options["nearest_mode"]
+    if mode == BY_SCALE:
+        mode = "ceil" if scale < 1 else "floor"
+    if mode not in _ROUNDED:
+        raise ImportFault(f"its nearest_mode is '{mode}'; export it again")
+    places = _PLACES[options["coordinate_transformation_mode"]](np.arange(size, dtype=np.float32), np.float32(scale), n)
+    return np.clip(_ROUNDED[mode](places).astype(np.int64), 0, n - 1)
 
 
 def _times(site: Site, x: Tensor, place: int, matrix: Reals, offset: Reals) -> Tensor:

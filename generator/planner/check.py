@@ -230,8 +230,7 @@ class _Replay:
 
     def _one_row(self, where: str, op: OpSpec, rows: range) -> None:
         """Rows of one call must lie side by side: those it writes, and those of each tensor that it reads by rows."""
-        own: list[tuple[int, ...]] = [(y,) for y in rows]
-        touched = [(op.writes, own)]
+        touched: list[tuple[str, list[tuple[int, ...]]]] = [(op.writes, [(y,) for y in rows])]
         touched += [(read.tensor, [read.rows[y] for y in rows]) for read in op.reads]
         for name, each in touched:
             spec = self._problem.by_name[name]
@@ -239,9 +238,9 @@ class _Replay:
                 continue  # all of them read it
             if spec.turns:
                 self._faults.append(f"{where}: one call, but '{name}' is a ring, whose rows are not in order")
-            memory, start = self._place(name, rows[0])
-            wanted = [(memory, start + i * spec.row_bytes) for i in range(len(rows))]
-            if each != own or [self._place(name, y) for y in rows] != wanted:
+            places = [self._place(name, y) for some in each for y in some]
+            memory, start = places[0] if places else ("", 0)
+            if places != [(memory, start + i * spec.row_bytes) for i in range(len(rows))]:
                 self._faults.append(f"{where}: one call, but these rows of '{name}' do not lie side by side")
 
     def _rows(self, where: str, op: OpSpec, rows: range, alone: bool) -> None:
