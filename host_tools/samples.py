@@ -26,6 +26,7 @@ _CLOSE = 0.02  # of the range's width: quantisers put its ends on whole steps
 _LARGEST = 1 << 30  # bytes of all samples
 _LARGEST_NAMES = 1 << 20  # bytes of a list of classes
 _SAMPLE_BYTES = 2  # of a WAV file's samples
+_CHANNELS = (1, 3)  # of grey and RGB images
 _FULL_SCALE = 32768.0
 
 
@@ -243,7 +244,9 @@ def _image(path: Path, end: End, meaning: Range | None) -> Array:
 
 
 def _channels_first(end: End) -> bool:
-    return end.order == (0, 2, 3, 1)
+    """Whether the file's image is N, C, H, W: computed in another order, or taken as it is by the firmware, too."""
+    shape = end.outside.shape
+    return end.order == (0, 2, 3, 1) or (len(shape) == 4 and shape[1] in _CHANNELS and shape[3] not in _CHANNELS)
 
 
 def _size(path: Path, end: End) -> tuple[int, int, int]:
@@ -253,7 +256,7 @@ def _size(path: Path, end: End) -> tuple[int, int, int]:
         shape = (*shape, 1)
     if len(shape) == 4 and shape[0] == 1:
         height, width, channels = (shape[2], shape[3], shape[1]) if _channels_first(end) else shape[1:]
-        if channels in (1, 3):
+        if channels in _CHANNELS:
             return height, width, channels
     name, given = end.outside.name, list(end.outside.shape)
     raise InputError(f"{path}: is an image, and input '{name}' has shape {given}, which is none of grey or RGB images")

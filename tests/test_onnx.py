@@ -307,6 +307,29 @@ def test_views_that_keep_rows_are_planned_by_rows(tmp_path: Path) -> None:
     assert made.outcome.whole_tensor_bytes > 32 * row[1]
 
 
+def test_values_keep_the_names_of_the_file(tmp_path: Path) -> None:
+    """Also where an op of the file becomes several, of which the last one computes the value."""
+    nodes = [
+        helper.make_node("LayerNormalization", ["x", "s"], ["n"]),
+        helper.make_node("Split", ["n"], ["a", "b"], axis=1, num_outputs=2),
+        helper.make_node("GlobalAveragePool", ["b"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Softmax", ["f"], ["y"]),
+    ]
+    made = model(nodes, constants={"s": reals(8)})
+    path = saved(made, tmp_path)
+    inner = [name for node in nodes[:-1] for name in node.output]
+    made.graph.output.extend(onnx.ValueInfoProto(name=name) for name in inner)
+    x = reals(*IMAGE)
+    wanted = onnxruntime.InferenceSession(made.SerializeToString()).run(inner, {"x": x})
+    graph, _ = passes.run(load(path), preserve=tuple(inner))
+
+    for want, got in zip(wanted, computed(graph, [x])[1:], strict=True):
+        if got.shape != want.shape:
+            got = got.transpose(0, 3, 1, 2)
+        np.testing.assert_allclose(got, want, rtol=0, atol=CLOSE)
+
+
 def test_rows_of_one_tensor_are_added_in_one_call(tmp_path: Path) -> None:
     """A dilated average adds rows 0 to 5 of its input to rows 3 to 8 of it; both lie side by side."""
     nodes = one("AveragePool", kernel_shape=[2, 2], dilations=[3, 1])

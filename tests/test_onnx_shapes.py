@@ -80,6 +80,9 @@ def test_open_dimensions_get_the_sizes_given(
     ("x", "shapes", "said"),
     [
         ((1, 3, "height", 5), {}, r"dimension 2 \('height'\) of input 'x' is not fixed; give --shape height=N$"),
+        ((1, 3, "height", "width"), {}, "is not fixed; give --shape height=N --shape width=N$"),
+        ((1, 3, "size", "size"), {}, "is not fixed; give --shape size=N$"),
+        ((1, 3, "height", None), {}, "is not fixed; give --shape x=1x3xNxN, with a number for each N$"),
         ((1, 3, None, 5), {}, r"is not fixed; give --shape x=1x3xNx5, with a number for each N$"),
         ((1, 3, "height", 5), {"heigth": (3,)}, "no input and no dimension of one is called 'heigth'; .*'height'"),
         ((1, 3, "height", 5), {"w": (3,)}, "no input and no dimension of one is called 'w'"),

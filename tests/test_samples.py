@@ -177,6 +177,16 @@ def test_a_folder_of_images_by_class(tmp_path: Path):
     assert np.array_equal(np.concatenate([vector[0] for vector in found.vectors]), wanted)
 
 
+def test_an_image_is_given_as_the_firmware_takes_it(tmp_path: Path):
+    """With --io native that is N, C, H, W, as in the file."""
+    image = RNG.integers(0, 256, (4, 5, 3), np.uint8)
+    picture(tmp_path / "x" / "a.png", image)
+    end = End("pixels", (1, 3, 4, 5), UINT8, 60, 1 / 255, 0)
+    found = samples.load(tmp_path, plan_of(end), tmp_path / "x", None, False, None)
+
+    assert np.array_equal(found.vectors[0][0].reshape(3, 4, 5), image.transpose(2, 0, 1))
+
+
 def test_classes_are_numbers_or_in_the_order_of_a_list(tmp_path: Path):
     for name in ("x/2/a.png", "x/0/a.png", "named/dog/a.png", "named/ant/a.png"):
         picture(tmp_path / name, np.zeros((4, 5, 3), np.uint8))

@@ -98,6 +98,26 @@ def test_a_scripted_module_gets_its_shapes(name: str, tmp_path: Path) -> None:
         imported(tmp_path / "net.ts", {given: (1, 3, 32, 32), "other": (1,)})
 
 
+def test_a_frozen_module_has_no_mode(tmp_path: Path) -> None:
+    module, example = MODELS["resnet"]
+    module = seeded(module)
+    frozen = torch.jit.freeze(torch.jit.script(module))
+    frozen.save(tmp_path / "net.pt")
+
+    check(imported(tmp_path / "net.pt", {"x": tuple(example[0].shape)}), module, example)
+    check(shoehorn_mcu.import_torch(frozen, example), module, example)
+
+
+def test_a_tensor_may_be_given_for_two_inputs() -> None:
+    class Less(torch.nn.Module):
+        def forward(self, a: Any, b: Any) -> Any:
+            return a - 2 * b
+
+    x, other = torch.randn(1, 4), torch.randn(1, 4)
+
+    check(shoehorn_mcu.import_torch(Less().eval(), (x, x)), Less(), (x, other))
+
+
 def test_cnns_have_no_ops_that_move_or_normalise() -> None:
     module, example = MODELS["mobilenet"]
     graph = passes.run(shoehorn_mcu.import_torch(seeded(module), example).graph)[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -17,7 +17,7 @@ from shoehorn_mcu.importers.onnx_loops import ROUNDS_LIMIT
 from shoehorn_mcu.importers.onnx_node import RawNode
 from shoehorn_mcu.importers.onnx_ops import CONVERTERS, OPS
 from shoehorn_mcu.importers.onnx_qdq import Quantising
-from shoehorn_mcu.importers.onnx_site import NHWC, Site, Value, as_plain, renamed
+from shoehorn_mcu.importers.onnx_site import NHWC, Site, Value, as_plain, free, renamed
 from shoehorn_mcu.importers.source import Imported, Shapes, Source, SourceOp, SourceTensor, macs_of
 from shoehorn_mcu.ir import DType, FileTensor, Graph, GraphError, Op, Quant, Tensor, TensorType, verify
 from shoehorn_mcu.ops import Dequantize, Quantize, Requantize
@@ -48,9 +48,8 @@ def _imported(raw: RawModel, name: str) -> Imported:
         graph = verify(made.graph(name))
     except GraphError as error:
         raise ImportFault(f"{error}; export it again") from error
-    inner = {
-        value.tensor.name: value.order for value in (*made.values.values(), *made.codes.values(), *made.stored.values())
-    }
+    values = (*made.values.values(), *made.codes.values(), *made.stored.values())
+    inner = {made.names.get(value.tensor.name, ""): value.order for value in values}
     orders = {each: order for each, order in (inner | made.orders).items() if each in graph.tensors}
     ends = {each: _in_file(graph.tensors[each], order) for each, order in orders.items()}
     return Imported(graph, ends, raw.folded)
@@ -80,6 +79,7 @@ class _Import(Quantising):
     refused: list[Refusal] = field(default_factory=list)
     orders: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of the model's inputs and outputs
     made: dict[str, list[Op]] = field(default_factory=dict)  # by the first output of the node
+    names: dict[str, str] = field(default_factory=dict)  # of the graph's tensors, by those in the import
 
     def graph(self, name: str) -> Graph:
         for each in self.raw.inputs:
@@ -92,18 +92,38 @@ class _Import(Quantising):
         outputs = [self._output(each, missing, taken) for each in self.raw.outputs]
         if self.refused:
             raise UnsupportedModel("", self.refused, self._source())
-        # The model's own names for its ends; intermediate tensors have the names of the ops' outputs.
-        names = {tensor: own for tensor, own in outputs if tensor not in inputs}
-        kept = {op.output for op in self.builder.ops} | {n for op in self.builder.ops for n in op.inputs}
-        swapped = {own: f"{own}_inside" for own in names.values() if own in kept and own not in names}
-        names |= swapped
-        tensors = {}
-        for tensor in self.builder.tensors.values():
-            if tensor.name in kept or tensor.name in inputs:
-                new = names.get(tensor.name, tensor.name)
-                tensors[new] = Tensor(new, tensor.type, tensor.data)
+        self.names = names = self._names({tensor: own for tensor, own in outputs if tensor not in inputs})
+        known = self.builder.tensors
+        tensors = {new: Tensor(new, known[old].type, known[old].data) for old, new in names.items()}
         ops = tuple(renamed(op, names) for op in self.builder.ops)
-        return Graph(name, tensors, ops, inputs, tuple(names.get(t, t) for t, _ in outputs))
+        return Graph(name, tensors, ops, inputs, tuple(names[t] for t, _ in outputs))
+
+    def _names(self, outputs: Mapping[str, str]) -> dict[str, str]:
+        """What each tensor of the graph is called, by its name so far: as the file calls that value, if it has it.
+
+        Of the ops that are made of one of the file, the first had the name of the result. `outputs`: the names of the
+        model's outputs.
+        """
+        written = {op.output for op in self.builder.ops}
+        read = {name for op in self.builder.ops for name in op.inputs}
+        kept = [name for name in self.builder.tensors if name in written | read | set(self.inputs)]
+        names = {**{name: name for name in self.inputs}, **outputs}
+        values = [(own, tensor) for own, tensor in self._tensors() if tensor in written]
+        said = set(names.values())
+        for own, tensor in (*((o, t) for o, t in values if o == t), *values):
+            if tensor not in names and own not in said:
+                names[tensor] = own
+                said.add(own)
+        for name in kept:
+            if name not in names:
+                names[name] = free(name, said)
+                said.add(names[name])
+        return {name: names[name] for name in kept}
+
+    def _tensors(self) -> list[tuple[str, str]]:
+        """The file's values that are computed, with their tensors."""
+        held = (*self.values.items(), *self.codes.items(), *self.stored.items())
+        return [(name, value.tensor.name) for name, value in held]
 
     def _input(self, raw: RawInput) -> None:
         try:

@@ -46,10 +46,11 @@ def fix(model: ModelProto, shapes: Shapes) -> None:
 
 
 def cure(value: Any, place: int) -> str:
-    """The options that fix dimension `place` of an input, in words."""
+    """The options that fix dimension `place` of an input and those behind it, in words."""
     dimensions = _dimensions(value)
-    if name := dimensions[place].dim_param:
-        return f"--shape {name}=N"
+    unknown = [each.dim_param for each in dimensions[place:] if each.dim_value < 1]
+    if all(unknown):
+        return " ".join(f"--shape {name}=N" for name in dict.fromkeys(unknown))
     shape = "x".join(str(each.dim_value) if each.dim_value > 0 else "N" for each in dimensions)
     return f"--shape {value.name}={shape}, with a number for each N"
 

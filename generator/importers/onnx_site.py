@@ -7,7 +7,7 @@ ONNX has channels first, kernels have them last. A value of the model is held as
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -74,10 +74,15 @@ class Builder:
 
     def free(self, name: str) -> str:
         """The name itself, or with a number behind it where a tensor has it already."""
-        number, found = 1, name
-        while found in self.tensors:
-            number, found = number + 1, f"{name}_{number}"
-        return found
+        return free(name, self.tensors)
+
+
+def free(name: str, taken: Container[str]) -> str:
+    """The name itself, or with a number behind it where it is taken."""
+    number, found = 1, name
+    while found in taken:
+        number, found = number + 1, f"{name}_{number}"
+    return found
 
 
 @dataclass(frozen=True)

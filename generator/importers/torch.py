@@ -130,7 +130,9 @@ def import_module(module: Any, example: Any, name: str | None, shapes: Shapes) -
     `example`: the arguments of a call, a tensor or a tuple of them. Raises ImportFault as `load_torch`.
     """
     torch = _library()
-    arguments = (example,) if isinstance(example, torch.Tensor) else tuple(example or ())
+    given = (example,) if isinstance(example, torch.Tensor) else tuple(example or ())
+    # As copies: a tensor that is given twice would be one input of the program.
+    arguments = tuple(each.clone() if isinstance(each, torch.Tensor) else each for each in given)
     if isinstance(module, torch.export.ExportedProgram):
         return import_model(_model_of_program(module), name or "model", shapes)
     if isinstance(module, torch.jit.ScriptModule):
@@ -272,6 +274,8 @@ def _failed(error: BaseException) -> Any:
 def _model_of_script(script: Any, shapes: Shapes, example: Sequence[Any] | None) -> tuple[ModelProto, Shapes]:
     """The model of a TorchScript module, and the shapes that its importer is to use."""
     torch = _library()
+    if not hasattr(script, "training"):  # a frozen module has no mode, and PyTorch's exporter asks for it
+        script.training = False
     if script.training:
         raise ImportFault(f"the TorchScript module is in training mode; {_EVAL}")
     with _converting("PyTorch cannot read its graph"):
