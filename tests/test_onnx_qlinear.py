@@ -94,6 +94,13 @@ NO_ORACLE = {"QLinearReduceMean"}
 """ONNX Runtime has no kernel of these."""
 CASES = {
     "conv": Case("QLinearConv", (*X, *W, *Y, "b"), {"pads": [1] * 4}, weights(5, 6, 3, 3)),
+    "conv of a sequence": Case(
+        "QLinearConv", (*X, *W, *Y, "b"), {"pads": [2, 0], "dilations": [2]}, weights(5, 6, 3), (1, 6, 12)
+    ),
+    "depthwise conv of a sequence": Case(
+        "QLinearConv", (*X, *W, *Y, "b"), {"group": 6, "strides": [2]}, weights(6, 1, 3), (1, 6, 12)
+    ),
+    "global average of a sequence": Case("QLinearGlobalAveragePool", (*X, *Y), {"channels_last": 0}, {}, (1, 6, 12)),
     "matmul": Case("QLinearMatMul", (*X, *W, *Y), {}, flat(12, 5, axis=1), (3, 12)),
     "gemm": Case("QGemm", (*X, *W, "b", *Y), {}, flat(12, 5, axis=1), (3, 12)),
     "gemm of a transposed matrix": Case("QGemm", (*X, *W, "b", *Y), {"transB": 1}, flat(5, 12, axis=0), (3, 12)),

@@ -23,7 +23,7 @@ from shoehorn_mcu.importers import onnx_resize as resize
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.geometry import axis_of
 from shoehorn_mcu.importers.onnx_linear import geometry, grouping
-from shoehorn_mcu.importers.onnx_site import Site, Value, as_image, as_plain
+from shoehorn_mcu.importers.onnx_site import Site, Value, as_plain
 from shoehorn_mcu.importers.onnx_windows import pool
 from shoehorn_mcu.ir import Array, DType, Quant, Tensor
 from shoehorn_mcu.ops import (
@@ -123,11 +123,14 @@ def stored(data: Array) -> Array:
 
 
 def conv(of: Chain) -> Value:
-    """Conv of an image."""
+    """Conv of an image, or of a sequence N, C, W."""
     site, weights = of.site, _symmetric(of.constant(1, "weights"))
-    x, data = _image(site), weights.data
-    if data.ndim != 4:
-        raise Unsupported(f"its weights have {data.ndim} dimensions, 4 are supported")
+    value = site.value(0)
+    if weights.data.ndim != value.rank:
+        raise ImportFault(f"its weights have shape {weights.data.shape}, its input {value.shape}; export it again")
+    x = site.image(value)
+    data = weights.data.reshape(*weights.data.shape[:2], -1, weights.data.shape[-1])
+    weights = replace(weights, data=data)
     alone = grouping(site, data.shape, x.type.shape[3])
     op = DepthwiseConv2d if alone else Conv2d
     made = site.emit(
@@ -139,14 +142,7 @@ def conv(of: Chain) -> Value:
         **geometry(site, cast(tuple[int, int], x.type.shape[1:3]), cast(tuple[int, int], data.shape[2:])),
         clamp=of.clamp(),
     )
-    return as_image(made)
-
-
-def _image(site: Site) -> Tensor:
-    value = site.value(0)
-    if value.rank != 4:
-        raise Unsupported(f"its input has {value.rank} dimensions, 4 are supported in int8")
-    return site.image(value)
+    return site.imaged(made, value.rank)
 
 
 def gemm(of: Chain) -> Value:
@@ -289,10 +285,11 @@ def _operand(of: Chain, place: int, rank: int) -> Value:
 
 
 def global_average_pool(of: Chain) -> Value:
-    """GlobalAveragePool of images."""
+    """GlobalAveragePool of images or sequences."""
     of.site.known()
-    x = _image(of.site)
-    return bounded(of, as_image(of.site.emit(Mean, x, quant=of.target, axes=(1, 2), keep_dims=True)))
+    value = of.site.value(0)
+    made = of.site.emit(Mean, of.site.image(value), quant=of.target, axes=(1, 2), keep_dims=True)
+    return bounded(of, of.site.imaged(made, value.rank))
 
 
 def mean(of: Chain) -> Value:
