@@ -54,12 +54,19 @@ COMPUTED: list[tuple[Any, ...]] = [
     ("Cast", np.arange(9)),
     ("CastLike", reals(3, 4), np.arange(2, dtype=np.int32)),
     ("CastLike", np.arange(9), np.arange(2, dtype=np.int32)),
+    ("Einsum", np.arange(6).reshape(2, 3), np.arange(6).reshape(2, 3)),
     ("Equal", reals(3, 4), reals(3, 4)),
     ("Gemm", *(np.arange(9, dtype=np.int32).reshape(3, 3) for _ in "abc")),
     ("MaxPool", np.arange(60, dtype=np.uint8).reshape(1, 3, 4, 5)),
     ("ScatterND", np.arange(12).reshape(3, 4), np.array([[1, 2], [0, 0]]), np.array([7, 8])),
 ]
 """Ops on arrays that are all inputs."""
+ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
+    "Cast": {"to": TensorProto.INT32},
+    "Einsum": {"equation": "ij,ik->ik"},
+    "MaxPool": {"kernel_shape": [2, 2]},
+}
+"""Of these ops."""
 CONSTANT: list[tuple[Any, ...]] = [
     ("Conv", reals(1, 2, 3, 4, 4), reals(3, 2, 2, 2, 2)),
     ("CumProd", reals(3, 4), np.array(1)),
@@ -132,7 +139,7 @@ def _of_arrays(code: str, xs: Sequence[Array], held: Sequence[Array | None]) -> 
     constants = {f"c{i}": array for i, array in enumerate(held) if array is not None}
     names = [f"c{i}" if array is not None else "" for i, array in enumerate(held)]
     opset = max(18, onnx.defs.get_schema(code).since_version)
-    attributes: dict[str, Any] = {"MaxPool": {"kernel_shape": [2, 2]}, "Cast": {"to": TensorProto.INT32}}.get(code, {})
+    attributes = ATTRIBUTES.get(code, {})
     made = helper.make_node(code, [*given, *names], ["y"], **attributes)
     results = {"Equal": TensorProto.BOOL, "Cast": TensorProto.INT32, "CastLike": TensorProto.INT32}
     result = results.get(code, ends[0].type.tensor_type.elem_type)

@@ -204,6 +204,16 @@ CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
         one("ConvTranspose", inputs=("x", "w", "b"), strides=[2, 3], pads=[1, 0, 2, 1], output_padding=[1, 0]),
         {"w": reals(6, 4, 3, 3), "b": reals(4)},
     ),
+    "sums of products": (one("Einsum", inputs=("x", "w"), equation="nchw,wk->nkch"), {"w": reals(8, 5)}),
+    "sums of products by a constant ahead": (one("Einsum", inputs=("w", "x"), equation="kc,nc..."), {"w": reals(5, 6)}),
+    "products of a value by itself": (one("Einsum", inputs=("x", "x"), equation="nchw,ncvw->nvhc"), {}),
+    "products per head": (one("Einsum", inputs=("x", "k"), equation="bqhd,bkhd->bhqk"), {"k": reals(1, 5, 9, 8)}),
+    "products without a sum": (one("Einsum", inputs=("x", "w"), equation="nchw, h -> hwnc"), {"w": reals(9)}),
+    "three operands": (
+        one("Einsum", inputs=("x", "v", "w"), equation="bchw,hi,cj->bijw"),
+        {"v": reals(9, 3), "w": reals(6, 4)},
+    ),
+    "sums along named dimensions": (one("Einsum", equation="nchw->wc"), {}),
     "local response": (one("LRN", size=3, alpha=0.2, beta=0.75, bias=1.5), {}),
     "local response, any power": (one("LRN", size=5, alpha=0.2, beta=0.6), {}),
     "pool with gaps": (one("MaxPool", kernel_shape=[3, 2], dilations=[2, 3], pads=[1, 1, 1, 1]), {}),
@@ -919,6 +929,11 @@ REFUSED: dict[str, tuple[list[onnx.NodeProto], dict[str, Array], str]] = {
         one("Loop", inputs=("n", "true", "x"), body=_body(rounds=True)),
         {"n": np.array(3, np.int64), "true": np.array(True)},
         "Loop writing 'y': how often it runs is decided while it runs; export the model with its rounds one after",
+    ),
+    "Einsum": (
+        [helper.make_node("Squeeze", ["x", "a"], ["m"]), *one("Einsum", inputs=("m",), equation="cii->ci")],
+        {"a": np.array([0])},
+        "Einsum writing 'y': its equation 'cii->ci' takes a diagonal",
     ),
     "Range": (
         [helper.make_node("ReduceMax", ["x"], ["m"], keepdims=0), *one("Range", inputs=("zero", "m", "step"))],

@@ -144,7 +144,7 @@ def gemm(site: Site) -> Value:
         bias = np.broadcast_to(constant.reshape(-1), (outputs,)) * np.float32(site.attribute("beta", 1.0))
     if (alpha := np.float32(site.attribute("alpha", 1.0))) != 1:
         weights = weights * alpha
-    return as_plain(_dense(site, site.plain(site.value(0)), np.ascontiguousarray(weights), bias))
+    return as_plain(dense(site, site.plain(site.value(0)), np.ascontiguousarray(weights), bias))
 
 
 def matmul(site: Site) -> Value:
@@ -153,10 +153,12 @@ def matmul(site: Site) -> Value:
     matrix = site.real(1, "matrix")
     if matrix.ndim != 2:
         raise Unsupported(f"its matrix has {matrix.ndim} dimensions, 2 are supported")
-    return as_plain(_dense(site, site.plain(site.value(0)), matrix.T, np.zeros(matrix.shape[1], np.float32)))
+    return as_plain(dense(site, site.plain(site.value(0)), matrix.T))
 
 
-def _dense(site: Site, x: Tensor, weights: Array, bias: Array) -> Tensor:
+def dense(site: Site, x: Tensor, weights: Array, bias: Array | None = None) -> Tensor:
+    """A dense layer of weights [output][input]."""
+    bias = np.zeros(len(weights), np.float32) if bias is None else bias
     return site.emit(Dense, x, site.weights(weights), site.weights(bias), clamp=RealClamp())
 
 

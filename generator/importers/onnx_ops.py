@@ -15,6 +15,7 @@ from shoehorn_mcu.importers import onnx_recurrent as recurrent
 from shoehorn_mcu.importers import onnx_resize as resize
 from shoehorn_mcu.importers import onnx_transposed as transposed
 from shoehorn_mcu.importers import onnx_windows as windows
+from shoehorn_mcu.importers.onnx_einsum import einsum
 from shoehorn_mcu.importers.onnx_qlinear import FORMS
 from shoehorn_mcu.importers.onnx_site import Site, Value
 from shoehorn_mcu.ir import DType
@@ -65,6 +66,7 @@ CONVERTERS: dict[str, Callable[[Site], Value | tuple[Value, ...]]] = {
     "DepthToSpace": layout.depth_to_space,
     "DFT": resize.dft,
     "Dropout": elements.dropout,
+    "Einsum": einsum,
     "Expand": layout.expand,
     "Flatten": layout.flatten,
     "Gather": columns.gather,
