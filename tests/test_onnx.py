@@ -797,6 +797,11 @@ def _dynamic(made: onnx.ModelProto) -> None:
     made.graph.input[0].type.tensor_type.shape.dim[2].dim_param = "height"
 
 
+def _unknown_op_of_an_old_opset(made: onnx.ModelProto) -> None:
+    made.opset_import[0].version = 17
+    made.graph.node[0].op_type = "Foo"
+
+
 def _old_without_operands(made: onnx.ModelProto) -> None:
     """The version converter infers types first."""
     made.opset_import[0].version = 13
@@ -840,6 +845,7 @@ def _two_lines(made: onnx.ModelProto) -> None:
         (_two_lines, "names in it are no text"),
         (_without_input, "op 0 Conv reads 'nothing', which is no input, no constant and no op's result"),
         (_twice, "op 1 Conv writes 'y', which is written already"),
+        (_unknown_op_of_an_old_opset, "op 0 'Foo': ONNX has no op of this name; export the model with ops of ONNX"),
         (_dynamic, r"dimension 2 \('height'\) of input 'x' is not fixed; give --shape height=N"),
         (_later, r"op 0 Relu reads 'y' before anything writes it \(a cycle\?\); export it again"),
         (_old, r"opset 1 cannot be converted to 18 by the package onnx \([\w' ]+\); export it with opset 18 or newer"),

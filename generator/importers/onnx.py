@@ -106,7 +106,8 @@ class _Import(Quantising):
         """
         written = {op.output for op in self.builder.ops}
         read = {name for op in self.builder.ops for name in op.inputs}
-        kept = [name for name in self.builder.tensors if name in written | read | set(self.inputs)]
+        ends = written | read | set(self.inputs)
+        kept = [name for name in self.builder.tensors if name in ends]
         names = {**{name: name for name in self.inputs}, **outputs}
         values = [(own, tensor) for own, tensor in self._tensors() if tensor in written]
         said = set(names.values())

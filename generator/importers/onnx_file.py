@@ -27,6 +27,7 @@ from shoehorn_mcu.importers.onnx_fold import (
 from shoehorn_mcu.importers.onnx_node import BY_SCALE, DOMAINS, RawNode, array_of, first_line
 from shoehorn_mcu.importers.source import Shapes
 from shoehorn_mcu.ir import Array
+from shoehorn_mcu.ops.laws import quoted
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto
@@ -212,6 +213,12 @@ def _converted(model: ModelProto, opset: int = OPSET) -> ModelProto:
         raise ImportFault(f"it has opset {version}, {OLDEST} to {newest} are known; export it with one of these")
     if version >= opset:
         return model
+    for index, node in enumerate(model.graph.node):
+        if node.domain in DOMAINS and not onnx.defs.has(node.op_type):  # the converter does not say which one
+            raise ImportFault(
+                f"op {index} {quoted(node.op_type)}: ONNX has no op of this name; export the model with ops of ONNX, "
+                "or with this one as a function"
+            )
     # The converter keeps ops of other domains as they are, but wants no initializer without an input of its name.
     faults = (
         onnx.version_converter.ConvertError,

@@ -186,7 +186,7 @@ class Quantising:
             found = ()
         values = found if isinstance(found, tuple) else (found,)
         if not values or any(each.tensor.type.quant != own.tensor.type.quant for each in values):
-            del self.builder.ops[made:]
+            self.builder.cut(made)
             return False
         held.update(zip(raw.outputs, values, strict=False))
         if held is self.codes:
@@ -207,8 +207,10 @@ class Quantising:
 
         It computes with int16 where an operand that is computed or the result is int16, else with int8.
         """
-        chain, known = self._chain(raw), {n for n in raw.inputs if n in self.stored}
-        if chain is None or not known or any(n in self.values for n in set(raw.inputs) - known):
+        known = {n for n in raw.inputs if n in self.stored}
+        if not known or any(n in self.values for n in set(raw.inputs) - known):
+            return False
+        if (chain := self._chain(raw)) is None:
             return False
         nodes, low, high = chain
         made = len(self.builder.ops)
@@ -222,7 +224,7 @@ class Quantising:
                 raise
             value = None
         if value is None:
-            del self.builder.ops[made:]
+            self.builder.cut(made)
             return False
         self.codes[nodes[-1].outputs[0]] = value
         self.fused |= {node.outputs[0] for node in nodes}

@@ -62,6 +62,7 @@ class Builder:
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
     ops: list[Op] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)  # of the ops
     infinite: set[str] = field(default_factory=set)  # tensors in which infinities are meant, such as those of masks
     states: list[State] = field(default_factory=list)
 
@@ -71,6 +72,11 @@ class Builder:
             raise ImportFault(f"{fault}; export the model with smaller dimensions")
         self.tensors[tensor.name] = tensor
         return tensor
+
+    def cut(self, count: int) -> None:
+        """Takes back the ops behind the first `count` ones."""
+        self.names -= {op.name for op in self.ops[count:]}
+        del self.ops[count:]
 
     def free(self, name: str) -> str:
         """The name itself, or with a number behind it where a tensor has it already."""
@@ -184,9 +190,8 @@ class Site:
         """
         name = self.node.outputs[0]
         code = self.node.code.rsplit(".", 1)[-1]
-        number = sum(op.name.startswith(f"{code}_{self.node.index}") for op in self.builder.ops)
         op = make(
-            name=f"{code}_{self.node.index}" + (f"_{number}" if number else ""),
+            name=free(f"{code}_{self.node.index}", self.builder.names),
             inputs=tuple(tensor.name for tensor in inputs),
             output=self.builder.free(name),
             **fields,
@@ -198,6 +203,7 @@ class Site:
         if isinstance(op, Reshape | Transpose) and (moved := _moved(inputs[0], op)) is not None:
             return self.weights(*moved)
         self.builder.ops.append(op)
+        self.builder.names.add(op.name)
         if not isinstance(op, LinearOp | Softmax) and (
             any(tensor.name in self.builder.infinite for tensor in inputs) or "inf" in str(fields.get("formula", ""))
         ):
