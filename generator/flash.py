@@ -131,8 +131,17 @@ def code_bytes(known: Features, cpu: str, application: bool = True) -> int:
 
 def code_of_several(known: Sequence[Features], cpu: str, application: bool = True) -> int:
     """The same for several models in one firmware, which share their kernels."""
-    kernels = {kernel.name: kernel for each in known for kernel in each.kernels}
-    code = cost.code_bytes(tuple(kernels.values()), cpu)
+    kernels = tuple({kernel.name: kernel for each in known for kernel in each.kernels}.values())
+    code = cost.code_bytes(kernels, cpu) + library_bytes(kernels, cpu)
     plans = sum(planned_bytes(each, cpu) for each in known)
     streamed = any(each.streamed for each in known)
     return round(code + plans + (application_bytes(cpu, streamed) if application else 0))
+
+
+def library_bytes(kernels: Iterable[Instance], cpu: str) -> int:
+    """Flash of the functions that kernels call and that come with the compiler or the board, each once.
+
+    Those that every application has anyway are part of application_bytes.
+    """
+    parts = {name: size for kernel in kernels for name, size in cost.library_parts(kernel, cpu).items()}
+    return sum(size for name, size in parts.items() if name not in _figures(cpu)["own"])

@@ -4,7 +4,8 @@
 core (named as in targets.CPUS): the instructions per unit of each feature of each kernel (by Instance.cost_key), and
 per unit of each field of Calls. `cycles` has the same in estimated cycles, where there is a model of the core's timing.
 `code_bytes` is the code size of each kernel on each core, in bytes (by Instance.code_key), and `shared_bytes` the sizes
-of the functions that it has besides, of which a library needs one (SH_SHARED).
+of the functions that it has besides, of which a library needs one (SH_SHARED). `library_bytes` are those of functions
+that come with the compiler or the board, such as memcpy and float32 arithmetic on a core without it.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class CpuCosts:
     kernels: Mapping[str, Costs]  # by Instance.cost_key
     code_bytes: Mapping[str, int]  # by Instance.key
     shared_bytes: Mapping[str, Mapping[str, int]]  # by Instance.key: of functions that instances share, by name
+    library_bytes: Mapping[str, Mapping[str, int]]  # by Instance.key: of the compiler's library and of memory.c
 
     @property
     def unmeasured(self) -> Costs:
@@ -79,10 +81,10 @@ def _table() -> Mapping[str, Mapping[Unit, CpuCosts]]:
 
 
 def _costs(part: Mapping[str, Any]) -> Mapping[Unit, CpuCosts]:
-    shared = part.get("shared_bytes", {})
+    sizes = part["code_bytes"], part.get("shared_bytes", {}), part.get("library_bytes", {})
     by_unit = {Unit.INSTRUCTIONS: part, Unit.CYCLES: part.get("cycles")}
     return {
-        unit: CpuCosts(costs["calls"], costs["traced_step"], costs["kernels"], part["code_bytes"], shared)
+        unit: CpuCosts(costs["calls"], costs["traced_step"], costs["kernels"], *sizes)
         for unit, costs in by_unit.items()
         if costs
     }
@@ -148,6 +150,11 @@ def code_parts(kernel: Instance, cpu: str) -> Mapping[str, int]:
     costs, key = costs_of(cpu), kernel.key
     own = costs.code_bytes.get(kernel.code_key, costs.code_bytes.get(key, UNMEASURED_CODE_BYTES))
     return {kernel.name: own, **costs.shared_bytes.get(key, {})}
+
+
+def library_parts(kernel: Instance, cpu: str) -> Mapping[str, int]:
+    """Code bytes of the functions that an instance calls beside its own, by name, with those that these call."""
+    return costs_of(cpu).library_bytes.get(kernel.key, {})
 
 
 def call_cost(calls: Calls, cpu: str, unit: Unit) -> float:

@@ -462,16 +462,15 @@ def main() -> None:
     for name, results in measurements.items():
         board = targets.board(name)
         cpu, tick = board.spec.cpu, 1e9 / board.spec.tick_hz
-        code, shared = code_bytes.measured(cpu)
+        code = code_bytes.measured(cpu)
         if word:
             table = tables[cpu]
             table["kernels"] |= costs_of_kernels(results, tick, table, word)
             if "cycles" in table:
                 table["cycles"]["kernels"] |= costs_of_kernels(in_cycles(results), 0, table["cycles"], word)
-            table["code_bytes"] |= {key: size for key, size in code.items() if word in key}
-            table.setdefault("shared_bytes", {}).update({key: sizes for key, sizes in shared.items() if word in key})
+            table = code.only([word]).into(table)
         else:
-            table = {**table_of(results, tick), "code_bytes": code, "shared_bytes": shared}
+            table = code.into(table_of(results, tick))
             if counted := in_cycles(results):
                 table["cycles"] = table_of(counted, 0)
         found[name] = results, table

@@ -4,7 +4,8 @@
 
 Every model is planned and built for each board. An object file's bytes are those of its sections that go into flash.
 The model's own object is fitted over ops and steps; an image without it, its constants and its kernels is the
-application. Sizes of kernels are tests/bench/code_bytes.py's.
+application. Sizes of kernels, and of functions of the compiler's library and of memory.c that they call, are
+tests/bench/code_bytes.py's; what of these functions every image has is part of the application (`own`).
 Each estimate is made without the model's own builds (leave one out) and compared with the
 linker's figure.
 """
@@ -30,6 +31,7 @@ from shoehorn_mcu.emit.project import project
 from shoehorn_mcu.host_tools.build import run_pio
 from shoehorn_mcu.host_tools.errors import HostError
 from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.kernels import cost
 from shoehorn_mcu.planner import Goal
 from shoehorn_mcu.report import timeless
 from tests.bench import code_bytes, fit
@@ -64,8 +66,10 @@ class Build:
     features: flash.Features
     constants: int
     kernels: int
+    library: dict[str, int]  # of functions that the kernels call, by name
     plan: int  # the model's own object
     image: int | None  # None where the image does not fit
+    functions: frozenset[str] = frozenset()  # in the image
 
 
 def object_bytes(path: Path) -> int:
@@ -82,15 +86,19 @@ def built(model: Path, board: targets.Board, options: build.Options, folder: Pat
     unit = planned.unit
     write(project(unit, planned.constants, board, "auto", timeless(planned.report)), folder)
     opened = Project.open(folder)
+    image, functions = None, frozenset[str]()
     try:
         run_pio(opened, "-s")
-        image = json_flash(opened)
+        image, functions = json_flash(opened), frozenset(code_bytes.functions(opened.elf))
     except HostError:
-        image = None  # too large; its objects are there all the same
+        pass  # too large; its objects are there all the same
     objects = {path.stem: object_bytes(path) for path in (folder / ".pio" / "build").rglob("*.o")}
     known = flash.features(unit)
     kernels = _kernels(list((folder / ".pio" / "build").rglob(f"{unit.name}_*.o")), known, unit.name)
-    return Build(model.stem, known, planned.constants.bytes, kernels, objects[unit.name], image)
+    library: dict[str, int] = {}
+    for kernel in known.kernels:
+        library |= cost.library_parts(kernel, board.spec.cpu)
+    return Build(model.stem, known, planned.constants.bytes, kernels, library, objects[unit.name], image, functions)
 
 
 def _kernels(paths: Sequence[Path], known: flash.Features, model: str) -> int:
@@ -115,15 +123,20 @@ def figures(builds: Sequence[Build]) -> dict[str, Any]:
     fixed, op, step = np.linalg.lstsq(rows, rest, rcond=None)[0]
     rows = np.array([(1, *(getattr(each.features, name) for name in flash.COUNTED)) for each in builds], float)
     planned = fit.not_negative(rows, rest)
+    whole = [each for each in builds if each.image is not None]
+    own = sorted(
+        {name for each in builds for name in each.library} & frozenset.intersection(*(e.functions for e in whole))
+    )
     images = {
         streamed: mean(
-            e.image - e.constants - e.kernels - e.plan
+            e.image - e.constants - e.kernels - _library(e, own) - e.plan
             for e in builds
             if e.image is not None and e.features.streamed is streamed
         )
         for streamed in (False, True)
     }
     return {
+        "own": own,
         "application": round(images[True]),
         "streaming": round(images[True] - images[False]),
         "plan": round(float(fixed)),
@@ -138,7 +151,13 @@ def estimate(table: dict[str, Any], each: Build) -> float:
     planned = table["planned"]
     plan = planned["plan"] + sum(planned[name] * getattr(each.features, name) for name in flash.COUNTED)
     application = table["application"] - (0 if each.features.streamed else table["streaming"])
-    return float(each.constants + application + each.kernels + plan + each.features.table_bytes)
+    code = each.kernels + _library(each, table["own"])
+    return float(each.constants + application + code + plan + each.features.table_bytes)
+
+
+def _library(each: Build, own: Sequence[str]) -> int:
+    """Bytes of the functions that only its kernels call."""
+    return sum(size for name, size in each.library.items() if name not in own)
 
 
 def errors(builds: Sequence[Build]) -> Iterator[tuple[Build, float]]:
