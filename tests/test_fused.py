@@ -109,6 +109,57 @@ def test_gelu_is_one_formula_of_one_tensor() -> None:
     assert set(after.tensors) == {"x", op.output}
 
 
+def test_gelu_with_tanh_is_one_formula_whatever_its_sums_and_factors_are() -> None:
+    """As TensorFlow writes it, where a factor or an addend alone is a depthwise convolution, and a sum an Add."""
+    net = Net(1, 3, 5, 4)
+
+    def scaled(x: str, factor: float, addend: float = 0.0) -> str:
+        held = [
+            net.constant(np.full(shape, number, np.float32)) for shape, number in (((1, 1, 1, 4), factor), (4, addend))
+        ]
+        fields = {"stride": (1, 1), "dilation": (1, 1), "padding": ops.Padding(), "clamp": ops.RealClamp()}
+        return net.add(ops.DepthwiseConv2d, x, *held, **fields)
+
+    cube = scaled(net.map(lambda x: x * x * x, "x"), 0.044715)
+    inner = scaled(net.add(ops.Add, "x", cube, clamp=ops.RealClamp()), 0.7978845608)
+    after = scaled(net.map(functions.tanh, inner), 1.0, 1.0)
+    graph = net.graph(net.map(lambda a, b: a * b, scaled("x", 0.5), after))
+
+    assert kinds(rewritten(fuse_maps, graph)) == ["Map"]
+
+
+_ENDS = np.float32([0.0, -0.0, np.inf, -np.inf, np.nan, 3e38, -3e38, 1e-45, 7.0, -7.0, 2.0, -2.0])
+
+
+@pytest.mark.parametrize("limits", [ops.RealClamp(), ops.RealClamp(0.0), ops.RealClamp(-1.0, 6.0)], ids=str)
+@pytest.mark.parametrize(("factor", "addend"), [(1.0, 0.0), (2.0, 0.0), (-3.0, 0.5), (1.0, -0.0), (0.0, 3.0)])
+def test_sums_and_factors_keep_their_bits_in_a_formula(factor: float, addend: float, limits: ops.RealClamp) -> None:
+    net = Net(1, 1, 12, 1)
+    held = [net.constant(np.full(shape, number, np.float32)) for shape, number in (((1, 1, 1, 1), factor), (1, addend))]
+    fields = {"stride": (1, 1), "dilation": (1, 1), "padding": ops.Padding(), "clamp": limits}
+    scaled = net.add(ops.DepthwiseConv2d, "x", *held, **fields)
+    turned = net.map(lambda t: t - t.constant(0.0), scaled)
+    graph = net.graph(
+        net.add(ops.Sub, turned, "x", clamp=limits), net.add(ops.Add, "x", net.map(abs, "x"), clamp=limits)
+    )
+    after = verify(fuse_maps(graph))
+    x = {"x": _ENDS.reshape(1, 1, 12, 1)}
+
+    assert kinds(after) == ["Map", "Map"]
+    with np.errstate(all="ignore"):
+        old, new = evaluate(graph, x), evaluate(after, x)
+    for name in graph.outputs:
+        assert new[name].tobytes() == old[name].tobytes()
+
+
+def test_a_sum_beside_no_formula_and_a_factor_per_channel_keep_their_ops() -> None:
+    net = Net(1, 3, 5, 4)
+    scaled = net.batch_norm(net.map(lambda x: x * x, "x"))
+    graph = net.graph(net.add(ops.Add, "x", scaled, clamp=ops.RealClamp()))
+
+    assert kinds(rewritten(fuse_maps, graph)) == ["Map", "DepthwiseConv2d", "Add"]
+
+
 def test_a_tensor_that_others_read_or_that_is_an_output_keeps_its_op() -> None:
     net = Net(1, 5, 4)
     a = net.map(lambda x: x + 1, "x")
