@@ -118,14 +118,15 @@ def json_flash(opened: Project) -> int:
 
 def figures(builds: Sequence[Build]) -> dict[str, Any]:
     """The figures of one core."""
-    rest = np.array([each.plan - each.features.table_bytes for each in builds], float)
+    whole = np.array([each.plan for each in builds], float)
     rows = np.array([(1, each.features.ops, each.features.steps) for each in builds], float)
-    fixed, op, step = np.linalg.lstsq(rows, rest, rcond=None)[0]
+    fixed, op, step = np.linalg.lstsq(rows, whole, rcond=None)[0]
+    rest = whole - [each.features.table_bytes for each in builds]
     rows = np.array([(1, *(getattr(each.features, name) for name in flash.COUNTED)) for each in builds], float)
     planned = fit.not_negative(rows, rest)
-    whole = [each for each in builds if each.image is not None]
+    linked = [each for each in builds if each.image is not None]
     own = sorted(
-        {name for each in builds for name in each.library} & frozenset.intersection(*(e.functions for e in whole))
+        {name for each in builds for name in each.library} & frozenset.intersection(*(e.functions for e in linked))
     )
     images = {
         streamed: mean(
