@@ -24,8 +24,8 @@ def with_room(arena_bytes: int, flash: Flash) -> Sequence[str]:
     ]
 
 
-def _boards(names: Sequence[str]) -> str:
-    return f"boards with room for it: {', '.join(names)}" if names else "no board of ours has room for it"
+def _boards(names: Sequence[str], what: str = "room") -> str:
+    return f"boards with {what} for it: {', '.join(names)}" if names else f"no board of ours has {what} for it"
 
 
 def sram_refusal(
@@ -45,12 +45,15 @@ def sram_refusal(
     return DoesNotFit(message, refusal.needed_bytes, refusal.available_bytes)
 
 
-def flash_refusal(graph: Graph, board: Board | None, arena_bytes: int, flash: Flash, available: int) -> DoesNotFit:
-    """The refusal of a planned model whose constants and code exceed the flash."""
+def flash_refusal(
+    graph: Graph, board: Board | None, arena_bytes: int | None, flash: Flash, available: int
+) -> DoesNotFit:
+    """The refusal of a model whose constants and code exceed the flash; `arena_bytes`: None before it is planned."""
+    enough = _boards(with_room(arena_bytes or 0, flash), "room" if arena_bytes else "flash")
     given = "the board has" if board else "--flash allows"
     message = (
         f"{_place(graph, board)}: needs about {flash.bytes:,} bytes of flash ({flash.constant_bytes:,} for constants, "
-        f"about {flash.code_bytes:,} for code), {given} {available:,}; {_boards(with_room(arena_bytes, flash))}; "
+        f"about {flash.code_bytes:,} for code), {given} {available:,}; {enough}; "
         f"a model with fewer weights needs less"
     )
     return DoesNotFit(message, flash.bytes, available)

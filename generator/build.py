@@ -141,9 +141,14 @@ def plan_model(
     library. `say` is called with a line of progress.
     """
     ready = prepare(model, board, options)
-    machine = machine_for([ready], board)
-    made = plan_prepared(ready, board, machine, stages(ready.graph, machine), say)
-    needed, limit = _flash(made.unit, made.constants, machine.cpu, board), flash_limit(board, options)
+    machine, limit = machine_for([ready], board), flash_limit(board, options)
+    chosen = stages(ready.graph, machine)
+    if limit is not None and chosen:  # before a plan is searched, which may take minutes
+        least = _least_flash(chosen, application=board is not None)
+        if least.surely_exceeds(limit):
+            raise advice.flash_refusal(ready.graph, board, None, least, limit)
+    made = plan_prepared(ready, board, machine, chosen, say)
+    needed = _flash(made.unit, made.constants, machine.cpu, board)
     if limit is not None and needed.surely_exceeds(limit):
         raise advice.flash_refusal(ready.graph, board, made.unit.plan.arena_bytes, needed, limit)
     return made
@@ -409,7 +414,7 @@ def _flash(unit: Unit, constant: Constants, cpu: str, board: Board | None) -> fl
     return flash.Flash(constant.bytes, code)
 
 
-def _least_flash(chosen: Sequence[Stage]) -> flash.Flash:
-    """The flash that a firmware of this model needs at least, whatever its plan."""
-    code = flash.code_bytes(flash.least(chosen), chosen[0].cpu)
+def _least_flash(chosen: Sequence[Stage], application: bool = True) -> flash.Flash:
+    """The flash that a firmware of this model needs at least, whatever its plan; or without application the library."""
+    code = flash.code_bytes(flash.least(chosen), chosen[0].cpu, application)
     return flash.Flash(sum(stage.weight_bytes for stage in chosen), code)
