@@ -149,6 +149,9 @@ class PlanDocument(_Document):
             if placed.end > size:
                 raise ValueError(f"'{placed.tensor}' leaves the arena of {size} bytes")
         for number, step in enumerate(self.steps):
+            if step.output is not None:
+                self._hands_out(number, step.output, step.rows)
+                continue
             places, names = (self.ops, "ops") if step.op is not None else (self.inputs, "inputs")
             place = step.op if step.op is not None else step.input or 0
             if place >= len(places):
@@ -158,6 +161,17 @@ class PlanDocument(_Document):
             if written is None or step.rows[1] > written.rows:
                 raise ValueError(f"step {number} writes rows of '{tensor}' that have no address")
         return self
+
+    def _hands_out(self, number: int, place: int, rows: tuple[int, int]) -> None:
+        """Raises ValueError where the step hands out rows that the output has not.
+
+        They need not have addresses of their own: rows may be parts of other tensors' rows.
+        """
+        if place >= len(self.outputs):
+            raise ValueError(f"step {number} names number {place} of {len(self.outputs)} outputs")
+        end = self.outputs[place]
+        if rows[1] > prod(end.shape[:-2]):  # a row has the last two dimensions, columns and channels
+            raise ValueError(f"step {number} hands out rows of '{end.name}' that it has not")
 
 
 class Tensor(_Document):

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from compilers import HOST
 from conftest import Gen
@@ -16,11 +17,13 @@ from emitted import compile_library, expected, library_of, put, run, unit_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nets import Net
+from onnx import TensorProto, helper, numpy_helper
 from replay import Rows, replays
 from shared import MODELS, needs_shared
 from test_planner import _by_push, _chain, _nets, _problems
 
 from shoehorn_mcu import ops
+from shoehorn_mcu.host_tools.documents import PlanDocument
 from shoehorn_mcu.ir import Graph, State, Tensor, verify
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import HANDOUT
@@ -177,6 +180,52 @@ def test_an_output_of_one_row_is_refused_in_a_line(gen: Gen, tmp_path: Path):
     assert "--stream-output hands out rows, the output" in refused.output
     assert "Traceback" not in refused.output
     assert not (tmp_path / "digits").exists()
+
+
+def test_an_output_of_more_rows_than_the_input_is_validated(gen: Gen, tmp_path: Path):
+    """A map of one channel in the file's order, of 9 rows; the input has 2, one per channel."""
+    weights = numpy_helper.from_array(np.array([0.5, -1.0], np.float32).reshape(1, 2, 1, 1), "w")
+    ends = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [1, 2, 3, 4]), ("y", [1, 1, 9, 4]))
+    ]
+    padded = numpy_helper.from_array(np.array([0, 0, 3, 0, 0, 0, 3, 0], np.int64), "p")
+    nodes = [helper.make_node("Pad", ["x", "p"], ["m"]), helper.make_node("Conv", ["m", "w"], ["y"])]
+    model = helper.make_model(
+        helper.make_graph(nodes, "map", ends[:1], ends[1:], [weights, padded]),
+        opset_imports=[helper.make_opsetid("", 18)],
+    )
+    onnx.save(model, tmp_path / "map.onnx")
+    folder = tmp_path / "map"
+    options = ("--board", "native", "--io", "native", "--stream-output", "--out", folder)
+    written = gen("firmware", tmp_path / "map.onnx", *options)
+    assert written.exit_code == 0, written.output
+    result = gen("validate", folder, "--emulate", "--count", 2)
+
+    assert (result.exit_code, "every byte of every op equal" in result.output) == (0, True), result.output
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"output": 1}, "names number 1 of 1 outputs"),
+        ({"rows": [0, 10_000]}, "hands out rows of 'y' that it has not"),
+    ],
+)
+def test_steps_that_hand_out_rows_that_are_not_there_are_refused(changed: dict[str, object], said: str):
+    end = {"name": "y", "shape": [1, 4, 2, 1], "dtype": "int8", "bytes": 8, "scale": 1.0, "zero_point": 0}
+    plan = {
+        "model": "m",
+        "identity": "0" * 16,
+        "arena_bytes": 8,
+        "inputs": [{**end, "name": "x", "shape": [8]}],
+        "outputs": [end],
+        "ops": [],
+        "placements": [],
+    }
+    PlanDocument.model_validate_json(json.dumps({**plan, "steps": [{"output": 0, "rows": [0, 4]}]}))
+
+    with pytest.raises(ValueError, match=said):
+        PlanDocument.model_validate_json(json.dumps({**plan, "steps": [{"output": 0, "rows": [0, 4], **changed}]}))
 
 
 def _vectors(*sizes: int, last: type[ops.Unary] | None = None) -> Graph:
