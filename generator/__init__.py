@@ -5,9 +5,11 @@ The functions for programs are `plan`, `generate`, `generate_together`, `validat
 quick.
 """
 
-from typing import TYPE_CHECKING, Any
-
+# No module is imported here: `python -m shoehorn_mcu` would take it from the current directory (`__main__.py`).
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from shoehorn_mcu.api import (
         Generated,
         GeneratedTogether,
@@ -47,7 +49,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in __all__:
         raise AttributeError(f"module 'shoehorn_mcu' has no attribute '{name}'")
     from shoehorn_mcu import api

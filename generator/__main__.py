@@ -3,12 +3,15 @@
 This module imports the standard library only, so that Ctrl-C is handled before any slow import begins.
 """
 
-from __future__ import annotations
+import os
+import sys
+
+# `python -m` puts the current directory before all other places of modules; os and sys are loaded before that.
+if __name__ == "__main__" and not sys.flags.safe_path and not __file__.startswith(f"{sys.path[0]}{os.sep}shoehorn_mcu"):
+    del sys.path[0]
 
 import gc
-import os
 import signal
-import sys
 import traceback
 from pathlib import Path
 from types import FrameType

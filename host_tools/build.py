@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from shoehorn_mcu.host_tools import system
+from shoehorn_mcu.host_tools.children import environment
 from shoehorn_mcu.host_tools.elf import sizes
 from shoehorn_mcu.host_tools.errors import BuildError, MemoryTooSmall
 from shoehorn_mcu.host_tools.project import Project
@@ -42,7 +42,7 @@ def pio_environment(project: Project) -> dict[str, str]:
     """Each folder has its own PlatformIO core directory, so no two share a platform; telemetry is off."""
     quiet = {"PLATFORMIO_SETTING_ENABLE_TELEMETRY": "no", "PLATFORMIO_SETTING_CHECK_PLATFORMIO_INTERVAL": "9999"}
     core = {"PLATFORMIO_CORE_DIR": str(project.folder / ".pio" / "core"), "PLATFORMIO_NO_ANSI": "true"}
-    return {**os.environ, **quiet, **core}
+    return environment(**quiet, **core)
 
 
 @contextmanager

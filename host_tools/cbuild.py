@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 
 import _cffi_backend
 
+from shoehorn_mcu.host_tools.children import environment
 from shoehorn_mcu.host_tools.errors import HostError
 from shoehorn_mcu.host_tools.system import MATH_LIBRARY, SHARED_FLAGS, UNDEFINED_ALLOWED
 
@@ -158,5 +159,13 @@ def _compile(compiler: tuple[str, ...], sources: Sequence[Path], made: Path) -> 
     with tempfile.TemporaryDirectory(dir=made.parent) as folder:
         result = Path(folder) / made.name
         command = [*compiler, *_FLAGS, *map(str, sources), *MATH_LIBRARY, "-o", str(result)]
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, cwd=folder)
+        subprocess.run(
+            command,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_SECONDS,
+            cwd=folder,
+            env=environment(),
+        )
         result.replace(made)

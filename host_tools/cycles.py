@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from shoehorn_mcu.host_tools import cbuild
+from shoehorn_mcu.host_tools.children import environment
 from shoehorn_mcu.host_tools.elf import functions
 from shoehorn_mcu.host_tools.errors import HostError
 from shoehorn_mcu.host_tools.project import Project
@@ -187,7 +188,9 @@ def _refusal(program: str) -> str:
     quiet = ("-machine", "none", "-display", "none", "-monitor", "none", "-serial", "none")
     try:
         command = [program, *quiet, "-plugin", f"file={_escaped(_plugin())},probe=on"]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=_PROBE_SECONDS)
+        done = subprocess.run(
+            command, check=False, capture_output=True, text=True, timeout=_PROBE_SECONDS, env=environment()
+        )
     except (HostError, OSError, subprocess.SubprocessError) as error:
         return str(error)
     said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]

@@ -25,6 +25,7 @@ from typing import Any
 import cffi
 
 from shoehorn_mcu.host_tools import cbuild, system
+from shoehorn_mcu.host_tools.children import environment
 from shoehorn_mcu.host_tools.errors import HostError
 
 # No sanitizers: `zig cc` has one on by default.
@@ -131,7 +132,15 @@ def _compile(way: _Way, name: str, runtime: Path, headers: list[Path], sources: 
             includes = [f"-I{runtime}", f"-I{sysconfig.get_path('include')}", f"-I{sysconfig.get_path('platinclude')}"]
         result = Path(folder) / made.name
         command = [*way.compiler, *way.flags, *includes, *inputs, "-o", str(result)]
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, cwd=folder)
+        subprocess.run(
+            command,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_SECONDS,
+            cwd=folder,
+            env=environment(),
+        )
         result.replace(made)
 
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from shoehorn_mcu.host_tools.children import environment
 from shoehorn_mcu.host_tools.errors import HostError
 
 if sys.platform == "win32":
@@ -55,6 +56,7 @@ def start(command: Sequence[str], handed_over: tuple[int, ...] = ()) -> subproce
             stdin=subprocess.DEVNULL,
             stdout=pipe,
             stderr=pipe,
+            env=environment(),
             creationflags=subprocess.CREATE_NEW_PROCESS_GROUP,
         )
     return subprocess.Popen(
@@ -62,6 +64,7 @@ def start(command: Sequence[str], handed_over: tuple[int, ...] = ()) -> subproce
         stdin=subprocess.DEVNULL,
         stdout=pipe,
         stderr=pipe,
+        env=environment(),
         pass_fds=handed_over,
         start_new_session=True,
         preexec_fn=_end_with_parent if sys.platform == "linux" else None,

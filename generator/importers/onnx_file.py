@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shoehorn_mcu.host_tools.children import environment
 from shoehorn_mcu.importers import onnx_shapes
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.onnx_calls import check_calls
@@ -291,7 +292,8 @@ def _converted_apart(model: ModelProto, opset: int) -> ModelProto:
         "sys.stdout.buffer.write(made.SerializeToString())"
     )
     given = model.SerializeToString()
-    run = subprocess.run([sys.executable, "-c", code], input=given, capture_output=True, check=False)
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, input=given, capture_output=True, check=False, env=environment())
     if run.returncode < 0:
         raise RuntimeError(f"ONNX's converter ended with {signal.Signals(-run.returncode).name} over it")
     if run.returncode > 0:

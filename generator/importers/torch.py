@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shoehorn_mcu.host_tools.children import environment
 from shoehorn_mcu.importers import torch_archive
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.onnx import import_model
@@ -84,7 +85,7 @@ def _apart(given: bytes) -> tuple[Any, bytes]:
 def process(given: bytes) -> subprocess.CompletedProcess[bytes]:
     """A process that answers as `serve` does; mutants.py has one that starts sooner."""
     command = [sys.executable, "-c", f"from {__name__} import serve; serve()"]
-    return subprocess.run(command, input=given, capture_output=True, check=False)
+    return subprocess.run(command, input=given, capture_output=True, check=False, env=environment())
 
 
 def serve() -> None:

@@ -32,6 +32,9 @@ if platform.resolve() != (project / "platform").resolve():
 if find_spec("ziglang") is None:
     fail(f"no compiler: {env.subst('$PYTHONEXE')} -m pip install ziglang")
 
+# No tool takes Python modules from the folder that `pio run` was started in.
+os.environ["PYTHONSAFEPATH"] = env["ENV"]["PYTHONSAFEPATH"] = "1"
+
 tools = toolchain.tools(board["shoehorn"]["cpu"])
 python = '"' + env.subst("$PYTHONEXE") + '"'
 env.Replace(

@@ -1,0 +1,117 @@
+"""No process of Shoehorn takes Python modules from the current directory, where a model was downloaded to."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+from board_project import write_hello
+from onnx import TensorProto, helper
+
+from shoehorn_mcu.host_tools.build import build
+from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.importers import onnx_file
+from shoehorn_mcu.importers import torch as torch_importer
+
+ROOT = Path(__file__).resolve().parents[1]
+SHADOWS = ("__future__", "click", "dis", "inspect", "onnx", "onnxscript", "shoehorn_mcu", "signal", "torch", "typing")
+_STARTERS = {"run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"}
+
+
+@pytest.fixture
+def shadowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current directory, with modules that leave a file when they are imported."""
+    folder = tmp_path / "downloads"
+    folder.mkdir()
+    for name in (*SHADOWS, "platformio", "ziglang", "SCons"):
+        (folder / f"{name}.py").write_text(f"open({str(folder / 'TAKEN')!r}, 'a').write(__name__)\n")
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    return folder
+
+
+def _taken(folder: Path) -> str:
+    """The modules that were imported from the folder."""
+    path = folder / "TAKEN"
+    return path.read_text() if path.exists() else ""
+
+
+def test_the_shadows_are_taken_by_a_process_that_does_not_care(shadowed: Path):
+    subprocess.run([sys.executable, "-c", "import dis"], check=True)
+
+    assert _taken(shadowed) == "dis"
+
+
+def test_the_process_that_reads_files_of_pytorch_takes_none(shadowed: Path):
+    torch_importer.process(b'{"program": true, "traced": false, "shapes": {}}\n')
+
+    assert _taken(shadowed) == ""
+
+
+def test_the_process_of_the_onnx_converter_takes_none(shadowed: Path):
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", ends[:1], ends[1:])
+    old = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+
+    made = onnx_file._converted_apart(old, 18)
+
+    assert (made.opset_import[0].version, _taken(shadowed)) == (18, "")
+
+
+def test_a_build_takes_none(shadowed: Path, tmp_path: Path):
+    build(Project.open(write_hello(tmp_path / "hello", "native")))
+
+    assert _taken(shadowed) == ""
+
+
+def test_pio_run_by_hand_takes_none_from_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Of the compiler's processes, which `pio run` starts in the project's folder."""
+    folder = write_hello(tmp_path / "hello", "native")
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    (folder / "ziglang.py").write_text("raise SystemExit('the wrong ziglang')\n")
+    command = [sys.executable, "-P", "-m", "platformio", "run", "-d", str(folder)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["boards"], ["plan", "net.onnx"]])
+def test_gen_as_a_module_takes_none(shadowed: Path, arguments: list[str]):
+    (shadowed / "shoehorn_mcu.py").unlink()  # `-m` names it: it is the program
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", ends[:1], ends[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), shadowed / "net.onnx")
+
+    done = subprocess.run([sys.executable, "-m", "shoehorn_mcu", *arguments], capture_output=True, text=True)
+
+    assert (done.returncode, _taken(shadowed)) == (0, ""), done.stderr
+
+
+def _starts(path: Path) -> list[ast.Call]:
+    """The calls in a file that start a process."""
+    calls = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+    return [
+        call
+        for call in calls
+        if isinstance(call.func, ast.Attribute)
+        and isinstance(call.func.value, ast.Name)
+        and (call.func.value.id, call.func.attr) in {("os", "system"), *(("subprocess", each) for each in _STARTERS)}
+    ]
+
+
+def test_every_process_has_the_environment_that_forbids_it():
+    """Those of the platform inherit it, which builder/main.py sets."""
+    found = 0
+    for folder in ("generator", "host_tools"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for call in _starts(path):
+                env = next((each.value for each in call.keywords if each.arg == "env"), None)
+                name = getattr(getattr(env, "func", None), "id", "")
+                found += 1
+                assert name in ("environment", "pio_environment"), f"{path}:{call.lineno}: env=environment() is missing"
+
+    assert found >= 8
