@@ -834,6 +834,37 @@ def _no_type(made: onnx.ModelProto) -> None:
     made.graph.initializer[0].data_type = 121
 
 
+def _without_data(made: onnx.ModelProto) -> None:
+    made.graph.initializer[0].ClearField("raw_data")
+
+
+def _cut_data(made: onnx.ModelProto) -> None:
+    made.graph.initializer[0].raw_data = made.graph.initializer[0].raw_data[:8]
+
+
+def _few_numbers(made: onnx.ModelProto) -> None:
+    _without_data(made)
+    made.graph.initializer[0].float_data.extend([1.0, 2.0, 3.0])
+
+
+def _few_numbers_of_a_node(made: onnx.ModelProto) -> None:
+    _few_numbers(made)
+    made.graph.node.insert(0, helper.make_node("Constant", [], ["w"], value=made.graph.initializer.pop(0)))
+
+
+def _outside(**said: str) -> Callable[[onnx.ModelProto], None]:
+    """External data with this in its description."""
+
+    def change(made: onnx.ModelProto) -> None:
+        tensor = made.graph.initializer[0]
+        tensor.ClearField("raw_data")
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        for key, value in {"location": "small.onnx", **said}.items():
+            tensor.external_data.add(key=key, value=value)
+
+    return change
+
+
 def _two_lines(made: onnx.ModelProto) -> None:
     made.graph.node[0].name = made.graph.node[0].output[0] = "a\nb"
 
@@ -842,6 +873,22 @@ def _two_lines(made: onnx.ModelProto) -> None:
     ("change", "said"),
     [
         (_no_type, "constant 'w': '?121"),
+        (
+            _without_data,
+            r"constant 'w': float32\[[0-9x]+\] has .* bytes, and none of them are in the file",
+        ),
+        (
+            _cut_data,
+            r"constant 'w': float32\[[0-9x]+\] has .* bytes, and the file has 8 bytes; export it",
+        ),
+        (_few_numbers, r"constant 'w': float32\[[0-9x]+\] has .* bytes, and the file has 3 elements; export it again"),
+        (_few_numbers_of_a_node, r"constant 'w' of Constant: float32\[[0-9x]+\] has .*, and the file has 3 elements"),
+        (
+            _outside(offset="abc"),
+            "constant 'w': the offset of its external data is 'abc', no number of bytes; export",
+        ),
+        (_outside(length="-8"), "constant 'w': the length of its external data is '-8', no number of bytes; export it"),
+        (_outside(offset="9" * 12), "its external data cannot be read: .*; export it again"),
         (_two_lines, "names in it are no text"),
         (_without_input, "op 0 Conv reads 'nothing', which is no input, no constant and no op's result"),
         (_twice, "op 1 Conv writes 'y', which is written already"),

@@ -84,6 +84,7 @@ def test_open_dimensions_get_the_sizes_given(
         ((1, 3, "size", "size"), {}, "is not fixed; give --shape size=N$"),
         ((1, 3, "height", None), {}, "is not fixed; give --shape x=1x3xNxN, with a number for each N$"),
         ((1, 3, None, 5), {}, r"is not fixed; give --shape x=1x3xNx5, with a number for each N$"),
+        ((1, 3, 0, 5), {}, "dimension 2 of input 'x' is 0 in the file, .* or give --shape x=1x3xNx5, with a number"),
         ((1, 3, "height", 5), {"heigth": (3,)}, "no input and no dimension of one is called 'heigth'; .*'height'"),
         ((1, 3, "height", 5), {"w": (3,)}, "no input and no dimension of one is called 'w'"),
         ((1, 3, "height", 5), {"height": (3, 4)}, "'height' is one dimension; write --shape height=N"),

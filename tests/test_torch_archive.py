@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import pickle
 import sys
 import zipfile
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -246,5 +248,18 @@ def test_a_damaged_member_is_refused(tmp_path: Path) -> None:
 def test_without_pytorch_the_extra_is_named(missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
 
-    with pytest.raises(ImportFault, match=r"model.pt2: a PyTorch model needs \w+: `pip install shoehorn-mcu\[torch\]`"):
+    here = missing != "torch" and importlib.util.find_spec("torch")
+    said = "onnxscript, which PyTorch's exporter needs," if here else "PyTorch"
+    with pytest.raises(ImportFault, match=rf"model.pt2: {said} is not installed: `pip install shoehorn-mcu\[torch\]`$"):
+        load(packed(tmp_path, members()))
+
+
+def test_a_pytorch_that_cannot_be_imported_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('libtorch_cpu.so: cannot open shared object file')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setitem(sys.modules, "onnxscript", ModuleType("onnxscript"))
+
+    said = r"model.pt2: PyTorch cannot be imported here \(libtorch_cpu.so: .*\); install it again: `pip install "
+    with pytest.raises(ImportFault, match=said):
         load(packed(tmp_path, members()))

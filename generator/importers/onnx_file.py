@@ -172,10 +172,14 @@ def _load_external(model: ModelProto, folder: Path) -> None:
             raise ImportFault(f"constant '{tensor.name}' is in {place}, outside the model's folder; move it there")
         if not place.is_file():
             raise ImportFault(f"constant '{tensor.name}' is in '{place.name}', which is not beside the model")
+        for key in ("offset", "length"):
+            if not re.fullmatch("[0-9]+", said.get(key, "0")):
+                what = f"constant '{tensor.name}': the {key} of its external data"
+                raise ImportFault(f"{what} is {quoted(said[key])}, no number of bytes; export it again")
     try:
         load_external_data_for_model(model, str(folder))
     except (OSError, ValueError, ValidationError) as error:
-        raise ImportFault(f"its external data cannot be read: {first_line(error)}") from error
+        raise ImportFault(f"its external data cannot be read: {first_line(error)}; export it again") from error
 
 
 def _inlined(model: ModelProto) -> ModelProto:
@@ -322,6 +326,11 @@ def _input(value: Any) -> RawInput:
         size = dimension.dim_value
         if size < 1 and place == 0:
             size = 1  # a batch of any size
+        if dimension.HasField("dim_value") and size == 0:
+            raise ImportFault(
+                f"dimension {place} of input '{value.name}' is 0 in the file, so it has no elements; "
+                f"export it with a size of 1 or more, or give {onnx_shapes.cure(value, place)}"
+            )
         if size < 1:
             named = dimension.dim_param or "?"
             raise ImportFault(

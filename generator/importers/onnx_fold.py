@@ -18,7 +18,7 @@ from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.onnx_calls import EXPANDED_OPS
 from shoehorn_mcu.importers.onnx_function import body_of, inlined, version_of
 from shoehorn_mcu.importers.onnx_loops import scan_of, unrolled
-from shoehorn_mcu.importers.onnx_node import DOMAINS, RawNode, code_of, first_line, raw_node
+from shoehorn_mcu.importers.onnx_node import DOMAINS, RawNode, code_of, first_line, misfit, raw_node
 from shoehorn_mcu.importers.onnx_qlinear import parts_of
 from shoehorn_mcu.ir import Array
 from shoehorn_mcu.ir.edit import free_name
@@ -241,7 +241,9 @@ class _Walk:
         except Exception as error:  # whatever the evaluator's ops raise for values that do not fit
             if node.op_type == "QuantizeLinear":  # of a form that the evaluator lacks
                 return False
-            raise ImportFault(f"constant {quoted(node.output[0])} of {node.op_type}: {first_line(error)}") from error
+            own = (misfit(attribute.t) for attribute in node.attribute if attribute.type == attribute.TENSOR)
+            said = next(filter(None, own), first_line(error))
+            raise ImportFault(f"constant {quoted(node.output[0])} of {node.op_type}: {said}") from error
         if node.op_type == "QuantizeLinear" and len(node.input) > 2 and (limits := self.four_bits.get(node.input[2])):
             values = [np.clip(value, *limits) for value in values]
         for name, value in zip(node.output, values, strict=False):

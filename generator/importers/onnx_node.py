@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -65,11 +66,33 @@ def raw_node(index: int, node: NodeProto, within: tuple[str, ...]) -> RawNode:
 
 
 def array_of(tensor: TensorProto) -> Array:
-    """The values of a constant; those of 4 bits as int8."""
+    """The values of a constant; those of 4 bits as int8. ValueError where it has not as many as its shape says."""
     from onnx import numpy_helper
 
-    found: Array = numpy_helper.to_array(tensor)
+    try:
+        found: Array = numpy_helper.to_array(tensor)
+    except ValueError as error:
+        raise ValueError(misfit(tensor) or str(error)) from error
     return found.astype(np.int8) if tensor.data_type in (tensor.INT4, tensor.UINT4) else found
+
+
+def misfit(tensor: TensorProto) -> str:
+    """What a constant is said to be and what there is of it, in words; empty where the two agree."""
+    from onnx import helper
+
+    try:
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    except KeyError:
+        return ""
+    count, size = math.prod(tensor.dims), dtype.itemsize
+    field = "raw_data" if tensor.HasField("raw_data") else helper.tensor_dtype_to_field(tensor.data_type)
+    wanted, held = (count * size if field == "raw_data" else count), len(getattr(tensor, field))
+    if wanted == held:
+        return ""
+    said = f"{dtype}[{'x'.join(map(str, tensor.dims))}] has {count:,} elements, {count * size:,} bytes"
+    if held == 0:
+        return f"{said}, and none of them are in the file"
+    return f"{said}, and the file has {held:,} {'bytes' if field == 'raw_data' else 'elements'}"
 
 
 def first_line(error: Exception) -> str:

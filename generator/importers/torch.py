@@ -10,6 +10,7 @@ PyTorch reads files in a process of its own: its C++ ends the process for some t
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import json
 import logging
@@ -153,12 +154,17 @@ def import_module(module: Any, example: Any, name: str | None, shapes: Shapes) -
 
 def _library() -> Any:
     """PyTorch. Raises ImportFault where it is not there."""
+    cure = "`pip install shoehorn-mcu[torch]`"
     try:
         import onnxscript  # noqa: F401  the exporter's own library of ops
         import torch
         import torch.onnx
-    except ImportError as error:
-        raise ImportFault(f"a PyTorch model needs {error.name}: `pip install shoehorn-mcu[torch]`") from error
+    except ModuleNotFoundError as error:
+        there = importlib.util.find_spec("torch") is not None
+        lacking = f"{error.name}, which PyTorch's exporter needs," if there else "PyTorch"
+        raise ImportFault(f"{lacking} is not installed: {cure}") from error
+    except (ImportError, OSError) as error:  # OSError: a library of its own that the system cannot load
+        raise ImportFault(f"PyTorch cannot be imported here ({_reason(error)}); install it again: {cure}") from error
     return torch
 
 
