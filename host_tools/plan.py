@@ -141,13 +141,14 @@ class Plan:
         """CRC-32 of every op, chained over its steps as on the board, from the whole tensors by name.
 
         The board computes the CRC of a step's rows after the step. Rows that no op reads may share addresses with
-        later rows of the same step; the CRC then covers the later row's bytes, on the board and here.
+        later rows of the same step; the CRC then covers the later row's bytes, on the board and here. Every NaN counts
+        as the same one (`alike`).
         """
         crcs = [0] * len(self.ops)
         for number, (op, first, end) in enumerate(self.steps):
             name = self.ops[op].output
             size = self.row_bytes[name]
-            data = tensors[name].tobytes()[first * size : end * size]
+            data = alike(tensors[name]).tobytes()[first * size : end * size]
             if number in self.overlapping:
                 data = _as_left(data, size, self.overlapping[number])
             crcs[op] = zlib.crc32(data, crcs[op])
@@ -163,6 +164,14 @@ class Plan:
             shape, dtype = tensors.get(name, ((), np.dtype(np.int8)))
             if last * self.row_bytes[name] > int(np.prod(shape, dtype=np.int64)) * dtype.itemsize:
                 raise ValueError(f"'{name}' has fewer rows in the reference or is missing there")
+
+
+def alike(array: Array) -> Array:
+    """The array with every NaN as the positive quiet one: sign and payload differ between machines that compute alike.
+
+    x86 makes a negative NaN of infinity minus infinity, Arm and soft float a positive one.
+    """
+    return np.where(np.isnan(array), array.dtype.type(np.nan), array) if array.dtype.kind == "f" else array
 
 
 def _end(end: documents.End) -> End:

@@ -13,7 +13,7 @@ from shoehorn_mcu.host_tools.accuracy import Accuracy, Labels, accuracy
 from shoehorn_mcu.host_tools.documents import CURE
 from shoehorn_mcu.host_tools.errors import FolderDamaged
 from shoehorn_mcu.host_tools.link import Inference, Link, Mode, Progress
-from shoehorn_mcu.host_tools.plan import Array, End, Plan
+from shoehorn_mcu.host_tools.plan import Array, End, Plan, alike
 from shoehorn_mcu.host_tools.project import Project
 from shoehorn_mcu.host_tools.reference import Reference
 from shoehorn_mcu.host_tools.vectors import Vector
@@ -59,7 +59,7 @@ class Deviation:
 
 @dataclass(frozen=True)
 class Validation:
-    """The result of a validation. A vector is mismatched when any output or any op differs in any byte."""
+    """The result of a validation. A vector is mismatched when any byte of an output or an op differs, but for NaN."""
 
     vectors: int
     mismatched_vectors: int
@@ -161,6 +161,7 @@ def _ulps(a: Array, b: Array) -> int:
     """The most float32 numbers from an element of `a` to that of `b`; 0 for outputs of another type."""
     if a.dtype != np.float32:
         return 0
+    a, b = alike(a), alike(b)
     places = [np.where((i := x.view(np.int32).astype(np.int64)) < 0, -(i & 0x7FFFFFFF), i) for x in (a, b)]
     return int(np.abs(places[0] - places[1]).max(initial=0))
 
@@ -177,7 +178,7 @@ def _first_bad_op(plan: Plan, found: Inference, arrays: Mapping[str, Array], wan
             return op.name
     writers = {op.output: op.name for op in plan.ops}
     for name, array in arrays.items():
-        if array.tobytes() != wanted[name].tobytes():
+        if alike(array).tobytes() != alike(wanted[name]).tobytes():
             return writers.get(name, name)
     return None
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import tflite
 from conftest import Gen
+from onnx import TensorProto, helper, numpy_helper
 from tflite_writer import ModelSpec, OpSpec, bias, int8
 from toy import Bench, Int8, Toy
 
@@ -125,6 +129,54 @@ def test_rows_that_share_bytes_count_as_the_step_leaves_them(addresses: tuple[in
     y = np.frombuffer(b"abcdefgh", np.int8)
 
     assert planned(addresses).op_crcs({"y": y}) == [zlib.crc32(b"".join(left))]
+
+
+@pytest.mark.parametrize(("kind", "same"), [(np.float32, 0x7FC00000), (np.float16, 0x7E00)])
+def test_every_nan_counts_as_the_same_one(kind: type[np.floating[Any]], same: int):
+    whole = np.dtype(f"u{np.dtype(kind).itemsize}")
+    sign = 1 << (8 * whole.itemsize - 1)
+    other = np.array([same, 0], whole).view(kind)
+    op = PlannedOp(name="min", kernel="k", output="y")
+    plan = Plan("m", "00" * 8, (), (), (op,), ((0, 0, 1),), {"y": other.nbytes})
+
+    for bits in (same, same | sign, same + 1, (same + 5) | sign):
+        assert plan.op_crcs({"y": np.array([bits, 0], whole).view(kind)}) == [zlib.crc32(other.tobytes())]
+    for bits in (sign, 1):  # a negative zero is another number
+        assert plan.op_crcs({"y": np.array([same, bits], whole).view(kind)}) != [zlib.crc32(other.tobytes())]
+
+
+def not_numbers(path: Path) -> Path:
+    """y = int8 of (x - x), x - x: a model with ops of both kinds, whose NaN is of the machine."""
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 2, 2, 3]) for n in ("x", "y", "z")]
+    numbers = [numpy_helper.from_array(a, n) for n, a in (("s", np.float32(0.1)), ("o", np.int8(0)))]
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["m"], kernel_shape=[1, 1]),
+        helper.make_node("Sub", ["x", "m"], ["y"]),
+        helper.make_node("QuantizeLinear", ["x", "s", "o"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "o"], ["d"]),
+        helper.make_node("Neg", ["d"], ["z"]),
+    ]
+    graph = helper.make_graph(nodes, "n", ends[:1], ends[1:], numbers)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    return path
+
+
+@pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="qemu-system-arm is not installed")
+@pytest.mark.parametrize("board", ["microbit", pytest.param("mps2-an386", marks=pytest.mark.long)])
+def test_a_board_that_gives_nan_another_sign_is_right(gen: Gen, board: str, tmp_path: Path):
+    model, folder = not_numbers(tmp_path / "n.onnx"), tmp_path / "n"
+    x = np.ones((4, 2, 2, 3), np.float32)
+    x[1, 0, 0], x[2, 1, 1, 2], x[3, :, 0, 1] = np.inf, -np.inf, -np.float32(np.nan)
+    np.savez(tmp_path / "x.npz", x=x)
+    assert gen("firmware", model, "--board", board, "--out", folder).exit_code == 0
+
+    result = gen("validate", folder, "--emulate", "--inputs", tmp_path / "x.npz", "--json")
+
+    assert (result.exit_code, json.loads(result.stdout)["mismatched_vectors"]) == (0, 0), result.output
+    real = next(
+        line for line in (folder / "src/app_config.h").read_text().splitlines() if "SH_APP_REAL_BYTES(op)" in line
+    )
+    assert r"\4" in real and r"\0" in real  # floats and integers
 
 
 def minimum_model() -> ModelSpec:

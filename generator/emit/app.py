@@ -155,6 +155,7 @@ def app_config_h(models: Models, board: Board) -> str:
         **_output_rows(units),
         **_other_types(units),
         **_reset_states(units),
+        **_real_bytes(units),
         **({"SH_APP_FLUSH_TO_ZERO": "1"} if any(unit.precise for unit in units) else {}),
         "SH_APP_FRAME_BYTES": str(spec.frame_bytes),
         "SH_BOARD_SRAM_BYTES": str(spec.sram_bytes),
@@ -253,6 +254,21 @@ def _reset_states(units: Sequence[Unit]) -> dict[str, str]:
     """The macro that gives states their first values, where there are states."""
     calls = [f"{unit.name}_reset()" if unit.graph.states else "((void)0)" for unit in units]
     return {"SH_APP_RESET_STATES()": _select(calls)} if any(unit.graph.states for unit in units) else {}
+
+
+def _real_bytes(units: Sequence[Unit]) -> dict[str, str]:
+    """The macro for the bytes of a float that an op writes, 0 of an integer, where an op writes floats."""
+    kinds = [[stage.node.output.type.dtype for stage in unit.stages] for unit in units]
+    sizes = [[kind.bytes if kind.numpy.kind == "f" else 0 for kind in each] for each in kinds]
+    if not any(map(any, sizes)):
+        return {}
+    tables = (f"{each[0]}u" if len(set(each)) == 1 else f'(uint32_t)"{_octal(each)}"[op]' for each in sizes)
+    return {"SH_APP_REAL_BYTES(op)": _select(tables)}
+
+
+def _octal(values: Iterable[int]) -> str:
+    """Numbers below 8 as characters of a C string."""
+    return "".join(f"\\{value}" for value in values)
 
 
 def _number(value: int) -> str:
