@@ -9,7 +9,7 @@ from shoehorn_mcu import targets
 from shoehorn_mcu.build import Planned
 from shoehorn_mcu.console import GAP, is_verbose, out, print_table
 from shoehorn_mcu.flash import Flash
-from shoehorn_mcu.memory_plan import Cascade, Status
+from shoehorn_mcu.memory_plan import Cascade, Status, bound_in_words
 from shoehorn_mcu.op_lines import OpLine, op_lines
 from shoehorn_mcu.predict import ruler
 from shoehorn_mcu.several import Together
@@ -59,9 +59,8 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
     plan = planned.unit.plan
     _print_ops(planned, f"{planned.unit.name} on {board.name}" if board else planned.unit.name)
     _print_blocks(plan.cascades)
-    bound, whole = plan.outcome.bound_bytes, plan.outcome.whole_tensor_bytes
-    proven = plan.outcome.status is Status.OPTIMAL
-    proof = f"proven minimal among {plan.outcome.bound_of}" if proven else f"lower bound {bound:,}"
+    outcome, whole = plan.outcome, plan.outcome.whole_tensor_bytes
+    proof = bound_in_words(outcome.status is Status.OPTIMAL, outcome.bound_bytes, outcome.bound_of)
     total = plan.total_bytes
     kind = "whole tensors" if total == whole else f"by rows; whole tensors need {whole:,}"
     arena = f"arena {total:,} bytes ({kind}; {proof}), constants {planned.constants.bytes:,} bytes"

@@ -65,8 +65,18 @@ class Scratch:
 BOUNDED = "plans by groups of rows and by blocks in bands"
 """The plans that `Outcome.bound_bytes` is a bound of; other orders of single rows may need less."""
 
+ANY_ORDER = "plans by rows in any order"
+"""The same for a plan whose rows are in such an order, or recomputed one by one."""
+
 BY_ROWS = "plans by groups of rows"
 """The same for a plan that was chosen for its time: blocks in bands are not searched for it."""
+
+
+def bound_in_words(proven: bool, bound_bytes: int, bound_of: str) -> str:
+    """What is known of the smallest arena: a bound of one kind of plans says nothing of the others."""
+    known = f"proven minimal among {bound_of}" if proven else f"lower bound {bound_bytes:,} of {bound_of}"
+    return f"{known}; --minimize sram tries other kinds, too" if bound_of == BY_ROWS else known
+
 
 Editions = tuple[tuple[str, int], ...]
 """(tensor, edition) pairs; tensors that are not named use edition 0."""
@@ -154,7 +164,8 @@ class Outcome:
     memories on the sum of its arenas.
 
     The space, `bound_of`, is the op order cut into groups, with blocks in bands within the allowance of recomputed
-    multiply-accumulates, and without these where a plan that recomputes nothing was chosen for its time.
+    multiply-accumulates, and without these where a plan that recomputes nothing was chosen for its time. Of a plan
+    whose rows are in another order it is every order of rows.
     """
 
     status: Status

@@ -42,9 +42,30 @@ def test_what_matters_stands_at_the_end(gen: Gen):
 
     assert head.split() == ["block", "chunks", "of", "channels", "rows", "a", "band"]
     assert block.split() == ["conv_2d_8", "4", "1"]
-    assert re.match(r"arena [\d,]+ bytes \(by rows; whole tensors need 2,560; lower bound [\d,]+\), constants", arena)
+    of = r"plans by (rows in any order|groups of rows and by blocks in bands)"
+    assert re.match(
+        rf"arena [\d,]+ bytes \(by rows; whole tensors need 2,560; lower bound [\d,]+ of {of}\), constants", arena
+    )
     assert re.match(r"\d+ steps, \d+\.\d % of the MACs recomputed; \w+", steps)
     assert re.match(r"predicted: [\d,]+ instructions( and [\d,]+ cycles)? per inference, from the work", predicted)
+
+
+@needs_shared
+def test_a_bound_is_that_of_one_kind_of_plans_which_is_named(gen: Gen, tmp_path: Path):
+    """The smallest plan of this model has its rows in an order that is not by groups."""
+    model, page = MODELS / "coral-split-concat.tflite", tmp_path / "plan.html"
+    arenas = []
+    for options, of in (((), "groups of rows"), (("--minimize", "sram"), "rows in any order")):
+        shown = gen("plan", model, *options, "--html", page, "--no-pareto").stdout
+        said = re.search(
+            rf"^arena ([\d,]+) bytes \(by rows; .*(among| of) plans by {of}(; (.*))?\), const", shown, re.M
+        )
+        assert said, shown
+        assert (said[4] == "--minimize sram tries other kinds, too") is (not options)
+        assert f"plans by {of}{said[3] or ''}</dd>" in page.read_text()
+        arenas.append(int(said[1].replace(",", "")))
+
+    assert arenas[1] < arenas[0]
 
 
 @pytest.mark.parametrize("width", [72, 80, 120])

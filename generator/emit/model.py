@@ -153,7 +153,8 @@ def model_c(unit: Unit, found: Constants) -> str:
     lines = [
         f"// {c.SPDX}",
         c.comment(f"{c.quoted(unit.graph.name)}: {len(unit.stages)} ops, {len(unit.plan.steps)} steps."),
-        f"// {arenas_text(unit)} (lower bound {outcome.bound_bytes}). Written by Shoehorn.",
+        f"// {arenas_text(unit)}. Written by Shoehorn.",
+        f"// Lower bound of {outcome.bound_of}: {outcome.bound_bytes} bytes.",
         *([f"// Float mode: {unit.float_mode}."] if unit.precise else []),
         *([f"// Kernels as the tuning file {unit.tuning_digest} says."] if unit.tuning_digest else []),
         *_includes(unit),

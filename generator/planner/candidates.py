@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 from time import perf_counter
 
-from shoehorn_mcu.memory_plan import BOUNDED, BY_ROWS, Cascade, Outcome, Plan, Status
+from shoehorn_mcu.memory_plan import ANY_ORDER, BOUNDED, BY_ROWS, Cascade, Outcome, Plan, Status
 from shoehorn_mcu.planner import whole_tensors
 from shoehorn_mcu.planner.blocks.cascade import Composite, applied
 from shoehorn_mcu.planner.order.flow import Event, Flow
@@ -372,11 +372,12 @@ class Candidates:
             if peak <= most_bytes:
                 effort = Effort.FULL if peak < self._freed_peak else Effort.LITTLE
                 layout = lay_out(flow, events, effort=effort, below=most_bytes + 1)
-                yield self._laid(layout, least(self._flow), ())
+                yield self._laid(layout, least(self._flow), (), ANY_ORDER)
 
     def _ordered(self, events: Sequence[Event], enough: int | None = None, reason: str = "") -> Plan:
         """The plan of a row order outside the space of groups; its lower bound is the largest working set of a row."""
-        plan = self._laid(lay_out(self._flow, shortened(self._flow, events), enough=enough), least(self._flow), ())
+        layout = lay_out(self._flow, shortened(self._flow, events), enough=enough)
+        plan = self._laid(layout, least(self._flow), (), ANY_ORDER)
         return replace(plan, outcome=replace(plan.outcome, reason=reason))
 
     def _plan(self, partition: Partition, below: int = NEVER) -> Plan:
@@ -386,7 +387,7 @@ class Candidates:
         composites = [space.composites[i] for group in partition.groups for i in group.composites]
         return self._laid(layout, self.bound, composites)
 
-    def _laid(self, layout: Layout, bound: int, composites: Sequence[Composite]) -> Plan:
+    def _laid(self, layout: Layout, bound: int, composites: Sequence[Composite], of: str = BOUNDED) -> Plan:
         cascades = tuple(
             Cascade(c.block.name, c.cut.chunks, c.band, tuple(op.name for op in c.cut.ops)) for c in composites
         )
@@ -401,6 +402,7 @@ class Candidates:
                 bound_bytes=bound,
                 whole_tensor_bytes=self.whole.arena_bytes,
                 solve_seconds=perf_counter() - self._started,
+                bound_of=of,
             ),
             cascades=cascades,
         )

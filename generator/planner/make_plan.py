@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from shoehorn_mcu.errors import MemoryTooSmall, ShoehornError
-from shoehorn_mcu.memory_plan import BOUNDED, DELIVERY, HANDOUT, Plan, Smaller, Status
+from shoehorn_mcu.memory_plan import DELIVERY, HANDOUT, Plan, Smaller, Status
 from shoehorn_mcu.planner.candidates import Candidates
 from shoehorn_mcu.planner.check import check
 from shoehorn_mcu.planner.placement.layout import alive_at, fullest_step
@@ -122,7 +122,7 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates, weighing: Weig
         return _because(fitting or best, "interrupted: the best plan so far")
     assert best is not None
     if best.outcome.status is Status.OPTIMAL:
-        return _because(best, f"proven minimal among {BOUNDED}")
+        return _because(best, f"proven minimal among {best.outcome.bound_of}")
     tried = "search finished"
     return _because(best, f"{tried}; {best.outcome.reason}" if best.outcome.reason else tried)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from shoehorn_mcu.emit.page.picture import Picture
 from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.memory_plan import bound_in_words
 from shoehorn_mcu.op_lines import op_lines
 from shoehorn_mcu.predict import unit_of
 
@@ -102,9 +103,8 @@ def _weights(copied: Mapping[str, int]) -> str:
 
 
 def _bound(plan: Mapping[str, Any]) -> str:
-    if plan["proven_optimal"]:
-        return f"{plan['arena_bound_bytes']:,} bytes: this arena is proven minimal among {plan['arena_bound_of']}"
-    return f"{plan['arena_bound_bytes']:,} bytes, of {plan['arena_bound_of']}"
+    said = bound_in_words(plan["proven_optimal"], plan["arena_bound_bytes"], plan["arena_bound_of"])
+    return f"{plan['arena_bytes']:,} bytes are {said}" if plan["proven_optimal"] else said
 
 
 def _smaller(smaller: Mapping[str, Any] | None) -> str:
