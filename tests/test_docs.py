@@ -57,6 +57,23 @@ def test_the_reference_of_commands_is_what_the_code_says():
     assert docs_commands.PAGE.read_text() == docs_commands.page(), "run `python -m tests.docs_commands --write`"
 
 
+def test_the_readme_counts_the_ops_as_gen_ops_does(gen: Gen):
+    counted = re.search(r"^tflite: (\d+) ops$", gen("ops").stdout, re.M)
+    assert counted
+
+    assert f"- `.tflite`: {counted[1]} ops." in (ROOT / "README.md").read_text()
+
+
+def test_the_readme_shows_what_the_demo_prints_of_its_plan(gen: Gen, tmp_path: Path):
+    shown = (ROOT / "README.md").read_text().partition("The demo's output ends like this:")[2].split("```")[1]
+    printed = gen("firmware", "--board", "rpi-zero", "--out", tmp_path / "demo").stdout
+    printed = printed.replace(str(tmp_path / "demo"), "build/demo")
+
+    lines = [line for line in shown.splitlines() if re.match(r"arena |\d+ steps|wrote ", line)]
+    assert len(lines) == 3
+    assert [line for line in lines if line not in printed.splitlines()] == []
+
+
 def test_the_page_of_plans_has_every_pass_in_order():
     table = (ROOT / "docs" / "planning.md").read_text().partition("## Passes")[2].partition("\n## ")[0]
 
