@@ -213,6 +213,17 @@ CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
         one("Einsum", inputs=("x", "v", "w"), equation="bchw,hi,cj->bijw"),
         {"v": reals(9, 3), "w": reals(6, 4)},
     ),
+    "a diagonal": (
+        one("Einsum", inputs=("x", "m"), equation="nchw,hhh->nhc"),
+        {"m": reals(9, 9, 9)},
+    ),
+    "the sum of a diagonal": (
+        [
+            helper.make_node("Slice", ["x", "begin", "end", "axis"], ["s"]),
+            *one("Einsum", inputs=("s",), equation="ncii->nc"),
+        ],
+        {"begin": np.array([0]), "end": np.array([8]), "axis": np.array([2])},
+    ),
     "sums along named dimensions": (one("Einsum", equation="nchw->wc"), {}),
     "local response": (one("LRN", size=3, alpha=0.2, beta=0.75, bias=1.5), {}),
     "local response, any power": (one("LRN", size=5, alpha=0.2, beta=0.6), {}),
@@ -982,11 +993,6 @@ REFUSED: dict[str, tuple[list[onnx.NodeProto], dict[str, Array], str]] = {
         one("Loop", inputs=("n", "true", "x"), body=_body(rounds=True)),
         {"n": np.array(3, np.int64), "true": np.array(True)},
         "Loop writing 'y': how often it runs is decided while it runs; export the model with its rounds one after",
-    ),
-    "Einsum": (
-        [helper.make_node("Squeeze", ["x", "a"], ["m"]), *one("Einsum", inputs=("m",), equation="cii->ci")],
-        {"a": np.array([0])},
-        "Einsum writing 'y': its equation 'cii->ci' takes a diagonal",
     ),
     "Range": (
         [helper.make_node("ReduceMax", ["x"], ["m"], keepdims=0), *one("Range", inputs=("zero", "m", "step"))],

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 
-from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.onnx_columns import matmul_of, reduced, without
 from shoehorn_mcu.importers.onnx_linear import dense
 from shoehorn_mcu.importers.onnx_maps import mapped
-from shoehorn_mcu.importers.onnx_movers import shaped
+from shoehorn_mcu.importers.onnx_movers import shaped, sliced
 from shoehorn_mcu.importers.onnx_site import Site, Value, as_plain
 from shoehorn_mcu.ir import DType
 
@@ -25,11 +25,11 @@ _ELLIPSIS = "..."
 
 
 def einsum(site: Site) -> Value:
-    """Einsum of any number of operands; of one that names a dimension twice, a diagonal, it is refused."""
+    """Einsum of any number of operands."""
     site.known("equation")
     values = [site.value(place) for place in range(len(site.node.inputs))]
     operands, result = _parsed(site.attribute("equation", ""), values)
-    left = list(zip(operands, values, strict=True))
+    left = [_diagonal(site, labels, value) for labels, value in zip(operands, values, strict=True)]
     total = left.pop(0)
     while left:
         kept = {*result, *(label for labels, _ in left[1:] for label in labels)}
@@ -49,10 +49,9 @@ def _parsed(equation: str, values: Sequence[Value]) -> tuple[list[Labels], Label
     operands = [_labels(term, value.rank, equation) for term, value in zip(terms, values, strict=True)]
     sizes: dict[str, int] = {}
     for labels, value in zip(operands, values, strict=True):
-        if len(set(labels)) < len(labels):
-            raise Unsupported(f"its equation '{equation}' takes a diagonal, which is a Gather of constant places")
         for label, size in zip(labels, value.shape, strict=True):
-            if size != sizes.setdefault(label, size) and 1 not in (size, sizes[label]):
+            alone = labels.count(label) == 1
+            if size != sizes.setdefault(label, size) and not (alone and 1 in (size, sizes[label])):
                 raise ImportFault(f"its dimension '{label}' has {sizes[label]} and {size} elements; export it again")
     every = [label for labels in operands for label in labels]
     dots = tuple(sorted({label for label in every if label.startswith(".")}, key=lambda label: -int(label[1:])))
@@ -78,6 +77,20 @@ def _labels(term: str, rank: int, equation: str) -> Labels:
 def _in_order(value: Value, labels: Labels, wanted: Labels) -> Value:
     """The same elements with the model's dimensions in this order."""
     return Value(value.tensor, tuple(wanted.index(labels[dimension]) for dimension in value.order))
+
+
+def _diagonal(site: Site, labels: Labels, value: Value) -> _Named:
+    """Without repeated names: of two dimensions of one name only the elements with the same place in both."""
+    while twice := [label for label in labels if labels.count(label) > 1]:
+        rest = tuple(place for place, label in enumerate(labels) if label != twice[0])
+        first, second, *more = (place for place, label in enumerate(labels) if label == twice[0])
+        order = (*rest, *more, first, second)
+        *ahead, size, _ = (value.shape[place] for place in order)
+        flat = shaped(site, site.ordered(value, order), (*ahead, size * size))
+        taken = [*map(range, ahead), range(0, size * size, size + 1)]
+        labels = (*(labels[place] for place in (*rest, *more)), twice[0])
+        value = as_plain(sliced(site, flat, taken))
+    return labels, value
 
 
 def _summed(site: Site, named: _Named, kept: Collection[str]) -> _Named:

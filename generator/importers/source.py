@@ -96,7 +96,6 @@ REPLACEMENTS = {
     "CUMSUM": "FULLY_CONNECTED with a triangle of ones",
     "DEPTH_TO_SPACE": "RESIZE_NEAREST_NEIGHBOR, then CONV_2D",
     "DIV": "MUL by the reciprocal, where the divisor is a constant",
-    "Einsum": "Gather of the diagonal, before it",
     "GRU": _SEQUENCE,
     "GATHER": "SLICE, where the indices are a range",
     "GridSample": "Resize, or nothing: let the program do it",
