@@ -279,6 +279,22 @@ def test_half_of_the_shuffled_channels_are_picked_at_once() -> None:
     assert op.picked == (2, 6, 3, 7)
 
 
+def test_each_part_of_shuffled_channels_is_picked_on_its_own() -> None:
+    net = Net(1, 2, 2, 8)
+    pairs = net.like(net.like("x", ops.Reshape, shape=(4, 2, 4)), ops.Transpose, perm=(0, 2, 1))
+    whole = net.like(pairs, ops.Reshape, shape=(1, 2, 2, 8))
+    first, second = (
+        net.like(whole, ops.Slice, begin=(0, 0, 0, at), size=(1, 2, 2, count), step=(1, 1, 1, step))
+        for at, count, step in ((0, 4, 1), (5, 2, 2))
+    )
+    picks = rewritten(fuse_shuffle, net.graph(first, second)).ops
+    assert [op.picked for op in picks if isinstance(op, ops.PickChannels)] == [(0, 4, 1, 5), (6, 7)]
+    assert kinds(rewritten(fuse_shuffle, net.graph(first, second, whole))) == ["PickChannels", "Slice", "Slice"]
+
+    row = net.like(whole, ops.Slice, begin=(0, 1, 0, 0), size=(1, 1, 2, 8), step=(1, 1, 1, 1))
+    assert kinds(rewritten(fuse_shuffle, net.graph(first, second, row))) == ["PickChannels", *["Slice"] * 3]
+
+
 def test_transposes_that_come_to_nothing_are_a_view() -> None:
     net = Net(1, 2, 2, 8)
     y = "x"

@@ -466,13 +466,46 @@ SHUFFLE = [
             ],
             0,
         ),
+        (
+            [
+                helper.make_node("Split", ["s"], ["s1", "s2"], axis=1, num_outputs=2),
+                helper.make_node("Conv", ["s2", "w3"], ["d"]),
+                helper.make_node("Concat", ["s1", "d"], ["y"], axis=1),
+            ],
+            2,
+        ),
+        (
+            [
+                helper.make_node("Conv", ["s", "w2"], ["d"], group=6, pads=[1, 1, 1, 1]),
+                helper.make_node("Add", ["d", "s"], ["y"]),
+            ],
+            1,
+        ),
+        (
+            [
+                helper.make_node("Pad", ["s", "around"], ["padded"]),
+                helper.make_node("Conv", ["padded", "w2"], ["y"], group=6),
+            ],
+            1,
+        ),
+        ([helper.make_node("Identity", ["s"], ["y"])], 1),
     ],
-    ids=["shuffle, activation", "shuffle, residual", "flatten, dense"],
+    ids=[
+        "shuffle, activation",
+        "shuffle, residual",
+        "flatten, dense",
+        "shuffle, split",
+        "shuffle, two readers",
+        "shuffle, pad",
+        "shuffle, output",
+    ],
 )
 def test_no_transpose_is_executed_in_a_cnn(tmp_path: Path, behind: list[onnx.NodeProto], shuffles: int) -> None:
     constants = {
         "w": reals(6, 6, 3, 3),
         "w2": reals(6, 1, 3, 3),
+        "w3": reals(3, 3, 1, 1),
+        "around": np.array([0, 0, 1, 1, 0, 0, 1, 1]),
         "wf": reals(5, 6 * 4 * 4),
         "parted": np.array([1, 2, 3, 9, 8]),
         "joined": np.array([1, 6, 9, 8]),

@@ -19,6 +19,9 @@ def fuse_shuffle(graph: Graph) -> Graph:
     >   a = Reshape(x: 1x8x8x12): 64x3x4; b = Transpose(a): 64x4x3; y = Reshape(b): 1x8x8x12
     <   y = PickChannels(x) picked=(0, 4, 8, 1, 5, 9, ...)                  a shuffle of 3 groups, row by row
 
+    >   b = PickChannels(x) picked=(0, 4, 1, 5, ...); y = Slice(b, channels 0..3); z = Slice(b, channels 4..7)
+    <   y = PickChannels(x) picked=(0, 4, 1, 5); z = PickChannels(x) picked=(2, 6, 3, 7)
+
     The elements are followed through the ops, so it does not matter how a framework writes a channel shuffle
     (ShuffleNet, section 3.1). Nothing else reads a tensor between them.
     """
@@ -39,7 +42,31 @@ def fuse_shuffle(graph: Graph) -> Graph:
                     kept[output] = PickChannels(name=name, inputs=inputs, output=output, picked=picked)
                 for each in chain[: length - 1]:
                     del kept[each.output]
+    return _picked_by_parts(with_ops(graph, kept.values()))
+
+
+def _picked_by_parts(graph: Graph) -> Graph:
+    """The graph in which slices of picked channels pick their own, where nothing else reads what was picked."""
+    readers_of, kept = readers(graph), {op.output: op for op in graph.ops}
+    for op in graph.ops:
+        parts = readers_of.get(op.output, ())
+        if not isinstance(op, PickChannels) or not parts or op.output in graph.results:
+            continue
+        places = [_channels(graph, part) for part in parts]
+        if any(place is None for place in places):
+            continue
+        del kept[op.output]
+        for part, place in zip(parts, places, strict=True):
+            picked = tuple(op.picked[channel] for channel in place or ())
+            kept[part.output] = PickChannels(name=part.name, inputs=op.inputs, output=part.output, picked=picked)
     return with_ops(graph, kept.values())
+
+
+def _channels(graph: Graph, op: Op) -> range | None:
+    """The channels of each pixel that a slice takes of all pixels; None where the op is none of that kind."""
+    if not isinstance(op, Slice) or op.size[:-1] != graph.tensors[op.inputs[0]].type.shape[:-1] or min(op.step) < 0:
+        return None
+    return range(op.begin[-1], op.begin[-1] + op.size[-1] * op.step[-1], op.step[-1])
 
 
 def _movers(graph: Graph, readers_of: Mapping[str, tuple[Op, ...]], first: Op) -> Sequence[Op]:
