@@ -10,8 +10,9 @@ import numpy as np
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.geometry import WINDOW_LIMIT, axis_of
 from shoehorn_mcu.importers.onnx_movers import joined, padded, shaped, sliced
-from shoehorn_mcu.importers.onnx_site import NHWC, Site, Value, as_plain, channels_last, common_order
+from shoehorn_mcu.importers.onnx_site import NHWC, Site, Value, as_plain, common_order
 from shoehorn_mcu.ir import Tensor
+from shoehorn_mcu.ir.orders import reshaped
 
 MOST_PARTS = 64
 """Slices that stand for one op."""
@@ -99,42 +100,11 @@ def _orders(x: Value, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[in
     Dimensions that become others together must lie side by side. Where they do, such groups stay in the order in which
     they are; else all dimensions are brought to the model's order, or an image's to that of images.
     """
-    plain = tuple(range(x.rank)), tuple(range(len(shape)))
-    if prod(shape) != x.tensor.type.elements or not all(shape):
-        return plain
-    long = [dimension for dimension in x.order if x.shape[dimension] > 1]
-    groups = sorted(_groups(x.shape, shape), key=lambda group: min(map(long.index, group[0])))
-    wanted = tuple(dimension for group, _ in groups for dimension in group)
-    held = x.order if wanted == tuple(long) else (*(d for d in x.order if x.shape[d] == 1), *wanted)
-    after = _with_single(tuple(dimension for _, group in groups for dimension in group), shape)
-    beside = all(max(map(long.index, group)) - min(map(long.index, group)) < len(group) for group, _ in groups)
-    return (held, after) if beside or after == NHWC else plain
-
-
-def _groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """The dimensions above 1 that a reshape makes of others, as few together as possible."""
-    ahead, behind = ([d for d, n in enumerate(shape) if n > 1] for shape in (before, after))
-    groups: list[tuple[list[int], list[int]]] = []
-    while ahead and behind:
-        group = [ahead.pop(0)], [behind.pop(0)]
-        while (left := prod(before[d] for d in group[0])) != (right := prod(after[d] for d in group[1])):
-            shorter, rest = (group[0], ahead) if left < right else (group[1], behind)
-            shorter.append(rest.pop(0))
-        groups.append(group)
-    return groups
-
-
-def _with_single(order: tuple[int, ...], shape: Sequence[int]) -> tuple[int, ...]:
-    """The order with the dimensions of size 1 among the others: the model's or that of images if it can be, else each
-    behind the one before it.
-    """
-    for known in (tuple(range(len(shape))), channels_last(len(shape))):
-        if tuple(dimension for dimension in known if shape[dimension] > 1) == order:
-            return known
-    found = list(order)
-    for dimension in (d for d, n in enumerate(shape) if n == 1):
-        found.insert(found.index(dimension - 1) + 1 if dimension else 0, dimension)
-    return tuple(found)
+    if prod(shape) == x.tensor.type.elements and all(shape):
+        before, after, beside = reshaped(x.shape, x.order, shape)
+        if beside or after == NHWC:
+            return before, after
+    return tuple(range(x.rank)), tuple(range(len(shape)))
 
 
 def slice_(site: Site) -> Value:

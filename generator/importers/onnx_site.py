@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from shoehorn_mcu.importers.fault import ImportFault, NeedsConstant, Unsupported
 from shoehorn_mcu.importers.onnx_node import RawNode
 from shoehorn_mcu.ir import Array, DType, GraphError, Op, Quant, State, Tensor, TensorType, too_large
+from shoehorn_mcu.ir.orders import channels_last as channels_last
 from shoehorn_mcu.ops import LinearOp, Reshape, Slice, Softmax, Transpose
 from shoehorn_mcu.ops.laws import quoted
 
@@ -320,11 +321,6 @@ def _blocks(perm: Sequence[int]) -> list[tuple[int, ...]]:
 def as_plain(tensor: Tensor) -> Value:
     """A tensor in the model's own order."""
     return Value(tensor, tuple(range(len(tensor.type.shape))))
-
-
-def channels_last(rank: int) -> tuple[int, ...]:
-    """The order of dimensions with channels, the model's dimension 1, at the end."""
-    return (0, *range(2, rank), 1) if rank > 1 else tuple(range(rank))
 
 
 def as_image(tensor: Tensor) -> Value:

@@ -24,6 +24,7 @@ from shoehorn_mcu.passes.merge_equal import merge_equal
 from shoehorn_mcu.passes.merge_transposes import merge_transposes
 from shoehorn_mcu.passes.row_per_pixel import row_per_pixel
 from shoehorn_mcu.passes.share_rows import share_rows
+from shoehorn_mcu.passes.sink_transposes import sink_transposes
 from shoehorn_mcu.passes.sink_views import sink_views
 from shoehorn_mcu.passes.sum_rows import sum_rows
 from shoehorn_mcu.passes.turn_states import turn_states
@@ -89,6 +90,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("merge-transposes", merge_transposes),
     Pass("fold-transpose", fold_transpose),
     Pass("fuse-shuffle", fuse_shuffle),
+    Pass("sink-transposes", sink_transposes),  # only those that the passes before it leave
     Pass("drop-views", drop_views),
     Pass("merge-equal", merge_equal),
     Pass("fold-affine", fold_affine),
