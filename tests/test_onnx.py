@@ -444,8 +444,9 @@ SHUFFLE = [
 ]
 
 
+@pytest.mark.parametrize("groups", [1, 3])
 @pytest.mark.parametrize(
-    ("behind", "shuffles"),
+    ("behind", "shuffles", "left"),
     [
         (
             [
@@ -453,9 +454,11 @@ SHUFFLE = [
                 helper.make_node("Conv", ["r", "w2"], ["y"], group=6, pads=[1, 1, 1, 1]),
             ],
             1,
+            0,
         ),
         (
             [helper.make_node("Add", ["s", "c"], ["a"]), helper.make_node("GlobalAveragePool", ["a"], ["y"])],
+            1,
             1,
         ),
         (
@@ -465,6 +468,7 @@ SHUFFLE = [
                 helper.make_node("Gemm", ["f", "wf"], ["y"], transB=1),
             ],
             0,
+            0,
         ),
         (
             [
@@ -473,6 +477,7 @@ SHUFFLE = [
                 helper.make_node("Concat", ["s1", "d"], ["y"], axis=1),
             ],
             2,
+            2,
         ),
         (
             [
@@ -480,6 +485,7 @@ SHUFFLE = [
                 helper.make_node("Add", ["d", "s"], ["y"]),
             ],
             1,
+            0,
         ),
         (
             [
@@ -487,8 +493,9 @@ SHUFFLE = [
                 helper.make_node("Conv", ["padded", "w2"], ["y"], group=6),
             ],
             1,
+            0,
         ),
-        ([helper.make_node("Identity", ["s"], ["y"])], 1),
+        ([helper.make_node("Identity", ["s"], ["y"])], 1, 0),
     ],
     ids=[
         "shuffle, activation",
@@ -500,9 +507,12 @@ SHUFFLE = [
         "shuffle, output",
     ],
 )
-def test_no_transpose_is_executed_in_a_cnn(tmp_path: Path, behind: list[onnx.NodeProto], shuffles: int) -> None:
+def test_no_transpose_is_executed_in_a_cnn(
+    tmp_path: Path, behind: list[onnx.NodeProto], shuffles: int, left: int, groups: int
+) -> None:
+    """Without groups a convolution writes its channels shuffled, if all read them so; `left`: shuffles that stay."""
     constants = {
-        "w": reals(6, 6, 3, 3),
+        "w": reals(6, 6 // groups, 3, 3),
         "w2": reals(6, 1, 3, 3),
         "w3": reals(3, 3, 1, 1),
         "around": np.array([0, 0, 1, 1, 0, 0, 1, 1]),
@@ -510,14 +520,14 @@ def test_no_transpose_is_executed_in_a_cnn(tmp_path: Path, behind: list[onnx.Nod
         "parted": np.array([1, 2, 3, 9, 8]),
         "joined": np.array([1, 6, 9, 8]),
     }
-    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]), *SHUFFLE, *behind]
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1], group=groups), *SHUFFLE, *behind]
     read = {name for node in behind for name in node.input}
     used = nodes if "s" in read else [nodes[0], *behind]
     held = {n: data for n, data in constants.items() if any(n in node.input for node in used)}
     graph = check(saved(model(used, constants=held), tmp_path))
 
     assert not any(isinstance(op, Transpose) for op in graph.ops)
-    assert sum(isinstance(op, PickChannels) for op in graph.ops) == shuffles
+    assert sum(isinstance(op, PickChannels) for op in graph.ops) == (left if groups == 1 else shuffles)
 
 
 @needs_shared

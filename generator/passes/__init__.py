@@ -13,6 +13,7 @@ from shoehorn_mcu.passes.drop_views import drop_views
 from shoehorn_mcu.passes.fold_affine import fold_affine
 from shoehorn_mcu.passes.fold_constant_channels import fold_constant_channels
 from shoehorn_mcu.passes.fold_pad import fold_pad
+from shoehorn_mcu.passes.fold_shuffle import fold_shuffle
 from shoehorn_mcu.passes.fold_transpose import fold_transpose
 from shoehorn_mcu.passes.fuse_clamp import fuse_clamp
 from shoehorn_mcu.passes.fuse_maps import fuse_maps
@@ -90,6 +91,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("merge-transposes", merge_transposes),
     Pass("fold-transpose", fold_transpose),
     Pass("fuse-shuffle", fuse_shuffle),
+    Pass("fold-shuffle", fold_shuffle),
     Pass("sink-transposes", sink_transposes),  # only those that the passes before it leave
     Pass("drop-views", drop_views),
     Pass("merge-equal", merge_equal),

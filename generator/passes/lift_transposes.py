@@ -46,7 +46,7 @@ def _between(
     while op is not None and only_reader(graph, readers_of, op.output) is not None:
         if isinstance(op, Reshape | Transpose):
             return found[::-1]
-        place = _moved(graph, op)
+        place = by_element(graph, op)
         if place is None:
             return []
         found.append((op, place))
@@ -54,7 +54,7 @@ def _between(
     return []
 
 
-def _moved(graph: Graph, op: Op) -> int | None:
+def by_element(graph: Graph, op: Op) -> int | None:
     """The operand of which an op computes each element alone, beside numbers; None where there is none."""
     if not isinstance(op, Map | Unary | Quantize | Dequantize):
         return None
