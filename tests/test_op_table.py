@@ -22,7 +22,7 @@ from shoehorn_mcu.targets import Isa
 from tests.onnx_samples import Sample, onnx_samples
 from tests.tflite_samples import tflite_samples
 
-AT_ENDS = ("Dropout", "Identity", "Transpose")
+AT_ENDS = ("Dropout", "Identity", "Squeeze", "Transpose", "Unsqueeze")
 """Ops that move elements only where the model's input is its output, or where what follows wants another order."""
 MOVES = (ops.Concat, ops.Gather, ops.Pad, ops.Slice, ops.Transpose)
 ENDS = (ops.Quantize, ops.Dequantize, ops.Requantize)
