@@ -17,9 +17,10 @@ from shoehorn_mcu.importers.onnx_loops import ROUNDS_LIMIT
 from shoehorn_mcu.importers.onnx_node import RawNode
 from shoehorn_mcu.importers.onnx_ops import CONVERTERS, OPS
 from shoehorn_mcu.importers.onnx_qdq import Quantising
-from shoehorn_mcu.importers.onnx_site import NHWC, Site, Value, as_plain, free, renamed
+from shoehorn_mcu.importers.onnx_site import NHWC, Site, Value, as_plain, renamed
 from shoehorn_mcu.importers.source import Imported, Shapes, Source, SourceOp, SourceTensor, macs_of
 from shoehorn_mcu.ir import DType, FileTensor, Graph, GraphError, Op, Quant, Tensor, TensorType, verify
+from shoehorn_mcu.ir.edit import numbered_name
 from shoehorn_mcu.ops import Dequantize, Quantize, Requantize
 from shoehorn_mcu.ops.laws import quoted
 
@@ -48,8 +49,7 @@ def _imported(raw: RawModel, name: str) -> Imported:
         graph = verify(made.graph(name))
     except GraphError as error:
         raise ImportFault(f"{error}; export it again") from error
-    values = (*made.values.values(), *made.codes.values(), *made.stored.values())
-    inner = {made.names.get(value.tensor.name, ""): value.order for value in values}
+    inner = {made.names.get(value.tensor.name, ""): value.order for _, value in made.computed()}
     orders = {each: order for each, order in (inner | made.orders).items() if each in graph.tensors}
     ends = {each: _in_file(graph.tensors[each], order) for each, order in orders.items()}
     return Imported(graph, ends, raw.folded)
@@ -109,7 +109,7 @@ class _Import(Quantising):
         ends = written | read | set(self.inputs)
         kept = [name for name in self.builder.tensors if name in ends]
         names = {**{name: name for name in self.inputs}, **outputs}
-        values = [(own, tensor) for own, tensor in self._tensors() if tensor in written]
+        values = [(own, value.tensor.name) for own, value in self.computed() if value.tensor.name in written]
         said = set(names.values())
         for own, tensor in (*((o, t) for o, t in values if o == t), *values):
             if tensor not in names and own not in said:
@@ -117,14 +117,13 @@ class _Import(Quantising):
                 said.add(own)
         for name in kept:
             if name not in names:
-                names[name] = free(name, said)
+                names[name] = numbered_name(said, name)
                 said.add(names[name])
         return {name: names[name] for name in kept}
 
-    def _tensors(self) -> list[tuple[str, str]]:
-        """The file's values that are computed, with their tensors."""
-        held = (*self.values.items(), *self.codes.items(), *self.stored.items())
-        return [(name, value.tensor.name) for name, value in held]
+    def computed(self) -> tuple[tuple[str, Value], ...]:
+        """The values that are computed, by their names in the file."""
+        return (*self.values.items(), *self.codes.items(), *self.stored.items())
 
     def _input(self, raw: RawInput) -> None:
         try:

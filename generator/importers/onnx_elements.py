@@ -12,8 +12,9 @@ from shoehorn_mcu.importers.fault import Unsupported
 from shoehorn_mcu.importers.geometry import axis_of
 from shoehorn_mcu.importers.onnx_linear import affine
 from shoehorn_mcu.importers.onnx_movers import shaped
-from shoehorn_mcu.importers.onnx_site import MOST_DIMENSIONS, Site, Value, as_plain, channels_last
+from shoehorn_mcu.importers.onnx_site import MOST_DIMENSIONS, Site, Value, as_plain
 from shoehorn_mcu.ir import DType, Tensor
+from shoehorn_mcu.ir.orders import channels_last
 from shoehorn_mcu.ops import Add, RealClamp, Softmax, Sub
 from shoehorn_mcu.ops import functions as f
 

@@ -9,8 +9,9 @@ from math import prod
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.onnx_maps import mapped
 from shoehorn_mcu.importers.onnx_movers import shaped, sliced
-from shoehorn_mcu.importers.onnx_site import Site, Value, as_plain, channels_last
+from shoehorn_mcu.importers.onnx_site import Site, Value, as_plain
 from shoehorn_mcu.ir import DType
+from shoehorn_mcu.ir.orders import channels_last
 from shoehorn_mcu.ops import Gather
 from shoehorn_mcu.ops import functions as f
 from shoehorn_mcu.ops.formula import Term

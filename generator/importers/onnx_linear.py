@@ -11,8 +11,9 @@ import numpy as np
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.geometry import WINDOW_LIMIT, same_padding
 from shoehorn_mcu.importers.onnx_movers import padded, shaped, sliced
-from shoehorn_mcu.importers.onnx_site import Site, Value, as_plain, channels_last
+from shoehorn_mcu.importers.onnx_site import Site, Value, as_plain
 from shoehorn_mcu.ir import Array, Tensor
+from shoehorn_mcu.ir.orders import channels_last
 from shoehorn_mcu.ops import Add, Conv2d, Dense, DepthwiseConv2d, Padding, RealClamp
 
 

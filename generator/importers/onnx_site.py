@@ -7,7 +7,7 @@ ONNX has channels first, kernels have them last. A value of the model is held as
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from shoehorn_mcu.importers.fault import ImportFault, NeedsConstant, Unsupported
 from shoehorn_mcu.importers.onnx_node import RawNode
 from shoehorn_mcu.ir import Array, DType, GraphError, Op, Quant, State, Tensor, TensorType, too_large
-from shoehorn_mcu.ir.orders import channels_last as channels_last
+from shoehorn_mcu.ir.edit import numbered_name
+from shoehorn_mcu.ir.orders import channels_last
 from shoehorn_mcu.ops import LinearOp, Reshape, Slice, Softmax, Transpose
 from shoehorn_mcu.ops.laws import quoted
 
@@ -81,15 +82,7 @@ class Builder:
 
     def free(self, name: str) -> str:
         """The name itself, or with a number behind it where a tensor has it already."""
-        return free(name, self.tensors)
-
-
-def free(name: str, taken: Container[str]) -> str:
-    """The name itself, or with a number behind it where it is taken."""
-    number, found = 1, name
-    while found in taken:
-        number, found = number + 1, f"{name}_{number}"
-    return found
+        return numbered_name(self.tensors, name)
 
 
 @dataclass(frozen=True)
@@ -192,7 +185,7 @@ class Site:
         name = self.node.outputs[0]
         code = self.node.code.rsplit(".", 1)[-1]
         op = make(
-            name=free(f"{code}_{self.node.index}", self.builder.names),
+            name=numbered_name(self.builder.names, f"{code}_{self.node.index}"),
             inputs=tuple(tensor.name for tensor in inputs),
             output=self.builder.free(name),
             **fields,

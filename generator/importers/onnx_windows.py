@@ -14,8 +14,9 @@ from shoehorn_mcu.importers.geometry import WINDOW_LIMIT, same_padding
 from shoehorn_mcu.importers.onnx_columns import reduced
 from shoehorn_mcu.importers.onnx_maps import mapped
 from shoehorn_mcu.importers.onnx_movers import padded, shaped, sliced
-from shoehorn_mcu.importers.onnx_site import Site, Value, as_plain, channels_last
+from shoehorn_mcu.importers.onnx_site import Site, Value, as_plain
 from shoehorn_mcu.ir import Array, DType, Tensor
+from shoehorn_mcu.ir.orders import channels_last
 from shoehorn_mcu.ops import AveragePool2d, Clamp, MaxPool2d, Mean, Padding, RealClamp, functions
 from shoehorn_mcu.ops.formula import Term
 from shoehorn_mcu.ops.maps import MOST_OPERANDS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
 from shoehorn_mcu.ir.graph import Graph, Op
@@ -30,6 +30,14 @@ def with_ops(graph: Graph, ops: Iterable[Op]) -> Graph:
     initial = (state.initial for state in graph.states)
     used = {*graph.sources, *graph.results, *initial, *(n for op in kept for n in (*op.inputs, op.output))}
     return replace(graph, ops=kept, tensors={n: t for n, t in graph.tensors.items() if n in used})
+
+
+def numbered_name(taken: Container[str], name: str) -> str:
+    """The name itself, or with a number behind it where it is taken."""
+    number, found = 1, name
+    while found in taken:
+        number, found = number + 1, f"{name}_{number}"
+    return found
 
 
 def free_name(taken: Iterable[str], name: str) -> str:

@@ -1,4 +1,4 @@
-"""Orders of dimensions in memory: dimension i of the tensor in memory is dimension order[i] of what it stands for."""
+"""Orders of dimensions in memory: dimension i in memory is dimension order[i] of the model's own tensor."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu.ir import Array
+from shoehorn_mcu.ir.edit import numbered_name
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
@@ -49,10 +50,7 @@ class Edit:
     def fresh(self, name: str) -> str:
         """The name, or with a number behind it where the model has it already."""
         used = set(self.constants) | {n for node in self.nodes for n in (*node.input, *node.output)}
-        number, found = 1, name
-        while found in used:
-            number, found = number + 1, f"{name}_{number}"
-        return found
+        return numbered_name(used, name)
 
     def own(self, node: NodeProto, place: int, data: Array) -> None:
         """Gives the node another constant as this operand; other readers of the old one keep it."""
