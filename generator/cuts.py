@@ -13,6 +13,7 @@ from shoehorn_mcu import split
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.memory_plan import Cascade
 from shoehorn_mcu.passes.insert_slices import with_copies
+from shoehorn_mcu.passes.sample_columns import with_samples
 from shoehorn_mcu.stage import Stage, computes, nearer, sharing, stages_like
 
 
@@ -46,15 +47,22 @@ class Cuts:
 
     @property
     def smaller(self) -> Iterator[Cuts]:
-        """Those of the graph in other forms, of which a plan may be smaller: with nearer kernels, with copies, both."""
-        for each in (self, self.copying):
+        """Those of the graph in other forms, of which a plan may be smaller: with nearer kernels, copies, or both."""
+        for each in (self, self.copying, self.sampling):
             if each is not None:
                 yield from (form for form in (each, each.nearer) if form is not None and form is not self)
 
     @cached_property
     def copying(self) -> Cuts | None:
         """Those of the graph whose concatenations copy their pieces; None where it is that."""
-        graph = with_copies(self.graph)
+        return self._of(with_copies(self.graph))
+
+    @cached_property
+    def sampling(self) -> Cuts | None:
+        """Those of the graph with copies of the pixels that strides do not skip; None where it has no such op."""
+        return self._of(with_samples(self.graph))
+
+    def _of(self, graph: Graph | None) -> Cuts | None:
         return None if graph is None else Cuts(graph, stages_like(self.stages[0], graph))
 
     def cut(self, block: split.Splittable, chunks: int) -> Chunked:

@@ -186,19 +186,21 @@ def _smallest(
     Those whose plans by rows have the lower peak are searched first, of equal ones the graph itself; the others only
     where their peak is by 0.2 % below the arena found. The peak is that of groups of rows; other orders need less for
     some forms and not for others. So pieces are copied, too, unless the arena found is proven minimal, and with
-    streamed rows unless it is below the peak.
+    streamed rows unless it is below the peak. Samples of pixels save bytes only in such orders: they are tried first,
+    and the graph itself is chosen where they save nothing.
     """
     tried = [(lowest_peak(_uncut(each, request)), each) for each in (cuts, *cuts.smaller)]
     lowest = min(peak for peak, _ in tried)
     best: Scheduled | None = None
     refusal: DoesNotFit | _Undivided | None = None
     bound: int | None = None
-    for peak, each in sorted(tried, key=lambda pair: pair[0]):
+    for peak, each in sorted(tried, key=lambda pair: (pair[1] is not cuts.sampling, pair[0])):
         if best is not None:
             found = best.plan.total_bytes
             least = best.plan.outcome.status is Status.OPTIMAL and (found < lowest or not request.stream_input)
-            worth = peak < found * (1 - _WORTH_BYTES) or (each is cuts.copying and not least)
-            if best.plan.outcome.interrupted or not worth:
+            lower, copied = peak < found * (1 - _WORTH_BYTES), each is cuts.copying and not least
+            equal = each is cuts and cuts.sampling is not None and peak <= found
+            if best.plan.outcome.interrupted or not (lower or copied or equal):
                 continue
         try:
             made = _with_kernels(each, request, memories, say)
@@ -206,7 +208,7 @@ def _smallest(
             refusal = refusal or error
             continue
         bound = min(made.plan.outcome.bound_bytes, bound or made.plan.outcome.bound_bytes)
-        best = made if best is None else min(best, made, key=lambda plan: plan.plan.total_bytes)
+        best = made if best is None else min(best, made, key=lambda each: (each.plan.total_bytes, _time(each)))
     if best is None or bound is None:
         assert refusal is not None
         raise refusal
@@ -253,7 +255,7 @@ def _smaller_within(cuts: Cuts, request: PlanRequest, most_bytes: int | None) ->
         return []
     peaks = [(lowest_peak(_uncut(each, request)), each) for each in cuts.smaller]
     ordered = sorted(peaks, key=lambda pair: pair[0])
-    return [each for peak, each in ordered if peak <= most_bytes or each is cuts.copying]
+    return [each for peak, each in ordered if peak <= most_bytes or each in (cuts.copying, cuts.sampling)]
 
 
 def _uncut(cuts: Cuts, request: PlanRequest) -> Problem:
