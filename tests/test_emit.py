@@ -277,6 +277,7 @@ _HOOKS = """
 #include <stdio.h>
 #include "sh/include/sh_trace.h"
 #include "made.h"
+bool sh_trace_on = true;
 void sh_trace_begin(int32_t op) { printf("%d ", (int)op); }
 void sh_trace_end(int32_t op, uint8_t *arena, const sh_tensor *ring, int32_t y0, int32_t y1)
 {

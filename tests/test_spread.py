@@ -129,6 +129,7 @@ def test_a_traced_library_names_the_arena_of_each_tensor(tmp_path: Path):
 
 
 TRACE = """#include "src/sh/include/sh_trace.h"
+bool sh_trace_on = true;
 void sh_trace_begin(int32_t op) { (void)op; }
 void sh_trace_end(int32_t op, uint8_t *arena, const sh_tensor *tensor, int32_t y0, int32_t y1)
 {

@@ -8,6 +8,7 @@
 #include "sh_app.h"
 #include "sh_board.h"
 
+bool sh_trace_on;
 static sh_trace_mode mode;
 static uint32_t values[SH_APP_MOST_OPS];
 static uint64_t begun;
@@ -43,11 +44,13 @@ void sh_trace_start(sh_trace_mode wanted)
         values[op] = 0;
     }
     mode = wanted;
+    sh_trace_on = wanted != SH_TRACE_OFF;
 }
 
 void sh_trace_stop(void)
 {
     mode = SH_TRACE_OFF;
+    sh_trace_on = false;
 }
 
 uint32_t sh_trace_value(uint32_t op)

@@ -68,8 +68,8 @@ def hooks(unit: Unit, found: Schedule) -> list[str]:
         arena = _kind_arena(unit) if several else arena
         begin, end = "TRACE_BEGIN(kind)", "TRACE_END(kind, y0, y1)"
         hooked = [
-            f"#define {begin} sh_trace_begin(kinds[kind].op)",
-            f"#define {end} \\\n    sh_trace_end(kinds[kind].op, {arena}, kinds[kind].output, y0, y1)",
+            f"#define {begin} SH_TRACED(sh_trace_begin(kinds[kind].op))",
+            f"#define {end} \\\n    SH_TRACED(sh_trace_end(kinds[kind].op, {arena}, kinds[kind].output, y0, y1))",
         ]
         plain = [f"#define {begin} ((void)0)", f"#define {end} ((void)0)"]
     else:

@@ -3,9 +3,14 @@
 #ifndef SH_TRACE_H
 #define SH_TRACE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "sh_tensor.h"
+
+// Whether the hooks have anything to do. Plans of many steps call them only then.
+extern bool sh_trace_on;
+#define SH_TRACED(call) (sh_trace_on ? (call) : (void)0)
 
 // Before a step of op number `op` (order of plan.json).
 void sh_trace_begin(int32_t op);
