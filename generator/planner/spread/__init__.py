@@ -1,0 +1,1 @@
+"""A finished plan in several memories."""
