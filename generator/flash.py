@@ -67,8 +67,10 @@ class Flash:
 
 def features(unit: Unit) -> Features:
     """The features of a planned model."""
-    arenas = unit.plan.arenas
-    tables = {p.slots: 4 if arenas[p.memory] > _WIDE else 2 for p in unit.plan.placements if p.slots}
+    tables = {}
+    for placed in (p for p in unit.plan.placements if p.slots):
+        counted = unit.plan.total_bytes if placed.memories else unit.plan.arenas[placed.memory]
+        tables[unit.plan.table(placed)] = 4 if counted > _WIDE else 2
     table_bytes = sum(entry * len(table) for table, entry in tables.items())
     apart = {placement.tensor for placement in unit.plan.placements if placement.slots}
     reads = [(name, [len(each) for each in rows]) for stage in unit.stepped for name, rows in stage.reads]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 SRAM = "sram"
 """The memory that is used where a plan names no other one: the board's main SRAM."""
@@ -32,6 +32,7 @@ class Placement:
 
     With `slots`, rows whose live ranges do not overlap may share bytes. A recomputed row may have another address than
     before: the tensor then has several editions of its placement, numbered from 0, and a step names the one it uses.
+    All editions have a row in the same memory.
     """
 
     tensor: str
@@ -40,12 +41,22 @@ class Placement:
     row_bytes: int
     slots: tuple[int, ...] = ()  # empty: the tensor is whole, one row after the other
     edition: int = 0
-    memory: str = SRAM  # whose arena
+    memory: str = SRAM  # whose arena; that of row 0
+    memories: tuple[str, ...] = ()  # of each row, where they are in several; such a tensor has slots
 
     @property
     def bytes(self) -> int:
         """Of the whole tensor."""
         return self.rows * self.row_bytes
+
+    @property
+    def all_memories(self) -> tuple[str, ...]:
+        """The memories that rows are in, each once."""
+        return tuple(dict.fromkeys(self.memories)) or (self.memory,)
+
+    def memory_of(self, y: int) -> str:
+        """The memory of row y."""
+        return self.memories[y] if self.memories else self.memory
 
     def at(self, y: int) -> int:
         """The address of row y."""
@@ -216,6 +227,19 @@ class Plan:
     def total_bytes(self) -> int:
         """Of all arenas."""
         return sum(self.arenas.values())
+
+    @property
+    def starts(self) -> dict[str, int]:
+        """Where the arena of each memory begins if they are one behind the other, each from a whole word on."""
+        sizes = (-(-size // 4) * 4 for size in self.arenas.values())
+        return dict(zip(self.arenas, accumulate(sizes, initial=0), strict=False))
+
+    def table(self, placement: Placement) -> tuple[int, ...]:
+        """The address of each row of a tensor with slots; of one in several memories from the first one's start on."""
+        if not placement.memories:
+            return placement.slots
+        starts = self.starts
+        return tuple(starts[name] + at for name, at in zip(placement.memories, placement.slots, strict=True))
 
     @property
     def cores(self) -> int:

@@ -15,8 +15,13 @@ from shoehorn_mcu.stage import Stage
 
 
 def _pointers(placement: Placement | None, count: float) -> Calls:
-    """`count` pointers to rows of this tensor; a constant has no placement and is whole."""
-    return Calls(pointers=count, slotted=count if placement is not None and placement.slots else 0)
+    """`count` pointers to rows of this tensor; a constant has no placement and is whole.
+
+    Where rows are in several memories, the arena is chosen by a comparison like that of a guarded row.
+    """
+    if placement is None or not placement.slots:
+        return Calls(pointers=count)
+    return Calls(pointers=count, slotted=count, guarded=count if placement.memories else 0)
 
 
 def calls_of(stage: Stage, placements: Mapping[str, Placement]) -> Calls:
@@ -66,36 +71,50 @@ def of_rows(plan: Plan, stages: Sequence[Stage], unit: Unit) -> Iterator[tuple[f
     Cycles count the waits for the memories of the plan.
     """
     placements = {placement.tensor: placement for placement in plan.placements}
+    waits = row_waits(plan, stages) if unit is Unit.CYCLES else {}
     for stage in stages:
         row = stage.kernel_cost(unit) + call_cost(calls_of(stage, placements), stage.cpu, unit)
-        waits = row_waits(plan, stage, placements) if unit is Unit.CYCLES else 0.0
-        yield row / stage.rows_per_call + waits, call_cost(Calls(steps=1), stage.cpu, unit)
+        yield row / stage.rows_per_call + waits.get(stage.name, 0.0), call_cost(Calls(steps=1), stage.cpu, unit)
 
 
-def row_waits(plan: Plan, stage: Stage, placements: Mapping[str, Placement]) -> float:
-    """Cycles that the core waits for the memories in one row of an op; the mean where rows at the edges differ.
+def row_waits(plan: Plan, stages: Sequence[Stage]) -> Mapping[str, float]:
+    """By op the cycles that the core waits for the memories in one row; the mean of the rows that the plan computes.
 
     Each byte of a row that the op reads or writes is counted once in each row of the output, as the manifest's cycles
     per byte are meant: a kernel may load a byte several times, a cache may hold it. Scratch is written and read once.
     """
     if not any(memory.cycles for memory in plan.memories):
-        return 0.0
-    waits = 0.0
-    for name, rows in stage.reads:
-        placed = placements[name]
-        count = sum(map(len, rows)) / max(1, len(rows))
-        waits += count * placed.row_bytes * plan.memory(placed.memory).read_cycles
-    output = placements[stage.node.output.name]
-    waits += output.row_bytes * plan.memory(output.memory).write_cycles
-    own = (s for s in plan.scratch if s.op == stage.name)
-    return waits + sum(s.bytes * plan.memory(s.memory).cycles for s in own)
+        return {}
+    placements = {placement.tensor: placement for placement in plan.placements}  # of a row all are in one memory
+    computed: dict[str, Counter[int]] = {stage.name: Counter() for stage in stages}
+    for step in (s for s in plan.steps if s.computes):
+        computed[step.op].update(range(*step.rows))
+    scratch = {s.op: s.bytes * plan.memory(s.memory).cycles for s in plan.scratch}
+    found = {}
+    for stage in stages:
+        times = computed[stage.name]
+        waits = _moved(placements[stage.node.output.name], times, {m.name: m.write_cycles for m in plan.memories})
+        for name, rows in stage.reads:
+            read = Counter[int]()
+            for y, count in times.items():
+                for row in rows[y]:
+                    read[row] += count
+            waits += _moved(placements[name], read, {m.name: m.read_cycles for m in plan.memories})
+        found[stage.name] = waits / max(1, times.total()) + scratch.get(stage.name, 0.0)
+    return found
+
+
+def _moved(placed: Placement, times: Counter[int], cycles: Mapping[str, float]) -> float:
+    """Cycles of moving rows of a tensor so many times, each by the cycles per byte of its memory."""
+    if not placed.memories:
+        return times.total() * placed.row_bytes * cycles.get(placed.memory, 0.0)
+    return sum(count * placed.row_bytes * cycles.get(placed.memory_of(y), 0.0) for y, count in times.items())
 
 
 def waits(plan: Plan, stages: Sequence[Stage]) -> int:
     """Cycles of one inference that the core waits for the memories of the plan."""
-    placements = {placement.tensor: placement for placement in plan.placements}
-    rows = longest_rows(plan)
-    return round(sum(rows[stage.name] * row_waits(plan, stage, placements) for stage in stages))
+    rows, waits = longest_rows(plan), row_waits(plan, stages)
+    return round(sum(rows[name] * cycles for name, cycles in waits.items()))
 
 
 def by_op(plan: Plan, stages: Sequence[Stage], unit: Unit) -> Iterator[float]:

@@ -73,12 +73,16 @@ def _joined(stage: Stage, op: OpSpec, own: Sequence[Step], placements: Placement
     """The stage with as many rows per call as all of its `own` steps allow."""
     if not stage.node.op.pixelwise(stage.node.sig):
         return stage
-    count = gcd(*(end - first for step in own for first, end in step.parts))
-    if count < 2:
-        return stage
-    calls = [(step, rows) for step in own for rows in replace(step, rows_per_call=count).calls]
-    allowed = all(_is_one_row(stage, op, step, rows, placements) for step, rows in calls)
-    return _with_calls(stage, count) if allowed else stage
+    most = gcd(*(end - first for step in own for first, end in step.parts))
+    touched = [op.writes, *(read.tensor for read in op.reads)]
+    cut = any(placements[name, 0].memories for name in touched)  # else all rows are side by side, or no two of them
+    for count in range(most, 1 if cut else most - 1, -1):
+        if count < 2 or most % count:
+            continue
+        calls = [(step, rows) for step in own for rows in replace(step, rows_per_call=count).calls]
+        if all(_is_one_row(stage, op, step, rows, placements) for step, rows in calls):
+            return _with_calls(stage, count)
+    return stage
 
 
 def _is_one_row(stage: Stage, op: OpSpec, step: Step, rows: range, placements: Placements) -> bool:
@@ -90,24 +94,26 @@ def _is_one_row(stage: Stage, op: OpSpec, step: Step, rows: range, placements: P
     height = stage.node.output.type.rows
     operands = [t for t in stage.row_inputs if t.data is None and t.type.rows == height]
     for tensor in (*operands, stage.node.output):
-        first, *others = (_address(stage, tensor.name, y, step, placements) for y in rows)
-        if others != [first + (i + 1) * tensor.type.row_bytes for i in range(len(others))]:
+        found = [_place(stage, tensor.name, y, step, placements) for y in rows]
+        memory, first = found[0]
+        if found != [(memory, first + i * tensor.type.row_bytes) for i in range(len(found))]:
             return False
     names = [tensor.name for tensor in operands if tensor.name not in stage.shared]
     places = {name: placements[name, step.edition(name)] for name in (*names, op.writes)}
     over = places.get(op.in_place or "")
     if over is not None and step.cores == 1:
         read_once = sum(read.tensor == op.in_place for read in op.reads) == 1
-        if read_once and (over.memory, over.at(rows[0]), over.row_bytes) == _start(places[op.writes], rows):
+        if read_once and _start(over, rows) == _start(places[op.writes], rows):
             op = replace(op, reads=tuple(read for read in op.reads if read.tensor != op.in_place))
     return not conflicts(op, replace(step, rows=(rows[0], rows[-1] + 1)), placements)
 
 
-def _address(stage: Stage, tensor: str, y: int, step: Step, placements: Placements) -> int:
-    """Where row y of an operand or of the output is."""
+def _place(stage: Stage, tensor: str, y: int, step: Step, placements: Placements) -> tuple[str, int]:
+    """In which memory and where row y of an operand or of the output is."""
     part = stage.shared[tensor][y] if tensor in stage.shared else Part(tensor, y, 0)
-    return placements[part.tensor, step.edition(part.tensor)].at(part.row) + part.start
+    placed = placements[part.tensor, step.edition(part.tensor)]
+    return placed.memory_of(part.row), placed.at(part.row) + part.start
 
 
 def _start(place: Placement, rows: range) -> tuple[str, int, int]:
-    return place.memory, place.at(rows[0]), place.row_bytes
+    return place.memory_of(rows[0]), place.at(rows[0]), place.row_bytes

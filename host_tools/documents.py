@@ -17,6 +17,7 @@ from shoehorn_mcu.host_tools.errors import FolderDamaged, HostError, InputError
 from shoehorn_mcu.host_tools.files import JSON_BYTES, read_bytes
 from shoehorn_mcu.host_tools.manifest import Shoehorn, faults
 
+MAIN = "sram"  # the name of the board's main memory in plan.json
 CURE = "write the folder again with gen firmware"
 Count = Annotated[int, Field(ge=0, lt=2**31)]
 Positive = Annotated[int, Field(gt=0, lt=2**31)]
@@ -107,22 +108,33 @@ class Placement(_Document):
     row_bytes: Positive
     slots: tuple[Count, ...] = ()
     edition: Count = 0
-    memory: Name | None = None  # None: the board's main one
+    memory: Name = MAIN  # that of row 0
+    memories: tuple[Name, ...] = ()  # of each row, where they are in several
 
     @pydantic.model_validator(mode="after")
     def _has_a_slot_per_row(self) -> Placement:
         if self.slots and len(self.slots) != self.rows:
             raise ValueError(f"{len(self.slots)} slots for {self.rows} rows")
+        if self.memories and not len(self.memories) == len(self.slots) == self.rows:
+            raise ValueError(f"{len(self.memories)} memories for {len(self.slots)} slots and {self.rows} rows")
         return self
 
     def at(self, y: int) -> int:
         """The address of row `y`."""
         return self.slots[y] if self.slots else self.address + y * self.row_bytes
 
+    def memory_of(self, y: int) -> str:
+        """The memory that row `y` is in."""
+        return self.memories[y] if self.memories else self.memory
+
     @property
-    def end(self) -> int:
-        """The address after the last byte."""
-        return (max(self.slots) if self.slots else self.at(self.rows - 1)) + self.row_bytes
+    def ends(self) -> dict[str, int]:
+        """The address after the last byte in each memory."""
+        found: dict[str, int] = {}
+        for y in range(self.rows) if self.slots else (self.rows - 1,):
+            memory = self.memory_of(y)
+            found[memory] = max(self.at(y) + self.row_bytes, found.get(memory, 0))
+        return found
 
 
 class PlanDocument(_Document):
@@ -141,13 +153,18 @@ class PlanDocument(_Document):
     steps: tuple[Step, ...]
     placements: tuple[Placement, ...]
 
+    @property
+    def arenas(self) -> dict[str, int]:
+        """The bytes of the arena in each memory, the board's main one first."""
+        return {MAIN: self.arena_bytes, **self.other_arenas}
+
     @pydantic.model_validator(mode="after")
     def _agrees_with_itself(self) -> PlanDocument:
         placements = {(placed.tensor, placed.edition): placed for placed in self.placements}
         for placed in self.placements:
-            size = self.arena_bytes if placed.memory is None else self.other_arenas.get(placed.memory, 0)
-            if placed.end > size:
-                raise ValueError(f"'{placed.tensor}' leaves the arena of {size} bytes")
+            for memory, end in placed.ends.items():
+                if end > self.arenas.get(memory, 0):
+                    raise ValueError(f"'{placed.tensor}' leaves the arena of {self.arenas.get(memory, 0)} bytes")
         for number, step in enumerate(self.steps):
             if step.output is not None:
                 self._hands_out(number, step.output, step.rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -191,13 +191,14 @@ def _stored_as(array: Array, there: Stored, here: Stored) -> Array:
 
 
 def _overlapping(plan: PlanDocument, computing: list[documents.Step]) -> dict[int, tuple[int, ...]]:
-    """For each step that writes some bytes twice: step number -> addresses of its rows."""
+    """For each step that writes some bytes twice: step number -> addresses of its rows, as if the arenas were one."""
+    starts = dict(zip(plan.arenas, accumulate(plan.arenas.values(), initial=0), strict=False))
     placements = {(placed.tensor, placed.edition): placed for placed in plan.placements}
     found = {}
     for number, step in enumerate(computing):
         tensor = plan.ops[step.op or 0].output
         placed = placements[tensor, step.editions.get(tensor, 0)]
-        at = tuple(placed.at(y) for y in range(*step.rows))
+        at = tuple(starts[placed.memory_of(y)] + placed.at(y) for y in range(*step.rows))
         if any(b < a + placed.row_bytes for a, b in pairwise(sorted(at))):
             found[number] = at
     return found

@@ -156,13 +156,38 @@ def test_a_row_beyond_the_end_of_its_memory_is_reported_though_another_memory_fo
     assert faults == ["'a': bytes 28..36 leave the arena of 32"]
 
 
-def test_the_editions_of_a_tensor_are_in_one_memory():
+def test_a_row_is_in_one_memory_in_all_editions():
     plan = in_memories(a="tcm")
     second = replace(plan.placements[1], edition=1, memory="sram", address=96, slots=(96, 104, 112, 120))
     x, a, b, y = plan.placements
     faults = check(replace(change(), others=OTHERS), replace(plan, placements=(x, in_slots(a), second, b, y)))
 
-    assert "'a': its editions are in memories 'tcm' and 'sram', not in one" in faults
+    assert "'a': row 0 is in memory 'tcm' and, in another edition, in 'sram'" in faults
+
+
+def rows_apart(*names: str, slots: tuple[int, ...] = (0, 8, 0, 8)) -> Plan:
+    """The plan with each row of `a` in one of these memories."""
+    plan = in_memories(a=names[0])
+    apart = (replace(p, slots=slots, memories=names) if p.tensor == "a" else p for p in plan.placements)
+    return replace(plan, placements=tuple(apart))
+
+
+def test_rows_of_a_tensor_may_be_in_several_memories():
+    assert check(replace(change(), others=OTHERS), rows_apart("tcm", "tcm", "far", "far")) == []
+
+
+@pytest.mark.parametrize(
+    ("plan", "word"),
+    [
+        (rows_apart("tcm", "tcm", "tcm", "far"), "row 0 of 'a' is read, but its bytes hold row 2 of 'a'"),
+        (rows_apart("tcm", "tcm", "far", "far", slots=(0, 24, 0, 20)), "'a': bytes 20..28 leave the arena of 24"),
+        (rows_apart("tcm", "tcm", "far", "flash"), "'a': there is no arena in memory 'flash'"),
+        (rows_apart("tcm", "far", "far"), "'a': memories of its rows are named, but not for each row"),
+        (rows_apart("tcm", "far", "far", "far", slots=()), "'a': memories of its rows are named, but not for each row"),
+    ],
+)
+def test_a_row_in_the_wrong_memory_is_reported(plan: Plan, word: str):
+    assert any(word in fault for fault in check(replace(change(), others=OTHERS), plan))
 
 
 def viewed() -> tuple[Problem, Plan]:

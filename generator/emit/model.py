@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from shoehorn_mcu.emit import c, classes, ops, states, steps, stream
+from shoehorn_mcu.emit import apart, c, classes, ops, states, steps, stream
 from shoehorn_mcu.emit.header import ARENA_ALIGNMENT, accessor, arena_section, arenas_text, init_head, init_parameters
 from shoehorn_mcu.emit.unit import Unit, touched
 from shoehorn_mcu.emit.weights import Constants
@@ -86,9 +87,12 @@ def _placements(unit: Unit) -> list[str]:
         name = unit.placement_name(placement.tensor, placement.edition)
         size = f"{unit.arena_macro(placement.memory)}_BYTES"
         lines.append(c.comment(f"{c.quoted(placement.tensor)} {unit.type(placement.tensor)}"))
-        lines += (
-            _scattered(name, placement, tables, size) if placement.slots else _contiguous(unit, name, placement, size)
-        )
+        if placement.memories:
+            size = f"{unit.plan.starts[unit.memories[-1]]} + {unit.arena_macro(unit.memories[-1])}_BYTES"
+        if placement.slots:
+            lines += _scattered(name, replace(placement, slots=unit.plan.table(placement)), tables, size)
+        else:
+            lines += _contiguous(unit, name, placement, size)
         lines.append("")
     return lines
 
@@ -163,6 +167,7 @@ def model_c(unit: Unit, found: Constants) -> str:
         "",
         *states.rings(unit),
         *_placements(unit),
+        *apart.definition(unit),
         *ops.shared(unit),
         *functions,
         *_ends(unit),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from shoehorn_mcu.emit import c
+from shoehorn_mcu.emit import apart, c
 from shoehorn_mcu.emit.rows import Affine, Null, Place, Window, windows
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.emit.weights import Constants
@@ -78,13 +78,14 @@ class _Rows:
         inside = f"{row} >= 0 && {row} < {tensor.type.rows}"
         if tensor.name in self._stage.shared:
             at = _shared_row(self._unit, tensor.name, row)
-            return f"{inside} ? {at} : NULL" if rule.guarded else at
-        if tensor.data is None:
-            placed = _tensor(self._unit, tensor.name)
+        elif tensor.data is not None:
+            name = self._found.names[self._stage.index, f"x{place}"]
+            at = f"(const int8_t *){name} + ({row}) * {tensor.type.row_bytes}"
+        elif self._unit.is_apart(tensor.name) or not rule.guarded:
+            at = placed_row(self._unit, tensor.name, _tensor(self._unit, tensor.name), row)
+        else:
             arena = self._unit.arena_of(tensor.name)
-            return c.call("sh_tensor_row_or_null" if rule.guarded else "sh_tensor_row", (arena, placed, row))
-        name = self._found.names[self._stage.index, f"x{place}"]
-        at = f"(const int8_t *){name} + ({row}) * {tensor.type.row_bytes}"
+            return c.call("sh_tensor_row_or_null", (arena, _tensor(self._unit, tensor.name), row))
         return f"{inside} ? {at} : NULL" if rule.guarded else at
 
     def declare(self) -> list[str]:
@@ -122,7 +123,14 @@ def row(unit: Unit, tensor: str, y: str) -> str:
     """The C expression of the address of a tensor's row."""
     if tensor in unit.shared:
         return _shared_row(unit, tensor, y)
-    return c.call("sh_tensor_row", (unit.arena_of(tensor), _tensor(unit, tensor), y))
+    return placed_row(unit, tensor, _tensor(unit, tensor), y)
+
+
+def placed_row(unit: Unit, tensor: str, placed: str, y: str) -> str:
+    """The same of a tensor with a placement, which is the C expression `placed`."""
+    if unit.is_apart(tensor):
+        return c.call(apart.ROW, (placed, y))
+    return c.call("sh_tensor_row", (unit.arena_of(tensor), placed, y))
 
 
 def _shared_row(unit: Unit, tensor: str, row: str) -> str:
@@ -141,7 +149,7 @@ def shared(unit: Unit) -> list[str]:
         for first, end, step in reversed(_runs(parts)):
             start = parts[first]
             place = Affine(start.row - first * step, step, False).text()
-            at = c.call("sh_tensor_row", (unit.arena_of(start.tensor), parameter[start.tensor], place))
+            at = placed_row(unit, start.tensor, parameter[start.tensor], place)
             at += f" + {start.start}" if start.start else ""
             found = f"y < {end} ? {at} : {found}" if found else at
         taken = (*(f"const sh_tensor *{each}" for each in parameter.values()), "int32_t y")
@@ -174,7 +182,7 @@ def function(unit: Unit, stage: Stage, found: Constants) -> str:
     rows = _Rows(unit, stage, found)
     kernel = stage.kernel
     name = stage.node.output.name
-    output = c.call("sh_tensor_row", (unit.arena_of(name), _tensor(unit, name), "y"))
+    output = placed_row(unit, name, _tensor(unit, name), "y")
     begun, written = _part(stage, rows.count, output)
     arguments = [f"&op{stage.index}_params", "x", written]
     arguments += ["y"] if kernel.contract.takes_row else []

@@ -64,6 +64,7 @@ def plan_json(unit: Unit, identity: str) -> Mapping[str, object]:
                 **({"slots": list(r.slots)} if r.slots else {}),
                 **({"edition": r.edition} if r.edition else {}),
                 **({"memory": r.memory} if r.memory != SRAM else {}),
+                **({"memories": list(r.memories)} if r.memories else {}),
             }
             for r in plan.placements
         ],

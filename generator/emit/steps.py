@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoehorn_mcu.emit import c, handout, ops
+from shoehorn_mcu.emit import apart, c, handout, ops
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.memory_plan import HANDOUT, Editions
 from shoehorn_mcu.stage import Stage
@@ -64,27 +64,36 @@ def hooks(unit: Unit, found: Schedule) -> list[str]:
     """The macros of a build with trace hooks: around each statement, or in the function `step`."""
     several = len(unit.memories) > 1
     arena = unit.arena(unit.memories[0])
+    told = apart.TRACE_END if apart.traced(unit) else "sh_trace_end"
     if found.is_table:
         arena = _kind_arena(unit) if several else arena
         begin, end = "TRACE_BEGIN(kind)", "TRACE_END(kind, y0, y1)"
         hooked = [
             f"#define {begin} SH_TRACED(sh_trace_begin(kinds[kind].op))",
-            f"#define {end} \\\n    SH_TRACED(sh_trace_end(kinds[kind].op, {arena}, kinds[kind].output, y0, y1))",
+            f"#define {end} \\\n    SH_TRACED({told}(kinds[kind].op, {arena}, kinds[kind].output, y0, y1))",
         ]
         plain = [f"#define {begin} ((void)0)", f"#define {end} ((void)0)"]
     else:
         step = "STEP(n, call, memory, tensor, y0, y1)" if several else "STEP(n, call, tensor, y0, y1)"
         arena = "memory" if several else arena
-        hooked = [f"#define {step} \\\n    (sh_trace_begin(n), call, sh_trace_end(n, {arena}, &(tensor), y0, y1))"]
+        hooked = [f"#define {step} \\\n    (sh_trace_begin(n), call, {told}(n, {arena}, &(tensor), y0, y1))"]
         plain = [f"#define {step} call"]
     return ["#ifdef SH_TRACE", '#include "sh/include/sh_trace.h"', *hooked, "#else", *plain, "#endif"]
 
 
 def _kind_arena(unit: Unit) -> str:
-    """The C expression of the arena that a kind of step writes to, where there are several."""
-    *others, last = unit.memories
-    chosen = (f"kinds[kind].memory == {i} ? {unit.arena(memory)} : " for i, memory in enumerate(others))
-    return f"{''.join(chosen)}{unit.arena(last)}"
+    """The C expression of the arena that a kind of step writes to, of several; null for rows in several."""
+    *others, last = map(unit.arena, unit.memories)
+    if apart.traced(unit):
+        others, last = [*others, last], "NULL"
+    chosen = (f"kinds[kind].memory == {i} ? {arena} : " for i, arena in enumerate(others))
+    return f"{''.join(chosen)}{last}"
+
+
+def _arena_number(unit: Unit, tensor: str) -> int:
+    """The number of the arena that a tensor is in; that of none for rows in several."""
+    memory = unit.placements[tensor].memory
+    return len(unit.memories) if unit.is_apart(tensor) else unit.memories.index(memory)
 
 
 def statements(unit: Unit, found: Schedule) -> list[str]:
@@ -94,7 +103,8 @@ def statements(unit: Unit, found: Schedule) -> list[str]:
         stage, editions = found.kinds[kind]
         rows = str(first), str(end)
         call, output = ops.call(unit, stage, editions, *rows), ops.written(unit, stage, editions)
-        arena = [unit.arena_of(stage.node.output.name)] if len(unit.memories) > 1 else []
+        written = stage.node.output.name
+        arena = ["NULL" if unit.is_apart(written) else unit.arena_of(written)] if len(unit.memories) > 1 else []
         lines.append(c.call("STEP", (str(stage.index), call, *arena, output, *rows)) + ";")
     return lines
 
@@ -108,9 +118,9 @@ def table(unit: Unit, found: Schedule) -> list[str]:
         remark = "// Each step: its kind (see part), its first row, the row after its last, and its cores."
     largest = max(map(max, rows))
     outputs = [(stage.index, ops.written(unit, stage, editions)) for stage, editions in found.kinds]
-    written = (unit.placements[stage.node.output.name].memory for stage, _ in found.kinds)
     several = len(unit.memories) > 1
-    places = [f", {unit.memories.index(memory)}" if several else "" for memory in written]
+    written = (stage.node.output.name for stage, _ in found.kinds)
+    places = [f", {_arena_number(unit, tensor)}" if several else "" for tensor in written]
     return [
         remark,
         c.table("steps", f"{_unsigned(largest)}_t", rows),

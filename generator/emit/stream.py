@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shoehorn_mcu.emit import c, states, steps
+from shoehorn_mcu.emit import c, ops, states, steps
 from shoehorn_mcu.emit.unit import Unit
 
 
@@ -61,7 +61,8 @@ def _abandoning(unit: Unit) -> list[str]:
 
 def definitions(unit: Unit, schedule: steps.Schedule) -> list[str]:
     """The functions of the interface, and how far each of them gets in the table of steps."""
-    name, tensor, arena = unit.name, f"t{unit.number[_input(unit)]}", unit.arena_of(_input(unit))
+    name, tensor = unit.name, _input(unit)
+    place = ops.placed_row(unit, tensor, f"&t{unit.number[tensor]}", "arrived")
     push = [
         f"void *place = {name}_next_row();",
         *c.block("if (row != place)", [f"memcpy(place, row, {unit.upper}_INPUT_ROW_BYTES);"]),
@@ -75,7 +76,7 @@ def definitions(unit: Unit, schedule: steps.Schedule) -> list[str]:
         "// Rows of this inference that have arrived.",
         "static int32_t arrived;",
         "",
-        c.function(f"void *{name}_next_row(void)", [f"return sh_tensor_row({arena}, &{tensor}, arrived);"]),
+        c.function(f"void *{name}_next_row(void)", [f"return {place};"]),
         "",
         c.function(f"void {name}_push_row(const void *row)", push),
         "",

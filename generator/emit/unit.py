@@ -77,8 +77,12 @@ class Unit:
         return "arena" if memory == SRAM else f"arena_{memory}"
 
     def arena_of(self, tensor: str) -> str:
-        """The name of the arena that a tensor is in."""
+        """The name of the arena that a tensor is in, with all its rows."""
         return self.arena(self.placements[tensor].memory)
+
+    def is_apart(self, tensor: str) -> bool:
+        """Whether rows of a tensor are in several arenas."""
+        return bool(self.placements[tensor].memories)
 
     def arena_macro(self, memory: str) -> str:
         """What the macros about the arena in a memory begin with."""

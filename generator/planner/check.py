@@ -68,35 +68,38 @@ def _places(problem: Problem, plan: Plan) -> Iterator[str]:
 
 
 def _memories(problem: Problem, plan: Plan) -> Iterator[str]:
-    """Faults of the arenas beside the first: in no memory of the problem, too large, or a tensor in several of them."""
+    """Faults of the arenas beside the first: in no memory of the problem, or too large; and rows in several of them."""
     room = dict(problem.others)
     for memory, size in plan.other_arenas:
         if memory not in room:
             yield f"there is an arena of {size} bytes in '{memory}', which is no memory of the problem"
         elif size > room[memory]:
             yield f"the arena in memory '{memory}' needs {size} bytes, {room[memory]} are available"
-    where: dict[str, str] = {}
+    where: dict[str, tuple[str, ...]] = {}
     for placement in plan.placements:
-        if where.setdefault(placement.tensor, placement.memory) != placement.memory:
-            both = f"'{where[placement.tensor]}' and '{placement.memory}'"
-            yield f"'{placement.tensor}': its editions are in memories {both}, not in one"
+        name, own = placement.tensor, placement.memories or (placement.memory,) * placement.rows
+        if placement.memories and (len(own) != placement.rows or not placement.slots or own[0] != placement.memory):
+            yield f"'{name}': memories of its rows are named, but not for each row with its address, the first in front"
+        elif where.setdefault(name, own) != own:
+            y = next((y for y, pair in enumerate(zip(where[name], own, strict=False)) if pair[0] != pair[1]), 0)
+            yield f"'{name}': row {y} is in memory '{where[name][y]}' and, in another edition, in '{own[y]}'"
 
 
 def _range(place: Placement | Scratch, arenas: Mapping[str, int]) -> Iterator[str]:
     """Faults of one placement or scratch: an address not aligned, or outside the arena of its memory."""
     name = f"'{place.tensor}'" if isinstance(place, Placement) else f"scratch of '{place.op}'"
-    addresses: tuple[int, ...] = (place.address,)
-    size = place.bytes
+    each, size = [(place.memory, place.address)], place.bytes
     if isinstance(place, Placement) and place.slots:
-        addresses, size = place.slots, place.row_bytes
-    if place.memory not in arenas:
-        yield f"{name}: there is no arena in memory '{place.memory}'"
-        return
-    for at in dict.fromkeys(addresses):
+        memories = place.memories or (place.memory,) * len(place.slots)
+        each, size = [*zip(memories, place.slots, strict=False)], place.row_bytes
+    for memory, at in dict.fromkeys(each):
+        if memory not in arenas:
+            yield f"{name}: there is no arena in memory '{memory}'"
+            continue
         if at % 4:
             yield f"{name}: address {at} is not a multiple of 4"
-        if at < 0 or at + size > arenas[place.memory]:
-            yield f"{name}: bytes {at}..{at + size} leave the arena of {arenas[place.memory]}"
+        if at < 0 or at + size > arenas[memory]:
+            yield f"{name}: bytes {at}..{at + size} leave the arena of {arenas[memory]}"
 
 
 def _placement(spec: TensorSpec, placement: Placement, placements: Mapping[str, Sequence[Placement]]) -> Iterator[str]:
@@ -291,7 +294,7 @@ class _Replay:
         """The memory and the address of row y in the current step."""
         placement = self._placements[name, self._editions.get(name, 0)]
         at = placement.slots[y] if placement.slots else placement.address + y * placement.row_bytes
-        return placement.memory, at
+        return placement.memories[y] if placement.memories else placement.memory, at
 
     def _bytes(self, scratch: Scratch) -> NDArray[np.int64]:
         return self._arenas[scratch.memory][scratch.address : scratch.address + scratch.bytes]

@@ -38,7 +38,7 @@ def conflicts(op: OpSpec, step: Step, placements: Mapping[tuple[str, int], Place
 
     def spans(tensor: str, rows: Iterator[int]) -> Iterator[tuple[str, int, int]]:
         placed = placements[tensor, step.edition(tensor)]
-        yield from ((placed.memory, placed.at(y), placed.at(y) + placed.row_bytes) for y in rows)
+        yield from ((placed.memory_of(y), placed.at(y), placed.at(y) + placed.row_bytes) for y in rows)
 
     rows = range(*step.rows)
     written = [(*span, True) for span in spans(op.writes, iter(rows))]

@@ -40,8 +40,8 @@ class Spare:
                 continue  # a row of an input that no op reads, or one of no bytes
             edition = by_event[written][0].edition(row.tensor) if written >= 0 else 0
             placed = placements[row.tensor, edition]
-            address = placed.at(row.y)
-            self._held.append(_Held(*ranges.during(copy), address, address + placed.row_bytes, placed.memory))
+            address, memory = placed.at(row.y), placed.memory_of(row.y)
+            self._held.append(_Held(*ranges.during(copy), address, address + placed.row_bytes, memory))
 
     def address(self, op: str, size: int, memory: str = SRAM) -> int:
         """The lowest address at which `size` bytes are free in all steps of an op; it may be the arena's end."""

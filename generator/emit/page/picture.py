@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -62,7 +62,9 @@ class _Drawing:
         self._scratch = {s.op: s for s in unit.plan.scratch}
         self._reads: dict[str, list[list[Row]]] = {}
         self.owners = self._owners()
-        self._starts, self.arena_bytes = _starts(unit.plan.arenas)
+        self._starts = unit.plan.starts
+        last = unit.memories[-1]
+        self.arena_bytes = self._starts[last] + unit.plan.arenas[last]
         self._number = {owner.name: i for i, owner in enumerate(self.owners) if owner.kind != "scratch"}
         self._place = {owner.op: i for i, owner in enumerate(self.owners) if owner.kind == "scratch"}
         given = (row for name in unit.given for row in self._rows(name))
@@ -90,7 +92,7 @@ class _Drawing:
             if name in self._views:
                 continue
             kind, type_ = kinds.get(name, "tensor"), str(self._unit.type(name))
-            type_ += f" in {placed.memory}" if len(self._unit.memories) > 1 else ""
+            type_ += f" in {' and '.join(placed.all_memories)}" if len(self._unit.memories) > 1 else ""
             found.append(Owner(name, kind, type_, placed.rows, placed.row_bytes, writer.get(name, -1)))
         for op, scratch in self._scratch.items():
             found.append(Owner(f"scratch of {op}", "scratch", "", 1, scratch.bytes, self._stages[op].index))
@@ -157,7 +159,7 @@ class _Drawing:
         """A copy, computed from these rows; it may overwrite the last one that has bytes in common with it."""
         tensor, y = self._ranges.values[copy]
         placed = self._unit.editions[tensor][edition]
-        owner, address = self._number[tensor], self._starts[placed.memory] + placed.at(y)
+        owner, address = self._number[tensor], self._starts[placed.memory_of(y)] + placed.at(y)
         over = next((read for read in reversed(reads) if self._meet(owner, address, read)), None)
         return Rectangle(owner, y, address, *self._ranges.during(copy), over)
 
@@ -168,15 +170,6 @@ class _Drawing:
         """Whether a row at this address shares bytes with another."""
         end, other_end = address + self.owners[owner].row_bytes, other.address + self.owners[other.owner].row_bytes
         return address < other_end and other.address < end
-
-
-def _starts(arenas: Mapping[str, int]) -> tuple[Mapping[str, int], int]:
-    """Where each arena begins in the picture, one above the other in whole words, and where the last one ends."""
-    found, end = {}, 0
-    for memory, size in arenas.items():
-        found[memory] = -(-end // 4) * 4
-        end = found[memory] + size if size else end
-    return found, end
 
 
 def picture(unit: Unit) -> Picture:
