@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -11,7 +11,18 @@ from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import SRAM, Memory, Plan, Status
-from shoehorn_mcu.planner import DoesNotFit, Goal, Problem, Weighing, checked, divided, lowest_peak, make_plan, spread
+from shoehorn_mcu.planner import (
+    DoesNotFit,
+    Goal,
+    Problem,
+    Weighing,
+    checked,
+    divided,
+    lowest_peak,
+    make_plan,
+    rigid,
+    spread,
+)
 from shoehorn_mcu.predict import recomputes, time, waits
 from shoehorn_mcu.runs import joined
 from shoehorn_mcu.stage import Stage
@@ -19,7 +30,7 @@ from shoehorn_mcu.upgrade import Limits, missing_scratch, upgraded, without_need
 
 _SHARES = (1.0, 0.97, 0.9, 0.8, 0.65, 0.5)  # of several memories: what is left is for losses where they are divided
 _WORTH_BYTES = 0.002  # of an arena: what the lowest peak with other kernels must save
-_WORTH_PERCENT = 1.0  # of the predicted time: what a plan must save that uses one memory more
+_WORTH_PERCENT = 1.0  # of the predicted time: what a plan must save that uses one memory more, or divides a tensor
 
 
 @dataclass(frozen=True)
@@ -66,8 +77,7 @@ def schedule(cuts: Cuts, request: PlanRequest, say: Callable[[str], None] = lamb
         except DoesNotFit as error:
             refusal = error
             continue
-        if best is None or time(made.plan, made.stages) < time(best.plan, best.stages) * (1 - _WORTH_PERCENT / 100):
-            best = made
+        best = _faster(best, made) if best else made
         whole = best.plan.outcome.whole_tensor_bytes <= sum(memory.bytes for memory in memories[:count])
         least = sum(stage.row_cost * stage.node.output.type.rows for stage in cuts.stages)  # each row once, no steps
         close = time(best.plan, best.stages) * (1 - _WORTH_PERCENT / 100) <= least
@@ -85,24 +95,36 @@ def _within(
     memories: Sequence[Memory],
     say: Callable[[str], None],
 ) -> Scheduled:
-    """The plan in these memories: one for an arena as large as all of them, or less where it cannot be divided."""
+    """The plan in these memories: one for an arena as large as all of them, or less where it cannot be divided.
+
+    One with rows of a tensor in several memories is taken where it is faster, or the only one.
+    """
     total = sum(memory.bytes for memory in memories)
     if [memory.name for memory in memories] == [SRAM] and not memories[0].cycles:
         return _scheduled(cuts, replace(request, capacity_bytes=total), (), say)
-    refused: Plan | None = None  # the last one
+    refused: _Undivided | None = None  # the last one
+    by_rows: Scheduled | None = None  # the fastest one
     for share in _SHARES if len(memories) > 1 else _SHARES[:1]:
         try:
             made = _scheduled(cuts, replace(request, capacity_bytes=int(total * share)), memories, say)
         except _Undivided as error:
-            refused = error.plan
+            refused, by_rows = error, _faster(by_rows, error.by_rows) if by_rows else error.by_rows
         except DoesNotFit:
             if refused is None:
                 raise
             break
         else:
-            return _less_waiting(cuts, request, memories, say, made)
+            made = _less_waiting(cuts, request, memories, say, made)
+            return made if request.goal is Goal.SRAM else _faster(made, by_rows)
     assert refused is not None
-    raise DoesNotFit(_undivided(refused, memories), refused.arena_bytes, total)
+    if by_rows is not None:
+        return _less_waiting(cuts, request, memories, say, by_rows)
+    raise DoesNotFit(_undivided(refused, memories), refused.plan.arena_bytes, total)
+
+
+def _faster(known: Scheduled, other: Scheduled | None) -> Scheduled:
+    """The plan that is known, or another one that saves enough time."""
+    return other if other and _time(other) < _time(known) * (1 - _WORTH_PERCENT / 100) else known
 
 
 def _less_waiting(
@@ -113,34 +135,37 @@ def _less_waiting(
     made: Scheduled,
 ) -> Scheduled:
     """The plan, or if it waits long for slow memories a smaller one, more of it in fast ones, where that is faster."""
-    if request.goal is Goal.SRAM or waits(made.plan, made.stages) * 100 < _WORTH_PERCENT * time(made.plan, made.stages):
+    if request.goal is Goal.SRAM or not _waits_long(made):
         return made
     total = sum(memory.bytes for memory in memories)
     try:
         low = _scheduled(cuts, replace(request, goal=Goal.SRAM, capacity_bytes=total), memories, say)
-    except (_Undivided, DoesNotFit):
+    except _Undivided as error:
+        return _faster(made, error.by_rows)
+    except DoesNotFit:
         return made
-    return min(made, low, key=lambda each: time(each.plan, each.stages))
+    return min(made, low, key=_time)
 
 
 class _Undivided(ShoehornError):
-    """No way was found to divide the arena of a plan among the memories."""
+    """No way was found to divide the arena of a plan among the memories, each tensor in one of them.
 
-    def __init__(self, plan: Plan) -> None:
+    `by_rows` is the plan with rows of a tensor in several, if one was found; the tensors of `whole` cannot be divided.
+    """
+
+    def __init__(self, plan: Plan, whole: Collection[str], by_rows: Scheduled | None) -> None:
         super().__init__(f"an arena of {plan.arena_bytes:,} bytes cannot be divided")
-        self.plan = plan
+        self.plan, self.whole, self.by_rows = plan, whole, by_rows
 
 
-def _undivided(plan: Plan, memories: Sequence[Memory]) -> str:
+def _undivided(refused: _Undivided, memories: Sequence[Memory]) -> str:
     """Why a plan has no place: the largest tensor that is in one piece, if no memory holds it."""
     listed = ", ".join(f"{memory.name} {memory.bytes:,}" for memory in memories)
-    whole = max((p for p in plan.placements if not p.slots), key=lambda p: p.bytes, default=None)
+    pieces = (p for p in refused.plan.placements if p.tensor in refused.whole)
+    whole = max(pieces, key=lambda p: p.bytes, default=None)
     if whole is not None and whole.bytes > max(memory.bytes for memory in memories):
         return f"'{whole.tensor}' has {whole.bytes:,} bytes in one piece, the memories are {listed}"
-    return (
-        f"an arena of {plan.arena_bytes:,} bytes was divided in no way among the memories {listed}: all rows of a "
-        f"tensor are in one memory"
-    )
+    return f"an arena of {refused.plan.arena_bytes:,} bytes was divided in no way among the memories {listed}"
 
 
 def _scheduled(
@@ -249,6 +274,11 @@ def _time(made: Scheduled) -> float:
     return time(made.plan, made.stages)
 
 
+def _waits_long(made: Scheduled) -> bool:
+    """Whether less waiting for the memories may save enough time."""
+    return waits(made.plan, made.stages) * 100 >= _WORTH_PERCENT * _time(made)
+
+
 def _smaller_within(cuts: Cuts, request: PlanRequest, most_bytes: int | None) -> list[Cuts]:
     """The other forms of the graph that may have a plan of so many bytes, those with the lowest peak by rows first."""
     if most_bytes is None:
@@ -306,22 +336,39 @@ def _with_kernels(
     plan = make_plan(limited, request.goal, request.most_macs, say, weighing, request.brief, unchecked=True)
     cut, parts = cuts.chosen(plan.cascades)
     made = replace(problem, blocks=()) if cut is graph else lowered(cut, parts)
-    arenas: dict[str, int | None] = {SRAM: plan.arena_bytes if request.goal is Goal.SRAM else request.capacity_bytes}
-    if memories:
-        say("memories")
-        divided_plan = spread(made, plan, memories)
-        if divided_plan is None:
-            raise _Undivided(plan)
-        plan, arenas = divided_plan, {memory.name: memory.bytes for memory in memories}
-        made = _in_memories(made, memories)
-    limits = Limits(arenas, stages[0].machine.flash_left if stages else None)
-    shared = divided(made, plan, request.cores) if request.cores > 1 else plan
-    needed = without_needless(made, parts, shared)
-    faster, larger = upgraded(made, needed, shared, limits)
-    final = lowered(cut, faster) if (*faster,) != (*parts,) or larger is not plan else made
-    final = _in_memories(final, memories) if memories else final
-    long, run = joined(final, faster, larger)
-    return Scheduled(cut, long, checked(final, run))
+    flash_left = stages[0].machine.flash_left if stages else None
+
+    def finished(made: Problem, plan: Plan, arenas: Mapping[str, int | None]) -> Scheduled:
+        """The plan with cores, faster kernels and runs of rows, checked."""
+        shared = divided(made, plan, request.cores) if request.cores > 1 else plan
+        needed = without_needless(made, parts, shared)
+        faster, larger = upgraded(made, needed, shared, Limits(arenas, flash_left))
+        final = lowered(cut, faster) if (*faster,) != (*parts,) or larger is not plan else made
+        final = _in_memories(final, memories) if memories else final
+        long, run = joined(final, faster, larger)
+        return Scheduled(cut, long, checked(final, run))
+
+    if not memories:
+        most = plan.arena_bytes if request.goal is Goal.SRAM else request.capacity_bytes
+        return finished(made, plan, {SRAM: most})
+    say("memories")
+
+    def in_memories(by_rows: bool) -> Scheduled | None:
+        """The plan in the memories, with each tensor in one, or each row."""
+        found = spread(made, plan, memories, by_rows)
+        if found is None:
+            return None
+        return finished(_in_memories(made, memories), found, {each.name: each.bytes for each in memories})
+
+    by_tensors = in_memories(by_rows=False)
+    if by_tensors is None:
+        raise _Undivided(plan, rigid(made), in_memories(by_rows=True))
+    if not _waits_long(by_tensors):
+        return by_tensors
+    by_rows = in_memories(by_rows=True)
+    if by_rows and request.goal is Goal.SRAM and by_rows.plan.total_bytes > by_tensors.plan.total_bytes:
+        return by_tensors
+    return _faster(by_tensors, by_rows)
 
 
 def _in_memories(problem: Problem, memories: Sequence[Memory]) -> Problem:

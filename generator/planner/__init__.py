@@ -6,6 +6,7 @@ from shoehorn_mcu.memory_plan import DELIVERY, HANDOUT
 from shoehorn_mcu.planner.check import check
 from shoehorn_mcu.planner.cores import divided
 from shoehorn_mcu.planner.make_plan import DoesNotFit, Goal, PlanFault, Weighing, checked, make_plan
+from shoehorn_mcu.planner.order.flow import rigid
 from shoehorn_mcu.planner.partition.search import lowest_peak
 from shoehorn_mcu.planner.problem import ALIGNMENT, Block, Cut, OpSpec, Problem, Read, TensorSpec
 from shoehorn_mcu.planner.spread.spread import spread
@@ -29,5 +30,6 @@ __all__ = [
     "divided",
     "lowest_peak",
     "make_plan",
+    "rigid",
     "spread",
 ]

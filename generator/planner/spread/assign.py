@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from time import monotonic
 
 import numpy as np
@@ -20,11 +21,11 @@ _COMPARED = 600  # moments up to which those are left out at which nothing is al
 
 def _alive(groups: Sequence[Group]) -> NDArray[np.int64]:
     """Bytes alive by moment and group, at the moments that matter: those with less alive than another are left out."""
-    starts = sorted({p.first for g in groups for b in g.bundles for p in b.pieces})
+    starts = sorted({p.first for g in groups for pieces in g.pieces.values() for p in pieces})
     place = {moment: i for i, moment in enumerate(starts)}
     found = np.zeros((len(starts) + 1, len(groups)), np.int64)
     for number, group in enumerate(groups):
-        for piece in (p for b in group.bundles for p in b.pieces):
+        for piece in chain.from_iterable(group.pieces.values()):
             found[place[piece.first], number] += piece.bytes
             found[int(np.searchsorted(starts, piece.last, "right")), number] -= piece.bytes
     lines = np.unique(found.cumsum(axis=0)[:-1], axis=0)
