@@ -90,8 +90,10 @@ def memories_line(plan: Mapping[str, Any]) -> str:
     """The arenas of a plan in several memories, from its report."""
     each = (f"{m['name']} {m['arena_bytes']:,} of {m['available_bytes']:,} bytes" for m in plan["memories"])
     waits, least = plan["predicted_waits"], plan["least_waits"]
+    count = len(plan["divided_tensors"])
+    apart = f"; rows of {count} {'tensor is' if count == 1 else 'tensors are'} in several" if count else ""
     waiting = f"; {waits:,} cycles of waiting for them, at least {least:,} in this order of rows" if waits else ""
-    return f"in the memories {', '.join(each)}{waiting}"
+    return f"in the memories {', '.join(each)}{apart}{waiting}"
 
 
 def weights_line(copied: Mapping[str, int]) -> str:

@@ -77,6 +77,7 @@ def _memories(plan: Plan, stages: Sequence[Stage], board: Board | None) -> Json:
             }
             for memory in plan.memories
         ],
+        "divided_tensors": list(dict.fromkeys(placed.tensor for placed in plan.placements if placed.memories)),
         "predicted_waits": predict.waits(plan, stages),
         "least_waits": plan.outcome.least_waits,
     }

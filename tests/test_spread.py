@@ -196,16 +196,16 @@ def _fits(problem: Problem, plan: Plan, where: dict[str, int], some: Sequence[Me
 
 def test_the_page_and_the_table_tell_the_memories_apart(gen: Gen):
     board = targets.board("mps2-an386")
-    made = build.plan_model(DIGITS, board, build.Options(sram_bytes={"ram": 800, "psram": 600}))
+    made = build.plan_model(DIGITS, board, build.Options(sram_bytes={"ram": 1000, "psram": 600}))
     seen = picture(made.unit)
     text = page(made.unit, made.report)
 
-    assert re.search(r"<dt>Memories</dt><dd>ram 792 of 800 bytes, psram 320 of 600 bytes; 0 cycles", text)
+    assert re.search(r"<dt>Memories</dt><dd>ram 816 of 1,000 bytes, psram 384 of 600 bytes; 0 cycles", text)
     assert seen.arena_bytes == sum(made.unit.plan.arenas.values())
     assert {owner.type.rpartition(" in ")[2] for owner in seen.owners if owner.kind != "scratch"} == {"sram", "psram"}
     assert max(r.address + seen.owners[r.owner].row_bytes for r in seen.rectangles) <= seen.arena_bytes
-    shown = gen("plan", DIGITS, "--board", "mps2-an386", "--sram", "ram=800,psram=600").stdout
-    assert "in the memories ram 792 of 800 bytes, psram 320 of 600 bytes" in shown
+    shown = gen("plan", DIGITS, "--board", "mps2-an386", "--sram", "ram=1000,psram=600").stdout
+    assert "in the memories ram 816 of 1,000 bytes, psram 384 of 600 bytes" in shown
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import Gen
 from emitted import compile_library, expected, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +20,8 @@ from test_cli_device import needs_qemu
 from test_spread import DIGITS, TRACE, digits, in_memories, memories, planned
 
 import shoehorn_mcu
-from shoehorn_mcu import PlanOptions, build, predict
+from shoehorn_mcu import PlanOptions, build, predict, targets
+from shoehorn_mcu.emit.page import page
 from shoehorn_mcu.emit.page.picture import picture
 from shoehorn_mcu.emit.plan_json import plan_json
 from shoehorn_mcu.emit.unit import Unit
@@ -275,6 +277,18 @@ def test_the_document_of_a_plan_has_the_memory_of_each_row():
     short = {**text, "other_arenas": {"near": max(placed.ends["near"] for placed in several) - 1}}
     with pytest.raises(ValueError, match="leaves the arena of"):
         PlanDocument.model_validate(short, strict=False)
+
+
+def test_reports_say_which_tensors_have_rows_in_several_memories(gen: Gen):
+    board = targets.board("mps2-an386")
+    made = build.plan_model(DIGITS, board, build.Options(sram_bytes={"ram": 600, "psram": 300}))
+    named = {placed.tensor for placed in divided(made.unit.plan)}
+    shown = gen("plan", DIGITS, "--board", "mps2-an386", "--sram", "ram=600,psram=300").stdout
+
+    assert named
+    assert {*made.report["plan"]["divided_tensors"]} == named  # type: ignore[index, call-overload]
+    assert f"; rows of {len(named)} tensors are in several" in shown
+    assert f"; tensors with rows in several: {len(named)}; 0 cycles of waiting" in page(made.unit, made.report)
 
 
 @needs_qemu

@@ -94,7 +94,10 @@ def _ram(parts: Mapping[str, Any]) -> str:
 def _memories(plan: Mapping[str, Any]) -> str:
     """The arena in each memory, from the bottom of the picture to its top."""
     each = (f"{m['name']} {m['arena_bytes']:,} of {m['available_bytes']:,} bytes" for m in plan["memories"])
-    return f"{', '.join(each)}; {plan['predicted_waits']:,} cycles of waiting (at least {plan['least_waits']:,})"
+    divided = f"; tensors with rows in several: {len(plan['divided_tensors'])}" if plan["divided_tensors"] else ""
+    return (
+        f"{', '.join(each)}{divided}; {plan['predicted_waits']:,} cycles of waiting (at least {plan['least_waits']:,})"
+    )
 
 
 def _weights(copied: Mapping[str, int]) -> str:
