@@ -208,6 +208,30 @@ def test_the_library_computes_the_same_bytes(
     computes(made.unit(caller_arena=caller_arena), made.graph, tmp_path)
 
 
+@pytest.mark.parametrize("seeds", [range(1, 40, 4), range(3, 40, 4)])
+def test_libraries_of_random_plans_compute_the_same_bytes(
+    seeds: Sequence[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Also with shared rows, inserted slices, rows computed again at other addresses, and streamed inputs."""
+    few_tries(monkeypatch)
+    tried: list[Unit] = []
+    for seed in seeds:
+        graph, chosen = prepared(random_graph(seed), seed)
+        for problem, plan in plans(graph, chosen, seed):
+            plain = replace(problem, blocks=())
+            found = None if plan.cascades else spread(plain, plan, memories(plan.arena_bytes, 0.6, 0.6), by_rows=True)
+            if found is not None and divided(found):
+                long, run = joined(plain, chosen, found)
+                tried.append(Unit(f"net{len(tried)}", graph, long, run))
+        if len(tried) >= 6:
+            break
+    assert tried
+    assert any(placed.edition for unit in tried for placed in divided(unit.plan))
+    for unit in tried[:6]:
+        (tmp_path / unit.name).mkdir()
+        computes(unit, unit.graph, tmp_path / unit.name)
+
+
 def test_a_table_through_large_arenas_has_wide_numbers(tmp_path: Path):
     made = apart(*PLANS[2])
     unit = made.unit(replace(made.plan, arena_bytes=300_001))
