@@ -55,10 +55,12 @@ def steps_of(flow: Flow, nodes: int) -> StepGraph:
     return step_graph(flow, nodes)
 
 
-def levels(flow: Flow, start: Sequence[Event], budget: int, effort: Effort, share: float) -> Iterator[Level]:
-    """The levels from coarse to fine; each may search for `share` of the effort."""
+def levels(
+    flow: Flow, start: Sequence[Event], budget: int, effort: Effort, share: float, finest: bool = False
+) -> Iterator[Level]:
+    """The levels from coarse to fine, or the `finest` alone; each may search for `share` of the effort."""
     end = monotonic() + effort.patience
     rows = sum(flow.rows[name] for name in flow.born)
     work = int(effort.seconds * WORK_PER_SECOND * share)
     sizes = [nodes for nodes in NODES if nodes < rows] + [nodes for nodes in NODES if nodes >= rows][:1]
-    return (Level(flow, start, budget, nodes, work, end) for nodes in sizes)
+    return (Level(flow, start, budget, nodes, work, end) for nodes in (sizes[-1:] if finest else sizes))

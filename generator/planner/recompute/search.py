@@ -154,12 +154,17 @@ def reordered(problem: Problem, start: Sequence[Event], effort: Effort | None = 
     best = _single(start)
     peak, low, cut = replay(flow, best).peak, least(flow), _FIRST_CUT
     share = 1 / REORDER.share / _ROUNDS / len(NODES)
+    finest = False  # coarse bands are tried until they fail: what they have missed once, they miss later, too
     for _ in range(_ROUNDS):
         budget = max(low, int(peak * (1 - cut)))
         if budget >= peak or cut < _LAST_CUT:
             break
-        tried = levels(flow, best, budget, effort, share)
-        found = next((level.steps.events(s) for level in tried if (s := level.reorder())), None)
+        found = None
+        for level in levels(flow, best, budget, effort, share, finest):
+            if (sequence := level.reorder()) is not None:
+                found = level.steps.events(sequence)
+                break
+            finest = True
         if found is None:
             cut /= 2
         else:
