@@ -121,8 +121,13 @@ def test_a_limit_one_byte_above_a_placement_does_not_hide_it(bundles: tuple[Bund
     assert place(bundles, 0, effort, below=height + 1)[0] <= height
 
 
-def few_tries(patch: pytest.MonkeyPatch) -> None:
+def forget() -> None:
     module._placed.cache_clear()
+    module._tries.cache_clear()
+
+
+def few_tries(patch: pytest.MonkeyPatch) -> None:
+    forget()
     patch.setattr(module, "_FIT_ROUNDS", 5)
     for name, few in (("_RUNS", 90), ("_WORK", 20_000), ("_LOWERING_WORK", 20_000), ("_SEARCH", 0.02)):
         patch.setattr(module, name, few)
@@ -140,7 +145,7 @@ def conveyor(rows: int, sizes: Sequence[int], alive: int) -> list[Bundle]:
 def test_equal_calls_give_equal_places():
     bundles = conveyor(30, (20, 28, 44, 12), 3)
     first = place(bundles, 0)
-    module._placed.cache_clear()
+    forget()
 
     assert first == place(list(bundles), 0)
 
@@ -264,6 +269,31 @@ def test_a_sweep_ends_with_its_work_and_below_the_load():
     assert sweep.run(2 * load(bundles), SweepSettings(20, Start.FIRST, 1), 100) is None
     assert 100 <= sweep.work < 10_000
     assert sweep.run(load(bundles) - 1, SweepSettings(20, Start.FIRST, 1), 10**9) is None
+
+
+@given(bundles_of(6), st.integers(1, 2000), st.integers(1, 2000), st.integers(0, 8))
+@settings(max_examples=80, deadline=None)
+def test_a_run_that_is_known_gives_what_it_gives_anew(bundles: tuple[Bundle, ...], before: int, work: int, more: int):
+    def run(sweep: Sweep, work: int) -> tuple[list[int] | None, int]:
+        start = sweep.work
+        bases = sweep.run(load(bundles) + more, SweepSettings(4, Start.FULLEST, 8), work)
+        return bases, sweep.work - start
+
+    again = Sweep(bundles, ALIGNMENT)
+    run(again, before)
+
+    assert run(again, work) == run(Sweep(bundles, ALIGNMENT), work)
+
+
+@given(bundles_of(5), st.sampled_from(Effort), st.sampled_from(Effort))
+@settings(max_examples=60, deadline=None)
+def test_what_was_tried_before_changes_no_placement(bundles: tuple[Bundle, ...], before: Effort, effort: Effort):
+    forget()
+    expected = place(bundles, 0, effort)
+    forget()
+    place(bundles, 0, before)
+
+    assert place(bundles, 0, effort) == expected
 
 
 def test_a_sweep_ends_soon_after_ctrl_c():

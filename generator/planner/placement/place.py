@@ -87,6 +87,7 @@ class _Tries:
         self._bundles = bundles
         self._sinking = sum(bundle.sinks for bundle in bundles)  # first in the orders of first fit
         self._sweep = Sweep(bundles, ALIGNMENT)
+        self._fitted: dict[tuple[int, int], Placement] = {}  # by the height wanted and the rounds
 
     @property
     def work(self) -> int:
@@ -94,9 +95,15 @@ class _Tries:
 
     def fitted(self, wanted: int, pairs: int) -> Placement:
         """The best of some rounds of first fit, in which about so many pairs of pieces meet."""
-        best: tuple[int, list[int]] | None = None
         n = sum(len(bundle.pieces) for bundle in self._bundles)
         rounds = max(1, min(_FIT_ROUNDS, pairs // (n * n)))
+        if (wanted, rounds) not in self._fitted:
+            self._fitted[wanted, rounds] = self._best_fit(wanted, rounds)
+        return self._fitted[wanted, rounds]
+
+    def _best_fit(self, wanted: int, rounds: int) -> Placement:
+        """The best of so many rounds for each first order."""
+        best: tuple[int, list[int]] | None = None
         highest = [wanted - bundle.bytes for bundle in self._bundles]  # base of each
         for keys in _keys(self._bundles):
             ranks = [(not b.sinks, key, i) for i, (b, key) in enumerate(zip(self._bundles, keys, strict=True))]
@@ -235,8 +242,9 @@ class Effort(Enum):
     FULL = "for one order: seconds in proportion to its rows"
     SOME = "where many orders are placed: some seconds at most"
     QUICK = "to compare with another plan: the height that first fit reaches, or about a quarter of a second"
-    LITTLE = "for another form of an order that has been placed: about a second"
-    LEAST = "where the height wanted is rarely reached: about a fifth of a second"
+    LEAST = (
+        "for another form of a placed order, or where the height wanted is rarely reached: about a fifth of a second"
+    )
 
 
 def place(bundles: Sequence[Bundle], enough: int, effort: Effort = Effort.FULL, below: int = NEVER) -> Placement:
@@ -255,9 +263,17 @@ def place(bundles: Sequence[Bundle], enough: int, effort: Effort = Effort.FULL, 
 
 
 @lru_cache(_REMEMBERED)
+def _tries(bundles: tuple[Bundle, ...]) -> _Tries:
+    """The tries of these bundles, cached: the same ones are placed again with more effort, or below another arena."""
+    return _Tries(bundles)
+
+
+@lru_cache(_REMEMBERED)
 def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort, below: int) -> Placement:
     """As `place`, cached: plans with different groups may have equal orders of rows, and so equal bundles."""
-    tries, settings_left = _Tries(bundles), islice(_settings(), _RUNS)
+    tries, settings_left = _tries(bundles), islice(_settings(), _RUNS)
+    if load(bundles) >= below:
+        return tries.fitted(wanted, 0)  # no placement is low enough
     part = {Effort.LEAST: _LEAST_PART, Effort.QUICK: _QUICK_PART}.get(effort, 1)
     best = tries.fitted(load(bundles) if effort is Effort.QUICK else wanted, _FIT_PAIRS // part)
     pieces = sum(len(bundle.pieces) for bundle in bundles)

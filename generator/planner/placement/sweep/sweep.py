@@ -123,7 +123,9 @@ class Sweep:
             self._place[i] = place
         self._orders: dict[tuple[Start, Front], tuple[int, Any]] = {}
         self._widest = max(1, _MOST_STEPS // len(bundles))
-        self.work = 0  # spent so far: intervals looked at, whose number per second is steady
+        self._weights: dict[int, Any] = {}  # by power
+        self._known: dict[tuple[int, SweepSettings], tuple[int, list[int] | None]] = {}  # work and bases of runs
+        self.work = 0  # spent so far: intervals looked at, whose number per second is steady; of a known run, too
 
     def fit(self, order: Sequence[int], first_base: int) -> tuple[int, list[int]]:
         """A base for each bundle, each in this order at the lowest that is free, and their height; the first one's base
@@ -138,19 +140,39 @@ class Sweep:
         return height, self._by_bundle(found)
 
     def run(self, height: int, settings: SweepSettings, work: int) -> list[int] | None:
-        """A base for each bundle, all within `height` bytes; None where this run finds none with so much work."""
+        """A base for each bundle, all within `height` bytes; None where this run finds none with so much work.
+
+        A run that ended by itself is not repeated.
+        """
+        known = self._known.get((height, settings))
+        if known is None or known[0] >= work:
+            known = self._searched(height, settings, work)
+            if known[0] < work:
+                self._known[height, settings] = known
+        used, bases = known
+        self.work += used
+        return None if bases is None else list(bases)
+
+    def _searched(self, height: int, settings: SweepSettings, work: int) -> tuple[int, list[int] | None]:
+        """The work of a run, and what it finds."""
         ffi, sweep, n = self._ffi, self._lib.sh_sweep, len(self._order)
         pivot, order = self._from(settings.start, settings.front)
-        most = max(1, *self._loads)
-        weight = ffi.new("double[]", [(load / most) ** settings.power + _LEAST_WEIGHT for load in self._loads])
         width = min(settings.width, self._widest)
+        weight = self._weight(settings.power)
         run = ffi.new("sh_sweep_run *", [height, width, settings.noise, settings.seed, weight, pivot, order])
         used, found = ffi.new("int64_t *", work), ffi.new("int32_t[]", n)
         placed = self._beside(lambda stop: sweep(self._problem, run, stop, used, found))
         if placed < 0:
             raise MemoryError
-        self.work += used[0]
-        return self._by_bundle(found) if placed == n else None
+        return int(used[0]), self._by_bundle(found) if placed == n else None
+
+    def _weight(self, power: int) -> Any:
+        """The cost of a fragment at each time."""
+        if power not in self._weights:
+            most = max(1, *self._loads)
+            weights = [(load / most) ** power + _LEAST_WEIGHT for load in self._loads]
+            self._weights[power] = self._ffi.new("double[]", weights)
+        return self._weights[power]
 
     def _from(self, start: Start, front: Front) -> tuple[int, Any]:
         """The time where a run begins, and the order of bundles."""
