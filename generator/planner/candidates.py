@@ -370,7 +370,7 @@ class Candidates:
             flow, events = self._freed_apart
             peak = replay(flow, events).peak
             if peak <= most_bytes:
-                effort = Effort.FULL if peak < self._freed_peak else Effort.LITTLE
+                effort = Effort.FULL if peak < self._freed_peak else Effort.LEAST
                 layout = lay_out(flow, events, effort=effort, below=most_bytes + 1)
                 yield self._laid(layout, least(self._flow), (), ANY_ORDER)
 

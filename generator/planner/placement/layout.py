@@ -259,10 +259,11 @@ def _placed(
         least = load(made.bundles)
         if made.drifts and best is not None:
             continue  # the first choice overlaps fewer rows and packs better
-        if best is None or least < min(best[1], below):
-            given = effort if best is None or effort is not Effort.FULL else Effort.LITTLE
-            given = Effort.LEAST if made.drifts else given
-            arena_bytes, bases = place(made.bundles, max(least, enough or 0), given, below)
+        most = below if best is None else min(best[1], below)
+        if best is None or least < most:
+            another = best is not None and effort is Effort.FULL
+            given = Effort.LEAST if another or made.drifts else effort
+            arena_bytes, bases = place(made.bundles, max(least, enough or 0), given, most)
             low = least if made.drifts else low
             if best is None or arena_bytes < best[1]:
                 best = made, arena_bytes, bases
@@ -284,7 +285,7 @@ def _with_fewer(
         if limit <= low or most - low < most * _WORTH or (enough is not None and best[1] <= enough):
             break
         made = _Layout(order, Share.NEEDED, limit)
-        arena_bytes, bases = place(made.bundles, limit, Effort.LEAST, below)
+        arena_bytes, bases = place(made.bundles, limit, Effort.LEAST, most)
         if arena_bytes < best[1]:
             best = made, arena_bytes, bases
         if arena_bytes > limit:

@@ -285,7 +285,7 @@ def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort, below: int
         exact, least = _exact(bundles, wanted)
         best = exact if exact and exact[0] < best[0] else best
         wanted = max(wanted, least)  # a bundle that is no box may still get lower, but rarely does
-    most = effort not in (Effort.LITTLE, Effort.LEAST, Effort.QUICK)
+    most = effort not in (Effort.LEAST, Effort.QUICK)
     if best[0] - wanted >= ALIGNMENT and most:  # a part of a word is hardly ever saved
         work = min(_WORK // 2 if hollow else _WORK, _PIECE_WORK * pieces) if full else _SOME_WORK
         best = tries.at(wanted, settings_left, work) or best
