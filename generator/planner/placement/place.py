@@ -27,10 +27,10 @@ from shoehorn_mcu.planner.problem import ALIGNMENT, NEVER, aligned
 
 _FIT_PAIRS = 500_000_000  # pairs of pieces, some 1/32 of which first fit compares; about a second
 _FIT_ROUNDS = 30  # for each first order
-_FIRST_WORK = 60_000_000  # of the sweep at the height wanted, before the exact search; about a second
-_WORK = 800_000_000  # of the sweep at the height wanted after it; about 6 s
-_PIECE_WORK = 250_000  # the same for each piece, where there are few
-_SOME_WORK = _WORK // 6  # the same where many orders are to be placed
+_FIRST_WORK = 60_000_000  # of the sweep at the height wanted, before the exact search; about half a second
+_WORK = 800_000_000  # of the sweep at the height wanted, before and after it; about 6 s
+_PIECE_WORK = 150_000  # the same for each piece, where there are few
+_SOME_WORK = _WORK // 6  # of the sweep at the height wanted after it, where many orders are to be placed
 _RUNS = 400  # of the sweep at the height wanted, at most
 _PINNED_RUNS = 16  # of the sweep for each place of an input that is tried
 _LOWERING_WORK = 100_000_000  # of the sweep above it
@@ -40,7 +40,7 @@ _LOWERING_TRIES = 28  # runs at each height above it
 _SEARCH = 3.0  # effort of allocate's search, about seconds
 _MOST_BOXES = 200  # that it gets; of more, on no model here did it find what the sweeps had not
 _REMEMBERED = 16  # placements
-_NARROW, _WIDE = (32, 128, 512), (512, 1024, 2048, 128)
+_NARROW, _WIDE = (32, 128), (512, 1024, 2048, 128)
 _POWERS = (0, 1, 3, 8)  # from an end
 _STEEP = (8, 20, 60, 200)  # from the peak
 _NOISES = (0.05, 0.1, 0.3)
@@ -61,7 +61,8 @@ def _keys(bundles: Sequence[Bundle]) -> Iterator[list[tuple[int, ...]]]:
 def _settings(widths: Sequence[int] = _NARROW) -> Iterator[SweepSettings]:
     """How the sweep is run, one after the other without end; always the same ones.
 
-    Runs that begin at the fullest moment end soon where they fail, so there are more of them.
+    Runs that begin at the fullest moment end soon where they fail, so there are more of them. Wide beams have noise:
+    where one without it fails, the others without it mostly fail at the same bundle.
     """
     ends = (Start.FIRST, Start.LAST)
     for width in widths:
@@ -287,7 +288,7 @@ def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort, below: int
         wanted = max(wanted, least)  # a bundle that is no box may still get lower, but rarely does
     most = effort not in (Effort.LEAST, Effort.QUICK)
     if best[0] - wanted >= ALIGNMENT and most:  # a part of a word is hardly ever saved
-        work = min(_WORK // 2 if hollow else _WORK, _PIECE_WORK * pieces) if full else _SOME_WORK
+        work = min(_WORK // 2 if hollow else _WORK, _PIECE_WORK * pieces) - _FIRST_WORK if full else _SOME_WORK
         best = tries.at(wanted, settings_left, work) or best
     return _lower(tries, wanted, best, _LOWERING_WORK // part, below)
 
