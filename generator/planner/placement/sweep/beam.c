@@ -53,8 +53,7 @@ static size_t lay_out_bundles(beam *q)
         v->end = take(m, &used, (size_t)q->p->begin[n], sizeof *v->end);
         v->near = take(m, &used, n, sizeof *v->near);
     }
-    q->spans_begin = take(m, &used, n, sizeof *q->spans_begin);
-    q->spans_end = take(m, &used, n, sizeof *q->spans_end);
+    q->spans_of = take(m, &used, n, sizeof *q->spans_of);
     return used;
 }
 
@@ -171,6 +170,7 @@ void sh_beam_free(beam *q)
     free(q->states_memory);
     free(q->spans);
     free(q->intervals);
+    free(q->gaps);
 }
 
 static int by_low(const void *a, const void *b)
@@ -179,7 +179,7 @@ static int by_low(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Makes room for `more` spans after the existing ones, and for as many intervals.
+// Makes room for `more` spans after the existing ones, and for as many intervals and gaps.
 static int make_room(beam *q, int32_t more)
 {
     if (q->spans_count + more <= q->spans_most) {
@@ -190,11 +190,15 @@ static int make_room(beam *q, int32_t more)
     q->spans = spans ? spans : q->spans;
     interval *intervals = realloc(q->intervals, (size_t)most * sizeof *intervals);
     q->intervals = intervals ? intervals : q->intervals;
-    q->spans_most = spans && intervals ? most : q->spans_most;
-    return spans && intervals;
+    gap *gaps = realloc(q->gaps, ((size_t)most + 1) * sizeof *gaps);
+    q->gaps = gaps ? gaps : q->gaps;
+    int enough = spans && intervals && gaps;
+    q->spans_most = enough ? most : q->spans_most;
+    return enough;
 }
 
-int32_t sh_beam_merge(interval *list, int32_t count)
+// Joins intervals that overlap, sorted by `low`. Returns their new number.
+static int32_t merge(interval *list, int32_t count)
 {
     int32_t merged = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -203,7 +207,7 @@ int32_t sh_beam_merge(interval *list, int32_t count)
             list[merged++] = list[i];
         } else if (list[i].high > last->high) {
             last->high = list[i].high;
-            last->above = list[i].above;
+            memcpy(last->above, list[i].above, sizeof last->above);
         }
     }
     return merged;
@@ -214,7 +218,7 @@ static int span(beam *q, int32_t b, int32_t m)
 {
     const sh_sweep_problem *p = q->p;
     int32_t count = 0, sorted = 1;
-    q->spans_begin[m] = q->spans_count;
+    q->spans_of[m].begin = q->spans_count;
     for (int32_t k = p->begin[m]; k < p->begin[m + 1]; k++) {
         for (int32_t i = p->begin[b]; i < p->begin[b + 1]; i++) {
             if (p->first[k] > p->last[i] || p->first[i] > p->last[k]) {
@@ -226,7 +230,9 @@ static int span(beam *q, int32_t b, int32_t m)
             interval *v = q->spans + q->spans_count + count;
             v->low = p->offset[k] - p->offset[i] - p->size[i];
             v->high = p->offset[k] + p->size[k] - p->offset[i];
-            v->below = v->above = k;
+            for (int d = 0; d < DIRECTIONS; d++) {
+                v->below[d] = v->above[d] = q->directions[d].end[k];
+            }
             sorted &= !count++ || v[-1].low <= v->low;
         }
     }
@@ -234,8 +240,8 @@ static int span(beam *q, int32_t b, int32_t m)
     if (!sorted) {
         qsort(q->spans + q->spans_count, (size_t)count, sizeof *q->spans, by_low);
     }
-    q->spans_count += sh_beam_merge(q->spans + q->spans_count, count);
-    q->spans_end[m] = q->spans_count;
+    q->spans_count += merge(q->spans + q->spans_count, count);
+    q->spans_of[m].end = q->spans_count;
     return 1;
 }
 
@@ -244,6 +250,9 @@ int sh_beam_spans(beam *q, int32_t bundle)
     q->from = concerns(q, FORWARDS, bundle) ? FORWARDS : BACKWARDS;
     q->to = concerns(q, BACKWARDS, bundle) ? BACKWARDS : FORWARDS;
     q->spans_count = 0;
+    if (!make_room(q, 1)) {
+        return 0;
+    }
     for (int d = q->from; d <= q->to; d++) {
         direction *v = &q->directions[d];
         int32_t kept = 0;

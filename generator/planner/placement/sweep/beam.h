@@ -47,12 +47,24 @@ typedef struct placement {
     front fronts[DIRECTIONS];
 } placement;
 
-// Bases strictly between `low` and `high` are forbidden by the piece `below` (at the lower end) and
-// the piece `above`.
+// Bases strictly between `low` and `high` are forbidden by a piece at the lower end, whose live
+// range ends at `below`, and one at the upper end, whose live range ends at `above`; in each
+// direction.
 typedef struct interval {
     int32_t low, high;
-    int32_t below, above;
+    double below[DIRECTIONS], above[DIRECTIONS];
 } interval;
+
+// The spans of a placed bundle.
+typedef struct range {
+    int32_t begin, end;
+} range;
+
+// Bases from `low` to `high` are free, between these intervals; NULL: the end of the arena.
+typedef struct gap {
+    int32_t low, high;
+    const interval *below, *above;
+} gap;
 
 // A candidate for the placements of the next step.
 typedef struct offered {
@@ -86,10 +98,11 @@ typedef struct beam {
     placement *states, *others;
     int32_t states_count;
     interval *spans; // forbidden for the current bundle, relative to the base of each placed bundle
-    int32_t *spans_begin, *spans_end;
+    range *spans_of; // each placed bundle
     int32_t spans_count, spans_most;
-    interval *intervals;
-    int32_t count;
+    interval *intervals; // the same with bases, in the current placement, sorted
+    gap *gaps;           // in the current placement
+    int32_t gaps_count;
     double fragments[DIRECTIONS]; // of the current placement: the total variation of deaths over
                                   // addresses
     offered *offers;
@@ -111,9 +124,6 @@ void sh_beam_free(beam *q);
 // Makes this the current bundle: fills the spans of all placed bundles for it, and counts it as
 // placed. Returns 0 if there is no memory.
 int sh_beam_spans(beam *q, int32_t bundle);
-
-// Joins intervals that overlap, sorted by `low`. Returns their new number.
-int32_t sh_beam_merge(interval *list, int32_t count);
 
 // Moves the `most` cheapest offers to the front of the ranks.
 void sh_beam_select(beam *q, int32_t most);

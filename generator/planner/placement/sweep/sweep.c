@@ -20,11 +20,12 @@ static double between(double a, double b)
     return fabs(a - b);
 }
 
-// Cost of two neighbours in address, whose live ranges end at `a` and `b`, `gap` bytes apart.
-static double border(const beam *q, int d, double a, double b, int32_t gap)
+// Cost of two neighbours in address, whose live ranges end at `a` and `b`, so many bytes apart.
+static double border(const beam *q, int d, double a, double b, int32_t bytes)
 {
-    double now = q->directions[d].now;
-    return gap >= q->p->alignment ? between(a, now) + between(b, now) : between(a, b);
+    double now = q->directions[d].now, joined = between(a, b);
+    double apart = between(a, now) + between(b, now);
+    return bytes >= q->p->alignment ? apart : joined;
 }
 
 static double wall(const beam *q, int d)
@@ -53,14 +54,70 @@ static void bury(beam *q, front *f, int d, int32_t bundle)
     f->count = kept;
 }
 
-// Where the bundle cannot be because of what is in a front, sorted.
-static int32_t gather(beam *q, const front *f)
+// What has been seen of a placement in one direction, from the lowest address upwards.
+typedef struct view {
+    int32_t extent; // of the bundle
+    int32_t end;    // of the pieces seen
+    double above;   // the end of the live range of the one there
+    double fragments;
+    int32_t high; // of the intervals seen
+    const interval *last;
+    gap *gaps;
+    int32_t count;
+} view;
+
+static inline view nothing_seen(const beam *q, int d, int32_t extent)
+{
+    return (view){.extent = extent, .above = wall(q, d), .high = INT32_MIN, .gaps = q->gaps};
+}
+
+// Adds the next interval, moved by `base`, whose `low` is none below those of the ones before it.
+static inline void see(const beam *q, int d, view *w, const interval *v, int32_t base)
+{
+    int32_t low = v->low + base, high = v->high + base;
+    w->fragments += border(q, d, w->above, v->below[d], low + w->extent - w->end);
+    if (low >= w->high) {
+        w->gaps[w->count++] = (gap){w->high, low, w->last, v};
+    }
+    if (high > w->high) {
+        w->high = high;
+        w->last = v;
+    }
+    if (high > w->end) {
+        w->end = high;
+        w->above = v->above[d];
+    }
+}
+
+// Sees what is in a front in the order of bases, mostly that of the intervals. Returns their
+// number, or -1 where one is out of order.
+static inline int32_t see_in_order(const beam *q, int d, view *w, const front *f)
+{
+    int32_t count = 0, last = INT32_MIN;
+    for (int32_t i = 0; i < f->count; i++) {
+        entry e = f->entries[i];
+        range r = q->spans_of[e.bundle];
+        for (int32_t k = r.begin; k < r.end; k++) {
+            int32_t low = q->spans[k].low + e.base;
+            if (low < last) {
+                return -1;
+            }
+            last = low;
+            count++;
+            see(q, d, w, &q->spans[k], e.base);
+        }
+    }
+    return count;
+}
+
+// The same for intervals in any order.
+static int32_t see_sorted(const beam *q, int d, view *w, const front *f)
 {
     int32_t count = 0;
     interval *list = q->intervals;
     for (int32_t i = 0; i < f->count; i++) {
         entry e = f->entries[i];
-        for (int32_t k = q->spans_begin[e.bundle]; k < q->spans_end[e.bundle]; k++) {
+        for (int32_t k = q->spans_of[e.bundle].begin; k < q->spans_of[e.bundle].end; k++) {
             interval v = q->spans[k];
             v.low += e.base;
             v.high += e.base;
@@ -72,28 +129,30 @@ static int32_t gather(beam *q, const front *f)
             list[at] = v;
         }
     }
-    q->work += count + 8;
+    for (int32_t i = 0; i < count; i++) {
+        see(q, d, w, &list[i], 0);
+    }
     return count;
 }
 
-// The fragments that these intervals leave in one direction.
-static double fragments(const beam *q, int d, int32_t count, int32_t extent)
+// Finds the gaps that the bundle may be put in, and the fragments in one direction. Returns the
+// number of intervals.
+static inline int32_t look(beam *q, int d, const front *f, int32_t extent)
 {
-    const double *ends = q->directions[d].end;
-    double found = 0, above = wall(q, d);
-    int32_t end = 0;
-    for (int32_t i = 0; i < count; i++) {
-        const interval *v = &q->intervals[i];
-        found += border(q, d, above, ends[v->below], v->low + extent - end);
-        if (v->high > end) {
-            end = v->high;
-            above = ends[v->above];
-        }
+    view w = nothing_seen(q, d, extent);
+    int32_t count = see_in_order(q, d, &w, f), height = q->run->height;
+    if (count < 0) {
+        w = nothing_seen(q, d, extent);
+        count = see_sorted(q, d, &w, f);
     }
-    return found + border(q, d, above, wall(q, d), q->run->height - end);
+    w.gaps[w.count++] = (gap){w.high, height - extent, w.last, NULL};
+    q->gaps_count = w.count;
+    q->fragments[d] = w.fragments + border(q, d, w.above, wall(q, d), height - w.end);
+    return count;
 }
 
-// Fills q->intervals with where the bundle's base cannot be in this placement, sorted and merged.
+// Drops what is dead from a placement, and looks at it in each direction in which the bundle
+// counts.
 static void survey(beam *q, placement *s, int32_t bundle)
 {
     for (int d = q->from; d <= q->to; d++) {
@@ -101,13 +160,18 @@ static void survey(beam *q, placement *s, int32_t bundle)
             bury(q, &s->fronts[d], d, bundle);
         }
     }
-    int32_t count = gather(q, &s->fronts[q->from]);
+    int32_t extent = q->extent[bundle], count = 0;
+    const front *f = &s->fronts[q->from];
     for (int d = 0; d < DIRECTIONS; d++) {
-        int seen_in = d >= q->from && d <= q->to;
-        q->fragments[d] =
-            seen_in ? fragments(q, d, count, q->extent[bundle]) : s->fronts[d].fragments;
+        q->fragments[d] = s->fronts[d].fragments;
     }
-    q->count = sh_beam_merge(q->intervals, count);
+    if (q->from == FORWARDS) {
+        count = look(q, FORWARDS, f, extent);
+    }
+    if (q->to == BACKWARDS) {
+        count = look(q, BACKWARDS, f, extent);
+    }
+    q->work += count + 8;
 }
 
 // The hash of what is in both directions.
@@ -150,7 +214,7 @@ static void make_places(beam *q)
 
 // The bundle at a base `under` bytes above what is below the gap, and `over` bytes below what is
 // above it. It is one of the offers once it has been judged.
-static void offer(beam *q, int32_t parent, entry e, int32_t gap, int32_t under, int32_t over)
+static void offer(beam *q, int32_t parent, entry e, const gap *g, int32_t under, int32_t over)
 {
     if (q->offers_count + q->unjudged == q->offers_most) {
         return;
@@ -166,8 +230,8 @@ static void offer(beam *q, int32_t parent, entry e, int32_t gap, int32_t under, 
             continue;
         }
         const direction *v = &q->directions[d];
-        double below = gap ? v->end[q->intervals[gap - 1].above] : wall(q, d);
-        double above = gap < q->count ? v->end[q->intervals[gap].below] : wall(q, d);
+        double below = g->below ? g->below->above[d] : wall(q, d);
+        double above = g->above ? g->above->below[d] : wall(q, d);
         double own = v->fate[v->death[e.bundle] + 1];
         o->hash[d] += mark(q, d, e);
         o->fragments[d] += border(q, d, below, own, under) + border(q, d, own, above, over) -
@@ -181,16 +245,24 @@ static void offer(beam *q, int32_t parent, entry e, int32_t gap, int32_t under, 
 static void judge(beam *q)
 {
     make_places(q);
-    const offered *made = q->offers + q->offers_count;
+    offered *made = q->offers + q->offers_count, *kept = made;
+    double noise = q->run->noise;
     for (int32_t i = 0; i < q->unjudged; i++) {
-        offered o = made[i];
-        if (is_new(q, both(&o))) {
-            q->seed = mixed(q->seed + UINT64_C(0x9e3779b97f4a7c15));
-            double chance = (double)(q->seed >> 40) / (double)(1 << 24), noise = q->run->noise;
-            o.cost = (o.fragments[FORWARDS] + o.fragments[BACKWARDS]) * (1 + noise * chance);
-            q->offers[q->offers_count++] = o;
+        offered *o = &made[i];
+        if (!is_new(q, both(o))) {
+            continue;
         }
+        o->cost = o->fragments[FORWARDS] + o->fragments[BACKWARDS];
+        if (noise > 0) {
+            q->seed = mixed(q->seed + UINT64_C(0x9e3779b97f4a7c15));
+            o->cost *= 1 + noise * ((double)(q->seed >> 40) / (double)(1 << 24));
+        }
+        if (kept != o) {
+            *kept = *o;
+        }
+        kept++;
     }
+    q->offers_count += (int32_t)(kept - made);
     q->unjudged = 0;
 }
 
@@ -198,18 +270,17 @@ static void judge(beam *q)
 static void branch(beam *q, int32_t parent, int32_t bundle)
 {
     survey(q, &q->states[parent], bundle);
-    const interval *list = q->intervals;
-    int32_t top = q->run->height - q->extent[bundle], step = q->p->alignment;
-    for (int32_t i = 0; i <= q->count; i++) {
-        int32_t low = i ? list[i - 1].high : 0, high = i < q->count ? list[i].low : top;
-        low = low > 0 ? (low + step - 1) / step * step : 0;
-        high = high < top ? high : top;
-        high -= high > 0 ? high % step : 0;
+    int32_t top = q->run->height - q->extent[bundle], part = q->p->alignment - 1;
+    for (int32_t i = 0; i < q->gaps_count; i++) {
+        const gap *g = &q->gaps[i];
+        int32_t low = g->low > 0 ? (g->low + part) & ~part : 0;
+        int32_t high = g->high < top ? g->high : top;
+        high -= high > 0 ? high & part : 0;
         if (low <= high) {
-            offer(q, parent, (entry){low, bundle}, i, 0, high - low);
+            offer(q, parent, (entry){low, bundle}, g, 0, high - low);
         }
         if (low < high) {
-            offer(q, parent, (entry){high, bundle}, i, high - low, 0);
+            offer(q, parent, (entry){high, bundle}, g, high - low, 0);
         }
     }
     judge(q);

@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 // Bundle i has pieces begin[i] to begin[i + 1] - 1. Its birth is the first time of these, its death
-// the last one. Bundles are sorted by birth. Their bases are multiples of `alignment`.
-// Offsets, sizes and heights are in bytes, below 2^29.
+// the last one. Bundles are sorted by birth. Their bases are multiples of `alignment`, a
+// power of two. Offsets, sizes and heights are in bytes, below 2^29.
 typedef struct sh_sweep_problem {
     int32_t bundles;
     int32_t times;
