@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from shoehorn_mcu.host_tools import cbuild
 from shoehorn_mcu.live_ranges import LiveRanges, Row, live_ranges, rows_of_root
@@ -125,6 +125,7 @@ class Flow:
 
     def emptied(self, tensors: Collection[str], ops: Collection[int]) -> Flow:
         """The same where these tensors, no views, take no bytes, and these ops no scratch: for bounds."""
+        _ = self._fixed  # made once for both
         other = copy(self)
         other.__dict__.pop("_native", None)
         other.slot = {name: 0 if name in tensors else size for name, size in self.slot.items()}
@@ -234,8 +235,38 @@ class Flow:
         return found
 
     @cached_property
+    def _fixed(self) -> dict[str, Any]:
+        """The columns of flow.h that `emptied` does not change, as arrays of C."""
+        names = list(self.rows)
+        number = {name: i for i, name in enumerate(names)}
+        taps = [t for each in self.taps for t in each]
+        tap_start = _starts(len(each) for each in self.taps)
+        places = [-1 if i is None else tap_start[op] + i for op, i in enumerate(self.in_place)]
+        below = [self.row_below(op, y) for op, name in enumerate(self.writes) for y in range(self.rows[name])]
+        never = self.count + 1
+        return _arrays(
+            row_start=_starts(self.rows.values()),
+            born=[self.born.get(name, never) for name in names],
+            last=[max(self.last_user[name], default=-1) for name in names],
+            last_user=[user for name in names for user in self.last_user[name]],
+            writes=[number[name] for name in self.writes],
+            scratch_start=_starts(self.rows[name] for name in self.writes),
+            band=[runner.band for runner in self.runners],
+            in_place=places,
+            below=[-1 if row is None else row for row in below],
+            tap_start=tap_start,
+            tap_tensor=[number[t.tensor] for t in taps],
+            tap_row=_starts(len(t.highest) for t in taps),
+            highest=[row for t in taps for row in t.highest],
+            release_start=_starts(len(rows) for t in taps for rows in t.releases),
+            releases=[row for t in taps for rows in t.releases for row in rows],
+            touched_start=_starts(len(t.touched) for t in taps),
+            touched=[row for t in taps for row in t.touched],
+        )
+
+    @cached_property
     def _native(self) -> _Native:
-        return _Native(self)
+        return _Native(self, self._fixed)
 
 
 @cache
@@ -247,41 +278,18 @@ def _library() -> cbuild.Library:
 class _Native:
     """A flow as C sees it (flow.h), and the memory that runs share."""
 
-    def __init__(self, flow: Flow) -> None:
+    def __init__(self, flow: Flow, fixed: dict[str, Any]) -> None:
         self._flow = flow
         self._library = _library()
         ffi = self._library.ffi
-        names = list(flow.rows)
-        number = {name: i for i, name in enumerate(names)}
-        taps = [t for each in flow.taps for t in each]
-        tap_start = _starts(len(each) for each in flow.taps)
-        places = [-1 if i is None else tap_start[op] + i for op, i in enumerate(flow.in_place)]
-        below = [flow.row_below(op, y) for op, name in enumerate(flow.writes) for y in range(flow.rows[name])]
-        never = flow.count + 1
-        columns: tuple[Sequence[int], ...] = (
-            _starts(flow.rows.values()),
-            list(flow.slot.values()),
-            [flow.born.get(name, never) for name in names],
-            [max(flow.last_user[name], default=-1) for name in names],
-            [user for name in names for user in flow.last_user[name]],
-            [number[name] for name in flow.writes],
-            _starts(flow.rows[name] for name in flow.writes),
-            [size for op in range(len(flow.runners)) for size in flow.scratch_by_row(op)],
-            [runner.band for runner in flow.runners],
-            places,
-            [-1 if row is None else row for row in below],
-            [flow.saved(op) for op in range(len(flow.runners))],
-            tap_start,
-            [number[t.tensor] for t in taps],
-            _starts(len(t.highest) for t in taps),
-            [row for t in taps for row in t.highest],
-            _starts(len(rows) for t in taps for rows in t.releases),
-            [row for t in taps for rows in t.releases for row in rows],
-            _starts(len(t.touched) for t in taps),
-            [row for t in taps for row in t.touched],
+        names, ops = list(flow.rows), range(len(flow.runners))
+        own = _arrays(
+            slot=list(flow.slot.values()),
+            scratch=[size for op in ops for size in flow.scratch_by_row(op)],
+            saved=[flow.saved(op) for op in ops],
         )
-        self._keep = [ffi.new("int32_t[]", list(column)) for column in columns]
-        self._problem = ffi.new("sh_flow *", [len(names), len(flow.runners), *self._keep])
+        self._keep = fixed | own
+        self._problem = ffi.new("sh_flow *", {"tensors": len(names), "ops": len(ops), **self._keep})
         sizes = (len(names), len(names), len(names), sum(flow.rows.values()), len(flow.runners))
         self._memory_keep = [ffi.new("int32_t[]", max(1, size)) for size in sizes]
         self._memory = ffi.new("sh_flow_memory *", self._memory_keep)
@@ -301,6 +309,11 @@ class _Native:
             flat = ffi.unpack(events, 3 * answer[0])
             found += [Event(op, y0, y1 - y0) for op, y0, y1 in zip(flat[::3], flat[1::3], flat[2::3], strict=True)]
         return peak, int(answer[1])
+
+
+def _arrays(**columns: Sequence[int]) -> dict[str, Any]:
+    """Columns as arrays of C."""
+    return {name: _library().ffi.new("int32_t[]", list(column)) for name, column in columns.items()}
 
 
 def _starts(sizes: Iterable[int]) -> list[int]:
