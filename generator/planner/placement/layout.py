@@ -133,9 +133,14 @@ class RowOrder:
         return rigid(self.flow.problem)
 
     @cached_property
+    def overlapping(self) -> _Layout:
+        """Where all rows are overwritten that may be."""
+        return _Layout(self)
+
+    @cached_property
     def crowd(self) -> Profile:
-        """Live bytes by event where all rows are overwritten that may be."""
-        return profile(_Layout(self).bundles)
+        """Live bytes by event in that layout."""
+        return profile(self.overlapping.bundles)
 
 
 class _Layout:
@@ -255,7 +260,7 @@ def _placed(
     best: tuple[_Layout, int, _Bases] | None = None
     low: int | None = None  # the load where rows drift, if that was not reached
     for share in Share if any(tap is not None for tap in order.flow.in_place) else (Share.NONE,):
-        made = _Layout(order, share)
+        made = order.overlapping if share is Share.ALL else _Layout(order, share)
         least = load(made.bundles)
         if made.drifts and best is not None:
             continue  # the first choice overlaps fewer rows and packs better

@@ -21,7 +21,7 @@ from operator import itemgetter
 
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.planner.placement.allocate import Buffer, Problem, Status, allocate
-from shoehorn_mcu.planner.placement.bundles import Bundle, Piece, load, profile
+from shoehorn_mcu.planner.placement.bundles import Bundle, Piece, Profile, load, profile
 from shoehorn_mcu.planner.placement.sweep import MOST_HEIGHT, Front, Start, Sweep, SweepSettings
 from shoehorn_mcu.planner.problem import ALIGNMENT, NEVER, aligned
 
@@ -49,9 +49,8 @@ Placement = tuple[int, dict[Hashable, int]]
 """The height and the base of each bundle, by name."""
 
 
-def _keys(bundles: Sequence[Bundle]) -> Iterator[list[tuple[int, ...]]]:
-    """Orders for first fit: a key per bundle, the smallest first."""
-    crowd = profile(bundles)
+def _keys(bundles: Sequence[Bundle], crowd: Profile) -> Iterator[list[tuple[int, ...]]]:
+    """Orders for first fit: a key per bundle, the smallest first. `crowd`: their profile."""
     yield [(-b.bytes, b.first) for b in bundles]
     yield [(b.first, -b.bytes) for b in bundles]
     yield [(-max(crowd.most(p.first, p.last) for p in b.pieces), -b.bytes, b.first) for b in bundles]
@@ -88,6 +87,8 @@ class _Tries:
         self._bundles = bundles
         self._sinking = sum(bundle.sinks for bundle in bundles)  # first in the orders of first fit
         self._sweep = Sweep(bundles, ALIGNMENT)
+        self._crowd = profile(bundles)
+        self.load = max(self._crowd.alive)
         self._fitted: dict[tuple[int, int], Placement] = {}  # by the height wanted and the rounds
 
     @property
@@ -106,7 +107,7 @@ class _Tries:
         """The best of so many rounds for each first order."""
         best: tuple[int, list[int]] | None = None
         highest = [wanted - bundle.bytes for bundle in self._bundles]  # base of each
-        for keys in _keys(self._bundles):
+        for keys in _keys(self._bundles, self._crowd):
             ranks = [(not b.sinks, key, i) for i, (b, key) in enumerate(zip(self._bundles, keys, strict=True))]
             order = [i for _, _, i in sorted(ranks)]
             chance = random.Random(0)
@@ -273,10 +274,10 @@ def _tries(bundles: tuple[Bundle, ...]) -> _Tries:
 def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort, below: int) -> Placement:
     """As `place`, cached: plans with different groups may have equal orders of rows, and so equal bundles."""
     tries, settings_left = _tries(bundles), islice(_settings(), _RUNS)
-    if load(bundles) >= below:
+    if tries.load >= below:
         return tries.fitted(wanted, 0)  # no placement is low enough
     part = {Effort.LEAST: _LEAST_PART, Effort.QUICK: _QUICK_PART}.get(effort, 1)
-    best = tries.fitted(load(bundles) if effort is Effort.QUICK else wanted, _FIT_PAIRS // part)
+    best = tries.fitted(tries.load if effort is Effort.QUICK else wanted, _FIT_PAIRS // part)
     pieces = sum(len(bundle.pieces) for bundle in bundles)
     if best[0] > wanted:
         best = tries.at(wanted, settings_left, _FIRST_WORK // part) or _pinned(bundles, wanted) or best
