@@ -192,7 +192,7 @@ def _scheduled(
                 least = min(least, other, key=lambda each: each.needed_bytes)
         raise least from None
     made = _with_scratch(cuts, request, memories, say, made)
-    if made.plan.outcome.interrupted or not recomputes(made.plan, made.stages):
+    if made.plan.outcome.interrupted or not (made.plan.cascades or recomputes(made.plan, made.stages)):
         return made
     for smaller in _smaller_within(cuts, request, request.capacity_bytes)[:1]:
         with suppress(DoesNotFit, _Undivided):
@@ -333,7 +333,10 @@ def _with_kernels(
     limited = problem
     if left and request.capacity_bytes is not None:
         limited = replace(problem, capacity_bytes=request.capacity_bytes - left)
-    plan = make_plan(limited, request.goal, request.most_macs, say, weighing, request.brief, unchecked=True)
+    alone = len(memories) < 2
+    plan = make_plan(
+        limited, request.goal, request.most_macs, say, weighing, request.brief, unchecked=True, keep_rows=alone
+    )
     cut, parts = cuts.chosen(plan.cascades)
     made = replace(problem, blocks=()) if cut is graph else lowered(cut, parts)
     flash_left = stages[0].machine.flash_left if stages else None

@@ -20,7 +20,7 @@ from shoehorn_mcu.planner.placement.layout import Layout, lay_out
 from shoehorn_mcu.planner.placement.place import Effort
 from shoehorn_mcu.planner.problem import NEVER, Problem, aligned
 from shoehorn_mcu.planner.recompute.budgets import Budgets
-from shoehorn_mcu.planner.recompute.search import least, reordered, tightest, work_once
+from shoehorn_mcu.planner.recompute.search import keeping, least, reordered, tightest, work_once
 
 _SPARE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the capacity: left free for packing losses, tried in turn
 _LONG = 4  # ops between a tensor's writer and its last reader; a residual block has fewer
@@ -28,6 +28,7 @@ _FREED_SHARE = 1.2  # of the effort for one order: the effort for an order witho
 _EACH_SHARE = 0.78  # the same for rows apart, and from there for rows that overlap
 _OTHER_SHARE = 1.2  # the same for another order of few rows, where the first packs with a LOSS
 _LOSS, _FEW_ROWS = 0.01, 1000  # of the peak
+_KEPT, _KEPT_SHARE = (0.0, 0.25, 0.5, 1.0), 2.0  # of the bytes above a plan's peak, and of the effort for one order
 _FORCED_SHARE = 0.75  # the same where each op reads the output of the one before
 _ROOM = 0.02  # of the peak: bytes above it that are accepted when a plan is placed quickly
 _LITTLE = 0.01  # extra work, as a share
@@ -135,6 +136,33 @@ class Candidates:
         """Plans that recompute rows to fit a capacity; each that fits costs less work than the one before."""
         if self._most_macs != 0 and self.at_least()[0] <= capacity:
             yield from self._budgets.for_capacity(capacity)
+
+    def keeping(self, plan: Plan, capacity: int) -> Iterator[Plan]:
+        """Plans that fit, each with less work than the one before, that keep rows between the bands of a plan with
+        blocks in bands, where bytes are free, and do not compute them again.
+        """
+        problem = self.applied(plan)
+        place = {op.name: i for i, op in enumerate(problem.ops)}
+        events = [Event(place[step.op], y) for step in plan.steps for y in range(*step.rows)]
+        flow = Flow(problem.rows_apart)  # rows that overlap those of their window pack less well
+        if replay(flow, events).peak > capacity:
+            flow = Flow(problem)
+        found = replay(flow, events)
+        if found.work <= work_once(flow) * (1 + _LITTLE) or found.peak > capacity:
+            return
+        self._say("rows kept between bands")
+        least_work, spare = found.work, capacity - found.peak
+        for part in _KEPT:
+            order = keeping(flow, events, found.peak + int(spare * part), self._budgets.effort(_KEPT_SHARE))
+            if order is None or order.work >= least_work:
+                continue
+            layout = lay_out(flow, shortened(flow, order.events), enough=capacity, below=capacity + 1)
+            if layout.arena_bytes > capacity:
+                return
+            least_work = order.work
+            made = self._laid(layout, least(flow), [self._composites[each] for each in plan.cascades], ANY_ORDER)
+            reason = f"{100 * self.extra(made):.2f} % more work, the least found"
+            yield replace(made, outcome=replace(made.outcome, reason=reason))
 
     def extra(self, plan: Plan) -> float:
         """The predicted work of a plan beyond that of computing each row once, as a share of that."""

@@ -60,6 +60,7 @@ def make_plan(
     weighing: Weighing | None = None,
     brief: bool = False,
     unchecked: bool = False,
+    keep_rows: bool = True,
 ) -> Plan:
     """A checked plan within the capacity: whole tensors if they fit and time is the goal, else rows.
 
@@ -67,7 +68,8 @@ def make_plan(
     multiply-accumulates (None: no limit). A streamed input or output is always planned by rows; the other tensors stay
     whole if that fits. `say` is called with the kind of plan that is being searched. Ctrl-C ends the search: the best
     plan so far is returned. With `brief`, the smallest arena with recomputed rows is searched only for problems that
-    read tensors late.
+    read tensors late. With `keep_rows`, a plan with blocks in bands keeps rows between bands where bytes are free; one
+    that leaves them free is easier to divide among memories.
 
     The independent check replays the plan on the given problem with the cuts of the plan in place of their blocks. The
     plan is `unchecked` where the caller has it `checked` on the problem of the ops that are emitted for it.
@@ -75,7 +77,7 @@ def make_plan(
     Raises DoesNotFit if no plan within the capacity was found, PlanFault if the independent check rejects the plan.
     """
     candidates = Candidates(problem, most_macs, say, brief)
-    plan = _search(problem, goal, candidates, weighing)
+    plan = _search(problem, goal, candidates, weighing, keep_rows)
     capacity = problem.capacity_bytes
     if capacity is not None and plan.arena_bytes > capacity:
         raise DoesNotFit(_refusal(candidates, plan, capacity), plan.arena_bytes, capacity)
@@ -89,7 +91,9 @@ def checked(problem: Problem, plan: Plan) -> Plan:
     return plan
 
 
-def _search(problem: Problem, goal: Goal, candidates: Candidates, weighing: Weighing | None) -> Plan:
+def _search(
+    problem: Problem, goal: Goal, candidates: Candidates, weighing: Weighing | None, keep_rows: bool
+) -> Plan:
     """The best candidate; its outcome's reason says why the search ended with it."""
     capacity = problem.capacity_bytes
     best: Plan | None = None
@@ -101,6 +105,8 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates, weighing: Weig
                 best = _lower(best, plan)
                 if plan.arena_bytes <= limit:
                     fitting = _because(plan, plan.outcome.reason or _FASTEST)
+                    for kept in candidates.keeping(plan, limit) if plan.cascades and keep_rows else ():
+                        fitting = kept
                     if not candidates.costly(plan, limit):
                         return _weighed(fitting, candidates, weighing)
                     break

@@ -55,6 +55,12 @@ def steps_of(flow: Flow, nodes: int) -> StepGraph:
     return step_graph(flow, nodes)
 
 
+def rowwise(flow: Flow, start: Sequence[Event], budget: int, effort: Effort, share: float) -> Level:
+    """The level of single rows; it may search for `share` of the effort."""
+    rows, work = sum(flow.rows[name] for name in flow.born), int(effort.seconds * WORK_PER_SECOND * share)
+    return Level(flow, start, budget, rows, work, monotonic() + effort.patience)
+
+
 def levels(
     flow: Flow, start: Sequence[Event], budget: int, effort: Effort, share: float, finest: bool = False
 ) -> Iterator[Level]:

@@ -21,7 +21,7 @@ from shoehorn_mcu.planner.order.replay import pruned, replay
 from shoehorn_mcu.planner.problem import Problem
 from shoehorn_mcu.planner.recompute.bands import step_graph
 from shoehorn_mcu.planner.recompute.clones import lowest
-from shoehorn_mcu.planner.recompute.coarsening import NODES, PHASES, REORDER, Level, levels, steps_of
+from shoehorn_mcu.planner.recompute.coarsening import NODES, PHASES, REORDER, Level, levels, rowwise, steps_of
 from shoehorn_mcu.planner.recompute.halos import banded
 from shoehorn_mcu.planner.recompute.retrace import guess
 from shoehorn_mcu.planner.remat.memory import peak, runs
@@ -119,6 +119,16 @@ def between(flow: Flow, above: Order, below: Order, budget: int, effort: Effort)
         if tried is not None and tried[0] < below.work:
             return _order(flow, tried[1])
     return below
+
+
+def keeping(flow: Flow, events: Sequence[Event], budget: int, effort: Effort) -> Order | None:
+    """An order with the least work found that keeps rows which `events` computes several times, where the budget has
+    bytes for them; None if none within the budget was found.
+    """
+    level = rowwise(flow, events, budget, effort, _SEARCH_SHARE / len(NODES))
+    found = level.anneal(level.steps.repeated(_single(events)), PHASES)
+    order = None if found is None else _order(flow, pruned(flow, level.steps.events(found)))
+    return order if order is not None and order.peak <= budget else None
 
 
 def _near(flow: Flow, start: list[Event], budget: int, effort: Effort) -> tuple[list[Event], bool]:

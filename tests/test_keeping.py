@@ -1,0 +1,58 @@
+"""Plans with blocks in bands that keep rows between bands, where bytes are free, and do not compute them again."""
+
+from __future__ import annotations
+
+import pytest
+from bottlenecks import bottlenecks
+from shared import MODELS, needs_shared
+
+from shoehorn_mcu import PlanOptions, plan
+from shoehorn_mcu.cuts import Cuts
+from shoehorn_mcu.lower import lower
+from shoehorn_mcu.memory_plan import Plan
+from shoehorn_mcu.planner import Goal, check, make_plan
+from shoehorn_mcu.planner.candidates import Candidates
+from shoehorn_mcu.stage import stages
+
+
+def in_bands(seed: int, capacity: int) -> tuple[Candidates, Plan] | None:
+    """The first plan of random blocks within a capacity, if it has blocks in bands."""
+    graph = bottlenecks(seed)
+    chosen = stages(graph)
+    candidates = Candidates(lower(graph, chosen, capacity, True, Cuts(graph, chosen)), None, lambda _: None)
+    found = next((each for each in candidates.within(capacity) if each.arena_bytes <= capacity), None)
+    return (candidates, found) if found is not None and found.cascades else None
+
+
+def smallest(seed: int) -> int:
+    """The smallest arena of random blocks without recomputation."""
+    graph = bottlenecks(seed)
+    return make_plan(lower(graph, stages(graph), None, True), Goal.SRAM).arena_bytes
+
+
+def test_kept_rows_fit_and_save_work() -> None:
+    tried = saved = 0
+    for seed in range(14):
+        capacity = smallest(seed) * 9 // 10
+        made = in_bands(seed, capacity)
+        if made is None:
+            continue
+        tried += 1
+        candidates, banded = made
+        work = candidates.extra(banded)
+        for kept in candidates.keeping(banded, capacity):
+            assert kept.cascades == banded.cascades
+            assert check(candidates.applied(kept), kept) == []
+            assert kept.arena_bytes <= capacity
+            assert candidates.extra(kept) < work
+            work = candidates.extra(kept)
+            saved += 1
+    assert tried > 3 and saved > 3
+
+
+@needs_shared
+@pytest.mark.long
+def test_figures_of_mcunet() -> None:
+    options = PlanOptions(board="mps2-an386", stream_input=True, sram_bytes=10_800)
+
+    assert plan(MODELS / "mcunet-5fps-vww.tflite", options).predicted_instructions < 19_000_000  # 19.6 M without
