@@ -91,9 +91,7 @@ def checked(problem: Problem, plan: Plan) -> Plan:
     return plan
 
 
-def _search(
-    problem: Problem, goal: Goal, candidates: Candidates, weighing: Weighing | None, keep_rows: bool
-) -> Plan:
+def _search(problem: Problem, goal: Goal, candidates: Candidates, weighing: Weighing | None, keep_rows: bool) -> Plan:
     """The best candidate; its outcome's reason says why the search ended with it."""
     capacity = problem.capacity_bytes
     best: Plan | None = None
