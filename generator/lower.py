@@ -12,7 +12,7 @@ from functools import partial
 from shoehorn_mcu import split
 from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.errors import ShoehornError
-from shoehorn_mcu.ir import Graph, TensorType, output_rows, shared_rows
+from shoehorn_mcu.ir import DType, Graph, TensorType, output_rows, shared_rows
 from shoehorn_mcu.ops import InsertSlice
 from shoehorn_mcu.planner import DELIVERY, HANDOUT, Block, Cut, OpSpec, Problem, Read, TensorSpec
 from shoehorn_mcu.planner.problem import LaterCuts, aligned
@@ -92,25 +92,34 @@ def blocks(cuts: Cuts, first: int) -> Iterator[Block]:
         followed = places == list(range(places[0], places[0] + len(places)))
         if followed and all(types[v.inputs[0]].rows == types[v.output].rows == 1 for v in inside):
             own = [stages[i] for i in places]
-            if not inside or _chunkings(block):
-                made = LaterCuts(partial(_cuts, cuts, block, own))
-                yield Block(block.ops[0], first + places[0], first + places[-1], made)
+            counts = (*([] if inside else [1]), *_chunkings(block))
+            if counts:
+                made = LaterCuts([partial(_cut, cuts, block, own, chunks) for chunks in counts])
+                known = tuple(_row_bytes(block, own, chunks) for chunks in counts)
+                yield Block(block.ops[0], first + places[0], first + places[-1], made, known)
 
 
 def _chunkings(block: split.Splittable) -> list[int]:
     return [chunks for chunks in split.chunkings(block) if chunks <= MOST_CHUNKS]
 
 
-def _cuts(cuts: Cuts, block: split.Splittable, own: Sequence[Stage]) -> tuple[Cut, ...]:
-    """The block as it is, unless a view is in it, and by chunks."""
-    found = [Cut(1, _inner(own), tuple(map(_op, own)))] if len(own) == len(block.ops) else []
-    for chunks in _chunkings(block):
-        made = cuts.cut(block, chunks)
-        views = made.graph.views
-        seen = tuple(_spec(name, made.graph.tensors[name].type, root) for name, root in views.items())
-        ops = tuple(_on_roots(_op(stage), views) for stage in made.stages)
-        found.append(Cut(chunks, (*_inner(made.stages), *seen), ops))
-    return tuple(found)
+def _cut(cuts: Cuts, block: split.Splittable, own: Sequence[Stage], chunks: int) -> Cut:
+    """The block as it is, which no view may be in, or by chunks."""
+    if chunks == 1:
+        return Cut(1, _inner(own), tuple(map(_op, own)))
+    made = cuts.cut(block, chunks)
+    views = made.graph.views
+    seen = tuple(_spec(name, made.graph.tensors[name].type, root) for name, root in views.items())
+    ops = tuple(_on_roots(_op(stage), views) for stage in made.stages)
+    return Cut(chunks, (*_inner(made.stages), *seen), ops)
+
+
+def _row_bytes(block: split.Splittable, own: Sequence[Stage], chunks: int) -> tuple[int, ...]:
+    """What `Block.row_bytes` says of these chunks."""
+    largest = split.chunk_sizes(block.channels, chunks)[0]
+    *inner, last = (stage.node.output.type for stage in own)
+    sums = () if chunks == 1 else (last.row_elements * DType.INT32.bytes,)
+    return (*(type_.row_bytes * largest // block.channels for type_ in inner), *sums)
 
 
 def _on_roots(op: OpSpec, views: Mapping[str, str]) -> OpSpec:

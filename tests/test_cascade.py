@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate
 from random import Random
 
@@ -16,9 +17,11 @@ from row_problems import MACS, Net, chances, problems, same, window
 from shoehorn_mcu.memory_plan import Cascade, Outcome, Placement, Plan, Status
 from shoehorn_mcu.planner import Block, Cut, OpSpec, Problem, Read, TensorSpec, check
 from shoehorn_mcu.planner.blocks.cascade import Composite, Part, Pattern, _most_apart, applied
+from shoehorn_mcu.planner.blocks.composites import composites as found_composites
 from shoehorn_mcu.planner.order.flow import Flow, Runner
 from shoehorn_mcu.planner.placement.bundles import load
 from shoehorn_mcu.planner.placement.layout import RowOrder, _Layout, lay_out
+from shoehorn_mcu.planner.problem import LaterCuts
 
 
 def composites(problem: Problem, chance: Random) -> Iterator[Composite]:
@@ -301,6 +304,32 @@ def test_chunks_narrow_the_rings_and_keep_the_sums_of_a_band():
     steps = [(s.op, s.rows) for s in made.steps(4)]
     assert steps[:6] == [("a/1of4", (3, 6)), ("n/1of4", (4, 5)), ("b/1of4", (4, 5)), *_second_row("1of4")]
     assert steps[-1] == ("b", (4, 6))
+
+
+def test_a_cut_needs_its_widest_inner_rows_and_its_sums_at_least():
+    block = bottleneck(10, 4)
+    pattern = Pattern(alone(block), block, 2)
+
+    assert pattern.least_bytes((40, 40)) == 3 * 40
+    assert pattern.least_bytes((10, 10, 16)) == 3 * 12 + 2 * 16 == Composite(pattern, block.cuts[1]).frame_bytes - 12
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_block_is_not_cut_where_its_chunks_would_need_too_many_bytes(more: int):
+    """In one band, x and y with three rows of a quarter of h and the sums: 120 + 36 + 160 bytes."""
+    block = bottleneck(10, 4)
+    made: list[int] = []
+
+    def make(place: int) -> Cut:
+        made.append(place)
+        return block.cuts[place]
+
+    cuts = LaterCuts([partial(make, 0), partial(make, 1)])
+    later = replace(block, cuts=cuts, row_bytes=((40, 40), (10, 10, 16)))
+    list(found_composites(alone(later), 0, 120 + 36 + 160 + more))
+
+    assert made == [0, 1][: 1 + more]
+    assert cuts[:] == [*block.cuts]
 
 
 def _second_row(end: str) -> list[tuple[str, tuple[int, int]]]:

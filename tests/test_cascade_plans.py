@@ -26,6 +26,7 @@ from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import BY_ROWS, Placement, Plan
 from shoehorn_mcu.planner import DoesNotFit, Goal, PlanFault, Problem, check, checked, make_plan
+from shoehorn_mcu.planner.blocks.cascade import Composite, Pattern
 from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
 from shoehorn_mcu.stage import Stage, nearer, stages
 
@@ -220,6 +221,20 @@ def test_a_plan_that_is_fast_without_blocks_in_bands_cuts_none(monkeypatch: pyte
 
     assert made.plan.outcome.bound_of == BY_ROWS
     assert made.plan.outcome.bound_bytes <= made.plan.arena_bytes
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_cut_needs_fewer_bytes_than_is_known_before_it_is_made(seed: int):
+    graph = bottlenecks(seed)
+    own = stages(graph)
+    for form in filter(None, (own, nearer(own))):
+        problem = lower(graph, form, None, cuts=Cuts(graph, form))
+        for block in problem.blocks:
+            for band in (1, 2, 5, problem.by_name[problem.ops[block.last].writes].rows):
+                pattern = Pattern(problem, block, band)
+                for cut, row_bytes in zip(block.cuts, block.row_bytes, strict=True):
+                    assert len(row_bytes) == len(pattern.ops) - (cut.chunks == 1)
+                    assert 0 < pattern.least_bytes(row_bytes) <= Composite(pattern, cut).frame_bytes
 
 
 def test_the_stages_that_are_emitted_are_those_that_the_cut_graph_would_get():

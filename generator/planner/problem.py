@@ -91,17 +91,14 @@ class Cut:
 
 
 class LaterCuts(Sequence[Cut]):
-    """Cuts, at least one, that are made on first use: making them takes long, and few plans have blocks in bands."""
+    """Cuts, at least one, each made on first use: that takes long, and few plans have blocks in bands."""
 
-    def __init__(self, make: Callable[[], tuple[Cut, ...]]) -> None:
-        self._make = make
-
-    @cached_property
-    def _made(self) -> tuple[Cut, ...]:
-        return self._make()
+    def __init__(self, makers: Sequence[Callable[[], Cut]]) -> None:
+        self._makers = tuple(makers)
+        self._made: dict[int, Cut] = {}
 
     def __len__(self) -> int:
-        return len(self._made)
+        return len(self._makers)
 
     @overload
     def __getitem__(self, place: int) -> Cut: ...
@@ -110,17 +107,26 @@ class LaterCuts(Sequence[Cut]):
     def __getitem__(self, place: slice) -> Sequence[Cut]: ...
 
     def __getitem__(self, place: int | slice) -> Cut | Sequence[Cut]:
+        if isinstance(place, slice):
+            return [self[each] for each in range(len(self))[place]]
+        if place not in self._made:
+            self._made[place] = self._makers[place]()
         return self._made[place]
 
 
 @dataclass(frozen=True)
 class Block:
-    """Ops [first, last] of a problem; no other op reads the tensors between them."""
+    """Ops [first, last] of a problem; no other op reads the tensors between them.
+
+    `row_bytes` is known before the cuts are made, or empty. By cut it holds the bytes of a row of what each op of the
+    first chunk writes, the largest one; of the last op those of the sums, nothing where there is one chunk.
+    """
 
     name: str
     first: int
     last: int  # inclusive
     cuts: Sequence[Cut]
+    row_bytes: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)

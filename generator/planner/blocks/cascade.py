@@ -37,7 +37,8 @@ class Pattern:
     def __init__(self, problem: Problem, block: Block, band: int) -> None:
         own = problem.ops[block.first : block.last + 1]
         self.block, self.band = block, band
-        self.height = problem.by_name[own[-1].writes].rows
+        self._heights = tuple(problem.by_name[op.writes].rows for op in own)
+        self.height = self._heights[-1]
         self._makers = {op.writes: i for i, op in enumerate(own[:-1])}
         self.ops = tuple(replace(op, reads=tuple(self._of_root(problem, read) for read in op.reads)) for op in own)
 
@@ -85,6 +86,44 @@ class Pattern:
             for op, rows in self._lives(band).items():
                 found[op] = max(found[op], _most_apart(rows))
         return tuple(found)
+
+    @cached_property
+    def cells(self) -> tuple[tuple[int, ...], ...]:
+        """By op, the sums of chunks in place of the last one's rows, and by row: the first of the rows that share its
+        address.
+
+        A row has the same address in all bands, and rows in one slot of a band share an address.
+        """
+        computed: list[list[list[int]]] = [[[] for _ in self.bands] for _ in self.ops]
+        for at, band in enumerate(self.bands):
+            for op, row in band:
+                computed[op][at].append(row)
+        slots = (*self.windows, min(self.band, self.height))
+        return tuple(_joined(*each) for each in zip(self._heights, slots, computed, strict=True))
+
+    @cached_property
+    def needed(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """By band and op: the cells of the rows that are computed, ascending."""
+        found = []
+        for band in self.bands:
+            cells: list[set[int]] = [set() for _ in self.ops]
+            for op, row in band:
+                cells[op].add(self.cells[op][row])
+            found.append(tuple(tuple(sorted(each)) for each in cells))
+        return tuple(found)
+
+    def least_bytes(self, row_bytes: Sequence[int]) -> int:
+        """The bytes that a band of a cut needs at least, from what Block.row_bytes says of it.
+
+        Inner rows may be written over those that they are computed from, sums over no other rows.
+        """
+        sizes = tuple(map(aligned, row_bytes))
+        inner = len(self.ops) - 1
+        return max(
+            max((len(cells) * size for cells, size in zip(band[:inner], sizes[:inner], strict=True)), default=0)
+            + sum(len(cells) * size for cells, size in zip(band[inner:], sizes[inner:], strict=False))
+            for band in self.needed
+        )
 
     def _lives(self, band: Sequence[tuple[int, int]]) -> dict[int, list[tuple[int, int, int]]]:
         """By op: when each of its rows is computed and last read."""
@@ -190,34 +229,26 @@ class Composite:
     @cached_property
     def frames(self) -> tuple[int, ...]:
         """By band: its working memory in bytes."""
-        return tuple(sum(size for _, size in self.needs(y)) for y in range(0, self.pattern.height, self.band))
+        parts = [(i, self._slot_bytes[op.writes]) for i, op in self._parts]
+        scratch = self._scratch_bytes
+        return tuple(scratch + sum(len(band[i]) * size for i, size in parts) for band in self.pattern.needed)
 
     @property
     def frame_bytes(self) -> int:
         """The largest working memory of a band, in bytes."""
         return max(self.frames)
 
-    @cached_property
-    def _cells(self) -> dict[str, tuple[int, ...]]:
-        """By part and row: the first of the rows that share its address.
-
-        A row has the same address in all bands, and rows in one slot of a band share an address.
-        """
-        one = len(self.pattern.ops)
-        found: dict[str, tuple[int, ...]] = {}
-        for i, op in enumerate(self.cut.ops[:one]):
-            if op.writes in self._slot_bytes:
-                bands = [[row for at, row in band if at == i] for band in self.pattern.bands]
-                found[op.writes] = _joined(self._inner[op.writes].rows, self._slots[op.writes], bands)
-        return found
+    @property
+    def _parts(self) -> Iterator[tuple[int, OpSpec]]:
+        """The ops that write parts, each with its place in the first chunk."""
+        first = enumerate(self.cut.ops[: len(self.pattern.ops)])
+        return ((i, op) for i, op in first if op.writes in self._slot_bytes)
 
     def needs(self, row: int) -> Iterator[tuple[Part, int]]:
         """The parts that the band starting at output row `row` needs, and their bytes; equal parts share an address."""
-        band = self.pattern.bands[row // self.band]
-        for i, op in enumerate(self.cut.ops[: len(self.pattern.ops)]):
-            if op.writes in self._cells:
-                cells = {self._cells[op.writes][y] for at, y in band if at == i}
-                yield from ((Part(op.writes, cell), self._slot_bytes[op.writes]) for cell in sorted(cells))
+        cells = self.pattern.needed[row // self.band]
+        for i, op in self._parts:
+            yield from ((Part(op.writes, cell), self._slot_bytes[op.writes]) for cell in cells[i])
         if self._scratch_bytes:
             yield _SCRATCH, self._scratch_bytes
 
@@ -245,9 +276,10 @@ class Composite:
 
     def placements(self, bases: Mapping[Part, int]) -> Iterator[Placement]:
         """The placements of the inner tensors; `bases` gives the address of each part."""
+        cells = {op.writes: self.pattern.cells[i] for i, op in self._parts}
         for name in self._slots:
             spec, part = self._inner[name], self._part_of[name]
-            slots = [bases.get(Part(part, cell), -1) for cell in self._cells[part]]
+            slots = [bases.get(Part(part, cell), -1) for cell in cells[part]]
             used = [at for at in slots if at >= 0] or [0]
             slots = [at if at >= 0 else used[0] for at in slots]  # rows that are never computed
             scattered = tuple(slots) if spec.rows > 1 else ()

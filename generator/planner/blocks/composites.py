@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from shoehorn_mcu.planner.blocks.cascade import Composite, Pattern
 from shoehorn_mcu.planner.order.flow import Flow
-from shoehorn_mcu.planner.problem import NEVER, Block, Problem
+from shoehorn_mcu.planner.problem import NEVER, Block, Cut, Problem
 
 _BANDS = (1, 2, 3, 4, 6, 8)  # rows of a block's output; a band of all rows is tried too
 
@@ -16,7 +16,8 @@ def composites(problem: Problem, most_macs: int | None, below: int = NEVER) -> I
     """Every cut and band of every block within the allowance that is Pareto-optimal in bytes, instructions and MACs, of
     those that alone need fewer than `below` bytes.
 
-    A block is cut, which takes long, only if the rows that a band reads and writes are fewer bytes than that.
+    A block is cut, which takes long, only if the rows that a band reads and writes, and what is known of those inside,
+    are fewer bytes than that.
     """
     for block in problem.blocks:
         height = problem.by_name[problem.ops[block.last].writes].rows
@@ -27,13 +28,21 @@ def composites(problem: Problem, most_macs: int | None, below: int = NEVER) -> I
             for composite in (Composite(p, block.cuts[0]) for p in patterns)
             if most_macs is None or extra(problem, composite)[1] <= most_macs
         ]
-        allowed = [Composite(c.pattern, cut) for c in allowed for cut in block.cuts]
+        allowed = [Composite(c.pattern, cut) for c in allowed for cut in _cuts(problem, c.pattern, below)]
         allowed = [c for c in allowed if size(problem, c) < below]
         kept: list[tuple[int, int]] = []
         for c in sorted(allowed, key=lambda c: (size(problem, c), c.cost, c.macs)):
             if not any(cost <= c.cost and macs <= c.macs for cost, macs in kept):
                 kept.append((c.cost, c.macs))
                 yield c
+
+
+def _cuts(problem: Problem, pattern: Pattern, below: int) -> Iterator[Cut]:
+    """The cuts of the pattern's block that may need fewer than `below` bytes."""
+    block, room = pattern.block, below - _around(problem, pattern)
+    for place in range(len(block.cuts)):
+        if not block.row_bytes or pattern.least_bytes(block.row_bytes[place]) < room:
+            yield block.cuts[place]
 
 
 def size(problem: Problem, composite: Composite) -> int:
