@@ -201,6 +201,9 @@ def staircase(least: Int64s, most: Int64s, factors: tuple[Int64s, Int64s], clamp
     first, last = (output_of(sums, *factors, clamp) for sums in (least, most))
     values = np.arange(clamp.low + 1, clamp.high + 1)
     reached = (first[:, None] < values) & (values <= last[:, None])
+    if (factors[1] <= 0).all() and max(np.abs(least).max(), np.abs(most).max()) < 1 << 31:
+        risen = np.clip(_thresholds(values - clamp.zero, *factors), least[:, None], most[:, None])
+        return Staircase(first, last, values, reached, risen, np.ones(len(least), bool))
     multipliers, shifts = (f[:, None, None] for f in factors)
     slope = np.maximum(factors[0] * 2.0 ** (factors[1] - 31.0), 2.0**-40)[:, None]
     guess = np.ceil((values - clamp.zero - 0.5) / slope)
@@ -215,3 +218,15 @@ def staircase(least: Int64s, most: Int64s, factors: tuple[Int64s, Int64s], clamp
         threshold[channel, value] = np.take_along_axis(sums, more.argmax(axis=-1)[:, None], axis=-1)[:, 0]
         found[channel, value] = ~more[:, 0] & more[:, -1]
     return Staircase(first, last, values, reached, threshold, np.asarray((~reached | found).all(axis=1)))
+
+
+def _thresholds(outputs: Int64s, multipliers: Int64s, shifts: Int64s) -> Int64s:
+    """[channel][output]: the least sum that `rescale` makes at least that output, for shifts to the right.
+
+    Of outputs that no sum in 32 bits reaches, and where the multiplier is 0, it is any number.
+    """
+    right = -shifts[:, None]
+    # The second rounding is away from zero, the first one up.
+    products = (outputs << right) - (1 << right >> 1) + ((outputs <= 0) & (right > 0))
+    products = np.clip(products, -(1 << 31), 1 << 31)
+    return -(((1 << 30) - (products << 31)) // np.maximum(multipliers, 1)[:, None])
