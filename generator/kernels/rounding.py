@@ -202,8 +202,9 @@ def staircase(least: Int64s, most: Int64s, factors: tuple[Int64s, Int64s], clamp
     values = np.arange(clamp.low + 1, clamp.high + 1)
     reached = (first[:, None] < values) & (values <= last[:, None])
     if (factors[1] <= 0).all() and max(np.abs(least).max(), np.abs(most).max()) < 1 << 31:
-        risen = np.clip(_thresholds(values - clamp.zero, *factors), least[:, None], most[:, None])
-        return Staircase(first, last, values, reached, risen, np.ones(len(least), bool))
+        sums = _thresholds(values - clamp.zero, *factors)
+        sums = np.clip(sums, least[:, None], most[:, None])
+        return Staircase(first, last, values, reached, sums, np.ones(len(least), bool))
     multipliers, shifts = (f[:, None, None] for f in factors)
     slope = np.maximum(factors[0] * 2.0 ** (factors[1] - 31.0), 2.0**-40)[:, None]
     guess = np.ceil((values - clamp.zero - 0.5) / slope)
@@ -229,4 +230,5 @@ def _thresholds(outputs: Int64s, multipliers: Int64s, shifts: Int64s) -> Int64s:
     # The second rounding is away from zero, the first one up.
     products = (outputs << right) - (1 << right >> 1) + ((outputs <= 0) & (right > 0))
     products = np.clip(products, -(1 << 31), 1 << 31)
-    return -(((1 << 30) - (products << 31)) // np.maximum(multipliers, 1)[:, None])
+    sums: Int64s = -(((1 << 30) - (products << 31)) // np.maximum(multipliers, 1)[:, None])
+    return sums
