@@ -48,7 +48,7 @@ def test_what_is_alive_is_known_after_each_move(seed: int, streamed: bool):
     events = orders(problem)[-1]
     shortening = _Shortening(_Links(flow, events), replay(flow, events).peak)
     for event in random.Random(seed).sample(shortening.order, len(shortening.order)):
-        shortening.move(event)
+        shortening.move([event])
     held, after = shortening._held.copy(), shortening._after.copy()
     shortening._profile()
     assert held.tolist() == shortening._held.tolist()
