@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -230,8 +231,11 @@ class Variant:
 
     def instances(self, node: Node) -> Iterator[Instance]:
         """The instances for the node, one per tile that fits; none if the variant does not compute the node."""
-        if not self.contract.covers(node):
-            return
+        if self.contract.covers(node):
+            yield from self.of_covered(node)
+
+    def of_covered(self, node: Node) -> Iterator[Instance]:
+        """The same for a node that the contract is known to cover."""
         node = computed(node)
         if self.accepts(node):
             facts = self.contract.facts(node) if self.fixes else {}
@@ -267,7 +271,7 @@ class Instance:
     def contract(self) -> Contract:
         return self.variant.contract
 
-    @property
+    @cached_property
     def key(self) -> str:
         """`conv2d_s8_simd32_4x2`: its variant and its tile."""
         return self._key(self.tile)
@@ -279,7 +283,7 @@ class Instance:
         integers = self.written and not any(kind in macro for macro in self.written for kind in reals)
         return f"{self.key}_integers" if integers else self.key
 
-    @property
+    @cached_property
     def cost_key(self) -> str:
         """The key of its costs in costs/."""
         return self._key(self.variant.tiles[0] if self.variant.same_time else self.tile)
@@ -287,7 +291,7 @@ class Instance:
     def _key(self, tile: Tile) -> str:
         return "_".join(filter(None, (self.contract.name, self.variant.suffix, tile.name)))
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The key and what it is compiled for; the C function has the library's prefix before this name."""
         parts = [self.key]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels import cost
-from shoehorn_mcu.kernels.base import Instance, Tile, array_bytes
+from shoehorn_mcu.kernels.base import Contract, Instance, Tile, Variant, array_bytes
 from shoehorn_mcu.kernels.catalogue import CATALOGUE, PORTABLE, KernelError, contract_of
 from shoehorn_mcu.kernels.known import known
 from shoehorn_mcu.kernels.points import other_form
@@ -29,9 +30,14 @@ def candidates(node: Node, isas: Sequence[Isa]) -> list[Instance]:
 
     Raises KernelError where no contract covers the node.
     """
-    contract = contract_of(node)
-    known = (v for v in CATALOGUE if v.contract is contract and v.isa in isas)
-    return [instance for variant in known for instance in variant.instances(node)]
+    known = _variants(CATALOGUE, contract_of(node), tuple(isas))
+    return [instance for variant in known for instance in variant.of_covered(node)]
+
+
+@cache
+def _variants(catalogue: tuple[Variant, ...], contract: Contract, isas: tuple[Isa, ...]) -> tuple[Variant, ...]:
+    """The variants of a contract on these instruction sets."""
+    return tuple(v for v in catalogue if v.contract is contract and v.isa in isas)
 
 
 @known
@@ -74,7 +80,8 @@ def choose(node: Node, machine: Machine) -> Instance:
     kept = [k for k in free if (key, k.name) not in machine.without] or list(free)
     if len(kept) == 1:
         return kept[0]
-    costs = [row_cost(kernel, node, machine.cpu, cost.choice_unit(machine.cpu)) for kernel in kept]
+    unit = cost.choice_unit(machine.cpu)
+    costs = [row_cost(kernel, node, machine.cpu, unit) for kernel in kept]
     timed = sorted(zip(costs, kept, strict=True), key=lambda pair: pair[0])
     return _nearest(node, timed) if machine.near else timed[0][1]
 

@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -67,7 +67,7 @@ class CpuCosts:
     shared_bytes: Mapping[str, Mapping[str, int]]  # by Instance.key: of functions that instances share, by name
     library_bytes: Mapping[str, Mapping[str, int]]  # by Instance.key: of the compiler's library and of memory.c
 
-    @property
+    @cached_property
     def unmeasured(self) -> Costs:
         """The costs of a portable kernel that is not in the table: for each feature the median over those that are."""
         names = {name for costs in self.kernels.values() for name in costs}
