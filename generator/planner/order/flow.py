@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from shoehorn_mcu.planner.problem import ALIGNMENT, OpSpec, Problem, Read, align
 
 _HERE = Path(__file__).parent
 _NO_LIMIT = 1 << 62
+_REMEMBERED = 8  # orders of all ops, with their live ranges
 
 
 class Event(NamedTuple):
@@ -188,8 +189,13 @@ class Flow:
     def live_ranges(self, events: Sequence[Event], start: int = 0, end: int | None = None) -> LiveRanges[Row]:
         """The live ranges of rows in this order; inputs are given, outputs kept. Raises OrderFault.
 
-        Of a group of ops [start, end), rows of ops before it are given, those that ops behind it read kept.
+        Of a group of ops [start, end), rows of ops before it are given, those that ops behind it read kept. Those of
+        the last orders of all ops are remembered; who gets them does not change them.
         """
+        return _whole(self, tuple(events)) if end is None else self._live_ranges(events, start, end)
+
+    def _live_ranges(self, events: Sequence[Event], start: int = 0, end: int | None = None) -> LiveRanges[Row]:
+        """As `live_ranges`, computed anew."""
         row = self._row
         reads = (chain.from_iterable(self._reads[e.op][e.row : e.end]) for e in events)
         writes = (row[self.writes[e.op]][e.row : e.end] for e in events)
@@ -267,6 +273,12 @@ class Flow:
     @cached_property
     def _native(self) -> _Native:
         return _Native(self, self._fixed)
+
+
+@lru_cache(_REMEMBERED)
+def _whole(flow: Flow, events: tuple[Event, ...]) -> LiveRanges[Row]:
+    """The live ranges of an order of all ops."""
+    return flow._live_ranges(events)
 
 
 @cache

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 
 from shoehorn_mcu.live_ranges import LiveRanges, OrderFault, Row
 from shoehorn_mcu.planner.order.flow import Event, Flow
+
+_REMEMBERED = 8  # orders
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,12 @@ class Replay:
 
 def replay(flow: Flow, events: Sequence[Event]) -> Replay:
     """Counts one row an event. Raises OrderFault."""
+    return _replayed(flow, tuple(events))
+
+
+@lru_cache(_REMEMBERED)
+def _replayed(flow: Flow, events: tuple[Event, ...]) -> Replay:
+    """As `replay`, cached: who finds an order and who uses it both ask for its peak."""
     if flow.streamed:
         _arrive(events)
     ranges = flow.live_ranges(events)
