@@ -164,6 +164,25 @@ class Candidates:
             reason = f"{100 * self.extra(made):.2f} % more work, the least found"
             yield replace(made, outcome=replace(made.outcome, reason=reason))
 
+    def spared(self, capacity: int) -> Iterator[Plan]:
+        """Plans that fit, of which the blocks in bands recompute more than the allowance until rows are kept."""
+        if not self._most_macs:
+            return
+        free = Candidates(self._problem, None, self._say)
+        for plan in free.within(capacity):
+            if plan.cascades and plan.arena_bytes <= capacity:
+                kept = (each for each in free.keeping(plan, capacity) if free.extra_macs(each) <= self._most_macs)
+                self._composites |= free._composites
+                yield from kept
+                return
+
+    def extra_macs(self, plan: Plan) -> int:
+        """The multiply-accumulates of a plan beyond those of computing each row once."""
+        problem = self.applied(plan)
+        macs = {op.name: op.row_macs for op in problem.ops}
+        once = sum(op.row_macs * problem.by_name[op.writes].rows for op in problem.ops)
+        return sum(macs[step.op] * (step.rows[1] - step.rows[0]) for step in plan.steps) - once
+
     def extra(self, plan: Plan) -> float:
         """The predicted work of a plan beyond that of computing each row once, as a share of that."""
         costs = {op.name: op.row_cost for op in self.applied(plan).ops}

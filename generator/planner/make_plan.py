@@ -114,6 +114,8 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates, weighing: Weig
                     fitting is None or candidates.extra(plan) < candidates.extra(fitting)
                 ):
                     fitting = _because(plan, plan.outcome.reason or _FASTEST)
+            for plan in candidates.spared(limit) if fitting is None and keep_rows else ():
+                fitting = plan
             if fitting is not None:
                 return fitting
         for plan in candidates.smallest(capacity or 0 if goal is Goal.TIME else 0):
