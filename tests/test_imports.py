@@ -159,6 +159,7 @@ _SHARED = {
 FLOORS = (
     {"make_plan", "spare", "spread", "cores"},
     {"candidates"},
+    {"any_order"},
     {"recompute"},
     {"partition", "placement"},
     {"blocks"},

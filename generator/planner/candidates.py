@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import pairwise
 from time import perf_counter
 
 from shoehorn_mcu.memory_plan import ANY_ORDER, BOUNDED, BY_ROWS, Cascade, Outcome, Plan, Status
 from shoehorn_mcu.planner import whole_tensors
+from shoehorn_mcu.planner.any_order import AnyOrder, forced
 from shoehorn_mcu.planner.blocks.cascade import Composite, applied
-from shoehorn_mcu.planner.order.flow import Event, Flow
+from shoehorn_mcu.planner.order.flow import Event, Flow, single_events
 from shoehorn_mcu.planner.order.replay import replay
 from shoehorn_mcu.planner.order.shorten import shortened
 from shoehorn_mcu.planner.partition.search import Partition, PartitionSearch
@@ -20,18 +20,12 @@ from shoehorn_mcu.planner.placement.layout import Layout, lay_out
 from shoehorn_mcu.planner.placement.place import Effort
 from shoehorn_mcu.planner.problem import NEVER, Problem, aligned
 from shoehorn_mcu.planner.recompute.budgets import Budgets
-from shoehorn_mcu.planner.recompute.search import keeping, least, reordered, tightest, work_once
+from shoehorn_mcu.planner.recompute.search import LITTLE, extra_macs, keeping, least, tightest, work_once
 
 _SPARE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the capacity: left free for packing losses, tried in turn
 _LONG = 4  # ops between a tensor's writer and its last reader; a residual block has fewer
-_FREED_SHARE = 1.2  # of the effort for one order: the effort for an order without recomputation
-_EACH_SHARE = 0.78  # the same for rows apart, and from there for rows that overlap
-_OTHER_SHARE = 1.2  # the same for another order of few rows, where the first packs with a LOSS
 _LOSS, _FEW_ROWS = 0.01, 1000  # of the peak
-_KEPT, _KEPT_SHARE = (0.0, 0.25, 0.5, 1.0), 2.0  # of the bytes above a plan's peak, and of the effort for one order
-_FORCED_SHARE = 0.75  # the same where each op reads the output of the one before
 _ROOM = 0.02  # of the peak: bytes above it that are accepted when a plan is placed quickly
-_LITTLE = 0.01  # extra work, as a share
 _GAIN = 0.01  # of the peak by groups: what another order must save where each op reads the output of the one before
 _FEW_OPS = 40  # of a model whose plans with blocks in bands are searched with rows that overlap, too
 _LEAST_GAIN = 0.002  # of an arena: what a peak must save for a long search
@@ -141,25 +135,15 @@ class Candidates:
         """Plans that fit, each with less work than the one before, that keep rows between the bands of a plan with
         blocks in bands, where bytes are free, and do not compute them again.
         """
-        problem = self.applied(plan)
-        place = {op.name: i for i, op in enumerate(problem.ops)}
-        events = [Event(place[step.op], y) for step in plan.steps for y in range(*step.rows)]
-        flow = Flow(problem.rows_apart)  # rows that overlap those of their window pack less well
-        if replay(flow, events).peak > capacity:
-            flow = Flow(problem)
-        found = replay(flow, events)
-        if found.work <= work_once(flow) * (1 + _LITTLE) or found.peak > capacity:
+        if not plan.cascades:
             return
         self._say("rows kept between bands")
-        least_work, spare = found.work, capacity - found.peak
-        for part in _KEPT:
-            order = keeping(flow, events, found.peak + int(spare * part), self._budgets.effort(_KEPT_SHARE))
-            if order is None or order.work >= least_work:
-                continue
+        problem = self.applied(plan)
+        events = single_events(problem, plan.steps)
+        for flow, order in keeping(problem, events, capacity, self._budgets.effort):
             layout = lay_out(flow, shortened(flow, order.events), enough=capacity, below=capacity + 1)
             if layout.arena_bytes > capacity:
                 return
-            least_work = order.work
             made = self._laid(layout, least(flow), [self._composites[each] for each in plan.cascades], ANY_ORDER)
             reason = f"{100 * self.extra(made):.2f} % more work, the least found"
             yield replace(made, outcome=replace(made.outcome, reason=reason))
@@ -179,9 +163,7 @@ class Candidates:
     def extra_macs(self, plan: Plan) -> int:
         """The multiply-accumulates of a plan beyond those of computing each row once."""
         problem = self.applied(plan)
-        macs = {op.name: op.row_macs for op in problem.ops}
-        once = sum(op.row_macs * problem.by_name[op.writes].rows for op in problem.ops)
-        return sum(macs[step.op] * (step.rows[1] - step.rows[0]) for step in plan.steps) - once
+        return extra_macs(problem, single_events(problem, plan.steps))
 
     def extra(self, plan: Plan) -> float:
         """The predicted work of a plan beyond that of computing each row once, as a share of that."""
@@ -198,7 +180,7 @@ class Candidates:
         if not plan.cascades:
             return False
         bound = self._least_cost(capacity) / max(1, work_once(self._flow))
-        return self.extra(plan) - bound > _LITTLE
+        return self.extra(plan) - bound > LITTLE
 
     def smallest(self, wanted: int = 0) -> Iterator[Plan]:
         """Plans for the smallest arena. The best one is yielded a second time, with the bound proven by then.
@@ -227,14 +209,14 @@ class Candidates:
         in_bands = best is not None and best.cascades
         worth = not self._brief or _long_skips(self._problem)
         if self._most_macs != 0 and worth and not in_bands:
-            start = self._start if self._bound_to_groups else self._freed
-            yield from self._budgets.descending(start, self._peak(start), wanted)
+            start = self._start if self._bound_to_groups else self._any_order.lowest
+            yield from self._budgets.descending(start, self._any_order.peak_of(start), wanted)
 
     @cached_property
     def _gained(self) -> int:
         """The highest peak, in bytes, of row orders not bound to groups that are placed for a smaller arena."""
         highest = self._plain.minimax().peak
-        return int(highest * (1 - _GAIN)) if _forced(self._problem) else highest - 1 + self._padding
+        return int(highest * (1 - _GAIN)) if forced(self._problem) else highest - 1 + self._padding
 
     @cached_property
     def _orders_first(self) -> bool:
@@ -242,7 +224,7 @@ class Candidates:
         pack.
         """
         lowest = self._plain.minimax().peak
-        return least(self._flow) < lowest and not self._bound_to_groups and self._freed_peak < lowest
+        return least(self._flow) < lowest and not self._bound_to_groups and self._any_order.peak < lowest
 
     def _bounded_if_above(self, plan: Plan) -> Plan:
         """A plan that may be outside the space, with the bound of the space if it is not below that."""
@@ -353,71 +335,39 @@ class Candidates:
         """Whether each op reads the output of the one before, and the input is there: no order is known to be lower
         than that by groups.
         """
-        return _forced(self._problem) and not self._problem.streamed
+        return forced(self._problem) and not self._problem.streamed
 
     @cached_property
     def _budgets(self) -> Budgets:
         return Budgets(self._flow, self._start, self._most_macs, self._say, self._ordered)
 
     @cached_property
-    def _freed(self) -> list[Event]:
-        """The lowest row order found without recomputation, not bound to groups of ops."""
-        if self._freed_apart is None:
-            return self._searched(self._flow, self._start, _FORCED_SHARE if _forced(self._problem) else _FREED_SHARE)
-        start = min(self._start, self._freed_apart[1], key=self._peak)
-        return self._searched(self._flow, start, _EACH_SHARE)
-
-    @cached_property
-    def _freed_peak(self) -> int:
-        return self._peak(self._freed)
-
-    def _peak(self, events: Sequence[Event]) -> int:
-        """Of an order of rows that may overlap, in bytes."""
-        return replay(self._flow, events).peak
-
-    @cached_property
-    def _freed_apart(self) -> tuple[Flow, list[Event]] | None:
-        """The lowest such order of rows apart: a start for the search with rows that overlap, which is harder, and it
-        may pack to its peak where these do not. None where no row overlaps one of its window.
-        """
-        if self._rows_apart is self._problem or _forced(self._problem):
-            return None
-        apart = Flow(replace(self._rows_apart, blocks=()))
-        return apart, self._searched_apart(apart, _EACH_SHARE)
-
-    def _searched_apart(self, apart: Flow, share: float) -> list[Event]:
-        """The lowest order found from the one by groups."""
-        space = Space(apart.problem, 0)
-        return self._searched(apart, space.events(space.plain_groups), share)
-
-    def _searched(self, flow: Flow, start: Sequence[Event], share: float) -> list[Event]:
-        """The lowest order found from this one with so much of the effort for one order."""
-        self._say("rows in any order")
-        return shortened(flow, reordered(flow.problem, start, self._budgets.effort(share)))
+    def _any_order(self) -> AnyOrder:
+        return AnyOrder(self._flow, self._start, self._budgets.effort, self._say)
 
     def _reordered(self, most_bytes: int) -> Iterator[Plan]:
         """Plans without recomputation whose row order is not bound to groups and whose peak is at most `most_bytes`."""
         if self._bound_to_groups or least(self._flow) > most_bytes:
             return
-        if self._freed_peak <= most_bytes:
-            plan = self._ordered(self._freed)
+        orders = self._any_order
+        if orders.peak <= most_bytes:
+            plan = self._ordered(orders.lowest)
             yield plan
             most_bytes = min(most_bytes, plan.arena_bytes - 1)
-            loses = plan.arena_bytes > self._freed_peak * (1 + _LOSS)
-            if loses and self._freed_apart is not None and len(self._start) < _FEW_ROWS:
-                other = self._searched_apart(self._freed_apart[0], _OTHER_SHARE)
-                if self._peak(other) <= most_bytes:
-                    yield (plan := self._ordered(other))
-                    most_bytes = min(most_bytes, plan.arena_bytes - 1)
+            loses = plan.arena_bytes > orders.peak * (1 + _LOSS)
+            other = orders.another() if loses and len(self._start) < _FEW_ROWS else None
+            if other is not None and orders.peak_of(other) <= most_bytes:
+                yield (plan := self._ordered(other))
+                most_bytes = min(most_bytes, plan.arena_bytes - 1)
         yield from self._reordered_apart(most_bytes)
 
     def _reordered_apart(self, most_bytes: int) -> Iterator[Plan]:
         """Such a plan with rows apart, if there is one."""
-        if self._freed_apart is not None:
-            flow, events = self._freed_apart
+        if self._any_order.apart is not None:
+            flow, events = self._any_order.apart
             peak = replay(flow, events).peak
             if peak <= most_bytes:
-                effort = Effort.FULL if peak < self._freed_peak else Effort.LEAST
+                effort = Effort.FULL if peak < self._any_order.peak else Effort.LEAST
                 layout = lay_out(flow, events, effort=effort, below=most_bytes + 1)
                 yield self._laid(layout, least(self._flow), (), ANY_ORDER)
 
@@ -482,14 +432,6 @@ def _for_less(search: Callable[[int], Partition | None], most_bytes: int) -> Ite
 
 def _percent(part: int, whole: int) -> str:
     return f"{100 * part / max(1, whole):.2f} %"
-
-
-def _forced(problem: Problem) -> bool:
-    """Whether the ops have only one order: each reads the output of the one before."""
-    return all(
-        problem.root(before.writes) in {problem.root(read.tensor) for read in op.reads}
-        for before, op in pairwise(problem.ops)
-    )
 
 
 def _long_skips(problem: Problem) -> bool:

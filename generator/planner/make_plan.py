@@ -103,7 +103,7 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates, weighing: Weig
                 best = _lower(best, plan)
                 if plan.arena_bytes <= limit:
                     fitting = _because(plan, plan.outcome.reason or _FASTEST)
-                    for kept in candidates.keeping(plan, limit) if plan.cascades and keep_rows else ():
+                    for kept in candidates.keeping(plan, limit) if keep_rows else ():
                         fitting = kept
                     if not candidates.costly(plan, limit):
                         return _weighed(fitting, candidates, weighing)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from shoehorn_mcu.memory_plan import SRAM, Plan
-from shoehorn_mcu.planner.order.flow import Event, Flow
+from shoehorn_mcu.planner.order.flow import Flow, single_events
 from shoehorn_mcu.planner.problem import ALIGNMENT, Problem
 
 
@@ -26,12 +26,11 @@ class Spare:
     """A plan whose kernels may be given scratch. `problem` has the ops of the plan's steps."""
 
     def __init__(self, problem: Problem, plan: Plan) -> None:
-        index = {op.name: i for i, op in enumerate(problem.ops)}
         by_event = [(step, y) for step in plan.steps for y in range(*step.rows)]
         self._times: dict[str, list[int]] = defaultdict(list)  # by op: the events that compute its rows
         for time, (step, _) in enumerate(by_event):
             self._times[step.op].append(time)
-        ranges = Flow(problem).live_ranges([Event(index[step.op], y) for step, y in by_event])
+        ranges = Flow(problem).live_ranges(single_events(problem, plan.steps))
         placements = {(p.tensor, p.edition): p for p in plan.placements}
         self._held: list[_Held] = []
         for copy, row in enumerate(ranges.values):

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from shoehorn_mcu.host_tools import cbuild
 from shoehorn_mcu.live_ranges import LiveRanges, Row, live_ranges, rows_of_root
+from shoehorn_mcu.memory_plan import Step
 from shoehorn_mcu.planner.problem import ALIGNMENT, OpSpec, Problem, Read, aligned
 
 _HERE = Path(__file__).parent
@@ -99,6 +100,12 @@ def _once(problem: Problem) -> Iterator[int]:
         read = {problem.root(each.tensor) for each in op.reads}
         if op.writes in read or op.writes in over or read & {*over.values()} or (number == 0 and problem.streamed):
             yield number
+
+
+def single_events(problem: Problem, steps: Iterable[Step]) -> list[Event]:
+    """The steps of a plan as events of one row each; the ops are those of the problem."""
+    index = {op.name: i for i, op in enumerate(problem.ops)}
+    return [Event(index[step.op], y) for step in steps for y in range(*step.rows)]
 
 
 class Flow:

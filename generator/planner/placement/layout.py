@@ -14,7 +14,7 @@ from typing import NamedTuple
 from shoehorn_mcu.live_ranges import LiveRanges, Row
 from shoehorn_mcu.memory_plan import Editions, Placement, Scratch, Step
 from shoehorn_mcu.planner.blocks.cascade import Composite, Part
-from shoehorn_mcu.planner.order.flow import Event, Flow, rigid
+from shoehorn_mcu.planner.order.flow import Event, Flow, rigid, single_events
 from shoehorn_mcu.planner.placement.bundles import Profile, profile
 from shoehorn_mcu.planner.placement.editions import editions
 from shoehorn_mcu.planner.placement.place import Bundle, Effort, Piece, load, place
@@ -372,8 +372,7 @@ class _Alive:
     """What is alive at each event, in the steps of a plan."""
 
     def __init__(self, problem: Problem, steps: Sequence[Step]) -> None:
-        index = {op.name: i for i, op in enumerate(problem.ops)}
-        self.events = [Event(index[s.op], y) for s in steps for y in range(*s.rows)]
+        self.events = single_events(problem, steps)
         self._ends = list(accumulate(s.rows[1] - s.rows[0] for s in steps))
         self._pieces = [
             (b.name.tensor if isinstance(b.name, _Bytes) else "scratch", p)

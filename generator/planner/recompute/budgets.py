@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from shoehorn_mcu.memory_plan import Plan
 from shoehorn_mcu.planner.order.flow import Event, Flow
-from shoehorn_mcu.planner.recompute.search import Order, between, least, nearer
+from shoehorn_mcu.planner.recompute.search import Order, between, extra_macs, least, nearer
 from shoehorn_mcu.planner.remat.outcome import MOST_NODES, Effort
 
 _LEAST_SECONDS, _MOST_SECONDS, _ROWS_PER_SECOND = 1.2, 20.0, 120  # effort for one order of rows
@@ -123,10 +123,4 @@ class Budgets:
         return order if order is not None and self._allowed(order) else None
 
     def _allowed(self, order: Order) -> bool:
-        return self._most_macs is None or self._extra_macs(order.events) <= self._most_macs
-
-    def _extra_macs(self, events: Sequence[Event]) -> int:
-        problem = self._flow.problem
-        return sum(problem.ops[e.op].row_macs * e.rows for e in events) - sum(
-            op.row_macs * problem.by_name[op.writes].rows for op in problem.ops
-        )
+        return self._most_macs is None or extra_macs(self._flow.problem, order.events) <= self._most_macs

@@ -10,7 +10,7 @@ and rows without a reader are dropped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from time import monotonic
@@ -36,6 +36,8 @@ _BANDED_SHARE = 4  # of the effort: for the search from there, which is short
 _SEED_BUDGETS = (1.0, 0.9, 0.8)  # where rows are few
 _RETAIN_SHARE = 0.5  # of the seconds: for CP-SAT, in its deterministic time
 _WINDOW_SHARE = 0.15  # of the seconds: for CP-SAT in windows, if there are too many rows for one model
+LITTLE = 0.01  # extra work, as a share
+_KEPT, _KEPT_SHARE = (0.0, 0.25, 0.5, 1.0), 2.0  # of the bytes above a given peak, and of the effort for one order
 _TRIED = (1.0, 0.85, 0.7)  # of the budget: the limits that are searched
 _RUNG = 0.05  # of the peak: how far each intermediate limit lowers it, from a peak far above the budget
 _RUNGS = 8  # intermediate limits at most
@@ -121,12 +123,31 @@ def between(flow: Flow, above: Order, below: Order, budget: int, effort: Effort)
     return below
 
 
-def keeping(flow: Flow, events: Sequence[Event], budget: int, effort: Effort) -> Order | None:
-    """An order with the least work found that keeps rows which `events` computes several times, where the budget has
-    bytes for them; None if none within the budget was found.
+def keeping(
+    problem: Problem, events: Sequence[Event], capacity: int, effort: Callable[[float], Effort]
+) -> Iterator[tuple[Flow, Order]]:
+    """Orders with less work each that keep rows which `events` computes several times, where the capacity has bytes for
+    them, and the flow of each; the budgets rise from the peak of `events` to the capacity. There are none where little
+    work can be saved. `effort` gives a share of the effort for one order.
     """
+    flow = Flow(problem.rows_apart)  # rows that overlap those of their window pack less well
+    if replay(flow, events).peak > capacity:
+        flow = Flow(problem)
+    given = replay(flow, events)
+    if given.work <= work_once(flow) * (1 + LITTLE) or given.peak > capacity:
+        return
+    least_work = given.work
+    for part in _KEPT:
+        order = _keeping(flow, events, given.peak + int((capacity - given.peak) * part), effort(_KEPT_SHARE))
+        if order is not None and order.work < least_work:
+            least_work = order.work
+            yield flow, order
+
+
+def _keeping(flow: Flow, events: Sequence[Event], budget: int, effort: Effort) -> Order | None:
+    """The order with the least work found from there; None if none within the budget was found."""
     level = rowwise(flow, events, budget, effort, _SEARCH_SHARE / len(NODES))
-    found = level.anneal(level.steps.repeated(_single(events)), PHASES)
+    found = level.anneal(level.steps.repeated(events), PHASES)
     order = None if found is None else _order(flow, pruned(flow, level.steps.events(found)))
     return order if order is not None and order.peak <= budget else None
 
@@ -153,6 +174,12 @@ def _order(flow: Flow, events: list[Event], least_work: int | None = None) -> Or
 def work_once(flow: Flow) -> int:
     """Predicted instructions with every row computed once."""
     return sum(op.row_cost * flow.rows[op.writes] for op in flow.problem.ops if op.name != DELIVERY)
+
+
+def extra_macs(problem: Problem, events: Sequence[Event]) -> int:
+    """Multiply-accumulates of an order beyond those of computing every row once."""
+    once = sum(op.row_macs * problem.by_name[op.writes].rows for op in problem.ops)
+    return sum(problem.ops[event.op].row_macs * event.rows for event in events) - once
 
 
 def reordered(problem: Problem, start: Sequence[Event], effort: Effort | None = None) -> list[Event]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from shoehorn_mcu.live_ranges import LiveRanges, Row
 from shoehorn_mcu.memory_plan import Memory, Placement, Plan, Step
-from shoehorn_mcu.planner.order.flow import Event, Flow, rigid
+from shoehorn_mcu.planner.order.flow import Flow, rigid, single_events
 from shoehorn_mcu.planner.placement.bundles import Bundle, Piece, joined
 from shoehorn_mcu.planner.problem import ALIGNMENT, Problem, aligned
 
@@ -55,7 +55,7 @@ class Sets:
         self._above: dict[Hashable, Hashable] = {}
 
     def of(self, item: Hashable) -> Hashable:
-        """The member that stands for the set."""
+        """The representative of the set that a member is in."""
         while (above := self._above.setdefault(item, item)) != item:
             self._above[item] = self._above[above]
             item = above
@@ -110,14 +110,13 @@ class Places:
         self._problem, self._plan = problem, plan
         self._events: list[tuple[Step, int]] = [(step, y) for step in plan.steps for y in range(*step.rows)]
         self._placed = {(p.tensor, p.edition): p for p in plan.placements}
-        index = {op.name: i for i, op in enumerate(problem.ops)}
-        ranges = Flow(problem).live_ranges([Event(index[step.op], y) for step, y in self._events])
+        ranges = Flow(problem).live_ranges(single_events(problem, plan.steps))
         self._divisions = {} if part_bytes is None else dict(self._divided(ranges, part_bytes))
         self._stiff = Sets()  # of spots
         self._tied = _Tied()
         self.address: dict[Spot, int] = {}  # in the plan's arena
         lives = [*self._rows(ranges, linked), *self._scratch()]
-        self._lowest: dict[Spot, int] = {}  # by spot that stands for others: the least of their addresses
+        self._lowest: dict[Spot, int] = {}  # by representative: the least address of its set
         for spot, address in self.address.items():
             first = self.stiff(spot)
             self._lowest[first] = min(address, self._lowest.get(first, address))
@@ -129,7 +128,7 @@ class Places:
         return bool(self._divisions)
 
     def stiff(self, spot: Spot) -> Spot:
-        """The spot that stands for those that keep their distances to this one."""
+        """The representative of the spots that keep their distances to this one."""
         found = self._stiff.of(spot)
         assert isinstance(found, Spot)
         return found
@@ -154,7 +153,7 @@ class Places:
         return (y - spot.y) * self._problem.by_name[spot.name].row_bytes if spot.kind == "part" else 0
 
     def bundles(self, groups: Iterable[Group], whole: bool) -> Iterator[tuple[Bundle, tuple[Spot, ...], int]]:
-        """The bundles of groups in one memory: with the spots that stand for what is in each, and the least of their
+        """The bundles of groups in one memory: with the representatives of the spots in each, and the least of their
         addresses. If `whole`, parts of one tensor keep their distances.
         """
         pieces = {spot: own for group in groups for spot, own in group.pieces.items()}
@@ -296,7 +295,7 @@ class _Tied:
 
     def __init__(self) -> None:
         self._sets = Sets()
-        self._parts: dict[Hashable, dict[str, int]] = {}  # by the owner that stands for others: tensor -> part
+        self._parts: dict[Hashable, dict[str, int]] = {}  # by representative: tensor -> part
 
     def join(self, one: Owner, other: Owner) -> bool:
         """Joins their sets, if no tensor has different parts in them."""

@@ -23,7 +23,7 @@ _PARTS = 16  # of the smallest memory: as large are the parts of a tensor that m
 
 
 _Moves = dict[Spot, tuple[int, int]]
-"""By spot that stands for others: its place among the memories, and by how much its address in the plan changes."""
+"""By representative of spots: the number of their memory, and by how much their addresses in the plan change."""
 
 
 def _packed(places: Places, memories: Sequence[Memory]) -> tuple[_Moves, int] | None:

@@ -1,0 +1,86 @@
+"""Orders of rows without recomputation that are not bound to groups of ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import pairwise
+
+from shoehorn_mcu.planner.order.flow import Event, Flow
+from shoehorn_mcu.planner.order.replay import replay
+from shoehorn_mcu.planner.order.shorten import shortened
+from shoehorn_mcu.planner.partition.space import Space
+from shoehorn_mcu.planner.problem import Problem
+from shoehorn_mcu.planner.recompute.search import reordered
+from shoehorn_mcu.planner.remat.outcome import Effort
+
+_SHARE = 1.2  # of the effort for one order: the effort for an order without recomputation
+_EACH_SHARE = 0.78  # the same for rows apart, and from there for rows that overlap
+_OTHER_SHARE = 1.2  # the same for another order from rows apart
+_FORCED_SHARE = 0.75  # the same where each op reads the output of the one before
+
+
+class AnyOrder:
+    """The orders of one problem, each searched on first use.
+
+    `start` is the order that the search starts from; `effort` gives a share of the effort for one order, and `say` is
+    told of each search.
+    """
+
+    def __init__(
+        self, flow: Flow, start: Sequence[Event], effort: Callable[[float], Effort], say: Callable[[str], None]
+    ) -> None:
+        self._flow, self._start, self._effort, self._say = flow, start, effort, say
+
+    @property
+    def _rows_apart(self) -> Problem:
+        return self._flow.problem.rows_apart
+
+    @cached_property
+    def lowest(self) -> list[Event]:
+        """The lowest order found."""
+        if self.apart is None:
+            return self._searched(self._flow, self._start, _FORCED_SHARE if forced(self._flow.problem) else _SHARE)
+        start = min(self._start, self.apart[1], key=self.peak_of)
+        return self._searched(self._flow, start, _EACH_SHARE)
+
+    @cached_property
+    def peak(self) -> int:
+        """Of the lowest order, in bytes."""
+        return self.peak_of(self.lowest)
+
+    def peak_of(self, events: Sequence[Event]) -> int:
+        """Of an order of rows that may overlap, in bytes."""
+        return replay(self._flow, events).peak
+
+    @cached_property
+    def apart(self) -> tuple[Flow, list[Event]] | None:
+        """The lowest such order of rows apart: a start for the search with rows that overlap, which is harder, and it
+        may pack to its peak where these do not. None where no row overlaps one of its window.
+        """
+        if self._rows_apart is self._flow.problem or forced(self._flow.problem):
+            return None
+        flow = Flow(self._rows_apart)
+        return flow, self._from_groups(flow, _EACH_SHARE)
+
+    def another(self) -> list[Event] | None:
+        """Another order, for rows that may overlap; None where `apart` is."""
+        return None if self.apart is None else self._from_groups(self.apart[0], _OTHER_SHARE)
+
+    def _from_groups(self, flow: Flow, share: float) -> list[Event]:
+        """The lowest order found from the one by groups."""
+        space = Space(flow.problem, 0)
+        return self._searched(flow, space.events(space.plain_groups), share)
+
+    def _searched(self, flow: Flow, start: Sequence[Event], share: float) -> list[Event]:
+        """The lowest order found from this one with so much of the effort for one order."""
+        self._say("rows in any order")
+        return shortened(flow, reordered(flow.problem, start, self._effort(share)))
+
+
+def forced(problem: Problem) -> bool:
+    """Whether the ops have only one order: each reads the output of the one before."""
+    return all(
+        problem.root(before.writes) in {problem.root(read.tensor) for read in op.reads}
+        for before, op in pairwise(problem.ops)
+    )
