@@ -129,7 +129,9 @@ def import_torch(
     `shoehorn-mcu[torch]`. Raises ShoehornError without it, for a module in training mode, and where PyTorch cannot
     export the module or its ops are unsupported.
     """
-    return importers.import_module(module, example, name, _sizes(shapes or {}))
+    from shoehorn_mcu.importers.torch import import_module
+
+    return import_module(module, example, name, _sizes(shapes or {}))
 
 
 def plan(model: Place | Imported, options: PlanOptions | None = None) -> PlanResult:

@@ -1,4 +1,7 @@
-"""Model file in, verified Graph out."""
+"""Model file in, verified Graph out.
+
+What only models of ONNX and PyTorch need, or only `forms`, is imported on first use: it takes a fifth of a second.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shoehorn_mcu.importers import onnx_forms, onnx_shapes, tflite_forms
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported, UnsupportedModel
 from shoehorn_mcu.importers.forms import Form, Forms, In, Kind
-from shoehorn_mcu.importers.onnx import import_model, load_onnx
-from shoehorn_mcu.importers.onnx_file import load_proto
 from shoehorn_mcu.importers.source import Imported, Shapes
 from shoehorn_mcu.importers.tflite import load_tflite
-from shoehorn_mcu.importers.torch import import_module, load_torch, torch_model
 from shoehorn_mcu.ir import Graph
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ __all__ = [
     "Shapes",
     "Unsupported",
     "UnsupportedModel",
-    "import_module",
     "imported",
     "load",
     "onnx_model",
@@ -59,14 +57,46 @@ class Importer:
         return sorted(self.forms())
 
 
+def _tflite_forms() -> Forms:
+    from shoehorn_mcu.importers import tflite_forms
+
+    return tflite_forms.forms()
+
+
+def _onnx_forms() -> Forms:
+    from shoehorn_mcu.importers import onnx_forms
+
+    return onnx_forms.forms()
+
+
+def _load_onnx(path: Path, shapes: Shapes) -> Imported:
+    from shoehorn_mcu.importers.onnx import load_onnx
+
+    return load_onnx(path, shapes)
+
+
 def _onnx_model(path: Path, shapes: Shapes) -> tuple[ModelProto, Shapes]:
+    from shoehorn_mcu.importers.onnx_file import load_proto
+
     return load_proto(path), shapes
 
 
+def _load_torch(path: Path, shapes: Shapes) -> Imported:
+    from shoehorn_mcu.importers.torch import load_torch
+
+    return load_torch(path, shapes)
+
+
+def _torch_model(path: Path, shapes: Shapes) -> tuple[ModelProto, Shapes]:
+    from shoehorn_mcu.importers.torch import torch_model
+
+    return torch_model(path, shapes)
+
+
 IMPORTERS: dict[str, Importer] = {
-    ".tflite": Importer(load_tflite, tflite_forms.forms),
-    ".onnx": Importer(load_onnx, onnx_forms.forms, _onnx_model),
-    **dict.fromkeys((".pt2", ".pt", ".pth", ".ts"), Importer(load_torch, onnx_forms.forms, torch_model)),
+    ".tflite": Importer(load_tflite, _tflite_forms),
+    ".onnx": Importer(_load_onnx, _onnx_forms, _onnx_model),
+    **dict.fromkeys((".pt2", ".pt", ".pth", ".ts"), Importer(_load_torch, _onnx_forms, _torch_model)),
 }
 """By file suffix. What a file of PyTorch holds is decided by its content."""
 
@@ -99,6 +129,9 @@ def onnx_model(path: Path, shapes: Shapes) -> ModelProto:
 
     Raises as `imported`, and ImportFault for a format that does not become one.
     """
+    from shoehorn_mcu.importers import onnx_shapes
+    from shoehorn_mcu.importers.onnx import import_model
+
     importer = _importer(path)
     with _named(path):
         if importer.model is None:
