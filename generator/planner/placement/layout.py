@@ -17,10 +17,11 @@ from shoehorn_mcu.planner.blocks.cascade import Composite, Part
 from shoehorn_mcu.planner.order.flow import Event, Flow, rigid, single_events
 from shoehorn_mcu.planner.placement.bundles import Profile, profile
 from shoehorn_mcu.planner.placement.editions import editions
-from shoehorn_mcu.planner.placement.place import Bundle, Effort, Piece, load, place
+from shoehorn_mcu.planner.placement.place import Bundle, Effort, Piece, first_fit, load, place
 from shoehorn_mcu.planner.problem import NEVER, Problem, aligned
 
 _WORTH = 0.002  # of an arena: what is searched for where rows drift
+_HOPELESS = 1.05  # of the best arena: where first fit ends above it, another choice of in-place rows is left out
 _ARENAS = 3  # that are tried between the load and the best arena, where rows drift
 
 
@@ -265,8 +266,8 @@ def _placed(
         if made.drifts and best is not None:
             continue  # the first choice overlaps fewer rows and packs better
         most = below if best is None else min(best[1], below)
-        if best is None or least < most:
-            another = best is not None and effort is Effort.FULL
+        another = best is not None and effort is Effort.FULL
+        if best is None or (least < most and not (another and first_fit(made.bundles) > most * _HOPELESS)):
             given = Effort.LEAST if another or made.drifts else effort
             arena_bytes, bases = place(made.bundles, max(least, enough or 0), given, most)
             low = least if made.drifts else low

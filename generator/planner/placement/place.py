@@ -29,11 +29,12 @@ _FIT_PAIRS = 500_000_000  # pairs of pieces, some 1/32 of which first fit compar
 _FIT_ROUNDS = 30  # for each first order
 _FIRST_WORK = 60_000_000  # of the sweep at the height wanted, before the exact search; about half a second
 _WORK = 800_000_000  # of the sweep at the height wanted, before and after it; about 6 s
-_PIECE_WORK = 150_000  # the same for each piece, where there are few
+_PIECE_WORK, _PAIR_WORK = 75_000, 75  # where there are few: of the first for each piece, of all for each pair of them
 _SOME_WORK = _WORK // 6  # of the sweep at the height wanted after it, where many orders are to be placed
 _RUNS = 400  # of the sweep at the height wanted, at most
 _PINNED_RUNS = 16  # of the sweep for each place of an input that is tried
 _LOWERING_WORK = 100_000_000  # of the sweep above it
+_PIECE_LOWERING_WORK = 200_000  # the same for each piece, where there are few
 _LEAST_PART = 8  # of these and of the pairs, with the least effort
 _QUICK_PART = 4  # the same for Effort.QUICK
 _LOWERING_TRIES = 28  # runs at each height above it
@@ -270,6 +271,12 @@ def _tries(bundles: tuple[Bundle, ...]) -> _Tries:
     return _Tries(bundles)
 
 
+def first_fit(bundles: Sequence[Bundle]) -> int:
+    """The height that first fit reaches."""
+    tries = _tries(tuple(bundles))
+    return tries.fitted(tries.load, 0)[0]
+
+
 @lru_cache(_REMEMBERED)
 def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort, below: int) -> Placement:
     """As `place`, cached: plans with different groups may have equal orders of rows, and so equal bundles."""
@@ -279,8 +286,9 @@ def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort, below: int
     part = {Effort.LEAST: _LEAST_PART, Effort.QUICK: _QUICK_PART}.get(effort, 1)
     best = tries.fitted(tries.load if effort is Effort.QUICK else wanted, _FIT_PAIRS // part)
     pieces = sum(len(bundle.pieces) for bundle in bundles)
+    first = min(_FIRST_WORK, _PIECE_WORK * pieces) // part
     if best[0] > wanted:
-        best = tries.at(wanted, settings_left, _FIRST_WORK // part) or _pinned(bundles, wanted) or best
+        best = tries.at(wanted, settings_left, first) or _pinned(bundles, wanted) or best
     full = effort is Effort.FULL
     hollow = full and any(len({(p.offset, p.bytes) for p in b.pieces}) > 1 for b in bundles if not b.sinks)
     if best[0] > wanted and full and not hollow:  # else boxes take more than the bundles
@@ -289,9 +297,9 @@ def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort, below: int
         wanted = max(wanted, least)  # a bundle that is no box may still get lower, but rarely does
     most = effort not in (Effort.LEAST, Effort.QUICK)
     if best[0] - wanted >= ALIGNMENT and most:  # a part of a word is hardly ever saved
-        work = min(_WORK // 2 if hollow else _WORK, _PIECE_WORK * pieces) - _FIRST_WORK if full else _SOME_WORK
+        work = min(_WORK // 2 if hollow else _WORK, _PAIR_WORK * pieces**2) - first if full else _SOME_WORK
         best = tries.at(wanted, settings_left, work) or best
-    return _lower(tries, wanted, best, _LOWERING_WORK // part, below)
+    return _lower(tries, wanted, best, min(_LOWERING_WORK, _PIECE_LOWERING_WORK * pieces) // part, below)
 
 
 __all__ = ["Bundle", "Effort", "Piece", "Placement", "load", "place"]
