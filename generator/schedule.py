@@ -228,7 +228,7 @@ def _smallest(
             if best.plan.outcome.interrupted or not (lower or copied or equal):
                 continue
         try:
-            made = _with_kernels(each, request, memories, say)
+            made = _with_kernels(each, request, memories, say, known=best)
         except (DoesNotFit, _Undivided) as error:
             refusal = refusal or error
             continue
@@ -308,10 +308,12 @@ def _with_kernels(
     memories: Sequence[Memory],
     say: Callable[[str], None],
     left: int | None = None,
+    known: Scheduled | None = None,
 ) -> Scheduled:
     """The plan of the rows that the kernels of the uncut stages compute.
 
-    With `left` no row overlaps those of its window, and so many bytes of the capacity are for scratch alone.
+    With `left` no row overlaps those of its window, and so many bytes of the capacity are for scratch alone. The
+    smallest plan is searched as far as it may be as small as the known one.
     """
 
     def price(plan: Plan) -> float:
@@ -335,7 +337,15 @@ def _with_kernels(
         limited = replace(problem, capacity_bytes=request.capacity_bytes - left)
     alone = len(memories) < 2
     plan = make_plan(
-        limited, request.goal, request.most_macs, say, weighing, request.brief, unchecked=True, keep_rows=alone
+        limited,
+        request.goal,
+        request.most_macs,
+        say,
+        weighing,
+        request.brief,
+        unchecked=True,
+        keep_rows=alone,
+        below=known.plan.total_bytes + 1 if known else None,
     )
     cut, parts = cuts.chosen(plan.cascades)
     made = replace(problem, blocks=()) if cut is graph else lowered(cut, parts)

@@ -36,14 +36,20 @@ _PACKED = 8  # row orders placed in the search for the smallest arena
 class Candidates:
     """Plans of one problem. `most_macs` limits the recomputed multiply-accumulates; None: no limit.
 
-    With `brief`, the smallest arena with recomputed rows is searched only for problems that read tensors late.
+    With `brief`, the smallest arena with recomputed rows is searched only for problems that read tensors late. The
+    smallest arena is searched below so many bytes.
     """
 
     def __init__(
-        self, problem: Problem, most_macs: int | None, say: Callable[[str], None], brief: bool = False
+        self,
+        problem: Problem,
+        most_macs: int | None,
+        say: Callable[[str], None],
+        brief: bool = False,
+        below: int = NEVER,
     ) -> None:
         self._problem, self._most_macs, self._say = problem, most_macs, say
-        self._brief = brief
+        self._brief, self._below = brief, below
         self._started = perf_counter()
         self._composites: dict[Cascade, Composite] = {}  # of the plans made so far
         self._raised = 0  # the lower bound that the search for the lowest peak with banded blocks has proven
@@ -97,6 +103,11 @@ class Candidates:
         Scattered rows are padded to whole words and whole tensors are not, so theirs may be lower.
         """
         return min(max(self._partitions.bounds.peak()[0], self._raised), self._bound_by_rows)
+
+    @property
+    def _floor(self) -> int:
+        """A lower bound that is at most `bound`, in bytes, and takes little time."""
+        return min(self._partitions.space.floor, self._bound_by_rows)
 
     @property
     def _bound_by_rows(self) -> int:
@@ -187,23 +198,24 @@ class Candidates:
 
         Orders that recompute rows are searched as long as they may need at most `wanted` bytes (0: the least).
         """
-        yield self._bounded(self.whole)
-        most = self.whole.arena_bytes
+        yield _with_bound(self.whole, self._floor)
+        most = min(self._below, self.whole.arena_bytes)
         if self._orders_first:
-            for plan in self._reordered(self._gained):
+            for plan in self._reordered(min(most - 1, self._gained)):
                 most = min(most, plan.arena_bytes)
                 yield self._bounded_if_above(plan)
         best: Plan | None = None
         for plan in self._in_groups(most):
             yield plan
             best = plan if best is None else min(best, plan, key=_arena)
-        yield self._bounded(best or self.whole)
+        if self._floor <= most:
+            yield self._bounded(best or self.whole)
         most = most if best is None else min(most, best.arena_bytes)
         if not self._orders_first and least(self._flow) < most:
             for plan in self._reordered_apart(min(most - 1, self._gained)):
                 most = min(most, plan.arena_bytes)
                 yield self._bounded_if_above(plan)
-        if len(self._start) <= _QUICK_ROWS and max(self.bound, least(self._flow)) < most:
+        if len(self._start) <= _QUICK_ROWS and self._floor < most and max(self.bound, least(self._flow)) < most:
             for plan in self.within(most - 1):
                 yield self._bounded_if_above(plan)
         in_bands = best is not None and best.cascades
@@ -228,7 +240,7 @@ class Candidates:
 
     def _bounded_if_above(self, plan: Plan) -> Plan:
         """A plan that may be outside the space, with the bound of the space if it is not below that."""
-        return plan if plan.arena_bytes < self.bound else self._bounded(plan)
+        return plan if plan.arena_bytes < self._floor or plan.arena_bytes < self.bound else self._bounded(plan)
 
     def _in_groups(self, most_bytes: int) -> Iterator[Plan]:
         """The plans by rows with the lowest peak, with rows apart and not, others if these do not pack to it, and
@@ -258,7 +270,7 @@ class Candidates:
                 yield self._bounded(self._by_rows(first, most_bytes))
             if found.arena_bytes > self.bound and not overlapping:
                 yield from map(self._bounded, self._rows(most_bytes - 1))
-        if self._space.composites:
+        if self._space.floor < most_bytes and self._space.composites:
             self._say("blocks in bands")
             yield from self._lowest(most_bytes)
 

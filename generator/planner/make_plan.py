@@ -11,7 +11,7 @@ from shoehorn_mcu.memory_plan import DELIVERY, HANDOUT, Plan, Smaller, Status
 from shoehorn_mcu.planner.candidates import Candidates
 from shoehorn_mcu.planner.check import check
 from shoehorn_mcu.planner.placement.layout import alive_at, fullest_step
-from shoehorn_mcu.planner.problem import Problem
+from shoehorn_mcu.planner.problem import NEVER, Problem
 
 _NAME = 60  # characters of a name in a message
 _ENDS = {DELIVERY: "the input", HANDOUT: "the output"}
@@ -61,6 +61,7 @@ def make_plan(
     brief: bool = False,
     unchecked: bool = False,
     keep_rows: bool = True,
+    below: int | None = None,
 ) -> Plan:
     """A checked plan within the capacity: whole tensors if they fit and time is the goal, else rows.
 
@@ -69,14 +70,15 @@ def make_plan(
     whole if that fits. `say` is called with the kind of plan that is being searched. Ctrl-C ends the search: the best
     plan so far is returned. With `brief`, the smallest arena with recomputed rows is searched only for problems that
     read tensors late. With `keep_rows`, a plan with blocks in bands keeps rows between bands where bytes are free; one
-    that leaves them free is easier to divide among memories.
+    that leaves them free is easier to divide among memories. `below` is an arena in bytes that is known to be possible:
+    for the smallest one only less is searched for, and where nothing is found the plan is of any size.
 
     The independent check replays the plan on the given problem with the cuts of the plan in place of their blocks. The
     plan is `unchecked` where the caller has it `checked` on the problem of the ops that are emitted for it.
 
     Raises DoesNotFit if no plan within the capacity was found, PlanFault if the independent check rejects the plan.
     """
-    candidates = Candidates(problem, most_macs, say, brief)
+    candidates = Candidates(problem, most_macs, say, brief, NEVER if below is None else below)
     plan = _search(problem, goal, candidates, weighing, keep_rows)
     capacity = problem.capacity_bytes
     if capacity is not None and plan.arena_bytes > capacity:

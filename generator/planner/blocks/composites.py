@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from shoehorn_mcu.planner.blocks.cascade import Composite, Pattern
 from shoehorn_mcu.planner.order.flow import Flow
-from shoehorn_mcu.planner.problem import NEVER, Block, Cut, Problem
+from shoehorn_mcu.planner.problem import NEVER, Block, Problem
 
 _BANDS = (1, 2, 3, 4, 6, 8)  # rows of a block's output; a band of all rows is tried too
 
@@ -15,34 +15,33 @@ _BANDS = (1, 2, 3, 4, 6, 8)  # rows of a block's output; a band of all rows is t
 def composites(problem: Problem, most_macs: int | None, below: int = NEVER) -> Iterator[Composite]:
     """Every cut and band of every block within the allowance that is Pareto-optimal in bytes, instructions and MACs, of
     those that alone need fewer than `below` bytes.
-
-    A block is cut, which takes long, only if the rows that a band reads and writes, and what is known of those inside,
-    are fewer bytes than that.
     """
     for block in problem.blocks:
-        height = problem.by_name[problem.ops[block.last].writes].rows
-        bands = sorted({min(height, band) for band in _BANDS} | {height})
-        patterns = [p for p in (Pattern(problem, block, band) for band in bands) if _around(problem, p) < below]
-        allowed = [
-            composite
-            for composite in (Composite(p, block.cuts[0]) for p in patterns)
-            if most_macs is None or extra(problem, composite)[1] <= most_macs
-        ]
-        allowed = [Composite(c.pattern, cut) for c in allowed for cut in _cuts(problem, c.pattern, below)]
-        allowed = [c for c in allowed if size(problem, c) < below]
+        may = possible(problem, block, most_macs, below)
+        made = (Composite(pattern, block.cuts[place]) for pattern, places in may for place in places)
+        smaller = [c for c in made if size(problem, c) < below]
         kept: list[tuple[int, int]] = []
-        for c in sorted(allowed, key=lambda c: (size(problem, c), c.cost, c.macs)):
+        for c in sorted(smaller, key=lambda c: (size(problem, c), c.cost, c.macs)):
             if not any(cost <= c.cost and macs <= c.macs for cost, macs in kept):
                 kept.append((c.cost, c.macs))
                 yield c
 
 
-def _cuts(problem: Problem, pattern: Pattern, below: int) -> Iterator[Cut]:
-    """The cuts of the pattern's block that may need fewer than `below` bytes."""
-    block, room = pattern.block, below - _around(problem, pattern)
-    for place in range(len(block.cuts)):
-        if not block.row_bytes or pattern.least_bytes(block.row_bytes[place]) < room:
-            yield block.cuts[place]
+def possible(problem: Problem, block: Block, most_macs: int | None, below: int) -> list[tuple[Pattern, list[int]]]:
+    """The bands of a block within the allowance, each with the places of the cuts that may need fewer than `below`
+    bytes, by the rows that a band reads and writes and what is known of those inside: no block is cut, which takes
+    long.
+    """
+    height = problem.by_name[problem.ops[block.last].writes].rows
+    bands = sorted({min(height, band) for band in _BANDS} | {height})
+    patterns = [p for p in (Pattern(problem, block, band) for band in bands) if _around(problem, p) < below]
+    found = []
+    for pattern in patterns:
+        if most_macs is None or extra(problem, Composite(pattern, block.cuts[0]))[1] <= most_macs:
+            room = below - _around(problem, pattern)
+            sizes = [pattern.least_bytes(each) for each in block.row_bytes] or [0] * len(block.cuts)
+            found.append((pattern, [place for place, size in enumerate(sizes) if size < room]))
+    return [(pattern, places) for pattern, places in found if places]
 
 
 def size(problem: Problem, composite: Composite) -> int:

@@ -42,16 +42,19 @@ class Space:
     @cached_property
     def composites(self) -> tuple[Composite, ...]:
         """Those that may lower a peak: one that alone needs as many bytes as the best plan without any cannot."""
-        if not self._may_lower():
+        if self.floor == self.plain:
             return ()
         return tuple(banded.composites(self.problem, self._most_macs, self.plain))
 
-    def _may_lower(self) -> bool:
-        """Whether blocks whose rows and scratch inside need no bytes lower the peak, or may leave out rows."""
-        blocks = self.problem.blocks
-        if self.sparing:
-            return True
-        return bool(blocks) and self._lowest(banded.emptied(self.ops_alone, blocks))[0] < self.plain
+    @cached_property
+    def floor(self) -> int:
+        """A lower bound on the peak of every partition, in bytes, for which no block is cut, which takes long: that of
+        blocks whose rows and scratch inside need no bytes; 0 where they may leave out rows.
+        """
+        blocks = [b for b in self.problem.blocks if banded.possible(self.problem, b, self._most_macs, self.plain)]
+        if any(b in self.sparing for b in blocks):
+            return 0
+        return min(self.plain, self._lowest(banded.emptied(self.ops_alone, blocks))[0]) if blocks else self.plain
 
     @cached_property
     def sparing(self) -> list[Block]:
