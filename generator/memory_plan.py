@@ -76,6 +76,9 @@ class Scratch:
 BOUNDED = "plans by groups of rows and by blocks in bands"
 """The plans that `Outcome.bound_bytes` is a bound of; other orders of single rows may need less."""
 
+CHAINED = "plans by groups of rows and by blocks or chains of ops in bands"
+"""The same where chains were searched, too."""
+
 ANY_ORDER = "plans by rows in any order"
 """The same for a plan whose rows are in such an order, or recomputed one by one."""
 

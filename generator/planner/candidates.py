@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from heapq import merge
 from time import perf_counter
 
-from shoehorn_mcu.memory_plan import ANY_ORDER, BOUNDED, BY_ROWS, Cascade, Outcome, Plan, Status
+from shoehorn_mcu.memory_plan import ANY_ORDER, BOUNDED, BY_ROWS, CHAINED, Cascade, Outcome, Plan, Status
 from shoehorn_mcu.planner import whole_tensors
 from shoehorn_mcu.planner.any_order import AnyOrder, forced
 from shoehorn_mcu.planner.blocks.cascade import Composite, applied
+from shoehorn_mcu.planner.blocks.chains import chains
 from shoehorn_mcu.planner.order.flow import Event, Flow, single_events
 from shoehorn_mcu.planner.order.replay import replay
 from shoehorn_mcu.planner.order.shorten import shortened
@@ -30,6 +32,7 @@ _GAIN = 0.01  # of the peak by groups: what another order must save where each o
 _FEW_OPS = 40  # of a model whose plans with blocks in bands are searched with rows that overlap, too
 _LEAST_GAIN = 0.002  # of an arena: what a peak must save for a long search
 _QUICK_ROWS = 48  # of a problem in which every kind of plan is searched within a byte less than the smallest arena
+_CHAIN_RUNS = 100_000  # the effort of exact searches with chains, of which there are many
 _PACKED = 8  # row orders placed in the search for the smallest arena
 
 
@@ -52,7 +55,6 @@ class Candidates:
         self._brief, self._below = brief, below
         self._started = perf_counter()
         self._composites: dict[Cascade, Composite] = {}  # of the plans made so far
-        self._raised = 0  # the lower bound that the search for the lowest peak with banded blocks has proven
 
     @cached_property
     def whole(self) -> Plan:
@@ -87,6 +89,15 @@ class Candidates:
         same = self._banded is self._problem
         return self._partitions if same else PartitionSearch(replace(self._problem, blocks=()), 0)
 
+    @cached_property
+    def _chained(self) -> PartitionSearch | None:
+        """The search of plans with chains in bands, too; None where nothing may be recomputed, or no chain saves bytes.
+        """
+        found = chains(self._banded) if self._most_macs != 0 else []
+        blocks = sorted((*self._banded.blocks, *found), key=lambda block: (block.first, block.last))
+        with_chains = replace(self._banded, blocks=tuple(blocks))
+        return PartitionSearch(with_chains, self._most_macs, _CHAIN_RUNS) if found else None
+
     @property
     def _space(self) -> Space:
         return self._partitions.space
@@ -102,7 +113,7 @@ class Candidates:
 
         Scattered rows are padded to whole words and whole tensors are not, so theirs may be lower.
         """
-        return min(max(self._partitions.bounds.peak()[0], self._raised), self._bound_by_rows)
+        return min(self._partitions.floor, self._bound_by_rows)
 
     @property
     def _floor(self) -> int:
@@ -130,12 +141,21 @@ class Candidates:
         yield from self._rows(capacity)
         yield from self._reordered(capacity)
         self._say("blocks in bands")
-        found = _for_less(self._partitions.cheapest, capacity)
-        if self._apart is not self._partitions:
-            both = (*found, *_for_less(self._apart.cheapest, capacity))
-            found = iter(sorted(both, key=lambda partition: partition.extra_cost))
-        for partition in found:
+        for partition in self._in_bands(capacity):
             yield self._because(self._plan(partition), partition, capacity)
+
+    def _in_bands(self, capacity: int) -> Iterator[Partition]:
+        """Partitions with blocks in bands for a capacity, the least extra work first; with chains, too, where blocks alone
+        cost much and chains less.
+        """
+        searches = [self._partitions, *([self._apart] if self._apart is not self._partitions else [])]
+        known = self._partitions.cheapest(capacity)
+        least = NEVER if known is None else known.extra_cost
+        if self._chained is not None and least > LITTLE * work_once(self._flow):
+            other = self._chained.cheapest(capacity)
+            searches += [self._chained] if other is not None and other.extra_cost < least else []
+        found = (_for_less(search.cheapest, capacity) for search in searches)
+        return merge(*found, key=lambda partition: partition.extra_cost)
 
     def recomputing(self, capacity: int) -> Iterator[Plan]:
         """Plans that recompute rows to fit a capacity; each that fits costs less work than the one before."""
@@ -183,15 +203,22 @@ class Candidates:
         once = work_once(self._flow)
         return (work - once) / max(1, once)
 
-    def costly(self, plan: Plan, capacity: int) -> bool:
-        """Whether a plan of `within` computes so much again that rows recomputed one by one may well cost less.
+    def costly(self, plan: Plan, kept: Plan, capacity: int) -> bool:
+        """Whether a plan of `within`, `kept` with rows kept between its bands, computes so much again that rows
+        recomputed one by one may well cost less.
 
-        It does not where nothing of its own kind costs much less.
+        One with blocks in bands does not where nothing of its own kind costs much less.
         """
         if not plan.cascades:
             return False
+        if self._has_chains(plan):
+            return self.extra(kept) > LITTLE
         bound = self._least_cost(capacity) / max(1, work_once(self._flow))
         return self.extra(plan) - bound > LITTLE
+
+    def _has_chains(self, plan: Plan) -> bool:
+        blocks = {block.name for block in self._problem.blocks}
+        return any(cascade.block not in blocks for cascade in plan.cascades)
 
     def smallest(self, wanted: int = 0) -> Iterator[Plan]:
         """Plans for the smallest arena. The best one is yielded a second time, with the bound proven by then.
@@ -218,7 +245,7 @@ class Candidates:
         if len(self._start) <= _QUICK_ROWS and self._floor < most and max(self.bound, least(self._flow)) < most:
             for plan in self.within(most - 1):
                 yield self._bounded_if_above(plan)
-        in_bands = best is not None and best.cascades
+        in_bands = best is not None and best.cascades and not self._has_chains(best)
         worth = not self._brief or _long_skips(self._problem)
         if self._most_macs != 0 and worth and not in_bands:
             start = self._start if self._bound_to_groups else self._any_order.lowest
@@ -275,8 +302,8 @@ class Candidates:
             yield from self._lowest(most_bytes)
 
     def _bounded(self, plan: Plan) -> Plan:
-        """A plan of the space, with the best lower bound known so far."""
-        return _with_bound(plan, self.bound)
+        """A plan of the space, with the best lower bound known so far; one with chains has its own."""
+        return plan if plan.outcome.bound_of == CHAINED else _with_bound(plan, self.bound)
 
     def bounded_by_rows(self, plan: Plan) -> Plan:
         """A plan without blocks in bands, with the lower bound on all such plans."""
@@ -289,19 +316,27 @@ class Candidates:
         return self.bounded_by_rows(self._laid(found, self._bound_by_rows, ()))
 
     def _because(self, plan: Plan, partition: Partition, capacity: int) -> Plan:
-        """A plan for a capacity; its reason gives the extra work and the lower bound on it."""
-        work = work_once(self._flow)
-        bound = min(partition.extra_cost, self._least_cost(capacity))
+        """A plan for a capacity; its reason gives the extra work and the lower bound on it, with chains if it has any."""
+        work, chained = work_once(self._flow), self._with_chains(partition)
+        of = CHAINED if chained else BOUNDED
+        bound = min(partition.extra_cost, self._least_cost(capacity, chained))
         reason = f"{_percent(partition.extra_cost, work)} more work, "
         if bound == partition.extra_cost:
-            reason += f"proven minimal among {BOUNDED} that fit"
+            reason += f"proven minimal among {of} that fit"
         else:
-            reason += f"lower bound {_percent(bound, work)} for {BOUNDED} that fit"
+            reason += f"lower bound {_percent(bound, work)} for {of} that fit"
         return replace(plan, outcome=replace(plan.outcome, reason=reason))
 
-    def _least_cost(self, capacity: int) -> int:
-        """A lower bound on the extra work of the plans by rows or with blocks in bands that fit."""
-        return 0 if self._plain.minimax().peak <= capacity else self._partitions.least_cost(capacity)
+    def _least_cost(self, capacity: int, chained: bool = False) -> int:
+        """A lower bound on the extra work of the plans by rows or with blocks in bands, or chains, that fit."""
+        if self._plain.minimax().peak <= capacity:
+            return 0
+        search = self._chained if chained and self._chained else self._partitions
+        return search.least_cost(capacity)
+
+    def _with_chains(self, partition: Partition) -> bool:
+        """Whether a partition is of the search with chains."""
+        return self._chained is not None and partition.space is self._chained.space
 
     def _rows(self, most_bytes: int) -> Iterator[Plan]:
         """Plans by rows with a peak of at most `most_bytes`, without recomputation."""
@@ -316,10 +351,9 @@ class Candidates:
         """Plans with banded blocks and a peak below `most_bytes`, the lowest first; several, because the lowest peak
         may not pack best. Those without are tried before (_in_groups).
         """
-        for search in dict.fromkeys((self._partitions, self._apart)):
-            partitions, floor = search.lowest()
-            if search is self._partitions:
-                self._raised = floor
+        searches = [self._partitions, self._apart, *([] if self._chained is None else [self._chained])]
+        for search in dict.fromkeys(searches):
+            partitions, _ = search.lowest()
             for partition in [each for each in partitions if any(group.composites for group in each.groups)][:_PACKED]:
                 if partition.peak >= most_bytes:
                     break
@@ -390,10 +424,12 @@ class Candidates:
         return replace(plan, outcome=replace(plan.outcome, reason=reason))
 
     def _plan(self, partition: Partition, below: int = NEVER) -> Plan:
-        """The plan of a partition, with the lower bound on all partitions."""
+        """The plan of a partition, with the lower bound on all partitions, of those with chains if it is one."""
         space = partition.space
         layout = lay_out(space.flow, space.events(partition.groups), space.composites, below=below)
         composites = [space.composites[i] for group in partition.groups for i in group.composites]
+        if self._chained is not None and self._with_chains(partition):
+            return self._laid(layout, min(self.bound, self._chained.floor), composites, CHAINED)
         return self._laid(layout, self.bound, composites)
 
     def _laid(self, layout: Layout, bound: int, composites: Sequence[Composite], of: str = BOUNDED) -> Plan:

@@ -107,7 +107,7 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates, weighing: Weig
                     fitting = _because(plan, plan.outcome.reason or _FASTEST)
                     for kept in candidates.keeping(plan, limit) if keep_rows else ():
                         fitting = kept
-                    if not candidates.costly(plan, limit):
+                    if not candidates.costly(plan, fitting, limit):
                         return _weighed(fitting, candidates, weighing)
                     break
             for plan in candidates.recomputing(limit):

@@ -93,7 +93,7 @@ def tap(problem: Problem, read: Read) -> Tap:
     )
 
 
-def _once(problem: Problem) -> Iterator[int]:
+def once(problem: Problem) -> Iterator[int]:
     """The ops that carry on from their own rows, that write over other tensors or read those, and the delivery."""
     over = {t.name: t.over for t in problem.tensors if t.over is not None}
     for number, op in enumerate(problem.ops):
@@ -125,7 +125,7 @@ class Flow:
         self.in_place = tuple(self._overwritten(op) for op in range(len(self.runners)))
         self.count = len(problem.ops)
         self.streamed = bool(problem.streamed)
-        self.once = frozenset(_once(problem))  # ops whose rows are never recomputed
+        self.once = frozenset(once(problem))  # ops whose rows are never recomputed
         inputs = {problem.root(name) for name in problem.inputs}
         written = {op.writes: i for i, op in enumerate(problem.ops)}
         self.born = {name: -1 for name in self.rows if name in inputs} | written

@@ -21,7 +21,7 @@ from shoehorn_mcu.planner.partition.space import Choice, Group, Space, least_pat
 from shoehorn_mcu.planner.problem import NEVER, Block
 
 _RUNS = 150_000  # peaks of a group computed in one A* search
-_ALL_RUNS = 1_500_000  # the same for all searches of all questions
+ALL_RUNS = 1_500_000  # the same for all searches of all questions
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Least:
 
 
 class Exact:
-    """Exact searches in one space, and the effort that they share."""
+    """Exact searches in one space, and the effort that they share: so many peaks of groups are computed."""
 
-    def __init__(self, space: Space, bounds: Bounds) -> None:
+    def __init__(self, space: Space, bounds: Bounds, effort: int = ALL_RUNS) -> None:
         self.space, self.bounds = space, bounds
         self._flows: dict[tuple[int, ...], Flow] = {}
-        self.effort = _ALL_RUNS
+        self.effort = effort
 
     @cached_property
     def _place(self) -> dict[str, int]:

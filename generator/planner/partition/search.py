@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from shoehorn_mcu.planner.blocks import composites as banded
 from shoehorn_mcu.planner.partition.bounds import Bounds
-from shoehorn_mcu.planner.partition.exact import Exact
+from shoehorn_mcu.planner.partition.exact import ALL_RUNS, Exact
 from shoehorn_mcu.planner.partition.space import Choice, Group, Space, least_path, minimax
 from shoehorn_mcu.planner.problem import NEVER, Block, Problem
 
@@ -38,13 +38,16 @@ def lowest_peak(problem: Problem) -> int:
 
 
 class PartitionSearch:
-    """The search of one space. `most_macs` limits the recomputed multiply-accumulates; None: no limit."""
+    """The search of one space. `most_macs` limits the recomputed multiply-accumulates; None: no limit. `runs` limits
+    the effort of all exact searches.
+    """
 
-    def __init__(self, problem: Problem, most_macs: int | None) -> None:
+    def __init__(self, problem: Problem, most_macs: int | None, runs: int = ALL_RUNS) -> None:
         self.space, self._most_macs = Space(problem, most_macs), most_macs
         self.bounds = Bounds(self.space)
-        self._exact = Exact(self.space, self.bounds)
+        self._exact = Exact(self.space, self.bounds, runs)
         self._cheapest: dict[int, tuple[Partition | None, int]] = {}
+        self._raised = 0  # the lower bound that the search for the lowest peak has proven
 
     def minimax(self) -> Partition:
         """The lowest peak without composites."""
@@ -89,6 +92,11 @@ class PartitionSearch:
         self.cheapest(limit)
         return self._cheapest[limit][1]
 
+    @property
+    def floor(self) -> int:
+        """The best lower bound on the peak of all partitions known so far, in bytes."""
+        return max(self.bounds.peak()[0], self._raised)
+
     def lowest(self) -> tuple[list[Partition], int]:
         """Partitions within the allowance, the lowest peak first, and a lower bound on the peak of all partitions."""
         partitions = {self.minimax()}
@@ -104,6 +112,7 @@ class PartitionSearch:
                 low = floor = middle + 1
             else:
                 low = middle + max(1, int(middle * _STEP))
+        self._raised = floor
         partitions |= {p for p in (*self._just_below(high, floor), self.cheapest(high)) if p is not None}
         return sorted(partitions, key=lambda p: (p.peak, p.extra_cost)), floor
 

@@ -1,0 +1,108 @@
+"""Runs of ops, chains, that may run in bands of rows with their halo recomputed: the patch stages of MCUNetV2 (Lin et al.
+2021, section 3.1), at any place of a network and with patches as wide as the map, as fused blocks of msf-CNN are.
+
+Within a group an op keeps the rows that its next output row reads, too. A chain keeps none between two bands: it saves
+these rows of its inner tensors while other ops run, and computes them once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoehorn_mcu.planner.order.flow import once
+from shoehorn_mcu.planner.problem import Block, Cut, Problem, Read
+
+_LONGEST = 8  # ops of a chain
+_MOST = 24  # chains: an exact search for many that overlap does not end
+
+_Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """Ops [first, last]. `saved`: bytes of inner rows that an output row shares with the next one; `extra`: the cost of
+    the inner rows that bands of one row recompute.
+    """
+
+    first: int
+    last: int
+    saved: int
+    extra: int
+
+    @property
+    def worth(self) -> float:
+        return self.saved / max(1, self.extra)
+
+
+def chains(problem: Problem) -> list[Block]:
+    """The 24 chains that save most bytes for what they recompute, in their order; none is a block of the problem.
+
+    No op outside reads their inner tensors, no view shows these, and every inner row is computed in some band.
+    """
+    known = {(block.first, block.last) for block in problem.blocks}
+    found = [chain for chain in _all(problem) if (chain.first, chain.last) not in known]
+    best = sorted(found, key=lambda chain: -chain.worth)[:_MOST]
+    return [_block(problem, chain) for chain in sorted(best, key=lambda chain: (chain.first, chain.last))]
+
+
+def _block(problem: Problem, chain: _Chain) -> Block:
+    ops = problem.ops[chain.first : chain.last + 1]
+    inner = tuple(problem.by_name[op.writes] for op in ops[:-1])
+    return Block(f"{ops[0].name}..{ops[-1].name}", chain.first, chain.last, (Cut(1, inner, ops),))
+
+
+def _all(problem: Problem) -> Iterator[_Chain]:
+    """Every chain of up to eight ops that saves bytes."""
+    seen = {problem.root(tensor.name) for tensor in problem.tensors if tensor.view_of is not None}
+    outside = seen | {problem.root(name) for name in (*problem.kept, *problem.inputs)}
+    readers: dict[str, list[tuple[int, Read]]] = {}
+    for i, op in enumerate(problem.ops):
+        for read in op.reads:
+            readers.setdefault(read.tensor, []).append((i, read))
+    fixed = set(once(problem))
+    for last, op in enumerate(problem.ops):
+        if last not in fixed and problem.by_name[op.writes].rows > 1:
+            inner = range(last - 1, max(-1, last - _LONGEST), -1)
+            own = {i: readers.get(problem.ops[i].writes, []) for i in inner}
+            stop = next((i for i in inner if i in fixed or problem.ops[i].writes in outside or not own[i]), -1)
+            yield from _ending(problem, last, {i: each for i, each in own.items() if i > stop})
+
+
+def _ending(problem: Problem, last: int, readers: dict[int, list[tuple[int, Read]]]) -> Iterator[_Chain]:
+    """The chains with this last op, from the shortest on; `readers`: by inner op, in that order, who reads its rows."""
+    height = problem.by_name[problem.ops[last].writes].rows
+    spans = {last: (np.arange(height), np.arange(height))}  # by op: first and last row that each output row needs
+    saved = extra = 0
+    for first, reads in readers.items():
+        op = problem.ops[first]
+        if any(reader > last for reader, _ in reads):
+            return
+        found = [_span(read, *spans[reader]) for reader, read in reads]
+        low = np.minimum.reduce([each[0] for each in found])
+        high = np.maximum.reduce([each[1] for each in found])
+        rows = problem.by_name[op.writes].rows
+        if low[0] > 0 or high[-1] < rows - 1 or (low[1:] > high[:-1] + 1).any():
+            return  # some rows are left out
+        spans[first] = low, high
+        saved += max(_shared(read) for _, read in reads) * problem.by_name[op.writes].row_bytes
+        extra += op.row_cost * (int((high - low + 1).sum()) - rows)
+        if saved:
+            yield _Chain(first, last, saved, extra)
+
+
+def _span(read: Read, low: _Rows, high: _Rows) -> tuple[_Rows, _Rows]:
+    """The first and the last row that rows low[y] to high[y] of the reader need."""
+    most = max((max(rows) for rows in read.rows if rows), default=0)
+    firsts = np.array([min(rows, default=most) for rows in read.rows])
+    lasts = np.array([max(rows, default=0) for rows in read.rows])
+    return np.minimum.accumulate(firsts[::-1])[::-1][low], np.maximum.accumulate(lasts)[high]
+
+
+def _shared(read: Read) -> int:
+    """The most rows that two neighbouring rows of the reader both need."""
+    pairs: Sequence[tuple[tuple[int, ...], tuple[int, ...]]] = [*zip(read.rows, read.rows[1:], strict=False)]
+    return max((len({*one} & {*other}) for one, other in pairs), default=0)
