@@ -29,13 +29,23 @@ from shoehorn_mcu.planner import (
 )
 from shoehorn_mcu.planner.blocks import composites as banded
 from shoehorn_mcu.planner.blocks.cascade import Composite, Pattern, applied
+from shoehorn_mcu.planner.blocks.chains import chains
 from shoehorn_mcu.planner.order.flow import Flow
 from shoehorn_mcu.planner.partition import bounds
 from shoehorn_mcu.planner.partition.search import Partition, PartitionSearch
 from shoehorn_mcu.planner.partition.space import NEVER, Group
 from shoehorn_mcu.planner.recompute.search import least
 
-SMALL = problems(most_ops=8, most_blocks=2)
+
+def with_chains(problem: Problem) -> Problem:
+    """With the two chains as blocks that save most for their extra work."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("shoehorn_mcu.planner.blocks.chains._MOST", 2)
+        blocks = (*problem.blocks, *chains(problem))
+    return replace(problem, blocks=tuple(sorted(blocks, key=lambda block: (block.first, block.last))))
+
+
+SMALL = st.one_of(problems(most_ops=8, most_blocks=2), problems(most_ops=8, most_blocks=1).map(with_chains))
 FACTORS = st.sampled_from((0.0, 0.3, 0.7, 1.0))
 MACS = st.sampled_from((None, 0, 60, 180, 600))
 
@@ -219,8 +229,8 @@ def test_a_composite_that_is_smaller_and_cheaper_than_another_leaves_it_no_place
 
 def assert_sound(problem: Problem, plan: Plan, most_macs: int | None) -> None:
     """What make_plan promises of any plan."""
-    by_name = {c.block.name: c for c in PartitionSearch(problem, None).space.composites}
-    assert {cascade.block for cascade in plan.cascades} <= by_name.keys()
+    names = {c.block.name for c in PartitionSearch(problem, None).space.composites}
+    assert {cascade.block for cascade in plan.cascades} <= names | {chain.name for chain in chains(problem)}
     outcome = plan.outcome
     assert outcome.bound_bytes <= plan.arena_bytes
     assert (outcome.status is Status.OPTIMAL) == (outcome.bound_bytes == plan.arena_bytes)
@@ -232,7 +242,7 @@ def in_place_of_blocks(problem: Problem, plan: Plan) -> Problem:
     """The problem that a plan solves, from what it says of its cascades."""
     chosen = []
     for cascade in plan.cascades:
-        block = next(b for b in problem.blocks if b.name == cascade.block)
+        block = next(b for b in (*problem.blocks, *chains(problem)) if b.name == cascade.block)
         cut = next(w for w in block.cuts if w.chunks == cascade.chunks)
         assert tuple(op.name for op in cut.ops) == cascade.ops
         chosen.append(Composite(Pattern(problem, block, cascade.band), cut))

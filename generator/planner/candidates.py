@@ -91,8 +91,7 @@ class Candidates:
 
     @cached_property
     def _chained(self) -> PartitionSearch | None:
-        """The search of plans with chains in bands, too; None where nothing may be recomputed, or no chain saves bytes.
-        """
+        """The search of plans with chains in bands, too; None where nothing may be recomputed, or no chain saves bytes."""
         found = chains(self._banded) if self._most_macs != 0 else []
         blocks = sorted((*self._banded.blocks, *found), key=lambda block: (block.first, block.last))
         with_chains = replace(self._banded, blocks=tuple(blocks))

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shoehorn_mcu.planner.blocks.composites import left_out
 from shoehorn_mcu.planner.order.flow import once
 from shoehorn_mcu.planner.problem import Block, Cut, Problem, Read
 
@@ -45,8 +47,9 @@ def chains(problem: Problem) -> list[Block]:
     """
     known = {(block.first, block.last) for block in problem.blocks}
     found = [chain for chain in _all(problem) if (chain.first, chain.last) not in known]
-    best = sorted(found, key=lambda chain: -chain.worth)[:_MOST]
-    return [_block(problem, chain) for chain in sorted(best, key=lambda chain: (chain.first, chain.last))]
+    blocks = (_block(problem, chain) for chain in sorted(found, key=lambda chain: -chain.worth))
+    best = islice((block for block in blocks if not left_out(problem, block)), _MOST)
+    return sorted(best, key=lambda block: (block.first, block.last))
 
 
 def _block(problem: Problem, chain: _Chain) -> Block:
@@ -85,8 +88,6 @@ def _ending(problem: Problem, last: int, readers: dict[int, list[tuple[int, Read
         low = np.minimum.reduce([each[0] for each in found])
         high = np.maximum.reduce([each[1] for each in found])
         rows = problem.by_name[op.writes].rows
-        if low[0] > 0 or high[-1] < rows - 1 or (low[1:] > high[:-1] + 1).any():
-            return  # some rows are left out
         spans[first] = low, high
         saved += max(_shared(read) for _, read in reads) * problem.by_name[op.writes].row_bytes
         extra += op.row_cost * (int((high - low + 1).sum()) - rows)
