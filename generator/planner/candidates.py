@@ -91,7 +91,7 @@ class Candidates:
 
     @cached_property
     def _chained(self) -> PartitionSearch | None:
-        """The search of plans with chains in bands, too; None where nothing may be recomputed, or no chain saves bytes."""
+        """The search with chains in bands, too; None where nothing may be recomputed, or no chain saves bytes."""
         found = chains(self._banded) if self._most_macs != 0 else []
         blocks = sorted((*self._banded.blocks, *found), key=lambda block: (block.first, block.last))
         with_chains = replace(self._banded, blocks=tuple(blocks))
@@ -144,8 +144,8 @@ class Candidates:
             yield self._because(self._plan(partition), partition, capacity)
 
     def _in_bands(self, capacity: int) -> Iterator[Partition]:
-        """Partitions with blocks in bands for a capacity, the least extra work first; with chains, too, where blocks alone
-        cost much and chains less.
+        """Partitions with blocks in bands for a capacity, the least extra work first; with chains, too, where blocks
+        alone cost much and chains less.
         """
         searches = [self._partitions, *([self._apart] if self._apart is not self._partitions else [])]
         known = self._partitions.cheapest(capacity)
@@ -315,7 +315,7 @@ class Candidates:
         return self.bounded_by_rows(self._laid(found, self._bound_by_rows, ()))
 
     def _because(self, plan: Plan, partition: Partition, capacity: int) -> Plan:
-        """A plan for a capacity; its reason gives the extra work and the lower bound on it, with chains if it has any."""
+        """A plan for a capacity; its reason gives the extra work, and the lower bound on it in its search."""
         work, chained = work_once(self._flow), self._with_chains(partition)
         of = CHAINED if chained else BOUNDED
         bound = min(partition.extra_cost, self._least_cost(capacity, chained))

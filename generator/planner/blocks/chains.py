@@ -1,5 +1,5 @@
-"""Runs of ops, chains, that may run in bands of rows with their halo recomputed: the patch stages of MCUNetV2 (Lin et al.
-2021, section 3.1), at any place of a network and with patches as wide as the map, as fused blocks of msf-CNN are.
+"""Chains: runs of ops that may run in bands of rows with their halo recomputed. They are the patch stages of MCUNetV2
+(Lin et al. 2021, section 3.1) at any place of a network, with patches as wide as the map.
 
 Within a group an op keeps the rows that its next output row reads, too. A chain keeps none between two bands: it saves
 these rows of its inner tensors while other ops run, and computes them once more.
