@@ -111,7 +111,7 @@ def test_a_chain_in_bands_makes_a_plan_that_groups_alone_do_not_reach(monkeypatc
     with monkeypatch.context() as only_bands:
         only_bands.setattr(Candidates, "recomputing", lambda self, capacity: iter(()))
         plan = within(0.93).plan
-        only_bands.setattr("shoehorn_mcu.planner.candidates.chains", lambda problem: [])
+        only_bands.setattr("shoehorn_mcu.planner.searches.chains", lambda problem: [])
         with pytest.raises(DoesNotFit):
             within(0.93)
 

@@ -159,7 +159,7 @@ _SHARED = {
 FLOORS = (
     {"make_plan", "spare", "spread", "cores"},
     {"candidates"},
-    {"any_order"},
+    {"any_order", "searches"},
     {"recompute"},
     {"partition", "placement"},
     {"blocks"},

@@ -5,34 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from heapq import merge
 from time import perf_counter
 
 from shoehorn_mcu.memory_plan import ANY_ORDER, BOUNDED, BY_ROWS, CHAINED, Cascade, Outcome, Plan, Status
 from shoehorn_mcu.planner import whole_tensors
 from shoehorn_mcu.planner.any_order import AnyOrder, forced
 from shoehorn_mcu.planner.blocks.cascade import Composite, applied
-from shoehorn_mcu.planner.blocks.chains import chains
 from shoehorn_mcu.planner.order.flow import Event, Flow, single_events
 from shoehorn_mcu.planner.order.replay import replay
 from shoehorn_mcu.planner.order.shorten import shortened
 from shoehorn_mcu.planner.partition.search import Partition, PartitionSearch
-from shoehorn_mcu.planner.partition.space import Space
 from shoehorn_mcu.planner.placement.layout import Layout, lay_out
 from shoehorn_mcu.planner.placement.place import Effort
 from shoehorn_mcu.planner.problem import NEVER, Problem, aligned
 from shoehorn_mcu.planner.recompute.budgets import Budgets
 from shoehorn_mcu.planner.recompute.search import LITTLE, extra_macs, keeping, least, tightest, work_once
+from shoehorn_mcu.planner.searches import Searches, for_less
 
-_SPARE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # of the capacity: left free for packing losses, tried in turn
 _LONG = 4  # ops between a tensor's writer and its last reader; a residual block has fewer
 _LOSS, _FEW_ROWS = 0.01, 1000  # of the peak
 _ROOM = 0.02  # of the peak: bytes above it that are accepted when a plan is placed quickly
 _GAIN = 0.01  # of the peak by groups: what another order must save where each op reads the output of the one before
-_FEW_OPS = 40  # of a model whose plans with blocks in bands are searched with rows that overlap, too
 _LEAST_GAIN = 0.002  # of an arena: what a peak must save for a long search
 _QUICK_ROWS = 48  # of a problem in which every kind of plan is searched within a byte less than the smallest arena
-_CHAIN_RUNS = 100_000  # the effort of exact searches with chains, of which there are many
 _PACKED = 8  # row orders placed in the search for the smallest arena
 
 
@@ -54,6 +49,7 @@ class Candidates:
         self._problem, self._most_macs, self._say = problem, most_macs, say
         self._brief, self._below = brief, below
         self._started = perf_counter()
+        self._searches = Searches(problem, most_macs)
         self._composites: dict[Cascade, Composite] = {}  # of the plans made so far
 
     @cached_property
@@ -61,50 +57,10 @@ class Candidates:
         """Whole tensors, one step per op."""
         return whole_tensors.solve(self._problem)
 
-    @property
-    def _rows_apart(self) -> Problem:
-        return self._problem.rows_apart
-
-    @cached_property
-    def _banded(self) -> Problem:
-        """The problem of plans with blocks in bands: of many ops the one with rows apart, as such plans rarely pack
-        with rows that overlap those of their window.
-        """
-        return self._problem if len(self._problem.ops) <= _FEW_OPS else self._rows_apart
-
-    @cached_property
-    def _partitions(self) -> PartitionSearch:
-        """The search of plans with blocks in bands."""
-        return PartitionSearch(self._banded, self._most_macs)
-
-    @cached_property
-    def _apart(self) -> PartitionSearch:
-        """The search of plans with blocks in bands and rows apart."""
-        same = self._banded is self._rows_apart
-        return self._partitions if same else PartitionSearch(self._rows_apart, self._most_macs)
-
-    @cached_property
-    def _plain(self) -> PartitionSearch:
-        """The search of plans by rows alone."""
-        same = self._banded is self._problem
-        return self._partitions if same else PartitionSearch(replace(self._problem, blocks=()), 0)
-
-    @cached_property
-    def _chained(self) -> PartitionSearch | None:
-        """The search with chains in bands, too; None where nothing may be recomputed, or no chain saves bytes."""
-        found = chains(self._banded) if self._most_macs != 0 else []
-        blocks = sorted((*self._banded.blocks, *found), key=lambda block: (block.first, block.last))
-        with_chains = replace(self._banded, blocks=tuple(blocks))
-        return PartitionSearch(with_chains, self._most_macs, _CHAIN_RUNS) if found else None
-
-    @property
-    def _space(self) -> Space:
-        return self._partitions.space
-
     @cached_property
     def _bound(self) -> tuple[int, int]:
         """A lower bound on the arena of all plans by groups and banded blocks, in bytes, and the op that sets it."""
-        return min(self._partitions.bounds.peak(), self._plain.bounds.peak(), key=lambda bound: bound[0])
+        return min(self._searches.blocks.bounds.peak(), self._searches.rows.bounds.peak(), key=lambda bound: bound[0])
 
     @property
     def bound(self) -> int:
@@ -112,17 +68,17 @@ class Candidates:
 
         Scattered rows are padded to whole words and whole tensors are not, so theirs may be lower.
         """
-        return min(self._partitions.floor, self._bound_by_rows)
+        return min(self._searches.blocks.floor, self._bound_by_rows)
 
     @property
     def _floor(self) -> int:
         """A lower bound that is at most `bound`, in bytes, and takes little time."""
-        return min(self._partitions.space.floor, self._bound_by_rows)
+        return min(self._searches.blocks.space.floor, self._bound_by_rows)
 
     @property
     def _bound_by_rows(self) -> int:
         """The lower bound on plans without blocks in bands, in bytes."""
-        return min(self._plain.minimax().peak, self.whole.outcome.bound_bytes)
+        return min(self._searches.rows.minimax().peak, self.whole.outcome.bound_bytes)
 
     def at_least(self) -> tuple[int, str | None]:
         """A lower bound on every searched plan, in bytes, and the op that sets it; None where no single op does."""
@@ -140,21 +96,8 @@ class Candidates:
         yield from self._rows(capacity)
         yield from self._reordered(capacity)
         self._say("blocks in bands")
-        for partition in self._in_bands(capacity):
+        for partition in self._searches.within(capacity, int(LITTLE * work_once(self._flow))):
             yield self._because(self._plan(partition), partition, capacity)
-
-    def _in_bands(self, capacity: int) -> Iterator[Partition]:
-        """Partitions with blocks in bands for a capacity, the least extra work first; with chains, too, where blocks
-        alone cost much and chains less.
-        """
-        searches = [self._partitions, *([self._apart] if self._apart is not self._partitions else [])]
-        known = self._partitions.cheapest(capacity)
-        least = NEVER if known is None else known.extra_cost
-        if self._chained is not None and least > LITTLE * work_once(self._flow):
-            other = self._chained.cheapest(capacity)
-            searches += [self._chained] if other is not None and other.extra_cost < least else []
-        found = (_for_less(search.cheapest, capacity) for search in searches)
-        return merge(*found, key=lambda partition: partition.extra_cost)
 
     def recomputing(self, capacity: int) -> Iterator[Plan]:
         """Plans that recompute rows to fit a capacity; each that fits costs less work than the one before."""
@@ -212,7 +155,7 @@ class Candidates:
             return False
         if self._has_chains(plan):
             return self.extra(kept) > LITTLE
-        bound = self._least_cost(capacity) / max(1, work_once(self._flow))
+        bound = self._searches.least_cost(capacity) / max(1, work_once(self._flow))
         return self.extra(plan) - bound > LITTLE
 
     def _has_chains(self, plan: Plan) -> bool:
@@ -253,7 +196,7 @@ class Candidates:
     @cached_property
     def _gained(self) -> int:
         """The highest peak, in bytes, of row orders not bound to groups that are placed for a smaller arena."""
-        highest = self._plain.minimax().peak
+        highest = self._searches.rows.minimax().peak
         return int(highest * (1 - _GAIN)) if forced(self._problem) else highest - 1 + self._padding
 
     @cached_property
@@ -261,7 +204,7 @@ class Candidates:
         """Whether such an order has a lower peak than those by groups, so that these are placed only if it does not
         pack.
         """
-        lowest = self._plain.minimax().peak
+        lowest = self._searches.rows.minimax().peak
         return least(self._flow) < lowest and not self._bound_to_groups and self._any_order.peak < lowest
 
     def _bounded_if_above(self, plan: Plan) -> Plan:
@@ -276,29 +219,29 @@ class Candidates:
         peak counts rows that are padded to words, and such tensors may be placed whole.
         """
         self._say("rows")
-        by_rows = self._plain.minimax()
+        by_rows = self._searches.rows.minimax()
         if by_rows.peak < most_bytes + self._padding:
-            overlapping = self._apart is not self._plain
+            overlapping = self._searches.apart is not self._searches.rows
             found = lay_out(self._flow, self._start, effort=Effort.LEAST if overlapping else None, below=most_bytes)
             yield self._laid(found, self.bound, ())
             most_bytes = min(found.arena_bytes, most_bytes)
-            if overlapping and self._apart.minimax().peak < most_bytes:
-                plan = self._plan(self._apart.minimax(), most_bytes)
+            if overlapping and self._searches.apart.minimax().peak < most_bytes:
+                plan = self._plan(self._searches.apart.minimax(), most_bytes)
                 yield plan
                 most_bytes = min(plan.arena_bytes, most_bytes)
             if overlapping and not found.drifts and by_rows.peak < most_bytes * (1 - _LEAST_GAIN):
                 found = lay_out(self._flow, self._start, below=most_bytes)
                 yield self._laid(found, self.bound, ())
                 most_bytes = min(found.arena_bytes, most_bytes)
-            first = self._plain.delivered_first() if self._problem.streamed else None
+            first = self._searches.rows.delivered_first() if self._problem.streamed else None
             worth = int(most_bytes * (1 - _LEAST_GAIN))
             if found.arena_bytes > self.bound and first is not None and first.peak < worth:
                 yield self._bounded(self._by_rows(first, most_bytes))
             if found.arena_bytes > self.bound and not overlapping:
                 yield from map(self._bounded, self._rows(most_bytes - 1))
-        if self._space.floor < most_bytes and self._space.composites:
+        if searches := self._searches.in_bands(most_bytes):
             self._say("blocks in bands")
-            yield from self._lowest(most_bytes)
+            yield from self._lowest(searches, most_bytes)
 
     def _bounded(self, plan: Plan) -> Plan:
         """A plan of the space, with the best lower bound known so far; one with chains has its own."""
@@ -310,15 +253,15 @@ class Candidates:
 
     def low(self) -> Plan:
         """A plan by rows close to the lowest one, placed quickly: to compare with a faster plan."""
-        enough = int(self._plain.minimax().peak * (1 + _ROOM))
+        enough = int(self._searches.rows.minimax().peak * (1 + _ROOM))
         found = lay_out(self._flow, self._start, enough=enough, effort=Effort.QUICK)
         return self.bounded_by_rows(self._laid(found, self._bound_by_rows, ()))
 
     def _because(self, plan: Plan, partition: Partition, capacity: int) -> Plan:
         """A plan for a capacity; its reason gives the extra work, and the lower bound on it in its search."""
-        work, chained = work_once(self._flow), self._with_chains(partition)
+        work, chained = work_once(self._flow), self._searches.has_chains(partition)
         of = CHAINED if chained else BOUNDED
-        bound = min(partition.extra_cost, self._least_cost(capacity, chained))
+        bound = min(partition.extra_cost, self._searches.least_cost(capacity, chained))
         reason = f"{_percent(partition.extra_cost, work)} more work, "
         if bound == partition.extra_cost:
             reason += f"proven minimal among {of} that fit"
@@ -326,32 +269,20 @@ class Candidates:
             reason += f"lower bound {_percent(bound, work)} for {of} that fit"
         return replace(plan, outcome=replace(plan.outcome, reason=reason))
 
-    def _least_cost(self, capacity: int, chained: bool = False) -> int:
-        """A lower bound on the extra work of the plans by rows or with blocks in bands, or chains, that fit."""
-        if self._plain.minimax().peak <= capacity:
-            return 0
-        search = self._chained if chained and self._chained else self._partitions
-        return search.least_cost(capacity)
-
-    def _with_chains(self, partition: Partition) -> bool:
-        """Whether a partition is of the search with chains."""
-        return self._chained is not None and partition.space is self._chained.space
-
     def _rows(self, most_bytes: int) -> Iterator[Plan]:
         """Plans by rows with a peak of at most `most_bytes`, without recomputation."""
-        for partition in _for_less(self._plain.fewest, most_bytes):
+        for partition in for_less(self._searches.rows.fewest, most_bytes):
             yield self._by_rows(partition, most_bytes + 1)
 
     def _by_rows(self, partition: Partition, below: int) -> Plan:
-        layout = lay_out(self._flow, self._plain.space.events(partition.groups), below=below)
+        layout = lay_out(self._flow, self._searches.rows.space.events(partition.groups), below=below)
         return self.bounded_by_rows(self._laid(layout, self._bound_by_rows, ()))
 
-    def _lowest(self, most_bytes: int) -> Iterator[Plan]:
+    def _lowest(self, searches: Sequence[PartitionSearch], most_bytes: int) -> Iterator[Plan]:
         """Plans with banded blocks and a peak below `most_bytes`, the lowest first; several, because the lowest peak
         may not pack best. Those without are tried before (_in_groups).
         """
-        searches = [self._partitions, self._apart, *([] if self._chained is None else [self._chained])]
-        for search in dict.fromkeys(searches):
+        for search in searches:
             partitions, _ = search.lowest()
             for partition in [each for each in partitions if any(group.composites for group in each.groups)][:_PACKED]:
                 if partition.peak >= most_bytes:
@@ -373,7 +304,7 @@ class Candidates:
     @cached_property
     def _start(self) -> list[Event]:
         """The order of rows that the search for others starts from."""
-        return self._plain.space.events(self._plain.minimax().groups)
+        return self._searches.rows.space.events(self._searches.rows.minimax().groups)
 
     @property
     def _bound_to_groups(self) -> bool:
@@ -427,8 +358,8 @@ class Candidates:
         space = partition.space
         layout = lay_out(space.flow, space.events(partition.groups), space.composites, below=below)
         composites = [space.composites[i] for group in partition.groups for i in group.composites]
-        if self._chained is not None and self._with_chains(partition):
-            return self._laid(layout, min(self.bound, self._chained.floor), composites, CHAINED)
+        if self._searches.has_chains(partition) and self._searches.chains is not None:
+            return self._laid(layout, min(self.bound, self._searches.chains.floor), composites, CHAINED)
         return self._laid(layout, self.bound, composites)
 
     def _laid(self, layout: Layout, bound: int, composites: Sequence[Composite], of: str = BOUNDED) -> Plan:
@@ -463,18 +394,6 @@ def _arena(plan: Plan) -> int:
 def _with_bound(plan: Plan, bound: int, of: str = BOUNDED) -> Plan:
     status = Status.OPTIMAL if plan.arena_bytes == bound else Status.FEASIBLE
     return replace(plan, outcome=replace(plan.outcome, status=status, bound_bytes=bound, bound_of=of))
-
-
-def _for_less(search: Callable[[int], Partition | None], most_bytes: int) -> Iterator[Partition]:
-    """The partitions found for falling limits, each once: one with a lower peak may pack where another does not."""
-    seen: set[Partition] = set()
-    for part in _SPARE:
-        partition = search(int(most_bytes * (1 - part)))
-        if partition is None:
-            break
-        if partition not in seen:
-            seen.add(partition)
-            yield partition
 
 
 def _percent(part: int, whole: int) -> str:
