@@ -50,6 +50,26 @@ def test_kept_rows_fit_and_save_work() -> None:
     assert tried > 3 and saved > 3
 
 
+def test_kept_rows_leave_a_plan_as_small_and_its_bound() -> None:
+    saved = 0
+    for seed in range(14):
+        made = in_bands(seed, smallest(seed) * 9 // 10)
+        if made is None:
+            continue
+        candidates, banded = made
+        for kept in candidates.keeping_as_small(banded):
+            assert kept.arena_bytes <= banded.arena_bytes
+            assert candidates.extra(kept) < candidates.extra(banded)
+            assert kept.outcome.bound_bytes <= kept.arena_bytes
+            if kept.arena_bytes >= banded.outcome.bound_bytes:
+                assert (kept.outcome.bound_bytes, kept.outcome.bound_of) == (
+                    banded.outcome.bound_bytes,
+                    banded.outcome.bound_of,
+                )
+                saved += 1
+    assert saved > 2
+
+
 @needs_shared
 @pytest.mark.long
 def test_figures_of_mcunet() -> None:

@@ -121,6 +121,15 @@ class Candidates:
             reason = f"{100 * self.extra(made):.2f} % more work, the least found"
             yield replace(made, outcome=replace(made.outcome, reason=reason))
 
+    def keeping_as_small(self, plan: Plan) -> Iterator[Plan]:
+        """As `keeping` within the arena of a plan that recomputes rows, with its bound unless they are below that."""
+        if self._most_macs == 0 or self.extra_macs(plan) <= 0:
+            return
+        known = plan.outcome
+        for kept in self.keeping(plan, plan.arena_bytes):
+            above = kept.arena_bytes >= known.bound_bytes
+            yield _with_bound(kept, known.bound_bytes, known.bound_of) if above else kept
+
     def spared(self, capacity: int) -> Iterator[Plan]:
         """Plans that fit, of which the blocks in bands recompute more than the allowance until rows are kept."""
         if not self._most_macs:

@@ -79,7 +79,7 @@ def make_plan(
     Raises DoesNotFit if no plan within the capacity was found, PlanFault if the independent check rejects the plan.
     """
     candidates = Candidates(problem, most_macs, say, brief, NEVER if below is None else below)
-    plan = _search(problem, goal, candidates, weighing, keep_rows)
+    plan = _search(problem, goal, candidates, weighing, keep_rows and not (brief and goal is Goal.SRAM))
     capacity = problem.capacity_bytes
     if capacity is not None and plan.arena_bytes > capacity:
         raise DoesNotFit(_refusal(candidates, plan, capacity), plan.arena_bytes, capacity)
@@ -124,11 +124,13 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates, weighing: Weig
             best = _lower(best, plan)
             if goal is Goal.TIME and capacity is not None and best.arena_bytes <= capacity:
                 return _because(best, best.outcome.reason or _FASTEST)
+        assert best is not None
+        for kept in candidates.keeping_as_small(best) if goal is Goal.SRAM and keep_rows else ():
+            best = kept
     except KeyboardInterrupt:
         if best is None:
             raise
         return _because(fitting or best, "interrupted: the best plan so far")
-    assert best is not None
     if best.outcome.status is Status.OPTIMAL:
         return _because(best, f"proven minimal among {best.outcome.bound_of}")
     tried = "search finished"

@@ -22,7 +22,7 @@ from shoehorn_mcu.planner.problem import NEVER, Problem, aligned
 
 _WORTH = 0.002  # of an arena: what is searched for where rows drift
 _HOPELESS = 1.05  # of the best arena: where first fit ends above it, another choice of in-place rows is left out
-_ARENAS = 3  # that are tried between the load and the best arena, where rows drift
+_ARENAS = 2  # that are tried between the load and the best arena, where rows drift
 
 
 class _Bytes(NamedTuple):
