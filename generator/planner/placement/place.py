@@ -286,10 +286,10 @@ def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort, below: int
     part = {Effort.LEAST: _LEAST_PART, Effort.QUICK: _QUICK_PART}.get(effort, 1)
     best = tries.fitted(tries.load if effort is Effort.QUICK else wanted, _FIT_PAIRS // part)
     pieces = sum(len(bundle.pieces) for bundle in bundles)
-    first = min(_FIRST_WORK, _PIECE_WORK * pieces) // part
+    full = effort is Effort.FULL
+    first = min(_FIRST_WORK, _PIECE_WORK * pieces) if full else _FIRST_WORK // part
     if best[0] > wanted:
         best = tries.at(wanted, settings_left, first) or _pinned(bundles, wanted) or best
-    full = effort is Effort.FULL
     hollow = full and any(len({(p.offset, p.bytes) for p in b.pieces}) > 1 for b in bundles if not b.sinks)
     if best[0] > wanted and full and not hollow:  # else boxes take more than the bundles
         exact, least = _exact(bundles, wanted)
@@ -299,7 +299,8 @@ def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort, below: int
     if best[0] - wanted >= ALIGNMENT and most:  # a part of a word is hardly ever saved
         work = min(_WORK // 2 if hollow else _WORK, _PAIR_WORK * pieces**2) - first if full else _SOME_WORK
         best = tries.at(wanted, settings_left, work) or best
-    return _lower(tries, wanted, best, min(_LOWERING_WORK, _PIECE_LOWERING_WORK * pieces) // part, below)
+    lowering = min(_LOWERING_WORK, _PIECE_LOWERING_WORK * pieces) if full else _LOWERING_WORK // part
+    return _lower(tries, wanted, best, lowering, below)
 
 
 __all__ = ["Bundle", "Effort", "Piece", "Placement", "load", "place"]
