@@ -18,6 +18,7 @@ from shoehorn_mcu.memory_plan import Cascade, Outcome, Placement, Plan, Status
 from shoehorn_mcu.planner import Block, Cut, OpSpec, Problem, Read, TensorSpec, check
 from shoehorn_mcu.planner.blocks.cascade import Composite, Part, Pattern, _most_apart, applied
 from shoehorn_mcu.planner.blocks.composites import composites as found_composites
+from shoehorn_mcu.planner.blocks.composites import possible
 from shoehorn_mcu.planner.order.flow import Flow, Runner
 from shoehorn_mcu.planner.placement.bundles import load
 from shoehorn_mcu.planner.placement.layout import RowOrder, _Layout, lay_out
@@ -326,7 +327,8 @@ def test_a_block_is_not_cut_where_its_chunks_would_need_too_many_bytes(more: int
 
     cuts = LaterCuts([partial(make, 0), partial(make, 1)])
     later = replace(block, cuts=cuts, row_bytes=((40, 40), (10, 10, 16)))
-    list(found_composites(alone(later), 0, 120 + 36 + 160 + more))
+    problem, below = alone(later), 120 + 36 + 160 + more
+    list(found_composites(problem, [possible(problem, each, 0, below) for each in problem.blocks], below))
 
     assert made == [0, 1][: 1 + more]
     assert cuts[:] == [*block.cuts]

@@ -54,6 +54,10 @@ class Searches:
         with_chains = replace(self._banded, blocks=tuple(blocks))
         return PartitionSearch(with_chains, self._most_macs, _CHAIN_RUNS) if found else None
 
+    @property
+    def _with_blocks(self) -> list[PartitionSearch]:
+        return list(dict.fromkeys((self.blocks, self.apart)))
+
     def has_chains(self, partition: Partition) -> bool:
         """Whether a partition is of the search with chains."""
         return len(partition.space.problem.blocks) > len(self._problem.blocks)
@@ -61,14 +65,13 @@ class Searches:
     def in_bands(self, most_bytes: int) -> list[PartitionSearch]:
         """Those in which a peak may be below so many bytes as something runs in bands."""
         may = self.blocks.space.floor < most_bytes and self.blocks.space.composites
-        with_blocks = dict.fromkeys((self.blocks, self.apart)) if may else ()
-        return [*with_blocks, *([] if self.chains is None else [self.chains])]
+        return [*(self._with_blocks if may else []), *([] if self.chains is None else [self.chains])]
 
     def within(self, capacity: int, little: int) -> Iterator[Partition]:
         """Partitions with blocks in bands for a capacity, the least extra work first; with chains, too, where blocks
         alone cost more than `little` and chains less.
         """
-        tried = [self.blocks, *([self.apart] if self.apart is not self.blocks else [])]
+        tried = self._with_blocks
         known = self.blocks.cheapest(capacity)
         least = NEVER if known is None else known.extra_cost
         if least > little and self.chains is not None:

@@ -7,9 +7,9 @@ these rows of its inner tensors while other ops run, and computes them once more
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,21 @@ _LONGEST = 8  # ops of a chain
 _MOST = 24  # chains: an exact search for many that overlap does not end
 
 _Rows = NDArray[np.int64]
+
+
+class _Reader:
+    """An op that reads a tensor. `first[y]` is the first row that the op's rows from y on need, `last[y]` the last one
+    that those up to y need, and `shared` the most rows that two neighbouring rows of the op both need.
+    """
+
+    def __init__(self, op: int, read: Read) -> None:
+        self.op = op
+        most = max((max(rows) for rows in read.rows if rows), default=0)
+        firsts = np.array([min(rows, default=most) for rows in read.rows])
+        lasts = np.array([max(rows, default=0) for rows in read.rows])
+        self.first: _Rows = np.minimum.accumulate(firsts[::-1])[::-1]
+        self.last: _Rows = np.maximum.accumulate(lasts)
+        self.shared = max((len({*one} & {*other}) for one, other in pairwise(read.rows)), default=0)
 
 
 @dataclass(frozen=True)
@@ -62,10 +77,10 @@ def _all(problem: Problem) -> Iterator[_Chain]:
     """Every chain of up to eight ops that saves bytes."""
     seen = {problem.root(tensor.name) for tensor in problem.tensors if tensor.view_of is not None}
     outside = seen | {problem.root(name) for name in (*problem.kept, *problem.inputs)}
-    readers: dict[str, list[tuple[int, Read]]] = {}
+    readers: dict[str, list[_Reader]] = {}
     for i, op in enumerate(problem.ops):
         for read in op.reads:
-            readers.setdefault(read.tensor, []).append((i, read))
+            readers.setdefault(read.tensor, []).append(_Reader(i, read))
     fixed = set(once(problem))
     for last, op in enumerate(problem.ops):
         if last not in fixed and problem.by_name[op.writes].rows > 1:
@@ -75,35 +90,19 @@ def _all(problem: Problem) -> Iterator[_Chain]:
             yield from _ending(problem, last, {i: each for i, each in own.items() if i > stop})
 
 
-def _ending(problem: Problem, last: int, readers: dict[int, list[tuple[int, Read]]]) -> Iterator[_Chain]:
+def _ending(problem: Problem, last: int, readers: Mapping[int, Sequence[_Reader]]) -> Iterator[_Chain]:
     """The chains with this last op, from the shortest on; `readers`: by inner op, in that order, who reads its rows."""
     height = problem.by_name[problem.ops[last].writes].rows
     spans = {last: (np.arange(height), np.arange(height))}  # by op: first and last row that each output row needs
     saved = extra = 0
-    for first, reads in readers.items():
-        op = problem.ops[first]
-        if any(reader > last for reader, _ in reads):
+    for first, own in readers.items():
+        op, tensor = problem.ops[first], problem.by_name[problem.ops[first].writes]
+        if any(reader.op > last for reader in own):
             return
-        found = [_span(read, *spans[reader]) for reader, read in reads]
-        low = np.minimum.reduce([each[0] for each in found])
-        high = np.maximum.reduce([each[1] for each in found])
-        rows = problem.by_name[op.writes].rows
+        low = np.minimum.reduce([reader.first[spans[reader.op][0]] for reader in own])
+        high = np.maximum.reduce([reader.last[spans[reader.op][1]] for reader in own])
         spans[first] = low, high
-        saved += max(_shared(read) for _, read in reads) * problem.by_name[op.writes].row_bytes
-        extra += op.row_cost * (int((high - low + 1).sum()) - rows)
+        saved += max(reader.shared for reader in own) * tensor.row_bytes
+        extra += op.row_cost * (int((high - low + 1).sum()) - tensor.rows)
         if saved:
             yield _Chain(first, last, saved, extra)
-
-
-def _span(read: Read, low: _Rows, high: _Rows) -> tuple[_Rows, _Rows]:
-    """The first and the last row that rows low[y] to high[y] of the reader need."""
-    most = max((max(rows) for rows in read.rows if rows), default=0)
-    firsts = np.array([min(rows, default=most) for rows in read.rows])
-    lasts = np.array([max(rows, default=0) for rows in read.rows])
-    return np.minimum.accumulate(firsts[::-1])[::-1][low], np.maximum.accumulate(lasts)[high]
-
-
-def _shared(read: Read) -> int:
-    """The most rows that two neighbouring rows of the reader both need."""
-    pairs: Sequence[tuple[tuple[int, ...], tuple[int, ...]]] = [*zip(read.rows, read.rows[1:], strict=False)]
-    return max((len({*one} & {*other}) for one, other in pairs), default=0)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from shoehorn_mcu.planner.blocks.cascade import Composite, Pattern
 from shoehorn_mcu.planner.order.flow import Flow
-from shoehorn_mcu.planner.problem import NEVER, Block, Problem
+from shoehorn_mcu.planner.problem import Block, Problem
 
 _BANDS = (1, 2, 3, 4, 6, 8)  # rows of a block's output; a band of all rows is tried too
 
 
-def composites(problem: Problem, most_macs: int | None, below: int = NEVER) -> Iterator[Composite]:
-    """Every cut and band of every block within the allowance that is Pareto-optimal in bytes, instructions and MACs, of
+Possible = Sequence[tuple[Pattern, Sequence[int]]]
+"""Bands of one block, each with the places of cuts."""
+
+
+def composites(problem: Problem, offered: Iterable[Possible], below: int) -> Iterator[Composite]:
+    """Of each block every cut and band of those offered that is Pareto-optimal in bytes, instructions and MACs, among
     those that alone need fewer than `below` bytes.
     """
-    for block in problem.blocks:
-        may = possible(problem, block, most_macs, below)
-        made = (Composite(pattern, block.cuts[place]) for pattern, places in may for place in places)
+    for may in offered:
+        made = (Composite(pattern, pattern.block.cuts[place]) for pattern, places in may for place in places)
         smaller = [c for c in made if size(problem, c) < below]
         kept: list[tuple[int, int]] = []
         for c in sorted(smaller, key=lambda c: (size(problem, c), c.cost, c.macs)):
@@ -27,7 +30,7 @@ def composites(problem: Problem, most_macs: int | None, below: int = NEVER) -> I
                 yield c
 
 
-def possible(problem: Problem, block: Block, most_macs: int | None, below: int) -> list[tuple[Pattern, list[int]]]:
+def possible(problem: Problem, block: Block, most_macs: int | None, below: int) -> Possible:
     """The bands of a block within the allowance, each with the places of the cuts that may need fewer than `below`
     bytes, by the rows that a band reads and writes and what is known of those inside: no block is cut, which takes
     long.

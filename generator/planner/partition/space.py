@@ -44,14 +44,20 @@ class Space:
         """Those that may lower a peak: one that alone needs as many bytes as the best plan without any cannot."""
         if self.floor == self.plain:
             return ()
-        return tuple(banded.composites(self.problem, self._most_macs, self.plain))
+        return tuple(banded.composites(self.problem, self._possible, self.plain))
+
+    @cached_property
+    def _possible(self) -> list[banded.Possible]:
+        """Of each block that may lower a peak, the bands and cuts that may."""
+        found = (banded.possible(self.problem, b, self._most_macs, self.plain) for b in self.problem.blocks)
+        return [bands for bands in found if bands]
 
     @cached_property
     def floor(self) -> int:
         """A lower bound on the peak of every partition, in bytes, for which no block is cut, which takes long: that of
         blocks whose rows and scratch inside need no bytes; 0 where they may leave out rows.
         """
-        blocks = [b for b in self.problem.blocks if banded.possible(self.problem, b, self._most_macs, self.plain)]
+        blocks = [bands[0][0].block for bands in self._possible]
         if any(b in self.sparing for b in blocks):
             return 0
         return min(self.plain, self._lowest(banded.emptied(self.ops_alone, blocks))[0]) if blocks else self.plain
