@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from time import monotonic
 
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.recompute.bands import StepGraph, step_graph
+from shoehorn_mcu.planner.remat.memory import peak
 from shoehorn_mcu.planner.remat.outcome import Effort
 from shoehorn_mcu.planner.remat.search import WORK_PER_SECOND, Phase, Search
 
@@ -28,10 +29,13 @@ class Level:
         graph = replace(self.steps.graph, order=self.order)
         self.search = Search(graph, budget, work, lambda: monotonic() <= end, self.steps.terms)
 
-    def reorder(self) -> tuple[int, ...] | None:
-        """A sequence of every node once, within the budget."""
+    def reorder(self) -> tuple[int, ...]:
+        """A sequence of every node once: within the budget, or else the one with the lowest peak of the last ones."""
         self.search.run(REORDER, self.once)
-        return self.search.best
+        return self.search.best or min(self.search.last, key=self._peak)
+
+    def _peak(self, sequence: Sequence[int]) -> int:
+        return peak(self.steps.graph, sequence, self.steps.terms)
 
     def anneal(self, start: Sequence[int], phases: tuple[Phase, ...]) -> tuple[int, ...] | None:
         """The best sequence found from `start`. If that is a little above the budget, the phases run once more."""
@@ -57,16 +61,25 @@ def steps_of(flow: Flow, nodes: int) -> StepGraph:
 
 def rowwise(flow: Flow, start: Sequence[Event], budget: int, effort: Effort, share: float) -> Level:
     """The level of single rows; it may search for `share` of the effort."""
-    rows, work = sum(flow.rows[name] for name in flow.born), int(effort.seconds * WORK_PER_SECOND * share)
-    return Level(flow, start, budget, rows, work, monotonic() + effort.patience)
+    return level_of(flow, start, budget, _rows(flow), effort, share)
 
 
-def levels(
-    flow: Flow, start: Sequence[Event], budget: int, effort: Effort, share: float, finest: bool = False
-) -> Iterator[Level]:
-    """The levels from coarse to fine, or the `finest` alone; each may search for `share` of the effort."""
-    end = monotonic() + effort.patience
-    rows = sum(flow.rows[name] for name in flow.born)
+def levels(flow: Flow, start: Sequence[Event], budget: int, effort: Effort, share: float) -> list[Level]:
+    """The levels from coarse to fine; each may search for `share` of the effort."""
+    return [level_of(flow, start, budget, nodes, effort, share) for nodes in sizes(flow)]
+
+
+def level_of(flow: Flow, start: Sequence[Event], budget: int, nodes: int, effort: Effort, share: float) -> Level:
+    """The level with about so many bands of rows; it may search for `share` of the effort."""
     work = int(effort.seconds * WORK_PER_SECOND * share)
-    sizes = [nodes for nodes in NODES if nodes < rows] + [nodes for nodes in NODES if nodes >= rows][:1]
-    return (Level(flow, start, budget, nodes, work, end) for nodes in (sizes[-1:] if finest else sizes))
+    return Level(flow, start, budget, nodes, work, monotonic() + effort.patience)
+
+
+def sizes(flow: Flow) -> list[int]:
+    """The approximate numbers of bands of the levels, from coarse to fine; the finest may have a band per row."""
+    rows = _rows(flow)
+    return [nodes for nodes in NODES if nodes < rows] + [nodes for nodes in NODES if nodes >= rows][:1]
+
+
+def _rows(flow: Flow) -> int:
+    return sum(flow.rows[name] for name in flow.born)

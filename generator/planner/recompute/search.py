@@ -21,7 +21,17 @@ from shoehorn_mcu.planner.order.replay import pruned, replay
 from shoehorn_mcu.planner.problem import Problem
 from shoehorn_mcu.planner.recompute.bands import step_graph
 from shoehorn_mcu.planner.recompute.clones import lowest
-from shoehorn_mcu.planner.recompute.coarsening import NODES, PHASES, REORDER, Level, levels, rowwise, steps_of
+from shoehorn_mcu.planner.recompute.coarsening import (
+    NODES,
+    PHASES,
+    REORDER,
+    Level,
+    level_of,
+    levels,
+    rowwise,
+    sizes,
+    steps_of,
+)
 from shoehorn_mcu.planner.recompute.halos import banded
 from shoehorn_mcu.planner.recompute.retrace import guess
 from shoehorn_mcu.planner.remat.memory import peak, runs
@@ -44,6 +54,7 @@ _RUNGS = 8  # intermediate limits at most
 _ROUNDS = 10  # budgets tried for the lowest peak
 _FIRST_CUT = 0.08  # first reduction as part of the peak; halved after each failure
 _LAST_CUT = 0.004
+_REACHED = 0.4  # of a reduction: what a search that misses it must reach for the next one to be as large
 
 
 @dataclass(frozen=True)
@@ -191,21 +202,21 @@ def reordered(problem: Problem, start: Sequence[Event], effort: Effort | None = 
     best = _single(start)
     peak, low, cut = replay(flow, best).peak, least(flow), _FIRST_CUT
     share = 1 / REORDER.share / _ROUNDS / len(NODES)
-    finest = False  # coarse bands are tried until they fail: what they have missed once, they miss later, too
+    tried = sizes(flow)
     for _ in range(_ROUNDS):
-        budget = max(low, int(peak * (1 - cut)))
+        budget, before = max(low, int(peak * (1 - cut))), peak
         if budget >= peak or cut < _LAST_CUT:
             break
-        found = None
-        for level in levels(flow, best, budget, effort, share, finest):
-            if (sequence := level.reorder()) is not None:
-                found = level.steps.events(sequence)
+        for nodes in tried:
+            level = level_of(flow, best, budget, nodes, effort, share)
+            events = level.steps.events(level.reorder())
+            if (lower := replay(flow, events).peak) < peak:
+                best, peak = events, lower
+            if peak <= budget:
                 break
-            finest = True
-        if found is None:
+            tried = tried[-1:]  # what coarse bands have missed once, they miss later, too
+        if before - peak < (before - budget) * _REACHED:
             cut /= 2
-        else:
-            best, peak = found, replay(flow, found).peak
     return best
 
 
@@ -303,7 +314,7 @@ class _Try:
         self._flow, self._start, self._budget, self._few = flow, start, budget, few
         self._clones = int(effort.seconds * _CLONED_ROWS_PER_SECOND / (1 + sum(map(len, flow.last_user.values()))))
         self._tries = int(effort.seconds * _TRIES_PER_SECOND)
-        self._levels = list(levels(flow, start, budget, effort, _SEARCH_SHARE / len(NODES)))
+        self._levels = levels(flow, start, budget, effort, _SEARCH_SHARE / len(NODES))
         self._best: tuple[int, list[Event]] | None = None
 
     def answer(self) -> tuple[int, list[Event]] | None:

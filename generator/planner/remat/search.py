@@ -143,6 +143,11 @@ class Search:
         return min(walker.over for walker in self._walkers)
 
     @property
+    def last(self) -> list[tuple[int, ...]]:
+        """The current sequence of each walker, which may be above the budget."""
+        return [walker.now() for walker in self._walkers]
+
+    @property
     def duration(self) -> int:
         """The duration of the best sequence; there must be one."""
         return duration(self._graph, self.best or ())
