@@ -14,9 +14,7 @@ from shoehorn_mcu.planner.problem import Problem
 from shoehorn_mcu.planner.recompute.search import reordered
 from shoehorn_mcu.planner.remat.outcome import Effort
 
-_SHARE = 1.2  # of the effort for one order: the effort for an order without recomputation
-_EACH_SHARE = 0.78  # the same for rows apart, and from there for rows that overlap
-_OTHER_SHARE = 1.2  # the same for another order from rows apart
+_SHARE = 1.0  # of the effort for one order: the effort for an order without recomputation
 _FORCED_SHARE = 0.75  # the same where each op reads the output of the one before
 
 
@@ -42,7 +40,7 @@ class AnyOrder:
         if self.apart is None:
             return self._searched(self._flow, self._start, _FORCED_SHARE if forced(self._flow.problem) else _SHARE)
         start = min(self._start, self.apart[1], key=self.peak_of)
-        return self._searched(self._flow, start, _EACH_SHARE)
+        return self._searched(self._flow, start, _SHARE)
 
     @cached_property
     def peak(self) -> int:
@@ -61,11 +59,11 @@ class AnyOrder:
         if self._rows_apart is self._flow.problem or forced(self._flow.problem):
             return None
         flow = Flow(self._rows_apart)
-        return flow, self._from_groups(flow, _EACH_SHARE)
+        return flow, self._from_groups(flow, _SHARE)
 
     def another(self) -> list[Event] | None:
         """Another order, for rows that may overlap; None where `apart` is."""
-        return None if self.apart is None else self._from_groups(self.apart[0], _OTHER_SHARE)
+        return None if self.apart is None else self._from_groups(self.apart[0], _SHARE)
 
     def _from_groups(self, flow: Flow, share: float) -> list[Event]:
         """The lowest order found from the one by groups."""

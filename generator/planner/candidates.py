@@ -342,7 +342,7 @@ class Candidates:
             loses = plan.arena_bytes > orders.peak * (1 + _LOSS)
             other = orders.another() if loses and len(self._start) < _FEW_ROWS else None
             if other is not None and orders.peak_of(other) <= most_bytes:
-                yield (plan := self._ordered(other))
+                yield (plan := self._ordered(other, below=most_bytes + 1))
                 most_bytes = min(most_bytes, plan.arena_bytes - 1)
         yield from self._reordered_apart(most_bytes)
 
@@ -352,13 +352,15 @@ class Candidates:
             flow, events = self._any_order.apart
             peak = replay(flow, events).peak
             if peak <= most_bytes:
-                effort = Effort.FULL if peak < self._any_order.peak else Effort.LEAST
+                effort = Effort.FULL if peak < max(self._any_order.peak, most_bytes * (1 - _LOSS)) else Effort.LEAST
                 layout = lay_out(flow, events, effort=effort, below=most_bytes + 1)
                 yield self._laid(layout, least(self._flow), (), ANY_ORDER)
 
-    def _ordered(self, events: Sequence[Event], enough: int | None = None, reason: str = "") -> Plan:
+    def _ordered(
+        self, events: Sequence[Event], enough: int | None = None, reason: str = "", below: int = NEVER
+    ) -> Plan:
         """The plan of a row order outside the space of groups; its lower bound is the largest working set of a row."""
-        layout = lay_out(self._flow, shortened(self._flow, events), enough=enough)
+        layout = lay_out(self._flow, shortened(self._flow, events), enough=enough, below=below)
         plan = self._laid(layout, least(self._flow), (), ANY_ORDER)
         return replace(plan, outcome=replace(plan.outcome, reason=reason))
 

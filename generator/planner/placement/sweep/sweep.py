@@ -16,6 +16,7 @@ from shoehorn_mcu.planner.placement.bundles import Bundle, joined, profile
 
 _HERE = Path(__file__).parent
 _MOST_STEPS = 8_000_000  # bundles times placements side by side; 8 bytes each
+_BRIEF_WORK, _BRIEF_PIECES = 30_000_000, 10_000  # of a run, of first fit: a quarter of a second at most, no thread
 _LEAST_WEIGHT = 1e-6  # of a time, so that each one counts
 MOST_HEIGHT = 2**29 - 1  # bytes; C adds three of these in 32 bits
 
@@ -134,7 +135,8 @@ class Sweep:
         place = self._place
         order_c, found = self._ffi.new("int32_t[]", [place[i] for i in order]), self._ffi.new("int32_t[]", len(order))
         fit = self._lib.sh_sweep_fit
-        height = self._beside(lambda stop: fit(self._problem, order_c, first_base, stop, found))
+        brief = self._keep[0][len(order)] <= _BRIEF_PIECES
+        height = self._beside(lambda stop: fit(self._problem, order_c, first_base, stop, found), brief)
         if height < 0:
             raise MemoryError
         return height, self._by_bundle(found)
@@ -161,7 +163,8 @@ class Sweep:
         weight = self._weight(settings.power)
         run = ffi.new("sh_sweep_run *", [height, width, settings.noise, settings.seed, weight, pivot, order])
         used, found = ffi.new("int64_t *", work), ffi.new("int32_t[]", n)
-        placed = self._beside(lambda stop: sweep(self._problem, run, stop, used, found))
+        brief = work <= _BRIEF_WORK
+        placed = self._beside(lambda stop: sweep(self._problem, run, stop, used, found), brief)
         if placed < 0:
             raise MemoryError
         return int(used[0]), self._by_bundle(found) if placed == n else None
@@ -183,9 +186,11 @@ class Sweep:
             self._orders[start, front] = pivot, self._ffi.new("int32_t[]", order)
         return self._orders[start, front]
 
-    def _beside(self, work: Callable[[Any], int]) -> int:
-        """What C gives, which looks at a flag to stop: so Ctrl-C is heard."""
+    def _beside(self, work: Callable[[Any], int], brief: bool) -> int:
+        """What C gives, which looks at a flag to stop: so Ctrl-C is heard, after the end where that is soon."""
         stop = self._ffi.new("int32_t *", 0)
+        if brief:
+            return work(stop)
 
         def halt() -> None:
             stop[0] = 1
