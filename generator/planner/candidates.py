@@ -23,7 +23,7 @@ from shoehorn_mcu.planner.recompute.search import LITTLE, extra_macs, keeping, l
 from shoehorn_mcu.planner.searches import Searches, for_less
 
 _LONG = 4  # ops between a tensor's writer and its last reader; a residual block has fewer
-_LOSS, _FEW_ROWS = 0.01, 1000  # of the peak
+_LOSS, _FEW_ROWS = 0.015, 1000  # of the peak
 _ROOM = 0.02  # of the peak: bytes above it that are accepted when a plan is placed quickly
 _GAIN = 0.01  # of the peak by groups: what another order must save where each op reads the output of the one before
 _LEAST_GAIN = 0.002  # of an arena: what a peak must save for a long search
