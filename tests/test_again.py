@@ -21,6 +21,7 @@ from shoehorn_mcu.planner.order.flow import rigid as rigid_tensors
 from shoehorn_mcu.planner.order.replay import pruned, replay
 from shoehorn_mcu.planner.recompute.bands import step_graph
 from shoehorn_mcu.planner.recompute.clones import lowest
+from shoehorn_mcu.planner.recompute.coarsening import NODES, level_of
 from shoehorn_mcu.planner.recompute.search import Order, _Ask, between, least, recomputed, reordered
 from shoehorn_mcu.planner.remat.graph import Graph
 from shoehorn_mcu.planner.remat.memory import Terms, runs
@@ -126,6 +127,12 @@ def u_net(rows: int = 16, wide: int = 40) -> Problem:
     )
 
 
+def squeeze() -> Problem:
+    """A wide tensor that goes row by row as a narrow one comes, then its sum."""
+    problem = u_net()
+    return replace(problem, ops=(*problem.ops[:2], replace(problem.ops[3], reads=(_whole("a"),))), outputs=("g",))
+
+
 def problem_of(seed: int, streamed: bool) -> Problem:
     graph = random_graph(seed)
     streamed = streamed and len(graph.inputs) == 1
@@ -195,6 +202,17 @@ def test_a_free_order_runs_each_row_once_and_is_no_higher(seed: int, streamed: b
     assert counted(problem, found)[0] <= counted(problem, start)[0]
 
 
+def test_a_search_above_its_limit_ends_with_a_lower_order():
+    problem = squeeze()
+    flow, start = Flow(problem), op_by_op(problem)
+    level = level_of(flow, start, least(flow) // 2, NODES[0], EFFORT, 1)
+    found = level.steps.events(level.reorder())
+
+    assert level.search.best is None
+    assert Counter(found) == Counter(start)
+    assert replay(flow, found).peak < replay(flow, start).peak
+
+
 def test_a_skip_is_computed_again_where_keeping_it_does_not_fit():
     problem = u_net()
     start = op_by_op(problem)
@@ -212,8 +230,7 @@ def test_a_skip_is_computed_again_where_keeping_it_does_not_fit():
 
 
 def test_no_row_is_computed_again_where_an_order_alone_fits():
-    problem = u_net()
-    problem = replace(problem, ops=(*problem.ops[:2], replace(problem.ops[3], reads=(_whole("a"),))), outputs=("g",))
+    problem = squeeze()
     start = op_by_op(problem)
     budget = 16 * 4 + 16 * 8 + 3 * 40  # `a` may come as `skip` goes
     found = again(problem, start, budget, Effort(1, stop=60))
