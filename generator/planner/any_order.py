@@ -14,8 +14,7 @@ from shoehorn_mcu.planner.problem import Problem
 from shoehorn_mcu.planner.recompute.search import reordered
 from shoehorn_mcu.planner.remat.outcome import Effort
 
-_SHARE = 1.0  # of the effort for one order: the effort for an order without recomputation
-_FORCED_SHARE = 0.75  # the same where each op reads the output of the one before
+_FORCED_SHARE = 0.75  # of the effort for one order: where each op reads the output of the one before
 
 
 class AnyOrder:
@@ -38,9 +37,9 @@ class AnyOrder:
     def lowest(self) -> list[Event]:
         """The lowest order found."""
         if self.apart is None:
-            return self._searched(self._flow, self._start, _FORCED_SHARE if forced(self._flow.problem) else _SHARE)
+            return self._searched(self._flow, self._start, _FORCED_SHARE if forced(self._flow.problem) else 1)
         start = min(self._start, self.apart[1], key=self.peak_of)
-        return self._searched(self._flow, start, _SHARE)
+        return self._searched(self._flow, start)
 
     @cached_property
     def peak(self) -> int:
@@ -59,18 +58,18 @@ class AnyOrder:
         if self._rows_apart is self._flow.problem or forced(self._flow.problem):
             return None
         flow = Flow(self._rows_apart)
-        return flow, self._from_groups(flow, _SHARE)
+        return flow, self._from_groups(flow)
 
     def another(self) -> list[Event] | None:
         """Another order, for rows that may overlap; None where `apart` is."""
-        return None if self.apart is None else self._from_groups(self.apart[0], _SHARE)
+        return None if self.apart is None else self._from_groups(self.apart[0])
 
-    def _from_groups(self, flow: Flow, share: float) -> list[Event]:
+    def _from_groups(self, flow: Flow) -> list[Event]:
         """The lowest order found from the one by groups."""
         space = Space(flow.problem, 0)
-        return self._searched(flow, space.events(space.plain_groups), share)
+        return self._searched(flow, space.events(space.plain_groups))
 
-    def _searched(self, flow: Flow, start: Sequence[Event], share: float) -> list[Event]:
+    def _searched(self, flow: Flow, start: Sequence[Event], share: float = 1) -> list[Event]:
         """The lowest order found from this one with so much of the effort for one order."""
         self._say("rows in any order")
         return shortened(flow, reordered(flow.problem, start, self._effort(share)))

@@ -23,7 +23,8 @@ from shoehorn_mcu.planner.recompute.search import LITTLE, extra_macs, keeping, l
 from shoehorn_mcu.planner.searches import Searches, for_less
 
 _LONG = 4  # ops between a tensor's writer and its last reader; a residual block has fewer
-_LOSS, _FEW_ROWS = 0.015, 1000  # of the peak
+_LOSS = 0.015  # of the peak: what a placed order may lose before more is tried,
+_FEW_ROWS = 1000  # another order of so many rows at most, or else more effort for rows apart
 _ROOM = 0.02  # of the peak: bytes above it that are accepted when a plan is placed quickly
 _GAIN = 0.01  # of the peak by groups: what another order must save where each op reads the output of the one before
 _LEAST_GAIN = 0.002  # of an arena: what a peak must save for a long search
@@ -347,7 +348,7 @@ class Candidates:
         yield from self._reordered_apart(most_bytes)
 
     def _reordered_apart(self, most_bytes: int) -> Iterator[Plan]:
-        """Such a plan with rows apart, if there is one."""
+        """Such a plan with rows apart, if there is one, with full effort where it may save much."""
         if self._any_order.apart is not None:
             flow, events = self._any_order.apart
             peak = replay(flow, events).peak
