@@ -11,7 +11,7 @@ from shoehorn_mcu.planner.order.replay import replay
 from shoehorn_mcu.planner.order.shorten import shortened
 from shoehorn_mcu.planner.partition.space import Space
 from shoehorn_mcu.planner.problem import Problem
-from shoehorn_mcu.planner.recompute.search import reordered
+from shoehorn_mcu.planner.recompute.search import FIRST_CUT, reordered
 from shoehorn_mcu.planner.remat.outcome import Effort
 
 _FORCED_SHARE = 0.75  # of the effort for one order: where each op reads the output of the one before
@@ -37,7 +37,7 @@ class AnyOrder:
     def lowest(self) -> list[Event]:
         """The lowest order found."""
         if self.apart is None:
-            return self._searched(self._flow, self._start, _FORCED_SHARE if forced(self._flow.problem) else 1)
+            return self._from_start()
         start = min(self._start, self.apart[1], key=self.peak_of)
         return self._searched(self._flow, start)
 
@@ -61,18 +61,26 @@ class AnyOrder:
         return flow, self._from_groups(flow)
 
     def another(self) -> list[Event] | None:
-        """Another order, for rows that may overlap; None where `apart` is."""
-        return None if self.apart is None else self._from_groups(self.apart[0])
+        """Another order, for rows that may overlap, which may pack better; None where none was found."""
+        if self.apart is not None:
+            return self._from_groups(self.apart[0])
+        other = self._from_start(FIRST_CUT / 2)
+        return None if other == self.lowest else other
+
+    def _from_start(self, cut: float = FIRST_CUT) -> list[Event]:
+        """The lowest order found from the given one; `cut` is the first reduction that is tried."""
+        share = _FORCED_SHARE if forced(self._flow.problem) else 1
+        return self._searched(self._flow, self._start, share, cut)
 
     def _from_groups(self, flow: Flow) -> list[Event]:
         """The lowest order found from the one by groups."""
         space = Space(flow.problem, 0)
         return self._searched(flow, space.events(space.plain_groups))
 
-    def _searched(self, flow: Flow, start: Sequence[Event], share: float = 1) -> list[Event]:
+    def _searched(self, flow: Flow, start: Sequence[Event], share: float = 1, cut: float = FIRST_CUT) -> list[Event]:
         """The lowest order found from this one with so much of the effort for one order."""
         self._say("rows in any order")
-        return shortened(flow, reordered(flow.problem, start, self._effort(share)))
+        return shortened(flow, reordered(flow.problem, start, self._effort(share), cut))
 
 
 def forced(problem: Problem) -> bool:

@@ -24,12 +24,13 @@ from shoehorn_mcu.planner.searches import Searches, for_less
 
 _LONG = 4  # ops between a tensor's writer and its last reader; a residual block has fewer
 _LOSS = 0.015  # of the peak: what a placed order may lose before more is tried,
-_FEW_ROWS = 1000  # another order of so many rows at most, or else more effort for rows apart
+_FEW_ROWS, _MANY_ROWS = 1000, 3000  # another order where there are few; where there are not many, of twice the loss
 _ROOM = 0.02  # of the peak: bytes above it that are accepted when a plan is placed quickly
 _GAIN = 0.01  # of the peak by groups: what another order must save where each op reads the output of the one before
 _LEAST_GAIN = 0.002  # of an arena: what a peak must save for a long search
 _QUICK_ROWS = 48  # of a problem in which every kind of plan is searched within a byte less than the smallest arena
 _PACKED = 8  # row orders placed in the search for the smallest arena
+_SPARED, _SPARED_ROWS = 3, 300  # smaller arenas with blocks that recompute too much until rows are kept; of few rows
 
 
 class Candidates:
@@ -135,13 +136,30 @@ class Candidates:
         """Plans that fit, of which the blocks in bands recompute more than the allowance until rows are kept."""
         if not self._most_macs:
             return
-        free = Candidates(self._problem, None, self._say)
-        for plan in free.within(capacity):
+        for plan in self._free.within(capacity):
             if plan.cascades and plan.arena_bytes <= capacity:
-                kept = (each for each in free.keeping(plan, capacity) if free.extra_macs(each) <= self._most_macs)
-                self._composites |= free._composites
+                kept = (each for each in self._free.keeping(plan, capacity) if self._allows(each))
+                self._composites |= self._free._composites
                 yield from kept
                 return
+
+    def spared_as_small(self, plan: Plan) -> Iterator[Plan]:
+        """As `spared`, each smaller than the one before, the first one than a plan that is known; for few rows, as it
+        takes as long as a search without an allowance.
+        """
+        for _ in range(_SPARED if len(self._start) < _SPARED_ROWS else 0):
+            found = min(self.spared(plan.arena_bytes - 1), key=_arena, default=None)
+            if found is None:
+                return
+            yield (plan := found)
+
+    @cached_property
+    def _free(self) -> Candidates:
+        """Those without an allowance."""
+        return Candidates(self._problem, None, self._say)
+
+    def _allows(self, plan: Plan) -> bool:
+        return self._most_macs is None or self._free.extra_macs(plan) <= self._most_macs
 
     def extra_macs(self, plan: Plan) -> int:
         """The multiply-accumulates of a plan beyond those of computing each row once."""
@@ -340,8 +358,10 @@ class Candidates:
             plan = self._ordered(orders.lowest)
             yield plan
             most_bytes = min(most_bytes, plan.arena_bytes - 1)
-            loses = plan.arena_bytes > orders.peak * (1 + _LOSS)
-            other = orders.another() if loses and len(self._start) < _FEW_ROWS else None
+            rows = len(self._start)
+            may_lose = _LOSS if rows < _FEW_ROWS and orders.apart is not None else 2 * _LOSS
+            loses = plan.arena_bytes > orders.peak * (1 + may_lose)
+            other = orders.another() if loses and rows < _MANY_ROWS else None
             if other is not None and orders.peak_of(other) <= most_bytes:
                 yield (plan := self._ordered(other, below=most_bytes + 1))
                 most_bytes = min(most_bytes, plan.arena_bytes - 1)

@@ -125,8 +125,11 @@ def _search(problem: Problem, goal: Goal, candidates: Candidates, weighing: Weig
             if goal is Goal.TIME and capacity is not None and best.arena_bytes <= capacity:
                 return _because(best, best.outcome.reason or _FASTEST)
         assert best is not None
-        for kept in candidates.keeping_as_small(best) if goal is Goal.SRAM and keep_rows else ():
-            best = kept
+        for search in (candidates.keeping_as_small, candidates.spared_as_small) if keep_rows else ():
+            for kept in search(best):
+                best = kept
+        if goal is Goal.TIME and capacity is not None and best.arena_bytes <= capacity:
+            return _because(best, best.outcome.reason or _FASTEST)
     except KeyboardInterrupt:
         if best is None:
             raise

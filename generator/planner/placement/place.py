@@ -30,6 +30,7 @@ _FIT_ROUNDS = 30  # for each first order
 _FIRST_WORK = 60_000_000  # of the sweep at the height wanted, before the exact search; about half a second
 _WORK = 800_000_000  # of the sweep at the height wanted, before and after it; about 6 s
 _PIECE_WORK, _PAIR_WORK = 75_000, 75  # where there are few: of the first for each piece, of all for each pair of them
+_FAR = 1.03  # of the height wanted: where the best placement is above it, few pieces have all of the first, too
 _SOME_WORK = _WORK // 6  # of the sweep at the height wanted after it, where many orders are to be placed
 _RUNS = 400  # of the sweep at the height wanted, at most
 _PINNED_RUNS = 16  # of the sweep for each place of an input that is tried
@@ -300,7 +301,8 @@ def _placed(bundles: tuple[Bundle, ...], wanted: int, effort: Effort, below: int
         wanted = max(wanted, least)  # a bundle that is no box may still get lower, but rarely does
     most = effort not in (Effort.LEAST, Effort.QUICK)
     if best[0] - wanted >= ALIGNMENT and most:  # a part of a word is hardly ever saved
-        work = min(_WORK // 2 if hollow else _WORK, _PAIR_WORK * pieces**2) - first if full else _SOME_WORK
+        some = _FIRST_WORK if best[0] > wanted * _FAR else 0
+        work = max(some, min(_WORK // 2 if hollow else _WORK, _PAIR_WORK * pieces**2)) - first if full else _SOME_WORK
         best = tries.at(wanted, settings_left, work) or best
     lowering = min(_LOWERING_WORK, _PIECE_LOWERING_WORK * pieces) if full else _LOWERING_WORK // part
     return _lower(tries, wanted, best, lowering, below)

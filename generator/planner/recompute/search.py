@@ -52,7 +52,7 @@ _TRIED = (1.0, 0.85, 0.7)  # of the budget: the limits that are searched
 _RUNG = 0.05  # of the peak: how far each intermediate limit lowers it, from a peak far above the budget
 _RUNGS = 8  # intermediate limits at most
 _ROUNDS = 10  # budgets tried for the lowest peak
-_FIRST_CUT = 0.08  # first reduction as part of the peak; halved after each failure
+FIRST_CUT = 0.08  # first reduction as part of the peak; halved after each failure
 _LAST_CUT = 0.004
 _REACHED = 0.4  # of a reduction: what a search that misses it must reach for the next one to be as large
 
@@ -193,14 +193,17 @@ def extra_macs(problem: Problem, events: Sequence[Event]) -> int:
     return sum(problem.ops[event.op].row_macs * event.rows for event in events) - once
 
 
-def reordered(problem: Problem, start: Sequence[Event], effort: Effort | None = None) -> list[Event]:
+def reordered(
+    problem: Problem, start: Sequence[Event], effort: Effort | None = None, cut: float = FIRST_CUT
+) -> list[Event]:
     """The order with the lowest peak found without recomputation; `start` if none is lower.
 
-    `start` computes every row once. As deterministic as `recomputed`.
+    `start` computes every row once; `cut` is the first reduction of its peak that is tried, as a part of it. As
+    deterministic as `recomputed`.
     """
     flow, effort = Flow(problem), effort or Effort()
     best = _single(start)
-    peak, low, cut = replay(flow, best).peak, least(flow), _FIRST_CUT
+    peak, low = replay(flow, best).peak, least(flow)
     share = 1 / REORDER.share / _ROUNDS / len(NODES)
     tried = sizes(flow)
     for _ in range(_ROUNDS):
