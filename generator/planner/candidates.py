@@ -134,11 +134,12 @@ class Candidates:
 
     def spared(self, capacity: int) -> Iterator[Plan]:
         """Plans that fit, of which the blocks in bands recompute more than the allowance until rows are kept."""
-        if not self._most_macs:
+        most = self._most_macs
+        if not most:
             return
         for plan in self._free.within(capacity):
             if plan.cascades and plan.arena_bytes <= capacity:
-                kept = (each for each in self._free.keeping(plan, capacity) if self._allows(each))
+                kept = (each for each in self._free.keeping(plan, capacity) if self._free.extra_macs(each) <= most)
                 self._composites |= self._free._composites
                 yield from kept
                 return
@@ -157,9 +158,6 @@ class Candidates:
     def _free(self) -> Candidates:
         """Those without an allowance."""
         return Candidates(self._problem, None, self._say)
-
-    def _allows(self, plan: Plan) -> bool:
-        return self._most_macs is None or self._free.extra_macs(plan) <= self._most_macs
 
     def extra_macs(self, plan: Plan) -> int:
         """The multiply-accumulates of a plan beyond those of computing each row once."""

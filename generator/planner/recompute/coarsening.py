@@ -61,7 +61,7 @@ def steps_of(flow: Flow, nodes: int) -> StepGraph:
 
 def rowwise(flow: Flow, start: Sequence[Event], budget: int, effort: Effort, share: float) -> Level:
     """The level of single rows; it may search for `share` of the effort."""
-    return level_of(flow, start, budget, _rows(flow), effort, share)
+    return level_of(flow, start, budget, rows_of(flow), effort, share)
 
 
 def levels(flow: Flow, start: Sequence[Event], budget: int, effort: Effort, share: float) -> list[Level]:
@@ -77,9 +77,10 @@ def level_of(flow: Flow, start: Sequence[Event], budget: int, nodes: int, effort
 
 def sizes(flow: Flow) -> list[int]:
     """The approximate numbers of bands of the levels, from coarse to fine; the finest may have a band per row."""
-    rows = _rows(flow)
+    rows = rows_of(flow)
     return [nodes for nodes in NODES if nodes < rows] + [nodes for nodes in NODES if nodes >= rows][:1]
 
 
-def _rows(flow: Flow) -> int:
+def rows_of(flow: Flow) -> int:
+    """The rows of all tensors that are written or given."""
     return sum(flow.rows[name] for name in flow.born)

@@ -28,6 +28,7 @@ from shoehorn_mcu.planner.recompute.coarsening import (
     Level,
     level_of,
     levels,
+    rows_of,
     rowwise,
     sizes,
     steps_of,
@@ -256,7 +257,7 @@ class _Ask:
 
     def __init__(self, flow: Flow, start: Sequence[Event], budget: int, effort: Effort, most_rows: int) -> None:
         self._flow, self._start, self._budget, self._effort = flow, list(start), budget, effort
-        self._rows = sum(flow.rows[name] for name in flow.born)
+        self._rows = rows_of(flow)
         self._few, self._most_rows = self._rows <= most_rows, most_rows
         self._end = monotonic() + effort.patience
 
