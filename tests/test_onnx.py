@@ -14,7 +14,8 @@ from evaluate import evaluate
 from onnx import TensorProto, helper, numpy_helper
 
 from shoehorn_mcu import build, passes
-from shoehorn_mcu.importers import ImportFault, UnsupportedModel, load
+from shoehorn_mcu.importers import ImportFault, InFloat, UnsupportedModel, load
+from shoehorn_mcu.importers.onnx import load_onnx
 from shoehorn_mcu.ir import Array, DType, Graph
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Dequantize, PickChannels, Quantize, Softmax, Transpose
 from shoehorn_mcu.planner import Goal
@@ -754,11 +755,55 @@ def _scaled_per_channel(core: list[onnx.NodeProto], channels: int, constants: Ma
     return made
 
 
-def test_the_result_of_an_op_on_int8_with_a_scale_per_channel_is_refused(tmp_path: Path) -> None:
+def test_a_convolution_whose_result_has_a_scale_per_channel_computes_in_float32_and_says_so(tmp_path: Path) -> None:
     core, constants = INT8_CASES["conv"]
+    path = saved(_scaled_per_channel(core, 5, constants), tmp_path)
 
-    with pytest.raises(UnsupportedModel, match="computed have a scale per channel"):
-        load(saved(_scaled_per_channel(core, 5, constants), tmp_path))
+    check(path, close=OUT)
+
+    imported = load_onnx(path, {})
+    why = "values that are computed have a scale per channel, one scale is supported"
+    assert imported.in_float == (InFloat("r", "Conv", why),)
+    assert imported.quantised_linear == 1
+
+
+_AFTER_CONV: dict[str, tuple[list[onnx.NodeProto], str | None]] = {
+    "nothing": ([helper.make_node("Identity", ["r"], ["y"])], "Identity follows it before its result is quantised"),
+    "an activation": ([helper.make_node("Sigmoid", ["r"], ["y"])], "Sigmoid follows it before its result is quantised"),
+    "two readers": (
+        [helper.make_node("QuantizeLinear", ["r", "t", "z"], ["p"]), helper.make_node("Relu", ["r"], ["y"])],
+        "2 ops read its result 'r' as real numbers",
+    ),
+    "a conversion": ([helper.make_node("QuantizeLinear", ["r", "t", "z"], ["y"])], None),
+}
+
+
+@pytest.mark.parametrize("name", _AFTER_CONV)
+def test_what_computes_in_float32_though_it_is_quantised_is_told(name: str, tmp_path: Path) -> None:
+    after, why = _AFTER_CONV[name]
+    core, constants = INT8_CASES["conv"]
+    made = quantised(core, np.int8(3), constants)
+    del made.graph.node[-2:]
+    made.graph.node.extend(after)
+
+    imported = load_onnx(saved(made, tmp_path), {})
+
+    assert imported.in_float == (() if why is None else (InFloat("r", "Conv", why),))
+    assert imported.quantised_linear == 1
+
+
+def test_what_computes_in_float32_has_the_names_of_the_file(tmp_path: Path) -> None:
+    """Also where the file has one op for what is imported as several."""
+    constants = INT8_CASES["conv"][1]
+    wide = {**constants, "z": np.int8(3), "t": np.linspace(0.02, 0.05, 5, dtype=np.float32), "tz": np.zeros(5, np.int8)}
+    node = helper.make_node("QLinearConv", ["x", "s", "z", "w", "ws", "wz", "t", "tz", "b"], ["y"], pads=[1] * 4)
+    made = model([node], constants={**wide, "s": SCALE})
+    for end in (made.graph.input[0], made.graph.output[0]):
+        end.type.tensor_type.elem_type = TensorProto.INT8
+
+    (found,) = load_onnx(saved(made, tmp_path), {}).in_float
+
+    assert (found.name, found.kind) == ("y", "QLinearConv")
 
 
 def test_a_scale_that_is_dequantised_is_computed(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported, UnsupportedModel
 from shoehorn_mcu.importers.forms import Form, Forms, In, Kind
-from shoehorn_mcu.importers.source import Imported, Shapes
+from shoehorn_mcu.importers.source import Imported, InFloat, Shapes
 from shoehorn_mcu.importers.tflite import load_tflite
 from shoehorn_mcu.ir import Graph
 
@@ -28,6 +28,7 @@ __all__ = [
     "Imported",
     "Importer",
     "In",
+    "InFloat",
     "Kind",
     "Shapes",
     "Unsupported",

@@ -17,8 +17,9 @@ from shoehorn_mcu.importers.onnx_loops import ROUNDS_LIMIT
 from shoehorn_mcu.importers.onnx_node import RawNode
 from shoehorn_mcu.importers.onnx_ops import CONVERTERS, OPS
 from shoehorn_mcu.importers.onnx_qdq import Quantising
+from shoehorn_mcu.importers.onnx_qlinear import REAL
 from shoehorn_mcu.importers.onnx_site import NHWC, Site, Value, as_plain, renamed
-from shoehorn_mcu.importers.source import Imported, Shapes, Source, SourceOp, SourceTensor, macs_of
+from shoehorn_mcu.importers.source import Imported, InFloat, Shapes, Source, SourceOp, SourceTensor, macs_of
 from shoehorn_mcu.ir import DType, FileTensor, Graph, GraphError, Op, Quant, Tensor, TensorType, verify
 from shoehorn_mcu.ir.edit import numbered_name
 from shoehorn_mcu.ops import Dequantize, Quantize, Requantize
@@ -52,7 +53,7 @@ def _imported(raw: RawModel, name: str) -> Imported:
     inner = {made.names.get(value.tensor.name, ""): value.order for _, value in made.computed()}
     orders = {each: order for each, order in (inner | made.orders).items() if each in graph.tensors}
     ends = {each: _in_file(graph.tensors[each], order) for each, order in orders.items()}
-    return Imported(graph, ends, raw.folded)
+    return Imported(graph, ends, raw.folded, tuple(made.in_float), made.quantised_linear)
 
 
 def _in_file(tensor: Tensor, order: tuple[int, ...]) -> FileTensor:
@@ -69,6 +70,7 @@ _CAUSES = {
     "Loop": "how often it runs is decided while it runs; export the model with its rounds one after the other",
     "Scan": f"only at most {ROUNDS_LIMIT} rounds over sequences of known length run",
 }
+_LINEAR = ("Conv", "ConvInteger", "ConvTranspose", "Einsum", "Gemm", "MatMul")
 _ELEMENTWISE = ("QuantizeLinear", "DequantizeLinear", "Cast", "Identity")
 
 
@@ -80,6 +82,8 @@ class _Import(Quantising):
     orders: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of the model's inputs and outputs
     made: dict[str, list[Op]] = field(default_factory=dict)  # by the first output of the node
     names: dict[str, str] = field(default_factory=dict)  # of the graph's tensors, by those in the import
+    in_float: list[InFloat] = field(default_factory=list)
+    quantised_linear: int = 0
 
     def graph(self, name: str) -> Graph:
         for each in self.raw.inputs:
@@ -215,13 +219,31 @@ class _Import(Quantising):
             self.quantize(raw)
         elif raw.code not in CONVERTERS:
             raise self._unknown(raw)
-        elif not self.transposed(raw) and not self.moved(raw) and not self.in_integers(raw):
+        elif not self.transposed(raw) and not self.moved(raw):
+            why = self.in_integers(raw)
+            self._count(raw, why)
+            if why is None:
+                return
             made = len(self.builder.ops)
             held = {n: self.coded[n].real for n in raw.inputs if n in self.coded}
             site = self.site(raw, {n: self.real(n) for n in raw.inputs if n})
             found = CONVERTERS[raw.code](replace(site, constants={**self.raw.constants, **held}) if held else site)
             self.values.update(zip(raw.outputs, found if isinstance(found, tuple) else (found,), strict=False))
             self.lawful(made)
+
+    def _count(self, raw: RawNode, why: str | None) -> None:
+        """Counts a linear op of quantised operands; `why` it is not computed with integers, None where it is."""
+        whole = raw.code == "ConvInteger"
+        if raw.code not in _LINEAR or not (whole or any(n in self.stored or n in self.coded for n in raw.inputs[:2])):
+            return
+        self.quantised_linear += 1
+        if why is not None:
+            reason = "its scales are computed while it runs" if whole else why
+            kind, name = (
+                (*raw.within[:1], raw.code)[0],
+                raw.outputs[0].removesuffix(REAL) if raw.within else raw.outputs[0],
+            )
+            self.in_float.append(InFloat(name, kind, reason))
 
     def _unknown(self, raw: RawNode) -> Unsupported:
         """Why an op without a converter does not run; "" where nothing but that is known."""

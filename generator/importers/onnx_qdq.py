@@ -202,16 +202,19 @@ class Quantising:
             raw.attributes.get("mode", "constant") != "constant" or (0 if value is None else int(value.item())) == zero
         )
 
-    def in_integers(self, raw: RawNode) -> bool:
-        """Whether the node became an op on integers: its operands are dequantised, its result goes to be quantised.
+    def in_integers(self, raw: RawNode) -> str | None:
+        """Makes the node an op on integers: its operands are dequantised, its result goes to be quantised.
 
-        It computes with int16 where an operand that is computed or the result is int16, else with int8.
+        It computes with int16 where an operand that is computed or the result is int16, else with int8. Returns why the
+        node did not become one, None where it did.
         """
         known = {n for n in raw.inputs if n in self.stored}
-        if not known or any(n in self.values for n in set(raw.inputs) - known):
-            return False
-        if (chain := self._chain(raw)) is None:
-            return False
+        real = [n for n in raw.inputs if n in self.values and n not in known]
+        if real or not known:
+            return f"its input {quoted((real or raw.inputs or ('',))[0])} is not quantised"
+        chain = self._chain(raw)
+        if isinstance(chain, str):
+            return chain
         nodes, low, high = chain
         made = len(self.builder.ops)
         if (bias := self._bias(raw, nodes[0])) is not None:
@@ -219,36 +222,35 @@ class Quantising:
         try:
             value = self._on_integers(raw, nodes[-1], known, low, high)
             self.lawful(made)
-        except Unsupported:
-            if any(self.coded[n].data.dtype == np.int8 for n in raw.inputs if n in self.coded):
-                raise
-            value = None
-        if value is None:
+        except Unsupported as fault:
             self.builder.cut(made)
-            return False
+            return str(fault)
         self.codes[nodes[-1].outputs[0]] = value
         self.fused |= {node.outputs[0] for node in nodes}
-        return True
+        return None
 
-    def _on_integers(self, raw: RawNode, last: RawNode, known: set[str], low: float, high: float) -> Value | None:
-        """The node's result as `last` stores it; None where there is no op on such integers."""
+    def _on_integers(self, raw: RawNode, last: RawNode, known: set[str], low: float, high: float) -> Value:
+        """The node's result as `last` stores it. Raises Unsupported where there is no op on such integers."""
         if not self._is_plain(last, self.site(last, {})):
-            return None
+            raise Unsupported("the quantisation of its result is no scale and zero point of 8 bits, or of 16 with 0")
         quant, dtype = self._one_quant(last), self._held(last.outputs[0])
         types = {dtype, *(self.stored[n].tensor.type.dtype for n in known)}
         site = self.site(replace(raw, outputs=last.outputs), self.stored)
         if types == {DType.INT8}:
-            convert = quantised.CONVERTERS.get(raw.code)
-            return convert and convert(quantised.Chain(site, self.coded, quant, low, high))
+            if raw.code not in quantised.CONVERTERS:
+                raise Unsupported("no kernel computes it with int8")
+            return quantised.CONVERTERS[raw.code](quantised.Chain(site, self.coded, quant, low, high))
         if raw.code not in wide.CONVERTERS:
-            return None
+            raise Unsupported("no kernel computes it with int16")
         held = replace(site, values={n: wide.widened(site, self.stored[n]) for n in sorted(known)})
         to = quant if dtype is DType.INT16 else wide.wide_target(quant)
         made = wide.CONVERTERS[raw.code](quantised.Chain(held, self.coded, to, low, high, DType.INT16))
         return quantised.scaled(site, made, quant, dtype)
 
-    def _chain(self, raw: RawNode) -> tuple[list[RawNode], float, float] | None:
-        """The nodes up to the QuantizeLinear that alone reads the result, and the bounds of activations among them."""
+    def _chain(self, raw: RawNode) -> tuple[list[RawNode], float, float] | str:
+        """The nodes up to the QuantizeLinear that alone reads the result, and the bounds of activations among them; in
+        words why there is none.
+        """
         found: list[RawNode] = []
         low, high, name = -np.inf, np.inf, raw.outputs[0]
         while len(readers := self.readers.get(name, [])) == 1 and name not in self.raw.outputs:
@@ -265,8 +267,9 @@ class Quantising:
                 bounds = elements.bounds(self.site(node, {}))
                 low, high = max(low, bounds[0]), min(high, bounds[1])
             else:
-                return None
-        return None
+                return f"{node.title} follows it before its result is quantised"
+        many = f"{len(readers)} ops read its result {quoted(name)} as real numbers"
+        return many if readers and name not in self.raw.outputs else "its result is not quantised"
 
     def _bias(self, raw: RawNode, after: RawNode) -> str | None:
         """The constant per column that `after` adds to the result of a MatMul: its bias; None for any other."""

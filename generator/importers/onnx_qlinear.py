@@ -51,6 +51,9 @@ FORMS: Mapping[str, _Form] = {
 }
 """By the op's name; those of Microsoft's domain are what ONNX Runtime's quantiser writes."""
 
+REAL = "/real"
+"""What ends the name of the result before it is quantised, behind the name that the file has."""
+
 _OWN = ("channels_last", "opset")  # attributes that the ops on real numbers do not have
 _LAST_FLAT_SOFTMAX = 12  # the last opset whose Softmax is over all dimensions from its axis on
 
@@ -105,9 +108,9 @@ class _Parts:
             yield from self._bias()
             reads.append(self._name("bias"))
         quantised = self._given(form.result[0])
-        yield from self._real(reads, self._name("real") if quantised else name)
+        yield from self._real(reads, f"{name}{REAL}" if quantised else name)
         if quantised:
-            yield from self._quantize(self._name("real"), places, name if rank is None else self._name("integers"))
+            yield from self._quantize(f"{name}{REAL}", places, name if rank is None else self._name("integers"))
         if rank is not None:
             yield self._made("Transpose", [self._name("integers")], name, perm=(0, *range(2, rank), 1))
 

@@ -59,15 +59,28 @@ EMPTY = Source((), (), ())
 
 
 @dataclass(frozen=True)
+class InFloat:
+    """A convolution, dense layer or product of matrices that is quantised in the file and computes in float32."""
+
+    name: str  # of the tensor that it writes in the file
+    kind: str  # the format's own name of the op, such as QLinearConv
+    reason: str  # why, as a clause about the op: "its result is not quantised"
+
+
+@dataclass(frozen=True)
 class Imported:
     """A model's graph, and its tensors as the file has them, by their names in the graph.
 
     All inputs and outputs that differ in the file are there, and inner tensors where they are known: for --preserve.
+    `in_float` are those of the `quantised_linear` convolutions, dense layers and products of matrices whose weights or
+    activations are quantised in the file that nevertheless compute in float32.
     """
 
     graph: Graph
     ends: Mapping[str, FileTensor]
     folded: int = 0  # ops of the file that do not depend on the inputs: their results are constants of the graph
+    in_float: tuple[InFloat, ...] = ()
+    quantised_linear: int = 0
 
 
 def macs_of(ops: Sequence[Op], tensors: Mapping[str, Tensor]) -> int | None:
