@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shoehorn_mcu.importers import onnx_shapes
+from shoehorn_mcu.importers.declared import Declarations
 from shoehorn_mcu.importers.fault import ImportFault, NeedsConstant, Refusal, Unsupported, UnsupportedModel
-from shoehorn_mcu.importers.onnx_file import RawInput, RawModel, parsed, read
+from shoehorn_mcu.importers.onnx_file import RawInput, RawModel, held, parsed, read
 from shoehorn_mcu.importers.onnx_loops import ROUNDS_LIMIT
 from shoehorn_mcu.importers.onnx_node import RawNode
 from shoehorn_mcu.importers.onnx_ops import CONVERTERS, OPS
@@ -85,9 +86,16 @@ class _Import(Quantising):
     in_float: list[InFloat] = field(default_factory=list)
     quantised_linear: int = 0
 
+    def __post_init__(self) -> None:
+        cure = "export it again, or take out what it declares of this value"
+        self.declared = Declarations(self.raw.declared, cure)
+
     def graph(self, name: str) -> Graph:
         for each in self.raw.inputs:
             self._input(each)
+            self.declared.check(each.name, each.shape, held(each.dtype))
+        for known, data in self.raw.constants.items():
+            self.declared.check(known, data.shape, held(data.dtype))
         inputs = tuple(self.inputs)
         missing: set[str] = {each.name for each in self.raw.inputs} - set(self.values)
         for node in self.raw.nodes:
@@ -168,18 +176,28 @@ class _Import(Quantising):
             if raw.code not in OPS:
                 self.refused.append(Refusal(f"op {raw.index}", raw.title, writes, ""))
             return
-        if raw.outputs[0] in self.fused:
-            return
         first = len(self.builder.ops)
         try:
-            self._convert(raw)
-            self.made[raw.outputs[0]] = self.builder.ops[first:]
+            if raw.outputs[0] not in self.fused:
+                self._convert(raw)
+                self.made[raw.outputs[0]] = self.builder.ops[first:]
+            self._compare(raw)
         except Unsupported as fault:
             needs = self._sources(fault.tensor) if isinstance(fault, NeedsConstant) else ()
             self.refused.append(Refusal(f"op {raw.index}", raw.title, writes, str(fault), needs))
             missing |= written
         except ImportFault as fault:
             raise fault.within(f"op {raw.index} {raw.title} writing {writes}") from fault
+
+    def _compare(self, raw: RawNode) -> None:
+        """Compares what is computed with what the file declares."""
+        for name in raw.outputs:
+            if name in self.codes:
+                self.declared.check(name, self.codes[name].shape, self.dtypes[name].name)
+            elif name in self.stored or name in self.values:
+                value = self.stored.get(name) or self.values[name]
+                dtype = DType.FLOAT32 if name in self.stored else value.tensor.type.dtype
+                self.declared.check(name, value.shape, dtype.value)
 
     def _source(self) -> Source:
         """The ops of the file that compute with the inputs, with what was found out about each."""
@@ -208,8 +226,9 @@ class _Import(Quantising):
         return Source(inputs, self.raw.outputs, tuple(_of_one_node(list(g)) for _, g in groupby(ops, _index)))
 
     def _source_tensor(self, name: str) -> SourceTensor:
-        dtype = self.raw.dtypes.get(name, self.raw.declared.get(name))
-        return SourceTensor(name, self.raw.shapes.get(name), "" if dtype is None else dtype.name)
+        said, dtype = self.raw.declared.get(name), self.raw.dtypes.get(name)
+        known = said.dtype if dtype is None and said is not None else "" if dtype is None else dtype.name
+        return SourceTensor(name, self.raw.shapes.get(name), known)
 
     def _convert(self, raw: RawNode) -> None:
         """Makes the ops of one node, on integers where it is between quantised values and such an op is known."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from shoehorn_mcu.host_tools.children import environment
 from shoehorn_mcu.importers import onnx_shapes
+from shoehorn_mcu.importers.declared import Declared
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.onnx_calls import check_calls
 from shoehorn_mcu.importers.onnx_fold import (
@@ -62,7 +63,7 @@ class RawModel:
     constants: Mapping[str, Array]
     dtypes: Mapping[str, np.dtype[Any]]  # of all values whose element type is known
     shapes: Mapping[str, tuple[int, ...]]  # of all values whose shape is known or declared
-    declared: Mapping[str, np.dtype[Any]]  # element types of values as the file declares them
+    declared: Mapping[str, Declared]  # what the file declares of its values
     folded: int  # nodes of the file whose results are among the constants
 
 
@@ -137,6 +138,8 @@ def _parsed(model: ModelProto, runs: Collection[str]) -> RawModel:
     from onnx import helper
 
     _check_names(model.graph)
+    said = (*model.graph.value_info, *model.graph.input, *model.graph.output)
+    declared = {value.name: _declared(value.type) for value in said if value.type.HasField("tensor_type")}
     model = in_opset(model)
     constants = _constants(model)
     inputs = tuple(_input(value) for value in model.graph.input if value.name not in constants)
@@ -152,11 +155,28 @@ def _parsed(model: ModelProto, runs: Collection[str]) -> RawModel:
     )
     if not inputs or not outputs or len(set(outputs)) != len(outputs):
         raise ImportFault("the model has no inputs or no outputs, or one of them twice; export it again")
-    said = {value.name: value.type for value in (*model.graph.value_info, *model.graph.output)}
-    shapes = {name: shape for name, kind in said.items() if (shape := fixed_shape(kind)) is not None}
-    declared = {name: dtype for name, kind in said.items() if (dtype := dtype_of(kind))}
+    kinds = {value.name: value.type for value in (*model.graph.value_info, *model.graph.output)}
+    shapes = {name: shape for name, kind in kinds.items() if (shape := fixed_shape(kind)) is not None}
     shapes.update(left.shapes)
     return RawModel(inputs, outputs, nodes, constants, left.dtypes, shapes, declared, left.computed)
+
+
+_HELD = {"float16": "float32", "bfloat16": "float32", "float64": "float32", "int4": "int8", "uint4": "int8"}
+
+
+def held(dtype: np.dtype[Any]) -> str:
+    """The element type that the import has in place of this one."""
+    return _HELD.get(dtype.name, dtype.name)
+
+
+def _declared(kind: Any) -> Declared:
+    """A type as far as it is known; a size below 1 is what some exporters write for one that they do not know."""
+    dtype = dtype_of(kind)
+    sizes = tuple(
+        each.dim_value if each.dim_value > 0 else each.dim_param or None for each in kind.tensor_type.shape.dim
+    )
+    known = kind.tensor_type.HasField("shape")
+    return Declared(sizes if known else None, "" if dtype is None or dtype.kind in "OSU" else held(dtype))
 
 
 def _load_external(model: ModelProto, folder: Path) -> None:

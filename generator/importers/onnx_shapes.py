@@ -16,12 +16,15 @@ if TYPE_CHECKING:
 def fix(model: ModelProto, shapes: Shapes) -> None:
     """Sets the dimensions in place, wherever the file names them.
 
+    Where a size is set that nothing else says, other than a batch of 1, the sizes that the file declares of what is
+    computed may be those of another size, and are taken out of it; names of dimensions stay.
     Raises ImportFault for a name that is neither that of an input nor of a dimension of one, for another number of
     dimensions, for a size that contradicts the file or another one, and for an input whose shape nothing says.
     """
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = {value.name: value for value in model.graph.input if value.name not in constants}
     names = {each.dim_param for value in inputs.values() for each in _dimensions(value) if each.dim_param}
+    open_before = {name: [each.dim_value < 1 for each in _dimensions(value)] for name, value in inputs.items()}
     sizes: dict[str, int] = {}
     for name, given in shapes.items():
         if min(given, default=1) < 1:
@@ -39,10 +42,30 @@ def fix(model: ModelProto, shapes: Shapes) -> None:
     if unknown := [name for name, value in inputs.items() if _lacks_shape(value)]:
         cure = f"give it, such as --shape {unknown[0]}=1x3x96x96"
         raise ImportFault(f"input {quoted(unknown[0])} has no shape in the file; {cure}")
-    for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
-        for dimension in _dimensions(value):
-            if dimension.dim_param in sizes:
-                dimension.dim_value = sizes[dimension.dim_param]  # clears the name
+    for value in inputs.values():
+        _name(value, sizes)
+    if any(_is_chosen(value, open_before[name]) for name, value in inputs.items()):
+        for value in (*model.graph.value_info, *model.graph.output):
+            for dimension in _dimensions(value):
+                dimension.ClearField("dim_value")
+    for value in (*model.graph.value_info, *model.graph.output):
+        _name(value, sizes)
+
+
+def _name(value: Any, sizes: dict[str, int]) -> None:
+    """Sets the dimensions of a value that have one of these names."""
+    for dimension in _dimensions(value):
+        if dimension.dim_param in sizes:
+            dimension.dim_value = sizes[dimension.dim_param]  # clears the name
+
+
+def _is_chosen(value: Any, was_open: list[bool]) -> bool:
+    """Whether an input now has a size that its file left open, other than a batch of 1; `was_open`: no shape is []."""
+    sizes = [each.dim_value for each in _dimensions(value)]
+    before = was_open or [True] * len(sizes)
+    return any(
+        free and size > (1 if place == 0 else 0) for place, (free, size) in enumerate(zip(before, sizes, strict=True))
+    )
 
 
 def cure(value: Any, place: int) -> str:
