@@ -19,6 +19,7 @@ from shoehorn_mcu.importers.onnx_calls import EXPANDED_OPS
 from shoehorn_mcu.importers.onnx_function import body_of, inlined, version_of
 from shoehorn_mcu.importers.onnx_loops import scan_of, unrolled
 from shoehorn_mcu.importers.onnx_node import DOMAINS, RawNode, code_of, first_line, misfit, raw_node
+from shoehorn_mcu.importers.onnx_places import resized
 from shoehorn_mcu.importers.onnx_qlinear import parts_of
 from shoehorn_mcu.ir import Array
 from shoehorn_mcu.ir.edit import free_name
@@ -195,6 +196,19 @@ class _Walk:
         except Exception:  # whatever the package raises for a damaged node, which the converters refuse
             return
         self.types.update((name, kind) for name, kind in found.items() if kind.WhichOneof("value"))
+        if code_of(node) == "Resize":
+            self._infer_resized(node)
+
+    def _infer_resized(self, node: NodeProto) -> None:
+        """Puts the sizes of a Resize by scales, as they are computed, in place of ONNX's, which may be one less."""
+        scales = self.constants.get(node.input[2]) if len(node.input) > 2 else None
+        shape, kind = fixed_shape(self.types.get(node.input[0])), self.types.get(node.output[0])
+        if scales is None or not scales.size or shape is None or fixed_shape(kind) is None or kind is None:
+            return
+        asked = [attribute.ints for attribute in node.attribute if attribute.name == "axes"]
+        axes = [axis % len(shape) for axis in asked[0]] if asked else range(len(shape))
+        for axis, (_, size) in zip(axes, resized([shape[a] for a in axes], scales.tolist(), (), ""), strict=False):
+            kind.tensor_type.shape.dim[axis].dim_value = size
 
     def _from_type(self, node: NodeProto) -> bool:
         """Whether the node needs no more than the types of what depends on the inputs; its value is then a constant."""

@@ -1,34 +1,27 @@
 """Converters of ONNX's ops that are linear along an axis, with numbers that are known: Resize and DFT.
 
-An axis of Resize is a matrix, which ONNX's reference evaluator gives for the columns of the identity. Its rows have one
-element (nearest), two or four (linear, cubic), which are taken by their places, or more (antialias).
+A row of a Resize has one element of the input (nearest), two or four (linear, cubic), which are taken by their places,
+or more (antialias), which are a product with a matrix.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.fault import Unsupported
 from shoehorn_mcu.importers.geometry import axis_of
 from shoehorn_mcu.importers.onnx_columns import along, product
 from shoehorn_mcu.importers.onnx_layout import FEW_RUNS, picked, runs_of
 from shoehorn_mcu.importers.onnx_maps import mapped
 from shoehorn_mcu.importers.onnx_movers import shaped
-from shoehorn_mcu.importers.onnx_node import BY_SCALE, first_line
+from shoehorn_mcu.importers.onnx_places import Dimension, Rule, Taps, resized, taps
 from shoehorn_mcu.importers.onnx_site import Site, Value, as_plain
 from shoehorn_mcu.ir import Array, DType, Tensor
 from shoehorn_mcu.ops import Gather
 from shoehorn_mcu.ops.formula import Term
 
-Reals = NDArray[np.float64]
-
 MOST_TAPS = 4  # elements that a row of the matrix takes one by one
 _SIZE_LIMIT = 1 << 13  # of a dimension, so that a matrix stays small
-_OPSET = 19
 
 _ATTRIBUTES = {
     "antialias": 0,
@@ -46,124 +39,60 @@ def resize(site: Site) -> Value:
     site.known(*_ATTRIBUTES, "axes", "keep_aspect_ratio_policy")
     x = site.value(0)
     axes = [axis_of(axis, x.rank) for axis in site.attribute("axes", tuple(range(x.rank)))]
-    scales, sizes = _scales(site, [x.shape[axis] for axis in axes])
-    region = site.real(1, "region").tolist() if site.given(1) and site.constant(1, "region").size else []
-    options = {name: site.attribute(name, default) for name, default in _ATTRIBUTES.items()}
-    if options["mode"] != "nearest" and x.tensor.type.dtype is not DType.FLOAT32:
+    rule = Rule(**{name: site.attribute(name, default) for name, default in _ATTRIBUTES.items()})
+    if rule.mode != "nearest" and x.tensor.type.dtype is not DType.FLOAT32:
         raise Unsupported(f"its input is {x.tensor.type.dtype.value}, and it is not of the mode nearest")
     tensor = x.tensor
-    for number, axis in enumerate(axes):
-        part = [region[number], region[number + len(axes)]] if len(region) == 2 * len(axes) else [0.0, 1.0]
-        if scales[number] == 1.0 and sizes[number] == x.shape[axis] and part == [0.0, 1.0]:
-            continue
-        matrix, offset = _matrix(x.shape[axis], scales[number], sizes[number], part, options)
-        tensor = _times(site, tensor, x.order.index(axis), matrix, offset)
+    for axis, dimension in zip(axes, _dimensions(site, rule, [x.shape[axis] for axis in axes]), strict=True):
+        if dimension != Dimension(dimension.before, dimension.before, np.float32(1)):
+            tensor = _taken(site, tensor, x.order.index(axis), taps(rule, dimension))
     return Value(tensor, x.order)
 
 
-def _scales(site: Site, have: list[int]) -> tuple[list[float], list[int]]:
-    """The scale of each dimension and its new size."""
-    policy = site.attribute("keep_aspect_ratio_policy", "stretch")
-    if site.given(2) and site.constant(2, "scales").size:
-        scales = [float(v) for v in site.real(2, "scales").tolist()]
-        sizes = [int(np.floor(n * np.float32(s))) for n, s in zip(have, scales, strict=False)]
-    else:
-        sizes = list(site.integers(3, "sizes"))
-        scales = [size / n for size, n in zip(sizes, have, strict=False)]
-        if policy != "stretch" and scales:
-            one = min(scales) if policy == "not_larger" else max(scales)
-            scales, sizes = [one] * len(scales), [int(n * one + 0.5) for n in have]
-    if len(scales) != len(have) or not all(0 < n <= _SIZE_LIMIT for n in (*sizes, *have)):
-        raise Unsupported(f"it changes the sizes {have} to {sizes}, 1 to {_SIZE_LIMIT} are supported")
-    return scales, sizes
+def _dimensions(site: Site, rule: Rule, have: list[int]) -> list[Dimension]:
+    """The dimensions that change."""
+    scales = site.real(2, "scales").tolist() if site.given(2) and site.constant(2, "scales").size else None
+    sizes = site.integers(3, "sizes") if scales is None else ()
+    found = resized(have, scales, sizes, site.attribute("keep_aspect_ratio_policy", "stretch"))
+    after = [size for _, size in found]
+    if len(found) != len(have) or not all(0 < n <= _SIZE_LIMIT for n in (*after, *have)):
+        raise Unsupported(f"it changes the sizes {have} to {after}, 1 to {_SIZE_LIMIT} are supported")
+    region = np.zeros(0, np.float32)
+    if rule.coordinate_transformation_mode == "tf_crop_and_resize" and site.given(1):
+        region = site.real(1, "region").reshape(-1)
+    ends = [(np.float32(0), np.float32(1))] * len(have)
+    if region.size == 2 * len(have):
+        ends = [(region[i], region[i + len(have)]) for i in range(len(have))]
+    return [Dimension(n, size, s, part) for n, (s, size), part in zip(have, found, ends, strict=True)]
 
 
-def _matrix(n: int, scale: float, size: int, region: list[float], options: Mapping[str, Any]) -> tuple[Reals, Reals]:
-    """The matrix (size, n) of one dimension, and what is added."""
-    from onnx import helper
-    from onnx.reference import ReferenceEvaluator
-
-    placed = options["coordinate_transformation_mode"]
-    if options["mode"] == "nearest" and placed in _PLACES and not options["antialias"]:
-        return np.eye(n)[_nearest(n, scale, size, options)], np.zeros(size)
-    # Places of align_corners depend on both sizes alone; the evaluator has a size that is not rounded of a scale.
-    by_scale = int(np.floor(n * np.float32(scale))) == size and placed != "align_corners"
-    names = ["x", "region", "scales" if by_scale else "", "" if by_scale else "sizes"]
-    node = helper.make_node("Resize", names, ["y"], **options)
-    given = {
-        "x": np.vstack([np.eye(n), np.zeros((1, n))]).astype(np.float32),
-        "region": np.array([0, region[0], 1, region[1]], np.float32),
-        "scales": np.array([1, scale], np.float32),
-        "sizes": np.array([n + 1, size], np.int64),
-    }
-    try:
-        (found,) = ReferenceEvaluator(node, opsets={"": _OPSET}).run(None, {k: given[k] for k in names if k})
-    except Exception as error:  # whatever the evaluator raises for options that it does not know
-        raise ImportFault(f"its options cannot be computed: {first_line(error)}; export it again") from error
-    columns = np.asarray(found, np.float64)
-    return (columns[:-1] - columns[-1:]).T, columns[-1]
-
-
-Float32s = NDArray[np.float32]
-
-_PLACES: Mapping[str, Callable[[Float32s, np.float32, int], Float32s]] = {
-    "asymmetric": lambda x, scale, n: x / scale,
-    "half_pixel": lambda x, scale, n: (x + np.float32(0.5)) / scale - np.float32(0.5),
-    "pytorch_half_pixel": lambda x, scale, n: (x + np.float32(0.5)) / scale - np.float32(0.5) if len(x) > 1 else 0 * x,
-    "align_corners": lambda x, scale, n: x * np.float32(n - 1) / np.float32(max(len(x) - 1, 1)),
-}
-"""Where elements of the output are in an input of n elements, by coordinate_transformation_mode."""
-
-_ROUNDED: Mapping[str, Callable[[Float32s], Float32s]] = {
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "round_prefer_floor": lambda x: np.ceil(x - np.float32(0.5)),
-    "round_prefer_ceil": lambda x: np.floor(x + np.float32(0.5)),
-}
-
-
-def _nearest(n: int, scale: float, size: int, options: Mapping[str, Any]) -> NDArray[np.int64]:
-    """The element of the input that each of the output is, in float32 as ONNX Runtime computes it.
-
-    The evaluator computes in float64, in which a place such as (4 + 0.5) / 0.6 - 0.5 falls beside the integer.
-    """
-    mode = options["nearest_mode"]
-    if mode == BY_SCALE:
-        mode = "ceil" if scale < 1 else "floor"
-    if mode not in _ROUNDED:
-        raise ImportFault(f"its nearest_mode is '{mode}'; export it again")
-    places = _PLACES[options["coordinate_transformation_mode"]](np.arange(size, dtype=np.float32), np.float32(scale), n)
-    return np.clip(_ROUNDED[mode](places).astype(np.int64), 0, n - 1)
-
-
-def _times(site: Site, x: Tensor, place: int, matrix: Reals, offset: Reals) -> Tensor:
-    """The matrix times x along a dimension in memory."""
-    count = int((matrix != 0).sum(axis=1).max(initial=1))
-    shape = (*x.type.shape[:place], len(matrix), *x.type.shape[place + 1 :])
-    exact = not offset.any() and set(np.unique(matrix).tolist()) <= {0.0, 1.0}
-    if count == 1 and exact and (matrix.sum(axis=1) == 1).all():
-        return taken(site, x, place, matrix.argmax(axis=1))
+def _taken(site: Site, x: Tensor, place: int, of: Taps) -> Tensor:
+    """The taps of a dimension in memory."""
+    size, count = of.places.shape
+    shape = (*x.type.shape[:place], size, *x.type.shape[place + 1 :])
+    wide = [size if i == place else 1 for i in range(len(shape))]
+    if count == 1 and (of.weights == 1).all():
+        return taken(site, x, place, of.places[:, 0])
     if count > MOST_TAPS:
+        matrix = np.zeros((size, x.type.shape[place]), np.float32)
+        np.add.at(matrix, (np.arange(size)[:, None], of.places), of.weights)
         columns = as_plain(along(site, x, place))
-        made = product(site, as_plain(site.weights(matrix.astype(np.float32))), columns, lambda t, a, b: t + a * b)
-        return shaped(site, made.tensor, shape)
-    places = np.sort(np.argsort(-np.abs(matrix), axis=1, kind="stable")[:, :count], axis=1)
-    weights = np.take_along_axis(matrix, places, axis=1).astype(np.float32)
-    wide = [1] * len(shape)
-    wide[place] = len(matrix)
-    parts = [as_plain(taken(site, x, place, places[:, i])) for i in range(count)]
-    held = [as_plain(site.weights(weights[:, i].reshape(wide))) for i in range(count)]
-    more = [as_plain(site.weights(offset.reshape(wide).astype(np.float32)))] if offset.any() and count < 4 else []
-    if offset.any() and not more:
-        raise Unsupported("it has a value outside its input in this mode")
+        made = product(site, as_plain(site.weights(matrix)), columns, lambda t, a, b: t + a * b)
+        found = as_plain(shaped(site, made.tensor, shape))
+    else:
+        parts = [as_plain(taken(site, x, place, of.places[:, i])) for i in range(count)]
+        held = [as_plain(site.weights(of.weights[:, i].reshape(wide))) for i in range(count)]
 
-    def write(*terms: Term) -> Term:
-        total = terms[0] * terms[count]
-        for i in range(1, count):
-            total = total + terms[i] * terms[count + i]
-        return total + terms[2 * count] if more else total
+        def write(*terms: Term) -> Term:
+            total = terms[0] * terms[count]
+            for i in range(1, count):
+                total = total + terms[i] * terms[count + i]
+            return total
 
-    return mapped(site, write, *parts, *held, *more).tensor
+        found = mapped(site, write, *parts, *held)
+    if of.addend.any():
+        found = mapped(site, lambda t, a: t + a, found, as_plain(site.weights(of.addend.reshape(wide))))
+    return found.tensor
 
 
 def taken(site: Site, x: Tensor, place: int, indices: Array) -> Tensor:
