@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pydantic
 
+from shoehorn_mcu import families
 from shoehorn_mcu.errors import ShoehornError, did_you_mean, one_line
 from shoehorn_mcu.host_tools.files import read_json
-from shoehorn_mcu.host_tools.manifest import Manifest, Shoehorn, faults
+from shoehorn_mcu.host_tools.manifest import Manifest, Shoehorn, faults, first_of
 from shoehorn_mcu.paths import BOARDS
 
 
@@ -38,7 +39,7 @@ class UnknownCpu(ShoehornError):
 ENVIRONMENT = "SHOEHORN_BOARDS"
 """Names the environment variable with the user's folders of board manifests, separated as in PATH."""
 
-_ID = re.compile(r"[A-Za-z0-9][\w.+-]{0,63}")  # names a folder, a file and a PlatformIO environment
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")  # names a folder, a file and a PlatformIO environment
 
 
 class Isa(Enum):
@@ -148,7 +149,7 @@ class Board:
 
 def load_board(path: Path) -> Board:
     """The board of one manifest; BoardError names the file and the key that is wrong."""
-    if not _ID.fullmatch(path.stem):
+    if not _ID.fullmatch(path.stem) or ".." in path.stem:
         raise BoardError(
             f"{one_line(str(path))}: the file's name is the board's id: letters, digits, '-', '_', '.', '+'"
         )
@@ -162,6 +163,8 @@ def load_board(path: Path) -> Board:
         raise BoardError(f"{path}: cannot be read: {error.strerror}") from error
     if manifest.shoehorn.cpu not in CPUS:
         raise BoardError(f"{path}: unknown cpu '{manifest.shoehorn.cpu}'; known: {', '.join(CPUS)}")
+    if wrong := list(families.faults(manifest)):
+        raise BoardError(f"{path}: {first_of(wrong)}")
     return Board(path.stem, path, manifest.name, manifest.shoehorn)
 
 

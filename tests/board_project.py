@@ -6,7 +6,8 @@ import json
 import shutil
 from pathlib import Path
 
-from shoehorn_mcu.emit.project import family_files, places
+from shoehorn_mcu.emit.project import places
+from shoehorn_mcu.families import family_files
 from shoehorn_mcu.paths import FIRMWARE_TEMPLATES
 from shoehorn_mcu.targets import Board, board
 

@@ -11,12 +11,12 @@ import sys
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from shoehorn_mcu.emit.project import family_files
+from shoehorn_mcu.families import families, family_files
 from shoehorn_mcu.paths import BOARDS, FIRMWARE_TEMPLATES
 from shoehorn_mcu.targets import CPUS, Board, BoardError, UnknownBoard, board, boards, load_board
 
 ROOT = FIRMWARE_TEMPLATES / "families"
-FAMILIES = json.loads((ROOT / "families.json").read_text())
+FAMILIES = families()
 IDS = {
     "native", "rpi-zero", "rpi-zero-2w", "netduinoplus2", "microbit", "stm32vldiscovery",
     "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547", "stm32-h405", "nucleo-h743zi", "rpi-pico",
@@ -55,8 +55,8 @@ def test_a_flash_tool_has_what_it_needs(each: Board):
 def test_a_folder_replaces_a_file_of_an_earlier_one_only_where_it_is_meant():
     """The memory maps of SSE-300 and RP2040 are not those of other Cortex-M parts."""
     replaced = set()
-    for family, entries in FAMILIES.items():
-        listed = [p for e in entries for p in ([ROOT / e] if (ROOT / e).is_file() else (ROOT / e).iterdir())]
+    for family, row in FAMILIES.items():
+        listed = [p for e in row.files for p in ([ROOT / e] if (ROOT / e).is_file() else (ROOT / e).iterdir())]
         assert len({p.name for p in listed}) == len(family_files(family))
         replaced |= {(family, p.name) for p in listed if family_files(family)[p.name] != p}
 
@@ -64,7 +64,7 @@ def test_a_folder_replaces_a_file_of_an_earlier_one_only_where_it_is_meant():
 
 
 def test_every_folder_of_files_is_used():
-    used = {path for family in FAMILIES for path in family_files(family).values()}
+    used = {path for family in FAMILIES for path in family_files(family, several_cores=True).values()}
 
     assert used == {p for p in ROOT.rglob("*") if p.is_file()} - {ROOT / "families.json"}
 
@@ -93,7 +93,10 @@ def test_the_platform_compiles_for_every_core():
             "memory: 'ccm' at 0x00001000 overlaps 'ram', which ends at 0x00002000; correct an origin or a size",
         ),
         ({"memory": [RAM, RAM]}, "memory: two are called 'ram'; give each a name of its own"),
-        ({"memory": [RAM, {**RAM, "name": "C C", "origin": 8192}]}, "'C C' is no name of a further memory; write"),
+        (
+            {"memory": [RAM, {**RAM, "name": "C C", "origin": 8192}]},
+            "memory.1.name: 'C C' is refused; write a memory's name in lower-case letters, digits and _",
+        ),
         ({"memory": [{**RAM, "read_cycles": 1.5}]}, "'ram': waits need a source, and a kind other than flash"),
     ],
 )

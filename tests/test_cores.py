@@ -29,9 +29,10 @@ from shoehorn_mcu import importers, passes, predict
 from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.emit.bundle import write
 from shoehorn_mcu.emit.library import library
-from shoehorn_mcu.emit.project import family_files, project
+from shoehorn_mcu.emit.project import project
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.emit.weights import constants
+from shoehorn_mcu.families import family_files
 from shoehorn_mcu.host_tools import cbuild, cores, cycles, vectors
 from shoehorn_mcu.host_tools.build import ensure_built
 from shoehorn_mcu.host_tools.cores import WAIT, WAKE, Mark
@@ -322,7 +323,7 @@ def test_boards_with_several_cores_have_the_files_for_them():
     several = [each for each in boards() if each.spec.cores > 1]
 
     assert [each.id for each in several] == ["rpi-zero-2w"]
-    assert all("start_cores.c" in family_files(f"{each.spec.family}+cores") for each in several)
+    assert all("start_cores.c" in family_files(each.spec.family, several_cores=True) for each in several)
 
 
 def marks(*entries: tuple[int, int, Sequence[int]]) -> list[Mark]:

@@ -20,11 +20,10 @@ from shoehorn_mcu.emit.reference import reference_files
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.emit.weights import Constants
 from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.families import families, family_files
 from shoehorn_mcu.paths import FIRMWARE_TEMPLATES, RUNTIME_C
 from shoehorn_mcu.targets import Board
 
-_FAMILIES = FIRMWARE_TEMPLATES / "families"
-_SEVERAL = "+cores"  # ends the name of a family's row for several cores
 _SKIPPED = {"__pycache__"}
 
 
@@ -75,31 +74,16 @@ def _more_memories(board: Board) -> Mapping[str, str]:
     return {"MORE_MEMORIES": regions, "MORE_SECTIONS": text}
 
 
-def family_files(family: str) -> Mapping[str, Path]:
-    """The files of a chip family by name: all of its folders' files, a later folder's in place of an earlier one's.
-
-    KeyError: there is no such family.
-    """
-    entries = [_FAMILIES / name for name in json.loads((_FAMILIES / "families.json").read_text())[family]]
-    return {path.name: path for entry in entries for path in (sorted(entry.glob("*.*")) if entry.is_dir() else [entry])}
-
-
 def board_files(board: Board, cores: int = 1) -> Bundle:
     """`lib/board`: the files of the board's family, side by side; `.in` files filled from the manifest.
 
-    On several cores, the files of the family's row for them.
+    On several cores, with the files of the family for them.
     """
-    try:
-        family = family_files(board.spec.family + _SEVERAL * (cores > 1))
-    except KeyError as error:
-        if cores > 1:
-            raise TemplateError(
-                f"{board.path}: family '{board.spec.family}' has no start-up code for several cores; leave --cores out"
-            ) from error
-        known = ", ".join(json.loads((_FAMILIES / "families.json").read_text()))
-        raise TemplateError(f"{board.path}: unknown family '{board.spec.family}'; known: {known}") from error
+    name = board.spec.family
+    if cores > 1 and not families()[name].files_of_several_cores:
+        raise TemplateError(f"{board.path}: family '{name}' has no start-up code for several cores; leave --cores out")
     files: dict[str, bytes] = {"lib/board/board_config.h": app.board_config_h(board, cores).encode()}
-    for path in family.values():
+    for path in family_files(name, several_cores=cores > 1).values():
         filled = path.suffix == ".in"
         place = path.name.removesuffix(".in")
         files[f"lib/board/{place}"] = fill(path, places(board)) if filled else path.read_bytes()

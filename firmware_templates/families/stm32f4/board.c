@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: 0BSD
-// STM32F405 at 168 MHz (RM0090): everything is in the 128 KB of SRAM (QEMU 7.2 has no core-coupled
-// memory); PLL from the crystal, five flash wait states with the ART accelerator.
+// STM32F401 (RM0368), F405 to F417 (RM0090), F411 (RM0383) and F446 (RM0390): PLL from the crystal,
+// flash with the ART accelerator. The clock, the waits and the UART are the manifest's; a chip at
+// more than its voltage scale after a reset allows gets another scale.
 #include "board_config.h"
 #include "sh_board.h"
 #include "sh_cortex_m.h"
@@ -12,31 +13,45 @@
 #define RCC_PLLCFGR (RCC + 0x04u)
 #define RCC_CFGR (RCC + 0x08u)
 #define RCC_AHB1ENR (RCC + 0x30u)
-#define RCC_APB2ENR (RCC + 0x44u)
-#define CFGR_APB1_DIV4 (5u << 10)
-#define CFGR_APB2_DIV2 (4u << 13)
-#define APB2ENR_USART1 (1u << 4)
+#define RCC_APB1ENR (RCC + 0x40u)
+#define RCC_UART_ENR (RCC + SH_BOARD_UART_ENR)
+#define APB1ENR_PWR (1u << 28)
+
+#define PWR_CR 0x40007000u
+#define CR_VOS(scale) ((uint32_t)(scale) << 14)
 
 #define FLASH_ACR 0x40023C00u
-#define ACR_5WS_PREFETCH_CACHES (5u | (1u << 8) | (1u << 9) | (1u << 10))
+#define ACR_PREFETCH_CACHES (SH_BOARD_FLASH_WAITS | (1u << 8) | (1u << 9) | (1u << 10))
 
 #define GPIO_MODER (SH_BOARD_UART_GPIO + 0x00u)
 #define GPIO_PUPDR (SH_BOARD_UART_GPIO + 0x0Cu)
-#define GPIO_AFRL (SH_BOARD_UART_GPIO + 0x20u)
+#define GPIO_AFR(pin) (SH_BOARD_UART_GPIO + 0x20u + (pin) / 8u * 4u)
 
-// VCO 336 MHz from a 1 MHz reference: M = source in MHz, N = 336, P = 2, Q = 7 (48 MHz).
+// VCO from a 1 MHz reference: M = source in MHz, N = the VCO in MHz, P, and Q = 7, which is 48 MHz
+// where N is 336.
 static uint32_t pll(uint32_t source_mhz, uint32_t source)
 {
-    return source_mhz | (336u << 6) | (0u << 16) | (source << 22) | (7u << 24);
+    uint32_t factors = (SH_BOARD_PLL_N << 6) | ((SH_BOARD_PLL_P / 2u - 1u) << 16) | (7u << 24);
+    return source_mhz | factors | (source << 22);
+}
+
+static void voltage_start(void)
+{
+    SH_REG(RCC_APB1ENR) |= APB1ENR_PWR;
+    (void)SH_REG(RCC_APB1ENR); // as below
+    SH_REG(PWR_CR) = (SH_REG(PWR_CR) & ~CR_VOS(3)) | CR_VOS(SH_BOARD_VOLTAGE_SCALE);
 }
 
 static void clock_start(void)
 {
-    SH_REG(FLASH_ACR) = ACR_5WS_PREFETCH_CACHES; // before the clock rises
+    if (SH_BOARD_VOLTAGE_SCALE != 0) {
+        voltage_start(); // before the PLL, which makes it valid
+    }
+    SH_REG(FLASH_ACR) = ACR_PREFETCH_CACHES; // before the clock rises
     // without a crystal the PLL uses the 16 MHz RC oscillator: same speed, baud rate within 1 %
     bool crystal = sh_crystal_start(RCC_CR);
     SH_REG(RCC_PLLCFGR) = crystal ? pll(SH_BOARD_CRYSTAL_MHZ, 1) : pll(16, 0);
-    SH_REG(RCC_CFGR) = CFGR_APB1_DIV4 | CFGR_APB2_DIV2;
+    SH_REG(RCC_CFGR) = SH_BOARD_RCC_CFGR;
     sh_pll_start(RCC_CR, RCC_CFGR);
 }
 
@@ -46,10 +61,10 @@ static void field2(uint32_t address, uint32_t pin, uint32_t value)
     SH_REG(address) = (SH_REG(address) & ~(3u << (2 * pin))) | (value << (2 * pin));
 }
 
-// Alternate function 7 is USART1..3; pins below 8 are in AFRL.
 static void uart_pin(uint32_t pin)
 {
-    SH_REG(GPIO_AFRL) = (SH_REG(GPIO_AFRL) & ~(15u << (4 * pin))) | (7u << (4 * pin));
+    uint32_t at = 4u * (pin % 8u);
+    SH_REG(GPIO_AFR(pin)) = (SH_REG(GPIO_AFR(pin)) & ~(15u << at)) | (SH_BOARD_UART_AF << at);
     field2(GPIO_PUPDR, pin, 1); // pull up: an open line reads idle
     field2(GPIO_MODER, pin, 2);
 }
@@ -58,8 +73,8 @@ void sh_board_init(void)
 {
     clock_start();
     SH_REG(RCC_AHB1ENR) |= 1u << SH_BOARD_UART_GPIO_INDEX;
-    SH_REG(RCC_APB2ENR) |= APB2ENR_USART1;
-    (void)SH_REG(RCC_APB2ENR); // two clocks between the enable and the first use (errata ES0182)
+    SH_REG(RCC_UART_ENR) |= 1u << SH_BOARD_UART_ENR_BIT;
+    (void)SH_REG(RCC_UART_ENR); // two clocks between the enable and the first use (errata ES0182)
     uart_pin(SH_BOARD_UART_TX_PIN);
     uart_pin(SH_BOARD_UART_RX_PIN);
     sh_usart_start();
