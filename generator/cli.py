@@ -79,7 +79,7 @@ class _Gen(click.Group):
         except ShoehornError as error:
             click.echo(f"gen: {printable(str(error))}", err=True)
             for line in error.details(bool(ctx.meta.get(VERBOSE))):
-                click.echo(f"  {line}", err=True)
+                click.echo(f"  {printable(line)}", err=True)
             if ctx.meta.get(_AS_JSON):
                 _print_error(error.kind, str(error), error.facts, error.answer)
             ctx.exit(1)

@@ -40,6 +40,7 @@ def monitor(folder: Path | None, port: str | None, emulated: bool) -> None:
         try:
             _converse(terminal)
         except KeyboardInterrupt:
+            terminal.stop()
             err.print("")
 
 

@@ -152,6 +152,9 @@ def _clock(manifest: Manifest, family: Family, chip: Chip) -> Iterator[str]:
     spec, mcu = manifest.shoehorn, manifest.build.mcu
     made, how = chip.core_hz, "start-up makes"
     by_pll = "SH_BOARD_PLL_N" in family.defines
+    if by_pll and spec.defines["SH_BOARD_PLL_P"] % 2:
+        yield "shoehorn.defines.SH_BOARD_PLL_P: the PLL divides by 2, 4, 6 or 8"
+        return
     if by_pll:
         made, how = _pll_hz(spec.defines), "the PLL of SH_BOARD_PLL_N and SH_BOARD_PLL_P makes"
     hz = made or spec.core_hz
@@ -178,8 +181,6 @@ def _pll_hz(defines: Mapping[str, int]) -> int:
 def _stm32f4(spec: Shoehorn, chip: Chip, core_hz: int) -> Iterator[str]:
     """Faults of the defines of an STM32F4 by its core's clock (RM0090, RM0368, RM0383, RM0390)."""
     defines, place = spec.defines, "shoehorn.defines"
-    if defines["SH_BOARD_PLL_P"] % 2:
-        yield f"{place}.SH_BOARD_PLL_P: the PLL divides by 2, 4, 6 or 8"
     prescalers = defines["SH_BOARD_RCC_CFGR"]
     if prescalers & ~0xFC00:
         yield f"{place}.SH_BOARD_RCC_CFGR: only the dividers of APB1 and APB2 (bits 10 to 15) belong there"

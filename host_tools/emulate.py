@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from shoehorn_mcu.host_tools import system
 from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.host_tools.ports import text_of
 from shoehorn_mcu.host_tools.project import Project
 
 _PACKAGES = {"qemu-system-aarch64": "qemu-system-arm"}  # the Debian package of a program, where its name differs
@@ -70,10 +71,10 @@ def _native(project: Project) -> Iterator[Machine]:
     timer.start()
     try:
         assert process.stdout is not None
-        path = process.stdout.readline().decode().strip()
+        path = text_of(process.stdout.readline()).strip()
         timer.cancel()
         if not path:
-            raise HostError(f"{project.elf}: started no serial port: {process.communicate()[1].decode().strip()}")
+            raise HostError(f"{project.elf}: started no serial port: {text_of(process.communicate()[1]).strip()}")
         yield Machine(path, process)
     finally:
         timer.cancel()

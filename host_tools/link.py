@@ -17,7 +17,7 @@ from typing import TypeVar
 from shoehorn_mcu.host_tools.errors import HostError, LinkError
 from shoehorn_mcu.host_tools.frames import ANSWER, ERROR_TYPE, Frame, Kind, Refusal, pack, unpack
 from shoehorn_mcu.host_tools.plan import Plan
-from shoehorn_mcu.host_tools.ports import Port
+from shoehorn_mcu.host_tools.ports import Port, text_of
 
 VERSION = 1
 Progress = Callable[[int], None]  # bytes moved since the last call
@@ -354,7 +354,7 @@ class Link:
             raise LinkError(f"{self._port.name}: the board's greeting has impossible values ({said}); flash it again")
         name, several, count = answer[_HELLO.size :].partition(b"\0")
         models = count[0] if several and len(count) == 1 else 1
-        return Hello(largest, identity.hex(), inputs, outputs, ops, tick_hz, _printable(name), models)
+        return Hello(largest, identity.hex(), inputs, outputs, ops, tick_hz, _in_one_line(name), models)
 
     def _request(self, kind: Kind, payload: bytes = b"", size: int | None = None) -> bytes:
         """Sends a request and returns the answer's payload, of `size` bytes where that is known.
@@ -436,13 +436,12 @@ class Link:
         """LinkError where the board sends text without having been told to leave frame mode."""
         text = text.replace(_AWAKE, b"")  # it received the wake-up word twice, because it was slow
         if b"e-[fault" in text:
-            words = _printable(text[text.index(b"e-[fault") :].split(b"\r\n")[0])
+            words = _in_one_line(text[text.index(b"e-[fault") :].split(b"\r\n")[0])
             raise LinkError(f"{self._port.name}: the board crashed during {_DOING[kind]}: {words}")
         if any(word in text for word in _RESTART_WORDS):
             raise LinkError(f"{self._port.name}: the board restarted during {_DOING[kind]}; check its power supply")
 
 
-def _printable(text: bytes) -> str:
+def _in_one_line(text: bytes) -> str:
     """Text from the board, for a message of one line."""
-    shown = "".join(chr(byte) if 0x20 <= byte < 0x7F else "?" for byte in text[:_NAME_LENGTH])
-    return shown + ("..." if len(text) > _NAME_LENGTH else "")
+    return text_of(text[:_NAME_LENGTH]).replace("\n", "?") + ("..." if len(text) > _NAME_LENGTH else "")

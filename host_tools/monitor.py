@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 from shoehorn_mcu.host_tools.errors import LinkError
-from shoehorn_mcu.host_tools.ports import Port
+from shoehorn_mcu.host_tools.ports import Port, text_of
 
 _READY = "m-ready"
 _QUIET_SECONDS = 0.2
@@ -47,10 +47,16 @@ class Terminal:
                     return
                 yield line
 
+    def stop(self) -> None:
+        """Ends the inferences that a command may have begun: the board looks for a byte between two of them.
+
+        An empty frame is no command, in neither mode.
+        """
+        self._port.write(b"\0\0")
+
     def _text(self) -> str:
-        """The text that has arrived, without characters that control a terminal."""
-        text = self._port.read().decode("ascii", "replace")
-        return "".join(c for c in text if c == "\n" or c.isprintable())
+        """The text that has arrived."""
+        return text_of(self._port.read())
 
     def _drain(self) -> None:
         """Drops late answers to words that were sent more than once."""

@@ -10,7 +10,7 @@ from types import TracebackType
 import serial
 from serial.tools import list_ports
 
-from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.host_tools.errors import HostError, printable
 
 BAUD = 115200
 POLL_SECONDS = 0.02  # how long `Port.read` waits for a first byte
@@ -23,12 +23,20 @@ _REASONS = {
 }
 
 
+def text_of(data: bytes) -> str:
+    """What came over a wire, as text that controls no terminal: all that a board sends is shown through this.
+
+    Printable ASCII and newlines stay, carriage returns go, and every other byte is a question mark.
+    """
+    return "".join(chr(b) if 0x20 <= b < 0x7F or b == 0x0A else "?" for b in data if b != 0x0D)
+
+
 def candidates() -> list[tuple[str, str]]:
     """Ports that may lead to a board, with a description: USB ports, or built-in ones where there is no USB port."""
     found = sorted(list_ports.comports(), key=lambda port: str(port.device))
     usb = [port for port in found if port.vid is not None]
     built_in = [port for port in found if port.hwid != "n/a"]
-    return [(port.device, port.description) for port in usb or built_in]
+    return [(port.device, printable(str(port.description))) for port in usb or built_in]
 
 
 def find(port: str | None) -> str:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.util
+import shlex
 import struct
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from toy import Bench, Toy
 
+from shoehorn_mcu.host_tools import ports
 from shoehorn_mcu.host_tools.errors import HostError, LinkError
 from shoehorn_mcu.host_tools.frames import ANSWER, ERROR_TYPE, Frame, Kind, pack, unpack
 from shoehorn_mcu.host_tools.link import Link, Mode, Timing
 from shoehorn_mcu.host_tools.ports import Port
+from shoehorn_mcu.paths import FIRMWARE_TEMPLATES
 
 TOY = Toy()
 BRISK = Timing(answer=0.1, inference=1.0, tries=5)
@@ -144,11 +149,71 @@ def test_a_name_with_line_ends_stays_on_one_line(program: Path):
     with (
         Bench(program, to_host=Peer(Kind.HELLO, answering(name))) as bench,
         Link(Port(bench.path), BRISK) as link,
-        pytest.raises(HostError, match=r"another firmware \('a\?b\?\?\[2J\?x{31,40}") as caught,
+        pytest.raises(HostError, match=r"another firmware \('a\?b\?\[2J\?x{31,40}") as caught,
     ):
         link.expect(TOY.plan())
 
     assert str(caught.value).isprintable()
+
+
+ALL_BYTES = bytes(range(1, 256)).replace(b"\n", b"").replace(b"\r", b"")
+
+
+@pytest.mark.parametrize("place", [0, 40])
+@pytest.mark.parametrize("kind", [Kind.HELLO, Kind.WRITE, Kind.RUN, Kind.READ, Kind.TRACE, Kind.CRC, Kind.STACK])
+def test_a_fault_that_the_board_reports_is_never_shown_raw(program: Path, kind: Kind, place: int):
+    """Whatever is asked for, the answer is a crash whose words control a terminal."""
+    words = b"e-[fault \x1b[2J\x07\x9b31m" + ALL_BYTES[place:] + b"]"
+
+    with (
+        Bench(program, to_host=Peer(kind, lambda _: b"\r\n" + words + b"\r\n")) as bench,
+        pytest.raises(LinkError, match=r"the board crashed during .*: e-\[fault \?\[2J\?\?31m") as caught,
+        Link(Port(bench.path), BRISK) as link,
+    ):
+        everything(link)
+
+    assert str(caught.value).isascii()
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "says", ["e-[Unknown command: shoehorn]\x1b[2J\r\n", "\x1b]0;title\x07\x1b[2J", "e-[fault \x1b[2J]\r\nm-ready\r\n"]
+)
+def test_a_board_that_says_anything_instead_of_waking_up_is_one_line(tmp_path: Path, says: str):
+    script = tmp_path / "board"
+    script.write_text(f"#!/bin/sh\ncat > /dev/null &\nwhile printf '%s' {shlex.quote(says)}; do sleep 0.05; done\n")
+    script.chmod(0o755)
+    with Bench(script) as bench, pytest.raises(LinkError) as caught:
+        Link(Port(bench.path), Timing(answer=0.1, wake=2))
+
+    assert str(caught.value).isprintable()
+
+
+def test_the_description_of_a_usb_device_is_shown_without_control_characters(monkeypatch: pytest.MonkeyPatch):
+    devices = [SimpleNamespace(device=f"/dev/tty{i}", description="\x1b[2Jboard", vid=1, hwid="usb") for i in "AB"]
+    monkeypatch.setattr(ports.list_ports, "comports", lambda: devices)
+
+    with pytest.raises(HostError, match=r"choose one with --port: /dev/ttyA \(") as caught:
+        ports.find(None)
+
+    assert str(caught.value).isprintable()
+
+
+def test_an_emulated_console_is_shown_without_control_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """By the folder's own builder/upload.py, which `gen flash` and `pio run -t upload` have in common."""
+    emulator = tmp_path / "qemu"
+    emulator.write_text("#!/bin/sh\nprintf '\\033[2Jm-model-[\\207\\033]0;a\\007]\\r\\nm-ready\\r\\n'\nsleep 60\n")
+    emulator.chmod(0o755)
+    spec = importlib.util.spec_from_file_location("upload", FIRMWARE_TEMPLATES / "platform" / "builder" / "upload.py")
+    assert spec and spec.loader
+    upload = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(upload)
+
+    upload._boot([str(emulator), "-machine", "virt"])
+
+    shown = capsys.readouterr().out
+    assert "?[2Jm-model-[??]0;a?]\nm-ready\n" in shown
+    assert all(line.isprintable() for line in shown.splitlines())
 
 
 @pytest.mark.usefixtures("clock")

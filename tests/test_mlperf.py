@@ -225,6 +225,28 @@ def test_the_defaults_are_one_run_after_ten(toy: Toy, runner: Runner):
     assert runner.ask("infer 2")[:3] == ["m-warmup-start-10", "m-warmup-done", "m-infer-start-2"]
 
 
+@pytest.mark.parametrize("command", ["infer 1 1000000", "infer 1000000 0"])
+@pytest.mark.parametrize("byte", [b"\0\0", b"x", b"%"])
+def test_a_byte_stops_inferences_that_would_take_for_ever(runner: Runner, command: str, byte: bytes):
+    runner.port.write(f"{command}%".encode())
+    time.sleep(0.05)  # the rest of the command is not the byte
+    runner.port.write(byte)
+
+    assert runner._until_ready().endswith("e-[Inference stopped]\r\n" + READY)
+    assert runner.ask("name") == ["m-name-dut-[shoehorn]"]
+
+
+def test_bytes_that_come_during_few_inferences_are_the_next_command(toy: Toy, runner: Runner):
+    """As they are for a runner that does not wait for m-ready."""
+    runner.load(vector(toy, 3).tobytes())
+
+    heard = runner.raw(b"infer 2 1%name%")
+    heard += "" if heard.count(READY) == 2 else runner._until_ready()
+
+    assert "Inference stopped" not in heard
+    assert heard.endswith(READY + "m-name-dut-[shoehorn]\r\n" + READY)
+
+
 def test_a_runner_in_the_public_ones_manner_gets_every_result_right(toy: Toy, runner: Runner):
     profile = [re.match(r"^m-(model|profile)-\[([^]]+)]$", line) for line in runner.ask("profile")]
     assert [m and m[2] for m in profile] == ["ULPMark for tinyML Firmware V0.0.1", "kws01"]

@@ -74,6 +74,35 @@ def test_a_board_that_does_not_answer_is_one_line(says: str, message: str, tmp_p
         Terminal(port, 0.1, 2)
 
 
+HOSTILE = bytes(range(256)).replace(b"\n", b"").replace(b"\0", b"")
+
+
+def test_no_byte_of_a_board_reaches_the_terminal_raw(program: Path):
+    """Each line of each answer has every byte there is in front of it."""
+
+    def spoil(chunk: bytes) -> list[bytes]:
+        return [
+            chunk.replace(b"m-name", b"m-name-dut-[\r\n" + HOSTILE + b"\r\nm-name").replace(b"e-[", HOSTILE + b"e-[")
+        ]
+
+    with Bench(program, to_host=spoil) as bench:
+        result = typed("name\nnonsense\n", "--port", bench.path)
+
+    assert result.exit_code == 0, result.output
+    assert "e-[Unknown command: nonsense]" in result.stdout
+    assert all(line.isascii() and line.isprintable() for line in result.stdout.splitlines())
+
+
+def test_ctrl_c_stops_the_inferences_that_a_command_has_begun(program: Path):
+    with Bench(program) as bench, Port(bench.path) as port:
+        terminal = Terminal(port)
+        answer = terminal.ask("infer 1000000 1000000")
+        assert next(answer) == "m-warmup-start-1000000"
+        terminal.stop()
+
+        assert list(answer) == ["e-[Inference stopped]"]
+
+
 def test_emulation_without_a_folder_is_wrong_usage(gen: Gen):
     assert "--emulate needs DIR" in typed("", "--emulate").stderr
     assert gen("monitor", "--emulate").exit_code == 2

@@ -11,8 +11,9 @@
 #include "sh_board.h"
 
 #define LINE_BYTES 80
-#define MOST_RUNS 1000000 // more would block the board for days
-#define WORDS 4           // "db load N" and "infer N W" need three
+#define MOST_RUNS 1000000                  // more would block the board for days
+#define LOOK_TICKS (SH_BOARD_TICK_HZ / 2u) // between looks at the console during inferences
+#define WORDS 4                            // "db load N" and "infer N W" need three
 
 // The order of COMMANDS. Those before DB have no argument and change no state.
 typedef enum {
@@ -89,6 +90,26 @@ static void db(char *const words[WORDS])
     }
 }
 
+// Runs inferences; false, after an error, where a byte on the console has stopped them. Where
+// inferences are short the console is looked at twice a second, because a look takes time on some
+// boards.
+static bool infer_all(int32_t count)
+{
+    uint64_t looked = sh_board_ticks();
+    for (; count > 0; count--) {
+        sh_results_infer();
+        uint64_t now = sh_board_ticks();
+        if (count > 1 && now - looked >= LOOK_TICKS) {
+            looked = now;
+            if (sh_board_getc() >= 0) {
+                sh_print("e-[Inference stopped]\r\n");
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 static void infer(char *const words[WORDS])
 {
     int32_t runs = words[1] == NULL ? 1 : sh_to_number(words[1]);
@@ -111,14 +132,14 @@ static void infer(char *const words[WORDS])
     }
     sh_results_load();
     sh_print_with("m-warmup-start-", warmups, "\r\n");
-    for (; warmups > 0; warmups--) {
-        sh_results_infer();
+    if (!infer_all(warmups)) {
+        return;
     }
     sh_print("m-warmup-done\r\n");
     sh_print_with("m-infer-start-", runs, "\r\n");
     lap(sh_board_ticks());
-    for (; runs > 0; runs--) {
-        sh_results_infer();
+    if (!infer_all(runs)) {
+        return;
     }
     lap(sh_board_ticks());
     sh_print("m-infer-done\r\n");

@@ -141,10 +141,15 @@ def _boot(command: list[str]) -> None:
             heard = _listen(machine, native=len(command) == 1)
         finally:
             machine.kill()
-    print(heard.decode("ascii", "replace").strip())
+    print(_text_of(heard).strip())
     if b"m-ready" not in heard:
         raise UploadError(f"the firmware did not report m-ready within {BOOT_SECONDS:.0f} s")
     print("Booted. To talk to it: gen emulate, gen validate --emulate, gen bench --emulate")
+
+
+def _text_of(data: bytes) -> str:
+    """What the board said, as text that controls no terminal."""
+    return "".join(chr(b) if 0x20 <= b < 0x7F or b == 0x0A else "?" for b in data if b != 0x0D)
 
 
 def _listen(machine: subprocess.Popen, native: bool) -> bytes:
