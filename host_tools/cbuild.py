@@ -1,6 +1,7 @@
 """Compiles C for this machine into a shared library, on first use, so that Python can call it.
 
-Libraries are kept in the user's cache folder under a hash of everything that went into them.
+Libraries are kept in the user's cache folder under a hash of everything that went into them. What another user may have
+written there is never run: a folder is refused, a file made again.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ import _cffi_backend
 
 from shoehorn_mcu.host_tools.children import environment
 from shoehorn_mcu.host_tools.errors import HostError
-from shoehorn_mcu.host_tools.system import MATH_LIBRARY, SHARED_FLAGS, UNDEFINED_ALLOWED
+from shoehorn_mcu.host_tools.system import MATH_LIBRARY, SHARED_FLAGS, UNDEFINED_ALLOWED, why_foreign
 
 # No sanitizers: `zig cc` has one on by default. No contraction: results are the same on every machine.
 _FLAGS = ("-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", *SHARED_FLAGS, "-fno-sanitize=all")
@@ -63,7 +64,7 @@ def load(name: str, header: Path, sources: Sequence[Path]) -> Library:
 
 def _interface(made: Path, header: Path) -> Any:
     """What cffi reads in the header. It is kept as Python beside the library, as reading C takes long."""
-    if not made.is_file():
+    if not is_own(made):
         from cffi import FFI
 
         ffi = FFI()
@@ -72,7 +73,7 @@ def _interface(made: Path, header: Path) -> Any:
         with tempfile.TemporaryDirectory(dir=made.parent) as folder, redirect_stdout(StringIO()):
             written = Path(folder) / made.name
             ffi.emit_python_code(str(written))
-            written.replace(made)
+            put(written, made)
     loader = SourceFileLoader(made.stem, str(made))
     module = ModuleType(made.stem)
     loader.exec_module(module)
@@ -95,7 +96,7 @@ def _compiled(
     for compiler in compilers():
         made = cache_folder() / f"{name}_{_key((*compiler, *flags), [header, *sources])}.so"
         try:
-            if not made.is_file():
+            if not is_own(made):
                 _compile((*compiler, *flags), sources, made)
             return use(made)
         except (OSError, subprocess.SubprocessError) as error:
@@ -122,10 +123,29 @@ def cache_folder() -> Path:
     try:
         folder = (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "shoehorn"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if fault := why_foreign(folder):
+            raise HostError(
+                f"{folder}: compiled code there is not run, because {fault}; delete it, or let XDG_CACHE_HOME name a "
+                "folder of your own"
+            )
         with tempfile.TemporaryFile(dir=folder):
             return folder
     except (OSError, RuntimeError):  # RuntimeError: there is no home
         return _passing_folder()
+
+
+def is_own(made: Path) -> bool:
+    """Whether the file is there, and written by this user."""
+    try:
+        return made.is_file() and why_foreign(made) is None
+    except OSError:
+        return False
+
+
+def put(made: Path, place: Path) -> None:
+    """Moves a file into place, which nobody else may write from then on."""
+    made.chmod(0o700)
+    made.replace(place)
 
 
 @cache
@@ -168,4 +188,4 @@ def _compile(compiler: tuple[str, ...], sources: Sequence[Path], made: Path) -> 
             cwd=folder,
             env=environment(),
         )
-        result.replace(made)
+        put(result, made)

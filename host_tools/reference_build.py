@@ -2,7 +2,7 @@
 
 Preferred is a cffi extension module (API mode: the C compiler checks every declaration). Where Python.h is missing, or
 the compiler cannot use it, a plain shared library is opened instead (ABI mode, the same declarations).
-Results are kept in the user's cache folder under a hash of everything that went into them.
+Results are kept in the user's cache folder (cbuild.py) under a hash of everything that went into them.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def build(runtime: Path) -> Kernels:
         name = f"shoehorn_reference_{_key(runtime, way)}"
         made = cbuild.cache_folder() / (name + way.suffix)
         try:
-            if not made.is_file():
+            if not cbuild.is_own(made):
                 _compile(way, name, runtime, headers, sources, made)
             return _load(way, name, made, headers, sources)
         except (OSError, ImportError, subprocess.SubprocessError) as error:
@@ -141,7 +141,7 @@ def _compile(way: _Way, name: str, runtime: Path, headers: list[Path], sources: 
             cwd=folder,
             env=environment(),
         )
-        result.replace(made)
+        cbuild.put(result, made)
 
 
 def _load(way: _Way, name: str, made: Path, headers: list[Path], sources: list[Path]) -> Kernels:

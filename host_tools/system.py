@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -74,6 +76,23 @@ def start(command: Sequence[str], handed_over: tuple[int, ...] = ()) -> subproce
 def _end_with_parent() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def why_foreign(path: Path) -> str | None:
+    """Why code in a file, or in a folder, may be another user's; None: only this user, or root, can have written it.
+
+    Raises OSError where there is nothing. Windows has permissions of another kind, and homes are private there.
+    """
+    found = path.lstat()
+    if stat.S_ISLNK(found.st_mode):
+        return "it is a symbolic link"
+    if sys.platform == "win32":
+        return None
+    if found.st_uid not in (os.getuid(), 0):
+        return f"user {found.st_uid} owns it"
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "other users may write there"
+    return None
 
 
 @contextlib.contextmanager
