@@ -12,9 +12,9 @@ from functools import partial
 from shoehorn_mcu import split
 from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.errors import ShoehornError
-from shoehorn_mcu.ir import DType, Graph, TensorType, output_rows, shared_rows
+from shoehorn_mcu.ir import DType, Graph, Part, TensorType, output_rows, shared_rows
 from shoehorn_mcu.ops import InsertSlice
-from shoehorn_mcu.planner import DELIVERY, HANDOUT, Block, Cut, OpSpec, Problem, Read, TensorSpec
+from shoehorn_mcu.planner import DELIVERY, HANDOUT, Block, Cut, Operand, OpSpec, Problem, Read, TensorSpec
 from shoehorn_mcu.planner.problem import LaterCuts, aligned
 from shoehorn_mcu.stage import Stage
 from shoehorn_mcu.state_places import Waits, over_states
@@ -36,7 +36,18 @@ def _op(stage: Stage, over: Mapping[str, Waits] | None = None) -> OpSpec:
         in_place=_in_place(stage),
         behind=None if (behind := stage.behind) is None else aligned(behind),
         onto=isinstance(stage.node.op, InsertSlice) and stage.node.op.has_onto,
+        operands=tuple(_operands(stage)) if stage.shared and stage.node.op.pixelwise(stage.node.sig) else (),
     )
+
+
+def _operands(stage: Stage) -> Iterator[Operand]:
+    """What the op reads of each operand that is computed, by output row."""
+    for tensor, lines in zip(stage.row_inputs, zip(*stage.rows, strict=True), strict=True):
+        if tensor.data is None:
+            parts = stage.shared.get(tensor.name) or [Part(tensor.name, y, 0) for y in range(tensor.type.rows)]
+            found = ((parts[row] for row in line if row is not None) for line in lines)
+            by_row = tuple(tuple((part.tensor, part.row, part.start) for part in line) for line in found)
+            yield Operand(tensor.type.rows, tensor.type.row_bytes, by_row)
 
 
 def _waiting(reads: Sequence[Read], waits: Waits) -> Iterator[Read]:

@@ -110,6 +110,17 @@ def _main(units: Sequence[Unit]) -> str:
     )
 
 
+_CORES = """#include "sh/cores/sh_cores.h"
+
+void sh_cores_run(sh_cores_part *part, int32_t step, int32_t cores)
+{
+    while (cores-- > 0) {
+        part(step, cores);
+    }
+}
+"""  # the parts of several cores, the last one first
+
+
 class ManyModels:
     """The program of some units, whose names differ."""
 
@@ -117,7 +128,7 @@ class ManyModels:
         self._units = units
         (folder / "sh").symlink_to(RUNTIME_C)
         driver = folder / "driver.c"
-        driver.write_text(_main(units))
+        driver.write_text(_main(units) + _CORES)
         objects = _compile([driver, *(_write(unit, folder) for unit in units)], folder, "-O0")
         self._program = folder / "program"
         response = folder / "objects"

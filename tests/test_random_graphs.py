@@ -1,4 +1,5 @@
-"""Ten thousand random graphs: planned by rows, checked, generated, and run beside numpy under sanitizers.
+"""Ten thousand random graphs: planned by rows, checked, generated, and run beside numpy under sanitizers; and networks
+that move rows, as users plan them.
 
 A failure names its seed: `python tests/random_seed.py SEED` builds that graph alone and cuts it down.
 """
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from evaluate import evaluate, random_arrays
 from growers import GROWERS
+from height_nets import height_net
 from many_models import ManyModels, compile_kernels
 from mutants import mutants
 from random_graphs import random_graph, shrunk
@@ -21,6 +23,9 @@ from replay import Rows, replays
 from samples import TABLES
 
 from shoehorn_mcu import ops
+from shoehorn_mcu.build import Options, plan_model
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.ir import Graph, dump
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.ops import MODEL_OPS
@@ -62,6 +67,42 @@ def test_the_library_of_a_random_graph_planned_by_rows_computes_what_its_ops_mea
         wanted = evaluate(graph, inputs)
         for name in graph.outputs:
             np.testing.assert_array_equal(outputs[name], wanted[name], err_msg=f"{unit.name} {name}")
+
+
+def user_units(seed: int) -> list[Unit]:
+    """The network that moves rows with that seed, under the options of users."""
+    graph = height_net(seed)
+    asked = {"fast": Options(), "small": Options(goal=Goal.SRAM), "cores": Options(cores=2)}
+    if len(graph.inputs) == 1:
+        asked["streamed"] = Options(stream_input=True)
+        asked["again"] = Options(goal=Goal.SRAM, stream_input=True, recompute_percent=50.0)
+    made = []
+    for name, options in asked.items():
+        try:
+            unit = plan_model(Imported(graph, {}), None, options).unit
+        except Exception as error:
+            error.add_note(f"height_net({seed}), {name}")
+            raise
+        made.append(Unit(f"{name}_{seed}", unit.graph, unit.stages, unit.plan))
+    return made
+
+
+@pytest.mark.parametrize("first", _chunks()[:1] + _chunks()[DAILY:50])
+def test_a_network_that_moves_rows_is_planned_and_computes_what_its_ops_mean(
+    first: int, kernels: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The independent check refuses none of these plans; of many a call takes rows of several tensors as one."""
+    monkeypatch.setattr("shoehorn_mcu.planner.cores.LEAST_COST", 1)
+    made = [(height_net(seed), unit) for seed in range(first, first + CHUNK, 4) for unit in user_units(seed)]
+    if first == 0:
+        assert any(stage.shared and stage.rows_per_call > 1 for _, unit in made for stage in unit.stages)
+        assert any(unit.cores > 1 for _, unit in made)
+    turns = [(i, random_arrays(graph, vector)) for i, (graph, _) in enumerate(made) for vector in (1, 2)]
+    found = ManyModels([unit for _, unit in made], kernels, tmp_path).run(turns)
+    for (place, inputs), outputs in zip(turns, found, strict=True):
+        graph, unit = made[place]
+        wanted, (name,), (own,) = evaluate(graph, inputs), graph.outputs, unit.graph.outputs
+        np.testing.assert_array_equal(outputs[own], wanted[name], err_msg=unit.name)
 
 
 def test_an_op_takes_no_ring_of_which_it_reads_only_padding(kernels: list[Path], tmp_path: Path):

@@ -15,7 +15,7 @@ from shoehorn_mcu.ir import DType, Graph, Op, Quant, TensorType
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import Placement, Plan, Step
 from shoehorn_mcu.ops import MADE_OPS, MODEL_OPS
-from shoehorn_mcu.planner import Goal, check
+from shoehorn_mcu.planner import Goal, Operand, Problem, Read, check
 from shoehorn_mcu.planner.whole_tensors import solve
 from shoehorn_mcu.predict import time
 from shoehorn_mcu.runs import joined
@@ -210,6 +210,70 @@ def test_the_check_refuses_a_call_for_rows_that_lie_apart(tensor: str) -> None:
         said = check(change(), with_calls(replace(plan, placements=places), 2))
         where = "step 1 (change, rows 2..4)"
         assert said == [f"{where}: one call, but these rows of '{tensor}' do not lie side by side"] * wrong
+
+
+def apart(rows: str, *tensors: str) -> str:
+    """What the check says of rows of one operand that are in these tensors."""
+    names = "', '".join(tensors)
+    return f"rows {rows}): one call, but these rows of '{names}' do not lie side by side"
+
+
+def joined_rows(*parts: tuple[str, int, int], rows: int = ROWS, row_bytes: int = 8) -> Problem:
+    """`change` reads these parts of rows of `a` and of `x` as the rows of one operand; of one row each time."""
+    (make, changed, copied), width = change().ops, 1 if rows > 1 else ROWS
+    by_row = [(part,) for part in parts * width]
+    reads = tuple(Read(n, tuple((row,) if n == name else () for ((name, row, _),) in by_row)) for n in ("a", "x"))
+    operand = Operand(rows, row_bytes, tuple(by_row))
+    return replace(change(), ops=(make, replace(changed, reads=reads, operands=(operand,)), copied))
+
+
+TWO_AND_TWO = (("a", 0, 0), ("a", 1, 0), ("x", 2, 0), ("x", 3, 0))
+
+
+@pytest.mark.parametrize(
+    ("problem", "count", "faults"),
+    [
+        (joined_rows(*TWO_AND_TWO), 1, []),
+        (joined_rows(*TWO_AND_TWO), 2, []),
+        (joined_rows(*TWO_AND_TWO), 4, [apart("0..4", "a", "x")]),
+        (joined_rows(("x", 2, 0), ("x", 3, 0), ("a", 0, 0), ("a", 1, 0)), 4, []),  # `a` is behind `x`
+        (joined_rows(("a", 0, 0), ("a", 1, 0), ("x", 3, 0), ("x", 2, 0)), 2, [apart("2..4", "x")]),
+        (joined_rows(("a", 1, 0), ("a", 1, 4), ("x", 1, 0), ("x", 1, 4), row_bytes=4), 2, []),
+        (
+            joined_rows(("a", 1, 4), ("a", 2, 4), ("x", 1, 0), ("x", 1, 4), row_bytes=4),
+            2,
+            [apart("0..2", "a")],
+        ),
+        (joined_rows(("a", 3, 0), rows=1), 4, []),  # all rows need it
+        (joined_rows(*(("a", 3, 0),) * 4), 2, [apart("0..2", "a"), apart("2..4", "a")]),
+        (
+            joined_rows(("a", 0, 0), ("a", 0, 5), ("a", 2, 0), ("a", 2, 5), row_bytes=5),
+            2,
+            [f"rows {y}..{y + 2}): one call takes bytes that are not in row {y} of 'a'" for y in (0, 2)],
+        ),
+    ],
+)
+def test_of_an_operand_of_several_tensors_the_rows_of_a_call_lie_side_by_side(
+    problem: Problem, count: int, faults: list[str]
+) -> None:
+    plan = with_calls(plan_of(b=64), count)
+    plan = replace(plan, placements=tuple(replace(p, address=96) if p.tensor == "y" else p for p in plan.placements))
+
+    found = check(problem, plan)
+
+    assert [fault.removeprefix("step 1 (change, ") for fault in found] == faults
+
+
+def test_the_check_refuses_a_call_that_takes_a_row_which_is_not_named_as_read() -> None:
+    problem = joined_rows(*TWO_AND_TWO)
+    make, changed, copied = problem.ops
+    reads = (replace(changed.reads[0], rows=((0,), (), (), ())), changed.reads[1])
+    forgetful = replace(problem, ops=(make, replace(changed, reads=reads), copied))
+    plan = with_calls(plan_of(b=64), 2)
+
+    assert "step 1 (change, rows 0..2): one call takes row 1 of 'a', which the op does not read" in check(
+        forgetful, plan
+    )
 
 
 def test_the_rows_of_cores_are_those_that_the_firmware_computes() -> None:

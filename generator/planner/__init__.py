@@ -8,7 +8,7 @@ from shoehorn_mcu.planner.cores import divided
 from shoehorn_mcu.planner.make_plan import DoesNotFit, Goal, PlanFault, Weighing, checked, make_plan
 from shoehorn_mcu.planner.order.flow import rigid
 from shoehorn_mcu.planner.partition.search import lowest_peak
-from shoehorn_mcu.planner.problem import ALIGNMENT, Block, Cut, OpSpec, Problem, Read, TensorSpec
+from shoehorn_mcu.planner.problem import ALIGNMENT, Block, Cut, Operand, OpSpec, Problem, Read, TensorSpec
 from shoehorn_mcu.planner.spread.spread import spread
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "DoesNotFit",
     "Goal",
     "OpSpec",
+    "Operand",
     "PlanFault",
     "Problem",
     "Read",

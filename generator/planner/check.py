@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoehorn_mcu.memory_plan import HANDOUT, Placement, Plan, Scratch, Step
-from shoehorn_mcu.planner.problem import OpSpec, Problem, TensorSpec
+from shoehorn_mcu.planner.problem import Operand, OpSpec, Problem, Read, TensorSpec
 
 _NOTHING = -1
 _SCRATCH = -2
@@ -232,19 +232,30 @@ class _Replay:
                 self._rows(f"step {number} ({op.name}, row {y})", op, range(y, y + count), alone=True)
 
     def _one_row(self, where: str, op: OpSpec, rows: range) -> None:
-        """Rows of one call must lie side by side: those it writes, and those of each tensor that it reads by rows."""
-        touched: list[tuple[str, list[tuple[int, ...]]]] = [(op.writes, [(y,) for y in rows])]
-        touched += [(read.tensor, [read.rows[y] for y in rows]) for read in op.reads]
-        for name, each in touched:
-            spec = self._problem.by_name[name]
-            if spec.rows == 1 and set(each) == {(0,)}:
+        """Rows of one call must lie side by side: those it writes, and those of each operand that it reads by rows."""
+        written = self._whole(Read(op.writes, tuple((y,) for y in range(self._problem.by_name[op.writes].rows))))
+        read = {(each.tensor, row) for each in op.reads for y in rows for row in each.rows[y]}
+        for operand in (written, *(op.operands or map(self._whole, op.reads))):
+            parts = [part for y in rows for part in operand.parts[y]]
+            names = "', '".join(dict.fromkeys(name for name, _, _ in parts))
+            for name, row, start in parts:
+                if operand is not written and (name, row) not in read:
+                    self._faults.append(f"{where}: one call takes row {row} of '{name}', which the op does not read")
+                if start < 0 or start + operand.row_bytes > self._problem.by_name[name].row_bytes:
+                    self._faults.append(f"{where}: one call takes bytes that are not in row {row} of '{name}'")
+            if operand.rows == 1 and len(parts) == len(rows) and len(set(parts)) == 1:
                 continue  # all of them read it
-            if spec.turns:
-                self._faults.append(f"{where}: one call, but '{name}' is a ring, whose rows are not in order")
-            places = [self._place(name, y) for some in each for y in some]
-            memory, start = places[0] if places else ("", 0)
-            if places != [(memory, start + i * spec.row_bytes) for i in range(len(rows))]:
-                self._faults.append(f"{where}: one call, but these rows of '{name}' do not lie side by side")
+            if any(self._problem.by_name[name].turns for name, _, _ in parts):
+                self._faults.append(f"{where}: one call, but '{names}' is a ring, whose rows are not in order")
+            places = [(memory, at + start) for (memory, at), start in ((self._place(n, y), s) for n, y, s in parts)]
+            memory, first = places[0] if places else ("", 0)
+            if places != [(memory, first + i * operand.row_bytes) for i in range(len(rows))]:
+                self._faults.append(f"{where}: one call, but these rows of '{names}' do not lie side by side")
+
+    def _whole(self, read: Read) -> Operand:
+        """A read as an operand: whole rows of one tensor."""
+        spec = self._problem.by_name[read.tensor]
+        return Operand(spec.rows, spec.row_bytes, tuple(tuple((read.tensor, y, 0) for y in rows) for rows in read.rows))
 
     def _rows(self, where: str, op: OpSpec, rows: range, alone: bool) -> None:
         """One kernel call, or simultaneous ones: all writes are made before reads are compared, the worst case.

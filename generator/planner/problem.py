@@ -50,6 +50,18 @@ class Read:
 
 
 @dataclass(frozen=True)
+class Operand:
+    """What an op reads as one tensor of `rows` rows, each a part, `row_bytes` long, of a row of some tensor.
+
+    `parts[y]` are those that output row y needs: the tensor, its row, and the byte of that row where the part begins.
+    """
+
+    rows: int
+    row_bytes: int
+    parts: tuple[tuple[tuple[str, int, int], ...], ...]
+
+
+@dataclass(frozen=True)
 class OpSpec:
     """One op: the rows that it reads and writes, its kernel's scratch bytes and the cost of one output row.
 
@@ -63,6 +75,9 @@ class OpSpec:
 
     With `onto`, each output row is the row of `in_place` but for a part, and the kernel's caller copies that row where
     it is elsewhere. So the output is put over it wherever it can be, in whole tensors too.
+
+    Where one call may compute several rows, and reads rows of several tensors as those of one, `operands` says which:
+    of each operand of a call the rows must lie side by side. Elsewhere it is empty, and each read is an operand.
     """
 
     name: str
@@ -74,6 +89,7 @@ class OpSpec:
     in_place: str | None = None
     behind: int | None = None
     onto: bool = False
+    operands: tuple[Operand, ...] = ()
 
 
 @dataclass(frozen=True)
