@@ -36,6 +36,7 @@ INT16_OPS: tuple[type[Op], ...] = (
     ops.Tanh,
     ops.Relu,
     ops.Relu6,
+    ops.LeakyRelu,
     ops.Reshape,
     ops.Pad,
     ops.Concat,
@@ -148,6 +149,11 @@ def test_sums_with_an_int32_bias_are_rounded_as_those_of_int8(op_class: type[Op]
         (TensorSpec("x", (1, 500), "INT8", (0.7,), (-9,)), TensorSpec("y", (1, 500), "INT16", (0.003,))),
         (TensorSpec("x", (1, 500), "INT16", (0.003,)), TensorSpec("y", (1, 500), "INT16", (0.0041,))),
         (TensorSpec("x", (1, 500), "INT16", (0.003,)), TensorSpec("y", (1, 500), "FLOAT32")),
+        (TensorSpec("x", (1, 500), "INT32", (1.5e-7,)), TensorSpec("y", (1, 500), "INT16", (0.0009,))),
+        (TensorSpec("x", (1, 500), "INT32", (1.5e-8,)), TensorSpec("y", (1, 500), "INT8", (0.7,), (-9,))),
+        (TensorSpec("x", (1, 500), "INT16", (0.0009,)), TensorSpec("y", (1, 500), "INT32", (1.5e-7,))),
+        (TensorSpec("x", (1, 500), "INT16", (2.0**-16,), (-32768,)), TensorSpec("y", (1, 500), "INT32", (3e-5,))),
+        (TensorSpec("x", (1, 500), "INT8", (0.7,), (-9,)), TensorSpec("y", (1, 500), "INT32", (0.003,))),
     ],
     ids=lambda t: t.dtype,
 )
@@ -158,6 +164,39 @@ def test_conversions_give_the_bytes_of_tflite_micro(x: TensorSpec, y: TensorSpec
     halves = (rng.integers(-70000, 70000, (1, 500)) * np.float32(0.0015)).astype(np.float32)
     data = halves if kind == np.float32 else rng.integers(*DType(kind.name).limits, (1, 500), kind, endpoint=True)
     np.testing.assert_array_equal(values_of(graph, {"x": data})["y"], oracle.run(model, [data])[1], strict=True)
+
+
+@pytest.mark.parametrize("channels", [2, 40, 4000])
+def test_a_softmax_of_int8_as_int16_gives_the_bytes_of_tflite_micro(channels: int) -> None:
+    rng = np.random.default_rng(channels)
+    for scale in (0.07, 0.004, 1.5):
+        x = TensorSpec("x", (2, channels), "INT8", (scale,), (2,))
+        y = TensorSpec("y", (2, channels), "INT16", (2.0**-16,), (-32768,))
+        model = single("SOFTMAX", [x], [y], Beta=1.0).bytes()
+        graph = import_tflite(model, "softmax")
+        data = rng.integers(-128, 128, x.shape, np.int8)
+        theirs = oracle.run(model, [data])[1]
+        np.testing.assert_array_equal(values_of(graph, {"x": data})["y"], theirs, strict=True)
+        for runtime in (run_reference, run_portable):
+            np.testing.assert_array_equal(runtime(graph, [data])["y"], theirs, strict=True)
+
+
+def test_a_computed_shape_of_a_transpose_convolution_is_that_of_its_output() -> None:
+    """tflite-micro reads the output's shape; in its own tests the other one is an input of the model."""
+    graph = samples.sample(ops.TransposeConv2d, np.random.default_rng(0))
+    parsed = read(as_int16(oracle.to_tflite(graph), np.random.default_rng(0), True, "INT64", None))
+    subgraph = parsed.subgraphs[0]
+    place = subgraph.operators[0].inputs[0]
+    shape = np.frombuffer(bytes(bytearray(parsed.buffers[subgraph.tensors[place].buffer].data)), np.int32)
+    subgraph.tensors[place].buffer = 0
+    subgraph.inputs = [place, *subgraph.inputs]
+    model = written(parsed)
+    imported = import_tflite(model, "shape")
+    name, x = imported.inputs
+    data = np.random.default_rng(1).integers(-(1 << 15), 1 << 15, imported.tensors[x].type.shape, np.int16)
+    theirs = oracle.run(model, [shape, data])[list(graph.tensors).index("y")]
+    ours = values_of(imported, {name: shape, x: data})["y"]
+    np.testing.assert_array_equal(ours, theirs.reshape(ours.shape), strict=True)
 
 
 def small() -> bytes:
@@ -193,6 +232,7 @@ def test_all_tensors_of_a_model_and_its_optimised_graph_have_the_bytes_of_tflite
         ("LOGISTIC", [("x", 0.01, 0), ("y", 0.01, 0)], "2^-15 is needed"),
         ("SOFTMAX", [("x", 0.01, 0), ("y", 0.01, 0)], "2^-15 is needed"),
         ("RELU", [("x", 0.01, 3), ("y", 0.01, 0)], "with zero point 3"),
+        ("LEAKY_RELU", [("x", 0.01, 0), ("y", 1e-8, 0)], "overflow int32"),
         ("ADD", [("x", 0.01, 0), ("z", 0.01, 0), ("y", 1e-7, 0)], "below 1 is needed"),
         ("HARD_SWISH", [("x", 0.01, 0), ("y", 0.01, 0)], "'x' is int16, int8 is needed"),
     ],

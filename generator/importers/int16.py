@@ -1,6 +1,6 @@
 """Arithmetic on int16 as formulas of stored values: that of tflite-micro's reference kernels, named by file.
 
-All zero points of int16 are 0. A function gives what computes an element of the result from those of the operands.
+All zero points of int16 are 0, but for a softmax of int8 and what converts its results. A function gives what computes an element of the result from those of the operands.
 Convolutions and dense layers, pools and all that only moves elements are ops of their own.
 """
 
@@ -15,13 +15,13 @@ from shoehorn_mcu.importers import onnx_maps as maps
 from shoehorn_mcu.importers.fault import Unsupported
 from shoehorn_mcu.importers.onnx_movers import shaped
 from shoehorn_mcu.importers.onnx_site import Site, as_plain
-from shoehorn_mcu.ir import DType, Quant, Tensor
-from shoehorn_mcu.ops import Reduce
+from shoehorn_mcu.ir import DType, Quant, Signature, Tensor
+from shoehorn_mcu.ops import Reduce, Softmax
 from shoehorn_mcu.ops import functions as f
 from shoehorn_mcu.ops.clamp import Bounds
 from shoehorn_mcu.ops.fixed_point import Scale, quantize_multiplier
 from shoehorn_mcu.ops.formula import Term, formula
-from shoehorn_mcu.ops.pool import mean_scale
+from shoehorn_mcu.ops.pool import mean_scale, softmax_exps
 from shoehorn_mcu.ops.real import Reals
 from shoehorn_mcu.ops.sigmoid16 import SIGMOID
 
@@ -33,6 +33,8 @@ UNIT = 2.0**-15
 """The scale of results between -1 and 1."""
 _ADD_SHIFT = 15  # to the left, ahead of a sum
 _STEPS = 512  # of TFLite's tables for int16
+_SUM_BITS = 12  # integer bits of a sum of exponentials of int8
+HIGH_31 = (1 << 31) - 1
 
 
 def high_product(x: Term, multiplier: int) -> Term:
@@ -102,6 +104,17 @@ def bounded(of: Quant, to: Quant, low: float = LOW, high: float = HIGH) -> Unary
     if scale.shift > 15:
         raise Unsupported("its scales differ too much: sums overflow int32")
     return lambda x: _fitted(rescaled(_wide(x), scale), low, high)
+
+
+def leaky_relu(of: Quant, to: Quant, alpha: float) -> Unary:
+    """x in another scale, and below 0 times alpha: reference/leaky_relu.h. Scales are those of int8's `LeakyRelu`."""
+    above = quantize_multiplier(of.scale / to.scale)
+    if alpha < 0:
+        raise Unsupported(f"its alpha is {alpha}, below 0")
+    below = quantize_multiplier(of.scale * float(np.float32(alpha)) / to.scale)
+    if max(above.shift, below.shift) > 15:
+        raise Unsupported("its scales differ too much: sums overflow int32")
+    return lambda x: _fitted((x >= 0).select(rescaled(_wide(x), above), rescaled(_wide(x), below)))
 
 
 def clipped(low: float, high: float) -> Unary:
@@ -185,17 +198,20 @@ def quantised(to: Quant, dtype: DType = DType.INT16) -> Unary:
     return write
 
 
-def requantised(of: Quant, to: Quant, dtype: DType) -> Unary:
-    """Integers of 8 or 16 bits in another scale, as those of `dtype`: reference/requantize.h."""
+def requantised(of: Quant, to: Quant, source: DType, dtype: DType) -> Unary:
+    """Integers of the type `source` in another scale, as those of `dtype`: reference/requantize.h."""
     scale, (low, high) = quantize_multiplier(of.scale / to.scale), dtype.limits
-    if scale.shift > 14:
+    wide = source is DType.INT32
+    if scale.shift > (-1 if wide and to.zero_point else 0 if wide else 14) or (wide and of.zero_point):
         raise Unsupported(f"it quantises to {dtype.value} by {of.scale / to.scale:g}, which overflows int32")
+    if dtype is DType.INT32 and to.zero_point:
+        raise Unsupported(f"it quantises to int32 with zero point {to.zero_point}, 0 is needed")
     return lambda v: f.clip(rescaled(_wide(v) - of.zero_point, scale) + to.zero_point, low, high).cast(dtype)
 
 
 def dequantised(of: Quant) -> Unary:
     """float32: reference/dequantize.h."""
-    return lambda x: x.cast(DType.FLOAT32) * of.scale
+    return lambda x: (_wide(x) - of.zero_point).cast(DType.FLOAT32) * of.scale
 
 
 def mean(of: Quant, to: Quant, count: int) -> tuple[Unary, Unary]:
@@ -289,3 +305,62 @@ def softmax(site: Site, x: Tensor, to: Quant, beta: float) -> Tensor:
     parts = zip((exp.tensor, by.tensor, total), (shape, one, one), strict=True)
     values = [as_plain(shaped(site, tensor, like)) for tensor, like in parts]
     return maps.of_stored(site, scaled, *values, quant=to).tensor
+
+
+def softmax_of_int8(site: Site, x: Tensor, to: Quant, op: Softmax) -> Tensor:
+    """Softmax along the last axis of x, int8, as int16 with the zero point -32768: reference/softmax.h, Softmax."""
+    if to.zero_point != LOW or abs(to.scale - UNIT / 2) > 0.001 * UNIT / 2:
+        raise Unsupported(f"its output has scale {to.scale} and zero point {to.zero_point}, 2^-16 and {LOW} are needed")
+    shape = x.type.shape
+    if shape[-1] >= 1 << _SUM_BITS:
+        raise Unsupported(f"its rows have {shape[-1]} elements, {(1 << _SUM_BITS) - 1} at most are supported")
+    exps = [int(e) for e in softmax_exps(op, Signature((x.type,), x.type))]
+    rows = as_plain(shaped(site, x, (1, *shape) if len(shape) < 2 else shape))
+    larger = formula(lambda a, b: f.maximum(a, b), DType.INT8, DType.INT8)
+    most = site.emit(Reduce, rows.tensor, dtype=DType.INT8, formula=larger.text, along_channels=True, stored=True)
+
+    def exponential(v: Term, top: Term) -> Term:
+        return (_wide(top) - _wide(v)).entry(exps, DType.INT32)
+
+    exp = maps.of_stored(site, exponential, rows, as_plain(most))
+    total_of = formula(lambda total, e: total + shifted_right(e, _SUM_BITS), DType.INT32, DType.INT32)
+    total = site.emit(Reduce, exp.tensor, dtype=DType.INT32, formula=total_of.text, along_channels=True, initial=0)
+
+    def inverse(v: Term) -> Term:
+        above_one = (v.cast(DType.UINT32) << (32 - v.cast(DType.UINT32).width())) & HIGH_31
+        return _one_over_one_plus(above_one.cast(DType.INT32))
+
+    def scaled(e: Term, by: Term, v: Term) -> Term:
+        exponent = v.cast(DType.UINT32).width().cast(DType.INT32) + (_SUM_BITS - 32 + 31 - 16)
+        mask = (v.constant(1) << exponent) - 1
+        product = _product(by, e)
+        level = (product >> exponent) + ((product & mask) > (mask >> 1)).select(v.constant(1), 0)
+        return _fitted(level + LOW)
+
+    by = maps.mapped(site, inverse, as_plain(total))
+    one = (*shape[:-1], 1)
+    parts = zip((exp.tensor, by.tensor, total), (shape, one, one), strict=True)
+    values = [as_plain(shaped(site, tensor, like)) for tensor, like in parts]
+    return maps.of_stored(site, scaled, *values, quant=to).tensor
+
+
+def _product(a: Term, b: Term) -> Term:
+    """round(a * b / 2^31), halves up, of two int32."""
+    return ((a.cast(DType.INT64) * b.cast(DType.INT64) + (1 << 30)) >> 31).cast(DType.INT32)
+
+
+def _one_over_one_plus(x: Term) -> Term:
+    """1 / (1 + x) for x in [0, 1), Q0.31 in and out: the twin of `fixed_point.reciprocal_of_one_plus`."""
+    half = ((x.cast(DType.INT64) + (1 << 31)) >> 1).cast(DType.INT32)
+    guess = high_product(half, -1010580540) + 1515870810
+    for _ in range(3):
+        guess = guess + _quadrupled(_product(guess, (1 << 29) - _product(half, guess)))
+    return _saturated(guess.cast(DType.INT64) << 1)
+
+
+def _quadrupled(x: Term) -> Term:
+    return _saturated(x.cast(DType.INT64) << 2)
+
+
+def _saturated(x: Term) -> Term:
+    return f.clip(x, -(1 << 31), HIGH_31).cast(DType.INT32)

@@ -368,7 +368,7 @@ def scaled(site: Site, value: Value, target: Quant, dtype: DType | None = None) 
     if own.quant == target and own.dtype is dtype:
         return value
     if DType.INT16 in (own.dtype, dtype):
-        return maps.of_stored(site, int16.requantised(own.quantised, target, dtype), value, quant=target)
+        return maps.of_stored(site, int16.requantised(own.quantised, target, own.dtype, dtype), value, quant=target)
     return Value(site.emit(Requantize, value.tensor, quant=target), value.order)
 
 

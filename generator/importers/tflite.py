@@ -22,11 +22,11 @@ from shoehorn_mcu.importers.tflite_branches import without_branches
 from shoehorn_mcu.importers.tflite_diagnosis import diagnosis
 from shoehorn_mcu.importers.tflite_file import RawModel, RawOp, RawTensor, read
 from shoehorn_mcu.importers.tflite_site import Part, Site
-from shoehorn_mcu.importers.tflite_tensors import convert, quoted, unique_names
+from shoehorn_mcu.importers.tflite_tensors import convert, quoted, unique_names, wide_quant
 from shoehorn_mcu.importers.tflite_uint8 import with_int8
 from shoehorn_mcu.importers.tflite_variables import CODES as VARIABLES
 from shoehorn_mcu.importers.tflite_variables import RawState, without_variables
-from shoehorn_mcu.ir import Array, DType, Graph, GraphError, Node, Op, OpFault, State, Tensor, verify
+from shoehorn_mcu.ir import Array, DType, Graph, GraphError, Node, Op, OpFault, Quant, State, Tensor, verify
 from shoehorn_mcu.ops import (
     Abs,
     Add,
@@ -310,13 +310,19 @@ class _Import:
             for place, i in enumerate(raw.inputs)
         )
         outputs = tuple(self._tensor(i) for i in raw.outputs)
-        site = Site(index, raw.code, raw.options, inputs, outputs, self._fresh(raw))
+        site = Site(index, raw.code, raw.options, inputs, outputs, self._fresh(raw), self._wide(raw))
         if raw.code in real.CONVERTERS and (converter is None or _is_real(site)):
             if any(t.type.quant for t in (*inputs, *outputs) if t is not None):
                 raise Unsupported("it is quantised, and its kernels are for real numbers and integers alone")
             return real.CONVERTERS[raw.code](site)
         assert converter is not None
         return int16.CONVERTERS[site.code](site) if int16.applies(site) else converter.convert(site)
+
+    def _wide(self, raw: RawOp) -> Mapping[str, Quant]:
+        """The quantisations of the int32 tensors that QUANTIZE reads and writes, by name."""
+        ends = {i: self.names[i] for i in (*raw.inputs, *raw.outputs)} if raw.code == "QUANTIZE" else {}
+        found = {name: wide_quant(self.raw.tensors[i], name) for i, name in ends.items()}
+        return {name: quant for name, quant in found.items() if quant is not None}
 
     def _custom(self, index: int, raw: RawOp) -> Part:
         """The parts of a custom op."""

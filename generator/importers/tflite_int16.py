@@ -18,12 +18,23 @@ from shoehorn_mcu.importers.tflite_options import ActivationOptions, FactorOptio
 from shoehorn_mcu.importers.tflite_site import Part, Site, clamp, stored
 from shoehorn_mcu.importers.tflite_tensors import quoted
 from shoehorn_mcu.ir import DType, Quant, Tensor
+from shoehorn_mcu.ops import Softmax
 
 
 def applies(site: Site) -> bool:
-    """Whether the op is one of CONVERTERS on int16, or between int16 and another type."""
+    """Whether the op is one of CONVERTERS on int16, or between int16 or int32 and another type."""
     ends = [tensor for tensor in (*site.inputs[:1], *site.outputs) if tensor is not None]
-    return site.code in CONVERTERS and any(t.type.dtype is DType.INT16 and t.type.quant is not None for t in ends)
+    if site.code in CONVERTERS and any(t.type.dtype is DType.INT16 and t.type.quant is not None for t in ends):
+        return True
+    return site.code == "QUANTIZE" and any(t.type.dtype is DType.INT32 for t in ends)
+
+
+def _scale(site: Site, tensor: Tensor) -> Quant:
+    """The one scale of a quantised operand or result, of 32 bits, too."""
+    quant = tensor.type.quant or site.wide.get(tensor.name)
+    if quant is None or quant.axis is not None:
+        raise Unsupported(f"{quoted(tensor.name)} is {tensor.type} without the one scale that is needed")
+    return quant
 
 
 def _quant(tensor: Tensor) -> Quant:
@@ -86,17 +97,18 @@ def _relu6(site: Site, there: onnx.Site) -> Value:
 
 
 def _quantize(site: Site, there: onnx.Site) -> Value:
-    """From float32, or between int8 and int16."""
+    """From float32, or between integers of 8, 16 and 32 bits."""
     x, y = site.input(0, "input"), site.output
     if x.type.dtype is DType.FLOAT32:
-        return maps.of_stored(there, int16.quantised(_quant(y), y.type.dtype), there.value(0))
-    if {x.type.dtype, y.type.dtype} - {DType.INT8, DType.INT16}:
+        return maps.of_stored(there, int16.quantised(_scale(site, y), y.type.dtype), there.value(0))
+    if {x.type.dtype, y.type.dtype} - {DType.INT8, DType.INT16, DType.INT32}:
         raise Unsupported(f"it quantises {x.type.dtype.value} to {y.type.dtype.value}")
-    return maps.of_stored(there, int16.requantised(_quant(x), _quant(y), y.type.dtype), there.value(0))
+    write = int16.requantised(_scale(site, x), _scale(site, y), x.type.dtype, y.type.dtype)
+    return maps.of_stored(there, write, there.value(0))
 
 
 def _dequantize(site: Site, there: onnx.Site) -> Value:
-    return maps.of_stored(there, int16.dequantised(_quant(site.input(0, "input"))), there.value(0))
+    return maps.of_stored(there, int16.dequantised(_scale(site, site.input(0, "input"))), there.value(0))
 
 
 def _mean(site: Site, there: onnx.Site) -> Value:
@@ -111,8 +123,16 @@ def _mean(site: Site, there: onnx.Site) -> Value:
 
 def _softmax(site: Site, there: onnx.Site) -> Value:
     x, beta = site.input(0, "input"), site.want(FactorOptions).factor
-    _quant(x)
+    if x.type.dtype is DType.INT8:
+        op = Softmax(name=site.name, inputs=(x.name,), output=site.output.name, beta=beta)
+        return as_plain(int16.softmax_of_int8(there, x, _scale(site, site.output), op))
     return as_plain(int16.softmax(there, x, _quant(site.output), beta))
+
+
+def _leaky_relu(site: Site, there: onnx.Site) -> Value:
+    alpha = site.want(FactorOptions).factor
+    write = int16.leaky_relu(_quant(site.input(0, "input")), _quant(site.output), alpha)
+    return maps.of_stored(there, write, there.value(0))
 
 
 CONVERTERS: dict[str, Callable[[Site], Part]] = {
@@ -123,8 +143,9 @@ CONVERTERS: dict[str, Callable[[Site], Part]] = {
     "RELU6": converter(_relu6),
     "LOGISTIC": _unary(int16.logistic),
     "TANH": _unary(int16.tanh),
-    "QUANTIZE": converter(_quantize),
-    "DEQUANTIZE": converter(_dequantize),
+    "LEAKY_RELU": converter(_leaky_relu),
+    "QUANTIZE": real.converter(_quantize),
+    "DEQUANTIZE": real.converter(_dequantize),
     "MEAN": converter(_mean),
-    "SOFTMAX": converter(_softmax),
+    "SOFTMAX": real.converter(_softmax),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -31,6 +31,7 @@ class Site:
     inputs: tuple[Tensor | None, ...]
     outputs: tuple[Tensor, ...]
     fresh: Iterator[str] = field(repr=False)
+    wide: Mapping[str, Quant] = field(default_factory=dict)  # scales of int32 tensors, which have none themselves
 
     @property
     def name(self) -> str:

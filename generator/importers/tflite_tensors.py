@@ -75,6 +75,13 @@ def convert(raw: RawTensor, name: str) -> Tensor:
     return Tensor(name, tensor_type, _constant(raw.data, tensor_type, where))
 
 
+def wide_quant(raw: RawTensor, name: str) -> Quant | None:
+    """The quantisation of an int32 tensor that QUANTIZE reads or writes; None for other types and without one."""
+    if raw.dtype != "INT32" or not raw.scales:
+        return None
+    return _quant_within(raw, DType.INT32.limits, f"tensor {quoted(name)}")
+
+
 def _unpacked(data: memoryview, count: int, where: str) -> memoryview:
     """Constants of 4 bits as int8; a byte has two, the first one in its low bits."""
     if len(data) != (count + 1) // 2:
@@ -98,13 +105,18 @@ def _quant(raw: RawTensor, dtype: DType, where: str) -> Quant | None:
     """The quantisation of an 8 or 16-bit tensor, None where it has none."""
     if dtype not in QUANTISED or not raw.scales:
         return None
+    return _quant_within(raw, QUANTISED[dtype], where)
+
+
+def _quant_within(raw: RawTensor, limits: tuple[int, int], where: str) -> Quant:
+    """The quantisation, whose zero points lie within the limits."""
     for scale in raw.scales:
         if not math.isfinite(scale) or scale <= 0:
             raise ImportFault(f"{where} has a scale of {scale}; a scale must be positive and finite: quantise it again")
     zero_points = raw.zero_points or (0,) * len(raw.scales)
     if len(zero_points) != len(raw.scales):
         raise ImportFault(f"{where} has {len(raw.scales)} scales but {len(zero_points)} zero points; convert it again")
-    low, high = QUANTISED[dtype]
+    low, high = limits
     if outside := [z for z in zero_points if not low <= z <= high]:
         raise ImportFault(f"{where} has a zero point of {outside[0]}, outside {low}..{high}; quantise it again")
     return Quant(raw.scales, zero_points, _axis(raw, where))
