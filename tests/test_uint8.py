@@ -13,8 +13,9 @@ import oracle
 import pytest
 import samples
 from PIL import Image
+from runtime import run_portable
 from shared import DATA, MODELS, needs_shared
-from tflite_writer import TensorSpec, ints, single
+from tflite_writer import ModelSpec, OpSpec, TensorSpec, ints, single
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers import UnsupportedModel, load, tflite_file
@@ -159,19 +160,57 @@ def test_a_uint8_model_recognises_images(picture: str, label: str) -> None:
     assert labels[int(scores.argmax())] == label
 
 
-@pytest.mark.parametrize(
-    ("code", "spec", "reason"),
-    [
-        ("RESIZE_BILINEAR", {}, "interpolates in float32"),
-        ("RELU6", {}, "changes the scale"),
-    ],
-)
-def test_ops_that_differ_on_uint8_are_refused(code: str, spec: dict[str, int], reason: str) -> None:
+@pytest.mark.parametrize("alone", [True, False], ids=["alone", "ahead of an addition"])
+def test_a_concatenation_of_other_scales_gives_the_bytes_of_litert(alone: bool) -> None:
+    """Each operand is brought to the result's scale; with and without an op that computes on uint8."""
+    shape = (1, 4, 4, 2)
+    scales = [(0.05, 7), (0.011, 128), (0.3, 200), (0.05, 0)]
+    rng = np.random.default_rng(4)
+    for wanted in scales:
+        tensors = [TensorSpec(f"x{i}", shape, "UINT8", (s,), (z,)) for i, (s, z) in enumerate(scales)]
+        tensors[2].data = rng.integers(0, 256, shape, np.uint8).tobytes()
+        tensors.append(TensorSpec("y", (1, 4, 4, 8), "UINT8", wanted[:1], wanted[1:]))
+        tensors.append(TensorSpec("sum", (1, 4, 4, 8), "UINT8", (0.4,), (90,)))
+        joined = OpSpec("CONCATENATION", (0, 1, 2, 3), (4,), {"Axis": 3})
+        added = [] if alone else [OpSpec("ADD", (4, 4), (5,))]
+        model = ModelSpec(tensors[: 5 + len(added)], [joined, *added], (0, 1, 3), (4 + len(added),)).bytes()
+        arrays = {f"x{i}": rng.integers(0, 256, shape, np.uint8) for i in (0, 1, 3)}
+        graph = import_tflite(model, "joined")
+        (name,) = graph.outputs
+        theirs = litert.run(model, list(arrays.values()))[4 + len(added)]
+        np.testing.assert_array_equal(values_of(graph, arrays)[name], theirs, strict=True)
+        np.testing.assert_array_equal(run_portable(graph, list(arrays.values()))[name], theirs, strict=True)
+
+
+RESIZES = [(4, 6, 8, 12), (5, 7, 3, 11), (1, 3, 4, 7), (9, 9, 4, 4), (3, 3, 3, 3), (8, 8, 1, 1), (5, 6, 5, 12)]
+
+
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize("centers", [False, True])
+@pytest.mark.parametrize("dtype", ["UINT8", "FLOAT32"])
+def test_a_bilinear_resize_in_float_gives_the_bytes_of_litert(dtype: str, centers: bool, corners: bool) -> None:
+    rng = np.random.default_rng(6)
+    scales = {"scales": (0.05,), "zero_points": (7,)} if dtype == "UINT8" else {}
+    for height, width, *size in RESIZES:
+        x = TensorSpec("x", (2, height, width, 3), dtype, **scales)
+        y = TensorSpec("y", (2, *size, 3), dtype, **scales)
+        options = {"AlignCorners": corners, "HalfPixelCenters": centers}
+        model = single("RESIZE_BILINEAR", [x, ints("size", size)], [y], **options).bytes()
+        if corners and centers:
+            with pytest.raises(UnsupportedModel, match="both align_corners and half_pixel_centers"):
+                import_tflite(model, "resize")
+            continue
+        numbers = rng.integers(0, 256, x.shape, np.uint8) if dtype == "UINT8" else rng.standard_normal(x.shape)
+        data, graph = numbers.astype(dtype.lower()), import_tflite(model, "resize")
+        theirs = litert.run(model, [data])[2]
+        np.testing.assert_array_equal(values_of(graph, {"x": data})["y"], theirs, strict=True)
+        np.testing.assert_array_equal(run_portable(graph, [data])["y"], theirs, strict=True)
+
+
+def test_a_relu6_that_changes_the_scale_is_refused() -> None:
     x = TensorSpec("x", (1, 4, 4, 2), "UINT8", (0.05,), (7,))
-    y = TensorSpec("y", (1, 8, 8, 2) if code == "RESIZE_BILINEAR" else x.shape, "UINT8", (0.06,), (7,))
-    size = [ints("size", (8, 8))] if code == "RESIZE_BILINEAR" else []
-    with pytest.raises(UnsupportedModel, match=reason):
-        import_tflite(single(code, [x, *size], [y], **spec).bytes(), "model")
+    with pytest.raises(UnsupportedModel, match="changes the scale"):
+        import_tflite(single("RELU6", [x], [replace(x, name="y", scales=(0.06,))]).bytes(), "model")
 
 
 @needs_shared

@@ -1,6 +1,7 @@
 """Arithmetic on int16 as formulas of stored values: that of tflite-micro's reference kernels, named by file.
 
-All zero points of int16 are 0, but for a softmax of int8 and what converts its results. A function gives what computes an element of the result from those of the operands.
+All zero points of int16 are 0, but for a softmax of int8 and what converts its results.
+A function gives what computes an element of the result from those of the operands.
 Convolutions and dense layers, pools and all that only moves elements are ops of their own.
 """
 

@@ -21,6 +21,7 @@ from shoehorn_mcu.importers.source import Imported, Shapes, Source, SourceOp, So
 from shoehorn_mcu.importers.tflite_branches import without_branches
 from shoehorn_mcu.importers.tflite_diagnosis import diagnosis
 from shoehorn_mcu.importers.tflite_file import RawModel, RawOp, RawTensor, read
+from shoehorn_mcu.importers.tflite_resize import bilinear
 from shoehorn_mcu.importers.tflite_site import Part, Site
 from shoehorn_mcu.importers.tflite_tensors import convert, quoted, unique_names, wide_quant
 from shoehorn_mcu.importers.tflite_uint8 import with_int8
@@ -45,7 +46,6 @@ from shoehorn_mcu.ops import (
     Relu,
     Relu6,
     Requantize,
-    ResizeBilinear,
     ResizeNearest,
     Rsqrt,
     Sin,
@@ -104,7 +104,7 @@ CONVERTERS: dict[str, Converter] = {
     "QUANTIZE": Converter(elements.quantize, (1, 1)),
     "DEQUANTIZE": Converter(elements.dequantize, (1, 1)),
     "RESIZE_NEAREST_NEIGHBOR": Converter(elements.resize(ResizeNearest), (2, 2)),
-    "RESIZE_BILINEAR": Converter(elements.resize(ResizeBilinear), (2, 2)),
+    "RESIZE_BILINEAR": Converter(bilinear, (2, 2)),
     "PAD": Converter(layout.pad, (2, 2)),
     "PADV2": Converter(layout.pad, (3, 3)),
     "RESHAPE": Converter(layout.reshape, (1, 2)),

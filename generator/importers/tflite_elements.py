@@ -130,24 +130,29 @@ def mean(site: Site) -> Part:
 
 
 def resize(kind: type[Resize]) -> Callable[[Site], Part]:
-    """RESIZE_NEAREST_NEIGHBOR, RESIZE_BILINEAR to a constant size."""
+    """RESIZE_NEAREST_NEIGHBOR, RESIZE_BILINEAR of int8 to a constant size."""
 
     def convert(site: Site) -> Part:
         options, x = site.want(ResizeOptions), site.input(0, "input")
-        size = site.integers(1, "size")
-        if len(size) != 2 or min(size) < 1:
-            raise ImportFault(f"its size is {size}; a height and a width are needed: convert it again")
         op = kind(
             name=site.name,
             inputs=(x.name,),
             output=site.output.name,
-            size=(size[0], size[1]),
+            size=resized_to(site),
             align_corners=options.align_corners,
             half_pixel_centers=options.half_pixel_centers,
         )
         return Part((op,))
 
     return convert
+
+
+def resized_to(site: Site) -> tuple[int, int]:
+    """The constant height and width that a resize asks for."""
+    size = site.integers(1, "size")
+    if len(size) != 2 or min(size) < 1:
+        raise ImportFault(f"its size is {size}; a height and a width are needed: convert it again")
+    return size[0], size[1]
 
 
 def softmax(site: Site) -> Part:

@@ -62,6 +62,7 @@ _REAL: Mapping[str, Form] = {
     **{code: _INT8[code] for code in (*real.ALSO_QUANTISED, "AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D")},
     **{code: _INT8[code] for code in ("FULLY_CONNECTED", "MAX_POOL_2D", "SOFTMAX")},
     "LOCAL_RESPONSE_NORMALIZATION": (ops.AveragePool2d, Map),
+    "RESIZE_BILINEAR": (Map, Gather, ops.Slice, ops.Concat),
     "SVDF": (ops.Dense, Map, Reduce),
     "TRANSPOSE_CONV": (ops.Conv2d,),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": (ops.Recurrence, ops.Dense),

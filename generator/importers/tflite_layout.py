@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
+
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.geometry import WINDOW_LIMIT, axis_of
 from shoehorn_mcu.importers.tflite_options import ConcatOptions, SplitOptions, StridedSliceOptions
 from shoehorn_mcu.importers.tflite_site import Part, Site, plain
 from shoehorn_mcu.importers.tflite_tensors import quoted
-from shoehorn_mcu.ir import DType, Op, Tensor
-from shoehorn_mcu.ops import Concat, MaxPool2d, Pad, Reshape, Slice, Transpose
+from shoehorn_mcu.ir import DType, Op, Quant, Tensor
+from shoehorn_mcu.ops import Concat, MaxPool2d, Pad, Reshape, Slice, Table, Transpose
+from shoehorn_mcu.ops.unary import round_away
 
 
 def _moved(site: Site, place: int = 0) -> Tensor:
@@ -39,13 +42,35 @@ def transpose(site: Site) -> Part:
 
 
 def concatenation(site: Site) -> Part:
-    """CONCATENATION of at least one input, all of one quantisation."""
+    """CONCATENATION of at least one input, all of one quantisation but where the options say otherwise."""
     options = site.want(ConcatOptions)
     plain(options.activation)
     inputs = [_moved(site, place) for place in range(len(site.inputs))]
     axis = axis_of(options.axis, len(inputs[0].type.shape))
+    tables, made = list[Op](), list[Tensor]()
+    if options.rescales:
+        for number, x in enumerate(inputs):
+            if (values := _rescaled(x.type.quantised, site.output.type.quantised)) is not None:
+                held = None if x.data is None else np.array(values, np.int8)[x.data.astype(np.int64) + 128]
+                inputs[number] = y = Tensor(next(site.fresh), replace(x.type, quant=site.output.type.quant), held)
+                made.append(y)
+                if held is None:
+                    tables.append(Table(name=f"{site.name}_{number}", inputs=(x.name,), output=y.name, values=values))
     op = Concat(name=site.name, inputs=tuple(x.name for x in inputs), output=site.output.name, axis=axis)
-    return Part((op,))
+    return Part((*tables, op), tuple(made))
+
+
+def _rescaled(of: Quant, to: Quant) -> tuple[int, ...] | None:
+    """What each stored value of uint8, held as int8, is in another scale; None for the same scale.
+
+    In single precision: reference/concatenation.h, ConcatenationWithScaling.
+    """
+    if of == to:
+        return None
+    scale = np.float32(of.scale) * (np.float32(1) / np.float32(to.scale))
+    offset = np.float32(-(of.zero_point + 128)) * scale
+    values = round_away(np.arange(256, dtype=np.float32) * scale + offset) + (to.zero_point + 128)
+    return tuple(int(v) - 128 for v in np.clip(values, 0, 255))
 
 
 def pad(site: Site) -> Part:

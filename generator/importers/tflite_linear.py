@@ -85,11 +85,8 @@ def transpose_conv(site: Site) -> Part:
     options, w, x = site.want(WindowOptions), site.input(1, "weights"), site.input(2, "input")
     ranked(w, 4)
     output, stride = image(site.output.type), positive(options.stride, "stride")
-    if site.input(0, "output shape").data is None:
-        asked = output.shape  # that of the output is known, and tflite-micro reads that alone
-    else:
-        asked = site.integers(0, "output shape")
-    if asked != output.shape:
+    known = site.input(0, "output shape").data is not None  # tflite-micro reads the output's own shape alone
+    if known and (asked := site.integers(0, "output shape")) != output.shape:
         raise ImportFault(f"its output shape is {asked}, but {quoted(site.output.name)} is {output}; convert it again")
     image(x.type)
     kernel = positive(w.type.shape[1:3], "kernel")

@@ -66,6 +66,7 @@ class ConcatOptions(Options):
 
     axis: int = 0
     activation: Activation = Activation.NONE
+    rescales: bool = False  # operands to the scale of the result, as uint8 is; no field of the file
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ class ResizeOptions(Options):
 
     align_corners: bool = False
     half_pixel_centers: bool = False
+    in_float: bool = False  # int8 that stands for uint8, which is interpolated in float32; no field of the file
 
 
 @dataclass(frozen=True)

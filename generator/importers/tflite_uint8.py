@@ -13,7 +13,7 @@ import numpy as np
 
 from shoehorn_mcu.importers.fault import Unsupported
 from shoehorn_mcu.importers.tflite_file import RawModel, RawOp, RawTensor
-from shoehorn_mcu.importers.tflite_options import WindowOptions
+from shoehorn_mcu.importers.tflite_options import ConcatOptions, ResizeOptions, WindowOptions
 
 MOVING = frozenset(
     (
@@ -39,7 +39,8 @@ def with_int8(raw: RawModel) -> tuple[RawModel, Mapping[int, RawTensor]]:
     otherwise on uint8.
     """
     held = {i for i, tensor in enumerate(raw.tensors) if tensor.dtype == "UINT8" and tensor.scales}
-    if not any(op.code not in MOVING and held & {*op.inputs, *op.outputs} for op in raw.ops):
+    computing = (op for op in raw.ops if op.code not in MOVING or _rescales(op, raw))
+    if not any(held & {*op.inputs, *op.outputs} for op in computing):
         return raw, {}
     ends = {i: raw.tensors[i] for i in (*raw.inputs, *raw.outputs) if i in held}
     for index, op in enumerate(raw.ops):
@@ -52,13 +53,17 @@ def with_int8(raw: RawModel) -> tuple[RawModel, Mapping[int, RawTensor]]:
 
 def _known(index: int, op: RawOp, raw: RawModel) -> None:
     """Raises Unsupported for an op that computes otherwise on uint8 than on int8."""
-    if op.code == "RESIZE_BILINEAR":
-        raise Unsupported(
-            f"op {index} {op.code} is on uint8, which TFLite interpolates in float32; quantise the model to int8"
-        )
     ends = [raw.tensors[i] for i in (*op.inputs[:1], *op.outputs[:1])]
     if op.code == "RELU6" and len({(*t.scales, *t.zero_points) for t in ends}) > 1:
         raise Unsupported(f"op {index} {op.code} changes the scale of uint8; quantise the model to int8")
+
+
+def _rescales(op: RawOp, raw: RawModel) -> bool:
+    """Whether it joins tensors that have not all the result's scale, which TFLite does on uint8 alone."""
+    if op.code != "CONCATENATION" or not op.outputs:
+        return False
+    ends = [raw.tensors[i] for i in (*op.inputs, op.outputs[0]) if 0 <= i < len(raw.tensors)]
+    return len({(t.scales, t.zero_points) for t in ends}) > 1
 
 
 def _held(tensor: RawTensor, renamed: bool) -> RawTensor:
@@ -74,9 +79,14 @@ def _held(tensor: RawTensor, renamed: bool) -> RawTensor:
 
 
 def _converted(op: RawOp, raw: RawModel, held: set[int], tensors: list[RawTensor]) -> RawOp:
-    """The op with weights of its own, which are added to the tensors; or with the rounding of uint8."""
+    """The op with weights of its own, which are added to the tensors; or with the
+    arithmetic of uint8."""
     if op.code == "AVERAGE_POOL_2D" and isinstance(op.options, WindowOptions) and {*op.inputs} & held:
         return replace(op, options=replace(op.options, halves_up=True))
+    if isinstance(op.options, ConcatOptions) and {*op.outputs} & held and _rescales(op, raw):
+        return replace(op, options=replace(op.options, rescales=True))
+    if op.code == "RESIZE_BILINEAR" and isinstance(op.options, ResizeOptions) and {*op.outputs} & held:
+        return replace(op, options=replace(op.options, in_float=True))
     if op.code not in _ROWS or len(op.inputs) <= max(_ROWS[op.code]):
         return op
     x, weights = (op.inputs[place] for place in _ROWS[op.code])
