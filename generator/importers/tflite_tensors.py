@@ -22,6 +22,9 @@ The scale of a bias (int32) is not read: TFLite computes with the scale of x tim
 may name another one.
 """
 
+TINY = 2.0**-149
+"""The smallest scale that float32 holds; its products with other scales are no factors but 0."""
+
 TENSOR_LIMIT_BYTES = (1 << 31) - 1  # rows and offsets are int32 in the C
 RANK_LIMIT = 8
 NAME_SHOWN = 80
@@ -110,6 +113,7 @@ def _quant(raw: RawTensor, dtype: DType, where: str) -> Quant | None:
 
 def _quant_within(raw: RawTensor, limits: tuple[int, int], where: str) -> Quant:
     """The quantisation, whose zero points lie within the limits."""
+    raw = _with_scales(raw)
     for scale in raw.scales:
         if not math.isfinite(scale) or scale <= 0:
             raise ImportFault(f"{where} has a scale of {scale}; a scale must be positive and finite: quantise it again")
@@ -120,6 +124,28 @@ def _quant_within(raw: RawTensor, limits: tuple[int, int], where: str) -> Quant:
     if outside := [z for z in zero_points if not low <= z <= high]:
         raise ImportFault(f"{where} has a zero point of {outside[0]}, outside {low}..{high}; quantise it again")
     return Quant(raw.scales, zero_points, _axis(raw, where))
+
+
+def _with_scales(raw: RawTensor) -> RawTensor:
+    """Zeros that are constant and have the scale 0 get TINY in its place; their converter saw no range.
+
+    TFLite's multipliers become 0 with both, so whatever is multiplied by such weights is 0, and a bias, too.
+    """
+    dtype = DTYPES[raw.dtype].numpy
+    count, least = math.prod(raw.shape), len(raw.scales)
+    if 0.0 not in raw.scales or raw.data is None or len(raw.data) != count * dtype.itemsize or not count:
+        return raw
+    zeros = np.array(raw.zero_points if len(raw.zero_points) == least else (0,) * least, np.int64)
+    data = np.frombuffer(raw.data, dtype.newbyteorder("<")).astype(np.int64).reshape(raw.shape)
+    if least == 1:
+        blank = [bool((data == zeros[0]).all())]
+    elif 0 <= raw.axis < data.ndim and data.shape[raw.axis] == least:
+        rows = np.moveaxis(data, raw.axis, 0).reshape(least, -1)
+        blank = (rows == zeros[:, None]).all(axis=1).tolist()
+    else:
+        return raw
+    both = zip(raw.scales, blank, strict=True)
+    return replace(raw, scales=tuple(TINY if scale == 0 and empty else scale for scale, empty in both))
 
 
 def _axis(raw: RawTensor, where: str) -> int | None:
