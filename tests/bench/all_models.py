@@ -42,6 +42,7 @@ COLUMNS = (
 )
 
 Row = dict[str, Any]
+Arrays = Mapping[str, Any]
 
 
 def gen(*words: str) -> tuple[Row, float, int]:
@@ -88,7 +89,7 @@ def _compared(path: Path, folder: Path) -> Row:
     """The oracle and the difference from it, of three vectors."""
     given, wanted = folder / "given.npz", folder / "found.npz"
     try:
-        oracle, inputs, outputs = _tflite(path) if path.suffix == ".tflite" else _onnx(path)
+        oracle, inputs, outputs = (tflite_oracle if path.suffix == ".tflite" else onnx_oracle)(path)
     except Exception as error:  # whatever another program says of a model that it does not run
         return {"oracle": "none runs it", "why": str(error).splitlines()[0][:120] if str(error) else repr(error)}
     np.savez(given, **inputs)
@@ -126,22 +127,27 @@ _VECTORS = 3
 Run = Callable[[list[Any]], list[Any]]
 
 
-def _tflite(path: Path) -> tuple[str, Mapping[str, Any], Mapping[str, Any]]:
-    """The oracle's name, inputs and outputs by name, a vector in front; LiteRT runs what tflite_micro does not."""
+def tflite_oracle(path: Path, given: Arrays | None = None) -> tuple[str, Arrays, Arrays]:
+    """The oracle's name, inputs and outputs by name, a vector in front; LiteRT runs what tflite_micro does not.
+
+    `given`: the inputs in place of random ones.
+    """
     from tflite_micro.python.tflite_micro.runtime import schema_fb
 
     data = path.read_bytes()
     graph = schema_fb.ModelT.InitFromObj(schema_fb.Model.GetRootAsModel(data, 0)).subgraphs[0]
-    names = [[graph.tensors[i].name.decode() for i in each] for each in (graph.inputs, graph.outputs)]
+    names = [
+        [(graph.tensors[i].name or b"tensor_%d" % i).decode() for i in each] for each in (graph.inputs, graph.outputs)
+    ]
     try:
         oracle, details, run = _tflite_micro(data, len(names[0]), len(names[1]))
     except RuntimeError:
         oracle, details, run = _litert(data)
-    inputs = {
+    inputs = given or {
         name: _random((_VECTORS, *detail["shape"]), np.dtype(detail["dtype"]))
         for name, detail in zip(names[0], details, strict=True)
     }
-    found = [run([inputs[name][vector] for name in names[0]]) for vector in range(_VECTORS)]
+    found = [run([inputs[name][vector] for name in names[0]]) for vector in range(len(inputs[names[0][0]]))]
     return oracle, inputs, {name: np.stack([each[i] for each in found]) for i, name in enumerate(names[1])}
 
 
@@ -176,17 +182,21 @@ def _litert(data: bytes) -> tuple[str, list[Any], Run]:
     return "LiteRT, reference kernels", details, run
 
 
-def _onnx(path: Path) -> tuple[str, Mapping[str, Any], Mapping[str, Any]]:
+def onnx_oracle(path: Path, given: Arrays | None = None) -> tuple[str, Arrays, Arrays]:
+    """As `tflite_oracle`, of ONNX Runtime."""
     import onnxruntime
 
     types = {"float": np.float32, "float16": np.float16, "uint8": np.uint8, "int8": np.int8, "int64": np.int64}
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    inputs = {}
-    for each in session.get_inputs():
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # errors alone
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    inputs = dict(given or {})
+    for each in session.get_inputs() if given is None else ():
         shape = tuple(size if isinstance(size, int) else 1 for size in each.shape)
         inputs[each.name] = _random((_VECTORS, *shape), np.dtype(types[each.type[len("tensor(") : -1]]))
     names = [each.name for each in session.get_outputs()]
-    found = [session.run(names, {name: array[i] for name, array in inputs.items()}) for i in range(_VECTORS)]
+    count = len(next(iter(inputs.values())))
+    found = [session.run(names, {name: array[i] for name, array in inputs.items()}) for i in range(count)]
     return "ONNX Runtime", inputs, {name: np.stack([each[i] for each in found]) for i, name in enumerate(names)}
 
 
