@@ -33,7 +33,10 @@ Made = tuple[type[Op], Kind]
 """An op of the IR, and the element type that its kernel computes with."""
 
 WITHOUT_MODELS = {
-    ".tflite": {"ASSIGN_VARIABLE", "CALL_ONCE", "FILL", "IF", "RANGE", "RANK", "READ_VARIABLE", "SHAPE", "VAR_HANDLE"},
+    ".tflite": {
+        *("ASSIGN_VARIABLE", "CALL_ONCE", "FILL", "IF", "IMAG", "RANGE", "RANK", "READ_VARIABLE", "REAL", "SHAPE"),
+        "VAR_HANDLE",
+    },
     ".onnx": {"If", "Scan"},
 }
 """Ops that a model has beside others; they compute nothing."""

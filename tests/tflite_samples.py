@@ -13,7 +13,7 @@ import numpy as np
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers import ImportFault, Kind
 from shoehorn_mcu.importers.tflite import import_tflite
-from tests import oracle, samples, test_int16, test_recurrent, test_signal, test_tflite_real
+from tests import oracle, samples, test_int16, test_recurrent, test_signal, test_tflite_complex, test_tflite_real
 from tests.onnx_samples import Sample
 from tests.tflite_writer import ModelSpec, TensorSpec, bias, int8, ints, single
 
@@ -108,6 +108,9 @@ def tflite_samples() -> Iterator[Sample]:
         yield _sample(kind, spec)
     for each in test_signal.CASES.values():
         yield Sample(each.code, Kind.OTHER, import_tflite(each.bytes(), "m"))
+    for code in ("RFFT2D", "COMPLEX_ABS"):
+        model = test_tflite_complex.spectrum((2, 1, 64), (1, 64), "COMPLEX_ABS")
+        yield replace(_read(code, Kind.FLOAT32, model), part=code.lower())
     yield from _random()
     yield from _recurrent()
 

@@ -19,6 +19,7 @@ from shoehorn_mcu.importers import tflite_signal as signal
 from shoehorn_mcu.importers.fault import ImportFault, Refusal, Unsupported, UnsupportedModel
 from shoehorn_mcu.importers.source import Imported, Shapes, Source, SourceOp, SourceTensor, macs_of
 from shoehorn_mcu.importers.tflite_branches import without_branches
+from shoehorn_mcu.importers.tflite_complex import PARTS, without_complex
 from shoehorn_mcu.importers.tflite_diagnosis import diagnosis
 from shoehorn_mcu.importers.tflite_file import RawModel, RawOp, RawTensor, read
 from shoehorn_mcu.importers.tflite_resize import bilinear
@@ -141,7 +142,7 @@ KNOWN: dict[str, Callable[[Sequence[Tensor]], Array | None]] = {
 }
 """Ops whose results are known before the model runs."""
 
-OPS = (*dict.fromkeys((*CONVERTERS, *real.CONVERTERS, *signal.CONVERTERS, *VARIABLES, *KNOWN)),)
+OPS = (*dict.fromkeys((*CONVERTERS, *real.CONVERTERS, *signal.CONVERTERS, *VARIABLES, *KNOWN, *PARTS)),)
 
 
 def load_tflite(path: Path, shapes: Shapes) -> Imported:
@@ -167,7 +168,7 @@ def import_tflite(data: bytes, name: str) -> Graph:
 
 def _imported(data: bytes, name: str) -> Imported:
     try:
-        raw, states = without_variables(without_branches(read(data)))
+        raw, states = without_variables(without_complex(without_branches(read(data))))
         raw, bytes_ = with_int8(raw)
     except Unsupported as fault:
         raise UnsupportedModel("", [Refusal("model", "", "", str(fault))]) from fault

@@ -11,6 +11,7 @@ from shoehorn_mcu.importers import tflite_real as real
 from shoehorn_mcu.importers import tflite_signal as signal
 from shoehorn_mcu.importers.forms import FORMULA, NOTHING, Form, Forms, In, Kind, merged
 from shoehorn_mcu.importers.tflite import CONVERTERS, KNOWN
+from shoehorn_mcu.importers.tflite_complex import PARTS
 from shoehorn_mcu.importers.tflite_variables import CODES as VARIABLES
 from shoehorn_mcu.ops import Gather, Map, MatMul, Reduce, Scan, Scatter, TopIndices
 
@@ -62,6 +63,7 @@ _REAL: Mapping[str, Form] = {
     **{code: _INT8[code] for code in (*real.ALSO_QUANTISED, "AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D")},
     **{code: _INT8[code] for code in ("FULLY_CONNECTED", "MAX_POOL_2D", "SOFTMAX")},
     "LOCAL_RESPONSE_NORMALIZATION": (ops.AveragePool2d, Map),
+    "RFFT2D": (ops.Dense, Map),
     "RESIZE_BILINEAR": (Map, Gather, ops.Slice, ops.Concat),
     "SVDF": (ops.Dense, Map, Reduce),
     "TRANSPOSE_CONV": (ops.Conv2d,),
@@ -91,6 +93,7 @@ _KINDS: Mapping[str, tuple[Kind, ...]] = {
     **dict.fromkeys(("ELU", "GELU", "L2_NORMALIZATION", "LEAKY_RELU", "LOG_SOFTMAX", "RSQRT"), (Kind.FLOAT32,)),
     **dict.fromkeys(("RELU6", "RELU_0_TO_1", "RELU_N1_TO_1"), (Kind.FLOAT32,)),
     **dict.fromkeys(("LOCAL_RESPONSE_NORMALIZATION", "TRANSPOSE_CONV"), (Kind.FLOAT32,)),
+    **dict.fromkeys(("COMPLEX_ABS", "RFFT2D"), (Kind.FLOAT32,)),
 }
 """Ops that are of real numbers or of integers alone; those of one meaning with an op of ONNX have its types."""
 
@@ -101,7 +104,7 @@ _SIGNAL: Mapping[str, Form] = {
     "SignalRfft": (In(Kind.INT16, ops.Rfft),),
 }
 
-_REPLACED = (*KNOWN, *VARIABLES, "IF")  # by what is known before, by states, and by the branch that is taken
+_REPLACED = (*KNOWN, *VARIABLES, *PARTS, "IF")  # by what is known before, by states, and by the branch that is taken
 
 
 def forms() -> Forms:

@@ -19,6 +19,7 @@ from shoehorn_mcu.importers.onnx_movers import joined, padded, shaped, sliced
 from shoehorn_mcu.importers.onnx_node import RawNode
 from shoehorn_mcu.importers.onnx_ops import CONVERTERS as ONNX
 from shoehorn_mcu.importers.onnx_site import Value, as_image, as_plain, renamed
+from shoehorn_mcu.importers.tflite_complex import magnitude, rfft_2d
 from shoehorn_mcu.importers.tflite_options import Activation, ActivationOptions, NamedOptions, WindowOptions
 from shoehorn_mcu.importers.tflite_site import Part, Site
 from shoehorn_mcu.ir import Array, DType, State, Tensor
@@ -412,6 +413,7 @@ CONVERTERS: Mapping[str, Callable[[Site], Part]] = {
         "BATCH_MATMUL": _batch_matmul,
         "BATCH_TO_SPACE_ND": _batch_to_space,
         "CAST": _cast,
+        "COMPLEX_ABS": magnitude,
         "CUMSUM": _cum_sum,
         "DEPTH_TO_SPACE": _blocks("DepthToSpace"),
         "DIV": activated(lambda a, b: a / b),
@@ -440,6 +442,7 @@ CONVERTERS: Mapping[str, Callable[[Site], Part]] = {
         "RELU_0_TO_1": _clipped(0.0, 1.0),
         "RELU_N1_TO_1": _clipped(-1.0, 1.0),
         "REVERSE_V2": _reverse,
+        "RFFT2D": rfft_2d,
         "RIGHT_SHIFT": formula(lambda a, b: a >> b),
         "RSQRT": formula(lambda x: 1.0 / x.sqrt()),
         "SCATTER_ND": _scatter_nd,
