@@ -142,7 +142,11 @@ def model(**values: object) -> Change:
     [
         (tensor(5, shape=(1, 6, 0, 4)), "'maps' has shape (1, 6, 0, 4) and no elements; leave empty tensors out"),
         (tensor(5, shape=(1, 6, -6, 4)), "every dimension must be positive"),
-        (tensor(0, shape=(-1, 6, 6, 2)), "every dimension must be positive"),
+        (tensor(0, shape=(-2, 6, 6, 2)), "every dimension must be positive"),
+        (
+            tensor(0, shape=(1, -1, 6, 2)),
+            "input 'image' has an open dimension, number 1; give it as --shape image=1xNx6x2",
+        ),
         (tensor(5, shape=(1, 2**31 - 1, 2**31 - 1, 4)), "needs 18446744056529682436 bytes"),
         (tensor(5, shape=(1, 6, 6, 5)), "gives shape (1, 6, 6, 4), but 'maps' has (1, 6, 6, 5)"),
         (tensor(3, scales=(0.0,)), "'kernel' has a scale of 0.0; a scale must be positive and finite"),
@@ -208,7 +212,9 @@ def test_an_operand_too_many_is_refused(code: str) -> None:
 
 def test_a_dense_layer_over_parts_of_rows_is_refused() -> None:
     model = single("FULLY_CONNECTED", [int8("x", (3, 4)), int8("w", (2, 8), seed=1)], [int8("y", (1, 2))])
-    assert "'y': its input int8[3x4] does not divide into rows of 8; convert it again" in refusal(model.bytes())
+    assert "'y': its input int8[3x4] does not divide into rows of 8; the file contradicts itself" in refusal(
+        model.bytes()
+    )
 
 
 def test_the_op_of_a_fault_is_named() -> None:

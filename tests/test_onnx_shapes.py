@@ -15,7 +15,6 @@ from onnx import TensorProto, helper, numpy_helper
 import shoehorn_mcu
 from shoehorn_mcu.importers import ImportFault, load
 from shoehorn_mcu.ir import Array
-from shoehorn_mcu.paths import MODELS
 
 RNG = np.random.default_rng(5)
 
@@ -139,10 +138,3 @@ def test_a_shape_that_cannot_be_read_is_wrong_usage(words: list[str], gen: Gen, 
     done = gen("plan", saved(tmp_path, (1, 3, "height", 5)), "--shape", *words)
 
     assert done.exit_code == 2
-
-
-def test_a_tflite_file_has_its_shapes(gen: Gen) -> None:
-    done = gen("plan", MODELS / "digits.tflite", "--shape", "image=1x8x8x1")
-
-    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
-    assert "its shapes are fixed; leave --shape out" in done.stderr

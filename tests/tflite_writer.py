@@ -23,6 +23,7 @@ class TensorSpec:
     axis: int = 0
     variable: bool = False
     buffer: int | None = None  # a buffer's number in place of the tensor's own
+    signature: tuple[int, ...] = ()  # the shape with -1 where a dimension is open
 
 
 @dataclass
@@ -66,6 +67,7 @@ TABLES = {
     "RESIZE_BILINEAR": "ResizeBilinearOptions",
     "STRIDED_SLICE": "StridedSliceOptions",
     "SPLIT": "SplitOptions",
+    "PACK": "PackOptions",
     "IF": "IfOptions",
     "SVDF": "SVDFOptions",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTMOptions",
@@ -130,6 +132,8 @@ def _tensor(b: flatbuffers.Builder, t: TensorSpec, buffer: int) -> int:
         "Shape": b.CreateNumpyVector(np.array(t.shape, np.int32)),
         "Name": b.CreateSharedString(t.name),
     }
+    if t.signature:
+        fields["ShapeSignature"] = b.CreateNumpyVector(np.array(t.signature, np.int32))
     if t.scales:
         zeros = t.zero_points if t.zero_points is not None else (0,) * len(t.scales)
         quant = {

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.importers.source import EMPTY, Source
 
+CONTRADICTION = "the file contradicts itself, or please report this"
+"""The end of a message about what no exporter writes."""
+
 _FEW = 3  # refusals that are listed in the message itself
 _MOST_CAUSES = 12  # causes listed without -v: together with the first line less than a screen
 _NAMES = 2  # tensors that a cause names

@@ -16,15 +16,16 @@ from shoehorn_mcu.importers import tflite_linear as linear
 from shoehorn_mcu.importers import tflite_real as real
 from shoehorn_mcu.importers import tflite_recurrent as recurrent
 from shoehorn_mcu.importers import tflite_signal as signal
-from shoehorn_mcu.importers.fault import ImportFault, Refusal, Unsupported, UnsupportedModel
+from shoehorn_mcu.importers.fault import CONTRADICTION, ImportFault, Refusal, Unsupported, UnsupportedModel
 from shoehorn_mcu.importers.source import Imported, Shapes, Source, SourceOp, SourceTensor, macs_of
 from shoehorn_mcu.importers.tflite_branches import without_branches
 from shoehorn_mcu.importers.tflite_complex import PARTS, without_complex
 from shoehorn_mcu.importers.tflite_diagnosis import diagnosis
 from shoehorn_mcu.importers.tflite_file import RawModel, RawOp, RawTensor, read
 from shoehorn_mcu.importers.tflite_resize import bilinear
+from shoehorn_mcu.importers.tflite_shapes import with_shapes
 from shoehorn_mcu.importers.tflite_site import Part, Site
-from shoehorn_mcu.importers.tflite_tensors import convert, quoted, unique_names, wide_quant
+from shoehorn_mcu.importers.tflite_tensors import convert, quoted, resized, unique_names, wide_quant
 from shoehorn_mcu.importers.tflite_uint8 import with_int8
 from shoehorn_mcu.importers.tflite_variables import CODES as VARIABLES
 from shoehorn_mcu.importers.tflite_variables import RawState, without_variables
@@ -109,8 +110,8 @@ CONVERTERS: dict[str, Converter] = {
     "PAD": Converter(layout.pad, (2, 2)),
     "PADV2": Converter(layout.pad, (3, 3)),
     "RESHAPE": Converter(layout.reshape, (1, 2)),
-    "SQUEEZE": Converter(layout.reshape, (1, 1)),
-    "EXPAND_DIMS": Converter(layout.reshape, (2, 2)),
+    "SQUEEZE": Converter(layout.squeeze, (1, 1)),
+    "EXPAND_DIMS": Converter(layout.expand_dims, (2, 2)),
     "CONCATENATION": Converter(layout.concatenation, (1, MANY)),
     "SPLIT": Converter(layout.split, (2, 2), None),
     "SPLIT_V": Converter(layout.split_v, (3, 3), None),
@@ -148,13 +149,11 @@ OPS = (*dict.fromkeys((*CONVERTERS, *real.CONVERTERS, *signal.CONVERTERS, *VARIA
 def load_tflite(path: Path, shapes: Shapes) -> Imported:
     """The model in a .tflite file: its verified graph is named after the file. Raises as `import_tflite`, and OSError.
 
-    `shapes` must be empty, or ImportFault is raised: the shapes of such files are fixed.
+    `shapes`: sizes for open dimensions of inputs.
     """
-    if shapes:
-        raise ImportFault("its shapes are fixed; leave --shape out, or convert it again with another shape")
     if path.stat().st_size >= FILE_LIMIT_BYTES:
         raise ImportFault(f"larger than {FILE_LIMIT_BYTES} bytes")
-    return _imported(path.read_bytes(), path.stem)
+    return _imported(path.read_bytes(), path.stem, shapes)
 
 
 def import_tflite(data: bytes, name: str) -> Graph:
@@ -166,9 +165,10 @@ def import_tflite(data: bytes, name: str) -> Graph:
     return _imported(data, name).graph
 
 
-def _imported(data: bytes, name: str) -> Imported:
+def _imported(data: bytes, name: str, shapes: Shapes | None = None) -> Imported:
     try:
-        raw, states = without_variables(without_complex(without_branches(read(data))))
+        raw = without_branches(with_shapes(read(data), shapes or {}))
+        raw, states = without_variables(without_complex(raw))
         raw, bytes_ = with_int8(raw)
     except Unsupported as fault:
         raise UnsupportedModel("", [Refusal("model", "", "", str(fault))]) from fault
@@ -176,7 +176,7 @@ def _imported(data: bytes, name: str) -> Imported:
     try:
         graph = verify(made.graph(name))
     except GraphError as error:
-        raise ImportFault(f"{error}; convert it again") from error
+        raise ImportFault(f"{error}; {CONTRADICTION}") from error
     return Imported(graph, {}, len(raw.ops) - len(made.made))
 
 
@@ -192,6 +192,7 @@ class _Import:
     refused: list[Refusal] = field(default_factory=list)
     made: dict[int, Sequence[Op]] = field(default_factory=dict)  # by the number of the op in the file
     kept: list[State] = field(default_factory=list)
+    unsure: set[int] = field(default_factory=set)  # tensors whose shapes would follow from those of refused ops
 
     def __post_init__(self) -> None:
         self.names = unique_names(t.name for t in self.raw.tensors)
@@ -254,13 +255,19 @@ class _Import:
             if raw.code in KNOWN and len(raw.outputs) == 1 and self._known(raw):
                 return
             part = self._convert(index, raw)
+            if any(self.raw.tensors[place].open for place in raw.outputs):
+                self._shaped(raw, part)
             self._lawful(part)
+            self._shaped(raw, part)
             if self._folded(raw, part):
                 return
-        except Unsupported as fault:
-            self.refused.append(Refusal(f"op {index}", code, writes, str(fault)))
         except ImportFault as fault:
-            raise fault.within(f"op {index} {code} writing {writes}") from fault
+            follows = bool(self.unsure & set(raw.inputs)) and str(fault) != ""
+            if not isinstance(fault, Unsupported) and not follows:
+                raise fault.within(f"op {index} {code} writing {writes}") from fault
+            if not follows:
+                self.refused.append(Refusal(f"op {index}", code, writes, str(fault)))
+            self.unsure |= {place for place in raw.outputs if self.raw.tensors[place].open}
         else:
             self.tensors |= {t.name: t for t in part.tensors}
             self.ops += part.ops
@@ -293,7 +300,9 @@ class _Import:
     def _source_tensor(self, place: int) -> SourceTensor:
         raw = self.raw.tensors[place]
         quant = (raw.scales[0], (*raw.zero_points, 0)[0]) if len(raw.scales) == 1 else (None, None)
-        return SourceTensor(self.names[place], raw.shape, raw.dtype.lower(), *quant)
+        known = self.tensors.get(self.names[place])
+        shape = raw.shape if known is None else known.type.shape
+        return SourceTensor(self.names[place], shape, raw.dtype.lower(), *quant)
 
     def _convert(self, index: int, raw: RawOp) -> Part:
         if raw.custom in signal.CONVERTERS:
@@ -311,7 +320,8 @@ class _Import:
             for place, i in enumerate(raw.inputs)
         )
         outputs = tuple(self._tensor(i) for i in raw.outputs)
-        site = Site(index, raw.code, raw.options, inputs, outputs, self._fresh(raw), self._wide(raw))
+        unknown = any(self.raw.tensors[i].open for i in raw.outputs)
+        site = Site(index, raw.code, raw.options, inputs, outputs, self._fresh(raw), unknown, self._wide(raw))
         if raw.code in real.CONVERTERS and (converter is None or _is_real(site)):
             if any(t.type.quant for t in (*inputs, *outputs) if t is not None):
                 raise Unsupported("it is quantised, and its kernels are for real numbers and integers alone")
@@ -340,8 +350,31 @@ class _Import:
         found = KNOWN[raw.code](inputs)
         if found is None:
             return False
-        self._hold(raw.outputs[0], found.astype(output.type.dtype.numpy).reshape(output.type.shape))
+        self._settle(raw.outputs[0], found.shape)
+        self._hold(raw.outputs[0], found.astype(output.type.dtype.numpy))
         return True
+
+    def _shaped(self, raw: RawOp, part: Part) -> None:
+        """Gives the outputs the shapes that the ops made compute. Raises ImportFault where operands do not fit."""
+        known = self.tensors | {t.name: t for t in part.tensors}
+        places = {self.names[place]: place for place in raw.outputs}
+        for op in part.ops:
+            try:
+                shape = op.infer(tuple(known[name].type for name in op.inputs))
+            except OpFault as fault:
+                raise ImportFault(f"{fault.why}; {CONTRADICTION}") from fault
+            if op.output in places:
+                known[op.output] = self._settle(places[op.output], shape)
+
+    def _settle(self, place: int, shape: tuple[int, ...]) -> Tensor:
+        """The tensor in the shape that was computed. Raises ImportFault where the file declares another."""
+        tensor = self._tensor(place)
+        if tensor.type.shape != shape:
+            if not self.raw.tensors[place].open:
+                declared = f"{quoted(tensor.name)} has {tensor.type.shape} in the file"
+                raise ImportFault(f"it gives shape {shape}, but {declared}; {CONTRADICTION}")
+            self.tensors[tensor.name] = tensor = resized(tensor, shape)
+        return tensor
 
     def _hold(self, place: int, data: Array) -> None:
         """Makes the tensor a constant."""

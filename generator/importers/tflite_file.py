@@ -35,6 +35,13 @@ class RawTensor:
     axis: int
     variable: bool
     sparse: bool
+    signature: tuple[int, ...] = ()  # the shape with -1 for each open dimension; empty where the file has none
+    ranked: bool = True  # whether an empty shape means a scalar
+
+    @property
+    def open(self) -> bool:
+        """Whether the shape has placeholders: the true sizes follow from those of the model's inputs."""
+        return -1 in self.signature or (not self.shape and not self.ranked and self.data is None)
 
 
 @dataclass(frozen=True)
@@ -155,9 +162,12 @@ class _Reader:
         number = table.Buffer()
         if number >= len(buffers):
             raise ImportFault(f"damaged: {self.place} is in buffer {number} of {len(buffers)}; convert it again")
+        shape, signature = self._ints(table, "Shape"), self._ints(table, "ShapeSignature")
+        if -1 in shape or len(signature) != len(shape):
+            signature = shape if -1 in shape else ()
         return RawTensor(
             name=self._text(table.Name()),
-            shape=self._ints(table, "Shape"),
+            shape=tuple(max(1, n) if said == -1 else n for n, said in zip(shape, signature or shape, strict=True)),
             dtype=self._dtypes.get(table.Type(), f"type {table.Type()}"),
             data=buffers[number],
             scales=tuple(self._vector(quant, "Scale", 4)) if quant else (),
@@ -165,6 +175,8 @@ class _Reader:
             axis=quant.QuantizedDimension() if quant else 0,
             variable=bool(table.IsVariable()),
             sparse=table.Sparsity() is not None,
+            signature=signature,
+            ranked=bool(table.HasRank()),
         )
 
     def _op(self, table: Any, codes: Sequence[tuple[str, str]]) -> RawOp:

@@ -5,6 +5,7 @@ Convolutions and dense layers, pools and all that only moves elements have the c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from shoehorn_mcu.importers import onnx_maps as maps
 from shoehorn_mcu.importers import onnx_site as onnx
 from shoehorn_mcu.importers import tflite_real as real
 from shoehorn_mcu.importers.fault import Unsupported
+from shoehorn_mcu.importers.geometry import axis_of
 from shoehorn_mcu.importers.onnx_site import Value, as_plain
 from shoehorn_mcu.importers.tflite_options import ActivationOptions, FactorOptions
 from shoehorn_mcu.importers.tflite_site import Part, Site, clamp, stored
@@ -113,7 +115,8 @@ def _dequantize(site: Site, there: onnx.Site) -> Value:
 
 def _mean(site: Site, there: onnx.Site) -> Value:
     x = site.input(0, "input")
-    count = x.type.elements // site.output.type.elements
+    axes = {axis_of(axis, len(x.type.shape)) for axis in site.integers(1, "axes")}
+    count = math.prod(x.type.shape[axis] for axis in axes)
     ahead, behind = int16.mean(_quant(x), _quant(site.output), count)
     wide = maps.of_stored(there, ahead, there.value(0))
     total = real.reduction("ReduceSum")(site, replace(there, values={**there.values, there.node.inputs[0]: wide}))

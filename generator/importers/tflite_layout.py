@@ -9,7 +9,14 @@ import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.geometry import WINDOW_LIMIT, axis_of
-from shoehorn_mcu.importers.tflite_options import ConcatOptions, SplitOptions, StridedSliceOptions
+from shoehorn_mcu.importers.tflite_options import (
+    ConcatOptions,
+    ReduceOptions,
+    ReshapeOptions,
+    SplitOptions,
+    SqueezeOptions,
+    StridedSliceOptions,
+)
 from shoehorn_mcu.importers.tflite_site import Part, Site, plain
 from shoehorn_mcu.importers.tflite_tensors import quoted
 from shoehorn_mcu.ir import DType, Op, Quant, Tensor
@@ -26,9 +33,44 @@ def _moved(site: Site, place: int = 0) -> Tensor:
 
 
 def reshape(site: Site) -> Part:
-    """RESHAPE, SQUEEZE, EXPAND_DIMS: the output's shape determines the result."""
-    x = _moved(site)
-    return Part((Reshape(name=site.name, inputs=(x.name,), output=site.output.name, shape=site.output.type.shape),))
+    """RESHAPE to the shape that an operand, the options or else the output has; one size may be -1, the rest."""
+    x, options = _moved(site), site.want(ReshapeOptions)
+    given = site.optional(1)
+    if given is not None and given.data is not None:
+        shape = site.integers(1, "shape")
+    elif given is None and options.shape is not None:
+        shape = () if options.shape == (0,) else options.shape
+    elif site.open:
+        raise Unsupported("its shape is computed, it must be constant")
+    else:
+        shape = site.output.type.shape
+    if shape.count(-1) == 1:
+        known = -math.prod(shape)
+        shape = tuple(x.type.elements // max(1, known) if size == -1 else size for size in shape)
+    if min(shape, default=0) < 0:
+        raise ImportFault(f"its shape is {shape}; convert it again")
+    return _viewed(site, x, shape)
+
+
+def squeeze(site: Site) -> Part:
+    """SQUEEZE: without these dimensions of size 1, or without any of that size."""
+    x, shape = _moved(site), site.input(0, "input").type.shape
+    axes = {axis_of(a, len(shape)) for a in site.want(SqueezeOptions).axes}
+    axes = axes or {axis for axis, size in enumerate(shape) if size == 1}
+    return _viewed(site, x, tuple(size for axis, size in enumerate(shape) if axis not in axes))
+
+
+def expand_dims(site: Site) -> Part:
+    """EXPAND_DIMS: with one more dimension of size 1."""
+    x, axes = _moved(site), site.integers(1, "axis")
+    if len(axes) != 1:
+        raise ImportFault(f"its axis is {axes}, not one number; convert it again")
+    axis = axis_of(axes[0], len(x.type.shape) + 1)
+    return _viewed(site, x, (*x.type.shape[:axis], 1, *x.type.shape[axis:]))
+
+
+def _viewed(site: Site, x: Tensor, shape: tuple[int, ...]) -> Part:
+    return Part((Reshape(name=site.name, inputs=(x.name,), output=site.output.name, shape=shape),))
 
 
 def transpose(site: Site) -> Part:
@@ -153,7 +195,7 @@ def tile(site: Site) -> Part:
             chain.reshape((1, rows, 1, channels))
             chain.add((1, rows, 1, times * channels), Concat, times, axis=3)
             shape[axis] *= times
-    return chain.part()
+    return chain.part(tuple(shape))
 
 
 def reduce_max(site: Site) -> Part:
@@ -175,7 +217,8 @@ def reduce_max(site: Site) -> Part:
     if max(kernel) > WINDOW_LIMIT:
         raise Unsupported(f"it reduces {max(kernel)} elements at once, at most {WINDOW_LIMIT} are supported")
     chain.add(pooled, MaxPool2d, kernel=kernel, stride=kernel)
-    return chain.part()
+    kept = [1] if site.want(ReduceOptions).keep_dims else []
+    return chain.part(tuple(n for d, size in enumerate(shape) for n in (kept if d in axes else [size])))
 
 
 class _Chain:
@@ -200,10 +243,10 @@ class _Chain:
         self._made.append(made)
         self._x = made
 
-    def part(self) -> Part:
-        """The whole chain, whose last op writes the output (through a view, if its shape differs)."""
-        if not self._ops or self._x.type.shape != self._site.output.type.shape:
-            self.add(self._site.output.type.shape, Reshape, shape=self._site.output.type.shape)
+    def part(self, shape: tuple[int, ...]) -> Part:
+        """The whole chain, whose last op writes the output in this shape (through a view, if it has another)."""
+        if not self._ops or self._x.type.shape != shape:
+            self.add(shape, Reshape, shape=shape)
         last = replace(self._ops[-1], output=self._site.output.name)
         return Part((*self._ops[:-1], last), tuple(self._made[:-1]))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 
-from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.fault import CONTRADICTION, ImportFault, Unsupported
 from shoehorn_mcu.importers.geometry import same_padding
 from shoehorn_mcu.importers.tflite_options import DenseOptions, Scheme, WindowOptions
 from shoehorn_mcu.importers.tflite_site import Part, Site, clamp, positive, ranked
@@ -84,10 +85,12 @@ def transpose_conv(site: Site) -> Part:
     """TRANSPOSE_CONV (output shape, weights OHWI, x, bias): padded as the convolution from its output to x is."""
     options, w, x = site.want(WindowOptions), site.input(1, "weights"), site.input(2, "input")
     ranked(w, 4)
-    output, stride = image(site.output.type), positive(options.stride, "stride")
-    known = site.input(0, "output shape").data is not None  # tflite-micro reads the output's own shape alone
-    if known and (asked := site.integers(0, "output shape")) != output.shape:
-        raise ImportFault(f"its output shape is {asked}, but {quoted(site.output.name)} is {output}; convert it again")
+    stride = positive(options.stride, "stride")
+    # tflite-micro reads the output's own shape alone, so a shape that is computed is that of the file.
+    computed = site.input(0, "output shape").data is None and not site.open
+    output = site.output.type.shape if computed else site.integers(0, "output shape")
+    if len(output) != 4:
+        raise ImportFault(f"its output shape is {output}, four sizes are needed; convert it again")
     image(x.type)
     kernel = positive(w.type.shape[1:3], "kernel")
     b, made = _bias(site, 3, w, w.type.shape[0])
@@ -98,9 +101,9 @@ def transpose_conv(site: Site) -> Part:
         name=site.name,
         inputs=(x.name, w.name, b.name),
         output=site.output.name,
-        output_shape=output.shape,
+        output_shape=output,
         stride=(stride[0], stride[1]),
-        padding=padding(options.scheme, output.shape[1:3], kernel, stride),
+        padding=padding(options.scheme, output[1:3], kernel, stride),
         clamp=clamp(options.activation, site.output),
     )
     return Part((op,), made)
@@ -116,11 +119,15 @@ def fully_connected(site: Site) -> Part:
     b, made = _bias(site, 2, w, outputs)
     x_type, y_type = x.type, site.output.type
     if x_type.elements % inputs:
-        raise ImportFault(f"its input {x_type} does not divide into rows of {inputs}; convert it again")
+        raise ImportFault(f"its input {x_type} does not divide into rows of {inputs}; {CONTRADICTION}")
     flat_in, flat_out = (x_type.elements // inputs, inputs), (x_type.elements // inputs, outputs)
-    direct = x_type.shape[-1:] == (inputs,) and (*x_type.shape[:-1], outputs) == y_type.shape
+    whole = (*x_type.shape[:-1], outputs) if x_type.shape[-1:] == (inputs,) else flat_out
+    shape = whole if options.keep_dims else flat_out
+    if not site.open and y_type.elements == math.prod(shape):  # tflite-micro takes what the file says
+        shape = y_type.shape
+    direct = shape == whole != flat_out
     source = x if direct or x_type.shape == flat_in else _like(site, x_type, flat_in)
-    target = site.output if direct or y_type.shape == flat_out else _like(site, y_type, flat_out)
+    target = site.output if direct or shape == flat_out else _like(site, y_type, flat_out)
     dense = Dense(
         name=site.name,
         inputs=(source.name, w.name, b.name),
@@ -129,9 +136,9 @@ def fully_connected(site: Site) -> Part:
     )
     ops: list[Op] = [dense]
     if source is not x:
-        ops.insert(0, _reshape(f"{site.name}_flatten", x, source))
+        ops.insert(0, _reshape(f"{site.name}_flatten", x, source, flat_in))
     if target is not site.output:
-        ops.append(_reshape(f"{site.name}_shape", target, site.output))
+        ops.append(_reshape(f"{site.name}_shape", target, site.output, shape))
     return Part(tuple(ops), (*held, *made, *(t for t in (source, target) if t not in (x, site.output))))
 
 
@@ -139,8 +146,8 @@ def _like(site: Site, of: TensorType, shape: tuple[int, ...]) -> Tensor:
     return Tensor(next(site.fresh), TensorType(shape, of.dtype, of.quant))
 
 
-def _reshape(name: str, x: Tensor, y: Tensor) -> Reshape:
-    return Reshape(name=name, inputs=(x.name,), output=y.name, shape=y.type.shape)
+def _reshape(name: str, x: Tensor, y: Tensor, shape: tuple[int, ...]) -> Reshape:
+    return Reshape(name=name, inputs=(x.name,), output=y.name, shape=shape)
 
 
 def _weights(site: Site) -> tuple[Tensor, tuple[Tensor, ...]]:

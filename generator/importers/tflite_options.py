@@ -58,6 +58,7 @@ class DenseOptions(Options):
 
     activation: Activation = Activation.NONE
     shuffled: bool = False
+    keep_dims: bool = False  # the result has the input's dimensions, not two
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,20 @@ class StridedSliceOptions(Options):
     new_axis_mask: int = 0
     shrink_axis_mask: int = 0
     offset: bool = False  # `end` is counted from `begin`
+
+
+@dataclass(frozen=True)
+class ReshapeOptions(Options):
+    """Options of RESHAPE, for files in which the shape is no operand; None: they do not say it."""
+
+    shape: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class SqueezeOptions(Options):
+    """Options of SQUEEZE: the axes that are left out; none are all of size 1."""
+
+    axes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -233,6 +248,14 @@ def _variable_name(table: Any) -> str:
     return "".join(c if c.isprintable() else "?" for c in "/".join(parts))
 
 
+def _integers(table: Any, field: str) -> tuple[int, ...]:
+    """A short list of integers; ValueError where it is longer than any shape."""
+    count: int = getattr(table, f"{field}Length")()
+    if count > LONGEST:
+        raise ValueError(f"{count} integers")
+    return tuple(int(getattr(table, field)(i)) for i in range(count))
+
+
 def _resize(table: Any) -> Options:
     return ResizeOptions(bool(table.AlignCorners()), bool(table.HalfPixelCenters()))
 
@@ -245,6 +268,9 @@ def _named(table: str, **fields: tuple[str, float]) -> tuple[str, Options, Calla
 
     return table, NamedOptions(tuple((name, default) for name, (_, default) in fields.items())), reader
 
+
+LONGEST = 64
+"""Entries of a list in options."""
 
 _KEEPS = {"keep_dims": ("KeepDims", 0)}
 _NAMED = {
@@ -305,7 +331,7 @@ READERS: dict[str, tuple[str, Options, Callable[[Any], Options]]] = {
     "FULLY_CONNECTED": (
         "FullyConnectedOptions",
         DenseOptions(),
-        lambda t: DenseOptions(_activation(t), t.WeightsFormat() != 0),
+        lambda t: DenseOptions(_activation(t), t.WeightsFormat() != 0, bool(t.KeepNumDims())),
     ),
     **_NAMED,
     "ADD": ("AddOptions", ActivationOptions(), _fused),
@@ -325,6 +351,8 @@ READERS: dict[str, tuple[str, Options, Callable[[Any], Options]]] = {
     "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", ResizeOptions(), _resize),
     "RESIZE_BILINEAR": ("ResizeBilinearOptions", ResizeOptions(), _resize),
     "STRIDED_SLICE": ("StridedSliceOptions", StridedSliceOptions(), _strided_slice),
+    "RESHAPE": ("ReshapeOptions", ReshapeOptions(), lambda t: ReshapeOptions(_integers(t, "NewShape") or None)),
+    "SQUEEZE": ("SqueezeOptions", SqueezeOptions(), lambda t: SqueezeOptions(_integers(t, "SqueezeDims"))),
     "IF": ("IfOptions", IfOptions(), lambda t: IfOptions(t.ThenSubgraphIndex(), t.ElseSubgraphIndex())),
     "CALL_ONCE": ("CallOnceOptions", CallOnceOptions(), lambda t: CallOnceOptions(t.InitSubgraphIndex())),
     "VAR_HANDLE": ("VarHandleOptions", VariableOptions(), lambda t: VariableOptions(_variable_name(t))),

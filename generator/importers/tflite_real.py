@@ -20,9 +20,15 @@ from shoehorn_mcu.importers.onnx_node import RawNode
 from shoehorn_mcu.importers.onnx_ops import CONVERTERS as ONNX
 from shoehorn_mcu.importers.onnx_site import Value, as_image, as_plain, renamed
 from shoehorn_mcu.importers.tflite_complex import magnitude, rfft_2d
-from shoehorn_mcu.importers.tflite_options import Activation, ActivationOptions, NamedOptions, WindowOptions
+from shoehorn_mcu.importers.tflite_options import (
+    Activation,
+    ActivationOptions,
+    NamedOptions,
+    ReduceOptions,
+    WindowOptions,
+)
 from shoehorn_mcu.importers.tflite_site import Part, Site
-from shoehorn_mcu.ir import Array, DType, State, Tensor
+from shoehorn_mcu.ir import Array, DType, State
 from shoehorn_mcu.ops import functions as f
 from shoehorn_mcu.ops.formula import Term
 
@@ -52,7 +58,7 @@ def _part(site: Site, there: onnx.Site, found: Sequence[Value]) -> Part:
     given = {t.name for t in site.inputs if t is not None}
     names: dict[str, str] = {}
     for value, output in zip(found, site.outputs, strict=False):
-        tensor = shaped(there, there.plain(value), output.type.shape) if _alike(value, output) else there.plain(value)
+        tensor = there.plain(value)
         if tensor.name in given or tensor.name in names or tensor.data is not None:
             tensor = there.copied(tensor)
         names[tensor.name] = output.name
@@ -64,10 +70,6 @@ def _part(site: Site, there: onnx.Site, found: Sequence[Value]) -> Part:
     numbered = (replace(op, name=f"{site.name}_{i}" if i else site.name) for i, op in enumerate(there.builder.ops))
     states = (State(names[s.read], names[s.write], names[s.initial]) for s in there.builder.states)
     return Part(tuple(renamed(op, names) for op in numbered), tuple(tensors), tuple(states))
-
-
-def _alike(value: Value, output: Tensor) -> bool:
-    return math.prod(value.shape) == output.type.elements
 
 
 def as_onnx(code: str, *places: int, **attributes: Any) -> Convert:
@@ -133,7 +135,8 @@ def reduction(code: str) -> Convert:
     """A reduction over constant axes."""
 
     def convert(site: Site, there: onnx.Site) -> Made:
-        keep = int(_named(site)["keep_dims"]) if isinstance(site.options, NamedOptions) else _kept(site)
+        options = site.options
+        keep = int(options.keep_dims if isinstance(options, ReduceOptions) else _named(site)["keep_dims"])
         axes = np.unique([axis_of(a, there.value(0).rank) for a in site.integers(1, "axes")]).astype(np.int64)
         if not axes.size:
             return there.value(0)
@@ -141,12 +144,6 @@ def reduction(code: str) -> Convert:
         return _through(there, code, (there.node.inputs[0], "axes"), {"keepdims": keep})
 
     return convert
-
-
-def _kept(site: Site) -> int:
-    """Whether the reduced axes are in the output's shape."""
-    x = site.input(0, "input")
-    return int(len(x.type.shape) == len(site.output.type.shape))
 
 
 def _arg(code: str) -> Convert:
@@ -193,7 +190,7 @@ def _swapped(value: Value) -> Value:
 
 
 def _pack(site: Site, there: onnx.Site) -> Value:
-    axis = axis_of(int(_named(site)["axis"]), len(site.output.type.shape))
+    axis = axis_of(int(_named(site)["axis"]), there.value(0).rank + 1)
     parts = []
     for value in _values(there):
         shape = (*value.shape[:axis], 1, *value.shape[axis:])
@@ -259,7 +256,9 @@ def _space_to_batch(site: Site, there: onnx.Site) -> Value:
     split = [part for size, block in zip(sizes, blocks, strict=False) for part in (size // block, block)]
     wide = shaped(there, x, (n, *split, *sizes[count:]))
     perm = (*range(2, 2 * count + 1, 2), 0, *range(1, 2 * count, 2), *range(2 * count + 1, len(wide.type.shape)))
-    return as_plain(shaped(there, there.transposed(wide, perm), site.output.type.shape))
+    moved = there.transposed(wide, perm)
+    few = [size // block for size, block in zip(sizes, blocks, strict=False)]
+    return as_plain(shaped(there, moved, (n * math.prod(blocks), *few, *sizes[count:])))
 
 
 def _batch_to_space(site: Site, there: onnx.Site) -> Value:
@@ -360,12 +359,15 @@ def _transpose_conv(site: Site, there: onnx.Site) -> Value:
     if weights.ndim != 4 or x.rank != 4:
         raise Unsupported(f"its weights have {weights.ndim} dimensions, its input {x.rank}; 4 are supported")
     first, last, more = [], [], []
+    asked = site.integers(0, "output shape")
+    if len(asked) != 4:
+        raise ImportFault(f"its output shape is {asked}, four sizes are needed; convert it again")
     for place in (0, 1):
         full = (x.shape[1 + place] - 1) * options.stride[place] + weights.shape[1 + place]
-        over = max(0, full - site.output.type.shape[1 + place])
+        over = max(0, full - asked[1 + place])
         first.append(over // 2)
         last.append(over - over // 2)
-        more.append(max(0, site.output.type.shape[1 + place] - full))
+        more.append(max(0, asked[1 + place] - full))
     name = there.node.inputs[2]
     there = with_constants(there, {"weights": weights.transpose(3, 0, 1, 2)})
     there = replace(there, values={**there.values, name: as_image(x.tensor)})

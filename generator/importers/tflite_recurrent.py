@@ -135,7 +135,7 @@ def _standard(site: Site) -> LstmOptions:
 def _sizes(site: Site, options: LstmOptions) -> tuple[int, int, int]:
     """Batch, steps and inputs."""
     x = site.input(0, "input").type
-    if len(x.shape) != 3 or len(site.output.type.shape) != 3:
+    if len(x.shape) != 3:
         raise Unsupported(f"its input is {x}, three dimensions are needed")
     first, second, inputs = x.shape
     return (second, first, inputs) if options.time_major else (first, second, inputs)
@@ -183,12 +183,12 @@ def svdf(site: Site) -> Part:
     """SVDF in int8 or float32: operands x, weights of features (F, I), of time (F, M), bias (U), memory (B, F * M)."""
     options, memory = site.want(SvdfOptions), site.input(4, "memory")
     x, features, time = site.input(0, "input"), site.input(1, "weights"), site.input(2, "weights of time")
-    shapes = [t.type.shape for t in (x, features, time, memory, site.output)]
+    shapes = [t.type.shape for t in (x, features, time, memory)]
     if any(len(shape) != 2 for shape in shapes) or options.rank < 1 or features.type.shape[0] % options.rank:
         raise ImportFault(f"its operands have shapes {shapes} and rank {options.rank}; convert it again")
     (batch, inputs), (filters, _), (_, places), *_ = shapes
     units = filters // options.rank
-    wanted = [(batch, inputs), (filters, inputs), (filters, places), (batch, filters * places), (batch, units)]
+    wanted = [(batch, inputs), (filters, inputs), (filters, places), (batch, filters * places)]
     if shapes != wanted:
         raise ImportFault(f"its operands have shapes {shapes}, not {wanted}; convert it again")
     made = _Maker(site)
@@ -236,7 +236,7 @@ def _real_svdf(made: _Maker, before: Tensor, bias: Tensor, options: SvdfOptions)
     sums = made.op(Reduce, (by_unit,), real(batch, filters // options.rank, 1), formula=plus, along_channels=True)
     bounds = clamp(options.activation, site.output)
     last = formula(lambda a, b: f.clip(a + b, bounds.low, bounds.high), DType.FLOAT32, DType.FLOAT32)
-    made.op(Map, (shaped(sums, *site.output.type.shape), bias), site.output, formula=last.text)
+    made.op(Map, (shaped(sums, batch, filters // options.rank), bias), site.output, formula=last.text)
     return after
 
 
@@ -279,8 +279,8 @@ class _Maker:
 
     def as_output(self, y: Tensor, time_major: bool) -> None:
         """The output of the file's op from (steps, batch, units)."""
-        output, (steps, batch, _) = self.site.output, y.type.shape
+        output, (steps, batch, units) = self.site.output, y.type.shape
         if time_major or 1 in (steps, batch):
-            self.op(Reshape, (y,), output, shape=output.type.shape)
+            self.op(Reshape, (y,), output, shape=(steps, batch, units) if time_major else (batch, steps, units))
         else:
             self.op(Transpose, (y,), output, perm=(1, 0, 2))

@@ -31,6 +31,7 @@ class Site:
     inputs: tuple[Tensor | None, ...]
     outputs: tuple[Tensor, ...]
     fresh: Iterator[str] = field(repr=False)
+    open: bool = False  # the shapes of the outputs have placeholders, which nothing may follow from
     wide: Mapping[str, Quant] = field(default_factory=dict)  # scales of int32 tensors, which have none themselves
 
     @property

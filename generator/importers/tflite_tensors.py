@@ -94,6 +94,18 @@ def _unpacked(data: memoryview, count: int, where: str) -> memoryview:
     return memoryview(both.reshape(-1)[:count].tobytes())
 
 
+def resized(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The computed tensor in another shape; raises ImportFault or Unsupported as `convert`."""
+    where = f"tensor {quoted(tensor.name)}"
+    if 0 in shape:
+        raise ImportFault(f"{where} has shape {shape} and no elements; leave empty tensors out of the model")
+    if len(shape) > RANK_LIMIT:
+        raise Unsupported(f"{where} has {len(shape)} dimensions, at most {RANK_LIMIT} are supported")
+    if (size := math.prod(shape) * tensor.type.dtype.bytes) > TENSOR_LIMIT_BYTES:
+        raise Unsupported(f"{where} needs {size} bytes")
+    return replace(tensor, type=replace(tensor.type, shape=shape))
+
+
 def _constant(data: memoryview | None, tensor_type: TensorType, where: str) -> Array | None:
     if data is None:
         return None
