@@ -38,13 +38,18 @@ _SUM_BITS = 12  # integer bits of a sum of exponentials of int8
 HIGH_31 = (1 << 31) - 1
 
 
-def high_product(x: Term, multiplier: int) -> Term:
+def high_product(x: Term, multiplier: Term | int) -> Term:
     """round(x * multiplier / 2^31), halves up: `sh_mul_high` of sh_quant.h."""
-    return ((x.cast(DType.INT64) * multiplier + (1 << 30)) >> 31).cast(DType.INT32)
+    by = multiplier.cast(DType.INT64) if isinstance(multiplier, Term) else multiplier
+    return ((x.cast(DType.INT64) * by + (1 << 30)) >> 31).cast(DType.INT32)
 
 
-def shifted_right(x: Term, exponent: int) -> Term:
+def shifted_right(x: Term, exponent: Term | int) -> Term:
     """round(x / 2^exponent), halves away from zero: `sh_shift_right` of sh_quant.h."""
+    if isinstance(exponent, Term):
+        one = x.constant(1)
+        ones = (one << exponent) - 1
+        return (x >> exponent) + ((x & ones) > (ones >> 1) + (x < 0).cast(DType.INT32)).cast(DType.INT32)
     if exponent == 0:
         return x
     mask = (1 << exponent) - 1
@@ -66,7 +71,7 @@ def _wide(x: Term) -> Term:
     return x.cast(DType.INT32)
 
 
-def _below_one(real_scale: float) -> Scale:
+def below_one(real_scale: float) -> Scale:
     """The scale of a factor that TFLite wants to be below 1 (QuantizeMultiplierSmallerThanOneExp)."""
     scale = quantize_multiplier(real_scale)
     if scale.shift > 0:
@@ -78,8 +83,8 @@ def summed(sign: int, operands: tuple[Quant, Quant], to: Quant, bounds: Bounds) 
     """a + sign * b: add_common.cc, sub_common.cc."""
     a, b = (quant.scale for quant in operands)
     twice = 2 * max(a, b)
-    a_scale, b_scale = _below_one(a / twice), _below_one(b / twice)
-    y_scale = _below_one(twice / ((1 << _ADD_SHIFT) * to.scale))
+    a_scale, b_scale = below_one(a / twice), below_one(b / twice)
+    y_scale = below_one(twice / ((1 << _ADD_SHIFT) * to.scale))
 
     def write(x: Term, z: Term) -> Term:
         first = rescaled(_wide(x) << _ADD_SHIFT, a_scale)

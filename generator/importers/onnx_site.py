@@ -19,7 +19,7 @@ from shoehorn_mcu.importers.onnx_node import RawNode
 from shoehorn_mcu.ir import Array, DType, GraphError, Op, Quant, State, Tensor, TensorType, too_large
 from shoehorn_mcu.ir.edit import numbered_name
 from shoehorn_mcu.ir.orders import channels_last
-from shoehorn_mcu.ops import LinearOp, Reshape, Slice, Softmax, Transpose
+from shoehorn_mcu.ops import Formulaic, LinearOp, Reshape, Slice, Softmax, Transpose
 from shoehorn_mcu.ops.laws import quoted
 
 T = TypeVar("T")
@@ -93,6 +93,7 @@ class Site:
     values: Mapping[str, Value]  # that earlier ops or the inputs gave
     constants: Mapping[str, Array]
     builder: Builder
+    stored: bool = False  # formulas take the stored values of what is quantised
 
     def attribute(self, name: str, default: T) -> T:
         """The attribute, of the default's type."""
@@ -182,6 +183,8 @@ class Site:
         the file gives it, with a number where an op of the file becomes several. A constant that is only reshaped or
         transposed is another constant.
         """
+        if self.stored and isinstance(make, type) and issubclass(make, Formulaic):
+            fields["stored"] = True
         name = self.node.outputs[0]
         code = self.node.code.rsplit(".", 1)[-1]
         op = make(
@@ -205,6 +208,10 @@ class Site:
         first = inputs[0].type
         kind = TensorType(shape, dtype or first.dtype, first.quant if quant is None and dtype is None else quant)
         return self.builder.add(Tensor(op.output, kind))
+
+    def by_formula(self, tensor: Tensor) -> bool:
+        """Whether an op made here computes the tensor by a formula, whose results may be quantised in any way."""
+        return any(op.output == tensor.name and isinstance(op, Formulaic) for op in self.builder.ops)
 
     def in_one_order(self, a: Value, b: Value) -> tuple[Tensor, Tensor, tuple[int, ...]]:
         """Two values of equal rank in one order of dimensions, and that order (see `common_order`)."""

@@ -13,6 +13,7 @@ from shoehorn_mcu.importers import tflite_elements as elements
 from shoehorn_mcu.importers import tflite_int16 as int16
 from shoehorn_mcu.importers import tflite_layout as layout
 from shoehorn_mcu.importers import tflite_linear as linear
+from shoehorn_mcu.importers import tflite_quantised as quantised
 from shoehorn_mcu.importers import tflite_real as real
 from shoehorn_mcu.importers import tflite_recurrent as recurrent
 from shoehorn_mcu.importers import tflite_signal as signal
@@ -324,7 +325,7 @@ class _Import:
         site = Site(index, raw.code, raw.options, inputs, outputs, self._fresh(raw), unknown, self._wide(raw))
         if raw.code in real.CONVERTERS and (converter is None or _is_real(site)):
             if any(t.type.quant for t in (*inputs, *outputs) if t is not None):
-                raise Unsupported("it is quantised, and its kernels are for real numbers and integers alone")
+                return quantised.convert(site)
             return real.CONVERTERS[raw.code](site)
         assert converter is not None
         return int16.CONVERTERS[site.code](site) if int16.applies(site) else converter.convert(site)

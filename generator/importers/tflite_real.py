@@ -29,6 +29,7 @@ from shoehorn_mcu.importers.tflite_options import (
 )
 from shoehorn_mcu.importers.tflite_site import Part, Site
 from shoehorn_mcu.ir import Array, DType, State
+from shoehorn_mcu.ops import Relabel
 from shoehorn_mcu.ops import functions as f
 from shoehorn_mcu.ops.formula import Term
 
@@ -37,28 +38,31 @@ Convert = Callable[[Site, onnx.Site], Made]
 
 
 def converter(convert: Convert) -> Callable[[Site], Part]:
-    """A converter of TFLite from one that makes its ops at a site of ONNX, whose operands have TFLite's order."""
-
-    def converted(site: Site) -> Part:
-        builder = onnx.Builder({t.name: t for t in site.inputs if t is not None})
-        names = tuple("" if t is None else t.name for t in site.inputs)
-        constants = {t.name: t.data for t in site.inputs if t is not None and t.data is not None}
-        values = {t.name: as_plain(t) for t in site.inputs if t is not None and t.data is None}
-        node = RawNode(site.index, site.code.lower(), names, tuple(t.name for t in site.outputs), {})
-        there = onnx.Site(node, values, constants, builder)
-        made = convert(site, there)
-        found = made if isinstance(made, tuple) else (made,)
-        return _part(site, there, found)
-
-    return converted
+    """A converter of TFLite from one that makes its ops at a site of ONNX."""
+    return lambda site: part(site, there := place(site), convert(site, there))
 
 
-def _part(site: Site, there: onnx.Site, found: Sequence[Value]) -> Part:
+def place(site: Site, stored: bool = False) -> onnx.Site:
+    """The site of ONNX that makes ops in place of this one; its operands have TFLite's order.
+
+    `stored`: formulas take the stored values of what is quantised.
+    """
+    builder = onnx.Builder({t.name: t for t in site.inputs if t is not None})
+    names = tuple("" if t is None else t.name for t in site.inputs)
+    constants = {t.name: t.data for t in site.inputs if t is not None and t.data is not None}
+    values = {t.name: as_plain(t) for t in site.inputs if t is not None and t.data is None}
+    node = RawNode(site.index, site.code.lower(), names, tuple(t.name for t in site.outputs), {})
+    return onnx.Site(node, values, constants, builder, stored)
+
+
+def part(site: Site, there: onnx.Site, made: Made) -> Part:
     """The ops made, with the file's names for the outputs and fresh ones for all between."""
     given = {t.name for t in site.inputs if t is not None}
     names: dict[str, str] = {}
-    for value, output in zip(found, site.outputs, strict=False):
+    for value, output in zip(made if isinstance(made, tuple) else (made,), site.outputs, strict=False):
         tensor = there.plain(value)
+        if there.stored and tensor.type.quant != output.type.quant and not there.by_formula(tensor):
+            tensor = there.emit(Relabel, tensor, quant=output.type.quant, dtype=tensor.type.dtype)
         if tensor.name in given or tensor.name in names or tensor.data is not None:
             tensor = there.copied(tensor)
         names[tensor.name] = output.name
@@ -175,11 +179,13 @@ def _gather(site: Site, there: onnx.Site) -> Made:
 
 
 def _batch_matmul(site: Site, there: onnx.Site) -> Value:
-    options, values = _named(site), _values(there)
-    for place, name in ((0, "adj_x"), (1, "adj_y")):
-        if options[name]:
-            values[place] = _swapped(values[place])
-    return columns.matmul_of(there, *values)
+    return columns.matmul_of(there, *matrices(site, there))
+
+
+def matrices(site: Site, there: onnx.Site) -> tuple[Value, Value]:
+    """The operands of BATCH_MATMUL as the matrices that are multiplied."""
+    options, a, b = _named(site), there.value(0), there.value(1)
+    return _swapped(a) if options["adj_x"] else a, _swapped(b) if options["adj_y"] else b
 
 
 def _swapped(value: Value) -> Value:
@@ -405,62 +411,61 @@ SAME = {
     **{"GATHER_ND": "GatherND", "BROADCAST_TO": "Expand"},
 }
 
-CONVERTERS: Mapping[str, Callable[[Site], Part]] = {
-    code: converter(convert)
-    for code, convert in {
-        **{code: as_onnx(same) for code, same in SAME.items()},
-        "ADD": activated(lambda a, b: a + b),
-        "ARG_MAX": _arg("ArgMax"),
-        "ARG_MIN": _arg("ArgMin"),
-        "BATCH_MATMUL": _batch_matmul,
-        "BATCH_TO_SPACE_ND": _batch_to_space,
-        "CAST": _cast,
-        "COMPLEX_ABS": magnitude,
-        "CUMSUM": _cum_sum,
-        "DEPTH_TO_SPACE": _blocks("DepthToSpace"),
-        "DIV": activated(lambda a, b: a / b),
-        "ELU": _elu,
-        "EMBEDDING_LOOKUP": as_onnx("Gather", 1, 0, axis=0),
-        "FLOOR_DIV": formula(_floor_div),
-        "FLOOR_MOD": formula(f.remainder_to_floor),
-        "GATHER": _gather,
-        "GELU": _gelu,
-        "L2_NORMALIZATION": _l2_normalization,
-        "LEAKY_RELU": _leaky,
-        "LOCAL_RESPONSE_NORMALIZATION": _lrn,
-        "LOG_SOFTMAX": _log_softmax,
-        "MEAN": reduction("ReduceMean"),
-        "MIRROR_PAD": _mirror_pad,
-        "MUL": activated(lambda a, b: a * b),
-        "NOT_EQUAL": formula(lambda a, b: a ^ b if a.dtype is DType.BOOL else ~a.equals(b)),
-        "ONE_HOT": _one_hot,
-        "PACK": _pack,
-        "REDUCE_ALL": reduction("ReduceMin"),
-        "REDUCE_ANY": reduction("ReduceMax"),
-        "REDUCE_MAX": reduction("ReduceMax"),
-        "REDUCE_MIN": reduction("ReduceMin"),
-        "REDUCE_PROD": reduction("ReduceProd"),
-        "RELU6": _clipped(0.0, 6.0),
-        "RELU_0_TO_1": _clipped(0.0, 1.0),
-        "RELU_N1_TO_1": _clipped(-1.0, 1.0),
-        "REVERSE_V2": _reverse,
-        "RFFT2D": rfft_2d,
-        "RIGHT_SHIFT": formula(lambda a, b: a >> b),
-        "RSQRT": formula(lambda x: 1.0 / x.sqrt()),
-        "SCATTER_ND": _scatter_nd,
-        "SPACE_TO_BATCH_ND": _space_to_batch,
-        "SPACE_TO_DEPTH": _blocks("SpaceToDepth"),
-        "SQUARE": formula(lambda x: x * x),
-        "SQUARED_DIFFERENCE": formula(lambda a, b: (a - b) * (a - b)),
-        "SUB": activated(lambda a, b: a - b),
-        "SUM": reduction("ReduceSum"),
-        "TOPK_V2": _top_k,
-        "TRANSPOSE_CONV": _transpose_conv,
-        "UNPACK": _unpack,
-        "ZEROS_LIKE": _like,
-    }.items()
+CONVERTS: Mapping[str, Convert] = {
+    **{code: as_onnx(same) for code, same in SAME.items()},
+    "ADD": activated(lambda a, b: a + b),
+    "ARG_MAX": _arg("ArgMax"),
+    "ARG_MIN": _arg("ArgMin"),
+    "BATCH_MATMUL": _batch_matmul,
+    "BATCH_TO_SPACE_ND": _batch_to_space,
+    "CAST": _cast,
+    "COMPLEX_ABS": magnitude,
+    "CUMSUM": _cum_sum,
+    "DEPTH_TO_SPACE": _blocks("DepthToSpace"),
+    "DIV": activated(lambda a, b: a / b),
+    "ELU": _elu,
+    "EMBEDDING_LOOKUP": as_onnx("Gather", 1, 0, axis=0),
+    "FLOOR_DIV": formula(_floor_div),
+    "FLOOR_MOD": formula(f.remainder_to_floor),
+    "GATHER": _gather,
+    "GELU": _gelu,
+    "L2_NORMALIZATION": _l2_normalization,
+    "LEAKY_RELU": _leaky,
+    "LOCAL_RESPONSE_NORMALIZATION": _lrn,
+    "LOG_SOFTMAX": _log_softmax,
+    "MEAN": reduction("ReduceMean"),
+    "MIRROR_PAD": _mirror_pad,
+    "MUL": activated(lambda a, b: a * b),
+    "NOT_EQUAL": formula(lambda a, b: a ^ b if a.dtype is DType.BOOL else ~a.equals(b)),
+    "ONE_HOT": _one_hot,
+    "PACK": _pack,
+    "REDUCE_ALL": reduction("ReduceMin"),
+    "REDUCE_ANY": reduction("ReduceMax"),
+    "REDUCE_MAX": reduction("ReduceMax"),
+    "REDUCE_MIN": reduction("ReduceMin"),
+    "REDUCE_PROD": reduction("ReduceProd"),
+    "RELU6": _clipped(0.0, 6.0),
+    "RELU_0_TO_1": _clipped(0.0, 1.0),
+    "RELU_N1_TO_1": _clipped(-1.0, 1.0),
+    "REVERSE_V2": _reverse,
+    "RFFT2D": rfft_2d,
+    "RIGHT_SHIFT": formula(lambda a, b: a >> b),
+    "RSQRT": formula(lambda x: 1.0 / x.sqrt()),
+    "SCATTER_ND": _scatter_nd,
+    "SPACE_TO_BATCH_ND": _space_to_batch,
+    "SPACE_TO_DEPTH": _blocks("SpaceToDepth"),
+    "SQUARE": formula(lambda x: x * x),
+    "SQUARED_DIFFERENCE": formula(lambda a, b: (a - b) * (a - b)),
+    "SUB": activated(lambda a, b: a - b),
+    "SUM": reduction("ReduceSum"),
+    "TOPK_V2": _top_k,
+    "TRANSPOSE_CONV": _transpose_conv,
+    "UNPACK": _unpack,
+    "ZEROS_LIKE": _like,
 }
 """By the schema's name of the op."""
+
+CONVERTERS: Mapping[str, Callable[[Site], Part]] = {code: converter(convert) for code, convert in CONVERTS.items()}
 
 ALSO_QUANTISED = ("ADD", "SUB", "MEAN")
 """Ops whose kernels for quantised tensors compute in float32 too."""

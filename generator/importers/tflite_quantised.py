@@ -1,0 +1,314 @@
+"""Converters of TFLite's ops on quantised tensors that have no kernel of their own: one rule for all of them.
+
+An op that moves, chooses or compares elements works on the stored values, and its result is read in the scale that the
+file gives it. An op that tflite-micro, or else LiteRT's reference kernels, compute in integers is that arithmetic
+(`stored.py`). Any other is computed in float32 between a conversion from integers and one to them, row by row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from shoehorn_mcu.importers import int16, stored
+from shoehorn_mcu.importers import onnx_columns as columns
+from shoehorn_mcu.importers import onnx_maps as maps
+from shoehorn_mcu.importers import onnx_site as onnx
+from shoehorn_mcu.importers import tflite_real as real
+from shoehorn_mcu.importers.fault import Unsupported
+from shoehorn_mcu.importers.geometry import axis_of
+from shoehorn_mcu.importers.onnx_movers import shaped
+from shoehorn_mcu.importers.onnx_site import Value, as_plain
+from shoehorn_mcu.importers.tflite_options import ActivationOptions, NamedOptions
+from shoehorn_mcu.importers.tflite_site import Part, Site, clamp
+from shoehorn_mcu.importers.tflite_site import stored as steps
+from shoehorn_mcu.importers.tflite_tensors import quoted
+from shoehorn_mcu.ir import Array, DType, Quant, Tensor, TensorType
+from shoehorn_mcu.ops import Dequantize, Quantize, Reduce, Relabel, Scan
+from shoehorn_mcu.ops.formula import Term, formula
+
+Single = Callable[[Site, onnx.Site], Value]
+
+STORED = frozenset(
+    (
+        *("BATCH_TO_SPACE_ND", "BROADCAST_TO", "DEPTH_TO_SPACE", "EMBEDDING_LOOKUP", "GATHER", "GATHER_ND"),
+        *("MIRROR_PAD", "PACK", "REVERSE_V2", "SELECT", "SELECT_V2", "SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH", "TILE"),
+        *("TOPK_V2", "UNPACK", "ARG_MAX", "ARG_MIN", "MAXIMUM", "MINIMUM", "CAST", "FLOOR_DIV", "FLOOR_MOD"),
+        *("ONE_HOT", "SCATTER_ND", "ZEROS_LIKE"),
+    )
+)
+"""Ops that take stored values as they are, and give such values, whatever the scales: as the reference kernels do.
+
+The arithmetic of the last ones is that of the integers themselves: TFLite's kernels know no scale there.
+"""
+
+ALIKE = frozenset(("REDUCE_MAX", "REDUCE_MIN"))
+"""Ops that choose among stored values where the result has the operands' scale, which the reference kernels demand."""
+
+
+def convert(site: Site) -> Part:
+    """The ops in place of one on quantised tensors."""
+    code, arithmetic = site.code, INTEGERS.get(site.code)
+    if code in STORED or (code in ALIKE and _alike(site)):
+        there = real.place(site, stored=True)
+        return real.part(site, there, real.CONVERTS[code](site, _labelled(site, there)))
+    if arithmetic is not None and arithmetic.fits(site):
+        there = real.place(site, stored=True)
+        return real.part(site, there, arithmetic.convert(site, there))
+    return _through_floats(site)
+
+
+def _alike(site: Site) -> bool:
+    """Whether all operands that are quantised, and the results, have one type and scale."""
+    return len({(t.type.dtype, t.type.quant) for t in (*site.inputs, *site.outputs) if t and t.type.quant}) == 1
+
+
+def _labelled(site: Site, there: onnx.Site) -> onnx.Site:
+    """The site with the result's scale for all operands of its element type, constants among them."""
+    to = site.output.type
+    if to.quant is None:
+        return there
+    values, constants = dict(there.values), dict(there.constants)
+    for tensor in site.inputs:
+        if tensor is None or tensor.type.quant is None or tensor.type.dtype is not to.dtype:
+            continue
+        if tensor.data is not None:
+            values[tensor.name] = as_plain(there.weights(tensor.data, to.quant))
+            constants.pop(tensor.name, None)
+        elif tensor.type.quant != to.quant:
+            relabelled = there.emit(Relabel, tensor, quant=to.quant, dtype=to.dtype)
+            values[tensor.name] = as_plain(relabelled)
+    return replace(there, values=values, constants=constants)
+
+
+def _through_floats(site: Site) -> Part:
+    """The op in float32, between conversions of its operands and of its results."""
+    operands, outputs = [t for t in site.inputs if t is not None], site.outputs
+    there = real.place(site, stored=True)
+    values, constants = dict(there.values), dict(there.constants)
+    for tensor in operands:
+        if tensor.type.quant is None:
+            continue
+        if tensor.data is not None:
+            constants[tensor.name] = real_numbers(tensor)
+        elif tensor.type.dtype is DType.INT16:
+            values[tensor.name] = maps.mapped(there, int16.dequantised(quant_of(tensor)), as_plain(tensor))
+        else:
+            values[tensor.name] = as_plain(there.emit(Dequantize, tensor, dtype=DType.FLOAT32))
+    there = replace(there, values=values, constants=constants)
+    inside = replace(
+        site,
+        inputs=tuple(None if t is None else _real(t, constants.get(t.name)) for t in site.inputs),
+        outputs=tuple(_real(t, None) for t in outputs),
+    )
+    made = real.CONVERTS[site.code](inside, there)
+    found = made if isinstance(made, tuple) else (made,)
+    return real.part(site, there, tuple(_quantised(there, v, t) for v, t in zip(found, outputs, strict=False)))
+
+
+def _real(tensor: Tensor, data: Array | None) -> Tensor:
+    """The tensor in float32, if it is quantised."""
+    if tensor.type.quant is None:
+        return tensor
+    return Tensor(tensor.name, TensorType(tensor.type.shape, DType.FLOAT32), data)
+
+
+def real_numbers(tensor: Tensor) -> Array:
+    """What the stored values of a constant stand for."""
+    quant = tensor.type.quant
+    assert quant is not None and tensor.data is not None
+    along = [1] * tensor.data.ndim
+    if quant.axis is not None:
+        along[quant.axis] = -1
+    scales, zeros = (np.array(numbers).reshape(along) for numbers in (quant.scales, quant.zero_points))
+    numbers: Array = ((tensor.data.astype(np.int64) - zeros) * scales.astype(np.float32)).astype(np.float32)
+    return numbers.reshape(tensor.type.shape)
+
+
+def _quantised(there: onnx.Site, value: Value, output: Tensor) -> Value:
+    """A result in the type of the file's output."""
+    if output.type.quant is None:
+        return value
+    if output.type.dtype is DType.INT16:
+        return maps.mapped(there, int16.quantised(quant_of(output)), value)
+    made = there.emit(Quantize, value.tensor, dtype=output.type.dtype, quant=output.type.quant)
+    return Value(made, value.order)
+
+
+def quant_of(tensor: Tensor) -> Quant:
+    """The one scale of a quantised operand; of int16 with the zero point 0."""
+    quant = tensor.type.quant
+    if quant is None or quant.axis is not None:
+        raise Unsupported(f"{quoted(tensor.name)} is {tensor.type} without the one scale that is needed")
+    if tensor.type.dtype is DType.INT16 and quant.zero_point:
+        raise Unsupported(f"{quoted(tensor.name)} is int16 with zero point {quant.zero_point}, 0 is needed")
+    return quant
+
+
+def _operands(site: Site) -> tuple[Quant, Quant]:
+    return quant_of(site.input(0, "first input")), quant_of(site.input(1, "second input"))
+
+
+def _dtype(site: Site) -> DType:
+    return site.output.type.dtype
+
+
+def _compared(write: Callable[[Term, Term], Term]) -> Single:
+    def convert(site: Site, there: onnx.Site) -> Value:
+        made = stored.compared(write, _operands(site))
+        return maps.mapped(there, made, there.value(0), there.value(1))
+
+    return convert
+
+
+def _squared_difference(site: Site, there: onnx.Site) -> Value:
+    made = stored.squared_difference(_operands(site), quant_of(site.output), _dtype(site))
+    return maps.mapped(there, made, there.value(0), there.value(1))
+
+
+def _divided(site: Site, there: onnx.Site) -> Value:
+    bounds = clamp(site.want(ActivationOptions).activation, site.output)
+    made = stored.divided(_operands(site), quant_of(site.output), _dtype(site), bounds)
+    return maps.mapped(there, made, there.value(0), there.value(1))
+
+
+_MOST = 7  # addends of one formula, beside the sum so far
+
+
+def _added(site: Site, there: onnx.Site) -> Value:
+    values = [there.value(place) for place in range(len(site.inputs))]
+    ahead, behind = stored.added(quant_of(site.input(0, "input")), quant_of(site.output), _dtype(site))
+
+    def total(*terms: Term) -> Term:
+        whole = [term if term.dtype is DType.INT32 else ahead(term) for term in terms]
+        made = whole[0]
+        for term in whole[1:]:
+            made = made + term
+        return made
+
+    while len(values) > _MOST:
+        first = maps.mapped(there, total, *values[:_MOST])
+        values = [first, *values[_MOST:]]
+    return maps.mapped(there, lambda *terms: behind(total(*terms)), *values)
+
+
+def _axes(site: Site, rank: int) -> tuple[int, ...]:
+    return tuple(sorted({axis_of(axis, rank) for axis in site.integers(1, "axes")}))
+
+
+def _summed(site: Site, there: onnx.Site) -> Value:
+    x, dtype = there.value(0), _dtype(site)
+    axes = _axes(site, x.rank)
+    count = math.prod(x.shape[axis] for axis in axes)
+    behind = stored.summed(quant_of(site.input(0, "input")), quant_of(site.output), count, dtype)
+    total = _reduced(site, there, axes, lambda t: t.cast(DType.INT32), lambda a, b: a + b)
+    return maps.mapped(there, behind, total)
+
+
+def _multiplied(site: Site, there: onnx.Site) -> Value:
+    """Element by element in the order of the operand, which the roundings on the way depend on."""
+    x = there.value(0)
+    axes = _axes(site, x.rank)
+    count = math.prod(x.shape[axis] for axis in axes)
+    of, to = quant_of(site.input(0, "input")), quant_of(site.output)
+    ahead, write, behind = stored.product(of, to, count, _dtype(site))
+    return maps.mapped(there, behind, _reduced(site, there, axes, ahead, write))
+
+
+def _reduced(
+    site: Site,
+    there: onnx.Site,
+    axes: tuple[int, ...],
+    ahead: Callable[[Term], Term],
+    write: Callable[[Term, Term], Term],
+) -> Value:
+    """The elements along the axes combined in their order, with the dimensions that the options ask for."""
+    x = there.value(0)
+    kept = tuple(axis for axis in range(x.rank) if axis not in axes)
+    rows = there.transposed(there.plain(x), (*kept, *axes))
+    count = math.prod(x.shape[axis] for axis in axes)
+    shape = [1 if axis in axes else size for axis, size in enumerate(x.shape)]
+    if not site.want(NamedOptions)["keep_dims"]:
+        shape = [x.shape[axis] for axis in kept]
+    flat = as_plain(shaped(there, rows, (rows.type.elements // count, count)))
+    whole = maps.mapped(there, ahead, flat)
+    made = formula(write, DType.INT32, DType.INT32)
+    found = there.emit(Reduce, whole.tensor, formula=made.text, along_channels=True)
+    return as_plain(shaped(there, found, shape))
+
+
+def _cumulated(site: Site, there: onnx.Site) -> Value:
+    """cumsum.cc of tflite-micro, whose sums begin with the stored value 0 in place of the number 0."""
+    options, x = site.want(NamedOptions), there.value(0)
+    of = quant_of(site.input(0, "input"))
+    ahead, behind = stored.added(of, quant_of(site.output), _dtype(site))
+    begin = int(np.int32(-of.zero_point << 19))
+    place = axis_of(site.integers(1, "axis")[0], x.rank)
+    whole = maps.mapped(there, ahead, x)
+    made = formula(lambda a, b: a + b, DType.INT32, DType.INT32)
+    flags = {name: bool(options[name]) for name in ("exclusive", "reverse")}
+    y = there.emit(Scan, columns.along(there, there.plain(whole), place), formula=made.text, initial=0, **flags)
+    return maps.mapped(there, lambda total: behind(total + begin), as_plain(shaped(there, y, x.shape)))
+
+
+def _matrix_product(site: Site, there: onnx.Site) -> Value:
+    total, write, behind = stored.matrix_product(_operands(site), quant_of(site.output), _dtype(site))
+    return maps.mapped(there, behind, columns.product(there, *real.matrices(site, there), write, total))
+
+
+def _normalised(site: Site, there: onnx.Site) -> Value:
+    """Along the last axis."""
+    x, of = there.value(0), quant_of(site.input(0, "input"))
+    squares = maps.mapped(there, stored.squares(of), x)
+    total = columns.reduced(there, squares, (x.rank - 1,), lambda a, b: a + b)
+    return maps.mapped(there, stored.normalised(of, _dtype(site)), x, total)
+
+
+def _bounded(low: float, high: float) -> Single:
+    def convert(site: Site, there: onnx.Site) -> Value:
+        of, to, limits = quant_of(site.input(0, "input")), quant_of(site.output), _dtype(site).limits
+        least, most = max(limits[0], steps(low, to)), min(limits[1], steps(high, to))
+        return maps.mapped(there, stored.bounded(of, to, least, most, _dtype(site)), there.value(0))
+
+    return convert
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """A converter to the arithmetic of a reference kernel, and the element types that the kernel has."""
+
+    convert: Single
+    types: tuple[DType, ...] = (DType.INT8, DType.INT16)
+    alike: bool = False  # the kernel demands one scale of all operands
+
+    def fits(self, site: Site) -> bool:
+        """Whether the kernel computes the op."""
+        operands = [t for t in site.inputs if t is not None and t.type.quant is not None]
+        scales = {(t.type.dtype, t.type.quant) for t in operands}
+        return all(dtype in self.types for dtype, _ in scales) and not (self.alike and len(scales) > 1)
+
+
+_BYTES = (DType.INT8,)
+
+INTEGERS: Mapping[str, Arithmetic] = {
+    "ADD_N": Arithmetic(_added, _BYTES, alike=True),
+    "BATCH_MATMUL": Arithmetic(_matrix_product),
+    "CUMSUM": Arithmetic(_cumulated, _BYTES),
+    "DIV": Arithmetic(_divided),
+    "EQUAL": Arithmetic(_compared(lambda a, b: a.equals(b))),
+    "GREATER": Arithmetic(_compared(lambda a, b: a > b)),
+    "GREATER_EQUAL": Arithmetic(_compared(lambda a, b: a >= b)),
+    "L2_NORMALIZATION": Arithmetic(_normalised, _BYTES),
+    "LESS": Arithmetic(_compared(lambda a, b: a < b)),
+    "LESS_EQUAL": Arithmetic(_compared(lambda a, b: a <= b)),
+    "NOT_EQUAL": Arithmetic(_compared(lambda a, b: ~a.equals(b))),
+    "REDUCE_PROD": Arithmetic(_multiplied),
+    "RELU_0_TO_1": Arithmetic(_bounded(0.0, 1.0), _BYTES),
+    "RELU_N1_TO_1": Arithmetic(_bounded(-1.0, 1.0), _BYTES),
+    "SQUARED_DIFFERENCE": Arithmetic(_squared_difference),
+    "SUM": Arithmetic(_summed),
+}
+"""By the schema's name of the op."""
