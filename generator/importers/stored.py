@@ -66,14 +66,15 @@ def squared_difference(operands: tuple[Quant, Quant], to: Quant, dtype: DType) -
 
 
 def added(of: Quant, to: Quant, dtype: DType) -> tuple[Unary, Unary]:
-    """What each of many int8 addends of one scale is before they are summed up, and their sum as the result: add_n.cc.
+    """What each of many int8 addends of one scale is before they are summed up, and their sum as the result.
 
-    cumsum.cc has the same.
+    reference/add_n.h and cumsum.h, whose sums begin with the stored value 0 in place of the number 0.
     """
+    begin = -of.zero_point << (_SUM_SHIFT - 1)
     scale = below_one(2 * of.scale / ((1 << _SUM_SHIFT) * to.scale))
     return (
         lambda x: rescaled(_centred(x, of) << _SUM_SHIFT, below_one(0.5)),
-        lambda total: fitted(rescaled(total, scale), dtype, to.zero_point),
+        lambda total: fitted(rescaled(total + begin, scale), dtype, to.zero_point),
     )
 
 

@@ -323,7 +323,7 @@ class _Import:
         outputs = tuple(self._tensor(i) for i in raw.outputs)
         unknown = any(self.raw.tensors[i].open for i in raw.outputs)
         site = Site(index, raw.code, raw.options, inputs, outputs, self._fresh(raw), unknown, self._wide(raw))
-        if raw.code in real.CONVERTERS and (converter is None or _is_real(site)):
+        if raw.code in real.CONVERTERS and (converter is None or _is_real(site) or quantised.applies(site)):
             if any(t.type.quant for t in (*inputs, *outputs) if t is not None):
                 return quantised.convert(site)
             return real.CONVERTERS[raw.code](site)

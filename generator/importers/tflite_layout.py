@@ -20,7 +20,7 @@ from shoehorn_mcu.importers.tflite_options import (
 from shoehorn_mcu.importers.tflite_site import Part, Site, plain
 from shoehorn_mcu.importers.tflite_tensors import quoted
 from shoehorn_mcu.ir import DType, Op, Quant, Tensor
-from shoehorn_mcu.ops import Concat, MaxPool2d, Pad, Reshape, Slice, Table, Transpose
+from shoehorn_mcu.ops import Clamp, Concat, MaxPool2d, Pad, Reshape, Slice, Table, Transpose
 from shoehorn_mcu.ops.unary import round_away
 
 
@@ -216,7 +216,8 @@ def reduce_max(site: Site) -> Part:
         pooled = (images, 1, 1, behind)
     if max(kernel) > WINDOW_LIMIT:
         raise Unsupported(f"it reduces {max(kernel)} elements at once, at most {WINDOW_LIMIT} are supported")
-    chain.add(pooled, MaxPool2d, kernel=kernel, stride=kernel)
+    bounds = Clamp(*x.type.dtype.limits) if x.type.quant is not None else Clamp()
+    chain.add(pooled, MaxPool2d, kernel=kernel, stride=kernel, clamp=bounds)
     kept = [1] if site.want(ReduceOptions).keep_dims else []
     return chain.part(tuple(n for d, size in enumerate(shape) for n in (kept if d in axes else [size])))
 

@@ -32,33 +32,51 @@ from shoehorn_mcu.ops.formula import Term, formula
 
 Single = Callable[[Site, onnx.Site], Value]
 
-STORED = frozenset(
+MOVED = frozenset(
     (
         *("BATCH_TO_SPACE_ND", "BROADCAST_TO", "DEPTH_TO_SPACE", "EMBEDDING_LOOKUP", "GATHER", "GATHER_ND"),
-        *("MIRROR_PAD", "PACK", "REVERSE_V2", "SELECT", "SELECT_V2", "SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH", "TILE"),
-        *("TOPK_V2", "UNPACK", "ARG_MAX", "ARG_MIN", "MAXIMUM", "MINIMUM", "CAST", "FLOOR_DIV", "FLOOR_MOD"),
-        *("ONE_HOT", "SCATTER_ND", "ZEROS_LIKE"),
+        *("MIRROR_PAD", "PACK", "REVERSE_V2", "SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH", "TILE", "TOPK_V2", "UNPACK"),
     )
 )
-"""Ops that take stored values as they are, and give such values, whatever the scales: as the reference kernels do.
+"""Ops that move stored values, whatever their scales."""
 
-The arithmetic of the last ones is that of the integers themselves: TFLite's kernels know no scale there.
-"""
+STORED = frozenset(
+    (
+        *("ARG_MAX", "ARG_MIN", "CAST", "FLOOR_DIV", "FLOOR_MOD", "MAXIMUM", "MINIMUM", "ONE_HOT", "SCATTER_ND"),
+        *("SELECT", "SELECT_V2", "ZEROS_LIKE"),
+    )
+)
+"""Ops that compute with stored values as with any integers: the reference kernels know no scales there either."""
 
 ALIKE = frozenset(("REDUCE_MAX", "REDUCE_MIN"))
 """Ops that choose among stored values where the result has the operands' scale, which the reference kernels demand."""
 
 
+ORDERS = frozenset(("GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"))
+"""Comparisons that are of stored values in int16: LiteRT's kernels know no scales there, tflite-micro has none."""
+
+
 def convert(site: Site) -> Part:
     """The ops in place of one on quantised tensors."""
     code, arithmetic = site.code, INTEGERS.get(site.code)
-    if code in STORED or (code in ALIKE and _alike(site)):
-        there = real.place(site, stored=True)
+    there = real.place(site, stored=True)
+    if code in MOVED or (code in ALIKE and _alike(site)):
         return real.part(site, there, real.CONVERTS[code](site, _labelled(site, there)))
     if arithmetic is not None and arithmetic.fits(site):
-        there = real.place(site, stored=True)
         return real.part(site, there, arithmetic.convert(site, there))
-    return _through_floats(site)
+    if code in STORED or (code in ORDERS and _types(site) == {DType.INT16}):
+        return real.part(site, there, real.CONVERTS[code](site, there))
+    return _through_floats(site, there)
+
+
+def applies(site: Site) -> bool:
+    """Whether an op that has a kernel for int8 is outside that: its tensors have several scales, or another type."""
+    return site.code in STORED and (not _alike(site) or _types(site) != {DType.INT8})
+
+
+def _types(site: Site) -> set[DType]:
+    """The element types of all operands and results that are quantised."""
+    return {t.type.dtype for t in (*site.inputs, *site.outputs) if t is not None and t.type.quant is not None}
 
 
 def _alike(site: Site) -> bool:
@@ -84,10 +102,9 @@ def _labelled(site: Site, there: onnx.Site) -> onnx.Site:
     return replace(there, values=values, constants=constants)
 
 
-def _through_floats(site: Site) -> Part:
+def _through_floats(site: Site, there: onnx.Site) -> Part:
     """The op in float32, between conversions of its operands and of its results."""
     operands, outputs = [t for t in site.inputs if t is not None], site.outputs
-    there = real.place(site, stored=True)
     values, constants = dict(there.values), dict(there.constants)
     for tensor in operands:
         if tensor.type.quant is None:
@@ -241,17 +258,16 @@ def _reduced(
 
 
 def _cumulated(site: Site, there: onnx.Site) -> Value:
-    """cumsum.cc of tflite-micro, whose sums begin with the stored value 0 in place of the number 0."""
+    """Sums of all elements before, and mostly of this one."""
     options, x = site.want(NamedOptions), there.value(0)
     of = quant_of(site.input(0, "input"))
     ahead, behind = stored.added(of, quant_of(site.output), _dtype(site))
-    begin = int(np.int32(-of.zero_point << 19))
     place = axis_of(site.integers(1, "axis")[0], x.rank)
     whole = maps.mapped(there, ahead, x)
     made = formula(lambda a, b: a + b, DType.INT32, DType.INT32)
     flags = {name: bool(options[name]) for name in ("exclusive", "reverse")}
     y = there.emit(Scan, columns.along(there, there.plain(whole), place), formula=made.text, initial=0, **flags)
-    return maps.mapped(there, lambda total: behind(total + begin), as_plain(shaped(there, y, x.shape)))
+    return maps.mapped(there, behind, as_plain(shaped(there, y, x.shape)))
 
 
 def _matrix_product(site: Site, there: onnx.Site) -> Value:
@@ -299,11 +315,11 @@ INTEGERS: Mapping[str, Arithmetic] = {
     "CUMSUM": Arithmetic(_cumulated, _BYTES),
     "DIV": Arithmetic(_divided),
     "EQUAL": Arithmetic(_compared(lambda a, b: a.equals(b))),
-    "GREATER": Arithmetic(_compared(lambda a, b: a > b)),
-    "GREATER_EQUAL": Arithmetic(_compared(lambda a, b: a >= b)),
+    "GREATER": Arithmetic(_compared(lambda a, b: a > b), _BYTES),
+    "GREATER_EQUAL": Arithmetic(_compared(lambda a, b: a >= b), _BYTES),
     "L2_NORMALIZATION": Arithmetic(_normalised, _BYTES),
-    "LESS": Arithmetic(_compared(lambda a, b: a < b)),
-    "LESS_EQUAL": Arithmetic(_compared(lambda a, b: a <= b)),
+    "LESS": Arithmetic(_compared(lambda a, b: a < b), _BYTES),
+    "LESS_EQUAL": Arithmetic(_compared(lambda a, b: a <= b), _BYTES),
     "NOT_EQUAL": Arithmetic(_compared(lambda a, b: ~a.equals(b))),
     "REDUCE_PROD": Arithmetic(_multiplied),
     "RELU_0_TO_1": Arithmetic(_bounded(0.0, 1.0), _BYTES),

@@ -1,0 +1,476 @@
+"""Ops on int8 and int16 without a kernel of their own, byte by byte against tflite_micro, or where it has none LiteRT.
+
+Shapes, axes, scales and zero points are random, and so are all values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import litert
+import numpy as np
+import oracle
+import pytest
+from tflite_writer import ModelSpec, OpSpec, TensorSpec
+
+from shoehorn_mcu import ops
+from shoehorn_mcu.importers import tflite_quantised as quantised
+from shoehorn_mcu.importers.tflite import import_tflite
+from shoehorn_mcu.importers.tflite_real import CONVERTERS
+from shoehorn_mcu.ir import Array, Graph
+
+SEEDS = range(4)
+Rng = np.random.Generator
+Quant = tuple[float, int]
+
+
+@dataclass
+class Case:
+    """A model of one op under construction, of one element type."""
+
+    code: str
+    rng: Rng
+    dtype: str = "INT8"
+    operands: list[TensorSpec] = field(default_factory=list)
+    results: list[TensorSpec] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
+    table: str = ""
+    range: dict[str, tuple[int, int]] = field(default_factory=dict)  # by operand: of its stored values
+
+    def quant(self, scale: float | None = None) -> Quant:
+        """A scale, and a zero point of any value that the type may have."""
+        scale = scale or float(np.float32(2.0 ** self.rng.uniform(-9, -2)))
+        return scale, 0 if self.dtype == "INT16" else int(self.rng.integers(-128, 128))
+
+    def shape(self, rank: int | None = None) -> tuple[int, ...]:
+        rank = rank or int(self.rng.integers(1, 5))
+        return tuple(int(n) for n in self.rng.integers(1, 6, rank))
+
+    def x(self, shape: tuple[int, ...], quant: Quant, constant: bool = False) -> Case:
+        name, (scale, zero) = f"x{len(self.operands)}", quant
+        data = self.values(shape).tobytes() if constant else None
+        self.operands.append(TensorSpec(name, shape, self.dtype, (scale,), (zero,), data))
+        return self
+
+    def values(self, shape: tuple[int, ...], name: str = "") -> Array:
+        limits = np.iinfo(self.dtype.lower())
+        least, most = self.range.get(name, (limits.min, limits.max))
+        return self.rng.integers(least, most, shape, self.dtype.lower(), endpoint=True)
+
+    def ints(self, values: object, dtype: str = "INT32") -> Case:
+        array = np.array(values, dtype.lower())
+        self.operands.append(TensorSpec(f"c{len(self.operands)}", array.shape, dtype, data=array.tobytes()))
+        return self
+
+    def given(self, shape: tuple[int, ...], dtype: str) -> Case:
+        """A computed operand that is not quantised."""
+        self.operands.append(TensorSpec(f"g{len(self.operands)}", shape, dtype))
+        return self
+
+    def y(self, shape: tuple[int, ...], quant: Quant | None, dtype: str | None = None) -> Case:
+        scales, zeros = ((), None) if quant is None else ((quant[0],), (quant[1],))
+        self.results.append(TensorSpec(f"y{len(self.results)}", shape, dtype or self.dtype, scales, zeros))
+        return self
+
+    def of(self, table: str, **options: Any) -> Case:
+        self.table, self.options = table, options
+        return self
+
+    def model(self) -> bytes:
+        reads = tuple(range(len(self.operands)))
+        writes = tuple(range(len(reads), len(reads) + len(self.results)))
+        op = OpSpec(self.code, reads, writes, self.options, table=self.table)
+        given = tuple(i for i, t in enumerate(self.operands) if t.data is None)
+        return ModelSpec([*self.operands, *self.results], [op], given, writes).bytes()
+
+    def inputs(self) -> list[Array]:
+        found = []
+        for tensor in self.operands:
+            if tensor.data is not None:
+                continue
+            if tensor.dtype == "BOOL":
+                found.append(self.rng.random(tensor.shape) < 0.5)
+            elif tensor.scales:
+                found.append(self.values(tensor.shape, tensor.name))
+            else:
+                found.append(self.rng.integers(0, 2, tensor.shape, tensor.dtype.lower()))
+        return found
+
+
+def alike(case: Case) -> Case:
+    """One operand and a result of its shape."""
+    shape = case.shape()
+    return case.x(shape, case.quant()).y(shape, case.quant())
+
+
+def same(case: Case, shape: tuple[int, ...], after: tuple[int, ...]) -> Case:
+    """One operand and a result of one scale."""
+    quant = case.quant()
+    return case.x(shape, quant).y(after, quant)
+
+
+def broadcast(case: Case) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Two shapes that broadcast to the first."""
+    shape = case.shape()
+    return shape, tuple(n if case.rng.random() < 0.7 else 1 for n in shape)
+
+
+def two(case: Case, quant: Quant | None = None, dtype: str | None = None) -> Case:
+    first, second = broadcast(case)
+    pair = [first, second] if case.rng.random() < 0.5 else [second, first]
+    constant = case.rng.random() < 0.3
+    case.x(pair[0], case.quant()).x(pair[1], case.quant(), constant)
+    return case.y(first, None if dtype else quant or case.quant(), dtype)
+
+
+def compared(case: Case) -> Case:
+    return two(case, dtype="BOOL")
+
+
+def axes_of(case: Case, rank: int) -> tuple[int, ...]:
+    count = int(case.rng.integers(1, rank + 1))
+    return tuple(sorted(int(a) for a in case.rng.choice(rank, count, replace=False)))
+
+
+def reduced(case: Case, fit: bool = False, chosen: bool = False) -> Case:
+    """Over random axes. `fit`: the result has a scale that holds products; `chosen`: that of the operand."""
+    shape = case.shape()
+    axes, keep = axes_of(case, len(shape)), bool(case.rng.random() < 0.5)
+    after = tuple(1 if a in axes else n for a, n in enumerate(shape) if keep or a not in axes)
+    count = math.prod(shape[a] for a in axes)
+    of = case.quant(0.02 if fit else None)
+    to = of if chosen else case.quant(0.02**count * 40.0 if fit and count < 4 else None)
+    return case.x(shape, of).ints(axes).y(after, to).of("ReducerOptions", KeepDims=keep)
+
+
+def matrices(case: Case) -> Case:
+    m, k, n, batch = (int(v) for v in case.rng.integers(1, 7, 4))
+    ahead = [(batch,), (1,)] if case.rng.random() < 0.3 else [(2, batch)] * 2
+    adj_x, adj_y = (bool(case.rng.random() < 0.5) for _ in range(2))
+    a, b = (k, m) if adj_x else (m, k), (n, k) if adj_y else (k, n)
+    case.x((*ahead[0], *a), case.quant(0.03)).x((*ahead[1], *b), case.quant(0.02))
+    shape = (*np.broadcast_shapes(*ahead), m, n)
+    return case.y(shape, case.quant(0.02)).of("BatchMatMulOptions", AdjX=adj_x, AdjY=adj_y)
+
+
+def divided(case: Case) -> Case:
+    """Divisors are never 0, as both runtimes demand; quotients do not shift by more than 31, where C has no result."""
+    first, second = broadcast(case)
+    zero, positive = (-128 if case.dtype == "INT8" else 0), bool(case.rng.random() < 0.5)
+    zero = zero if positive or case.dtype == "INT16" else 127
+    case.range["x1"] = (zero + 1, zero + 255) if positive else (zero - 255, zero - 1)
+    case.x(first, case.quant(0.05)).x(second, (0.03, zero)).y(first, case.quant(0.04 if case.dtype == "INT8" else 4e-4))
+    return case.of("DivOptions", FusedActivationFunction=int(case.rng.choice([0, 1, 3])))
+
+
+def added(case: Case) -> Case:
+    shape, quant = case.shape(), case.quant(0.03)
+    for _ in range(int(case.rng.integers(2, 11))):
+        case.x(shape, quant)
+    return case.y(shape, case.quant(0.05))
+
+
+def cumulated(case: Case) -> Case:
+    shape = case.shape()
+    axis = int(case.rng.integers(0, len(shape)))
+    case.x(shape, case.quant(0.03)).ints([axis]).y(shape, case.quant(0.05))
+    return case.of("CumsumOptions", Exclusive=bool(case.rng.random() < 0.5), Reverse=bool(case.rng.random() < 0.5))
+
+
+def normalised(case: Case) -> Case:
+    shape = (*case.shape(2), int(case.rng.choice([1, 3, 64])))
+    return case.x(shape, case.quant()).y(shape, (1 / 128, 0)).of("L2NormOptions")
+
+
+def log_softmax(case: Case) -> Case:
+    shape = (*case.shape(2), int(case.rng.integers(1, 20)))
+    return case.x(shape, case.quant()).y(shape, (16 / 256, 127)).of("LogSoftmaxOptions")
+
+
+def places(case: Case) -> Case:
+    shape = case.shape()
+    axis = int(case.rng.integers(0, len(shape)))
+    case.x(shape, case.quant()).ints(axis).y((*shape[:axis], *shape[axis + 1 :]), None, "INT32")
+    return case.of(f"Arg{case.code[4:].capitalize()}Options", OutputType=2)
+
+
+def gathered(case: Case) -> Case:
+    shape = case.shape()
+    axis, count = int(case.rng.integers(0, len(shape))), int(case.rng.integers(1, 9))
+    quant = case.quant()
+    indices = case.rng.integers(0, shape[axis], count)
+    case.x(shape, quant).ints(indices).y((*shape[:axis], count, *shape[axis + 1 :]), quant)
+    return case.of("GatherOptions", Axis=axis)
+
+
+def packed(case: Case) -> Case:
+    shape, quant, count = case.shape(3), case.quant(), int(case.rng.integers(1, 5))
+    axis = int(case.rng.integers(0, 4))
+    for number in range(count):
+        case.x(shape, quant, constant=number == 1)
+    return case.y((*shape[:axis], count, *shape[axis:]), quant).of("PackOptions", Axis=axis, ValuesCount=count)
+
+
+def unpacked(case: Case) -> Case:
+    shape, quant = case.shape(4), case.quant()
+    axis = int(case.rng.integers(0, 4))
+    case.x(shape, quant)
+    for _ in range(shape[axis]):
+        case.y((*shape[:axis], *shape[axis + 1 :]), quant)
+    return case.of("UnpackOptions", Axis=axis, Num=shape[axis])
+
+
+def blocks(case: Case) -> Case:
+    size, n, h, w, c = (int(v) for v in case.rng.integers(2, 4, 5))
+    wide, narrow = (n, h * size, w * size, c), (n, h, w, c * size * size)
+    deep = case.code == "DEPTH_TO_SPACE"
+    made = same(case, narrow if deep else wide, wide if deep else narrow)
+    return made.of("DepthToSpaceOptions" if deep else "SpaceToDepthOptions", BlockSize=size)
+
+
+def batches(case: Case) -> Case:
+    n, h, w, c, top, left = (int(v) for v in case.rng.integers(1, 4, 6))
+    high, across = 2 * h + 1, 3 * w + 2
+    whole, parts = (n, high, across, c), (n * 6, (high + top) // 2 + (high + top) % 2, -(-(across + left) // 3), c)
+    after = parts[1] * 2 - high - top, parts[2] * 3 - across - left
+    pads = [[top, after[0]], [left, after[1]]]
+    quant = case.quant()
+    if case.code == "SPACE_TO_BATCH_ND":
+        return case.x(whole, quant).ints([2, 3]).ints(pads).y(parts, quant)
+    return case.x(parts, quant).ints([2, 3]).ints(pads).y(whole, quant)
+
+
+def mirrored(case: Case) -> Case:
+    shape = tuple(int(n) for n in case.rng.integers(3, 6, 3))
+    pads = case.rng.integers(0, 3, (3, 2))
+    made = same(case, shape, tuple(int(n + p.sum()) for n, p in zip(shape, pads, strict=True)))
+    made.ints(pads)
+    return made.of("MirrorPadOptions", Mode=int(case.rng.integers(0, 2)))
+
+
+def selected(case: Case) -> Case:
+    """Whatever the scales: the bytes are taken."""
+    shape = case.shape()
+    case.given(shape, "BOOL").x(shape, case.quant()).x(shape, case.quant(), constant=bool(case.rng.random() < 0.5))
+    return case.y(shape, case.quant())
+
+
+def reversed_(case: Case) -> Case:
+    shape = case.shape()
+    return same(case, shape, shape).ints([int(case.rng.integers(0, len(shape)))])
+
+
+def spread(case: Case) -> Case:
+    shape, after = case.shape(3), case.shape(1)
+    narrow = tuple(n if case.rng.random() < 0.5 else 1 for n in shape)
+    return same(case, narrow, (*after, *shape)).ints((*after, *shape))
+
+
+def tiled(case: Case) -> Case:
+    shape = case.shape()
+    times = tuple(int(n) for n in case.rng.integers(1, 4, len(shape)))
+    return same(case, shape, tuple(n * m for n, m in zip(shape, times, strict=True))).ints(times)
+
+
+def gathered_nd(case: Case) -> Case:
+    shape, count = case.shape(3), int(case.rng.integers(1, 6))
+    depth = int(case.rng.integers(1, 4))
+    indices = np.stack([case.rng.integers(0, n, count) for n in shape[:depth]], axis=-1)
+    quant = case.quant()
+    return case.x(shape, quant).ints(indices).y((count, *shape[depth:]), quant)
+
+
+def largest(case: Case) -> Case:
+    shape = (*case.shape(2), 6)
+    quant = case.quant()
+    return case.x(shape, quant).ints(3).y((*shape[:2], 3), quant).y((*shape[:2], 3), None, "INT32").of("TopKV2Options")
+
+
+def looked_up(case: Case) -> Case:
+    shape, quant = case.shape(3), case.quant()
+    case.ints(case.rng.integers(0, shape[0], 4)).x(shape, quant)
+    return case.y((4, *shape[1:]), quant)
+
+
+def cast(case: Case) -> Case:
+    """The stored values themselves."""
+    shape = case.shape()
+    return case.x(shape, case.quant()).y(shape, None, str(case.rng.choice(["FLOAT32", "INT32"]))).of("CastOptions")
+
+
+def whole(case: Case) -> Case:
+    """Quotients and remainders of the stored values themselves."""
+    first, second = broadcast(case)
+    case.range["x1"] = (1, 100)
+    return case.x(first, case.quant()).x(second, case.quant()).y(first, case.quant())
+
+
+def hot(case: Case) -> Case:
+    quant = case.quant()
+    case.given((3,), "INT32").ints(4)
+    case.x((), quant, constant=True).x((), quant, constant=True)
+    return case.y((3, 4), quant).of("OneHotOptions", Axis=-1)
+
+
+def scattered(case: Case) -> Case:
+    quant, indices = case.quant(), case.rng.permutation(5)[:3].reshape(3, 1)
+    return case.ints(indices).x((3, 2), quant).ints([5, 2]).y((5, 2), quant)
+
+
+Build = Callable[[Case], Case]
+MICRO: dict[str, Build] = {
+    "ADD_N": added,
+    "ARG_MAX": places,
+    "ARG_MIN": places,
+    "BATCH_MATMUL": matrices,
+    "BATCH_TO_SPACE_ND": batches,
+    "BROADCAST_TO": spread,
+    "CAST": cast,
+    "CUMSUM": cumulated,
+    "DEPTH_TO_SPACE": blocks,
+    "DIV": divided,
+    "EMBEDDING_LOOKUP": looked_up,
+    "EQUAL": compared,
+    "GATHER": gathered,
+    "GATHER_ND": gathered_nd,
+    "GREATER": compared,
+    "GREATER_EQUAL": compared,
+    "L2_NORMALIZATION": normalised,
+    "LESS": compared,
+    "LESS_EQUAL": compared,
+    "MAXIMUM": lambda case: two(case).of("MaximumMinimumOptions"),
+    "MINIMUM": lambda case: two(case).of("MaximumMinimumOptions"),
+    "MIRROR_PAD": mirrored,
+    "NOT_EQUAL": compared,
+    "PACK": packed,
+    "REDUCE_MAX": lambda case: reduced(case, chosen=True),
+    "REDUCE_MIN": lambda case: reduced(case, chosen=True),
+    "REVERSE_V2": reversed_,
+    "SELECT_V2": selected,
+    "SPACE_TO_BATCH_ND": batches,
+    "SPACE_TO_DEPTH": blocks,
+    "SQUARED_DIFFERENCE": two,
+    "SUM": reduced,
+    "UNPACK": unpacked,
+    "ZEROS_LIKE": alike,
+}
+"""By op: what makes a model of it that tflite_micro runs in int8."""
+
+LITERT: dict[str, Build] = {
+    "FLOOR_DIV": whole,
+    "FLOOR_MOD": whole,
+    "ONE_HOT": hot,
+    "REDUCE_PROD": lambda case: reduced(case, fit=True),
+    "RELU_0_TO_1": alike,
+    "RELU_N1_TO_1": alike,
+    "SCATTER_ND": scattered,
+    "SELECT": selected,
+    "TILE": tiled,
+    "TOPK_V2": largest,
+}
+"""The same of those that LiteRT alone runs."""
+
+WIDE: dict[str, Build] = {
+    code: {**MICRO, **LITERT}[code]
+    for code in (
+        *("BATCH_MATMUL", "CAST", "DIV", "EMBEDDING_LOOKUP", "FLOOR_DIV", "FLOOR_MOD", "GATHER", "GATHER_ND"),
+        *(
+            "GREATER",
+            "GREATER_EQUAL",
+            "LESS",
+            "LESS_EQUAL",
+            "EQUAL",
+            "NOT_EQUAL",
+            "MAXIMUM",
+            "MINIMUM",
+            "MIRROR_PAD",
+            "PACK",
+        ),
+        *("REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REVERSE_V2", "SELECT", "SELECT_V2", "SPACE_TO_BATCH_ND"),
+        *("BATCH_TO_SPACE_ND", "SQUARED_DIFFERENCE", "SUM", "TILE", "TOPK_V2", "UNPACK"),
+    )
+}
+"""Those that are tested in int16: as in int8, but with LiteRT where tflite_micro has no int16."""
+
+MICRO_16 = (
+    "BATCH_MATMUL",
+    "MAXIMUM",
+    "MINIMUM",
+    "PACK",
+    "REVERSE_V2",
+    "SELECT_V2",
+    "SQUARED_DIFFERENCE",
+    "SUM",
+    "UNPACK",
+)
+
+
+def computed(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
+    values = {name: tensor.data for name, tensor in graph.tensors.items() if tensor.data is not None}
+    values |= dict(zip(graph.inputs, inputs, strict=True))
+    for node in graph.nodes():
+        values[node.op.output] = node.op.reference([values[n] for n in node.op.inputs], node.sig)
+    return [values[name] for name in graph.outputs]
+
+
+def assert_equal(case: Case, runs: Callable[[bytes, list[Array]], Any]) -> None:
+    model, inputs = case.model(), case.inputs()
+    found, wanted = computed(import_tflite(model, "one"), inputs), runs(model, inputs)
+    for number, array in enumerate(found, len(case.operands)):
+        want = np.asarray(wanted[number]).reshape(array.shape)
+        assert array.dtype == want.dtype
+        assert np.array_equal(array, want), (case.code, np.argwhere(array != want)[:4], array, want)
+
+
+@pytest.mark.parametrize("code", MICRO)
+def test_an_op_on_int8_is_that_of_tflite_micro(code: str) -> None:
+    for seed in SEEDS:
+        assert_equal(MICRO[code](Case(code, np.random.default_rng(seed))), oracle.run)
+
+
+@pytest.mark.parametrize("code", LITERT)
+def test_an_op_on_int8_is_that_of_litert(code: str) -> None:
+    for seed in SEEDS:
+        assert_equal(LITERT[code](Case(code, np.random.default_rng(seed))), litert.run)
+
+
+@pytest.mark.parametrize("code", WIDE)
+def test_an_op_on_int16_is_that_of_a_reference_kernel(code: str) -> None:
+    for seed in SEEDS:
+        run = oracle.run if code in MICRO_16 else litert.run
+        assert_equal(WIDE[code](Case(code, np.random.default_rng(seed), "INT16")), run)
+
+
+def test_every_op_of_the_rule_has_a_case() -> None:
+    assert {*quantised.MOVED, *quantised.STORED, *quantised.ALIKE, *quantised.INTEGERS} == {*MICRO, *LITERT}
+
+
+@pytest.mark.parametrize("dtype", ["INT8", "INT16"])
+def test_an_op_that_nobody_runs_in_integers_is_computed_in_float32(dtype: str) -> None:
+    """Ahead of it and behind it are conversions; what they give is within a step of the real result."""
+    rng = np.random.default_rng(0)
+    functions: dict[str, Callable[[Array], Array]] = {"CEIL": np.ceil, "FLOOR": np.floor, "SIGN": np.sign}
+    for code, write in functions.items():
+        case = Case(code, rng, dtype)
+        case.x((2, 3, 4), (0.05, 0)).y((2, 3, 4), (0.06, 0))
+        (x,) = case.inputs()
+
+        graph = import_tflite(case.model(), "one")
+
+        (found,) = computed(graph, [x])
+        real = write(x.astype(np.float32) * np.float32(0.05)) / np.float32(0.06)
+        limits = np.iinfo(dtype.lower())
+        steps = np.clip(np.trunc(real + np.copysign(0.5, real)), limits.min, limits.max)
+        assert np.array_equal(found, steps.astype(dtype.lower()))
+        if dtype == "INT8":
+            assert [type(op) for op in graph.ops] == [ops.Dequantize, ops.Map, ops.Quantize]
+
+
+def test_every_op_on_real_numbers_is_one_on_int8_too() -> None:
+    """The rule has no gaps: no op is refused only because its tensors are quantised."""
+    integers = {"BITWISE_XOR", "RIGHT_SHIFT", "LOGICAL_AND", "LOGICAL_NOT", "LOGICAL_OR", "REDUCE_ALL", "REDUCE_ANY"}
+
+    assert integers < set(CONVERTERS)
