@@ -444,6 +444,76 @@ def test_an_op_on_int16_is_that_of_a_reference_kernel(code: str) -> None:
         assert_equal(WIDE[code](Case(code, np.random.default_rng(seed), "INT16")), run)
 
 
+def transposed(case: Case) -> Case:
+    """A channel shuffle, or any other order."""
+    rank = int(case.rng.integers(5, 7))
+    shape = tuple(int(n) for n in case.rng.integers(1, 4, rank))
+    perm = [0, 1, 2, 4, 3, 5][:rank] if case.rng.random() < 0.3 else case.rng.permutation(rank).tolist()
+    made = same(case, shape, tuple(shape[d] for d in perm))
+    return made.ints(perm).of("TransposeOptions")
+
+
+def strided(case: Case) -> Case:
+    shape = tuple(int(n) for n in case.rng.integers(3, 6, 5))
+    begin, steps = case.rng.integers(0, 2, 5), case.rng.integers(1, 3, 5)
+    after = tuple(len(range(int(b), n, int(s))) for b, n, s in zip(begin, shape, steps, strict=True))
+    made = same(case, shape, after).ints(begin).ints(shape).ints(steps)
+    return made.of("StridedSliceOptions")
+
+
+def cut(case: Case) -> Case:
+    shape = tuple(int(n) for n in case.rng.integers(3, 6, 5))
+    begin, size = case.rng.integers(0, 2, 5), case.rng.integers(1, 3, 5)
+    return same(case, shape, tuple(int(n) for n in size)).ints(begin).ints(size).of("SliceOptions")
+
+
+def padded(case: Case) -> Case:
+    shape, pads = case.shape(5), case.rng.integers(0, 3, (5, 2))
+    made = same(case, shape, tuple(int(n + p.sum()) for n, p in zip(shape, pads, strict=True)))
+    return made.ints(pads).of("PadOptions")
+
+
+def concatenated(case: Case) -> Case:
+    shape, axis, quant = list(case.shape(5)), int(case.rng.integers(0, 5)), case.quant()
+    case.x(tuple(shape), quant).x(tuple(shape), quant, constant=bool(case.rng.random() < 0.5))
+    shape[axis] *= 2
+    return case.y(tuple(shape), quant).of("ConcatenationOptions", Axis=axis)
+
+
+def mean(case: Case) -> Case:
+    shape, keep = case.shape(5), bool(case.rng.random() < 0.5)
+    axes = axes_of(case, 5)
+    after = tuple(1 if a in axes else n for a, n in enumerate(shape) if keep or a not in axes)
+    return case.x(shape, case.quant()).ints(axes).y(after, case.quant()).of("ReducerOptions", KeepDims=keep)
+
+
+def spread_sum(case: Case) -> Case:
+    shape = tuple(int(n) for n in case.rng.integers(2, 4, 5))
+    narrow = tuple(n if case.rng.random() < 0.5 else 1 for n in shape)
+    case.x(shape, case.quant(0.03)).x(narrow, case.quant(0.02), constant=bool(case.rng.random() < 0.5))
+    return case.y(shape, case.quant(0.05)).of(f"{case.code.capitalize()}Options")
+
+
+MANY: dict[str, Build] = {
+    "ADD": spread_sum,
+    "CONCATENATION": concatenated,
+    "MEAN": mean,
+    "MUL": spread_sum,
+    "PAD": padded,
+    "SLICE": cut,
+    "STRIDED_SLICE": strided,
+    "SUB": spread_sum,
+    "TRANSPOSE": transposed,
+}
+"""Ops with kernels of four dimensions, on tensors of more. LiteRT runs them all."""
+
+
+@pytest.mark.parametrize("code", MANY)
+def test_an_op_of_more_than_four_dimensions(code: str) -> None:
+    for seed in range(8):
+        assert_equal(MANY[code](Case(code, np.random.default_rng(seed))), litert.run)
+
+
 def test_every_op_of_the_rule_has_a_case() -> None:
     assert {*quantised.MOVED, *quantised.STORED, *quantised.ALIKE, *quantised.INTEGERS} == {*MICRO, *LITERT}
 

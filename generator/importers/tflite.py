@@ -23,6 +23,7 @@ from shoehorn_mcu.importers.tflite_branches import without_branches
 from shoehorn_mcu.importers.tflite_complex import PARTS, without_complex
 from shoehorn_mcu.importers.tflite_diagnosis import diagnosis
 from shoehorn_mcu.importers.tflite_file import RawModel, RawOp, RawTensor, read
+from shoehorn_mcu.importers.tflite_ranks import narrowed
 from shoehorn_mcu.importers.tflite_resize import bilinear
 from shoehorn_mcu.importers.tflite_shapes import with_shapes
 from shoehorn_mcu.importers.tflite_site import Part, Site
@@ -255,7 +256,7 @@ class _Import:
         try:
             if raw.code in KNOWN and len(raw.outputs) == 1 and self._known(raw):
                 return
-            part = self._convert(index, raw)
+            part = narrowed(self._convert(index, raw), self.tensors, self._fresh(raw))
             if any(self.raw.tensors[place].open for place in raw.outputs):
                 self._shaped(raw, part)
             self._lawful(part)
