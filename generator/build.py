@@ -21,7 +21,7 @@ from shoehorn_mcu.emit.weights import Constants, constants
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.graph_file import graph_bytes
 from shoehorn_mcu.importers import Imported
-from shoehorn_mcu.ir import FileTensor, Graph
+from shoehorn_mcu.ir import FileTensor, Graph, Origin
 from shoehorn_mcu.kernels import ANY
 from shoehorn_mcu.kernels.tuning import Tuning
 from shoehorn_mcu.memory_plan import Memory
@@ -122,7 +122,7 @@ class Prepared:
     precise: Graph  # in FloatMode.PRECISE
     records: Sequence[PassRecord]
     ends: Mapping[str, FileTensor]
-    sha256: str
+    origin: Origin
     notes: tuple[str, ...]
     streaming: str = "--stream-input"  # the option by which the user streams its input
 
@@ -157,7 +157,7 @@ def plan_model(
 def prepare(model: Model, board: Board | None, options: Options) -> Prepared:
     """Imports and optimises the model."""
     _check_cores(board, options.cores)
-    found, sha256, joined = _imported(model, options)
+    found, origin, joined = _imported(model, options)
     source = without_states(found.graph) if options.stateless else found.graph
     source = with_states(source, found.ends, options.states)
     ends = found.ends
@@ -178,9 +178,9 @@ def prepare(model: Model, board: Board | None, options: Options) -> Prepared:
     precise, graph = graph, with_float_mode(graph, options.float_mode)
     _require_float_mode(board, options)
     core = board.spec.cpu if board else options.cpu or ""
-    tuning, note = options.tuning.fitting(sha256, board.id if board else None, core)
+    tuning, note = options.tuning.fitting(origin.sha256, board.id if board else None, core)
     notes = (*joined, *([note] if note else []))
-    return Prepared(replace(options, tuning=tuning), source, graph, precise, records, ends, sha256, notes)
+    return Prepared(replace(options, tuning=tuning), source, graph, precise, records, ends, origin, notes)
 
 
 def plan_prepared(
@@ -225,7 +225,7 @@ def plan_prepared(
         made.graph,
         made.stages,
         made.plan,
-        ready.sha256,
+        ready.origin.sha256,
         options.tuning.digest,
         options.caller_arena,
         options.float_mode.value,
@@ -233,6 +233,7 @@ def plan_prepared(
         {n: e for n, e in ready.ends.items() if not options.native_io or n not in (*source.inputs, *source.outputs)},
         classes=options.classes,
         sample_hz=options.sample_hz if options.behind else None,
+        origin=ready.origin,
     )
     constant = constants(unit)
     unit = replace(unit, in_ram=_in_ram(unit, constant, board, options))
@@ -271,21 +272,42 @@ def _with_ram(planned: Planned, board: Board | None, task: str) -> Planned:
     return replace(planned, report={**planned.report, "ram": parts})
 
 
-def _imported(model: Model, options: Options) -> tuple[Imported, str, Sequence[str]]:
-    """The model, or the pipeline that it is the front end of; the SHA-256 of its files; lines for the user."""
+def _imported(model: Model, options: Options) -> tuple[Imported, Origin, Sequence[str]]:
+    """The model, or the pipeline that it is the front end of; where it is from; lines for the user."""
     if isinstance(model, Path):
         found, content = importers.imported(model, options.shapes), model.read_bytes()
     else:
         found, content = model, graph_bytes(model.graph)
     if options.behind is None:
-        return found, hashlib.sha256(content).hexdigest(), ()
+        return found, _origin(found, model, hashlib.sha256(content).hexdigest(), options), ()
     wake = importers.imported(options.behind, {})
     if options.native_io:
         raise PipelineError("--io native: a pipeline's input is in no file; leave the option out")
     front, behind = (native_io(each.graph, each.ends) for each in (found, wake))
     made = pipeline(front, behind, options.strides)
     sha256 = hashlib.sha256(content + options.behind.read_bytes()).hexdigest()
-    return Imported(made.graph, {}, found.folded + wake.folded), sha256, made.notes
+    whole = Imported(made.graph, {}, found.folded + wake.folded)
+    return whole, Origin(sha256=sha256, why="it is a pipeline, which is in no file of its own"), made.notes
+
+
+def _origin(found: Imported, model: Model, sha256: str, options: Options) -> Origin:
+    """What a comparison with the model's own runtime needs to know of its file."""
+    if not isinstance(model, Path):
+        return Origin(sha256=sha256, why="its model was given in memory, not as a file")
+    graph, pixels = found.graph, options.pixels
+    inputs, outputs = (
+        tuple(found.ends.get(n) or FileTensor(n, t := graph.tensors[n].type, tuple(range(len(t.shape)))) for n in names)
+        for names in (graph.inputs, graph.outputs)
+    )
+    return Origin(
+        model.name,
+        sha256,
+        inputs=inputs,
+        outputs=outputs,
+        states=dict(options.states),
+        pixels=(pixels.means, pixels.deviations) if pixels else None,
+        stateless=options.stateless,
+    )
 
 
 def firmware(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import click
+from rich.text import Text
 
 from shoehorn_mcu.cli_device import (
     SEED,
@@ -18,15 +19,19 @@ from shoehorn_mcu.cli_device import (
     model_option,
     progress_bar,
 )
+from shoehorn_mcu.cli_outside import allowed, print_comparison
 from shoehorn_mcu.console import emit_json, err, out, output_options, print_table
-from shoehorn_mcu.host_tools import samples, session, vectors
+from shoehorn_mcu.host_tools import outside, samples, session, vectors
 from shoehorn_mcu.host_tools.accuracy import Accuracy, Labels
 from shoehorn_mcu.host_tools.bench import bytes_to_move
 from shoehorn_mcu.host_tools.link import Link
+from shoehorn_mcu.host_tools.outside import Comparison, Outputs, Source, Tolerance
 from shoehorn_mcu.host_tools.plan import Plan
 from shoehorn_mcu.host_tools.project import Project
-from shoehorn_mcu.host_tools.validate import Validation, precise_of, reference_of
+from shoehorn_mcu.host_tools.runtimes import RUNTIMES
+from shoehorn_mcu.host_tools.validate import Validation, begins, precise_of, reference_of
 from shoehorn_mcu.host_tools.validate import validate as compare
+from shoehorn_mcu.importers import torch_archive
 
 _COUNT = 10
 _MOST_CLASSES = 12  # of a table of confusions, and lines of the most frequent ones
@@ -58,6 +63,29 @@ _MOST_CLASSES = 12  # of a table of confusions, and lines of the most frequent o
 @click.option("--count", type=click.IntRange(min=1), help=f"Number of random vectors.  [default: {_COUNT}]")
 @click.option("--seed", type=click.IntRange(min=0), help=f"Seed of the random vectors.  [default: {SEED}]")
 @click.option("--outputs", type=click.Path(path_type=Path), metavar="Z.npz", help="Write the board's outputs here.")
+@click.option(
+    "--against",
+    type=click.Choice(tuple(RUNTIMES)),
+    help="Run the model's file in its own runtime as well, on the same vectors, and compare the outputs.",
+)
+@click.option(
+    "--source",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The model's file, for --against. Default: the one of its name here or beside DIR.",
+)
+@click.option(
+    "--expect",
+    type=click.Path(path_type=Path),
+    metavar="Z.npz",
+    help="Compare the outputs with these, which belong to --inputs: an array per output.",
+)
+@click.option(
+    "--tolerance",
+    callback=allowed,
+    metavar="STEPS|PERCENT",
+    help="Largest difference for --against and --expect: steps, such as 1, or of the largest value, such as 0.1%.",
+)
 @output_options
 @click.pass_context
 def validate(
@@ -73,6 +101,10 @@ def validate(
     count: int | None,
     seed: int | None,
     outputs: Path | None,
+    against: str | None,
+    source: Path | None,
+    expect: Path | None,
+    tolerance: Tolerance | None,
     as_json: bool,
 ) -> None:
     """Compares the board with the reference, byte for byte and op by op.
@@ -85,39 +117,73 @@ def validate(
     confused. Labels may also be in X.npz, as the array `labels` or `y`; a folder of samples has a folder per class.
     Images are resized to the model's size and need Pillow. WAV files are mono, 16 bits, and padded with silence; if the
     model keeps states, it takes each file piece by piece, and its last decision counts.
+
+    The reference shares the importer with the firmware, so it does not notice a wrong import. --against does, once for
+    each model: `tflite` is LiteRT with its reference kernels, `tflite-optimized` with those of a phone, which are shown
+    but not judged. The SHA-256 of the model's file must be that of the import. The exit code is 1 where an output is
+    further from the runtime's than docs/why-numbers-differ.md says for it, or than --tolerance.
     """
     if inputs and (count is not None or seed is not None):
         raise click.UsageError("--inputs excludes --count and --seed")
     for option, given in (("--quantize", quantize), ("--labels", labels), ("--pixels", pixels)):
         if given and not inputs:
             raise click.UsageError(f"{option} says how to read --inputs")
+    if expect and not inputs:
+        raise click.UsageError("--expect belongs to --inputs")
+    if source and not against:
+        raise click.UsageError("--source says what --against runs")
+    if tolerance and not (against or expect):
+        raise click.UsageError("--tolerance is for --against and --expect")
     projects = Project.open(folder).chosen(name)
-    if len(projects) > 1 and (given := inputs or outputs):
+    if len(projects) > 1 and (given := inputs or outputs or source):
         raise click.UsageError(f"{given}: belongs to one model; name it with --model")
     emulated = is_emulated(projects[0], port, emulated)
+    wish = _Wish(against, source, expect, tolerance)
     jobs = []
     for project in projects:
         plan = Plan.of(project)
         chosen = samples.load(project.described, plan, inputs, labels, quantize, pixels) if inputs else None
         wanted = len(chosen.vectors) if chosen else count or _COUNT
-        source = chosen.vectors if chosen else vectors.random(project.described, plan.inputs, wanted, seed or SEED)
+        given_vectors = (
+            chosen.vectors if chosen else vectors.random(project.described, plan.inputs, wanted, seed or SEED)
+        )
         labelled, starts = (chosen.labels, chosen.starts) if chosen else (None, ())
-        jobs.append(_Job(project, plan, source, bytes_to_move(plan, wanted), labelled, starts))
+        jobs.append(_Job(project, plan, given_vectors, bytes_to_move(plan, wanted), labelled, starts, wish))
     if emulated:
         ensure_image(projects[0])
     found = _validated(jobs, port, emulated)
-    for project, each in zip(projects, found, strict=True):
+    beside = [job.beside(each) for job, each in zip(jobs, found, strict=True)]
+    for project, each, others in zip(projects, found, beside, strict=True):
         if inputs and each.precise:
             validated = {"inputs": inputs.name, "vectors": each.vectors, **asdict(each.precise)}
             project.report_as("float", {"mode": project.report.float_mode, "validated": validated})
+        for key, other in others.items():
+            project.report_as(key, other.json())
         if outputs:
             vectors.to_npz(outputs, each.outputs)
         if not as_json:
             _print_validation(each, project)
+            for other in others.values():
+                print_comparison(other)
     if as_json:
         transport = "emulator" if emulated else "serial"
-        emit_json(in_turn(projects, [each.json(transport) for each in found]))
-    ctx.exit(1 if any(each.mismatched_vectors for each in found) else 0)
+        said = [
+            {**each.json(transport), **{key: other.json() for key, other in others.items()}}
+            for each, others in zip(found, beside, strict=True)
+        ]
+        emit_json(in_turn(projects, said))
+    apart = any(not other.is_within for others in beside for other in others.values())
+    ctx.exit(1 if apart or any(each.mismatched_vectors for each in found) else 0)
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """What the outputs are to be compared with beside the reference."""
+
+    against: str | None
+    source: Path | None
+    expect: Path | None
+    tolerance: Tolerance | None
 
 
 class _Job:
@@ -131,7 +197,12 @@ class _Job:
         moved: int,
         labels: Labels | None,
         starts: Sequence[int],
+        wish: _Wish,
     ) -> None:
+        self._wish, self._file = wish, None
+        if wish.against:  # before the board computes anything
+            self._file = _source(wish.against, project, wish.source)
+            source = list(source)
         self.project, self.plan, self.source, self.moved = project, plan, source, moved
         self.reference, self.precise = reference_of(project, plan), precise_of(project)
         self._labels, self._starts = labels, starts
@@ -150,6 +221,27 @@ class _Job:
             self._labels,
             self._starts,
         )
+
+    def beside(self, found: Validation) -> Mapping[str, Comparison]:
+        """The comparisons that were wished, by their keys in --json: of the precise outputs, where there are others."""
+        wish, known, outputs = self._wish, Outputs.of(self.project), found.exact or found.outputs
+        made: dict[str, Comparison] = {}
+        if self._file is not None and wish.against:
+            starts = begins(self.plan, found.vectors, self._starts)
+            with err.status(Text(f"running {self._file.path.name}")):
+                made["against"] = outside.against(
+                    wish.against, self._file, self.plan, known, [*self.source], outputs, starts, wish.tolerance
+                )
+        if wish.expect:
+            made["expected"] = outside.expected(wish.expect, self.plan, known, outputs, wish.tolerance)
+        return made
+
+
+def _source(word: str, project: Project, given: Path | None) -> Source:
+    """The model's file, ready for its runtime: PyTorch is given archives that the importer has checked."""
+    found = outside.source_of(project, given)
+    outside.runtime_for(word, found.path)
+    return replace(found, data=torch_archive.read(found.path).packed()) if word == "torch" else found
 
 
 def _validated(jobs: Sequence[_Job], port: str | None, emulated: bool) -> list[Validation]:

@@ -296,6 +296,33 @@ class GraphDocument(_Document):
         return self
 
 
+class PixelsDocument(_Document):
+    """What makes the model's input of pixels: (pixel - mean) / deviation, for all channels or for each."""
+
+    means: Annotated[tuple[Finite, ...], Field(min_length=1)]
+    deviations: Annotated[tuple[Finite, ...], Field(min_length=1)]
+
+
+class SourceDocument(_Document):
+    """reference/source.json: the file that a model is from, with its inputs and outputs in the file's order."""
+
+    file: Name  # "" where no single file is the model
+    sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
+    why: Name  # there is no file
+    inputs: tuple[SourceEnd, ...]
+    outputs: tuple[SourceEnd, ...]
+    states: dict[Name, Name]  # inputs that are fed with an output of the inference before
+    pixels: PixelsDocument | None
+    stateless: bool
+
+    @pydantic.model_validator(mode="after")
+    def _agrees_with_itself(self) -> SourceDocument:
+        inputs, outputs = ({end.name for end in ends} for ends in (self.inputs, self.outputs))
+        if unknown := sorted(self.states.keys() - inputs) + sorted(set(self.states.values()) - outputs):
+            raise ValueError(f"'{unknown[0]}' is no end that could be a state")
+        return self
+
+
 class _Model(_Document):
     name: Name
 

@@ -70,6 +70,7 @@ class Validation:
     outputs: Mapping[str, Array]  # the board's outputs as the model's file has them, first axis = vectors
     precise: Deviation | None = None  # None: the firmware itself is precise
     accuracy: Accuracy | None = None  # None: there were no labels
+    exact: Mapping[str, Array] | None = None  # the outputs in precise float32, where the firmware is not precise
 
     def json(self, transport: str) -> dict[str, Any]:
         """The object that `gen validate --json` prints."""
@@ -85,8 +86,17 @@ class Validation:
         }
 
 
+def begins(plan: Plan, count: int, starts: Sequence[int] = ()) -> Sequence[int]:
+    """The vectors with which sequences begin: `starts` where they are given, else 0, 4, 12, 28, 60, ...
+
+    A model without states has none but the first.
+    """
+    if not plan.states:
+        return (0,)
+    return starts or [number for number in range(count) if _begins(number)]
+
+
 def _begins(number: int) -> bool:
-    """Whether a sequence begins with this vector: 0, 4, 12, 28, 60, ..."""
     before, rest = divmod(number, SEQUENCE)
     return rest == 0 and before & (before + 1) == 0
 
@@ -111,7 +121,7 @@ def validate(
     """
     link.expect(plan)
     begun, before = time.monotonic(), link.retries
-    begins = frozenset(starts).__contains__ if starts else _begins
+    is_first = frozenset(starts).__contains__ if starts else _begins
     sizes = [end.bytes for end in plan.outputs]
     outputs: dict[str, list[Array]] = {end.name: [] for end in plan.outputs}
     exact: dict[str, list[Array]] = {end.name: [] for end in plan.outputs}
@@ -120,7 +130,7 @@ def validate(
     mismatched, first_bad = 0, None
     largest: int | float = 0
     for number, vector in enumerate(vectors):
-        if plan.states and begins(number):
+        if plan.states and is_first(number):
             link.reset()
             reset()
             if precise:
@@ -140,13 +150,14 @@ def validate(
             if name in exact:
                 exact[name].append(array)
     stacked = {end.outside.name: _stack(end, outputs[end.name]) for end in plan.outputs}
+    apart = {end.outside.name: _stack(end, exact[end.name]) for end in plan.outputs} if precise else None
     count = len(next(iter(outputs.values())))
     deviation = _deviation(outputs, exact) if precise else None
     seconds, repeated = time.monotonic() - begun, link.retries - before
     last = [place - 1 for place in (*starts[1:], count)] if starts else range(count)
     decided = ([each[i] for i in last] if each else each for each in (outputs[first.name], said, exact[first.name]))
     counted = accuracy(labels, first, *decided) if labels else None
-    return Validation(count, mismatched, largest, first_bad, seconds, repeated, stacked, deviation, counted)
+    return Validation(count, mismatched, largest, first_bad, seconds, repeated, stacked, deviation, counted, apart)
 
 
 def _deviation(found: Mapping[str, list[Array]], wanted: Mapping[str, list[Array]]) -> Deviation:

@@ -101,7 +101,7 @@ def _converted(array: Array, end: Stored, quantize: bool) -> Array:
                 f"is {array.dtype}; the model's input is {end.dtype} ({_meaning(end)}): give stored values, or "
                 "--quantize to have these quantised"
             )
-        return _quantised(array, end)
+        return quantised(array, end)
     least, most = (0, 1) if end.dtype.kind == "b" else (np.iinfo(end.dtype.name).min, np.iinfo(end.dtype.name).max)
     low, high = int(array.min(initial=0)), int(array.max(initial=0))
     if low < least or high > most:
@@ -120,7 +120,7 @@ def _as_floats(array: Array, end: Stored) -> Array:
     return cast
 
 
-def _quantised(array: Array, end: Stored) -> Array:
+def quantised(array: Array, end: Stored) -> Array:
     """Quantises real values: rounded half away from zero, saturated."""
     if not end.scale:
         raise ValueError(

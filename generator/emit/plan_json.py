@@ -1,11 +1,11 @@
-"""plan.json: the plan for the host tools, human-readable; ARCHITECTURE.md has its schema."""
+"""plan.json and reference/source.json, for the host tools, human-readable; ARCHITECTURE.md has their schemas."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.ir import FileTensor, TensorType
+from shoehorn_mcu.ir import FileTensor, Origin, TensorType
 from shoehorn_mcu.memory_plan import SRAM, Step
 
 
@@ -14,9 +14,12 @@ def _ends(unit: Unit, tensors: Sequence[str]) -> list[Mapping[str, object]]:
     for name in tensors:
         type_ = unit.type(name)
         source = unit.in_file.get(name, FileTensor(name, type_, tuple(range(len(type_.shape)))))
-        own = {"name": source.name, **_type(source.type), "order": list(source.order)}
-        found.append({"name": name, **_type(type_), "bytes": type_.bytes, "source": own})
+        found.append({"name": name, **_type(type_), "bytes": type_.bytes, "source": _in_file(source)})
     return found
+
+
+def _in_file(tensor: FileTensor) -> Mapping[str, object]:
+    return {"name": tensor.name, **_type(tensor.type), "order": list(tensor.order)}
 
 
 def _type(type_: TensorType) -> Mapping[str, object]:
@@ -77,4 +80,19 @@ def plan_json(unit: Unit, identity: str) -> Mapping[str, object]:
             }
             for s in plan.scratch
         ],
+    }
+
+
+def source_json(origin: Origin) -> Mapping[str, object]:
+    """reference/source.json: the model's file, for a comparison with what its own runtime computes."""
+    means, deviations = origin.pixels or ((), ())
+    return {
+        "file": origin.file,
+        "sha256": origin.sha256,
+        "why": origin.why,
+        "inputs": list(map(_in_file, origin.inputs)),
+        "outputs": list(map(_in_file, origin.outputs)),
+        "states": dict(origin.states),
+        "pixels": {"means": means, "deviations": deviations} if origin.pixels else None,
+        "stateless": origin.stateless,
     }

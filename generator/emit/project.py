@@ -14,7 +14,7 @@ from shoehorn_mcu.emit.header import ARENA_ALIGNMENT, arena_section
 from shoehorn_mcu.emit.kernels_library import KERNELS, kernels_library
 from shoehorn_mcu.emit.library import library
 from shoehorn_mcu.emit.page import page
-from shoehorn_mcu.emit.plan_json import plan_json
+from shoehorn_mcu.emit.plan_json import plan_json, source_json
 from shoehorn_mcu.emit.readme import readme
 from shoehorn_mcu.emit.reference import reference_files
 from shoehorn_mcu.emit.unit import Unit
@@ -122,6 +122,7 @@ def _reference(unit: Unit, place: str) -> Bundle:
     flush = unit.precise is not None or unit.flushes
     own = reference_files(unit.graph, unit.name, unit.source_sha256, flush)
     files = {f"{place}{path}": _bytes(data) for path, data in own.items()}
+    files[f"{place}source.json"] = _json(source_json(unit.origin))
     if unit.precise is not None:
         precise = reference_files(unit.precise, unit.name, unit.source_sha256)
         files |= {f"{place}precise/{path}": _bytes(precise[path]) for path in ("graph.json", "constants.bin")}

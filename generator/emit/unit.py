@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from shoehorn_mcu.ir import FileTensor, Graph, Parts, State, TensorType, output_rows
+from shoehorn_mcu.ir import FileTensor, Graph, Origin, Parts, State, TensorType, output_rows
 from shoehorn_mcu.kernels import Instance
 from shoehorn_mcu.memory_plan import SRAM, Placement, Plan
 from shoehorn_mcu.stage import Stage
@@ -40,6 +40,7 @@ class Unit:
     flushes: bool = False  # another model in the firmware has numbers below 2^-126 read and written as 0
     kernels: str = ""  # the prefix of the kernels in another library; empty: they are in the model's own
     in_ram: InRam = InRam()
+    origin: Origin = Origin()
 
     @property
     def upper(self) -> str:

@@ -1,7 +1,7 @@
 """The intermediate representation: plain frozen values over numpy, nothing else."""
 
 from shoehorn_mcu.ir.dump import dump
-from shoehorn_mcu.ir.ends import FileTensor
+from shoehorn_mcu.ir.ends import FileTensor, Origin
 from shoehorn_mcu.ir.facts import Channels, Range, Tie
 from shoehorn_mcu.ir.graph import Graph, GraphError, Node, Op, OpFault, Signature, State, Tensor, too_large, verify
 from shoehorn_mcu.ir.shared_rows import Part, Parts, output_rows, parts_of, shared_rows
@@ -20,6 +20,7 @@ __all__ = [
     "Node",
     "Op",
     "OpFault",
+    "Origin",
     "Part",
     "Parts",
     "Quant",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from shoehorn_mcu.ir.types import TensorType
 
@@ -17,3 +18,17 @@ class FileTensor:
     name: str
     type: TensorType
     order: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The file that a model is from, with its inputs and outputs, and what the user's options make of them."""
+
+    file: str = ""  # its name without folders; empty where no single file is the model
+    sha256: str = ""
+    why: str = ""  # why there is no such file
+    inputs: tuple[FileTensor, ...] = ()
+    outputs: tuple[FileTensor, ...] = ()
+    states: Mapping[str, str] = field(default_factory=dict)  # inputs that read what outputs gave one inference before
+    pixels: tuple[tuple[float, ...], tuple[float, ...]] | None = None  # means and deviations, where the input is pixels
+    stateless: bool = False  # every inference begins with the first values of the file's own states
