@@ -20,6 +20,7 @@ from conftest import Gen
 from shoehorn_mcu.host_tools.link import Link
 from shoehorn_mcu.host_tools.ports import Port
 from shoehorn_mcu.host_tools.reference import Reference
+from shoehorn_mcu.paths import MODELS
 
 needs_qemu = pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="qemu-system-arm is not installed")
 
@@ -77,6 +78,29 @@ def test_validate_takes_vectors_and_gives_outputs(gen: Gen, project: Path, tmp_p
     assert scores.shape == (7, 10) and scores.dtype == np.int8
     for image, score in zip(images, scores, strict=True):
         assert np.array_equal(reference.run([image[None]])["digit"][0], score)
+
+
+def test_validate_shows_and_reports_what_others_compute(gen: Gen, project: Path, tmp_path: Path):
+    arguments = ["validate", project, "--inputs", vectors(tmp_path / "x.npz", 4)]
+    against = ["--against", "tflite", "--source", MODELS / "digits.tflite"]
+
+    done = gen(*arguments, *against, "--outputs", tmp_path / "z.npz")
+    assert done.exit_code == 0, done.output
+    assert "LiteRT" in done.stdout and "same top-1" in done.stdout
+
+    with np.load(tmp_path / "z.npz") as outputs:
+        wrong = {name: outputs[name] ^ np.int8(1) for name in outputs.files}
+    np.savez(tmp_path / "wrong.npz", **wrong)
+    failed = gen(*arguments, *against, "--expect", tmp_path / "wrong.npz", "--json")
+    said = json.loads(failed.stdout)
+    assert (failed.exit_code, said["mismatched_vectors"]) == (1, 0)
+    assert (said["against"]["within"], said["expected"]["within"]) == (True, False)
+    (expected,) = said["expected"]["outputs"]
+    assert (expected["max_steps"], expected["steps"][1]) == (1, expected["values"])
+    report = json.loads((project / "report.json").read_text())
+    assert (report["against"], report["expected"]) == (said["against"], said["expected"])
+    allowed = gen(*arguments, "--expect", tmp_path / "wrong.npz", "--tolerance", "1")
+    assert allowed.exit_code == 0, allowed.output
 
 
 def test_bench_says_the_contracts_object(gen: Gen, project: Path):

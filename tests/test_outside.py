@@ -1,0 +1,338 @@
+"""Outputs beside those of the source model in its own runtime: what is compared, what is judged, which file it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from conftest import Gen
+from onnx import TensorProto, helper, numpy_helper
+from runtime import load_reference
+
+from shoehorn_mcu import build, importers, passes, targets
+from shoehorn_mcu.emit import bundle
+from shoehorn_mcu.emit.reference import reference_files
+from shoehorn_mcu.host_tools import outside, vectors
+from shoehorn_mcu.host_tools.documents import GraphDocument, SourceDocument, SourceEnd
+from shoehorn_mcu.host_tools.errors import HostError, InputError
+from shoehorn_mcu.host_tools.outside import Comparison, Outputs, Source, Tolerance
+from shoehorn_mcu.host_tools.plan import Array, End, Plan, Stored
+from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.host_tools.validate import begins, reference_of
+from shoehorn_mcu.ir import FileTensor, TensorType
+from shoehorn_mcu.passes.user_ends import Pixels
+from tests.shared import MODELS, needs_shared
+
+FLOATS = Stored("y", (1, 4), np.dtype(np.float32))
+BYTES = Stored("y", (1, 4), np.dtype(np.int8), 0.5, -3)
+
+
+def beside(end: Stored, found: Array, wanted: Array, tolerance: Tolerance, step: float | None = None) -> Comparison:
+    own = End(end.name, end.shape, end.dtype, 0, end.scale, end.zero_point)
+    known = Outputs({} if step is None else {end.name: step})
+    return outside.compare([own], known, {"y": found}, {"y": wanted}, tolerance, Comparison("x", "X", "x"))
+
+
+def test_integers_are_counted_by_steps_and_their_real_difference_is_said():
+    found = np.array([[0, 1, 2, 3], [100, 5, 5, 5]], np.int8)
+    wanted = np.array([[0, 2, 4, 0], [93, 5, 5, 6]], np.int8)
+    (each,) = beside(BYTES, found, wanted, Tolerance(6)).outputs
+
+    assert (each.values, each.most_steps, each.histogram) == (8, 7, (3, 2, 1, 1, 1))
+    assert (each.largest, each.step, each.same_top1) == (3.5, 0.5, 1)
+    assert not each.within
+    assert beside(BYTES, found, wanted, Tolerance(7)).is_within
+
+
+def test_floats_are_judged_by_the_largest_value_and_in_steps_where_they_are_dequantised():
+    wanted = np.array([[1, -200, 3, 4]], np.float32)
+    (each,) = beside(FLOATS, wanted + np.float32([0, 0, 0.5, 0]), wanted, Tolerance(0, 1e-3)).outputs
+    assert (each.largest, each.relative, each.histogram, each.within) == (0.5, 0.0025, None, False)
+
+    (each,) = beside(FLOATS, wanted + np.float32([0, 0, 0.5, 0]), wanted, Tolerance(0, 1.0), step=0.25).outputs
+    assert (each.histogram, each.most_steps, each.within) == ((3, 0, 1, 0, 0), 2, False)
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_must_be_on_both_sides(odd: float):
+    wanted = np.array([[1, odd, 3, 4]], np.float32)
+
+    assert beside(FLOATS, wanted, wanted, Tolerance(0, 0.0)).is_within
+    (each,) = beside(FLOATS, np.float32([[1, 2, 3, 4]]), wanted, Tolerance(9, 9.0, -99.0)).outputs
+    assert (each.unlike, each.within) == (1, False)
+
+
+def test_noise_of_other_roundings_passes_and_another_result_does_not():
+    rng = np.random.default_rng(1)
+    wanted = rng.integers(-100, 100, (20, 4)).astype(np.int8)
+    noisy = (wanted + rng.integers(-9, 10, wanted.shape)).astype(np.int8)
+    loose = Tolerance(2, 1e-3, 10.0)
+
+    assert beside(BYTES, noisy, wanted, loose).is_within
+    assert not beside(BYTES, wanted[::-1].copy(), wanted, loose).is_within
+
+
+def put(model: Path, folder: Path, options: build.Options) -> Project:
+    """The folder of a model for the board `native`, written and not built."""
+    _, files = build.firmware(model, targets.board("native"), options)
+    bundle.write(files, folder, force=False)
+    return Project.open(folder)
+
+
+def computed(project: Project, count: int) -> tuple[Plan, list[vectors.Vector], dict[str, Array]]:
+    """Random vectors, and the outputs of the reference, which a board equals, as the file has them."""
+    plan = Plan.of(project)
+    reference = reference_of(project, plan)
+    chosen = [*vectors.random(project.described, plan.inputs, count, 3)]
+    found: dict[str, list[Array]] = {end.name: [] for end in plan.outputs}
+    for number, vector in enumerate(chosen):
+        if number in begins(plan, count):
+            reference.reset()
+        ran = reference.run(vector)
+        for name in found:
+            found[name].append(ran[name])
+    ends = ((end, end.given(np.stack(found[end.name]))) for end in plan.outputs)
+    return plan, chosen, {end.outside.name: array for end, array in ends}
+
+
+def compared(project: Project, model: Path, word: str, count: int = 3) -> Comparison:
+    plan, chosen, found = computed(project, count)
+    source = outside.source_of(project, model)
+    return outside.against(word, source, plan, Outputs.of(project), chosen, found, begins(plan, count))
+
+
+def image_model(path: Path) -> Path:
+    """y = Relu(Conv(x)) of an image with its channels first, which is no square, and its mean."""
+    rng = np.random.default_rng(5)
+    numbers = [numpy_helper.from_array(rng.normal(0, 1, (4, 3, 3, 3)).astype(np.float32), "w")]
+    ends = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+        for n, s in (("x", [1, 3, 5, 7]), ("y", [1, 4, 5, 7]), ("z", [1, 4, 1, 1]))
+    ]
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["y"]),
+        helper.make_node("GlobalAveragePool", ["y"], ["z"]),
+    ]
+    graph = helper.make_graph(nodes, "n", ends[:1], ends[1:], numbers)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        build.Options(),
+        build.Options(native_io=True),
+        build.Options(pixels=Pixels((120.0, 110.5, 3.0), (58.0, 57.0, 2.0))),
+        build.Options(pixels=Pixels((120.0, 110.5, 3.0), (58.0, 57.0, 2.0)), native_io=True),
+        build.Options(stream_input=True),
+    ],
+    ids=["plain", "native", "pixels", "native pixels", "streamed"],
+)
+def test_an_onnx_model_gets_the_same_vectors_as_the_firmware(options: build.Options, tmp_path: Path):
+    model = image_model(tmp_path / "m.onnx")
+    found = compared(put(model, tmp_path / "m", options), model, "onnxruntime")
+
+    assert (found.is_within, found.left, [each.name for each in found.outputs]) == (True, (), ["y", "z"])
+    assert all(each.relative < 1e-6 for each in found.outputs)
+
+
+def adder(path: Path) -> Path:
+    """y = x + h, hn = 2 x: what an inference gives depends on the one before."""
+    names = ("x", "h", "y", "hn")
+    ends = {n: helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 6]) for n in names}
+    two = numpy_helper.from_array(np.float32(2), "two")
+    nodes = [helper.make_node("Add", ["x", "h"], ["y"]), helper.make_node("Mul", ["x", "two"], ["hn"])]
+    graph = helper.make_graph(nodes, "n", [ends["h"], ends["x"]], [ends["y"], ends["hn"]], [two])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    return path
+
+
+def test_a_state_is_fed_by_the_output_of_the_inference_before_and_begins_anew(tmp_path: Path):
+    model = adder(tmp_path / "m.onnx")
+    project = put(model, tmp_path / "m", build.Options(states={"h": "hn"}))
+    plan, chosen, outputs = computed(project, 6)
+    source = outside.source_of(project, model)
+    known = Outputs.of(project)
+
+    assert outside.against("onnxruntime", source, plan, known, chosen, outputs, begins(plan, 6)).is_within
+    assert begins(plan, 6) == [0, 4]
+    # Vectors 4 and 5 are another sequence: in one, vector 4 would begin with what 3 left.
+    (one,) = outside.against("onnxruntime", source, plan, known, chosen, outputs, (0,)).outputs
+    assert not one.within
+
+
+def test_an_import_that_is_wrong_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    model = image_model(tmp_path / "m.onnx")
+    right = importers.imported(model, {})
+    other = {
+        name: replace(tensor, data=tensor.data[:, ::-1].copy())
+        if tensor.data is not None and tensor.data.ndim == 4
+        else tensor
+        for name, tensor in right.graph.tensors.items()
+    }
+    monkeypatch.setattr(importers, "imported", lambda *_: replace(right, graph=replace(right.graph, tensors=other)))
+    found = compared(put(model, tmp_path / "m", build.Options()), model, "onnxruntime")
+
+    assert [each.within for each in found.outputs] == [False, False]
+
+
+def test_the_file_is_found_beside_the_folder_and_another_one_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    model = adder(tmp_path / "m.onnx")
+    project = put(model, tmp_path / "m", build.Options())
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert outside.source_of(project, None).path == model
+
+    model.rename(tmp_path / "other.onnx")
+    with pytest.raises(HostError, match=r"'m.onnx', its model, is not here; name it by --source FILE"):
+        outside.source_of(project, None)
+    assert outside.source_of(project, tmp_path / "other.onnx").data == (tmp_path / "other.onnx").read_bytes()
+    image_model(elsewhere / "m.onnx")
+    with pytest.raises(HostError, match=r"is not the model that .* was made from: its SHA-256 begins with"):
+        outside.source_of(project, None)
+
+
+def test_what_is_no_files_model_has_no_runtime(tmp_path: Path):
+    project = put(adder(tmp_path / "m.onnx"), tmp_path / "m", build.Options())
+    place = project.folder / "reference" / "source.json"
+    place.write_text(json.dumps({**json.loads(place.read_text()), "file": "", "why": "it is a pipeline"}))
+    with pytest.raises(HostError, match="has no model file to compare with: it is a pipeline"):
+        outside.source_of(project, None)
+
+
+def test_a_runtime_that_is_not_there_or_does_not_run_the_format_is_one_line(monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(HostError, match="choose --against tflite or tflite-micro"):
+        outside.runtime_for("onnxruntime", Path("m.tflite"))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(HostError, match=r'--against torch needs PyTorch: pip install "shoehorn-mcu\[torch\]"'):
+        outside.runtime_for("torch", Path("m.pt2"))
+
+
+def test_a_runtime_that_cannot_run_the_model_is_one_line(tmp_path: Path):
+    model = adder(tmp_path / "m.onnx")
+    project = put(model, tmp_path / "m", build.Options())
+    source = outside.source_of(project, model)
+    source.path.write_bytes(b"no model")
+    with pytest.raises(HostError, match=r"m.onnx: ONNX Runtime cannot run it \(.*\); choose another runtime"):
+        outside.run("onnxruntime", source, [np.zeros((1, 1, 6), np.float32)] * 2, (0,))
+
+
+def test_expected_outputs_are_stored_values_or_real_ones(tmp_path: Path):
+    ends = (End("a", (1, 3), np.dtype(np.int8), 3, 0.5, 2), End("b", (1, 2), np.dtype(np.float32), 8))
+    plan = Plan("m", "00" * 8, (), ends, (), (), {})
+    found = {"a": np.array([[1, 2, 3], [4, 5, 6]], np.int8), "b": np.ones((2, 2), np.float32)}
+
+    def judged(tolerance: Tolerance | None = None, **arrays: Array) -> Comparison:
+        np.savez(tmp_path / "z.npz", **arrays)
+        return outside.expected(tmp_path / "z.npz", plan, Outputs(), found, tolerance)
+
+    assert judged(a=found["a"]).is_within and judged(a=found["a"]).left == ("b",)
+    assert not judged(a=found["a"] + np.int8(1)).is_within
+    assert judged(first=found["a"], second=found["b"] * np.float32(1.0005)).is_within
+    assert not judged(a=found["a"], b=found["b"] * np.float32(1.002)).is_within
+    real = (found["a"].astype(np.float64) - 2) * 0.5
+    assert judged(a=real + 0.5).is_within and not judged(a=real).tolerance.judges
+    assert not judged(Tolerance(0), a=real + 0.5).is_within
+    assert judged(Tolerance(1), a=real + 0.5).is_within
+    with pytest.raises(InputError, match=r"'a' has shape \(1, 3\); wanted are 2 vectors of \(1, 3\)"):
+        judged(a=found["a"][:1])
+    with pytest.raises(InputError, match="holds 1 arrays, the model has 2 outputs: a, b"):
+        judged(c=found["a"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["--expect", "z.npz"], "--expect belongs to --inputs"),
+        (["--source", "m.onnx"], "--source says what --against runs"),
+        (["--tolerance", "1"], "--tolerance is for --against and --expect"),
+        (["--against", "tflite", "--tolerance", "1.5"], "neither a number of steps"),
+    ],
+)
+def test_options_that_say_nothing_are_wrong_usage(gen: Gen, digits_project: Path, arguments: list[str], word: str):
+    done = gen("validate", digits_project, *arguments)
+
+    assert (done.exit_code, word in done.stderr) == (2, True), done.output
+
+
+QUICK = (
+    "coral-mnv1-025-128-u8.tflite",
+    "fmnist-nubificus-f32.tflite",
+    "mlperf-ad-int8.tflite",
+    "onnx2c-mnist-pytorch.onnx",
+    "resnet20-cifar10-qdq-int8.onnx",
+    "tflm-hello-world-int8.tflite",
+    "tflm-mnist-lstm-int8.tflite",
+)
+"""Models of each kind that take less than a second."""
+
+
+def end_of(found: importers.Imported, name: str) -> End:
+    """An input or output as plan.json has it."""
+    kind = found.graph.tensors[name].type
+    there = found.ends.get(name, FileTensor(name, kind, tuple(range(len(kind.shape)))))
+
+    def quant(of: TensorType) -> tuple[float, int]:
+        return (of.quant.scale, of.quant.zero_point) if of.quant else (0.0, 0)
+
+    own, dtype = there.type, np.dtype(there.type.dtype.numpy)
+    stored = Stored(there.name, own.shape, dtype, *quant(own))
+    return End(name, kind.shape, np.dtype(kind.dtype.numpy), kind.bytes, *quant(kind), stored, there.order)
+
+
+def of_its_own_runtime(path: Path, word: str, count: int) -> Comparison:
+    """What a model's import, passes and reference compute beside what its runtime does, for seeded vectors."""
+    found = importers.imported(path, {})
+    graph, _ = passes.run(found.graph)
+    inputs, outputs = (tuple(end_of(found, name) for name in names) for names in (graph.inputs, graph.outputs))
+    states = tuple(state.read for state in graph.states)
+    plan = Plan(path.stem, "00" * 8, inputs, outputs, (), (), {}, states=states)
+    ends = ({"name": e.outside.name, "shape": e.outside.shape, "dtype": e.outside.dtype.name, "order": e.order,
+             "scale": e.outside.scale, "zero_point": e.outside.zero_point} for e in (*inputs, *outputs))  # fmt: skip
+    said = [SourceEnd.model_validate(each) for each in ends]
+    document = SourceDocument(
+        file=path.name, sha256="", why="", states={}, pixels=None, stateless=False,
+        inputs=tuple(said[: len(inputs)]), outputs=tuple(said[len(inputs) :]),
+    )  # fmt: skip
+    rng = np.random.default_rng(7)
+    chosen = [[_random(rng, end) for end in inputs] for _ in range(count)]
+    reference = load_reference(graph)
+    ran = [reference.run(vector) for vector in chosen]
+    given = {end.outside.name: end.given(np.stack([each[end.name] for each in ran])) for end in outputs}
+    known = Outputs.of_graph(GraphDocument.model_validate_json(reference_files(graph, graph.name)["graph.json"]))
+    if word == "tflite" and known.has_dense:
+        word = "tflite-micro"
+    return outside.against(word, Source(path, path.read_bytes(), document), plan, known, chosen, given, (0,))
+
+
+def _random(rng: np.random.Generator, end: End) -> Array:
+    if end.dtype.kind == "f":
+        return rng.uniform(0, 1, end.shape).astype(end.dtype)
+    info = np.iinfo(end.dtype.name)
+    return rng.integers(info.min, info.max, end.shape, end.dtype, endpoint=True)
+
+
+def _all() -> Sequence[str]:
+    return sorted(path.name for path in MODELS.glob("*.*") if path.suffix in (".tflite", ".onnx"))
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    "name", [*QUICK, *(pytest.param(each, marks=pytest.mark.long) for each in _all() if each not in QUICK)]
+)
+def test_a_public_model_is_what_its_own_runtime_computes(name: str):
+    word = "onnxruntime" if name.endswith(".onnx") else "tflite"
+    found = of_its_own_runtime(MODELS / name, word, 2)
+
+    assert [each for each in found.outputs if not each.within] == []
+    assert found.outputs and not found.left and found.tolerance.judges
