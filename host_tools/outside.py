@@ -36,6 +36,7 @@ _LARGEST_MODEL = 1 << 31  # bytes
 _BARS = 5  # of a histogram: 0, 1, 2, 3, and 4 steps or more
 _LINE = 300  # characters of a runtime's words
 _OTHER_ORDER = 1e-3  # of an output's largest value: sums of real numbers in another order
+_REAL_DECIBELS = 30.0  # or such noise: values may be small beside those that they are differences of
 _SAME_ORDER = 1e-5  # sums in the same order; functions such as exp may differ in their last bits
 _HALF = 2.0**-8  # the same of float16, four times the worth of its last place
 _FEW_STEPS = 2  # of a quantised model whose runtime rounds elsewhere: the least difference that is looked at,
@@ -350,15 +351,17 @@ class Outputs:
         """That of a runtime, by its word.
 
         TensorFlow Lite's reference kernels give the same integers, but for dense layers, which LiteRT rounds once, and
-        TensorFlow Lite Micro and Shoehorn twice. Of real numbers, sums in another order differ a little. A quantised
+        TensorFlow Lite Micro and Shoehorn twice. Sums of real numbers in another order differ a little. A quantised
         model whose runtime computes in real numbers between its roundings differs by steps at ties, and then by what
         follows from them.
         """
         runtime = RUNTIMES[word]
         if not runtime.judged:
             return Tolerance()
+        if not (runtime.exact or self.is_quantised):
+            return Tolerance(0, _OTHER_ORDER, _REAL_DECIBELS)
         real = _SAME_ORDER if runtime.exact else _OTHER_ORDER
-        rounds_alike = not self.rounded_once(word) if runtime.exact else not self.is_quantised
+        rounds_alike = runtime.exact and not self.rounded_once(word)
         return Tolerance(0, real) if rounds_alike else Tolerance(_FEW_STEPS, real, _DECIBELS)
 
 
