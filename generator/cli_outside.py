@@ -10,7 +10,7 @@ from shoehorn_mcu.console import out, print_table
 from shoehorn_mcu.host_tools.errors import printable
 from shoehorn_mcu.host_tools.outside import Compared, Comparison, Tolerance
 
-_HEAD = ("output", "values", "largest difference", "of the largest", "0 steps", "1", "2", "3", "4+", "same top-1")
+_HEAD = ("output", "values", "largest difference", "of the largest", "noise, dB", "0 steps", "1", "2", "3", "4+", "same top-1")
 
 
 def allowed(_context: click.Context, _option: click.Parameter, value: str | None) -> Tolerance | None:
@@ -27,7 +27,7 @@ def allowed(_context: click.Context, _option: click.Parameter, value: str | None
 def print_comparison(found: Comparison) -> None:
     """A table of the outputs, and what follows from it."""
     print_table(
-        _HEAD, [_cells(each, found.vectors) for each in found.outputs], title=_title(found), right=tuple(range(1, 10))
+        _HEAD, [_cells(each, found.vectors) for each in found.outputs], title=_title(found), right=tuple(range(1, 11))
     )
     if found.left:
         out.print(
@@ -43,7 +43,8 @@ def _title(found: Comparison) -> str:
 def _cells(each: Compared, vectors: int) -> tuple[str, ...]:
     bars = [f"{count:,}" for count in each.histogram] if each.histogram is not None else [""] * 5
     top = "" if each.same_top1 is None else f"{each.same_top1} of {vectors}"
-    return printable(each.name), f"{each.values:,}", f"{each.largest:.4g}", f"{each.relative:.2g}", *bars, top
+    noise = "" if each.decibels is None else f"{each.decibels:.1f}"
+    return printable(each.name), f"{each.values:,}", f"{each.largest:.4g}", f"{each.relative:.2g}", noise, *bars, top
 
 
 def _verdict(found: Comparison) -> str:
