@@ -5,13 +5,16 @@ from __future__ import annotations
 import gc
 import importlib
 import signal
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import click
 
 from shoehorn_mcu import __version__
 from shoehorn_mcu.console import VERBOSE, emit_json
-from shoehorn_mcu.errors import ShoehornError, did_you_mean, printable
+from shoehorn_mcu.errors import NotConfined, ShoehornError, did_you_mean, printable
 
 COMMANDS = {
     "firmware": "shoehorn_mcu.cli_project",
@@ -75,7 +78,10 @@ class _Gen(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", NotConfined)
+                warnings.showwarning = partial(_show_warning, warnings.showwarning)
+                return super().invoke(ctx)
         except ShoehornError as error:
             click.echo(f"gen: {printable(str(error))}", err=True)
             for line in error.details(bool(ctx.meta.get(VERBOSE))):
@@ -90,6 +96,14 @@ class _Gen(click.Group):
         except KeyboardInterrupt:
             click.echo("gen: interrupted", err=True)
             ctx.exit(130)
+
+
+def _show_warning(show: Callable[..., None], message: Warning | str, category: type[Warning], *place: Any) -> None:
+    """Shows what the system cannot do as a note."""
+    if issubclass(category, NotConfined):
+        click.echo(f"note: {message}", err=True)
+    else:
+        show(message, category, *place)
 
 
 def _first_sentence(command: click.Command) -> str:

@@ -94,3 +94,7 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
     """The cure for an unknown name: the most similar names, or `otherwise` where none is similar."""
     close = get_close_matches(name, list(known), n=3)
     return f"did you mean {' or '.join(repr(each) for each in close)}?" if close else otherwise
+
+
+class NotConfined(UserWarning):
+    """This system cannot lock a process that reads foreign files in, or not wholly (`sandbox.py`)."""
