@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from shoehorn_mcu import targets
-from shoehorn_mcu.console import emit_json, err, json_option, out, print_table
+from shoehorn_mcu.console import emit_json, err, json_option, out, print_notes, print_table
+from shoehorn_mcu.errors import printable
 from shoehorn_mcu.host_tools.manifest import Memory
 from shoehorn_mcu.kernels import CATALOGUE
 
@@ -27,11 +28,14 @@ def boards(as_json: bool) -> None:
 
     `kernels` names the best instruction set that the board runs and for which there are kernels; `c` is portable C.
     `core` is the processor's clock, `timer` the one that `gen bench` reads. `verified` is the furthest test that
-    passed: build, emulator or hardware; it is in the title where it is the same for all.
+    passed: build, emulator or hardware; it is in the title where it is the same for all. A board of yours that cannot
+    be used is left out, with a note.
     """
-    listed = targets.boards()
+    listed, faults = targets.listed()
+    notes = [printable(str(fault)) for fault in faults]
+    print_notes(notes)
     if as_json:
-        emit_json({"boards": [_row(board) for board in listed]})
+        emit_json({"boards": [_row(board) for board in listed], **({"unusable": notes} if notes else {})})
         return
     for title, physical in _GROUPS:
         cells = [_cells(_row(board)) for board in listed if _is_physical(board) is physical]

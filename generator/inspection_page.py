@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 
 from shoehorn_mcu.emit.page import plain_page
 from shoehorn_mcu.emit.page.graph import END, FAULT, Item, drawing
-from shoehorn_mcu.emit.page.parts import figure_list, middle, table
+from shoehorn_mcu.emit.page.parts import figure_list, middle, prose, table
 from shoehorn_mcu.inspection import End, Inspection, layer_cells, number, quantisation, type_text
 
 _OPS = ("Operator", "Kind", "Output", "Scale, zero point", "Scales", "MACs", "Weights, bytes", "Activations, bytes")
@@ -22,7 +21,7 @@ def inspection_page(found: Inspection) -> str:
 def _sections(found: Inspection) -> Iterator[str]:
     yield f'<dl class="figures">{_figures(found)}</dl>'
     if found.refused:
-        said = "".join(f"<li>{escape(line)}</li>" for line in (*filter(None, [found.diagnosis]), *found.refused))
+        said = "".join(f"<li>{prose(line)}</li>" for line in (*filter(None, [found.diagnosis]), *found.refused))
         yield f'<section><h2>Cannot run</h2><ul class="plain">{said}</ul></section>'
     ends = [
         (role, end.name, type_text(end), quantisation(end))

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from shoehorn_mcu.kernels import ANY
 from shoehorn_mcu.kernels.cost import DEFAULT_CPU, Calls, Unit, basis, call_cost, choice_unit, units
 from shoehorn_mcu.memory_plan import Placement, Plan
 from shoehorn_mcu.stage import Stage
@@ -155,6 +156,9 @@ def ruler(stages: Sequence[Stage]) -> str:
     """A sentence on the measurements behind a prediction for these stages."""
     if not stages:
         return "absence of ops: every output is an input"
-    core, unit = basis(stages[0].cpu), unit_of(stages).value
-    nearest = "" if core == stages[0].cpu else f", the nearest to {stages[0].cpu}"
-    return f"work of each kernel, weighed by {unit} measured on an emulated {core}{nearest}"
+    machine, unit = stages[0].machine, unit_of(stages).value
+    core = basis(machine.cpu)
+    other = "" if core == machine.cpu else f", the nearest to {machine.cpu}"
+    if (machine.cpu, machine.isas) == (ANY.cpu, ANY.isas):
+        other = ", as an example: the library is portable, and other cores take another time"
+    return f"work of each kernel, weighed by {unit} measured on an emulated {core}{other}"

@@ -94,7 +94,8 @@ def cpu(name: str) -> str:
     key = _ALIASES.get(key, key)
     if key not in CPUS:
         cure = did_you_mean(key, [*CPUS, *_ALIASES], f"known cores: {', '.join(CPUS)}")
-        raise UnknownCpu(f"unknown cpu {one_line(name)}; {cure}")
+        free = "a library for any other core is in portable C and needs no --cpu"
+        raise UnknownCpu(f"unknown cpu {one_line(name)}; {cure}; {free}")
     return key
 
 
@@ -169,8 +170,23 @@ def load_board(path: Path) -> Board:
 
 
 def boards() -> list[Board]:
-    """Every board, by id: the user's (SHOEHORN_BOARDS), and the shipped ones whose id the user has not redefined."""
-    return [load_board(path) for path in _manifests().values()]
+    """Every board, by id: the user's (SHOEHORN_BOARDS), and the shipped ones whose id the user has not redefined.
+
+    Those that cannot be used are left out.
+    """
+    return listed()[0]
+
+
+def listed() -> tuple[list[Board], list[BoardError]]:
+    """Every board, and why others of the user cannot be used."""
+    found: list[Board] = []
+    faults: list[BoardError] = []
+    for path in _manifests().values():
+        try:
+            found.append(load_board(path))
+        except BoardError as fault:
+            faults.append(fault)
+    return found, faults
 
 
 def board(name: str) -> Board:

@@ -14,6 +14,10 @@ class ShoehornError(Exception):
 
     kind: ClassVar[str] = "refused"
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """For pickle, which would call the class with `args`: a subclass may be made of more than its message."""
+        return _made_again, (type(self), self.args, vars(self))
+
     @property
     def facts(self) -> Mapping[str, object]:
         """Further fields of the error in `--json`, such as figures and lists; JSON values only."""
@@ -27,6 +31,13 @@ class ShoehornError(Exception):
     def answer(self) -> Mapping[str, object]:
         """Fields of the JSON object beside `error`, for a command that has results even when it fails."""
         return {}
+
+
+def _made_again(kind: type[ShoehornError], args: tuple[object, ...], state: dict[str, object]) -> ShoehornError:
+    """The error of another process."""
+    error = kind.__new__(kind, *args)
+    vars(error).update(state)
+    return error
 
 
 class MemoryTooSmall(ShoehornError):

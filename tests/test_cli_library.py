@@ -43,6 +43,7 @@ def test_a_core_has_the_names_that_people_call_it(name: str, key: str):
     ("arguments", "said"),
     [
         (["--cpu", "cortex-m44"], "unknown cpu 'cortex-m44'; did you mean 'cortex-m4'"),
+        (["--cpu", "rv32imc"], "a library for any other core is in portable C and needs no --cpu"),
         (["--cpu", "a\nb"], "unknown cpu 'a\\nb'; known cores: host,"),
         (["--flash", "4k"], "(7,554 for constants, about "),
         (["--sram", "100"], "--sram"),
@@ -79,6 +80,33 @@ def test_a_board_of_the_user_replaces_ours_of_the_same_id(own: Path):
 
     assert targets.board("native").name == "Another machine"
     assert [b.id for b in targets.boards()].count("native") == 1
+
+
+def test_a_board_that_cannot_be_used_leaves_the_others(own: Path):
+    (own / "broken.json").write_text("{")
+    (own / "wrong\x1b.json").write_text("{}")
+    plain, said = gen("boards"), gen("boards", "--json")
+    listed = json.loads(said.stdout)
+
+    assert (plain.exit_code, said.exit_code) == (0, 0)
+    assert {row["id"] for row in listed["boards"]} == {"mine", *(path.stem for path in BOARDS.glob("*.json"))}
+    assert "netduinoplus2" in plain.stdout and "broken" not in plain.stdout
+    for stderr in (plain.stderr, said.stderr):
+        notes = stderr.splitlines()
+        assert len(notes) == 2 and all(note.isprintable() for note in notes)
+        assert notes[0].startswith(f"note: {own / 'broken.json'}: not JSON")
+    assert [f"note: {each}" for each in listed["unusable"]] == plain.stderr.splitlines()
+    assert "mine.json: shoehorn" not in refused("firmware", "--board", "broken")
+    assert "broken.json: not JSON" in refused("firmware", "--board", "broken")
+
+
+def test_a_portable_library_s_time_is_no_core_s(tmp_path: Path):
+    portable = gen("library", DIGITS, "--out", tmp_path / "a").stdout
+    known = gen("library", DIGITS, "--cpu", "cortex-m4", "--out", tmp_path / "b").stdout
+
+    said = "measured on an emulated cortex-m4f"
+    assert f"{said}, as an example: the library is portable, and other cores take another time" in portable
+    assert f"{said}\n" in known
 
 
 def test_a_manifest_is_a_board_by_its_path(tmp_path: Path):

@@ -236,7 +236,7 @@ def test_cycles_are_predicted_and_compared_where_they_are_known(counted: None, g
     assert plan["predicted_cycles"] == pytest.approx(1.5 * plan["predicted_instructions"], abs=2)
     assert f"predicted: {instructions} instructions and {cycles} cycles per inference" in shown
     assert "weighed by cycles measured on an emulated cortex-m4f" in shown
-    assert f"{plan['predicted_cycles'] / 1e6:.2f} million</dd><dd class=note>predicted cycles per inference" in page
+    assert f"{plan['predicted_cycles']:,}</dd><dd class=note>predicted cycles per inference" in page
     assert "Predicted cycles" in page and "Cycles</th>" in page and f"{fewest:,}" in page
     assert (choice_unit("arm1176"), choice_unit(DEFAULT_CPU)) == (Unit.INSTRUCTIONS, Unit.CYCLES)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import cffi
 import numpy as np
 import pytest
-from compilers import GCC, SANITIZERS, WARNINGS, ZIG, Compiler, each_compiler
+from compilers import GCC, HOST, SANITIZERS, WARNINGS, ZIG, Compiler, each_compiler
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 from instances import write_instances
@@ -258,3 +258,34 @@ def test_one_element_too_many_would_be_noticed(sanitized: Path) -> None:
     assert result.returncode != 0
     assert "heap-buffer-overflow" in result.stderr
     assert "sh_lut_8_c" in result.stderr
+
+
+DAMAGED = """#include "{path}"
+#include <stdio.h>
+int main(void)
+{{
+    static const int8_t x[4] = {{1, 2, 3, 4}};
+    static const int8_t *const rows[1] = {{x}};
+    int8_t y[4];
+    const sh_softmax_s8 op = {{1, 4, {multiplier}, {shift}, {diff_min}}};
+    sh_softmax_s8_ref(&op, rows, y);
+    return printf("%d %d %d %d\\n", y[0], y[1], y[2], y[3]) < 0;
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("constants", "ends"),
+    [((1 << 30, 25, -124), True), ((1 << 30, 25, 1), False), ((0, 0, 127), False)],
+    ids=["whole", "no-element-counts", "nothing-counts"],
+)
+def test_softmax_ends_whatever_its_constants_are(constants: tuple[int, int, int], ends: bool, tmp_path: Path) -> None:
+    """Its sum is 0 then, which has no leading one to look for."""
+    multiplier, shift, diff_min = constants
+    source = RUNTIME_C / "kernels" / "softmax_s8" / "softmax_s8_ref.c"
+    text = DAMAGED.format(path=source, multiplier=multiplier, shift=shift, diff_min=diff_min)
+    (tmp_path / "main.c").write_text(text)
+    subprocess.run([*HOST, "-O1", "main.c", "-o", "main"], cwd=tmp_path, check=True)
+    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True, timeout=20)
+
+    assert (len(set(done.stdout.split())) > 1) == ends

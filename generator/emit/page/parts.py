@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -38,9 +39,14 @@ def figures(report: Mapping[str, Any]) -> str:
 def figure_list(rows: Iterable[tuple[str, str, str]]) -> str:
     """Figures in large type, as <dt> and <dd>: name, text, and the line below it."""
     return "".join(
-        f"<div><dt>{name}</dt><dd>{escape(text)}</dd><dd class=note>{escape(note)}</dd></div>"
+        f"<div><dt>{name}</dt><dd>{prose(text)}</dd><dd class=note>{prose(note)}</dd></div>"
         for name, text, note in rows
     )
+
+
+def prose(text: str) -> str:
+    """The text as HTML. The name of an option stays on one line, which a browser would break at its hyphens."""
+    return re.sub(r"(?<![\w-])--[a-z][a-z-]*", r"<span class=option>\g<0></span>", escape(text))
 
 
 def predicted(plan: Mapping[str, Any]) -> tuple[int, str]:
@@ -50,7 +56,7 @@ def predicted(plan: Mapping[str, Any]) -> tuple[int, str]:
 
 
 def _millions(count: int) -> str:
-    return f"{count / 1e6:,.2f} million" if count >= 10_000 else f"{count:,}"
+    return f"{count / 1e6:,.2f} million" if count >= 1_000_000 else f"{count:,}"
 
 
 def facts(report: Mapping[str, Any], seen: Picture, basis: str) -> str:
@@ -72,7 +78,7 @@ def facts(report: Mapping[str, Any], seen: Picture, basis: str) -> str:
         "End of the search": plan["reason"],
         "Time predicted from": basis,
     }
-    return "".join(f"<div><dt>{name}</dt><dd>{escape(text)}</dd></div>" for name, text in rows.items())
+    return "".join(f"<div><dt>{name}</dt><dd>{prose(text)}</dd></div>" for name, text in rows.items())
 
 
 def _flash(flash: Mapping[str, Any]) -> str:

@@ -66,9 +66,11 @@ static int32_t one_over_one_plus(int32_t x)
     return shift_left(guess, 1); // the guess is 2 / (1 + x)
 }
 
+// Of 0, which only a damaged constant makes of the sum, it says 31.
 static int32_t leading_zeros(uint32_t value)
 {
     int32_t zeros = 0;
+    value |= 1u;
     while (value < (uint32_t)1 << 31) {
         value <<= 1;
         zeros++;
