@@ -13,6 +13,7 @@ from conftest import Gen
 from evaluate import evaluate
 from samples import REAL_OPS, graph_of, random_inputs, real_sample
 from shared import MODELS, needs_shared
+from tflite_writer import ModelSpec, OpSpec, TensorSpec
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers import load
@@ -74,6 +75,46 @@ def test_an_op_without_a_quantised_form_is_refused_by_name() -> None:
 
     with pytest.raises(QuantizeError, match=r"op 'op' \(Transpose\) has no quantised form from .tflite"):
         as_onnx(graph)
+
+
+def swish(function: str, shape: tuple[int, ...] = (1, 8)) -> bytes:
+    """As Keras writes it: x * sigmoid(x), or with another function, behind a dense layer."""
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((8, 4)).astype(np.float32)
+    names = (("x", (1, 4)), ("w", (8, 4)), ("b", (8,)), ("h", shape), ("s", shape), ("y", shape))
+    data = {"w": weights.tobytes(), "b": np.zeros(8, np.float32).tobytes()}
+    tensors = [TensorSpec(name, shape, "FLOAT32", data=data.get(name)) for name, shape in names]
+    made = [
+        OpSpec("FULLY_CONNECTED", (0, 1, 2), (3,)),
+        OpSpec(function, (3,), (4,)),
+        OpSpec("MUL", (3, 4), (5,)),
+    ]
+    return ModelSpec(tensors, made, (0,), (5,)).bytes()
+
+
+@pytest.mark.parametrize(("function", "code"), [("LOGISTIC", "Sigmoid"), ("TANH", "Tanh"), ("HARD_SWISH", "HardSwish")])
+def test_keras_s_swish_and_its_like_are_quantised(function: str, code: str, tmp_path: Path) -> None:
+    """The function is not refused for being a formula, and all of it is computed in int8."""
+    (tmp_path / "swish.tflite").write_bytes(swish(function))
+    samples = np.random.default_rng(1).standard_normal((50, 4)).astype(np.float32)
+    np.savez(tmp_path / "x.npz", x=samples)
+    graph = load(tmp_path / "swish.tflite")
+    assert [node.op_type for node in as_onnx(graph).graph.node] == ["Gemm", code, "Mul"]
+    assert_same(graph, {"x": samples[:1]})
+
+    made = quantize_model(tmp_path / "swish.tflite", tmp_path / "x.npz")
+
+    assert made.float_ops == ()
+
+
+def test_a_formula_without_a_quantised_form_names_a_cure(gen: Gen, tmp_path: Path) -> None:
+    (tmp_path / "elu.tflite").write_bytes(swish("ELU"))
+    np.savez(tmp_path / "x.npz", x=np.zeros((5, 4), np.float32))
+    done = gen("quantize", tmp_path / "elu.tflite", "--data", tmp_path / "x.npz", "-o", tmp_path / "q.onnx")
+
+    assert done.exit_code == 1
+    assert "(Map) has no quantised form from .tflite; let TensorFlow's converter quantise the model" in done.stderr
+    assert "or export it as .onnx" in done.stderr
 
 
 FLOAT_TWINS = ("mlperf-ic-resnet8-f32", "mnv1-025-128-f32", "fmnist-nubificus-f32")

@@ -7,11 +7,13 @@ ops take them; where an op needs the other order there is a Transpose, which the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shoehorn_mcu.importers import onnx_maps
 from shoehorn_mcu.importers.onnx_file import OPSET
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Tensor
 from shoehorn_mcu.ops import (
@@ -32,6 +34,7 @@ from shoehorn_mcu.ops import (
 )
 from shoehorn_mcu.ops.clamp import LARGEST_FLOAT32, Bounds
 from shoehorn_mcu.ops.conv import Padding
+from shoehorn_mcu.ops.formula import formula
 from shoehorn_mcu.quantisation.fault import QuantizeError
 
 if TYPE_CHECKING:
@@ -40,6 +43,20 @@ if TYPE_CHECKING:
 _TO_IMAGE, _FROM_IMAGE = (0, 3, 1, 2), (0, 2, 3, 1)
 _BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div"}
 _FORMULA = re.compile(r"float32 float32 : (\w+) float32 0 1")  # of two operands, one function
+_CURE = (
+    "let TensorFlow's converter quantise the model (docs/first-model.md), or export it as .onnx, which gen quantize "
+    "takes with any op"
+)
+
+
+@cache
+def _functions() -> Mapping[str, str]:
+    """ONNX's functions of one float32 operand, by their formulas: what a .tflite has of them becomes them again."""
+    made = ((formula(write, DType.FLOAT32), code) for code, write in onnx_maps.UNARY.items() if code not in _OF_BITS)
+    return {each.text: code for each, code in made if each.result is DType.FLOAT32}
+
+
+_OF_BITS = ("BitwiseNot", "Not")
 
 
 def as_onnx(graph: Graph) -> ModelProto:
@@ -77,7 +94,9 @@ class _Export:
         write = next((w for kind, w in _WRITERS.items() if isinstance(node.op, kind)), None)
         if write is None or types != {DType.FLOAT32}:
             kind = type(node.op).__name__
-            raise QuantizeError(f"{self._graph.name}: op '{node.op.name}' ({kind}) has no quantised form from .tflite")
+            raise QuantizeError(
+                f"{self._graph.name}: op '{node.op.name}' ({kind}) has no quantised form from .tflite; {_CURE}"
+            )
         write(self, node)
 
     def node(self, code: str, inputs: Sequence[str], output: str, name: str, **attributes: Any) -> str:
@@ -190,14 +209,14 @@ def _mean(to: _Export, node: Node) -> None:
     to.result(node, "ReduceMean", [value, held], image=image, keepdims=int(op.keep_dims))
 
 
-def _binary(to: _Export, node: Node) -> None:
+def _by_elements(to: _Export, node: Node) -> None:
     op = node.op
     known: str | None = type(op).__name__  # Add or Sub
     if isinstance(op, Map):
         match = _FORMULA.fullmatch(op.formula)
-        known = _BINARY.get(match[1]) if match else None
+        known = _BINARY.get(match[1]) if match else _functions().get(op.formula)
     if known is None:
-        raise QuantizeError(f"op '{op.name}' ({type(op).__name__}) has no quantised form from .tflite")
+        raise QuantizeError(f"op '{op.name}' ({type(op).__name__}) has no quantised form from .tflite; {_CURE}")
     image = all(len(tensor.type.shape) == len(_TO_IMAGE) for tensor in node.inputs)
     to.result(node, known, [(to.image if image else to.plain)(tensor.name) for tensor in node.inputs], image=image)
 
@@ -251,9 +270,9 @@ _WRITERS: dict[type[Op], Callable[[_Export, Node], None]] = {
     AveragePool2d: _pool,
     MaxPool2d: _pool,
     Mean: _mean,
-    Add: _binary,
-    Sub: _binary,
-    Map: _binary,
+    Add: _by_elements,
+    Sub: _by_elements,
+    Map: _by_elements,
     Softmax: _softmax,
     Reshape: _reshape,
     Concat: _concat,
