@@ -53,6 +53,15 @@ def reduced(site: Site, x: Value, axes: Sequence[int], write: Write) -> Value:
     return Value(tensor, x.order)
 
 
+def mean_of(site: Site, x: Value, axes: Sequence[int]) -> Value:
+    """The mean of elements along these axes of the model, which keep size 1."""
+    if x.tensor.type.dtype is DType.FLOAT32 and 0 < x.rank <= 4 and axes:
+        inside = tuple(sorted(x.order.index(axis) for axis in axes))
+        return Value(site.emit(Mean, x.tensor, axes=inside, keep_dims=True), x.order)
+    count = math.prod(x.shape[axis] for axis in axes)
+    return mapped(site, lambda t: t / t.constant(count), reduced(site, x, axes, _add))
+
+
 def without(site: Site, x: Value, axes: Sequence[int]) -> Value:
     """The value without these dimensions of the model, which have size 1."""
     kept = [axis for axis in x.order if axis not in axes]
@@ -84,14 +93,7 @@ def reduction(
         x = mapped(site, before, x) if before is not None else x
         if axes is None:
             return _finished(site, x, after)
-        if mean and x.tensor.type.dtype is DType.FLOAT32 and 0 < x.rank <= 4 and axes:
-            inside = tuple(sorted(x.order.index(axis) for axis in axes))
-            y = Value(site.emit(Mean, x.tensor, axes=inside, keep_dims=True), x.order)
-        else:
-            y = reduced(site, x, axes, write)
-            count = math.prod(x.shape[axis] for axis in axes)
-            y = mapped(site, lambda t: t / t.constant(count), y) if mean else y
-        y = _finished(site, y, after)
+        y = _finished(site, mean_of(site, x, axes) if mean else reduced(site, x, axes, write), after)
         return y if site.attribute("keepdims", 1) else without(site, y, axes)
 
     return convert
