@@ -3,11 +3,13 @@
     python -m tests.plant_faults [--count 100] [--seed 1] [--jobs 2] [--areas AREA ...] [--out FILE] [--quick | --whole]
     python -m tests.plant_faults --list      the faults of that seed, without running anything
 
-A fault is one token of one line: a comparison one off or turned round, plus for minus, a number one more, `and` for
-`or`, a `not` left out, min for max, a guard that never fires. The areas get the same number of faults each; the seed
-chooses the lines. For each fault the quick tests of its area run first, then, without --quick, the area's other tests,
-and with --whole the whole fast suite; a run with more tests tries the survivors of an earlier one once more. Numbers
-assigned to names in capitals are left alone: they say how long the planner tries, not whether its plans are right.
+A fault is one change of one line: a comparison one off or turned round, plus for minus, a number one more, `and` for
+`or`, either side of one of these without effect, a `not` left out, min for max, a guard that never fires. The
+unmodified project runs first, with the tests of all areas asked for: where they fail, no fault is planted. The areas
+get the same number of faults each; the seed chooses the lines. For each fault the quick tests of its area run first,
+then, without --quick, the area's other tests, and with --whole the whole fast suite; a run with more tests tries the
+survivors of an earlier one once more. Numbers assigned to names in capitals are left alone: they say how long the
+planner tries, not whether its plans are right.
 Appends a line of JSON per fault to --out and continues after the last line of an earlier run.
 """
 
@@ -101,8 +103,46 @@ AREAS: Mapping[str, Area] = {
     ),
     "importers": Area(
         ("generator/importers/*.py",),
-        ("test_importer", "test_bad_models", "test_laws", "test_cli"),
-        ("test_ops_oracle", "test_reference_oracle", *_ROAD),
+        ("test_importer", "test_bad_models", "test_laws", "test_cli", "test_onnx*", "test_torch*", "test_tflite*"),
+        (
+            "test_ops_oracle",
+            "test_reference_oracle",
+            "test_op_table",
+            "test_uint8",
+            "test_int16",
+            "test_signal",
+            *_ROAD,
+        ),
+    ),
+    "quantisation": Area(
+        ("generator/quantisation/*.py",),
+        ("test_quantize", "test_quantize_tflite"),
+        ("test_cli", "test_api"),
+    ),
+    "several": Area(
+        ("generator/several.py", "firmware_templates/models/*"),
+        ("test_several",),
+        ("test_cli_project", "test_api", "test_link"),
+    ),
+    "cores": Area(
+        ("generator/planner/cores.py", "host_tools/cores.py", "firmware_templates/cores/*"),
+        ("test_cores",),
+        ("test_runs", "test_check", *_ROAD),
+    ),
+    "pipeline": Area(
+        ("generator/pipeline.py",),
+        ("test_pipeline",),
+        ("test_signal", "test_stream", "test_validate"),
+    ),
+    "tune": Area(
+        ("generator/tune.py", "generator/kernels/tuning.py"),
+        ("test_tune",),
+        ("test_choice", "test_cli_device"),
+    ),
+    "firmware_templates": Area(
+        ("firmware_templates/app/*.c", "firmware_templates/families/posix/**/*.c"),
+        ("test_app", "test_link", "test_mlperf", "test_hostile*", "test_native_io", "test_validate"),
+        ("test_stream*", "test_several", "test_monitor", "test_cli_device", "test_build"),
     ),
     "planner": Area(
         ("generator/planner/**/*.py", "generator/planner/**/*.c", "generator/lower.py", "generator/split.py"),
@@ -161,6 +201,10 @@ def python_faults(area: str, path: str, text: str) -> Iterator[Fault]:
             yield from between(node.left, node.right, _OPERATORS, r"//|<<|>>|[-+*%&|]")
         elif isinstance(node, ast.BoolOp):
             yield from between(node.values[0], node.values[1], {"and": "or", "or": "and"}, r"\b(?:and|or)\b")
+            without = "True or" if isinstance(node.op, ast.And) else "False and"
+            for side in (each for each in node.values if each.lineno == each.end_lineno):
+                old = lines[side.lineno - 1].encode()[side.col_offset : side.end_col_offset].decode()
+                yield Fault(area, path, side.lineno, _column(lines, side), old, f"({without} ({old}))")
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             yield Fault(area, path, node.lineno, _column(lines, node), "not ", "")
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _NAMES:
@@ -277,27 +321,33 @@ def _tests(copy: Path, names: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys(str(p.relative_to(copy)) for p in paths))
 
 
+class Broken(Exception):
+    """The unmodified project fails its tests."""
+
+
 def run(faults: list[Fault], jobs: int, out: Path, depth: int) -> list[dict[str, object]]:
     """Tries the faults one after the other: `depth` 1 with the quick tests, 2 also the slow ones, 3 the whole suite.
 
-    What `out` says was noticed, or survived as many tests, is not tried a second time.
+    What `out` says was noticed, or survived as many tests, is not tried a second time. Raises Broken where the project
+    without a fault fails one of these tests.
     """
     done = [json.loads(line) for line in out.read_text().splitlines()] if out.is_file() else []
     known = {str(row["fault"]): row for row in done}
+    todo = [fault for fault in faults if not _is_done(known.get(str(fault)), depth)]
     with tempfile.TemporaryDirectory() as folder, out.open("a") as log:
         copy = Copy(Path(folder))
-        for fault in faults:
+        if todo:
+            passed, why = copy.passes(_all_tests(copy.root, todo, depth), jobs)
+            if not passed:
+                raise Broken(f"without a fault the tests fail: {why}")
+        for fault in todo:
             before = known.get(str(fault))
-            if before is not None and (before["noticed"] or int(str(before.get("depth", 2))) >= depth):
-                continue
             path = copy.root / fault.path
             text = path.read_text()
             path.write_text(fault.apply(text))
-            area = AREAS[fault.area]
-            rounds = (_tests(copy.root, area.quick), _tests(copy.root, area.slow), ["tests"])
-            first = 0 if before is None else int(str(before.get("depth", 2)))
+            first = 0 if before is None else _depth(before)
             passed, why = True, ""
-            for tests in rounds[first:depth]:
+            for tests in _rounds(copy.root, fault.area)[first:depth]:
                 if passed:
                     passed, why = copy.passes(tests, jobs)
             path.write_text(text)
@@ -306,6 +356,27 @@ def run(faults: list[Fault], jobs: int, out: Path, depth: int) -> list[dict[str,
             print(json.dumps(row), file=log, flush=True)
             print(f"{'noticed ' if not passed else 'SURVIVED'} {fault}  {why}", flush=True)
     return [known[str(fault)] for fault in faults]
+
+
+def _depth(row: Mapping[str, object]) -> int:
+    return int(str(row.get("depth", 2)))
+
+
+def _is_done(row: Mapping[str, object] | None, depth: int) -> bool:
+    return row is not None and (bool(row["noticed"]) or _depth(row) >= depth)
+
+
+def _rounds(copy: Path, area: str) -> tuple[list[str], ...]:
+    """The tests of each depth."""
+    return _tests(copy, AREAS[area].quick), _tests(copy, AREAS[area].slow), ["tests"]
+
+
+def _all_tests(copy: Path, faults: list[Fault], depth: int) -> list[str]:
+    """The tests that some of the faults may meet, each once."""
+    if depth == 3:
+        return ["tests"]
+    areas = dict.fromkeys(fault.area for fault in faults)
+    return list(dict.fromkeys(t for area in areas for tests in _rounds(copy, area)[:depth] for t in tests))
 
 
 def main() -> None:
@@ -325,7 +396,10 @@ def main() -> None:
         print("\n".join(str(fault) for fault in faults))
         return
     asked.out.parent.mkdir(parents=True, exist_ok=True)
-    rows = run(faults, asked.jobs, asked.out, 3 if asked.whole else 1 if asked.quick else 2)
+    try:
+        rows = run(faults, asked.jobs, asked.out, 3 if asked.whole else 1 if asked.quick else 2)
+    except Broken as error:
+        sys.exit(f"plant_faults: {error}")
     count, noticed = Counter(r["area"] for r in rows), Counter(r["area"] for r in rows if r["noticed"])
     for area in asked.areas:
         print(f"{area}: {noticed[area]} of {count[area]} noticed")

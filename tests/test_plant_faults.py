@@ -1,0 +1,112 @@
+"""The tool that plants faults: what it plants, where, and that it begins with the unmodified project."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import plant_faults
+import pytest
+from plant_faults import AREAS, ROOT, Broken, Fault, chosen, faults_of, python_faults, run
+
+TEXT = "def f(a, b, c):\n    if a < 1 or not b and c:\n        return a + 1\n    return max(a, b)\n"
+
+
+def test_either_side_of_an_or_and_of_an_and_loses_its_effect() -> None:
+    found = {fault.apply(TEXT).splitlines()[1].strip() for fault in python_faults("area", "f.py", TEXT)}
+
+    assert {
+        "if (False and (a < 1)) or not b and c:",
+        "if a < 1 or (False and (not b and c)):",
+        "if a < 1 or (True or (not b)) and c:",
+        "if a < 1 or not b and (True or (c)):",
+        "if a < 1 and not b and c:",
+        "if a <= 1 or not b and c:",
+        "if False and a < 1 or not b and c:",
+    } <= found
+
+
+def test_a_side_without_effect_changes_nothing_else() -> None:
+    for text, sides in (("x = a or b\n", ("a", "b")), ("x = a and b\n", ("a", "b"))):
+        for side in sides:
+            (fault,) = (f for f in python_faults("area", "f.py", text) if f.old == side)
+            for a in (False, True):
+                for b in (False, True):
+                    values = {"a": a, "b": b}
+                    exec(fault.apply(text), values)
+                    assert values["x"] is values[{"a": "b", "b": "a"}[side]]
+
+
+@pytest.mark.parametrize("area", AREAS)
+def test_every_area_has_files_faults_and_tests(area: str) -> None:
+    found = faults_of(area)
+
+    assert len(found) > 10
+    for names in (AREAS[area].quick, AREAS[area].slow):
+        assert all(list((ROOT / "tests").glob(f"{name}.py")) for name in names)
+    assert not {fault.path for fault in found if not (ROOT / fault.path).is_file()}
+
+
+def test_a_planted_fault_is_python_still() -> None:
+    for fault in chosen(40, 3, ["check", "importers", "several", "quantisation", "tune"]):
+        ast.parse(fault.apply((ROOT / fault.path).read_text()))
+
+
+class Project:
+    """In place of a copy of the project: it notices the word `fault` in its one file, or is broken from the start."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder
+        self.file = folder / "file.py"
+        self.file.write_text("x = 1\ny = 2\n")
+        self.runs: list[tuple[str, list[str]]] = []
+        PROJECTS.append(self)
+
+    def passes(self, tests: list[str], jobs: int) -> tuple[bool, str]:
+        text = self.file.read_text()
+        self.runs.append((text, tests))
+        return not BROKEN and "fault" not in text, "a test says no"
+
+
+PROJECTS: list[Project] = []
+BROKEN: list[bool] = []
+FAULTS = [Fault("check", "file.py", 1, 4, "1", "fault"), Fault("cores", "file.py", 2, 4, "2", "3")]
+
+
+@pytest.fixture(autouse=True)
+def _project(monkeypatch: pytest.MonkeyPatch) -> None:
+    PROJECTS.clear()
+    BROKEN.clear()
+    monkeypatch.setattr(plant_faults, "Copy", Project)
+    monkeypatch.setattr(plant_faults, "_tests", lambda _, names: list(names))
+
+
+def test_the_unmodified_project_runs_first_with_the_tests_of_all_areas(tmp_path: Path) -> None:
+    rows = run(FAULTS, 1, tmp_path / "out", 1)
+
+    (project,) = PROJECTS
+    quick = [*AREAS["check"].quick, *AREAS["cores"].quick]
+    assert project.runs[0] == ("x = 1\ny = 2\n", quick)
+    assert [text for text, _ in project.runs[1:]] == ["x = fault\ny = 2\n", "x = 1\ny = 3\n"]
+    assert [row["noticed"] for row in rows] == [True, False]
+
+
+def test_where_the_unmodified_project_fails_no_fault_is_planted(tmp_path: Path) -> None:
+    BROKEN.append(True)
+
+    with pytest.raises(Broken, match="without a fault the tests fail: a test says no"):
+        run(FAULTS, 1, tmp_path / "out", 2)
+
+    (project,) = PROJECTS
+    assert len(project.runs) == 1
+    assert (tmp_path / "out").read_text() == ""
+
+
+def test_what_was_noticed_is_not_tried_again_and_survivors_meet_the_other_tests(tmp_path: Path) -> None:
+    run(FAULTS, 1, tmp_path / "out", 1)
+    run(FAULTS, 1, tmp_path / "out", 2)
+    run(FAULTS, 1, tmp_path / "out", 2)
+
+    _, second, third = PROJECTS
+    assert [tests for _, tests in second.runs[1:]] == [[*AREAS["cores"].slow]]
+    assert third.runs == []
