@@ -148,7 +148,7 @@ def model(**values: object) -> Change:
             "input 'image' has an open dimension, number 1; give it as --shape image=1xNx6x2",
         ),
         (tensor(5, shape=(1, 2**31 - 1, 2**31 - 1, 4)), "needs 18446744056529682436 bytes"),
-        (tensor(5, shape=(1, 6, 6, 5)), "gives shape (1, 6, 6, 4), but 'maps' has (1, 6, 6, 5)"),
+        (tensor(5, shape=(1, 6, 6, 5)), "'maps' is computed as int8 1x6x6x4, but the file declares int8 1x6x6x5"),
         (tensor(3, scales=(0.0,)), "'kernel' has a scale of 0.0; a scale must be positive and finite"),
         (tensor(5, scales=(float("nan"),)), "scale of nan"),
         (tensor(5, scales=(float("inf"),)), "scale of inf"),

@@ -324,10 +324,6 @@ X = (1, 4, 4, 2)
         (single("RELU", [TensorSpec("x", X, "INT16", (1.0,))], [int8("y", X)]), "'y' is int8, int16 is needed"),
         (single("RELU", [TensorSpec("x", X)], [int8("y", X)]), "'x' has no scale"),
         (single("RELU", [int8("x", (1,) * 9)], [int8("y", (1,) * 9)]), "9 dimensions, at most 8"),
-        (
-            single("PAD", [int8("x", (1, *X)), ints("p", [[0, 0]] * 5)], [int8("y", (1, *X))]),
-            "'x' has 5 dimensions, this op",
-        ),
         (single("RELU", [TensorSpec("x", X, scales=(1.0, 2.0), axis=3)], [int8("y", X)]), "scale per channel"),
         (single("RELU", [TensorSpec("x", X, "STRING")], [int8("y", X)]), "'x' is STRING"),
         (single("RELU", [TensorSpec("x", X, scales=(1.0,), variable=True)], [int8("y", X)]), "is a variable"),

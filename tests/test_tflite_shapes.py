@@ -161,8 +161,20 @@ def test_a_shape_that_is_declared_must_be_the_one_that_is_computed() -> None:
     with pytest.raises(ImportFault) as caught:
         import_tflite(wrong.bytes(), "wrong")
 
-    assert "gives shape (3, 6), but 'y' has (3, 7) in the file" in str(caught.value)
+    assert "'y' is computed as int8 3x6, but the file declares int8 3x7; the file contradicts itself" in str(
+        caught.value
+    )
     assert "convert it again" not in str(caught.value)
+
+
+def test_the_sizes_that_are_known_of_an_open_shape_are_compared() -> None:
+    pads = ints("p", [[0, 0], [1, 1]])
+    models = (single("PAD", [opened("x", (-1, 4)), pads], [opened("y", shape)]) for shape in ((-1, 6), (-1, 7)))
+    sound, wrong = (model.bytes() for model in models)
+
+    assert import_tflite(sound, "sound").tensors["y"].type.shape == (1, 6)
+    with pytest.raises(ImportFault, match=r"'y' is computed as int8 1x6, but the file declares int8 \?x7"):
+        import_tflite(wrong, "wrong")
 
 
 def test_what_follows_from_a_refused_op_is_not_blamed() -> None:

@@ -17,6 +17,7 @@ from shoehorn_mcu.importers import tflite_quantised as quantised
 from shoehorn_mcu.importers import tflite_real as real
 from shoehorn_mcu.importers import tflite_recurrent as recurrent
 from shoehorn_mcu.importers import tflite_signal as signal
+from shoehorn_mcu.importers.declared import Declarations
 from shoehorn_mcu.importers.fault import CONTRADICTION, ImportFault, Refusal, Unsupported, UnsupportedModel
 from shoehorn_mcu.importers.source import Imported, Shapes, Source, SourceOp, SourceTensor, macs_of
 from shoehorn_mcu.importers.tflite_branches import without_branches
@@ -199,6 +200,8 @@ class _Import:
     def __post_init__(self) -> None:
         self.names = unique_names(t.name for t in self.raw.tensors)
         self.taken = set(self.names)
+        pairs = zip(self.names, self.raw.tensors, strict=True)
+        self.declared = Declarations({name: tensor.declared for name, tensor in pairs}, CONTRADICTION)
         self.writers = _writers(self.raw)
         self.written = {*self.raw.inputs, *(state.read for state in self.states)}
 
@@ -269,8 +272,10 @@ class _Import:
                 raise fault.within(f"op {index} {code} writing {writes}") from fault
             if not follows:
                 self.refused.append(Refusal(f"op {index}", code, writes, str(fault)))
-            self.unsure |= {place for place in raw.outputs if self.raw.tensors[place].open}
+            self._doubt(raw)
         else:
+            if self.unsure & set(raw.inputs):
+                self._doubt(raw)
             self.tensors |= {t.name: t for t in part.tensors}
             self.ops += part.ops
             self.kept += part.states
@@ -356,6 +361,10 @@ class _Import:
         self._hold(raw.outputs[0], found.astype(output.type.dtype.numpy))
         return True
 
+    def _doubt(self, raw: RawOp) -> None:
+        """Notes that the op's outputs have placeholders for sizes that nothing has computed."""
+        self.unsure |= {place for place in raw.outputs if self.raw.tensors[place].open}
+
     def _shaped(self, raw: RawOp, part: Part) -> None:
         """Gives the outputs the shapes that the ops made compute. Raises ImportFault where operands do not fit."""
         known = self.tensors | {t.name: t for t in part.tensors}
@@ -371,10 +380,8 @@ class _Import:
     def _settle(self, place: int, shape: tuple[int, ...]) -> Tensor:
         """The tensor in the shape that was computed. Raises ImportFault where the file declares another."""
         tensor = self._tensor(place)
+        self.declared.check(tensor.name, shape, tensor.type.dtype.value)
         if tensor.type.shape != shape:
-            if not self.raw.tensors[place].open:
-                declared = f"{quoted(tensor.name)} has {tensor.type.shape} in the file"
-                raise ImportFault(f"it gives shape {shape}, but {declared}; {CONTRADICTION}")
             self.tensors[tensor.name] = tensor = resized(tensor, shape)
         return tensor
 

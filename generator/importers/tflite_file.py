@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from shoehorn_mcu.importers.declared import Declared
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.tflite_options import CUSTOM, READERS, Options, custom_options
 
@@ -41,7 +42,18 @@ class RawTensor:
     @property
     def open(self) -> bool:
         """Whether the shape has placeholders: the true sizes follow from those of the model's inputs."""
-        return -1 in self.signature or (not self.shape and not self.ranked and self.data is None)
+        return -1 in self.signature or self._unranked
+
+    @property
+    def _unranked(self) -> bool:
+        """Whether not even the number of dimensions is known; older files do not tell that from a scalar."""
+        return not self.shape and not self.ranked and self.data is None
+
+    @property
+    def declared(self) -> Declared:
+        """What the file says of the tensor, whatever is computed."""
+        sizes = tuple(None if size == -1 else size for size in self.signature or self.shape)
+        return Declared(None if self._unranked else sizes, self.dtype.lower())
 
 
 @dataclass(frozen=True)
