@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from shoehorn_mcu.cli import main
+from shoehorn_mcu.host_tools import sandbox
 
 # A shell starts what runs in its background with Ctrl-C ignored, and that is inherited: tests that interrupt hear it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -25,6 +29,18 @@ def gen() -> Gen:
         return CliRunner().invoke(main, [str(each) for each in arguments], catch_exceptions=False)
 
     return run
+
+
+@pytest.fixture
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Foreign files are read in this process, where a test can change how."""
+
+    def answer(task: str, head: object, data: bytes = b"", limits: object = None) -> tuple[Any, bytearray]:
+        module, _, name = task.partition(":")
+        told, pieces = getattr(importlib.import_module(module), name)(json.loads(json.dumps(head)), bytes(data))
+        return json.loads(json.dumps(told)), bytearray(b"".join(pieces))
+
+    monkeypatch.setattr(sandbox, "answer", answer)
 
 
 @pytest.fixture(scope="session")

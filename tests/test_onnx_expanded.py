@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
+import onnx.inliner
 import pytest
 from onnx import TensorProto, helper
 
@@ -54,6 +55,7 @@ def _weighty(depth: int) -> list[onnx.FunctionProto]:
     return made
 
 
+@pytest.mark.usefixtures("one_process")
 @pytest.mark.parametrize(
     ("functions", "said"),
     [
@@ -86,6 +88,7 @@ def test_calls_in_branches_are_counted(tmp_path: Path) -> None:
         load(saved(_doubling(20), tmp_path, [condition, choice]))
 
 
+@pytest.mark.usefixtures("one_process")
 def test_rounds_within_rounds_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three Scans, each the body of the next, run their op 4 x 4 x 4 times."""
     monkeypatch.setattr("shoehorn_mcu.importers.onnx_fold.EXPANDED_OPS", 100)

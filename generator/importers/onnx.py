@@ -13,7 +13,8 @@ import numpy as np
 from shoehorn_mcu.importers import onnx_shapes
 from shoehorn_mcu.importers.declared import Declarations
 from shoehorn_mcu.importers.fault import ImportFault, NeedsConstant, Refusal, Unsupported, UnsupportedModel
-from shoehorn_mcu.importers.onnx_file import RawInput, RawModel, held, parsed, read
+from shoehorn_mcu.importers.onnx_apart import parsed, parsed_bytes, read
+from shoehorn_mcu.importers.onnx_file import RawInput, RawModel, held
 from shoehorn_mcu.importers.onnx_loops import ROUNDS_LIMIT
 from shoehorn_mcu.importers.onnx_node import RawNode
 from shoehorn_mcu.importers.onnx_ops import CONVERTERS, OPS
@@ -43,6 +44,11 @@ def import_model(model: ModelProto, name: str, shapes: Shapes | None = None) -> 
     """As `load_onnx`, for a model in memory whose constants are all in it; `shapes` changes it."""
     onnx_shapes.fix(model, shapes or {})
     return _imported(parsed(model, OPS), name)
+
+
+def import_bytes(model: bytes | bytearray, name: str, shapes: Shapes) -> Imported:
+    """As `import_model`, for a model as a file without external data would hold it; `shapes` fixes its dimensions."""
+    return _imported(parsed_bytes(model, OPS, shapes), name)
 
 
 def _imported(raw: RawModel, name: str) -> Imported:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
-import subprocess
-import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoehorn_mcu.host_tools.children import environment
 from shoehorn_mcu.importers import onnx_shapes
 from shoehorn_mcu.importers.declared import Declared
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.onnx_calls import check_calls
+from shoehorn_mcu.importers.onnx_external import MOST_BYTES, elements, piece_of, put, tensors
 from shoehorn_mcu.importers.onnx_fold import (
     FILE_LIMIT_BYTES,
     dtype_of,
@@ -27,7 +24,6 @@ from shoehorn_mcu.importers.onnx_fold import (
     unknown_operand,
 )
 from shoehorn_mcu.importers.onnx_node import BY_SCALE, DOMAINS, RawNode, array_of, first_line
-from shoehorn_mcu.importers.source import Shapes
 from shoehorn_mcu.ir import Array
 from shoehorn_mcu.ops.laws import quoted
 
@@ -67,31 +63,30 @@ class RawModel:
     folded: int  # nodes of the file whose results are among the constants
 
 
-def read(path: Path, runs: Collection[str], shapes: Shapes) -> RawModel:
-    """The model in a file, with the dimensions in `shapes` set.
-
-    Raises ImportFault, without the file's name, where it is damaged or not fixed in shape.
-    `runs`: ops that have a converter; others become the ops that ONNX defines them by.
-    """
-    model = load_proto(path)
-    onnx_shapes.fix(model, shapes)
-    return parsed(model, runs)
-
-
 def load_proto(path: Path) -> ModelProto:
     """The model in a file with all its constants. Raises ImportFault, without the file's name, where it is damaged."""
-    import onnx
-    from google.protobuf.message import DecodeError
-
     if path.stat().st_size >= FILE_LIMIT_BYTES:
         raise ImportFault(f"larger than {FILE_LIMIT_BYTES} bytes")
+    model = proto_of(path.read_bytes())
+    left = MOST_BYTES
+    for tensor in [*tensors(model)]:
+        data = elements(piece_of(tensor), path.parent, left)
+        left -= len(data)
+        put(tensor, data)
+    return model
+
+
+def proto_of(data: bytes | bytearray | memoryview) -> ModelProto:
+    """The model in these bytes; tensors may be in other files. Raises ImportFault where it is damaged."""
+    from google.protobuf.message import DecodeError
+    from onnx import ModelProto
+
     try:
-        model = onnx.load_model(str(path), load_external_data=False)
+        model: ModelProto = ModelProto.FromString(bytes(data))
     except DecodeError as error:
         raise ImportFault("no ONNX model, or a damaged one; export it again") from error
     if not model.graph.node:
         raise ImportFault("no ONNX model, or one without ops; export it again")
-    _load_external(model, path.parent)
     return model
 
 
@@ -179,29 +174,6 @@ def _declared(kind: Any) -> Declared:
     return Declared(sizes if known else None, "" if dtype is None or dtype.kind in "OSU" else held(dtype))
 
 
-def _load_external(model: ModelProto, folder: Path) -> None:
-    """Loads the constants that are in other files of the model's folder."""
-    from onnx.checker import ValidationError
-    from onnx.external_data_helper import load_external_data_for_model, uses_external_data
-
-    outside = [tensor for tensor in model.graph.initializer if uses_external_data(tensor)]
-    for tensor in outside:
-        said = {entry.key: entry.value for entry in tensor.external_data}
-        place = folder / said.get("location", "")
-        if not place.resolve().is_relative_to(folder.resolve()):
-            raise ImportFault(f"constant '{tensor.name}' is in {place}, outside the model's folder; move it there")
-        if not place.is_file():
-            raise ImportFault(f"constant '{tensor.name}' is in '{place.name}', which is not beside the model")
-        for key in ("offset", "length"):
-            if not re.fullmatch("[0-9]+", said.get(key, "0")):
-                what = f"constant '{tensor.name}': the {key} of its external data"
-                raise ImportFault(f"{what} is {quoted(said[key])}, no number of bytes; export it again")
-    try:
-        load_external_data_for_model(model, str(folder))
-    except (OSError, ValueError, ValidationError) as error:
-        raise ImportFault(f"its external data cannot be read: {first_line(error)}; export it again") from error
-
-
 def _inlined(model: ModelProto) -> ModelProto:
     """The model without calls of its own functions."""
     from onnx import checker, inliner
@@ -253,8 +225,7 @@ def _converted(model: ModelProto, opset: int = OPSET) -> ModelProto:
         MemoryError,  # as above, of a smaller size
     )
     try:
-        sound = _is_sound(model)
-        converted = onnx.version_converter.convert_version(model, opset) if sound else _converted_apart(model, opset)
+        converted = onnx.version_converter.convert_version(model, opset)
     except faults as error:
         said, cure = _of_converter(first_line(error)), f"export it with opset {opset} or newer"
         why = f" ({said})" if said else ""
@@ -293,37 +264,6 @@ _ASSERTION = re.compile(r"^\S+\.(h|cc|cpp):\d+: .*?`.*?` failed(: )?")
 def _of_converter(line: str) -> str:
     """What ONNX's converter says, without the class of the error and the place in its C++."""
     return _ASSERTION.sub("", _CLASS.sub("", line)).strip(" .")
-
-
-def _is_sound(model: ModelProto) -> bool:
-    """Whether ONNX's checker accepts the model; its converter in C++ ends the process over some that it does not."""
-    from onnx import checker
-
-    try:
-        checker.check_model(model)
-    except checker.ValidationError:
-        return False
-    return True
-
-
-def _converted_apart(model: ModelProto, opset: int) -> ModelProto:
-    """The model in this opset, converted in a process of its own. Raises RuntimeError where that fails."""
-    import onnx
-
-    code = (
-        "import sys, onnx; model = onnx.load_model_from_string(sys.stdin.buffer.read()); "
-        f"made = onnx.version_converter.convert_version(model, {opset}); "
-        "sys.stdout.buffer.write(made.SerializeToString())"
-    )
-    given = model.SerializeToString()
-    command = [sys.executable, "-c", code]
-    run = subprocess.run(command, input=given, capture_output=True, check=False, env=environment())
-    if run.returncode < 0:
-        raise RuntimeError(f"ONNX's converter ended with {signal.Signals(-run.returncode).name} over it")
-    if run.returncode > 0:
-        said = run.stderr.decode(errors="replace").strip().splitlines()
-        raise RuntimeError(said[-1] if said else "ONNX's converter failed without a message")
-    return onnx.load_model_from_string(run.stdout)
 
 
 def _constants(model: ModelProto) -> dict[str, Array]:

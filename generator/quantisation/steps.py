@@ -16,7 +16,7 @@ from shoehorn_mcu import importers, passes
 from shoehorn_mcu.errors import did_you_mean
 from shoehorn_mcu.importers import Imported, Shapes, onnx_int16, onnx_quantised
 from shoehorn_mcu.importers.onnx import import_model
-from shoehorn_mcu.importers.onnx_file import in_opset
+from shoehorn_mcu.importers.onnx_apart import in_opset
 from shoehorn_mcu.importers.onnx_qlinear import FORMS
 from shoehorn_mcu.ir import DType, Graph
 from shoehorn_mcu.ops import Dequantize, Quantize, Requantize
