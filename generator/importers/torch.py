@@ -4,7 +4,8 @@ All of them become an ONNX model in memory by PyTorch's own exporters, and `onnx
 by the exporter for torch.export, TorchScript by the older one, which knows it, else as a program, too. PyTorch is
 imported only here and only when a model is imported; it is the extra `shoehorn-mcu[torch]`.
 
-PyTorch reads files in a process of its own: its C++ ends the process for some that are damaged.
+PyTorch reads files in a process that is locked in (`host_tools/sandbox.py`): its C++ also ends the process for some
+that are damaged. Before TorchScript of a file runs, all of its ops are looked up in `torch_ops.py`.
 """
 
 from __future__ import annotations
@@ -12,22 +13,19 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import io
-import json
 import logging
 import os
 import re
-import signal
-import subprocess
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shoehorn_mcu.host_tools.children import environment
-from shoehorn_mcu.importers import torch_archive
+from shoehorn_mcu.host_tools import sandbox
+from shoehorn_mcu.importers import onnx_file, torch_archive, torch_ops
 from shoehorn_mcu.importers.fault import ImportFault
-from shoehorn_mcu.importers.onnx import import_model
+from shoehorn_mcu.importers.onnx import import_bytes, import_model
 from shoehorn_mcu.importers.source import Imported, Shapes
 
 if TYPE_CHECKING:
@@ -35,6 +33,11 @@ if TYPE_CHECKING:
 
 OPSET = 20  # the oldest with Gelu and all that the newer exporter writes
 _PRINTED = (1, 2)  # standard output and errors
+_INSTALL = "`pip install shoehorn-mcu[torch]`"
+_NEEDED = (
+    *("torch._export.converter", "torch.ao.quantization.fx._decomposed", "torch.export.pt2_archive._package"),
+    *("torch.onnx._internal.exporter._core", "torch.onnx._internal.torchscript_exporter.utils", "onnx"),
+)
 _EVAL = "call module.eval() before the export"
 _TRAINING = ("train", "training")  # arguments of ATen's ops
 _MISSING = "No ONNX function found"
@@ -47,8 +50,8 @@ def load_torch(path: Path, shapes: Shapes) -> Imported:
 
     Raises as `torch_model` and `import_model`.
     """
-    model, sizes = torch_model(path, shapes)
-    return import_model(model, path.stem, sizes)
+    model, sizes = _read(path, shapes)
+    return import_bytes(model, path.stem, sizes)
 
 
 def torch_model(path: Path, shapes: Shapes) -> tuple[ModelProto, Shapes]:
@@ -57,49 +60,47 @@ def torch_model(path: Path, shapes: Shapes) -> tuple[ModelProto, Shapes]:
     A TorchScript file says no shapes unless it was traced; `shapes` then has them. Raises ImportFault, without
     the file's name, if it is damaged or not safe or if PyTorch is not there; and OSError.
     """
-    import onnx
+    model, sizes = _read(path, shapes)
+    return onnx_file.proto_of(model), sizes
 
+
+def _read(path: Path, shapes: Shapes) -> tuple[bytearray, Shapes]:
     archive = torch_archive.read(path)
-    _library()
+    for name, what in (("torch", "PyTorch"), ("onnxscript", "onnxscript, which PyTorch's exporter needs,")):
+        if importlib.util.find_spec(name) is None:
+            raise ImportFault(f"{what} is not installed: {_INSTALL}")
     is_program = archive.kind is torch_archive.Kind.PROGRAM
     wanted = {"program": is_program, "traced": "traced_inputs.pkl" in archive.members, "shapes": shapes}
-    told, made = _apart(json.dumps(wanted).encode() + b"\n" + archive.packed())
+    try:
+        told, made = sandbox.answer(f"{__name__}:answer", wanted, archive.packed())
+    except sandbox.Ended as ended:
+        raise ImportFault(f"the process that reads it with PyTorch {ended}; {torch_archive.AGAIN}") from None
+    except sandbox.Failed as failed:
+        raise ImportFault(f"PyTorch fails over it ({failed}); {torch_archive.AGAIN}") from failed
     if "fault" in told:
         raise ImportFault(told["fault"])
-    return onnx.load_model_from_string(made), _sizes(told["shapes"])
+    return made, _sizes(told["shapes"])
 
 
-def _apart(given: bytes) -> tuple[Any, bytes]:
-    """What `serve` answers in a process of its own. Raises ImportFault where that process ends without an answer."""
-    run = process(given)
-    head, _, made = run.stdout.partition(b"\n")
+# These run in the process that is locked in.
+
+
+def prepare() -> None:
+    """Imports PyTorch and what its exporters would import for each file; it computes with one thread."""
+    with contextlib.suppress(ImportFault):
+        _library().set_num_threads(1)
+        for name in _NEEDED:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+
+
+def answer(wanted: Any, data: bytes) -> sandbox.Answer:
+    """The ONNX model of a checked archive, and the shapes that its importer is to use."""
     try:
-        return json.loads(head), made
-    except ValueError:
-        if run.returncode < 0:
-            why = f"PyTorch ended with {signal.Signals(-run.returncode).name} over it"
-        else:
-            why = f"PyTorch ended over it: {(run.stderr.decode(errors='replace').strip().splitlines() or ['?'])[-1]}"
-        raise ImportFault(f"{why}; {torch_archive.AGAIN}") from None
-
-
-def process(given: bytes) -> subprocess.CompletedProcess[bytes]:
-    """A process that answers as `serve` does; mutants.py has one that starts sooner."""
-    command = [sys.executable, "-c", f"from {__name__} import serve; serve()"]
-    return subprocess.run(command, input=given, capture_output=True, check=False, env=environment())
-
-
-def serve() -> None:
-    """Reads a line of JSON and an archive from standard input; writes a line of JSON and an ONNX model."""
-    wanted, data = json.loads(sys.stdin.buffer.readline()), io.BytesIO(sys.stdin.buffer.read())
-    made = b""
-    try:
-        model, shapes = _of_file(wanted, data)
-        answer: dict[str, Any] = {"shapes": shapes}
-        made = model.SerializeToString()
+        model, shapes = _of_file(wanted, io.BytesIO(data))
     except ImportFault as fault:
-        answer = {"fault": str(fault)}
-    sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n" + made)
+        return {"fault": str(fault)}, ()
+    return {"shapes": shapes}, [model.SerializeToString()]
 
 
 def _of_file(wanted: Any, data: io.BytesIO) -> tuple[ModelProto, Shapes]:
@@ -110,7 +111,32 @@ def _of_file(wanted: Any, data: io.BytesIO) -> tuple[ModelProto, Shapes]:
     torch = _library()
     with _converting("PyTorch cannot read it"):
         script = torch.jit.load(data, map_location="cpu", _restore_shapes=wanted["traced"])
+        _check_ops(torch, script)
     return _model_of_script(script, shapes, None)
+
+
+def _check_ops(torch: Any, script: Any) -> None:
+    """Raises ImportFault where a method of the module, or what it calls, has an op that no model may have.
+
+    Nothing of it has run so far. A call that cannot be replaced by what it calls is such an op, too.
+    """
+    for module in script.modules():
+        for name in module._c._method_names():
+            graph = module._c._get_method(name).graph.copy()
+            torch._C._jit_pass_inline(graph)
+            _check_nodes(graph)
+
+
+def _check_nodes(block: Any) -> None:
+    for node in block.nodes():
+        namespace, _, name = node.kind().partition("::")
+        if not torch_ops.is_known(namespace, name):
+            raise ImportFault(f"it has the op {node.kind()}, which is none of those that a model may have; remove it")
+        for inner in node.blocks():
+            _check_nodes(inner)
+        for each in node.attributeNames():
+            if node.kindOf(each) in ("g", "gs"):
+                raise ImportFault(f"its op {node.kind()} holds a graph, as no file has it; {torch_archive.AGAIN}")
 
 
 def _sizes(shapes: Mapping[str, Sequence[int]]) -> Shapes:
@@ -154,7 +180,6 @@ def import_module(module: Any, example: Any, name: str | None, shapes: Shapes) -
 
 def _library() -> Any:
     """PyTorch. Raises ImportFault where it is not there."""
-    cure = "`pip install shoehorn-mcu[torch]`"
     try:
         import onnxscript  # noqa: F401  the exporter's own library of ops
         import torch
@@ -162,9 +187,9 @@ def _library() -> Any:
     except ModuleNotFoundError as error:
         there = importlib.util.find_spec("torch") is not None
         lacking = f"{error.name}, which PyTorch's exporter needs," if there else "PyTorch"
-        raise ImportFault(f"{lacking} is not installed: {cure}") from error
+        raise ImportFault(f"{lacking} is not installed: {_INSTALL}") from error
     except (ImportError, OSError) as error:  # OSError: a library of its own that the system cannot load
-        raise ImportFault(f"PyTorch cannot be imported here ({_reason(error)}); install it again: {cure}") from error
+        raise ImportFault(f"PyTorch cannot be imported here ({_reason(error)}); install it again: {_INSTALL}") from error
     return torch
 
 
@@ -190,7 +215,12 @@ def _silent() -> Iterator[None]:
     """Nothing is printed, not even by C++, which writes graphs that it cannot convert to standard output."""
     sys.stdout.flush()
     sys.stderr.flush()
-    with Path(os.devnull).open("wb") as nothing, contextlib.redirect_stdout(io.StringIO()):
+    try:
+        file = Path(os.devnull).open("wb")  # noqa: SIM115
+    except PermissionError:  # locked in: no file is opened to write, and nothing is printed anyway
+        yield
+        return
+    with file as nothing, contextlib.redirect_stdout(io.StringIO()):
         kept = [os.dup(number) for number in _PRINTED]
         for number in _PRINTED:
             os.dup2(nothing.fileno(), number)

@@ -25,7 +25,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from shoehorn_mcu.importers import torch_program
+from shoehorn_mcu.importers import torch_program, torch_script
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.onnx_fold import FILE_LIMIT_BYTES
 
@@ -46,10 +46,7 @@ _TENSORS = {
 }
 """Lists of a program's tensors, with the prefix of the members that may hold them."""
 _SCRIPT = re.compile(r"data\.pkl|constants\.pkl|traced_inputs\.pkl|version|byteorder|(data|constants|traced_inputs)/\d+"
-                     r"|code/[\w/.]+\.py(\.debug_pkl)?|\.data/version")  # fmt: skip
-_TOUCHES_FILES = re.compile(rb"\b(?:torch|ops\.aten)\s*\.\s*(save|from_file|load\w*)\b")
-_OPS = re.compile(rb"\bops\s*\.\s*(?!(?:aten|prim|prims|quantized|quantized_decomposed)\b)(\w+)\s*\.\s*\w+\s*\(")
-_CLASSES = re.compile(rb"torch\.classes\.(?!quantized\.|rnn\.)([\w.]*)")
+                     r"|code/[\w/.]+\.py|\.data/version")  # fmt: skip
 
 
 class Kind(Enum):
@@ -166,11 +163,5 @@ def _json(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], name
 def _script(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo]) -> Archive:
     """A module of torch.jit.save, without extra files."""
     kept = {name: archive.read(info) for name, info in members.items() if _SCRIPT.fullmatch(name)}
-    for name, data in kept.items():
-        if name.endswith(".py") and (found := _TOUCHES_FILES.search(data)):
-            raise ImportFault(f"its {name} calls {found[1].decode()}, which touches files; remove that call")
-        if name.endswith(".py") and (found := _OPS.search(data)):
-            raise ImportFault(f"its {name} calls an op of '{found[1].decode()}', which is not PyTorch's own; remove it")
-        if name.endswith((".py", ".pkl")) and (found := _CLASSES.search(data)):
-            raise ImportFault(f"its {name} has an object of {found[0].decode()}; only tensors are read: remove it")
+    torch_script.check(kept)
     return Archive(Kind.SCRIPT, kept)

@@ -2,7 +2,7 @@
 
 torch.export.load (torch/_export/serde/serialize.py) takes more from that JSON than data: an op is the name of any
 function that can be reached from `torch`, a symbolic size is a text that sympy evaluates as Python, and guards are
-Python source. So ops must be PyTorch's own, sizes must be sums and products of symbols, and what the import does not
+Python source. So ops must be those of `torch_ops.py`, sizes must be sums and products of symbols, and what the import does not
 need is left out.
 """
 
@@ -13,16 +13,18 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from shoehorn_mcu.importers import torch_ops
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.onnx_fold import FILE_LIMIT_BYTES
 
 _AGAIN = "export it again with torch.export.save"
 _OP = re.compile(
-    r"torch\.ops\.(aten|prims|quantized_decomposed)\.(?!from_file)(?:[A-Za-z]\w*|_[A-Za-z]\w*|__[a-z]+__)\.[A-Za-z]\w*"
+    r"torch\.ops\.(?P<space>aten|prims|quantized_decomposed)\.(?P<name>\w+)\.[A-Za-z]\w*"
     r"|torch\.ops\.higher_order\.(cond|wrap_with_set_grad_enabled|wrap_with_autocast|scan|map_impl|while_loop)"
     r"|_operator\.(getitem|add|sub|mul|truediv|floordiv|mod|pow|neg|pos|eq|ne|lt|le|gt|ge|and_|or_)"
     r"|math\.(ceil|floor|trunc|sqrt)"
-    r"|torch\.sym_(int|float|max|min|not|ite|sum|sqrt)"
+    r"|torch\.sym_(int|float|max|min|not|ite|sum|sqrt)",
+    re.ASCII,
 )
 _MOST_TEXT = 2000
 _PLAIN = r"[a-z]{1,6}\d{0,4}"  # PyTorch counts up to the number of some symbols
@@ -51,9 +53,10 @@ def _check(found: Mapping[str, Any]) -> None:
     """Raises ImportFault for one record of the program."""
     if "target" in found:
         target = found["target"]
-        if not isinstance(target, str) or not _OP.fullmatch(target):
+        op = _OP.fullmatch(target) if isinstance(target, str) else None
+        if op is None or op["name"] and not torch_ops.is_known(op["space"], op["name"]):
             name = repr(str(target)[:100])
-            raise ImportFault(f"op {name} is not one of PyTorch's own; replace it, and {_AGAIN}")
+            raise ImportFault(f"op {name} is none of those that a model may have; replace it, and {_AGAIN}")
     for name in _ARGUMENTS:
         if found.get(name) is not None:
             raise ImportFault(f"an op has an argument of kind {name.removeprefix('as_')}; {_AGAIN} of tensors only")
