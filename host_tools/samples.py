@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-import wave
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from shoehorn_mcu.host_tools import vectors
+from shoehorn_mcu.host_tools import decoders, vectors
 from shoehorn_mcu.host_tools.accuracy import Labels, checked, classes_of
 from shoehorn_mcu.host_tools.errors import InputError, did_you_mean
 from shoehorn_mcu.host_tools.files import read_bytes
@@ -205,21 +203,15 @@ def sound(
 
     Raises InputError, also where the file has none or ends before the last one that its header counts.
     """
-    try:
-        with wave.open(str(path), "rb") as file:
-            channels, width, rate, count = file.getparams()[:4]
-            if (width, channels) != (_SAMPLE_BYTES, 1):
-                raise InputError(f"{path}: has {channels} channels of {8 * width} bits; wanted is one of 16")
-            if hz is not None and rate != hz:
-                raise InputError(f"{path}: has {rate:,} samples per second, the model takes {hz:,}; convert it")
-            if count > most:
-                takes = f"input '{name}' takes {most}" if name else f"at most {most:,} fit"
-                raise InputError(f"{path}: holds {count} samples, {takes}")
-            data = file.readframes(count)
-    except (wave.Error, EOFError, OSError, RuntimeError) as error:
-        why = "it ends within its header" if isinstance(error, EOFError) else str(error) or type(error).__name__
-        cure = "save it as WAV with one channel of 16 bits"
-        raise InputError(f"{path}: cannot be read as WAV ({why}); {cure}") from error
+    found = decoders.sound(path)
+    if (found.width, found.channels) != (_SAMPLE_BYTES, 1):
+        raise InputError(f"{path}: has {found.channels} channels of {8 * found.width} bits; wanted is one of 16")
+    if hz is not None and found.rate != hz:
+        raise InputError(f"{path}: has {found.rate:,} samples per second, the model takes {hz:,}; convert it")
+    count, data = found.count, found.data
+    if count > most:
+        takes = f"input '{name}' takes {most}" if name else f"at most {most:,} fit"
+        raise InputError(f"{path}: holds {count} samples, {takes}")
     if count == 0:
         raise InputError(f"{path}: holds no samples; record it again, or leave it out")
     if len(data) != count * _SAMPLE_BYTES:
@@ -231,7 +223,7 @@ def sound(
 def _image(path: Path, end: End, meaning: Range | None) -> Array:
     """The image in the input's size and number of channels; None: the input stores pixels as they are."""
     height, width, channels = _size(path, end)
-    found = _pixels(path, height, width, channels)
+    found = decoders.pixels(path, height, width, channels)
     if meaning is None:
         stored: Array = found
     else:
@@ -260,26 +252,6 @@ def _size(path: Path, end: End) -> tuple[int, int, int]:
             return height, width, channels
     name, given = end.outside.name, list(end.outside.shape)
     raise InputError(f"{path}: is an image, and input '{name}' has shape {given}, which is none of grey or RGB images")
-
-
-def _pixels(path: Path, height: int, width: int, channels: int) -> Array:
-    """uint8 (height, width, channels), grey or RGB; an image of another size is resized, bilinear."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise InputError(f"{path}: reading images needs Pillow; pip install shoehorn-mcu[images]") from error
-    faults = (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path) as image:
-                found = image.convert("L" if channels == 1 else "RGB")
-    except faults as error:
-        raise InputError(f"{path}: cannot be read as an image ({str(error).splitlines()[0]})") from error
-    if found.size != (width, height):
-        found = found.resize((width, height), Image.Resampling.BILINEAR)
-    return np.asarray(found, np.uint8).reshape(height, width, channels)
 
 
 def _range(project: Path, end: End) -> Range:

@@ -43,6 +43,7 @@ Answer = tuple[object, Sequence[bytes | bytearray | memoryview]]
 Ask = Callable[[], Sequence[bytes | bytearray | memoryview]]
 
 _FORKS = sys.platform != "win32"
+_START = f"from {__name__} import serve; serve()"
 _PIECE = 1 << 16
 _MOST_ANSWER = 1 << 33
 _LAST_WORDS = 5  # seconds in which a process whose pipe is closed ends by itself
@@ -140,7 +141,7 @@ class _Helper:
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self.process is None or self.process.poll() is not None:
-            command = [sys.executable, "-c", f"from {__name__} import serve; serve()", self.module]
+            command = [sys.executable, "-c", _START, self.module]
             self.process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,

@@ -1,0 +1,265 @@
+"""What a process that reads foreign files can do to the rest of the system: nothing, with each wall alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from conftest import Gen
+from onnx import TensorProto, helper
+
+from shoehorn_mcu.host_tools import sandbox, walls
+from shoehorn_mcu.host_tools.errors import NotConfined
+from shoehorn_mcu.importers import plain
+
+ROOT = Path(__file__).resolve().parents[1]
+HARMLESS = {"own signal", "thread", "own source"}
+FILES = {"write", "append", "home", "link", "folder", "rename", "remove"}
+NETWORK = {"connect", "datagrams", "pair"}
+OTHERS = {"run", "fork", "signal"}
+DEEDS = HARMLESS | FILES | NETWORK | OTHERS | {"mode", "read"}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _with_tasks() -> Iterator[None]:
+    """The helper process finds the module of the tasks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        yield
+    sandbox.end()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("there", "other", "last"):
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def asked(name: str, head: object = None, data: bytes = b"", **limits: Any) -> tuple[Any, bytearray]:
+    return sandbox.answer(f"tests.sandbox_tasks:answer_{name}", head, data, sandbox.Limits(**limits))
+
+
+def done(walls_there: Sequence[str], folder: Path, port: int) -> set[str]:
+    """What a process did that only has these walls."""
+    command = [sys.executable, "-m", "tests.sandbox_tasks", ",".join(walls_there), str(folder), str(port)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    stand, found = json.loads(run.stdout)
+    if stand != [*walls_there]:
+        pytest.skip(f"this system has no {' and '.join(walls_there)}")
+    assert set(found) == DEEDS
+    return {name for name, could in found.items() if could}
+
+
+def test_without_walls_all_can_be_done(folder: Path, port: int):
+    """Otherwise the tests below show nothing."""
+    run = subprocess.run(
+        [sys.executable, "-c", f"from tests.sandbox_tasks import tried; print(*tried({str(folder)!r}, {port}).items())"],
+        *(),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, "HOME": str(folder)},
+    )
+    assert "False" not in run.stdout
+
+
+def test_a_process_that_reads_foreign_files_can_do_nothing_else(folder: Path, port: int):
+    if sys.platform != "linux" or walls.lacking(_stand()):
+        pytest.skip("this system cannot lock a process in")
+    could = {name for name, could in asked("tried", [str(folder), port])[0].items() if could}
+
+    assert could - {"read"} == HARMLESS
+    assert ("read" in could) == ("landlock" not in _stand())
+    assert sorted(path.name for path in folder.iterdir()) == ["last", "other", "there"]
+
+
+def _stand() -> Sequence[str]:
+    code = "from shoehorn_mcu.host_tools import walls; print(*walls.confine(None, None, walls.landlock_rules()))"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_the_filter_of_calls_holds_without_landlock(folder: Path, port: int):
+    assert done(["seccomp"], folder, port) == HARMLESS | {"read"}
+
+
+def test_landlock_holds_without_the_filter_of_calls(folder: Path, port: int):
+    could = done(["landlock"], folder, port)
+
+    assert not could & (FILES | {"read", "run"})
+    assert could >= HARMLESS
+    if _landlock_version() >= 4:
+        assert "connect" not in could
+    if _landlock_version() >= 6:
+        assert "signal" not in could
+
+
+def _landlock_version() -> int:
+    import ctypes
+
+    return int(ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), ctypes.c_uint(1)))
+
+
+def test_a_namespace_holds_the_network_back(folder: Path, port: int):
+    assert "connect" not in done(["namespace"], folder, port)
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64", "riscv64"])
+def test_a_filter_is_a_program_whose_jumps_stay_inside(machine: str):
+    program = walls.calls_filter(machine, 1)
+    assert program is not None
+    steps = np.frombuffer(program, [("code", "<u2"), ("true", "u1"), ("false", "u1"), ("value", "<u4")])
+    assert len(steps) < 4096  # the kernel's limit
+    for place, step in enumerate(steps):
+        assert place + 1 + max(step["true"], step["false"]) < len(steps) or step["code"] == 6
+    assert steps[-1]["code"] == 6
+
+
+def test_a_machine_without_numbers_of_calls_has_no_filter():
+    assert walls.calls_filter("pdp11", 1) is None
+
+
+@pytest.mark.parametrize(
+    ("stand", "said"),
+    [
+        (("landlock", "seccomp"), ""),
+        (("seccomp",), ""),
+        (("landlock", "namespace"), ""),
+        (("landlock",), "can reach the network"),
+        (("namespace",), "can write files"),
+        ((), "can write files and reach the network"),
+    ],
+)
+def test_what_a_system_lacks_is_said_once(stand: Sequence[str], said: str, monkeypatch: pytest.MonkeyPatch):
+    assert walls.lacking(stand) == said
+    monkeypatch.setattr(sandbox, "_warned", False)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            sandbox._warn_once(stand)
+
+    assert [warning.category for warning in heard] == [NotConfined] * bool(said)
+    assert all(said in str(warning.message) for warning in heard)
+
+
+def test_the_command_line_says_it_as_one_note(gen: Gen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", ends[:1], ends[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), tmp_path / "net.onnx")
+    monkeypatch.setattr(sandbox, "_warned", False)
+    monkeypatch.setattr(walls, "lacking", lambda _: "can write files")
+
+    results = [gen("inspect", tmp_path / "net.onnx") for _ in range(2)]
+
+    assert [result.exit_code for result in results] == [0, 0]
+    assert [result.stderr.count("note: ") for result in results] == [1, 0]
+    assert "in a process of their own, which can write files" in results[0].stderr
+
+
+def test_memory_time_and_files_are_limited():
+    limits = asked("limits", memory=1 << 30, seconds=7)[0]
+
+    assert limits["FSIZE"] == limits["CORE"] == [0, 0]
+    assert limits["CPU"] == [8, 8]
+    assert 1 << 30 < limits["AS"][0] < 1 << 36
+    with pytest.raises(sandbox.Ended, match=r"^needs more than 0\.25 GB of memory$"):
+        asked("bytes", 1 << 30, memory=1 << 28)
+    assert asked("bytes", 1 << 20, memory=1 << 28)[0] == 1 << 20
+
+
+def test_a_process_that_takes_too_long_is_ended():
+    with pytest.raises(sandbox.Ended, match=r"^took longer than 0\.5 s$"):
+        asked("sleeps", seconds=0.5)
+    assert asked("echo", "again")[0] == "again"
+
+
+def test_a_crash_is_an_answer_and_the_next_request_gets_its_own():
+    with pytest.raises(sandbox.Ended, match="^ended with SIGSEGV$"):
+        asked("crash")
+    with pytest.raises(sandbox.Failed, match="^TypeError: of two lines") as failed:
+        asked("fails")
+    assert "answer_fails" in failed.value.__notes__[0]
+    assert asked("echo", [1, 2.5, "ä"], b"data") == ([1, 2.5, "ä"], b"data")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"no JSON\n", b"\x80\x04N.\n", b"[" * 100_000 + b"\n", b"[]\n", b'{"answer": 1}\n', b'{"walls": []}\n', b"1"],
+)
+def test_what_is_no_answer_is_none(data: bytes):
+    with pytest.raises(sandbox.Ended, match="^ended without an answer$"):
+        asked("quits", data=data)
+    assert asked("echo", 1)[0] == 1
+
+
+def test_large_requests_and_answers_go_through():
+    data = np.random.default_rng(0).bytes(3_000_001)
+
+    assert asked("echo", None, data)[1] == data
+
+
+def test_no_file_of_this_process_is_open_there(tmp_path: Path):
+    sandbox.end()
+    with (tmp_path / "secret").open("wb") as file:
+        os.set_inheritable(file.fileno(), True)
+
+        assert os.fstat(file.fileno()).st_ino not in asked("files")[0]
+
+
+def test_where_processes_cannot_be_forked_one_answers_them_all(monkeypatch: pytest.MonkeyPatch):
+    sandbox.end()
+    start = sandbox._START.replace("from", "import shoehorn_mcu.host_tools.sandbox as s; s._FORKS = False; from", 1)
+    monkeypatch.setattr(sandbox, "_START", start)
+    monkeypatch.setattr(sandbox, "_warned", True)
+    try:
+        for _ in range(2):
+            assert asked("echo", 1, bytes(200_000)) == (1, bytes(200_000))
+            with pytest.raises(sandbox.Ended, match="^ended with SIGSEGV$"):
+                asked("crash")
+    finally:
+        sandbox.end()
+
+
+def test_plain_values_come_back_as_they_were():
+    arrays = {
+        "float": np.arange(6, dtype=np.float32).reshape(2, 3)[:, ::2],
+        "empty": np.zeros((0, 3), np.int8),
+        "scalar": np.array(3, np.int64),
+        "flags": np.array([True, False]),
+        "complex": np.array([1 + 2j], np.complex64),
+        "texts": np.array(["a", "ä"], object),
+        "bfloat16": np.arange(3).astype(onnx.helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)),
+    }
+    value = {"numbers": (1, 2.5, float("inf"), None, True, "x"), "type": np.dtype("float16"), "arrays": arrays}
+    told, pieces = plain.packed(value)
+    made = plain.unpacked(json.loads(json.dumps(told)), bytearray(b"".join(pieces)), ())
+
+    assert made["numbers"] == value["numbers"]
+    assert made["type"] == value["type"]
+    for name, array in arrays.items():
+        assert made["arrays"][name].dtype == array.dtype
+        assert made["arrays"][name].shape == array.shape
+        assert np.array_equal(made["arrays"][name], array)
+    made["arrays"]["float"][0, 0] = 7  # as one may write into the array of a file
+
+
+def test_only_classes_that_are_named_are_made():
+    with pytest.raises(KeyError):
+        plain.unpacked({"Path": ["/"]}, bytearray(), ())
