@@ -71,7 +71,9 @@ class Failed(Exception):
     """The function raised an exception that is none of its answers; the message is its class and text, in one line."""
 
 
-def answer(task: str, head: object, data: bytes | bytearray | memoryview = b"", limits: Limits = Limits()) -> tuple[Any, bytearray]:
+def answer(
+    task: str, head: object, data: bytes | bytearray | memoryview = b"", limits: Limits = Limits()
+) -> tuple[Any, bytearray]:
     """What the function `task`, "module:name", answers to JSON and bytes, in a process that is locked in.
 
     The function is called with both and returns an Answer. Raises Ended and Failed. Warns once, by NotConfined, where this
@@ -109,7 +111,9 @@ class _Helper:
         self.module, self.lock = module, threading.Lock()
         self.process: subprocess.Popen[bytes] | None = None
 
-    def asked(self, name: str, head: object, data: bytes | bytearray | memoryview, limits: Limits) -> tuple[Any, bytearray]:
+    def asked(
+        self, name: str, head: object, data: bytes | bytearray | memoryview, limits: Limits
+    ) -> tuple[Any, bytearray]:
         """The answer to one request."""
         process = self._running()
         late = threading.Event()
@@ -177,7 +181,9 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _exchanged(process: subprocess.Popen[bytes], head: object, data: bytes | bytearray | memoryview) -> tuple[Any, bytearray]:
+def _exchanged(
+    process: subprocess.Popen[bytes], head: object, data: bytes | bytearray | memoryview
+) -> tuple[Any, bytearray]:
     """Sends a request, and reads the answer. Raises OSError and EOFError where the process ends before."""
     assert process.stdin and process.stdout
     words = json.dumps(head).encode()

@@ -72,7 +72,9 @@ def answer_echo(asked: Any, data: bytes) -> Answer:
 def answer_limits(asked: Any, data: bytes) -> Answer:
     import resource
 
-    return {name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}")) for name in ("AS", "CORE", "CPU", "FSIZE")}, ()
+    return {
+        name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}")) for name in ("AS", "CORE", "CPU", "FSIZE")
+    }, ()
 
 
 def answer_bytes(asked: Any, data: bytes) -> Answer:

@@ -70,7 +70,11 @@ def done(walls_there: Sequence[str], folder: Path, port: int) -> set[str]:
 def test_without_walls_all_can_be_done(folder: Path, port: int):
     """Otherwise the tests below show nothing."""
     run = subprocess.run(
-        [sys.executable, "-c", f"from tests.sandbox_tasks import tried; print(*tried({str(folder)!r}, {port}).items())"],
+        [
+            sys.executable,
+            "-c",
+            f"from tests.sandbox_tasks import tried; print(*tried({str(folder)!r}, {port}).items())",
+        ],
         *(),
         capture_output=True,
         text=True,

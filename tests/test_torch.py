@@ -16,7 +16,7 @@ import pytest
 
 import shoehorn_mcu
 from shoehorn_mcu import passes
-from shoehorn_mcu.importers import Imported, ImportFault, imported
+from shoehorn_mcu.importers import Imported, ImportFault, imported, torch_script
 from shoehorn_mcu.ir import Array, DType
 from shoehorn_mcu.ops import Conv2d, Dequantize, Quantize, Recurrence, Transpose
 from tests.bench.mutants import PYTORCH, damaged, outcome
@@ -273,6 +273,83 @@ def test_a_mutant_is_imported_or_refused(seed: int, seeds: dict[str, bytes], tmp
     path.write_bytes(damaged(seeds[kind], kind, random.Random(seed)))
 
     assert outcome(path) in ("read", "refused")
+
+
+class Reads(torch.nn.Module):  # type: ignore[misc, name-defined]
+    """A called module, in a branch of which an op is that touches files: as a file that PyTorch itself wrote."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Any) -> Any:
+        return self.inner(x)
+
+
+class Saves(torch.nn.Module):  # type: ignore[misc, name-defined]
+    def __init__(self, place: str) -> None:
+        super().__init__()
+        self.place = place
+
+    def forward(self, x: Any) -> Any:
+        if x.sum() > 0:
+            x = torch.ops.aten.from_file(self.place, False, 4)
+        else:
+            torch.save(x, self.place)
+        return x
+
+
+class Restores(torch.nn.Module):  # type: ignore[misc, name-defined]
+    """Writes a file when it is loaded, before anything else can be asked of it."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__()
+        self.place = place
+
+    @torch.jit.export
+    def __getstate__(self) -> tuple[str, bool]:
+        return self.place, self.training
+
+    @torch.jit.export
+    def __setstate__(self, state: tuple[str, bool]) -> None:
+        self.place = state[0]
+        self.training = state[1]
+        torch.save(torch.zeros(2), state[0])
+
+    def forward(self, x: Any) -> Any:
+        return x
+
+
+def _written(module: Any, folder: Path) -> Path:
+    torch.jit.script(module.eval()).save(folder / "net.pt")
+    return folder / "net.pt"
+
+
+def test_ops_are_looked_up_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _written(Reads(Saves(str(tmp_path / "made"))), tmp_path)
+    with pytest.raises(
+        ImportFault, match=r"net.pt: its code/\S+ has the op '\w+' of aten, which is none of those that a"
+    ):
+        imported(path, {"x": (1, 4)})
+
+    monkeypatch.setattr(torch_script, "check", lambda members: None)  # as if a disguise was not seen
+    with pytest.raises(ImportFault, match=r"net.pt: it has the op aten::(from_file|save), which is none of those that"):
+        imported(path, {"x": (1, 4)})
+    assert not (tmp_path / "made").exists()
+
+
+def test_what_is_not_seen_cannot_write_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _written(Restores(str(tmp_path / "made")), tmp_path)
+    (tmp_path / "made").unlink(missing_ok=True)
+    with pytest.raises(ImportFault, match=r"net.pt: its code/\S+ has a __setstate__, which PyTorch calls as it loads"):
+        imported(path, {"x": (1, 4)})
+
+    monkeypatch.setattr(torch_script, "check", lambda members: None)
+    with pytest.raises(ImportFault, match=r"net.pt: PyTorch cannot read it: "):
+        imported(path, {"x": (1, 4)})
+    assert not (tmp_path / "made").exists()
+    torch.jit.load(path)  # without walls it is written
+    assert (tmp_path / "made").exists()
 
 
 def quantised(x: Any, scale: float, zero: int = 0) -> Any:

@@ -8,11 +8,11 @@ import pickle
 import sys
 import zipfile
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from shoehorn_mcu.host_tools import sandbox
 from shoehorn_mcu.importers import ImportFault, load
 from shoehorn_mcu.importers.torch_archive import MOST_MEMBERS, Kind, read
 
@@ -48,7 +48,7 @@ def members(**changes: Any) -> dict[str, bytes]:
 
 def script(**changes: bytes) -> dict[str, bytes]:
     """A small module as torch.jit.save writes it."""
-    made = {"data.pkl": b"\x80\x02.", "constants.pkl": b"\x80\x02.", "code/__torch__.py": b"x", "version": b"3"}
+    made = {"data.pkl": b"\x80\x02.", "constants.pkl": b"\x80\x02.", "code/__torch__.py": b"x = 1", "version": b"3"}
     return made | {name.replace("_pkl", ".pkl").replace("code", "code/__torch__.py"): d for name, d in changes.items()}
 
 
@@ -88,6 +88,9 @@ def test_a_script_is_told_by_its_members(tmp_path: Path) -> None:
         "torch.ops.aten.relu.default.__globals__",
         "torch.ops.aten.__init__",
         "torch.ops.aten.from_file.default",
+        "torch.ops.aten.load.default",
+        "torch.ops.aten.save.default",
+        "torch.ops.prims._make_token.default",
         "torch.ops.higher_order.triton_kernel_wrapper_functional",
         "torch.ops.mine.relu.default",
         "torch.load",
@@ -98,7 +101,7 @@ def test_a_script_is_told_by_its_members(tmp_path: Path) -> None:
     ],
 )
 def test_an_op_that_is_not_pytorch_s_own_is_refused(target: Any, tmp_path: Path) -> None:
-    with pytest.raises(ImportFault, match=r"model.pt2: op ['\"].*['\"] is not one of PyTorch's own"):
+    with pytest.raises(ImportFault, match=r"model.pt2: op ['\"].*['\"] is none of those that a model may have"):
         load(packed(tmp_path, members(node={"target": target})))
 
 
@@ -168,10 +171,14 @@ REFUSED: dict[str, tuple[dict[str, bytes], str]] = {
     "compiled": (members() | {"data/aotinductor/model/x.so": b""}, "compiled by AOTInductor"),
     "pickled module": ({"data.pkl": b"", "data/0": b"", "version": b"3"}, "a pickle, which can run any code"),
     "empty": ({"a": b""}, "no archive of PyTorch"),
-    "saves": (script(code=b"torch.save(x, 'f')"), "calls save, which touches files"),
-    "reads": (script(code=b"a = ops.aten.from_file('f')"), "calls from_file, which touches files"),
     "foreign op": (script(code=b"a = ops.mine.run(x)"), "calls an op of 'mine', which is not PyTorch's own"),
-    "C++ object": (script(data_pkl=b"c__torch__.torch.classes.dist_rpc.X\nY"), "object of torch.classes.dist_rpc.X"),
+    "C++ object": (script(data_pkl=b"c__torch__.torch.classes.dist_rpc\nX\n."), "object of 'torch.classes.dist_rpc.X'"),
+    "C++ object, cut": (script(data_pkl=b"c__torch__.torch\nclasses.rpc.X\n."), "object of 'torch.classes.rpc.X'"),
+    "C++ type": (script(code=b"class A(Module):\n  x : __torch__.torch.classes.a.B\n"), "an object of torch.classes"),
+    "function of Python": (script(data_pkl=b"cos\nsystem\n."), "its data.pkl asks for 'os.system', which is no part"),
+    "function of torch": (script(constants_pkl=b"ctorch\nload\n."), "its constants.pkl asks for 'torch.load'"),
+    "name of a stack": (script(data_pkl=b"\x80\x04\x8c\x02os\x8c\x06system\x93."), "has the instruction STACK_GLOBAL"),
+    "cut pickle": (script(data_pkl=b"\x80\x02c"), "its data.pkl is damaged"),
 }
 
 
@@ -183,6 +190,113 @@ def test_what_is_refused(name: str, tmp_path: Path) -> None:
         load(packed(tmp_path, held))
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+_BODY = b"def f(x: Tensor) -> Tensor:\n  "
+DISGUISES: dict[str, tuple[bytes, str]] = {
+    "save": (_BODY + b'torch.save(x, "f")', "the op 'save' of aten, which is none of those that a model may have"),
+    "load": (_BODY + b'return torch.load("f")', "the op 'load' of aten"),
+    "load of ops": (_BODY + b'return ops.aten.load("f")', "the op 'load' of aten"),
+    "from_file": (_BODY + b'return ops.aten.from_file("f")', "the op 'from_file' of aten"),
+    "load_library": (_BODY + b'ops.load_library("f")', "has 'ops' alone"),
+    "print": (_BODY + b"ops.prim.Print(x)", "the op 'Print' of prim"),
+    "fork": (_BODY + b"fork(x)", "calls 'fork', which is nothing of its own"),
+    "continuation": (_BODY + b'ops.aten.\\\nsave(x, "f")', "has a backslash outside a text in line 2"),
+    "continuation in a name": (_BODY + b'ops.aten.sa\\\nve(x, "f")', "has a backslash outside a text in line 2"),
+    "continuation with blanks": (_BODY + b'torch \\\n . save(x, "f")', "has a backslash outside a text in line 2"),
+    "blanks": (_BODY + b'torch . save (x, "f")', "the op 'save' of aten"),
+    "brackets": (_BODY + b'y = (torch.\n  save(x, "f"))', "the op 'save' of aten"),
+    "comment": (_BODY + b'y = (ops.aten. # so\n  save(x, "f"))', "has a comment in line 2"),
+    "comment at the end": (b"x = 1\n\n# so", "has a comment in line 3"),
+    "type comment": (_BODY + b"y = [] # type: List[int]", "has a comment in line 2"),
+    "alias": (_BODY + b't = torch\n  t.save(x, "f")', "has 'torch' alone in line 2"),
+    "alias of ops": (_BODY + b'a = ops.aten\n  a.save(x, "f")', "has 'ops' alone in line 2"),
+    "alias of an op": (_BODY + b's = torch.save\n  s(x, "f")', "the op 'save' of aten"),
+    "module in brackets": (_BODY + b'(torch).save(x, "f")', "has 'torch' alone"),
+    "method": (_BODY + b'(x).save("f")', "calls 'save' of a value, which it does not define"),
+    "method of a name": (_BODY + b'x.save("f")', "calls 'save' of a value, which it does not define"),
+    "method of an element": (_BODY + b'(x)[0].save("f")', "calls 'save' of a value, which it does not define"),
+    "format": (_BODY + b'"{}".format(x)', "calls 'format' of a value, which it does not define"),
+    "getattr": (_BODY + b'getattr(x, "save")("f")', "calls getattr for what a dot gives in line 2"),
+    "getattr, texts": (_BODY + b'getattr(x, "sa" "ve")("f")', "has two texts side by side"),
+    "getattr, escape": (_BODY + b'getattr(x, "sa\\x76e")("f")', "calls getattr for what a dot gives"),
+    "getattr, sum": (_BODY + b'getattr(x, "0" + "save")("f")', "calls getattr for what a dot gives"),
+    "getattr, format": (_BODY + b'getattr(x, torch.format("sa{}", "ve"))("f")', "calls getattr for what a dot gives"),
+    "setstate": (b"class A(Module):\n  def __setstate__(self: A, s: int) -> NoneType:\n    pass", "has a __setstate__"),
+    "default": (
+        b"def f(x: Tensor=torch.ones([1])) -> Tensor:\n  return x",
+        "calls a function outside of one in line 1",
+    ),
+    "default, later": (
+        _BODY + b"return x\ndef g(x: int,\n    y: int=f(x)) -> int:\n  return x",
+        "outside of one in line 4",
+    ),
+    "constant": (b"class A(Module):\n  x : Final[int] = torch.len([1])\n", "calls a function outside of one in line 2"),
+    "base": (b"class A(f(x)):\n  pass\n", "calls a function outside of one in line 1"),
+    "statement": (b"x = torch.ones([1])\n", "calls a function outside of one in line 1"),
+    "after a body": (_BODY + b"return x\ntorch.ones([1])\n", "calls a function outside of one in line 3"),
+    "tab": (b"def f(x):\n\treturn x", r"has '\\t' in line 2"),
+    "form feed": (b"x\x0c= 1", r"has '\\x0c' in line 1"),
+    "letter": ("tor\u0441h = 1".encode(), "in line 1, which torch.jit.save does not write"),
+    "prefix of a text": (b'x = r"a"', "joined to what is before it"),
+    "long text": (b'x = """a"""', "joined to what is before it|two texts"),
+    "open text": (b'x = "a\n"', "has a text without end in line 1"),
+    "hexadecimal": (b"x = 0x1.save", "joined to what is before it"),
+    "brackets that end too early": (b"x = 1)\n", r"has '\)' without its bracket before in line 1"),
+    "decorator": (b"@torch.jit.export\n" + _BODY, "has '@' in line 1"),
+}
+
+
+@pytest.mark.parametrize("name", DISGUISES)
+def test_a_source_that_torch_would_not_write_is_refused_before_it_is_loaded(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "answer", lambda *_: pytest.fail("it was given to PyTorch"))
+    source, message = DISGUISES[name]
+
+    with pytest.raises(ImportFault, match=f"its code/__torch__.py .*{message}") as refused:
+        load(packed(tmp_path, script(code=source)))
+    assert "\n" not in str(refused.value)
+
+
+SOURCE = b"""op_version_set = 1
+class Net(Module):
+  __parameters__ = ["weight", ]
+  __annotations__["0"] = __torch__.torch.nn.modules.linear.Linear
+  weight : Tensor
+  names : Final[Tuple[str, str]] = ("a # b", 'c \\" \\n \\\\')
+  l : __torch__.torch.nn.modules.container.___torch_mangle_1.ModuleList
+  def forward(self: __torch__.Net,
+    x: Tensor,
+    sizes: Tuple[int, int]=(1, 1),
+    scale: Optional[float]=-1.5e-05) -> Tuple[Tensor, List[int]]:
+    _0 = __torch__.torch.nn.functional.interpolate
+    l = self.l
+    _1 = getattr(l, "0")
+    _2 = getattr((l).inner, "in")
+    y = annotate(List[int], [])
+    for i in range(torch.len(sizes)):
+      _3 = torch.append(y, sizes[i])
+    if torch.__contains__(["a", "b"], self.names[0]):
+      ops.prim.RaiseException("no # comment", "builtins.ValueError")
+    else:
+      pass
+    z, w, = (_1).forward(_0(x, None, 2., ), )
+    a = torch.relu_(torch.add(z, CONSTANTS.c0))
+    b = ops.quantized.add(a, (a)._own(w, ), 0.5, 3)
+    return (b, unchecked_cast(List[int], y))
+  def _own(self: __torch__.Net, x: Tensor) -> Tensor:
+    return torch.softmax(x, -1, None)
+"""
+
+
+def test_what_torch_writes_is_let_through(tmp_path: Path) -> None:
+    names = b"\x80\x02c__torch__.a\nNet\nc__torch__\nNet\nctorch._utils\n_rebuild_tensor_v2\nctorch\nFloatStorage\n."
+
+    archive = read(packed(tmp_path, script(code=SOURCE, data_pkl=names) | {"code/__torch__.py.debug_pkl": b"x"}))
+
+    assert archive.members["code/__torch__.py"] == SOURCE
+    assert set(archive.members) == set(script())
 
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
@@ -256,10 +370,14 @@ def test_without_pytorch_the_extra_is_named(missing: str, tmp_path: Path, monkey
 
 def test_a_pytorch_that_cannot_be_imported_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('libtorch_cpu.so: cannot open shared object file')\n")
+    (tmp_path / "onnxscript.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
-    monkeypatch.setitem(sys.modules, "onnxscript", ModuleType("onnxscript"))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    sandbox.end()
 
     said = r"model.pt2: PyTorch cannot be imported here \(libtorch_cpu.so: .*\); install it again: `pip install "
-    with pytest.raises(ImportFault, match=said):
-        load(packed(tmp_path, members()))
+    try:
+        with pytest.raises(ImportFault, match=said):
+            load(packed(tmp_path, members()))
+    finally:
+        sandbox.end()

@@ -105,10 +105,9 @@ def answer(wanted: Any, data: bytes) -> sandbox.Answer:
 
 def _of_file(wanted: Any, data: io.BytesIO) -> tuple[ModelProto, Shapes]:
     """The model of a checked archive, and the shapes that its importer is to use."""
-    shapes = _sizes(wanted["shapes"])
+    torch, shapes = _library(), _sizes(wanted["shapes"])
     if wanted["program"]:
         return _model_of_program(_loaded(data)), shapes
-    torch = _library()
     with _converting("PyTorch cannot read it"):
         script = torch.jit.load(data, map_location="cpu", _restore_shapes=wanted["traced"])
         _check_ops(torch, script)
@@ -189,7 +188,9 @@ def _library() -> Any:
         lacking = f"{error.name}, which PyTorch's exporter needs," if there else "PyTorch"
         raise ImportFault(f"{lacking} is not installed: {_INSTALL}") from error
     except (ImportError, OSError) as error:  # OSError: a library of its own that the system cannot load
-        raise ImportFault(f"PyTorch cannot be imported here ({_reason(error)}); install it again: {_INSTALL}") from error
+        raise ImportFault(
+            f"PyTorch cannot be imported here ({_reason(error)}); install it again: {_INSTALL}"
+        ) from error
     return torch
 
 

@@ -15,56 +15,56 @@ ATEN = frozenset(
     __upsample_nearest __xor__ _adaptive_avg_pool2d _adaptive_avg_pool3d _add_relu _addmm_activation _aminmax
     _assert_async _assert_scalar _assert_tensor_metadata _batch_norm_impl_index _batch_norm_no_update
     _batch_norm_with_update _batch_norm_with_update_functional _cast_Byte _cast_Char _cast_Double _cast_Float
-    _cast_Half _cast_Int _cast_Long _cast_Short _chunk_cat _conj _convolution _convolution_mode _dim_arange
-    _embedding_bag _embedding_bag_forward_only _euclidean_dist _fft_c2c _fft_c2r _fft_r2c _floor_divide
-    _functional_assert_async _functional_assert_scalar _grouped_mm _int_mm _linalg_det _list_to_tensor
-    _local_scalar_dense _log_softmax _masked_softmax _native_batch_norm_legit _native_batch_norm_legit_functional
-    _native_batch_norm_legit_no_training _native_multi_head_attention _pack_padded_sequence _pad_circular _pad_enum
-    _pad_packed_sequence _prelu_kernel _reshape_alias _reshape_copy _reshape_from_tensor _safe_softmax
-    _sample_dirichlet _scaled_dot_product_attention_math _scaled_dot_product_efficient_attention
-    _scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_for_cpu _set_item _shape_as_tensor
-    _size_if_not_equal _softmax _stack _standard_gamma _tensor_to_list _to_copy _transformer_encoder_layer_fwd
-    _trilinear _unique _unique2 _unsafe_index _unsafe_index_put _unsafe_masked_index
-    _unsafe_masked_index_put_accumulate _unsafe_view _unwrap_optional _upsample_bicubic2d_aa _upsample_bilinear2d_aa
-    _upsample_lanczos2d_aa _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d
-    _weight_norm _weight_norm_interface abs absolute acos acosh adaptive_avg_pool1d adaptive_avg_pool2d
-    adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d add addbmm addcdiv addcmul addmm
-    addmv addr adjoint affine_grid_generator alias alias_copy all allclose alpha_dropout amax amin aminmax angle any
-    append arange arccos arccosh arcsin arcsinh arctan arctan2 arctanh argmax argmin argsort argwhere as_strided
-    as_strided_copy as_strided_scatter as_tensor asin asinh atan atan2 atanh atleast_1d atleast_2d atleast_3d
-    avg_pool1d avg_pool2d avg_pool3d baddbmm bartlett_window batch_norm bernoulli bilinear binary_cross_entropy
-    binary_cross_entropy_with_logits bincount binomial bitwise_and bitwise_left_shift bitwise_not bitwise_or
-    bitwise_right_shift bitwise_xor blackman_window block_diag bmm broadcast_shapes broadcast_tensors broadcast_to
-    bucketize capitalize cartesian_prod cat cauchy cdist ceil celu chain_matmul channel_shuffle chr chunk clamp
-    clamp_max clamp_min clear clip clone col2im column_stack combinations complex concat concatenate conj
-    conj_physical constant_pad_nd contiguous conv1d conv2d conv3d conv_depthwise3d conv_tbc conv_transpose1d
-    conv_transpose2d conv_transpose3d convolution copy copysign cos cosh cosine_similarity count count_nonzero cov
-    cpu cross cross_entropy_loss cummax cummin cumprod cumsum cumulative_trapezoid deg2rad degrees dequantize det
-    detach detach_copy device diag diag_embed diagflat diagonal diagonal_copy diagonal_scatter dict diff digamma dim
-    dist div divide divmod dot dropout dsplit dstack einsum element_size elu embedding embedding_bag
-    embedding_renorm empty empty_like empty_strided endswith eq equal erf erfc erfinv exp exp2 expand expand_as
-    expand_copy expm1 exponential extend eye fabs factorial fake_quantize_per_channel_affine
-    fake_quantize_per_tensor_affine feature_alpha_dropout feature_dropout fft_fft fft_fft2 fft_fftfreq fft_fftn
-    fft_fftshift fft_hfft fft_hfft2 fft_hfftn fft_ifft fft_ifft2 fft_ifftn fft_ifftshift fft_ihfft fft_ihfft2
-    fft_ihfftn fft_irfft fft_irfft2 fft_irfftn fft_rfft fft_rfft2 fft_rfftfreq fft_rfftn fill fill_diagonal find fix
-    flatten flip fliplr flipud float_power floor floor_divide floordiv fmax fmin fmod format frac
-    fractional_max_pool2d fractional_max_pool3d frexp frobenius_norm full full_like gather gcd ge gelu geometric get
-    get_device get_pool_ceil_padding glu greater greater_equal grid_sampler grid_sampler_2d grid_sampler_3d
-    group_norm gru gru_cell gt hamming_window hann_window hardshrink hardsigmoid hardswish hardtanh
-    has_torch_function hash heaviside hex hinge_embedding_loss histc histogram hsplit hstack huber_loss hypot i0
-    igamma igammac im2col imag index index_add index_copy index_fill index_put index_reduce index_select inner
-    insert instance_norm int_repr inverse is_autocast_cpu_enabled is_autocast_enabled is_coalesced is_complex
-    is_conj is_contiguous is_floating_point is_grad_enabled is_inference is_leaf is_neg is_nonzero is_pinned
-    is_same_size is_scripting is_signed isalnum isalpha isclose isdecimal isdigit isfinite isin isinf islower isnan
-    isneginf isposinf isreal isspace isupper item items join kaiser_window keys kl_div kron kthvalue l1_loss
-    layer_norm lcm ldexp le leaky_relu len lerp less less_equal lgamma lift lift_fresh lift_fresh_copy
-    linalg_cholesky linalg_cross linalg_det linalg_diagonal linalg_inv linalg_inv_ex linalg_matmul
-    linalg_matrix_norm linalg_matrix_power linalg_multi_dot linalg_norm linalg_solve linalg_tensorinv
-    linalg_tensorsolve linalg_vander linalg_vecdot linalg_vector_norm linear linspace list local_value log log10
-    log1p log2 log_normal log_sigmoid log_sigmoid_forward log_softmax logaddexp logaddexp2 logcumsumexp logdet
-    logical_and logical_not logical_or logical_xor logit logspace logsumexp lower lstm lstm_cell lstrip lt mH mT
-    margin_ranking_loss masked_fill masked_scatter masked_select mathremainder matmul matrix_H matrix_exp
-    matrix_power max max_pool1d max_pool1d_with_indices max_pool2d max_pool2d_with_indices max_pool3d
+    _cast_Half _cast_Int _cast_Long _cast_Short _cdist_forward _chunk_cat _conj _convolution _convolution_mode
+    _dim_arange _embedding_bag _embedding_bag_forward_only _euclidean_dist _fft_c2c _fft_c2r _fft_r2c _floor_divide
+    _functional_assert_async _functional_assert_scalar _fused_rms_norm _grouped_mm _int_mm _linalg_det
+    _list_to_tensor _local_scalar_dense _log_softmax _masked_softmax _native_batch_norm_legit
+    _native_batch_norm_legit_functional _native_batch_norm_legit_no_training _native_multi_head_attention
+    _pack_padded_sequence _pad_circular _pad_enum _pad_packed_sequence _pdist_forward _prelu_kernel _reshape_alias
+    _reshape_copy _reshape_from_tensor _safe_softmax _sample_dirichlet _scaled_dot_product_attention_math
+    _scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention
+    _scaled_dot_product_flash_attention_for_cpu _set_item _shape_as_tensor _size_if_not_equal _softmax _stack
+    _standard_gamma _tensor_to_list _to_copy _transformer_encoder_layer_fwd _trilinear _unique _unique2
+    _unsafe_index _unsafe_index_put _unsafe_masked_index _unsafe_masked_index_put_accumulate _unsafe_view
+    _unwrap_optional _upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_lanczos2d_aa _upsample_nearest_exact1d
+    _upsample_nearest_exact2d _upsample_nearest_exact3d _weight_norm _weight_norm_interface abs absolute acos acosh
+    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
+    adaptive_max_pool3d add addbmm addcdiv addcmul addmm addmv addr adjoint affine_grid_generator alias alias_copy
+    all allclose alpha_dropout amax amin aminmax angle any append arange arccos arccosh arcsin arcsinh arctan
+    arctan2 arctanh argmax argmin argsort argwhere as_strided as_strided_copy as_strided_scatter as_tensor asin
+    asinh atan atan2 atanh atleast_1d atleast_2d atleast_3d avg_pool1d avg_pool2d avg_pool3d baddbmm bartlett_window
+    batch_norm bernoulli bilinear binary_cross_entropy binary_cross_entropy_with_logits bincount binomial
+    bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor blackman_window block_diag
+    bmm broadcast_shapes broadcast_tensors broadcast_to bucketize can_cast capitalize cartesian_prod cat cauchy
+    cdist ceil celu chain_matmul channel_shuffle chr chunk clamp clamp_max clamp_min clear clip clone col2im
+    column_stack combinations complex concat concatenate conj conj_physical constant_pad_nd contiguous conv1d conv2d
+    conv3d conv_depthwise3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution copy copysign
+    cos cosh cosine_embedding_loss cosine_similarity count count_nonzero cov cpu cross cross_entropy_loss cummax
+    cummin cumprod cumsum cumulative_trapezoid deg2rad degrees dequantize det detach detach_copy device diag
+    diag_embed diagflat diagonal diagonal_copy diagonal_scatter dict diff digamma dim dist div divide divmod dot
+    dropout dsplit dstack einsum element_size elu embedding embedding_bag embedding_renorm empty empty_like
+    empty_strided endswith eq equal erf erfc erfinv exp exp2 expand expand_as expand_copy expm1 exponential extend
+    eye fabs factorial fake_quantize_per_channel_affine fake_quantize_per_tensor_affine feature_alpha_dropout
+    feature_dropout fft_fft fft_fft2 fft_fftfreq fft_fftn fft_fftshift fft_hfft fft_hfft2 fft_hfftn fft_ifft
+    fft_ifft2 fft_ifftn fft_ifftshift fft_ihfft fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2 fft_irfftn fft_rfft
+    fft_rfft2 fft_rfftfreq fft_rfftn fill fill_diagonal find fix flatten flip fliplr flipud float_power floor
+    floor_divide floordiv fmax fmin fmod format frac fractional_max_pool2d fractional_max_pool3d frexp
+    frobenius_norm full full_like gather gcd ge gelu geometric get get_device get_pool_ceil_padding glu greater
+    greater_equal grid_sampler grid_sampler_2d grid_sampler_3d group_norm gru gru_cell gt hamming_window hann_window
+    hardshrink hardsigmoid hardswish hardtanh has_torch_function hash heaviside hex hinge_embedding_loss histc
+    histogram hsplit hstack huber_loss hypot i0 igamma igammac im2col imag index index_add index_copy index_fill
+    index_put index_reduce index_select inner insert instance_norm int_repr inverse is_autocast_cpu_enabled
+    is_autocast_enabled is_coalesced is_complex is_conj is_contiguous is_floating_point is_grad_enabled is_inference
+    is_leaf is_neg is_nonzero is_pinned is_same_size is_scripting is_signed isalnum isalpha isclose isdecimal
+    isdigit isfinite isin isinf islower isnan isneginf isposinf isreal isspace istft isupper item items join
+    kaiser_window keys kl_div kron kthvalue l1_loss layer_norm lcm ldexp le leaky_relu len lerp less less_equal
+    lgamma lift lift_fresh lift_fresh_copy linalg_cholesky linalg_cross linalg_det linalg_diagonal linalg_inv
+    linalg_inv_ex linalg_matmul linalg_matrix_norm linalg_matrix_power linalg_multi_dot linalg_norm linalg_solve
+    linalg_tensorinv linalg_tensorsolve linalg_vander linalg_vecdot linalg_vector_norm linear linspace list
+    local_value log log10 log1p log2 log_normal log_sigmoid log_sigmoid_forward log_softmax logaddexp logaddexp2
+    logcumsumexp logdet logical_and logical_not logical_or logical_xor logit logspace logsumexp lower lstm lstm_cell
+    lstrip lt mH mT margin_ranking_loss masked_fill masked_scatter masked_select mathremainder matmul matrix_H
+    matrix_exp matrix_power max max_pool1d max_pool1d_with_indices max_pool2d max_pool2d_with_indices max_pool3d
     max_pool3d_with_indices max_unpool2d max_unpool3d maximum mean median meshgrid min minimum mish mm mode modf
     moveaxis movedim mse_loss msort mul multi_margin_loss multilabel_margin_loss_forward multinomial multiply mv
     mvlgamma nan_to_num nanmean nanmedian nanquantile nansum narrow narrow_copy native_batch_norm

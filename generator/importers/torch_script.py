@@ -167,7 +167,12 @@ def _calls(tokens: Sequence[_Token], place: int) -> bool:
     if place == 0 or tokens[place].text != "(":
         return False
     before = tokens[place - 1]
-    return before.kind in ("text", "number") or before.text in _CLOSES or before.kind == "name" and before.text not in _WORDS
+    return (
+        before.kind in ("text", "number")
+        or before.text in _CLOSES
+        or before.kind == "name"
+        and before.text not in _WORDS
+    )
 
 
 def _check_name(name: str, tokens: Sequence[_Token], place: int) -> None:
@@ -181,13 +186,16 @@ def _check_name(name: str, tokens: Sequence[_Token], place: int) -> None:
         if chain[1:2] != ["."] or token.text == "ops" and chain[3:4] != ["."] or not op:
             raise _fault(name, token.line, f"has '{token.text}' alone")
         if namespace not in torch_ops.KNOWN:
-            raise ImportFault(
-                f"its {name} calls an op of {quoted(namespace)}, which is not PyTorch's own; remove it"
-            )
+            raise ImportFault(f"its {name} calls an op of {quoted(namespace)}, which is not PyTorch's own; remove it")
         if not torch_ops.is_known(namespace, op[0]):
             what = f"op {quoted(op[0])} of {namespace}"
             raise ImportFault(f"its {name} has the {what}, which is none of those that a model may have; remove it")
-    if token.text == "__torch__" and [each.text for each in tokens[place + 1 : place + 5]] == [".", "torch", ".", "classes"]:
+    if token.text == "__torch__" and [each.text for each in tokens[place + 1 : place + 5]] == [
+        ".",
+        "torch",
+        ".",
+        "classes",
+    ]:
         raise ImportFault(f"its {name} has an object of torch.classes; only tensors are read: remove it")
 
 
@@ -229,7 +237,9 @@ def _check_pickle(name: str, data: bytes) -> None:
     try:
         for instruction, argument, _ in pickletools.genops(data):
             if instruction.name not in _INSTRUCTIONS:
-                raise ImportFault(f"its {name} has the instruction {instruction.name}, which torch.jit.save never writes")
+                raise ImportFault(
+                    f"its {name} has the instruction {instruction.name}, which torch.jit.save never writes"
+                )
             if instruction.name == "GLOBAL":
                 asked = str(argument).replace(" ", ".")
                 if "torch.classes" in asked:

@@ -16,11 +16,9 @@ import argparse
 import importlib.util
 import json
 import multiprocessing
-import os
 import random
 import resource
 import signal
-import subprocess
 import sys
 import tempfile
 import wave
@@ -38,7 +36,6 @@ import onnx
 from shoehorn_mcu import importers, passes
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.host_tools import samples
-from shoehorn_mcu.importers import torch as torch_importer
 from tests.shared import MODELS
 
 PYTORCH = ("pt2", "pt")
@@ -296,42 +293,16 @@ def _held(kind: str) -> list[bytes]:
     return _seeds[kind]
 
 
-def _forked(given: bytes) -> subprocess.CompletedProcess[bytes]:
-    """As the importer's `process`, with PyTorch already imported."""
-    with tempfile.TemporaryFile() as place, tempfile.TemporaryFile() as made, tempfile.TemporaryFile() as said:
-        place.write(given)
-        place.seek(0)
-        child = os.fork()
-        if child == 0:
-            for number, file in enumerate((place, made, said)):
-                os.dup2(file.fileno(), number)
-            sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
-            try:
-                torch_importer.serve()
-                sys.stdout.flush()
-                os._exit(0)
-            except BaseException as error:  # as the last line of the interpreter
-                print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
-                os._exit(1)
-        try:
-            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        except TimeoutError:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            raise
-        made.seek(0)
-        said.seek(0)
-        return subprocess.CompletedProcess([], code, made.read(), said.read())
-
-
 def _limit(with_torch: bool) -> None:
-    """Limits this process's memory, beyond the libraries that it has mapped: those of PyTorch take gigabytes."""
-    if with_torch:
-        importlib.import_module("torch").set_num_threads(1)  # threads would not be there in a forked process
-        torch_importer.process = _forked
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    most = pages * resource.getpagesize() + MOST_BYTES
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    """Limits this process's memory, beyond the libraries that it has mapped.
+
+    What it starts has the same limit, but the libraries of PyTorch alone take gigabytes: its process has one of its
+    own (`host_tools/sandbox.py`).
+    """
+    if not with_torch:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most = pages * resource.getpagesize() + MOST_BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
     signal.signal(signal.SIGALRM, _late)
     np.seterr(all="ignore")
 
