@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from shoehorn_mcu.importers.onnx_apart import parsed, parsed_bytes, read
 from shoehorn_mcu.importers.onnx_file import RawInput, RawModel, held
 from shoehorn_mcu.importers.onnx_loops import ROUNDS_LIMIT
 from shoehorn_mcu.importers.onnx_node import RawNode
+from shoehorn_mcu.importers.onnx_operands import check_whole
 from shoehorn_mcu.importers.onnx_ops import CONVERTERS, OPS
 from shoehorn_mcu.importers.onnx_qdq import Quantising
 from shoehorn_mcu.importers.onnx_qlinear import REAL
@@ -238,6 +239,7 @@ class _Import(Quantising):
 
     def _convert(self, raw: RawNode) -> None:
         """Makes the ops of one node, on integers where it is between quantised values and such an op is known."""
+        check_whole(raw, self._dtype)
         if raw.code == "DequantizeLinear":
             self.dequantize(raw)
         elif raw.code == "QuantizeLinear":
@@ -269,6 +271,14 @@ class _Import(Quantising):
                 raw.outputs[0].removesuffix(REAL) if raw.within else raw.outputs[0],
             )
             self.in_float.append(InFloat(name, kind, reason))
+
+    def _dtype(self, name: str) -> np.dtype[Any] | None:
+        """The element type of a value, if it is known."""
+        if name in self.raw.constants:
+            return self.raw.constants[name].dtype
+        if name in self.codes or name in self.stored:
+            return self.dtypes.get(name, np.dtype(np.float32))
+        return np.dtype(self.values[name].tensor.type.dtype.value) if name in self.values else None
 
     def _unknown(self, raw: RawNode) -> Unsupported:
         """Why an op without a converter does not run; "" where nothing but that is known."""

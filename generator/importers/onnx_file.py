@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from shoehorn_mcu.ir import Array
 from shoehorn_mcu.ops.laws import quoted
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto
+    from onnx import GraphProto, ModelProto, NodeProto
 
 OPSET = 18
 """Models of older opsets are converted to this one, so that converters know one form of each op."""
@@ -38,6 +38,8 @@ _OPSET_OF_RESIZE = 11  # the first whose Resize says how it places elements
 _OPSET_OF_16_BITS = 21  # the first whose conversions know int16
 _CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
 _MICROSOFT = "com.microsoft"
+_ONNX_RUNTIMES = {"LayerNormalization": 17, "SimplifiedLayerNormalization": 1 << 16}
+"""Ops that ONNX Runtime has in ONNX's domain in every opset, and the opset since which ONNX has them."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,42 @@ def in_opset(model: ModelProto) -> ModelProto:
     """The model in OPSET, or in its own newer one, without calls of its own functions."""
     model = _inlined(model)
     _check_reads(model.graph)
-    return _converted(_standard(model))
+    model = _converted(_standard(_apart(model)))
+    for node in _named(model.graph, _MICROSOFT, _ONNX_RUNTIMES):
+        node.domain = "" if _is_of_onnx(node.op_type) else _MICROSOFT
+    return model
+
+
+def _named(graph: GraphProto, domain: str, names: Collection[str]) -> Iterator[NodeProto]:
+    """The nodes of a domain with one of these names, those of subgraphs too."""
+    for node in graph.node:
+        if node.domain in (DOMAINS if domain == "" else (domain,)) and node.op_type in names:
+            yield node
+        for attribute in node.attribute:
+            for inside in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                yield from _named(inside, domain, names)
+
+
+def _is_of_onnx(name: str) -> bool:
+    """Whether ONNX itself has an op of this name."""
+    from onnx import defs
+
+    return bool(defs.has(name))
+
+
+def _apart(model: ModelProto) -> ModelProto:
+    """The model with the ops in Microsoft's domain that ONNX Runtime has in ONNX's, also in opsets without them."""
+    version = next((entry.version for entry in model.opset_import if entry.domain in DOMAINS), 0)
+    names = [name for name, since in _ONNX_RUNTIMES.items() if version < since]
+    if not any(True for _ in _named(model.graph, "", names)):
+        return model
+    made = type(model)()
+    made.CopyFrom(model)
+    for node in _named(made.graph, "", names):
+        node.domain = _MICROSOFT
+    if all(entry.domain != _MICROSOFT for entry in made.opset_import):
+        made.opset_import.add(domain=_MICROSOFT, version=1)
+    return made
 
 
 def parsed(model: ModelProto, runs: Collection[str]) -> RawModel:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shoehorn_mcu.importers import onnx_fused, onnx_qlinear
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.onnx_calls import EXPANDED_OPS
 from shoehorn_mcu.importers.onnx_function import body_of, inlined, version_of
 from shoehorn_mcu.importers.onnx_loops import scan_of, unrolled
 from shoehorn_mcu.importers.onnx_node import DOMAINS, RawNode, code_of, first_line, misfit, raw_node
 from shoehorn_mcu.importers.onnx_places import resized
-from shoehorn_mcu.importers.onnx_qlinear import parts_of
 from shoehorn_mcu.ir import Array
 from shoehorn_mcu.ir.edit import free_name
 from shoehorn_mcu.ops.laws import quoted
@@ -119,7 +119,8 @@ class _Walk:
             return
         code = code_of(node)
         try:
-            parts = parts_of(node, _rank_of(self.types.get(node.input[0])) if node.input else None)
+            ranks = [_rank_of(self.types.get(name)) for name in node.input]
+            parts = onnx_qlinear.parts_of(node, ranks[0] if ranks else None) or onnx_fused.parts_of(node, ranks)
         except ImportFault as fault:
             raise fault.within(f"op {index} {code} writing {quoted(node.output[0])}") from fault
         if parts is not None:
@@ -184,7 +185,8 @@ class _Walk:
         captured = self.types if any(a.type == a.GRAPH for a in node.attribute) else {n: self.types[n] for n in inputs}
         try:
             domain = "" if node.domain in DOMAINS else node.domain
-            schema = defs.get_schema(node.op_type, version_of(node, self.versions), domain)
+            since = defs.get_schema(node.op_type, domain).since_version if defs.has(node.op_type, domain) else 0
+            schema = defs.get_schema(node.op_type, max(version_of(node, self.versions), since), domain)
             found = shape_inference.infer_node_outputs(
                 schema,
                 node,

@@ -16,6 +16,7 @@ from shoehorn_mcu.importers import onnx_resize as resize
 from shoehorn_mcu.importers import onnx_transposed as transposed
 from shoehorn_mcu.importers import onnx_windows as windows
 from shoehorn_mcu.importers.onnx_einsum import einsum
+from shoehorn_mcu.importers.onnx_fused import FUSED
 from shoehorn_mcu.importers.onnx_qlinear import FORMS
 from shoehorn_mcu.importers.onnx_site import Site, Value
 from shoehorn_mcu.ir import DType
@@ -107,4 +108,4 @@ CONVERTERS: dict[str, Callable[[Site], Value | tuple[Value, ...]]] = {
 ENDS = ("QuantizeLinear", "DequantizeLinear")
 """Conversions, which onnx_qdq.py reads."""
 
-OPS = (*CONVERTERS, *ENDS, *FORMS)
+OPS = (*CONVERTERS, *ENDS, *FORMS, *FUSED)

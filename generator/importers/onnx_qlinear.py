@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.onnx_node import code_of
+from shoehorn_mcu.importers.onnx_parts import Parts
 
 if TYPE_CHECKING:
     from onnx import NodeProto
@@ -40,6 +41,7 @@ FORMS: Mapping[str, _Form] = {
     "com.microsoft.QGemm": _Form("Gemm", ((0, 1, 2), (3, 4, 5)), (7, 8), bias=6, real=True),
     "com.microsoft.QLinearAdd": _Form("Add", *_BINARY),
     "com.microsoft.QLinearAveragePool": _Form("AveragePool", *_UNARY),
+    "com.microsoft.QLinearConv": _Form("Conv", *_BINARY, bias=8, axis=0),
     "com.microsoft.QLinearConcat": _Form("Concat", ((2, 3, 4),), (0, 1), more=True),
     "com.microsoft.QLinearGlobalAveragePool": _Form("GlobalAveragePool", *_UNARY),
     "com.microsoft.QLinearLeakyRelu": _Form("LeakyRelu", *_UNARY),
@@ -68,25 +70,20 @@ def parts_of(node: NodeProto, rank: int | None) -> tuple[NodeProto, ...] | None:
         return None
     own = type(node)()
     own.CopyFrom(node)
-    parts = _Parts(own, form, {each.name: each for each in own.attribute}, rank)
+    parts = _Parts(own, form, rank)
     return None if rank is None and parts.is_channels_last else tuple(parts.all())
 
 
 @dataclass(frozen=True)
-class _Parts:
-    """The nodes that stand for one node; the names that they write begin with that of its result.
+class _Parts(Parts):
+    """The nodes that stand for one node. Integers with their channels last are moved before and behind."""
 
-    Integers with their channels last are moved before and behind.
-    """
-
-    node: NodeProto
     form: _Form
-    attributes: Mapping[str, Any]
     rank: int | None
 
     @property
     def is_channels_last(self) -> bool:
-        return bool(self._number("channels_last", 0))
+        return bool(self.number("channels_last", 0))
 
     def all(self) -> Iterator[NodeProto]:
         node, form, name = self.node, self.form, self.node.output[0]
@@ -97,87 +94,66 @@ class _Parts:
         if len(node.input) <= last:
             raise ImportFault(f"it has {len(node.input)} inputs; export it again")
         if (rank := self.rank if self.is_channels_last else None) is not None:
-            first = self._name("channels_first")
-            yield self._made("Transpose", [node.input[0]], first, perm=(0, rank - 1, *range(1, rank - 1)))
+            first = self.name("channels_first")
+            yield self.made("Transpose", [node.input[0]], first, perm=(0, rank - 1, *range(1, rank - 1)))
             node.input[0] = first
         reads = []
         for number, each in enumerate(places):
             yield from self._operand(number, each)
-            reads.append(self._name(f"operand_{number}") if len(each) > 1 else node.input[each[0]])
-        if self._given(form.bias):
+            reads.append(self.name(f"operand_{number}") if len(each) > 1 else node.input[each[0]])
+        if self.given(form.bias):
             yield from self._bias()
-            reads.append(self._name("bias"))
-        quantised = self._given(form.result[0])
+            reads.append(self.name("bias"))
+        quantised = self.given(form.result[0])
         yield from self._real(reads, f"{name}{REAL}" if quantised else name)
         if quantised:
-            yield from self._quantize(f"{name}{REAL}", places, name if rank is None else self._name("integers"))
+            yield from self._quantize(f"{name}{REAL}", places, name if rank is None else self.name("integers"))
         if rank is not None:
-            yield self._made("Transpose", [self._name("integers")], name, perm=(0, *range(2, rank), 1))
+            yield self.made("Transpose", [self.name("integers")], name, perm=(0, *range(2, rank), 1))
 
     def _operand(self, number: int, places: Places) -> Iterator[NodeProto]:
         if len(places) == 1:
             return
         axis = self.form.axis if number == 1 and not self.form.more else 1
-        if self.form.code == "Gemm" and number == 1 and self._number("transB", 0):
+        if self.form.code == "Gemm" and number == 1 and self.number("transB", 0):
             axis = 0
-        given = [self.node.input[place] for place in places if self._given(place)]
-        yield self._made("DequantizeLinear", given, self._name(f"operand_{number}"), axis=axis)
+        given = [self.node.input[place] for place in places if self.given(place)]
+        yield self.made("DequantizeLinear", given, self.name(f"operand_{number}"), axis=axis)
 
     def _bias(self) -> Iterator[NodeProto]:
         """The bias in steps of the products: of both scales, times the factor of a Gemm."""
         scales = [self.node.input[places[1]] for places in self.form.operands]
-        scale = self._name("bias_scale")
-        if (factor := self._number("alpha", 1.0)) != 1.0:
-            yield self._constant(np.array(factor, np.float32), self._name("factor"))
-            yield self._made("Mul", [scales[0], self._name("factor")], self._name("scale"))
-            scales[0] = self._name("scale")
-        yield self._made("Mul", scales, scale)
-        yield self._made("DequantizeLinear", [self.node.input[self.form.bias or 0], scale], self._name("bias"), axis=0)
+        scale = self.name("bias_scale")
+        if (factor := self.number("alpha", 1.0)) != 1.0:
+            yield self.constant(np.array(factor, np.float32), self.name("factor"))
+            yield self.made("Mul", [scales[0], self.name("factor")], self.name("scale"))
+            scales[0] = self.name("scale")
+        yield self.made("Mul", scales, scale)
+        yield self.made("DequantizeLinear", [self.node.input[self.form.bias or 0], scale], self.name("bias"), axis=0)
 
     def _real(self, reads: list[str], name: str) -> Iterator[NodeProto]:
         """The op on real numbers."""
         kept = {key: each for key, each in self.attributes.items() if key not in _OWN}
-        if self.form.code == "Softmax" and self._number("opset", 13) <= _LAST_FLAT_SOFTMAX:
-            yield self._made("Flatten", reads, self._name("flat"), axis=self._number("axis", 1))
-            yield self._made("Softmax", [self._name("flat")], self._name("of_rows"), axis=-1)
-            yield self._made("Shape", reads, self._name("shape"))
-            yield self._made("Reshape", [self._name("of_rows"), self._name("shape")], name)
+        if self.form.code == "Softmax" and self.number("opset", 13) <= _LAST_FLAT_SOFTMAX:
+            yield self.made("Flatten", reads, self.name("flat"), axis=self.number("axis", 1))
+            yield self.made("Softmax", [self.name("flat")], self.name("of_rows"), axis=-1)
+            yield self.made("Shape", reads, self.name("shape"))
+            yield self.made("Reshape", [self.name("of_rows"), self.name("shape")], name)
             return
         if self.form.code == "ReduceMean" and "axes" in kept:  # an operand since opset 18
-            yield self._constant(np.array(kept.pop("axes").ints, np.int64), self._name("axes"))
-            reads = [*reads, self._name("axes")]
-        made = self._made(self.form.code, reads, name)
+            yield self.constant(np.array(kept.pop("axes").ints, np.int64), self.name("axes"))
+            reads = [*reads, self.name("axes")]
+        made = self.made(self.form.code, reads, name)
         made.attribute.extend(kept.values())
         yield made
 
     def _quantize(self, real: str, places: list[Places], name: str) -> Iterator[NodeProto]:
         """A missing zero point is 0 of the type of the operands."""
         scale, zero = self.form.result
-        if self._given(zero):
+        if self.given(zero):
             zero_point = self.node.input[zero]
         else:
-            zero_point = self._name("zero")
-            yield self._constant(np.array(0, np.int32), self._name("none"))
-            yield self._made("CastLike", [self._name("none"), self.node.input[places[-1][0]]], zero_point)
-        yield self._made("QuantizeLinear", [real, self.node.input[scale], zero_point], name)
-
-    def _given(self, place: int | None) -> bool:
-        return place is not None and place < len(self.node.input) and self.node.input[place] != ""
-
-    def _number(self, name: str, default: float) -> Any:
-        from onnx import helper
-
-        return helper.get_attribute_value(self.attributes[name]) if name in self.attributes else default
-
-    def _name(self, role: str) -> str:
-        return f"{self.node.output[0]}/{role}"
-
-    def _made(self, code: str, inputs: list[str], output: str, **attributes: Any) -> NodeProto:
-        from onnx import helper
-
-        return helper.make_node(code, inputs, [output], **attributes)
-
-    def _constant(self, value: np.ndarray, output: str) -> NodeProto:
-        from onnx import numpy_helper
-
-        return self._made("Constant", [], output, value=numpy_helper.from_array(value))
+            zero_point = self.name("zero")
+            yield self.constant(np.array(0, np.int32), self.name("none"))
+            yield self.made("CastLike", [self.name("none"), self.node.input[places[-1][0]]], zero_point)
+        yield self.made("QuantizeLinear", [real, self.node.input[scale], zero_point], name)
