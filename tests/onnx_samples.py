@@ -80,6 +80,7 @@ _X, _Y = test_onnx_qlinear.X, test_onnx_qlinear.Y
 QLINEAR = [
     QLinear("QLinearAdd", (*_X, "k", "ks", "z", *_Y), constants={"k": np.array(3, np.int8)}),
     QLinear("QLinearConv", (*_X, "w", "ws", "wz", *_Y), {"group": 6}, test_onnx_qlinear.weights(6, 1, 3, 3)),
+    QLinear("QLinearMatMul", (*_X, *_X, *_Y), {}, {}, (2, 3, 3)),
     QLinear("QLinearReduceMean", (*_X, *_Y), {"axes": [2, 3]}),
 ]
 

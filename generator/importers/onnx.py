@@ -58,7 +58,7 @@ def _imported(raw: RawModel, name: str) -> Imported:
         graph = verify(made.graph(name))
     except GraphError as error:
         raise ImportFault(f"{error}; export it again") from error
-    inner = {made.names.get(value.tensor.name, ""): value.order for _, value in made.computed()}
+    inner = {own: value.order for own, value in made.computed() if made.names.get(value.tensor.name) == own}
     orders = {each: order for each, order in (inner | made.orders).items() if each in graph.tensors}
     ends = {each: _in_file(graph.tensors[each], order) for each, order in orders.items()}
     return Imported(graph, ends, raw.folded, tuple(made.in_float), made.quantised_linear)
@@ -246,7 +246,7 @@ class _Import(Quantising):
             self.quantize(raw)
         elif raw.code not in CONVERTERS:
             raise self._unknown(raw)
-        elif not self.transposed(raw) and not self.moved(raw):
+        elif not self.transposed(raw) and not self.moved(raw) and not self.clipped(raw):
             why = self.in_integers(raw)
             self._count(raw, why)
             if why is None:
@@ -260,8 +260,8 @@ class _Import(Quantising):
 
     def _count(self, raw: RawNode, why: str | None) -> None:
         """Counts a linear op of quantised operands; `why` it is not computed with integers, None where it is."""
-        whole = raw.code == "ConvInteger"
-        if raw.code not in _LINEAR or not (whole or any(n in self.stored or n in self.coded for n in raw.inputs[:2])):
+        whole, quantised = raw.code == "ConvInteger", {*self.stored, *self.coded, *self.other}
+        if raw.code not in _LINEAR or not (whole or quantised & set(raw.inputs[:2])):
             return
         self.quantised_linear += 1
         if why is not None:

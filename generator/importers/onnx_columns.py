@@ -191,8 +191,13 @@ def matmul(site: Site) -> Value:
     return product(site, site.value(0), site.value(1), lambda t, a, b: t + a * b)
 
 
-def product(site: Site, a: Value, b: Value, write: Callable[..., Term], total: DType | None = None) -> Value:
-    """numpy.matmul, with the formula of the sum so far and two elements; the sum has type `total`, a's if None."""
+def product(
+    site: Site, a: Value, b: Value, write: Callable[..., Term], total: DType | None = None, **fields: Any
+) -> Value:
+    """numpy.matmul, with the formula of the sum so far and two elements; the sum has type `total`, a's if None.
+
+    `fields`: more of the op's, as `Site.emit` takes them.
+    """
     left, right = a.shape, b.shape
     if not left or not right:
         raise ImportFault("a matrix of it is a number; export it again")
@@ -204,7 +209,7 @@ def product(site: Site, a: Value, b: Value, write: Callable[..., Term], total: D
     y = shaped(site, site.plain(b), (*right[:-2], 1, *right[-2:]) if len(right) > 2 else right)
     dtype = total or a.tensor.type.dtype
     made = formula(write, dtype, x.type.dtype, y.type.dtype)
-    found = site.emit(MatMul, x, y, dtype=dtype, formula=made.text)
+    found = site.emit(MatMul, x, y, dtype=dtype, formula=made.text, **fields)
     shape = (*found.type.shape[:-2], found.type.shape[-1])
     if b.rank == 1:
         shape = shape[:-1]

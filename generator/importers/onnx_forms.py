@@ -119,7 +119,7 @@ _INT8: Mapping[str, Form] = {
     "Conv": (ops.Conv2d, ops.DepthwiseConv2d),
     "Gemm": (ops.Dense,),
     "GlobalAveragePool": (ops.Mean,),
-    "MatMul": (ops.Dense,),
+    "MatMul": (ops.Dense, MatMul, Map),
     "MaxPool": (ops.MaxPool2d,),
     "Mul": (ops.Mul, Table),
     "ReduceMean": (ops.Mean,),

@@ -18,7 +18,7 @@ from shoehorn_mcu.importers import onnx_elements as elements
 from shoehorn_mcu.importers import onnx_maps as maps
 from shoehorn_mcu.importers import onnx_quantised as int8
 from shoehorn_mcu.importers.fault import Unsupported
-from shoehorn_mcu.importers.onnx_quantised import Chain, Coded
+from shoehorn_mcu.importers.onnx_chain import Chain, Coded, bounded
 from shoehorn_mcu.importers.onnx_site import Site, Value, as_plain
 from shoehorn_mcu.ir import Array, DType, Quant
 from shoehorn_mcu.ops.formula import Term
@@ -104,7 +104,7 @@ def _curve(write: Callable[[Quant, Quant], int16.Unary]) -> Convert:
         of.site.known()
         x = of.site.value(0)
         made = maps.of_stored(of.site, write(x.tensor.type.quantised, of.target), x, quant=of.target)
-        return int8.bounded(of, made)
+        return bounded(of, made)
 
     return convert
 
@@ -121,7 +121,7 @@ def _mean(of: Chain, axes: tuple[int, ...] | None) -> Value:
     count = math.prod(x.shape[axis] for axis in axes)
     ahead, behind = int16.mean(x.tensor.type.quantised, of.target, count)
     total = columns.reduced(of.site, maps.of_stored(of.site, ahead, x), axes, _sum_of)
-    return int8.bounded(of, maps.of_stored(of.site, behind, total, quant=of.target))
+    return bounded(of, maps.of_stored(of.site, behind, total, quant=of.target))
 
 
 def _global_average_pool(of: Chain) -> Value:
@@ -138,7 +138,7 @@ def _reduce_mean(of: Chain) -> Value:
 
 def _softmax(of: Chain) -> Value:
     made = elements.softmax(of.site, lambda x: int16.softmax(of.site, x, of.target, 1.0))
-    return int8.bounded(of, made)
+    return bounded(of, made)
 
 
 _AS_INT8 = (

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from shoehorn_mcu.importers import int16
+from shoehorn_mcu.importers import onnx_chain as chains
 from shoehorn_mcu.importers import onnx_codes as codes
 from shoehorn_mcu.importers import onnx_elements as elements
 from shoehorn_mcu.importers import onnx_int16 as wide
@@ -20,8 +21,19 @@ from shoehorn_mcu.importers.onnx_file import RawModel
 from shoehorn_mcu.importers.onnx_node import RawNode
 from shoehorn_mcu.importers.onnx_site import Builder, Site, Value
 from shoehorn_mcu.ir import DType, Node, OpFault, Quant
-from shoehorn_mcu.ops import Dequantize, Quantize, Requantize
+from shoehorn_mcu.ops import Clamp, Dequantize, Quantize, Requantize
 from shoehorn_mcu.ops.laws import quoted
+
+
+@dataclass(frozen=True)
+class _Behind:
+    """The nodes behind an op up to its quantised result, and the bounds of activations among them."""
+
+    nodes: tuple[RawNode, ...]
+    quantising: RawNode  # the QuantizeLinear among them
+    low: float
+    high: float
+    clips: bool  # whether a Clip of the integers is the last one
 
 
 @dataclass
@@ -33,7 +45,8 @@ class Quantising:
     codes: dict[str, Value] = field(default_factory=dict)  # by the quantised tensor's name: int8 or int16 values
     dtypes: dict[str, np.dtype[Any]] = field(default_factory=dict)  # of the same tensors in the file
     stored: dict[str, Value] = field(default_factory=dict)  # the same values, by the name of the dequantised tensor
-    coded: dict[str, quantised.Coded] = field(default_factory=dict)  # quantised constants, by the latter names
+    coded: dict[str, chains.Coded] = field(default_factory=dict)  # quantised constants, by the latter names
+    other: dict[str, str] = field(default_factory=dict)  # of what is dequantised by a formula: how it is quantised
     fused: set[str] = field(default_factory=set)  # the outputs of nodes that were converted with one before them
     builder: Builder = field(default_factory=Builder)
     inputs: list[str] = field(default_factory=list)  # of the graph
@@ -62,6 +75,16 @@ class Quantising:
             self.values[name] = codes.quantized(site, real, value.tensor.type.quantised, self.dtypes[name])
         return self.values.get(name)
 
+    def _form(self, raw: RawNode) -> str:
+        """How a conversion quantises, in words, where ops do not have its integers."""
+        site = self.site(raw, {})
+        if not all(site.is_constant(place) for place in (1, 2) if site.given(place)):
+            return "with a scale that is computed"
+        if site.attribute("block_size", 0):
+            return "with a scale per block"
+        zero = self.raw.constants[raw.inputs[2]] if site.given(2) else np.zeros(1, np.int16)
+        return f"as {zero.dtype}" if not zero.any() else f"as {zero.dtype} with a zero point"
+
     def _is_plain(self, raw: RawNode, site: Site) -> bool:
         """Whether a conversion's scale and zero point are known, and ops have its integers.
 
@@ -81,11 +104,11 @@ class Quantising:
             raise Unsupported("it has a scale per block")
         zero = site.constant(2, "zero point") if site.given(2) else None
         if dtype is None:
-            dtype = quantised.written_dtype(zero, site.attribute("output_dtype", 0))
+            dtype = chains.written_dtype(zero, site.attribute("output_dtype", 0))
             self.dtypes[raw.outputs[0]] = dtype
         elif zero is not None and zero.dtype != dtype:
             raise ImportFault(f"its zero point is {zero.dtype}, its values are {dtype}; export it again")
-        return quantised.quant_of(site.constant(1, "scale"), zero, dtype, site.attribute("axis", 1), rank)
+        return chains.quant_of(site.constant(1, "scale"), zero, dtype, site.attribute("axis", 1), rank)
 
     def _one_quant(self, raw: RawNode, dtype: np.dtype[Any] | None = None) -> Quant:
         """`_quant` of values that are computed, which have one scale."""
@@ -99,12 +122,19 @@ class Quantising:
         site = self.site(raw, {n: self.values[n] for n in raw.inputs if n in self.values})
         if not self._is_plain(raw, site) or self._is_other(source):
             self._in_float(raw)
-            self.values[name] = codes.dequantize(self.site(raw, self.values))
+            value = codes.dequantize(self.site(raw, self.values))
+            self.other[name] = self._form(raw)
+            if (data := value.tensor.data) is None:
+                self.values[name] = value
+            else:
+                self.raw = replace(self.raw, constants={**self.raw.constants, name: data})
             return
         if source in self.raw.constants:
             data = self.raw.constants[source]
+            if site.constant(1, "scale").size > 1:
+                data = np.atleast_1d(data)
             quant = self._quant(raw, data.dtype, data.ndim)
-            self.coded[name] = quantised.Coded(quantised.stored(data), quant)
+            self.coded[name] = chains.Coded(chains.stored(data), quant).along_its_axis()
             return
         if source in self.inputs and source not in self.codes:
             self._coded_input(raw, source)
@@ -150,13 +180,13 @@ class Quantising:
             raise Unsupported(f"it reads {quoted(source)}, a constant")
         site = self.site(raw, {})
         asked = site.attribute("output_dtype", 0)
-        if not self._is_plain(raw, site) or site.constant(1, "scale").size > 1 or asked not in quantised.ONNX_TYPES:
+        if not self._is_plain(raw, site) or site.constant(1, "scale").size > 1 or asked not in chains.ONNX_TYPES:
             self._in_float(raw)
             self.values[name] = codes.quantize(self.site(raw, self.values))
             return
         quant, dtype = self._one_quant(raw), self._held(name)
         if source in self.stored:
-            self.codes[name] = quantised.scaled(site, known, quant, dtype)
+            self.codes[name] = chains.scaled(site, known, quant, dtype)
         elif dtype is DType.INT16:
             self.codes[name] = maps.of_stored(site, int16.quantised(quant), known, quant=quant)
         else:
@@ -209,48 +239,54 @@ class Quantising:
         node did not become one, None where it did.
         """
         known = {n for n in raw.inputs if n in self.stored}
+        if (name := next((n for n in raw.inputs if n in self.other), None)) is not None:
+            return f"its input {quoted(name)} is quantised {self.other[name]}"
         real = [n for n in raw.inputs if n in self.values and n not in known]
         if real or not known:
             return f"its input {quoted((real or raw.inputs or ('',))[0])} is not quantised"
         chain = self._chain(raw)
         if isinstance(chain, str):
             return chain
-        nodes, low, high = chain
         made = len(self.builder.ops)
-        if (bias := self._bias(raw, nodes[0])) is not None:
+        if (bias := self._bias(raw, chain.nodes[0])) is not None:
             raw = replace(raw, inputs=(*raw.inputs, bias))
         try:
-            value = self._on_integers(raw, nodes[-1], known, low, high)
+            value = self._on_integers(raw, chain, known)
             self.lawful(made)
         except Unsupported as fault:
             self.builder.cut(made)
             return str(fault)
-        self.codes[nodes[-1].outputs[0]] = value
-        self.fused |= {node.outputs[0] for node in nodes}
+        self.codes[chain.nodes[-1].outputs[0]] = value
+        self.fused |= {node.outputs[0] for node in chain.nodes}
         return None
 
-    def _on_integers(self, raw: RawNode, last: RawNode, known: set[str], low: float, high: float) -> Value:
-        """The node's result as `last` stores it. Raises Unsupported where there is no op on such integers."""
+    def _on_integers(self, raw: RawNode, chain: _Behind, known: set[str]) -> Value:
+        """The node's result as the chain stores it. Raises Unsupported where there is no op on such integers."""
+        last = chain.quantising
         if not self._is_plain(last, self.site(last, {})):
             raise Unsupported("the quantisation of its result is no scale and zero point of 8 bits, or of 16 with 0")
         quant, dtype = self._one_quant(last), self._held(last.outputs[0])
+        low, high, name = chain.low, chain.high, chain.nodes[-1].outputs[0]
+        if chain.clips:
+            self.dtypes[name] = self.dtypes[last.outputs[0]]
+            codes = self._code_bounds(chain.nodes[-1], dtype)
+            own = [(bound - quant.zero_point) * quant.scale for bound in (codes.low, codes.high)]
+            low, high = max(low, own[0]), min(high, own[1])
         types = {dtype, *(self.stored[n].tensor.type.dtype for n in known)}
-        site = self.site(replace(raw, outputs=last.outputs), self.stored)
+        site = self.site(replace(raw, outputs=(name,)), self.stored)
         if types == {DType.INT8}:
             if raw.code not in quantised.CONVERTERS:
                 raise Unsupported("no kernel computes it with int8")
-            return quantised.CONVERTERS[raw.code](quantised.Chain(site, self.coded, quant, low, high))
+            return quantised.CONVERTERS[raw.code](chains.Chain(site, self.coded, quant, low, high))
         if raw.code not in wide.CONVERTERS:
             raise Unsupported("no kernel computes it with int16")
         held = replace(site, values={n: wide.widened(site, self.stored[n]) for n in sorted(known)})
         to = quant if dtype is DType.INT16 else wide.wide_target(quant)
-        made = wide.CONVERTERS[raw.code](quantised.Chain(held, self.coded, to, low, high, DType.INT16))
-        return quantised.scaled(site, made, quant, dtype)
+        made = wide.CONVERTERS[raw.code](chains.Chain(held, self.coded, to, low, high, DType.INT16))
+        return chains.scaled(site, made, quant, dtype)
 
-    def _chain(self, raw: RawNode) -> tuple[list[RawNode], float, float] | str:
-        """The nodes up to the QuantizeLinear that alone reads the result, and the bounds of activations among them; in
-        words why there is none.
-        """
+    def _chain(self, raw: RawNode) -> _Behind | str:
+        """The nodes behind this one up to its quantised result, which alone read it; in words why there are none."""
         found: list[RawNode] = []
         low, high, name = -np.inf, np.inf, raw.outputs[0]
         while len(readers := self.readers.get(name, [])) == 1 and name not in self.raw.outputs:
@@ -258,7 +294,8 @@ class Quantising:
             found.append(node)
             name = node.outputs[0]
             if node.code == "QuantizeLinear":
-                return found, low, high
+                clip = self._clip_behind(node)
+                return _Behind((*found, clip) if clip else tuple(found), node, low, high, clip is not None)
             if node.code == "Relu":
                 low = max(low, 0.0)
             elif len(found) == 1 and self._bias(raw, node) is not None:
@@ -271,20 +308,51 @@ class Quantising:
         many = f"{len(readers)} ops read its result {quoted(name)} as real numbers"
         return many if readers and name not in self.raw.outputs else "its result is not quantised"
 
+    def _clip_behind(self, node: RawNode) -> RawNode | None:
+        """The Clip of integers that alone reads the result of a QuantizeLinear, with known bounds."""
+        name, readers = node.outputs[0], self.readers.get(node.outputs[0], [])
+        alone = len(readers) == 1 and name not in self.raw.outputs
+        return readers[0] if alone and self._clips(readers[0]) else None
+
+    def _clips(self, node: RawNode) -> bool:
+        """Whether a node is a Clip with known bounds."""
+        return node.code == "Clip" and all(name in self.raw.constants for name in node.inputs[1:] if name)
+
+    def _code_bounds(self, node: RawNode, dtype: DType) -> Clamp:
+        """The bounds of a Clip of integers, which are held as `dtype`; where the least is above the most, the most."""
+        source, site = self.dtypes[node.inputs[0]], self.site(node, {})
+        moved = 128 if source == np.uint8 else 0
+        bounds = [
+            int(site.constant(place, role).item()) - moved if site.given(place) else limit
+            for place, role, limit in zip((1, 2), ("lower bound", "upper bound"), dtype.limits, strict=True)
+        ]
+        low, high = (int(np.clip(bound, *dtype.limits)) for bound in bounds)
+        return Clamp(min(low, high), high)
+
+    def clipped(self, raw: RawNode) -> bool:
+        """Whether the node is a Clip of quantised values, which stay quantised: narrow ranges and few bits."""
+        source = raw.inputs[0]
+        if source not in self.codes or not self._clips(raw):
+            return False
+        value = self.codes[source]
+        bounds = self._code_bounds(raw, value.tensor.type.dtype)
+        self.codes[raw.outputs[0]] = chains.within(self.site(raw, {}), value, bounds)
+        self.dtypes[raw.outputs[0]] = self.dtypes[source]
+        return True
+
     def _bias(self, raw: RawNode, after: RawNode) -> str | None:
         """The constant per column that `after` adds to the result of a MatMul: its bias; None for any other."""
         if raw.code != "MatMul" or after.code != "Add" or raw.outputs[0] not in after.inputs:
             return None
         (name,) = [each for each in after.inputs if each != raw.outputs[0]] or [""]
-        if name in self.coded:
-            return name if self.coded[name].data.ndim == 1 else None
-        return name if name in self.raw.constants and self.raw.constants[name].ndim == 1 else None
+        data = self.coded[name].data if name in self.coded else self.raw.constants.get(name)
+        return name if data is not None and data.ndim == 1 else None
 
     def transposed(self, raw: RawNode) -> bool:
         """Whether the node moved the dimensions of a quantised constant, which stays one."""
         if raw.code != "Transpose" or raw.inputs[0] not in self.coded:
             return False
-        self.coded[raw.outputs[0]] = quantised.transposed(self.site(raw, {}), self.coded[raw.inputs[0]])
+        self.coded[raw.outputs[0]] = chains.transposed(self.site(raw, {}), self.coded[raw.inputs[0]])
         return True
 
     @cached_property

@@ -129,7 +129,7 @@ class _Parts(Parts):
             yield self.made("Mul", [scales[0], self.name("factor")], self.name("scale"))
             scales[0] = self.name("scale")
         yield self.made("Mul", scales, scale)
-        yield self.made("DequantizeLinear", [self.node.input[self.form.bias or 0], scale], self.name("bias"), axis=0)
+        yield self.made("DequantizeLinear", [self.node.input[self.form.bias or 0], scale], self.name("bias"), axis=-1)
 
     def _real(self, reads: list[str], name: str) -> Iterator[NodeProto]:
         """The op on real numbers."""

@@ -1,130 +1,46 @@
-"""Ops between DequantizeLinear and QuantizeLinear, as ops on int8; those on int16 are in onnx_int16.py.
-
-The arithmetic is TensorFlow Lite's: sums in int32, scaled by a fixed-point multiplier. ONNX Runtime scales in float32,
-so single results may differ by one step. uint8 is held as int8: all stored values and zero points are 128 less.
-"""
+"""Ops between DequantizeLinear and QuantizeLinear, as ops on int8; those on int16 are in onnx_int16.py."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoehorn_mcu.importers import int16
 from shoehorn_mcu.importers import onnx_columns as columns
 from shoehorn_mcu.importers import onnx_elements as elements
 from shoehorn_mcu.importers import onnx_layout as layout
-from shoehorn_mcu.importers import onnx_maps as maps
+from shoehorn_mcu.importers import onnx_products as products
 from shoehorn_mcu.importers import onnx_resize as resize
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
-from shoehorn_mcu.importers.geometry import axis_of
+from shoehorn_mcu.importers.onnx_chain import Chain, Coded, bias, bounded, ordered_weights, scaled, symmetric
 from shoehorn_mcu.importers.onnx_linear import geometry, grouping
 from shoehorn_mcu.importers.onnx_site import Site, Value, as_plain
 from shoehorn_mcu.importers.onnx_windows import pool
-from shoehorn_mcu.ir import Array, DType, Quant, Tensor
+from shoehorn_mcu.ir import DType
 from shoehorn_mcu.ops import (
     Add,
     AveragePool2d,
-    Clamp,
     Conv2d,
-    Dense,
     DepthwiseConv2d,
     MaxPool2d,
     Mean,
     Mul,
-    Requantize,
     Softmax,
     Sub,
     Table,
 )
 from shoehorn_mcu.ops.pool import SOFTMAX_QUANT
-from shoehorn_mcu.ops.unary import round_away
 
 Reals = NDArray[np.float32]
 
 
-@dataclass(frozen=True)
-class Coded:
-    """A quantised constant, in the model's order; `quant.axis` counts there."""
-
-    data: Array  # int8 or int16, or int32 for a bias
-    quant: Quant
-
-    @property
-    def real(self) -> Array:
-        """The numbers that it stands for, in float32."""
-        along = [1] * self.data.ndim
-        if self.quant.axis is not None:
-            along[self.quant.axis] = -1
-        scales, zeros = (np.array(v).reshape(along) for v in (self.quant.scales, self.quant.zero_points))
-        whole = (self.data.astype(np.int64) - zeros).astype(np.float32)
-        real: Array = (whole * scales.astype(np.float32)).reshape(self.data.shape)
-        return real
-
-
-@dataclass(frozen=True)
-class Chain:
-    """An op whose operands are quantised, and what its result is rounded to: clamped to `low`..`high`, then stored.
-
-    Operands that are computed and the result have the same element type, int8 or int16.
-    """
-
-    site: Site  # its values are stored ones
-    coded: Mapping[str, Coded]
-    target: Quant
-    low: float
-    high: float
-    dtype: DType = DType.INT8
-
-    def constant(self, place: int, role: str) -> Coded:
-        """A quantised constant operand."""
-        name = self.site.node.inputs[place] if self.site.given(place) else ""
-        if name not in self.coded:
-            raise Unsupported(f"its {role} are not quantised")
-        return self.coded[name]
-
-    def clamp(self) -> Clamp:
-        """The bounds as stored values."""
-        scale, zero, limits = self.target.scale, self.target.zero_point, self.dtype.limits
-        low, high = (np.clip(round_away(np.array(b / scale)) + zero, *limits) for b in (self.low, self.high))
-        return Clamp(int(low), int(high))
-
-
-ONNX_TYPES = {0: "uint8", 2: "uint8", 3: "int8", 5: "int16"}  # TensorProto.DataType; 0 is none: the default, uint8
-_SHIFT = {"int8": 0, "uint8": -128, "int16": 0, "int32": 0}  # added to values and zero points of these types
-
-
-def quant_of(scale: Array, zero: Array | None, dtype: np.dtype[Any], axis: int, rank: int) -> Quant:
-    """The quantisation of values of this type, once they are held as `stored` does it; a missing zero point is 0."""
-    if dtype.name not in _SHIFT:
-        raise Unsupported(f"it quantises to {dtype}, int8, uint8 and int16 are supported")
-    scales = np.asarray(scale, np.float32).reshape(-1)
-    if not (np.isfinite(scales) & (scales > 0)).all() or (zero is not None and zero.size != scales.size):
-        raise ImportFault("its scales are not positive numbers, one for each zero point; export it again")
-    zeros = np.zeros(len(scales), np.int64) if zero is None else zero.reshape(-1).astype(np.int64)
-    each = tuple(float(s) for s in scales), tuple(int(z) + _SHIFT[dtype.name] for z in zeros)
-    return Quant(*each, axis=axis_of(axis, rank) if len(scales) > 1 else None)
-
-
-def written_dtype(zero: Array | None, asked: int) -> np.dtype[Any]:
-    """The type that QuantizeLinear writes: its zero point's, or that of its attribute `output_dtype`, 0 if missing."""
-    if zero is None and asked not in ONNX_TYPES:
-        raise Unsupported(f"it quantises to ONNX's type {asked}, int8, uint8 and int16 are supported")
-    return np.dtype(ONNX_TYPES[asked]) if zero is None else zero.dtype
-
-
-def stored(data: Array) -> Array:
-    """8-bit values as int8, others as they are."""
-    return data if data.dtype.itemsize > 1 else (data.astype(np.int16) + _SHIFT[data.dtype.name]).astype(np.int8)
-
-
 def conv(of: Chain) -> Value:
     """Conv of an image, or of a sequence N, C, W."""
-    site, weights = of.site, _symmetric(of.constant(1, "weights"))
+    site, weights = of.site, symmetric(of.constant(1, "weights"))
     value = site.value(0)
     if weights.data.ndim != value.rank:
         raise ImportFault(f"its weights have shape {weights.data.shape}, its input {value.shape}; export it again")
@@ -136,102 +52,13 @@ def conv(of: Chain) -> Value:
     made = site.emit(
         op,
         x,
-        _weights(site, weights, (1, 2, 3, 0) if alone else (0, 2, 3, 1), 3 if alone else 0),
-        _bias(of, 2, len(data), x, weights),
+        ordered_weights(site, weights, (1, 2, 3, 0) if alone else (0, 2, 3, 1), 3 if alone else 0),
+        bias(of, 2, len(data), x, weights),
         quant=of.target,
         **geometry(site, cast(tuple[int, int], x.type.shape[1:3]), cast(tuple[int, int], data.shape[2:])),
         clamp=of.clamp(),
     )
     return site.imaged(made, value.rank)
-
-
-def gemm(of: Chain) -> Value:
-    """Gemm with a constant matrix."""
-    site = of.site
-    site.known("alpha", "beta", "transA", "transB")
-    factor = site.attribute("alpha", 1.0)
-    if site.attribute("transA", 0) or factor <= 0 or site.attribute("beta", 1.0) != 1.0:
-        raise Unsupported("its first operand is transposed, or it has a factor below 0 or one of its bias")
-    return _dense(of, transposed=bool(site.attribute("transB", 0)), bias=2, factor=factor)
-
-
-def matmul(of: Chain) -> Value:
-    """MatMul with a constant matrix, and the bias that is added to it as a third operand."""
-    of.site.known()
-    return _dense(of, transposed=False, bias=2)
-
-
-def _dense(of: Chain, transposed: bool, bias: int, factor: float = 1.0) -> Value:
-    site, matrix = of.site, _symmetric(of.constant(1, "weights"))
-    if factor != 1.0:
-        scales = tuple(scale * factor for scale in matrix.quant.scales)
-        matrix = replace(matrix, quant=replace(matrix.quant, scales=scales))
-    if matrix.data.ndim != 2:
-        raise Unsupported(f"its matrix has {matrix.data.ndim} dimensions, 2 are supported")
-    outputs = 0 if transposed else 1
-    if matrix.quant.axis not in (None, outputs):
-        raise Unsupported("its matrix has a scale per input")
-    x = site.plain(site.value(0))
-    weights = _weights(site, matrix, (0, 1) if transposed else (1, 0), 0)
-    made = site.emit(
-        Dense,
-        x,
-        weights,
-        _bias(of, bias, matrix.data.shape[outputs], x, matrix),
-        quant=of.target,
-        clamp=of.clamp(),
-    )
-    return as_plain(made)
-
-
-def transposed(site: Site, coded: Coded) -> Coded:
-    """Transpose of a quantised constant."""
-    perm = layout.permutation(site, coded.data.ndim)
-    axis = None if coded.quant.axis is None else perm.index(coded.quant.axis)
-    return Coded(coded.data.transpose(perm), replace(coded.quant, axis=axis))
-
-
-def _symmetric(coded: Coded) -> Coded:
-    """Weights with a zero point of 0: any other is subtracted from them, and differences of 9 bits are int16."""
-    data, quant = coded.data, coded.quant
-    if data.dtype != np.int8:
-        raise Unsupported(f"its weights are {data.dtype}, 8 bits are supported")
-    if any(quant.zero_points):
-        along = [1] * data.ndim
-        if quant.axis is not None:
-            along[quant.axis] = -1
-        wide = data.astype(np.int16) - np.array(quant.zero_points, np.int16).reshape(along)
-        data = wide.astype(np.int8) if wide.min() >= -128 and wide.max() <= 127 else wide
-    return Coded(data, Quant(quant.scales, (0,) * len(quant.scales), quant.axis))
-
-
-def _weights(site: Site, coded: Coded, order: tuple[int, ...], axis: int) -> Tensor:
-    """The constant in another order of dimensions; a scale per output channel is then along `axis`."""
-    own = coded.quant.axis
-    if own is not None and order[axis] != own:
-        raise Unsupported("its weights have a scale per input channel")
-    quant = Quant(coded.quant.scales, coded.quant.zero_points, None if own is None else axis)
-    return site.weights(coded.data.transpose(order), quant)
-
-
-def _bias(of: Chain, place: int, outputs: int, x: Tensor, weights: Coded) -> Tensor:
-    """The bias in steps of x scale * weight scale."""
-    site = of.site
-    if not site.given(place):
-        return site.weights(np.zeros(outputs, np.int32))
-    name = site.node.inputs[place]
-    if name in of.coded and of.coded[name].data.dtype == np.int32:
-        found = of.coded[name]
-        zeros = np.array(found.quant.zero_points, np.int64)
-        real = (found.data.astype(np.int64) - zeros) * np.array(found.quant.scales, np.float64)
-    else:
-        real = site.real(place, "bias").astype(np.float64)
-    if real.shape != (outputs,):
-        raise ImportFault(f"its bias has shape {real.shape}, not ({outputs},); export it again")
-    steps = real / (x.type.quantised.scale * np.array(weights.quant.scales, np.float64))
-    if not (np.abs(steps) < 1 << 31).all():
-        raise Unsupported("its bias does not fit into int32 at the scale of its products")
-    return site.weights(np.rint(steps).astype(np.int32))
 
 
 def binary(op: type[Add] | type[Mul] | type[Sub]) -> Callable[[Chain], Value]:
@@ -361,33 +188,15 @@ def softmax(of: Chain) -> Value:
     return bounded(of, elements.softmax(of.site, lambda x: of.site.emit(Softmax, x, quant=of.target, beta=1.0)))
 
 
-def scaled(site: Site, value: Value, target: Quant, dtype: DType | None = None) -> Value:
-    """The value in another scale, as int8 or int16. `dtype`: of the result, by default the value's own."""
-    own = value.tensor.type
-    dtype = dtype or own.dtype
-    if own.quant == target and own.dtype is dtype:
-        return value
-    if DType.INT16 in (own.dtype, dtype):
-        return maps.of_stored(site, int16.requantised(own.quantised, target, own.dtype, dtype), value, quant=target)
-    return Value(site.emit(Requantize, value.tensor, quant=target), value.order)
-
-
-def bounded(of: Chain, value: Value) -> Value:
-    """The value itself, if the chain's bounds are those of its type; other ops have no bounds of their own."""
-    if of.clamp() != Clamp(*of.dtype.limits):
-        raise Unsupported("an activation follows it")
-    return value
-
-
 CONVERTERS: dict[str, Callable[[Chain], Value]] = {
     "Add": binary(Add),
     "AveragePool": keeping(pool(AveragePool2d)),
     "Clip": clip,
     "Concat": concat,
     "Conv": conv,
-    "Gemm": gemm,
+    "Gemm": products.gemm,
     "GlobalAveragePool": global_average_pool,
-    "MatMul": matmul,
+    "MatMul": products.matmul,
     "Mul": binary(Mul),
     "ReduceMean": mean,
     "Relu": relu,
