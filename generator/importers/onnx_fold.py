@@ -255,6 +255,9 @@ class _Walk:
         try:
             values = ReferenceEvaluator(node, opsets=dict(self.versions)).run(None, given)
         except Exception as error:  # whatever the evaluator's ops raise for values that do not fit
+            if node.op_type == "QuantizeLinear" and (found := _quantised(node, given)) is not None:
+                self._constant(node.output[0], found)
+                return True
             if node.op_type == "QuantizeLinear":  # of a form that the evaluator lacks
                 return False
             own = (misfit(attribute.t) for attribute in node.attribute if attribute.type == attribute.TENSOR)
@@ -272,6 +275,17 @@ class _Walk:
             self.four_bits[name], value = limits, value.astype(np.int8)
         self.constants[name] = value
         self.types[name] = _type_of(value)
+
+
+def _quantised(node: NodeProto, given: Mapping[str, Array]) -> Array | None:
+    """A constant quantised with one scale, to int32 too, as Brevitas writes a bias; None: in another form."""
+    x, scale, *zero = (given[name] for name in node.input)
+    if not zero or zero[0].dtype.kind not in "iu" or scale.size != 1 or zero[0].size != 1:
+        return None
+    limits = np.iinfo(zero[0].dtype)
+    steps = np.rint(x.astype(np.float64) / scale.reshape(())) + zero[0].reshape(())
+    found: Array = np.clip(steps, limits.min, limits.max).astype(zero[0].dtype)
+    return found
 
 
 def _small(node: NodeProto, size: float) -> None:
