@@ -26,6 +26,7 @@ from tests.random_qdq import NotQuantised, random_quantised
 
 CLOSE = 1e-4
 """How far float32 results may be apart, of the largest of the output."""
+AMPLIFIED = "each op is within a step, later ops amplify it"
 MOST_STEPS = 9
 """Differences of so many steps and more are counted together."""
 
@@ -44,6 +45,16 @@ class Result:
     ops: Mapping[tuple[str, int], int] = field(default_factory=Counter)  # the same op by op, by the op's kind
     linear: int = 0  # quantised convolutions and products
     in_float: Sequence[str] = ()  # the reasons of those of them that compute in float32
+
+    @property
+    def why_more(self) -> str:
+        """Why values are off by several steps: by an op's own arithmetic, else by earlier steps; "" where none is."""
+        if not any(off > 1 for off in self.steps):
+            return ""
+        alone = sorted({kind for kind, off in self.ops if off > 1})
+        if alone:
+            return f"rounded otherwise in one op: {', '.join(alone)}"
+        return AMPLIFIED if any(off == 1 for _, off in self.ops) else "unexplained"
 
 
 def onnx_runtime(model: onnx.ModelProto, inputs: Mapping[str, Array], optimised: bool = False) -> list[Array]:

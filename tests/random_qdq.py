@@ -124,5 +124,5 @@ def random_quantised(seed: int) -> tuple[onnx.ModelProto, Options]:
     options = random_options(seed)
     try:
         return quantised(random_model(seed), options), options
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, RuntimeError) as error:
         raise NotQuantised(str(error)) from error

@@ -246,7 +246,7 @@ class _Import(Quantising):
             self.quantize(raw)
         elif raw.code not in CONVERTERS:
             raise self._unknown(raw)
-        elif not self.transposed(raw) and not self.moved(raw) and not self.clipped(raw):
+        elif not (self.transposed(raw) or self.moved(raw) or self.clipped(raw) or self.resized(raw)):
             why = self.in_integers(raw)
             self._count(raw, why)
             if why is None:

@@ -16,12 +16,14 @@ from shoehorn_mcu.importers import onnx_elements as elements
 from shoehorn_mcu.importers import onnx_int16 as wide
 from shoehorn_mcu.importers import onnx_maps as maps
 from shoehorn_mcu.importers import onnx_quantised as quantised
+from shoehorn_mcu.importers import onnx_resize as resize
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.onnx_file import RawModel
 from shoehorn_mcu.importers.onnx_node import RawNode
 from shoehorn_mcu.importers.onnx_site import Builder, Site, Value
 from shoehorn_mcu.ir import DType, Node, OpFault, Quant
-from shoehorn_mcu.ops import Clamp, Dequantize, Quantize, Requantize
+from shoehorn_mcu.ops import Clamp, Dequantize, Quantize, Requantize, functions
+from shoehorn_mcu.ops.formula import Term
 from shoehorn_mcu.ops.laws import quoted
 
 
@@ -340,6 +342,23 @@ class Quantising:
         self.dtypes[raw.outputs[0]] = self.dtypes[source]
         return True
 
+    def resized(self, raw: RawNode) -> bool:
+        """Whether the node is a Resize of integers between whose numbers others lie, which ONNX Runtime cuts off."""
+        source = raw.inputs[0]
+        if raw.code != "Resize" or source not in self.codes or self.codes[source].tensor.type.dtype is not DType.INT8:
+            return False
+        value, moved = self.codes[source], 128 if self.dtypes[source] == np.uint8 else 0
+        site = self.site(raw, {})
+        whole = maps.of_stored(site, lambda x: x.cast(DType.FLOAT32) + float(moved), value)
+        larger = resize.resize(replace(site, values={source: whole}))
+
+        def finish(t: Term) -> Term:
+            return functions.clip(functions.truncate(t) - float(moved), -128, 127).cast(DType.INT8)
+
+        self.codes[raw.outputs[0]] = maps.of_stored(site, finish, larger, quant=value.tensor.type.quant)
+        self.dtypes[raw.outputs[0]] = self.dtypes[source]
+        return True
+
     def _bias(self, raw: RawNode, after: RawNode) -> str | None:
         """The constant per column that `after` adds to the result of a MatMul: its bias; None for any other."""
         if raw.code != "MatMul" or after.code != "Add" or raw.outputs[0] not in after.inputs:
@@ -368,7 +387,10 @@ class Quantising:
         """Raises Unsupported where an op breaks a rule of the IR, so that it is listed with the others."""
         tensors = self.builder.tensors
         for op in self.builder.ops[first:]:
+            node = Node(op, tuple(tensors[n] for n in op.inputs), tensors[op.output])
             try:
-                op.check(Node(op, tuple(tensors[n] for n in op.inputs), tensors[op.output]))
+                op.check(node)
             except OpFault as fault:
                 raise Unsupported(fault.why) from fault
+            if node.output.type.dtype is DType.INT16 and (why := op.overflow(node)) is not None:
+                raise Unsupported(why)

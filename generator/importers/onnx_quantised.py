@@ -188,9 +188,19 @@ def softmax(of: Chain) -> Value:
     return bounded(of, elements.softmax(of.site, lambda x: of.site.emit(Softmax, x, quant=of.target, beta=1.0)))
 
 
+def average_pool(of: Chain) -> Value:
+    """AveragePool: its kernel rounds to its operand's scale, which must not be much coarser than the target's."""
+    ratio = of.site.value(0).tensor.type.quantised.scale / of.target.scale
+    if ratio > _COARSER:
+        raise Unsupported(f"its operand's scale is {ratio:.3g} times its result's, up to {_COARSER} is supported")
+    return keeping(pool(AveragePool2d))(of)
+
+
+_COARSER = 2
+
 CONVERTERS: dict[str, Callable[[Chain], Value]] = {
     "Add": binary(Add),
-    "AveragePool": keeping(pool(AveragePool2d)),
+    "AveragePool": average_pool,
     "Clip": clip,
     "Concat": concat,
     "Conv": conv,
