@@ -38,6 +38,7 @@ from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.ram import ram
 from shoehorn_mcu.report import Json, report, timeless
 from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
+from shoehorn_mcu.slow import slow_parts
 from shoehorn_mcu.stage import Stage, kernel_bytes, stages
 from shoehorn_mcu.targets import CPUS, Board, Isa, Machine
 
@@ -124,6 +125,7 @@ class Prepared:
     ends: Mapping[str, FileTensor]
     origin: Origin
     notes: tuple[str, ...]
+    imported: Imported
     streaming: str = "--stream-input"  # the option by which the user streams its input
 
     @property
@@ -180,7 +182,7 @@ def prepare(model: Model, board: Board | None, options: Options) -> Prepared:
     core = board.spec.cpu if board else options.cpu or ""
     tuning, note = options.tuning.fitting(origin.sha256, board.id if board else None, core)
     notes = (*joined, *([note] if note else []))
-    return Prepared(replace(options, tuning=tuning), source, graph, precise, records, ends, origin, notes)
+    return Prepared(replace(options, tuning=tuning), source, graph, precise, records, ends, origin, notes, found)
 
 
 def plan_prepared(
@@ -239,7 +241,8 @@ def plan_prepared(
     unit = replace(unit, in_ram=_in_ram(unit, constant, board, options))
     needed = _flash(unit, constant, machine.cpu, board)
     flash_bytes = (needed.constant_bytes, needed.code_bytes, flash_limit(board, options))
-    said = report(source, board, ready.records, made.plan, made.stages, flash_bytes, options.float_mode.value)
+    slow = slow_parts(ready.imported.in_float, ready.imported.quantised_linear, chosen)
+    said = report(source, board, ready.records, made.plan, made.stages, flash_bytes, options.float_mode.value, slow)
     if options.weights_in_ram is not None:
         own = unit.in_ram
         copied = {"bytes": own.bytes, "arrays": len(own.names), "saved_cycles": own.saved_cycles}
@@ -286,7 +289,8 @@ def _imported(model: Model, options: Options) -> tuple[Imported, Origin, Sequenc
     front, behind = (native_io(each.graph, each.ends) for each in (found, wake))
     made = pipeline(front, behind, options.strides)
     sha256 = hashlib.sha256(content + options.behind.read_bytes()).hexdigest()
-    whole = Imported(made.graph, {}, found.folded + wake.folded)
+    in_float, linear = (*found.in_float, *wake.in_float), found.quantised_linear + wake.quantised_linear
+    whole = Imported(made.graph, {}, found.folded + wake.folded, in_float, linear)
     return whole, Origin(sha256=sha256, why="it is a pipeline, which is in no file of its own"), made.notes
 
 

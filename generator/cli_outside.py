@@ -10,7 +10,19 @@ from shoehorn_mcu.console import out, print_table
 from shoehorn_mcu.host_tools.errors import printable
 from shoehorn_mcu.host_tools.outside import Compared, Comparison, Tolerance
 
-_HEAD = ("output", "values", "largest difference", "of the largest", "noise, dB", "0 steps", "1", "2", "3", "4+", "same top-1")
+_HEAD = (
+    "output",
+    "values",
+    "largest difference",
+    "of the largest",
+    "noise, dB",
+    "0 steps",
+    "1",
+    "2",
+    "3",
+    "4+",
+    "same top-1",
+)
 
 
 def allowed(_context: click.Context, _option: click.Parameter, value: str | None) -> Tolerance | None:

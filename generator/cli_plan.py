@@ -79,6 +79,8 @@ def print_plan(planned: Planned, board: targets.Board | None) -> None:
         size = smaller.arena_bytes
         cost = f"{smaller.extra_percent:.3g} % more time"
         out.print(f"next smaller plan: {size:,} bytes for {cost} (--sram {size})", soft_wrap=not out.is_terminal)
+    for line in slow_lines(planned.report):
+        out.print(line, soft_wrap=not out.is_terminal)
     time, basis = f"{figures['predicted_instructions']:,} instructions", ruler(planned.unit.stages)
     time += f" and {figures['predicted_cycles']:,} cycles" if figures["predicted_cycles"] is not None else ""
     if plan.cores > 1:
@@ -104,6 +106,11 @@ def weights_line(copied: Mapping[str, int]) -> str:
     return f"weights in RAM: {copied['bytes']:,} bytes in {copied['arrays']} arrays, {saved}"
 
 
+def slow_lines(report: Mapping[str, Any]) -> Sequence[str]:
+    """The sentences of a report about what is slower or larger than it looks."""
+    return [f"note: {each['sentence']}" for each in report.get("slow", ())]
+
+
 def print_together(found: Together) -> None:
     """Prints what each of several models takes, and the whole firmware."""
     rows = []
@@ -112,6 +119,9 @@ def print_together(found: Together) -> None:
         arena, constants = f"{each.unit.plan.arena_bytes:,}", f"{each.constants.bytes:,}"
         rows.append((each.unit.name, arena, constants, f"{plan['predicted_instructions']:,}"))
     print_table(("model", "arena", "constants", "instructions"), rows, title=found.board.name, right=(1, 2, 3))
+    for each in found.models:
+        for line in slow_lines(each.report):
+            out.print(f"{each.unit.name}: {line}", soft_wrap=True)
     kind = "one for each model" if found.concurrent else "for the largest: one model runs at a time"
     out.print(f"arena {found.arena_bytes:,} bytes ({kind})", soft_wrap=True)
     out.print(f"RAM about {found.ram_bytes:,} of {found.board.spec.sram_bytes:,} bytes", soft_wrap=True)

@@ -129,13 +129,15 @@ def report(
     stages: Sequence[Stage],
     flash_bytes: tuple[int, int, int | None],
     float_mode: str = "precise",
+    slow: Sequence[Json] = (),
 ) -> Json:
     """The object of report.json; `firmware` is null in each field until the folder has been built.
 
     `float` is there if an op computes on float32; its `validated` is null until `gen validate` has compared a mode
     other than precise with that one on given inputs.
     `flash_bytes`: constants, estimated code, and the flash available; None without a board or a limit. `transposes` of
-    the plan are ops of an inference that move elements to another order of dimensions.
+    the plan are ops of an inference that move elements to another order of dimensions. `slow` is there if part of a
+    quantised model is slower or larger than its file looks.
     """
     return {
         "model": _model(source),
@@ -156,6 +158,7 @@ def report(
             {"name": s.name, "kernel": s.kernel.name, "macs": s.macs, "weight_bytes": s.weight_bytes} for s in stages
         ],
         **({"float": {"mode": float_mode, "validated": None}} if _is_real(source) else {}),
+        **({"slow": list(slow)} if slow else {}),
         "flash": dict(zip(("constant_bytes", "code_bytes", "board_bytes"), flash_bytes, strict=True)),
         "firmware": {"ram_bytes": None, "flash_bytes": None, "stack_bytes": None},
     }

@@ -13,6 +13,7 @@ from shoehorn_mcu.memory_plan import bound_in_words
 from shoehorn_mcu.op_lines import op_lines
 from shoehorn_mcu.predict import unit_of
 
+_SLOW = {"float32": "In float32", "wide-weights": "Weights of two bytes"}  # titles, by the kind of what is slow
 _NAME = 44  # characters of a name in a table
 
 
@@ -75,6 +76,7 @@ def facts(report: Mapping[str, Any], seen: Picture, basis: str) -> str:
         "Most bytes live at once": f"{seen.peak_bytes:,}",
         "MACs": f"{plan['macs']:,}; {_recomputed(plan['macs'], plan['recomputed_macs'])}",
         "Steps": f"{plan['steps']:,}, over {seen.events:,} rows",
+        **{_SLOW[each["kind"]]: each["sentence"] for each in report.get("slow", ())},
         "End of the search": plan["reason"],
         "Time predicted from": basis,
     }
