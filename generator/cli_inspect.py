@@ -97,8 +97,8 @@ def _print_total(found: Inspection) -> None:
         return
     diagnosis = f": {found.diagnosis}" if found.diagnosis else ""
     out.print(f"cannot run{diagnosis}", soft_wrap=True)
-    lines = found.refused if is_verbose() else found.refused[:_FEW]
+    lines = found.refused if is_verbose() else found.grouped[:_FEW]
     for line in lines:
         out.print(f"  {line}", soft_wrap=True)
-    if len(lines) < len(found.refused):
-        out.print(f"  {len(found.refused) - len(lines)} more; -v lists all", soft_wrap=True)
+    if not is_verbose() and (more := len(found.grouped) - len(lines)):
+        out.print(f"  {more} other reasons; -v lists all", soft_wrap=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 
 from shoehorn_mcu import importers, passes
 from shoehorn_mcu.errors import ShoehornError
-from shoehorn_mcu.importers.fault import Refusal, UnsupportedModel
+from shoehorn_mcu.importers.fault import ImportFault, Refusal, UnsupportedModel, causes, in_words
 from shoehorn_mcu.importers.source import Source, SourceOp, SourceTensor, replacement
 from shoehorn_mcu.ir import Graph, Node, Op, TensorType
 from shoehorn_mcu.live_ranges import live_ranges
@@ -24,7 +24,7 @@ class End:
     """An input or an output of the model; `shape` is None where the file does not say it."""
 
     name: str
-    shape: tuple[int, ...] | None
+    shape: tuple[int | str, ...] | None  # a dimension that the file leaves open has a name
     dtype: str
     scale: float | None = None  # None: not quantised, or per channel
     zero_point: int | None = None
@@ -70,6 +70,7 @@ class Inspection:
     layers: tuple[Layer, ...]
     diagnosis: str  # of the model as a whole, "" where there is nothing to say
     refused: tuple[str, ...]  # all that cannot run, one line each; empty: the model can be planned
+    grouped: tuple[str, ...] = ()  # the same with a line for each cause
 
     @property
     def macs(self) -> int | None:
@@ -96,12 +97,17 @@ class Inspection:
 
 
 def inspect_file(path: Path, shapes: importers.Shapes) -> Inspection:
-    """What is in a model file. Raises ImportFault where it cannot be read or is damaged."""
+    """What is in a model file. Raises ImportFault where nothing in it can be seen."""
     suffix = path.suffix.lower().removeprefix(".")
     try:
         graph = importers.load(path, shapes)
     except UnsupportedModel as fault:
         return _of_source(path.stem, suffix, fault.source, fault.diagnosis, fault.refusals)
+    except ImportFault as fault:
+        if (found := importers.seen_in(path)) is None:
+            raise
+        whole = Refusal("model", "", "", str(fault).removeprefix(f"{path.name}: "))
+        return _of_source(path.stem, suffix, importers.at_fault(found, fault), "", (whole,))
     refused = []
     try:
         passes.prove_int32(passes.run(graph)[0])
@@ -114,6 +120,7 @@ def inspect_file(path: Path, shapes: importers.Shapes) -> Inspection:
         tuple(_end(name, graph.tensors[name].type) for name in graph.outputs),
         _layers(graph),
         "",
+        tuple(refused),
         tuple(refused),
     )
 
@@ -177,7 +184,11 @@ def _live_bytes(
 
 def _of_source(name: str, suffix: str, source: Source, diagnosis: str, refusals: Sequence[Refusal]) -> Inspection:
     """A model that cannot be imported, from what its file says."""
-    live = _source_live_bytes(source)
+    others = [op for op in source.ops if op.part]
+    live = [
+        *_source_live_bytes(replace(source, ops=source.ops[: len(source.ops) - len(others)])),
+        *[None] * len(others),
+    ]
     written = {tensor.name: tensor for tensor in (*source.inputs, *(t for op in source.ops for t in op.writes))}
     return Inspection(
         name,
@@ -186,8 +197,17 @@ def _of_source(name: str, suffix: str, source: Source, diagnosis: str, refusals:
         tuple(_source_end(written.get(each, SourceTensor(each, None, ""))) for each in source.outputs),
         tuple(_source_layer(op, count) for op, count in zip(source.ops, live, strict=True)),
         diagnosis,
-        tuple(map(str, sorted(refusals, key=lambda each: each.place.startswith("op ")))),
+        tuple(map(str, sorted(refusals, key=_is_of_op))),
+        tuple(
+            str(group[0]) if len(group) == 1 else in_words(cause, group)
+            for cause, group in sorted(causes(refusals), key=lambda item: _is_of_op(item[1][0]))
+        ),
     )
+
+
+def _is_of_op(refusal: Refusal) -> bool:
+    """Whether it is of one op: those of the whole model and its ends come first."""
+    return refusal.place.startswith("op ")
 
 
 def _source_live_bytes(source: Source) -> Sequence[int | None]:
@@ -210,7 +230,7 @@ def _source_end(tensor: SourceTensor) -> End:
 def _source_layer(op: SourceOp, live_bytes: int | None) -> Layer:
     output = _source_end(op.writes[0]) if op.writes else None
     writes = tuple(tensor.name for tensor in op.writes)
-    name = f"op {op.index}"
+    name = f"{op.part} op {op.index}".strip()
     return Layer(name, op.code, output, 0, op.macs, op.weight_bytes, live_bytes, op.reads, writes, op.refusal)
 
 
@@ -218,9 +238,17 @@ def _kind(kind: str, layers: Sequence[Layer]) -> Kind:
     refused = [layer.refusal for layer in layers if layer.refusal is not None]
     macs = _sum([layer.macs for layer in layers])
     weight_bytes = sum(layer.weight_bytes for layer in layers)
-    reasons = tuple(dict.fromkeys(filter(None, refused)))
+    reasons = _reasons([reason for reason in refused if reason])
     instead = replacement(kind) if refused else ""
     return Kind(kind, len(layers), macs, weight_bytes, len(refused), reasons, instead)
+
+
+def _reasons(refused: Sequence[str]) -> tuple[str, ...]:
+    """Each reason once; of those that differ in names alone without them, and how many ops it is of."""
+    groups: dict[str, list[str]] = {}
+    for reason in refused:
+        groups.setdefault(re.sub(r" '[^']*'", "", reason), []).append(reason)
+    return tuple(own[0] if len({*own}) == 1 else f"{bare} (x {len(own)})" for bare, own in groups.items())
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported, UnsupportedModel
 from shoehorn_mcu.importers.forms import Form, Forms, In, Kind
-from shoehorn_mcu.importers.source import Imported, InFloat, Shapes
+from shoehorn_mcu.importers.source import Imported, InFloat, Shapes, Source
 from shoehorn_mcu.importers.tflite import load_tflite
 from shoehorn_mcu.ir import Graph
 
@@ -33,9 +33,11 @@ __all__ = [
     "Shapes",
     "Unsupported",
     "UnsupportedModel",
+    "at_fault",
     "imported",
     "load",
     "onnx_model",
+    "seen_in",
 ]
 
 
@@ -122,7 +124,30 @@ def imported(path: Path, shapes: Shapes) -> Imported:
     """
     importer = _importer(path)
     with _named(path):
+        _check_content(path)
         return importer.load(path, shapes)
+
+
+def seen_in(path: Path) -> Source | None:
+    """What can be seen in a file whose import ends with a fault; None where nothing can."""
+    from shoehorn_mcu.importers import seen
+
+    return seen.seen(path)
+
+
+def at_fault(found: Source, fault: ImportFault) -> Source:
+    """What was seen in a file, with the fault of its import at its op."""
+    from shoehorn_mcu.importers import seen
+
+    return seen.at_fault(found, fault)
+
+
+def _check_content(path: Path) -> None:
+    """Raises ImportFault, without the file's name, where the file is known to be no model of its suffix; OSError."""
+    from shoehorn_mcu.importers import content
+
+    if found := content.other_content(path, path.suffix.lower()):
+        raise ImportFault(found)
 
 
 def onnx_model(path: Path, shapes: Shapes) -> ModelProto:
@@ -135,6 +160,7 @@ def onnx_model(path: Path, shapes: Shapes) -> ModelProto:
 
     importer = _importer(path)
     with _named(path):
+        _check_content(path)
         if importer.model is None:
             raise ImportFault("is no ONNX model and does not become one")
         model, sizes = importer.model(path, shapes)
@@ -158,10 +184,15 @@ def _named(path: Path) -> Iterator[None]:
 
 def _importer(path: Path) -> Importer:
     """That of a file by its suffix. Raises ImportFault where there is none."""
+    if (path / "saved_model.pb").is_file():
+        raise ImportFault(f"{path}: is a SavedModel; convert it to an int8 .tflite first ({GUIDE} shows how)")
     if path.is_dir():
         raise ImportFault(f"{path}: is a folder; name a file that ends in {' or '.join(IMPORTERS)}")
     importer = IMPORTERS.get(path.suffix.lower())
     if importer is None:
+        if path.suffix.lower() not in OTHER_FORMATS and path.is_file():
+            with _named(path):
+                _check_content(path)
         raise ImportFault(f"{path.name}: {_other_format(path.suffix)}")
     return importer
 

@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.importers.source import EMPTY, Source
 
-CONTRADICTION = "the file contradicts itself, or please report this"
+CONTRADICTION = "if the model runs elsewhere, please report it with the file"
 """The end of a message about what no exporter writes."""
 
 _FEW = 3  # refusals that are listed in the message itself
 _MOST_CAUSES = 12  # causes listed without -v: together with the first line less than a screen
 _NAMES = 2  # tensors that a cause names
 _NAME = 40  # characters of such a name
+
+
+_AGAIN = re.compile(r"[;:,]( (or|export|convert))+ it again$|; convert again$")
 
 
 class ImportFault(ShoehornError):
@@ -26,6 +29,13 @@ class ImportFault(ShoehornError):
     def within(self, place: str) -> ImportFault:
         """The same fault with a place, such as the file's name, before its message."""
         return type(self)(f"{place}: {self}")
+
+    def of_op(self, place: str) -> ImportFault:
+        """The same fault with an op as its place.
+
+        Its operands do not fit it. The exporter wrote it so, and would again: only a damaged file is cured by that.
+        """
+        return type(self)(f"{place}: {_AGAIN.sub(f"; {CONTRADICTION}", str(self))}")
 
 
 class Unsupported(ImportFault):
@@ -85,10 +95,7 @@ class UnsupportedModel(ImportFault):
     @property
     def causes(self) -> Sequence[tuple[tuple[str, str], Sequence[Refusal]]]:
         """The refusals by cause, the most frequent cause first."""
-        groups: dict[tuple[str, str], list[Refusal]] = {}
-        for refusal in self.refusals:
-            groups.setdefault(refusal.cause, []).append(refusal)
-        return sorted(groups.items(), key=lambda item: -len(item[1]))
+        return causes(self.refusals)
 
     @property
     def facts(self) -> Mapping[str, object]:
@@ -103,13 +110,21 @@ class UnsupportedModel(ImportFault):
             return ()
         if whole:
             return [str(refusal) for refusal in self.refusals]
-        lines = [_in_words(cause, group) for cause, group in self.causes[:_MOST_CAUSES]]
+        lines = [in_words(cause, group) for cause, group in self.causes[:_MOST_CAUSES]]
         rest = self.causes[_MOST_CAUSES:]
         more = sum(len(group) for _, group in rest)
         return [*lines, *([f"{more} more, for {len(rest)} other reasons"] if rest else []), "-v lists them all"]
 
 
-def _in_words(cause: tuple[str, str], group: Sequence[Refusal]) -> str:
+def causes(refusals: Sequence[Refusal]) -> Sequence[tuple[tuple[str, str], Sequence[Refusal]]]:
+    """Refusals by cause, the most frequent cause first."""
+    groups: dict[tuple[str, str], list[Refusal]] = {}
+    for refusal in refusals:
+        groups.setdefault(refusal.cause, []).append(refusal)
+    return sorted(groups.items(), key=lambda item: -len(item[1]))
+
+
+def in_words(cause: tuple[str, str], group: Sequence[Refusal]) -> str:
     """One line for a cause: how many there are, why, and the first of them."""
     op, reason = cause
     named = [_cut(refusal.tensors) for refusal in group if refusal.tensors]

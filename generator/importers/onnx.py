@@ -194,7 +194,7 @@ class _Import(Quantising):
             self.refused.append(Refusal(f"op {raw.index}", raw.title, writes, str(fault), needs))
             missing |= written
         except ImportFault as fault:
-            raise fault.within(f"op {raw.index} {raw.title} writing {writes}") from fault
+            raise fault.of_op(f"op {raw.index} {raw.title} writing {writes}") from fault
 
     def _compare(self, raw: RawNode) -> None:
         """Compares what is computed with what the file declares."""

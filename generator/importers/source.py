@@ -16,10 +16,13 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class SourceTensor:
-    """A tensor of the file that an op writes; `shape` is None where the file does not say it."""
+    """A tensor of the file that an op writes; `shape` is None where the file does not say it.
+
+    A dimension that the file leaves open has a name in place of a size.
+    """
 
     name: str
-    shape: tuple[int, ...] | None
+    shape: tuple[int | str, ...] | None
     dtype: str  # numpy's name where there is one, in lower case
     scale: float | None = None  # of the whole tensor; None: not quantised, or per channel
     zero_point: int | None = None
@@ -27,8 +30,10 @@ class SourceTensor:
     @property
     def bytes(self) -> int | None:
         """None where the shape or the size of an element is not known."""
+        sizes = [size for size in self.shape or () if isinstance(size, int)]
         try:
-            return None if self.shape is None else math.prod(self.shape) * np.dtype(self.dtype).itemsize
+            known = self.shape is not None and len(sizes) == len(self.shape)
+            return math.prod(sizes) * np.dtype(self.dtype).itemsize if known else None
         except TypeError:
             return None
 
@@ -44,6 +49,7 @@ class SourceOp:
     weight_bytes: int  # of the constants that it reads
     macs: int | None = None  # None: not known, because it was refused or reads what a refused op writes
     refusal: str | None = None  # why it cannot run, "" where no kernel knows its kind; None: nothing was found
+    part: str = ""  # of the file, such as "subgraph 2", that it is in; "": the main one
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,7 @@ def macs_of(ops: Sequence[Op], tensors: Mapping[str, Tensor]) -> int | None:
 _SEQUENCE = "convolutions over time, or dense layers with the state as an input and an output of the model"
 _AFTER = "nothing: end the model before it, and let the program do it"
 _DRAWN = "an input of the model: let the program draw the numbers"
+_FRONT_END = "a front end of TensorFlow Lite Micro's signal ops, in place of this part of the model (docs/audio.md)"
 _FIXED = "the branch that is taken: export the model with the condition as a constant"
 
 REPLACEMENTS = {
@@ -124,6 +131,10 @@ REPLACEMENTS = {
     "NON_MAX_SUPPRESSION_V4": _AFTER,
     "NON_MAX_SUPPRESSION_V5": _AFTER,
     "RNN": _SEQUENCE,
+    "COMPLEX_ABS": _FRONT_END,
+    "IMAG": _FRONT_END,
+    "REAL": _FRONT_END,
+    "RFFT2D": _FRONT_END,
     "RandomNormal": _DRAWN,
     "RandomNormalLike": _DRAWN,
     "RandomUniform": _DRAWN,

@@ -169,12 +169,13 @@ def import_tflite(data: bytes, name: str) -> Graph:
 
 
 def _imported(data: bytes, name: str, shapes: Shapes | None = None) -> Imported:
+    raw = read(data)
     try:
-        raw = without_branches(with_shapes(read(data), shapes or {}))
+        raw = without_branches(with_shapes(raw, shapes or {}))
         raw, states = without_variables(without_complex(raw))
         raw, bytes_ = with_int8(raw)
     except Unsupported as fault:
-        raise UnsupportedModel("", [Refusal("model", "", "", str(fault))]) from fault
+        raise UnsupportedModel("", [Refusal("model", "", "", str(fault))], source_of(raw)) from fault
     made = _Import(raw, states, bytes_)
     try:
         graph = verify(made.graph(name))
@@ -182,6 +183,30 @@ def _imported(data: bytes, name: str, shapes: Shapes | None = None) -> Imported:
         raise ImportFault(f"{error}; {CONTRADICTION}") from error
     in_float, linear = _in_float(made)
     return Imported(graph, {}, len(raw.ops) - len(made.made), in_float, linear)
+
+
+def source_of(
+    raw: RawModel, macs: Mapping[int, int | None] | None = None, refusals: Mapping[str, str] | None = None
+) -> Source:
+    """A model as its file has it, with what is known of its ops by their numbers, and of those of its main subgraph."""
+    names = unique_names(t.name for t in raw.tensors)
+    macs, refusals = macs or {}, refusals or {}
+
+    def tensor(place: int) -> SourceTensor:
+        each = raw.tensors[place]
+        quant = (each.scales[0], (*each.zero_points, 0)[0]) if len(each.scales) == 1 else (None, None)
+        return SourceTensor(names[place], each.shape, each.dtype.lower(), *quant)
+
+    ops = []
+    for index, op in enumerate(raw.ops):
+        reads = [i for i in op.inputs if i >= 0]
+        constant = [data for i in reads if (data := raw.tensors[i].data) is not None]
+        taken = tuple(names[i] for i in reads if raw.tensors[i].data is None)
+        known = macs.get(index), refusals.get(f"op {index}")
+        ops.append(SourceOp(index, _code(op), taken, tuple(map(tensor, op.outputs)), sum(map(len, constant)), *known))
+    for number, other in enumerate(raw.others, 1):
+        ops += [replace(op, part=f"subgraph {number}") for op in source_of(other).ops]
+    return Source(tuple(map(tensor, raw.inputs)), tuple(names[i] for i in raw.outputs), tuple(ops))
 
 
 _LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED", "BATCH_MATMUL")
@@ -233,7 +258,7 @@ class _Import:
         inputs = tuple(self._boundary(i, "input") for i in self.raw.inputs)
         outputs = tuple(self._boundary(i, "output") for i in self.raw.outputs)
         if self.refused:
-            raise UnsupportedModel(diagnosis(self.raw), self.refused, self._source())
+            raise UnsupportedModel(diagnosis(self.raw, self.refused), self.refused, self._source())
         for place in self.raw.outputs:
             if place not in self.writers:
                 raise ImportFault(f"output {quoted(self.names[place])} is not computed by any op; remove it")
@@ -287,7 +312,7 @@ class _Import:
         except ImportFault as fault:
             follows = bool(self.unsure & set(raw.inputs)) and str(fault) != ""
             if not isinstance(fault, Unsupported) and not follows:
-                raise fault.within(f"op {index} {code} writing {writes}") from fault
+                raise fault.of_op(f"op {index} {code} writing {writes}") from fault
             if not follows:
                 self.refused.append(Refusal(f"op {index}", code, writes, str(fault)))
             self._doubt(raw)
@@ -302,32 +327,14 @@ class _Import:
 
     def _source(self) -> Source:
         """The ops of the file, with what was found out about each."""
-        refusals = {refusal.place: refusal for refusal in self.refused}
-        ops = []
-        for index, raw in enumerate(self.raw.ops):
-            reads = [i for i in raw.inputs if i >= 0]
-            constant = [data for i in reads if (data := self.raw.tensors[i].data) is not None]
-            refusal = refusals.get(f"op {index}")
-            ops.append(
-                SourceOp(
-                    index,
-                    _code(raw),
-                    tuple(self.names[i] for i in reads if self.raw.tensors[i].data is None),
-                    tuple(map(self._source_tensor, raw.outputs)),
-                    sum(map(len, constant)),
-                    macs_of(self.made[index], self.tensors) if index in self.made else None,
-                    refusal.reason if refusal else None,
-                )
-            )
-        inputs, outputs = (tuple(places) for places in (self.raw.inputs, self.raw.outputs))
-        return Source(tuple(map(self._source_tensor, inputs)), tuple(self.names[i] for i in outputs), tuple(ops))
-
-    def _source_tensor(self, place: int) -> SourceTensor:
-        raw = self.raw.tensors[place]
-        quant = (raw.scales[0], (*raw.zero_points, 0)[0]) if len(raw.scales) == 1 else (None, None)
-        known = self.tensors.get(self.names[place])
-        shape = raw.shape if known is None else known.type.shape
-        return SourceTensor(self.names[place], shape, raw.dtype.lower(), *quant)
+        refusals = {refusal.place: refusal.reason for refusal in self.refused}
+        macs = {index: macs_of(made, self.tensors) for index, made in self.made.items()}
+        made_of = [self.tensors.get(name) for name in self.names]
+        tensors = [
+            each if made is None else replace(each, shape=made.type.shape)
+            for each, made in zip(self.raw.tensors, made_of, strict=True)
+        ]
+        return source_of(replace(self.raw, tensors=tuple(tensors)), macs, refusals)
 
     def _convert(self, index: int, raw: RawOp) -> Part:
         if raw.custom in signal.CONVERTERS:
