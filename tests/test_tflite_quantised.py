@@ -43,7 +43,11 @@ class Case:
     def quant(self, scale: float | None = None) -> Quant:
         """A scale, and a zero point of any value that the type may have."""
         scale = scale or float(np.float32(2.0 ** self.rng.uniform(-9, -2)))
-        return scale, 0 if self.dtype == "INT16" else int(self.rng.integers(-128, 128))
+        return scale, 0 if self.dtype == "INT16" else self.zero(int(self.rng.integers(-128, 128)))
+
+    def zero(self, of_int8: int) -> int:
+        """The zero point where int8 has this one."""
+        return {"INT8": of_int8, "UINT8": of_int8 + 128, "INT16": 0}[self.dtype]
 
     def shape(self, rank: int | None = None) -> tuple[int, ...]:
         rank = rank or int(self.rng.integers(1, 5))
@@ -159,10 +163,12 @@ def matrices(case: Case) -> Case:
 def divided(case: Case) -> Case:
     """Divisors are never 0, as both runtimes demand; quotients do not shift by more than 31, where C has no result."""
     first, second = broadcast(case)
-    zero, positive = (-128 if case.dtype == "INT8" else 0), bool(case.rng.random() < 0.5)
-    zero = zero if positive or case.dtype == "INT16" else 127
+    positive = bool(case.rng.random() < 0.5)
+    zero = case.zero(-128 if positive else 127)
     case.range["x1"] = (zero + 1, zero + 255) if positive else (zero - 255, zero - 1)
-    case.x(first, case.quant(0.05)).x(second, (0.03, zero)).y(first, case.quant(0.04 if case.dtype == "INT8" else 4e-4))
+    case.x(first, case.quant(0.05)).x(second, (0.03, zero)).y(
+        first, case.quant(4e-4 if case.dtype == "INT16" else 0.02)
+    )
     return case.of("DivOptions", FusedActivationFunction=int(case.rng.choice([0, 1, 3])))
 
 
@@ -182,12 +188,12 @@ def cumulated(case: Case) -> Case:
 
 def normalised(case: Case) -> Case:
     shape = (*case.shape(2), int(case.rng.choice([1, 3, 64])))
-    return case.x(shape, case.quant()).y(shape, (1 / 128, 0)).of("L2NormOptions")
+    return case.x(shape, case.quant()).y(shape, (1 / 128, case.zero(0))).of("L2NormOptions")
 
 
 def log_softmax(case: Case) -> Case:
     shape = (*case.shape(2), int(case.rng.integers(1, 20)))
-    return case.x(shape, case.quant()).y(shape, (16 / 256, 127)).of("LogSoftmaxOptions")
+    return case.x(shape, case.quant()).y(shape, (16 / 256, case.zero(127))).of("LogSoftmaxOptions")
 
 
 def places(case: Case) -> Case:
@@ -341,6 +347,7 @@ MICRO: dict[str, Build] = {
     "L2_NORMALIZATION": normalised,
     "LESS": compared,
     "LESS_EQUAL": compared,
+    "LOG_SOFTMAX": log_softmax,
     "MAXIMUM": lambda case: two(case).of("MaximumMinimumOptions"),
     "MINIMUM": lambda case: two(case).of("MaximumMinimumOptions"),
     "MIRROR_PAD": mirrored,
@@ -350,7 +357,6 @@ MICRO: dict[str, Build] = {
     "REDUCE_MIN": lambda case: reduced(case, chosen=True),
     "REVERSE_V2": reversed_,
     "SELECT_V2": selected,
-    "SPACE_TO_BATCH_ND": batches,
     "SPACE_TO_DEPTH": blocks,
     "SQUARED_DIFFERENCE": two,
     "SUM": reduced,
@@ -368,10 +374,11 @@ LITERT: dict[str, Build] = {
     "RELU_N1_TO_1": alike,
     "SCATTER_ND": scattered,
     "SELECT": selected,
+    "SPACE_TO_BATCH_ND": batches,
     "TILE": tiled,
     "TOPK_V2": largest,
 }
-"""The same of those that LiteRT alone runs."""
+"""The same of those that LiteRT alone runs, and one whose border tflite_micro does not set."""
 
 WIDE: dict[str, Build] = {
     code: {**MICRO, **LITERT}[code]
@@ -492,6 +499,40 @@ def spread_sum(case: Case) -> Case:
     narrow = tuple(n if case.rng.random() < 0.5 else 1 for n in shape)
     case.x(shape, case.quant(0.03)).x(narrow, case.quant(0.02), constant=bool(case.rng.random() < 0.5))
     return case.y(shape, case.quant(0.05)).of(f"{case.code.capitalize()}Options")
+
+
+BYTES = (
+    *("BATCH_TO_SPACE_ND", "CAST", "DEPTH_TO_SPACE", "DIV", "EMBEDDING_LOOKUP", "EQUAL", "GATHER", "GATHER_ND"),
+    *("GREATER", "GREATER_EQUAL", "L2_NORMALIZATION", "LESS", "LESS_EQUAL", "LOG_SOFTMAX", "MAXIMUM", "MINIMUM"),
+    *("MIRROR_PAD", "NOT_EQUAL", "ONE_HOT", "PACK", "REDUCE_MAX", "REDUCE_MIN", "RELU_0_TO_1", "RELU_N1_TO_1"),
+    *("REVERSE_V2", "SCATTER_ND", "SELECT", "SELECT_V2", "SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH", "SUM", "TILE"),
+    *("TOPK_V2", "UNPACK"),
+)
+"""Ops that LiteRT runs in uint8."""
+
+
+@pytest.mark.parametrize("code", BYTES)
+def test_an_op_on_uint8_is_that_of_litert(code: str) -> None:
+    for seed in SEEDS:
+        assert_equal({**MICRO, **LITERT}[code](Case(code, np.random.default_rng(seed), "UINT8")), litert.run)
+
+
+def test_integers_of_a_model_that_is_held_in_int8_are_those_of_uint8() -> None:
+    """A model with a dense layer on uint8 is held in int8; a cast of it gives the numbers of uint8."""
+    case = Case("CAST", np.random.default_rng(3), "UINT8")
+    case.x((2, 4), (0.05, 7)).x((3, 4), (0.02, 100), constant=True).y((2, 3), (0.1, 90)).y((2, 3), None, "FLOAT32")
+    model = ModelSpec(
+        [*case.operands, *case.results],
+        [OpSpec("FULLY_CONNECTED", (0, 1, -1), (2,)), OpSpec("CAST", (2,), (3,), table="CastOptions")],
+        (0,),
+        (3,),
+    ).bytes()
+    (x,) = case.inputs()
+
+    (found,) = computed(import_tflite(model, "cast"), [x])
+
+    assert found.max() > 127
+    assert np.array_equal(found, litert.run(model, [x])[3])
 
 
 MANY: dict[str, Build] = {

@@ -7,6 +7,7 @@ where a kernel itself goes on with int64.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,7 +16,14 @@ from shoehorn_mcu.importers.int16 import Binary, Unary, below_one, high_product,
 from shoehorn_mcu.ir import DType, Quant
 from shoehorn_mcu.ops import functions as f
 from shoehorn_mcu.ops.clamp import Bounds
-from shoehorn_mcu.ops.fixed_point import Scale, quantize_multiplier
+from shoehorn_mcu.ops.fixed_point import (
+    Scale,
+    divide_by_pot,
+    exp_on_negative_values,
+    input_radius,
+    quantize_multiplier,
+    rescale,
+)
 from shoehorn_mcu.ops.formula import Term
 
 _SUM_SHIFT = 20  # to the left, ahead of a sum of int8
@@ -176,8 +184,11 @@ def squares(of: Quant) -> Unary:
     return lambda x: _centred(x, of) * _centred(x, of)
 
 
-def normalised(of: Quant, dtype: DType) -> Binary:
-    """An element by the root of the sum of all squares, at the scale 1/128: integer_ops/l2normalization.h."""
+def normalised(of: Quant, dtype: DType, shifted: bool) -> Binary:
+    """An element by the root of the sum of all squares, at the scale 1/128: integer_ops/l2normalization.h.
+
+    `shifted`: the element is multiplied by 128 ahead, not as far as the whole shift asks for: l2normalization.h.
+    """
     half_root = 1518500250  # of 2, Q0.31
 
     def inverse_root(total: Term) -> tuple[Term, Term]:
@@ -203,9 +214,9 @@ def normalised(of: Quant, dtype: DType) -> Binary:
 
     def write(x: Term, total: Term) -> Term:
         multiplier, right = inverse_root(total)
-        left = 7 - right
-        ahead = _centred(x, of) << f.maximum(left, left.constant(0))
-        behind = f.maximum(-left, left.constant(0))
+        left = right.constant(7) if shifted else f.maximum(7 - right, 0)
+        ahead = _centred(x, of) << left
+        behind = right if shifted else f.maximum(right - 7, 0)
         return fitted(shifted_right(high_product(ahead, multiplier), behind), dtype)
 
     return write
@@ -229,3 +240,63 @@ def bounded(of: Quant, to: Quant, low: int, high: int, dtype: DType) -> Unary:
     if not np.isfinite(factor) or scale.shift > 14:
         raise Unsupported("its scales differ too much: sums overflow int32")
     return lambda x: f.clip(rescaled(_centred(x, of), scale) + to.zero_point, low, high).cast(dtype)
+
+
+_LOG_BITS = 12, 5
+"""Integer bits of the sums of powers, and of their logarithms."""
+
+
+def _log(total: Term) -> Term:
+    """The natural logarithm of a number from 1 on, Q12.19 to Q5.26: log_x_for_x_greater_than_or_equal_to_1."""
+    root_half, fourth_root = 1518500250, 1805811301  # of 1/2, Q0.31
+    more, quarter = 31 - (_LOG_BITS[1] + 1), 1 << 23  # fraction bits of powers of two, and 1/4 in them
+    zeros = _leading_zeros(total)
+    near = _saturated(high_product(total << (zeros - 1), root_half).cast(DType.INT64) << 1)
+    power = ((_LOG_BITS[0] - zeros) << more) + quarter
+    headroom = _leading_zeros(high_product(total, root_half)) - 1
+    other = _saturated(total.cast(DType.INT64) << headroom.cast(DType.INT64))
+    other_power = ((_LOG_BITS[0] - headroom) << more) - quarter
+    r, power = f.minimum(near, other), f.maximum(power, other_power)
+    p = ((r.cast(DType.INT64) + (fourth_root + 1)) >> 1).cast(DType.INT32)
+    q = r - fourth_root
+    q = q + q
+    square = high_product(q, q)
+    top = high_product(q, r) + high_product(high_product(q, square), 117049297)
+    inside = q + 1057819769 + high_product(square, 127690142)
+    bottom = high_product(p, inside) + high_product(q, 638450708)
+    fraction = high_product(shifted_right(top, _LOG_BITS[1] + 1), _reciprocal_of_one_plus(bottom))
+    return _saturated((high_product(power, 1488522236) + fraction).cast(DType.INT64) << 1)
+
+
+@dataclass(frozen=True)
+class LogSoftmax:
+    """The parts of a log-softmax: of a difference to the largest element, of the sum of powers, and the result."""
+
+    power: Binary  # of an element and the largest one
+    log: Unary  # of the sum of all powers
+    result: Callable[[Term, Term, Term], Term]  # of an element, the largest one and the logarithm
+
+
+def log_softmax(of: Quant, dtype: DType) -> LogSoftmax:
+    """reference/log_softmax.h, LogSoftmaxQuantized; its results have the scale 1/16 and the highest zero point."""
+    bits = _LOG_BITS[1]
+    scale = quantize_multiplier(min(of.scale * 2.0 ** (31 - bits), 2.0**31 - 1))
+    back = quantize_multiplier(2.0 ** (31 - scale.shift) / scale.multiplier)
+    least = -input_radius(bits, scale.shift)
+    differences = np.arange(-255, 1)
+    wide = rescale(differences, *scale)
+    powers = divide_by_pot(exp_on_negative_values(np.where(differences >= least, wide, 0), bits), _LOG_BITS[0])
+    powers = np.where(differences >= least, powers, 0)
+    tables = tuple(tuple(int(v) for v in np.where(differences >= least, each, 0)) for each in (wide, powers))
+    low, high = dtype.limits
+
+    def place(x: Term, most: Term) -> Term:
+        return x.cast(DType.INT32) - most.cast(DType.INT32) + 255
+
+    def result(x: Term, most: Term, log: Term) -> Term:
+        at = place(x, most)
+        limit = f.maximum(rescaled(log + -(1 << 31), back), log.constant(least - 1))
+        steps = shifted_right(at.entry(tables[0], DType.INT32) - log, 31 - bits - 4)
+        return (at - 255 > limit).select(f.clip(steps + high, low, high), at.constant(low)).cast(dtype)
+
+    return LogSoftmax(lambda x, most: place(x, most).entry(tables[1], DType.INT32), _log, result)

@@ -198,13 +198,22 @@ def tile(site: Site) -> Part:
     return chain.part(tuple(shape))
 
 
+def is_pool(site: Site) -> bool:
+    """Whether REDUCE_MAX is over neighbouring axes and not too many elements, as `reduce_max` needs it."""
+    shape, axes = site.input(0, "input").type.shape, _axes(site)
+    near = bool(axes) and axes == list(range(axes[0], axes[-1] + 1))
+    return near and math.prod(shape[axis] for axis in axes) <= WINDOW_LIMIT
+
+
+def _axes(site: Site) -> list[int]:
+    rank = len(site.input(0, "input").type.shape)
+    return sorted({axis_of(a, rank) for a in site.integers(1, "axes")})
+
+
 def reduce_max(site: Site) -> Part:
     """REDUCE_MAX over neighbouring axes: one MaxPool2d over all of them, between reshapes."""
-    x = _moved(site)
+    x, axes = _moved(site), _axes(site)
     shape = x.type.shape
-    axes = sorted({axis_of(a, len(shape)) for a in site.integers(1, "axes")})
-    if not axes or axes != list(range(axes[0], axes[-1] + 1)):
-        raise Unsupported(f"its axes are {axes}, not neighbours")
     chain = _Chain(site, x)
     if len(shape) == 4 and axes[0] >= 1 and axes[-1] <= 2:
         kernel = (shape[1] if 1 in axes else 1, shape[2] if 2 in axes else 1)
@@ -214,8 +223,6 @@ def reduce_max(site: Site) -> Part:
         kernel = (math.prod(shape[axes[0] : axes[-1] + 1]), 1)
         chain.reshape((images, kernel[0], 1, behind))
         pooled = (images, 1, 1, behind)
-    if max(kernel) > WINDOW_LIMIT:
-        raise Unsupported(f"it reduces {max(kernel)} elements at once, at most {WINDOW_LIMIT} are supported")
     bounds = Clamp(*x.type.dtype.limits) if x.type.quant is not None else Clamp()
     chain.add(pooled, MaxPool2d, kernel=kernel, stride=kernel, clamp=bounds)
     kept = [1] if site.want(ReduceOptions).keep_dims else []

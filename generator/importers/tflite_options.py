@@ -144,6 +144,13 @@ class NamedOptions(Options):
 
 
 @dataclass(frozen=True)
+class NormOptions(Options):
+    """Options of L2_NORMALIZATION, no fields of the file. `shifted`: elements are shifted ahead, as uint8 has it."""
+
+    shifted: bool = False
+
+
+@dataclass(frozen=True)
 class LstmOptions(Options):
     """Options of UNIDIRECTIONAL_SEQUENCE_LSTM; `cell_clip`: the largest magnitude of a cell state, 0 for none."""
 

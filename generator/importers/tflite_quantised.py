@@ -17,17 +17,19 @@ from shoehorn_mcu.importers import int16, stored
 from shoehorn_mcu.importers import onnx_columns as columns
 from shoehorn_mcu.importers import onnx_maps as maps
 from shoehorn_mcu.importers import onnx_site as onnx
+from shoehorn_mcu.importers import tflite_layout as layout
 from shoehorn_mcu.importers import tflite_real as real
 from shoehorn_mcu.importers.fault import Unsupported
 from shoehorn_mcu.importers.geometry import axis_of
 from shoehorn_mcu.importers.onnx_movers import shaped
 from shoehorn_mcu.importers.onnx_site import Value, as_plain
-from shoehorn_mcu.importers.tflite_options import ActivationOptions, NamedOptions
+from shoehorn_mcu.importers.tflite_options import ActivationOptions, NamedOptions, NormOptions
 from shoehorn_mcu.importers.tflite_site import Part, Site, clamp
 from shoehorn_mcu.importers.tflite_site import stored as steps
 from shoehorn_mcu.importers.tflite_tensors import quoted
 from shoehorn_mcu.ir import Array, DType, Quant, Tensor, TensorType
 from shoehorn_mcu.ops import Dequantize, Quantize, Reduce, Relabel, Scan
+from shoehorn_mcu.ops import functions as f
 from shoehorn_mcu.ops.formula import Term, formula
 
 Single = Callable[[Site, onnx.Site], Value]
@@ -52,6 +54,9 @@ ALIKE = frozenset(("REDUCE_MAX", "REDUCE_MIN"))
 """Ops that choose among stored values where the result has the operands' scale, which the reference kernels demand."""
 
 
+FLOATS_16 = frozenset(("COS", "ELU", "HARD_SWISH", "SIN", "SQUARE"))
+"""Ops with kernels for int8 that no reference kernel computes in int16."""
+
 ORDERS = frozenset(("GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"))
 """Comparisons that are of stored values in int16: LiteRT's kernels know no scales there, tflite-micro has none."""
 
@@ -70,7 +75,11 @@ def convert(site: Site) -> Part:
 
 
 def applies(site: Site) -> bool:
-    """Whether an op that has a kernel for int8 is outside that: its tensors have several scales, or another type."""
+    """Whether an op that has a kernel for int8 is beyond that: its tensors have several scales, or another type."""
+    if site.code == "REDUCE_MAX":
+        return not _alike(site) or not layout.is_pool(site)
+    if site.code in FLOATS_16:
+        return DType.INT16 in _types(site)
     return site.code in STORED and (not _alike(site) or _types(site) != {DType.INT8})
 
 
@@ -280,7 +289,21 @@ def _normalised(site: Site, there: onnx.Site) -> Value:
     x, of = there.value(0), quant_of(site.input(0, "input"))
     squares = maps.mapped(there, stored.squares(of), x)
     total = columns.reduced(there, squares, (x.rank - 1,), lambda a, b: a + b)
-    return maps.mapped(there, stored.normalised(of, _dtype(site)), x, total)
+    shifted = isinstance(site.options, NormOptions) and site.options.shifted
+    return maps.mapped(there, stored.normalised(of, _dtype(site), shifted), x, total)
+
+
+def _log_softmax(site: Site, there: onnx.Site) -> Value:
+    """Along the last axis."""
+    x, to = there.value(0), quant_of(site.output)
+    if (to.scale, to.zero_point) != (1 / 16, 127):
+        raise Unsupported(f"its output has scale {to.scale} and zero point {to.zero_point}, 1/16 and 127 are needed")
+    of = stored.log_softmax(quant_of(site.input(0, "input")), _dtype(site))
+    axes = (x.rank - 1,)
+    most = columns.reduced(there, x, axes, f.maximum)
+    powers = maps.mapped(there, of.power, x, most)
+    total = columns.reduced(there, powers, axes, lambda a, b: a + b)
+    return maps.mapped(there, of.result, x, most, maps.mapped(there, of.log, total))
 
 
 def _bounded(low: float, high: float) -> Single:
@@ -320,6 +343,7 @@ INTEGERS: Mapping[str, Arithmetic] = {
     "L2_NORMALIZATION": Arithmetic(_normalised, _BYTES),
     "LESS": Arithmetic(_compared(lambda a, b: a < b), _BYTES),
     "LESS_EQUAL": Arithmetic(_compared(lambda a, b: a <= b), _BYTES),
+    "LOG_SOFTMAX": Arithmetic(_log_softmax, _BYTES),
     "NOT_EQUAL": Arithmetic(_compared(lambda a, b: ~a.equals(b))),
     "REDUCE_PROD": Arithmetic(_multiplied),
     "RELU_0_TO_1": Arithmetic(_bounded(0.0, 1.0), _BYTES),

@@ -250,11 +250,15 @@ def _blocks(code: str) -> Convert:
 
 
 def _space_to_batch(site: Site, there: onnx.Site) -> Value:
-    """Blocks of pixels become images: y[(by * bw + bx) * N + n, i, j] = x[n, i * bh + by, j * bw + bx]."""
+    """Blocks of pixels become images: y[(by * bw + bx) * N + n, i, j] = x[n, i * bh + by, j * bw + bx].
+
+    The border is 0, in quantised tensors the zero point; tflite-micro leaves that one to chance.
+    """
     blocks, pads = site.integers(1, "block shape"), np.array(site.integers(2, "paddings")).reshape(-1, 2)
     x = there.plain(there.value(0))
+    border = 0 if x.type.quant is None else x.type.quant.zero_point
     rest = (0,) * (len(x.type.shape) - 1 - len(blocks))
-    x = padded(there, x, (0, *pads[:, 0].tolist(), *rest), (0, *pads[:, 1].tolist(), *rest), 0)
+    x = padded(there, x, (0, *pads[:, 0].tolist(), *rest), (0, *pads[:, 1].tolist(), *rest), border)
     n, *sizes = x.type.shape
     count = len(blocks)
     if any(size % block for size, block in zip(sizes, blocks, strict=False)):

@@ -6,19 +6,25 @@ Its weights have a zero point, too. They are held less that zero point: as int8 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from shoehorn_mcu.importers.fault import Unsupported
 from shoehorn_mcu.importers.tflite_file import RawModel, RawOp, RawTensor
-from shoehorn_mcu.importers.tflite_options import ConcatOptions, ResizeOptions, WindowOptions
+from shoehorn_mcu.importers.tflite_options import ConcatOptions, NormOptions, Options, ResizeOptions, WindowOptions
+
+_INTEGERS = frozenset(("CAST", "FLOOR_DIV", "FLOOR_MOD", "ONE_HOT", "SCATTER_ND", "ZEROS_LIKE"))
+"""Ops that take stored values for what they are, whatever their scale and zero point."""
 
 MOVING = frozenset(
     (
         *("QUANTIZE", "DEQUANTIZE", "RESHAPE", "SQUEEZE", "EXPAND_DIMS", "CONCATENATION", "SPLIT", "SPLIT_V", "TILE"),
-        *("STRIDED_SLICE", "SLICE", "TRANSPOSE", "PAD", "PADV2", "RESIZE_NEAREST_NEIGHBOR"),
+        *("STRIDED_SLICE", "SLICE", "TRANSPOSE", "PAD", "PADV2", "RESIZE_NEAREST_NEIGHBOR", *_INTEGERS),
+        *("BATCH_TO_SPACE_ND", "BROADCAST_TO", "DEPTH_TO_SPACE", "EMBEDDING_LOOKUP", "GATHER", "GATHER_ND"),
+        *("MIRROR_PAD", "PACK", "REVERSE_V2", "SELECT", "SELECT_V2", "SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH"),
+        *("TOPK_V2", "UNPACK", "ARG_MAX", "ARG_MIN"),
     )
 )
 """Ops that are as they are on uint8: a model in which no other op has any is left alone."""
@@ -47,7 +53,7 @@ def with_int8(raw: RawModel) -> tuple[RawModel, Mapping[int, RawTensor]]:
         if held & {*op.inputs, *op.outputs}:
             _known(index, op, raw)
     tensors = [_held(tensor, i in ends) if i in held else tensor for i, tensor in enumerate(raw.tensors)]
-    ops = tuple(_converted(op, raw, held, tensors) for op in raw.ops)
+    ops = tuple(made for op in raw.ops for made in _converted(op, raw, held, tensors))
     return replace(raw, tensors=tuple(tensors), ops=ops), ends
 
 
@@ -78,11 +84,37 @@ def _held(tensor: RawTensor, renamed: bool) -> RawTensor:
     )
 
 
-def _converted(op: RawOp, raw: RawModel, held: set[int], tensors: list[RawTensor]) -> RawOp:
-    """The op with weights of its own, which are added to the tensors; or with the
-    arithmetic of uint8."""
+def _converted(op: RawOp, raw: RawModel, held: set[int], tensors: list[RawTensor]) -> Iterator[RawOp]:
+    """The op with weights of its own, which are added to the tensors; or with the rounding of uint8; or on uint8."""
+    if op.code in _INTEGERS and held & {*op.inputs, *op.outputs}:
+        yield from _as_uint8(op, raw, held, tensors)
+    else:
+        yield _with_weights(op, raw, held, tensors)
+
+
+def _as_uint8(op: RawOp, raw: RawModel, held: set[int], tensors: list[RawTensor]) -> Iterator[RawOp]:
+    """The op on tensors of uint8, which are added, between conversions."""
+    place: dict[int, int] = {}
+    for each in (*op.inputs, *op.outputs):
+        if each in held and each not in place:
+            place[each] = len(tensors)
+            tensors.append(replace(raw.tensors[each], name=f"{raw.tensors[each].name}_uint8"))
+    for each in dict.fromkeys(op.inputs):
+        if each in place and raw.tensors[each].data is None:
+            yield RawOp("QUANTIZE", "", (each,), (place[each],), Options())
+    inputs, outputs = (tuple(place.get(each, each) for each in places) for places in (op.inputs, op.outputs))
+    yield replace(op, inputs=inputs, outputs=outputs)
+    for each in op.outputs:
+        if each in place:
+            yield RawOp("QUANTIZE", "", (place[each],), (each,), Options())
+
+
+def _with_weights(op: RawOp, raw: RawModel, held: set[int], tensors: list[RawTensor]) -> RawOp:
+    """The op with weights less their zero point, or with the arithmetic of uint8."""
     if op.code == "AVERAGE_POOL_2D" and isinstance(op.options, WindowOptions) and {*op.inputs} & held:
         return replace(op, options=replace(op.options, halves_up=True))
+    if op.code == "L2_NORMALIZATION" and {*op.inputs} & held:
+        return replace(op, options=NormOptions(shifted=True))
     if isinstance(op.options, ConcatOptions) and {*op.outputs} & held and _rescales(op, raw):
         return replace(op, options=replace(op.options, rescales=True))
     if op.code == "RESIZE_BILINEAR" and isinstance(op.options, ResizeOptions) and {*op.outputs} & held:
