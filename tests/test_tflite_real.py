@@ -307,16 +307,6 @@ def test_as_many_ops_as_promised() -> None:
     assert len(OPS) >= 110
 
 
-def test_an_op_without_kernels_for_int8_says_so() -> None:
-    x = TensorSpec("x", (1, 4), "INT8", scales=(0.5,), zero_points=(0,))
-    model = ModelSpec(
-        [x, TensorSpec("y", (1, 4), "INT8", scales=(0.5,), zero_points=(0,))], [OpSpec("SIGN", (0,), (1,))], (0,), (1,)
-    )
-
-    with pytest.raises(Exception, match="it is quantised, and its kernels are for real numbers and integers alone"):
-        import_tflite(model.bytes(), "one")
-
-
 def test_the_shape_of_a_tensor_is_known() -> None:
     """SHAPE, then a product of two of its numbers, then a reshape to a constant."""
     held = [

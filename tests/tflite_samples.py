@@ -93,6 +93,12 @@ CONVERSIONS = [
     (Kind.INT16, single("QUANTIZE", [TensorSpec("x", X, "FLOAT32")], [TensorSpec("y", X, "INT16", (0.003,))])),
     (Kind.INT16, single("QUANTIZE", [int8("x", X)], [TensorSpec("y", X, "INT16", (0.003,))])),
     (Kind.INT16, single("DEQUANTIZE", [TensorSpec("x", X, "INT16", (0.003,))], [TensorSpec("y", X, "FLOAT32")])),
+    *(
+        (kind, single(code, [replace(int8(name, X), dtype=dtype, zero_points=(0,)) for name in "xz"], [y]))
+        for code in ("BITWISE_XOR", "RIGHT_SHIFT")
+        for kind, dtype in ((Kind.INT8, "INT8"), (Kind.INT16, "INT16"))
+        for y in [replace(int8("y", X), dtype=dtype, zero_points=(0,))]
+    ),
     (Kind.OTHER, single("CAST", [TensorSpec("x", X, "INT32")], [TensorSpec("y", X, "INT16")])),
 ]
 
@@ -152,6 +158,8 @@ def _as(tensor: TensorSpec, kind: Kind, spec: ModelSpec) -> TensorSpec:
     if tensor.name.startswith("y") and scales:
         if code in ("SOFTMAX", "LOGISTIC"):
             scales, zeros = ((1 / 256,), (-128,)) if kind is Kind.INT8 else ((2.0**-15,), (0,))
+        if code == "LOG_SOFTMAX" and kind is Kind.INT8:
+            scales, zeros = (1 / 16,), (127,)
         if code == "TANH":
             scales, zeros = ((1 / 128,), (0,)) if kind is Kind.INT8 else ((2.0**-15,), (0,))
     data = tensor.data

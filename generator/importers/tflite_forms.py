@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers import onnx_forms
 from shoehorn_mcu.importers import tflite_int16 as int16
+from shoehorn_mcu.importers import tflite_quantised as quantised
 from shoehorn_mcu.importers import tflite_real as real
 from shoehorn_mcu.importers import tflite_signal as signal
 from shoehorn_mcu.importers.forms import FORMULA, NOTHING, Form, Forms, In, Kind, merged
 from shoehorn_mcu.importers.tflite import CONVERTERS, KNOWN
 from shoehorn_mcu.importers.tflite_complex import PARTS
 from shoehorn_mcu.importers.tflite_variables import CODES as VARIABLES
+from shoehorn_mcu.ir import DType
 from shoehorn_mcu.ops import Gather, Map, MatMul, Reduce, Scan, Scatter, TopIndices
 
 _TABLE: Form = (ops.Unary,)
@@ -88,6 +90,17 @@ _ANY: Mapping[str, Form] = {
 }
 """Of float32, where `_REAL` has no other, of bool and of integers, if it is no formula of each element."""
 
+_EXACT: Mapping[str, Form] = {
+    "BATCH_MATMUL": (MatMul, Map),
+    "CUMSUM": (Scan, Map),
+    **dict.fromkeys(("REDUCE_PROD", "SUM"), (Reduce, Map)),
+}
+"""Of quantised tensors in integers, where they become other ops than numbers do."""
+
+_BOOL = ("LOGICAL_AND", "LOGICAL_NOT", "LOGICAL_OR", "REDUCE_ALL", "REDUCE_ANY")
+_SMOOTH = ("CEIL", "FLOOR", "ROUND", "SIGN")
+"""Ops of one operand whose conversions from int8 and to it become one table with them."""
+
 _KINDS: Mapping[str, tuple[Kind, ...]] = {
     **dict.fromkeys(("BITWISE_XOR", "REDUCE_ALL", "REDUCE_ANY", "RIGHT_SHIFT"), (Kind.OTHER,)),
     **dict.fromkeys(("ELU", "GELU", "L2_NORMALIZATION", "LEAKY_RELU", "LOG_SOFTMAX", "RSQRT"), (Kind.FLOAT32,)),
@@ -114,6 +127,7 @@ def forms() -> Forms:
     return merged(
         {code: dict.fromkeys(Kind, NOTHING) for code in _REPLACED},
         {code: _of_real(code, onnx) for code in real.CONVERTERS},
+        {code: _of_rule(code, onnx) for code in real.CONVERTERS if code not in _BOOL},
         {code: {Kind.FLOAT32: form} for code, form in _REAL.items()},
         int8,
         {code: {Kind.INT16: form} for code, form in _INT16.items()},
@@ -130,3 +144,17 @@ def _of_real(code: str, onnx: Forms) -> Mapping[Kind, Form]:
         alike = onnx[real.SAME[code]]
         return {kind: alike[kind] for kind in both if kind in alike}
     return {kind: _ANY.get(code, FORMULA) for kind in _KINDS.get(code, both)}
+
+
+def _of_rule(code: str, onnx: Forms) -> Mapping[Kind, Form]:
+    """What becomes of an op on quantised tensors that has no kernel for them."""
+    alike = _of_real(code, onnx)
+    numbers = alike.get(Kind.OTHER) or alike[Kind.FLOAT32]
+    found = {}
+    for kind, dtype in ((Kind.INT8, DType.INT8), (Kind.INT16, DType.INT16)):
+        if quantised.in_integers(code, dtype):
+            found[kind] = _EXACT.get(code, numbers)
+        elif code not in CONVERTERS or code in quantised.FLOATS_16:
+            real_form = _REAL.get(code, alike.get(Kind.FLOAT32, FORMULA))
+            found[kind] = tuple(each if isinstance(each, In) else In(Kind.FLOAT32, each) for each in real_form)
+    return found | ({Kind.INT8: _TABLE} if code in _SMOOTH else {})

@@ -45,7 +45,7 @@ MOVED = frozenset(
 STORED = frozenset(
     (
         *("ARG_MAX", "ARG_MIN", "CAST", "FLOOR_DIV", "FLOOR_MOD", "MAXIMUM", "MINIMUM", "ONE_HOT", "SCATTER_ND"),
-        *("SELECT", "SELECT_V2", "ZEROS_LIKE"),
+        *("BITWISE_XOR", "RIGHT_SHIFT", "SELECT", "SELECT_V2", "ZEROS_LIKE"),
     )
 )
 """Ops that compute with stored values as with any integers: the reference kernels know no scales there either."""
@@ -72,6 +72,13 @@ def convert(site: Site) -> Part:
     if code in STORED or (code in ORDERS and _types(site) == {DType.INT16}):
         return real.part(site, there, real.CONVERTS[code](site, there))
     return _through_floats(site, there)
+
+
+def in_integers(code: str, dtype: DType) -> bool:
+    """Whether an op of the rule is computed in integers where its tensors are of this type and fit each other."""
+    arithmetic = INTEGERS.get(code)
+    exact = arithmetic is not None and dtype in arithmetic.types
+    return exact or code in MOVED | STORED | ALIKE or (code in ORDERS and dtype is DType.INT16)
 
 
 def applies(site: Site) -> bool:

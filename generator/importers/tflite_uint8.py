@@ -15,7 +15,9 @@ from shoehorn_mcu.importers.fault import Unsupported
 from shoehorn_mcu.importers.tflite_file import RawModel, RawOp, RawTensor
 from shoehorn_mcu.importers.tflite_options import ConcatOptions, NormOptions, Options, ResizeOptions, WindowOptions
 
-_INTEGERS = frozenset(("CAST", "FLOOR_DIV", "FLOOR_MOD", "ONE_HOT", "SCATTER_ND", "ZEROS_LIKE"))
+_INTEGERS = frozenset(
+    ("BITWISE_XOR", "CAST", "FLOOR_DIV", "FLOOR_MOD", "ONE_HOT", "RIGHT_SHIFT", "SCATTER_ND", "ZEROS_LIKE")
+)
 """Ops that take stored values for what they are, whatever their scale and zero point."""
 
 MOVING = frozenset(
