@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import litert
 import numpy as np
 import pytest
 import tflite
 from test_uint8 import values_of
-from tflite_writer import ModelSpec, TensorSpec, single
+from tflite_writer import ModelSpec, OpSpec, TensorSpec, bias, int8, single
 
-from shoehorn_mcu.importers.tflite import import_tflite
+from shoehorn_mcu.importers.source import InFloat
+from shoehorn_mcu.importers.tflite import import_tflite, load_tflite
 from shoehorn_mcu.ir import DType
 
 WINDOW = {"StrideH": 1, "StrideW": 1, "Padding": tflite.Padding.VALID}
@@ -54,3 +57,37 @@ def test_weights_are_their_numbers(code: str, weights: tuple[int, ...], axis: in
     ours = values_of(graph, {"x": x})["y"]
     theirs = litert.run(spec.bytes(), [x])[3]
     assert 0 < np.abs(ours - theirs).max() < 0.02 * np.abs(ours).max()
+
+
+def test_what_computes_in_float32_though_it_is_quantised_is_noted(tmp_path: Path) -> None:
+    """A dense layer on int8, one on float32 with weights of int8, and one whose operands are dequantised ahead."""
+    real, weights = (lambda name, n: TensorSpec(name, (1, n), "FLOAT32")), int8("w1", (4, 4), seed=1)
+    tensors = [
+        int8("x", (1, 4)),
+        weights,
+        bias("b", 4),
+        int8("first", (1, 4)),
+        real("wide", 4),
+        TensorSpec("zeros", (4,), "FLOAT32", data=np.zeros(4, np.float32).tobytes()),
+        real("second", 4),
+        TensorSpec("w3", (4, 4), "FLOAT32", data=np.eye(4, dtype=np.float32).tobytes()),
+        real("third", 4),
+        real("fourth", 4),
+    ]
+    ops = [
+        OpSpec("FULLY_CONNECTED", (0, 1, 2), (3,)),
+        OpSpec("DEQUANTIZE", (3,), (4,)),
+        OpSpec("FULLY_CONNECTED", (4, 7, 5), (6,)),
+        OpSpec("FULLY_CONNECTED", (6, 1, 5), (8,)),
+        OpSpec("FULLY_CONNECTED", (8, 7, 5), (9,)),
+    ]
+    path = tmp_path / "mixed.tflite"
+    path.write_bytes(ModelSpec(tensors, ops, (0,), (9,)).bytes())
+
+    made = load_tflite(path, {})
+
+    assert made.quantised_linear == 3
+    assert made.in_float == (
+        InFloat("second", "FULLY_CONNECTED", "its input is dequantised ahead of it"),
+        InFloat("third", "FULLY_CONNECTED", "only its weights are quantised, its input is float32"),
+    )

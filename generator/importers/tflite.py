@@ -19,11 +19,12 @@ from shoehorn_mcu.importers import tflite_recurrent as recurrent
 from shoehorn_mcu.importers import tflite_signal as signal
 from shoehorn_mcu.importers.declared import Declarations
 from shoehorn_mcu.importers.fault import CONTRADICTION, ImportFault, Refusal, Unsupported, UnsupportedModel
-from shoehorn_mcu.importers.source import Imported, InFloat, Shapes, Source, SourceOp, SourceTensor, macs_of
+from shoehorn_mcu.importers.source import Imported, Shapes, Source, SourceOp, SourceTensor, macs_of
 from shoehorn_mcu.importers.tflite_branches import without_branches
 from shoehorn_mcu.importers.tflite_complex import PARTS, without_complex
 from shoehorn_mcu.importers.tflite_diagnosis import diagnosis
 from shoehorn_mcu.importers.tflite_file import RawModel, RawOp, RawTensor, read
+from shoehorn_mcu.importers.tflite_in_float import in_float
 from shoehorn_mcu.importers.tflite_ranks import narrowed
 from shoehorn_mcu.importers.tflite_resize import bilinear
 from shoehorn_mcu.importers.tflite_shapes import with_shapes
@@ -181,8 +182,7 @@ def _imported(data: bytes, name: str, shapes: Shapes | None = None) -> Imported:
         graph = verify(made.graph(name))
     except GraphError as error:
         raise ImportFault(f"{error}; {CONTRADICTION}") from error
-    in_float, linear = _in_float(made)
-    return Imported(graph, {}, len(raw.ops) - len(made.made), in_float, linear)
+    return Imported(graph, {}, len(raw.ops) - len(made.made), *in_float(raw, made.names))
 
 
 def source_of(
@@ -207,23 +207,6 @@ def source_of(
     for number, other in enumerate(raw.others, 1):
         ops += [replace(op, part=f"subgraph {number}") for op in source_of(other).ops]
     return Source(tuple(map(tensor, raw.inputs)), tuple(names[i] for i in raw.outputs), tuple(ops))
-
-
-_LINEAR = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED", "BATCH_MATMUL")
-_INTEGERS = ("INT4", "INT8", "UINT8", "INT16")
-
-
-def _in_float(made: _Import) -> tuple[tuple[InFloat, ...], int]:
-    """The linear ops of quantised weights that compute with real numbers, and how many there are of both kinds."""
-    raw, found, count = made.raw, [], 0
-    stored = {op.outputs[0]: op.inputs[0] for op in raw.ops if op.code == "DEQUANTIZE"}
-    for op in raw.ops:
-        if op.code in _LINEAR and any(raw.tensors[stored.get(i, i)].dtype in _INTEGERS for i in op.inputs[:2]):
-            count += 1
-            if raw.tensors[op.outputs[0]].dtype == "FLOAT32":
-                reason = "its weights are quantised, what it reads and writes is not"
-                found.append(InFloat(made.names[op.outputs[0]], op.code, reason))
-    return tuple(found), count
 
 
 @dataclass

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -281,7 +282,7 @@ def _cumulated(site: Site, there: onnx.Site) -> Value:
     place = axis_of(site.integers(1, "axis")[0], x.rank)
     whole = maps.mapped(there, ahead, x)
     made = formula(lambda a, b: a + b, DType.INT32, DType.INT32)
-    flags = {name: bool(options[name]) for name in ("exclusive", "reverse")}
+    flags: dict[str, Any] = {name: bool(options[name]) for name in ("exclusive", "reverse")}
     y = there.emit(Scan, columns.along(there, there.plain(whole), place), formula=made.text, initial=0, **flags)
     return maps.mapped(there, behind, as_plain(shaped(there, y, x.shape)))
 
