@@ -136,7 +136,7 @@ shape_option = click.option(
     multiple=True,
     metavar="NAME=N",
     callback=_shapes,
-    help="Size of a dimension that an ONNX model leaves open, or with INPUT=1x3x96x96 of a whole input; repeatable.",
+    help="Size of a dimension that a model leaves open, or with INPUT=1x3x96x96 of a whole input; repeatable.",
 )
 
 

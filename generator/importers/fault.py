@@ -35,7 +35,7 @@ class ImportFault(ShoehornError):
 
         Its operands do not fit it. The exporter wrote it so, and would again: only a damaged file is cured by that.
         """
-        return type(self)(f"{place}: {_AGAIN.sub(f"; {CONTRADICTION}", str(self))}")
+        return type(self)(f"{place}: {_AGAIN.sub('; ' + CONTRADICTION, str(self))}")
 
 
 class Unsupported(ImportFault):
