@@ -400,17 +400,13 @@ class _Import:
         self.written.add(place)
 
     def _folded(self, raw: RawOp, part: Part) -> bool:
-        """Whether all that an op reads is constant, so that its results are, too; of tensors that are not quantised."""
+        """Whether all that an op reads is constant, so that its results are, too."""
         if part.states:
             return False
         tensors = self.tensors | {t.name: t for t in part.tensors}
         read = [self._tensor(i) for i in raw.inputs if i >= 0]
         results = [self._tensor(i) for i in raw.outputs]
-        if (
-            any(t.data is None for t in read)
-            or any(t.type.quant for t in results)
-            or {*raw.outputs} & {*self.raw.outputs}
-        ):
+        if any(t.data is None for t in read) or {*raw.outputs} & {*self.raw.outputs}:
             return False
         values = {name: t.data for name, t in tensors.items() if t.data is not None}
         for op in part.ops:
