@@ -14,9 +14,9 @@ import litert
 import numpy as np
 import oracle
 import pytest
-from tflite_writer import ModelSpec, OpSpec, TensorSpec
+from tflite_writer import ModelSpec, OpSpec, TensorSpec, bias, int8, ints
 
-from shoehorn_mcu import ops
+from shoehorn_mcu import ops, passes
 from shoehorn_mcu.importers import Kind
 from shoehorn_mcu.importers import tflite_quantised as quantised
 from shoehorn_mcu.importers.tflite import import_tflite
@@ -589,6 +589,37 @@ def test_an_op_that_nobody_runs_in_integers_is_computed_in_float32(dtype: str) -
         assert np.array_equal(found, steps.astype(dtype.lower()))
         if dtype == "INT8":
             assert [type(op) for op in graph.ops] == [ops.Dequantize, ops.Map, ops.Quantize]
+
+
+def test_indices_may_be_others_for_each_of_a_batch() -> None:
+    for seed in SEEDS:
+        case = Case("GATHER", np.random.default_rng(seed))
+        shape, quant = case.shape(4), case.quant()
+        batch, axis = (int(n) for n in sorted(case.rng.integers(1, 4, 2)))
+        indices = case.rng.integers(0, shape[axis], (*shape[:batch], 2))
+        case.x(shape, quant).ints(indices).y((*shape[:axis], 2, *shape[axis + 1 :]), quant)
+        assert_equal(case.of("GatherOptions", Axis=axis, BatchDims=batch), litert.run)
+
+
+def test_a_channel_shuffle_moves_nothing_but_weights() -> None:
+    """As Keras writes it, in five dimensions, and as a gather: both go into the convolution behind."""
+    channels, window = np.arange(24).reshape(3, 8).T.ravel(), {"StrideH": 1, "StrideW": 1}
+    rest = [int8("w", (4, 1, 1, 24), seed=1), bias("b", 4), int8("z", (1, 5, 6, 4))]
+    given = [int8("x", (1, 5, 6, 24)), int8("y", (1, 5, 6, 24))]
+    shapes = [ints("s", (1, 5, 6, 3, 8)), ints("p", (0, 1, 2, 4, 3)), ints("u", (1, 5, 6, 24))]
+    parts = [int8("parts", (1, 5, 6, 3, 8)), int8("turned", (1, 5, 6, 8, 3))]
+    conv = OpSpec("CONV_2D", (1, 2, 3), (4,), window)
+    gathers = [OpSpec("GATHER", (0, 5), (1,), {"Axis": 3}, table="GatherOptions"), conv]
+    moves = [OpSpec("RESHAPE", (0, 5), (8,)), OpSpec("TRANSPOSE", (8, 6), (9,)), OpSpec("RESHAPE", (9, 7), (1,)), conv]
+    x = np.random.default_rng(0).integers(-128, 128, (1, 5, 6, 24), np.int8)
+    for model in (
+        ModelSpec([*given, *rest, ints("i", channels.tolist())], gathers, (0,), (4,)).bytes(),
+        ModelSpec([*given, *rest, *shapes, *parts], moves, (0,), (4,)).bytes(),
+    ):
+        graph, _ = passes.run(import_tflite(model, "shuffle"))
+
+        assert [type(op) for op in graph.ops] == [ops.Conv2d]
+        assert np.array_equal(computed(graph, [x])[0], litert.run(model, [x])[4])
 
 
 NOT_IN_INT16 = {"ABS", "EXP", "GELU", "LEAKY_RELU", "LOG", "NEG", "PRELU", "RSQRT", "SQRT"}

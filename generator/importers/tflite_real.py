@@ -29,7 +29,7 @@ from shoehorn_mcu.importers.tflite_options import (
 )
 from shoehorn_mcu.importers.tflite_site import Part, Site
 from shoehorn_mcu.ir import Array, DType, State
-from shoehorn_mcu.ops import Relabel
+from shoehorn_mcu.ops import Gather, Relabel
 from shoehorn_mcu.ops import functions as f
 from shoehorn_mcu.ops.formula import Term
 
@@ -173,9 +173,36 @@ def _cum_sum(site: Site, there: onnx.Site) -> Made:
 
 def _gather(site: Site, there: onnx.Site) -> Made:
     options = _named(site)
-    if options["batch_dims"]:
-        raise Unsupported(f"it has {options['batch_dims']} batch dimensions")
+    x = there.value(0)
+    axis = axis_of(int(options["axis"]), x.rank)
+    if batch := int(options["batch_dims"]):
+        return _gather_by_batch(there, axis, batch if batch > 0 else batch + there.value(1).rank)
+    group = _shuffle(there.constant(1, "indices"), x.shape[axis]) if there.is_constant(1) else 0
+    if group:
+        ahead, behind = x.shape[:axis], x.shape[axis + 1 :]
+        wide = shaped(there, there.plain(x), (*ahead, x.shape[axis] // group, group, *behind))
+        perm = [*range(axis), axis + 1, axis, *range(axis + 2, x.rank + 1)]
+        return as_plain(shaped(there, there.transposed(wide, tuple(perm)), x.shape))
     return _through(there, "Gather", there.node.inputs, {"axis": int(options["axis"])})
+
+
+def _gather_by_batch(there: onnx.Site, axis: int, batch: int) -> Value:
+    """GATHER with indices of their own for each of the first dimensions."""
+    x, indices = there.value(0), there.value(1)
+    if not 0 < batch <= axis or x.shape[:batch] != indices.shape[:batch]:
+        raise ImportFault(f"its {batch} batch dimensions do not fit axis {axis}; convert it again")
+    ahead, between = math.prod(x.shape[:batch]), math.prod(x.shape[batch:axis])
+    wide = shaped(there, there.plain(x), (ahead, between, x.shape[axis], math.prod(x.shape[axis + 1 :])))
+    places = shaped(there, there.plain(indices), (ahead, 1, math.prod(indices.shape[batch:]), 1))
+    shape = (*x.shape[:axis], *indices.shape[batch:], *x.shape[axis + 1 :])
+    return as_plain(shaped(there, there.emit(Gather, wide, places), shape))
+
+
+def _shuffle(indices: Array, size: int) -> int:
+    """The size of a group where the indices are those of a channel shuffle: 0, group, 2 * group, ..., 1, group + 1, ..."""
+    if indices.shape != (size,) or size < 4 or not 1 < (group := int(indices[1])) < size or size % group:
+        return 0
+    return group if np.array_equal(indices, np.arange(size).reshape(-1, group).T.ravel()) else 0
 
 
 def _batch_matmul(site: Site, there: onnx.Site) -> Value:
