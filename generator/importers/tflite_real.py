@@ -199,7 +199,7 @@ def _gather_by_batch(there: onnx.Site, axis: int, batch: int) -> Value:
 
 
 def _shuffle(indices: Array, size: int) -> int:
-    """The size of a group where the indices are those of a channel shuffle: 0, group, 2 * group, ..., 1, group + 1, ..."""
+    """The size of a group where the indices shuffle channels: 0, group, 2 * group, ..., 1, group + 1, ..."""
     if indices.shape != (size,) or size < 4 or not 1 < (group := int(indices[1])) < size or size % group:
         return 0
     return group if np.array_equal(indices, np.arange(size).reshape(-1, group).T.ravel()) else 0
