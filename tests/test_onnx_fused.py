@@ -297,6 +297,15 @@ def test_a_file_of_the_optimiser_computes_what_the_model_does(name: str, tmp_pat
     check(written, {"x": x}, run(model.SerializeToString(), {"x": x}))
 
 
+def test_a_file_of_an_old_ir_needs_no_constants_as_inputs() -> None:
+    """The optimiser keeps the file's IR, and writes new constants that are no inputs."""
+    made = chain(("Conv", ["x", "w"], "y", {}), constants={"w": reals(2, 3, 1, 1)}, shape=(1, 3, 4, 4), opset=9)
+    made.ir_version = 3
+    x = reals(1, 3, 4, 4)
+
+    check(made, {"x": x}, run(made.SerializeToString(), {"x": x}))
+
+
 @pytest.mark.parametrize(
     ("case", "said"),
     [

@@ -37,6 +37,7 @@ OLDEST = 1
 _OPSET_OF_RESIZE = 11  # the first whose Resize says how it places elements
 _OPSET_OF_16_BITS = 21  # the first whose conversions know int16
 _CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
+_IR_OF_CONSTANTS = 4
 _MICROSOFT = "com.microsoft"
 _ONNX_RUNTIMES = {"LayerNormalization": 17, "SimplifiedLayerNormalization": 1 << 16}
 """Ops that ONNX Runtime has in ONNX's domain in every opset, and the opset since which ONNX has them."""
@@ -96,7 +97,7 @@ def in_opset(model: ModelProto) -> ModelProto:
     """The model in OPSET, or in its own newer one, without calls of its own functions."""
     model = _inlined(model)
     _check_reads(model.graph)
-    model = _converted(_standard(_apart(model)))
+    model = _converted(_standard(_apart(_with_constants(model))))
     for node in _named(model.graph, _MICROSOFT, _ONNX_RUNTIMES):
         node.domain = "" if _is_of_onnx(node.op_type) else _MICROSOFT
     return model
@@ -117,6 +118,19 @@ def _is_of_onnx(name: str) -> bool:
     from onnx import defs
 
     return bool(defs.has(name))
+
+
+def _with_constants(model: ModelProto) -> ModelProto:
+    """The model in an IR whose constants need not be inputs too, where they are not: ONNX Runtime writes such files
+    in older ones, which ONNX's converter refuses.
+    """
+    inputs = {value.name for value in model.graph.input}
+    if model.ir_version >= _IR_OF_CONSTANTS or all(each.name in inputs for each in model.graph.initializer):
+        return model
+    made = type(model)()
+    made.CopyFrom(model)
+    made.ir_version = _IR_OF_CONSTANTS
+    return made
 
 
 def _apart(model: ModelProto) -> ModelProto:
