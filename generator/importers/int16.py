@@ -33,6 +33,7 @@ LOW, HIGH = -(1 << 15), (1 << 15) - 1
 UNIT = 2.0**-15
 """The scale of results between -1 and 1."""
 _ADD_SHIFT = 15  # to the left, ahead of a sum
+_TWO = np.float32(2) / np.float32(65535)  # the scale of a range of 2
 _STEPS = 512  # of TFLite's tables for int16
 _SUM_BITS = 12  # integer bits of a sum of exponentials of int8
 HIGH_31 = (1 << 31) - 1
@@ -231,13 +232,15 @@ def mean(of: Quant, to: Quant, count: int) -> tuple[Unary, Unary]:
     return _wide, lambda v: _fitted(rescaled(v, scale))
 
 
-def _table(function: Callable[[Reals], Reals], scale: float, zero: int) -> tuple[int, ...]:
+def table(
+    function: Callable[[Reals], Reals], scale: float, zero: int, to: float | np.float32 = _TWO
+) -> tuple[int, ...]:
     """TFLite's table of a function of int16 (internal/common.h, LUTPopulateInt16), in single precision.
 
-    Outputs have scale 2 / 65535.
+    `to`: the scale of outputs.
     """
     ends = np.array([LOW - zero, HIGH - zero], np.float32) * np.float32(scale)
-    bounds = np.array([LOW, HIGH], np.float32) * (np.float32(2) / np.float32(65535))
+    bounds = np.array([LOW, HIGH], np.float32) * np.float32(to)
     step: Reals = (np.diff(ends) / np.float32(_STEPS)).astype(np.float32)
     inverse: Reals = (np.float32(65536) / np.diff(bounds)).astype(np.float32)
     here = ends[0] + np.arange(_STEPS, dtype=np.float32) * step
@@ -256,7 +259,7 @@ def _nearest(v: Reals) -> Reals:
     return away
 
 
-def _exp(v: Reals) -> Reals:
+def power_of_e(v: Reals) -> Reals:
     """exp, rounded to single precision once."""
     exact: Reals = np.exp(v.astype(np.float64)).astype(np.float32)
     return exact
@@ -267,7 +270,7 @@ def _inverse_above_one(v: Reals) -> Reals:
     return inverse
 
 
-def _looked_up(x: Term, table: tuple[int, ...]) -> Term:
+def looked_up(x: Term, table: tuple[int, ...]) -> Term:
     """The table at x, an int32 within int16, with linear interpolation (LUTLookup)."""
     place, offset = (x >> 7) + 256, x & 0x7F
     base, after = (p.entry(table, DType.INT16).cast(DType.INT32) for p in (place, place + 1))
@@ -282,8 +285,8 @@ def softmax(site: Site, x: Tensor, to: Quant, beta: float) -> Tensor:
     scale = quantize_multiplier(own * float(np.float32(beta)) / (10.0 / 65535.0))
     if scale.shift > 14:
         raise Unsupported(f"its input has scale {own}, which overflows int32")
-    exps = _table(_exp, float(np.float32(10) / np.float32(65535)), HIGH)
-    inverses = _table(_inverse_above_one, float(np.float32(1) / np.float32(65535)), LOW)
+    exps = table(power_of_e, float(np.float32(10) / np.float32(65535)), HIGH)
+    inverses = table(_inverse_above_one, float(np.float32(1) / np.float32(65535)), LOW)
     shape = x.type.shape
     rows = as_plain(shaped(site, x, (1, *shape) if len(shape) < 2 else shape))
     larger = formula(lambda a, b: f.maximum(a, b), DType.INT16, DType.INT16)
@@ -291,7 +294,7 @@ def softmax(site: Site, x: Tensor, to: Quant, beta: float) -> Tensor:
 
     def exponential(v: Term, top: Term) -> Term:
         steps = rescaled(_wide(v) - _wide(top), scale) + HIGH
-        return _looked_up(f.clip(steps, LOW, HIGH), exps).cast(DType.INT16)
+        return looked_up(f.clip(steps, LOW, HIGH), exps).cast(DType.INT16)
 
     exp = maps.of_stored(site, exponential, rows, as_plain(most))
     total_of = formula(lambda total, e: total + _wide(e), DType.INT32, DType.INT16)
@@ -300,7 +303,7 @@ def softmax(site: Site, x: Tensor, to: Quant, beta: float) -> Tensor:
     def inverse(v: Term) -> Term:
         headroom = 31 - v.cast(DType.UINT32).width().cast(DType.INT32)
         near = (((v.cast(DType.INT64) << headroom.cast(DType.INT64)) + (1 << 13)) >> 14).cast(DType.INT32)
-        return _looked_up(f.clip(near - ((1 << 15) + (1 << 16)), LOW, HIGH), inverses)
+        return looked_up(f.clip(near - ((1 << 15) + (1 << 16)), LOW, HIGH), inverses)
 
     def scaled(e: Term, by: Term, v: Term) -> Term:
         right = v.cast(DType.UINT32).width().cast(DType.INT32) - 1

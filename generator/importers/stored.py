@@ -12,7 +12,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoehorn_mcu.importers.fault import Unsupported
-from shoehorn_mcu.importers.int16 import Binary, Unary, below_one, high_product, rescaled, shifted_right
+from shoehorn_mcu.importers.int16 import (
+    LOW,
+    Binary,
+    Unary,
+    below_one,
+    high_product,
+    looked_up,
+    rescaled,
+    shifted_right,
+    table,
+)
 from shoehorn_mcu.ir import DType, Quant
 from shoehorn_mcu.ops import functions as f
 from shoehorn_mcu.ops.clamp import Bounds
@@ -25,6 +35,7 @@ from shoehorn_mcu.ops.fixed_point import (
     rescale,
 )
 from shoehorn_mcu.ops.formula import Term
+from shoehorn_mcu.ops.real import Reals
 
 _SUM_SHIFT = 20  # to the left, ahead of a sum of int8
 _COMPARED_SHIFT = 8
@@ -179,6 +190,27 @@ def divided(operands: tuple[Quant, Quant], to: Quant, dtype: DType, bounds: Boun
     return write
 
 
+def _inverse_root(total: Term) -> tuple[Term, Term]:
+    """The multiplier and the shift to the right of 1 / sqrt(total): GetInvSqrtQuantizedMultiplierExp."""
+    half_root = 1518500250  # of 2, Q0.31
+    value, shift = f.maximum(total, 2), total.constant(11)
+    for _ in range(2):
+        large = value >= (1 << 29)
+        value, shift = large.select(value >> 2, value), large.select(shift + 1, shift)
+    pairs = ((_leading_zeros(value) - 1) >> 1) - 1
+    value, shift = value << (pairs << 1), shift - pairs
+    half = shifted_right(value >> 1, 1)
+    x = value.constant(1 << 28)  # 1 in Q3.28
+    for _ in range(5):
+        cube = _times_64(high_product(high_product(x, x), x))
+        x = _times_8(high_product(x, 3 << 27) - high_product(half, cube))
+    x = high_product(x, half_root)
+    below = shift < 0
+    x, shift = below.select(x << -shift, x), below.select(shift.constant(0), shift)
+    small = total <= 1
+    return small.select(x.constant(_ONE), x), small.select(shift.constant(0), shift)
+
+
 def squares(of: Quant) -> Unary:
     """The square of an element."""
     return lambda x: _centred(x, of) * _centred(x, of)
@@ -189,31 +221,9 @@ def normalised(of: Quant, dtype: DType, shifted: bool) -> Binary:
 
     `shifted`: the element is multiplied by 128 ahead, not as far as the whole shift asks for: l2normalization.h.
     """
-    half_root = 1518500250  # of 2, Q0.31
-
-    def inverse_root(total: Term) -> tuple[Term, Term]:
-        """The multiplier and the shift to the right of 1 / sqrt(total): GetInvSqrtQuantizedMultiplierExp."""
-        least = total.constant(2)
-        value = f.maximum(total, least)
-        shift = value.constant(11)
-        for _ in range(2):
-            large = value >= (1 << 29)
-            value, shift = large.select(value >> 2, value), large.select(shift + 1, shift)
-        pairs = ((_leading_zeros(value) - 1) >> 1) - 1
-        value, shift = value << (pairs << 1), shift - pairs
-        half = shifted_right(value >> 1, 1)
-        x = value.constant(1 << 28)  # 1 in Q3.28
-        for _ in range(5):
-            cube = _times_64(high_product(high_product(x, x), x))
-            x = _times_8(high_product(x, 3 << 27) - high_product(half, cube))
-        x = high_product(x, half_root)
-        below = shift < 0
-        x, shift = below.select(x << -shift, x), below.select(shift.constant(0), shift)
-        small = total <= 1
-        return small.select(x.constant(_ONE), x), small.select(shift.constant(0), shift)
 
     def write(x: Term, total: Term) -> Term:
-        multiplier, right = inverse_root(total)
+        multiplier, right = _inverse_root(total)
         left = right.constant(7) if shifted else f.maximum(7 - right, 0)
         ahead = _centred(x, of) << left
         behind = right if shifted else f.maximum(right - 7, 0)
@@ -300,3 +310,83 @@ def log_softmax(of: Quant, dtype: DType) -> LogSoftmax:
         return (at - 255 > limit).select(f.clip(steps + high, low, high), at.constant(low)).cast(dtype)
 
     return LogSoftmax(lambda x, most: place(x, most).entry(tables[1], DType.INT32), _log, result)
+
+
+def magnitude(of: Quant, to: Quant, dtype: DType) -> Unary:
+    """|x|: elementwise.cc, AbsEvalQuantized."""
+    with np.errstate(over="ignore"):
+        scale = quantize_multiplier(_quotient(np.float32(of.scale), np.float32(to.scale)))
+    same = of.scale == to.scale
+    return lambda x: fitted(abs(_centred(x, of)) if same else rescaled(abs(_centred(x, of)), scale), dtype)
+
+
+def _quotient(a: np.float32, b: np.float32) -> float:
+    """a / b in single precision; raises Unsupported where products with it overflow int32."""
+    with np.errstate(over="ignore", divide="ignore"):
+        found = float(a / b)
+    if not found < 1 << 14:
+        raise Unsupported(f"its scales differ by a factor of {found:g}, which overflows int32")
+    return found
+
+
+_ROOT_SHIFT = 20
+
+
+def inverse_root(of: Quant, to: Quant, dtype: DType) -> Unary:
+    """1 / sqrt(x), the largest value for 0: elementwise.cc of tflite-micro, RsqrtEvalQuantized."""
+    scale = quantize_multiplier(1.0 / float(np.sqrt(np.float32(of.scale)) * np.float32(to.scale)))
+
+    def write(x: Term) -> Term:
+        value = _centred(x, of)
+        multiplier, right = _inverse_root(value)
+        left = _ROOT_SHIFT - right
+        one = value.constant(1) << f.maximum(left, 0)
+        data = shifted_right(high_product(one, multiplier), f.maximum(-left, 0))
+        result = rescaled(data, Scale(scale.multiplier, scale.shift - _ROOT_SHIFT))
+        return value.equals(0).select(value.constant(dtype.limits[1]).cast(dtype), fitted(result, dtype, to.zero_point))
+
+    return write
+
+
+def root(of: Quant, to: Quant, dtype: DType) -> Unary:
+    """sqrt(x) in single precision, cut to an integer: elementwise.cc of LiteRT, SqrtEvalQuantized."""
+
+    def write(x: Term) -> Term:
+        real = (_centred(x, of).cast(DType.FLOAT32) * of.scale).sqrt() / to.scale
+        return fitted(real.cast(DType.INT32), dtype, to.zero_point)
+
+    return write
+
+
+def prelu(operands: tuple[Quant, Quant], to: Quant, dtype: DType) -> Binary:
+    """x, or x times a slope where it is below 0: reference/prelu.h."""
+    of, slopes = operands
+    scale, with_slope = (
+        quantize_multiplier(_quotient(np.float32(each), np.float32(to.scale)))
+        for each in (of.scale, np.float32(of.scale) * np.float32(slopes.scale))
+    )
+
+    def write(x: Term, slope: Term) -> Term:
+        value = _centred(x, of)
+        below = rescaled(value * _centred(slope, slopes), with_slope)
+        return fitted((value < 0).select(below, rescaled(value, scale)), dtype, to.zero_point)
+
+    return write
+
+
+def of_table(function: Callable[[Reals], Reals], of: Quant, to: Quant) -> Unary:
+    """A function of int16 by TFLite's table of 513 results: internal/common.h, LUTPopulateInt16."""
+    entries = table(function, of.scale, of.zero_point, to.scale)
+    return lambda x: looked_up(x.cast(DType.INT32), entries).cast(DType.INT16)
+
+
+def logarithm(to: Quant) -> Callable[[Reals], Reals]:
+    """The natural logarithm, rounded once; the least number of the scale where there is none."""
+    least = np.float32(LOW) * np.float32(to.scale)
+
+    def write(v: Reals) -> Reals:
+        with np.errstate(all="ignore"):
+            found: Reals = np.where(v > 0, np.log(v.astype(np.float64)), least).astype(np.float32)
+        return found
+
+    return write

@@ -86,7 +86,7 @@ def applies(site: Site) -> bool:
     """Whether an op that has a kernel for int8 is beyond that: its tensors have several scales, or another type."""
     if site.code == "REDUCE_MAX":
         return not _alike(site) or not layout.is_pool(site)
-    if site.code in FLOATS_16:
+    if site.code in FLOATS_16 or INTEGERS.get(site.code, _NONE).types == _WORDS:
         return DType.INT16 in _types(site)
     return site.code in STORED and (not _alike(site) or _types(site) != {DType.INT8})
 
@@ -323,6 +323,21 @@ def _bounded(low: float, high: float) -> Single:
     return convert
 
 
+def _single(write: Callable[[Quant, Quant, DType], int16.Unary]) -> Single:
+    """An op of one operand, by the scales of operand and result."""
+
+    def convert(site: Site, there: onnx.Site) -> Value:
+        of, to = quant_of(site.input(0, "input")), quant_of(site.output)
+        return maps.mapped(there, write(of, to, _dtype(site)), there.value(0))
+
+    return convert
+
+
+def _prelu(site: Site, there: onnx.Site) -> Value:
+    made = stored.prelu(_operands(site), quant_of(site.output), _dtype(site))
+    return maps.mapped(there, made, there.value(0), there.value(1))
+
+
 @dataclass(frozen=True)
 class Arithmetic:
     """A converter to the arithmetic of a reference kernel, and the element types that the kernel has."""
@@ -335,28 +350,38 @@ class Arithmetic:
         """Whether the kernel computes the op."""
         operands = [t for t in site.inputs if t is not None and t.type.quant is not None]
         scales = {(t.type.dtype, t.type.quant) for t in operands}
-        return all(dtype in self.types for dtype, _ in scales) and not (self.alike and len(scales) > 1)
+        own = {dtype for dtype, _ in scales} - ({DType.INT8} if DType.INT16 in self.types else set())
+        return own <= {*self.types} and not (self.alike and len(scales) > 1)
 
 
-_BYTES = (DType.INT8,)
+_BYTES, _WORDS = (DType.INT8,), (DType.INT16,)
 
 INTEGERS: Mapping[str, Arithmetic] = {
+    "ABS": Arithmetic(_single(stored.magnitude), _WORDS),
     "ADD_N": Arithmetic(_added, _BYTES, alike=True),
     "BATCH_MATMUL": Arithmetic(_matrix_product),
     "CUMSUM": Arithmetic(_cumulated, _BYTES),
     "DIV": Arithmetic(_divided),
+    "EXP": Arithmetic(_single(lambda of, to, dtype: stored.of_table(int16.power_of_e, of, to)), _WORDS),
     "EQUAL": Arithmetic(_compared(lambda a, b: a.equals(b))),
     "GREATER": Arithmetic(_compared(lambda a, b: a > b), _BYTES),
     "GREATER_EQUAL": Arithmetic(_compared(lambda a, b: a >= b), _BYTES),
     "L2_NORMALIZATION": Arithmetic(_normalised, _BYTES),
     "LESS": Arithmetic(_compared(lambda a, b: a < b), _BYTES),
     "LESS_EQUAL": Arithmetic(_compared(lambda a, b: a <= b), _BYTES),
+    "LOG": Arithmetic(_single(lambda of, to, dtype: stored.of_table(stored.logarithm(to), of, to)), _WORDS),
     "LOG_SOFTMAX": Arithmetic(_log_softmax, _BYTES),
+    "NEG": Arithmetic(_single(lambda of, to, dtype: lambda x: -x), _WORDS),  # neg.cc of LiteRT knows no scales
     "NOT_EQUAL": Arithmetic(_compared(lambda a, b: ~a.equals(b))),
+    "PRELU": Arithmetic(_prelu, _WORDS),
     "REDUCE_PROD": Arithmetic(_multiplied),
     "RELU_0_TO_1": Arithmetic(_bounded(0.0, 1.0), _BYTES),
     "RELU_N1_TO_1": Arithmetic(_bounded(-1.0, 1.0), _BYTES),
+    "RSQRT": Arithmetic(_single(stored.inverse_root), _WORDS),
+    "SQRT": Arithmetic(_single(stored.root), _WORDS),
     "SQUARED_DIFFERENCE": Arithmetic(_squared_difference),
     "SUM": Arithmetic(_summed),
 }
 """By the schema's name of the op."""
+
+_NONE = Arithmetic(_added, ())
