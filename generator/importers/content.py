@@ -58,14 +58,14 @@ def _archive(path: Path, suffix: str) -> str:
         return f"is an archive of a SavedModel: unpack it, and convert the folder to .tflite ({_GUIDE} shows how)"
     if "model.weights.h5" in ends:
         return f"is a Keras model: convert it to .tflite, or export it as .onnx ({_GUIDE} shows how)"
-    if ends & {"data.pkl", "model.json"} and "version" in ends | {name.rpartition("/.data/")[2] for name in names}:
-        return "" if suffix in _TORCH else f"is an archive of PyTorch: call it {path.stem}.pt2, or .pt for TorchScript"
+    if suffix in _TORCH:
+        return ""
+    if ends & {"data.pkl", "archive_format"}:
+        return f"is an archive of PyTorch: call it {path.stem}.pt2, or .pt for TorchScript"
     inside = sorted(name for name in names if name.lower().endswith((".tflite", ".onnx", *_TORCH)))
     if inside:
         return f"is an archive that holds {_shown(inside[0])}: unpack it"
-    return (
-        "" if suffix in _TORCH else "is an archive without a model that is known: unpack it, and name the model in it"
-    )
+    return "is an archive, and no model that is known: unpack it, and name the model in it"
 
 
 def _shown(name: str) -> str:
