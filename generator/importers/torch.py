@@ -41,7 +41,7 @@ _NEEDED = (
 _EVAL = "call module.eval() before the export"
 _TRAINING = ("train", "training")  # arguments of ATen's ops
 _MISSING = "No ONNX function found"
-_PYTORCH = re.compile(r"-packages[\\/]torch[\\/]")  # in a file's path
+_PYTORCH = re.compile(r"[\\/]torch[\\/](nn|ao|jit|export|fx|utils|_\w+|functional\.py)\b")  # in a file's path
 _LINE = re.compile(r'File "([^"]+)", line (\d+)')
 
 
