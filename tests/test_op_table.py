@@ -37,7 +37,7 @@ Made = tuple[type[Op], Kind]
 WITHOUT_MODELS = {
     ".tflite": {
         *("ASSIGN_VARIABLE", "CALL_ONCE", "FILL", "IF", "IMAG", "RANGE", "RANK", "READ_VARIABLE", "REAL", "SHAPE"),
-        "VAR_HANDLE",
+        *("VAR_HANDLE", "WHILE"),
     },
     ".onnx": {"If", "Scan"},
 }

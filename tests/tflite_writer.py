@@ -69,6 +69,8 @@ TABLES = {
     "SPLIT": "SplitOptions",
     "PACK": "PackOptions",
     "IF": "IfOptions",
+    "WHILE": "WhileOptions",
+    "GATHER": "GatherOptions",
     "SVDF": "SVDFOptions",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTMOptions",
 }

@@ -12,6 +12,7 @@ from shoehorn_mcu.importers import tflite_real as real
 from shoehorn_mcu.importers import tflite_signal as signal
 from shoehorn_mcu.importers.forms import FORMULA, NOTHING, Form, Forms, In, Kind, merged
 from shoehorn_mcu.importers.tflite import CONVERTERS, KNOWN
+from shoehorn_mcu.importers.tflite_branches import CODES as BRANCHES
 from shoehorn_mcu.importers.tflite_complex import PARTS
 from shoehorn_mcu.importers.tflite_variables import CODES as VARIABLES
 from shoehorn_mcu.ir import DType
@@ -117,7 +118,7 @@ _SIGNAL: Mapping[str, Form] = {
     "SignalRfft": (In(Kind.INT16, ops.Rfft),),
 }
 
-_REPLACED = (*KNOWN, *VARIABLES, *PARTS, "IF")  # by what is known before, by states, and by the branch that is taken
+_REPLACED = (*KNOWN, *VARIABLES, *PARTS, *BRANCHES)  # by what is known before, by states, and by the ops that are run
 
 
 def forms() -> Forms:

@@ -183,6 +183,14 @@ class IfOptions(Options):
 
 
 @dataclass(frozen=True)
+class WhileOptions(Options):
+    """Options of WHILE: the numbers of the subgraphs of its condition and of its body."""
+
+    condition: int = 0
+    body: int = 0
+
+
+@dataclass(frozen=True)
 class VariableOptions(Options):
     """Options of VAR_HANDLE: the variable's name."""
 
@@ -361,6 +369,7 @@ READERS: dict[str, tuple[str, Options, Callable[[Any], Options]]] = {
     "RESHAPE": ("ReshapeOptions", ReshapeOptions(), lambda t: ReshapeOptions(_integers(t, "NewShape") or None)),
     "SQUEEZE": ("SqueezeOptions", SqueezeOptions(), lambda t: SqueezeOptions(_integers(t, "SqueezeDims"))),
     "IF": ("IfOptions", IfOptions(), lambda t: IfOptions(t.ThenSubgraphIndex(), t.ElseSubgraphIndex())),
+    "WHILE": ("WhileOptions", WhileOptions(), lambda t: WhileOptions(t.CondSubgraphIndex(), t.BodySubgraphIndex())),
     "CALL_ONCE": ("CallOnceOptions", CallOnceOptions(), lambda t: CallOnceOptions(t.InitSubgraphIndex())),
     "VAR_HANDLE": ("VarHandleOptions", VariableOptions(), lambda t: VariableOptions(_variable_name(t))),
     "SVDF": ("SVDFOptions", SvdfOptions(), lambda t: SvdfOptions(_activation(t), t.Rank())),

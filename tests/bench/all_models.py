@@ -135,11 +135,15 @@ def tflite_oracle(path: Path, given: Arrays | None = None) -> tuple[str, Arrays,
     from tflite_micro.python.tflite_micro.runtime import schema_fb
 
     data = path.read_bytes()
-    graph = schema_fb.ModelT.InitFromObj(schema_fb.Model.GetRootAsModel(data, 0)).subgraphs[0]
+    graph, *others = schema_fb.ModelT.InitFromObj(schema_fb.Model.GetRootAsModel(data, 0)).subgraphs
+    bodies = [tensor.shapeSignature for each in others for tensor in each.tensors]
+    open_sizes = any(sizes is not None and -1 in sizes for sizes in bodies)
     names = [
         [(graph.tensors[i].name or b"tensor_%d" % i).decode() for i in each] for each in (graph.inputs, graph.outputs)
     ]
     try:
+        if open_sizes:  # in bodies of loops, in which tflite_micro does not end
+            raise RuntimeError
         oracle, details, run = _tflite_micro(data, len(names[0]), len(names[1]))
     except RuntimeError:
         oracle, details, run = _litert(data)
