@@ -21,7 +21,7 @@ from shoehorn_mcu.importers import ImportFault, Kind
 from shoehorn_mcu.importers.onnx import import_model
 from shoehorn_mcu.importers.onnx_ops import OPS
 from shoehorn_mcu.ir import Array, Graph
-from tests import onnx_cases, test_onnx, test_onnx_int16, test_onnx_qlinear
+from tests import onnx_cases, test_onnx, test_onnx_int16, test_onnx_qdq, test_onnx_qlinear
 from tests.onnx_backend import Prepared
 from tests.test_onnx import IMAGE, one, reals
 from tests.test_onnx_qlinear import Case as QLinear
@@ -275,6 +275,9 @@ def _quantised_models() -> Iterator[Sample]:
     """Those of the importer's tests."""
     for core, constants in test_onnx.INT8_CASES.values():
         yield from _of_core(core, Kind.INT8, test_onnx.quantised(core, np.int8(3), constants))
+    for made in test_onnx_qdq.CASES.values():
+        if not made.in_float:
+            yield from _of_core(made.nodes, Kind.INT8, made.model(np.int8(3)))
     for case in test_onnx_int16.CASES.values():
         yield from _of_core(case.nodes, Kind.INT16, test_onnx_int16.built(case))
     weights = test_onnx_int16.weights(6, 1, 3, 3)

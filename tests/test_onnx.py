@@ -589,6 +589,7 @@ def constant(*shape: int) -> dict[str, Array]:
     return {"k": RNG.integers(-60, 60, shape, np.int8), "kz": np.int8(-5)}
 
 
+MIRRORED: dict[str, Any] = {"strides": [2, 3], "pads": [1, 0, 2, 1], "output_padding": [1, 0]}
 INT8_CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
     "conv": ([*REAL_WEIGHTS, helper.make_node("Conv", ["a", "wr", "br"], ["r"], pads=[1] * 4)], _weights(5, 6, 3, 3)),
     "conv and relu": (
@@ -616,6 +617,14 @@ INT8_CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
             helper.make_node("Gemm", ["fr", "wr", "br"], ["r"], transB=1),
         ],
         _weights(7, 6 * 9 * 8),
+    ),
+    "transposed conv": (
+        [
+            helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wr"], axis=1),
+            helper.make_node("DequantizeLinear", ["b", "bs", "bz"], ["br"], axis=0),
+            helper.make_node("ConvTranspose", ["a", "wr", "br"], ["r"], **MIRRORED),
+        ],
+        {**_weights(5, 6, 3, 2), "w": RNG.integers(-127, 128, (6, 5, 3, 2), np.int8)},
     ),
     "add": ([helper.make_node("Add", ["a", "a"], ["r"])], {}),
     "add a constant per channel": ([*CONSTANT, helper.make_node("Add", ["a", "kr"], ["r"])], constant(1, 6, 1, 1)),

@@ -17,7 +17,7 @@ from shoehorn_mcu.importers import load
 from shoehorn_mcu.ir import Array, DType, Graph
 from shoehorn_mcu.ops import Clamped, Map, Transpose
 from tests.test_build import BOARDS, needs_emulator
-from tests.test_onnx import IMAGE, computed, model, quantised, reals, saved
+from tests.test_onnx import IMAGE, MIRRORED, computed, model, quantised, reals, saved
 
 X_STEP, UNIT = np.float32(0.0003), np.float32(2.0**-15)
 ZERO = np.int16(0)
@@ -72,6 +72,15 @@ CASES = {
             node("Clip", "c", "low", "high"),
         ],
         {**weights(6, 1, 3, 3), "low": np.float32(-1), "high": np.float32(2)},
+        _LINEAR,
+    ),
+    "transposed conv": Case(
+        [
+            helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wr"], axis=1),
+            helper.make_node("DequantizeLinear", ["b", "bs", "bz"], ["br"], axis=0),
+            node("ConvTranspose", "a", "wr", "br", **MIRRORED),
+        ],
+        {**weights(5, 6, 3, 2), "w": weights(6, 5, 3, 2)["w"]},
         _LINEAR,
     ),
     "gemm": Case(

@@ -282,8 +282,8 @@ def _quantised(node: NodeProto, given: Mapping[str, Array]) -> Array | None:
     x, scale, *zero = (given[name] for name in node.input)
     if not zero or zero[0].dtype.kind not in "iu" or scale.size != 1 or zero[0].size != 1:
         return None
-    limits = np.iinfo(zero[0].dtype)
-    steps = np.rint(x.astype(np.float64) / scale.reshape(())) + zero[0].reshape(())
+    limits = np.iinfo(zero[0].dtype.name)
+    steps = np.rint(x.astype(np.float64) / float(scale.item())) + int(zero[0].item())
     found: Array = np.clip(steps, limits.min, limits.max).astype(zero[0].dtype)
     return found
 

@@ -145,6 +145,7 @@ _AS_INT8 = (
     "AveragePool",
     "Concat",
     "Conv",
+    "ConvTranspose",
     "Gemm",
     "MatMul",
 )

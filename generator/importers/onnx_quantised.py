@@ -17,8 +17,9 @@ from shoehorn_mcu.importers import onnx_products as products
 from shoehorn_mcu.importers import onnx_resize as resize
 from shoehorn_mcu.importers.fault import ImportFault, Unsupported
 from shoehorn_mcu.importers.onnx_chain import Chain, Coded, bias, bounded, ordered_weights, scaled, symmetric
-from shoehorn_mcu.importers.onnx_linear import geometry, grouping
+from shoehorn_mcu.importers.onnx_linear import geometry, grouping, pair
 from shoehorn_mcu.importers.onnx_site import Site, Value, as_plain
+from shoehorn_mcu.importers.onnx_transposed import transposed_pads
 from shoehorn_mcu.importers.onnx_windows import pool
 from shoehorn_mcu.ir import DType
 from shoehorn_mcu.ops import (
@@ -29,9 +30,11 @@ from shoehorn_mcu.ops import (
     MaxPool2d,
     Mean,
     Mul,
+    Padding,
     Softmax,
     Sub,
     Table,
+    TransposeConv2d,
 )
 from shoehorn_mcu.ops.pool import SOFTMAX_QUANT
 
@@ -56,6 +59,38 @@ def conv(of: Chain) -> Value:
         bias(of, 2, len(data), x, weights),
         quant=of.target,
         **geometry(site, cast(tuple[int, int], x.type.shape[1:3]), cast(tuple[int, int], data.shape[2:])),
+        clamp=of.clamp(),
+    )
+    return site.imaged(made, value.rank)
+
+
+def conv_transpose(of: Chain) -> Value:
+    """ConvTranspose of an image or a sequence, of all channels with all, without dilation."""
+    site, weights = of.site, symmetric(of.constant(1, "weights"))
+    site.known("auto_pad", "dilations", "group", "kernel_shape", "output_padding", "output_shape", "pads", "strides")
+    value = site.value(0)
+    if weights.data.ndim != value.rank:
+        raise ImportFault(f"its weights have shape {weights.data.shape}, its input {value.shape}; export it again")
+    if site.attribute("group", 1) != 1 or pair(site, "dilations") != (1, 1):
+        raise Unsupported("it has groups or dilations")
+    x, data = site.image(value), weights.data
+    weights = replace(weights, data=data.reshape(*data.shape[:2], -1, data.shape[-1]))
+    size, kernel, strides = x.type.shape[1:3], weights.data.shape[2:], pair(site, "strides")
+    before, after = transposed_pads(site, size, kernel)
+    if min(before) < 0:
+        raise Unsupported("it adds rows or columns before its first")
+    cut = zip(size, kernel, strides, before, after, strict=True)
+    height, width = (s * (n - 1) + k - first - last for n, k, s, first, last in cut)
+    outputs = weights.data.shape[1]
+    made = site.emit(
+        TransposeConv2d,
+        x,
+        ordered_weights(site, weights, (1, 2, 3, 0), 0),
+        bias(of, 2, outputs, x, weights),
+        quant=of.target,
+        output_shape=(x.type.shape[0], height, width, outputs),
+        stride=strides,
+        padding=Padding(before[0], 0, before[1], 0),
         clamp=of.clamp(),
     )
     return site.imaged(made, value.rank)
@@ -204,6 +239,7 @@ CONVERTERS: dict[str, Callable[[Chain], Value]] = {
     "Clip": clip,
     "Concat": concat,
     "Conv": conv,
+    "ConvTranspose": conv_transpose,
     "Gemm": products.gemm,
     "GlobalAveragePool": global_average_pool,
     "MatMul": products.matmul,

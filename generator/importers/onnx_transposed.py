@@ -27,7 +27,7 @@ def conv_transpose(site: Site) -> Value:
     weights = weights.reshape(*weights.shape[:2], -1, weights.shape[-1])
     if groups < 1 or len(weights) != x.type.shape[3] or len(weights) % groups:
         raise ImportFault(f"its weights {weights.shape} do not fit {x.type.shape[3]} channels; export it again")
-    before, after = _transposed_pads(site, x.type.shape[1:3], weights.shape[2:])
+    before, after = transposed_pads(site, x.type.shape[1:3], weights.shape[2:])
     for axis, stride in ((1, pair(site, "strides")[0]), (2, pair(site, "strides")[1])):
         x = _apart(site, x, axis, stride)
     reach = [(k - 1) * d for k, d in zip(weights.shape[2:], pair(site, "dilations"), strict=True)]
@@ -105,7 +105,7 @@ def _apart(site: Site, x: Tensor, axis: int, stride: int) -> Tensor:
     return sliced(site, whole, [range(n - (stride - 1) * (a == axis)) for a, n in enumerate(whole.type.shape)])
 
 
-def _transposed_pads(site: Site, size: Sequence[int], kernel: Sequence[int]) -> tuple[list[int], list[int]]:
+def transposed_pads(site: Site, size: Sequence[int], kernel: Sequence[int]) -> tuple[list[int], list[int]]:
     """What a ConvTranspose cuts from its full result, before and after, by height and width; below 0: it adds."""
     strides, dilations, rank = pair(site, "strides"), pair(site, "dilations"), len(size)
     more, asked = site.attribute("output_padding", (0,) * rank), site.attribute("output_shape", ())
