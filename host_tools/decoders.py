@@ -41,15 +41,9 @@ def pixels(path: Path, height: int, width: int, channels: int) -> NDArray[np.uin
     """
     if importlib.util.find_spec("PIL") is None:
         raise InputError(f"{path}: reading images needs Pillow; pip install shoehorn-mcu[images]")
-    try:
-        data = read_bytes(path, LARGEST)
-        told, made = sandbox.answer(f"{__name__}:answer_pixels", [height, width, channels], data, _LIMITS)
-        if not told and len(made) != height * width * channels:
-            told = "it has another size than its header says"
-    except OSError as error:
-        told = error.strerror
-    except sandbox.Ended as ended:
-        told = f"the process that reads it {ended}"
+    told, made = _decoded("pixels", [height, width, channels], path)
+    if not told and len(made) != height * width * channels:
+        told = "it has another size than was asked for"
     if told:
         raise InputError(f"{path}: cannot be read as an image ({told})")
     return np.frombuffer(made, np.uint8).reshape(height, width, channels)
@@ -57,15 +51,21 @@ def pixels(path: Path, height: int, width: int, channels: int) -> NDArray[np.uin
 
 def sound(path: Path) -> Sound:
     """A WAV file. Raises InputError."""
-    try:
-        told, made = sandbox.answer(f"{__name__}:answer_sound", None, read_bytes(path, LARGEST), _LIMITS)
-    except OSError as error:
-        told = error.strerror
-    except sandbox.Ended as ended:
-        told = f"the process that reads it {ended}"
+    told, made = _decoded("sound", None, path)
     if isinstance(told, str):
         raise InputError(f"{path}: cannot be read as WAV ({told}); {_WAV}")
-    return Sound(*told, made)
+    channels, width, rate, count = told
+    return Sound(channels, width, rate, count, made)
+
+
+def _decoded(name: str, asked: object, path: Path) -> tuple[Any, bytearray]:
+    """What the process answers; a text says why there is nothing. Raises InputError for a file that is too large."""
+    try:
+        return sandbox.answer(f"{__name__}:answer_{name}", asked, read_bytes(path, LARGEST), _LIMITS)
+    except OSError as error:
+        return error.strerror or "it cannot be opened", bytearray()
+    except sandbox.Ended as ended:
+        return f"the process that reads it {ended}", bytearray()
 
 
 # What follows runs in the process that is locked in.
@@ -81,7 +81,7 @@ def prepare() -> None:
 
 def answer_pixels(asked: Any, data: bytes) -> sandbox.Answer:
     """Why there are none, or an empty text and the pixels."""
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     height, width, channels = asked
     faults = (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning)
@@ -91,7 +91,7 @@ def answer_pixels(asked: Any, data: bytes) -> sandbox.Answer:
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(BytesIO(data), formats=_FORMATS) as image:
                 found = image.convert("L" if channels == 1 else "RGB")
-    except Image.UnidentifiedImageError:
+    except UnidentifiedImageError:
         return f"it is none of the formats {', '.join(_FORMATS)}", ()
     except faults as error:
         return " ".join(str(error).split()) or type(error).__name__, ()

@@ -76,8 +76,8 @@ def answer(
 ) -> tuple[Any, bytearray]:
     """What the function `task`, "module:name", answers to JSON and bytes, in a process that is locked in.
 
-    The function is called with both and returns an Answer. Raises Ended and Failed. Warns once, by NotConfined, where this
-    system lacks a wall.
+    The function is called with both and returns an Answer. Raises Ended and Failed. Warns once, by NotConfined, where
+    this system lacks a wall.
     """
     module, _, name = task.partition(":")
     helper = _helper(module)

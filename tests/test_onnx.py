@@ -1000,7 +1000,7 @@ def _two_lines(made: onnx.ModelProto) -> None:
         (_outside(length="-8"), "constant 'w': the length of its external data is '-8', no number of bytes; export it"),
         (
             _outside(offset="9" * 12),
-            "constant 'w' is said to be in 'small.onnx', behind byte 999,999,999,999, and that file has .* bytes; copy it",
+            "constant 'w' is said to be in 'small.onnx', behind byte 999,999,999,999, and that file has .* bytes",
         ),
         (_two_lines, "names in it are no text"),
         (_without_input, "op 0 Conv reads 'nothing', which is no input, no constant and no op's result"),

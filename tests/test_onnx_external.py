@@ -165,7 +165,7 @@ def test_what_is_no_file_of_the_folder(name: str, folder: Path) -> None:
 @pytest.mark.parametrize("location", ["inner/w.bin", "within", "./inner//w.bin"])
 def test_files_within_the_folder_are_read(location: str, folder: Path) -> None:
     assert onnx_external.elements(onnx_external.piece_of(outside(location)), folder) == VALUES.tobytes()
-    with pytest.raises(ImportFault, match="with it more than .* bytes of external data would be read"):
+    with pytest.raises(ImportFault, match=r"with it more than .* bytes of external data would be read"):
         onnx_external.elements(onnx_external.piece_of(outside(location)), folder, most=15)
 
 

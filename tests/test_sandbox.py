@@ -195,9 +195,9 @@ def test_a_process_that_takes_too_long_is_ended():
 
 
 def test_a_crash_is_an_answer_and_the_next_request_gets_its_own():
-    with pytest.raises(sandbox.Ended, match="^ended with SIGSEGV$"):
+    with pytest.raises(sandbox.Ended, match=r"^ended with SIGSEGV$"):
         asked("crash")
-    with pytest.raises(sandbox.Failed, match="^TypeError: of two lines") as failed:
+    with pytest.raises(sandbox.Failed, match=r"^TypeError: of two lines") as failed:
         asked("fails")
     assert "answer_fails" in failed.value.__notes__[0]
     assert asked("echo", [1, 2.5, "ä"], b"data") == ([1, 2.5, "ä"], b"data")
@@ -208,7 +208,7 @@ def test_a_crash_is_an_answer_and_the_next_request_gets_its_own():
     [b"", b"no JSON\n", b"\x80\x04N.\n", b"[" * 100_000 + b"\n", b"[]\n", b'{"answer": 1}\n', b'{"walls": []}\n', b"1"],
 )
 def test_what_is_no_answer_is_none(data: bytes):
-    with pytest.raises(sandbox.Ended, match="^ended without an answer$"):
+    with pytest.raises(sandbox.Ended, match=r"^ended without an answer$"):
         asked("quits", data=data)
     assert asked("echo", 1)[0] == 1
 
@@ -235,7 +235,7 @@ def test_where_processes_cannot_be_forked_one_answers_them_all(monkeypatch: pyte
     try:
         for _ in range(2):
             assert asked("echo", 1, bytes(200_000)) == (1, bytes(200_000))
-            with pytest.raises(sandbox.Ended, match="^ended with SIGSEGV$"):
+            with pytest.raises(sandbox.Ended, match=r"^ended with SIGSEGV$"):
                 asked("crash")
     finally:
         sandbox.end()

@@ -107,11 +107,7 @@ def _raw(told: Any, made: bytearray) -> RawModel:
 
 def prepare() -> None:
     """Imports what the package `onnx` would import for each request."""
-    import onnx.checker
-    import onnx.inliner
-    import onnx.reference
-    import onnx.shape_inference
-    import onnx.version_converter
+    from onnx import checker, inliner, reference, shape_inference, version_converter  # noqa: F401
     from onnx.reference.ops import load_op
 
     load_op("", "Add", onnx_file.OPSET)

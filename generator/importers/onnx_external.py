@@ -1,4 +1,4 @@
-"""Tensors of an .onnx file whose elements are in other files: found wherever they are, and read from the model's folder.
+"""Tensors of an .onnx file whose elements are in other files: found anywhere, and read from the model's folder only.
 
 The package `onnx` reads them, too, some of them from the current directory, and checks their paths since some version
 only. So no tensor is left that it could read: each one's elements are put in its place before the model is used.
@@ -36,7 +36,7 @@ class Piece:
 
 
 def tensors(model: ModelProto) -> Iterator[TensorProto]:
-    """All tensors with external data, in one order: constants, and those in attributes, branches, functions, anywhere."""
+    """All tensors with external data, in one order: constants, and those in attributes, branches and functions."""
     left: list[Any] = [model]
     while left:
         message = left.pop()
@@ -63,7 +63,10 @@ def piece_of(tensor: TensorProto) -> Piece:
 
 
 def elements(piece: Piece, folder: Path, most: int = MOST_BYTES) -> bytes:
-    """The bytes of a piece, at most so many. Raises ImportFault where they are not in a regular file within the folder; OSError."""
+    """The bytes of a piece, at most so many.
+
+    Raises ImportFault where they are not in a regular file within the folder, and OSError.
+    """
     what = f"constant {quoted(piece.tensor)}"
     if not piece.location or "\0" in piece.location:
         raise ImportFault(f"{what}: its external data names no file; export it again")

@@ -8,8 +8,10 @@ file. What is trusted, and why:
   JSON could run code too; `torch_program.py` checks it.
 - TorchScript is `data.pkl` and source text, which PyTorch reads with an unpickler of its own in C++. That one builds
   numbers, lists, tensors and objects of the archive's own classes, and imports no Python. The text is TorchScript,
-  which the interpreter runs during the export; ops that touch files and objects of PyTorch's C++ are refused.
+  which the interpreter runs during the export. `torch_script.py` checks both; ops are those of `torch_ops.py`.
 - Anything else that torch.save writes is a pickle, and refused.
+
+Behind that, `torch.py` looks the ops up once more before anything runs, in a process that can write no file.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 torch.export.load (torch/_export/serde/serialize.py) takes more from that JSON than data: an op is the name of any
 function that can be reached from `torch`, a symbolic size is a text that sympy evaluates as Python, and guards are
-Python source. So ops must be those of `torch_ops.py`, sizes must be sums and products of symbols, and what the import does not
-need is left out.
+Python source. So ops must be those of `torch_ops.py`, sizes must be sums and products of symbols, and what the import
+does not need is left out.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _check(found: Mapping[str, Any]) -> None:
     if "target" in found:
         target = found["target"]
         op = _OP.fullmatch(target) if isinstance(target, str) else None
-        if op is None or op["name"] and not torch_ops.is_known(op["space"], op["name"]):
+        if op is None or (op["name"] and not torch_ops.is_known(op["space"], op["name"])):
             name = repr(str(target)[:100])
             raise ImportFault(f"op {name} is none of those that a model may have; replace it, and {_AGAIN}")
     for name in _ARGUMENTS:

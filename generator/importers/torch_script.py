@@ -32,6 +32,8 @@ _TOKEN = re.compile(
     r"|(?P<text>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')|(?P<mark>->|\*\*|//|[<>=!]=|[][(){}:,.=+*/%<>&|^~-])",
     re.ASCII,
 )
+_WORDLIKE = ("name", "number", "text")
+_JOINED = {(a, b) for a in _WORDLIKE for b in _WORDLIKE if "text" in (a, b)} | {("number", "name")}
 _OPENS, _CLOSES = ("(", "[", "{"), (")", "]", "}")
 _WORDS = {"and", "or", "not", "in", "is", "if", "else", "elif", "while", "return", "assert", "for", "del", "with"}
 _BUILTINS = {
@@ -104,7 +106,7 @@ def _lines(name: str, data: bytes) -> Sequence[_Line]:
         if match is None:
             raise _fault(name, number, _ODD.get(text[place], f"has {text[place]!r}"))
         kind, word = match.lastgroup or "", match[0]
-        if "text" in (kind, last) and {kind, last} <= {"name", "number", "text"} or (last, kind) == ("number", "name"):
+        if (last, kind) in _JOINED:
             raise _fault(name, number, f"has {word[:20]!r} joined to what is before it")
         if kind == "text" and tokens and tokens[-1].kind == "text":
             raise _fault(name, number, "has two texts side by side")
@@ -170,8 +172,7 @@ def _calls(tokens: Sequence[_Token], place: int) -> bool:
     return (
         before.kind in ("text", "number")
         or before.text in _CLOSES
-        or before.kind == "name"
-        and before.text not in _WORDS
+        or (before.kind == "name" and before.text not in _WORDS)
     )
 
 
@@ -183,7 +184,7 @@ def _check_name(name: str, tokens: Sequence[_Token], place: int) -> None:
     if token.text in ("torch", "ops"):
         chain = [each.text for each in tokens[place : place + (4 if token.text == "torch" else 6)]]
         namespace, op = ("aten", chain[2:3]) if token.text == "torch" else ("".join(chain[2:3]), chain[4:5])
-        if chain[1:2] != ["."] or token.text == "ops" and chain[3:4] != ["."] or not op:
+        if chain[1:2] != ["."] or (token.text == "ops" and chain[3:4] != ["."]) or not op:
             raise _fault(name, token.line, f"has '{token.text}' alone")
         if namespace not in torch_ops.KNOWN:
             raise ImportFault(f"its {name} calls an op of {quoted(namespace)}, which is not PyTorch's own; remove it")
@@ -209,7 +210,7 @@ def _check_call(name: str, tokens: Sequence[_Token], place: int, methods: Set[st
         head -= 2
     if tokens[head].text in ("torch", "ops", *_ROOTS) and (head == 0 or tokens[head - 1].text != "."):
         return
-    if head < place - 1 or head > 0 and tokens[head - 1].text == ".":
+    if head < place - 1 or (head > 0 and tokens[head - 1].text == "."):
         if called.text not in methods:
             raise _fault(name, called.line, f"calls {quoted(called.text)} of a value, which it does not define,")
     elif called.text not in functions:
