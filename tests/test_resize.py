@@ -56,8 +56,7 @@ def attributes(mode: str, placed: str) -> dict[str, Any]:
 
 
 def rule(mode: str, placed: str) -> Rule:
-    plain = {"nearest_mode": "floor", "cubic_coeff_a": -0.75, "exclude_outside": 0, "antialias": 0}
-    return Rule(**{**plain, **attributes(mode, placed)})
+    return Rule(**attributes(mode, placed))
 
 
 @cache

@@ -101,8 +101,8 @@ class _Import(Quantising):
         for each in self.raw.inputs:
             self._input(each)
             self.declared.check(each.name, each.shape, held(each.dtype))
-        for known, data in self.raw.constants.items():
-            self.declared.check(known, data.shape, held(data.dtype))
+        for constant, data in self.raw.constants.items():
+            self.declared.check(constant, data.shape, held(data.dtype))
         inputs = tuple(self.inputs)
         missing: set[str] = {each.name for each in self.raw.inputs} - set(self.values)
         for node in self.raw.nodes:

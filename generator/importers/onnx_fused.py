@@ -35,7 +35,8 @@ class _Fused(Parts):
         """The name of an operand that the op must have."""
         if not self.given(place):
             raise ImportFault(f"it lacks its operand {place}; export it again")
-        return self.node.input[place]
+        name: str = self.node.input[place]
+        return name
 
     def optional(self, *places: int) -> list[str]:
         """The names of operands, up to the last that there is."""

@@ -32,15 +32,15 @@ class Taps:
 
 @dataclass(frozen=True)
 class Rule:
-    """The attributes of a Resize."""
+    """The attributes of a Resize, with ONNX's defaults."""
 
-    mode: str
-    coordinate_transformation_mode: str
-    nearest_mode: str
-    cubic_coeff_a: float
-    exclude_outside: int
-    extrapolation_value: float
-    antialias: int
+    mode: str = "nearest"
+    coordinate_transformation_mode: str = "half_pixel"
+    nearest_mode: str = "round_prefer_floor"
+    cubic_coeff_a: float = -0.75
+    exclude_outside: int = 0
+    extrapolation_value: float = 0.0
+    antialias: int = 0
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,8 @@ def _rounded(x: Reals) -> Reals:
 
 def _is_tie(x: Reals) -> NDArray[np.bool_]:
     """Whether a place is in the middle of two elements, or as near as its rounding errors may leave it."""
-    return np.abs(x - np.floor(x).astype(np.float64) - 0.5) <= _TIE
+    found: NDArray[np.bool_] = np.abs(x - np.floor(x).astype(np.float64) - 0.5) <= _TIE
+    return found
 
 
 _TIE = 1e-6
@@ -202,7 +203,8 @@ def _filtered(at: Reals, rule: Rule, of: Dimension) -> tuple[Whole, Reals]:
 def _shares(weights: Reals) -> Reals:
     """The weights with the sum 1 in each row."""
     total = weights.sum(axis=1, keepdims=True)
-    return weights / np.where(total == 0, ONE, total)
+    shares: Reals = weights / np.where(total == 0, ONE, total).astype(np.float32)
+    return shares
 
 
 def _merged(places: Whole, weights: Reals) -> tuple[Whole, Reals]:

@@ -6,6 +6,9 @@ or more (antialias), which are a product with a matrix.
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import Any
+
 import numpy as np
 
 from shoehorn_mcu.importers.fault import Unsupported
@@ -23,15 +26,7 @@ from shoehorn_mcu.ops.formula import Term
 MOST_TAPS = 4  # elements that a row of the matrix takes one by one
 _SIZE_LIMIT = 1 << 13  # of a dimension, so that a matrix stays small
 
-_ATTRIBUTES = {
-    "antialias": 0,
-    "coordinate_transformation_mode": "half_pixel",
-    "cubic_coeff_a": -0.75,
-    "exclude_outside": 0,
-    "extrapolation_value": 0.0,
-    "mode": "nearest",
-    "nearest_mode": "round_prefer_floor",
-}
+_ATTRIBUTES: dict[str, Any] = {each.name: each.default for each in fields(Rule)}
 
 
 def resize(site: Site) -> Value:
