@@ -74,6 +74,26 @@ format: setup-dev
 	@$(BIN)/ruff format --quiet .
 	@$(if $(C_FILES),$(BIN)/clang-format -i $(C_FILES))
 
+# The wheel, the sdist, their SBOM and their sums in dist/, of the last commit, built twice and compared (release/release.py).
+.PHONY: release pins
+release: build/release/done.stamp
+	@build/release/bin/python release/release.py
+
+# Writes the hashes of all pinned releases into requirements*.txt, after a change of a pin (release/pins.py).
+pins: | .venv/bin/python
+	@rm -rf build/pins
+	@$(PYTHON) -m venv build/pins
+	@build/pins/bin/python -m pip -qq --disable-pip-version-check install \
+		$$(sed -n 's/^\(pip-tools==[^ ]*\).*/\1/p' requirements-release.txt)
+	@build/pins/bin/python release/pins.py
+
+build/release/done.stamp: requirements-release.txt | .venv/bin/python
+	@echo "make: installing the pinned packages of requirements-release.txt" >&2
+	@$(PYTHON) -m venv --clear build/release
+	@build/release/bin/python -m pip -qq --disable-pip-version-check install --require-hashes \
+		--requirement requirements-release.txt
+	@touch $@
+
 clean:
 	rm -rf .venv build dist
 
@@ -89,11 +109,11 @@ setup-dev: $(DEV)
 
 $(RUN): requirements.txt pyproject.toml setup.py | .venv/bin/python
 	@echo "make: installing the pinned packages of requirements.txt" >&2
-	@$(PIP) --requirement requirements.txt
+	@$(PIP) --require-hashes --requirement requirements.txt
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(DEV): requirements-dev.txt $(RUN)
 	@echo "make: installing the pinned packages of requirements-dev.txt" >&2
-	@$(PIP) --requirement requirements-dev.txt
+	@$(PIP) --require-hashes --requirement requirements.txt --requirement requirements-dev.txt
 	@touch $@

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
+import io
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -22,6 +26,18 @@ DATA_FOLDERS = ("runtime_c", "firmware_templates", "boards")
 GENERATED = {".git", ".hypothesis", ".venv", "build", "dist", ".pio", "__pycache__"}
 LARGEST_FILE_BYTES = 100_000
 README = (ROOT / "README.md").read_text()
+
+
+def script(name: str) -> ModuleType:
+    """A script of the folder `release`."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "release" / f"{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+pins, release = script("pins"), script("release")
 
 
 def tracked() -> list[Path]:
@@ -148,6 +164,58 @@ def test_every_dependency_is_pinned():
     assert set(names(project["dependencies"])) - set(run) == set()
     assert set(names(project["optional-dependencies"]["test"])) - set(dev) == set()
     assert {name: pin for name, pin in {**run, **dev}.items() if not pin.startswith("==")} == {}
+
+
+def test_every_pin_has_hashes():
+    """Of the sdist and of wheels for other machines too: more than one of each package that has compiled code."""
+    texts = {name: (ROOT / name).read_text() for name in pins.FILES}
+    for text in texts.values():
+        known = pins.hashes(text)
+
+        assert known.keys() == pins.pins(text).keys()
+        assert [name for name, each in known.items() if not each] == []
+        assert text == pins.written(text, known)
+    compiled = pins.hashes(texts["requirements.txt"])
+    assert min(len(compiled[name]) for name in ("cffi", "numpy", "onnx", "ortools", "pydantic-core", "ziglang")) > 5
+
+
+def test_pins_read_what_pip_tools_writes():
+    text = "# why\nb.c==1 \\\n    --hash=sha256:" + 64 * "1" + " \\\n    --hash=sha256:" + 64 * "0" + "\nA_d==2\n"
+    found = pins.hashes(text)
+
+    assert found == {"b-c": [f"sha256:{64 * '0'}", f"sha256:{64 * '1'}"], "a-d": []}
+    assert pins.pins(text) == {"b-c": "b.c==1", "a-d": "A_d==2"}
+    made = pins.written("# why\nA_d==2\nb.c==1\n", {**found, "a-d": [f"sha256:{64 * '2'}"]})
+    assert made.startswith(f"# why\nA_d==2 \\\n    --hash=sha256:{64 * '2'}\nb.c==1 \\\n    --hash=sha256:000")
+
+
+def archive(folder: Path, stamp: int, mode: int, names: tuple[str, ...] = ("b.txt", "a.txt")) -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as tar:
+        for name in names:
+            (folder / name).write_text(name)
+            (folder / name).chmod(mode)
+            os.utime(folder / name, (stamp, stamp))
+            tar.add(folder / name, f"demo/{name}")
+    return made.getvalue()
+
+
+def test_an_sdist_has_one_form_wherever_it_is_made(tmp_path: Path):
+    one, other = archive(tmp_path, 10**9, 0o644), archive(tmp_path, 10**9 + 7, 0o664, ("a.txt", "b.txt"))
+    made = release.repacked(one, 1_700_000_000)
+
+    assert one != other
+    assert made == release.repacked(other, 1_700_000_000)
+    assert list(release.contents("a.tar.gz", made)) == ["demo/a.txt", "demo/b.txt"]
+    assert release.differences("a.tar.gz", one, other) == ["demo/a.txt", "demo/b.txt"]
+    assert release.differences("a.tar.gz", made, release.repacked(other, 1_700_000_001)) != ()
+
+
+def test_builds_that_differ_end_a_release_with_the_names_of_files(tmp_path: Path):
+    one, other = (archive(tmp_path, 10**9, mode) for mode in (0o644, 0o755))
+
+    with pytest.raises(SystemExit, match=r"release: two builds: a\.tar\.gz differs: demo/a\.txt, demo/b\.txt"):
+        release.require_equal("two builds", {"a.tar.gz": one}, {"a.tar.gz": other})
 
 
 def test_the_shipped_model_is_as_accurate_as_its_page_says():
