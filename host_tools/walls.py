@@ -61,10 +61,10 @@ _REFUSED = {
     "ioprio_set 251 30,shmget 29 194,shmat 30 196,msgget 68 186,semget 64 190,mq_open 240 180",
     "files": "creat 85 -1,open_by_handle_at 304 265,mkdir 83 -1,mkdirat 258 34,rmdir 84 -1,unlink 87 -1,"
     "unlinkat 263 35,rename 82 -1,renameat 264 38,renameat2 316 276,link 86 -1,linkat 265 37,symlink 88 -1,"
-    "symlink 88 -1,symlinkat 266 36,mknod 133 -1,mknodat 259 33,truncate 76 45,chmod 90 -1,fchmod 91 52,fchmodat 268 53,fchmodat2 452 452,"
-    "chown 92 -1,fchown 93 55,lchown 94 -1,fchownat 260 54,utime 132 -1,utimes 235 -1,futimesat 261 -1,"
-    "utimensat 280 88,setxattr 188 5,lsetxattr 189 6,fsetxattr 190 7,removexattr 197 14,lremovexattr 198 15,"
-    "fremovexattr 199 16,setxattrat 463 463,removexattrat 466 466,file_setattr 469 469",
+    "symlinkat 266 36,mknod 133 -1,mknodat 259 33,truncate 76 45,chmod 90 -1,fchmod 91 52,fchmodat 268 53,"
+    "fchmodat2 452 452,chown 92 -1,fchown 93 55,lchown 94 -1,fchownat 260 54,utime 132 -1,utimes 235 -1,"
+    "futimesat 261 -1,utimensat 280 88,setxattr 188 5,lsetxattr 189 6,fsetxattr 190 7,removexattr 197 14,"
+    "lremovexattr 198 15,fremovexattr 199 16,setxattrat 463 463,removexattrat 466 466,file_setattr 469 469",
     "the system": "mount 165 40,umount2 166 39,pivot_root 155 41,chroot 161 51,unshare 272 97,setns 308 268,"
     "open_tree 428 428,move_mount 429 429,fsopen 430 430,fsconfig 431 431,fsmount 432 432,fspick 433 433,"
     "mount_setattr 442 442,bpf 321 280,perf_event_open 298 241,userfaultfd 323 282,keyctl 250 219,add_key 248 217,"
