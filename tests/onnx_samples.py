@@ -21,7 +21,7 @@ from shoehorn_mcu.importers import ImportFault, Kind
 from shoehorn_mcu.importers.onnx import import_model
 from shoehorn_mcu.importers.onnx_ops import OPS
 from shoehorn_mcu.ir import Array, Graph
-from tests import onnx_cases, test_onnx, test_onnx_int16, test_onnx_qdq, test_onnx_qlinear
+from tests import onnx_cases, test_onnx, test_onnx_fused, test_onnx_int16, test_onnx_qdq, test_onnx_qlinear
 from tests.onnx_backend import Prepared
 from tests.test_onnx import IMAGE, one, reals
 from tests.test_onnx_qlinear import Case as QLinear
@@ -292,6 +292,10 @@ def _quantised_models() -> Iterator[Sample]:
         model = each.model(np.int8, 3)
         model.opset_import[0].version = test_onnx.model([]).opset_import[0].version  # as it is; conversions take long
         yield _sampled(code, Kind.INT8 if "t" in each.inputs else Kind.FLOAT32, model, {})
+    for case in test_onnx_fused.CASES.values():
+        code = f"com.microsoft.{case.code}"
+        if code in OPS:
+            yield _sampled(code, Kind.OTHER if case.code == "NhwcMaxPool" else Kind.FLOAT32, case.model(), {})
 
 
 def _of_core(nodes: Sequence[onnx.NodeProto], kind: Kind, made: ModelProto) -> Iterator[Sample]:

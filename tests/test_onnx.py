@@ -230,6 +230,13 @@ CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
     "local response, any power": (one("LRN", size=5, alpha=0.2, beta=0.6), {}),
     "pool with gaps": (one("MaxPool", kernel_shape=[3, 2], dilations=[2, 3], pads=[1, 1, 1, 1]), {}),
     "root of a sum of squares": (one("LpPool", kernel_shape=[2, 2], strides=[2, 1]), {}),
+    "determinants": (
+        [
+            helper.make_node("Reshape", ["x", "s"], ["m"]),
+            helper.make_node("Det", ["m"], ["y"]),
+        ],
+        {"s": np.array([3, 9, 4, 4])},
+    ),
     "samples of a grid": (
         one("GridSample", inputs=("x", "g"), padding_mode="border"),
         {"g": RNG.uniform(-1.2, 1.2, (1, 3, 5, 2)).astype(np.float32)},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from shoehorn_mcu.ops import functions as f
 from shoehorn_mcu.ops.formula import Term, formula
 
 Write = Callable[[Term, Term], Term]
+
+_DET_LIMIT = 4
 
 
 def along(site: Site, x: Tensor, place: int, count: int = 1) -> Tensor:
@@ -218,6 +221,36 @@ def product(
     return as_plain(shaped(site, found, shape))
 
 
+def _det(site: Site) -> Value:
+    """Det of matrices of few rows: by their first rows, times the determinants of what is left without one column."""
+    site.known()
+    x = site.value(0)
+    size = x.shape[-1] if x.rank > 1 else 0
+    if not 0 < size <= _DET_LIMIT or x.shape[-2] != size or x.tensor.type.dtype is not DType.FLOAT32:
+        raise Unsupported(f"its input has shape {x.shape}; square matrices of float32 up to {_DET_LIMIT} are supported")
+    count = math.prod(x.shape[:-2])
+    cells = shaped(site, site.plain(x), (count, size * size))
+
+    def cell(row: int, column: int) -> Value:
+        place = row * size + column
+        return as_plain(sliced(site, cells, [range(count), range(place, place + 1)]))
+
+    @cache
+    def minor(columns: tuple[int, ...]) -> Value:
+        """The determinant of these columns of as many last rows."""
+        row = size - len(columns)
+        if len(columns) == 1:
+            return cell(row, columns[0])
+        parts = [(cell(row, c), minor(tuple(other for other in columns if other != c))) for c in columns]
+        total = mapped(site, lambda a, b: a * b, *parts[0])
+        for number, part in enumerate(parts[1:]):
+            sign = 1.0 if number % 2 else -1.0
+            total = mapped(site, lambda t, a, b, s=sign: t + s * (a * b), total, *part)
+        return total
+
+    return as_plain(shaped(site, minor(tuple(range(size))).tensor, x.shape[:-2]))
+
+
 def gemm(site: Site) -> Value:
     """Gemm of any operands: alpha * a * b + beta * c."""
     site.known("alpha", "beta", "transA", "transB")
@@ -406,6 +439,7 @@ def _smallest(a: Term, b: Term) -> Term:
 CONVERTERS: Mapping[str, Callable[[Site], Value | tuple[Value, ...]]] = {
     "ArgMax": _arg(largest=True),
     "ArgMin": _arg(largest=False),
+    "Det": _det,
     "CumProd": running(lambda a, b: a * b, 1),
     "CumSum": running(_add, 0),
     "Gather": gather,

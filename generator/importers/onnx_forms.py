@@ -10,6 +10,7 @@ from shoehorn_mcu import ops
 from shoehorn_mcu.importers import onnx_maps as maps
 from shoehorn_mcu.importers import onnx_recurrent as recurrent
 from shoehorn_mcu.importers.forms import FORMULA, NOTHING, Form, Forms, In, Kind, merged
+from shoehorn_mcu.importers.onnx_fused import FUSED
 from shoehorn_mcu.importers.onnx_int16 import CONVERTERS as WIDE
 from shoehorn_mcu.importers.onnx_ops import CONVERTERS
 from shoehorn_mcu.importers.onnx_qlinear import FORMS as QLINEAR
@@ -41,12 +42,13 @@ _REAL: Mapping[str, Form] = {
     "Col2Im": (ops.Conv2d,),
     "Conv": (ops.Conv2d, ops.DepthwiseConv2d, ops.Add),
     "ConvTranspose": (ops.Conv2d, ops.DepthwiseConv2d),
+    "Det": (Map, ops.Slice),
     "Einsum": (ops.Dense, MatMul, Reduce, Map, ops.Slice),
     "Gemm": (ops.Dense, MatMul, Map),
     "GlobalAveragePool": (ops.Mean,),
     "LRN": (ops.AveragePool2d, Map),
-    **dict.fromkeys(("GroupNormalization", "InstanceNormalization", "LayerNormalization"), (ops.Mean, Map, Reduce)),
-    **dict.fromkeys(("MeanVarianceNormalization", "RMSNormalization"), (ops.Mean, Map, Reduce)),
+    **dict.fromkeys(("GroupNormalization", "InstanceNormalization", "LayerNormalization"), (ops.Mean, Map)),
+    **dict.fromkeys(("MeanVarianceNormalization", "RMSNormalization"), (ops.Mean, Map)),
     "MatMul": (ops.Dense, MatMul),
     "MaxPool": (ops.MaxPool2d, Map),
     "Mul": (*_FOLDED, Map),
@@ -99,6 +101,20 @@ _KINDS: Mapping[str, tuple[Kind, ...]] = {
     "Where": (Kind.FLOAT32, Kind.OTHER),
 }
 """Where converters read others than ONNX allows as first operand."""
+
+_MICROSOFTS: Mapping[str, Form] = {
+    "DynamicQuantizeMatMul": (MatMul, Reduce, Map, *_FOLDED),
+    "EmbedLayerNormalization": (Gather, ops.Slice, ops.Add, ops.Mean, Map, Reduce),
+    "FusedConv": (ops.Conv2d, ops.DepthwiseConv2d, ops.Add, Map),
+    "FusedGemm": (ops.Dense, *_FOLDED, Map),
+    "FusedMatMul": (ops.Dense, MatMul, Map, ops.Transpose),
+    "MatMulIntegerToFloat": (MatMul, Map, *_FOLDED),
+    "NhwcMaxPool": (Map, ops.Pad, ops.Slice),
+    "SimplifiedLayerNormalization": (ops.Mean, Map),
+    "SkipLayerNormalization": (ops.Add, ops.Mean, Map),
+    "SkipSimplifiedLayerNormalization": (ops.Add, ops.Mean, Map),
+}
+"""Of ops of Microsoft's domain that stand for several of ONNX, where it is no formula of each element."""
 
 _REPLACED = ("If", "Scan")  # by what they run
 
@@ -155,7 +171,9 @@ def forms() -> Forms:
         int8[code], int16[code] = (of.get(code) or _form(code, Kind.OTHER) for of in (_INT8, _INT16))
     int8 |= {code: int8.get(each.code, (In(Kind.FLOAT32, Map),)) for code, each in QLINEAR.items()}
     quantised = ({c: {kind: form} for c, form in of.items()} for kind, of in ((Kind.INT8, int8), (Kind.INT16, int16)))
-    return merged(plain, *quantised, _CONVERSIONS, {code: dict.fromkeys(Kind, NOTHING) for code in _REPLACED})
+    fused = {code: _MICROSOFTS.get(code.rpartition(".")[2], FORMULA) for code in FUSED}
+    others = {c: {Kind.OTHER if c.endswith("MaxPool") else Kind.FLOAT32: form} for c, form in fused.items()}
+    return merged(plain, *quantised, others, _CONVERSIONS, {code: dict.fromkeys(Kind, NOTHING) for code in _REPLACED})
 
 
 def _form(code: str, kind: Kind) -> Form:
