@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -362,3 +363,47 @@ def test_a_file_that_points_to_the_same_bytes_over_and_over_is_refused() -> None
 
     assert len(data) < 120_000
     assert "lists longer than the file" in refusal(data)
+
+
+I8 = int8("x", (1, 4, 4, 2))
+NONE = ints("p", [[0, 0]] * 2)
+
+
+def beside(model: ModelSpec) -> ModelSpec:
+    """The model with an input that no op reads."""
+    return replace(model, tensors=[*model.tensors, I8], inputs=(len(model.tensors),))
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (beside(single("SQRT", [], [int8("y", (1,))])), "it has 0 inputs and 1 outputs"),
+        (single("FLOOR_DIV", [I8], [int8("y", (1, 4, 4, 2))]), "it has 1 inputs"),
+        (single("LOG_SOFTMAX", [int8("x", ())], [int8("y", ())]), "one dimension at least"),
+        (single("DEPTH_TO_SPACE", [int8("x", (4,))], [int8("y", (4,))]), "4 are needed"),
+        (single("MIRROR_PAD", [I8, ints("p", [-1] * 8)], [I8]), "numbers from 0 on"),
+        (
+            single("SPACE_TO_BATCH_ND", [I8, ints("b", [0, 2]), NONE], [I8]),
+            "its block shape is (0, 2)",
+        ),
+        (single("SPACE_TO_BATCH_ND", [I8, ints("b", [2]), NONE], [I8]), "1 pairs of numbers"),
+        (single("BATCH_TO_SPACE_ND", [I8, ints("b", [2, 2]), NONE], [I8]), "do not fit"),
+        (single("BATCH_MATMUL", [int8("a", (4,)), int8("b", (4,))], [int8("y", ())]), "2 at least are needed"),
+        (beside(single("FILL", [ints("s", [1 << 30, 4]), ints("v", [1])], [int8("y", (1,))])), "it fills a shape of"),
+        (
+            beside(single("RANGE", [ints("a", [0]), ints("b", [9]), ints("c", [0])], [int8("y", (1,))])),
+            "has no elements",
+        ),
+        (single("SHAPE", [I8, I8], [int8("y", (4,))]), "1 are needed"),
+    ],
+)
+def test_operands_that_no_exporter_writes_are_named(model: ModelSpec, words: str) -> None:
+    assert words in refusal(model.bytes())
+
+
+def test_an_operand_that_is_no_tensor_is_named() -> None:
+    """uint8 is held as int8 before the ops are looked at."""
+    x = TensorSpec("x", (4,), "UINT8", (0.5,), (3,))
+    model = ModelSpec([x, TensorSpec("y", (4,), "UINT8", (0.5,), (3,))], [OpSpec("RELU6", (7,), (1,))], (0,), (1,))
+
+    assert "reads tensor 7 of 2" in refusal(model.bytes())

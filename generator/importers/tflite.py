@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -71,7 +72,6 @@ class Converter:
     outputs: int | None = 1  # None: any number
 
 
-MANY = 1 << 16
 FILE_LIMIT_BYTES = 1 << 31  # offsets in a flatbuffer have 32 bits; also limits the memory used
 
 CONVERTERS: dict[str, Converter] = {
@@ -116,7 +116,7 @@ CONVERTERS: dict[str, Converter] = {
     "RESHAPE": Converter(layout.reshape, (1, 2)),
     "SQUEEZE": Converter(layout.squeeze, (1, 1)),
     "EXPAND_DIMS": Converter(layout.expand_dims, (2, 2)),
-    "CONCATENATION": Converter(layout.concatenation, (1, MANY)),
+    "CONCATENATION": Converter(layout.concatenation, (1, real.MANY)),
     "SPLIT": Converter(layout.split, (2, 2), None),
     "SPLIT_V": Converter(layout.split_v, (3, 3), None),
     "TILE": Converter(layout.tile, (2, 2)),
@@ -130,22 +130,35 @@ CONVERTERS: dict[str, Converter] = {
 
 
 def _filled(inputs: Sequence[Tensor]) -> Array | None:
-    shape, value = (tensor.data for tensor in inputs[:2])
-    return None if shape is None or value is None else np.full(tuple(shape.ravel().tolist()), value.ravel()[0])
+    shape, value = (tensor.data for tensor in inputs)
+    if shape is None or value is None:
+        return None
+    sizes = tuple(shape.ravel().tolist())
+    if value.size != 1 or min(sizes, default=1) < 1 or math.prod(sizes) > MOST_KNOWN:
+        raise Unsupported(f"it fills a shape of {sizes} with {value.size} numbers")
+    return np.full(sizes, value.ravel()[0])
 
 
 def _ranged(inputs: Sequence[Tensor]) -> Array | None:
-    numbers = [tensor.data.ravel()[0] for tensor in inputs if tensor.data is not None]
-    return np.arange(*numbers) if len(numbers) == len(inputs) == 3 else None
+    numbers = [tensor.data.ravel()[0].item() for tensor in inputs if tensor.data is not None and tensor.data.size == 1]
+    if len(numbers) < len(inputs):
+        return None
+    first, last, step = numbers
+    if step == 0 or not 0 < (last - first) / step <= MOST_KNOWN:
+        raise Unsupported(f"its range from {first} to {last} by {step} has no elements, or too many")
+    return np.arange(first, last, step)
 
 
-KNOWN: dict[str, Callable[[Sequence[Tensor]], Array | None]] = {
-    "FILL": _filled,
-    "RANGE": _ranged,
-    "RANK": lambda inputs: np.array(len(inputs[0].type.shape)),
-    "SHAPE": lambda inputs: np.array(inputs[0].type.shape),
+MOST_KNOWN = 1 << 24
+"""Elements of such a result."""
+
+KNOWN: dict[str, tuple[int, Callable[[Sequence[Tensor]], Array | None]]] = {
+    "FILL": (2, _filled),
+    "RANGE": (3, _ranged),
+    "RANK": (1, lambda inputs: np.array(len(inputs[0].type.shape))),
+    "SHAPE": (1, lambda inputs: np.array(inputs[0].type.shape)),
 }
-"""Ops whose results are known before the model runs."""
+"""Ops whose results are known before the model runs, and how many operands they have."""
 
 OPS = (*dict.fromkeys((*CONVERTERS, *real.CONVERTERS, *signal.CONVERTERS, *VARIABLES, *KNOWN, *PARTS)),)
 
@@ -174,6 +187,7 @@ def _imported(data: bytes, name: str, shapes: Shapes | None = None) -> Imported:
     try:
         raw = without_branches(with_shapes(raw, shapes or {}))
         raw, states = without_variables(without_complex(raw))
+        _writers(raw)
         raw, bytes_ = with_int8(raw)
     except Unsupported as fault:
         raise UnsupportedModel("", [Refusal("model", "", "", str(fault))], source_of(raw)) from fault
@@ -325,7 +339,7 @@ class _Import:
         converter = CONVERTERS.get(raw.code)
         if converter is None and raw.code not in real.CONVERTERS:
             raise Unsupported
-        least, most = converter.inputs if converter else (1, MANY)
+        least, most = converter.inputs if converter else real.OPERANDS[raw.code]
         count = converter.outputs if converter else None
         if not least <= len(raw.inputs) <= most or len(raw.outputs) != (count or len(raw.outputs)):
             raise ImportFault(f"it has {len(raw.inputs)} inputs and {len(raw.outputs)} outputs; convert it again")
@@ -361,8 +375,10 @@ class _Import:
     def _known(self, raw: RawOp) -> bool:
         """Whether the result of SHAPE and its like is known; it becomes a constant."""
         output = self._tensor(raw.outputs[0])
-        inputs = [self._operand(place) for place in raw.inputs]
-        found = KNOWN[raw.code](inputs)
+        count, compute = KNOWN[raw.code]
+        if len(raw.inputs) != count or min(raw.inputs) < 0:
+            raise ImportFault(f"it reads tensors {raw.inputs}, {count} are needed: convert it again")
+        found = compute([self._operand(place) for place in raw.inputs])
         if found is None:
             return False
         self._settle(raw.outputs[0], found.shape)

@@ -294,20 +294,19 @@ def _matrix_product(site: Site, there: onnx.Site) -> Value:
 
 def _normalised(site: Site, there: onnx.Site) -> Value:
     """Along the last axis."""
-    x, of = there.value(0), quant_of(site.input(0, "input"))
+    (x, axes), of = real.last_axis(there), quant_of(site.input(0, "input"))
     squares = maps.mapped(there, stored.squares(of), x)
-    total = columns.reduced(there, squares, (x.rank - 1,), lambda a, b: a + b)
+    total = columns.reduced(there, squares, axes, lambda a, b: a + b)
     shifted = isinstance(site.options, NormOptions) and site.options.shifted
     return maps.mapped(there, stored.normalised(of, _dtype(site), shifted), x, total)
 
 
 def _log_softmax(site: Site, there: onnx.Site) -> Value:
     """Along the last axis."""
-    x, to = there.value(0), quant_of(site.output)
+    (x, axes), to = real.last_axis(there), quant_of(site.output)
     if (to.scale, to.zero_point) != (1 / 16, 127):
         raise Unsupported(f"its output has scale {to.scale} and zero point {to.zero_point}, 1/16 and 127 are needed")
     of = stored.log_softmax(quant_of(site.input(0, "input")), _dtype(site))
-    axes = (x.rank - 1,)
     most = columns.reduced(there, x, axes, f.maximum)
     powers = maps.mapped(there, of.power, x, most)
     total = columns.reduced(there, powers, axes, lambda a, b: a + b)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shoehorn_mcu.importers import onnx_columns as columns
 from shoehorn_mcu.importers import onnx_layout as layout
@@ -212,6 +213,10 @@ def _batch_matmul(site: Site, there: onnx.Site) -> Value:
 def matrices(site: Site, there: onnx.Site) -> tuple[Value, Value]:
     """The operands of BATCH_MATMUL as the matrices that are multiplied."""
     options, a, b = _named(site), there.value(0), there.value(1)
+    if min(a.rank, b.rank) < 2:
+        raise ImportFault(
+            f"its operands have {a.rank} and {b.rank} dimensions, 2 at least are needed: convert it again"
+        )
     return _swapped(a) if options["adj_x"] else a, _swapped(b) if options["adj_y"] else b
 
 
@@ -251,7 +256,7 @@ def _reverse(site: Site, there: onnx.Site) -> Value:
 
 def _mirror_pad(site: Site, there: onnx.Site) -> Made:
     """REFLECT is ONNX's reflect; SYMMETRIC repeats the border too."""
-    amounts = np.array(site.integers(1, "padding")).reshape(-1, 2)
+    amounts = _pairs(site, 1, "padding", there.value(0).rank)
     if not _named(site)["mode"]:
         there = with_constants(there, {"pads": amounts.T.ravel()})
         return _through(there, "Pad", (there.node.inputs[0], "pads"), {"mode": "reflect"})
@@ -267,8 +272,10 @@ def _blocks(code: str) -> Convert:
     """DEPTH_TO_SPACE and its reverse: TFLite's images have their channels last."""
 
     def convert(site: Site, there: onnx.Site) -> Value:
-        name = there.node.inputs[0]
-        there = replace(there, values={name: as_image(there.value(0).tensor)})
+        name, x = there.node.inputs[0], there.value(0)
+        if x.rank != 4:
+            raise Unsupported(f"its input has {x.rank} dimensions, 4 are needed")
+        there = replace(there, values={name: as_image(x.tensor)})
         found = _through(there, code, (name,), {"blocksize": int(_named(site)["block_size"])})
         assert isinstance(found, Value)
         return as_plain(there.ordered(found, onnx.NHWC))
@@ -276,12 +283,29 @@ def _blocks(code: str) -> Convert:
     return convert
 
 
+def _pairs(site: Site, place: int, role: str, count: int) -> NDArray[np.int64]:
+    """A constant operand of so many pairs of numbers from 0 on."""
+    given = site.integers(place, role)
+    if len(given) != 2 * count or min(given, default=0) < 0:
+        raise ImportFault(f"its {role} are {given}; {count} pairs of numbers from 0 on are needed: convert it again")
+    return np.array(given, np.int64).reshape(count, 2)
+
+
+def _blocks_of(site: Site, rank: int) -> tuple[int, ...]:
+    """The sizes of blocks, one for each of the dimensions behind the first one."""
+    blocks = site.integers(1, "block shape")
+    if not 1 <= len(blocks) < rank or min(blocks) < 1:
+        raise ImportFault(f"its block shape is {blocks} for {rank} dimensions; convert it again")
+    return blocks
+
+
 def _space_to_batch(site: Site, there: onnx.Site) -> Value:
     """Blocks of pixels become images: y[(by * bw + bx) * N + n, i, j] = x[n, i * bh + by, j * bw + bx].
 
     The border is 0, in quantised tensors the zero point; tflite-micro leaves that one to chance.
     """
-    blocks, pads = site.integers(1, "block shape"), np.array(site.integers(2, "paddings")).reshape(-1, 2)
+    blocks = _blocks_of(site, there.value(0).rank)
+    pads = _pairs(site, 2, "paddings", len(blocks))
     x = there.plain(there.value(0))
     border = 0 if x.type.quant is None else x.type.quant.zero_point
     rest = (0,) * (len(x.type.shape) - 1 - len(blocks))
@@ -300,10 +324,15 @@ def _space_to_batch(site: Site, there: onnx.Site) -> Value:
 
 def _batch_to_space(site: Site, there: onnx.Site) -> Value:
     """The reverse of SPACE_TO_BATCH_ND, with borders cut off."""
-    blocks, crops = site.integers(1, "block shape"), np.array(site.integers(2, "crops")).reshape(-1, 2)
+    blocks = _blocks_of(site, there.value(0).rank)
+    crops = _pairs(site, 2, "crops", len(blocks))
     x = there.plain(there.value(0))
     n, *sizes = x.type.shape
     count, images = len(blocks), n // math.prod(blocks)
+    if n % math.prod(blocks) or any(
+        size * block <= sum(cut) for size, block, cut in zip(sizes, blocks, crops.tolist(), strict=False)
+    ):
+        raise ImportFault(f"blocks {blocks} and crops {crops.tolist()} do not fit {x.type}; convert it again")
     wide = shaped(there, x, (*blocks, images, *sizes))
     perm = [count]
     for place in range(count):
@@ -316,18 +345,25 @@ def _batch_to_space(site: Site, there: onnx.Site) -> Value:
     return as_plain(sliced(there, wide, [range(images), *kept, *(range(s) for s in sizes[count:])]))
 
 
+def last_axis(there: onnx.Site) -> tuple[Value, tuple[int]]:
+    """The first operand and its last axis."""
+    x = there.value(0)
+    if not x.rank:
+        raise Unsupported("its input is a number, one dimension at least is needed")
+    return x, (x.rank - 1,)
+
+
 def _l2_normalization(site: Site, there: onnx.Site) -> Value:
     """Along the last axis; a norm below 1e-6 counts as that."""
-    x = there.value(0)
+    x, axes = last_axis(there)
     squares = maps.mapped(there, lambda t: t * t, x)
-    total = columns.reduced(there, squares, (x.rank - 1,), lambda a, b: a + b)
+    total = columns.reduced(there, squares, axes, lambda a, b: a + b)
     return maps.mapped(there, lambda t, s: t / f.maximum(s, 1e-12).sqrt(), x, total)
 
 
 def _log_softmax(site: Site, there: onnx.Site) -> Value:
     """Along the last axis."""
-    x = there.value(0)
-    axes = (x.rank - 1,)
+    x, axes = last_axis(there)
     largest = columns.reduced(there, x, axes, f.maximum)
     powers = maps.mapped(there, lambda t, m: f.exp(t - m), x, largest)
     total = columns.reduced(there, powers, axes, lambda a, b: a + b)
@@ -497,6 +533,25 @@ CONVERTS: Mapping[str, Convert] = {
 """By the schema's name of the op."""
 
 CONVERTERS: Mapping[str, Callable[[Site], Part]] = {code: converter(convert) for code, convert in CONVERTS.items()}
+
+_ONE = (
+    *("ABS", "CAST", "CEIL", "COS", "DEPTH_TO_SPACE", "ELU", "EXP", "FLOOR", "GELU", "HARD_SWISH", "L2_NORMALIZATION"),
+    *("LEAKY_RELU", "LOCAL_RESPONSE_NORMALIZATION", "LOG", "LOGICAL_NOT", "LOGISTIC", "LOG_SOFTMAX", "NEG", "RELU"),
+    *("RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "ROUND", "RSQRT", "SIGN", "SIN", "SPACE_TO_DEPTH", "SQRT", "SQUARE"),
+    *("TANH", "UNPACK", "ZEROS_LIKE"),
+)
+_THREE = ("BATCH_TO_SPACE_ND", "SCATTER_ND", "SELECT", "SELECT_V2", "SPACE_TO_BATCH_ND")
+MANY = 1 << 16
+
+OPERANDS: Mapping[str, tuple[int, int]] = {
+    **dict.fromkeys(CONVERTS, (2, 2)),
+    **dict.fromkeys(_ONE, (1, 1)),
+    **dict.fromkeys(_THREE, (3, 3)),
+    **dict.fromkeys(("ADD_N", "PACK"), (1, MANY)),
+    "ONE_HOT": (4, 4),
+    "TRANSPOSE_CONV": (3, 4),
+}
+"""How many operands each of these ops has, at least and at most."""
 
 ALSO_QUANTISED = ("ADD", "SUB", "MEAN")
 """Ops whose kernels for quantised tensors compute in float32 too."""

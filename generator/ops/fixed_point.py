@@ -35,7 +35,7 @@ def quantize_multipliers(reals: Floats) -> tuple[NDArray[np.int32], NDArray[np.i
     fractions, exponents = np.frexp(np.asarray(reals, np.float64))
     rounded = np.floor(fractions * (1 << 31) + 0.5).astype(np.int64)
     multipliers = np.where(rounded == 1 << 31, 1 << 30, rounded)
-    shifts = exponents + (rounded == 1 << 31)
+    shifts = np.minimum(exponents + (rounded == 1 << 31), 127)  # factors that nothing holds do not become small ones
     known = (shifts >= -31) & (rounded > 0)
     return np.where(known, multipliers, 0).astype(np.int32), np.where(known, shifts, 0).astype(np.int8)
 
