@@ -252,6 +252,11 @@ OWN = {
         ("tail", "b <= op.channels", "b < op.channels"),
         ("tail", "i < op.widths[b]", "i + 1 < op.widths[b]"),
     ),
+    "suppress_f32_c": (
+        ("tail", "b < op.boxes &&", "b + 1 < op.boxes &&"),
+        ("tail", "taken < op.count", "taken + 1 < op.count"),
+        ("tail", "score <= scores[best]", "score < scores[best]"),
+    ),
     "slide_c": (("tail", "left < op.new_bytes ? left", "left < op.new_bytes ? left - 1"),),
     "rfft_s16_c": (
         ("tail", "2 * place + 1 < samples", "2 * place + 2 < samples"),

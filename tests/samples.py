@@ -807,6 +807,14 @@ def _filter_bank(rng: Rng) -> Graph:
     return graph_of(ops.FilterBank, [TensorType((bins,), DType.UINT32), *kinds], DType.UINT64)
 
 
+def _suppress(rng: Rng) -> Graph:
+    classes, boxes = pick(rng, 1, 2, 5), int(rng.integers(1, 40))
+    kinds = [TensorType((classes, 1, boxes), DType.FLOAT32), TensorType((boxes, 4), DType.FLOAT32)]
+    least, overlap = float32(rng.uniform(-2, 1)), float32(rng.uniform(0.01, 0.6))
+    count = int(rng.integers(1, 12))
+    return graph_of(ops.Suppress, kinds, DType.INT32, count=count, overlap=overlap, least=least)
+
+
 def _slide(rng: Rng) -> Graph:
     dtype = (DType.INT8, DType.INT16, DType.FLOAT32)[pick(rng, 0, 1, 2)]
     window = int(rng.integers(2, 30))
@@ -856,6 +864,7 @@ _MAKERS: dict[type[Op], Callable[[Rng], Graph]] = {
     **{c: _of(_svdf, c) for c in (ops.SvdfState, ops.SvdfSum)},
     ops.Rfft: _rfft,
     ops.FilterBank: _filter_bank,
+    ops.Suppress: _suppress,
     ops.Slide: _slide,
     ops.Relabel: _relabel,
     **{c: _of(_indexed, c) for c in (ops.Gather, ops.Scatter)},

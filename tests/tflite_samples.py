@@ -13,7 +13,16 @@ import numpy as np
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers import ImportFault, Kind
 from shoehorn_mcu.importers.tflite import import_tflite
-from tests import oracle, samples, test_int16, test_recurrent, test_signal, test_tflite_complex, test_tflite_real
+from tests import (
+    oracle,
+    samples,
+    test_detection,
+    test_int16,
+    test_recurrent,
+    test_signal,
+    test_tflite_complex,
+    test_tflite_real,
+)
 from tests.onnx_samples import Sample
 from tests.tflite_writer import ModelSpec, TensorSpec, bias, int8, ints, single
 
@@ -117,6 +126,7 @@ def tflite_samples() -> Iterator[Sample]:
     for code in ("RFFT2D", "COMPLEX_ABS"):
         model = test_tflite_complex.spectrum((2, 1, 64), (1, 64), "COMPLEX_ABS")
         yield replace(_read(code, Kind.FLOAT32, model), part=code.lower())
+    yield _read("TFLite_Detection_PostProcess", Kind.FLOAT32, test_detection.detector(9, 4))
     yield from _random()
     yield from _recurrent()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from shoehorn_mcu.importers import tflite_detection as detection
 from shoehorn_mcu.importers import tflite_elements as elements
 from shoehorn_mcu.importers import tflite_int16 as int16
 from shoehorn_mcu.importers import tflite_layout as layout
@@ -160,7 +161,10 @@ KNOWN: dict[str, tuple[int, Callable[[Sequence[Tensor]], Array | None]]] = {
 }
 """Ops whose results are known before the model runs, and how many operands they have."""
 
-OPS = (*dict.fromkeys((*CONVERTERS, *real.CONVERTERS, *signal.CONVERTERS, *VARIABLES, *KNOWN, *PARTS)),)
+CUSTOM = {**signal.CONVERTERS, **detection.CONVERTERS}
+"""By the name of a custom op."""
+
+OPS = (*dict.fromkeys((*CONVERTERS, *real.CONVERTERS, *CUSTOM, *VARIABLES, *KNOWN, *PARTS)),)
 
 
 def load_tflite(path: Path, shapes: Shapes) -> Imported:
@@ -334,7 +338,7 @@ class _Import:
         return source_of(replace(self.raw, tensors=tuple(tensors)), macs, refusals)
 
     def _convert(self, index: int, raw: RawOp) -> Part:
-        if raw.custom in signal.CONVERTERS:
+        if raw.custom in CUSTOM:
             return self._custom(index, raw)
         converter = CONVERTERS.get(raw.code)
         if converter is None and raw.code not in real.CONVERTERS:
@@ -370,7 +374,7 @@ class _Import:
             raise ImportFault(f"it reads tensors {raw.inputs}; convert it again")
         inputs, outputs = map(self._operand, raw.inputs), map(self._tensor, raw.outputs)
         site = Site(index, raw.custom, raw.options, tuple(inputs), tuple(outputs), self._fresh(raw))
-        return signal.CONVERTERS[raw.custom](site)
+        return CUSTOM[raw.custom](site)
 
     def _known(self, raw: RawOp) -> bool:
         """Whether the result of SHAPE and its like is known; it becomes a constant."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers import onnx_forms
+from shoehorn_mcu.importers import tflite_detection as detection
 from shoehorn_mcu.importers import tflite_int16 as int16
 from shoehorn_mcu.importers import tflite_quantised as quantised
 from shoehorn_mcu.importers import tflite_real as real
@@ -135,6 +136,7 @@ def forms() -> Forms:
         {code: dict.fromkeys(Kind, form) for code, form in _MOVED.items()},
         {"PADV2": dict.fromkeys((Kind.INT8, Kind.INT16, Kind.OTHER), (ops.Pad,))},
         {code: {Kind.OTHER: _SIGNAL.get(code, FORMULA)} for code in signal.CONVERTERS},
+        {code: {Kind.FLOAT32: (ops.Suppress, TopIndices, Map, Reduce)} for code in detection.CONVERTERS},
     )
 
 

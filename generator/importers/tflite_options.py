@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -323,8 +323,17 @@ CUSTOM = {
     "SignalPCAN": ("snr_shift",),
     "SignalRfft": ("T", "fft_length"),
     "SignalWindow": ("shift",),
+    "TFLite_Detection_PostProcess": (
+        *("max_detections", "max_classes_per_detection", "detections_per_class", "use_regular_nms", "num_classes"),
+        *("nms_score_threshold", "nms_iou_threshold", "y_scale", "x_scale", "h_scale", "w_scale"),
+    ),
 }
-"""By the name of a custom op: its options, integers in a map of FlexBuffers."""
+"""By the name of a custom op: its options, numbers in a map of FlexBuffers."""
+
+_ABSENT: Mapping[str, float] = {"detections_per_class": 100, "use_regular_nms": 0}
+"""Options that may be missing, with what they then are."""
+
+_REAL = frozenset(("nms_score_threshold", "nms_iou_threshold", "y_scale", "x_scale", "h_scale", "w_scale"))
 
 
 def custom_options(name: str, data: bytes) -> NamedOptions:
@@ -334,7 +343,14 @@ def custom_options(name: str, data: bytes) -> NamedOptions:
     if not CUSTOM[name]:
         return NamedOptions()
     found = flexbuffers.GetRoot(data).AsMap
-    return NamedOptions(tuple((each, found[each].AsInt) for each in CUSTOM[name]))
+    values = []
+    for each in CUSTOM[name]:
+        try:
+            value = found[each].AsFloat if each in _REAL else found[each].AsInt
+        except KeyError:
+            value = _ABSENT[each]
+        values.append((each, _finite(value)))
+    return NamedOptions(tuple(values))
 
 
 READERS: dict[str, tuple[str, Options, Callable[[Any], Options]]] = {

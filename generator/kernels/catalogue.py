@@ -9,6 +9,7 @@ from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels import (
     conv,
     depthwise,
+    detection,
     elementwise,
     formulas,
     layout,
@@ -58,6 +59,7 @@ CATALOGUE: tuple[Variant, ...] = (
     *resize.VARIANTS,
     *layout.VARIANTS,
     *signal.VARIANTS,
+    *detection.VARIANTS,
     *real.VARIANTS,
     *recurrent.VARIANTS,
     *svdf.VARIANTS,

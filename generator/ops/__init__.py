@@ -7,6 +7,7 @@ only its own module.
 from shoehorn_mcu.ir import Op
 from shoehorn_mcu.ops import (
     conv,
+    detection,
     elementwise,
     indexed,
     insert,
@@ -25,6 +26,7 @@ from shoehorn_mcu.ops import (
 )
 from shoehorn_mcu.ops.clamp import Clamp, Clamped, RealClamp
 from shoehorn_mcu.ops.conv import *  # noqa: F403
+from shoehorn_mcu.ops.detection import *  # noqa: F403
 from shoehorn_mcu.ops.elementwise import *  # noqa: F403
 from shoehorn_mcu.ops.indexed import *  # noqa: F403
 from shoehorn_mcu.ops.insert import *  # noqa: F403
@@ -65,6 +67,7 @@ OPS: tuple[type[Op], ...] = (
     *maps.OPS,
     *indexed.OPS,
     *signal.OPS,
+    *detection.OPS,
     *stream.OPS,
     *MADE_OPS,
 )
@@ -72,5 +75,5 @@ OPS: tuple[type[Op], ...] = (
 __all__ = ["MADE_OPS", "MODEL_OPS", "OPS", "RECURRENT_OPS", "Clamp", "Clamped", "LinearOp", "RealClamp"]
 __all__ += conv.__all__ + elementwise.__all__ + unary.__all__ + pool.__all__ + resize.__all__ + layout.__all__
 __all__ += maps.__all__ + indexed.__all__ + recurrent.__all__ + signal.__all__ + stream.__all__
-__all__ += tables.__all__ + partial.__all__ + insert.__all__
+__all__ += detection.__all__ + tables.__all__ + partial.__all__ + insert.__all__
 __all__ += svdf.__all__ + sums.__all__
