@@ -38,7 +38,7 @@ def diagnosis(raw: RawModel, refused: Sequence[Refusal]) -> str:
         else _KINDS[dtype]
     )
     cured = {op.code for op in wide if _in_int8(op)}
-    if len(ops) == len(refused) and all(op.code in cured for op in ops):
+    if all(op.code in cured for op in ops) and not any(each.place == "model" for each in refused):
         return f"{said}; convert it to int8 ({_GUIDE} shows how)"
     if rest := Counter(op.code for op in wide if op.code not in cured):
         return f"{said}, and int8 does not help: {_listed(rest)} cannot run in it either"
