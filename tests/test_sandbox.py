@@ -34,7 +34,7 @@ DEEDS = HARMLESS | FILES | NETWORK | OTHERS | {"mode", "read"}
 def _with_tasks() -> Iterator[None]:
     """The helper process finds the module of the tasks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setenv("PYTHONPATH", os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", ""))).strip(os.pathsep))
         yield
     sandbox.end()
 
