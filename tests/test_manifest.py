@@ -184,7 +184,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("changed")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(PLACES), st.lists(TEXTS.map("".join), min_size=2, max_size=2), st.integers(0, 2), st.booleans())
 def test_no_text_of_a_manifest_leaves_its_place(counts, folder, place, texts, how, key):
     """Refused, or what is made of it has as many newlines, quotes, comments, ... as before."""
@@ -202,8 +202,8 @@ def test_no_text_of_a_manifest_leaves_its_place(counts, folder, place, texts, ho
 
 
 @pytest.mark.parametrize("mark", HOSTILE)
-@pytest.mark.parametrize("name", ["f401", "nucleo-h743zi", "rpi-zero-2w"])
-def test_each_hostile_mark_in_each_text_is_refused_or_stays_in_its_place(counts, folder, name, mark):
+def test_each_hostile_mark_in_each_text_is_refused_or_stays_in_its_place(counts, folder, mark):
+    name = "f401"
     for path in _leaves(MANIFESTS[name]):
         for key in (False, True):
             manifest = _changed(MANIFESTS[name], path, lambda text: f"{text}{mark}", key)
