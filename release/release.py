@@ -12,6 +12,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import json
 import os
 import subprocess
 import sys
@@ -128,6 +129,14 @@ def installed(wheel: Path, folder: Path) -> Path:
     return python
 
 
+def with_version(sbom: str, version: str) -> str:
+    """The SBOM with the version of what it is about, which pyproject.toml leaves to the code."""
+    found = json.loads(sbom)
+    about = found["metadata"]["component"]
+    about.update(version=version, purl=f"pkg:pypi/{about['name']}@{version}")
+    return json.dumps(found, indent=2) + "\n"
+
+
 def main() -> None:
     """Writes the wheel, the sdist, the SBOM and their SHA-256 sums."""
     target = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "dist").resolve()
@@ -154,6 +163,8 @@ def main() -> None:
         command = [sys.executable, "-m", "cyclonedx_py", "environment", *form, "--mc-type", "application"]
         command += ["--pyproject", ROOT / "pyproject.toml", "--output-file", target / sbom, python]
         run(command, folder)
+        version = wheel.name.split("-")[1]
+        (target / sbom).write_text(with_version((target / sbom).read_text(), version))
     names = (*made, sbom)
     sums = "".join(f"{hashlib.sha256((target / each).read_bytes()).hexdigest()}  {each}\n" for each in names)
     (target / "SHA256SUMS").write_text(sums)

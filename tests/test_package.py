@@ -211,6 +211,13 @@ def test_an_sdist_has_one_form_wherever_it_is_made(tmp_path: Path):
     assert release.differences("a.tar.gz", made, release.repacked(other, 1_700_000_001)) != ()
 
 
+def test_an_sbom_names_the_version_that_it_is_about():
+    made = json.loads(release.with_version('{"metadata": {"component": {"name": "shoehorn-mcu"}}}', "1.2"))
+
+    about = {"name": "shoehorn-mcu", "version": "1.2", "purl": "pkg:pypi/shoehorn-mcu@1.2"}
+    assert made == {"metadata": {"component": about}}
+
+
 def test_builds_that_differ_end_a_release_with_the_names_of_files(tmp_path: Path):
     one, other = (archive(tmp_path, 10**9, mode) for mode in (0o644, 0o755))
 
