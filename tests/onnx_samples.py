@@ -19,6 +19,7 @@ from onnx.backend.test.case import node
 
 from shoehorn_mcu.importers import ImportFault, Kind
 from shoehorn_mcu.importers.onnx import import_model
+from shoehorn_mcu.importers.onnx_node import code_of
 from shoehorn_mcu.importers.onnx_ops import OPS
 from shoehorn_mcu.ir import Array, Graph
 from tests import onnx_cases, test_onnx, test_onnx_fused, test_onnx_int16, test_onnx_qdq, test_onnx_qlinear
@@ -278,8 +279,8 @@ def _quantised_models() -> Iterator[Sample]:
     for made in test_onnx_qdq.CASES.values():
         if not made.in_float:
             yield from _of_core(made.nodes, Kind.INT8, made.model(np.int8(3)))
-    for case in test_onnx_int16.CASES.values():
-        yield from _of_core(case.nodes, Kind.INT16, test_onnx_int16.built(case))
+    for wide in test_onnx_int16.CASES.values():
+        yield from _of_core(wide.nodes, Kind.INT16, test_onnx_int16.built(wide))
     weights = test_onnx_int16.weights(6, 1, 3, 3)
     apart = [*test_onnx.REAL_WEIGHTS, helper.make_node("Conv", ["a", "wr", "br"], ["r"], group=6)]
     yield from _of_core(apart, Kind.INT8, test_onnx.quantised(apart, np.int8(3), weights))
@@ -288,8 +289,8 @@ def _quantised_models() -> Iterator[Sample]:
     yield Sample("QuantizeLinear", Kind.INT8, ends, "QuantizeLinear")
     yield Sample("DequantizeLinear", Kind.INT8, ends, "Dequantize")
     for each in (*test_onnx_qlinear.CASES.values(), *QLINEAR):
-        code = each.code if each.code in OPS else f"com.microsoft.{each.code}"
         model = each.model(np.int8, 3)
+        code = code_of(model.graph.node[0])
         model.opset_import[0].version = test_onnx.model([]).opset_import[0].version  # as it is; conversions take long
         yield _sampled(code, Kind.INT8 if "t" in each.inputs else Kind.FLOAT32, model, {})
     for case in test_onnx_fused.CASES.values():

@@ -59,7 +59,7 @@ class Case:
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         result = kind if "t" in self.inputs else TensorProto.FLOAT
         ends = [helper.make_tensor_value_info("x", kind, self.shape), helper.make_tensor_value_info("y", result, None)]
-        domain = MICROSOFT if f"{MICROSOFT}.{self.code}" in FORMS else ""
+        domain = "" if onnx.defs.has(self.code) and "channels_last" not in self.attributes else MICROSOFT
         node = helper.make_node(self.code, list(self.inputs), ["y"], domain=domain, **self.attributes)
         tensors = [numpy_helper.from_array(np.asarray(data), name) for name, data in used.items()]
         graph = helper.make_graph([node], "small", ends[:1], ends[1:], tensors)
@@ -94,6 +94,12 @@ NO_ORACLE = {"QLinearReduceMean"}
 """ONNX Runtime has no kernel of these."""
 CASES = {
     "conv": Case("QLinearConv", (*X, *W, *Y, "b"), {"pads": [1] * 4}, weights(5, 6, 3, 3)),
+    "conv, channels last": Case(
+        "QLinearConv", (*X, *W, *Y, "b"), {"pads": [1] * 4, "channels_last": 1}, weights(5, 6, 3, 3), (1, 9, 8, 6)
+    ),
+    "depthwise conv, channels last": Case(
+        "QLinearConv", (*X, *W, *Y), {"group": 6, "channels_last": 1}, weights(6, 1, 3, 3), (1, 9, 8, 6)
+    ),
     "conv of a sequence": Case(
         "QLinearConv", (*X, *W, *Y, "b"), {"pads": [2, 0], "dilations": [2]}, weights(5, 6, 3), (1, 6, 12)
     ),
