@@ -41,6 +41,7 @@ MORE: list[tuple[list[onnx.NodeProto], dict[str, Array]]] = [
     (one("Mod", inputs=("x", "c"), fmod=1), _NUMBER),
     (one("AveragePool", kernel_shape=[2, 2], strides=[2, 2], pads=[1] * 4, count_include_pad=1, ceil_mode=1), {}),
     (one("ConvTranspose", inputs=("x", "w"), group=6), {"w": reals(6, 1, 2, 2)}),
+    (one("MeanVarianceNormalization"), {}),
     (one("Trilu"), {}),
     (one("GlobalLpPool"), {}),
     (one("GlobalLpPool", p=1), {}),
