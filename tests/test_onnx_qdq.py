@@ -352,3 +352,13 @@ def test_an_int16_convolution_whose_sums_overflow_computes_in_float32() -> None:
     (found,) = import_model(made, "small").in_float
 
     assert "overflow int32" in found.reason
+
+
+def test_a_dequantised_constant_may_be_an_output() -> None:
+    made = built([real("w", 0), node("Relu", "x", to="y")], weights(3, 4, axis=0), (1, 4))
+    made.graph.output.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, None))
+    x = np.ones((1, 4), np.float32)
+
+    found, wanted = computed(import_model(made, "small"), {"x": x}, ["y", "w"]), onnx_runtime(made, {"x": x})
+
+    np.testing.assert_array_equal(found[1], wanted[1])

@@ -309,6 +309,8 @@ class _Import(Quantising):
         site = Site(RawNode(len(self.raw.nodes), "Output", (), (name,), {}), self.values, {}, self.builder)
         if name in self.raw.constants and name not in self.values:
             value = as_plain(site.weights(self.raw.constants[name]))
+        elif name in self.coded:
+            value = as_plain(site.weights(self.coded[name].real))
         elif name in self.values or name in self.codes:
             value = self.codes[name] if name in self.codes else self.values[name]
         else:
