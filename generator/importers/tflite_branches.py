@@ -22,7 +22,11 @@ MOST_KNOWN = 64  # elements of a tensor whose value is known ahead
 
 CODES = ("IF", "WHILE")
 
-_KNOWN_TYPES = {"INT32": np.dtype("<i4"), "INT64": np.dtype("<i8"), "BOOL": np.dtype(np.bool_)}
+_KNOWN_TYPES: Mapping[str, np.dtype[Any]] = {
+    "INT32": np.dtype("<i4"),
+    "INT64": np.dtype("<i8"),
+    "BOOL": np.dtype(np.bool_),
+}
 
 _COMPUTED: Mapping[str, Callable[..., Any]] = {
     "ADD": np.add,

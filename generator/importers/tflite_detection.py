@@ -118,7 +118,9 @@ def _best(there: onnx.Site, x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     there = with_constants(there, {"count": np.array([count], np.int64)})
     there = replace(there, values={**there.values, "ranked": as_plain(x)})
     node = replace(there.node, inputs=("ranked", "count"), attributes={"axis": 1, "largest": 1, "sorted": 1})
-    values, places = ONNX["TopK"](replace(there, node=node))
+    found = ONNX["TopK"](replace(there, node=node))
+    assert isinstance(found, tuple)
+    values, places = found
     return there.plain(values), there.plain(maps.cast(there, places, DType.INT32))
 
 

@@ -54,9 +54,9 @@ class Suppress(Op):
         return ((y,), (0,))
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
-        scores, boxes = arrays
+        scores, boxes = (array.astype(np.float32) for array in arrays)
         places = np.full(sig.output.shape, -1, np.int32)
-        for own, found in zip(scores.astype(np.float32), places, strict=True):
+        for own, found in zip(scores, places, strict=True):
             left = np.flatnonzero(own[0] >= np.float32(self.least))
             left = left[np.argsort(-own[0][left], kind="stable")]
             for number in range(self.count):

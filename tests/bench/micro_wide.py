@@ -64,4 +64,12 @@ def slides(rng: Rng) -> Iterator[Graph]:
             yield graph_of(ops.Slide, [TensorType((1, window), dtype), TensorType((1, new), dtype)], dtype)
 
 
-FAMILIES: tuple[Callable[[Rng], Iterator[Graph]], ...] = (narrow, wide, pools, spectra, slides)
+def suppressions(rng: Rng) -> Iterator[Graph]:
+    """Boxes that overlap, of one class and of several."""
+    del rng
+    for classes, boxes, count in ((1, 50, 4), (1, 200, 10), (3, 80, 5), (1, 600, 20), (8, 30, 8)):
+        kinds = [TensorType((classes, 1, boxes), DType.FLOAT32), TensorType((boxes, 4), DType.FLOAT32)]
+        yield graph_of(ops.Suppress, kinds, DType.INT32, count=count, overlap=0.5, least=0.0)
+
+
+FAMILIES: tuple[Callable[[Rng], Iterator[Graph]], ...] = (narrow, wide, pools, spectra, slides, suppressions)
