@@ -203,8 +203,7 @@ def _filtered(at: Reals, rule: Rule, of: Dimension) -> tuple[Whole, Reals]:
 def _shares(weights: Reals) -> Reals:
     """The weights with the sum 1 in each row."""
     total = weights.sum(axis=1, keepdims=True)
-    shares: Reals = weights / np.where(total == 0, ONE, total).astype(np.float32)
-    return shares
+    return (weights / np.where(total == 0, ONE, total)).astype(np.float32)
 
 
 def _merged(places: Whole, weights: Reals) -> tuple[Whole, Reals]:
