@@ -87,7 +87,8 @@ class Map(Formulaic):
         return len(sig.output.shape) <= 4 and broadcast_by_pixels(sig)
 
     def reference(self, arrays: Sequence[Array], sig: Signature) -> Array:
-        return np.ascontiguousarray(np.broadcast_to(self.parsed(*arrays), sig.output.shape))
+        found = np.broadcast_to(self.parsed(*arrays), sig.output.shape)
+        return np.ascontiguousarray(found).reshape(sig.output.shape)  # which makes a number a list of one
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
