@@ -35,6 +35,7 @@ class Growth:
     values: dict[str, Array] = field(default_factory=dict)
     inputs: list[str] = field(default_factory=list)
     live: list[str] = field(default_factory=list)  # tensors that are no constants, oldest first
+    most_elements: int = MOST_ELEMENTS
 
     def chance(self, share: float) -> bool:
         return bool(self.rng.random() < share)
@@ -81,7 +82,7 @@ class Growth:
         result = TensorType(shape, types[0].dtype, types[0].quant)
         if to is not None:
             result = TensorType(shape, to.dtype, to.quant)
-        if result.elements > MOST_ELEMENTS or result.rows > MOST_ROWS:
+        if result.elements > self.most_elements or result.rows > MOST_ROWS:
             raise GraphError(f"{name}: {result} is larger than needed")
         if fit is not None:
             result = int8(shape, self._fitted(op, Signature(types, int8(shape, fit)), inputs))

@@ -222,6 +222,18 @@ def test_the_tensor_of_a_view_must_be_whole_and_in_its_memory():
     assert check(problem, replace(moved, placements=(x, away, replace(flat, memory="tcm"), y))) == []
 
 
+def test_the_tensor_of_a_whole_view_has_one_placement():
+    """With none, and with two editions of which the view is at the first one, the view shows bytes that may not be."""
+    problem, plan = viewed()
+    x, a, flat, y = plan.placements
+
+    assert any(
+        "'flat' is not placed where 'a' is" in fault for fault in check(problem, replace(plan, placements=(x, flat, y)))
+    )
+    twice = (x, a, replace(a, edition=1), flat, y)
+    assert any("'flat' is not placed where 'a' is" in f for f in check(problem, replace(plan, placements=twice)))
+
+
 def test_a_view_with_the_rows_of_its_tensor_has_their_addresses_in_each_edition():
     """Op `end` reads the rows of `a` by its view; row 0 is computed a second time, to another address."""
     tensors = (TensorSpec("x", 2, 8), TensorSpec("a", 2, 8), TensorSpec("same", 2, 8, view_of="a"))

@@ -95,6 +95,16 @@ def sums() -> onnx.GraphProto:
     return helper.make_graph(nodes, "sums", ends[:2], ends[2:])
 
 
+def of_equals(code: str, *, place: int = 0, inputs: Sequence[str] = (), **attributes: Any) -> list[onnx.NodeProto]:
+    """The op on numbers that are often equal; `y` is its result number `place`, as float32."""
+    results = [f"r{i}" for i in range(place + 1)]
+    return [
+        helper.make_node("Round", ["x"], ["rounded"]),
+        helper.make_node(code, ["rounded", *inputs], results, **attributes),
+        helper.make_node("Cast", results[-1:], ["y"], to=TensorProto.FLOAT),
+    ]
+
+
 CONV = {"w": reals(4, 6, 3, 3), "b": reals(4)}
 NORM = {"s": reals(6), "o": reals(6), "m": reals(6), "v": np.abs(reals(6)) + 1}
 CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
@@ -129,6 +139,22 @@ CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
     ),
     "global average pool": (one("GlobalAveragePool"), {}),
     "softmax of channels": (one("Softmax", axis=1), {}),
+    **{
+        f"{code} of equal numbers, {'last' if last else 'first'}": (
+            of_equals(code, axis=axis, keepdims=1, select_last_index=last),
+            {},
+        )
+        for code in ("ArgMin", "ArgMax")
+        for last, axis in ((0, 1), (1, 3))
+    },
+    **{
+        f"{'largest' if largest else 'smallest'} of equal numbers": (
+            of_equals("TopK", place=1, inputs=("k",), axis=axis, largest=largest),
+            {"k": np.array([3])},
+        )
+        for largest, axis in ((0, 3), (1, 1))
+    },
+    "hardmax of equal numbers": (of_equals("Hardmax", axis=1), {}),
     "softmax of columns": (one("Softmax", axis=-1), {}),
     "concat of channels": (one("Concat", inputs=("x", "x", "c"), axis=1), {"c": reals(1, 2, 9, 8)}),
     "concat of rows": (one("Concat", inputs=("x", "x"), axis=-2), {}),

@@ -262,6 +262,48 @@ def test_the_range_of_least_squares_leaves_a_single_far_value_out() -> None:
     assert least_squares(np.zeros(4, np.int64), np.linspace(-1, 1, 5), 0.5, 0.5) == Range(0.0, 0.5)
 
 
+@pytest.mark.parametrize("method", Method)
+def test_tensors_that_never_change_are_quantised(method: Method, tmp_path: Path) -> None:
+    """All zeros behind a Relu, and one number everywhere behind a product with zeros."""
+    constants = {
+        "w1": reals(4, 3, 1, 1, scale=0.01),
+        "b1": np.full(4, -50, np.float32),
+        "w2": reals(4, 4, 1, 1),
+        "b2": np.full(4, 2.5, np.float32),
+        "w3": reals(3, 4, 1, 1),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w1", "b1"], ["below"]),
+        helper.make_node("Relu", ["below"], ["zeros"]),
+        helper.make_node("Conv", ["zeros", "w2", "b2"], ["same"]),
+        helper.make_node("Conv", ["same", "w3"], ["y"]),
+    ]
+    onnx.save(model(nodes, constants), tmp_path / "same.onnx")
+    np.savez(tmp_path / "x.npz", x=reals(20, *IMAGE[1:]))
+
+    made = quantize_model(tmp_path / "same.onnx", tmp_path / "x.npz", Settings(method))
+
+    graph = import_model(made.model, "made").graph
+    quants = [t.type.quant for t in graph.tensors.values() if t.type.quant is not None]
+    assert quants
+    assert all(np.isfinite(quant.scales).all() and min(quant.scales) > 0 for quant in quants)
+    found = Runner(made.model)({"x": np.zeros(IMAGE, np.float32)})["y"]
+    wanted = constants["w3"].reshape(3, 4).sum(1) * 2.5
+    np.testing.assert_allclose(found[0, :, 0, 0], wanted, rtol=0, atol=0.03 * np.abs(wanted).max())
+
+
+def test_a_histogram_of_one_value_keeps_its_range() -> None:
+    edges = np.linspace(-0.5, 0.5, 4)
+
+    assert least_squares(np.array([0, 9, 0]), edges, 0.0, 0.0) == Range(0.0, 0.0)
+    low, high = least_squares(np.array([0, 9, 0]), edges + 2.5, 2.5, 2.5)
+    assert low == 0
+    assert high == pytest.approx(2.5, abs=0.01)
+    low, high = least_squares(np.array([0, 9, 0]), edges - 2.5, -2.5, -2.5)
+    assert high == 0
+    assert low == pytest.approx(-2.5, abs=0.01)
+
+
 def fire() -> Any:
     """Two convolutions joined, that and the input joined again, and a piece that is read twice."""
     constants = {"w1": reals(4, 3, 1, 1), "w2": reals(5, 3, 3, 3, scale=4.0), "w3": reals(2, 12, 1, 1)}

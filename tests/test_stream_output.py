@@ -23,13 +23,16 @@ from shared import MODELS, needs_shared
 from test_planner import _by_push, _chain, _nets, _problems
 
 from shoehorn_mcu import ops
+from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.host_tools.documents import PlanDocument
 from shoehorn_mcu.ir import Graph, State, Tensor, verify
 from shoehorn_mcu.lower import lower
-from shoehorn_mcu.memory_plan import HANDOUT
+from shoehorn_mcu.memory_plan import HANDOUT, Outcome, Plan, Status
 from shoehorn_mcu.passes.pieces import fed_in_pieces
 from shoehorn_mcu.passes.streamed_output import StreamError, streamable_output
 from shoehorn_mcu.planner import Goal, OpSpec, Problem, Read, TensorSpec, check, make_plan
+from shoehorn_mcu.planner.order.flow import Event, Flow
+from shoehorn_mcu.planner.placement.layout import lay_out
 from shoehorn_mcu.stage import stages
 
 needs_qemu = pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="qemu-system-arm is not installed")
@@ -114,6 +117,32 @@ def test_a_library_hands_out_the_rows_of_the_reference(streamed: bool, tmp_path:
     assert replays(Rows(graph), unit.plan)
     assert "built_output" not in header.replace("no built_output", "")
     assert "void built_on_row(int32_t y, const void *row);" in header
+    found = run(unit, compile_library(unit, tmp_path), vectors)
+    for inputs, outputs in zip(vectors, found, strict=True):
+        assert outputs["t3"].tobytes() == expected(graph, inputs)["t3"].tobytes()
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "by rows"])
+def test_a_row_that_was_computed_again_is_handed_out_from_where_it_lies_then(streamed: bool, tmp_path: Path):
+    """Of a plan that computes all rows, then every other row of the output once more, and then hands them out."""
+    graph = _decoder()
+    chosen = stages(graph)
+    problem = lower(graph, chosen, None, streamed, stream_output=True)
+    rows = [[Event(i, y) for y in range(problem.by_name[op.writes].rows)] for i, op in enumerate(problem.ops)]
+    events = [*(event for each in rows[:-1] for event in each), *rows[-2][::2], *rows[-1]]
+    layout = lay_out(Flow(problem), events, enough=0)
+    outcome = Outcome(Status.FEASIBLE, 0, 0, 0.0)
+    plan = Plan(layout.steps, layout.placements, layout.scratch, layout.arena_bytes, outcome)
+    unit = Unit("built", graph, chosen, plan)
+    rng = np.random.default_rng(3)
+    vectors = [{"x": rng.integers(-128, 128, (1, 4, 4, 4), np.int8)} for _ in range(3)]
+
+    assert check(problem, plan) == []
+    handed = {dict(step.editions).get("t3", 0) for step in unit.plan.steps if step.hands_out}
+    places = {p.edition: p for p in unit.plan.placements if p.tensor == "t3"}
+    assert handed != {0}
+    assert any(places[edition].at(y) != places[0].at(y) for edition in handed for y in range(16))
+    assert replays(Rows(graph), unit.plan)
     found = run(unit, compile_library(unit, tmp_path), vectors)
     for inputs, outputs in zip(vectors, found, strict=True):
         assert outputs["t3"].tobytes() == expected(graph, inputs)["t3"].tobytes()

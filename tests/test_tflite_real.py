@@ -81,6 +81,7 @@ def _lrn(x: Array) -> Array:
 
 
 AXIS = (i32(1),)
+TIES = np.array([[[2, 1, 2, 1, 2], [0, 0, 0, 0, 0], [1, 3, 1, 3, 3]]], np.float32)  # each row has equal first elements
 KEPT = {"table": "ReducerOptions", "options": {"KeepDims": True}}
 CASES = [
     one("ABS", np.abs),
@@ -156,11 +157,21 @@ CASES = [
     one("REDUCE_ALL", lambda x, a: x.all(1, keepdims=True), flags(2, 2, 5), constants=AXIS, **KEPT, micro=False),
     one("ARG_MAX", lambda x, a: x.argmax(2).astype(np.int32), constants=(i32(2),), table="ArgMaxOptions"),
     one("ARG_MIN", lambda x, a: x.argmin(2).astype(np.int32), constants=(i32(2),), table="ArgMinOptions"),
+    one("ARG_MAX", lambda x, a: x.argmax(2).astype(np.int32), TIES, constants=(i32(2),), table="ArgMaxOptions"),
+    one("ARG_MIN", lambda x, a: x.argmin(2).astype(np.int32), TIES, constants=(i32(2),), table="ArgMinOptions"),
     one("CUMSUM", lambda x, a: x.cumsum(1), constants=AXIS, table="CumsumOptions"),
     one(
         "TOPK_V2",
         lambda x, k: (np.sort(x)[..., ::-1][..., :2], np.argsort(-x)[..., :2].astype(np.int32)),
         constants=(i32(2),),
+        outputs=2,
+        micro=False,
+    ),
+    one(
+        "TOPK_V2",
+        lambda x, k: (np.sort(x)[..., ::-1][..., :3], np.argsort(-x, kind="stable")[..., :3].astype(np.int32)),
+        TIES,
+        constants=(i32(3),),
         outputs=2,
         micro=False,
     ),

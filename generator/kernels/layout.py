@@ -104,22 +104,21 @@ def _numbers(params: dict[str, Value]) -> dict[str, int]:
 
 
 def _pad_work(node: Node) -> Work:
+    """Pixels that are copied, and fills around them: calls of memset for elements of one byte, else a copy of each."""
     op, p = cast(Pad, node.op), _numbers(_pad(node))
-    size, (_, height, _, _) = p["element_bytes"], node.output.type.nhwc
-    copies = sum(1 for y in range(height) if op.rows(y, node.sig)[0][0] is not None) / height
+    size, rows = p["element_bytes"], node.output.type.rows
+    copies = sum(1 for y in range(rows) if op.rows(y, node.sig)[0][0] is not None) / rows
     filled = p["row_before"] + p["row_after"] + p["pixels"] * (p["before"] + p["after"])
     aligned = all(p[name] * size % 4 == 0 for name in ("row_before", "before", "after")) and p["pixel_bytes"] % 4 == 0
-    # One call fills all elements of one byte; larger elements need a call each.
-    fills = 2 + 2 * p["pixels"] if size == 1 else filled
-    moved = copied(copies * p["pixels"], p["pixel_bytes"], aligned) + Work(
-        copies=copies * fills, loose_bytes=copies * filled * size, pixels=copies * p["pixels"]
+    moved = copied(copies * p["pixels"], p["pixel_bytes"], aligned) + Work(pixels=copies * p["pixels"])
+    if size > 1:
+        return moved + Work(fills=copies * filled + (1 - copies) * p["row_elements"])
+    words = filled if aligned else 0
+    return moved + Work(
+        fills=copies * (2 + 2 * p["pixels"]) + (1 - copies),
+        filled_words=copies * words + (1 - copies) * (p["row_elements"] // 4 * 4),
+        filled_bytes=copies * (filled - words) + (1 - copies) * (p["row_elements"] % 4),
     )
-    blank = (
-        copied(1 - copies, p["row_elements"], True)
-        if size == 1
-        else copied((1 - copies) * p["row_elements"], size, size % 4 == 0)
-    )
-    return moved + blank
 
 
 def _concat_work(node: Node) -> Work:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from typing import cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from shoehorn_mcu.ir import DType, Node
 from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable, y_step
 from shoehorn_mcu.kernels.operands import all_s8, are
 from shoehorn_mcu.kernels.packed import clamps
 from shoehorn_mcu.kernels.work import BLOCK, Work, by_blocks, elements, inside
 from shoehorn_mcu.ops import AveragePool2d, MaxPool2d, Mean, Pool2d, Softmax
+from shoehorn_mcu.ops.fixed_point import rescale
 from shoehorn_mcu.ops.pool import mean_params, softmax_params
 from shoehorn_mcu.targets import Isa
 
@@ -231,12 +235,46 @@ def _mean_blocks(node: Node, size: int) -> Work:
     return Work(blocks=blocks, kernel_rows=blocks * height, pixels=blocks * height * width)
 
 
-def _softmax_work(node: Node) -> Work:
+_INTEGER_BITS = 5
+"""Of the exponents of softmax_s8: what is above quarters is computed bit by bit."""
+
+
+def _differences(channels: int) -> NDArray[np.float64]:
+    """Of a vector of so many int8, all of them alike probable, the mean number that is 0, 1, .. 255 below its largest.
+
+    That the largest is m, and one element x, is as probable as that the others are at most m and not all below it.
+    """
+    at_most = (np.arange(257) / 256.0) ** (channels - 1)  # that channels - 1 elements are below 0, 1, .. 256
+    largest = np.diff(at_most)  # by m: that the largest of the others is m
+    found = channels / 256 * np.array([largest[d:].sum() for d in range(256)])
+    found[0] = channels / 256 * at_most[1:].sum()
+    return found
+
+
+def softmax_work(node: Node, below: NDArray[np.float64]) -> Work:
+    """Vectors, elements, those near enough to the largest one to count, exponentials, and the products in them.
+
+    The time depends on data: `below[d]` elements of a row are d less than the largest of their vector. The exponential
+    of 0 is known; the others take a product for each bit of the whole quarters in their exponents.
+    """
     _, _, positions, channels = node.output.type.nhwc
-    _, diff_min = softmax_params(cast(Softmax, node.op), node.sig)
-    # Elements too far below the largest one are skipped; this is the share of the rest for uniform data.
-    near = min(1.0, -diff_min / 255)
-    return Work(pixels=positions, outputs=positions * channels, exponentials=2 * near * positions * channels)
+    (multiplier, shift), diff_min = softmax_params(cast(Softmax, node.op), node.sig)
+    found = np.arange(1, min(255, -diff_min) + 1)
+    quarters = (-rescale(-found, multiplier, shift) - 1) >> (31 - _INTEGER_BITS - 2)  # whole ones, but for the last
+    bits = np.array([quarter.bit_count() for quarter in quarters.tolist()])
+    return Work(
+        pixels=positions,
+        outputs=positions * channels,
+        near=2 * (below[0] + below[found].sum()),
+        exponentials=2 * below[found].sum(),
+        products=2 * (below[found] * bits).sum(),
+    )
+
+
+def _softmax_work(node: Node) -> Work:
+    """That of uniform data."""
+    _, _, positions, channels = node.output.type.nhwc
+    return softmax_work(node, positions * _differences(channels))
 
 
 AVERAGE_POOL = Contract("average_pool2d_s8", (AveragePool2d,), _average_pool2d, accepts=all_s8, spaced=y_step)

@@ -18,7 +18,9 @@ loops, `by32` the products for one output and `by8` those for two or three toget
 | `padded`, `padded_elements` | inner loops begun over padding, and their elements |
 | `divided` | elements whose index needs a division |
 | `copies`, `word_bytes`, `loose_bytes` | calls of memcpy and memset; bytes copied by words and one by one |
-| `exponentials` | exponentials of a softmax |
+| `fills` | calls of memset, or copies of one element |
+| `filled_words`, `filled_bytes` | bytes set by words and one by one |
+| `near`, `exponentials`, `products` | elements of a softmax that count, exponentials, and the products in them |
 """
 
 from __future__ import annotations

@@ -19,11 +19,25 @@ STEPS = 255  # between the least and the greatest stored value
 _SHRINKS = np.linspace(0.2, 1.0, 81)  # tried: parts of the whole range
 
 
+_LEAST_WIDTH = 1e-30
+_OF_ZEROS = 1.0
+
+
 class Range(NamedTuple):
     """The least and the greatest real value."""
 
     low: float
     high: float
+
+    @property
+    def wide(self) -> Range:
+        """The range, or where samples were 0 alone, one that has steps: up from 0.
+
+        ONNX Runtime gives such a tensor a scale of 1 with zero point 0, and takes a Relu before it away all the same:
+        what is below 0 would be no longer cut off.
+        """
+        whole = max(self.high, 0.0) - min(self.low, 0.0)
+        return Range(0.0, _OF_ZEROS) if whole < _LEAST_WIDTH else self
 
 
 def of_joins(model: ModelProto, found: Mapping[str, Range], apart: Collection[str]) -> dict[str, Range]:

@@ -159,7 +159,8 @@ def with_qdq(
     from onnxruntime.quantization import QDQQuantizer, QuantType
     from onnxruntime.quantization.calibrate import CalibrationMethod, TensorData, TensorsData
 
-    data = {n: TensorData(lowest=np.float32(r.low), highest=np.float32(r.high)) for n, r in found.items()}
+    ends = {name: each.wide for name, each in found.items()}
+    data = {n: TensorData(lowest=np.float32(r.low), highest=np.float32(r.high)) for n, r in ends.items()}
     excluded = set(kept)
     for node in model.graph.node:
         names = [name for name in (*node.input, *node.output) if name in found]

@@ -58,7 +58,7 @@ from shoehorn_mcu.predict import calls_of, rows_and_steps
 from shoehorn_mcu.report import report, timeless
 from shoehorn_mcu.stage import Pick, stages
 from shoehorn_mcu.targets import Machine
-from tests.bench import code_bytes, costs_files, micro
+from tests.bench import code_bytes, costs_files, exact, micro
 from tests.bench.fit import Row, fitted, fitted_calls
 from tests.bench.shapes import shapes
 from tests.shared import MODELS
@@ -155,11 +155,18 @@ def _picked(keys: Collection[str]) -> Pick:
 
 
 def measure(
-    graph: Graph, board: targets.Board, goal: Goal, folder: Path, pick: Pick = choose, zeros: bool = False
+    graph: Graph,
+    board: targets.Board,
+    goal: Goal,
+    folder: Path,
+    pick: Pick = choose,
+    zeros: bool = False,
+    exactly: bool = False,
 ) -> Found:
     """Plans, builds and times a model; returns figures and features of each op and of the whole inference.
 
     `zeros`: its ops are timed alone, in one inference on the zeros of a start; the whole inference is their sum.
+    `exactly`: so they are, on random inputs, to the instruction.
     """
     chosen = stages(graph, Machine.of(board.spec.cpu), pick)
     plan = make_plan(lower(graph, chosen, board.arena_limit_bytes), goal)
@@ -170,13 +177,7 @@ def measure(
     opened = Project.open(folder)
     build(opened)
     host_plan = Plan.of(opened)
-    (vector,) = vectors.random(opened.folder, host_plan.inputs, 1, 0)
-    with (
-        metered(opened, True) as meter,
-        emulate(opened, arguments=meter.arguments) as machine,
-        Link(Port(machine.url)) as link,
-    ):
-        timed = _on_zeros(link, host_plan, meter) if zeros else _on(vector, link, host_plan, meter)
+    timed = _exactly(opened, board) if exactly else _by_clock(opened, host_plan, zeros)
     rings = {ring.tensor: ring for ring in plan.placements}
     rows, steps = rows_and_steps(plan)
     ops = [
@@ -197,6 +198,22 @@ def measure(
         "ops": ops,
         **({"zeros": True} if zeros else {}),
     }
+
+
+def _by_clock(opened: Project, plan: Plan, zeros: bool) -> _Timed:
+    (vector,) = vectors.random(opened.folder, plan.inputs, 1, 0)
+    with (
+        metered(opened, True) as meter,
+        emulate(opened, arguments=meter.arguments) as machine,
+        Link(Port(machine.url)) as link,
+    ):
+        return _on_zeros(link, plan, meter) if zeros else _on(vector, link, plan, meter)
+
+
+def _exactly(opened: Project, board: targets.Board) -> _Timed:
+    found = exact.counts(opened)
+    ops, cycles = [count.instructions for count in found], [count.cycles for count in found]
+    return _Timed(ops, sum(ops), *((cycles, sum(cycles)) if board.spec.cycles else (None, None)))
 
 
 class _Timed(NamedTuple):
@@ -235,7 +252,7 @@ def measured(board: targets.Board, models: Sequence[str], word: str, out: Path) 
     results = []
     for name, graph, goal, pick in _runs(board, models, word):
         try:
-            folder, zeros = out / "folder" / board.id, name.startswith(SMALL) and (bool(word) or " " in name)
+            folder, zeros = out / "folder" / board.id, name.startswith(SMALL) and " " in name
             kernels = [stage.kernel.cost_key for stage in stages(graph, Machine.of(board.spec.cpu), pick)]
             found = _kept(past, name, goal, zeros, kernels) or measure(graph, board, goal, folder, pick, zeros)
         except (DoesNotFit, HostError) as refusal:
@@ -244,7 +261,7 @@ def measured(board: targets.Board, models: Sequence[str], word: str, out: Path) 
         past[name, goal.value] = {"model": name, "goal": goal.value, **found}
         path.write_text(json.dumps(list(past.values())) + "\n")
         print(f"{name} {goal.value} on {board.id}: {found['total']:,}", file=sys.stderr, flush=True)
-        results.append({**_with_work(past[name, goal.value], graph, board, pick), "fitted": is_fitted(name, board)})
+        results.append({**with_work(past[name, goal.value], graph, board, pick), "fitted": is_fitted(name, board)})
     return results
 
 
@@ -281,7 +298,8 @@ def _keys(graph: Graph, board: targets.Board, pick: Pick) -> set[str]:
     return {stage.kernel.key for stage in stages(graph, Machine.of(board.spec.cpu), pick)}
 
 
-def _with_work(result: Found, graph: Graph, board: targets.Board, pick: Pick) -> Found:
+def with_work(result: Found, graph: Graph, board: targets.Board, pick: Pick = choose) -> Found:
+    """The result with the features of each op, and what it computes."""
     chosen = stages(graph, Machine.of(board.spec.cpu), pick)
     ops = [
         {**op, "work": dict(stage.work), "macs": stage.macs, "shape": _shape(stage.node)}

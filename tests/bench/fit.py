@@ -86,6 +86,48 @@ def like(kernel: str, feature: str) -> str:
     return kernel if "blocks" in feature else re.sub(r"_up(.*?)[x_]\d+$", r"\1", kernel)
 
 
+WEIGHT = 0.05
+"""Of a known cost beside a measured op: an error of its own size counts as one of so much of the op."""
+
+
+def refined(
+    rows: Sequence[Row], kernels: Mapping[str, Mapping[str, float]], calls: Mapping[str, float]
+) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
+    """Costs of the kernels of these rows, and of calls, from the rows and the costs known before.
+
+    As `fitted`, with a row more for each known cost. Kernels do not share costs, as far as they do not have them alike
+    already, and a feature without a cost may get one.
+    """
+    works = {(r.kernel, n) for r in rows for n in r.work}
+    shared = {("", n) for r in rows for n, count in r.calls.items() if count}
+    names = sorted(works | shared)
+    place = {name: i for i, name in enumerate(names)}
+    before = {("", n): value for n, value in calls.items()}
+    before |= {(kernel, n): value for kernel, of in kernels.items() for n, value in of.items()}
+    a, b = np.zeros((len(rows), len(names))), np.zeros(len(rows))
+    for i, row in enumerate(rows):
+        b[i] = row.measured / (row.measured + row.unsure)
+        counted = [
+            *((("", n), c) for n, c in row.calls.items() if c),
+            *(((row.kernel, n), c) for n, c in row.work.items()),
+        ]
+        for name, count in counted:
+            a[i, place[name]] = count / (row.measured + row.unsure)
+    scale = np.linalg.norm(a, axis=0)
+    kept = [i for i, name in enumerate(names) if before.get(name)]
+    prior, wanted = np.zeros((len(kept), len(names))), np.zeros(len(kept))
+    for line, i in enumerate(kept):
+        prior[line, i], wanted[line] = WEIGHT / before[names[i]], WEIGHT
+    a, b = np.vstack([a, prior]), np.concatenate([b, wanted])
+    found = dict(zip(names, (not_negative(a / scale, b) / scale).tolist(), strict=True))
+    costs: dict[str, dict[str, float]] = {}
+    for kernel, name in sorted(works):
+        costs.setdefault(kernel, {})
+        if (value := found[kernel, name]) > 0:
+            costs[kernel][name] = value
+    return costs, {**calls, **{name: found["", name] for _, name in shared}}
+
+
 def fitted(rows: Sequence[Row], known: Mapping[str, float]) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
     """Costs by kernel and feature, and those of calls, which all kernels share; of these some are `known`.
 

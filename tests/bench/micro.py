@@ -24,6 +24,7 @@ from tests.bench.micro_linear import (
     windows,
 )
 from tests.bench.micro_ops import FAMILIES
+from tests.bench.micro_random import singles
 from tests.bench.micro_recurrent import FAMILIES as RECURRENT
 from tests.bench.micro_sums import FAMILIES as SUMS
 from tests.bench.micro_wide import FAMILIES as WIDE
@@ -65,6 +66,7 @@ def graphs(rows: int) -> Iterator[Graph]:
     yield from windows(rng, rows, LARGE_WINDOWS)
     yield from packed_depthwise(rng, rows, DEPTHWISE_BY_TWO)
     yield from windows(rng, rows, COPIED_WINDOWS)
+    yield from singles()
 
 
 def real_sums(rng: np.random.Generator) -> Iterator[Graph]:

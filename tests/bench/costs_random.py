@@ -1,0 +1,148 @@
+"""Fits the costs of kernels to random small graphs and networks, beside what costs.py measured.
+
+    python -m tests.bench.costs_random [--boards ID ...] [--networks 96] [--write] [--out DIR]
+
+On each board it runs the graphs of tests/bench/micro_random.py, with the portable kernels and then with each further
+one of ops that are no sums of products, and networks of tests/bench/predictions.py with seeds from FIRST on, which that
+bench does not draw. Ops are timed to the instruction (tests/bench/exact.py). The costs in the file count as one more
+measurement of WEIGHT: what these graphs do not tell apart stays as it is, and so do kernels that are not in them.
+Results in DIR/<board>.json are reused (delete the file after a change of the kernels' code). Run it after costs.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from evaluate import evaluate
+
+from shoehorn_mcu import targets
+from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu.ir import Array, DType, Graph, Node
+from shoehorn_mcu.kernels import Instance, candidates, choose, cost
+from shoehorn_mcu.kernels.pool import softmax_work
+from shoehorn_mcu.ops import Softmax
+from shoehorn_mcu.ops.linear import LinearOp
+from shoehorn_mcu.planner import DoesNotFit, Goal
+from shoehorn_mcu.stage import Pick, stages
+from shoehorn_mcu.targets import Machine
+from tests.bench import costs, costs_files, exact, micro, predictions
+from tests.bench.fit import Row, refined
+from tests.bench.micro_random import singles
+
+FIRST = 100_000
+NETWORKS = 96
+RANKS = 4  # kernels of an op that are tried
+SMALL_BOARDS = {"microbit": 2, "stm32vldiscovery": 4}  # of whose graphs one in so many is taken: few share a firmware
+
+Found = dict[str, Any]
+
+
+def ranked(rank: int) -> Pick:
+    """The kernel of that rank, the portable one first; of sums of products the portable one."""
+
+    def pick(node: Node, machine: Machine) -> Instance:
+        found = list(candidates(node, machine.isas))
+        return found[0 if isinstance(node.op, LinearOp) else min(rank, len(found) - 1)]
+
+    return pick
+
+
+def runs(board: targets.Board, networks: int) -> Iterator[tuple[str, Graph, Pick]]:
+    """What is measured, by a name that tells it."""
+    limit = min(costs.MOST_MICRO, int(board.arena_limit_bytes * costs.MICRO_SHARE))
+    share = SMALL_BOARDS.get(board.id, 1)
+    graphs = [graph for graph in singles() if all(candidates(node, board.cpu.isas) for node in graph.nodes())]
+    for rank in range(RANKS):
+        own = [g for g in graphs if rank == 0 or any(_has(rank, node, board) for node in g.nodes())]
+        for number, graph in enumerate(micro.packed(limit, own[::share], most_inputs=40) if own else ()):
+            yield f"singles {rank} {number}", graph, ranked(rank)
+    for seeds, graph in predictions.batches(range(FIRST, FIRST + networks // share), board):
+        yield f"networks {seeds[0]}", graph, choose
+
+
+def _has(rank: int, node: Node, board: targets.Board) -> bool:
+    return not isinstance(node.op, LinearOp) and len(list(candidates(node, board.cpu.isas))) > rank
+
+
+def measured(board: targets.Board, networks: int, out: Path) -> list[Found]:
+    """The ops of all runs, with their features."""
+    path = out / f"{board.id}.json"
+    past: dict[str, Found] = json.loads(path.read_text()) if path.exists() else {}
+    found = []
+    for name, graph, pick in runs(board, networks):
+        if name not in past:
+            try:
+                past[name] = costs.measure(graph, board, Goal.TIME, out / "folder" / board.id, pick, exactly=True)
+            except (DoesNotFit, HostError) as refusal:
+                print(f"{name} on {board.id}: {str(refusal)[:200]}", file=sys.stderr)
+                past[name] = {"ops": []}
+            path.write_text(json.dumps(past) + "\n")
+            print(f"{name} on {board.id}", file=sys.stderr, flush=True)
+        if past[name]["ops"]:
+            found += _as_seen(costs.with_work(past[name], graph, board, pick)["ops"], graph, board, pick)
+    return found
+
+
+def _as_seen(ops: Sequence[Found], graph: Graph, board: targets.Board, pick: Pick) -> Iterator[Found]:
+    """The ops, with the features of a softmax counted on the data that it saw: not expected ones."""
+    values: dict[str, Array] | None = None
+    for op, stage in zip(ops, stages(graph, Machine.of(board.spec.cpu), pick), strict=True):
+        x = stage.node.inputs[0]
+        if not isinstance(stage.node.op, Softmax) or x.type.dtype is not DType.INT8:
+            yield op
+            continue
+        values = values or evaluate(graph, exact.inputs(graph))
+        data = values[x.name].astype(np.int64)
+        below = np.bincount((data.max(axis=-1, keepdims=True) - data).ravel(), minlength=256)
+        work = softmax_work(stage.node, below / stage.node.output.type.rows)
+        yield {**op, "work": {"calls": 1.0, **work}}
+
+
+def _rows(ops: Sequence[Found], unit: str) -> list[Row]:
+    return [costs.row_of({**op, "measured": op[unit]}) for op in ops if op["rows"] and op[unit]]
+
+
+def fitted(ops: Sequence[Found], known: Mapping[str, Any], unit: str) -> Found:
+    """The costs of one unit: those of calls around kernels move together with that of a traced step."""
+    around = {**asdict(cost.Calls()), **known["calls"], "steps": known["traced_step"]}
+    kernels, calls = refined(_rows(ops, unit), known["kernels"], around)
+    moved = calls["steps"] - known["traced_step"]
+    steps = max(0.0, known["calls"].get("steps", 0.0) + moved)
+    return {
+        "calls": {**{name: value for name, value in calls.items() if value}, "steps": steps},
+        "traced_step": calls["steps"],
+        "kernels": {**known["kernels"], **kernels},
+    }
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--boards", nargs="*", default=costs.BOARDS)
+    parser.add_argument("--networks", type=int, default=NETWORKS)
+    parser.add_argument("--out", type=Path, default=Path("build/costs_random"))
+    parser.add_argument("--write", action="store_true", help="rewrite the boards' files in generator/kernels/costs/")
+    asked = parser.parse_args()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    tables = costs_files.read()
+    for board in map(targets.board, asked.boards):
+        ops, table = measured(board, asked.networks, asked.out), tables[board.spec.cpu]
+        table |= fitted(ops, table, "measured")
+        if "cycles" in table:
+            table["cycles"] |= fitted(ops, table["cycles"], "cycles")
+        (asked.out / f"{board.spec.cpu}.costs.json").write_text(costs_files.text(table))
+        if asked.write:
+            costs_files.write(board.spec.cpu, table)
+
+
+if __name__ == "__main__":
+    main()
