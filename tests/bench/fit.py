@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -86,46 +87,52 @@ def like(kernel: str, feature: str) -> str:
     return kernel if "blocks" in feature else re.sub(r"_up(.*?)[x_]\d+$", r"\1", kernel)
 
 
-WEIGHT = 0.05
+WEIGHT = 0.1
 """Of a known cost beside a measured op: an error of its own size counts as one of so much of the op."""
 
 
 def refined(
     rows: Sequence[Row], kernels: Mapping[str, Mapping[str, float]], calls: Mapping[str, float]
-) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
-    """Costs of the kernels of these rows, and of calls, from the rows and the costs known before.
+) -> dict[str, dict[str, float]]:
+    """Costs of all kernels, from these rows and the costs known before; those of calls are known.
 
-    As `fitted`, with a row more for each known cost. Kernels do not share costs, as far as they do not have them alike
-    already, and a feature without a cost may get one.
+    As `fitted`, with a row more for each known cost. Costs that kernels had alike, as `like` says, they have alike
+    again, kernels that are in no row among them. A feature without a cost may get one.
     """
-    works = {(r.kernel, n) for r in rows for n in r.work}
-    shared = {("", n) for r in rows for n, count in r.calls.items() if count}
-    names = sorted(works | shared)
+
+    def owner(kernel: str, feature: str) -> str:
+        known = kernels.get(kernel, {}).get(feature)
+        return like(kernel, feature) if known and shared.get((like(kernel, feature), feature)) == {known} else kernel
+
+    shared: dict[tuple[str, str], set[float]] = {}
+    for kernel, of in kernels.items():
+        for name, value in of.items():
+            shared.setdefault((like(kernel, name), name), set()).add(value)
+    before = {(owner(kernel, n), n): value for kernel, of in kernels.items() for n, value in of.items()}
+    features: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        features[row.kernel].update(row.work)
+    names = sorted({(owner(kernel, n), n) for kernel, own in features.items() for n in own})
     place = {name: i for i, name in enumerate(names)}
-    before = {("", n): value for n, value in calls.items()}
-    before |= {(kernel, n): value for kernel, of in kernels.items() for n, value in of.items()}
     a, b = np.zeros((len(rows), len(names))), np.zeros(len(rows))
     for i, row in enumerate(rows):
-        b[i] = row.measured / (row.measured + row.unsure)
-        counted = [
-            *((("", n), c) for n, c in row.calls.items() if c),
-            *(((row.kernel, n), c) for n, c in row.work.items()),
-        ]
-        for name, count in counted:
-            a[i, place[name]] = count / (row.measured + row.unsure)
+        size = row.measured + row.unsure
+        b[i] = (row.measured - sum(calls[name] * count for name, count in row.calls.items())) / size
+        for name, count in row.work.items():
+            a[i, place[owner(row.kernel, name), name]] = count / size
     scale = np.linalg.norm(a, axis=0)
     kept = [i for i, name in enumerate(names) if before.get(name)]
-    prior, wanted = np.zeros((len(kept), len(names))), np.zeros(len(kept))
+    prior, wanted = np.zeros((len(kept), len(names))), np.full(len(kept), WEIGHT)
     for line, i in enumerate(kept):
-        prior[line, i], wanted[line] = WEIGHT / before[names[i]], WEIGHT
+        prior[line, i] = WEIGHT / before[names[i]]
     a, b = np.vstack([a, prior]), np.concatenate([b, wanted])
     found = dict(zip(names, (not_negative(a / scale, b) / scale).tolist(), strict=True))
     costs: dict[str, dict[str, float]] = {}
-    for kernel, name in sorted(works):
-        costs.setdefault(kernel, {})
-        if (value := found[kernel, name]) > 0:
-            costs[kernel][name] = value
-    return costs, {**calls, **{name: found["", name] for _, name in shared}}
+    for kernel in sorted(features.keys() | kernels.keys()):
+        known = kernels.get(kernel, {})
+        values = {n: found.get((owner(kernel, n), n), known.get(n, 0.0)) for n in sorted({*features[kernel], *known})}
+        costs[kernel] = {name: value for name, value in values.items() if value > 0}
+    return costs
 
 
 def fitted(rows: Sequence[Row], known: Mapping[str, float]) -> tuple[dict[str, dict[str, float]], dict[str, float]]:

@@ -123,9 +123,8 @@ def _networks(seeds: Sequence[int], result: Found, graph: Graph, board: targets.
 
 
 def predicted(op: Mapping[str, Any], kernel: Instance, board: targets.Board) -> float:
-    """Instructions of an op as the trace measures them."""
-    table = costs_of(board.spec.cpu)
-    around = weigh({**op["calls"], "steps": 0}, table.calls) + op["calls"]["steps"] * table.traced_step
+    """Instructions of an op, as predict.py counts them."""
+    around = weigh(op["calls"], costs_of(board.spec.cpu).calls)
     return float(op["rows"] * (kernel_cost(kernel, op["work"], board.spec.cpu, Unit.INSTRUCTIONS) + around))
 
 
