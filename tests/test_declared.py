@@ -1,4 +1,4 @@
-"""What a file declares of its values is compared with what the import computes, and a difference is said in one line."""
+"""What a file declares of its values is compared with what the import computes; a difference is one line."""
 
 from __future__ import annotations
 
