@@ -82,6 +82,13 @@ _X, _Y = test_onnx_qlinear.X, test_onnx_qlinear.Y
 QLINEAR = [
     QLinear("QLinearAdd", (*_X, "k", "ks", "z", *_Y), constants={"k": np.array(3, np.int8)}),
     QLinear("QLinearConv", (*_X, "w", "ws", "wz", *_Y), {"group": 6}, test_onnx_qlinear.weights(6, 1, 3, 3)),
+    QLinear("QLinearConv", (*_X, "w", "ws", "wz", *_Y), {"channels_last": 0}, test_onnx_qlinear.weights(5, 6, 3, 3)),
+    QLinear(
+        "QLinearConv",
+        (*_X, "w", "ws", "wz", *_Y),
+        {"channels_last": 0, "group": 6},
+        test_onnx_qlinear.weights(6, 1, 3, 3),
+    ),
     QLinear("QLinearMatMul", (*_X, *_X, *_Y), {}, {}, (2, 3, 3)),
     QLinear("QLinearReduceMean", (*_X, *_Y), {"axes": [2, 3]}),
 ]
