@@ -149,11 +149,11 @@ INT8 = "convert it to int8 (docs/first-model.md shows how)"
     ("ops", "rest", "said"),
     [
         ([("RESIZE_BILINEAR", "FLOAT16")], "FLOAT16", f"a float16 model; {INT8}"),
-        ([("WHILE", "FLOAT32")], "FLOAT32", "a float32 model, and int8 does not help: WHILE cannot run in it either"),
+        ([("HASHTABLE", "FLOAT32")], "FLOAT32", "a float32 model, and int8 does not help: HASHTABLE cannot run in it either"),
         (
-            [("WHILE", "FLOAT32"), ("RFFT2D", "FLOAT32"), ("WHILE", "FLOAT32"), ("MUL", "FLOAT32")],
+            [("BUCKETIZE", "FLOAT32"), ("WHERE", "FLOAT32"), ("BUCKETIZE", "FLOAT32"), ("MUL", "FLOAT32")],
             "FLOAT32",
-            "a float32 model, and int8 does not help: WHILE x 2, RFFT2D cannot run in it either",
+            "a float32 model, and int8 does not help: BUCKETIZE x 2, WHERE cannot run in it either",
         ),
         ([("HASHTABLE", "INT8"), ("WHILE", "INT8")], "FLOAT32", ""),
         ([("MUL", "FLOAT32")], "INT8", f"a model quantised in part: 1 of its 2 tensors are float32; {INT8}"),
@@ -178,10 +178,10 @@ def test_equal_causes_are_one_line_with_their_number(gen: Gen, tmp_path: Path):
 
 def test_reasons_that_differ_in_names_are_one_with_their_number(gen: Gen, tmp_path: Path):
     path = tmp_path / "m.tflite"
-    tensors = [TensorSpec(f"t{i}", (1, 4), "COMPLEX64") for i in range(3)]
+    tensors = [TensorSpec(f"t{i}", (1, 4), "STRING") for i in range(3)]
     path.write_bytes(ModelSpec(tensors, [OpSpec("ABS", (i,), (i + 1,)) for i in range(2)], (0,), (2,)).bytes())
 
-    assert "ABS: tensor is COMPLEX64 (x 2)" in gen("inspect", path).stdout
+    assert "ABS: tensor is STRING (x 2)" in gen("inspect", path).stdout
 
 
 def test_a_fault_of_an_op_is_not_cured_by_the_same_file_again():

@@ -305,13 +305,13 @@ def test_a_name_that_would_break_a_line_is_cleaned() -> None:
 def test_every_unsupported_op_is_listed_in_one_line() -> None:
     tensors = [TensorSpec("x", (1, 4, 4, 1), scales=(1.0,)), *(int8(f"y{i}", (1, 4, 4, 1)) for i in range(4))]
     opcodes = [OpSpec("CUSTOM", (0,), (1,), custom="FlexErf"), OpSpec("WHERE", (1,), (2,)), OpSpec("RELU", (2,), (3,))]
-    model = ModelSpec(tensors, [*opcodes, OpSpec("RFFT2D", (3,), (4,))], (0,), (4,))
+    model = ModelSpec(tensors, [*opcodes, OpSpec("HASHTABLE", (3,), (4,))], (0,), (4,))
     with pytest.raises(ImportFault) as fault:
         import_tflite(model.bytes(), "model")
 
     assert str(fault.value) == (
         "not supported (`gen ops` lists what is): op 0 CUSTOM 'FlexErf' writing 'y0'; "
-        "op 1 WHERE writing 'y1'; op 3 RFFT2D writing 'y3'"
+        "op 1 WHERE writing 'y1'; op 3 HASHTABLE writing 'y3'"
     )
 
 

@@ -652,7 +652,7 @@ def test_a_channel_shuffle_moves_nothing_but_weights() -> None:
         assert np.array_equal(computed(graph, [x])[0], litert.run(model, [x])[4])
 
 
-NOT_IN_INT16 = {"GELU", "LEAKY_RELU"}
+NOT_IN_INT16 = {"GELU"}
 """Ops whose arithmetic of int16 is not in the rule."""
 
 
