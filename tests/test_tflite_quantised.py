@@ -657,9 +657,9 @@ NOT_IN_INT16 = {"GELU"}
 
 
 def test_every_op_on_real_numbers_is_one_on_int8_and_int16_too() -> None:
-    """The rule has no gaps: no op is refused only because its tensors are quantised, but for those of bool."""
-    of_bool = {"LOGICAL_AND", "LOGICAL_NOT", "LOGICAL_OR", "REDUCE_ALL", "REDUCE_ANY"}
+    """The rule has no gaps: no op is refused only because its tensors are quantised, but for bool and complex ones."""
+    others = {"LOGICAL_AND", "LOGICAL_NOT", "LOGICAL_OR", "REDUCE_ALL", "REDUCE_ANY", "COMPLEX_ABS", "RFFT2D"}
     table = forms()
 
-    assert {code for code in CONVERTERS if Kind.INT8 not in table[code]} == of_bool
-    assert {code for code in CONVERTERS if Kind.INT16 not in table[code]} == of_bool | NOT_IN_INT16
+    assert {code for code in CONVERTERS if Kind.INT8 not in table[code]} == others
+    assert {code for code in CONVERTERS if Kind.INT16 not in table[code]} == others | NOT_IN_INT16

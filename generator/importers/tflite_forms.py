@@ -99,6 +99,9 @@ _EXACT: Mapping[str, Form] = {
 }
 """Of quantised tensors in integers, where they become other ops than numbers do."""
 
+_COMPLEX = ("COMPLEX_ABS", "RFFT2D")
+"""Ops of which one end is complex, so that nothing quantised is there."""
+
 _BOOL = ("LOGICAL_AND", "LOGICAL_NOT", "LOGICAL_OR", "REDUCE_ALL", "REDUCE_ANY")
 _SMOOTH = ("CEIL", "FLOOR", "ROUND", "SIGN")
 """Ops of one operand whose conversions from int8 and to it become one table with them."""
@@ -129,7 +132,7 @@ def forms() -> Forms:
     return merged(
         {code: dict.fromkeys(Kind, NOTHING) for code in _REPLACED},
         {code: _of_real(code, onnx) for code in real.CONVERTERS},
-        {code: _of_rule(code, onnx) for code in real.CONVERTERS if code not in _BOOL},
+        {code: _of_rule(code, onnx) for code in real.CONVERTERS if code not in (*_BOOL, *_COMPLEX)},
         {code: {Kind.FLOAT32: form} for code, form in _REAL.items()},
         int8,
         {code: {Kind.INT16: form} for code, form in _INT16.items()},

@@ -8,6 +8,10 @@
 //
 // With `processors=N` in place of `core`, for A64 code, the line is the mark's number, the number
 // of the processor, and what each processor has executed, without waiting (busy.h).
+//
+// QEMU 7.2 appends two bytes of the next page to an instruction at a page's end, takes the flag for
+// reads for that for writes, and announces blocks again that it aborts at a device register, which
+// kernels do not touch.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
