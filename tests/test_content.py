@@ -149,7 +149,11 @@ INT8 = "convert it to int8 (docs/first-model.md shows how)"
     ("ops", "rest", "said"),
     [
         ([("RESIZE_BILINEAR", "FLOAT16")], "FLOAT16", f"a float16 model; {INT8}"),
-        ([("HASHTABLE", "FLOAT32")], "FLOAT32", "a float32 model, and int8 does not help: HASHTABLE cannot run in it either"),
+        (
+            [("HASHTABLE", "FLOAT32")],
+            "FLOAT32",
+            "a float32 model, and int8 does not help: HASHTABLE cannot run in it either",
+        ),
         (
             [("BUCKETIZE", "FLOAT32"), ("WHERE", "FLOAT32"), ("BUCKETIZE", "FLOAT32"), ("MUL", "FLOAT32")],
             "FLOAT32",
