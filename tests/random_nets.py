@@ -27,6 +27,7 @@ from tests.random_qdq import NotQuantised, random_quantised
 CLOSE = 1e-4
 """How far float32 results may be apart, of the largest of the output."""
 AMPLIFIED = "each op is within a step, later ops amplify it"
+ROUNDED = "each op is within rounding of float32, a quantisation and later ops amplify it"
 MOST_STEPS = 9
 """Differences of so many steps and more are counted together."""
 
@@ -43,6 +44,7 @@ class Result:
     largest: float = 0.0  # difference of float32, of the largest value of the output
     steps: Mapping[int, int] = field(default_factory=Counter)  # values of quantised outputs by the steps they are off
     ops: Mapping[tuple[str, int], int] = field(default_factory=Counter)  # the same op by op, by the op's kind
+    exact: bool = True  # whether each op by itself gives float32 results to the bit
     linear: int = 0  # quantised convolutions and products
     in_float: Sequence[str] = ()  # the reasons of those of them that compute in float32
 
@@ -54,7 +56,9 @@ class Result:
         alone = sorted({kind for kind, off in self.ops if off > 1})
         if alone:
             return f"rounded otherwise in one op: {', '.join(alone)}"
-        return AMPLIFIED if any(off == 1 for _, off in self.ops) else "unexplained"
+        if any(off == 1 for _, off in self.ops):
+            return AMPLIFIED
+        return "unexplained" if self.exact else ROUNDED
 
 
 def onnx_runtime(model: onnx.ModelProto, inputs: Mapping[str, Array], optimised: bool = False) -> list[Array]:
@@ -142,10 +146,12 @@ def quantised_result(seed: int, optimised: bool = False) -> Result:
             steps.update(_steps(want, got, _step(model, end.name, want)))
     known = dict(zip((each.name for each in with_inner(model).graph.output), inner, strict=True)) | inputs
     ops = Counter[tuple[str, int]]()
-    for node, apart in op_by_op(imported, known):
+    exact = True
+    for node, apart, same in op_by_op(imported, known):
         ops.update({(_kind(node), off): count for off, count in apart.items()})
+        exact = exact and same
     reasons = [each.reason for each in imported.in_float]
-    return Result(seed, "equal", "", 0.0, steps, ops, imported.quantised_linear, reasons)
+    return Result(seed, "equal", "", 0.0, steps, ops, exact, imported.quantised_linear, reasons)
 
 
 def _steps(want: Array, got: Array, step: float) -> Counter[int]:
@@ -183,8 +189,9 @@ def _kind(node: Node) -> str:
     return f"{code} as {type(node.op).__name__} of {real}"
 
 
-def op_by_op(imported: Imported, known: Mapping[str, Array]) -> Iterator[tuple[Node, Counter[int]]]:
-    """Each op whose result is a value of the file, computed of that runtime's operands; how far the results are off.
+def op_by_op(imported: Imported, known: Mapping[str, Array]) -> Iterator[tuple[Node, Counter[int], bool]]:
+    """Each op whose result is a value of the file, computed of that runtime's operands; how far the results are off,
+    and whether they are the same to the bit.
 
     Of float32, a step is the 255th part of the range with 0. `known`: that runtime's values by the file's names.
     """
@@ -198,7 +205,8 @@ def op_by_op(imported: Imported, known: Mapping[str, Array]) -> Iterator[tuple[N
         values[name] = found
         if name in own and own[name].shape == found.shape and own[name].dtype == found.dtype:
             step = _range_step(own[name]) if found.dtype.kind == "f" else 1.0
-            yield node, _steps(own[name].astype(np.float64), found, step)
+            same = np.array_equal(own[name], found, equal_nan=found.dtype.kind == "f")
+            yield node, _steps(own[name].astype(np.float64), found, step), same
             values[name] = own[name]
 
 
