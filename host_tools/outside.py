@@ -8,10 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
-import signal
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import log10, prod
@@ -21,9 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shoehorn_mcu.host_tools import documents
+from shoehorn_mcu.host_tools import documents, runtimes, sandbox
 from shoehorn_mcu.host_tools.arrays import read_npz
-from shoehorn_mcu.host_tools.children import environment
 from shoehorn_mcu.host_tools.documents import GraphDocument, SourceDocument, SourceEnd
 from shoehorn_mcu.host_tools.errors import HostError, InputError, printable
 from shoehorn_mcu.host_tools.files import read_bytes
@@ -35,6 +30,7 @@ from shoehorn_mcu.host_tools.vectors import Vector, quantised
 _LARGEST_MODEL = 1 << 31  # bytes
 _BARS = 5  # of a histogram: 0, 1, 2, 3, and 4 steps or more
 _LINE = 300  # characters of a runtime's words
+_LIMITS = sandbox.Limits(seconds=3600)  # of all vectors together
 _OTHER_ORDER = 1e-3  # of an output's largest value: sums of real numbers in another order
 _REAL_DECIBELS = 30.0  # or such noise: values may be small beside those that they are differences of
 _SAME_ORDER = 1e-5  # sums in the same order; functions such as exp may differ in their last bits
@@ -215,7 +211,6 @@ def run(word: str, source: Source, inputs: Sequence[Array | None], starts: Seque
     runtime = runtime_for(word, source.path)
     said = source.said
     places = {end.name: number for number, end in enumerate(said.outputs)}
-    by_path = source.path.suffix.lower() == ".onnx"  # its weights may be in files beside it
     count = next(len(each) for each in inputs if each is not None)
     ends = [
         {
@@ -228,15 +223,13 @@ def run(word: str, source: Source, inputs: Sequence[Array | None], starts: Seque
     ]
     request = {
         "runtime": word,
-        "path": str(source.path.resolve()) if by_path else None,
-        "model_bytes": 0 if by_path else len(source.data),
+        "model_bytes": len(source.data),
         "count": count,
         "starts": list(starts),
         "inputs": ends,
     }
-    parts = [json.dumps(request).encode() + b"\n", b"" if by_path else source.data]
-    parts += [np.ascontiguousarray(each).tobytes() for each in inputs if each is not None]
-    head, data = _answer(runtime, source.path, b"".join(parts))
+    parts = [source.data, *(np.ascontiguousarray(each).tobytes() for each in inputs if each is not None)]
+    head, data = _answer(runtime, source.path, request, b"".join(parts))
     return _title(runtime, head), _outputs(runtime, said, head, data, count)
 
 
@@ -245,32 +238,27 @@ def _title(runtime: Runtime, head: Mapping[str, Any]) -> str:
     return f"{name} {printable(str(head.get('version', '')))[:40]}".strip() + comma + rest
 
 
-def _answer(runtime: Runtime, path: Path, request: bytes) -> tuple[Mapping[str, Any], bytes]:
+def _answer(runtime: Runtime, path: Path, request: object, given: bytes) -> tuple[Mapping[str, Any], bytearray]:
     """What the process of a runtime answers. Raises HostError where it cannot run the model."""
-    done = _process(request)
-    line, _, data = done.stdout.partition(b"\n")
     try:
-        head = json.loads(line)
-    except ValueError:
-        head = None
-    if isinstance(head, dict) and "fault" not in head:
-        return head, data
-    if isinstance(head, dict):
-        why = printable(str(head["fault"]))[:_LINE]
-    elif done.returncode < 0:
-        why = f"its process ended with {signal.Signals(-done.returncode).name}"
+        head, data = sandbox.answer(f"{runtimes.__name__}:answer_run", request, given, _LIMITS)
+    except sandbox.Ended as ended:
+        why = f"its process {ended}"
+    except sandbox.Failed as failed:
+        why = str(failed)
     else:
-        why = printable((done.stderr.decode(errors="replace").strip().splitlines() or ["it says nothing"])[-1])[:_LINE]
-    raise HostError(f"{path}: {runtime.title} cannot run it ({why}); choose another runtime, or leave --against out")
+        if isinstance(head, dict) and "fault" not in head:
+            return head, data
+        why = str(head["fault"]) if isinstance(head, dict) else "it says nothing"
+    cure = "choose another runtime, or leave --against out"
+    if path.suffix.lower() == ".onnx":
+        cure = f"save it as one file if its weights are in others, {cure}"
+    raise HostError(f"{path}: {runtime.title} cannot run it ({printable(why)[:_LINE]}); {cure}")
 
 
-def _process(request: bytes) -> subprocess.CompletedProcess[bytes]:
-    """A process that answers as runtimes.serve does: the model of others may end it, and touches nothing here."""
-    command = [sys.executable, "-c", "from shoehorn_mcu.host_tools.runtimes import serve; serve()"]
-    return subprocess.run(command, input=request, capture_output=True, check=False, env=environment())
-
-
-def _outputs(runtime: Runtime, said: SourceDocument, head: Mapping[str, Any], data: bytes, count: int) -> list[Array]:
+def _outputs(
+    runtime: Runtime, said: SourceDocument, head: Mapping[str, Any], data: bytearray, count: int
+) -> list[Array]:
     """The arrays of an answer, each of the type and size that the import found. Raises HostError otherwise."""
     given = head.get("outputs")
     if not isinstance(given, list) or len(given) != len(said.outputs):

@@ -1,14 +1,14 @@
-"""Runs a source model in its own runtime, in a process of its own: what `serve` reads and answers.
+"""Runs a source model in its own runtime, in a process that is locked in: what `answer_run` is asked and answers.
 
-The request on standard input is a line of JSON, the bytes of the model where it is not read from its path, and the
-bytes of each input for all vectors, one input after the other:
+A request (`sandbox.py`) is JSON, the bytes of the model, and the bytes of each input for all vectors, one input after
+the other:
 
-{"runtime": key of RUNTIMES, "path": of the model, or null, "model_bytes": their number where there is no path,
- "count": number of vectors, "starts": [vectors at which the model begins anew],
+{"runtime": key of RUNTIMES, "model_bytes": their number, "count": number of vectors,
+ "starts": [vectors at which the model begins anew],
  "inputs": [{"shape", "dtype", "zero": the stored value of zero, "state": null, or the number of the output whose value
              it takes in the next inference: such an input begins with zeros, and no bytes are given for it}]}
 
-The answer is a line of JSON, {"version": of the runtime, "" where it says none, "outputs": [{"shape",
+The answer is {"version": of the runtime, "" where it says none, "outputs": [{"shape",
 "dtype"}]}, and the bytes of each output for all vectors; or {"fault": one line}. Arrays are little endian.
 """
 
@@ -16,9 +16,6 @@ from __future__ import annotations
 
 import importlib
 import io
-import json
-import os
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +24,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from shoehorn_mcu.host_tools import sandbox
 
 Array = NDArray[Any]
 Session = Callable[[Sequence[Array]], Sequence[Array]]
@@ -51,10 +50,9 @@ class Runtime:
 
 @dataclass(frozen=True)
 class Model:
-    """A source model, as bytes or as a path."""
+    """A source model."""
 
     data: bytes
-    path: str | None
     inputs: Sequence[Mapping[str, Any]]  # of the request
 
 
@@ -65,7 +63,7 @@ def _onnxruntime(model: Model) -> Session:
     runtime.set_default_logger_severity(4)  # fatal errors only; all others are raised
     options = runtime.SessionOptions()
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = runtime.InferenceSession(model.path or model.data, options, providers=["CPUExecutionProvider"])
+    session = runtime.InferenceSession(model.data, options, providers=["CPUExecutionProvider"])
     names = [each.name for each in session.get_inputs()]
     outputs = [each.name for each in session.get_outputs()]
 
@@ -154,23 +152,15 @@ RUNTIMES: Mapping[str, Runtime] = {
 """By the word that `--against` takes."""
 
 
-def serve() -> None:
-    """Reads a request from standard input and writes the answer; the runtime's own prints go to standard error."""
-    given = sys.stdin.buffer
-    wanted = json.loads(given.readline())
-    sys.stdout.flush()
-    answer = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
+def answer_run(asked: Any, data: bytes) -> sandbox.Answer:
+    """What the process that is locked in answers to a request."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            head, arrays = _run(wanted, given.read())
+            head, arrays = _run(asked, data)
     except Exception as error:  # runtimes have no common class of errors
-        head, arrays = {"fault": _words(error)}, []
-    with answer:
-        answer.write(json.dumps(head).encode() + b"\n")
-        for array in arrays:
-            answer.write(np.ascontiguousarray(array).tobytes())
+        return {"fault": _words(error)}, ()
+    return head, [np.ascontiguousarray(array).tobytes() for array in arrays]
 
 
 def _words(error: Exception) -> str:
@@ -183,7 +173,7 @@ def _run(wanted: Mapping[str, Any], data: bytes) -> tuple[Mapping[str, Any], Seq
     """The head of the answer, and the outputs of all vectors."""
     runtime = RUNTIMES[wanted["runtime"]]
     at = wanted["model_bytes"]
-    model = Model(data[:at], wanted["path"], wanted["inputs"])
+    model = Model(data[:at], wanted["inputs"])
     inputs = []
     for each in wanted["inputs"]:
         shape, dtype = (wanted["count"], *each["shape"]), np.dtype(each["dtype"])

@@ -222,8 +222,8 @@ def test_a_runtime_that_cannot_run_the_model_is_one_line(tmp_path: Path):
     model = adder(tmp_path / "m.onnx")
     project = put(model, tmp_path / "m", build.Options())
     source = outside.source_of(project, model)
-    source.path.write_bytes(b"no model")
-    with pytest.raises(HostError, match=r"m.onnx: ONNX Runtime cannot run it \(.*\); choose another runtime"):
+    source = replace(source, data=b"no model")
+    with pytest.raises(HostError, match=r"m.onnx: ONNX Runtime cannot run it \(.*\); .* choose another runtime"):
         outside.run("onnxruntime", source, [np.zeros((1, 1, 6), np.float32)] * 2, (0,))
 
 
