@@ -32,6 +32,7 @@ from shoehorn_mcu.host_tools.runtimes import RUNTIMES
 from shoehorn_mcu.host_tools.validate import Validation, begins, precise_of, reference_of
 from shoehorn_mcu.host_tools.validate import validate as compare
 from shoehorn_mcu.importers import torch_archive
+from shoehorn_mcu.paths import MODELS
 
 _COUNT = 10
 _MOST_CLASSES = 12  # of a table of confusions, and lines of the most frequent ones
@@ -239,7 +240,7 @@ class _Job:
 
 def _source(word: str, project: Project, given: Path | None) -> Source:
     """The model's file, ready for its runtime: PyTorch is given archives that the importer has checked."""
-    found = outside.source_of(project, given)
+    found = outside.source_of(project, given, MODELS)
     outside.runtime_for(word, found.path)
     return replace(found, data=torch_archive.read(found.path).packed()) if word == "torch" else found
 

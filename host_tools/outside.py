@@ -159,8 +159,9 @@ class Source:
     said: SourceDocument
 
 
-def source_of(project: Project, given: Path | None) -> Source:
-    """The file that a folder's model is from: `given`, or of its name in the current folder or beside the folder.
+def source_of(project: Project, given: Path | None, *folders: Path) -> Source:
+    """The file that a folder's model is from: `given`, or of its name in the current folder, beside the folder, or in
+    one of `folders`.
 
     Raises HostError where there is none, or another one.
     """
@@ -168,7 +169,7 @@ def source_of(project: Project, given: Path | None) -> Source:
     if not said.file:
         cure = "compare the model of each file in a folder of its own"
         raise HostError(f"{project.folder}: has no model file to compare with: {said.why}; {cure}")
-    beside = [Path(said.file), project.folder.parent / said.file]
+    beside = [folder / said.file for folder in (Path(), project.folder.parent, *folders)]
     places = [given] if given else [path for path in beside if Path(said.file).name == said.file and path.is_file()]
     if not places:
         raise HostError(f"{project.folder}: '{printable(said.file)}', its model, is not here; name it by --source FILE")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -193,7 +194,11 @@ def test_the_file_is_found_beside_the_folder_and_another_one_is_refused(
     monkeypatch.chdir(elsewhere)
     assert outside.source_of(project, None).path == model
 
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    shutil.copy(model, kept)
     model.rename(tmp_path / "other.onnx")
+    assert outside.source_of(project, None, kept).path == kept / "m.onnx"
     with pytest.raises(HostError, match=r"'m.onnx', its model, is not here; name it by --source FILE"):
         outside.source_of(project, None)
     assert outside.source_of(project, tmp_path / "other.onnx").data == (tmp_path / "other.onnx").read_bytes()
