@@ -17,8 +17,7 @@ from shoehorn_mcu.importers.fault import Unsupported
 from shoehorn_mcu.importers.geometry import axis_of
 from shoehorn_mcu.importers.onnx_site import Value, as_plain
 from shoehorn_mcu.importers.tflite_options import ActivationOptions, FactorOptions
-from shoehorn_mcu.importers.tflite_site import Part, Site, clamp, stored
-from shoehorn_mcu.importers.tflite_tensors import quoted
+from shoehorn_mcu.importers.tflite_site import Part, Site, clamp, one_scale, quant_of, stored
 from shoehorn_mcu.ir import DType, Quant, Tensor
 from shoehorn_mcu.ops import Softmax
 
@@ -33,20 +32,7 @@ def applies(site: Site) -> bool:
 
 def _scale(site: Site, tensor: Tensor) -> Quant:
     """The one scale of a quantised operand or result, of 32 bits, too."""
-    quant = tensor.type.quant or site.wide.get(tensor.name)
-    if quant is None or quant.axis is not None:
-        raise Unsupported(f"{quoted(tensor.name)} is {tensor.type} without the one scale that is needed")
-    return quant
-
-
-def _quant(tensor: Tensor) -> Quant:
-    """The one scale of a quantised operand; of int16 with the zero point 0."""
-    quant = tensor.type.quant
-    if quant is None or quant.axis is not None:
-        raise Unsupported(f"{quoted(tensor.name)} is {tensor.type} without the one scale that is needed")
-    if tensor.type.dtype is DType.INT16 and quant.zero_point:
-        raise Unsupported(f"{quoted(tensor.name)} is int16 with zero point {quant.zero_point}, 0 is needed")
-    return quant
+    return one_scale(tensor, tensor.type.quant or site.wide.get(tensor.name))
 
 
 def converter(convert: Callable[[Site, onnx.Site], Value]) -> Callable[[Site], Part]:
@@ -55,7 +41,7 @@ def converter(convert: Callable[[Site, onnx.Site], Value]) -> Callable[[Site], P
     def converted(site: Site) -> Part:
         for tensor in (*site.inputs[:2], *site.outputs):
             if tensor is not None and tensor.type.dtype is DType.INT16:
-                _quant(tensor)
+                quant_of(tensor)
         return real.converter(convert)(site)
 
     return converted
@@ -65,14 +51,14 @@ def _unary(write: Callable[[Quant, Quant], int16.Unary]) -> Callable[[Site], Par
     """A converter of an op of one operand by the scales of operand and result."""
 
     def convert(site: Site, there: onnx.Site) -> Value:
-        made = write(_quant(site.input(0, "input")), _quant(site.output))
+        made = write(quant_of(site.input(0, "input")), quant_of(site.output))
         return maps.of_stored(there, made, there.value(0))
 
     return converter(convert)
 
 
 def _operands(site: Site) -> tuple[Quant, Quant]:
-    return _quant(site.input(0, "operand")), _quant(site.input(1, "operand"))
+    return quant_of(site.input(0, "operand")), quant_of(site.input(1, "operand"))
 
 
 def added(sign: int) -> Callable[[Site], Part]:
@@ -80,7 +66,7 @@ def added(sign: int) -> Callable[[Site], Part]:
 
     def convert(site: Site, there: onnx.Site) -> Value:
         bounds = clamp(site.want(ActivationOptions).activation, site.output)
-        write = int16.summed(sign, _operands(site), _quant(site.output), bounds)
+        write = int16.summed(sign, _operands(site), quant_of(site.output), bounds)
         return maps.of_stored(there, write, there.value(0), there.value(1))
 
     return converter(convert)
@@ -88,13 +74,13 @@ def added(sign: int) -> Callable[[Site], Part]:
 
 def _multiplied(site: Site, there: onnx.Site) -> Value:
     bounds = clamp(site.want(ActivationOptions).activation, site.output)
-    write = int16.multiplied(_operands(site), _quant(site.output), bounds)
+    write = int16.multiplied(_operands(site), quant_of(site.output), bounds)
     return maps.of_stored(there, write, there.value(0), there.value(1))
 
 
 def _relu6(site: Site, there: onnx.Site) -> Value:
     """Stored values are clamped, and not rescaled."""
-    six = min(int16.HIGH, stored(6.0, _quant(site.input(0, "input"))))
+    six = min(int16.HIGH, stored(6.0, quant_of(site.input(0, "input"))))
     return maps.of_stored(there, int16.clipped(0, six), there.value(0))
 
 
@@ -117,7 +103,7 @@ def _mean(site: Site, there: onnx.Site) -> Value:
     x = site.input(0, "input")
     axes = {axis_of(axis, len(x.type.shape)) for axis in site.integers(1, "axes")}
     count = math.prod(x.type.shape[axis] for axis in axes)
-    ahead, behind = int16.mean(_quant(x), _quant(site.output), count)
+    ahead, behind = int16.mean(quant_of(x), quant_of(site.output), count)
     wide = maps.of_stored(there, ahead, there.value(0))
     total = real.reduction("ReduceSum")(site, replace(there, values={**there.values, there.node.inputs[0]: wide}))
     assert isinstance(total, Value)
@@ -129,12 +115,12 @@ def _softmax(site: Site, there: onnx.Site) -> Value:
     if x.type.dtype is DType.INT8:
         op = Softmax(name=site.name, inputs=(x.name,), output=site.output.name, beta=beta)
         return as_plain(int16.softmax_of_int8(there, x, _scale(site, site.output), op))
-    return as_plain(int16.softmax(there, x, _quant(site.output), beta))
+    return as_plain(int16.softmax(there, x, quant_of(site.output), beta))
 
 
 def _leaky_relu(site: Site, there: onnx.Site) -> Value:
     alpha = site.want(FactorOptions).factor
-    write = int16.leaky_relu(_quant(site.input(0, "input")), _quant(site.output), alpha)
+    write = int16.leaky_relu(quant_of(site.input(0, "input")), quant_of(site.output), alpha)
     return maps.of_stored(there, write, there.value(0))
 
 

@@ -25,9 +25,8 @@ from shoehorn_mcu.importers.geometry import axis_of
 from shoehorn_mcu.importers.onnx_movers import shaped
 from shoehorn_mcu.importers.onnx_site import Value, as_plain
 from shoehorn_mcu.importers.tflite_options import ActivationOptions, NamedOptions, NormOptions
-from shoehorn_mcu.importers.tflite_site import Part, Site, clamp
+from shoehorn_mcu.importers.tflite_site import Part, Site, clamp, quant_of
 from shoehorn_mcu.importers.tflite_site import stored as steps
-from shoehorn_mcu.importers.tflite_tensors import quoted
 from shoehorn_mcu.ir import Array, DType, Quant, Tensor, TensorType
 from shoehorn_mcu.ops import Dequantize, Quantize, Reduce, Relabel, Scan
 from shoehorn_mcu.ops import functions as f
@@ -170,16 +169,6 @@ def _quantised(there: onnx.Site, value: Value, output: Tensor) -> Value:
         return maps.mapped(there, int16.quantised(quant_of(output)), value)
     made = there.emit(Quantize, value.tensor, dtype=output.type.dtype, quant=output.type.quant)
     return Value(made, value.order)
-
-
-def quant_of(tensor: Tensor) -> Quant:
-    """The one scale of a quantised operand; of int16 with the zero point 0."""
-    quant = tensor.type.quant
-    if quant is None or quant.axis is not None:
-        raise Unsupported(f"{quoted(tensor.name)} is {tensor.type} without the one scale that is needed")
-    if tensor.type.dtype is DType.INT16 and quant.zero_point:
-        raise Unsupported(f"{quoted(tensor.name)} is int16 with zero point {quant.zero_point}, 0 is needed")
-    return quant
 
 
 def _operands(site: Site) -> tuple[Quant, Quant]:

@@ -93,6 +93,21 @@ def quantised(tensor: Tensor, role: str, dtype: DType = DType.INT8) -> TensorTyp
     return tensor.type
 
 
+def one_scale(tensor: Tensor, quant: Quant | None) -> Quant:
+    """The quantisation of a tensor, which must be one scale for all of it."""
+    if quant is None or quant.axis is not None:
+        raise Unsupported(f"{quoted(tensor.name)} is {tensor.type} without the one scale that is needed")
+    return quant
+
+
+def quant_of(tensor: Tensor) -> Quant:
+    """The one scale of a quantised operand; of int16 with the zero point 0."""
+    quant = one_scale(tensor, tensor.type.quant)
+    if tensor.type.dtype is DType.INT16 and quant.zero_point:
+        raise Unsupported(f"{quoted(tensor.name)} is int16 with zero point {quant.zero_point}, 0 is needed")
+    return quant
+
+
 def ranked(tensor: Tensor, rank: int) -> None:
     """Refuses weights of another rank."""
     if len(tensor.type.shape) != rank:
