@@ -14,7 +14,7 @@ from shoehorn_mcu.ir import Part
 from shoehorn_mcu.memory_plan import Placement, Plan, Step
 from shoehorn_mcu.planner import OpSpec, Problem
 from shoehorn_mcu.planner.cores import conflicts
-from shoehorn_mcu.stage import Stage, with_long_rows
+from shoehorn_mcu.stage import Stage
 
 Placements = Mapping[tuple[str, int], Placement]
 """By tensor and edition."""
@@ -54,14 +54,8 @@ def _with_calls(stage: Stage, count: int) -> Stage:
 
 
 def _made_longer(stage: Stage, count: int) -> Stage:
-    kernel, node = stage.kernel, stage.node
-    if count < 2 or kernel.contract.takes_row or not node.op.pixelwise(node.sig):
-        return stage
-    long = with_long_rows(node, count)
-    same = kernel.like(long)
-    if same is None or same.scratch_bytes(long) != stage.scratch_bytes:
-        return stage
-    return replace(stage, kernel=same, rows_per_call=count)
+    long = stage.kernel.for_long_rows(stage.node, count)
+    return stage if long is None else replace(stage, kernel=long[0], rows_per_call=count)
 
 
 def _touches(op: OpSpec, tensors: Collection[str]) -> bool:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from shoehorn_mcu.ir import Graph, Node, Parts, Tensor, shared_rows
 from shoehorn_mcu.kernels import ANY, Instance, Values, choose, row_cost, within_flash
-from shoehorn_mcu.kernels.base import array_bytes, computed, differ
+from shoehorn_mcu.kernels.base import array_bytes, computed, differ, with_long_rows
 from shoehorn_mcu.kernels.cost import Calls, Unit, call_cost, choice_unit, code_bytes
 from shoehorn_mcu.targets import Machine
 
@@ -160,27 +160,6 @@ def _pointers(columns: Sequence[Sequence[int | None]]) -> tuple[float, float]:
     """`columns[place][output row]` -> pointers per row, and how many of them are padding for some rows."""
     known = [sum(row is not None for row in column) / len(column) for column in columns]
     return sum(known), sum(0 < share < 1 for share in known)
-
-
-def with_long_rows(node: Node, count: int) -> Node:
-    """The node with `count` rows of the output as one, and so many of each operand that has as many rows as it has.
-
-    The op must compute pixel by pixel, and `count` divide the number of rows.
-    """
-    height = node.output.type.rows
-    if count == 1:
-        return node
-
-    def joined(tensor: Tensor) -> Tensor:
-        if tensor.type.rows != height:
-            return tensor
-        _, _, width, channels = tensor.type.nhwc
-        shape = 1, height // count, count * width, channels
-        data = None if tensor.data is None else tensor.data.reshape(shape)
-        return replace(tensor, type=replace(tensor.type, shape=shape), data=data)
-
-    others = node.inputs[len(node.row_inputs) :]
-    return Node(node.op, (*map(joined, node.row_inputs), *others), joined(node.output))
 
 
 def stages(graph: Graph, machine: Machine = ANY, pick: Pick = choose) -> tuple[Stage, ...]:

@@ -20,7 +20,8 @@ from shoehorn_mcu.planner.whole_tensors import solve
 from shoehorn_mcu.predict import time
 from shoehorn_mcu.runs import joined
 from shoehorn_mcu.schedule import PlanRequest, schedule
-from shoehorn_mcu.stage import stages, with_long_rows
+from shoehorn_mcu.kernels.base import with_long_rows
+from shoehorn_mcu.stage import stages
 from shoehorn_mcu.targets import Machine
 
 SEEDS, ENOUGH = 400, 5

@@ -74,6 +74,27 @@ def y_step(node: Node, step: int) -> Values:
     return {"y_step": step}
 
 
+def with_long_rows(node: Node, count: int) -> Node:
+    """The node with `count` rows of the output as one, and so many of each operand that has as many rows as it has.
+
+    The op must compute pixel by pixel, and `count` divide the number of rows.
+    """
+    height = node.output.type.rows
+    if count == 1:
+        return node
+
+    def joined(tensor: Tensor) -> Tensor:
+        if tensor.type.rows != height:
+            return tensor
+        _, _, width, channels = tensor.type.nhwc
+        shape = 1, height // count, count * width, channels
+        data = None if tensor.data is None else tensor.data.reshape(shape)
+        return replace(tensor, type=replace(tensor.type, shape=shape), data=data)
+
+    others = node.inputs[len(node.row_inputs) :]
+    return Node(node.op, (*map(joined, node.row_inputs), *others), joined(node.output))
+
+
 def _one_pixel(node: Node) -> Node:
     """An element-wise node with rows of one pixel."""
 
@@ -369,6 +390,14 @@ class Instance:
             return None
         found = (other for other in self.variant.instances(self._computed(node)) if other.key == self.key)
         return next((replace(self, fixed=other.fixed, written=other.written) for other in found), None)
+
+    def for_long_rows(self, node: Node, count: int) -> tuple[Instance, Node] | None:
+        """This instance for `count` rows as one, and the node with them; None: each row needs a call of its own."""
+        if count < 2 or self.contract.takes_row or not node.op.pixelwise(node.sig):
+            return None
+        long = with_long_rows(node, count)
+        same = self.like(long)
+        return None if same is None or same.scratch_bytes(long) != self.scratch_bytes(node) else (same, long)
 
 
 @dataclass(frozen=True, eq=False)

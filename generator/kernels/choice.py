@@ -62,7 +62,22 @@ def row_cost(kernel: Instance, node: Node, cpu: str, unit: cost.Unit) -> float:
 
 
 @known
+def _choice_cost(node: Node, kernel: Instance, cpu: str, unit: cost.Unit) -> float:
+    """The predicted cost of one output row, where elements are computed in runs that of all rows in one call.
+
+    Most plans hold such ops' operands whole, and call them once: by rows of a few elements the call would decide.
+    """
+    rows = node.output.type.rows
+    long = kernel.for_long_rows(node, rows) if kernel.contract.in_runs else None
+    return row_cost(kernel, node, cpu, unit) if long is None else _cost(*long, cpu, unit) / rows
+
+
+@known
 def _row_cost(node: Node, kernel: Instance, cpu: str, unit: cost.Unit) -> float:
+    return _cost(kernel, node, cpu, unit)
+
+
+def _cost(kernel: Instance, node: Node, cpu: str, unit: cost.Unit) -> float:
     if not cost.is_measured(kernel, cpu):
         kernel = Instance(PORTABLE[kernel.contract.name], Tile(), form=kernel.form)
     return cost.kernel_cost(kernel, kernel.work(node), cpu, unit)
@@ -81,7 +96,7 @@ def choose(node: Node, machine: Machine) -> Instance:
     if len(kept) == 1:
         return kept[0]
     unit = cost.choice_unit(machine.cpu)
-    costs = [row_cost(kernel, node, machine.cpu, unit) for kernel in kept]
+    costs = [_choice_cost(node, kernel, machine.cpu, unit) for kernel in kept]
     timed = sorted(zip(costs, kept, strict=True), key=lambda pair: pair[0])
     return _nearest(node, timed) if machine.near else timed[0][1]
 
@@ -126,7 +141,7 @@ def _options(node: Node, machine: Machine) -> list[_Option]:
     rows = node.output.type.rows
     unit = cost.choice_unit(machine.cpu)
     found = _without_scratch(node, choices(node, machine.isas, machine.packs))
-    timed = [(rows * row_cost(kernel, node, machine.cpu, unit), kernel) for kernel in found]
+    timed = [(rows * _choice_cost(node, kernel, machine.cpu, unit), kernel) for kernel in found]
     timed.sort(key=lambda pair: pair[0])
     if key in machine.tuning:
         tuned = choose(node, machine)
