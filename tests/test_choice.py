@@ -123,6 +123,16 @@ def test_fewest_cycles_are_chosen_where_they_are_known(fast: Machine, monkeypatc
     assert names([conv(8)], replace(fast, flash_left=10_000)) == ["conv2d_s8_fast_2x1"]
 
 
+def test_an_op_element_by_element_is_chosen_for_all_its_rows_in_one_call() -> None:
+    tensor = int8((1, 64, 1, 2), Quant((0.1,), (3,)))
+    node = node_of(graph_of(ops.Maximum, [tensor, tensor], tensor))
+    portable, unrolled = choices(node, M4)
+    by_row = [choice.row_cost(k, node, cost.DEFAULT_CPU, cost.Unit.CYCLES) for k in (portable, unrolled)]
+
+    assert by_row[0] < by_row[1]
+    assert choose(node, Machine.of(cost.DEFAULT_CPU)).name == unrolled.name
+
+
 def test_a_dense_layer_and_a_convolution_of_one_pixel_share_their_kernels() -> None:
     point = conv(8, 16, 1)
     (op,) = point.ops

@@ -65,8 +65,15 @@ def runs(board: targets.Board, networks: int) -> Iterator[tuple[str, Graph, Pick
         own = [g for g in graphs if rank == 0 or any(_has(rank, node, board) for node in g.nodes())]
         for number, graph in enumerate(micro.packed(limit, own[::share], most_inputs=40) if own else ()):
             yield f"singles {rank} {number}", graph, ranked(rank)
+    linear = [graph for graph in micro.graphs(costs.ROWS) if any(map(_sums_bytes, graph.nodes()))]
+    for number, graph in enumerate(micro.packed(limit, linear[::share])):
+        yield f"linear {number}", graph, ranked(0)
     for seeds, graph in predictions.batches(range(FIRST, FIRST + networks // share), board):
         yield f"networks {seeds[0]}", graph, choose
+
+
+def _sums_bytes(node: Node) -> bool:
+    return isinstance(node.op, LinearOp) and node.inputs[0].type.dtype is DType.INT8
 
 
 def _has(rank: int, node: Node, board: targets.Board) -> bool:
