@@ -3,8 +3,9 @@
     python -m tests.bench.costs_random [--boards ID ...] [--networks 96] [--write] [--out DIR]
 
 On each board it runs the graphs of tests/bench/micro_random.py, with the portable kernels and then with each further
-one of ops that are no sums of products, and networks of tests/bench/predictions.py with seeds from FIRST on, which that
-bench does not draw. Ops are timed to the instruction (tests/bench/exact.py). The costs in the file count as one more
+one of ops that are no sums of products; the small graphs of costs.py with the portable kernels, so that what was known
+is not forgotten; and networks of tests/bench/predictions.py with seeds from FIRST on, which that bench does not draw.
+Ops are timed to the instruction (tests/bench/exact.py). The costs in the file count as one more
 measurement of WEIGHT: what these graphs do not tell apart stays as it is, and so do kernels that are not in them.
 Results in DIR/<board>.json are reused (delete the file after a change of the kernels' code). Run it after costs.py.
 """
@@ -65,15 +66,11 @@ def runs(board: targets.Board, networks: int) -> Iterator[tuple[str, Graph, Pick
         own = [g for g in graphs if rank == 0 or any(_has(rank, node, board) for node in g.nodes())]
         for number, graph in enumerate(micro.packed(limit, own[::share], most_inputs=40) if own else ()):
             yield f"singles {rank} {number}", graph, ranked(rank)
-    linear = [graph for graph in micro.graphs(costs.ROWS) if any(map(_sums_bytes, graph.nodes()))]
-    for number, graph in enumerate(micro.packed(limit, linear[::share])):
-        yield f"linear {number}", graph, ranked(0)
+    small = [graph for graph in micro.graphs(costs.ROWS) if all(candidates(node, board.cpu.isas) for node in graph.nodes())]
+    for number, graph in enumerate(micro.packed(limit, small[::share])):
+        yield f"small {number}", graph, ranked(0)
     for seeds, graph in predictions.batches(range(FIRST, FIRST + networks // share), board):
         yield f"networks {seeds[0]}", graph, choose
-
-
-def _sums_bytes(node: Node) -> bool:
-    return isinstance(node.op, LinearOp) and node.inputs[0].type.dtype is DType.INT8
 
 
 def _has(rank: int, node: Node, board: targets.Board) -> bool:
