@@ -5,9 +5,8 @@
 On each board it runs the graphs of tests/bench/micro_random.py, with the portable kernels and then with each further
 one of ops that are no sums of products; the small graphs of costs.py with the portable kernels, so that what was known
 is not forgotten; and networks of tests/bench/predictions.py with seeds from FIRST on, which that bench does not draw.
-Ops are timed to the instruction (tests/bench/exact.py). The costs in the file count as one more
-measurement of WEIGHT: what these graphs do not tell apart stays as it is, and so do kernels that are not in them.
-Results in DIR/<board>.json are reused (delete the file after a change of the kernels' code). Run it after costs.py.
+Ops are timed to the instruction (tests/bench/exact.py). The costs in the file count as one more measurement of WEIGHT:
+what these graphs do not tell apart stays as it is, and so do kernels that are not in them. Results in DIR/<board>.json are reused (delete the file after a change of the kernels' code). Run it after costs.py.
 """
 
 from __future__ import annotations
@@ -61,12 +60,14 @@ def runs(board: targets.Board, networks: int) -> Iterator[tuple[str, Graph, Pick
     """What is measured, by a name that tells it."""
     limit = min(costs.MOST_MICRO, int(board.arena_limit_bytes * costs.MICRO_SHARE))
     share = SMALL_BOARDS.get(board.id, 1)
-    graphs = [graph for graph in singles() if all(candidates(node, board.cpu.isas) for node in graph.nodes())]
+    graphs, small = (
+        [graph for graph in made if all(candidates(node, board.cpu.isas) for node in graph.nodes())]
+        for made in (singles(), micro.graphs(costs.ROWS))
+    )
     for rank in range(RANKS):
         own = [g for g in graphs if rank == 0 or any(_has(rank, node, board) for node in g.nodes())]
         for number, graph in enumerate(micro.packed(limit, own[::share], most_inputs=40) if own else ()):
             yield f"singles {rank} {number}", graph, ranked(rank)
-    small = [graph for graph in micro.graphs(costs.ROWS) if all(candidates(node, board.cpu.isas) for node in graph.nodes())]
     for number, graph in enumerate(micro.packed(limit, small[::share])):
         yield f"small {number}", graph, ranked(0)
     for seeds, graph in predictions.batches(range(FIRST, FIRST + networks // share), board):
