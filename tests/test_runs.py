@@ -12,6 +12,7 @@ from test_check import ROWS, change, plan_of
 from shoehorn_mcu import ops
 from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.ir import DType, Graph, Op, Quant, TensorType
+from shoehorn_mcu.kernels.base import with_long_rows
 from shoehorn_mcu.lower import lower
 from shoehorn_mcu.memory_plan import Placement, Plan, Step
 from shoehorn_mcu.ops import MADE_OPS, MODEL_OPS
@@ -20,7 +21,6 @@ from shoehorn_mcu.planner.whole_tensors import solve
 from shoehorn_mcu.predict import time
 from shoehorn_mcu.runs import joined
 from shoehorn_mcu.schedule import PlanRequest, schedule
-from shoehorn_mcu.kernels.base import with_long_rows
 from shoehorn_mcu.stage import stages
 from shoehorn_mcu.targets import Machine
 

@@ -6,7 +6,8 @@ On each board it runs the graphs of tests/bench/micro_random.py, with the portab
 one of ops that are no sums of products; the small graphs of costs.py with the portable kernels, so that what was known
 is not forgotten; and networks of tests/bench/predictions.py with seeds from FIRST on, which that bench does not draw.
 Ops are timed to the instruction (tests/bench/exact.py). The costs in the file count as one more measurement of WEIGHT:
-what these graphs do not tell apart stays as it is, and so do kernels that are not in them. Results in DIR/<board>.json are reused (delete the file after a change of the kernels' code). Run it after costs.py.
+what these graphs do not tell apart stays as it is, and so do kernels that are not in them. Results in
+DIR/<board>.json are reused (delete the file after a change of the kernels' code). Run it after costs.py.
 """
 
 from __future__ import annotations
