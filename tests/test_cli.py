@@ -149,7 +149,7 @@ def test_a_reader_that_has_seen_enough_is_no_error():
 
 
 def test_a_defect_is_one_line_that_asks_for_a_report(tmp_path: Path):
-    code = "import shoehorn_mcu.targets as t; t.boards = lambda: 1 // 0; from shoehorn_mcu.__main__ import main; main()"
+    code = "import shoehorn_mcu.targets as t; t.listed = lambda: 1 // 0; from shoehorn_mcu.__main__ import main; main()"
     command = [sys.executable, "-c", code, "boards"]
     short = subprocess.run(command, capture_output=True, text=True)
     long = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "GEN_TRACEBACK": "1"})

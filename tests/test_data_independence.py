@@ -30,6 +30,7 @@ DEPEND = {
     "softmax_s8_c": "its exponentials are zero from some distance to the maximum on",
     "top_indices_c": "an element that comes before the best one so far is kept",
     "gather_c": "indices below 0 and outside are moved",
+    "suppress_f32_c": "only boxes that come before are compared, and only while one of them is chosen",
     **dict.fromkeys(("lstm_s8_c", "lstm_s8_simd32"), _SIGMOID),
     **dict.fromkeys(("lstm_s16_c", "lstm_s16_short"), _SIGMOID),
 }

@@ -61,7 +61,7 @@ def test_weights_without_activations_that_are_quantised_compute_in_float(gen: Ge
 
     printed = gen("plan", model, "--html", page)
     assert printed.exit_code == 0, printed.output
-    assert f"note: {sentence}: its weights are quantised, what it reads and writes is not" in printed.stdout
+    assert f"note: {sentence}: only its weights are quantised, its input is float32" in printed.stdout
     assert f"<dt>In float32</dt><dd>{sentence}" in page.read_text()
     (said,) = json.loads(gen("plan", model, "--json").stdout)["slow"]
     assert (said["count"], said["of"], said["reasons"][0]["ops"]) == (2, 2, ["a", "b"])
