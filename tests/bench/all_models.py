@@ -127,17 +127,18 @@ _VECTORS = 3
 Run = Callable[[list[Any]], list[Any]]
 
 
-def tflite_oracle(path: Path, given: Arrays | None = None) -> tuple[str, Arrays, Arrays]:
+def tflite_oracle(path: Path, given: Arrays | None = None, is_open: bool = False) -> tuple[str, Arrays, Arrays]:
     """The oracle's name, inputs and outputs by name, a vector in front; LiteRT runs what tflite_micro does not.
 
-    `given`: the inputs in place of random ones.
+    `given`: the inputs in place of random ones. `is_open`: the file has placeholders for sizes, and tflite_micro takes
+    them for the sizes.
     """
     from tflite_micro.python.tflite_micro.runtime import schema_fb
 
     data = path.read_bytes()
     graph, *others = schema_fb.ModelT.InitFromObj(schema_fb.Model.GetRootAsModel(data, 0)).subgraphs
     bodies = [tensor.shapeSignature for each in others for tensor in each.tensors]
-    open_sizes = any(sizes is not None and -1 in sizes for sizes in bodies)
+    open_sizes = is_open or any(sizes is not None and -1 in sizes for sizes in bodies)
     names = [
         [(graph.tensors[i].name or b"tensor_%d" % i).decode() for i in each] for each in (graph.inputs, graph.outputs)
     ]
@@ -169,11 +170,29 @@ def _tflite_micro(data: bytes, inputs: int, outputs: int) -> tuple[str, list[Any
     return "tflite_micro", [interpreter.get_input_details(i) for i in range(inputs)], run
 
 
+def _of_known_versions(data: bytes) -> bytes:
+    """The model with TILE in version 1, the only one in the list of reference kernels, though the kernel knows more."""
+    import flatbuffers
+    from tflite_micro.python.tflite_micro.runtime import schema_fb
+
+    model = schema_fb.ModelT.InitFromObj(schema_fb.Model.GetRootAsModel(data, 0))
+    tiles = [each for each in model.operatorCodes if each.builtinCode == schema_fb.BuiltinOperator.TILE]
+    if all(each.version == 1 for each in tiles):
+        return data
+    for each in tiles:
+        each.version = 1
+    builder = flatbuffers.Builder(len(data))
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
 def _litert(data: bytes) -> tuple[str, list[Any], Run]:
     """With its reference kernels."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    interpreter = Interpreter(model_content=data, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+    interpreter = Interpreter(
+        model_content=_of_known_versions(data), experimental_op_resolver_type=OpResolverType.BUILTIN_REF
+    )
     interpreter.allocate_tensors()
     details, ends = interpreter.get_input_details(), interpreter.get_output_details()
 

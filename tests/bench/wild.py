@@ -50,6 +50,7 @@ class Case:
     says: str = ""  # what the message that refuses it must match; "" if it must run
     most_instructions: int = 0  # or the plan must say that it computes in float32; 0: any number
     predicted: bool = False  # whether the instructions predicted must be within 3 % of those measured
+    is_open: bool = False  # whether sizes in the file are placeholders
     given: tuple[tuple[float, float], ...] = field(default=())  # mean and deviation of the inputs
 
     @property
@@ -57,7 +58,11 @@ class Case:
         """In words."""
         if self.says:
             return f"one line that refuses it and names: {self.says.replace(chr(124), ', ')}"
-        words = ["runs: within a step" if self.steps else f"runs: equal, float32 within {self.real:.0e}"]
+        words = [
+            "runs: within a step, as LiteRT rounds dense layers once"
+            if self.steps
+            else f"runs: equal, float32 within {self.real:.0e}"
+        ]
         words += [f"at most {self.most_instructions:,} instructions, or it says why"] * (self.most_instructions > 0)
         words += ["predicted within 3 %"] * self.predicted
         return "; ".join(words)
@@ -86,13 +91,13 @@ TABLE = (
     Case("concat-height.onnx", WRONG_PLAN),
     Case("concat-two-inputs.onnx", WRONG_PLAN),
     Case("cores-concat-height.tflite", WRONG_PLAN, ("rpi-zero-2w", "--cores", "2")),
-    Case("tcn960_f32.tflite", PLACEHOLDER),
-    Case("tcn960_int8.tflite", PLACEHOLDER),
-    Case("yoloseg113_int8.tflite", PLACEHOLDER),
+    Case("tcn960_f32.tflite", PLACEHOLDER, is_open=True),
+    Case("tcn960_int8.tflite", PLACEHOLDER, is_open=True),
+    Case("yoloseg113_int8.tflite", PLACEHOLDER, steps=1, is_open=True),
     Case("seg_argmax_int8.tflite", QUANTISED),
     Case("ae_score_int8.tflite", QUANTISED),
     Case("gru907_unroll_int8.tflite", QUANTISED),
-    Case("attn_b1_int8.tflite", QUANTISED),
+    Case("attn_b1_int8.tflite", QUANTISED, steps=1),
     Case("upbil_f32.tflite", TO_INT8),
     Case("gru_b1_f32.tflite", TO_INT8),
     Case("logmel_f32.tflite", TO_INT8),
@@ -107,7 +112,7 @@ TABLE = (
         "3,568,805 instructions and no word: convolutions in float32",
         ("microbit",),
         real=1e-2,
-        most_instructions=400_000,
+        most_instructions=500_000,  # two thirds of it convert float32 at both ends, in software
     ),
     Case("softmax-prediction.tflite", "predicted 27 % too few instructions", MPS2, predicted=True),
     Case("traceback-gather-float-indices.onnx", "a defect of Shoehorn: TypeError", says="integer|int64|float32"),
@@ -174,7 +179,10 @@ def _compared(case: Case, path: Path, folder: Path) -> Found:
     """The firmware's outputs beside the oracle's."""
     try:
         given = _inputs(case, path)
-        oracle, inputs, outputs = (tflite_oracle if path.suffix == ".tflite" else onnx_oracle)(path, given)
+        if path.suffix == ".tflite":
+            oracle, inputs, outputs = tflite_oracle(path, given, case.is_open)
+        else:
+            oracle, inputs, outputs = onnx_oracle(path, given)
     except Exception as error:  # whatever another program says of a model that it does not run
         return Found(f"no oracle runs it: {_line(str(error))}", False)
     sent, came = folder / "given.npz", folder / "found.npz"
