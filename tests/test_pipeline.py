@@ -146,6 +146,11 @@ def two_inputs() -> Graph:
     return verify(Graph("two", {n: Tensor(n, t) for n, t in tensors.items()}, (join,), ("a", "b"), ("y",)))
 
 
+def two_outputs() -> Graph:
+    graph = vectors("both", [(1, 9), (1, 4)])
+    return replace(graph, outputs=("y", "x"))
+
+
 COARSE, FINE = Quant((0.5,), (0,)), Quant((0.25,), (0,))
 FOUR = vectors("front", [(1, 9), (1, 4)])
 BAD = {
@@ -158,6 +163,7 @@ BAD = {
         "has scale 0.25 and zero point 0, and the features of front have scale 0.5 and zero point 0",
     ),
     "two inputs": (two_inputs(), FOUR, {}, "has 2 inputs and 1 output; as the front end of a pipeline"),
+    "two outputs": (two_outputs(), FOUR, {}, "has 1 input and 2 outputs; as the front end of a pipeline"),
     "a stride beyond the slice": (FOUR, vectors("wake", [(1, 8), (1, 2)]), {"samples": 10}, "has 9 samples"),
     "more slices than the model sees": (FOUR, vectors("wake", [(1, 8), (1, 2)]), {"slices": 3}, "takes 2 slices"),
 }

@@ -24,6 +24,7 @@ from shoehorn_mcu.ops import AveragePool2d, Dequantize, LinearOp, Mean, Quantize
 from shoehorn_mcu.passes import run
 from shoehorn_mcu.paths import MODELS as SHIPPED
 from shoehorn_mcu.quantisation import Bits, Method, Settings, quantize_model, steps
+from shoehorn_mcu.quantisation import samples as quantisation_samples
 from shoehorn_mcu.quantisation.measure import accuracy
 from shoehorn_mcu.quantisation.ranges import Range, least_squares, of_joins
 from shoehorn_mcu.quantisation.rewrite import bias_corrections, equalised, prepared
@@ -598,3 +599,14 @@ def test_an_int8_resnet_is_as_accurate_as_its_original(method: Method, tmp_path:
     found = accuracy(onnx.load(MODELS / "resnet20-cifar10-f32.onnx"), imported, samples, labels, lambda _: None)
 
     assert found.after >= found.before - 2  # of 500
+
+
+def test_a_folder_of_too_many_bytes_is_refused_before_it_is_read(
+    gen: Gen, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quantisation_samples, "LARGEST", 1000)
+
+    found = gen("quantize", folder / "small.onnx", "--data", folder / "samples", "-o", tmp_path / "out.onnx")
+
+    assert found.exit_code == 1
+    assert "bytes are too many; at most 1,000 are read" in found.stderr
