@@ -304,10 +304,12 @@ class _Import:
             if raw.code in KNOWN and len(raw.outputs) == 1 and self._known(raw):
                 return
             part = narrowed(self._convert(index, raw), self.tensors, self._fresh(raw))
-            if any(self.raw.tensors[place].open for place in raw.outputs):
+            is_open = self._is_open(raw)
+            if is_open:  # its laws are asked of the shapes that are computed, not of placeholders
                 self._shaped(raw, part)
             self._lawful(part)
-            self._shaped(raw, part)
+            if not is_open:
+                self._shaped(raw, part)
             if self._folded(raw, part):
                 return
         except ImportFault as fault:
@@ -353,8 +355,8 @@ class _Import:
             for place, i in enumerate(raw.inputs)
         )
         outputs = tuple(self._tensor(i) for i in raw.outputs)
-        unknown = any(self.raw.tensors[i].open for i in raw.outputs)
-        site = Site(index, raw.code, raw.options, inputs, outputs, self._fresh(raw), unknown, self._wide(raw))
+        fresh, wide = self._fresh(raw), self._wide(raw)
+        site = Site(index, raw.code, raw.options, inputs, outputs, fresh, self._is_open(raw), wide)
         if raw.code in real.CONVERTERS and (converter is None or _is_real(site) or quantised.applies(site)):
             if any(t.type.quant for t in (*inputs, *outputs) if t is not None):
                 return quantised.convert(site)
@@ -388,6 +390,10 @@ class _Import:
         self._settle(raw.outputs[0], found.shape)
         self._hold(raw.outputs[0], found.astype(output.type.dtype.numpy))
         return True
+
+    def _is_open(self, raw: RawOp) -> bool:
+        """Whether the file has placeholders for sizes of an output."""
+        return any(self.raw.tensors[place].open for place in raw.outputs)
 
     def _doubt(self, raw: RawOp) -> None:
         """Notes that the op's outputs have placeholders for sizes that nothing has computed."""
