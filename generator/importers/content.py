@@ -16,7 +16,8 @@ _HTML = re.compile(rb"\s*(<!doctype html|<html)", re.I)
 _ONNX = re.compile(rb"\x08[\x03-\x0f][\x12\x1a\x22\x2a\x32\x3a\x42]")  # ir_version, then another field of a model
 _GUIDE = "docs/first-model.md"
 _TORCH = (".pt2", ".pt", ".pth", ".ts")
-_DAMAGED = (OSError, ValueError, RuntimeError, NotImplementedError, EOFError, zipfile.BadZipFile, zlib.error)
+DAMAGED = (OSError, ValueError, RuntimeError, NotImplementedError, EOFError, zipfile.BadZipFile, zlib.error)
+"""What reading a damaged archive raises."""
 
 
 def other_content(path: Path, suffix: str) -> str:
@@ -51,7 +52,7 @@ def _archive(path: Path, suffix: str) -> str:
     try:
         with zipfile.ZipFile(path) as file:
             names = file.namelist()[:_MOST_MEMBERS]
-    except _DAMAGED:
+    except DAMAGED:
         return ""
     ends = {name.rpartition("/")[2] for name in names}
     if "saved_model.pb" in ends:

@@ -20,7 +20,6 @@ import io
 import json
 import re
 import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -28,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from shoehorn_mcu.importers import torch_program, torch_script
+from shoehorn_mcu.importers.content import DAMAGED
 from shoehorn_mcu.importers.fault import ImportFault
 from shoehorn_mcu.importers.onnx_fold import FILE_LIMIT_BYTES
 
@@ -38,7 +38,6 @@ _JSON_LIMIT_BYTES = 1 << 28
 
 EXPORT = 'torch.export.save(torch.export.export(module.eval(), (example,)), "model.pt2")'
 AGAIN = f"save it again with {EXPORT}"
-_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError)
 _TEXTS = ("archive_format", "archive_version", "byteorder", ".data/version")
 _MODEL = "models/model.json"
 _EXAMPLES = "data/sample_inputs/model.pt"
@@ -92,7 +91,7 @@ def read(path: Path) -> Archive:
             raise
         except RecursionError:
             raise ImportFault(f"its JSON is nested too deeply; {AGAIN}") from None
-        except _DAMAGED as error:
+        except DAMAGED as error:
             raise ImportFault(f"damaged ({_words(error)}); {AGAIN}") from error
 
 
