@@ -13,7 +13,6 @@ DIR/<board>.json are reused (delete the file after a change of the kernels' code
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -26,13 +25,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from evaluate import evaluate
 
 from shoehorn_mcu import targets
-from shoehorn_mcu.host_tools.errors import HostError
 from shoehorn_mcu.ir import Array, DType, Graph, Node
 from shoehorn_mcu.kernels import Instance, candidates, choose, cost
 from shoehorn_mcu.kernels.pool import softmax_work
 from shoehorn_mcu.ops import Softmax
 from shoehorn_mcu.ops.linear import LinearOp
-from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.stage import Pick, stages
 from shoehorn_mcu.targets import Machine
 from tests.bench import costs, costs_files, exact, micro, predictions
@@ -81,20 +78,11 @@ def _has(rank: int, node: Node, board: targets.Board) -> bool:
 
 def measured(board: targets.Board, networks: int, out: Path) -> list[Found]:
     """The ops of all runs, with their features."""
-    path = out / f"{board.id}.json"
-    past: dict[str, Found] = json.loads(path.read_text()) if path.exists() else {}
-    found = []
+    past, found = predictions.Past(board, out), []
     for name, graph, pick in runs(board, networks):
-        if name not in past:
-            try:
-                past[name] = costs.measure(graph, board, Goal.TIME, out / "folder" / board.id, pick, exactly=True)
-            except (DoesNotFit, HostError) as refusal:
-                print(f"{name} on {board.id}: {str(refusal)[:200]}", file=sys.stderr)
-                past[name] = {"ops": []}
-            path.write_text(json.dumps(past) + "\n")
-            print(f"{name} on {board.id}", file=sys.stderr, flush=True)
-        if past[name]["ops"]:
-            found += _as_seen(costs.with_work(past[name], graph, board, pick)["ops"], graph, board, pick)
+        timed = past.measured(name, graph, pick)
+        if timed["ops"]:
+            found += _as_seen(costs.with_work(timed, graph, board, pick)["ops"], graph, board, pick)
     return found
 
 

@@ -31,10 +31,10 @@ from samples import quant
 from shoehorn_mcu import ops, passes, targets
 from shoehorn_mcu.host_tools.errors import HostError
 from shoehorn_mcu.ir import DType, Graph, GraphError, TensorType, verify
-from shoehorn_mcu.kernels import Instance
+from shoehorn_mcu.kernels import Instance, choose
 from shoehorn_mcu.kernels.cost import Unit, costs_of, kernel_cost, weigh
 from shoehorn_mcu.planner import DoesNotFit, Goal
-from shoehorn_mcu.stage import stages
+from shoehorn_mcu.stage import Pick, stages
 from shoehorn_mcu.targets import Machine
 from tests.bench import costs, micro
 
@@ -92,23 +92,34 @@ def _bytes(graph: Graph) -> int:
     return sum(-(-t.type.bytes // 4) * 4 for t in graph.tensors.values() if t.data is None)
 
 
+class Past:
+    """What was measured on a board, kept in a file, so that an interrupted run goes on where it stopped."""
+
+    def __init__(self, board: targets.Board, out: Path) -> None:
+        self._board, self._out, self._path = board, out, out / f"{board.id}.json"
+        self._known: dict[str, Found] = json.loads(self._path.read_text()) if self._path.exists() else {}
+
+    def measured(self, name: str, graph: Graph, pick: Pick) -> Found:
+        """The figures of a graph; no ops where it does not fit the board."""
+        if name not in self._known:
+            folder = self._out / "folder" / self._board.id
+            try:
+                self._known[name] = costs.measure(graph, self._board, Goal.TIME, folder, pick, exactly=True)
+            except (DoesNotFit, HostError) as refusal:
+                print(f"{name} on {self._board.id}: {str(refusal)[:200]}", file=sys.stderr)
+                self._known[name] = {"ops": []}
+            self._path.write_text(json.dumps(self._known) + "\n")
+            print(f"{name} on {self._board.id}", file=sys.stderr, flush=True)
+        return self._known[name]
+
+
 def measured(board: targets.Board, seeds: Sequence[int], out: Path) -> list[Found]:
     """By network the figures of its ops, with their features; those that do not fit the board are left out."""
-    path = out / f"{board.id}.json"
-    past: dict[str, Found] = json.loads(path.read_text()) if path.exists() else {}
-    found = []
+    past, found = Past(board, out), []
     for own, graph in batches(seeds, board):
-        key = ",".join(map(str, own))
-        if key not in past:
-            try:
-                past[key] = costs.measure(graph, board, Goal.TIME, out / "folder" / board.id, exactly=True)
-            except (DoesNotFit, HostError) as refusal:
-                print(f"{key} on {board.id}: {str(refusal)[:200]}", file=sys.stderr)
-                past[key] = {"ops": []}
-            path.write_text(json.dumps(past) + "\n")
-            print(f"{key} on {board.id}", file=sys.stderr, flush=True)
-        if past[key]["ops"]:
-            found += list(_networks(own, costs.with_work(past[key], graph, board), graph, board))
+        timed = past.measured(",".join(map(str, own)), graph, choose)
+        if timed["ops"]:
+            found += list(_networks(own, costs.with_work(timed, graph, board), graph, board))
     return found
 
 
