@@ -119,10 +119,11 @@ def validate(
     Images are resized to the model's size and need Pillow. WAV files are mono, 16 bits, and padded with silence; if the
     model keeps states, it takes each file piece by piece, and its last decision counts.
 
-    The reference shares the importer with the firmware, so it does not notice a wrong import. --against does, once for
-    each model: `tflite` is LiteRT with its reference kernels, `tflite-optimized` with those of a phone, which are shown
-    but not judged. The SHA-256 of the model's file must be that of the import. The exit code is 1 where an output is
-    further from the runtime's than docs/why-numbers-differ.md says for it, or than --tolerance.
+    The reference shares the importer with the firmware, so it does not notice a wrong import. Run --against once
+    for each model to notice it: `tflite` is LiteRT with its reference kernels, `tflite-optimized` with those of a
+    phone, which are shown but not judged. The SHA-256 of the model's file must be that of the import. The exit code
+    is 1 where an output is further from the runtime's than docs/why-numbers-differ.md says for it, or than
+    --tolerance.
     """
     if inputs and (count is not None or seed is not None):
         raise click.UsageError("--inputs excludes --count and --seed")
