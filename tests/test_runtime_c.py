@@ -96,12 +96,14 @@ def test_a_portable_kernel_has_no_conditional_compilation_and_includes_its_contr
         "half",
         "held",
         "index",
+        "kept",
         "lstm_cell",
         "quant",
         "nibbles",
         "quant_64",
         "row_sums",
         "sigmoid16",
+        "softmax",
         "taps",
         "window",
     )
@@ -271,7 +273,7 @@ int main(void)
     static const int8_t x[4] = {{1, 2, 3, 4}};
     static const int8_t *const rows[1] = {{x}};
     int8_t y[4];
-    const sh_softmax_s8 op = {{1, 4, {multiplier}, {shift}, {diff_min}}};
+    const sh_softmax_s8 op = {{1, 4, {multiplier}, {shift}, {diff_min}, 0}};
     sh_softmax_s8_ref(&op, rows, y);
     return printf("%d %d %d %d\\n", y[0], y[1], y[2], y[3]) < 0;
 }}

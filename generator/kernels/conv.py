@@ -212,9 +212,16 @@ def _lines_work(
         rests=pixels * ends,
         kernel_rows=pixels * (blocks + ends) * kernel_height,
         outputs=node.output.type.row_elements,
+        clipped=_clipped(lines, kernel_width),
         padded=padded * (blocks + ends),
-        padded_elements=padded_taps * inputs * channels / LANES,
+        padded_elements=padded_taps * inputs * blocks,
+        padded_rests=padded_taps * inputs * ends * left,
     )
+
+
+def _clipped(lines: Lines, kernel_width: int) -> float:
+    """Columns of the pixels' windows that are outside of the row."""
+    return sum(kernel_width - taps for taps in lines.taps)
 
 
 def convolution_work(node: Node, sums: Sums = by_lanes) -> Work:
@@ -252,8 +259,11 @@ def depthwise_work(node: Node) -> Work:
         loops4=runs * fours,
         by8=taps * eights * 8,
         by4=taps * fours * 4,
+        clipped=_clipped(lines, kernel_width),
         padded=padded * blocks,
-        padded_elements=padded_taps * channels,
+        padded_elements=padded_taps * eights * 8,
+        padded_fours=padded_taps * fours * 4,
+        padded_ones=padded_taps * ones,
         # Outputs that are computed one by one have separate instructions for most of that.
         divided=pixels * ones,
         loops=pixels * ones * kernel_height,

@@ -107,12 +107,22 @@ def _unsigned_tables(node: Node, tile: Tile) -> dict[str, Value]:
 
 
 def _unrolled(node: Node, tile: Tile) -> Work:
-    """Runs, groups of four elements in them, elements that are left, and elements that are clamped afterwards."""
+    """Runs, those with groups of four elements, these groups, elements that are left; rows that are clamped, and their
+    elements.
+    """
     of, elements = runs(node), node.output.type.row_elements
     clamp = cast(Binary, node.op).clamp
+    clamped = clamps(clamp.low, clamp.high)
     fours, left = divmod(of.channels, 4)
-    clamped = elements * clamps(clamp.low, clamp.high)
-    return Work(pixels=of.width, fours=of.width * fours, outputs=of.width * left, clamped=clamped)
+    return Work(
+        pixels=of.width,
+        loops4=of.width * (fours > 0),
+        fours=of.width * fours,
+        rests=of.width * (left > 0),
+        outputs=of.width * left,
+        clampings=clamped,
+        clamped=elements * clamped,
+    )
 
 
 def _vectors(node: Node, tile: Tile) -> Work:

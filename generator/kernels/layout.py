@@ -9,7 +9,7 @@ import numpy as np
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Contract, Value, portable
 from shoehorn_mcu.kernels.operands import byte_step, element_bytes, same_dtype
-from shoehorn_mcu.kernels.work import Work, copied
+from shoehorn_mcu.kernels.work import WORD, Work, copied, filled, moved
 from shoehorn_mcu.ops import Concat, Pad, PickChannels, Slice, Transpose
 from shoehorn_mcu.ops.rules import as_4d
 
@@ -104,41 +104,65 @@ def _numbers(params: dict[str, Value]) -> dict[str, int]:
 
 
 def _pad_work(node: Node) -> Work:
-    """Pixels that are copied, and fills around them: calls of memset for elements of one byte, else a copy of each."""
+    """Pixels that are copied, and what is filled around them: elements of one byte by memset, others one by one."""
     op, p = cast(Pad, node.op), _numbers(_pad(node))
-    size, rows = p["element_bytes"], node.output.type.rows
-    copies = sum(1 for y in range(rows) if op.rows(y, node.sig)[0][0] is not None) / rows
-    filled = p["row_before"] + p["row_after"] + p["pixels"] * (p["before"] + p["after"])
-    aligned = all(p[name] * size % 4 == 0 for name in ("row_before", "before", "after")) and p["pixel_bytes"] % 4 == 0
-    moved = copied(copies * p["pixels"], p["pixel_bytes"], aligned) + Work(pixels=copies * p["pixels"])
-    if size > 1:
-        return moved + Work(fills=copies * filled + (1 - copies) * p["row_elements"])
-    words = filled if aligned else 0
-    return moved + Work(
-        fills=copies * (2 + 2 * p["pixels"]) + (1 - copies),
-        filled_words=copies * words + (1 - copies) * (p["row_elements"] // 4 * 4),
-        filled_bytes=copies * (filled - words) + (1 - copies) * (p["row_elements"] % 4),
+    x, y = node.inputs[0].type, node.output.type
+    size, rows = p["element_bytes"], y.rows
+    read = [op.rows(row, node.sig)[0][0] for row in range(rows)]
+    copied = np.array([row for row in range(rows) if read[row] is not None], np.int64) * y.row_bytes
+    source = np.array([row for row in read if row is not None], np.int64) * x.row_bytes
+    step, pixels = (p["before"] + p["after"]) * size + p["pixel_bytes"], np.arange(p["pixels"])
+    places = copied[:, None] + p["row_before"] * size + pixels * step  # where a pixel with its padding begins
+    total = Work(pixels=places.size / rows) + moved(
+        places + p["before"] * size, source[:, None] + pixels * p["pixel_bytes"], p["pixel_bytes"], rows
     )
+    fills = (
+        (np.array([row for row in range(rows) if read[row] is None], np.int64) * y.row_bytes, p["row_elements"]),
+        (copied, p["row_before"]),
+        (places, p["before"]),
+        (places + p["before"] * size + p["pixel_bytes"], p["after"]),
+        (copied + y.row_bytes - p["row_after"] * size, p["row_after"]),
+    )
+    for to, count in fills:
+        total += filled(to, count, rows) if size == 1 else _elements(to.size * count / rows, size)
+    return total
+
+
+def _elements(count: float, size: int) -> Work:
+    """memcpy of so many elements, one by one."""
+    return copied(count, size, size % WORD == 0) + Work(words=count * (size // WORD))
 
 
 def _concat_work(node: Node) -> Work:
-    op, shape = cast(Concat, node.op), node.output.type
-    pieces = shape.nhwc[2] if op.axis == len(shape.shape) - 1 else 1
-    joins_rows = op.axis < len(shape.shape) - 2
-    parts = [t.type.row_bytes // pieces for t in node.inputs]
-    aligned = all(part % 4 == 0 for part in parts)
-    # Along rows each output row is a row of one of the inputs, in proportion to their rows.
-    shares = [t.type.rows / shape.rows if joins_rows else 1.0 for t in node.inputs]
-    total = Work(pixels=pieces, padded=pieces * (len(parts) - sum(shares)))
-    for part, share in zip(parts, shares, strict=True):
-        total += copied(pieces * share, part, aligned)
+    """Pieces, the inputs that have no row for an output row, and the pieces of the others, each of which is copied."""
+    op, shape, p = cast(Concat, node.op), node.output.type, _numbers(_concat(node))
+    pieces = p["pieces"]
+    total, before = Work(pixels=pieces), np.zeros(shape.rows, np.int64)
+    reads = [op.rows(row, node.sig) for row in range(shape.rows)]
+    for i, part in enumerate(t.type.row_bytes // pieces for t in node.inputs):
+        read = [rows[i][0] for rows in reads]
+        there = np.array([row for row in range(shape.rows) if read[row] is not None], np.int64)
+        source = np.array([row for row in read if row is not None], np.int64)
+        to = (there * shape.row_bytes + before[there])[:, None] + np.arange(pieces) * p["y_step"]
+        total += moved(to, source[:, None] * pieces * part + np.arange(pieces) * part, part, shape.rows)
+        total += Work(padded=pieces * (1 - len(there) / shape.rows))
+        before[there] += part
     return total
 
 
 def _slice_work(node: Node) -> Work:
-    p = _numbers(_slice(node))
-    aligned = all(p[name] % 4 == 0 for name in ("begin", "run_bytes", "pixel_step", "run_step"))
-    return copied(p["pixels"] * p["runs"], p["run_bytes"], aligned) + Work(pixels=p["pixels"])
+    op, p = cast(Slice, node.op), _numbers(_slice(node))
+    x, y = node.inputs[0].type, node.output.type
+    rows = np.array([op.rows(row, node.sig)[0][0] for row in range(y.rows)], np.int64)
+    pixels, runs = np.arange(p["pixels"])[:, None], np.arange(p["runs"])
+    source = p["begin"] + pixels * p["pixel_step"] + runs * p["run_step"]
+    to = (pixels * p["runs"] + runs) * p["run_bytes"]
+    return Work(pixels=p["pixels"]) + moved(
+        np.arange(y.rows)[:, None, None] * y.row_bytes + to,
+        rows[:, None, None] * x.row_bytes + source,
+        p["run_bytes"],
+        y.rows,
+    )
 
 
 def _transpose_work(node: Node) -> Work:

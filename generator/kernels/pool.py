@@ -12,10 +12,10 @@ from shoehorn_mcu.ir import DType, Node
 from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, portable, y_step
 from shoehorn_mcu.kernels.operands import all_s8, are
 from shoehorn_mcu.kernels.packed import clamps
-from shoehorn_mcu.kernels.work import BLOCK, Work, by_blocks, elements, inside
+from shoehorn_mcu.kernels.work import BLOCK, Work, by_blocks, elements, filled, inside
 from shoehorn_mcu.ops import AveragePool2d, MaxPool2d, Mean, Pool2d, Softmax
 from shoehorn_mcu.ops.fixed_point import rescale
-from shoehorn_mcu.ops.pool import mean_params, softmax_params
+from shoehorn_mcu.ops.pool import mean_params, softmax_exps, softmax_params
 from shoehorn_mcu.targets import Isa
 
 
@@ -93,6 +93,14 @@ def _softmax(node: Node) -> dict[str, Value]:
     }
 
 
+def _no_exps(node: Node) -> dict[str, Value]:
+    return {"exps": None}
+
+
+def _exps(node: Node, tile: Tile) -> dict[str, Value]:
+    return {"exps": softmax_exps(cast(Softmax, node.op), node.sig)}
+
+
 def _softmaxes(node: Node) -> bool:
     return all_s8(node) and node.output.type.nhwc[3] < 1 << 12  # addends of 1.0 that the sum of exponentials can hold
 
@@ -131,6 +139,13 @@ def max_pool2d_work(node: Node) -> Work:
     return elements(within, channels) + Work(
         pixels=pixels, kernel_rows=pixels * op.kernel[0], padded=padded, outputs=pixels * channels
     )
+
+
+def _max_pool2d_s8_work(node: Node) -> Work:
+    """That of the largest elements, and the pixels that are filled first."""
+    y = node.output.type
+    pixels, channels = y.nhwc[2:]
+    return max_pool2d_work(node) + filled(np.arange(y.rows * pixels) * channels, channels, y.rows)
 
 
 CHANNELS = 4
@@ -277,20 +292,27 @@ def _softmax_work(node: Node) -> Work:
     return softmax_work(node, positions * _differences(channels))
 
 
+def _looked_up_work(node: Node, tile: Tile) -> Work:
+    """Vectors and their elements."""
+    _, _, positions, channels = node.output.type.nhwc
+    return Work(pixels=positions, outputs=positions * channels)
+
+
 AVERAGE_POOL = Contract("average_pool2d_s8", (AveragePool2d,), _average_pool2d, accepts=all_s8, spaced=y_step)
 POOL_16 = Contract("pool2d_s16", (AveragePool2d, MaxPool2d), _pool2d_16, accepts=_is_s16, spaced=y_step)
 MAX_POOL = Contract("max_pool2d_s8", (MaxPool2d,), pool2d, accepts=all_s8, spaced=y_step)
 MEAN = Contract("mean_s8", (Mean,), _mean, accepts=all_s8, takes_row=True)
-SOFTMAX = Contract("softmax_s8", (Softmax,), _softmax, accepts=_softmaxes)
+SOFTMAX = Contract("softmax_s8", (Softmax,), _softmax, _no_exps, accepts=_softmaxes)
 
 VARIANTS = (
     portable(AVERAGE_POOL, average_pool2d_work),
     Variant(AVERAGE_POOL, _average_pool2d_words_work, suffix="simd32", isa=Isa.SIMD32, accepts=_averaged_by_words),
-    portable(MAX_POOL, max_pool2d_work),
+    portable(MAX_POOL, _max_pool2d_s8_work),
     portable(POOL_16, average_pool2d_work),
     Variant(MAX_POOL, _max_pool2d_words_work, suffix="simd32", isa=Isa.SIMD32, accepts=_pooled_by_words),
     portable(MEAN, _mean_work),
     Variant(MEAN, _mean_words_work, suffix="simd32", isa=Isa.SIMD32, accepts=_means_by_words),
     Variant(MEAN, _mean_vectors_work, suffix="neon", isa=Isa.NEON, accepts=_means_by_vectors),
     portable(SOFTMAX, _softmax_work),
+    Variant(SOFTMAX, _looked_up_work, suffix="table", pack=_exps),
 )

@@ -9,7 +9,7 @@ import numpy as np
 from shoehorn_mcu.ir import Array, Node
 from shoehorn_mcu.kernels.base import Contract, Tile, Value, Variant, array_of, portable, y_step
 from shoehorn_mcu.kernels.operands import all_s8, byte_step, element_bytes, same_dtype
-from shoehorn_mcu.kernels.work import Work, copied
+from shoehorn_mcu.kernels.work import Work, moved
 from shoehorn_mcu.ops import ResizeBilinear, ResizeNearest
 from shoehorn_mcu.ops.resize import BilinearTaps, bilinear_taps, nearest_taps
 from shoehorn_mcu.targets import Isa
@@ -56,9 +56,12 @@ def _bilinear(node: Node) -> dict[str, Value]:
 
 
 def _nearest_work(node: Node) -> Work:
-    _, _, pixels, channels = node.output.type.nhwc
-    size = channels * element_bytes(node)
-    return copied(pixels, size, size % 4 == 0) + Work(pixels=pixels)
+    op, x, y = cast(ResizeNearest, node.op), node.inputs[0].type, node.output.type
+    width, size = y.nhwc[2], y.nhwc[3] * element_bytes(node)
+    rows = np.array([op.rows(row, node.sig)[0][0] for row in range(y.rows)], np.int64)
+    source = nearest_taps(op, x.nhwc[2], width).astype(np.int64) * size + rows[:, None] * x.row_bytes
+    to = np.arange(width) * size + np.arange(y.rows)[:, None] * y.row_bytes
+    return Work(pixels=width) + moved(to, source, size, y.rows)
 
 
 def _bilinear_work(node: Node) -> Work:

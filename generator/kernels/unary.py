@@ -79,9 +79,9 @@ def _sixteens(node: Node, tile: Tile) -> Work:
 
 
 def _fours(node: Node, tile: Tile) -> Work:
-    """Groups of four elements, and elements that are left."""
+    """The run, groups of four elements in it, and elements that are left."""
     fours, left = divmod(node.output.type.row_elements, 4)
-    return Work(fours=fours, outputs=left)
+    return Work(pixels=1, fours=fours, rests=left > 0, outputs=left)
 
 
 LUT = Contract("lut_8", (Unary,), _lut_8, accepts=_maps_8, spaced=in_runs, in_runs=True)

@@ -3,8 +3,9 @@
     python -m tests.bench.costs_random [--boards ID ...] [--networks 96] [--write] [--out DIR]
 
 On each board it runs the graphs of tests/bench/micro_random.py, with the portable kernels and then with each further
-one of ops that are no sums of products; the small graphs of costs.py with the portable kernels, so that what was known
-is not forgotten; and networks of tests/bench/predictions.py with seeds from FIRST on, which that bench does not draw.
+one, of sums of products with the chosen one; the small graphs of costs.py with the portable kernels, so that what was
+known is not forgotten; and networks of tests/bench/predictions.py with seeds from FIRST on, which that bench does not
+draw.
 Ops are timed to the instruction (tests/bench/exact.py). The costs in the file count as one more measurement of WEIGHT:
 what these graphs do not tell apart stays as it is, and so do kernels that are not in them. Results in
 DIR/<board>.json are reused (delete the file after a change of the kernels' code). Run it after costs.py.
@@ -25,10 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from evaluate import evaluate
 
 from shoehorn_mcu import targets
-from shoehorn_mcu.ir import Array, DType, Graph, Node
+from shoehorn_mcu.ir import Array, Graph, Node
 from shoehorn_mcu.kernels import Instance, candidates, choose, cost
 from shoehorn_mcu.kernels.pool import softmax_work
-from shoehorn_mcu.ops import Softmax
 from shoehorn_mcu.ops.linear import LinearOp
 from shoehorn_mcu.stage import Pick, stages
 from shoehorn_mcu.targets import Machine
@@ -45,11 +45,13 @@ Found = dict[str, Any]
 
 
 def ranked(rank: int) -> Pick:
-    """The kernel of that rank, the portable one first; of sums of products the portable one."""
+    """The kernel of that rank, the portable one first; of sums of products the chosen one at rank 1 and above."""
 
     def pick(node: Node, machine: Machine) -> Instance:
         found = list(candidates(node, machine.isas))
-        return found[0 if isinstance(node.op, LinearOp) else min(rank, len(found) - 1)]
+        if isinstance(node.op, LinearOp):
+            return choose(node, machine) if rank else found[0]
+        return found[min(rank, len(found) - 1)]
 
     return pick
 
@@ -73,7 +75,8 @@ def runs(board: targets.Board, networks: int) -> Iterator[tuple[str, Graph, Pick
 
 
 def _has(rank: int, node: Node, board: targets.Board) -> bool:
-    return not isinstance(node.op, LinearOp) and len(list(candidates(node, board.cpu.isas))) > rank
+    count = len(list(candidates(node, board.cpu.isas)))
+    return count > 1 and rank == 1 if isinstance(node.op, LinearOp) else count > rank
 
 
 def measured(board: targets.Board, networks: int, out: Path) -> list[Found]:
@@ -91,9 +94,7 @@ def _as_seen(ops: Sequence[Found], graph: Graph, board: targets.Board, pick: Pic
     values: dict[str, Array] | None = None
     for op, stage in zip(ops, stages(graph, Machine.of(board.spec.cpu), pick), strict=True):
         x = stage.node.inputs[0]
-        if isinstance(stage.computed.op, LinearOp) and not stage.kernel.cost_key.endswith("_c"):
-            continue  # costs.py measures them in many more shapes
-        if not isinstance(stage.node.op, Softmax) or x.type.dtype is not DType.INT8:
+        if stage.kernel.key != "softmax_s8_c":
             yield op
             continue
         values = values or evaluate(graph, exact.inputs(graph))

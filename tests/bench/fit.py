@@ -15,6 +15,9 @@ ROUNDS = 2000
 WINDOWS = (
     *("lines", "taps", "copies", "whole_lines", "copied_words", "copied_bytes", "filled", "found", "ragged", "worded"),
 )
+CLAMPS = ("clampings", "clamped")
+CLAMPED = tuple(f"{name}_s8_simd32" for name in ("add", "mul", "maximum", "minimum"))
+"""Kernels that clamp whole rows by one function (sh_clamp_pixels), though few graphs have a clamp for each of them."""
 TINY = 1e-12  # an unknown that is no larger is 0
 
 
@@ -82,6 +85,8 @@ def like(kernel: str, feature: str) -> str:
     instruction set lay windows out alike (conv2d_s8_windows.inc): fitted apart, their costs would differ by more than
     the code does.
     """
+    if feature in CLAMPS and kernel in CLAMPED:
+        return CLAMPED[0]
     if kernel.startswith("conv2d_s8") and feature in WINDOWS:
         return "_".join(kernel.split("_")[:3])
     return kernel if "blocks" in feature else re.sub(r"_up(.*?)[x_]\d+$", r"\1", kernel)
@@ -101,6 +106,8 @@ def refined(
     """
 
     def owner(kernel: str, feature: str) -> str:
+        if feature in CLAMPS and kernel in CLAMPED:
+            return like(kernel, feature)
         known = kernels.get(kernel, {}).get(feature)
         return like(kernel, feature) if known and shared.get((like(kernel, feature), feature)) == {known} else kernel
 
@@ -112,7 +119,9 @@ def refined(
     features: dict[str, set[str]] = defaultdict(set)
     for row in rows:
         features[row.kernel].update(row.work)
-    names = sorted({(owner(kernel, n), n) for kernel, own in features.items() for n in own})
+    for kernel in features.keys() & {*CLAMPED}:
+        features[kernel].update(CLAMPS)
+    names = sorted({(owner(row.kernel, n), n) for row in rows for n in row.work})
     place = {name: i for i, name in enumerate(names)}
     a, b = np.zeros((len(rows), len(names))), np.zeros(len(rows))
     for i, row in enumerate(rows):

@@ -18,7 +18,7 @@ from shoehorn_mcu.ir import DType, Graph, GraphError, TensorType, verify
 from shoehorn_mcu.passes.drop_dead import drop_dead
 from tests.samples import REAL_OPS, as_float32
 
-EACH = 8  # graphs of a kind of op
+EACH = 20  # graphs of a kind of op
 KINDS = tuple(dict.fromkeys(grow for kind, grow in GROWERS.items() if not kind.view))
 
 
@@ -26,7 +26,7 @@ def singles() -> Iterator[Graph]:
     """So many graphs of each kind; of those that compute in float32 too, every other one a second time in float32."""
     for number, kind in enumerate(KINDS):
         found = 0
-        for seed in range(10 * EACH):
+        for seed in range(5 * EACH):
             g = Growth(np.random.default_rng((number, seed)))
             shape = 1, g.pick(1, 2, 3, 6, 8), g.pick(1, 3, 5, 8, 13), g.pick(1, 3, 4, 8, 11, 24, 40)
             g.input(TensorType(shape, DType.INT8, quant(g.rng, 0.01, 0.3)))

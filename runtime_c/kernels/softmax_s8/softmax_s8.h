@@ -14,8 +14,10 @@ typedef struct {
     int32_t positions; // vectors in a row
     int32_t channels;  // elements of a vector, at most 4095 (the sum's 12 integer bits)
     int32_t multiplier;
-    int32_t shift;    // to the left
-    int32_t diff_min; // differences below this contribute 0
+    int32_t shift;       // to the left
+    int32_t diff_min;    // differences below this contribute 0
+    const int32_t *exps; // [256] exponentials of the differences 0, -1, .. -255, for the kernel
+                         // that looks them up; or NULL
 } sh_softmax_s8;
 
 typedef void sh_softmax_s8_fn(const sh_softmax_s8 *op, const int8_t *const x[], int8_t *y);
