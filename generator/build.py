@@ -241,7 +241,7 @@ def plan_prepared(
     unit = replace(unit, in_ram=_in_ram(unit, constant, board, options))
     needed = _flash(unit, constant, machine.cpu, board)
     flash_bytes = (needed.constant_bytes, needed.code_bytes, flash_limit(board, options))
-    slow = slow_parts(ready.imported.in_float, ready.imported.quantised_linear, chosen)
+    slow = slow_parts(ready.imported, ready.graph, chosen)
     said = report(source, board, ready.records, made.plan, made.stages, flash_bytes, options.float_mode.value, slow)
     if options.weights_in_ram is not None:
         own = unit.in_ram
@@ -290,7 +290,8 @@ def _imported(model: Model, options: Options) -> tuple[Imported, Origin, Sequenc
     made = pipeline(front, behind, options.strides)
     sha256 = hashlib.sha256(content + options.behind.read_bytes()).hexdigest()
     in_float, linear = (*found.in_float, *wake.in_float), found.quantised_linear + wake.quantised_linear
-    whole = Imported(made.graph, {}, found.folded + wake.folded, in_float, linear)
+    others = (*found.others_in_float, *wake.others_in_float)
+    whole = Imported(made.graph, {}, found.folded + wake.folded, in_float, linear, others)
     return whole, Origin(sha256=sha256, why="it is a pipeline, which is in no file of its own"), made.notes
 
 

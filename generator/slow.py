@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from shoehorn_mcu.importers import InFloat
+from shoehorn_mcu.importers import Imported, InFloat
+from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.ops import Table
 from shoehorn_mcu.ops.laws import quoted
 from shoehorn_mcu.ops.linear import LinearOp
 from shoehorn_mcu.stage import Stage
@@ -21,13 +23,34 @@ _LINEAR = "convolutions, dense layers and products of matrices"
 Json = Mapping[str, object]
 
 
-def slow_parts(in_float: Sequence[InFloat], quantised_linear: int, stages: Sequence[Stage]) -> Sequence[Json]:
-    """The entry `slow` of the report: an object with a `sentence` for each kind; none where there is nothing to say."""
-    return [*_in_float(in_float, quantised_linear), *_wide(stages)]
+def slow_parts(model: Imported, graph: Graph, stages: Sequence[Stage]) -> Sequence[Json]:
+    """The entry `slow` of the report: an object with a `sentence` for each kind; none where there is nothing to say.
+
+    `graph`: the model's after the passes.
+    """
+    linear, count = model.in_float, model.quantised_linear
+    others = [each for each in model.others_in_float if not _is_table(each, graph)]
+    other = "other " if linear else ""
+    ops = f"quantised {'op' if len(others) == 1 else 'ops'} of this model"
+    return [
+        *_in_float("float32", linear, f"{len(linear)} of {count} {_LINEAR} of this quantised model", "", {"of": count}),
+        *_in_float("float32-others", others, f"{len(others)} {other}{ops}", " between conversions", {}),
+        *_wide(stages),
+    ]
 
 
-def _in_float(found: Sequence[InFloat], count: int) -> Iterator[Json]:
-    """Quantised ops that compute in float32, by reason, the most frequent first."""
+def _is_table(op: InFloat, graph: Graph) -> bool:
+    """Whether passes made the op a table of bytes, or dropped it: nothing is left of it that computes in float32.
+
+    A pipeline has copies of its first model's ops, with numbers behind their names.
+    """
+    copies = tuple(f"{name}_" for name in op.made)
+    left = (each for each in graph.ops if each.name in op.made or each.name.startswith(copies))
+    return all(isinstance(each, Table) for each in left)
+
+
+def _in_float(kind: str, found: Sequence[InFloat], ops: str, how: str, more: Json) -> Iterator[Json]:
+    """Quantised ops that compute in float32, by reason, the most frequent first; `ops`: how many, in words."""
     if not found:
         return
     groups: dict[str, list[InFloat]] = {}
@@ -38,12 +61,11 @@ def _in_float(found: Sequence[InFloat], count: int) -> Iterator[Json]:
     if rest := sum(len(ops) for _, ops in ordered[_MOST_REASONS:]):
         why.append(f"{rest} for other reasons, which report.json has")
     verb = "compute" if len(found) > 1 else "computes"
-    said = f"{len(found)} of {count} {_LINEAR} of this quantised model {verb} in float32"
     yield {
-        "kind": "float32",
-        "sentence": f"{said}: {'; '.join(why)}",
+        "kind": kind,
+        "sentence": f"{ops} {verb} in float32{how}: {'; '.join(why)}",
         "count": len(found),
-        "of": count,
+        **more,
         "reasons": [{"reason": reason, "ops": [each.name for each in ops]} for reason, ops in ordered],
     }
 

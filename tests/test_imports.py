@@ -103,7 +103,7 @@ ALLOWED: dict[str, set[str]] = {
     "hot_weights": {"emit", "ops", "predict", "stage", "targets"},
     "memories": {"ir", "memory_plan", "targets"},
     "report": {"op_lines", "ir", "memories", "passes", "memory_plan", "stage", "predict", "targets"},
-    "slow": {"importers", "ops", "stage"},
+    "slow": {"importers", "ir", "ops", "stage"},
     "upgrade": {"kernels", "memory_plan", "planner", "predict", "stage"},
     "runs": {"ir", "memory_plan", "planner", "stage"},
     "schedule": {"ir", "memory_plan", "planner", "cuts", "lower", "predict", "runs", "stage", "upgrade"},

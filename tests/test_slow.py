@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import html
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
+import pytest
 from conftest import Gen
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 from tflite_writer import ModelSpec, OpSpec, TensorSpec, bias, int8
 
-from shoehorn_mcu.importers import InFloat
+from shoehorn_mcu.build import Options, plan_model
+from shoehorn_mcu.importers import Imported, InFloat
+from shoehorn_mcu.ir import Graph
+from shoehorn_mcu.ops import Map
 from shoehorn_mcu.paths import MODELS
 from shoehorn_mcu.slow import slow_parts
 from tests import litert
 
 _CONV = {"StrideH": 1, "StrideW": 1}
+_EMPTY = Graph("empty", {}, (), (), ())
 
 
 def hybrid() -> bytes:
@@ -41,7 +51,7 @@ def nine_bits(folder: Path) -> Path:
 def test_reasons_are_grouped_without_their_names_and_the_most_frequent_comes_first():
     found = [InFloat(f"t{i}", "Conv", f"its input 'x{i}' is not quantised") for i in range(3)]
     found.insert(0, InFloat("g", "Gemm", "its result is not quantised"))
-    (said,) = slow_parts(found, 9, ())
+    (said,) = slow_parts(Imported(_EMPTY, {}, 0, tuple(found), 9), _EMPTY, ())
 
     assert said["sentence"] == (
         "4 of 9 convolutions, dense layers and products of matrices of this quantised model compute in float32: "
@@ -51,7 +61,144 @@ def test_reasons_are_grouped_without_their_names_and_the_most_frequent_comes_fir
         {"reason": "its input is not quantised", "ops": ["t0", "t1", "t2"]},
         {"reason": "its result is not quantised", "ops": ["g"]},
     ]
-    assert slow_parts((), 9, ()) == []
+    assert slow_parts(Imported(_EMPTY, {}, 0, (), 9), _EMPTY, ()) == []
+
+
+_ZERO = np.int8(3)
+
+
+def of_one(code: str, dtype: str, table: str = "", **options: float) -> bytes:
+    """An op of one operand between two tensors of this type."""
+    zero = 0 if dtype == "INT16" else 3
+    tensors = [TensorSpec(name, (1, 2, 2, 8), dtype, (scale,), (zero,)) for name, scale in (("x", 0.05), ("y", 0.06))]
+    return ModelSpec(tensors, [OpSpec(code, (0,), (1,), options, table)], (0,), (1,)).bytes()
+
+
+def in_frame(core: onnx.NodeProto, zero: np.generic = _ZERO, **constants: np.ndarray) -> ModelProto:
+    """A node from `a` to `r` between conversions; they have this zero point."""
+    made = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["a"]),
+        core,
+        helper.make_node("QuantizeLinear", ["r", "s", "z"], ["p"]),
+        helper.make_node("DequantizeLinear", ["p", "s", "z"], ["y"]),
+    ]
+    held = {"s": np.float32(0.05), "z": zero, **constants}
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (2, 8)) for name in ("x", "y")]
+    values = [numpy_helper.from_array(np.asarray(value), name) for name, value in held.items()]
+    graph = helper.make_graph(made, "frame", ends[:1], ends[1:], values)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
+
+
+def saved(model: bytes | ModelProto, folder: Path) -> Path:
+    data, suffix = (model, "tflite") if isinstance(model, bytes) else (model.SerializeToString(), "onnx")
+    path = folder / f"model.{suffix}"
+    path.write_bytes(data)
+    return path
+
+
+_NORM = helper.make_node("LayerNormalization", ["a", "one"], ["r"])
+_ONES = np.ones(8, np.float32)
+SAID: Mapping[str, tuple[bytes | ModelProto, str]] = {
+    "tflite": (
+        of_one("LOCAL_RESPONSE_NORMALIZATION", "INT8", Radius=2, Bias=1.0, Alpha=0.5, Beta=0.5),
+        "no integer arithmetic is known for it (LOCAL_RESPONSE_NORMALIZATION 'y')",
+    ),
+    "int16": (of_one("FLOOR", "INT16"), "no integer arithmetic is known for it (FLOOR 'y')"),
+    "onnx": (in_frame(_NORM, one=_ONES), "no kernel computes it with int8 (LayerNormalization 'r')"),
+    "16 bits with a zero point": (
+        in_frame(_NORM, np.int16(3), one=_ONES),
+        "its input is quantised as int16 with a zero point (LayerNormalization 'r')",
+    ),
+    "several nodes": (
+        in_frame(helper.make_node("Celu", ["a"], ["r"], alpha=0.5)),
+        "no kernel computes it with integers (Celu 'r')",
+    ),
+}
+
+
+_SAID = "1 quantised op of this model computes in float32 between conversions"
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_an_op_between_conversions_is_said(name: str, tmp_path: Path):
+    made, why = SAID[name]
+
+    (said,) = plan_model(saved(made, tmp_path), None, Options()).report["slow"]
+
+    assert (said["kind"], said["sentence"], said["count"]) == ("float32-others", f"{_SAID}: {why}", 1)
+
+
+@pytest.mark.parametrize("name", ["tflite", "onnx"])
+def test_an_op_between_conversions_is_said_by_all(gen: Gen, name: str, tmp_path: Path):
+    made, why = SAID[name]
+    model, out = saved(made, tmp_path), tmp_path / "out"
+
+    assert f"note: {_SAID}: {why}" in gen("plan", model).stdout
+    written = gen("firmware", model, "--board", "rpi-zero", "--out", out)
+    assert f"{_SAID}: {why}" in written.stdout, written.output
+    (said,) = json.loads((out / "report.json").read_text())["slow"]
+    assert said["sentence"] == f"{_SAID}: {why}"
+    assert f"<dt>Other ops in float32</dt><dd>{html.escape(said['sentence'])}" in (out / "plan.html").read_text()
+
+
+QUIET: Mapping[str, bytes | ModelProto] = {
+    "a table": of_one("FLOOR", "INT8"),
+    "integers": of_one("L2_NORMALIZATION", "INT8"),
+    "a table of a node": in_frame(helper.make_node("Sigmoid", ["a"], ["r"])),
+    "integers of a node": in_frame(helper.make_node("Add", ["a", "a"], ["r"])),
+    "bytes moved": in_frame(helper.make_node("Transpose", ["t"], ["r"], perm=[1, 0])),
+    "real numbers": in_frame(helper.make_node("LayerNormalization", ["x", "one"], ["r"]), one=_ONES),
+}
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_an_op_on_integers_or_on_none_is_not_said(name: str, tmp_path: Path):
+    made = QUIET[name]
+    if name == "bytes moved":
+        first = helper.make_node("Reshape", ["a", "shape"], ["t"])
+        made.graph.node.insert(2, first)
+        made.graph.initializer.append(numpy_helper.from_array(np.array([8, 2]), "shape"))
+    assert "slow" not in plan_model(saved(made, tmp_path), None, Options()).report
+
+
+def test_a_table_that_is_not_made_is_said(tmp_path: Path):
+    made = plan_model(saved(QUIET["a table"], tmp_path), None, Options(disabled=frozenset({"fuse-tables"})))
+
+    (said,) = made.report["slow"]
+    assert said["sentence"].endswith("(FLOOR 'y')")
+
+
+def test_others_are_beside_the_convolutions():
+    linear, others = (InFloat(n, "Conv", "its result is not quantised") for n in "ab"), InFloat("c", "Mish", "why")
+    op = Map(name="mish", inputs=("x",), output="c", formula="x")
+    graph = Graph("g", {}, (op,), ("x",), ("c",))
+    model = Imported(graph, {}, 0, tuple(linear), 2, (replace(others, made=("mish",)),) * 2)
+
+    first, second = (each["sentence"] for each in slow_parts(model, graph, ()))
+
+    assert first.startswith("2 of 2 convolutions")
+    assert second == (
+        "2 other quantised ops of this model compute in float32 between conversions: why (Mish 'c', Mish 'c')"
+    )
+
+
+def test_an_op_of_a_pipeline_s_copy_is_said(tmp_path: Path):
+    """The copies of a front end have numbers behind their ops' names."""
+    op = Map(name="mish_1", inputs=("x",), output="c", formula="x")
+    graph = Graph("g", {}, (op,), ("x",), ("c",))
+
+    assert slow_parts(Imported(graph, {}, others_in_float=(InFloat("c", "Mish", "why", ("mish",)),)), graph, ())
+
+
+def test_uint8_that_is_interpolated_in_float32_is_said(tmp_path: Path):
+    maps = [TensorSpec(name, (1, size, size, 2), "UINT8", (0.05,), (7,)) for name, size in (("x", 3), ("y", 6))]
+    size = TensorSpec("size", (2,), "INT32", data=np.array([6, 6], np.int32).tobytes())
+    model = ModelSpec([*maps, size], [OpSpec("RESIZE_BILINEAR", (0, 2), (1,))], (0,), (1,)).bytes()
+
+    (said,) = plan_model(saved(model, tmp_path), None, Options()).report["slow"]
+
+    assert "TensorFlow Lite interpolates uint8 in float32 (RESIZE_BILINEAR 'y" in said["sentence"]
 
 
 def test_weights_without_activations_that_are_quantised_compute_in_float(gen: Gen, tmp_path: Path):

@@ -15,6 +15,7 @@ from shoehorn_mcu.importers.declared import Declarations
 from shoehorn_mcu.importers.fault import ImportFault, NeedsConstant, Refusal, Unsupported, UnsupportedModel
 from shoehorn_mcu.importers.onnx_apart import parsed, parsed_bytes, read
 from shoehorn_mcu.importers.onnx_file import RawInput, RawModel, held
+from shoehorn_mcu.importers.onnx_in_float import Frames
 from shoehorn_mcu.importers.onnx_loops import ROUNDS_LIMIT
 from shoehorn_mcu.importers.onnx_node import RawNode
 from shoehorn_mcu.importers.onnx_operands import check_whole
@@ -61,7 +62,8 @@ def _imported(raw: RawModel, name: str) -> Imported:
     inner = {own: value.order for own, value in made.computed() if made.names.get(value.tensor.name) == own}
     orders = {each: order for each, order in (inner | made.orders).items() if each in graph.tensors}
     ends = {each: _in_file(graph.tensors[each], order) for each, order in orders.items()}
-    return Imported(graph, ends, raw.folded, tuple(made.in_float), made.quantised_linear)
+    others = tuple(made.others_in_float.values())
+    return Imported(graph, ends, raw.folded, tuple(made.in_float), made.quantised_linear, others)
 
 
 def _in_file(tensor: Tensor, order: tuple[int, ...]) -> FileTensor:
@@ -92,10 +94,12 @@ class _Import(Quantising):
     names: dict[str, str] = field(default_factory=dict)  # of the graph's tensors, by those in the import
     in_float: list[InFloat] = field(default_factory=list)
     quantised_linear: int = 0
+    others_in_float: dict[str, InFloat] = field(default_factory=dict)  # by the last result
 
     def __post_init__(self) -> None:
         cure = "export it again, or take out what it declares of this value"
         self.declared = Declarations(self.raw.declared, cure)
+        self.frames = Frames(self.raw, self.readers)
 
     def graph(self, name: str) -> Graph:
         for each in self.raw.inputs:
@@ -246,7 +250,7 @@ class _Import(Quantising):
             self.quantize(raw)
         elif raw.code not in CONVERTERS:
             raise self._unknown(raw)
-        elif not (self.transposed(raw) or self.moved(raw) or self.clipped(raw) or self.resized(raw)):
+        elif not (self.transposed(raw) or self.moved(raw) or self.clipped(raw) or self._resized(raw)):
             why = self.in_integers(raw)
             self._count(raw, why)
             if why is None:
@@ -257,6 +261,32 @@ class _Import(Quantising):
             found = CONVERTERS[raw.code](replace(site, constants={**self.raw.constants, **held}) if held else site)
             self.values.update(zip(raw.outputs, found if isinstance(found, tuple) else (found,), strict=False))
             self.lawful(made)
+            if raw.code not in _LINEAR and self.frames.is_quantised(raw, self._is_held):
+                self._note(raw, why, made)
+
+    def _resized(self, raw: RawNode) -> bool:
+        """`resized`, which is noted: it computes in float32."""
+        made = len(self.builder.ops)
+        if not self.resized(raw):
+            return False
+        self._note(raw, "ONNX Runtime interpolates integers in float32", made)
+        return True
+
+    def _is_held(self, name: str) -> bool | None:
+        """Whether a value is quantised; None for a constant and for what is no real number."""
+        if name in self.raw.constants or name in self.coded:
+            return None
+        if name in self.stored or name in self.other:
+            return True
+        return False if self._dtype(name) == np.float32 else None
+
+    def _note(self, raw: RawNode, why: str, first: int) -> None:
+        """Notes that the ops made from the `first` on compute a quantised op in float32, or a part of one."""
+        nodes = self.frames.op(raw)
+        name, reason = nodes[-1].outputs[0], why if len(nodes) == 1 else "no kernel computes it with integers"
+        before = self.others_in_float[name].made if name in self.others_in_float else ()
+        made = (*before, *(op.name for op in self.builder.ops[first:]))
+        self.others_in_float[name] = InFloat(*_as_the_file(raw, name), reason, made)
 
     def _count(self, raw: RawNode, why: str | None) -> None:
         """Counts a linear op of quantised operands; `why` it is not computed with integers, None where it is."""
@@ -266,11 +296,7 @@ class _Import(Quantising):
         self.quantised_linear += 1
         if why is not None:
             reason = "its scales are computed while it runs" if whole else why
-            kind, name = (
-                (*raw.within[:1], raw.code)[0],
-                raw.outputs[0].removesuffix(REAL) if raw.within else raw.outputs[0],
-            )
-            self.in_float.append(InFloat(name, kind, reason))
+            self.in_float.append(InFloat(*_as_the_file(raw, raw.outputs[0]), reason))
 
     def _dtype(self, name: str) -> np.dtype[Any] | None:
         """The element type of a value, if it is known."""
@@ -329,6 +355,11 @@ class _Import(Quantising):
         self.orders[name] = order
         taken.add(tensor.name)
         return tensor.name, name
+
+
+def _as_the_file(node: RawNode, output: str) -> tuple[str, str]:
+    """The name of a result in the file, and the kind of the op there that the node is a part of."""
+    return (output.removesuffix(REAL), node.within[0]) if node.within else (output, node.code)
 
 
 def _index(op: SourceOp) -> int:

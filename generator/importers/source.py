@@ -66,11 +66,12 @@ EMPTY = Source((), (), ())
 
 @dataclass(frozen=True)
 class InFloat:
-    """A convolution, dense layer or product of matrices that is quantised in the file and computes in float32."""
+    """An op that is quantised in the file and computes in float32."""
 
     name: str  # of the tensor that it writes in the file
     kind: str  # the format's own name of the op, such as QLinearConv
     reason: str  # why, as a clause about the op: "its result is not quantised"
+    made: tuple[str, ...] = ()  # the graph's ops between conversions, which a pass may make a table; () for linear ops
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ class Imported:
 
     All inputs and outputs that differ in the file are there, and inner tensors where they are known: for --preserve.
     `in_float` are those of the `quantised_linear` convolutions, dense layers and products of matrices whose weights or
-    activations are quantised in the file that nevertheless compute in float32.
+    activations are quantised in the file that nevertheless compute in float32. `others_in_float` are all other ops
+    whose operands and results are quantised in the file, and that the importer makes ops on float32 of.
     """
 
     graph: Graph
@@ -87,6 +89,7 @@ class Imported:
     folded: int = 0  # ops of the file that do not depend on the inputs: their results are constants of the graph
     in_float: tuple[InFloat, ...] = ()
     quantised_linear: int = 0
+    others_in_float: tuple[InFloat, ...] = ()
 
 
 def macs_of(ops: Sequence[Op], tensors: Mapping[str, Tensor]) -> int | None:

@@ -21,7 +21,7 @@ from shoehorn_mcu.importers import tflite_recurrent as recurrent
 from shoehorn_mcu.importers import tflite_signal as signal
 from shoehorn_mcu.importers.declared import Declarations
 from shoehorn_mcu.importers.fault import CONTRADICTION, ImportFault, Refusal, Unsupported, UnsupportedModel
-from shoehorn_mcu.importers.source import Imported, Shapes, Source, SourceOp, SourceTensor, macs_of
+from shoehorn_mcu.importers.source import Imported, InFloat, Shapes, Source, SourceOp, SourceTensor, macs_of
 from shoehorn_mcu.importers.tflite_branches import without_branches
 from shoehorn_mcu.importers.tflite_complex import PARTS, without_complex
 from shoehorn_mcu.importers.tflite_diagnosis import diagnosis
@@ -200,7 +200,7 @@ def _imported(data: bytes, name: str, shapes: Shapes | None = None) -> Imported:
         graph = verify(made.graph(name))
     except GraphError as error:
         raise ImportFault(f"{error}; {CONTRADICTION}") from error
-    return Imported(graph, {}, len(raw.ops) - len(made.made), *in_float(raw, made.names))
+    return Imported(graph, {}, len(raw.ops) - len(made.made), *in_float(raw, made.names, made.in_float))
 
 
 def source_of(
@@ -239,6 +239,7 @@ class _Import:
     refused: list[Refusal] = field(default_factory=list)
     made: dict[int, Sequence[Op]] = field(default_factory=dict)  # by the number of the op in the file
     kept: list[State] = field(default_factory=list)
+    in_float: list[InFloat] = field(default_factory=list)
     unsure: set[int] = field(default_factory=set)  # tensors whose shapes would follow from those of refused ops
 
     def __post_init__(self) -> None:
@@ -326,6 +327,9 @@ class _Import:
             self.ops += part.ops
             self.kept += part.states
             self.made[index] = part.ops
+            if part.in_float:
+                made = tuple(op.name for op in part.ops)
+                self.in_float.append(InFloat(self.names[raw.outputs[0]], code, part.in_float, made))
         self.written |= set(raw.outputs)
 
     def _source(self) -> Source:

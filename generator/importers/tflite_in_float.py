@@ -1,8 +1,9 @@
-"""The convolutions and products of a .tflite that compute in float32 though their operands are quantised in it."""
+"""The ops of a .tflite that compute in float32 though their operands are quantised in it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from shoehorn_mcu.importers.source import InFloat
 from shoehorn_mcu.importers.tflite_file import RawModel, RawOp, RawTensor
@@ -18,8 +19,13 @@ LINEAR: Mapping[str, tuple[int, int]] = {
 """By op: the places of its input and of its weights."""
 
 
-def in_float(raw: RawModel, names: Sequence[str]) -> tuple[tuple[InFloat, ...], int]:
-    """Those that compute in float32, and how many have quantised operands in all."""
+def in_float(
+    raw: RawModel, names: Sequence[str], converted: Sequence[InFloat]
+) -> tuple[tuple[InFloat, ...], int, tuple[InFloat, ...]]:
+    """The linear ops that compute in float32, how many linear ops have quantised operands in all, and the other ops.
+
+    `converted`: the ops whose converters put conversions around them.
+    """
     writers = {place: op for op in raw.ops for place in op.outputs}
     found, count = [], 0
     for op in raw.ops:
@@ -32,7 +38,8 @@ def in_float(raw: RawModel, names: Sequence[str]) -> tuple[tuple[InFloat, ...], 
         if raw.tensors[op.inputs[LINEAR[op.code][0]]].dtype == "FLOAT32":
             reason = next((each for each in reasons if each), "only its weights are quantised, its input is float32")
             found.append(InFloat(names[op.outputs[0]], op.code, reason))
-    return tuple(found), count
+    linear = [replace(each, made=()) for each in converted if each.kind in LINEAR]
+    return (*found, *linear), count, tuple(each for each in converted if each.kind not in LINEAR)
 
 
 def _operands(op: RawOp) -> Sequence[tuple[int, str]]:

@@ -137,9 +137,10 @@ def _through_floats(site: Site, there: onnx.Site) -> Part:
         inputs=tuple(None if t is None else _real(t, constants.get(t.name)) for t in site.inputs),
         outputs=tuple(_real(t, None) for t in outputs),
     )
-    made = real.CONVERTS[site.code](inside, there)
-    found = made if isinstance(made, tuple) else (made,)
-    return real.part(site, there, tuple(_quantised(there, v, t) for v, t in zip(found, outputs, strict=False)))
+    results = real.CONVERTS[site.code](inside, there)
+    found = results if isinstance(results, tuple) else (results,)
+    made = tuple(_quantised(there, v, t) for v, t in zip(found, outputs, strict=False))
+    return replace(real.part(site, there, made), in_float="no integer arithmetic is known for it")
 
 
 def _real(tensor: Tensor, data: Array | None) -> Tensor:

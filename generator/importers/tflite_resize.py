@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -42,8 +43,10 @@ class Neighbours(NamedTuple):
 
 def bilinear(site: Site) -> Part:
     """RESIZE_BILINEAR to a constant size."""
-    if site.input(0, "input").type.dtype is DType.FLOAT32 or site.want(ResizeOptions).in_float:
+    if site.input(0, "input").type.dtype is DType.FLOAT32:
         return real.converter(_in_float)(site)
+    if site.want(ResizeOptions).in_float:
+        return replace(real.converter(_in_float)(site), in_float="TensorFlow Lite interpolates uint8 in float32")
     return resize(ResizeBilinear)(site)
 
 

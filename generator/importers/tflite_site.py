@@ -77,6 +77,7 @@ class Part:
     ops: tuple[Op, ...]
     tensors: tuple[Tensor, ...] = ()
     states: tuple[State, ...] = ()
+    in_float: str = ""  # why they compute in float32 though the op is quantised; "": they do not
 
 
 def quantised(tensor: Tensor, role: str, dtype: DType = DType.INT8) -> TensorType:

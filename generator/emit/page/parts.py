@@ -13,7 +13,12 @@ from shoehorn_mcu.memory_plan import bound_in_words
 from shoehorn_mcu.op_lines import op_lines
 from shoehorn_mcu.predict import unit_of
 
-_SLOW = {"float32": "In float32", "wide-weights": "Weights of two bytes"}  # titles, by the kind of what is slow
+_SLOW = {
+    "float32": "In float32",
+    "float32-others": "Other ops in float32",
+    "wide-weights": "Weights of two bytes",
+}
+"""Titles, by the kind of what is slow."""
 _NAME = 44  # characters of a name in a table
 
 
