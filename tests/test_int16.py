@@ -234,7 +234,6 @@ def test_all_tensors_of_a_model_and_its_optimised_graph_have_the_bytes_of_tflite
         ("RELU", [("x", 0.01, 3), ("y", 0.01, 0)], "with zero point 3"),
         ("LEAKY_RELU", [("x", 0.01, 0), ("y", 1e-8, 0)], "overflow int32"),
         ("ADD", [("x", 0.01, 0), ("z", 0.01, 0), ("y", 1e-7, 0)], "below 1 is needed"),
-        ("GELU", [("x", 0.01, 0), ("y", 0.01, 0)], "'x' is int16, int8 is needed"),
     ],
 )
 def test_what_int16_cannot_say_is_refused(code: str, tensors: list[tuple[str, float, int]], reason: str) -> None:

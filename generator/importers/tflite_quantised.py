@@ -24,11 +24,11 @@ from shoehorn_mcu.importers.fault import Unsupported
 from shoehorn_mcu.importers.geometry import axis_of
 from shoehorn_mcu.importers.onnx_movers import shaped
 from shoehorn_mcu.importers.onnx_site import Value, as_plain
-from shoehorn_mcu.importers.tflite_options import ActivationOptions, NamedOptions, NormOptions
+from shoehorn_mcu.importers.tflite_options import ActivationOptions, GeluOptions, NamedOptions, NormOptions
 from shoehorn_mcu.importers.tflite_site import Part, Site, clamp, quant_of
 from shoehorn_mcu.importers.tflite_site import stored as steps
 from shoehorn_mcu.ir import Array, DType, Quant, Tensor, TensorType
-from shoehorn_mcu.ops import Dequantize, Quantize, Reduce, Relabel, Scan
+from shoehorn_mcu.ops import Dequantize, Gelu, Quantize, Reduce, Relabel, Scan
 from shoehorn_mcu.ops import functions as f
 from shoehorn_mcu.ops.formula import Term, formula
 
@@ -322,6 +322,14 @@ def _single(write: Callable[[Quant, Quant, DType], int16.Unary]) -> Single:
     return convert
 
 
+def _gelu(site: Site, there: onnx.Site) -> Value:
+    """By LiteRT's table, for tflite-micro has no kernel."""
+    approximate = site.want(GeluOptions).approximate
+    op = Gelu(name=site.name, inputs=(site.input(0, "input").name,), output=site.output.name, approximate=approximate)
+    made = stored.of_table(op.real, quant_of(site.input(0, "input")), quant_of(site.output))
+    return maps.mapped(there, made, there.value(0))
+
+
 def _prelu(site: Site, there: onnx.Site) -> Value:
     made = stored.prelu(_operands(site), quant_of(site.output), _dtype(site))
     return maps.mapped(there, made, there.value(0), there.value(1))
@@ -351,6 +359,7 @@ INTEGERS: Mapping[str, Arithmetic] = {
     "BATCH_MATMUL": Arithmetic(_matrix_product),
     "CUMSUM": Arithmetic(_cumulated, _BYTES),
     "DIV": Arithmetic(_divided),
+    "GELU": Arithmetic(_gelu, _WORDS),
     "EXP": Arithmetic(_single(lambda of, to, dtype: stored.of_table(int16.power_of_e, of, to)), _WORDS),
     "EQUAL": Arithmetic(_compared(lambda a, b: a.equals(b))),
     "GREATER": Arithmetic(_compared(lambda a, b: a > b), _BYTES),
