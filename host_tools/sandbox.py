@@ -48,7 +48,11 @@ _PIECE = 1 << 16
 _MOST_ANSWER = 1 << 33
 _LAST_WORDS = 5  # seconds in which a process whose pipe is closed ends by itself
 _ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
+    (
+        *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"),
+        "ORT_DISABLE_TELEMETRY",  # ONNX Runtime has a thread that reports to Microsoft, since 1.29
+    ),
+    "1",
 )
 _REQUEST = struct.Struct("=IQ")  # bytes of JSON, bytes of data
 _COUNT = struct.Struct("=I")  # bytes of a piece; 0 ends an answer, and the child's exit code follows

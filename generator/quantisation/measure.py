@@ -71,8 +71,7 @@ def fidelities(model: ModelProto, quantised: ModelProto, samples: Samples) -> tu
     where = places(model, quantised)
     before, after = Runner(model, [p.name for p in where]), Runner(quantised, [p.real for p in where])
     sums = np.zeros((len(where), 3))
-    for sample in samples:
-        wanted, got = before(sample), after(sample)
+    for wanted, got in zip(before.over(samples), after.over(samples), strict=True):
         for place, total in zip(where, sums, strict=True):
             x = wanted[place.name].astype(np.float64)
             stored = np.clip(np.rint(x / place.scale) + place.zero_point, *place.limits)
@@ -88,8 +87,7 @@ def output_sqnr(wanted: Iterable[Mapping[str, Array]], quantised: ModelProto, sa
     """The least ratio in dB among the model's outputs. `wanted`: these of the float32 model, by name, per sample."""
     run = Runner(quantised)
     sums: dict[str, NDArray[np.float64]] = {name: np.zeros(2) for name in run.names}
-    for right, sample in zip(wanted, samples, strict=True):
-        got = run(sample)
+    for right, got in zip(wanted, run.over(samples), strict=True):
         for name, total in sums.items():
             x = right[name].astype(np.float64)
             total += (x * x).sum(), ((x - got[name].astype(np.float64)) ** 2).sum()
@@ -118,9 +116,9 @@ def accuracy(
     """Of the float32 model, and of the imported graph of the quantised one by the ops' references."""
     run = Runner(model)
     before = after = 0
-    for place, (sample, label) in enumerate(zip(samples, labels, strict=True)):
+    for place, (sample, values, label) in enumerate(zip(samples, run.over(samples), labels, strict=True)):
         say(f"measuring accuracy, sample {place} of {len(samples)}")
-        before += int(run(sample)[run.names[0]].argmax() == label)
+        before += int(values[run.names[0]].argmax() == label)
         after += int(_answer(imported, sample).argmax() == label)
     return Accuracy(len(samples), before, after)
 

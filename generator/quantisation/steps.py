@@ -34,7 +34,7 @@ from shoehorn_mcu.quantisation.rewrite import (
     with_activations,
     with_biases,
 )
-from shoehorn_mcu.quantisation.runtime import Method, Runner, optimised, ranges, require, with_qdq
+from shoehorn_mcu.quantisation.runtime import Method, Runner, inferred, optimised, ranges, require, with_qdq
 from shoehorn_mcu.quantisation.samples import Input, Samples, read_labels, read_samples
 
 if TYPE_CHECKING:
@@ -232,11 +232,8 @@ def float_model(path: Path, shapes: Shapes | None = None) -> ModelProto:
 
 
 def _inferred(model: ModelProto) -> ModelProto:
-    import onnx
-
     del model.graph.value_info[:]  # of another batch, or of tensors that are gone
-    found: ModelProto = onnx.shape_inference.infer_shapes(model, data_prop=True)
-    return found
+    return inferred(model)
 
 
 def _inputs(model: ModelProto) -> tuple[Input, ...]:
@@ -278,8 +275,7 @@ def _best(
     say: Callable[[str], None],
 ) -> _Candidate:
     """The model with or without equalisation and bias correction, whichever follows the float32 model best."""
-    run = Runner(plain)
-    wanted = [run(sample) for sample in checked]
+    wanted = [*Runner(plain).over(checked)]
 
     def candidate(model: ModelProto, found: Mapping[str, Range]) -> _Candidate:
         found = of_joins(model, found, {*kept.real, *kept.wide})
@@ -322,8 +318,8 @@ def _by_channel(model: ModelProto, samples: Samples) -> tuple[dict[str, Floats],
     run = Runner(model, [name for name in names if name not in constants and name])
     largest: dict[str, Floats] = {}
     sums: dict[str, Floats] = {}
-    for sample in samples:
-        for name, value in run(sample).items():
+    for values in run.over(samples):
+        for name, value in values.items():
             if value.ndim < 2 or value.dtype.kind != "f":
                 continue
             wide = value.swapaxes(0, 1).reshape(value.shape[1], -1)
@@ -380,8 +376,7 @@ def _gains(
         after = [ratios[name] for name in node.output if name in ratios]
         if before and after and node.op_type in settings.bits.codes:
             losses[node.name, node.output[0]] = min(before) - min(after)
-    run = Runner(best.float_model)
-    wanted = [run(sample) for sample in checked]
+    wanted = [*Runner(best.float_model).over(checked)]
     found = []
     for name, output in sorted(losses, key=lambda each: -losses[each])[:TRIED]:
         tries = {Kept.FLOAT32: replace(kept, real=(*kept.real, name))}
