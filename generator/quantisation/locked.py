@@ -269,6 +269,8 @@ def _with_shapes(model: ModelProto) -> ModelProto:
     return found
 
 
-answer_optimised, answer_inferred, answer_values, answer_calibrated, answer_with_qdq = map(
-    _answer, (_optimised, _inferred, _values, _calibrated, _with_qdq)
-)
+answer_optimised = _answer(_optimised)
+answer_inferred = _answer(_inferred)
+answer_values = _answer(_values)
+answer_calibrated = _answer(_calibrated)
+answer_with_qdq = _answer(_with_qdq)

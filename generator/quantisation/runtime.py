@@ -82,7 +82,7 @@ def inferred(model: ModelProto) -> ModelProto:
 def ranges(model: ModelProto, samples: Samples, method: Method, say: Callable[[str], None]) -> dict[str, Range]:
     """The least and the greatest value of each float32 tensor that is to be kept, by ONNX Runtime's calibrators."""
     data, whole = _bytes(model), iter(samples)
-    state: Mapping[str, Sequence[Array]] = {}
+    state: Mapping[str, Sequence[Any]] = {}
     for done in range(0, len(samples), _OF_A_REQUEST):
         say(f"calibrating, sample {done} of {len(samples)}")
         group = [*islice(whole, _OF_A_REQUEST)]
