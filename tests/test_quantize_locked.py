@@ -168,6 +168,13 @@ def test_a_model_that_does_not_end_is_one_line(monkeypatch: pytest.MonkeyPatch) 
     assert "\n" not in str(told.value)
 
 
+def test_an_answer_without_values_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "answer", lambda *_: ({"made": []}, bytearray()))
+
+    with pytest.raises(QuantizeError, match="no values"):
+        runtime.Runner(untouched())({"x": np.zeros(IMAGE, np.float32)})
+
+
 def test_a_model_that_ends_its_process_is_one_line(tmp_path: Path, gen: Gen, monkeypatch: pytest.MonkeyPatch) -> None:
     path, data = saved(tmp_path)
     answer = sandbox.answer

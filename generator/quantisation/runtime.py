@@ -135,6 +135,8 @@ class Runner:
         while group := [*islice(whole, _OF_A_REQUEST)]:
             while group:
                 found = _asked("values", self._model, self.names, group)
+                if not 0 < len(found) <= len(group):  # by a process that a model has taken over
+                    raise QuantizeError("ONNX Runtime gives no values of the model; export it again")
                 yield from (dict(zip(self.names, values, strict=True)) for values in found)
                 del group[: len(found)]
 
