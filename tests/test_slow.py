@@ -17,6 +17,7 @@ from tflite_writer import ModelSpec, OpSpec, TensorSpec, bias, int8
 
 from shoehorn_mcu.build import Options, plan_model
 from shoehorn_mcu.importers import Imported, InFloat
+from shoehorn_mcu.importers.onnx import load_onnx
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.ops import Map
 from shoehorn_mcu.paths import MODELS
@@ -148,6 +149,7 @@ QUIET: Mapping[str, bytes | ModelProto] = {
     "a table of a node": in_frame(helper.make_node("Sigmoid", ["a"], ["r"])),
     "integers of a node": in_frame(helper.make_node("Add", ["a", "a"], ["r"])),
     "bytes moved": in_frame(helper.make_node("Transpose", ["t"], ["r"], perm=[1, 0])),
+    "a result that is read as a real number, too": in_frame(_NORM, one=_ONES),
     "real numbers": in_frame(helper.make_node("LayerNormalization", ["x", "one"], ["r"]), one=_ONES),
 }
 
@@ -159,7 +161,23 @@ def test_an_op_on_integers_or_on_none_is_not_said(name: str, tmp_path: Path):
         first = helper.make_node("Reshape", ["a", "shape"], ["t"])
         made.graph.node.insert(2, first)
         made.graph.initializer.append(numpy_helper.from_array(np.array([8, 2]), "shape"))
+    if name.startswith("a result"):
+        made.graph.output.append(helper.make_tensor_value_info("r", TensorProto.FLOAT, (2, 8)))
+
     assert "slow" not in plan_model(saved(made, tmp_path), None, Options()).report
+
+
+def test_many_moves_ahead_of_a_quantisation_are_followed(tmp_path: Path):
+    """Without a call within a call for each."""
+    made = in_frame(helper.make_node("LayerNormalization", ["a", "one"], ["n0"]), one=_ONES)
+    moves = [helper.make_node("Transpose", [f"n{i}"], [f"n{i + 1}"], perm=[1, 0]) for i in range(1200)]
+    moves[-1].output[0] = "r"
+    for place, node in enumerate(moves):
+        made.graph.node.insert(3 + place, node)
+
+    (found,) = load_onnx(saved(made, tmp_path), {}).others_in_float
+
+    assert found.kind == "LayerNormalization"
 
 
 def test_a_table_that_is_not_made_is_said(tmp_path: Path):

@@ -99,7 +99,7 @@ class _Import(Quantising):
     def __post_init__(self) -> None:
         cure = "export it again, or take out what it declares of this value"
         self.declared = Declarations(self.raw.declared, cure)
-        self.frames = Frames(self.raw, self.readers)
+        self.frames = Frames(self.raw.nodes, self.readers, self.raw.outputs)
 
     def graph(self, name: str) -> Graph:
         for each in self.raw.inputs:
