@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import json
 from pathlib import Path
 
 import plant_faults
 import pytest
-from plant_faults import AREAS, ROOT, Broken, Fault, chosen, faults_of, python_faults, run
+from plant_faults import AREAS, ROOT, Broken, Fault, chosen, faults_of, python_faults, run, summary
 
 TEXT = "def f(a, b, c):\n    if a < 1 or not b and c:\n        return a + 1\n    return max(a, b)\n"
 
@@ -110,3 +111,26 @@ def test_what_was_noticed_is_not_tried_again_and_survivors_meet_the_other_tests(
     _, second, third = PROJECTS
     assert [tests for _, tests in second.runs[1:]] == [[*AREAS["cores"].slow]]
     assert third.runs == []
+
+
+def test_a_change_that_is_known_as_equivalent_is_not_planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = faults_of("several")
+    fault = everything[len(everything) // 2]
+    row = (ROOT / fault.path).read_text().splitlines()[fault.line - 1]
+    listed = [{"path": fault.path, "line": row.strip(), "becomes": fault.within(row).strip(), "why": "a test"}]
+    (tmp_path / "listed.json").write_text(json.dumps(listed))
+    monkeypatch.setattr(plant_faults, "EQUIVALENTS", tmp_path / "listed.json")
+
+    left = faults_of("several")
+    assert fault not in left
+    assert set(left) < set(everything)
+
+
+def test_the_summary_says_by_area_what_was_noticed_and_what_survived_which_tests() -> None:
+    found = [("check", True, 1), ("check", False, 1), ("check", False, 2), ("cores", True, 2)]
+
+    assert summary([{"area": area, "noticed": noticed, "depth": depth} for area, noticed, depth in found]) == [
+        "check: 1 of 3 noticed, 1 survived its quick tests, 1 survived all its tests (equivalent or a hole: not known)",
+        "cores: 1 of 1 noticed",
+        "all: 2 of 4 noticed, 1 survived its quick tests, 1 survived all its tests (equivalent or a hole: not known)",
+    ]
