@@ -23,7 +23,7 @@ from test_states import ring
 from toy import Bench, C, compile_c
 
 import shoehorn_mcu
-from shoehorn_mcu import Imported, PlanOptions, ShoehornError, targets
+from shoehorn_mcu import Imported, PlanOptions, ShoehornError, build, targets
 from shoehorn_mcu.build import Options
 from shoehorn_mcu.emit import bundle
 from shoehorn_mcu.emit.kernels_library import KERNELS
@@ -40,6 +40,7 @@ from shoehorn_mcu.passes.float_mode import FloatMode, FloatModeError
 from shoehorn_mcu.paths import MODELS
 from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.several import SameName, firmware_of_several
+from shoehorn_mcu.stage import kernel_bytes
 
 NATIVE = targets.board("native")
 
@@ -287,6 +288,22 @@ def test_concurrent_models_divide_a_small_memory(tmp_path: Path):
     assert first > second
     with pytest.raises(DoesNotFit, match=r"one and two on netduinoplus2: need at least .* .one [\d,]+, two [\d,]+., "):
         arenas(Options(sram_bytes=2 * fewest - 32))
+
+
+@pytest.mark.parametrize("smallest", [False, True])
+def test_models_divide_the_flash_that_no_kernel_takes(smallest: bool, tmp_path: Path):
+    """Each may use its own kernels' bytes and its part of the rest; also where nothing is left."""
+    options, board = Options(smallest_kernels=smallest), targets.board("microbit")
+    models = [digits(tmp_path, name) for name in ("one", "two")]
+    together, _ = firmware_of_several([(model, options) for model in models], board)
+    each = [model.unit.stages for model in together.models]
+    limits = [stages[0].machine.flash_left or 0 for stages in each]
+    spare = sum(limits) - sum(map(kernel_bytes, each))
+    left = build.machine_for([build.prepare(model, board, options) for model in models], board).flash_left or 0
+    rest = left - kernel_bytes([stage for stages in each for stage in stages])
+
+    assert max(0, rest) - len(models) < spare <= max(0, rest)
+    assert (rest < 0) == smallest
 
 
 def test_every_model_that_does_not_fit_is_named(tmp_path: Path):

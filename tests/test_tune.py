@@ -19,6 +19,7 @@ from conftest import Gen
 from samples import graph_of, int8, sample
 
 from shoehorn_mcu import build, cli_tune, console, graph_file, ops, targets, tune
+from shoehorn_mcu.emit import bundle
 from shoehorn_mcu.emit.reference import reference_files
 from shoehorn_mcu.host_tools import session, trials
 from shoehorn_mcu.host_tools.emulate import emulate
@@ -398,6 +399,34 @@ def test_each_op_can_be_measured(op_class: type):
     assert {op["name"]: op["kernel"] for op in planned if op["name"].startswith("trial_")} == {
         f"trial_{i}": trial.kernel.name for i, trial in enumerate(group)
     }
+
+
+def measured_graph(group: list[tune.Trial], board: Board, folder: Path) -> Graph:
+    """The graph of the image that runs these trials."""
+    bundle.write(tune.image(group, board), folder)
+    return graph_file.load(folder).graph
+
+
+@pytest.mark.parametrize("op_class", [ops.Conv2d, ops.Quantize, ops.Reduce, ops.FilterBank, ops.Rescale])
+def test_the_values_that_a_kernel_is_measured_with_are_spread_over_their_type(op_class: type, tmp_path: Path):
+    """Those of 32 bits are far from its ends, so that no sum overflows."""
+    graph = sample(op_class, np.random.default_rng(2))
+    board = targets.board("mps3-an547")
+    (layer,) = tune.layers(graph, board, {op.name: "" for op in graph.ops})
+    (given, *_), tensors = (
+        layer.measured.row_inputs,
+        measured_graph([tune.Trial(layer, layer.candidates[0])], board, tmp_path).tensors,
+    )
+    (row,) = (tensors[name] for name in ("row_0_0", "x_0_0") if name in tensors and tensors[name].data is not None)
+    assert row.data is not None and row.type.dtype is given.type.dtype
+    assert row.type.shape[-2:] == given.type.shape[-2:]  # a row as wide as the model's, below which all is padding
+    low, high = float(row.data.min()), float(row.data.max())
+    if given.type.dtype is DType.FLOAT32:
+        assert -5 < low < -0.5 < 0.5 < high < 5
+    else:
+        least, most = (float(np.clip(end, -(1 << 16), 1 << 16)) for end in given.type.dtype.limits)
+        assert least <= low <= least + (most - least) / 4
+        assert most - (most - least) / 4 <= high <= most
 
 
 def tall(rows: int) -> Node:
