@@ -32,8 +32,10 @@ _READS_FILE, _READS = 1 << 2, 1 << 2 | 1 << 3
 _WRITES_FILE = 1 << 1
 _TO_NULL = _READS_FILE | _WRITES_FILE | 1 << 14
 _FILES_UP_TO = {1: 13, 2: 14, 3: 15, 5: 16}  # kinds of access to files that a version knows
-_NETWORK_SINCE, _NETWORK = 4, 0b11  # to bind and to connect
-_SCOPES_SINCE, _SCOPES = 6, 0b11  # abstract sockets and signals
+_NETWORK_SINCE = 4
+_NETWORK = 0b11  # to bind and to connect
+_SCOPES_SINCE = 6
+_SCOPES = 0b11  # abstract sockets and signals
 _SYSTEM = (
     *("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat"),
     *("/sys/devices/system/cpu", "/sys/devices/system/node", "/dev/urandom", "/dev/zero"),
@@ -151,19 +153,27 @@ def landlock_rules() -> int | None:
     version = int(library.syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1)))
     if version < 1:
         return None
-    files = (1 << max(bits for since, bits in _FILES_UP_TO.items() if since <= version)) - 1
-    held = [files]
-    if version >= _NETWORK_SINCE:
-        held.append(_NETWORK)
-    if version >= _SCOPES_SINCE:
-        held.append(_SCOPES)
+    held = landlock_held(version)
     packed = struct.pack(f"={len(held)}Q", *held)
     rules = int(library.syscall(_CREATE, packed, ctypes.c_size_t(len(packed)), ctypes.c_uint(0)))
     if rules < 0:
         return None
     for path, access in (*((path, _READS) for path in _readable()), (Path(os.devnull), _TO_NULL)):
-        _allow(library, rules, path, access & files)
+        _allow(library, rules, path, access & held[0])
     return rules
+
+
+def landlock_held(version: int) -> list[int]:
+    """The kinds of access that a version of Landlock can hold back: to files, to the network, and to other processes.
+
+    A version that does not know one of them refuses the rules.
+    """
+    held = [(1 << max(bits for since, bits in _FILES_UP_TO.items() if since <= version)) - 1]
+    if version >= _NETWORK_SINCE:
+        held.append(_NETWORK)
+    if version >= _SCOPES_SINCE:
+        held.append(_SCOPES)
+    return held
 
 
 def _allow(library: ctypes.CDLL, rules: int, path: Path, access: int) -> None:

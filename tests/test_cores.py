@@ -349,6 +349,8 @@ def test_a_step_lasts_until_its_last_core_has_finished():
     assert cores.step(LATE) == 6 + 100 + 9
     assert cores.step(EARLY) == 100
     assert cores.step(ALONE) == 20
+    assert cores.step([mark for mark in EARLY if mark.place != WAIT]) == 100  # the others finished before core 0 did
+    assert cores.step([mark for mark in LATE if mark.core == 0]) == 54  # only core 0 had a part
 
 
 def test_an_inference_is_its_steps_and_core_0_between_them():
@@ -357,6 +359,7 @@ def test_an_inference_is_its_steps_and_core_0_between_them():
     assert cores.slowest(run, 1) == 10 + 115 + 6 + 100 + 10 + 20 + 4
     assert cores.by_core(run, 1) == (204, 136)
     assert cores.slowest([*run, *run], 2) == 2 * 265
+    assert cores.slowest([run[0], *LATE, Mark(TICKS, 0, (170, 110))], 1) == 10 + 115 + 6
     with pytest.raises(ValueError, match="2 readings of the clock, not 4"):
         cores.slowest(run, 2)
 

@@ -327,6 +327,26 @@ def test_pieces_that_are_joined_have_one_range() -> None:
     assert of_joins(fire(), found, ("outer",)) == found | dict.fromkeys(("a", "b", "ab"), Range(-2.0, 3.0))
     assert of_joins(fire(), found, ("one",))["a"] == found["a"]
     assert of_joins(fire(), found, ("b",))["b"] == found["b"]
+    real = {name: each for name, each in found.items() if name != "a"}  # which stays in float32
+    assert of_joins(fire(), real, ()) == real | dict.fromkeys(("b", "ab", "abx"), all_four)
+
+
+def test_the_input_and_a_constant_that_are_joined_keep_their_ranges() -> None:
+    joined = model([helper.make_node("Concat", ["x", "c"], ["y"], axis=1)], {"c": reals(1, 2, 12, 12)})
+    found = {"x": Range(-1.0, 1.0), "y": Range(-2.0, 3.0)}
+
+    assert of_joins(joined, found, ()) == found
+    assert of_joins(joined, {**found, "c": Range(0.0, 9.0)}, ())["c"] == Range(0.0, 9.0)
+
+
+def test_a_channel_is_dimension_1_of_a_batch_of_any_size() -> None:
+    chain = model([helper.make_node("Relu", ["x"], ["y"])], {}, (3, 4))
+    values = reals(5, 3, 4)
+    largest, means = steps.by_channel(chain, Samples({"x": values}))
+
+    np.testing.assert_array_equal(largest["x"], np.abs(values).max(axis=(0, 1)).astype(np.float64))
+    np.testing.assert_allclose(means["x"], values.mean(axis=(0, 1), dtype=np.float64))
+    np.testing.assert_array_equal(largest["y"], np.maximum(values, 0).max(axis=(0, 1)).astype(np.float64))
 
 
 def test_pieces_are_joined_without_rescaling(tmp_path: Path, gen: Gen) -> None:

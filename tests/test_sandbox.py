@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import socket
+import struct
 import subprocess
 import sys
 import warnings
@@ -140,6 +143,90 @@ def test_a_filter_is_a_program_whose_jumps_stay_inside(machine: str):
     assert steps[-1]["code"] == 6
 
 
+CALLS = {
+    "x86_64": {"read": 0, "openat": 257, "clone": 56, "execve": 59, "socket": 41, "kill": 62, "prlimit64": 302},
+    "aarch64": {"read": 63, "openat": 56, "clone": 220, "execve": 221, "socket": 198, "kill": 129, "prlimit64": 261},
+}
+CALLS["riscv64"] = CALLS["aarch64"]
+MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7, "riscv64": 0xC00000F3}  # AUDIT_ARCH_... of linux/audit.h
+THREAD = 0x10000  # CLONE_THREAD of linux/sched.h
+ALLOWED, REFUSED, UNKNOWN, KILLED = 0x7FFF0000, 0x50000 + errno.EPERM, 0x50000 + errno.ENOSYS, 0x80000000
+
+
+def judged(program: bytes, machine: int, call: int, *arguments: int) -> int:
+    """What the program makes of a call; the kernel runs it just so."""
+    data = struct.pack("<IIQ6Q", call, machine, 0, *arguments, *(0 for _ in range(6 - len(arguments))))
+    steps = list(struct.iter_unpack("=HBBI", program))
+    place = held = 0
+    while True:
+        code, if_so, if_not, value = steps[place]
+        if code == 0x06:
+            return int(value)
+        if code == 0x20:
+            (held,) = struct.unpack_from("<I", data, value)
+        else:
+            place += if_so if {0x15: held == value, 0x35: held >= value, 0x45: held & value}[code] else if_not
+        place += 1
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_filter_of_each_machine_looks_at_what_a_call_is_for(machine: str):
+    own, program = 1234, walls.calls_filter(machine, 1234)
+    assert program is not None
+
+    def found(name: str, *arguments: int) -> int:
+        return judged(program, MACHINES[machine], CALLS[machine][name], *arguments)
+
+    assert found("read", 3, 0, 100) == ALLOWED
+    assert found("execve") == found("socket") == REFUSED
+    assert found("openat", 0, 0, os.O_RDONLY) == ALLOWED
+    for flag in (os.O_WRONLY, os.O_RDWR, os.O_CREAT, os.O_TRUNC):
+        assert found("openat", 0, 0, flag) == REFUSED
+    assert (found("clone", THREAD | 17), found("clone", 17)) == (ALLOWED, REFUSED)
+    assert (found("kill", own, 0), found("kill", 0), found("kill", own + 1)) == (ALLOWED, REFUSED, REFUSED)
+    assert (found("prlimit64", own), found("prlimit64", 0), found("prlimit64", 1)) == (ALLOWED, ALLOWED, REFUSED)
+    assert judged(program, MACHINES[machine], 435) == judged(program, MACHINES[machine], 437) == UNKNOWN
+    assert judged(program, 1, CALLS[machine]["read"]) == KILLED  # of another machine
+    assert judged(program, MACHINES[machine], 0x40000000) == (REFUSED if machine == "x86_64" else ALLOWED)  # x32
+    if machine == "x86_64":
+        assert (judged(program, MACHINES[machine], 2, 0, 0), judged(program, MACHINES[machine], 2, 0, 1)) == (
+            ALLOWED,
+            REFUSED,
+        )
+
+
+DANGERS = """socket socketpair connect bind listen accept sendto sendmsg io_uring_setup execve execveat fork vfork
+ptrace process_vm_writev pidfd_open pidfd_send_signal tkill rt_sigqueueinfo creat mkdir mkdirat rmdir unlink unlinkat
+rename renameat renameat2 link linkat symlink symlinkat mknodat truncate chmod fchmod fchmodat chown fchownat
+utimensat setxattr removexattr mount umount2 pivot_root chroot unshare setns bpf perf_event_open userfaultfd keyctl
+init_module finit_module kexec_load reboot"""
+
+
+@pytest.mark.parametrize(
+    ("machine", "header"), [("x86_64", "x86_64-linux-gnu/asm/unistd_64.h"), ("aarch64", "asm-generic/unistd.h")]
+)
+def test_the_calls_are_refused_by_the_numbers_of_the_kernel_s_header(machine: str, header: str):
+    path, program = Path("/usr/include", header), walls.calls_filter(machine, 1)
+    if not path.is_file():
+        pytest.skip(f"this system has no {header}")
+    numbers = dict(re.findall(r"^#define __NR(?:3264)?_(\w+) (\d+)$", path.read_text(), re.MULTILINE))
+    known = {name: int(numbers[name]) for name in DANGERS.split() if name in numbers}
+
+    assert program is not None and len(known) > 40
+    assert {name for name, number in known.items() if judged(program, MACHINES[machine], number) != REFUSED} == set()
+
+
+def test_each_version_of_landlock_is_asked_for_what_it_knows():
+    """As linux/landlock.h has them by version; a kernel refuses rules of a later one."""
+    files = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16, 6: 16, 7: 16, 8: 16}  # kinds of access to files
+    held = {version: walls.landlock_held(version) for version in files}
+
+    assert {version: each[0] for version, each in held.items()} == {v: (1 << bits) - 1 for v, bits in files.items()}
+    assert {version: each[1:] for version, each in held.items()} == {
+        version: [3] * ((version >= 4) + (version >= 6)) for version in files
+    }
+
+
 def test_a_machine_without_numbers_of_calls_has_no_filter():
     assert walls.calls_filter("pdp11", 1) is None
 
@@ -215,6 +302,11 @@ def test_what_is_no_answer_is_none(data: bytes):
     with pytest.raises(sandbox.Ended, match=r"^ended without an answer$"):
         asked("quits", data=data)
     assert asked("echo", 1)[0] == 1
+
+
+def test_what_a_library_prints_is_no_part_of_an_answer():
+    for _ in range(2):
+        assert asked("talk", data=bytes(range(256))) == ("", b"")
 
 
 def test_large_requests_and_answers_go_through():

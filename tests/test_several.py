@@ -444,10 +444,14 @@ def test_a_float_mode_is_for_the_models_with_float_sums(tmp_path: Path):
     assert [each.unit.float_mode for each in together.models] == ["precise", "relaxed"]
     assert "#define SH_APP_FLUSH_TO_ZERO 1" in files["src/app_config.h"].decode()
     assert [each["flush"] for each in graphs] == [True, True]  # the firmware has one mode for both
-    with pytest.raises(FloatModeError, match="no sum here is of float32"):
-        firmware_of_several([(digits(tmp_path, name), options) for name in ("one", "two")], board)
     with pytest.raises(FloatModeError, match="has no fused multiply-add"):
         firmware_of_several([(digits(tmp_path, "one"), options), (real, options)], targets.board("microbit"))
+
+
+def test_a_float_mode_that_no_model_needs_is_refused_for_the_first(tmp_path: Path):
+    models = [(digits(tmp_path, name), Options(float_mode=FloatMode.RELAXED)) for name in ("one", "two")]
+    with pytest.raises(FloatModeError, match="^one: .* no sum here is of float32"):
+        firmware_of_several(models, targets.board("mps2-an386"))
 
 
 def test_a_faulty_wire_never_changes_a_result_of_any_model(folder: Path, tmp_path: Path):

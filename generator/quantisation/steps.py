@@ -282,7 +282,7 @@ def _best(
         made = _quantised(model, found, kept, settings)
         return _Candidate(model, found, made, output_sqnr(wanted, made, checked))
 
-    largest, means = _by_channel(plain, checked)
+    largest, means = by_channel(plain, checked)
     bases = [candidate(plain, ranges(plain, samples, settings.method, say))]
     model, pairs = equalised(plain, largest)
     if pairs:
@@ -292,7 +292,7 @@ def _best(
     for base in bases:
         say("correcting biases")
         if base.equalised:
-            means = _by_channel(base.float_model, checked)[1]
+            means = by_channel(base.float_model, checked)[1]
         made, count = with_biases(base.model, bias_corrections(base.float_model, means))
         if count:
             sqnr_db = output_sqnr(wanted, made, checked)
@@ -311,7 +311,7 @@ def _quantised(model: ModelProto, found: Mapping[str, Range], kept: _Exceptions,
     return in_four_bits(made, model) if bits is Bits.NIBBLES else made
 
 
-def _by_channel(model: ModelProto, samples: Samples) -> tuple[dict[str, Floats], dict[str, Floats]]:
+def by_channel(model: ModelProto, samples: Samples) -> tuple[dict[str, Floats], dict[str, Floats]]:
     """The largest magnitude and the mean of each channel, dimension 1, of every tensor that is computed or given."""
     constants = {tensor.name for tensor in model.graph.initializer}
     names = dict.fromkeys(name for node in model.graph.node for name in (*node.input[:1], *node.output[:1]))
