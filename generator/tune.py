@@ -35,6 +35,7 @@ _MOST_CONSTANTS = 4 << 20  # bytes in one image: they are compiled from text
 _FLASH_SHARE = 0.95  # of what the estimate leaves
 _RAM_SHARE = 0.8  # of what the application leaves; the rest is scratch and stack
 _STACK_ALIGNMENT = 8  # bytes, of Arm's procedure call standard
+_STEPS = 2  # of a trial, by estimate: its op, and one that pads its input
 _X = TensorType((1, 4), DType.INT8)
 
 
@@ -146,7 +147,7 @@ def groups(trials: Sequence[Trial], board: Board) -> Iterator[list[Trial]]:
 
 def _sizes(group: Sequence[Trial], cpu: str) -> tuple[int, float]:
     """Estimated bytes of constants and of code."""
-    steps = 2 * len(group)
+    steps = _STEPS * len(group)
     code = cost.code_bytes((trial.kernel for trial in group), cpu) + flash.plan_bytes(steps, steps, cpu)
     return sum(trial.constant_bytes for trial in group), code
 

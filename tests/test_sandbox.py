@@ -21,7 +21,7 @@ import pytest
 from conftest import Gen
 from onnx import TensorProto, helper
 
-from shoehorn_mcu.host_tools import sandbox, walls
+from shoehorn_mcu.host_tools import decoders, sandbox, walls
 from shoehorn_mcu.host_tools.errors import NotConfined
 from shoehorn_mcu.importers import plain
 
@@ -279,6 +279,15 @@ def test_memory_time_and_files_are_limited():
     assert asked("bytes", 1 << 20, memory=1 << 28)[0] == 1 << 20
 
 
+def test_the_limits_are_those_that_the_page_promises():
+    def said(limits: sandbox.Limits) -> tuple[str, str]:
+        return f"{limits.memory / (1 << 30):g} GB", f"{limits.seconds / 60:g} minutes"
+
+    (memory, time), (less, sooner) = said(sandbox.Limits()), said(decoders._LIMITS)
+    page = (ROOT / "docs" / "first-model.md").read_text()
+    assert f"limits of {memory} and {time} (images and sounds: {less}, {sooner})" in page
+
+
 def test_a_process_that_takes_too_long_is_ended():
     with pytest.raises(sandbox.Ended, match=r"^took longer than 0\.5 s$"):
         asked("sleeps", seconds=0.5)
@@ -306,7 +315,7 @@ def test_what_is_no_answer_is_none(data: bytes):
 
 def test_what_a_library_prints_is_no_part_of_an_answer():
     for _ in range(2):
-        assert asked("talk", data=bytes(range(256))) == ("", b"")
+        assert asked("talk", data=bytes(range(256)), seconds=30) == ("", b"")
 
 
 def test_large_requests_and_answers_go_through():

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +40,7 @@ from shoehorn_mcu.host_tools.reference import Reference
 from shoehorn_mcu.passes.float_mode import FloatMode, FloatModeError
 from shoehorn_mcu.paths import MODELS
 from shoehorn_mcu.planner import DoesNotFit, Goal
-from shoehorn_mcu.several import SameName, firmware_of_several
+from shoehorn_mcu.several import SameName, UnknownModel, firmware_of_several, streamed
 from shoehorn_mcu.stage import kernel_bytes
 
 NATIVE = targets.board("native")
@@ -312,6 +313,28 @@ def test_every_model_that_does_not_fit_is_named(tmp_path: Path):
         firmware_of_several([(path, Options(sram_bytes=64)) for path in paths], NATIVE)
 
 
+def test_models_that_do_not_fit_need_as_many_bytes_as_the_largest():
+    options = Options(sram_bytes=4)
+    small, large = (Imported(ring(), {}), options), (Imported(replace(ring(9), name="large"), {}), options)
+    needs = []
+    for models in ([small], [large], [small, large], [large, small]):
+        with pytest.raises(DoesNotFit) as refused:
+            firmware_of_several(models, NATIVE)
+        needs.append((refused.value.needed_bytes, refused.value.available_bytes))
+
+    assert needs[0] < needs[1] == needs[2] == needs[3]
+
+
+@pytest.mark.parametrize("every", [False, True])
+def test_a_model_named_by_its_file_or_its_c_name_is_streamed_beside_those_that_are_anyway(every: bool):
+    paths = [Path(f"{name}.tflite") for name in ("wake-up", "two", "three")]
+    found = streamed(paths, Options(stream_input=every), ["wake_up", "three.tflite"])
+
+    assert [options.stream_input for _, options in found] == [True, every, True]
+    with pytest.raises(UnknownModel, match=r"^--stream six: .*; there are wake_up, two, three$"):
+        streamed(paths, Options(), ["two", "six", "seven"])
+
+
 @needs_shared
 def test_models_that_exceed_the_flash_together_are_all_named(tmp_path: Path):
     models = [(SHARED_MODELS / f"mlperf-{name}-int8.tflite", Options()) for name in ("ic-resnet8", "ad")]
@@ -450,7 +473,7 @@ def test_a_float_mode_is_for_the_models_with_float_sums(tmp_path: Path):
 
 def test_a_float_mode_that_no_model_needs_is_refused_for_the_first(tmp_path: Path):
     models = [(digits(tmp_path, name), Options(float_mode=FloatMode.RELAXED)) for name in ("one", "two")]
-    with pytest.raises(FloatModeError, match="^one: .* no sum here is of float32"):
+    with pytest.raises(FloatModeError, match=r"^one: .* no sum here is of float32"):
         firmware_of_several(models, targets.board("mps2-an386"))
 
 

@@ -242,6 +242,7 @@ DISGUISES: dict[str, tuple[bytes, str]] = {
     "long text": (b'x = """a"""', "joined to what is before it|two texts"),
     "open text": (b'x = "a\n"', "has a text without end in line 1"),
     "hexadecimal": (b"x = 0x1.save", "joined to what is before it"),
+    "a number in front of a long name": (b"x = 1" + b"a" * 300, "has 'a{20}' joined to what is before it in line 1"),
     "brackets that end too early": (b"x = 1)\n", r"has '\)' without its bracket before in line 1"),
     "decorator": (b"@torch.jit.export\n" + _BODY, "has '@' in line 1"),
 }
