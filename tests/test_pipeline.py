@@ -178,6 +178,15 @@ def test_models_that_do_not_fit_are_refused_in_one_line(name: str) -> None:
     assert "\n" not in str(error.value)
 
 
+def test_copies_are_numbered_from_the_second_of_a_name_on() -> None:
+    one = pipeline(FOUR, vectors("wake", [(1, 12), (1, 2)])).graph
+    three = pipeline(FOUR, vectors("wake", [(1, 12), (1, 2)]), Strides(3, 3)).graph
+
+    assert [op.name for op in one.ops if op.name.startswith("cut")] == ["cut", "cut_1"]
+    assert [op.name for op in three.ops if op.name.startswith("cut")] == ["cut_0", "cut_1", "cut_2", "cut"]
+    assert [name for name in three.tensors if name.startswith("slice")] == ["slice", "slice_1", "slice_2"]
+
+
 def test_stored_features_are_given_as_they_are_where_one_model_has_no_scale() -> None:
     made = pipeline(FOUR, vectors("wake", [(1, 8), (1, 2)], quant=FINE))
 
