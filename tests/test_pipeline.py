@@ -179,10 +179,15 @@ def test_models_that_do_not_fit_are_refused_in_one_line(name: str) -> None:
 
 
 def test_copies_are_numbered_from_the_second_of_a_name_on() -> None:
+    first, second = (Tensor(name, TensorType((1, 4), DType.INT8)) for name in ("y", "z"))
+    again = Slice(name="cut_1", inputs=("y",), output="z", begin=(0, 0), size=(1, 4), step=(1, 1))
+    longer = replace(FOUR, tensors={**FOUR.tensors, "y": first, "z": second}, ops=(*FOUR.ops, again), outputs=("z",))
     one = pipeline(FOUR, vectors("wake", [(1, 12), (1, 2)])).graph
+    two = pipeline(verify(longer), vectors("wake", [(1, 12), (1, 2)])).graph
     three = pipeline(FOUR, vectors("wake", [(1, 12), (1, 2)]), Strides(3, 3)).graph
 
     assert [op.name for op in one.ops if op.name.startswith("cut")] == ["cut", "cut_1"]
+    assert [op.name for op in two.ops if op.name.startswith("cut")] == ["cut", "cut_1", "cut_2"]
     assert [op.name for op in three.ops if op.name.startswith("cut")] == ["cut_0", "cut_1", "cut_2", "cut"]
     assert [name for name in three.tensors if name.startswith("slice")] == ["slice", "slice_1", "slice_2"]
 

@@ -559,6 +559,23 @@ def test_a_channel_of_tiny_weights_has_a_scale_that_its_bias_fits(bits: Bits, tm
     assert found.float_ops == () and found.sqnr_db > 15
 
 
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+def test_weights_that_4_bits_can_hold_are_held_exactly(axis: int | None) -> None:
+    """By channel along each axis, and with one scale for all of them."""
+    codes = np.array([[7, -3, 2, 7], [-7, 5, 0, -7], [1, 7, 7, -4]], np.int8)
+    scale = np.float32(0.5) if axis is None else np.exp2(np.arange(codes.shape[axis], dtype=np.float32))
+    each = scale if axis is None else np.expand_dims(scale, 1 if axis == 0 else 0)
+    fields = {} if axis is None else {"axis": axis}
+    constants = {"w_quantized": codes * np.int8(9), "w_scale": scale / 16, "w_zero": np.zeros(scale.shape, np.int8)}
+    node = helper.make_node("DequantizeLinear", ["w_quantized", "w_scale", "w_zero"], ["y"], **fields)
+
+    made = steps.in_four_bits(model([node], constants), model([], {"w": (codes * each).astype(np.float32)}))
+
+    found = {tensor.name: numpy_helper.to_array(tensor) for tensor in made.graph.initializer}
+    np.testing.assert_array_equal(found["w_quantized"], codes)
+    np.testing.assert_array_equal(found["w_scale"], scale)
+
+
 def test_without_onnx_runtime_one_line_says_what_to_install(
     folder: Path, gen: Gen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
