@@ -114,12 +114,13 @@ def test_what_was_noticed_is_not_tried_again_and_survivors_meet_the_other_tests(
 
 
 def test_a_change_that_is_known_as_equivalent_is_not_planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plant_faults, "EQUIVALENTS", tmp_path / "listed.json")
+    (tmp_path / "listed.json").write_text("[]")
     everything = faults_of("several")
     fault = everything[len(everything) // 2]
     row = (ROOT / fault.path).read_text().splitlines()[fault.line - 1]
     listed = [{"path": fault.path, "line": row.strip(), "becomes": fault.within(row).strip(), "why": "a test"}]
     (tmp_path / "listed.json").write_text(json.dumps(listed))
-    monkeypatch.setattr(plant_faults, "EQUIVALENTS", tmp_path / "listed.json")
 
     left = faults_of("several")
     assert fault not in left
@@ -134,3 +135,10 @@ def test_the_summary_says_by_area_what_was_noticed_and_what_survived_which_tests
         "cores: 1 of 1 noticed",
         "all: 2 of 4 noticed, 1 survived its quick tests, 1 survived all its tests (equivalent or a hole: not known)",
     ]
+
+
+def test_the_list_of_equivalent_changes_says_why() -> None:
+    listed = json.loads(plant_faults.EQUIVALENTS.read_text())
+
+    assert all(set(each) == {"path", "line", "becomes", "why"} and len(each["why"]) > 20 for each in listed)
+    assert all((ROOT / each["path"]).is_file() and each["line"] != each["becomes"] for each in listed)
