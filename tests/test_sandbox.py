@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import platform
 import re
 import socket
 import struct
@@ -123,6 +124,15 @@ def _landlock_version() -> int:
     import ctypes
 
     return int(ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), ctypes.c_uint(1)))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="walls are Linux's")
+def test_a_wall_that_the_kernel_offers_stands():
+    """The tests above are skipped where it does not."""
+    stand, filters = _stand(), Path("/proc/sys/kernel/seccomp/actions_avail").exists()
+
+    assert ("landlock" in stand) == (_landlock_version() >= 1)
+    assert ("seccomp" in stand) == (filters and platform.machine() in MACHINES)
 
 
 def test_a_namespace_holds_the_network_back(folder: Path, port: int):
