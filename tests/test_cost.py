@@ -157,7 +157,7 @@ def test_loops_are_counted_by_how_they_unroll() -> None:
     )  # 47 = 32 + 8 + 4 + 3
     assert elements(5, 3) == Work(loops=5, ragged=5, by1=15)
     assert dots(2, 47) == Work(loops=2, loops16=2, loops4=2, ragged=2, by16=64, by4=24, by1=6)  # 47 = 32 + 12 + 3
-    assert rests(2, 9, 1) == Work(loops8=2, by32=18) and rests(2, 9, 3) == Work(loops8=2, by8=54)
+    assert rests(2, 9, 1) == Work(loops8=2, by32=18) and rests(2, 9, 3) == Work(loops8=2, by8=54, rest_inputs=18)
     assert rests(0, 9, 0) == Work()
     assert by_blocks(3, 2 * BLOCK + 1) == elements(6, BLOCK) + elements(3, 1)
 

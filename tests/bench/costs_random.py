@@ -3,9 +3,9 @@
     python -m tests.bench.costs_random [--boards ID ...] [--networks 96] [--write] [--out DIR]
 
 On each board it runs the graphs of tests/bench/micro_random.py, with the portable kernels and then with each further
-one, of sums of products with the chosen one, of which there are more graphs; the small graphs of costs.py with the
-portable kernels, so that what was known is not forgotten; and networks of tests/bench/predictions.py with seeds from
-FIRST on, which that bench does not draw.
+one, of sums of products with the chosen one; the small graphs of costs.py with the portable kernels, so that what was
+known is not forgotten; and networks of tests/bench/predictions.py with seeds from FIRST on, which that bench does not
+draw. Kernels that pack their weights are left to costs.py, which measures them in many more shapes.
 Ops are timed to the instruction (tests/bench/exact.py). The costs in the file count as one more measurement of WEIGHT:
 what these graphs do not tell apart stays as it is, and so do kernels that are not in them. Results in
 DIR/<board>.json are reused (delete the file after a change of the kernels' code). Run it after costs.py.
@@ -34,7 +34,7 @@ from shoehorn_mcu.stage import Pick, stages
 from shoehorn_mcu.targets import Machine
 from tests.bench import costs, costs_files, exact, micro, predictions
 from tests.bench.fit import Row, refined
-from tests.bench.micro_random import singles, sums
+from tests.bench.micro_random import singles
 
 FIRST = 100_000
 NETWORKS = 96
@@ -60,16 +60,14 @@ def runs(board: targets.Board, networks: int) -> Iterator[tuple[str, Graph, Pick
     """What is measured, by a name that tells it."""
     limit = min(costs.MOST_MICRO, int(board.arena_limit_bytes * costs.MICRO_SHARE))
     share = SMALL_BOARDS.get(board.id, 1)
-    graphs, small, more = (
+    graphs, small = (
         [graph for graph in made if all(candidates(node, board.cpu.isas) for node in graph.nodes())]
-        for made in (singles(), micro.graphs(costs.ROWS), sums())
+        for made in (singles(), micro.graphs(costs.ROWS))
     )
     for rank in range(RANKS):
         own = [g for g in graphs if rank == 0 or any(_has(rank, node, board) for node in g.nodes())]
         for number, graph in enumerate(micro.packed(limit, own[::share], most_inputs=40) if own else ()):
             yield f"singles {rank} {number}", graph, ranked(rank)
-    for number, graph in enumerate(micro.packed(limit, more[::share], most_inputs=40)):
-        yield f"sums {number}", graph, choose
     for number, graph in enumerate(micro.packed(limit, small[::share])):
         yield f"small {number}", graph, ranked(0)
     for seeds, graph in predictions.batches(range(FIRST, FIRST + networks // share), board):
@@ -96,6 +94,8 @@ def _as_seen(ops: Sequence[Found], graph: Graph, board: targets.Board, pick: Pic
     values: dict[str, Array] | None = None
     for op, stage in zip(ops, stages(graph, Machine.of(board.spec.cpu), pick), strict=True):
         x = stage.node.inputs[0]
+        if isinstance(stage.computed.op, LinearOp) and stage.kernel.packs(stage.node):
+            continue  # costs.py measures them in many more shapes, of which these graphs know few
         if stage.kernel.key != "softmax_s8_c":
             yield op
             continue

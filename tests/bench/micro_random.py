@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from growers import GROWERS, Grower
+from growers import GROWERS
 from growth import Growth
 from samples import quant
 
 from shoehorn_mcu.ir import DType, Graph, GraphError, TensorType, verify
-from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d
 from shoehorn_mcu.passes.drop_dead import drop_dead
 from tests.samples import REAL_OPS, as_float32
 
 EACH = 20  # graphs of a kind of op
 KINDS = tuple(dict.fromkeys(grow for kind, grow in GROWERS.items() if not kind.view))
-EACH_SUM = 80  # graphs of a convolution or dense layer, which have most kernels
-SUMS = tuple(GROWERS[kind] for kind in (Conv2d, DepthwiseConv2d, Dense))
 
 
-def sums() -> Iterator[Graph]:
-    """More graphs of the ops of SUMS."""
-    return singles(SUMS, EACH_SUM, len(KINDS))
-
-
-def singles(kinds: Sequence[Grower] = KINDS, each: int = EACH, first: int = 0) -> Iterator[Graph]:
-    """So many graphs of each kind; of those that compute in float32 too, every other one a second time in float32.
-
-    `first` is the number of the first kind: other numbers give other graphs.
-    """
-    for number, kind in enumerate(kinds, first):
+def singles() -> Iterator[Graph]:
+    """So many graphs of each kind; of those that compute in float32 too, every other one a second time in float32."""
+    for number, kind in enumerate(KINDS):
         found = 0
-        for seed in range(5 * each):
+        for seed in range(5 * EACH):
             g = Growth(np.random.default_rng((number, seed)))
             shape = 1, g.pick(1, 2, 3, 6, 8), g.pick(1, 3, 5, 8, 13), g.pick(1, 3, 4, 8, 11, 24, 40)
             g.input(TensorType(shape, DType.INT8, quant(g.rng, 0.01, 0.3)))
@@ -50,5 +39,5 @@ def singles(kinds: Sequence[Grower] = KINDS, each: int = EACH, first: int = 0) -
                 found += 1
                 if len(graph.ops) == 1 and type(graph.ops[0]) in REAL_OPS and found % 2:
                     yield as_float32(graph, g.rng)
-            if found == each:
+            if found == EACH:
                 break

@@ -6,7 +6,8 @@ In each network one kind of op dominates: the kinds take turns, so that softmax,
 much as convolutions. Networks share firmwares, as many as a board holds, and are timed in the emulator op by op, on
 random inputs. Prints per board the distribution of the errors of whole networks (of LEAST instructions or more),
 and the kernels with the largest errors over all their ops. Results in DIR/<board>.json are kept: features are counted
-and weighed anew each time, so a change of costs needs no new measurement, one of kernels a new DIR.
+and weighed anew each time, so a change of costs needs no new measurement unless it changes a choice, one of the
+kernels' code a new DIR.
 """
 
 from __future__ import annotations
@@ -93,7 +94,10 @@ def _bytes(graph: Graph) -> int:
 
 
 class Past:
-    """What was measured on a board, kept in a file, so that an interrupted run goes on where it stopped."""
+    """What was measured on a board, kept in a file, so that an interrupted run goes on where it stopped.
+
+    A graph is measured again where other kernels are chosen for it now: after a change of costs, say.
+    """
 
     def __init__(self, board: targets.Board, out: Path) -> None:
         self._board, self._out, self._path = board, out, out / f"{board.id}.json"
@@ -101,7 +105,9 @@ class Past:
 
     def measured(self, name: str, graph: Graph, pick: Pick) -> Found:
         """The figures of a graph; no ops where it does not fit the board."""
-        if name not in self._known:
+        kernels = [stage.kernel.cost_key for stage in stages(graph, Machine.of(self._board.spec.cpu), pick)]
+        known = self._known.get(name)
+        if known is None or (known["ops"] and [op["kernel"] for op in known["ops"]] != kernels):
             folder = self._out / "folder" / self._board.id
             try:
                 self._known[name] = costs.measure(graph, self._board, Goal.TIME, folder, pick, exactly=True)
