@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import subprocess
 from collections.abc import Callable
@@ -325,3 +326,15 @@ def test_a_library_holds_only_the_kernels_in_use_and_lists_every_source():
 
     assert kernels == {"add_s8", "conv2d_s8", "dense_s8", "depthwise_conv2d_s8", "mean_s8", "softmax_s8"}
     assert all(path in library["CMakeLists.txt"].decode() for path in library if path.endswith(".c"))
+
+
+def test_a_library_holds_the_headers_that_are_included_and_no_other():
+    library = emitted.library_of(emitted.unit_of(_shipped()))
+    includes = {
+        posixpath.normpath(posixpath.join(posixpath.dirname(path), found))
+        for path, data in library.items()
+        for found in re.findall(r'#include "(.*)"', data.decode())
+    }
+
+    assert {path for path in library if path.startswith("src/sh/")} == {p for p in includes if p.startswith("src/sh/")}
+    assert includes <= set(library)

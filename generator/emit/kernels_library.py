@@ -22,11 +22,11 @@ KERNELS = "sh_kernels"
 def kernels_library(units: Sequence[Unit]) -> Bundle:
     """Every file of the library, by path below its folder."""
     kernels = {stage.kernel.name: stage.kernel for unit in units for stage in unit.stages}
-    files = {path: data for unit in units for path, data in runtime(unit, bodies=True).items()}
-    files |= {
+    files = {
         f"src/{kernel.symbol(KERNELS)}.c": instance_text(kernel, KERNELS, _users(units, kernel)).encode()
         for kernel in kernels.values()
     }
+    files |= runtime(files)
     manifest = {
         "name": KERNELS,
         "version": __version__,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import posixpath
+import re
+from collections.abc import Iterator
 
 from shoehorn_mcu import __version__
 from shoehorn_mcu.emit import c
@@ -18,13 +21,24 @@ from shoehorn_mcu.paths import RUNTIME_C
 URL = "https://pypi.org/project/shoehorn-mcu/"  # Arduino requires a web page; the package has no other
 
 
-def runtime(unit: Unit, bodies: bool) -> Bundle:
-    """The headers of the kernels in use and, with `bodies`, what they are compiled of, in the folders of runtime_c."""
-    kernels = [stage.kernel for stage in unit.stages]
-    paths = {path for k in kernels for path in (k.contract.header, *(k.variant.sources if bodies else ()))}
-    paths |= {f"include/{p.name}" for p in (RUNTIME_C / "include").glob("*.h") if not p.stem.endswith("_ref")}
-    paths |= {"cores/sh_cores.h"} if unit.cores > 1 else set()
-    return {f"src/sh/{path}": (RUNTIME_C / path).read_bytes() for path in sorted(paths)}
+_INCLUDED = re.compile(rb'^[ ]*#include "(.*)"$', re.MULTILINE)
+_PLACE = "sh/"  # of the runtime's files, beside those that include them
+
+
+def runtime(files: Bundle) -> Bundle:
+    """The files of runtime_c that these C files of a library include, and those that they include in turn."""
+    found: dict[str, bytes] = {}
+    left = [path.removeprefix(_PLACE) for text in files.values() for path in _included(text) if path.startswith(_PLACE)]
+    while left:
+        path = left.pop()
+        if path not in found:
+            found[path] = (RUNTIME_C / path).read_bytes()
+            left += [posixpath.normpath(posixpath.join(posixpath.dirname(path), p)) for p in _included(found[path])]
+    return {f"src/{_PLACE}{path}": found[path] for path in sorted(found)}
+
+
+def _included(text: bytes) -> Iterator[str]:
+    return (match.decode() for match in _INCLUDED.findall(text))
 
 
 def instances(unit: Unit) -> Bundle:
@@ -44,7 +58,7 @@ def instances(unit: Unit) -> Bundle:
 def instance_text(kernel: Instance, prefix: str, users: str) -> str:
     """The C file that compiles a kernel in the library of this prefix, for these `users`."""
     remark = c.comment(f"{kernel.name} for {users}. Generated; do not edit.")
-    return f"{remark}\n// {c.SPDX}\n{kernel.text(prefix, 'sh/')}"
+    return f"{remark}\n// {c.SPDX}\n{kernel.text(prefix, _PLACE)}"
 
 
 def _description(unit: Unit) -> str:
@@ -152,8 +166,8 @@ def library(unit: Unit, found: Constants) -> Bundle:
         f"src/{unit.name}_weights.h": weights_h(unit, found),
         f"src/{unit.name}_weights.c": weights_c(unit, found),
     }
-    files = {path: text.encode() for path, text in texts.items()} | dict(runtime(unit, bodies=not unit.kernels))
-    files |= {} if unit.kernels else dict(instances(unit))
+    files = {path: text.encode() for path, text in texts.items()} | ({} if unit.kernels else dict(instances(unit)))
+    files |= runtime(files)
     sources = sorted(path for path in files if path.endswith(".c"))
     files["library.json"] = _library_json(unit).encode()
     if unit.kernels:
