@@ -333,6 +333,7 @@ def test_a_library_holds_the_headers_that_are_included_and_no_other():
     includes = {
         posixpath.normpath(posixpath.join(posixpath.dirname(path), found))
         for path, data in library.items()
+        if path.endswith((".c", ".h", ".inc"))
         for found in re.findall(r'#include "(.*)"', data.decode())
     }
 
