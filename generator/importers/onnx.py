@@ -273,7 +273,7 @@ class _Import(Quantising):
         return True
 
     def _is_held(self, name: str) -> bool | None:
-        """Whether a value is quantised; None for a constant and for what is no real number."""
+        """Whether a value is quantised; None for a constant and for a value that is no real number."""
         if name in self.raw.constants or name in self.coded:
             return None
         if name in self.stored or name in self.other:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels.base import Contract, Value, portable
 from shoehorn_mcu.kernels.operands import byte_step, element_bytes, same_dtype
-from shoehorn_mcu.kernels.work import WORD, Work, copied, filled, moved
+from shoehorn_mcu.kernels.work import WORD, Ints, Work, copied, filled, moved
 from shoehorn_mcu.ops import Concat, Pad, PickChannels, Slice, Transpose
 from shoehorn_mcu.ops.rules import as_4d
 
@@ -104,28 +105,35 @@ def _numbers(params: dict[str, Value]) -> dict[str, int]:
 
 
 def _pad_work(node: Node) -> Work:
-    """Pixels that are copied, and what is filled around them: elements of one byte by memset, others one by one."""
+    """Pixels that are copied, and the padding around them: memset fills elements of one byte, a loop larger ones."""
     op, p = cast(Pad, node.op), _numbers(_pad(node))
     x, y = node.inputs[0].type, node.output.type
     size, rows = p["element_bytes"], y.rows
     read = [op.rows(row, node.sig)[0][0] for row in range(rows)]
-    copied = np.array([row for row in range(rows) if read[row] is not None], np.int64) * y.row_bytes
-    source = np.array([row for row in read if row is not None], np.int64) * x.row_bytes
+    there, source = _copied_rows(read)
+    begins, source = there * y.row_bytes, source * x.row_bytes
     step, pixels = (p["before"] + p["after"]) * size + p["pixel_bytes"], np.arange(p["pixels"])
-    places = copied[:, None] + p["row_before"] * size + pixels * step  # where a pixel with its padding begins
+    places = begins[:, None] + p["row_before"] * size + pixels * step  # where a pixel with its padding begins
     total = Work(pixels=places.size / rows) + moved(
         places + p["before"] * size, source[:, None] + pixels * p["pixel_bytes"], p["pixel_bytes"], rows
     )
     fills = (
         (np.array([row for row in range(rows) if read[row] is None], np.int64) * y.row_bytes, p["row_elements"]),
-        (copied, p["row_before"]),
+        (begins, p["row_before"]),
         (places, p["before"]),
         (places + p["before"] * size + p["pixel_bytes"], p["after"]),
-        (copied + y.row_bytes - p["row_after"] * size, p["row_after"]),
+        (begins + y.row_bytes - p["row_after"] * size, p["row_after"]),
     )
     for to, count in fills:
         total += filled(to, count, rows) if size == 1 else _elements(to.size * count / rows, size)
     return total
+
+
+def _copied_rows(read: Sequence[int | None]) -> tuple[Ints, Ints]:
+    """The output rows that are copies of an input row, and these input rows; `read`: by output row, the input row."""
+    pairs = [(row, source) for row, source in enumerate(read) if source is not None]
+    there, source = np.array(pairs, np.int64).reshape(-1, 2).T
+    return there, source
 
 
 def _elements(count: float, size: int) -> Work:
@@ -140,9 +148,7 @@ def _concat_work(node: Node) -> Work:
     total, before = Work(pixels=pieces), np.zeros(shape.rows, np.int64)
     reads = [op.rows(row, node.sig) for row in range(shape.rows)]
     for i, part in enumerate(t.type.row_bytes // pieces for t in node.inputs):
-        read = [rows[i][0] for rows in reads]
-        there = np.array([row for row in range(shape.rows) if read[row] is not None], np.int64)
-        source = np.array([row for row in read if row is not None], np.int64)
+        there, source = _copied_rows([rows[i][0] for rows in reads])
         to = (there * shape.row_bytes + before[there])[:, None] + np.arange(pieces) * p["y_step"]
         total += moved(to, source[:, None] * pieces * part + np.arange(pieces) * part, part, shape.rows)
         total += Work(padded=pieces * (1 - len(there) / shape.rows))

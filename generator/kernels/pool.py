@@ -142,7 +142,7 @@ def max_pool2d_work(node: Node) -> Work:
 
 
 def _max_pool2d_s8_work(node: Node) -> Work:
-    """That of the largest elements, and the pixels that are filled first."""
+    """The counts of `max_pool2d_work`, and the fill of each output pixel with the lowest value before it."""
     y = node.output.type
     pixels, channels = y.nhwc[2:]
     return max_pool2d_work(node) + filled(np.arange(y.rows * pixels) * channels, channels, y.rows)

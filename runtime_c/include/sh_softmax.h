@@ -47,14 +47,14 @@ static inline int32_t sh_zeros_above(uint32_t value)
     return zeros;
 }
 
-// 256 / sum as scale / 2^exponent.
+// The number scale / 2^exponent.
 typedef struct {
     int32_t scale;
     int32_t exponent;
 } sh_reciprocal;
 
-// Of a sum of exponentials, which is at least 1, that of the largest element; of 0, which only
-// a damaged constant makes of it, any number.
+// 256 / sum. A sum of exponentials is at least 1, which the largest element adds. Only a damaged
+// constant makes it 0, and then the result is any number.
 static inline sh_reciprocal sh_one_over(int32_t sum)
 {
     const int32_t zeros = sh_zeros_above((uint32_t)sum);

@@ -253,8 +253,9 @@ def measured(board: targets.Board, models: Sequence[str], word: str, out: Path) 
     for name, graph, goal, pick in _runs(board, models, word):
         try:
             folder, zeros = out / "folder" / board.id, name.startswith(SMALL) and " " in name
-            kernels = [stage.kernel.cost_key for stage in stages(graph, Machine.of(board.spec.cpu), pick)]
-            found = _kept(past, name, goal, zeros, kernels) or measure(graph, board, goal, folder, pick, zeros)
+            kept = past.get((name, goal.value), {})
+            current = _is_whole(kept, zeros) and of_kernels(kept, graph, board, pick)
+            found = kept if current else measure(graph, board, goal, folder, pick, zeros)
         except (DoesNotFit, HostError) as refusal:
             print(f"{name} on {board.id}: {str(refusal)[:160]}", file=sys.stderr)
             continue
@@ -265,14 +266,15 @@ def measured(board: targets.Board, models: Sequence[str], word: str, out: Path) 
     return results
 
 
-def _kept(
-    past: Mapping[tuple[str, str], Found], name: str, goal: Goal, zeros: bool, kernels: Sequence[str]
-) -> Found | None:
-    """An earlier result, unless it is of other kernels, of no cycles, or of ops alone where all is wanted."""
-    found = past.get((name, goal.value))
-    if not found or "cycles" not in found or [op["kernel"] for op in found["ops"]] != kernels:
-        return None
-    return found if zeros or "zeros" not in found else None
+def _is_whole(found: Found, zeros: bool) -> bool:
+    """Whether an earlier result has cycles, and more than single ops where all is wanted."""
+    return "cycles" in found and (zeros or "zeros" not in found)
+
+
+def of_kernels(found: Found, graph: Graph, board: targets.Board, pick: Pick) -> bool:
+    """Whether a result is of the kernels that are chosen for the graph now."""
+    chosen = stages(graph, Machine.of(board.spec.cpu), pick)
+    return [op["kernel"] for op in found["ops"]] == [stage.kernel.cost_key for stage in chosen]
 
 
 def _runs(board: targets.Board, models: Sequence[str], word: str) -> Iterator[tuple[str, Graph, Goal, Pick]]:

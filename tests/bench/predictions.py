@@ -105,9 +105,8 @@ class Past:
 
     def measured(self, name: str, graph: Graph, pick: Pick) -> Found:
         """The figures of a graph; no ops where it does not fit the board."""
-        kernels = [stage.kernel.cost_key for stage in stages(graph, Machine.of(self._board.spec.cpu), pick)]
         known = self._known.get(name)
-        if known is None or (known["ops"] and [op["kernel"] for op in known["ops"]] != kernels):
+        if known is None or (known["ops"] and not costs.of_kernels(known, graph, self._board, pick)):
             folder = self._out / "folder" / self._board.id
             try:
                 self._known[name] = costs.measure(graph, self._board, Goal.TIME, folder, pick, exactly=True)

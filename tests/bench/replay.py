@@ -1,4 +1,4 @@
-"""Process replay: writes the firmware folders of many models, and compares each file with those of another tree.
+"""Process replay: writes the firmware folders of many models, and compares their files with those of another tree.
 
     python -m tests.bench.replay --out build/replay/before.json [--quick] [--models NAME ...] [--boards ID ...]
     python -m tests.bench.replay --out build/replay/after.json --against build/replay/before.json [--ignore GLOB ...]
@@ -43,7 +43,7 @@ Files = Mapping[str, str]
 
 
 def cases(models: Collection[str], boards: Sequence[str], quick: bool) -> Iterator[tuple[str, Sequence[str]]]:
-    """What is written: a name that tells it, and the words behind `gen firmware`."""
+    """The folders to write: a name for each, and the arguments of `gen firmware`."""
     files = sorted(path for path in MODELS.rglob("*") if path.suffix in SUFFIXES)
     for number, model in enumerate(path for path in files if not models or path.stem in models):
         every = [(board, name) for board in boards for name in OPTIONS]
