@@ -11,9 +11,6 @@ RUN := .venv/run.stamp
 DEV := .venv/dev.stamp
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check install
 C_FILES = $(shell find generator host_tools runtime_c firmware_templates tests \( -name '*.[ch]' -o -name '*.inc' \) | sort)
-# mypy finds packages by path: the folders under the names that setup.py gives them.
-TYPED = rm -rf .venv/typed && mkdir -p .venv/typed/shoehorn_mcu && \
-	ln -s $(CURDIR)/generator/* $(CURDIR)/host_tools .venv/typed/shoehorn_mcu/
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
 # $(call distribution,TEST,PACKAGES,WITHOUT): where TEST fails, root installs PACKAGES and others read what to install;
@@ -65,7 +62,6 @@ test-packages: setup-dev
 lint: setup-dev
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
-	@$(TYPED)
 	@$(BIN)/mypy --no-error-summary
 	@$(if $(C_FILES),$(BIN)/clang-format --dry-run -Werror $(C_FILES))
 
@@ -107,7 +103,7 @@ setup-dev: $(DEV)
 	@echo "make: setting up .venv" >&2
 	@$(PYTHON) -m venv .venv
 
-$(RUN): requirements.txt pyproject.toml setup.py | .venv/bin/python
+$(RUN): requirements.txt pyproject.toml | .venv/bin/python
 	@echo "make: installing the pinned packages of requirements.txt" >&2
 	@$(PIP) --require-hashes --requirement requirements.txt
 	@$(PIP) --no-deps --no-build-isolation --editable .

@@ -6,10 +6,10 @@ import json
 import shutil
 from pathlib import Path
 
-from shoehorn_mcu.emit.project import places
-from shoehorn_mcu.families import family_files
-from shoehorn_mcu.paths import FIRMWARE_TEMPLATES
-from shoehorn_mcu.targets import Board, board
+from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES
+from shoehorn_mcu.emit.folder.project import places
+from shoehorn_mcu.machine.families import family_files
+from shoehorn_mcu.machine.targets import Board, board
 
 HELLO = Path(__file__).parent / "c" / "hello"
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from shoehorn_mcu.cli import main
-from shoehorn_mcu.host_tools import sandbox
+from shoehorn_mcu.cli.group import main
+from shoehorn_mcu_host.base import sandbox
 
 # A shell starts what runs in its background with Ctrl-C ignored, and that is inherited: tests that interrupt hear it.
 signal.signal(signal.SIGINT, signal.default_int_handler)

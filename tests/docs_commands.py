@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from shoehorn_mcu.cli import main as group
+from shoehorn_mcu.cli.group import main as group
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "commands.md"
 _HEAD = """# Commands

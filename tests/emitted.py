@@ -11,14 +11,14 @@ from compilers import HOST, WARNINGS
 from random_plans import with_rows_again
 
 from shoehorn_mcu.emit.bundle import Bundle
-from shoehorn_mcu.emit.library import library
+from shoehorn_mcu.emit.folder.library import library
+from shoehorn_mcu.emit.model.weights import constants
 from shoehorn_mcu.emit.names import library_name
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.emit.weights import constants
 from shoehorn_mcu.ir import Array, Graph
-from shoehorn_mcu.lower import lower
 from shoehorn_mcu.planner import make_plan
-from shoehorn_mcu.stage import stages
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.stage import stages
 
 
 def unit_of(graph: Graph, stream_input: bool = False, stream_output: bool = False) -> Unit:

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 from samples import sample
 
+from shoehorn_mcu.base.paths import RUNTIME_C
 from shoehorn_mcu.ir import Node
 from shoehorn_mcu.kernels import ANY, CATALOGUE, PORTABLE, Instance, Tile, choose, contract_of
+from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import OPS, Formulaic
-from shoehorn_mcu.paths import RUNTIME_C
-from shoehorn_mcu.targets import Isa
 
 PREFIX = "sh"
 

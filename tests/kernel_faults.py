@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from shoehorn_mcu.base.paths import RUNTIME_C
 from shoehorn_mcu.emit.bundle import Bundle
-from shoehorn_mcu.kernels.base import Variant
-from shoehorn_mcu.paths import RUNTIME_C
+from shoehorn_mcu.kernels.base.contract import Variant
 
 _MEMBER = r"\b(?:op|given)(?:->|\.)"
 _SIZES = "out_width|width|elements|positions|pieces|pixels|out_channels|outputs|updates|units|filters|values"

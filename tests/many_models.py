@@ -17,12 +17,12 @@ import numpy as np
 from compilers import HOST, SANITIZERS, WARNINGS
 from instances import PREFIX, write_instances
 
-from shoehorn_mcu.emit.header import model_h
-from shoehorn_mcu.emit.model import model_c
+from shoehorn_mcu.base.paths import RUNTIME_C
+from shoehorn_mcu.emit.model.header import model_h
+from shoehorn_mcu.emit.model.source import model_c
+from shoehorn_mcu.emit.model.weights import constants, weights_c, weights_h
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.emit.weights import constants, weights_c, weights_h
 from shoehorn_mcu.ir import Array
-from shoehorn_mcu.paths import RUNTIME_C
 
 _DRIVER = """#include <stdint.h>
 #include <stdio.h>

@@ -30,32 +30,33 @@ from samples import (
     with_wide_weights,
 )
 
-from shoehorn_mcu import ops, targets
+from shoehorn_mcu import ops
 from shoehorn_mcu.emit.bundle import Bundle
-from shoehorn_mcu.emit.library import library
-from shoehorn_mcu.emit.project import project
+from shoehorn_mcu.emit.folder.library import library
+from shoehorn_mcu.emit.folder.project import project
+from shoehorn_mcu.emit.model.weights import constants
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.emit.weights import constants
-from shoehorn_mcu.host_tools.build import build
-from shoehorn_mcu.host_tools.emulate import emulate
-from shoehorn_mcu.host_tools.link import Link, Mode
-from shoehorn_mcu.host_tools.plan import Plan
-from shoehorn_mcu.host_tools.ports import Port
-from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.firmware.report import report, timeless
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Quant, Tensor, TensorType, verify
 from shoehorn_mcu.ir.edit import with_ops
 from shoehorn_mcu.kernels import choices, choose
-from shoehorn_mcu.kernels.base import Instance
-from shoehorn_mcu.lower import lower
-from shoehorn_mcu.memory_plan import Outcome, Placement, Scratch, Status, Step
-from shoehorn_mcu.memory_plan import Plan as MemoryPlan
+from shoehorn_mcu.kernels.base.contract import Instance
+from shoehorn_mcu.machine import targets
 from shoehorn_mcu.ops.formula import formula
 from shoehorn_mcu.passes.float_mode import FloatMode, in_float16, with_float_mode
 from shoehorn_mcu.planner import checked, make_plan
+from shoehorn_mcu.planner.memory_plan import Outcome, Placement, Scratch, Status, Step
+from shoehorn_mcu.planner.memory_plan import Plan as MemoryPlan
 from shoehorn_mcu.planner.order.flow import Flow
 from shoehorn_mcu.planner.problem import aligned
-from shoehorn_mcu.report import report, timeless
-from shoehorn_mcu.stage import computes, stages
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.stage import computes, stages
+from shoehorn_mcu_host.board.emulate import emulate
+from shoehorn_mcu_host.board.link import Link, Mode
+from shoehorn_mcu_host.board.ports import Port
+from shoehorn_mcu_host.firmware.build import build
+from shoehorn_mcu_host.folder.plan import Plan
+from shoehorn_mcu_host.folder.project import Project
 
 Rng = np.random.Generator
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from shoehorn_mcu.memory_plan import Placement, Plan
+from shoehorn_mcu.planner.memory_plan import Placement, Plan
 
 _T = TypeVar("_T")
 

@@ -18,7 +18,7 @@ from onnx.backend.base import Backend, BackendRep
 
 from shoehorn_mcu import passes
 from shoehorn_mcu.importers import Imported, UnsupportedModel
-from shoehorn_mcu.importers.onnx import import_model
+from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Array, Graph
 from tests.runtime import run_reference
 

@@ -19,7 +19,7 @@ from onnx.backend.test.case import node
 from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
 
-from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.base.errors import ShoehornError
 from tests import onnx_skips
 from tests.onnx_backend import Shoehorn
 

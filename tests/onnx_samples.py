@@ -18,9 +18,9 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx.backend.test.case import node
 
 from shoehorn_mcu.importers import ImportFault, Kind
-from shoehorn_mcu.importers.onnx import import_model
-from shoehorn_mcu.importers.onnx_node import code_of
-from shoehorn_mcu.importers.onnx_ops import OPS
+from shoehorn_mcu.importers.lowering.node import code_of
+from shoehorn_mcu.importers.onnx.importer import import_model
+from shoehorn_mcu.importers.onnx.ops import OPS
 from shoehorn_mcu.ir import Array, Graph
 from tests import onnx_cases, test_onnx, test_onnx_fused, test_onnx_int16, test_onnx_qdq, test_onnx_qlinear
 from tests.onnx_backend import Prepared

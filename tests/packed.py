@@ -9,9 +9,9 @@ from samples import graph_of, int8
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.ir import DType, Node, Quant, TensorType
-from shoehorn_mcu.kernels.depthwise import Depthwise
-from shoehorn_mcu.kernels.packed import Linear
-from shoehorn_mcu.kernels.rounding import UP_POINT
+from shoehorn_mcu.kernels.base.packed import Linear
+from shoehorn_mcu.kernels.base.rounding import UP_POINT
+from shoehorn_mcu.kernels.depthwise.simd32 import Depthwise
 from shoehorn_mcu.ops import fixed_point
 
 Ints = np.ndarray

@@ -77,7 +77,7 @@ AREAS: Mapping[str, Area] = {
         ("test_kernels", "test_runtime_c", "test_emit", "test_random_graphs"),
     ),
     "emit": Area(
-        ("generator/emit/*.py",),
+        ("generator/shoehorn_mcu/emit/**/*.py",),
         (
             "test_emit_parts",
             "test_header",
@@ -90,22 +90,27 @@ AREAS: Mapping[str, Area] = {
         ("test_many_libraries", "test_integrations", "test_stream", *_ROAD),
     ),
     "check": Area(
-        ("generator/planner/check.py",),
+        ("generator/shoehorn_mcu/planner/check.py",),
         ("test_check", "test_planner", "test_in_place", "test_cascade"),
         ("test_cascade_*", *_ROAD),
     ),
     "link": Area(
-        ("host_tools/link.py", "host_tools/frames.py", "host_tools/plan.py", "host_tools/validate.py"),
+        (
+            "host_tools/shoehorn_mcu_host/board/link.py",
+            "host_tools/shoehorn_mcu_host/board/frames.py",
+            "host_tools/shoehorn_mcu_host/folder/plan.py",
+            "host_tools/shoehorn_mcu_host/validate/validate.py",
+        ),
         ("test_link*", "test_validate*", "test_hostile*"),
         ("test_stream", "test_cli_device", "test_damaged*"),
     ),
     "passes": Area(
-        ("generator/passes/*.py",),
+        ("generator/shoehorn_mcu/passes/**/*.py",),
         ("test_passes", "test_channel_ranges", "test_fold_constant_channels", "test_cli_project"),
         ("test_importer", "test_split", *_ROAD),
     ),
     "importers": Area(
-        ("generator/importers/*.py",),
+        ("generator/shoehorn_mcu/importers/**/*.py",),
         ("test_importer", "test_bad_models", "test_laws", "test_cli", "test_onnx*", "test_torch*", "test_tflite*"),
         (
             "test_ops_oracle",
@@ -118,27 +123,31 @@ AREAS: Mapping[str, Area] = {
         ),
     ),
     "quantisation": Area(
-        ("generator/quantisation/*.py",),
+        ("generator/shoehorn_mcu/quantisation/*.py",),
         ("test_quantize", "test_quantize_tflite"),
         ("test_cli", "test_api"),
     ),
     "several": Area(
-        ("generator/several.py", "firmware_templates/models/*"),
+        ("generator/shoehorn_mcu/firmware/several.py", "firmware_templates/models/*"),
         ("test_several",),
         ("test_cli_project", "test_api", "test_link"),
     ),
     "cores": Area(
-        ("generator/planner/cores.py", "host_tools/cores.py", "firmware_templates/cores/*"),
+        (
+            "generator/shoehorn_mcu/planner/cores.py",
+            "host_tools/shoehorn_mcu_host/board/cores.py",
+            "firmware_templates/cores/*",
+        ),
         ("test_cores",),
         ("test_runs", "test_check", *_ROAD),
     ),
     "pipeline": Area(
-        ("generator/pipeline.py",),
+        ("generator/shoehorn_mcu/firmware/pipelines.py",),
         ("test_pipeline",),
         ("test_signal", "test_stream", "test_validate"),
     ),
     "tune": Area(
-        ("generator/tune.py", "generator/kernels/tuning.py"),
+        ("generator/shoehorn_mcu/firmware/tune.py", "generator/shoehorn_mcu/kernels/tuning.py"),
         ("test_tune",),
         ("test_choice", "test_cli_device"),
     ),
@@ -149,15 +158,25 @@ AREAS: Mapping[str, Area] = {
     ),
     "security": Area(
         (
-            *("host_tools/sandbox.py", "host_tools/walls.py", "host_tools/ports.py", "generator/families.py"),
-            *("generator/importers/torch_script.py", "generator/importers/torch_archive.py"),
-            *("generator/importers/onnx_external.py", "generator/importers/plain.py"),
+            *(
+                "host_tools/shoehorn_mcu_host/base/sandbox.py",
+                "host_tools/shoehorn_mcu_host/base/walls.py",
+                "host_tools/shoehorn_mcu_host/board/ports.py",
+                "generator/shoehorn_mcu/machine/families.py",
+            ),
+            *("generator/shoehorn_mcu/importers/torch/script.py", "generator/shoehorn_mcu/importers/torch/archive.py"),
+            *("generator/shoehorn_mcu/importers/onnx/external.py", "generator/shoehorn_mcu/importers/plain.py"),
         ),
         ("test_sandbox", "test_onnx_external", "test_torch_archive", "test_hostile*", "test_manifest", "test_boards"),
         ("test_torch", "test_onnx", "test_link", "test_monitor", "test_hosts", "test_children"),
     ),
     "planner": Area(
-        ("generator/planner/**/*.py", "generator/planner/**/*.c", "generator/lower.py", "generator/split.py"),
+        (
+            "generator/shoehorn_mcu/planner/**/*.py",
+            "generator/shoehorn_mcu/planner/**/*.c",
+            "generator/shoehorn_mcu/schedule/lower.py",
+            "generator/shoehorn_mcu/schedule/split.py",
+        ),
         _PLANS,
         (*_SEARCHES, *_ROAD),
     ),
@@ -319,17 +338,14 @@ class Copy:
                 (self.root / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(ROOT / name, self.root / name)
         (folder / "shared").symlink_to(ROOT.parent / "shared")
-        self._site = folder / "site"
-        package = self._site / "shoehorn_mcu"
-        package.mkdir(parents=True)
-        for entry in (*(self.root / "generator").iterdir(), self.root / "host_tools"):
-            (package / entry.name).symlink_to(entry)
+        self._kept = folder / "kept"
 
     def passes(self, tests: list[str], jobs: int) -> tuple[bool, str]:
         """Whether the tests pass, and the line that says why not."""
         workers = ["-n", str(jobs)] if jobs > 1 else []
         command = [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *workers, *tests]
-        environment = {**os.environ, "PYTHONPATH": str(self._site), "HYPOTHESIS_STORAGE_DIRECTORY": str(self._site)}
+        packages = os.pathsep.join(str(self.root / name) for name in ("generator", "host_tools"))
+        environment = {**os.environ, "PYTHONPATH": packages, "HYPOTHESIS_STORAGE_DIRECTORY": str(self._kept)}
         try:
             done = subprocess.run(
                 command, cwd=self.root, env=environment, capture_output=True, text=True, timeout=LIMIT_SECONDS

@@ -18,20 +18,20 @@ from pathlib import Path
 from matrix import Matrix, Symbol, X, firmware, symbols_of, unit
 from runtime import run_reference
 
-from shoehorn_mcu import targets
 from shoehorn_mcu.emit.bundle import Bundle, write
-from shoehorn_mcu.emit.weights import constants
-from shoehorn_mcu.host_tools import cbuild
-from shoehorn_mcu.host_tools.build import build
-from shoehorn_mcu.host_tools.cycles import PLUGIN
-from shoehorn_mcu.host_tools.emulate import emulate
-from shoehorn_mcu.host_tools.link import Link, Mode
-from shoehorn_mcu.host_tools.plan import Plan
-from shoehorn_mcu.host_tools.ports import Port
-from shoehorn_mcu.host_tools.project import Project
-from shoehorn_mcu.kernels.base import Instance
+from shoehorn_mcu.emit.model.weights import constants
+from shoehorn_mcu.kernels.base.contract import Instance
+from shoehorn_mcu.machine import targets
 from shoehorn_mcu.ops import InsertSlice
-from shoehorn_mcu.stage import Stage
+from shoehorn_mcu.schedule.stage import Stage
+from shoehorn_mcu_host.base import cbuild
+from shoehorn_mcu_host.board.cycles import PLUGIN
+from shoehorn_mcu_host.board.emulate import emulate
+from shoehorn_mcu_host.board.link import Link, Mode
+from shoehorn_mcu_host.board.ports import Port
+from shoehorn_mcu_host.firmware.build import build
+from shoehorn_mcu_host.folder.plan import Plan
+from shoehorn_mcu_host.folder.project import Project
 
 SOURCES = Path(__file__).parent / "c" / "poison"
 GAP = 128

@@ -19,7 +19,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, I
 
 from shoehorn_mcu import passes
 from shoehorn_mcu.importers import Imported, ImportFault
-from shoehorn_mcu.importers.onnx import import_model
+from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Array, DType, Graph, Node
 from tests.random_onnx import random_inputs, random_model
 from tests.random_qdq import NotQuantised, random_quantised

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 from shoehorn_mcu import passes
-from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import Graph
-from shoehorn_mcu.lower import lower
-from shoehorn_mcu.memory_plan import DELIVERY, Outcome, Plan, Status
 from shoehorn_mcu.passes.insert_slices import insert_slices
 from shoehorn_mcu.passes.share_rows import share_rows
 from shoehorn_mcu.planner import Goal, Problem, check, make_plan
+from shoehorn_mcu.planner.memory_plan import DELIVERY, Outcome, Plan, Status
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.partition.search import PartitionSearch
 from shoehorn_mcu.planner.placement.layout import lay_out
-from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
-from shoehorn_mcu.stage import Stage, stages
+from shoehorn_mcu.schedule.cuts import Cuts
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.search import PlanRequest, Scheduled, schedule
+from shoehorn_mcu.schedule.stage import Stage, stages
 
 
 def few_tries(patch: pytest.MonkeyPatch) -> None:

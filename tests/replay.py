@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Sequence
 
 from shoehorn_mcu.ir import Graph, Node, output_rows
 from shoehorn_mcu.kernels import ANY, Instance, choose
-from shoehorn_mcu.memory_plan import Editions, Placement, Plan, Step
 from shoehorn_mcu.ops import Reshape
-from shoehorn_mcu.stage import Stage, computes
+from shoehorn_mcu.planner.memory_plan import Editions, Placement, Plan, Step
+from shoehorn_mcu.schedule.stage import Stage, computes
 
 _WORD = 8  # bytes of hash for one byte of the arena
 

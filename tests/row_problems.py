@@ -119,7 +119,7 @@ class Net:
         return (*plain, *(self._chunked(ops, chunks) for chunks in sorted(numbers)))
 
     def _chunked(self, ops: Sequence[OpSpec], chunks: int) -> Cut:
-        """As generator/split.py does it: int32 sums of B's row size times four, each added to in place."""
+        """As schedule/split.py does it: int32 sums of B's row size times four, each added to in place."""
         out = self.tensors[ops[-1].writes]
         inside = {op.writes for op in ops}
         roots = {t.name: t.view_of for t in self.tensors.values() if t.view_of in inside}

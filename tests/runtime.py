@@ -10,13 +10,13 @@ from pathlib import Path
 
 from instances import PREFIX, portable_instance, write_kernels, write_variants
 
-from shoehorn_mcu.emit.reference import reference_files
-from shoehorn_mcu.host_tools.documents import GraphDocument
-from shoehorn_mcu.host_tools.reference import Reference
-from shoehorn_mcu.host_tools.reference_build import Kernels, build
+from shoehorn_mcu.base.paths import RUNTIME_C
+from shoehorn_mcu.emit.folder.reference import reference_files
 from shoehorn_mcu.ir import Array, Graph
 from shoehorn_mcu.ops import Formulaic
-from shoehorn_mcu.paths import RUNTIME_C
+from shoehorn_mcu_host.folder.documents import GraphDocument
+from shoehorn_mcu_host.validate.reference import Reference
+from shoehorn_mcu_host.validate.reference_build import Kernels, build
 
 
 def write_reference(graph: Graph, folder: Path) -> Path:

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from shoehorn_mcu.host_tools import walls
-from shoehorn_mcu.host_tools.sandbox import Answer
+from shoehorn_mcu_host.base import walls
+from shoehorn_mcu_host.base.sandbox import Answer
 
 
 def tried(folder: str, port: int) -> dict[str, bool]:

@@ -18,11 +18,11 @@ import numpy as np
 from instances import PREFIX, formula_instances, portable_instance
 from samples import random_inputs, sample
 
-from shoehorn_mcu.emit.reference import reference_files
-from shoehorn_mcu.host_tools.reference_build import declarations
+from shoehorn_mcu.base.paths import RUNTIME_C
+from shoehorn_mcu.emit.folder.reference import reference_files
 from shoehorn_mcu.ir import Array, Graph
 from shoehorn_mcu.ops import OPS, Relu
-from shoehorn_mcu.paths import RUNTIME_C
+from shoehorn_mcu_host.validate.reference_build import declarations
 
 
 class Heap:

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from random_graphs import random_graph
 from row_problems import same
 
-from shoehorn_mcu.live_ranges import OrderFault
-from shoehorn_mcu.lower import lower
 from shoehorn_mcu.planner import DELIVERY, OpSpec, Problem, Read, TensorSpec
+from shoehorn_mcu.planner.live_ranges import OrderFault
 from shoehorn_mcu.planner.order.flow import Event, Flow, slot_bytes
 from shoehorn_mcu.planner.order.flow import rigid as rigid_tensors
 from shoehorn_mcu.planner.order.replay import pruned, replay
@@ -27,7 +26,8 @@ from shoehorn_mcu.planner.remat.graph import Graph
 from shoehorn_mcu.planner.remat.memory import Terms, runs
 from shoehorn_mcu.planner.remat.outcome import Effort
 from shoehorn_mcu.planner.remat.search import QUICK, Search
-from shoehorn_mcu.stage import stages
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.stage import stages
 
 EFFORT = Effort(0.3, stop=60)
 

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from ortools.sat.python import cp_model
 from shared import DATA, needs_shared
 
-from shoehorn_mcu.cli import main
-from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.base.errors import ShoehornError
+from shoehorn_mcu.cli.group import main
 from shoehorn_mcu.planner.placement.allocate import Buffer, Problem, Status, allocate, check, csv_file, native, solve
 
 MINIMALLOC = DATA / "planning" / "minimalloc"

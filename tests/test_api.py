@@ -16,7 +16,8 @@ from conftest import Gen
 from test_cli_project import DIGITS, files_of
 
 import shoehorn_mcu
-from shoehorn_mcu import PlanOptions, build
+from shoehorn_mcu import PlanOptions
+from shoehorn_mcu.firmware import build
 
 FACE = ("plan", "generate", "generate_together", "validate", "bench", "optimize", "quantize", "import_torch")
 

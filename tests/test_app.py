@@ -10,7 +10,7 @@ import pytest
 from compilers import HOST, WARNINGS
 from conftest import Gen
 
-from shoehorn_mcu.paths import FIRMWARE_TEMPLATES, MODELS
+from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES, MODELS
 
 APP = FIRMWARE_TEMPLATES / "app"
 STEMS = sorted({path.stem for path in APP.glob("*.[ch]")})

@@ -21,9 +21,9 @@ from tflite_writer import (
     small_model,
 )
 
-from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.importers import ImportFault, load
-from shoehorn_mcu.importers.tflite import import_tflite
+from shoehorn_mcu.importers.tflite.importer import import_tflite
 from shoehorn_mcu.ir import Graph, dump
 from shoehorn_mcu.passes import OverflowFault, prove_int32, run
 

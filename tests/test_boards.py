@@ -11,9 +11,9 @@ import sys
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from shoehorn_mcu.families import families, family_files
-from shoehorn_mcu.paths import BOARDS, FIRMWARE_TEMPLATES
-from shoehorn_mcu.targets import CPUS, Board, BoardError, UnknownBoard, board, boards, load_board
+from shoehorn_mcu.base.paths import BOARDS, FIRMWARE_TEMPLATES
+from shoehorn_mcu.machine.families import families, family_files
+from shoehorn_mcu.machine.targets import CPUS, Board, BoardError, UnknownBoard, board, boards, load_board
 
 ROOT = FIRMWARE_TEMPLATES / "families"
 FAMILIES = families()

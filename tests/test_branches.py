@@ -10,7 +10,7 @@ from tflite_writer import ModelSpec, OpSpec, TensorSpec, int8, ints
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers import ImportFault
-from shoehorn_mcu.importers.tflite import import_tflite
+from shoehorn_mcu.importers.tflite.importer import import_tflite
 from shoehorn_mcu.ir import Array
 
 X = (1, 6)

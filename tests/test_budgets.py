@@ -12,14 +12,14 @@ from random_plans import few_tries
 from test_again import op_by_op, u_net
 
 from shoehorn_mcu import PlanOptions, plan
-from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.planner import Goal
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.recompute import budgets
 from shoehorn_mcu.planner.recompute.search import Order
-from shoehorn_mcu.predict import time
-from shoehorn_mcu.schedule import PlanRequest, schedule
-from shoehorn_mcu.stage import stages
+from shoehorn_mcu.schedule.cuts import Cuts
+from shoehorn_mcu.schedule.predict import time
+from shoehorn_mcu.schedule.search import PlanRequest, schedule
+from shoehorn_mcu.schedule.stage import stages
 from tests.shared import SHARED, needs_shared
 
 

@@ -15,14 +15,14 @@ import serial
 from board_project import write_hello
 from shared import MODELS, needs_shared
 
-from shoehorn_mcu.host_tools.build import build, is_built, measure, pio_command
-from shoehorn_mcu.host_tools.emulate import emulate
-from shoehorn_mcu.host_tools.errors import HostError
-from shoehorn_mcu.host_tools.flash import flash
-from shoehorn_mcu.host_tools.link import Link, Mode
-from shoehorn_mcu.host_tools.ports import Port
-from shoehorn_mcu.host_tools.project import Project
-from shoehorn_mcu.targets import Board, boards
+from shoehorn_mcu.machine.targets import Board, boards
+from shoehorn_mcu_host.base.errors import HostError
+from shoehorn_mcu_host.board.emulate import emulate
+from shoehorn_mcu_host.board.link import Link, Mode
+from shoehorn_mcu_host.board.ports import Port
+from shoehorn_mcu_host.firmware.build import build, is_built, measure, pio_command
+from shoehorn_mcu_host.firmware.flash import flash
+from shoehorn_mcu_host.folder.project import Project
 
 BOARDS = {b.id: b for b in boards()}
 BARE = [name for name in BOARDS if name != "native"]

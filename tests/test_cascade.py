@@ -14,11 +14,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from row_problems import MACS, Net, chances, problems, same, window
 
-from shoehorn_mcu.memory_plan import Cascade, Outcome, Placement, Plan, Status
 from shoehorn_mcu.planner import Block, Cut, OpSpec, Problem, Read, TensorSpec, check
 from shoehorn_mcu.planner.blocks.cascade import Composite, Part, Pattern, _most_apart, applied
 from shoehorn_mcu.planner.blocks.composites import composites as found_composites
 from shoehorn_mcu.planner.blocks.composites import possible
+from shoehorn_mcu.planner.memory_plan import Cascade, Outcome, Placement, Plan, Status
 from shoehorn_mcu.planner.order.flow import Flow, Runner
 from shoehorn_mcu.planner.placement.bundles import load
 from shoehorn_mcu.planner.placement.layout import RowOrder, _Layout, lay_out

@@ -19,16 +19,16 @@ from mutants import Mutants, mutants
 from replay import Rows, replays
 from test_place import few_tries
 
-from shoehorn_mcu import split
-from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import Graph
-from shoehorn_mcu.lower import lower
-from shoehorn_mcu.memory_plan import BY_ROWS, Placement, Plan
 from shoehorn_mcu.planner import DoesNotFit, Goal, PlanFault, Problem, check, checked, make_plan
 from shoehorn_mcu.planner.blocks.cascade import Composite, Pattern
-from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
-from shoehorn_mcu.stage import Stage, nearer, stages
+from shoehorn_mcu.planner.memory_plan import BY_ROWS, Placement, Plan
+from shoehorn_mcu.schedule import split
+from shoehorn_mcu.schedule.cuts import Cuts
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.search import PlanRequest, Scheduled, schedule
+from shoehorn_mcu.schedule.stage import Stage, nearer, stages
 
 CHUNK = 10
 CHUNKS = 48  # the first in every run of the suite

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from shoehorn_mcu.host_tools import cbuild
-from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu_host.base import cbuild
+from shoehorn_mcu_host.base.errors import HostError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="permissions of another kind")
 OTHER = 54321  # a user's number

@@ -17,19 +17,19 @@ from row_problems import problems
 from test_place import few_tries
 
 from shoehorn_mcu import ops
-from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import Graph
-from shoehorn_mcu.lower import lower
-from shoehorn_mcu.memory_plan import CHAINED
 from shoehorn_mcu.planner import DoesNotFit, Goal, Problem, check
 from shoehorn_mcu.planner.blocks import chains as chains_module
 from shoehorn_mcu.planner.blocks.cascade import Composite, Pattern
 from shoehorn_mcu.planner.blocks.chains import chains
 from shoehorn_mcu.planner.blocks.composites import extra, left_out
 from shoehorn_mcu.planner.candidates import Candidates
-from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
-from shoehorn_mcu.stage import stages
+from shoehorn_mcu.planner.memory_plan import CHAINED
+from shoehorn_mcu.schedule.cuts import Cuts
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.search import PlanRequest, Scheduled, schedule
+from shoehorn_mcu.schedule.stage import stages
 
 
 @pytest.fixture(autouse=True)

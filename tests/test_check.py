@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from row_problems import same
 
-from shoehorn_mcu.memory_plan import Outcome, Placement, Plan, Scratch, Status, Step
 from shoehorn_mcu.planner import OpSpec, Problem, Read, TensorSpec, check
+from shoehorn_mcu.planner.memory_plan import Outcome, Placement, Plan, Scratch, Status, Step
 
 ROWS = 4
 _OUTCOME = Outcome(Status.FEASIBLE, 0, 0, 0.0)

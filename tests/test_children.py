@@ -12,9 +12,9 @@ import pytest
 from board_project import write_hello
 from onnx import TensorProto, helper
 
-from shoehorn_mcu.host_tools import sandbox
-from shoehorn_mcu.host_tools.build import build
-from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu_host.base import sandbox
+from shoehorn_mcu_host.firmware.build import build
+from shoehorn_mcu_host.folder.project import Project
 
 ROOT = Path(__file__).resolve().parents[1]
 SHADOWS = ("__future__", "click", "dis", "inspect", "onnx", "onnxscript", "shoehorn_mcu", "signal", "torch", "typing")

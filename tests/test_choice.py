@@ -15,9 +15,11 @@ from emitted import compile_library, expected, library_of, run
 from instances import instances
 from samples import graph_of, int8, random_inputs
 
-from shoehorn_mcu import build, ops, targets
+from shoehorn_mcu import ops
+from shoehorn_mcu.base.paths import MODELS, RUNTIME_C
+from shoehorn_mcu.emit.model.weights import constants, weights_c
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.emit.weights import constants, weights_c
+from shoehorn_mcu.firmware import build
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Quant, TensorType
 from shoehorn_mcu.kernels import (
     ANY,
@@ -37,13 +39,13 @@ from shoehorn_mcu.kernels import (
     cost,
     within_flash,
 )
-from shoehorn_mcu.kernels.points import other_form
+from shoehorn_mcu.kernels.linear.points import other_form
 from shoehorn_mcu.kernels.tuning import TuningError, load
-from shoehorn_mcu.lower import lower
-from shoehorn_mcu.paths import MODELS, RUNTIME_C
+from shoehorn_mcu.machine import targets
+from shoehorn_mcu.machine.targets import Isa, Machine
 from shoehorn_mcu.planner import make_plan
-from shoehorn_mcu.stage import kernel_bytes, stages
-from shoehorn_mcu.targets import Isa, Machine
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.stage import kernel_bytes, stages
 
 DIGITS = MODELS / "digits.tflite"
 

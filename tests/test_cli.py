@@ -19,8 +19,8 @@ from conftest import Gen
 from shared import GEN
 from tflite_writer import ModelSpec, OpSpec, TensorSpec
 
-from shoehorn_mcu.cli import main
-from shoehorn_mcu.paths import MODELS as SHIPPED
+from shoehorn_mcu.base.paths import MODELS as SHIPPED
+from shoehorn_mcu.cli.group import main
 
 DIGITS = SHIPPED / "digits.tflite"
 
@@ -149,7 +149,10 @@ def test_a_reader_that_has_seen_enough_is_no_error():
 
 
 def test_a_defect_is_one_line_that_asks_for_a_report(tmp_path: Path):
-    code = "import shoehorn_mcu.targets as t; t.listed = lambda: 1 // 0; from shoehorn_mcu.__main__ import main; main()"
+    code = (
+        "import shoehorn_mcu.machine.targets as t; t.listed = lambda: 1 // 0\n"
+        "from shoehorn_mcu.__main__ import main; main()"
+    )
     command = [sys.executable, "-c", code, "boards"]
     short = subprocess.run(command, capture_output=True, text=True)
     long = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "GEN_TRACEBACK": "1"})
@@ -162,7 +165,7 @@ def test_a_defect_is_one_line_that_asks_for_a_report(tmp_path: Path):
 # --- Ctrl-C
 
 
-@pytest.mark.parametrize("module", ["click", "rich.console", "numpy", "shoehorn_mcu.build"])
+@pytest.mark.parametrize("module", ["click", "rich.console", "numpy", "shoehorn_mcu.firmware.build"])
 def test_ctrl_c_during_imports_is_one_line(module: str, tmp_path: Path):
     """The import of one module is made to wait, and to say so."""
     code = f"""

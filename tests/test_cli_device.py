@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 from conftest import Gen
 
-from shoehorn_mcu.host_tools.link import Link
-from shoehorn_mcu.host_tools.ports import Port
-from shoehorn_mcu.host_tools.reference import Reference
-from shoehorn_mcu.paths import MODELS
+from shoehorn_mcu.base.paths import MODELS
+from shoehorn_mcu_host.board.link import Link
+from shoehorn_mcu_host.board.ports import Port
+from shoehorn_mcu_host.validate.reference import Reference
 
 needs_qemu = pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="qemu-system-arm is not installed")
 
@@ -268,7 +268,7 @@ def test_several_ports_are_listed_and_none_is_said(gen: Gen, project: Path, monk
         def __init__(self, device: str, vid: int | None, hwid: str):
             self.device, self.vid, self.hwid, self.description = device, vid, hwid, f"thing at {device}"
 
-    from shoehorn_mcu.host_tools import ports
+    from shoehorn_mcu_host.board import ports
 
     def offer(*found: Found) -> None:
         monkeypatch.setattr(ports.list_ports, "comports", lambda: list(found))

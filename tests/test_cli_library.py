@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from test_cli_project import DIGITS, files_of, gen, refused
 
-from shoehorn_mcu import targets
-from shoehorn_mcu.paths import BOARDS
+from shoehorn_mcu.base.paths import BOARDS
+from shoehorn_mcu.machine import targets
 
 
 def test_a_library_alone_is_that_of_the_firmware_for_a_board_with_the_same_core(tmp_path: Path):

@@ -10,10 +10,10 @@ import pytest
 from conftest import Gen
 from shared import MODELS, needs_shared
 
-from shoehorn_mcu import cli_plan, console
+from shoehorn_mcu.base.paths import MODELS as SHIPPED
+from shoehorn_mcu.cli import console, plan
 from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.ir import DType, Graph, Quant, Tensor, TensorType
-from shoehorn_mcu.paths import MODELS as SHIPPED
 
 DIGITS = SHIPPED / "digits.tflite"
 TIGHT = (DIGITS, "--sram", "1000")
@@ -83,7 +83,7 @@ def test_a_narrow_terminal_cuts_kernel_names_and_no_figure(width: int, gen: Gen,
 def test_of_very_many_ops_the_slowest_are_shown(gen: Gen, monkeypatch: pytest.MonkeyPatch):
     model: Path = MODELS / "mlperf-vww96-int8.tflite"
     every = ops_of(gen("plan", model).stdout)
-    monkeypatch.setattr(cli_plan, "MOST_OPS", len(every) - 1)
+    monkeypatch.setattr(plan, "MOST_OPS", len(every) - 1)
     printed = gen("plan", model).stdout
     shown = ops_of(printed)
 

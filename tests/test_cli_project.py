@@ -14,12 +14,12 @@ import pytest
 from click.testing import CliRunner, Result
 from shared import MODELS, needs_shared
 
-from shoehorn_mcu import targets
-from shoehorn_mcu.cli import main
+from shoehorn_mcu.cli.group import main
 from shoehorn_mcu.emit.bundle import FolderError, write
+from shoehorn_mcu.machine import targets
 
 ROOT = Path(__file__).resolve().parents[1]
-DIGITS = ROOT / "generator" / "models" / "digits.tflite"
+DIGITS = ROOT / "generator" / "shoehorn_mcu" / "models" / "digits.tflite"
 REPORT = {
     "model": {"name", "ops", "macs", "weight_bytes", "inputs", "outputs"},
     "board": {"id", "cpu", "isa", "sram_bytes", "flash_bytes", "arena_limit_bytes"},
@@ -124,7 +124,16 @@ def test_the_shipped_model_is_written_for_every_board(board: str, tmp_path: Path
 
 def test_equal_inputs_give_byte_equal_folders_whatever_the_hash_seed_and_place(tmp_path: Path):
     for seed, folder in (("1", tmp_path / "a" / "x"), ("77", tmp_path / "b" / "longer")):
-        command = [sys.executable, "-m", "shoehorn_mcu.cli", "firmware", "--board", "rpi-zero", "--out", str(folder)]
+        command = [
+            sys.executable,
+            "-m",
+            "shoehorn_mcu.cli.group",
+            "firmware",
+            "--board",
+            "rpi-zero",
+            "--out",
+            str(folder),
+        ]
         code = f"import sys; sys.argv = {['gen', *command[3:]]!r}; from shoehorn_mcu.__main__ import main; main()"
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
         folder.parent.mkdir()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from conftest import Gen
 
-from shoehorn_mcu import console
-from shoehorn_mcu.paths import MODELS as SHIPPED
+from shoehorn_mcu.base.paths import MODELS as SHIPPED
+from shoehorn_mcu.cli import console
 
 DIGITS = SHIPPED / "digits.tflite"
 WIDTHS = (24, 40, 60, 72, 80, 86, 87, 100, 120)

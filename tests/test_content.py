@@ -14,8 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 from tflite_writer import ModelSpec, OpSpec, TensorSpec, int8, small_model
 
 from shoehorn_mcu.importers.fault import ImportFault, Refusal
-from shoehorn_mcu.importers.tflite_diagnosis import diagnosis
-from shoehorn_mcu.importers.tflite_file import read
+from shoehorn_mcu.importers.tflite.diagnosis import diagnosis
+from shoehorn_mcu.importers.tflite.file import read
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
 

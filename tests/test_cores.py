@@ -25,31 +25,34 @@ from test_cli_project import files_of
 from test_upgrade import made
 
 import shoehorn_mcu
-from shoehorn_mcu import importers, passes, predict
-from shoehorn_mcu.cuts import Cuts
+from shoehorn_mcu import importers, passes
+from shoehorn_mcu.base.paths import BOARDS, MODELS
 from shoehorn_mcu.emit.bundle import write
-from shoehorn_mcu.emit.library import library
-from shoehorn_mcu.emit.project import project
+from shoehorn_mcu.emit.folder.library import library
+from shoehorn_mcu.emit.folder.project import project
+from shoehorn_mcu.emit.model.weights import constants
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.emit.weights import constants
-from shoehorn_mcu.families import family_files
-from shoehorn_mcu.host_tools import cbuild, cores, cycles, vectors
-from shoehorn_mcu.host_tools.build import ensure_built
-from shoehorn_mcu.host_tools.cores import WAIT, WAKE, Mark
-from shoehorn_mcu.host_tools.cycles import BEGIN, END, PLUGIN, TICKS
-from shoehorn_mcu.host_tools.plan import Plan as HostPlan
-from shoehorn_mcu.host_tools.project import Project
-from shoehorn_mcu.host_tools.session import connected
-from shoehorn_mcu.host_tools.validate import reference_of
-from shoehorn_mcu.host_tools.validate import validate as compare
-from shoehorn_mcu.memory_plan import Plan, Scratch, Step
-from shoehorn_mcu.paths import BOARDS, MODELS
+from shoehorn_mcu.firmware.report import report, timeless
+from shoehorn_mcu.machine.families import family_files
+from shoehorn_mcu.machine.targets import Machine, board, boards
 from shoehorn_mcu.planner import Goal, Problem, check, divided, make_plan
 from shoehorn_mcu.planner.cores import LEAST_COST
-from shoehorn_mcu.report import report, timeless
-from shoehorn_mcu.schedule import PlanRequest, schedule
-from shoehorn_mcu.stage import stages
-from shoehorn_mcu.targets import Machine, board, boards
+from shoehorn_mcu.planner.memory_plan import Plan, Scratch, Step
+from shoehorn_mcu.schedule import predict
+from shoehorn_mcu.schedule.cuts import Cuts
+from shoehorn_mcu.schedule.search import PlanRequest, schedule
+from shoehorn_mcu.schedule.stage import stages
+from shoehorn_mcu_host.base import cbuild
+from shoehorn_mcu_host.board import cores, cycles
+from shoehorn_mcu_host.board.cores import WAIT, WAKE, Mark
+from shoehorn_mcu_host.board.cycles import BEGIN, END, PLUGIN, TICKS
+from shoehorn_mcu_host.board.session import connected
+from shoehorn_mcu_host.firmware.build import ensure_built
+from shoehorn_mcu_host.folder import vectors
+from shoehorn_mcu_host.folder.plan import Plan as HostPlan
+from shoehorn_mcu_host.folder.project import Project
+from shoehorn_mcu_host.validate.validate import reference_of
+from shoehorn_mcu_host.validate.validate import validate as compare
 
 DIGITS = MODELS / "digits.tflite"
 

@@ -14,9 +14,12 @@ import pytest
 from conftest import Gen
 from samples import sample
 
-from shoehorn_mcu import build, ops, predict, targets
+from shoehorn_mcu import ops
+from shoehorn_mcu.base.paths import MODELS, RUNTIME_C
+from shoehorn_mcu.firmware import build
 from shoehorn_mcu.ir import Graph, Node, Op
 from shoehorn_mcu.kernels import ANY, CATALOGUE, PORTABLE, Instance, Tile, candidates, choose, cost, row_cost
+from shoehorn_mcu.kernels.base.work import BLOCK, LANES, Work, by_blocks, dots, elements, inside, rests
 from shoehorn_mcu.kernels.cost import (
     DEFAULT_CPU,
     Calls,
@@ -29,12 +32,12 @@ from shoehorn_mcu.kernels.cost import (
     kernel_cost,
     measured,
 )
-from shoehorn_mcu.kernels.work import BLOCK, LANES, Work, by_blocks, dots, elements, inside, rests
-from shoehorn_mcu.memory_plan import Placement, Plan, Step
-from shoehorn_mcu.paths import MODELS, RUNTIME_C
+from shoehorn_mcu.machine import targets
+from shoehorn_mcu.machine.targets import CPUS, Isa
 from shoehorn_mcu.planner import Goal
-from shoehorn_mcu.stage import Stage
-from shoehorn_mcu.targets import CPUS, Isa
+from shoehorn_mcu.planner.memory_plan import Placement, Plan, Step
+from shoehorn_mcu.schedule import predict
+from shoehorn_mcu.schedule.stage import Stage
 from tests.bench import costs
 from tests.bench.fit import Row, fitted, fitted_calls, not_negative
 

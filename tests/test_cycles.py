@@ -18,10 +18,11 @@ from conftest import Gen
 from elftools.elf.elffile import ELFFile
 
 import shoehorn_mcu
-from shoehorn_mcu.host_tools import cbuild, cycles
-from shoehorn_mcu.host_tools.cycles import PLUGIN, Count, Mark
-from shoehorn_mcu.host_tools.elf import functions
-from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu_host.base import cbuild
+from shoehorn_mcu_host.base.errors import HostError
+from shoehorn_mcu_host.board import cycles
+from shoehorn_mcu_host.board.cycles import PLUGIN, Count, Mark
+from shoehorn_mcu_host.firmware.elf import functions
 
 needs_qemu = pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="qemu-system-arm is not installed")
 

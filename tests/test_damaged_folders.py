@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 from conftest import Gen
 
-from shoehorn_mcu.host_tools.errors import FolderDamaged
-from shoehorn_mcu.host_tools.plan import Plan
-from shoehorn_mcu.host_tools.project import Project
-from shoehorn_mcu.host_tools.reference import Reference
+from shoehorn_mcu_host.base.errors import FolderDamaged
+from shoehorn_mcu_host.folder.plan import Plan
+from shoehorn_mcu_host.folder.project import Project
+from shoehorn_mcu_host.validate.reference import Reference
 
 MUTANTS = 160  # of each file
 NOBODY = "socket://127.0.0.1:1"  # a port behind which there is no board

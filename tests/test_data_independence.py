@@ -13,17 +13,17 @@ from kernel_faults import Fault, fault, planted
 from matrix import Matrix, Symbol, X, cases, firmware, merged, symbols_of, unit
 
 from shoehorn_mcu.emit.bundle import write
-from shoehorn_mcu.emit.weights import constants
-from shoehorn_mcu.host_tools.build import build
-from shoehorn_mcu.host_tools.cycles import Count, Log, Mark, arguments, by_op
-from shoehorn_mcu.host_tools.emulate import emulate
-from shoehorn_mcu.host_tools.link import Link, Mode
-from shoehorn_mcu.host_tools.plan import Plan
-from shoehorn_mcu.host_tools.ports import Port
-from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.emit.model.weights import constants
 from shoehorn_mcu.ir import Array, Graph
 from shoehorn_mcu.kernels import Instance, candidates
-from shoehorn_mcu.targets import Board, Isa, board
+from shoehorn_mcu.machine.targets import Board, Isa, board
+from shoehorn_mcu_host.board.cycles import Count, Log, Mark, arguments, by_op
+from shoehorn_mcu_host.board.emulate import emulate
+from shoehorn_mcu_host.board.link import Link, Mode
+from shoehorn_mcu_host.board.ports import Port
+from shoehorn_mcu_host.firmware.build import build
+from shoehorn_mcu_host.folder.plan import Plan
+from shoehorn_mcu_host.folder.project import Project
 
 _SIGMOID = "a sigmoid is interpolated inside its table, constant beyond"
 DEPEND = {

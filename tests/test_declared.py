@@ -10,7 +10,7 @@ from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from shoehorn_mcu.importers import ImportFault
 from shoehorn_mcu.importers.declared import Declarations, Declared
-from shoehorn_mcu.importers.onnx import import_model
+from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Array
 
 Sizes = Sequence[int | str | None]

@@ -11,10 +11,10 @@ from packed import depthwise_layer, depthwise_output, halves, hard_windows, s32,
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.kernels import candidates
-from shoehorn_mcu.kernels.depthwise import Depthwise, pack, pack_strip, packable, rounded_up
-from shoehorn_mcu.kernels.rounding import Clamp, Up
-from shoehorn_mcu.kernels.work import whole_windows
-from shoehorn_mcu.targets import Isa
+from shoehorn_mcu.kernels.base.rounding import Clamp, Up
+from shoehorn_mcu.kernels.base.work import whole_windows
+from shoehorn_mcu.kernels.depthwise.simd32 import Depthwise, pack, pack_strip, packable, rounded_up
+from shoehorn_mcu.machine.targets import Isa
 
 
 def _pair(word: int) -> tuple[int, int]:

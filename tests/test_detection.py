@@ -10,7 +10,7 @@ from test_uint8 import values_of
 from tflite_writer import ModelSpec, OpSpec, TensorSpec
 
 from shoehorn_mcu.importers import ImportFault, UnsupportedModel
-from shoehorn_mcu.importers.tflite import import_tflite
+from shoehorn_mcu.importers.tflite.importer import import_tflite
 from shoehorn_mcu.ir import Array
 from shoehorn_mcu.passes import run
 

@@ -15,7 +15,7 @@ from conftest import Gen
 from doc_code import c_blocks
 from tflite_micro import runtime
 
-from shoehorn_mcu.paths import MODELS
+from shoehorn_mcu.base.paths import MODELS
 
 NEEDS_QEMU = pytest.mark.skipif(not shutil.which("qemu-system-arm"), reason="qemu-system-arm is not installed")
 BOARDS = (

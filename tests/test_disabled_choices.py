@@ -14,9 +14,11 @@ from samples import random_inputs
 from test_cli_device import needs_qemu
 
 import shoehorn_mcu
-from shoehorn_mcu import PlanOptions, build, passes, targets
+from shoehorn_mcu import PlanOptions, passes
+from shoehorn_mcu.base.paths import MODELS as SHIPPED
+from shoehorn_mcu.firmware import build
 from shoehorn_mcu.kernels import choices
-from shoehorn_mcu.paths import MODELS as SHIPPED
+from shoehorn_mcu.machine import targets
 from shoehorn_mcu.planner import Goal
 
 DIGITS = SHIPPED / "digits.tflite"

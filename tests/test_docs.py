@@ -14,9 +14,9 @@ from compilers import HOST
 from conftest import Gen
 from doc_code import ROOT, c_blocks
 
-import shoehorn_mcu.cli
+import shoehorn_mcu.cli.group
+from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.passes import CHOICES, PIPELINE
-from shoehorn_mcu.paths import MODELS
 from tests import docs_commands
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -34,7 +34,7 @@ def commands(page: Path) -> list[tuple[str, str]]:
 
 @EACH
 def test_a_page_shows_only_real_commands_and_options(page: Path):
-    group = shoehorn_mcu.cli.main
+    group = shoehorn_mcu.cli.group.main
     context = click.Context(group)
     unknown = []
     for name, line in commands(page):
@@ -47,7 +47,7 @@ def test_a_page_shows_only_real_commands_and_options(page: Path):
 
 
 def test_the_pages_together_show_every_command():
-    group = shoehorn_mcu.cli.main
+    group = shoehorn_mcu.cli.group.main
     shown = {name for page in PAGES for name, _ in commands(page)}
 
     assert shown == set(group.list_commands(click.Context(group)))

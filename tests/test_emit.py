@@ -17,8 +17,9 @@ from samples import random_inputs, sample
 from shared import MODELS, ROAD, needs_shared
 
 from shoehorn_mcu import importers, passes
+from shoehorn_mcu.base.errors import ShoehornError
+from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.ir import DType, Graph, Op, Quant, Tensor, TensorType, verify
 from shoehorn_mcu.ops import (
     OPS,
@@ -38,7 +39,6 @@ from shoehorn_mcu.ops import (
     Transpose,
     TransposeConv2d,
 )
-from shoehorn_mcu.paths import MODELS as SHIPPED
 
 Q = Quant((0.05,), (3,))
 SMALL = ("mlperf-kws-dscnn-int8", "tflm-hello-world-int8", "tflm-micro-speech", "mltk-fingerprint")

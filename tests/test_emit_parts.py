@@ -15,17 +15,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shared import MODELS, needs_shared
 
-from shoehorn_mcu import importers, passes, targets
-from shoehorn_mcu.emit import app, c, mlperf, steps
-from shoehorn_mcu.emit.model import SLOT_BYTES, _scattered, model_c
+from shoehorn_mcu import importers, passes
+from shoehorn_mcu.base.paths import MODELS as SHIPPED
+from shoehorn_mcu.emit import c
+from shoehorn_mcu.emit.folder import app, mlperf
+from shoehorn_mcu.emit.model import steps
+from shoehorn_mcu.emit.model.rows import Affine, Listed, Null, windows
+from shoehorn_mcu.emit.model.source import SLOT_BYTES, _scattered, model_c
+from shoehorn_mcu.emit.model.weights import constants
 from shoehorn_mcu.emit.names import library_name
-from shoehorn_mcu.emit.rows import Affine, Listed, Null, windows
-from shoehorn_mcu.emit.weights import constants
 from shoehorn_mcu.ir import Array, Graph
-from shoehorn_mcu.lower import lower
-from shoehorn_mcu.memory_plan import Placement
-from shoehorn_mcu.paths import MODELS as SHIPPED
+from shoehorn_mcu.machine import targets
 from shoehorn_mcu.planner import Goal, make_plan
+from shoehorn_mcu.planner.memory_plan import Placement
+from shoehorn_mcu.schedule.lower import lower
 
 
 def _shipped() -> Graph:

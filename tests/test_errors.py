@@ -17,10 +17,10 @@ import pytest
 
 import shoehorn_mcu
 from shoehorn_mcu import PlanOptions
-from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.base.errors import ShoehornError
+from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.importers.fault import Refusal
 from shoehorn_mcu.importers.source import EMPTY
-from shoehorn_mcu.paths import MODELS
 from shoehorn_mcu.planner import DoesNotFit
 
 # What an error is made of, by the names of its class's parameters.

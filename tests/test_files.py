@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from conftest import Gen
 
-from shoehorn_mcu.host_tools.errors import InputError
-from shoehorn_mcu.host_tools.files import read_bytes, read_json, read_start
-from shoehorn_mcu.paths import MODELS
+from shoehorn_mcu.base.paths import MODELS
+from shoehorn_mcu_host.base.errors import InputError
+from shoehorn_mcu_host.base.files import read_bytes, read_json, read_start
 
 
 def test_no_more_is_read_than_the_limit(tmp_path: Path):

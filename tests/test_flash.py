@@ -11,13 +11,15 @@ import pytest
 from conftest import Gen
 from shared import MODELS, needs_shared
 
-from shoehorn_mcu import build, flash, targets
-from shoehorn_mcu.flash import ERROR_BYTES, Features, Flash
-from shoehorn_mcu.host_tools.build import TooLarge
-from shoehorn_mcu.host_tools.build import build as build_folder
-from shoehorn_mcu.host_tools.project import Project
-from shoehorn_mcu.paths import MODELS as SHIPPED
+from shoehorn_mcu.base.paths import MODELS as SHIPPED
+from shoehorn_mcu.estimate import flash
+from shoehorn_mcu.estimate.flash import ERROR_BYTES, Features, Flash
+from shoehorn_mcu.firmware import build
+from shoehorn_mcu.machine import targets
 from shoehorn_mcu.planner import DoesNotFit
+from shoehorn_mcu_host.firmware.build import TooLarge
+from shoehorn_mcu_host.firmware.build import build as build_folder
+from shoehorn_mcu_host.folder.project import Project
 
 DIGITS = SHIPPED / "digits.tflite"
 

@@ -19,16 +19,17 @@ from test_kernels import numpy_run
 from test_real import conv
 from test_real_samples import FLOAT_TASKS
 
-from shoehorn_mcu import build, ops
-from shoehorn_mcu.host_tools.reference import Reference
-from shoehorn_mcu.host_tools.validate import Deviation, _deviation
+from shoehorn_mcu import ops
+from shoehorn_mcu.base.paths import MODELS as SHIPPED
+from shoehorn_mcu.firmware import build
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Tensor, TensorType, verify
+from shoehorn_mcu.machine.targets import board
 from shoehorn_mcu.ops.linear import LinearOp
 from shoehorn_mcu.ops.real import fused_multiply_add
 from shoehorn_mcu.passes.float_mode import FloatMode, FloatModeError, in_float16, with_float_mode
-from shoehorn_mcu.paths import MODELS as SHIPPED
-from shoehorn_mcu.targets import board
+from shoehorn_mcu_host.validate.reference import Reference
+from shoehorn_mcu_host.validate.validate import Deviation, _deviation
 
 OTHERS = (FloatMode.RELAXED, FloatMode.HALF)
 LINEAR = (ops.Conv2d, ops.DepthwiseConv2d, ops.Dense)

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from row_problems import chances, problems, random_problem, same
 from test_runtime_c import ASAN, needs_asan
 
-from shoehorn_mcu.host_tools import cbuild
 from shoehorn_mcu.planner import DELIVERY, OpSpec, Problem, Read, TensorSpec
 from shoehorn_mcu.planner.blocks.cascade import Composite, Pattern
 from shoehorn_mcu.planner.order.flow import Event, Flow, Runner
+from shoehorn_mcu_host.base import cbuild
 
 TESTS = Path(__file__).parent
 

@@ -14,13 +14,13 @@ from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Array, DType, Graph, Op, Quant, Tensor, TensorType, verify
 from shoehorn_mcu.ops import functions
 from shoehorn_mcu.ops.formula import Term, formula
+from shoehorn_mcu.passes.ends.user_ends import Pixels, with_pixels
 from shoehorn_mcu.passes.fold_affine import fold_affine
 from shoehorn_mcu.passes.fuse_maps import fuse_maps
 from shoehorn_mcu.passes.fuse_shuffle import fuse_shuffle
 from shoehorn_mcu.passes.fuse_tables import fuse_tables
 from shoehorn_mcu.passes.row_per_pixel import row_per_pixel
 from shoehorn_mcu.passes.sink_views import sink_views
-from shoehorn_mcu.passes.user_ends import Pixels, with_pixels
 
 REAL = DType.FLOAT32
 

@@ -16,12 +16,12 @@ from compilers import HOST, ZIG
 from elftools.elf.elffile import ELFFile
 from samples import random_inputs
 
-from shoehorn_mcu import __version__
-from shoehorn_mcu.build import Options, plan_model
-from shoehorn_mcu.emit.header import model_h
+from shoehorn_mcu.base.paths import MODELS
+from shoehorn_mcu.base.version import __version__
+from shoehorn_mcu.emit.model.header import model_h
 from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.firmware.build import Options, plan_model
 from shoehorn_mcu.ir import DType
-from shoehorn_mcu.paths import MODELS
 
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror")
 DIGITS = MODELS / "digits.tflite"

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from toy import Bench, Toy
 
-from shoehorn_mcu.host_tools import ports
-from shoehorn_mcu.host_tools.errors import HostError, LinkError
-from shoehorn_mcu.host_tools.frames import ANSWER, ERROR_TYPE, Frame, Kind, pack, unpack
-from shoehorn_mcu.host_tools.link import Link, Mode, Timing
-from shoehorn_mcu.host_tools.ports import Port
-from shoehorn_mcu.paths import FIRMWARE_TEMPLATES
+from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES
+from shoehorn_mcu_host.base.errors import HostError, LinkError
+from shoehorn_mcu_host.board import ports
+from shoehorn_mcu_host.board.frames import ANSWER, ERROR_TYPE, Frame, Kind, pack, unpack
+from shoehorn_mcu_host.board.link import Link, Mode, Timing
+from shoehorn_mcu_host.board.ports import Port
 
 TOY = Toy()
 BRISK = Timing(answer=0.1, inference=1.0, tries=5)

@@ -15,18 +15,19 @@ from pathlib import Path
 import pytest
 from conftest import Gen
 
-from shoehorn_mcu.host_tools import build, system
-from shoehorn_mcu.host_tools.errors import HostError
-from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu_host.base import system
+from shoehorn_mcu_host.base.errors import HostError
+from shoehorn_mcu_host.firmware import build
+from shoehorn_mcu_host.folder.project import Project
 
 ROOT = Path(__file__).resolve().parents[1]
-HOME = "host_tools/system.py"
+HOME = "host_tools/shoehorn_mcu_host/base/system.py"
 OTHERS = {
     # A file that is read where it is there: /proc/mounts; elsewhere /Volumes and drive letters are looked at.
     "firmware_templates/platform/builder/upload.py": {"/proc/"},
     # How a process is locked in, as far as a system can, and who does it.
-    "host_tools/sandbox.py": {"SIGKILL", "fork", "killpg", "select", "start_new_session"},
-    "host_tools/walls.py": {"/dev/", "/proc/", "/sys/", "resource"},
+    "host_tools/shoehorn_mcu_host/base/sandbox.py": {"SIGKILL", "fork", "killpg", "select", "start_new_session"},
+    "host_tools/shoehorn_mcu_host/base/walls.py": {"/dev/", "/proc/", "/sys/", "resource"},
 }
 # Names that not all systems have, as a module or as an attribute of one that all have.
 MODULES = {
@@ -99,7 +100,7 @@ def test_a_system_says_in_one_line_what_it_cannot_do(
 def test_a_lock_is_held_by_one_and_given_up_by_a_process_that_dies(tmp_path: Path):
     lock = tmp_path / "lock"
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom shoehorn_mcu.host_tools.system import locked\n"
+        "import sys, time\nfrom pathlib import Path\nfrom shoehorn_mcu_host.base.system import locked\n"
         "with locked(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(60)\n"
     )
     holder = subprocess.Popen([sys.executable, "-c", code, str(lock)], stdout=subprocess.PIPE)
@@ -162,8 +163,16 @@ def test_a_folder_that_cannot_be_written_is_one_line(gen: Gen, folder: Path):
 def test_a_home_that_cannot_be_written_costs_time_and_nothing_else(tmp_path: Path):
     environment = {**os.environ, "HOME": "/proc/nowhere", "TMPDIR": str(tmp_path)}
     environment.pop("XDG_CACHE_HOME", None)
-    code = "from shoehorn_mcu.cli import main; main(prog_name='gen')"
-    command = [sys.executable, "-c", code, "plan", str(ROOT / "generator/models/digits.tflite"), "--minimize", "sram"]
+    code = "from shoehorn_mcu.cli.group import main; main(prog_name='gen')"
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "plan",
+        str(ROOT / "generator/shoehorn_mcu/models/digits.tflite"),
+        "--minimize",
+        "sram",
+    ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr

@@ -14,14 +14,17 @@ from samples import random_inputs
 from test_cli_device import needs_qemu
 
 import shoehorn_mcu
-from shoehorn_mcu import PlanOptions, build, hot_weights, targets
+from shoehorn_mcu import PlanOptions
+from shoehorn_mcu.base.errors import ShoehornError
+from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.emit.bundle import write
+from shoehorn_mcu.emit.model.weights import constants, weights_c, weights_h
 from shoehorn_mcu.emit.unit import InRam
-from shoehorn_mcu.emit.weights import constants, weights_c, weights_h
-from shoehorn_mcu.errors import ShoehornError
-from shoehorn_mcu.host_tools.build import build as build_folder
-from shoehorn_mcu.host_tools.project import Project
-from shoehorn_mcu.paths import MODELS as SHIPPED
+from shoehorn_mcu.estimate import hot_weights
+from shoehorn_mcu.firmware import build
+from shoehorn_mcu.machine import targets
+from shoehorn_mcu_host.firmware.build import build as build_folder
+from shoehorn_mcu_host.folder.project import Project
 
 DIGITS = SHIPPED / "digits.tflite"
 F405 = targets.board("netduinoplus2")

@@ -12,7 +12,7 @@ from test_uint8 import values_of
 from tflite_writer import ModelSpec, OpSpec, TensorSpec, bias, int8, single
 
 from shoehorn_mcu.importers.source import InFloat
-from shoehorn_mcu.importers.tflite import import_tflite, load_tflite
+from shoehorn_mcu.importers.tflite.importer import import_tflite, load_tflite
 from shoehorn_mcu.ir import DType
 
 WINDOW = {"StrideH": 1, "StrideW": 1, "Padding": tflite.Padding.VALID}

@@ -18,12 +18,12 @@ from tflite_writer import ModelSpec, OpSpec, TensorSpec, bias, changed, int8, in
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers import ImportFault, load
-from shoehorn_mcu.importers.geometry import same_padding
-from shoehorn_mcu.importers.tflite import CONVERTERS, import_tflite
-from shoehorn_mcu.importers.tflite_file import read
-from shoehorn_mcu.importers.tflite_options import Activation
-from shoehorn_mcu.importers.tflite_site import clamp
-from shoehorn_mcu.importers.tflite_tensors import unique_names
+from shoehorn_mcu.importers.lowering.geometry import same_padding
+from shoehorn_mcu.importers.tflite.file import read
+from shoehorn_mcu.importers.tflite.importer import CONVERTERS, import_tflite
+from shoehorn_mcu.importers.tflite.options import Activation
+from shoehorn_mcu.importers.tflite.site import clamp
+from shoehorn_mcu.importers.tflite.tensors import unique_names
 from shoehorn_mcu.ir import DType, Graph, Op, Quant, Tensor, TensorType
 from shoehorn_mcu.passes import run
 

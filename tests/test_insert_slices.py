@@ -16,11 +16,10 @@ from shared import MODELS, needs_shared
 
 import shoehorn_mcu
 from shoehorn_mcu import PlanOptions, ops, passes
-from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Quant, State, Tensor, TensorType, verify
 from shoehorn_mcu.kernels import CATALOGUE, choices
-from shoehorn_mcu.lower import lower
+from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import (
     Add,
     AveragePool2d,
@@ -38,9 +37,10 @@ from shoehorn_mcu.ops import (
 from shoehorn_mcu.passes.float_mode import FloatMode, with_float_mode
 from shoehorn_mcu.passes.insert_slices import insert_slices, with_copies
 from shoehorn_mcu.planner import Goal, check, make_plan
-from shoehorn_mcu.schedule import PlanRequest, schedule
-from shoehorn_mcu.stage import stages
-from shoehorn_mcu.targets import Isa
+from shoehorn_mcu.schedule.cuts import Cuts
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.search import PlanRequest, schedule
+from shoehorn_mcu.schedule.stage import stages
 
 QUANT = Quant((0.5,), (3,))
 SHAPE = (1, 6, 5, 4)

@@ -13,8 +13,8 @@ import tflite
 from conftest import Gen
 from onnx import TensorProto, helper, numpy_helper
 
+from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.importers.source import REPLACEMENTS, replacement
-from shoehorn_mcu.paths import MODELS
 from tests.tflite_writer import ModelSpec, OpSpec, int8, small_model
 
 DIGITS = MODELS / "digits.tflite"

@@ -18,7 +18,7 @@ from tflite_writer import TensorSpec, single, small_model
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers import UnsupportedModel
-from shoehorn_mcu.importers.tflite import import_tflite
+from shoehorn_mcu.importers.tflite.importer import import_tflite
 from shoehorn_mcu.ir import Array, DType, Graph, Op
 from shoehorn_mcu.passes import prove_int32, run
 

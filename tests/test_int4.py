@@ -18,7 +18,7 @@ from tflite_micro.python.tflite_micro.runtime import schema_fb
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers import ImportFault, load
-from shoehorn_mcu.importers.tflite import import_tflite
+from shoehorn_mcu.importers.tflite.importer import import_tflite
 from shoehorn_mcu.ir import DType, Op
 
 CASES = 25

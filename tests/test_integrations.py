@@ -12,8 +12,8 @@ import emitted
 import pytest
 from compilers import HOST
 
-from shoehorn_mcu.build import Options, alone
-from shoehorn_mcu.paths import MODELS
+from shoehorn_mcu.base.paths import MODELS
+from shoehorn_mcu.firmware.build import Options, alone
 
 WARNINGS = "-Wall -Wextra -Wpedantic -Werror"
 CORE = "-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16"

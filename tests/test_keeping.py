@@ -7,12 +7,12 @@ from bottlenecks import bottlenecks
 from shared import MODELS, needs_shared
 
 from shoehorn_mcu import PlanOptions, plan
-from shoehorn_mcu.cuts import Cuts
-from shoehorn_mcu.lower import lower
-from shoehorn_mcu.memory_plan import Plan
 from shoehorn_mcu.planner import Goal, check, make_plan
 from shoehorn_mcu.planner.candidates import Candidates
-from shoehorn_mcu.stage import stages
+from shoehorn_mcu.planner.memory_plan import Plan
+from shoehorn_mcu.schedule.cuts import Cuts
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.stage import stages
 
 
 def in_bands(seed: int, capacity: int) -> tuple[Candidates, Plan] | None:

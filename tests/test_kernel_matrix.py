@@ -23,12 +23,12 @@ from matrix import (
     wrong_kernels,
 )
 
+from shoehorn_mcu.base.paths import RUNTIME_C
 from shoehorn_mcu.emit.bundle import write
 from shoehorn_mcu.kernels import CATALOGUE
-from shoehorn_mcu.kernels.base import Variant
+from shoehorn_mcu.kernels.base.contract import Variant
 from shoehorn_mcu.kernels.choice import candidates
-from shoehorn_mcu.paths import RUNTIME_C
-from shoehorn_mcu.targets import CPUS, Isa, board
+from shoehorn_mcu.machine.targets import CPUS, Isa, board
 
 # One board per instruction set and per kind of core that compilers make other code for.
 BOARDS = ("mps2-an386", "mps3-an547", "rpi-zero-2w")

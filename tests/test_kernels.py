@@ -25,11 +25,11 @@ from samples import (
 from shared import FLOAT, MODELS, ROAD, needs_shared
 
 from shoehorn_mcu import ops
+from shoehorn_mcu.base.paths import RUNTIME_C
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Quant, Tensor, TensorType
 from shoehorn_mcu.kernels import ANY, CATALOGUE, ORACLE, PORTABLE, KernelError, candidates, choose, oracle
-from shoehorn_mcu.paths import RUNTIME_C
-from shoehorn_mcu.targets import Isa
+from shoehorn_mcu.machine.targets import Isa
 
 SEEDS = 40
 ONE = Quant((1.0,), (0,))

@@ -1,4 +1,4 @@
-"""The framed link: host_tools/link.py against the real application in C, with a toy model, over a faulty wire."""
+"""The framed link: board/link.py against the real application in C, with a toy model, over a faulty wire."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import pytest
 from compilers import GCC, HOST, SANITIZERS, ZIG
 from toy import Bench, Int8, Toy
 
-from shoehorn_mcu.host_tools.errors import HostError
-from shoehorn_mcu.host_tools.frames import Kind, pack, stuff, unpack, unstuff
-from shoehorn_mcu.host_tools.link import Link, Mode, Timing
-from shoehorn_mcu.host_tools.ports import Port
+from shoehorn_mcu_host.base.errors import HostError
+from shoehorn_mcu_host.board.frames import Kind, pack, stuff, unpack, unstuff
+from shoehorn_mcu_host.board.link import Link, Mode, Timing
+from shoehorn_mcu_host.board.ports import Port
 
 FAST = Timing(answer=0.2, inference=10.0)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoehorn_mcu.live_ranges import OrderFault, Row, live_ranges, rows_of_root
+from shoehorn_mcu.planner.live_ranges import OrderFault, Row, live_ranges, rows_of_root
 
 Events = list[tuple[list[int], list[int]]]
 VALUES = range(6)

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_cli_device import needs_qemu
 
-from shoehorn_mcu.emit.project import board_files, fill
-from shoehorn_mcu.families import families
-from shoehorn_mcu.paths import BOARDS, FIRMWARE_TEMPLATES
-from shoehorn_mcu.targets import Board, BoardError, load_board
+from shoehorn_mcu.base.paths import BOARDS, FIRMWARE_TEMPLATES
+from shoehorn_mcu.emit.folder.project import board_files, fill
+from shoehorn_mcu.machine.families import families
+from shoehorn_mcu.machine.targets import Board, BoardError, load_board
 
 Json = dict[str, Any]
 

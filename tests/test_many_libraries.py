@@ -13,9 +13,9 @@ import pytest
 from compilers import HOST
 from elftools.elf.elffile import ELFFile
 
-from shoehorn_mcu.build import Options, alone
+from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.paths import MODELS
+from shoehorn_mcu.firmware.build import Options, alone
 
 ALTERED = (  # path, text, text of the other version: in a header and in a kernel's body
     ("src/sh/include/sh_quant.h", "high - zero) + zero);", "high - zero) + zero) / 2;"),

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from bench.misra import category, findings
 
-from shoehorn_mcu.build import Options, alone
+from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.emit.bundle import write
-from shoehorn_mcu.paths import MODELS
+from shoehorn_mcu.firmware.build import Options, alone
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "misra.md").read_text()
 

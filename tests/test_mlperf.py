@@ -16,12 +16,12 @@ from conftest import Gen
 from shared import DATA, MODELS, needs_shared
 from toy import APP, SCALE, ZERO, Bench, C, Int8, Toy, compile_c
 
-from shoehorn_mcu.host_tools.build import build
-from shoehorn_mcu.host_tools.emulate import emulate
-from shoehorn_mcu.host_tools.frames import Kind, pack, unpack
-from shoehorn_mcu.host_tools.ports import Port
-from shoehorn_mcu.host_tools.project import Project
-from shoehorn_mcu.host_tools.reference import Reference
+from shoehorn_mcu_host.board.emulate import emulate
+from shoehorn_mcu_host.board.frames import Kind, pack, unpack
+from shoehorn_mcu_host.board.ports import Port
+from shoehorn_mcu_host.firmware.build import build
+from shoehorn_mcu_host.folder.project import Project
+from shoehorn_mcu_host.validate.reference import Reference
 
 READY = "m-ready\r\n"
 

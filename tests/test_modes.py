@@ -13,7 +13,6 @@ from row_problems import Net, problems, random_problem, same
 from test_cascade import alone, bottleneck
 from test_place import few_tries
 
-from shoehorn_mcu.memory_plan import Plan, Status
 from shoehorn_mcu.planner import (
     DELIVERY,
     Block,
@@ -30,6 +29,7 @@ from shoehorn_mcu.planner import (
 from shoehorn_mcu.planner.blocks import composites as banded
 from shoehorn_mcu.planner.blocks.cascade import Composite, Pattern, applied
 from shoehorn_mcu.planner.blocks.chains import chains
+from shoehorn_mcu.planner.memory_plan import Plan, Status
 from shoehorn_mcu.planner.order.flow import Flow
 from shoehorn_mcu.planner.partition import bounds
 from shoehorn_mcu.planner.partition.search import Partition, PartitionSearch

@@ -10,11 +10,11 @@ from click.testing import CliRunner, Result
 from conftest import Gen
 from toy import Bench, Toy
 
-from shoehorn_mcu.cli import main
-from shoehorn_mcu.host_tools.errors import LinkError
-from shoehorn_mcu.host_tools.link import Link
-from shoehorn_mcu.host_tools.monitor import Terminal
-from shoehorn_mcu.host_tools.ports import Port
+from shoehorn_mcu.cli.group import main
+from shoehorn_mcu_host.base.errors import LinkError
+from shoehorn_mcu_host.board.link import Link
+from shoehorn_mcu_host.board.monitor import Terminal
+from shoehorn_mcu_host.board.ports import Port
 
 SCRIPT = """name
 profile%

@@ -9,9 +9,9 @@ from packed import depthwise_layer, depthwise_output, halves, hard_windows, roun
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.kernels import candidates
-from shoehorn_mcu.kernels.depthwise import Depthwise, packable_by_pairs
-from shoehorn_mcu.kernels.mve_depthwise import pack, pack_3x3
-from shoehorn_mcu.targets import Isa
+from shoehorn_mcu.kernels.depthwise.mve import pack, pack_3x3
+from shoehorn_mcu.kernels.depthwise.simd32 import Depthwise, packable_by_pairs
+from shoehorn_mcu.machine.targets import Isa
 
 ORDER = [0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15]
 

@@ -9,12 +9,12 @@ from packed import NONE, ONE, conv, conv_layer, conv_output, halves, hard_inputs
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels.base import array_of
+from shoehorn_mcu.kernels.base.contract import array_of
+from shoehorn_mcu.kernels.base.packed import Linear, scaled_exactly
 from shoehorn_mcu.kernels.choice import candidates
-from shoehorn_mcu.kernels.conv import DENSE, conv2d_constants
-from shoehorn_mcu.kernels.mve_linear import pack
-from shoehorn_mcu.kernels.packed import Linear, scaled_exactly
-from shoehorn_mcu.targets import Isa
+from shoehorn_mcu.kernels.linear.conv import DENSE, conv2d_constants
+from shoehorn_mcu.kernels.linear.mve import pack
+from shoehorn_mcu.machine.targets import Isa
 
 
 def as_the_kernel_does(of: Linear, x: np.ndarray, run: int = 0) -> list[int]:

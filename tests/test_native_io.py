@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from shoehorn_mcu import importers, passes
 from shoehorn_mcu.importers.source import Imported
 from shoehorn_mcu.ir import Array, FileTensor, Graph, Tensor, TensorType
-from shoehorn_mcu.passes.native_io import native_io
+from shoehorn_mcu.passes.ends.native_io import native_io
 
 RNG = np.random.default_rng(21)
 

@@ -9,9 +9,9 @@ from packed import depthwise_layer, depthwise_output, halves, hard_windows, roun
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.kernels import candidates
-from shoehorn_mcu.kernels.depthwise import Depthwise, packable_by_pairs
-from shoehorn_mcu.kernels.neon_depthwise import pack
-from shoehorn_mcu.targets import Isa
+from shoehorn_mcu.kernels.depthwise.neon import pack
+from shoehorn_mcu.kernels.depthwise.simd32 import Depthwise, packable_by_pairs
+from shoehorn_mcu.machine.targets import Isa
 
 
 def as_the_kernel_does(of: Depthwise, x: np.ndarray) -> list[int]:

@@ -13,9 +13,10 @@ import pytest
 from evaluate import evaluate
 from onnx import TensorProto, helper, numpy_helper
 
-from shoehorn_mcu import build, passes
+from shoehorn_mcu import passes
+from shoehorn_mcu.firmware import build
 from shoehorn_mcu.importers import ImportFault, InFloat, UnsupportedModel, load
-from shoehorn_mcu.importers.onnx import load_onnx
+from shoehorn_mcu.importers.onnx.importer import load_onnx
 from shoehorn_mcu.ir import Array, DType, Graph
 from shoehorn_mcu.ops import Conv2d, Dense, DepthwiseConv2d, Dequantize, PickChannels, Quantize, Softmax, Transpose
 from shoehorn_mcu.planner import Goal

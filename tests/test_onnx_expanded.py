@@ -91,7 +91,7 @@ def test_calls_in_branches_are_counted(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("one_process")
 def test_rounds_within_rounds_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three Scans, each the body of the next, run their op 4 x 4 x 4 times."""
-    monkeypatch.setattr("shoehorn_mcu.importers.onnx_fold.EXPANDED_OPS", 100)
+    monkeypatch.setattr("shoehorn_mcu.importers.onnx.fold.EXPANDED_OPS", 100)
     body = [helper.make_node("Relu", ["s0"], ["o0"])]
     for depth in range(3):
         shape = (4,) * depth

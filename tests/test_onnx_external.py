@@ -11,9 +11,10 @@ import onnx
 import pytest
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
-from shoehorn_mcu.importers import ImportFault, load, onnx_external, onnx_model
-from shoehorn_mcu.importers.onnx import import_model
-from shoehorn_mcu.importers.onnx_file import load_proto
+from shoehorn_mcu.importers import ImportFault, load, onnx_model
+from shoehorn_mcu.importers.onnx import external
+from shoehorn_mcu.importers.onnx.file import load_proto
+from shoehorn_mcu.importers.onnx.importer import import_model
 
 VALUES = np.arange(1, 5, dtype=np.float32)
 
@@ -88,7 +89,7 @@ ADDS = ("constant", "attribute", "branch", "function")
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_tensor_in_another_file_is_found_anywhere(place: str) -> None:
-    assert {tensor.name for tensor in onnx_external.tensors(PLACES[place](outside("w.bin")))} == {"w"}
+    assert {tensor.name for tensor in external.tensors(PLACES[place](outside("w.bin")))} == {"w"}
 
 
 @pytest.mark.parametrize("place", ADDS)
@@ -104,7 +105,7 @@ def test_elements_come_from_the_model_s_folder(place: str, tmp_path: Path, monke
 
     held = [tensor.data.reshape(-1) for tensor in graph.tensors.values() if tensor.data is not None]
     assert any(np.array_equal(each, VALUES) for each in held)
-    assert not [*onnx_external.tensors(load_proto(path))]
+    assert not [*external.tensors(load_proto(path))]
     assert onnx_model(path, {}).graph.node
 
 
@@ -155,18 +156,18 @@ def test_no_other_file_is_read(name: str, place: str, folder: Path) -> None:
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_no_file_of_the_folder(name: str, folder: Path) -> None:
     location, said = REFUSED[name]
-    piece = onnx_external.piece_of(outside(location, length="16"))
+    piece = external.piece_of(outside(location, length="16"))
 
     with pytest.raises(ImportFault, match=said.replace("the file has", "that file has")):
-        onnx_external.elements(piece, folder)
+        external.elements(piece, folder)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
 @pytest.mark.parametrize("location", ["inner/w.bin", "within", "./inner//w.bin"])
 def test_files_within_the_folder_are_read(location: str, folder: Path) -> None:
-    assert onnx_external.elements(onnx_external.piece_of(outside(location)), folder) == VALUES.tobytes()
+    assert external.elements(external.piece_of(outside(location)), folder) == VALUES.tobytes()
     with pytest.raises(ImportFault, match=r"with it more than .* bytes of external data would be read"):
-        onnx_external.elements(onnx_external.piece_of(outside(location)), folder, most=15)
+        external.elements(external.piece_of(outside(location)), folder, most=15)
 
 
 def test_a_model_in_memory_has_all_its_tensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from shoehorn_mcu import passes
 from shoehorn_mcu.importers import ImportFault
-from shoehorn_mcu.importers.onnx import import_model
-from shoehorn_mcu.importers.onnx_fused import FUSED
-from shoehorn_mcu.importers.onnx_ops import OPS
+from shoehorn_mcu.importers.onnx.fused import FUSED
+from shoehorn_mcu.importers.onnx.importer import import_model
+from shoehorn_mcu.importers.onnx.ops import OPS
 from shoehorn_mcu.ir import Array
 from tests.runtime import run_reference
 

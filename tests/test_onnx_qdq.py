@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from shoehorn_mcu import passes
 from shoehorn_mcu.importers import Imported
-from shoehorn_mcu.importers.onnx import import_model
+from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Array, DType, Graph, Op
 from shoehorn_mcu.ops import Conv2d, Dense, Dequantize, MatMul, Quantize, Requantize, Reshape, Table, Transpose
 from tests.random_nets import computed, onnx_runtime

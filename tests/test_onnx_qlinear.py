@@ -16,9 +16,9 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 
 from shoehorn_mcu import passes
 from shoehorn_mcu.importers import ImportFault
-from shoehorn_mcu.importers.onnx import import_model, load_onnx
-from shoehorn_mcu.importers.onnx_ops import OPS
-from shoehorn_mcu.importers.onnx_qlinear import FORMS
+from shoehorn_mcu.importers.onnx.importer import import_model, load_onnx
+from shoehorn_mcu.importers.onnx.ops import OPS
+from shoehorn_mcu.importers.onnx.qlinear import FORMS
 from shoehorn_mcu.ir import Array, DType, Graph
 from shoehorn_mcu.ops import Dequantize, Softmax
 from tests.runtime import run_reference

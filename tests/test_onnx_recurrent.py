@@ -15,7 +15,7 @@ import shoehorn_mcu
 from shoehorn_mcu import passes
 from shoehorn_mcu.importers import UnsupportedModel
 from shoehorn_mcu.importers.fault import ImportFault
-from shoehorn_mcu.importers.onnx import import_model
+from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ops import Recurrence
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}

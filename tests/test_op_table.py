@@ -16,11 +16,11 @@ import pytest
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers import IMPORTERS, Form, In, Kind
+from shoehorn_mcu.inspect.op_table import element, isas
 from shoehorn_mcu.ir import DType, Graph, Node, Op
 from shoehorn_mcu.kernels import CATALOGUE, contract_of
-from shoehorn_mcu.op_table import element, isas
+from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.passes.fuse_tables import fuse_tables
-from shoehorn_mcu.targets import Isa
 from tests.onnx_samples import Sample, onnx_samples
 from tests.tflite_samples import tflite_samples
 

@@ -15,18 +15,21 @@ from conftest import Gen
 from onnx import TensorProto, helper, numpy_helper
 from runtime import load_reference
 
-from shoehorn_mcu import build, importers, passes, targets
+from shoehorn_mcu import importers, passes
 from shoehorn_mcu.emit import bundle
-from shoehorn_mcu.emit.reference import reference_files
-from shoehorn_mcu.host_tools import outside, vectors
-from shoehorn_mcu.host_tools.documents import GraphDocument, SourceDocument, SourceEnd
-from shoehorn_mcu.host_tools.errors import HostError, InputError
-from shoehorn_mcu.host_tools.outside import Comparison, Outputs, Source, Tolerance
-from shoehorn_mcu.host_tools.plan import Array, End, Plan, Stored
-from shoehorn_mcu.host_tools.project import Project
-from shoehorn_mcu.host_tools.validate import begins, reference_of
+from shoehorn_mcu.emit.folder.reference import reference_files
+from shoehorn_mcu.firmware import build
 from shoehorn_mcu.ir import FileTensor, TensorType
-from shoehorn_mcu.passes.user_ends import Pixels
+from shoehorn_mcu.machine import targets
+from shoehorn_mcu.passes.ends.user_ends import Pixels
+from shoehorn_mcu_host.base.errors import HostError, InputError
+from shoehorn_mcu_host.folder import vectors
+from shoehorn_mcu_host.folder.documents import GraphDocument, SourceDocument, SourceEnd
+from shoehorn_mcu_host.folder.plan import Array, End, Plan, Stored
+from shoehorn_mcu_host.folder.project import Project
+from shoehorn_mcu_host.validate import outside
+from shoehorn_mcu_host.validate.outside import Comparison, Outputs, Source, Tolerance
+from shoehorn_mcu_host.validate.validate import begins, reference_of
 from tests.shared import MODELS, needs_shared
 
 FLOATS = Stored("y", (1, 4), np.dtype(np.float32))

@@ -8,12 +8,12 @@ from packed import ONE, conv, conv_layer, conv_output, halves, hard_inputs, s32,
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Node
-from shoehorn_mcu.kernels.base import Instance, array_of
+from shoehorn_mcu.kernels.base.contract import Instance, array_of
+from shoehorn_mcu.kernels.base.packed import Linear, pack, packable, rounded_up
+from shoehorn_mcu.kernels.base.rounding import Clamp, Up
 from shoehorn_mcu.kernels.choice import candidates
-from shoehorn_mcu.kernels.conv import conv2d_constants
-from shoehorn_mcu.kernels.packed import Linear, pack, packable, rounded_up
-from shoehorn_mcu.kernels.rounding import Clamp, Up
-from shoehorn_mcu.targets import Isa
+from shoehorn_mcu.kernels.linear.conv import conv2d_constants
+from shoehorn_mcu.machine.targets import Isa
 
 
 def _s16(value: int) -> int:

@@ -26,21 +26,23 @@ from nets import nets
 from random_plans import few_tries
 from shared import MODELS, needs_shared
 
-from shoehorn_mcu import build, pareto, predict, targets
-from shoehorn_mcu.cuts import Cuts
+from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.emit.page import START, page, parts
 from shoehorn_mcu.emit.page.curve import Dot
 from shoehorn_mcu.emit.page.graph import drawing, items_of, lines
 from shoehorn_mcu.emit.page.picture import Picture, picture
 from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.firmware import build
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.ir import Graph
-from shoehorn_mcu.lower import lower
-from shoehorn_mcu.memory_plan import Scratch
-from shoehorn_mcu.paths import MODELS as SHIPPED
+from shoehorn_mcu.machine import targets
 from shoehorn_mcu.planner import Goal
-from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
-from shoehorn_mcu.stage import stages
+from shoehorn_mcu.planner.memory_plan import Scratch
+from shoehorn_mcu.schedule import pareto, predict
+from shoehorn_mcu.schedule.cuts import Cuts
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.search import PlanRequest, Scheduled, schedule
+from shoehorn_mcu.schedule.stage import stages
 
 ROOT = Path(__file__).resolve().parents[1]
 READER = Path(__file__).with_name("page_reader.js")

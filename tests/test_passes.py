@@ -18,12 +18,13 @@ from tflite_writer import small_model
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers import load
-from shoehorn_mcu.importers.tflite import import_tflite
+from shoehorn_mcu.importers.tflite.importer import import_tflite
 from shoehorn_mcu.ir import DType, Graph, GraphError, Op, Quant, Tensor, TensorType, verify
 from shoehorn_mcu.ops import RunningMax, SumDense, SumPool
-from shoehorn_mcu.passes import PIPELINE, PassError, TensorError, run, unflatten_input
+from shoehorn_mcu.passes import PIPELINE, PassError, TensorError, run
 from shoehorn_mcu.passes.drop_dead import drop_dead
 from shoehorn_mcu.passes.drop_views import drop_views
+from shoehorn_mcu.passes.ends import unflatten_input
 from shoehorn_mcu.passes.fold_pad import fold_pad
 from shoehorn_mcu.passes.fold_transpose import fold_transpose
 from shoehorn_mcu.passes.fuse_clamp import fuse_clamp

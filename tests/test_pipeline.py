@@ -15,15 +15,15 @@ from test_signal import FRONT, recordings
 from tflite_micro.python.tflite_micro import runtime
 
 from shoehorn_mcu import importers, passes
-from shoehorn_mcu.cuts import Cuts
+from shoehorn_mcu.firmware.pipelines import DEFAULT, Pipeline, PipelineError, Strides, pipeline
 from shoehorn_mcu.ir import Array, DType, Graph, Quant, State, Tensor, TensorType, verify
-from shoehorn_mcu.lower import lower
+from shoehorn_mcu.machine.targets import Machine
 from shoehorn_mcu.ops import Concat, Slice, Slide
-from shoehorn_mcu.pipeline import DEFAULT, Pipeline, PipelineError, Strides, pipeline
-from shoehorn_mcu.schedule import PlanRequest, schedule
-from shoehorn_mcu.stage import stages
-from shoehorn_mcu.state_places import over_states
-from shoehorn_mcu.targets import Machine
+from shoehorn_mcu.schedule.cuts import Cuts
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.search import PlanRequest, schedule
+from shoehorn_mcu.schedule.stage import stages
+from shoehorn_mcu.schedule.state_places import over_states
 from tests.shared import DATA, MODELS, needs_shared
 
 SPEECH, NABU = MODELS / "tflm-micro-speech.tflite", MODELS / "mww-okay-nabu-v2.tflite"

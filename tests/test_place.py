@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoehorn_mcu.errors import ShoehornError
+from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.planner.placement import place as module
 from shoehorn_mcu.planner.placement.bundles import Bundle, Piece, joined, load, profile
 from shoehorn_mcu.planner.placement.place import Effort, place

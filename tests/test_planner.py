@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_plans import few_tries
 
-from shoehorn_mcu.memory_plan import Plan, Status
 from shoehorn_mcu.planner import (
     DELIVERY,
     DoesNotFit,
@@ -23,6 +22,7 @@ from shoehorn_mcu.planner import (
     check,
     make_plan,
 )
+from shoehorn_mcu.planner.memory_plan import Plan, Status
 from shoehorn_mcu.planner.whole_tensors import solve
 
 

@@ -15,7 +15,7 @@ from test_kernel_matrix import ALSO, BOARDS, WITHOUT
 from shoehorn_mcu.emit.bundle import Bundle
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.kernels import CATALOGUE, Instance, candidates
-from shoehorn_mcu.targets import Board, Isa, board
+from shoehorn_mcu.machine.targets import Board, Isa, board
 
 needs_qemu = pytest.mark.skipif(not shutil.which("qemu-system-arm"), reason="qemu-system-arm is not installed")
 

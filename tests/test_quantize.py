@@ -17,12 +17,12 @@ from onnx import TensorProto, helper, numpy_helper
 from shared import MODELS, needs_shared
 
 import shoehorn_mcu
+from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.importers import load
-from shoehorn_mcu.importers.onnx import import_model
+from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Array, DType
 from shoehorn_mcu.ops import AveragePool2d, Dequantize, LinearOp, Mean, Quantize, Requantize
 from shoehorn_mcu.passes import run
-from shoehorn_mcu.paths import MODELS as SHIPPED
 from shoehorn_mcu.quantisation import Bits, Method, Settings, quantize_model, steps
 from shoehorn_mcu.quantisation import samples as quantisation_samples
 from shoehorn_mcu.quantisation.measure import accuracy

@@ -15,12 +15,12 @@ from conftest import Gen
 from onnx import TensorProto, helper
 from test_quantize import IMAGE, classifier, model, reals
 
-from shoehorn_mcu.host_tools import sandbox
 from shoehorn_mcu.ir import Array
 from shoehorn_mcu.quantisation import Method, QuantizeError, quantize_model, runtime
 from shoehorn_mcu.quantisation import locked as inside
 from shoehorn_mcu.quantisation.ranges import Range, least_squares
 from shoehorn_mcu.quantisation.samples import Samples
+from shoehorn_mcu_host.base import sandbox
 
 MANY = 70  # samples, more than a request has
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from shoehorn_mcu import build, targets
+from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.emit.bundle import write
-from shoehorn_mcu.host_tools.build import build as build_folder
-from shoehorn_mcu.host_tools.project import Project
-from shoehorn_mcu.paths import MODELS as SHIPPED
-from shoehorn_mcu.ram import ram
+from shoehorn_mcu.estimate.ram import ram
+from shoehorn_mcu.firmware import build
+from shoehorn_mcu.machine import targets
+from shoehorn_mcu_host.firmware.build import build as build_folder
+from shoehorn_mcu_host.folder.project import Project
 from tests.shared import MODELS, needs_shared
 
 DIGITS = SHIPPED / "digits.tflite"

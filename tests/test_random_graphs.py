@@ -23,13 +23,13 @@ from replay import Rows, replays
 from samples import TABLES
 
 from shoehorn_mcu import ops
-from shoehorn_mcu.build import Options, plan_model
 from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.firmware.build import Options, plan_model
 from shoehorn_mcu.importers import Imported
 from shoehorn_mcu.ir import Graph, dump
-from shoehorn_mcu.lower import lower
 from shoehorn_mcu.ops import MODEL_OPS
 from shoehorn_mcu.planner import Goal, check, make_plan
+from shoehorn_mcu.schedule.lower import lower
 
 CHUNK = 40
 CHUNKS = 250

@@ -14,7 +14,7 @@ from emitted import compile_library, run, unit_of
 from evaluate import evaluate, random_arrays
 
 from shoehorn_mcu import passes
-from shoehorn_mcu.importers.onnx import import_model
+from shoehorn_mcu.importers.onnx.importer import import_model
 from tests.bench.random_nets import results
 from tests.random_nets import Result
 from tests.random_onnx import GROWERS, random_model

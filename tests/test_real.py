@@ -9,10 +9,11 @@ import pytest
 from samples import graph_of, real_sample
 from shared import FLOAT, MODELS, needs_shared
 
-from shoehorn_mcu import ops, passes, split
+from shoehorn_mcu import ops, passes
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.ir import DType, Graph, GraphError, Tensor, TensorType, verify
 from shoehorn_mcu.ops import real
+from shoehorn_mcu.schedule import split
 
 
 def conv(weight: float = 1.0) -> Graph:

@@ -15,13 +15,13 @@ from tflite_micro.python.tflite_micro import runtime
 import shoehorn_mcu
 from shoehorn_mcu import importers, passes
 from shoehorn_mcu.importers import UnsupportedModel
-from shoehorn_mcu.importers.tflite import import_tflite
+from shoehorn_mcu.importers.tflite.importer import import_tflite
 from shoehorn_mcu.ir import Array, Graph
-from shoehorn_mcu.lower import lower
+from shoehorn_mcu.machine.targets import Machine
 from shoehorn_mcu.ops import Lstm
 from shoehorn_mcu.planner import Goal, check, make_plan
-from shoehorn_mcu.stage import stages
-from shoehorn_mcu.targets import Machine
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.stage import stages
 from tests.shared import MODELS, needs_shared
 from tests.tflite_writer import ModelSpec, OpSpec, TensorSpec
 

@@ -12,13 +12,13 @@ from compilers import GCC, ZIG
 from runtime import load_reference, write_reference
 from samples import random_inputs, sample
 
-from shoehorn_mcu.host_tools import reference_build
-from shoehorn_mcu.host_tools.errors import HostError
-from shoehorn_mcu.host_tools.reference import Reference
-from shoehorn_mcu.host_tools.reference_build import _Way
+from shoehorn_mcu.base.paths import RUNTIME_C
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.ops import Add, Conv2d, Reshape
-from shoehorn_mcu.paths import RUNTIME_C
+from shoehorn_mcu_host.base.errors import HostError
+from shoehorn_mcu_host.validate import reference_build
+from shoehorn_mcu_host.validate.reference import Reference
+from shoehorn_mcu_host.validate.reference_build import _Way
 
 CONV = sample(Conv2d, np.random.default_rng(4))
 CONV_INPUTS = list(random_inputs(CONV, np.random.default_rng(4)).values())

@@ -10,11 +10,11 @@ from samples import random_inputs
 from shared import MODELS, ROAD, needs_shared
 from tflite_micro.python.tflite_micro import runtime
 
+from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.importers import load
-from shoehorn_mcu.importers.tflite_file import read
-from shoehorn_mcu.importers.tflite_tensors import unique_names
+from shoehorn_mcu.importers.tflite.file import read
+from shoehorn_mcu.importers.tflite.tensors import unique_names
 from shoehorn_mcu.ir import Array, Graph
-from shoehorn_mcu.paths import MODELS as SHIPPED
 
 LARGE_MACS = 50_000_000
 ARENA_BYTES = 256 << 20

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shared import DATA, needs_shared
 
-from shoehorn_mcu.cli import main
+from shoehorn_mcu.cli.group import main
 from shoehorn_mcu.planner.remat import retention, solver, states
 from shoehorn_mcu.planner.remat.check import check
 from shoehorn_mcu.planner.remat.graph import Graph, GraphError, parse, read

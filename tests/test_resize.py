@@ -14,8 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from shoehorn_mcu import passes
 from shoehorn_mcu.importers import ImportFault
-from shoehorn_mcu.importers.onnx import import_model
-from shoehorn_mcu.importers.onnx_places import Dimension, Rule, resized, taps
+from shoehorn_mcu.importers.lowering.places import Dimension, Rule, resized, taps
+from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Array
 from tests.runtime import run_reference
 

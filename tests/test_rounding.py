@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shoehorn_mcu.kernels.rounding import Clamp, output_of, staircase
+from shoehorn_mcu.kernels.base.rounding import Clamp, output_of, staircase
 
 LARGEST = (1 << 31) - 1
 

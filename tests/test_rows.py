@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from row_problems import same
 
-from shoehorn_mcu.memory_plan import Editions, Outcome, Plan, Status
 from shoehorn_mcu.planner import Goal, OpSpec, Problem, Read, TensorSpec, check, make_plan
+from shoehorn_mcu.planner.memory_plan import Editions, Outcome, Plan, Status
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.placement.editions import editions
 from shoehorn_mcu.planner.placement.layout import RowOrder, Share, _Layout, lay_out

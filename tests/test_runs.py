@@ -10,19 +10,19 @@ from samples import graph_of, int8, random_inputs, real_sample, sample
 from test_check import ROWS, change, plan_of
 
 from shoehorn_mcu import ops
-from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.ir import DType, Graph, Op, Quant, TensorType
-from shoehorn_mcu.kernels.base import with_long_rows
-from shoehorn_mcu.lower import lower
-from shoehorn_mcu.memory_plan import Placement, Plan, Step
+from shoehorn_mcu.kernels.base.contract import with_long_rows
+from shoehorn_mcu.machine.targets import Machine
 from shoehorn_mcu.ops import MADE_OPS, MODEL_OPS
 from shoehorn_mcu.planner import Goal, Operand, Problem, Read, check
+from shoehorn_mcu.planner.memory_plan import Placement, Plan, Step
 from shoehorn_mcu.planner.whole_tensors import solve
-from shoehorn_mcu.predict import time
-from shoehorn_mcu.runs import joined
-from shoehorn_mcu.schedule import PlanRequest, schedule
-from shoehorn_mcu.stage import stages
-from shoehorn_mcu.targets import Machine
+from shoehorn_mcu.schedule.cuts import Cuts
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.predict import time
+from shoehorn_mcu.schedule.runs import joined
+from shoehorn_mcu.schedule.search import PlanRequest, schedule
+from shoehorn_mcu.schedule.stage import stages
 
 SEEDS, ENOUGH = 400, 5
 NEVER = {ops.AveragePool2d, ops.MaxPool2d, ops.Mean, ops.TransposeConv2d, ops.ResizeNearest, ops.ResizeBilinear} | {

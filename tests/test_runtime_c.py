@@ -17,10 +17,10 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 from instances import write_instances
 
+from shoehorn_mcu.base.paths import RUNTIME_C
 from shoehorn_mcu.kernels import CATALOGUE
+from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops import fixed_point
-from shoehorn_mcu.paths import RUNTIME_C
-from shoehorn_mcu.targets import Isa
 
 TESTS = Path(__file__).resolve().parent
 ORACLES = sorted(RUNTIME_C.glob("kernels/*/*_ref.c"))

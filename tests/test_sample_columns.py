@@ -12,15 +12,15 @@ from nets import Net
 from shared import MODELS, needs_shared
 
 from shoehorn_mcu import PlanOptions, plan
-from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import Graph, verify
-from shoehorn_mcu.lower import lower
 from shoehorn_mcu.ops import Add, Padding, Slice
 from shoehorn_mcu.passes.sample_columns import with_samples
 from shoehorn_mcu.planner import Goal, check, make_plan
-from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
-from shoehorn_mcu.stage import stages
+from shoehorn_mcu.schedule.cuts import Cuts
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.search import PlanRequest, Scheduled, schedule
+from shoehorn_mcu.schedule.stage import stages
 
 SAME = Padding(1, 1, 1, 1)
 

@@ -16,10 +16,11 @@ from conftest import Gen
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
-from shoehorn_mcu.host_tools import samples, vectors
-from shoehorn_mcu.host_tools.accuracy import Accuracy, Labels, accuracy, checked
-from shoehorn_mcu.host_tools.errors import InputError
-from shoehorn_mcu.host_tools.plan import Array, End, Plan, Stored
+from shoehorn_mcu_host.base.errors import InputError
+from shoehorn_mcu_host.folder import vectors
+from shoehorn_mcu_host.folder.plan import Array, End, Plan, Stored
+from shoehorn_mcu_host.validate import samples
+from shoehorn_mcu_host.validate.accuracy import Accuracy, Labels, accuracy, checked
 
 RNG = np.random.default_rng(11)
 INT8, UINT8, INT16, FLOAT = (np.dtype(name) for name in ("int8", "uint8", "int16", "float32"))

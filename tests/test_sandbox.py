@@ -22,9 +22,10 @@ import pytest
 from conftest import Gen
 from onnx import TensorProto, helper
 
-from shoehorn_mcu.host_tools import decoders, sandbox, walls
-from shoehorn_mcu.host_tools.errors import NotConfined
 from shoehorn_mcu.importers import plain
+from shoehorn_mcu_host.base import sandbox, walls
+from shoehorn_mcu_host.base.errors import NotConfined
+from shoehorn_mcu_host.validate import decoders
 
 ROOT = Path(__file__).resolve().parents[1]
 HARMLESS = {"own signal", "thread", "own source"}
@@ -101,7 +102,7 @@ def test_a_process_that_reads_foreign_files_can_do_nothing_else(folder: Path, po
 
 
 def _stand() -> Sequence[str]:
-    code = "from shoehorn_mcu.host_tools import walls; print(*walls.confine(None, None, walls.landlock_rules()))"
+    code = "from shoehorn_mcu_host import walls; print(*walls.confine(None, None, walls.landlock_rules()))"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
 
@@ -344,7 +345,7 @@ def test_no_file_of_this_process_is_open_there(tmp_path: Path):
 
 def test_where_processes_cannot_be_forked_one_answers_them_all(monkeypatch: pytest.MonkeyPatch):
     sandbox.end()
-    start = sandbox._START.replace("from", "import shoehorn_mcu.host_tools.sandbox as s; s._FORKS = False; from", 1)
+    start = sandbox._START.replace("from", "import shoehorn_mcu_host.base.sandbox as s; s._FORKS = False; from", 1)
     monkeypatch.setattr(sandbox, "_START", start)
     monkeypatch.setattr(sandbox, "_warned", True)
     try:

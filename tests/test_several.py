@@ -24,24 +24,27 @@ from test_states import ring
 from toy import Bench, C, compile_c
 
 import shoehorn_mcu
-from shoehorn_mcu import Imported, PlanOptions, ShoehornError, build, targets
-from shoehorn_mcu.build import Options
+from shoehorn_mcu import Imported, PlanOptions, ShoehornError
+from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.emit import bundle
-from shoehorn_mcu.emit.kernels_library import KERNELS
-from shoehorn_mcu.host_tools import session, vectors
-from shoehorn_mcu.host_tools.build import ensure_built
-from shoehorn_mcu.host_tools.errors import LinkError
-from shoehorn_mcu.host_tools.frames import Kind
-from shoehorn_mcu.host_tools.link import Inference, Link, Mode, Timing
-from shoehorn_mcu.host_tools.plan import Plan
-from shoehorn_mcu.host_tools.ports import Port
-from shoehorn_mcu.host_tools.project import Project
-from shoehorn_mcu.host_tools.reference import Reference
+from shoehorn_mcu.emit.folder.kernels_library import KERNELS
+from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.build import Options
+from shoehorn_mcu.firmware.several import SameName, UnknownModel, firmware_of_several, streamed
+from shoehorn_mcu.machine import targets
 from shoehorn_mcu.passes.float_mode import FloatMode, FloatModeError
-from shoehorn_mcu.paths import MODELS
 from shoehorn_mcu.planner import DoesNotFit, Goal
-from shoehorn_mcu.several import SameName, UnknownModel, firmware_of_several, streamed
-from shoehorn_mcu.stage import kernel_bytes
+from shoehorn_mcu.schedule.stage import kernel_bytes
+from shoehorn_mcu_host.base.errors import LinkError
+from shoehorn_mcu_host.board import session
+from shoehorn_mcu_host.board.frames import Kind
+from shoehorn_mcu_host.board.link import Inference, Link, Mode, Timing
+from shoehorn_mcu_host.board.ports import Port
+from shoehorn_mcu_host.firmware.build import ensure_built
+from shoehorn_mcu_host.folder import vectors
+from shoehorn_mcu_host.folder.plan import Plan
+from shoehorn_mcu_host.folder.project import Project
+from shoehorn_mcu_host.validate.reference import Reference
 
 NATIVE = targets.board("native")
 

@@ -14,11 +14,11 @@ import shoehorn_mcu
 from shoehorn_mcu import PlanOptions, importers, passes
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.ir import DType, Graph, Op, Part, Quant, Tensor, TensorType, shared_rows, verify
-from shoehorn_mcu.lower import lower
 from shoehorn_mcu.ops import Concat, MaxPool2d, Reshape, Slice
 from shoehorn_mcu.passes.share_rows import share_rows
 from shoehorn_mcu.planner import Goal, check, make_plan
-from shoehorn_mcu.stage import stages
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.stage import stages
 from tests.shared import MODELS, needs_shared
 
 QUANT = Quant((0.5,), (3,))

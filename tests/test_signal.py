@@ -14,12 +14,12 @@ from runtime import load_portable, load_reference
 from tflite_micro.python.tflite_micro import runtime
 from tflite_writer import ModelSpec, OpSpec, TensorSpec
 
-from shoehorn_mcu.host_tools.reference import Reference
 from shoehorn_mcu.importers import UnsupportedModel
 from shoehorn_mcu.importers.fault import ImportFault
-from shoehorn_mcu.importers.tflite import import_tflite
-from shoehorn_mcu.importers.tflite_signal import LOG_TABLE
+from shoehorn_mcu.importers.tflite.importer import import_tflite
+from shoehorn_mcu.importers.tflite.signal import LOG_TABLE
 from shoehorn_mcu.ir import Array, Graph
+from shoehorn_mcu_host.validate.reference import Reference
 from tests.shared import DATA, needs_shared
 
 FRONT = DATA / "audio-preprocessor" / "audio_preprocessor_int8.tflite"

@@ -15,13 +15,13 @@ from conftest import Gen
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from tflite_writer import ModelSpec, OpSpec, TensorSpec, bias, int8
 
-from shoehorn_mcu.build import Options, plan_model
+from shoehorn_mcu.base.paths import MODELS
+from shoehorn_mcu.firmware.build import Options, plan_model
+from shoehorn_mcu.firmware.slow import slow_parts
 from shoehorn_mcu.importers import Imported, InFloat
-from shoehorn_mcu.importers.onnx import load_onnx
+from shoehorn_mcu.importers.onnx.importer import load_onnx
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.ops import Map
-from shoehorn_mcu.paths import MODELS
-from shoehorn_mcu.slow import slow_parts
 from tests import litert
 
 _CONV = {"StrideH": 1, "StrideW": 1}

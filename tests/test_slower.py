@@ -9,14 +9,15 @@ from itertools import pairwise
 import pytest
 from conftest import Gen
 
-from shoehorn_mcu import pareto, passes
-from shoehorn_mcu.cuts import Cuts
+from shoehorn_mcu import passes
+from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.importers import load
-from shoehorn_mcu.paths import MODELS as SHIPPED
+from shoehorn_mcu.machine.targets import Machine
 from shoehorn_mcu.planner import Goal
-from shoehorn_mcu.schedule import PlanRequest, schedule
-from shoehorn_mcu.stage import stages
-from shoehorn_mcu.targets import Machine
+from shoehorn_mcu.schedule import pareto
+from shoehorn_mcu.schedule.cuts import Cuts
+from shoehorn_mcu.schedule.search import PlanRequest, schedule
+from shoehorn_mcu.schedule.stage import stages
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -23,8 +23,17 @@ from shoehorn_mcu import ops, passes
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.ir import Graph, GraphError, Tensor
 from shoehorn_mcu.ops import FirstPartial, NextPartial, Rescale, Reshape
-from shoehorn_mcu.split import LEAST_CHANNELS, Splittable, blocks, chunk_sizes, chunkings, cut, split, with_chunks
-from shoehorn_mcu.stage import stages
+from shoehorn_mcu.schedule.split import (
+    LEAST_CHANNELS,
+    Splittable,
+    blocks,
+    chunk_sizes,
+    chunkings,
+    cut,
+    split,
+    with_chunks,
+)
+from shoehorn_mcu.schedule.stage import stages
 
 WITHOUT = frozenset({"sum-rows"})  # which makes other ops of the pools at the ends of blocks
 

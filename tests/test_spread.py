@@ -20,20 +20,23 @@ from samples import random_inputs
 from test_cli_device import needs_qemu
 
 import shoehorn_mcu
-from shoehorn_mcu import PlanOptions, build, predict, targets
-from shoehorn_mcu.cuts import Cuts
+from shoehorn_mcu import PlanOptions
+from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.emit.bundle import write
 from shoehorn_mcu.emit.page import page
 from shoehorn_mcu.emit.page.picture import picture
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.host_tools.build import build as build_folder
-from shoehorn_mcu.host_tools.project import Project
-from shoehorn_mcu.lower import lower
-from shoehorn_mcu.memory_plan import SRAM, Memory, Plan
-from shoehorn_mcu.paths import MODELS as SHIPPED
+from shoehorn_mcu.firmware import build
+from shoehorn_mcu.machine import targets
 from shoehorn_mcu.planner import DoesNotFit, Goal, Problem, check, spread
-from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
-from shoehorn_mcu.stage import stages
+from shoehorn_mcu.planner.memory_plan import SRAM, Memory, Plan
+from shoehorn_mcu.schedule import predict
+from shoehorn_mcu.schedule.cuts import Cuts
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.search import PlanRequest, Scheduled, schedule
+from shoehorn_mcu.schedule.stage import stages
+from shoehorn_mcu_host.firmware.build import build as build_folder
+from shoehorn_mcu_host.folder.project import Project
 
 DIGITS = SHIPPED / "digits.tflite"
 

@@ -20,20 +20,23 @@ from test_cli_device import needs_qemu
 from test_spread import DIGITS, TRACE, digits, in_memories, memories, planned
 
 import shoehorn_mcu
-from shoehorn_mcu import PlanOptions, build, predict, targets
+from shoehorn_mcu import PlanOptions
+from shoehorn_mcu.emit.folder.plan_json import plan_json
 from shoehorn_mcu.emit.page import page
 from shoehorn_mcu.emit.page.picture import picture
-from shoehorn_mcu.emit.plan_json import plan_json
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.host_tools.documents import PlanDocument
+from shoehorn_mcu.firmware import build
 from shoehorn_mcu.ir import Graph
-from shoehorn_mcu.lower import lower
-from shoehorn_mcu.memory_plan import SRAM, Memory, Placement, Plan
+from shoehorn_mcu.machine import targets
 from shoehorn_mcu.planner import DoesNotFit, Goal, Problem, check, make_plan, spread
+from shoehorn_mcu.planner.memory_plan import SRAM, Memory, Placement, Plan
 from shoehorn_mcu.planner.spread.places import Places
-from shoehorn_mcu.runs import joined
-from shoehorn_mcu.schedule import Scheduled
-from shoehorn_mcu.stage import Stage, stages
+from shoehorn_mcu.schedule import predict
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.runs import joined
+from shoehorn_mcu.schedule.search import Scheduled
+from shoehorn_mcu.schedule.stage import Stage, stages
+from shoehorn_mcu_host.folder.documents import PlanDocument
 
 SHARES = ((0.8, 0.6), (0.55, 0.5), (0.5, 0.4, 0.4), (0.3, 0.5, 0.6), (0.0, 1.3))
 
@@ -100,7 +103,7 @@ def test_rows_in_several_memories_are_never_worse(ram: int, psram: int, cycles: 
     some = Memory(SRAM, ram * 4), Memory("psram", psram * 4, cycles, cycles)
     mine = found(*some, goal=goal)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("shoehorn_mcu.schedule.spread", by_tensors)
+        patch.setattr("shoehorn_mcu.schedule.search.spread", by_tensors)
         other = found(*some, goal=goal)
 
     if other is not None:
@@ -114,7 +117,7 @@ def test_a_plan_that_no_tensor_fits_is_found_by_rows(monkeypatch: pytest.MonkeyP
     some = Memory(SRAM, 800), Memory("psram", 600)
     assert divided(planned(*some).plan)
 
-    monkeypatch.setattr("shoehorn_mcu.schedule.spread", by_tensors)
+    monkeypatch.setattr("shoehorn_mcu.schedule.search.spread", by_tensors)
     with pytest.raises(DoesNotFit, match="divided in no way among the memories sram 800, psram 600"):
         planned(*some)
 
@@ -123,7 +126,7 @@ def test_less_waiting_divides_a_tensor_and_little_less_does_not(monkeypatch: pyt
     """The waits of digits are a small part of its time, unless a byte costs very many cycles."""
     slow, quick = ((Memory(SRAM, 1000), Memory("psram", 8192, cycles, cycles)) for cycles in (40.0, 0.05))
     mine, same = planned(*slow), planned(*quick)
-    monkeypatch.setattr("shoehorn_mcu.schedule.spread", by_tensors)
+    monkeypatch.setattr("shoehorn_mcu.schedule.search.spread", by_tensors)
     other, without = planned(*slow), planned(*quick)
 
     assert divided(mine.plan)

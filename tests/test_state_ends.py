@@ -13,10 +13,10 @@ from runtime import load_reference
 
 import shoehorn_mcu
 from shoehorn_mcu import importers, passes
-from shoehorn_mcu.cli import main
-from shoehorn_mcu.importers.onnx import import_model
+from shoehorn_mcu.cli.group import main
+from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Graph
-from shoehorn_mcu.passes.state_ends import StateError, with_states, without_states
+from shoehorn_mcu.passes.ends.state_ends import StateError, with_states, without_states
 from tests.shared import MODELS, needs_shared
 
 MNIST = MODELS / "tflm-mnist-lstm-int8.tflite"

@@ -12,21 +12,21 @@ from runtime import load_portable, load_reference
 
 import shoehorn_mcu
 from shoehorn_mcu import importers, passes
+from shoehorn_mcu.base.errors import ShoehornError
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.errors import ShoehornError
 from shoehorn_mcu.importers import UnsupportedModel
-from shoehorn_mcu.importers.tflite_file import RawModel, RawOp, RawTensor
-from shoehorn_mcu.importers.tflite_options import CallOnceOptions, Options, VariableOptions
-from shoehorn_mcu.importers.tflite_variables import without_variables
+from shoehorn_mcu.importers.tflite.file import RawModel, RawOp, RawTensor
+from shoehorn_mcu.importers.tflite.options import CallOnceOptions, Options, VariableOptions
+from shoehorn_mcu.importers.tflite.variables import without_variables
 from shoehorn_mcu.ir import Array, DType, Graph, Op, Quant, State, Tensor, TensorType, verify
-from shoehorn_mcu.lower import lower
-from shoehorn_mcu.memory_plan import Plan, Step
 from shoehorn_mcu.ops import Concat, Map, Reshape, Slice
 from shoehorn_mcu.ops.formula import formula
 from shoehorn_mcu.passes.share_rows import share_rows
 from shoehorn_mcu.passes.turn_states import turn_states
 from shoehorn_mcu.planner import DoesNotFit, Goal, Read, check, make_plan
-from shoehorn_mcu.stage import stages
+from shoehorn_mcu.planner.memory_plan import Plan, Step
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.stage import stages
 from tests.shared import MODELS, needs_shared
 
 MWW = MODELS / "mww-okay-nabu-v2.tflite"

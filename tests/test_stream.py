@@ -14,8 +14,8 @@ from conftest import Gen
 from doc_code import c_blocks
 from shared import MODELS, needs_shared
 
-from shoehorn_mcu.host_tools.reference import Reference
-from shoehorn_mcu.paths import MODELS as SHIPPED
+from shoehorn_mcu.base.paths import MODELS as SHIPPED
+from shoehorn_mcu_host.validate.reference import Reference
 
 needs_qemu = pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="qemu-system-arm is not installed")
 

@@ -24,16 +24,16 @@ from test_planner import _by_push, _chain, _nets, _problems
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.host_tools.documents import PlanDocument
 from shoehorn_mcu.ir import Graph, State, Tensor, verify
-from shoehorn_mcu.lower import lower
-from shoehorn_mcu.memory_plan import HANDOUT, Outcome, Plan, Status
-from shoehorn_mcu.passes.pieces import fed_in_pieces
-from shoehorn_mcu.passes.streamed_output import StreamError, streamable_output
+from shoehorn_mcu.passes.ends.pieces import fed_in_pieces
+from shoehorn_mcu.passes.ends.streamed_output import StreamError, streamable_output
 from shoehorn_mcu.planner import Goal, OpSpec, Problem, Read, TensorSpec, check, make_plan
+from shoehorn_mcu.planner.memory_plan import HANDOUT, Outcome, Plan, Status
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.placement.layout import lay_out
-from shoehorn_mcu.stage import stages
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.stage import stages
+from shoehorn_mcu_host.folder.documents import PlanDocument
 
 needs_qemu = pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="qemu-system-arm is not installed")
 UNET = MODELS / "nano-u-botanic-int8.tflite"

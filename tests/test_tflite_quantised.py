@@ -20,10 +20,10 @@ from tflite_writer import ModelSpec, OpSpec, TensorSpec, bias, int8, ints
 
 from shoehorn_mcu import ops, passes
 from shoehorn_mcu.importers import Kind
-from shoehorn_mcu.importers import tflite_quantised as quantised
-from shoehorn_mcu.importers.tflite import import_tflite
-from shoehorn_mcu.importers.tflite_forms import forms
-from shoehorn_mcu.importers.tflite_real import CONVERTERS
+from shoehorn_mcu.importers.tflite import quantised
+from shoehorn_mcu.importers.tflite.forms import forms
+from shoehorn_mcu.importers.tflite.importer import import_tflite
+from shoehorn_mcu.importers.tflite.real import CONVERTERS
 from shoehorn_mcu.ir import Array, DType, Graph
 
 SEEDS = range(4)

@@ -12,8 +12,8 @@ import pytest
 from oracle import run
 from tflite_writer import ModelSpec, OpSpec, TensorSpec
 
-from shoehorn_mcu.importers.tflite import OPS, import_tflite
-from shoehorn_mcu.importers.tflite_real import CONVERTERS
+from shoehorn_mcu.importers.tflite.importer import OPS, import_tflite
+from shoehorn_mcu.importers.tflite.real import CONVERTERS
 from shoehorn_mcu.ir import Array, Graph
 
 RNG = np.random.default_rng(0)

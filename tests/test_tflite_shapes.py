@@ -13,7 +13,7 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from tflite_writer import ModelSpec, OpSpec, TensorSpec, bias, int8, ints, single
 
 from shoehorn_mcu.importers import ImportFault, UnsupportedModel
-from shoehorn_mcu.importers.tflite import import_tflite, load_tflite
+from shoehorn_mcu.importers.tflite.importer import import_tflite, load_tflite
 from shoehorn_mcu.ir import Array, Graph
 
 

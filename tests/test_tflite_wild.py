@@ -16,7 +16,7 @@ import pytest
 from shared import SHARED
 from tflite_micro.python.tflite_micro.runtime import schema_fb
 
-from shoehorn_mcu.importers.tflite import import_tflite
+from shoehorn_mcu.importers.tflite.importer import import_tflite
 from shoehorn_mcu.ir import Array, DType, Graph
 
 WILD = SHARED / "wild-cases"

@@ -11,10 +11,10 @@ from matrix import DATA, linear
 from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Array, Node
 from shoehorn_mcu.kernels import Instance, candidates
-from shoehorn_mcu.kernels.rounding import Clamp
-from shoehorn_mcu.kernels.steps32 import POINT, scales_of, words
+from shoehorn_mcu.kernels.base.rounding import Clamp
+from shoehorn_mcu.kernels.base.steps32 import POINT, scales_of, words
+from shoehorn_mcu.machine.targets import Isa
 from shoehorn_mcu.ops.fixed_point import rescale
-from shoehorn_mcu.targets import Isa
 
 CHANNELS = 8
 

@@ -16,7 +16,8 @@ import pytest
 
 import shoehorn_mcu
 from shoehorn_mcu import passes
-from shoehorn_mcu.importers import Imported, ImportFault, imported, torch_script
+from shoehorn_mcu.importers import Imported, ImportFault, imported
+from shoehorn_mcu.importers.torch import script as torch_script
 from shoehorn_mcu.ir import Array, DType
 from shoehorn_mcu.ops import Conv2d, Dequantize, Quantize, Recurrence, Transpose
 from tests.bench.mutants import PYTORCH, damaged, outcome

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from shoehorn_mcu.host_tools import sandbox
 from shoehorn_mcu.importers import ImportFault, load
-from shoehorn_mcu.importers.torch_archive import MOST_MEMBERS, Kind, read
+from shoehorn_mcu.importers.torch.archive import MOST_MEMBERS, Kind, read
+from shoehorn_mcu_host.base import sandbox
 
 META = {
     "dtype": 7,

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from shoehorn_mcu.importers import torch_ops
+from shoehorn_mcu.importers.torch import ops
 
 _PACKED = r"quantized::(conv|linear)\w*"  # read an object that holds weights, which no file may have
 _TRAINING = r"aten::hardtanh_backward"
@@ -20,7 +20,7 @@ _IN_PLACE = r"aten::__\w+[a-z]_"  # names that one exporter has by mistake: `__a
     "name", ["save", "load", "from_file", "_print", "set_data", "wait", "record_stream", "pin_memory"]
 )
 def test_no_op_is_known_that_touches_more_than_tensors(name: str) -> None:
-    assert not any(torch_ops.is_known(space, name) for space in torch_ops.KNOWN)
+    assert not any(ops.is_known(space, name) for space in ops.KNOWN)
 
 
 @pytest.mark.parametrize(
@@ -28,14 +28,14 @@ def test_no_op_is_known_that_touches_more_than_tensors(name: str) -> None:
 )
 def test_other_kinds_are_not_known(kind: str) -> None:
     space, _, name = kind.partition("::")
-    assert not torch_ops.is_known(space, name)
+    assert not ops.is_known(space, name)
 
 
 @pytest.mark.parametrize(
     "name", ["conv2d", "relu_", "_softmax", "__and__", "add", "add_", "_native_batch_norm_legit_no_training"]
 )
 def test_ops_of_models_are_known(name: str) -> None:
-    assert torch_ops.is_known("aten", name)
+    assert ops.is_known("aten", name)
 
 
 def test_what_the_exporters_know_is_known() -> None:
@@ -50,6 +50,6 @@ def test_what_the_exporters_know_is_known() -> None:
     kinds = {name.partition(".")[0] for name in names if re.fullmatch(r"\w+::\w+(\.\w+)?", name)}
     assert len(kinds) > 500
 
-    unknown = {kind for kind in kinds if not torch_ops.is_known(*kind.split("::"))}
+    unknown = {kind for kind in kinds if not ops.is_known(*kind.split("::"))}
     left_out = "|".join((_PACKED, _TRAINING, _OTHERS, _IN_PLACE))
     assert {kind for kind in unknown if not re.fullmatch(left_out, kind)} == set()

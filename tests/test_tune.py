@@ -18,18 +18,23 @@ import pytest
 from conftest import Gen
 from samples import graph_of, int8, sample
 
-from shoehorn_mcu import build, cli_tune, console, graph_file, ops, targets, tune
+from shoehorn_mcu import ops
+from shoehorn_mcu.base.paths import MODELS
+from shoehorn_mcu.cli import console
+from shoehorn_mcu.cli import tune as cli_tune
 from shoehorn_mcu.emit import bundle
-from shoehorn_mcu.emit.reference import reference_files
-from shoehorn_mcu.host_tools import session, trials
-from shoehorn_mcu.host_tools.emulate import emulate
-from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.emit.folder import graph_file
+from shoehorn_mcu.emit.folder.reference import reference_files
+from shoehorn_mcu.firmware import build, tune
 from shoehorn_mcu.ir import DType, Graph, Node, Op, Quant, TensorType
 from shoehorn_mcu.kernels import candidates, choose, contract_of, within_flash
 from shoehorn_mcu.kernels.tuning import HEADER, load
-from shoehorn_mcu.paths import MODELS
-from shoehorn_mcu.targets import Board
-from shoehorn_mcu.targets import Machine as Core
+from shoehorn_mcu.machine import targets
+from shoehorn_mcu.machine.targets import Board
+from shoehorn_mcu.machine.targets import Machine as Core
+from shoehorn_mcu_host.board import session, trials
+from shoehorn_mcu_host.board.emulate import emulate
+from shoehorn_mcu_host.folder.project import Project
 
 BOARD = "mps2-an386"
 needs_qemu = pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="qemu-system-arm is not installed")

@@ -18,8 +18,9 @@ from shared import DATA, MODELS, needs_shared
 from tflite_writer import ModelSpec, OpSpec, TensorSpec, ints, single
 
 from shoehorn_mcu import ops
-from shoehorn_mcu.importers import UnsupportedModel, load, tflite_file
-from shoehorn_mcu.importers.tflite import import_tflite
+from shoehorn_mcu.importers import UnsupportedModel, load
+from shoehorn_mcu.importers.tflite import file
+from shoehorn_mcu.importers.tflite.importer import import_tflite
 from shoehorn_mcu.ir import Array, DType, Graph, Op, Quant, TensorType
 
 CASES = 30
@@ -135,7 +136,7 @@ def test_scales_are_multiplied_in_float32() -> None:
 @pytest.mark.parametrize("name", ["coral-mnv1-025-128-u8", "coral-mnv2-10-224-u8"])
 def test_every_op_of_a_uint8_model_gives_the_bytes_of_litert(name: str) -> None:
     data = (MODELS / f"{name}.tflite").read_bytes()
-    graph, raw = import_tflite(data, name), tflite_file.read(data)
+    graph, raw = import_tflite(data, name), file.read(data)
     size = graph.tensors[graph.inputs[0]].type.shape[1:3]
     picture = Image.open(DATA / "coral-images" / "cat.bmp").convert("RGB").resize(size)
     images = [np.asarray(picture)[None], np.random.default_rng(1).integers(0, 256, (1, *size, 3), np.uint8)]

@@ -15,14 +15,14 @@ from samples import graph_of, int8
 from shared import MODELS, needs_shared
 
 from shoehorn_mcu import ops
-from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.ir import DType, Graph, Quant, TensorType
-from shoehorn_mcu.memory_plan import Scratch, Status
+from shoehorn_mcu.machine.targets import Machine
 from shoehorn_mcu.planner import DELIVERY, Goal, Problem, check, make_plan
+from shoehorn_mcu.planner.memory_plan import Scratch, Status
 from shoehorn_mcu.planner.spare import Spare
-from shoehorn_mcu.schedule import PlanRequest, Scheduled, schedule
-from shoehorn_mcu.stage import stages
-from shoehorn_mcu.targets import Machine
+from shoehorn_mcu.schedule.cuts import Cuts
+from shoehorn_mcu.schedule.search import PlanRequest, Scheduled, schedule
+from shoehorn_mcu.schedule.stage import stages
 
 CHANNELS, SIDE = 108, 6  # a line of two windows does not fit on the stack
 SCRATCH = 4 * 9 * CHANNELS  # a word per element of a window

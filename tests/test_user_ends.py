@@ -13,10 +13,10 @@ from conftest import Gen
 from evaluate import evaluate
 
 from shoehorn_mcu import importers, ops
+from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.ir import Array, DType, FileTensor, Graph, Quant, Tensor, TensorType, verify
 from shoehorn_mcu.passes import run
-from shoehorn_mcu.passes.user_ends import EndsError, Pixels, with_pixels, with_top
-from shoehorn_mcu.paths import MODELS
+from shoehorn_mcu.passes.ends.user_ends import EndsError, Pixels, with_pixels, with_top
 
 RNG = np.random.default_rng(31)
 PER_CHANNEL = Pixels((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))

@@ -19,14 +19,15 @@ from onnx import TensorProto, helper, numpy_helper
 from tflite_writer import ModelSpec, OpSpec, bias, int8
 from toy import Bench, Int8, Toy
 
-from shoehorn_mcu.host_tools import arrays, vectors
-from shoehorn_mcu.host_tools.bench import INSTRUCTIONS, MICROSECONDS, bench
-from shoehorn_mcu.host_tools.errors import HostError
-from shoehorn_mcu.host_tools.link import Link, Timing
-from shoehorn_mcu.host_tools.plan import Array, End, Plan, PlannedOp
-from shoehorn_mcu.host_tools.ports import Port
-from shoehorn_mcu.host_tools.project import Project
-from shoehorn_mcu.host_tools.validate import Validation, validate
+from shoehorn_mcu_host.base import arrays
+from shoehorn_mcu_host.base.errors import HostError
+from shoehorn_mcu_host.board.bench import INSTRUCTIONS, MICROSECONDS, bench
+from shoehorn_mcu_host.board.link import Link, Timing
+from shoehorn_mcu_host.board.ports import Port
+from shoehorn_mcu_host.folder import vectors
+from shoehorn_mcu_host.folder.plan import Array, End, Plan, PlannedOp
+from shoehorn_mcu_host.folder.project import Project
+from shoehorn_mcu_host.validate.validate import Validation, validate
 
 TOY = Toy()
 PLAN = TOY.plan()

@@ -12,7 +12,7 @@ import numpy as np
 
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers import ImportFault, Kind
-from shoehorn_mcu.importers.tflite import import_tflite
+from shoehorn_mcu.importers.tflite.importer import import_tflite
 from tests import (
     oracle,
     samples,

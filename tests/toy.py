@@ -16,8 +16,8 @@ import numpy as np
 from compilers import HOST, WARNINGS
 from numpy.typing import NDArray
 
-from shoehorn_mcu.host_tools.documents import PlannedOp
-from shoehorn_mcu.host_tools.plan import End, Plan
+from shoehorn_mcu_host.folder.documents import PlannedOp
+from shoehorn_mcu_host.folder.plan import End, Plan
 
 ROOT = Path(__file__).resolve().parents[1]
 APP = ROOT / "firmware_templates" / "app"

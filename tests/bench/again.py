@@ -19,17 +19,17 @@ from time import monotonic, process_time
 from typing import Any
 
 from shoehorn_mcu import importers, ops, passes
-from shoehorn_mcu.cuts import Cuts
 from shoehorn_mcu.ir import Graph
-from shoehorn_mcu.lower import lower
-from shoehorn_mcu.memory_plan import DELIVERY, Plan
 from shoehorn_mcu.planner import DoesNotFit, Goal, Problem, make_plan
+from shoehorn_mcu.planner.memory_plan import DELIVERY, Plan
 from shoehorn_mcu.planner.order.flow import Event, Flow
 from shoehorn_mcu.planner.order.replay import replay
 from shoehorn_mcu.planner.partition.search import PartitionSearch
 from shoehorn_mcu.planner.recompute.search import least, recomputed, reordered
 from shoehorn_mcu.planner.remat.outcome import Effort
-from shoehorn_mcu.stage import stages
+from shoehorn_mcu.schedule.cuts import Cuts
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.stage import stages
 from tests.nets import Net
 from tests.shared import MODELS, ROAD
 

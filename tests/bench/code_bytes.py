@@ -2,7 +2,7 @@
 
     python -m tests.bench.code_bytes [WORD ...]
 
-Rewrites `code_bytes` in generator/kernels/costs/, with words only of the kernels whose names contain one. A kernel that
+Rewrites `code_bytes` in kernels/costs/, with words only of the kernels whose names contain one. A kernel that
 is compiled for a formula has the mean over the formulas of the micro benchmarks, one of integers alone over theirs.
 Functions that kernels share are in `shared_bytes`, those of the compiler's library and of memory.c that they call, and
 that these call, in `library_bytes`. tests/bench/costs.py also uses it.
@@ -24,10 +24,10 @@ from typing import Any, TypeVar
 import numpy as np
 from elftools.elf.elffile import ELFFile
 
+from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES, RUNTIME_C
 from shoehorn_mcu.kernels import CATALOGUE, Instance
-from shoehorn_mcu.paths import FIRMWARE_TEMPLATES, RUNTIME_C
-from shoehorn_mcu.stage import stages
-from shoehorn_mcu.targets import CPUS, Machine
+from shoehorn_mcu.machine.targets import CPUS, Machine
+from shoehorn_mcu.schedule.stage import stages
 from tests.bench import costs_files, micro_formulas, micro_recurrent
 
 _FLAGS = ("-std=c11", "-c")

@@ -6,7 +6,7 @@
 On each board, one per core where none is named, it runs the graphs of tests/bench/micro.py with every kernel of the
 core, and the models below (the large ones on the first board alone), each planned with whole tensors and for the
 smallest arena. Costs are fitted to the graphs and the models of FITTED; the others are held out. --write puts them
-into generator/kernels/costs/.
+into generator/shoehorn_mcu/kernels/costs/.
 Cycles (docs/cycles.md) are fitted like instructions, on boards whose timing is modelled. Kernels and plans are compared
 in cycles as soon as these files have them for every kernel of the core.
 --kernels measures and fits only the kernels whose names contain WORD, on the graphs that they compute: enough for a new
@@ -33,31 +33,32 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from shoehorn_mcu import importers, passes, targets
+from shoehorn_mcu import importers, passes
 from shoehorn_mcu.emit.bundle import write
+from shoehorn_mcu.emit.folder.project import project
+from shoehorn_mcu.emit.model.weights import constants
 from shoehorn_mcu.emit.names import library_name
-from shoehorn_mcu.emit.project import project
 from shoehorn_mcu.emit.unit import Unit
-from shoehorn_mcu.emit.weights import constants
-from shoehorn_mcu.host_tools import vectors
-from shoehorn_mcu.host_tools.bench import INSTRUCTIONS, bench
-from shoehorn_mcu.host_tools.build import build
-from shoehorn_mcu.host_tools.cycles import Meter, NoMeter, by_op, metered
-from shoehorn_mcu.host_tools.emulate import emulate
-from shoehorn_mcu.host_tools.errors import HostError
-from shoehorn_mcu.host_tools.link import Link, Mode
-from shoehorn_mcu.host_tools.plan import Plan
-from shoehorn_mcu.host_tools.ports import Port
-from shoehorn_mcu.host_tools.project import Project
-from shoehorn_mcu.host_tools.vectors import Vector
+from shoehorn_mcu.firmware.report import report, timeless
 from shoehorn_mcu.ir import Graph, Node
 from shoehorn_mcu.kernels import CATALOGUE, PORTABLE, Instance, Tile, candidates, choose, cost
-from shoehorn_mcu.lower import lower
+from shoehorn_mcu.machine import targets
+from shoehorn_mcu.machine.targets import Machine
 from shoehorn_mcu.planner import DoesNotFit, Goal, make_plan
-from shoehorn_mcu.predict import calls_of, rows_and_steps
-from shoehorn_mcu.report import report, timeless
-from shoehorn_mcu.stage import Pick, stages
-from shoehorn_mcu.targets import Machine
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.predict import calls_of, rows_and_steps
+from shoehorn_mcu.schedule.stage import Pick, stages
+from shoehorn_mcu_host.base.errors import HostError
+from shoehorn_mcu_host.board.bench import INSTRUCTIONS, bench
+from shoehorn_mcu_host.board.cycles import Meter, NoMeter, by_op, metered
+from shoehorn_mcu_host.board.emulate import emulate
+from shoehorn_mcu_host.board.link import Link, Mode
+from shoehorn_mcu_host.board.ports import Port
+from shoehorn_mcu_host.firmware.build import build
+from shoehorn_mcu_host.folder import vectors
+from shoehorn_mcu_host.folder.plan import Plan
+from shoehorn_mcu_host.folder.project import Project
+from shoehorn_mcu_host.folder.vectors import Vector
 from tests.bench import code_bytes, costs_files, exact, micro
 from tests.bench.fit import Row, fitted, fitted_calls
 from tests.bench.shapes import shapes
@@ -471,7 +472,9 @@ def main() -> None:
     parser.add_argument("--models", nargs="*")
     parser.add_argument("--kernels", default="", metavar="WORD")
     parser.add_argument("--out", type=Path, default=Path("build/costs"))
-    parser.add_argument("--write", action="store_true", help="rewrite the boards' files in generator/kernels/costs/")
+    parser.add_argument(
+        "--write", action="store_true", help="rewrite the boards' files in generator/shoehorn_mcu/kernels/costs/"
+    )
     arguments = parser.parse_args()
     out, word = arguments.out, arguments.kernels
     out.mkdir(parents=True, exist_ok=True)

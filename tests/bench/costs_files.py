@@ -1,4 +1,4 @@
-"""Reads and writes the measured costs in generator/kernels/costs/, a file per core."""
+"""Reads and writes the measured costs in generator/shoehorn_mcu/kernels/costs/, a file per core."""
 
 from __future__ import annotations
 

@@ -25,13 +25,13 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from evaluate import evaluate
 
-from shoehorn_mcu import targets
 from shoehorn_mcu.ir import Array, Graph, Node
 from shoehorn_mcu.kernels import Instance, candidates, choose, cost
-from shoehorn_mcu.kernels.pool import softmax_work
+from shoehorn_mcu.kernels.window.pool import softmax_work
+from shoehorn_mcu.machine import targets
+from shoehorn_mcu.machine.targets import Machine
 from shoehorn_mcu.ops.linear import LinearOp
-from shoehorn_mcu.stage import Pick, stages
-from shoehorn_mcu.targets import Machine
+from shoehorn_mcu.schedule.stage import Pick, stages
 from tests.bench import costs, costs_files, exact, micro, predictions
 from tests.bench.fit import Row, refined
 from tests.bench.micro_random import singles
@@ -122,7 +122,9 @@ def main() -> None:
     parser.add_argument("--boards", nargs="*", default=costs.BOARDS)
     parser.add_argument("--networks", type=int, default=NETWORKS)
     parser.add_argument("--out", type=Path, default=Path("build/costs_random"))
-    parser.add_argument("--write", action="store_true", help="rewrite the boards' files in generator/kernels/costs/")
+    parser.add_argument(
+        "--write", action="store_true", help="rewrite the boards' files in generator/shoehorn_mcu/kernels/costs/"
+    )
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
     tables = costs_files.read()

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import numpy as np
 
-from shoehorn_mcu.host_tools import vectors
-from shoehorn_mcu.host_tools.cores import CoreMeter
-from shoehorn_mcu.host_tools.cycles import MARKED, Count, Mark, Meter, arguments, by_op, metered
-from shoehorn_mcu.host_tools.emulate import emulate
-from shoehorn_mcu.host_tools.link import Link, Mode
-from shoehorn_mcu.host_tools.plan import Plan
-from shoehorn_mcu.host_tools.ports import Port
-from shoehorn_mcu.host_tools.project import Project
 from shoehorn_mcu.ir import Array, Graph
+from shoehorn_mcu_host.board.cores import CoreMeter
+from shoehorn_mcu_host.board.cycles import MARKED, Count, Mark, Meter, arguments, by_op, metered
+from shoehorn_mcu_host.board.emulate import emulate
+from shoehorn_mcu_host.board.link import Link, Mode
+from shoehorn_mcu_host.board.ports import Port
+from shoehorn_mcu_host.folder import vectors
+from shoehorn_mcu_host.folder.plan import Plan
+from shoehorn_mcu_host.folder.project import Project
 
 
 @contextmanager

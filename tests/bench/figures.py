@@ -23,8 +23,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from shoehorn_mcu import targets
-from shoehorn_mcu.paths import BOARDS
+from shoehorn_mcu.base.paths import BOARDS
+from shoehorn_mcu.machine import targets
 from tests.bench import loops, per_kernel, why
 from tests.bench.kernels import Shape
 from tests.bench.road import gen

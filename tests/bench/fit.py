@@ -81,7 +81,7 @@ def fitted_calls(pairs: Sequence[tuple[Row, Row]]) -> dict[str, float]:
 def like(kernel: str, feature: str) -> str:
     """The kernel whose cost of the feature this one has too, or the start of the names of such kernels.
 
-    Variants that differ in how they round (generator/kernels/rounding.py) have the same loops, and those of one
+    Variants that differ in how they round (kernels/base/rounding.py) have the same loops, and those of one
     instruction set lay windows out alike (conv2d_s8_windows.inc): fitted apart, their costs would differ by more than
     the code does.
     """

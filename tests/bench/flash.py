@@ -1,4 +1,4 @@
-"""Measures the flash of real builds by parts: the figures of generator/flash.json, and the errors of its estimates.
+"""Measures the flash of real builds by parts: the figures of estimate/flash.json, and the errors of its estimates.
 
     python -m tests.bench.flash [--write] [--folder DIR]
 
@@ -25,15 +25,17 @@ from typing import Any
 import numpy as np
 from elftools.elf.elffile import ELFFile
 
-from shoehorn_mcu import build, flash, targets
 from shoehorn_mcu.emit.bundle import write
-from shoehorn_mcu.emit.project import project
-from shoehorn_mcu.host_tools.build import run_pio
-from shoehorn_mcu.host_tools.errors import HostError
-from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.emit.folder.project import project
+from shoehorn_mcu.estimate import flash
+from shoehorn_mcu.firmware import build
+from shoehorn_mcu.firmware.report import timeless
 from shoehorn_mcu.kernels import cost
+from shoehorn_mcu.machine import targets
 from shoehorn_mcu.planner import Goal
-from shoehorn_mcu.report import timeless
+from shoehorn_mcu_host.base.errors import HostError
+from shoehorn_mcu_host.firmware.build import run_pio
+from shoehorn_mcu_host.folder.project import Project
 from tests.bench import code_bytes, fit
 from tests.shared import MODELS
 
@@ -111,7 +113,7 @@ def _kernels(paths: Sequence[Path], known: flash.Features, model: str) -> int:
 
 def json_flash(opened: Project) -> int:
     """The image's bytes of flash."""
-    from shoehorn_mcu.host_tools.elf import sizes
+    from shoehorn_mcu_host.firmware.elf import sizes
 
     return sizes(opened.elf, opened.spec["stack_bytes"]).flash_bytes
 
@@ -171,7 +173,7 @@ def errors(builds: Sequence[Build]) -> Iterator[tuple[Build, float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="write generator/flash.json")
+    parser.add_argument("--write", action="store_true", help="write generator/shoehorn_mcu/estimate/flash.json")
     parser.add_argument("--folder", type=Path, help="where to build; default: a folder that is deleted afterwards")
     arguments = parser.parse_args()
     os.environ["SCONSFLAGS"] = "-k"  # an arena beyond the SRAM fails to compile in one object; the others are wanted

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from shoehorn_mcu import targets
+from shoehorn_mcu.machine import targets
 from tests.bench.costs import BOARDS, HELD_OUT, HELD_OUT_SMALL, LARGE, SMALL_BOARDS
 from tests.bench.road import gen
 from tests.shared import MODELS

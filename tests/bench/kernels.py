@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from shoehorn_mcu import targets
 from shoehorn_mcu.ir import Graph
 from shoehorn_mcu.kernels import choose
+from shoehorn_mcu.machine import targets
 from shoehorn_mcu.planner import Goal
-from shoehorn_mcu.stage import Pick
+from shoehorn_mcu.schedule.stage import Pick
 from tests.bench import micro
 from tests.bench.costs import BOARDS, COARSE_HZ, MICRO_SHARE, Found, measure
 from tests.bench.shapes import shapes

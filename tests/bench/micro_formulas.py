@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from shoehorn_mcu import ops
-from shoehorn_mcu.importers import int16
+from shoehorn_mcu.importers.lowering import int16
 from shoehorn_mcu.ir import DType, Graph, Quant, TensorType
 from shoehorn_mcu.ops import functions as f
 from shoehorn_mcu.ops.clamp import Clamp

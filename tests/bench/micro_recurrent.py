@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from shoehorn_mcu import ops
-from shoehorn_mcu.importers.onnx_recurrent import cell_formula, lstm
+from shoehorn_mcu.importers.lowering.recurrent import cell_formula, lstm
 from shoehorn_mcu.ir import DType, Graph, Quant, TensorType
 from shoehorn_mcu.ops import functions as f
 from tests.bench.micro_graph import Operand, Rng, graph_of, s8

@@ -53,7 +53,7 @@ def findings(library: Path) -> list[tuple[str, str, int]]:
 def written(folder: Path) -> Path:
     """The shipped model's library, by the `gen` beside this Python."""
     gen = str(Path(sys.executable).parent / "gen")
-    model = str(ROOT / "generator" / "models" / "digits.tflite")
+    model = str(ROOT / "generator" / "shoehorn_mcu" / "models" / "digits.tflite")
     command = [gen, "library", model, "--cpu", "cortex-m4", "--out", str(folder / "digits"), "--json"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return folder / "digits"

@@ -34,8 +34,8 @@ import numpy as np
 import onnx
 
 from shoehorn_mcu import importers, passes
-from shoehorn_mcu.errors import ShoehornError
-from shoehorn_mcu.host_tools import samples
+from shoehorn_mcu.base.errors import ShoehornError
+from shoehorn_mcu_host.validate import samples
 from tests.shared import MODELS
 
 PYTORCH = ("pt2", "pt")
@@ -297,7 +297,7 @@ def _limit(with_torch: bool) -> None:
     """Limits this process's memory, beyond the libraries that it has mapped.
 
     What it starts has the same limit, but the libraries of PyTorch alone take gigabytes: its process has one of its
-    own (`host_tools/sandbox.py`).
+    own (`host_tools/shoehorn_mcu_host/base/sandbox.py`).
     """
     if not with_torch:
         pages = int(Path("/proc/self/statm").read_text().split()[0])

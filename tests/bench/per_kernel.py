@@ -34,9 +34,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shoehorn_mcu import ops, targets
+from shoehorn_mcu import ops
 from shoehorn_mcu.ir import Graph, Node
 from shoehorn_mcu.kernels import Instance, choose
+from shoehorn_mcu.machine import targets
 from tests.bench.kernels import Shape, measured
 from tests.bench.micro_graph import NONE, graph_of, s8
 from tests.bench.micro_linear import linear

@@ -29,14 +29,15 @@ from growers import GROWERS
 from growth import Growth
 from samples import quant
 
-from shoehorn_mcu import ops, passes, targets
-from shoehorn_mcu.host_tools.errors import HostError
+from shoehorn_mcu import ops, passes
 from shoehorn_mcu.ir import DType, Graph, GraphError, TensorType, verify
 from shoehorn_mcu.kernels import Instance, choose
 from shoehorn_mcu.kernels.cost import Unit, costs_of, kernel_cost, weigh
+from shoehorn_mcu.machine import targets
+from shoehorn_mcu.machine.targets import Machine
 from shoehorn_mcu.planner import DoesNotFit, Goal
-from shoehorn_mcu.stage import Pick, stages
-from shoehorn_mcu.targets import Machine
+from shoehorn_mcu.schedule.stage import Pick, stages
+from shoehorn_mcu_host.base.errors import HostError
 from tests.bench import costs, micro
 
 KINDS = tuple(dict.fromkeys(GROWERS.values()))

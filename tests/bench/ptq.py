@@ -28,14 +28,14 @@ from onnx import ModelProto
 from PIL import Image
 
 from shoehorn_mcu import passes
-from shoehorn_mcu.emit.reference import reference_files
-from shoehorn_mcu.host_tools.reference import Reference
-from shoehorn_mcu.importers.onnx import import_model
+from shoehorn_mcu.base.paths import RUNTIME_C
+from shoehorn_mcu.emit.folder.reference import reference_files
+from shoehorn_mcu.importers.onnx.importer import import_model
 from shoehorn_mcu.ir import Array, Graph
-from shoehorn_mcu.paths import RUNTIME_C
 from shoehorn_mcu.quantisation import Bits, Method, QuantizeError, Settings, quantize_model
 from shoehorn_mcu.quantisation.runtime import Runner
 from shoehorn_mcu.quantisation.steps import float_model
+from shoehorn_mcu_host.validate.reference import Reference
 from tests.bench.twins import float_twin
 from tests.shared import DATA, MODELS
 

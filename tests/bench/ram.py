@@ -1,4 +1,4 @@
-"""Measures the RAM of real builds: the statics in generator/ram.json, and the errors of predictions.
+"""Measures the RAM of real builds: the statics in estimate/ram.json, and the errors of predictions.
 
     python -m tests.bench.ram [--write] [--boards NAME ...]
 
@@ -14,12 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from shoehorn_mcu import build, ram, targets
+from shoehorn_mcu.base.errors import ShoehornError
+from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.emit.bundle import write
-from shoehorn_mcu.errors import ShoehornError
-from shoehorn_mcu.host_tools.build import build as build_folder
-from shoehorn_mcu.host_tools.project import Project
-from shoehorn_mcu.paths import MODELS as SHIPPED
+from shoehorn_mcu.estimate import ram
+from shoehorn_mcu.firmware import build
+from shoehorn_mcu.machine import targets
+from shoehorn_mcu_host.firmware.build import build as build_folder
+from shoehorn_mcu_host.folder.project import Project
 from tests.shared import MODELS
 
 WAYS = (
@@ -52,7 +54,7 @@ def measured(board: targets.Board, folder: Path) -> Iterator[tuple[str, ram.Ram,
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="write generator/ram.json")
+    parser.add_argument("--write", action="store_true", help="write estimate/ram.json")
     parser.add_argument("--boards", nargs="*", help="default: all")
     arguments = parser.parse_args()
     table: dict[str, int] = json.loads(ram.DATA.read_text())

@@ -39,16 +39,17 @@ from bottlenecks import bottlenecks
 from random_graphs import random_graph
 from random_plans import few_tries, with_rows_again
 
-from shoehorn_mcu import build, targets
-from shoehorn_mcu.cli import main as gen
+from shoehorn_mcu.base.errors import ShoehornError
+from shoehorn_mcu.cli.group import main as gen
 from shoehorn_mcu.emit.bundle import write
-from shoehorn_mcu.errors import ShoehornError
-from shoehorn_mcu.host_tools.project import Project
+from shoehorn_mcu.firmware import build
 from shoehorn_mcu.ir import Graph
-from shoehorn_mcu.lower import lower
+from shoehorn_mcu.machine import targets
 from shoehorn_mcu.planner import Goal, check
-from shoehorn_mcu.schedule import PlanRequest, Scheduled
-from shoehorn_mcu.stage import Stage
+from shoehorn_mcu.schedule.lower import lower
+from shoehorn_mcu.schedule.search import PlanRequest, Scheduled
+from shoehorn_mcu.schedule.stage import Stage
+from shoehorn_mcu_host.folder.project import Project
 
 KINDS = ("streamed", "recompute", "banded")
 COMPILER = ("gcc", "-O0", "-w", "-std=c11", "-ffp-contract=off", "-DSH_TRACE")

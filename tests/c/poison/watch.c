@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../../host_tools/plugin/qemu.h"
+#include "../../../host_tools/shoehorn_mcu_host/board/plugin/qemu.h"
 
 #define PAGE 4096u
 #define PAGES 1024u // of a table by hash; a kernel reads from few

@@ -1,0 +1,62 @@
+"""Shoehorn: turns a model and a board into a folder of static C.
+
+The functions for programs are `plan`, `generate`, `generate_together`, `validate`, `bench`, `optimize`, `quantize` and
+`import_torch`; `api.py` documents them. They are imported when they are first used, so that `import shoehorn_mcu` is
+quick.
+"""
+
+from shoehorn_mcu.base.version import __version__
+
+# No other module is imported here: `python -m shoehorn_mcu` would take it from the current directory (`__main__.py`).
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from shoehorn_mcu.api import (
+        Generated,
+        GeneratedTogether,
+        Imported,
+        Optimized,
+        PlanOptions,
+        PlanResult,
+        bench,
+        generate,
+        generate_together,
+        import_torch,
+        optimize,
+        plan,
+        quantize,
+        validate,
+    )
+    from shoehorn_mcu.base.errors import ShoehornError
+
+__all__ = [
+    "Generated",
+    "GeneratedTogether",
+    "Imported",
+    "Optimized",
+    "PlanOptions",
+    "PlanResult",
+    "ShoehornError",
+    "__version__",
+    "bench",
+    "generate",
+    "generate_together",
+    "import_torch",
+    "optimize",
+    "plan",
+    "quantize",
+    "validate",
+]
+
+
+def __getattr__(name: str) -> "Any":
+    if name not in __all__:
+        raise AttributeError(f"module 'shoehorn_mcu' has no attribute '{name}'")
+    from shoehorn_mcu import api
+
+    return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,1 @@
+"""What all rooms may import: the version, the base class of errors, and where the data folders are."""

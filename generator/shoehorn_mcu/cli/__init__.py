@@ -1,0 +1,1 @@
+"""The command `gen`. Only modules of this room print."""

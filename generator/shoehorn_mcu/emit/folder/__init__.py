@@ -1,0 +1,1 @@
+"""The text of all other files of a written folder."""

@@ -1,0 +1,288 @@
+"""Generates app_config.h for the application and board_config.h for the board's drivers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from shoehorn_mcu.emit import c
+from shoehorn_mcu.emit.folder.kernels_library import KERNELS
+from shoehorn_mcu.emit.folder.mlperf import Results, Task, Transform
+from shoehorn_mcu.emit.model import handout
+from shoehorn_mcu.emit.model.header import ARENA_ALIGNMENT, arena_section
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.ir import DType
+from shoehorn_mcu.machine.targets import Board
+from shoehorn_mcu.planner.memory_plan import SRAM
+
+
+def _table(unit: Unit, kind: str) -> str:
+    """`X(digits_input, 64u, SH_APP_INT8, 0.0625f, -128)` for each input (or output)."""
+    rows = []
+    for suffix, tensor in unit.ends():
+        if suffix.partition("_")[0] == kind:
+            type_ = unit.type(tensor)
+            scale, zero = (type_.quant.scale, type_.quant.zero_point) if type_.quant else (0.0, 0)
+            if type_.dtype is DType.FLOAT32:
+                scale, zero = 0.0, 0
+            by_rows = {("input", unit.streamed): f"{unit.name}_next_row", ("output", unit.handed_out): "sh_app_no_data"}
+            arguments = (
+                by_rows.get((kind, tensor), f"{unit.name}_{suffix}"),
+                f"{type_.bytes}u",
+                f"SH_APP_{type_.dtype.name}",
+                c.number(float(scale)),
+                c.number(zero),
+            )
+            rows.append(c.call("X", arguments))
+    return " ".join(rows)
+
+
+def _rows(unit: Unit) -> dict[str, str]:
+    """Macros that run an inference: in one call, or row by row."""
+    if unit.streamed is None:
+        return {
+            "SH_APP_RUN()": f"{unit.name}_run()",
+            "SH_APP_INPUT_ROWS": "0u",
+            "SH_APP_INPUT_ROW_BYTES": "0u",
+            "SH_APP_PUSH_ROW(row)": "((void)(row))",
+            "SH_APP_RESET()": "((void)0)",
+        }
+    type_ = unit.type(unit.streamed)
+    return {
+        "SH_APP_RUN()": "((void)0)",
+        "SH_APP_INPUT_ROWS": f"{type_.rows}u",
+        "SH_APP_INPUT_ROW_BYTES": f"{type_.row_bytes}u",
+        "SH_APP_PUSH_ROW(row)": f"{unit.name}_push_row(row)",
+        "SH_APP_RESET()": f"{unit.name}_{'restart' if unit.graph.states else 'reset'}()",
+    }
+
+
+def _output_rows(units: Sequence[Unit]) -> dict[str, str]:
+    """Macros for outputs that are handed out row by row, where there are some."""
+    if not any(unit.handed_out for unit in units):
+        return {}
+    types = [unit.type(unit.handed_out) if unit.handed_out else None for unit in units]
+    callbacks = (c.call("X", (handout.callback(unit),)) for unit in units if unit.handed_out)
+    return {
+        "SH_APP_OUTPUT_ROWS": _select(f"{type_.rows if type_ else 0}u" for type_ in types),
+        "SH_APP_OUTPUT_ROW_BYTES": _select(f"{type_.row_bytes if type_ else 0}u" for type_ in types),
+        "SH_APP_ON_ROW_TABLE(X)": " ".join(callbacks),
+    }
+
+
+def _arena(unit: Unit) -> dict[str, str]:
+    """Macros for the arena that the application owns, where the library has none of its own."""
+    if not unit.caller_arena:
+        return {}
+    others = [memory for memory in unit.memories if memory != SRAM]
+    rows = (
+        c.call("X", (unit.arena(each), f"{unit.arena_macro(each)}_BYTES", c.string(arena_section(each))))
+        for each in others
+    )
+    return {
+        **({"SH_APP_ARENA_BYTES": f"{unit.upper}_ARENA_BYTES"} if SRAM in unit.memories else {}),
+        "SH_APP_ARENA_ALIGNMENT": f"{unit.upper}_ARENA_ALIGNMENT",
+        **({"SH_APP_OTHER_ARENAS(X)": " ".join(rows)} if others else {}),
+        "SH_APP_INIT(arena)": c.call(f"{unit.name}_init", map(unit.arena, unit.memories)),
+    }
+
+
+def _other_types(units: Sequence[Unit]) -> dict[str, str]:
+    """The macro for the types of inputs and outputs that most models do not have: not quantised, or of another size."""
+    kinds = [unit.type(tensor) for unit in units for _, tensor in unit.ends()]
+    first = all(t.dtype is DType.FLOAT32 or (t.dtype in (DType.INT8, DType.UINT8) and t.quant) for t in kinds)
+    return {} if first else {"SH_APP_OTHER_TYPES": "1"}
+
+
+def db_bytes(unit: Unit, task: Task | None) -> int:
+    """The number of bytes that `db load` loads."""
+    inputs = [unit.type(t) for t in unit.graph.inputs]
+    return sum(t.elements * 4 if task and task.transform is Transform.FLOAT32 else t.bytes for t in inputs)
+
+
+@dataclass(frozen=True)
+class Models:
+    """The models of a firmware, and where in the application's arena the tensors of each are.
+
+    One model may have an arena of its own. Of several the text protocol knows the first, whose task `task` is.
+    """
+
+    units: Sequence[Unit]
+    identities: Sequence[str]  # 16 hexadecimal digits each
+    task: Task | None
+    arena_bytes: int
+    offsets: Sequence[int]
+
+    @property
+    def cores(self) -> int:
+        """The cores that share an inference."""
+        return max(unit.cores for unit in self.units)
+
+    @property
+    def weights_bytes(self) -> int:
+        """Bytes of constants that start-up copies to RAM."""
+        return sum(unit.in_ram.bytes for unit in self.units)
+
+    def db_buffer(self, board: Board) -> bool:
+        """Whether `db load` has a buffer of its own: where the board has room for it."""
+        needed = self.arena_bytes + self.weights_bytes + db_bytes(self.units[0], self.task)
+        return needed <= board.arena_limit(self.cores)
+
+    def buffer_bytes(self, board: Board) -> int:
+        """Bytes of that buffer, 0 without one."""
+        return db_bytes(self.units[0], self.task) if self.db_buffer(board) else 0
+
+
+def app_config_h(models: Models, board: Board) -> str:
+    """The macros of the table in ARCHITECTURE.md, and compile-time assertions that the models fit the board."""
+    spec, units, task = board.spec, models.units, models.task
+    size = db_bytes(units[0], task)
+    buffer = int(models.db_buffer(board))
+    if task and task.transform is Transform.FLOAT32 and not buffer:
+        task, size = None, db_bytes(units[0], None)  # quantising on the board needs the buffer
+    if units[0].streamed and not buffer:
+        size = 0  # nothing holds the whole input
+    results = Results.OUTPUTS if units[0].handed_out or not task else task.results  # of no output that is held whole
+    several = len(units) > 1
+    macros = {
+        **(_several(models) if several else _one(units[0], models.identities[0])),
+        "SH_APP_MLPERF": c.string(task.id if task else units[0].name),
+        "SH_APP_DB_BYTES": f"{size}u",
+        "SH_APP_DB_BUFFER": str(buffer),
+        "SH_APP_INPUT_TRANSFORM": str(int(task.transform if task else Transform.RAW)),
+        "SH_APP_RESULTS": str(int(results)),
+        **(_shared_arena(models) if several else _arena(units[0])),
+        **({"SH_APP_CORES": str(models.cores)} if models.cores > 1 else {}),
+        **_output_rows(units),
+        **_other_types(units),
+        **_reset_states(units),
+        **_real_bytes(units),
+        **({"SH_APP_FLUSH_TO_ZERO": "1"} if any(unit.precise for unit in units) else {}),
+        "SH_APP_FRAME_BYTES": str(spec.frame_bytes),
+        "SH_BOARD_SRAM_BYTES": str(spec.sram_bytes),
+        "SH_BOARD_FIRMWARE_RAM_BYTES": str(spec.firmware_ram_bytes),
+        "SH_BOARD_FLASH_BYTES": str(spec.flash_bytes),
+    }
+    arena = "SH_APP_ARENA_BYTES" if several else f"{units[0].upper}_ARENA_BYTES"
+    stacks = "SH_BOARD_STACK_BYTES" + " * SH_APP_CORES" * (models.cores > 1)
+    rest = f"SH_BOARD_FIRMWARE_RAM_BYTES + {stacks}" + f" + {models.weights_bytes}u" * (models.weights_bytes > 0)
+    names = ", ".join(unit.name for unit in units)
+    remarks = (
+        f"// {names} on {board.id}: parameters of the application. Shoehorn's ARCHITECTURE.md, section",
+        "// app_config.h, explains each macro. Generated; do not edit.",
+    )
+    body = (
+        *(f'#include "{unit.name}.h"' for unit in units),
+        *([f'#include "{KERNELS}.h"'] if several else []),
+        '#include "board_config.h"',
+        "",
+        *(["extern uint8_t sh_app_model; // the number of the selected model", ""] if several else []),
+        *(f"#define {name} {value}" for name, value in macros.items()),
+        "",
+        f"_Static_assert({arena} + SH_APP_DB_BUFFER * SH_APP_DB_BYTES + {rest} <= SH_BOARD_SRAM_BYTES,",
+        f'               "the {"models do" if several else "model does"} not fit into the SRAM of the board");',
+    )
+    return c.header("APP_CONFIG_H", remarks, body)
+
+
+def _one(unit: Unit, identity: str) -> dict[str, str]:
+    """The macros of a model."""
+    octets = ", ".join(f"0x{identity[i : i + 2]}" for i in range(0, 16, 2))
+    return {
+        "SH_APP_NAME": c.string(unit.name),
+        "SH_APP_IDENTITY": f"{{{octets}}}",
+        "SH_APP_INPUT_TABLE(X)": _table(unit, "input"),
+        "SH_APP_OUTPUT_TABLE(X)": _table(unit, "output"),
+        "SH_APP_OPS": str(len(unit.stages)),
+        **_rows(unit),
+    }
+
+
+_LISTED = {"SH_APP_IDENTITY": ", ", "SH_APP_INPUT_TABLE(X)": " ", "SH_APP_OUTPUT_TABLE(X)": " "}
+"""Macros that have all models' values, one after the other, and what is between them."""
+
+
+def _several(models: Models) -> dict[str, str]:
+    """The macros of the selected model, and those that sh_app.h has for one model."""
+    each = [_one(*pair) for pair in zip(models.units, models.identities, strict=True)]
+    inputs = [len(unit.graph.inputs) for unit in models.units]
+    outputs = [len(unit.graph.outputs) for unit in models.units]
+    values = [f"x{i}" for i in range(len(each))]
+    chosen = "".join(f"sh_app_model == {i}u ? ({x}) : " for i, x in enumerate(values[:-1]))
+    return {
+        "SH_APP_MODELS": f"{len(each)}u",
+        "SH_APP_MODEL": "sh_app_model",
+        "SH_APP_USE(number)": "((void)(sh_app_model = (uint8_t)(number)))",
+        f"SH_APP_SELECT({', '.join(values)})": f"({chosen}({values[-1]}))",
+        **{name: _merged(name, [one[name] for one in each]) for name in each[0]},
+        "SH_APP_MOST_OPS": str(max(len(unit.stages) for unit in models.units)),
+        "SH_APP_INPUTS": _select(f"{count}u" for count in inputs),
+        "SH_APP_OUTPUTS": _select(f"{count}u" for count in outputs),
+        "SH_APP_INPUT_PLACE(index)": _place("SH_APP_INPUTS", inputs),
+        "SH_APP_OUTPUT_PLACE(index)": _place("SH_APP_OUTPUTS", outputs),
+        "SH_APP_DB_INPUT_BYTES": f"{db_bytes(models.units[0], None)}u",
+    }
+
+
+def _merged(name: str, values: Sequence[str]) -> str:
+    return _LISTED[name].join(values) if name in _LISTED else _select(values)
+
+
+def _select(values: Iterable[str]) -> str:
+    """The C expression for that one of the models' values which belongs to the selected model."""
+    found = tuple(values)
+    return found[0] if len(set(found)) == 1 else c.call("SH_APP_SELECT", found)
+
+
+def _place(count: str, counts: Sequence[int]) -> str:
+    """The place in a table of all models' rows; beyond the table for a row that the selected model does not have."""
+    firsts = _select(f"{sum(counts[:i])}u" for i in range(len(counts)))
+    return f"((index) < {count} ? (index) + {firsts} : UINT32_MAX)"
+
+
+def _shared_arena(models: Models) -> dict[str, str]:
+    """Macros for the arena of several models."""
+    at = zip(models.units, models.offsets, strict=True)
+    calls = (f"{unit.name}_init({c.offset('(arena)', offset)})" for unit, offset in at)
+    return {
+        "SH_APP_ARENA_BYTES": str(models.arena_bytes),
+        "SH_APP_ARENA_ALIGNMENT": str(ARENA_ALIGNMENT),
+        "SH_APP_INIT(arena)": f"({', '.join(calls)})",
+    }
+
+
+def _reset_states(units: Sequence[Unit]) -> dict[str, str]:
+    """The macro that gives states their first values, where there are states."""
+    calls = [f"{unit.name}_reset()" if unit.graph.states else "((void)0)" for unit in units]
+    return {"SH_APP_RESET_STATES()": _select(calls)} if any(unit.graph.states for unit in units) else {}
+
+
+def _real_bytes(units: Sequence[Unit]) -> dict[str, str]:
+    """The macro for the bytes of a float that an op writes, 0 of an integer, where an op writes floats."""
+    kinds = [[stage.node.output.type.dtype for stage in unit.stages] for unit in units]
+    sizes = [[kind.bytes if kind.numpy.kind == "f" else 0 for kind in each] for each in kinds]
+    if not any(map(any, sizes)):
+        return {}
+    tables = (f"{each[0]}u" if len(set(each)) == 1 else f'(uint32_t)"{_octal(each)}"[op]' for each in sizes)
+    return {"SH_APP_REAL_BYTES(op)": _select(tables)}
+
+
+def _octal(values: Iterable[int]) -> str:
+    """Numbers below 8 as characters of a C string."""
+    return "".join(f"\\{value}" for value in values)
+
+
+def _number(value: int) -> str:
+    """Decimal; a number that needs 32 bits is hexadecimal, which makes it unsigned in C."""
+    return str(value) if value < 2**31 else f"0x{value:X}"
+
+
+def board_config_h(board: Board, cores: int = 1) -> str:
+    """The board's numbers for its drivers: clock, stack, the cores in use if several, and the manifest's `defines`."""
+    spec = board.spec
+    numbers = {"SH_BOARD_TICK_HZ": spec.tick_hz, "SH_BOARD_STACK_BYTES": spec.stack_bytes, **spec.defines}
+    if cores > 1:
+        numbers["SH_BOARD_CORES"] = cores
+    remark = f"// {board.id}: numbers from its manifest. Generated; do not edit."
+    defines = (f"#define {name} {_number(value)}" for name, value in sorted(numbers.items()))
+    return c.header("BOARD_CONFIG_H", [remark], defines)

@@ -1,0 +1,180 @@
+"""The model as a plain C library for PlatformIO, Arduino, Zephyr and CMake projects."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Iterator
+
+from shoehorn_mcu.base.paths import RUNTIME_C
+from shoehorn_mcu.base.version import __version__
+from shoehorn_mcu.emit import c
+from shoehorn_mcu.emit.bundle import Bundle
+from shoehorn_mcu.emit.folder.readme import library_readme
+from shoehorn_mcu.emit.model.header import model_h
+from shoehorn_mcu.emit.model.source import model_c
+from shoehorn_mcu.emit.model.weights import Constants, weights_c, weights_h
+from shoehorn_mcu.emit.unit import Unit
+from shoehorn_mcu.kernels import Instance
+
+URL = "https://pypi.org/project/shoehorn-mcu/"  # Arduino requires a web page; the package has no other
+
+
+_INCLUDED = re.compile(rb'^[ ]*#include "(.*)"$', re.MULTILINE)
+_PLACE = "sh/"  # of the runtime's files, beside those that include them
+
+
+def runtime(files: Bundle) -> Bundle:
+    """The files of runtime_c that these C files of a library include, and those that they include in turn."""
+    found: dict[str, bytes] = {}
+    left = [path.removeprefix(_PLACE) for text in files.values() for path in _included(text) if path.startswith(_PLACE)]
+    while left:
+        path = left.pop()
+        if path not in found:
+            found[path] = (RUNTIME_C / path).read_bytes()
+            left += [posixpath.normpath(posixpath.join(posixpath.dirname(path), p)) for p in _included(found[path])]
+    return {f"src/{_PLACE}{path}": found[path] for path in sorted(found)}
+
+
+def _included(text: bytes) -> Iterator[str]:
+    return (match.decode() for match in _INCLUDED.findall(text))
+
+
+def instances(unit: Unit) -> Bundle:
+    """The files that compile the kernel bodies; their names begin with the model's.
+
+    They are beside `<model>.c`, so that `"sh/..."` finds this library's files whatever is on the include path.
+    """
+    used = {stage.kernel.name: stage.kernel for stage in unit.stages}
+    found = {}
+    for name, kernel in sorted(used.items()):
+        ops = ", ".join(str(stage.index) for stage in unit.stages if stage.kernel.name == name)
+        text = instance_text(kernel, unit.name, f"{unit.name}, op {ops}")
+        found[f"src/{kernel.symbol(unit.name)}.c"] = text.encode()
+    return found
+
+
+def instance_text(kernel: Instance, prefix: str, users: str) -> str:
+    """The C file that compiles a kernel in the library of this prefix, for these `users`."""
+    remark = c.comment(f"{kernel.name} for {users}. Generated; do not edit.")
+    return f"{remark}\n// {c.SPDX}\n{kernel.text(prefix, _PLACE)}"
+
+
+def _description(unit: Unit) -> str:
+    return f"The model {unit.name} as static C: no heap, no interpreter, an arena of {unit.plan.total_bytes} bytes."
+
+
+def _library_json(unit: Unit) -> str:
+    """PlatformIO's manifest."""
+    manifest = {
+        "name": unit.name,
+        "version": __version__,
+        "description": _description(unit),
+        "license": c.LICENCE,
+        "headers": f"{unit.name}.h",
+        "frameworks": "*",
+        "platforms": "*",
+        "build": {"srcDir": "src", "includeDir": "src"},
+    }
+    return json.dumps(manifest, indent=2) + "\n"
+
+
+def _library_properties(unit: Unit) -> str:
+    """Arduino's manifest."""
+    read = f"take its rows in {unit.name}_on_row" if unit.handed_out else "read the output"
+    whole = f"Write the input, call {unit.name}_run, {read}."
+    by_rows = f"Call {unit.name}_push_row with each row of the input, {read}."
+    return (
+        f"# {c.SPDX}\n"
+        f"name={unit.name}\n"
+        f"version={__version__}\n"
+        "author=Shoehorn\n"
+        "maintainer=Shoehorn\n"
+        f"sentence={_description(unit)}\n"
+        f"paragraph={by_rows if unit.streamed else whole}\n"
+        "category=Data Processing\n"
+        f"url={URL}\n"
+        "architectures=*\n"
+        f"includes={unit.name}.h\n"
+        "dot_a_linkage=true\n"
+    )
+
+
+def _cmake(unit: Unit, sources: list[str]) -> str:
+    """For `add_subdirectory`, for a build of its own with an install target, and for Zephyr as a module."""
+    name, upper = unit.name, unit.upper
+    listed = "\n".join(f"    {path}" for path in sources)
+    return f"""# {c.SPDX}
+# add_subdirectory() this folder and link against the target {name}; or build and install it, then
+# find_package({name}) and link against {name}::{name}. In Zephyr, list the folder in ZEPHYR_EXTRA_MODULES.
+cmake_minimum_required(VERSION 3.13)
+set({upper}_SOURCES
+{listed}
+)
+if(COMMAND zephyr_library_named)
+    if(CONFIG_SHOEHORN_{upper})
+        zephyr_library_named({name})
+        zephyr_library_sources(${{{upper}_SOURCES}})
+        zephyr_include_directories(src)
+    endif()
+    return()
+endif()
+if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR)
+    project({name} VERSION {__version__} LANGUAGES C)
+else()
+    enable_language(C)
+endif()
+add_library({name} STATIC ${{{upper}_SOURCES}})
+add_library({name}::{name} ALIAS {name})
+target_include_directories({name} PUBLIC
+    $<BUILD_INTERFACE:${{CMAKE_CURRENT_SOURCE_DIR}}/src>
+    $<INSTALL_INTERFACE:include/{name}>
+)
+target_compile_features({name} PRIVATE c_std_11)
+if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR)
+    install(TARGETS {name} EXPORT {name}-config ARCHIVE DESTINATION lib)
+    install(FILES src/{name}.h DESTINATION include/{name})
+    install(EXPORT {name}-config NAMESPACE {name}:: DESTINATION lib/cmake/{name})
+endif()
+"""
+
+
+def _kconfig(unit: Unit) -> str:
+    """The Kconfig option that enables the module in Zephyr."""
+    return f"""# {c.SPDX}
+config SHOEHORN_{unit.upper}
+\tbool "The neural network {unit.name}"
+\thelp
+\t  Builds the library {unit.name}, which Shoehorn wrote.
+"""
+
+
+def _module_yml(unit: Unit) -> str:
+    """Zephyr's description of the module."""
+    return f"# {c.SPDX}\nname: {unit.name}\nbuild:\n  cmake: .\n  kconfig: zephyr/Kconfig\n"
+
+
+def library(unit: Unit, found: Constants) -> Bundle:
+    """Every file of `lib/<model>`, by path below that folder.
+
+    Where another library has the kernels, only PlatformIO, which builds both, has its manifest.
+    """
+    texts = {
+        f"src/{unit.name}.h": model_h(unit),
+        f"src/{unit.name}.c": model_c(unit, found),
+        f"src/{unit.name}_weights.h": weights_h(unit, found),
+        f"src/{unit.name}_weights.c": weights_c(unit, found),
+    }
+    files = {path: text.encode() for path, text in texts.items()} | ({} if unit.kernels else dict(instances(unit)))
+    files |= runtime(files)
+    sources = sorted(path for path in files if path.endswith(".c"))
+    files["library.json"] = _library_json(unit).encode()
+    if unit.kernels:
+        return files
+    files["library.properties"] = _library_properties(unit).encode()
+    files["CMakeLists.txt"] = _cmake(unit, sources).encode()
+    files["zephyr/module.yml"] = _module_yml(unit).encode()
+    files["zephyr/Kconfig"] = _kconfig(unit).encode()
+    files["README.md"] = library_readme(unit).encode()
+    return files

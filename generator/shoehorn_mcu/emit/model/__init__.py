@@ -1,0 +1,1 @@
+"""The text of `<model>.h` and `<model>.c`."""

@@ -1,0 +1,189 @@
+"""`<model>.c`: the arena, the placements of tensors in it, and the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from shoehorn_mcu.emit import c
+from shoehorn_mcu.emit.model import apart, classes, ops, states, steps, stream
+from shoehorn_mcu.emit.model.header import (
+    ARENA_ALIGNMENT,
+    accessor,
+    arena_section,
+    arenas_text,
+    init_head,
+    init_parameters,
+)
+from shoehorn_mcu.emit.model.weights import Constants
+from shoehorn_mcu.emit.unit import Unit, touched
+from shoehorn_mcu.ops import InsertSlice
+from shoehorn_mcu.planner.memory_plan import SRAM, Placement
+
+SLOT_BYTES = 4  # SH_SLOT_BYTES of sh_tensor.h
+
+
+def _ends(unit: Unit) -> list[str]:
+    """The accessors of inputs and outputs."""
+    lines: list[str] = []
+    for suffix, tensor in unit.whole_ends():
+        body = [f"void *first = {states.address(unit, tensor)};", "return first;"]
+        lines += [c.function(accessor(unit, suffix, tensor), body), ""]
+    return lines
+
+
+def _includes(unit: Unit) -> list[str]:
+    headers = sorted({stage.kernel.contract.header for stage in unit.stepped})
+    functions = sorted({(stage.kernel.contract.struct, unit.symbol(stage.kernel)) for stage in unit.stepped})
+    inserting = any(isinstance(stage.node.op, InsertSlice) for stage in unit.stepped)
+    return [
+        f'#include "{unit.name}.h"',
+        "",
+        "#include <stddef.h>",
+        "",
+        f'#include "{unit.name}_weights.h"',
+        *(['#include "sh/include/sh_bytes.h"'] if unit.streamed or unit.graph.states else []),
+        *(['#include "sh/cores/sh_cores.h"'] if unit.cores > 1 else []),
+        *(['#include "sh/include/sh_insert.h"'] if inserting else []),
+        '#include "sh/include/sh_tensor.h"',
+        *(f'#include "sh/{header}"' for header in headers),
+        "",
+        *(f"{struct}_fn {function};" for struct, function in functions),
+    ]
+
+
+def _arena(unit: Unit, memory: str) -> list[str]:
+    """The arena in a memory itself, or the pointer to the caller's.
+
+    Elsewhere than in the board's main memory it is in a section of its own, which our linker scripts place there.
+    """
+    name, macro = unit.arena(memory), unit.arena_macro(memory)
+    if unit.caller_arena:
+        return ["// The caller's memory.", f"static uint8_t *{name};"]
+    section, place = f"{macro}_SECTION", f"{name.upper()}_PLACE"
+    usual = c.string(arena_section(memory))
+    return [
+        *([] if memory == SRAM else [f"#ifndef {section}", f"#define {section} {usual}", "#endif"]),
+        f"#ifdef {section}",
+        f"#define {place} __attribute__((section({section})))",
+        "#else",
+        f"#define {place}",
+        "#endif",
+        f"static _Alignas({ARENA_ALIGNMENT}) uint8_t {name}[{macro}_BYTES] {place};",
+    ]
+
+
+def _init(unit: Unit) -> str:
+    reset = [*(["arrived = 0;"] if unit.streamed else []), *(["begun = 0;"] if unit.graph.states else [])]
+    taken = (f"{unit.arena(memory)} = {parameter};" for memory, parameter in init_parameters(unit).items())
+    return c.function(init_head(unit), [*taken, *reset])
+
+
+def _placements(unit: Unit) -> list[str]:
+    """The arena, and the placements of the tensors that steps touch."""
+    used = {name for stage in unit.stepped for name in touched(stage)} | {unit.streamed}
+    lines = []
+    for memory in unit.memories:
+        counted = f'_Static_assert({unit.arena_macro(memory)}_BYTES <= INT32_MAX, "rows are counted in int32_t");'
+        lines += [*_arena(unit, memory), counted, ""]
+    tables: dict[tuple[int, ...], str] = {}  # the chunks of a block have the same addresses, one chunk after the other
+    for placement in unit.plan.placements:
+        if placement.tensor not in used:
+            continue
+        name = unit.placement_name(placement.tensor, placement.edition)
+        size = f"{unit.arena_macro(placement.memory)}_BYTES"
+        lines.append(c.comment(f"{c.quoted(placement.tensor)} {unit.type(placement.tensor)}"))
+        if placement.memories:
+            size = f"{unit.plan.starts[unit.memories[-1]]} + {unit.arena_macro(unit.memories[-1])}_BYTES"
+        if placement.slots:
+            lines += _scattered(name, replace(placement, slots=unit.plan.table(placement)), tables, size)
+        else:
+            lines += _contiguous(unit, name, placement, size)
+        lines.append("")
+    return lines
+
+
+def _contiguous(unit: Unit, name: str, placement: Placement, arena: str) -> list[str]:
+    ring = states.ring(unit, placement.tensor)
+    members = {
+        "offset": str(placement.address),
+        "rows": str(placement.rows),
+        "row_bytes": str(placement.row_bytes),
+        **_other(name, ring),
+    }
+    end = placement.address + placement.rows * placement.row_bytes
+    return [
+        *_other_rows(name, ring),
+        c.struct("sh_tensor", name, members),
+        f'_Static_assert({end} <= {arena}, "{name} leaves the arena");',
+    ]
+
+
+def _scattered(name: str, placement: Placement, tables: dict[tuple[int, ...], str], arena: str) -> list[str]:
+    """A tensor with an address per row, in a table of slots; equal `tables` are written once."""
+    slots = [at // SLOT_BYTES for at in placement.slots]
+    width = 16 if max(slots) < 2**16 else 32
+    table = tables.setdefault(placement.slots, f"{name}_slots")
+    other = {} if width == 16 else {"slots": table}
+    members = {
+        "rows": str(placement.rows),
+        "row_bytes": str(placement.row_bytes),
+        **({"slots16": table} if width == 16 else _other(name, other)),
+    }
+    known = table != f"{name}_slots"
+    return [
+        *([] if known else [c.array(f"{name}_slots", np.array(slots, f"uint{width}"), "static const")]),
+        *_other_rows(name, other),
+        c.struct("sh_tensor", name, members),
+        f'_Static_assert({max(placement.slots) + placement.row_bytes} <= {arena}, "{name} leaves the arena");',
+    ]
+
+
+def _other_rows(name: str, members: Mapping[str, str]) -> list[str]:
+    """The definition of the struct that says where the rows of such a tensor are."""
+    return [c.struct("sh_other_rows", f"{name}_rows", members)] if members else []
+
+
+def _other(name: str, members: Mapping[str, str]) -> Mapping[str, str]:
+    """The tensor's member that points there."""
+    return {"other": f"&{name}_rows"} if members else {}
+
+
+def _run(unit: Unit, schedule: steps.Schedule) -> str:
+    count = f"{len(schedule.steps)}u"
+    body = steps.loop(schedule, "0", count) if schedule.is_table else steps.statements(unit, schedule)
+    return c.function(f"void {unit.name}_run(void)", [*states.begin(unit), *body, *states.end(unit)])
+
+
+def model_c(unit: Unit, found: Constants) -> str:
+    """The implementation."""
+    functions = [line for stage in unit.stepped for line in (ops.function(unit, stage, found), "")]
+    outcome = unit.plan.outcome
+    schedule = steps.schedule(unit)
+    lines = [
+        f"// {c.SPDX}",
+        c.comment(f"{c.quoted(unit.graph.name)}: {len(unit.stages)} ops, {len(unit.plan.steps)} steps."),
+        f"// {arenas_text(unit)}. Written by Shoehorn.",
+        f"// Lower bound of {outcome.bound_of}: {outcome.bound_bytes} bytes.",
+        *([f"// Float mode: {unit.float_mode}."] if unit.precise else []),
+        *([f"// Kernels as the tuning file {unit.tuning_digest} says."] if unit.tuning_digest else []),
+        *_includes(unit),
+        "",
+        *steps.hooks(unit, schedule),
+        "",
+        *states.rings(unit),
+        *_placements(unit),
+        *apart.definition(unit),
+        *ops.shared(unit),
+        *functions,
+        *_ends(unit),
+        *(steps.table(unit, schedule) if schedule.is_table else []),
+        *classes.definitions(unit),
+        *states.definitions(unit),
+        *(stream.definitions(unit, schedule) if unit.streamed else [_run(unit, schedule)]),
+        *(["", _init(unit)] if unit.caller_arena else []),
+        "",
+    ]
+    return "\n".join(lines)

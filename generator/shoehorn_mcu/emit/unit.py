@@ -1,0 +1,189 @@
+"""The input of the emitters: a graph with its kernels, its plan and a C name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from shoehorn_mcu.ir import FileTensor, Graph, Origin, Parts, State, TensorType, output_rows
+from shoehorn_mcu.kernels import Instance
+from shoehorn_mcu.planner.memory_plan import SRAM, Placement, Plan
+from shoehorn_mcu.schedule.stage import Stage
+
+
+@dataclass(frozen=True)
+class InRam:
+    """Constants that start-up copies to RAM, where a core does not wait for them as for the flash."""
+
+    names: frozenset[str] = frozenset()  # C names of arrays
+    bytes: int = 0
+    saved_cycles: int = 0  # of waiting in one inference, predicted
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """One model with every decision made; only the C text remains to be written."""
+
+    name: str  # names.library_name of the model
+    graph: Graph
+    stages: tuple[Stage, ...]
+    plan: Plan
+    source_sha256: str = ""  # of the model file, hexadecimal; empty where the graph is not from a file
+    tuning_digest: str = ""  # of the tuning file, hexadecimal; empty without one
+    caller_arena: bool = False  # the program passes the arena to <model>_init; the library has none
+    float_mode: str = "precise"  # a value of FloatMode
+    precise: Graph | None = None  # the graph in FloatMode.PRECISE, where it is in another
+    in_file: Mapping[str, FileTensor] = field(default_factory=dict)  # inputs and outputs that are others in the file
+    classes: tuple[str, ...] = ()  # names of the classes that the one output tells apart, where they are known
+    sample_hz: int | None = None  # samples per second of the one input, where they are known
+    flushes: bool = False  # another model in the firmware has numbers below 2^-126 read and written as 0
+    kernels: str = ""  # the prefix of the kernels in another library; empty: they are in the model's own
+    in_ram: InRam = InRam()
+    origin: Origin = Origin()
+
+    @property
+    def upper(self) -> str:
+        return self.name.upper()
+
+    def symbol(self, kernel: Instance) -> str:
+        """The C function of a kernel."""
+        return kernel.symbol(self.kernels or self.name)
+
+    @cached_property
+    def editions(self) -> Mapping[str, Sequence[Placement]]:
+        """By tensor: its placements, one per edition."""
+        found: dict[str, list[Placement]] = {}
+        for placement in self.plan.placements:
+            found.setdefault(placement.tensor, []).append(placement)
+        return found
+
+    @cached_property
+    def placements(self) -> Mapping[str, Placement]:
+        """The first of them."""
+        return {tensor: placements[0] for tensor, placements in self.editions.items()}
+
+    @cached_property
+    def number(self) -> Mapping[str, int]:
+        """Tensor -> its number in the C text (`t3`)."""
+        return {tensor: i for i, tensor in enumerate(self.editions)}
+
+    @cached_property
+    def memories(self) -> tuple[str, ...]:
+        """The memories that have an arena; without any tensor, the board's main one."""
+        return tuple(memory for memory, size in self.plan.arenas.items() if size) or (SRAM,)
+
+    def arena(self, memory: str) -> str:
+        """The name of the arena in a memory in the C text."""
+        return "arena" if memory == SRAM else f"arena_{memory}"
+
+    def arena_of(self, tensor: str) -> str:
+        """The name of the arena that a tensor is in, with all its rows."""
+        return self.arena(self.placements[tensor].memory)
+
+    def is_apart(self, tensor: str) -> bool:
+        """Whether rows of a tensor are in several arenas."""
+        return bool(self.placements[tensor].memories)
+
+    def arena_macro(self, memory: str) -> str:
+        """What the macros about the arena in a memory begin with."""
+        return f"{self.upper}_ARENA" if memory == SRAM else f"{self.upper}_ARENA_{memory.upper()}"
+
+    def placement_name(self, tensor: str, edition: int) -> str:
+        """The placement's name in the C text: `t3`, or `t3_1` where there are several."""
+        number = f"t{self.number[tensor]}"
+        return number if len(self.editions[tensor]) == 1 else f"{number}_{edition}"
+
+    @cached_property
+    def moving(self) -> Mapping[str, Sequence[str]]:
+        """By op: the tensors it reads or writes whose edition a step has to name; its output first."""
+        return {stage.name: [t for t in touched(stage) if len(self.editions[t]) > 1] for stage in self.stages}
+
+    def type(self, tensor: str) -> TensorType:
+        return self.graph.tensors[tensor].type
+
+    @cached_property
+    def shared(self) -> Mapping[str, tuple[int, Parts]]:
+        """By tensor whose rows are parts of others' rows: its number in the C text, and where its rows are."""
+        used = {name: parts for stage in self.stepped for name, parts in stage.shared.items()}
+        if self.handed_out is not None and any(part.tensor != self.handed_out for part in self.output_rows):
+            used.setdefault(self.handed_out, self.output_rows)
+        return {name: (number, parts) for number, (name, parts) in enumerate(used.items())}
+
+    @cached_property
+    def cores(self) -> int:
+        """The cores that share an inference."""
+        return self.plan.cores
+
+    def scratch_parts(self, stage: Stage) -> int:
+        """Into how many parts the scratch of an op is divided: one for each core that computes its rows."""
+        return self.plan.cores_by_op.get(stage.name, 1) if stage.scratch_bytes else 1
+
+    @cached_property
+    def stepped(self) -> tuple[Stage, ...]:
+        """The stages that have steps in the plan: an op whose output no op reads may have none."""
+        ops = {step.op for step in self.plan.steps}
+        return tuple(stage for stage in self.stages if stage.name in ops)
+
+    @property
+    def streamed(self) -> str | None:
+        """The input that arrives row by row, if there is one."""
+        return self.graph.inputs[0] if self.plan.streamed else None
+
+    @property
+    def handed_out(self) -> str | None:
+        """The output that is handed out row by row, if there is one."""
+        return self.graph.outputs[0] if self.plan.handed_out else None
+
+    @cached_property
+    def output_rows(self) -> Parts:
+        """By row of the output that is handed out: where it is."""
+        return output_rows(self.graph)
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The tensors that are whole in memory before the first step: inputs that are not streamed, and states."""
+        return tuple(name for name in self.graph.sources if name != self.streamed)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The tensors whose bytes are their own behind the last step: results, and states that they are copied to."""
+        results = (name for name in self.graph.results if name != self.handed_out)
+        return (*results, *(state.read for state in self.copied))
+
+    @property
+    def copied(self) -> tuple[State, ...]:
+        """The states whose next value has another place."""
+        at = self.placements
+        places = ((s, at[s.read], at[s.write]) for s in self.graph.states)
+        return tuple(s for s, read, write in places if (read.memory, read.address) != (write.memory, write.address))
+
+    @cached_property
+    def rings(self) -> Mapping[str, tuple[int, State]]:
+        """By tensor whose rows are in a ring: the number of its state in the C text, and that state."""
+        found: dict[str, tuple[int, State]] = {}
+        for number, state in enumerate(self.graph.states):
+            if self.graph.is_ring(state):
+                written = () if state in self.copied else (state.write,)
+                found |= dict.fromkeys((state.read, *written), (number, state))
+        return found
+
+    def ends(self) -> list[tuple[str, str]]:
+        """(suffix of the C name, tensor) of every input, then of every output: `input`, `input_1`, ..., `output`."""
+        named = [("input", t) for t in self.graph.inputs], [("output", t) for t in self.graph.outputs]
+        return [(f"{kind}_{i}" if i else kind, t) for group in named for i, (kind, t) in enumerate(group)]
+
+    def whole_ends(self) -> list[tuple[str, str]]:
+        """Those that have an accessor: rows of a streamed input are pushed, those of a streamed output handed out."""
+        by_rows = {("input", self.streamed), ("output", self.handed_out)}
+        return [end for end in self.ends() if end not in by_rows]
+
+
+def touched(stage: Stage) -> list[str]:
+    """The tensor that an op writes, and those it reads at least one row of (an input may be padding only).
+
+    Of an operand with shared rows all that its rows are in: the function that finds a row takes them.
+    """
+    read = (name for name, rows in stage.reads if any(rows))
+    behind = (part.tensor for parts in stage.shared.values() for part in parts)
+    return list(dict.fromkeys([stage.node.output.name, *read, *behind]))

@@ -1,0 +1,451 @@
+"""All stages in order, from a model and a board to a plan and a folder's files. Nothing here prints or writes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+
+from shoehorn_mcu import importers, passes
+from shoehorn_mcu.base.errors import ShoehornError
+from shoehorn_mcu.emit.bundle import Bundle
+from shoehorn_mcu.emit.folder.app import Models
+from shoehorn_mcu.emit.folder.graph_file import graph_bytes
+from shoehorn_mcu.emit.folder.library import library
+from shoehorn_mcu.emit.folder.mlperf import task_of
+from shoehorn_mcu.emit.folder.project import project
+from shoehorn_mcu.emit.model.weights import Constants, constants
+from shoehorn_mcu.emit.names import library_name
+from shoehorn_mcu.emit.unit import InRam, Unit
+from shoehorn_mcu.estimate import flash, hot_weights
+from shoehorn_mcu.estimate.ram import ram
+from shoehorn_mcu.firmware import advice
+from shoehorn_mcu.firmware.pipelines import PipelineError, Strides, pipeline
+from shoehorn_mcu.firmware.report import Json, report, timeless
+from shoehorn_mcu.firmware.slow import slow_parts
+from shoehorn_mcu.importers import Imported
+from shoehorn_mcu.ir import FileTensor, Graph, Origin
+from shoehorn_mcu.kernels import ANY
+from shoehorn_mcu.kernels.tuning import Tuning
+from shoehorn_mcu.machine import memories
+from shoehorn_mcu.machine.targets import CPUS, Board, Isa, Machine
+from shoehorn_mcu.passes import PassRecord
+from shoehorn_mcu.passes.ends.native_io import native_io
+from shoehorn_mcu.passes.ends.pieces import fed_in_pieces
+from shoehorn_mcu.passes.ends.state_ends import with_states, without_states
+from shoehorn_mcu.passes.ends.streamed_output import streamable_output
+from shoehorn_mcu.passes.ends.user_ends import Pixels, check_classes, with_pixels, with_top
+from shoehorn_mcu.passes.float_mode import FloatMode as FloatMode
+from shoehorn_mcu.passes.float_mode import FloatModeError, with_float_mode
+from shoehorn_mcu.planner import DoesNotFit, Goal
+from shoehorn_mcu.planner.memory_plan import Memory
+from shoehorn_mcu.schedule import pareto, predict
+from shoehorn_mcu.schedule.cuts import Cuts
+from shoehorn_mcu.schedule.search import PlanRequest, Scheduled, schedule
+from shoehorn_mcu.schedule.stage import Stage, kernel_bytes, stages
+
+Model = Path | Imported
+"""A model's file, or a model that was imported."""
+LEAST_GAIN = 0.6  # of the number of cores: the predicted speed-up below which a note says why
+
+
+class Fit(Enum):
+    """A budget that is what the board has."""
+
+    FIT = "fit"
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of the command line."""
+
+    # For the arena; FIT: all SRAM that the board has left; None: the same, but a plan with less for little more time.
+    # By name: for the arenas in these memories. A size alone is for an arena in the main memory and no other one.
+    sram_bytes: int | Fit | Mapping[str, int] | None = None
+    goal: Goal = Goal.TIME
+    disabled: frozenset[str] = frozenset()
+    preserve: tuple[str, ...] = ()
+    stream_input: bool = False  # the input arrives row by row
+    # Percent of the model's MACs that may be recomputed; None: as many as a limit of the arena requires, and none for
+    # the smallest arena or without a limit.
+    recompute_percent: float | None = None
+    tuning: Tuning = Tuning()
+    smallest_kernels: bool = False  # the kernels with the least flash, constants included, not the fastest ones
+    caller_arena: bool = False  # the program passes the arena to the library
+    cpu: str | None = None  # key of targets.CPUS, without a board; None: portable kernels
+    flash_bytes: int | None = None  # for the library's constants and code, without a board
+    cores: int = 1  # that may share the rows of a step
+    float_mode: FloatMode = FloatMode.PRECISE
+    shapes: importers.Shapes = field(default_factory=dict)  # of dimensions that the model's file leaves open
+    native_io: bool = False  # inputs and outputs in the order of the model's file
+    pixels: Pixels | None = None  # the input is uint8 pixels, from which the model's own values are computed
+    top: int = 0  # places of the largest scores that become a further output
+    classes: tuple[str, ...] = ()  # the names of the classes that the one output tells apart
+    states: Mapping[str, str] = field(default_factory=dict)  # outputs whose values inputs read in the next inference
+    stateless: bool = False  # every inference begins with the first values of the model's states
+    behind: Path | None = None  # the model that decides by the features which the given one makes (pipelines.py)
+    strides: Strides = Strides()
+    sample_hz: int = 16000  # of a pipeline's samples
+    slower_percent: float | None = None  # the smallest plan that takes at most so much more time than the fastest
+    one_memory: bool = False  # further memories of the board are not used
+    stream_output: bool = False  # the output is handed out row by row
+    weights_in_ram: int | Fit | None = None  # most bytes of constants that start-up copies to RAM; FIT: what is left
+
+
+class NoBoard(ShoehornError):
+    """A budget that only a board has was asked for without one."""
+
+    kind = "no-board"
+
+
+class TooManyCores(ShoehornError):
+    """The board has fewer cores than were asked for."""
+
+    kind = "too-many-cores"
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """A model with its kernels, plan and constants, and the report about it."""
+
+    unit: Unit
+    constants: Constants
+    report: Json
+    uncut: Cuts  # the graph and the stages as they are before blocks are cut into chunks
+    notes: tuple[str, ...] = ()  # lines for the user: what was ignored, what a choice costs
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A model after the passes, and everything else that its plan depends on beside board, kernels and limits."""
+
+    options: Options  # with the tuning that is for this model
+    source: Graph
+    graph: Graph
+    precise: Graph  # in FloatMode.PRECISE
+    records: Sequence[PassRecord]
+    ends: Mapping[str, FileTensor]
+    origin: Origin
+    notes: tuple[str, ...]
+    imported: Imported
+    streaming: str = "--stream-input"  # the option by which the user streams its input
+
+    @property
+    def name(self) -> str:
+        """The model's C name."""
+        return library_name(self.graph.name)
+
+
+def plan_model(
+    model: Model, board: Board | None, options: Options, say: Callable[[str], None] = lambda _: None
+) -> Planned:
+    """Imports and optimises the model, chooses kernels and plans memory.
+
+    Without a board: the kernels of `options.cpu`, and only `options.sram_bytes` and `options.flash_bytes` limit the
+    library. `say` is called with a line of progress.
+    """
+    ready = prepare(model, board, options)
+    machine, limit = machine_for([ready], board), flash_limit(board, options)
+    chosen = stages(ready.graph, machine)
+    if limit is not None and chosen:  # before a plan is searched, which may take minutes
+        least = _least_flash(chosen, application=board is not None)
+        if least.surely_exceeds(limit):
+            raise advice.flash_refusal(ready.graph, board, None, least, limit)
+    made = plan_prepared(ready, board, machine, chosen, say)
+    needed = _flash(made.unit, made.constants, machine.cpu, board)
+    if limit is not None and needed.surely_exceeds(limit):
+        raise advice.flash_refusal(ready.graph, board, made.unit.plan.arena_bytes, needed, limit)
+    return made
+
+
+def prepare(model: Model, board: Board | None, options: Options) -> Prepared:
+    """Imports and optimises the model."""
+    _check_cores(board, options.cores)
+    found, origin, joined = _imported(model, options)
+    source = without_states(found.graph) if options.stateless else found.graph
+    source = with_states(source, found.ends, options.states)
+    ends = found.ends
+    if options.pixels is not None:
+        source, ends = with_pixels(source, ends, options.pixels)
+    source = native_io(source, ends) if options.native_io else source
+    check_classes(source, options.classes)
+    source = with_top(source, options.top) if options.top else source
+    graph, records = passes.run(source, options.disabled, options.preserve)
+    records = [passes.folding(source, found.folded), *records]
+    passes.prove_int32(graph)
+    if options.stream_input:
+        graph = passes.unflatten_input(graph)
+        if "sum-rows" not in options.disabled:
+            graph, ends = fed_in_pieces(graph, ends, options.stream_output)
+    if options.stream_output:
+        graph, ends = streamable_output(graph, ends)
+    precise, graph = graph, with_float_mode(graph, options.float_mode)
+    _require_float_mode(board, options)
+    core = board.spec.cpu if board else options.cpu or ""
+    tuning, note = options.tuning.fitting(origin.sha256, board.id if board else None, core)
+    notes = (*joined, *([note] if note else []))
+    return Prepared(replace(options, tuning=tuning), source, graph, precise, records, ends, origin, notes, found)
+
+
+def plan_prepared(
+    ready: Prepared,
+    board: Board | None,
+    machine: Machine,
+    chosen: Sequence[Stage],
+    say: Callable[[str], None] = lambda _: None,
+) -> Planned:
+    """Plans the memory of a model whose kernels were `chosen` for this machine; raises DoesNotFit."""
+    options, graph, source = ready.options, ready.graph, ready.source
+    notes = [*ready.notes]
+    if options.smallest_kernels:
+        notes.append(_price_of_smallest(graph, machine, chosen))
+    capacity = capacity_of(board, options)
+    several = memories_of(board, options)
+    if isinstance(options.sram_bytes, Mapping):
+        memories.require_rows(graph, several, board)
+    request = PlanRequest(
+        options.goal,
+        capacity,
+        options.stream_input,
+        _most_macs(graph, options, capacity),
+        weigh_smaller=True,
+        prefer_smaller=options.sram_bytes is None,
+        cores=options.cores,
+        memories=several,
+        stream_output=options.stream_output,
+    )
+    cuts = Cuts(graph, chosen)
+    try:
+        if options.slower_percent is None:
+            made = schedule(cuts, request, say)
+        else:
+            made = pareto.smallest_within(cuts, request, options.slower_percent, say)
+    except DoesNotFit as refusal:
+        streaming = None if options.stream_input else ready.streaming
+        raise advice.sram_refusal(refusal, graph, board, streaming, _least_flash(chosen)) from refusal
+    notes += _slow_cores(made, options)
+    unit = Unit(
+        ready.name,
+        made.graph,
+        made.stages,
+        made.plan,
+        ready.origin.sha256,
+        options.tuning.digest,
+        options.caller_arena,
+        options.float_mode.value,
+        None if graph is ready.precise else ready.precise,
+        {n: e for n, e in ready.ends.items() if not options.native_io or n not in (*source.inputs, *source.outputs)},
+        classes=options.classes,
+        sample_hz=options.sample_hz if options.behind else None,
+        origin=ready.origin,
+    )
+    constant = constants(unit)
+    unit = replace(unit, in_ram=_in_ram(unit, constant, board, options))
+    needed = _flash(unit, constant, machine.cpu, board)
+    flash_bytes = (needed.constant_bytes, needed.code_bytes, flash_limit(board, options))
+    slow = slow_parts(ready.imported, ready.graph, chosen)
+    said = report(source, board, ready.records, made.plan, made.stages, flash_bytes, options.float_mode.value, slow)
+    if options.weights_in_ram is not None:
+        own = unit.in_ram
+        copied = {"bytes": own.bytes, "arrays": len(own.names), "saved_cycles": own.saved_cycles}
+        said = {**said, "weights_in_ram": copied}
+    return _with_ram(Planned(unit, constant, said, cuts, tuple(notes)), board, "auto")
+
+
+def _in_ram(unit: Unit, constant: Constants, board: Board | None, options: Options) -> InRam:
+    """The constants that are copied to RAM, in what the arena and the buffer of `db load` leave of it."""
+    if options.weights_in_ram is None:
+        return InRam()
+    if board is None:
+        raise NoBoard("--weights-in-ram is worth what a board's flash makes its core wait: give one by --board")
+    if options.one_memory:
+        raise memories.MemoryFault("--weights-in-ram: several models keep their weights in flash; leave the option out")
+    app = Models((unit,), ("",), task_of(unit.graph, "auto"), unit.plan.arena_bytes, (0,))
+    left = board.arena_limit(unit.cores) - unit.plan.arena_bytes - app.buffer_bytes(board)
+    limit = options.weights_in_ram
+    return hot_weights.in_ram(unit, constant, board, min(left, limit) if isinstance(limit, int) else left)
+
+
+def _with_ram(planned: Planned, board: Board | None, task: str) -> Planned:
+    """With the predicted RAM of the firmware in the report, null without a board."""
+    unit, found = planned.unit, None
+    if board is not None:
+        app = Models((unit,), ("",), task_of(unit.graph, task), unit.plan.arena_bytes, (0,))
+        sizes = unit.plan.arena_bytes, len(unit.stages), app.buffer_bytes(board)
+        found = ram(*sizes, unit.cores, board, unit.in_ram.bytes)
+    parts = None if found is None else {"predicted_bytes": found.bytes, **vars(found)}
+    return replace(planned, report={**planned.report, "ram": parts})
+
+
+def _imported(model: Model, options: Options) -> tuple[Imported, Origin, Sequence[str]]:
+    """The model, or the pipeline that it is the front end of; where it is from; lines for the user."""
+    if isinstance(model, Path):
+        found, content = importers.imported(model, options.shapes), model.read_bytes()
+    else:
+        found, content = model, graph_bytes(model.graph)
+    if options.behind is None:
+        return found, _origin(found, model, hashlib.sha256(content).hexdigest(), options), ()
+    wake = importers.imported(options.behind, {})
+    if options.native_io:
+        raise PipelineError("--io native: a pipeline's input is in no file; leave the option out")
+    front, behind = (native_io(each.graph, each.ends) for each in (found, wake))
+    made = pipeline(front, behind, options.strides)
+    sha256 = hashlib.sha256(content + options.behind.read_bytes()).hexdigest()
+    in_float, linear = (*found.in_float, *wake.in_float), found.quantised_linear + wake.quantised_linear
+    others = (*found.others_in_float, *wake.others_in_float)
+    whole = Imported(made.graph, {}, found.folded + wake.folded, in_float, linear, others)
+    return whole, Origin(sha256=sha256, why="it is a pipeline, which is in no file of its own"), made.notes
+
+
+def _origin(found: Imported, model: Model, sha256: str, options: Options) -> Origin:
+    """What a comparison with the model's own runtime needs to know of its file."""
+    if not isinstance(model, Path):
+        return Origin(sha256=sha256, why="its model was given in memory, not as a file")
+    graph, pixels = found.graph, options.pixels
+    inputs, outputs = (
+        tuple(found.ends.get(n) or FileTensor(n, t := graph.tensors[n].type, tuple(range(len(t.shape)))) for n in names)
+        for names in (graph.inputs, graph.outputs)
+    )
+    return Origin(
+        model.name,
+        sha256,
+        inputs=inputs,
+        outputs=outputs,
+        states=dict(options.states),
+        pixels=(pixels.means, pixels.deviations) if pixels else None,
+        stateless=options.stateless,
+    )
+
+
+def firmware(
+    model: Model, board: Board, options: Options, task: str = "auto", say: Callable[[str], None] = lambda _: None
+) -> tuple[Planned, Bundle]:
+    """The plan and every file of the project folder. `task` is one of emit.mlperf.CHOICES."""
+    planned = _with_ram(plan_model(model, board, options, say), board, task)
+    return planned, project(planned.unit, planned.constants, board, task, timeless(planned.report))
+
+
+def alone(model: Model, options: Options, say: Callable[[str], None] = lambda _: None) -> tuple[Planned, Bundle]:
+    """The plan and every file of the library alone."""
+    planned = plan_model(model, None, options, say)
+    return planned, library(planned.unit, planned.constants)
+
+
+def _check_cores(board: Board | None, cores: int) -> None:
+    """Raises TooManyCores."""
+    if board is not None and cores > board.spec.cores:
+        there = "one core; leave --cores out" if board.spec.cores == 1 else f"{board.spec.cores} cores; give no more"
+        raise TooManyCores(f"--cores {cores}: {board.id} has {there}")
+
+
+def _slow_cores(made: Scheduled, options: Options) -> Iterator[str]:
+    """Why several cores gain little, where they do."""
+    gain = predict.speedup(made.plan, made.stages)
+    if gain < options.cores * LEAST_GAIN:
+        why = "layers of one row are not divided, nor those whose rows overwrite others"
+        streamed = options.stream_input or options.stream_output
+        if options.goal is Goal.SRAM or streamed or isinstance(options.sram_bytes, int):
+            why += ", as they do in smaller plans than that of whole tensors"
+        yield f"{options.cores} cores are predicted to be {gain:.1f} times as fast as one: {why}"
+
+
+def _require_float_mode(board: Board | None, options: Options) -> None:
+    """FloatModeError unless the core has the instructions for the mode."""
+    core = board.spec.cpu if board else options.cpu
+    if options.float_mode is FloatMode.PRECISE or (core and Isa.FPU in CPUS[core].isas):
+        return
+    who = f"{board.id} ({core})" if board else core or "portable C"
+    able = ", ".join(name for name, cpu in CPUS.items() if Isa.FPU in cpu.isas)
+    cure = "choose" if core or board else "name a core by --cpu or --board:"
+    raise FloatModeError(
+        f"{who} has no fused multiply-add and no float16, which --float {options.float_mode.value} needs; {cure} {able}"
+    )
+
+
+def machine_for(models: Sequence[Prepared], board: Board | None) -> Machine:
+    """The machine that kernels are chosen for: a core, and the flash that the application and plans by rows leave.
+
+    Kernels of several models, which have the same options but for their inputs, are in one firmware.
+    """
+    options = models[0].options
+    cpu = board.spec.cpu if board else options.cpu
+    machine = replace(
+        Machine.of(cpu) if cpu else ANY,
+        packs="pre-pack-weights" not in options.disabled,
+        overwrites="overwrite-inputs" not in options.disabled,
+    )
+    left = board.spec.flash_bytes - flash.application_bytes(machine.cpu) if board else options.flash_bytes
+    if left is not None:
+        left -= flash.ERROR_BYTES
+        for graph in (each.graph for each in models):
+            read_by_rows = {t.name: t for node in graph.nodes() for t in node.row_inputs if t.data is not None}
+            left -= sum(t.type.bytes for t in read_by_rows.values())
+            rows = sum(node.output.type.rows for node in graph.nodes())
+            left -= round(flash.plan_bytes(len(graph.ops), rows, machine.cpu))
+    tuned = {key: kernel for each in models for key, kernel in each.options.tuning.kernels.items()}
+    return replace(machine, flash_left=0 if options.smallest_kernels else left, tuning=tuned)
+
+
+def _price_of_smallest(graph: Graph, machine: Machine, chosen: Sequence[Stage]) -> str:
+    """What the smallest kernels cost in time, and save in flash."""
+    fastest = stages(graph, replace(machine, flash_left=None))
+    saved = kernel_bytes(fastest) - kernel_bytes(chosen)
+    fast, slow = (sum(s.row_cost * s.node.output.type.rows for s in each) for each in (fastest, chosen))
+    percent = 100 * (slow / max(1, fast) - 1)
+    return f"smallest kernels: {saved:,} bytes of flash less than with the fastest ones, for {percent:.1f} % more time"
+
+
+def _most_macs(graph: Graph, options: Options, capacity: int | None) -> int | None:
+    """MACs that may be recomputed; None: as many as the capacity requires."""
+    if options.recompute_percent is not None:
+        return int(graph.macs * options.recompute_percent / 100)
+    if options.slower_percent is not None:
+        return int(graph.macs * options.slower_percent / 100)
+    return 0 if options.goal is Goal.SRAM or capacity is None else None
+
+
+def capacity_of(board: Board | None, options: Options) -> int | None:
+    """The most bytes of all arenas: the user's limit, but never more than the board has left."""
+    if isinstance(options.sram_bytes, Fit) and board is None:
+        raise NoBoard("--sram fit is all that a board has left: give one by --board, or a size")
+    several = memories_of(board, options)
+    if several:
+        return sum(memory.bytes for memory in several)
+    limits = (board.arena_limit(options.cores) if board else None, options.sram_bytes)
+    return min((n for n in limits if isinstance(n, int)), default=None)
+
+
+def memories_of(board: Board | None, options: Options) -> tuple[Memory, ...]:
+    """The memories that tensors may be in, where there are several or one that is not the main one; else none.
+
+    MemoryFault: the user names a memory that the board does not have, or several where one arena is needed.
+    """
+    alone = options.one_memory or options.slower_percent is not None
+    if isinstance(options.sram_bytes, Mapping):
+        if alone:
+            what = "several models have one arena" if options.one_memory else "--slower compares plans for one arena"
+            raise memories.MemoryFault(f"--sram NAME=SIZE: {what}; give one size")
+        return memories.named(options.sram_bytes, board, options.cores)
+    if alone or isinstance(options.sram_bytes, int) or board is None:
+        return ()
+    found = memories.of_board(board, options.cores)
+    return found if len(found) > 1 or found[0].cycles else ()
+
+
+def flash_limit(board: Board | None, options: Options) -> int | None:
+    """Bytes of flash for the firmware, or without a board for the library; None: not limited."""
+    return board.spec.flash_bytes if board else options.flash_bytes
+
+
+def _flash(unit: Unit, constant: Constants, cpu: str, board: Board | None) -> flash.Flash:
+    """The flash of the firmware, or without a board that of the library alone."""
+    code = flash.code_bytes(flash.features(unit), cpu, application=board is not None)
+    return flash.Flash(constant.bytes, code)
+
+
+def _least_flash(chosen: Sequence[Stage], application: bool = True) -> flash.Flash:
+    """The flash that a firmware of this model needs at least, whatever its plan; or without application the library."""
+    code = flash.code_bytes(flash.least(chosen), chosen[0].cpu, application)
+    return flash.Flash(sum(stage.weight_bytes for stage in chosen), code)

@@ -1,0 +1,141 @@
+"""Reads .onnx files in a process that is locked in: what the package `onnx` does in C++ with a foreign file.
+
+Protobuf, shape inference, version converter, inliner and evaluator run there (`onnx/file.py`, `onnx/fold.py`). Here
+only plain data arrives. Files beside the model are read here, so that the process needs none of the user's files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import astuple
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shoehorn_mcu.importers import plain
+from shoehorn_mcu.importers.declared import Declared
+from shoehorn_mcu.importers.fault import ImportFault
+from shoehorn_mcu.importers.lowering.node import RawNode
+from shoehorn_mcu.importers.onnx import file
+from shoehorn_mcu.importers.onnx import shapes as onnx_shapes
+from shoehorn_mcu.importers.onnx.external import MOST_BYTES, Piece, elements, piece_of, put, tensors
+from shoehorn_mcu.importers.onnx.file import RawInput, RawModel
+from shoehorn_mcu.importers.onnx.fold import FILE_LIMIT_BYTES
+from shoehorn_mcu.importers.source import Shapes
+from shoehorn_mcu.ops.laws import quoted
+from shoehorn_mcu_host.base import sandbox
+from shoehorn_mcu_host.base.files import read_start
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+
+def read(path: Path, runs: Collection[str], shapes: Shapes) -> RawModel:
+    """The model in a file, with the dimensions in `shapes` set.
+
+    Raises ImportFault, without the file's name, where it is damaged or not fixed in shape, and OSError.
+    `runs`: ops that have a converter; others become the ops that ONNX defines them by.
+    """
+    data = read_start(path, FILE_LIMIT_BYTES)
+    if len(data) >= FILE_LIMIT_BYTES:
+        raise ImportFault(f"larger than {FILE_LIMIT_BYTES} bytes")
+    asked = {"runs": sorted(runs), "shapes": shapes}
+    told, made = _asked("raw", asked, data)
+    if "external" in told:
+        held = _external([Piece(*each) for each in told["external"]], path.parent)
+        told, made = _asked("raw", asked | {"sizes": [len(each) for each in held]}, b"".join((data, *held)))
+    return _raw(told, made)
+
+
+def parsed(model: ModelProto, runs: Collection[str]) -> RawModel:
+    """As `read`, for a model in memory whose constants are all in it."""
+    return parsed_bytes(_bytes(model), runs, {})
+
+
+def parsed_bytes(data: bytes | bytearray, runs: Collection[str], shapes: Shapes) -> RawModel:
+    """As `parsed`, for a model as a file holds it."""
+    told, made = _asked("raw", {"runs": sorted(runs), "shapes": shapes}, data)
+    if "external" in told:
+        name = Piece(*told["external"][0]).tensor
+        raise ImportFault(f"constant {quoted(name)} is in another file; load it with the model")
+    return _raw(told, made)
+
+
+def in_opset(model: ModelProto) -> ModelProto:
+    """The model in `onnx_file.OPSET`, or in its own newer one, without calls of its own functions.
+
+    Raises ImportFault where it is damaged.
+    """
+    return file.proto_of(_asked("opset", None, _bytes(model))[1])
+
+
+def _bytes(model: ModelProto) -> bytes:
+    from google.protobuf.message import EncodeError
+
+    try:
+        data: bytes = model.SerializeToString()
+        return data
+    except (EncodeError, ValueError) as error:
+        raise ImportFault(f"larger than {FILE_LIMIT_BYTES} bytes") from error
+
+
+def _asked(name: str, asked: object, data: bytes | bytearray) -> tuple[Any, bytearray]:
+    try:
+        told, made = sandbox.answer(f"{__name__}:answer_{name}", asked, data)
+    except sandbox.Ended as ended:
+        cure = f"export it again, with opset {file.OPSET} or newer if it is older"
+        raise ImportFault(f"the process that reads it with the package onnx {ended}; {cure}") from None
+    if "fault" in told:
+        raise ImportFault(told["fault"])
+    return told, made
+
+
+def _external(pieces: list[Piece], folder: Path) -> list[bytes]:
+    """The contents of each. Raises ImportFault and OSError."""
+    held, total = [], 0
+    for piece in pieces:
+        held.append(elements(piece, folder, MOST_BYTES - total))
+        total += len(held[-1])
+    return held
+
+
+def _raw(told: Any, made: bytearray) -> RawModel:
+    model: RawModel = plain.unpacked(told["model"], made, (RawModel, RawInput, RawNode, Declared))
+    return model
+
+
+# What follows runs in the process that is locked in.
+
+
+def prepare() -> None:
+    """Imports what the package `onnx` would import for each request."""
+    from onnx import checker, inliner, reference, shape_inference, version_converter  # noqa: F401
+    from onnx.reference.ops import load_op
+
+    load_op("", "Add", file.OPSET)
+
+
+def answer_raw(asked: Any, data: bytes) -> sandbox.Answer:
+    """The parts of a model, or which other files hold constants of it; these follow in the second request."""
+    try:
+        sizes = asked.get("sizes")
+        model = file.proto_of(memoryview(data)[: len(data) - sum(sizes or ())])
+        outside = [*tensors(model)]
+        if outside and sizes is None:
+            return {"external": [astuple(piece_of(each)) for each in outside]}, ()
+        ends = [*accumulate(sizes or (), initial=len(data) - sum(sizes or ()))]
+        for tensor, start, stop in zip(outside, ends, ends[1:], strict=False):
+            put(tensor, data[start:stop])
+        onnx_shapes.fix(model, {name: tuple(shape) for name, shape in asked["shapes"].items()})
+        made, pieces = plain.packed(file.parsed(model, asked["runs"]))
+    except ImportFault as fault:
+        return {"fault": str(fault)}, ()
+    return {"model": made}, pieces
+
+
+def answer_opset(asked: Any, data: bytes) -> sandbox.Answer:
+    """The model in another opset."""
+    try:
+        return {}, [file.in_opset(file.proto_of(data)).SerializeToString()]
+    except ImportFault as fault:
+        return {"fault": str(fault)}, ()

@@ -1,0 +1,163 @@
+"""Ops between DequantizeLinear and QuantizeLinear where activations are int16 with a zero point of 0 (16x8).
+
+Weights are int8. The arithmetic is that of int16.py; convolutions and dense layers, pools and all that only moves
+elements have the converters of int8.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from shoehorn_mcu.importers.fault import Unsupported
+from shoehorn_mcu.importers.lowering import columns, elements, int16, maps
+from shoehorn_mcu.importers.lowering.site import Site, Value, as_plain
+from shoehorn_mcu.importers.onnx import quantised as int8
+from shoehorn_mcu.importers.onnx.chain import Chain, Coded, bounded
+from shoehorn_mcu.ir import Array, DType, Quant
+from shoehorn_mcu.ops.formula import Term
+
+Convert = Callable[[Chain], Value]
+
+_STEPS_OF_8_BITS = 255  # from the least to the greatest
+
+
+def widened(site: Site, value: Value) -> Value:
+    """The same numbers in int16, exactly: int8 values less their zero point; int16 itself."""
+    if value.tensor.type.dtype is DType.INT16:
+        return value
+    own = value.tensor.type.quantised
+    return maps.of_stored(
+        site, lambda x: (x.cast(DType.INT32) - own.zero_point).cast(DType.INT16), value, quant=_symmetric(own)
+    )
+
+
+def _symmetric(quant: Quant) -> Quant:
+    return replace(quant, zero_points=(0,) * len(quant.zero_points))
+
+
+def wide_target(target: Quant) -> Quant:
+    """Steps for all values of an int8 quantisation, to round them before they are rounded to those of int8."""
+    return Quant((target.scale * _STEPS_OF_8_BITS / int16.HIGH,), (0,))
+
+
+def _of_two(write: Callable[[tuple[Quant, Quant], Chain], int16.Binary]) -> Convert:
+    """An op of two operands by their scales."""
+
+    def convert(of: Chain) -> Value:
+        of.site.known()
+        a, b = (_operand(of, place) for place in (0, 1))
+        made = write((a.tensor.type.quantised, b.tensor.type.quantised), of)
+        return maps.of_stored(of.site, made, a, b, quant=of.target)
+
+    return convert
+
+
+def _operand(of: Chain, place: int) -> Value:
+    """An operand that is computed, or a quantised constant with one scale."""
+    name = of.site.node.inputs[place] if of.site.given(place) else ""
+    if name not in of.coded:
+        value = of.site.value(place)
+        if value.tensor.type.quant is None:
+            raise Unsupported("it reads a constant of real numbers")
+        return value
+    coded = of.coded[name]
+    if coded.quant.axis is not None or coded.data.dtype.itemsize > 2:
+        raise Unsupported("it reads a constant with a scale per channel")
+    return as_plain(of.site.weights(_whole(coded), _symmetric(coded.quant)))
+
+
+def _whole(coded: Coded) -> Array:
+    """The constant less its zero point."""
+    whole: Array = (coded.data.astype(np.int32) - coded.quant.zero_point).astype(np.int16)
+    return whole
+
+
+def _bounded(of: Chain, low: float, high: float) -> Value:
+    """A value between bounds, which are real numbers, and those of the chain."""
+    x = of.site.value(0)
+    bounds = replace(of, low=max(low, of.low), high=min(high, of.high)).clamp()
+    write = int16.bounded(x.tensor.type.quantised, of.target, bounds.low, bounds.high)
+    return maps.of_stored(of.site, write, x, quant=of.target)
+
+
+def _relu(of: Chain) -> Value:
+    of.site.known()
+    return _bounded(of, 0.0, math.inf)
+
+
+def _clip(of: Chain) -> Value:
+    of.site.known()
+    return _bounded(of, *elements.bounds(of.site))
+
+
+def _curve(write: Callable[[Quant, Quant], int16.Unary]) -> Convert:
+    """A function of one operand whose results are between -1 and 1."""
+
+    def convert(of: Chain) -> Value:
+        of.site.known()
+        x = of.site.value(0)
+        made = maps.of_stored(of.site, write(x.tensor.type.quantised, of.target), x, quant=of.target)
+        return bounded(of, made)
+
+    return convert
+
+
+def _sum_of(a: Term, b: Term) -> Term:
+    return a + b
+
+
+def _mean(of: Chain, axes: tuple[int, ...] | None) -> Value:
+    """The mean along these axes, which keep size 1."""
+    x = of.site.value(0)
+    if not axes:
+        raise Unsupported(f"it is over axes {axes} of {x.rank} dimensions")
+    count = math.prod(x.shape[axis] for axis in axes)
+    ahead, behind = int16.mean(x.tensor.type.quantised, of.target, count)
+    total = columns.reduced(of.site, maps.of_stored(of.site, ahead, x), axes, _sum_of)
+    return bounded(of, maps.of_stored(of.site, behind, total, quant=of.target))
+
+
+def _global_average_pool(of: Chain) -> Value:
+    of.site.known()
+    return _mean(of, tuple(range(2, of.site.value(0).rank)))
+
+
+def _reduce_mean(of: Chain) -> Value:
+    of.site.known("axes", "keepdims", "noop_with_empty_axes")
+    axes = columns.axes_of(of.site, of.site.value(0).rank)
+    made = _mean(of, axes)
+    return made if of.site.attribute("keepdims", 1) else columns.without(of.site, made, axes or ())
+
+
+def _softmax(of: Chain) -> Value:
+    made = elements.softmax(of.site, lambda x: int16.softmax(of.site, x, of.target, 1.0))
+    return bounded(of, made)
+
+
+_AS_INT8 = (
+    "AveragePool",
+    "Concat",
+    "Conv",
+    "ConvTranspose",
+    "Gemm",
+    "MatMul",
+)
+
+CONVERTERS: dict[str, Convert] = {
+    **{code: int8.CONVERTERS[code] for code in _AS_INT8},
+    "Add": _of_two(lambda operands, of: int16.summed(1, operands, of.target, of.clamp())),
+    "Clip": _clip,
+    "GlobalAveragePool": _global_average_pool,
+    "Mul": _of_two(lambda operands, of: int16.multiplied(operands, of.target, of.clamp())),
+    "ReduceMean": _reduce_mean,
+    "Relu": _relu,
+    "Sigmoid": _curve(int16.logistic),
+    "Softmax": _softmax,
+    "Sub": _of_two(lambda operands, of: int16.summed(-1, operands, of.target, of.clamp())),
+    "Tanh": _curve(int16.tanh),
+}
+"""Ops that compute with int16, by ONNX's name; all others are computed in float32 where they can be."""

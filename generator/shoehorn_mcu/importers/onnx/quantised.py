@@ -1,0 +1,269 @@
+"""Ops between DequantizeLinear and QuantizeLinear, as ops on int8; those on int16 are in onnx/int16.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoehorn_mcu.importers.fault import ImportFault, Unsupported
+from shoehorn_mcu.importers.lowering import columns, elements, layout, resize
+from shoehorn_mcu.importers.lowering.linear import geometry, grouping, pair
+from shoehorn_mcu.importers.lowering.site import Site, Value, as_plain
+from shoehorn_mcu.importers.lowering.transposed import transposed_pads
+from shoehorn_mcu.importers.lowering.windows import pool
+from shoehorn_mcu.importers.onnx import products
+from shoehorn_mcu.importers.onnx.chain import Chain, Coded, bias, bounded, ordered_weights, scaled, symmetric
+from shoehorn_mcu.ir import DType
+from shoehorn_mcu.ops import (
+    Add,
+    AveragePool2d,
+    Conv2d,
+    DepthwiseConv2d,
+    MaxPool2d,
+    Mean,
+    Mul,
+    Padding,
+    Softmax,
+    Sub,
+    Table,
+    TransposeConv2d,
+)
+from shoehorn_mcu.ops.pool import SOFTMAX_QUANT
+
+Reals = NDArray[np.float32]
+
+
+def conv(of: Chain) -> Value:
+    """Conv of an image, or of a sequence N, C, W."""
+    site, weights = of.site, symmetric(of.constant(1, "weights"))
+    value = site.value(0)
+    if weights.data.ndim != value.rank:
+        raise ImportFault(f"its weights have shape {weights.data.shape}, its input {value.shape}; export it again")
+    x = site.image(value)
+    data = weights.data.reshape(*weights.data.shape[:2], -1, weights.data.shape[-1])
+    weights = replace(weights, data=data)
+    alone = grouping(site, data.shape, x.type.shape[3])
+    op = DepthwiseConv2d if alone else Conv2d
+    made = site.emit(
+        op,
+        x,
+        ordered_weights(site, weights, (1, 2, 3, 0) if alone else (0, 2, 3, 1), 3 if alone else 0),
+        bias(of, 2, len(data), x, weights),
+        quant=of.target,
+        **geometry(site, cast(tuple[int, int], x.type.shape[1:3]), cast(tuple[int, int], data.shape[2:])),
+        clamp=of.clamp(),
+    )
+    return site.imaged(made, value.rank)
+
+
+def conv_transpose(of: Chain) -> Value:
+    """ConvTranspose of an image or a sequence, of all channels with all, without dilation."""
+    site, weights = of.site, symmetric(of.constant(1, "weights"))
+    site.known("auto_pad", "dilations", "group", "kernel_shape", "output_padding", "output_shape", "pads", "strides")
+    value = site.value(0)
+    if weights.data.ndim != value.rank:
+        raise ImportFault(f"its weights have shape {weights.data.shape}, its input {value.shape}; export it again")
+    if site.attribute("group", 1) != 1 or pair(site, "dilations") != (1, 1):
+        raise Unsupported("it has groups or dilations")
+    x, data = site.image(value), weights.data
+    weights = replace(weights, data=data.reshape(*data.shape[:2], -1, data.shape[-1]))
+    size, kernel, strides = x.type.shape[1:3], weights.data.shape[2:], pair(site, "strides")
+    before, after = transposed_pads(site, size, kernel)
+    if min(before) < 0:
+        raise Unsupported("it adds rows or columns before its first")
+    cut = zip(size, kernel, strides, before, after, strict=True)
+    height, width = (s * (n - 1) + k - first - last for n, k, s, first, last in cut)
+    outputs = weights.data.shape[1]
+    made = site.emit(
+        TransposeConv2d,
+        x,
+        ordered_weights(site, weights, (1, 2, 3, 0), 0),
+        bias(of, 2, outputs, x, weights),
+        quant=of.target,
+        output_shape=(x.type.shape[0], height, width, outputs),
+        stride=strides,
+        padding=Padding(before[0], 0, before[1], 0),
+        clamp=of.clamp(),
+    )
+    return site.imaged(made, value.rank)
+
+
+def binary(op: type[Add] | type[Mul] | type[Sub]) -> Callable[[Chain], Value]:
+    """Add, Mul or Sub of two values; with a constant number it is a table of 256 results, in float32 as ONNX's."""
+    write = {Add: np.add, Mul: np.multiply, Sub: np.subtract}[op]
+
+    def convert(of: Chain) -> Value:
+        site = of.site
+        site.known()
+        ranks = _rank(of, 0), _rank(of, 1)
+        a_number, b_number = (_number(of, place) if of.dtype is DType.INT8 else None for place in (0, 1))
+        if b_number is not None and ranks[0] >= ranks[1]:
+            return _table(of, partial(_with_number, write, b_number, last=True))
+        if a_number is not None and ranks[1] >= ranks[0]:
+            return _table(of, partial(_with_number, write, a_number, last=False), 1)
+        rank = max(ranks)
+        a, b, order = site.in_one_order(*(_operand(of, place, rank) for place in (0, 1)))
+        return Value(site.emit(op, a, b, quant=of.target, clamp=of.clamp()), order)
+
+    return convert
+
+
+def _with_number(write: np.ufunc, number: np.float32, x: Reals, *, last: bool) -> Reals:
+    """An op of numbers and one more, as its last operand or its first."""
+    found: Reals = write(x, number) if last else write(number, x)
+    return found
+
+
+def _number(of: Chain, place: int) -> np.float32 | None:
+    """The number that an operand is, where it is a constant of one element."""
+    coded = of.coded.get(of.site.node.inputs[place]) if of.site.given(place) else None
+    return coded.real.reshape(-1)[0] if coded is not None and coded.data.size == 1 else None
+
+
+def _rank(of: Chain, place: int) -> int:
+    """The number of an operand's dimensions."""
+    name = of.site.node.inputs[place] if of.site.given(place) else ""
+    return of.coded[name].data.ndim if name in of.coded else of.site.value(place).rank
+
+
+def _operand(of: Chain, place: int, rank: int) -> Value:
+    """An operand that is computed, or a quantised constant, with so many dimensions."""
+    name = of.site.node.inputs[place] if of.site.given(place) else ""
+    if name not in of.coded:
+        return of.site.raised(of.site.value(place), rank)
+    coded = of.coded[name]
+    if coded.quant.axis is not None or coded.data.dtype != np.int8:
+        raise Unsupported("it reads a constant with a scale per channel")
+    raised = coded.data.reshape((1,) * (rank - coded.data.ndim) + coded.data.shape)
+    return as_plain(of.site.weights(raised, coded.quant))
+
+
+def global_average_pool(of: Chain) -> Value:
+    """GlobalAveragePool of images or sequences."""
+    of.site.known()
+    value = of.site.value(0)
+    made = of.site.emit(Mean, of.site.image(value), quant=of.target, axes=(1, 2), keep_dims=True)
+    return bounded(of, of.site.imaged(made, value.rank))
+
+
+def mean(of: Chain) -> Value:
+    """ReduceMean; kernels have no bounds for it."""
+    site = of.site
+    site.known("axes", "keepdims", "noop_with_empty_axes")
+    x = site.value(0)
+    axes = columns.axes_of(site, x.rank)
+    if not axes or not 0 < x.rank <= 4:
+        raise Unsupported(f"it is over axes {axes} of {x.rank} dimensions")
+    inside = tuple(sorted(x.order.index(axis) for axis in axes))
+    y = Value(site.emit(Mean, x.tensor, quant=of.target, axes=inside, keep_dims=True), x.order)
+    return bounded(of, y if site.attribute("keepdims", 1) else columns.without(site, y, axes))
+
+
+def clip(of: Chain) -> Value:
+    """Clip of such a value."""
+    of.site.known()
+    low, high = map(np.float32, elements.bounds(of.site))
+    return _table(of, lambda x: np.clip(x, low, high))
+
+
+def _table(of: Chain, compute: Callable[[Reals], Reals], place: int = 0) -> Value:
+    """What is computed of the numbers of an operand, by the 256 results of ONNX's own formulas."""
+    x, target = of.site.value(place), of.target
+    own = x.tensor.type.quantised
+    real = compute((np.arange(-128, 128) - own.zero_point).astype(np.float32) * np.float32(own.scale))
+    inside = np.clip(real, np.float32(of.low), np.float32(of.high))
+    codes = np.rint(inside / np.float32(target.scale)).astype(np.int64) + target.zero_point
+    values = tuple(int(code) for code in np.clip(codes, -128, 127))
+    return Value(of.site.emit(Table, x.tensor, quant=target, values=values), x.order)
+
+
+def keeping(convert: Callable[[Site], Value]) -> Callable[[Chain], Value]:
+    """An op whose result has its first operand's scale: scaled to the target afterwards."""
+    return lambda of: bounded(of, scaled(of.site, convert(of.site), of.target))
+
+
+def concat(of: Chain) -> Value:
+    """Concat of values that are scaled to the target before, and of quantised constants."""
+    site = of.site
+    own = {
+        name: _constant_in(of, of.coded[name]) if name in of.coded else scaled(site, site.values[name], of.target)
+        for name in dict.fromkeys(site.node.inputs)
+        if name in of.coded or name in site.values
+    }
+    if set(site.node.inputs) - set(own):
+        raise Unsupported("it reads a constant of real numbers")
+    return bounded(of, layout.concat(Site(site.node, own, site.constants, site.builder)))
+
+
+def _constant_in(of: Chain, coded: Coded) -> Value:
+    """A quantised constant in the result's own quantisation."""
+    steps = np.rint(coded.real.astype(np.float32) / np.float32(of.target.scale)).astype(np.int64)
+    codes = np.clip(steps + of.target.zero_point, *of.dtype.limits)
+    return as_plain(of.site.weights(codes.astype(of.dtype.numpy), of.target))
+
+
+def relu(of: Chain) -> Value:
+    """Relu of a value that other ops read too or that was rounded before."""
+    of.site.known()
+    return _table(of, lambda x: np.maximum(x, np.float32(0)))
+
+
+def softmax(of: Chain) -> Value:
+    """Softmax with the result's quantisation that the kernels have."""
+    if of.target != SOFTMAX_QUANT:
+        raise Unsupported("its result has another quantisation than scale 1/256 with the least zero point")
+    return bounded(of, elements.softmax(of.site, lambda x: of.site.emit(Softmax, x, quant=of.target, beta=1.0)))
+
+
+def average_pool(of: Chain) -> Value:
+    """AveragePool: its kernel rounds to its operand's scale, which must not be much coarser than the target's."""
+    ratio = of.site.value(0).tensor.type.quantised.scale / of.target.scale
+    if ratio > _COARSER:
+        raise Unsupported(f"its operand's scale is {ratio:.3g} times its result's, up to {_COARSER} is supported")
+    return keeping(pool(AveragePool2d))(of)
+
+
+_COARSER = 2
+
+CONVERTERS: dict[str, Callable[[Chain], Value]] = {
+    "Add": binary(Add),
+    "AveragePool": average_pool,
+    "Clip": clip,
+    "Concat": concat,
+    "Conv": conv,
+    "ConvTranspose": conv_transpose,
+    "Gemm": products.gemm,
+    "GlobalAveragePool": global_average_pool,
+    "MatMul": products.matmul,
+    "Mul": binary(Mul),
+    "ReduceMean": mean,
+    "Relu": relu,
+    "Softmax": softmax,
+    "Sub": binary(Sub),
+}
+"""Ops that compute with int8, by ONNX's name; all others are computed in float32 where they can be."""
+
+MOVERS: dict[str, Callable[[Site], Value | tuple[Value, ...]]] = {
+    "DepthToSpace": layout.depth_to_space,
+    "Expand": layout.expand,
+    "Flatten": layout.flatten,
+    "Gather": columns.gather,
+    "Identity": elements.same,
+    "MaxPool": pool(MaxPool2d),
+    "Pad": layout.pad,
+    "Reshape": layout.reshape,
+    "Resize": resize.resize,
+    "Slice": layout.slice_,
+    "SpaceToDepth": layout.space_to_depth,
+    "Split": layout.split,
+    "Squeeze": layout.squeeze,
+    "Tile": layout.tile,
+    "Transpose": layout.transpose,
+    "Unsqueeze": layout.unsqueeze,
+}
+"""Ops that only move or choose elements of their first operand, which keep their quantisation."""

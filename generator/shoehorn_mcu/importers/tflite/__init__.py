@@ -1,0 +1,1 @@
+"""The importer of .tflite files."""

@@ -1,0 +1,139 @@
+"""Converters of TFLite's ops on int16, whose arithmetic is in int16.py.
+
+Convolutions and dense layers, pools and all that only moves elements have the converters of int8.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from shoehorn_mcu.importers.fault import Unsupported
+from shoehorn_mcu.importers.lowering import int16, maps
+from shoehorn_mcu.importers.lowering import site as onnx
+from shoehorn_mcu.importers.lowering.geometry import axis_of
+from shoehorn_mcu.importers.lowering.site import Value, as_plain
+from shoehorn_mcu.importers.tflite import real
+from shoehorn_mcu.importers.tflite.options import ActivationOptions, FactorOptions
+from shoehorn_mcu.importers.tflite.site import Part, Site, clamp, one_scale, quant_of, stored
+from shoehorn_mcu.ir import DType, Quant, Tensor
+from shoehorn_mcu.ops import Softmax
+
+
+def applies(site: Site) -> bool:
+    """Whether the op is one of CONVERTERS on int16, or between int16 or int32 and another type."""
+    ends = [tensor for tensor in (*site.inputs[:1], *site.outputs) if tensor is not None]
+    if site.code in CONVERTERS and any(t.type.dtype is DType.INT16 and t.type.quant is not None for t in ends):
+        return True
+    return site.code == "QUANTIZE" and any(t.type.dtype is DType.INT32 for t in ends)
+
+
+def _scale(site: Site, tensor: Tensor) -> Quant:
+    """The one scale of a quantised operand or result, of 32 bits, too."""
+    return one_scale(tensor, tensor.type.quant or site.wide.get(tensor.name))
+
+
+def converter(convert: Callable[[Site, onnx.Site], Value]) -> Callable[[Site], Part]:
+    """A converter whose formulas are of stored values."""
+
+    def converted(site: Site) -> Part:
+        for tensor in (*site.inputs[:2], *site.outputs):
+            if tensor is not None and tensor.type.dtype is DType.INT16:
+                quant_of(tensor)
+        return real.converter(convert)(site)
+
+    return converted
+
+
+def _unary(write: Callable[[Quant, Quant], int16.Unary]) -> Callable[[Site], Part]:
+    """A converter of an op of one operand by the scales of operand and result."""
+
+    def convert(site: Site, there: onnx.Site) -> Value:
+        made = write(quant_of(site.input(0, "input")), quant_of(site.output))
+        return maps.of_stored(there, made, there.value(0))
+
+    return converter(convert)
+
+
+def _operands(site: Site) -> tuple[Quant, Quant]:
+    return quant_of(site.input(0, "operand")), quant_of(site.input(1, "operand"))
+
+
+def added(sign: int) -> Callable[[Site], Part]:
+    """ADD and SUB."""
+
+    def convert(site: Site, there: onnx.Site) -> Value:
+        bounds = clamp(site.want(ActivationOptions).activation, site.output)
+        write = int16.summed(sign, _operands(site), quant_of(site.output), bounds)
+        return maps.of_stored(there, write, there.value(0), there.value(1))
+
+    return converter(convert)
+
+
+def _multiplied(site: Site, there: onnx.Site) -> Value:
+    bounds = clamp(site.want(ActivationOptions).activation, site.output)
+    write = int16.multiplied(_operands(site), quant_of(site.output), bounds)
+    return maps.of_stored(there, write, there.value(0), there.value(1))
+
+
+def _relu6(site: Site, there: onnx.Site) -> Value:
+    """Stored values are clamped, and not rescaled."""
+    six = min(int16.HIGH, stored(6.0, quant_of(site.input(0, "input"))))
+    return maps.of_stored(there, int16.clipped(0, six), there.value(0))
+
+
+def _quantize(site: Site, there: onnx.Site) -> Value:
+    """From float32, or between integers of 8, 16 and 32 bits."""
+    x, y = site.input(0, "input"), site.output
+    if x.type.dtype is DType.FLOAT32:
+        return maps.of_stored(there, int16.quantised(_scale(site, y), y.type.dtype), there.value(0))
+    if {x.type.dtype, y.type.dtype} - {DType.INT8, DType.INT16, DType.INT32}:
+        raise Unsupported(f"it quantises {x.type.dtype.value} to {y.type.dtype.value}")
+    write = int16.requantised(_scale(site, x), _scale(site, y), x.type.dtype, y.type.dtype)
+    return maps.of_stored(there, write, there.value(0))
+
+
+def _dequantize(site: Site, there: onnx.Site) -> Value:
+    return maps.of_stored(there, int16.dequantised(_scale(site, site.input(0, "input"))), there.value(0))
+
+
+def _mean(site: Site, there: onnx.Site) -> Value:
+    x = site.input(0, "input")
+    axes = {axis_of(axis, len(x.type.shape)) for axis in site.integers(1, "axes")}
+    count = math.prod(x.type.shape[axis] for axis in axes)
+    ahead, behind = int16.mean(quant_of(x), quant_of(site.output), count)
+    wide = maps.of_stored(there, ahead, there.value(0))
+    total = real.reduction("ReduceSum")(site, replace(there, values={**there.values, there.node.inputs[0]: wide}))
+    assert isinstance(total, Value)
+    return maps.of_stored(there, behind, total)
+
+
+def _softmax(site: Site, there: onnx.Site) -> Value:
+    x, beta = site.input(0, "input"), site.want(FactorOptions).factor
+    if x.type.dtype is DType.INT8:
+        op = Softmax(name=site.name, inputs=(x.name,), output=site.output.name, beta=beta)
+        return as_plain(int16.softmax_of_int8(there, x, _scale(site, site.output), op))
+    return as_plain(int16.softmax(there, x, quant_of(site.output), beta))
+
+
+def _leaky_relu(site: Site, there: onnx.Site) -> Value:
+    alpha = site.want(FactorOptions).factor
+    write = int16.leaky_relu(quant_of(site.input(0, "input")), quant_of(site.output), alpha)
+    return maps.of_stored(there, write, there.value(0))
+
+
+CONVERTERS: dict[str, Callable[[Site], Part]] = {
+    "ADD": added(1),
+    "SUB": added(-1),
+    "MUL": converter(_multiplied),
+    "RELU": _unary(lambda of, to: int16.bounded(of, to, 0)),
+    "RELU6": converter(_relu6),
+    "LOGISTIC": _unary(int16.logistic),
+    "TANH": _unary(int16.tanh),
+    "LEAKY_RELU": converter(_leaky_relu),
+    "QUANTIZE": real.converter(_quantize),
+    "DEQUANTIZE": real.converter(_dequantize),
+    "MEAN": converter(_mean),
+    "SOFTMAX": real.converter(_softmax),
+}

@@ -1,0 +1,1 @@
+"""The importer of PyTorch's programs and modules, which go through ONNX."""

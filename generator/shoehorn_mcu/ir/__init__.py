@@ -1,0 +1,51 @@
+"""The intermediate representation: plain frozen values over numpy, nothing else."""
+
+from shoehorn_mcu.ir.dump import dump
+from shoehorn_mcu.ir.ends import FileTensor, Origin
+from shoehorn_mcu.ir.facts import Range, Tie
+from shoehorn_mcu.ir.graph import (
+    Channels,
+    Graph,
+    GraphError,
+    Node,
+    Op,
+    OpFault,
+    Signature,
+    State,
+    Tensor,
+    too_large,
+    verify,
+)
+from shoehorn_mcu.ir.shared_rows import Part, Parts, output_rows, parts_of, shared_rows
+from shoehorn_mcu.ir.types import Array, Bools, DType, Floats, Ints, Quant, TensorType
+
+__all__ = [
+    "Array",
+    "Bools",
+    "Channels",
+    "DType",
+    "FileTensor",
+    "Floats",
+    "Graph",
+    "GraphError",
+    "Ints",
+    "Node",
+    "Op",
+    "OpFault",
+    "Origin",
+    "Part",
+    "Parts",
+    "Quant",
+    "Range",
+    "Signature",
+    "State",
+    "Tensor",
+    "TensorType",
+    "Tie",
+    "dump",
+    "output_rows",
+    "parts_of",
+    "shared_rows",
+    "too_large",
+    "verify",
+]

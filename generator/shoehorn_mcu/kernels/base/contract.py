@@ -1,0 +1,421 @@
+"""The parts of a kernel: the contract of its header, the variants of its body, the instances that are compiled."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from shoehorn_mcu.ir import Array, Node, Op, Tensor
+from shoehorn_mcu.machine.targets import Isa
+from shoehorn_mcu.ops import InsertSlice
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """A constant array that a variant loads in units larger than words: aligned to `alignment` bytes."""
+
+    data: Array
+    alignment: int
+
+
+WORD = 4
+"""Default alignment of a constant, in bytes."""
+
+Value = int | float | Array | Packed | None
+"""A member of a parameters struct: a number, a constant array, or a null pointer."""
+
+Values = Mapping[str, Value]
+
+
+def array_of(value: Value) -> Array | None:
+    """The constant array that a member points to; None for numbers, null pointers and empty arrays."""
+    data = value.data if isinstance(value, Packed) else value
+    return data if isinstance(data, np.ndarray) and data.size else None
+
+
+def array_bytes(values: Values) -> int:
+    """Bytes of the constant arrays among the members of a struct."""
+    arrays = (array_of(value) for value in values.values())
+    return sum(data.nbytes for data in arrays if data is not None)
+
+
+def differ(values: Values, plain: Values) -> bool:
+    """Whether members of a struct have other constant arrays than those of the oracle's."""
+    pairs = ((array_of(values[member]), array_of(value)) for member, value in plain.items())
+    return any(not (a is b or (a is not None and b is not None and np.array_equal(a, b))) for a, b in pairs)
+
+
+def alignment_of(value: Value) -> int:
+    """The alignment of a constant array, in bytes."""
+    return value.alignment if isinstance(value, Packed) else WORD
+
+
+def all_in_weights(words: Array | Packed) -> dict[str, Value]:
+    """The members of a linear op's struct for a variant that packs all constants into `weights`."""
+    return {"weights": words, "bias": None, "multipliers": None, "shifts": None}
+
+
+def computed(node: Node) -> Node:
+    """The node that kernels are chosen for: of an InsertSlice that of the op whose result it inserts."""
+    return node.op.computed(node) if isinstance(node.op, InsertSlice) else node
+
+
+def _step(node: Node) -> int | None:
+    """Elements from a pixel of an output row to the next, where other ops write what is between them."""
+    return node.op.step(node.output.type) if isinstance(node.op, InsertSlice) else None
+
+
+def y_step(node: Node, step: int) -> Values:
+    """`Contract.spaced` of kernels that go from pixel to pixel in any case."""
+    return {"y_step": step}
+
+
+def with_long_rows(node: Node, count: int) -> Node:
+    """The node with `count` rows of the output as one, and so many of each operand that has as many rows as it has.
+
+    The op must compute pixel by pixel, and `count` divide the number of rows.
+    """
+    height = node.output.type.rows
+    if count == 1:
+        return node
+
+    def joined(tensor: Tensor) -> Tensor:
+        if tensor.type.rows != height:
+            return tensor
+        _, _, width, channels = tensor.type.nhwc
+        shape = 1, height // count, count * width, channels
+        data = None if tensor.data is None else tensor.data.reshape(shape)
+        return replace(tensor, type=replace(tensor.type, shape=shape), data=data)
+
+    others = node.inputs[len(node.row_inputs) :]
+    return Node(node.op, (*map(joined, node.row_inputs), *others), joined(node.output))
+
+
+def _one_pixel(node: Node) -> Node:
+    """An element-wise node with rows of one pixel."""
+
+    def narrow(tensor: Tensor) -> Tensor:
+        shape = tensor.type.shape
+        return Tensor(tensor.name, replace(tensor.type, shape=(*shape[:-2], *(1,) * len(shape[-2:-1]), *shape[-1:])))
+
+    return Node(node.op, tuple(map(narrow, node.inputs)), narrow(node.output))
+
+
+def _any(node: Node) -> bool:
+    return True
+
+
+def _none(node: Node) -> Values:
+    return {}
+
+
+def _nothing(node: Node) -> tuple[str, ...]:
+    return ()
+
+
+def _nowhere(node: Node) -> int | None:
+    return None
+
+
+def _as_it_is(node: Node) -> Node:
+    return node
+
+
+@dataclass(frozen=True, eq=False)
+class Contract:
+    """The header `runtime_c/kernels/<name>/<name>.h`: a formula, a parameters struct and a function type."""
+
+    name: str
+    ops: tuple[type[Op], ...]
+    facts: Callable[[Node], Values]  # struct members that are the same for all variants
+    plain: Callable[[Node], Values] = _none  # the other members, as the oracle and most variants read them
+    accepts: Callable[[Node], bool] = _any  # nodes of `ops` that the formula covers
+    takes_row: bool = False  # the function takes the number of the output row (before scratch)
+    takes_scratch: bool = False
+    # The members that differ where the output's pixels begin so many elements apart; None: there is no such member.
+    spaced: Callable[[Node, int], Values] | None = None
+    in_runs: bool = False  # pixels are computed as one run, unless they have gaps between them
+
+    @property
+    def struct(self) -> str:
+        return f"sh_{self.name}"
+
+    def steps(self, node: Node) -> Values:
+        """The members that differ from those of `computed(node)`."""
+        step = _step(node)
+        return {} if step is None or self.spaced is None else self.spaced(computed(node), step)
+
+    @property
+    def header(self) -> str:
+        """Path below runtime_c."""
+        return f"kernels/{self.name}/{self.name}.h"
+
+    def covers(self, node: Node) -> bool:
+        """Whether the contract covers the node."""
+        of = computed(node)
+        return self.reaches(node) and isinstance(of.op, self.ops) and self.accepts(of)
+
+    def reaches(self, node: Node) -> bool:
+        """Whether a kernel can write the pixels where the node has them: side by side, or with gaps."""
+        return _step(node) is None or self.spaced is not None
+
+    def key(self, node: Node) -> str:
+        """All facts that are numbers, as text: nodes with equal keys differ in constants only."""
+        facts = self.facts(computed(node))
+        return " ".join((self.name, *(f"{n}={facts[n]}" for n in facts if isinstance(facts[n], int | float))))
+
+
+class Tile:
+    """The sizes that an instance computes at once, `Tile(outputs=4, pixels=2)`; each is a define, `SH_OUTPUTS 4`."""
+
+    def __init__(self, **sizes: int) -> None:
+        self.sizes: Mapping[str, int] = sizes
+
+    @property
+    def name(self) -> str:
+        """`4x2`; empty for a tile without sizes."""
+        return "x".join(map(str, self.sizes.values()))
+
+
+_DIGITS = 8  # hexadecimal ones in the name of a kernel with an op's own arithmetic
+
+_WHOLE = (Tile(),)
+
+
+def _all(node: Node, tile: Tile) -> bool:
+    return True
+
+
+def _never(node: Node, tile: Tile) -> None:
+    return None
+
+
+def _no_scratch(node: Node, tile: Tile) -> int:
+    return 0
+
+
+def _pixels(node: Node, tile: Tile) -> int:
+    return tile.sizes.get("pixels", 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """One way to compute a contract: `<contract>_<body>.inc` beside the header, for one instruction set.
+
+    The body defines one function, SH_NAME, and may use the defines of its tile. Where `fixes` names struct members, an
+    instance is compiled for their values: the body calls SH_FIX(op) on its copy of the struct, which assigns them.
+    """
+
+    contract: Contract
+    work: Callable[[Node, Tile], Mapping[str, float]]  # features of one output row; cost.py gives their costs
+    suffix: str = "c"
+    isa: Isa = Isa.C
+    body: str = ""  # part of the file's name; empty: the suffix
+    shared: str = ""  # another file beside the body, `<contract>_<shared>.inc`, that it includes
+    accepts: Callable[[Node], bool] = _any  # nodes of the contract that this variant computes
+    tiles: tuple[Tile, ...] = _WHOLE
+    fits: Callable[[Node, Tile], bool] = _all  # tiles for an accepted node
+    same_time: bool = False  # the tiles differ in memory only: they share the costs of the first one
+    fixes: tuple[str, ...] = ()
+    defines: tuple[str, ...] = ()  # macros that the body is compiled with, besides the tile's
+    written: Callable[[Node], tuple[str, ...]] = _nothing  # such macros with their values, for the op's own arithmetic
+    pack: Callable[[Node, Tile], Values] | None = None  # struct members besides the facts; None: the contract's `plain`
+    scratch_bytes: Callable[[Node, Tile], int] = _no_scratch  # for one core
+    pixels_at_once: Callable[[Node, Tile], int] = _pixels  # of a row, in one pass over the constants
+    # The row input that row y of the output may overwrite: each byte is read before it is written.
+    in_place: Callable[[Node], int | None] = _nowhere
+    # The bytes before one of the rows of row input 0 at which row y of the output may begin, if it may overwrite that.
+    behind: Callable[[Node, Tile], int | None] = _never
+
+    @property
+    def is_written(self) -> bool:
+        """Whether its instances compute what an op says, which no kernel is without that op."""
+        return self.written is not _nothing
+
+    @property
+    def source(self) -> str:
+        """Path of the body below runtime_c."""
+        return self._path(self.body or self.suffix)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Paths of the body and of what it shares with other bodies, below runtime_c."""
+        return (self.source, *([self._path(self.shared)] if self.shared else []))
+
+    def _path(self, part: str) -> str:
+        name = self.contract.name
+        return f"kernels/{name}/{name}_{part}.inc"
+
+    def instances(self, node: Node) -> Iterator[Instance]:
+        """The instances for the node, one per tile that fits; none if the variant does not compute the node."""
+        if self.contract.covers(node):
+            yield from self.of_covered(node)
+
+    def of_covered(self, node: Node) -> Iterator[Instance]:
+        """The same for a node that the contract is known to cover."""
+        node = computed(node)
+        if self.accepts(node):
+            facts = self.contract.facts(node) if self.fixes else {}
+            fixed = tuple((member, _whole(facts[member])) for member in self.fixes)
+            written = self.written(node)
+            yield from (Instance(self, tile, fixed, written) for tile in self.tiles if self.fits(node, tile))
+
+
+def portable(
+    contract: Contract, work: Callable[[Node], Mapping[str, float]], in_place: Callable[[Node], int | None] = _nowhere
+) -> Variant:
+    """The variant `c` of a contract: C for any core, without tiles, constants as the oracle reads them."""
+    return Variant(contract, lambda node, _: work(node), in_place=in_place)
+
+
+def _whole(value: Value) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"a member that is fixed must be an integer, not {value}")
+    return value
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A variant with its tile and what it is compiled for: one C function, whatever model it is in."""
+
+    variant: Variant
+    tile: Tile
+    fixed: tuple[tuple[str, int], ...] = ()  # values of struct members
+    written: tuple[str, ...] = ()  # macros with their values
+    form: Callable[[Node], Node] = _as_it_is  # makes an op of the contract of the ops that it is given (points.py)
+
+    @property
+    def contract(self) -> Contract:
+        return self.variant.contract
+
+    @cached_property
+    def key(self) -> str:
+        """`conv2d_s8_simd32_4x2`: its variant and its tile."""
+        return self._key(self.tile)
+
+    @property
+    def code_key(self) -> str:
+        """The key of its code sizes in costs/: formulas of integers alone have one of their own."""
+        reals = ("float", "double", "sh_half")
+        integers = self.written and not any(kind in macro for macro in self.written for kind in reals)
+        return f"{self.key}_integers" if integers else self.key
+
+    @cached_property
+    def cost_key(self) -> str:
+        """The key of its costs in costs/."""
+        return self._key(self.variant.tiles[0] if self.variant.same_time else self.tile)
+
+    def _key(self, tile: Tile) -> str:
+        return "_".join(filter(None, (self.contract.name, self.variant.suffix, tile.name)))
+
+    @cached_property
+    def name(self) -> str:
+        """The key and what it is compiled for; the C function has the library's prefix before this name."""
+        parts = [self.key]
+        if self.fixed:
+            parts.append("x".join(str(v) for _, v in self.fixed))
+        if self.written:
+            parts.append(hashlib.sha256("\n".join(self.written).encode()).hexdigest()[:_DIGITS])
+        return "_".join(parts)
+
+    def symbol(self, prefix: str) -> str:
+        """The C function in a library of this prefix."""
+        return f"{prefix}_{self.name}"
+
+    def text(self, prefix: str, runtime: str) -> str:
+        """The C file of the instance; `runtime` is the path from it to runtime_c, "" or with a slash at its end."""
+        defines = [f"#define SH_NAME {self.symbol(prefix)}"]
+        defines += [f"#define SH_{name.upper()} {size}" for name, size in self.tile.sizes.items()]
+        defines += [f"#define {macro}" for macro in (*self.variant.defines, *self.written)]
+        if self.variant.isa is Isa.SIMD32:  # functions of which a library needs one each
+            defines.append(f"#define SH_SHARED(part) {prefix}_part_##part")
+        if self.variant.fixes:
+            assigned = ", ".join(f"(op).{member} = {value}" for member, value in self.fixed)
+            defines.append(f"#define SH_FIX(op) ({assigned})")
+        return "\n".join((*defines, f'#include "{runtime}{self.variant.source}"', ""))
+
+    def params(self, node: Node) -> Values:
+        """Members of the contract's struct."""
+        pack, of = self.variant.pack, self._computed(node)
+        own = self.plain(node) if pack is None else pack(of, self.tile)
+        return {**self.contract.facts(of), **own, **self.contract.steps(node)}
+
+    def plain(self, node: Node) -> Values:
+        """Members of the contract's struct besides the facts, with constants in the oracle's layout."""
+        return self.contract.plain(self._computed(node))
+
+    def packs(self, node: Node) -> bool:
+        """Whether its constants are in another layout than the oracle's."""
+        return self.variant.pack is not None and differ(self.params(node), self.plain(node))
+
+    def _computed(self, node: Node) -> Node:
+        """The node that the variant is asked about."""
+        return self.form(computed(node))
+
+    def work(self, node: Node) -> Mapping[str, float]:
+        """Features of one output row, for the cost model; the call itself counts as one of them."""
+        of = self._computed(node)
+        if self.contract.in_runs and _step(node) is not None:
+            pixel, width = self.variant.work(_one_pixel(of), self.tile), of.output.type.nhwc[2]
+            return {"calls": 1.0, **{name: width * count for name, count in pixel.items()}}
+        return {"calls": 1.0, **self.variant.work(of, self.tile)}
+
+    def scratch_bytes(self, node: Node) -> int:
+        """Scratch bytes of one core."""
+        return self.variant.scratch_bytes(self._computed(node), self.tile)
+
+    def pixels_at_once(self, node: Node) -> int:
+        """Pixels of a row that are computed in one pass over the constants."""
+        return self.variant.pixels_at_once(self._computed(node), self.tile)
+
+    def in_place(self, node: Node) -> int | None:
+        """The row input whose row y output row y may overwrite, or None."""
+        if isinstance(node.op, InsertSlice):
+            return node.op.onto
+        return self.variant.in_place(self.form(node))
+
+    def behind(self, node: Node) -> int | None:
+        """The bytes before a row of row input 0 at which an output row over it may begin; None: it may not."""
+        if isinstance(node.op, InsertSlice):
+            return None  # the part that the kernel writes is not where the row begins
+        return self.variant.behind(self.form(node), self.tile)
+
+    def like(self, node: Node) -> Instance | None:
+        """The instance of this variant and tile for another node, or None if they do not compute it."""
+        if not self.contract.reaches(node):
+            return None
+        found = (other for other in self.variant.instances(self._computed(node)) if other.key == self.key)
+        return next((replace(self, fixed=other.fixed, written=other.written) for other in found), None)
+
+    def for_long_rows(self, node: Node, count: int) -> tuple[Instance, Node] | None:
+        """This instance for `count` rows as one, and the node with them; None: each row needs a call of its own."""
+        if count < 2 or self.contract.takes_row or not node.op.pixelwise(node.sig):
+            return None
+        long = with_long_rows(node, count)
+        same = self.like(long)
+        return None if same is None or same.scratch_bytes(long) != self.scratch_bytes(node) else (same, long)
+
+
+@dataclass(frozen=True, eq=False)
+class Oracle:
+    """The plain C of a contract, `<contract>_ref.c`: run by the reference runtime and by tests, never on a board."""
+
+    contract: Contract
+
+    @property
+    def function(self) -> str:
+        return f"sh_{self.contract.name}_ref"
+
+    @property
+    def source(self) -> str:
+        """Path below runtime_c."""
+        return f"kernels/{self.contract.name}/{self.contract.name}_ref.c"
+
+    def params(self, node: Node) -> Values:
+        """Members of the contract's struct."""
+        of = computed(node)
+        return {**self.contract.facts(of), **self.contract.plain(of), **self.contract.steps(node)}

@@ -1,0 +1,163 @@
+"""Packed weights of the linear kernels for Armv6 SIMD, and the proofs that those kernels are exact.
+
+Two int8 weights a, b of one input share a halfword a + 256 * b, so one SMLAD sums A + 256 * B for two output channels.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels.base.contract import Contract, array_of
+from shoehorn_mcu.kernels.base.known import known
+from shoehorn_mcu.kernels.base.rounding import Clamp, Int32s, Int64s, Up, addends, right_shifts, rounds_exactly, up
+
+OUTPUTS = 4  # output channels that are computed at once
+INPUTS = 4  # inputs that are loaded at once, and the fewest that a run may have
+X_LOW, X_HIGH = -128, 127
+_PAIRS = ((0, 2), (1, 3))  # which of four inputs SXTB16 extends together
+
+
+class Linear(NamedTuple):
+    """A linear layer: `sum(x * weights) + bias`, scaled by `multipliers * 2^(shifts - 31)`, plus `y_zero`."""
+
+    weights: NDArray[np.int8]  # [output][input of the window]
+    bias: Int32s  # per output, the input's zero point folded in
+    multipliers: Int32s
+    shifts: NDArray[np.int8]  # to the left
+    y_zero: int
+
+
+def packable(of: Linear) -> bool:
+    """Whether the kernel computes exactly this layer, for all int8 inputs."""
+    inputs = of.weights.shape[1]
+    if inputs < INPUTS:
+        return False
+    first, second = _halves(of.weights)
+    low, high = (sums + _in_blocks(of.bias)[1::2] for sums in sums_of(second))
+    recovered = low.min() >= -(1 << 23) and high.max() < 1 << 23  # B of W - A = 256 * B, modulo 2^32
+    joined = first + 256 * second
+    return bool(recovered and joined.min() >= -(1 << 15) and joined.max() < 1 << 15 and scaled_exactly(of))
+
+
+def sums_of(weights: Int64s) -> tuple[Int64s, Int64s]:
+    """The least and the greatest sum over inputs of x * weight, per output channel."""
+    one, other = weights * X_LOW, weights * X_HIGH
+    return np.minimum(one, other).sum(axis=1), np.maximum(one, other).sum(axis=1)
+
+
+def totals_of(weights: NDArray[np.int8], bias: Int32s) -> tuple[Int64s, Int64s]:
+    """The least and the greatest total of all int8 inputs, bias included, per channel of [channel][input]."""
+    least, most = sums_of(weights.astype(np.int64))
+    return least + bias, most + bias
+
+
+def scaled_exactly(of: Linear) -> bool:
+    """Whether the kernels scale the sums of all int8 inputs exactly."""
+    return rounds_exactly(*totals_of(of.weights, of.bias), of.multipliers, of.shifts)
+
+
+def rounded_up(of: Linear, clamp: Clamp) -> Up | None:
+    """The constants that round the outputs in one step; None where they would not be exact."""
+    found = up(*totals_of(of.weights, of.bias), of.bias, of.multipliers, of.shifts, clamp)
+    return found if found is not None and packable(of._replace(bias=found.bias)) else None
+
+
+def filled(values: NDArray[np.generic], count: int) -> Int64s:
+    """`values` with rows of zeros appended, up to `count` rows."""
+    rows = np.zeros((count, *values.shape[1:]), np.int64)
+    rows[: len(values)] = values
+    return rows
+
+
+def _in_blocks(rows: NDArray[np.generic]) -> Int64s:
+    """Rows, one per output, with zeros for those that fill the last block."""
+    return filled(rows, -(-len(rows) // OUTPUTS) * OUTPUTS)
+
+
+def _halves(weights: NDArray[np.int8]) -> tuple[Int64s, Int64s]:
+    """The outputs whose weights are the low bytes of halfwords, and those whose weights are the high bytes."""
+    rows = _in_blocks(weights)
+    return rows[0::2], rows[1::2]
+
+
+def _overlapped(weights: NDArray[np.int8], run: int) -> NDArray[np.int8]:
+    """Weights with runs up to a multiple of four: the last group is the run's last four inputs, with weights 0 for
+    those that an earlier group already has.
+    """
+    whole, rest = run - run % INPUTS, run % INPUTS
+    if not rest:
+        return weights
+    runs = weights.reshape(len(weights), -1, run)
+    overlap = np.zeros((*runs.shape[:2], INPUTS - rest), np.int8)
+    return np.concatenate([runs[..., :whole], overlap, runs[..., whole:]], axis=2).reshape(len(weights), -1)
+
+
+def pack(of: Linear, run: int, up: Up | None = None, lines: int | None = None) -> Int32s:
+    """The words that the kernel reads, for every four outputs: biases, weights, and three words to scale each.
+
+    The inputs are read in runs of this length. With `up` the kernel rounds that way. For a kernel that computes so many
+    `lines` one after the other: the biases of all outputs, then line by line the weights, the scales with the last.
+    """
+    first, second = _halves(_overlapped(of.weights, run))
+    halves = (first + 256 * second).astype(np.int16)  # [pair of outputs][input]
+    blocks, fours = len(halves) // 2, halves.shape[1] // INPUTS
+    by_four = halves.reshape(blocks, 2, fours, INPUTS)[..., _PAIRS]  # [block][pair][four][step][2]
+    words = np.ascontiguousarray(by_four.transpose(0, 2, 3, 1, 4)).astype("<i2").view("<i4")
+    bias = _in_blocks((of if up is None else up).bias).reshape(-1, 2)
+    sums = np.stack([bias[:, 0], bias[:, 0] + 256 * bias[:, 1]], axis=1)  # A and W
+    scales = _scales(of) if up is None else _scales_up(up)
+    if lines is None:
+        return _by_blocks(blocks, sums, words, scales)
+    *before, last = np.split(words, lines, axis=1)
+    return np.concatenate([_by_blocks(blocks, *part) for part in ((sums,), *zip(before), (last, scales))])
+
+
+def _by_blocks(blocks: int, *parts: NDArray[np.signedinteger]) -> Int32s:
+    """For each block its words of every part."""
+    return np.concatenate([part.reshape(blocks, -1) for part in parts], axis=1).astype(np.int32).ravel()
+
+
+def _scales(of: Linear) -> Int64s:
+    """Per output: 2^(e-1) + (y_zero << e), the multiplier and e, the shift to the right."""
+    shifts = right_shifts(of.multipliers, of.shifts)
+    return _in_blocks(np.stack([addends(shifts, of.y_zero), of.multipliers, shifts], axis=1))
+
+
+def _scales_up(of: Up) -> Int64s:
+    """Per output: the shift of its sum, to the right for the second of a pair, which has 2^8 of it."""
+    second = np.arange(len(of.left)) % 2
+    return _in_blocks(np.stack([np.where(second, 8 - of.left, of.left), of.multiplier, of.addend], axis=1))
+
+
+@known
+def linear(node: Node, contract: Contract) -> Linear:
+    """The layer of a convolution of one group, or of a dense layer."""
+    constants = {name: array_of(value) for name, value in contract.plain(node).items()}
+    weights = cast(NDArray[np.int8], constants["weights"])
+    return Linear(
+        weights.reshape(weights.shape[0], -1),
+        cast(Int32s, constants["bias"]),
+        cast(Int32s, constants["multipliers"]),
+        cast(NDArray[np.int8], constants["shifts"]),
+        node.output.type.quantised.zero_point,
+    )
+
+
+@known
+def is_packable(node: Node, contract: Contract) -> bool:
+    """Whether the kernel computes exactly this convolution of one group, or dense layer."""
+    return packable(linear(node, contract))
+
+
+def turns_of(run: int) -> int:
+    """Turns of the inner loop for a run: two groups of four inputs, or one at the start, or the overlapping one."""
+    return (run // INPUTS + 1) // 2 + (run % INPUTS > 0)
+
+
+def clamps(low: float, high: float) -> bool:
+    """Whether the kernel clamps its outputs in a loop of their own."""
+    return (low, high) != (X_LOW, X_HIGH)

@@ -1,0 +1,252 @@
+"""Chooses the kernel of each op: the least predicted time, within the flash that is left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels import cost
+from shoehorn_mcu.kernels.base.contract import Contract, Instance, Tile, Variant, array_bytes
+from shoehorn_mcu.kernels.base.known import known
+from shoehorn_mcu.kernels.catalogue import CATALOGUE, PORTABLE, KernelError, contract_of
+from shoehorn_mcu.kernels.linear.points import other_form
+from shoehorn_mcu.machine.targets import Isa, Machine
+
+WORTH = 0.001 / 1024
+"""The part of the predicted time that a byte of flash is worth: less gain than that is none, as costs are estimates."""
+
+NEAR_PERCENT = 100
+"""More time than the fastest kernel takes is too much for one that writes nearer to what it reads."""
+
+ANY = Machine(cost.DEFAULT_CPU, (Isa.C,))
+"""Where no machine is named: portable kernels."""
+
+
+def candidates(node: Node, isas: Sequence[Isa]) -> list[Instance]:
+    """Every instance that computes the node on these instruction sets, in the catalogue's order; at least one.
+
+    Raises KernelError where no contract covers the node.
+    """
+    known = _variants(CATALOGUE, contract_of(node), tuple(isas))
+    return [instance for variant in known for instance in variant.of_covered(node)]
+
+
+@cache
+def _variants(catalogue: tuple[Variant, ...], contract: Contract, isas: tuple[Isa, ...]) -> tuple[Variant, ...]:
+    """The variants of a contract on these instruction sets."""
+    return tuple(v for v in catalogue if v.contract is contract and v.isa in isas)
+
+
+@known
+def choices(node: Node, isas: tuple[Isa, ...], packs: bool = True) -> tuple[Instance, ...]:
+    """The candidates, and then those of the same sum in another form (points.py).
+
+    Without `packs` those that read constants in the oracle's layout, where there are any.
+    """
+    form = other_form(node)
+    others = () if form is None else (replace(k, form=form) for k in candidates(form(node), isas))
+    found = (*candidates(node, isas), *others)
+    return found if packs else tuple(kernel for kernel in found if not kernel.packs(node)) or found
+
+
+def row_cost(kernel: Instance, node: Node, cpu: str, unit: cost.Unit) -> float:
+    """The predicted cost of one output row.
+
+    A kernel that was not measured on the core gets the predicted time of the portable kernel of its contract, so it is
+    not chosen for its speed before `python -m tests.bench.costs` has measured it.
+    """
+    return _row_cost(node, kernel, cpu, unit)
+
+
+@known
+def _choice_cost(node: Node, kernel: Instance, cpu: str, unit: cost.Unit) -> float:
+    """The predicted cost of one output row, where elements are computed in runs that of all rows in one call.
+
+    Most plans hold such ops' operands whole, and call them once: by rows of a few elements the call would decide.
+    """
+    rows = node.output.type.rows
+    long = kernel.for_long_rows(node, rows) if kernel.contract.in_runs else None
+    return row_cost(kernel, node, cpu, unit) if long is None else _cost(*long, cpu, unit) / rows
+
+
+@known
+def _row_cost(node: Node, kernel: Instance, cpu: str, unit: cost.Unit) -> float:
+    return _cost(kernel, node, cpu, unit)
+
+
+def _cost(kernel: Instance, node: Node, cpu: str, unit: cost.Unit) -> float:
+    if not cost.is_measured(kernel, cpu):
+        kernel = Instance(PORTABLE[kernel.contract.name], Tile(), form=kernel.form)
+    return cost.kernel_cost(kernel, kernel.work(node), cpu, unit)
+
+
+def choose(node: Node, machine: Machine) -> Instance:
+    """The tuned instance, else the fastest; without those that were excluded, for their scratch or to save flash.
+
+    Raises KernelError if there is none, or if the tuning names one that does not compute the node.
+    """
+    found, key = choices(node, machine.isas, machine.packs), contract_of(node).key(node)
+    if key in machine.tuning and (key, machine.tuning[key]) not in machine.without:
+        return _tuned(node, machine.tuning[key], found)
+    free = found if machine.scratch else _without_scratch(node, found)
+    kept = [k for k in free if (key, k.name) not in machine.without] or list(free)
+    if len(kept) == 1:
+        return kept[0]
+    unit = cost.choice_unit(machine.cpu)
+    costs = [_choice_cost(node, kernel, machine.cpu, unit) for kernel in kept]
+    timed = sorted(zip(costs, kept, strict=True), key=lambda pair: pair[0])
+    return _nearest(node, timed) if machine.near else timed[0][1]
+
+
+def _nearest(node: Node, timed: Sequence[tuple[float, Instance]]) -> Instance:
+    """The kernel with the least `behind` of those about as fast as the first; of equal ones the first."""
+    most = timed[0][0] * (1 + NEAR_PERCENT / 100)
+    behind = {kernel: kernel.behind(node) for cost, kernel in timed if cost <= most}
+    near = {kernel: distance for kernel, distance in behind.items() if distance is not None}
+    return min(near, key=lambda kernel: near[kernel], default=timed[0][1])
+
+
+def _without_scratch(node: Node, found: Sequence[Instance]) -> list[Instance]:
+    return [kernel for kernel in found if not kernel.scratch_bytes(node)]
+
+
+def _tuned(node: Node, name: str, found: Sequence[Instance]) -> Instance:
+    by_name = {kernel.name: kernel for kernel in found}
+    if name not in by_name:
+        raise KernelError(
+            f"op '{node.op.name}' ({type(node.op).__name__}): the tuning file wants {name}, which does not compute it "
+            f"on this core; these do: {', '.join(by_name)}"
+        )
+    return by_name[name]
+
+
+@dataclass(frozen=True, eq=False)
+class _Option:
+    """An instance for a node: its predicted time in one inference and the bytes of the constants that it reads."""
+
+    key: str
+    kernel: Instance
+    name: str  # the kernel's; kept, as thousands of choices are compared
+    time: float  # in the core's cost.choice_unit
+    constant_bytes: int
+    code: Mapping[str, int]  # cost.code_parts
+
+
+def _options(node: Node, machine: Machine) -> list[_Option]:
+    """The instances that may be chosen for a node, fastest first; a tuned one is the fastest, whatever is predicted."""
+    key = contract_of(node).key(node)
+    rows = node.output.type.rows
+    unit = cost.choice_unit(machine.cpu)
+    found = _without_scratch(node, choices(node, machine.isas, machine.packs))
+    timed = [(rows * _choice_cost(node, kernel, machine.cpu, unit), kernel) for kernel in found]
+    timed.sort(key=lambda pair: pair[0])
+    if key in machine.tuning:
+        tuned = choose(node, machine)
+        timed = [(timed[0][0], tuned), *((time, kernel) for time, kernel in timed if kernel.name != tuned.name)]
+    return [
+        _Option(key, kernel, kernel.name, time, array_bytes(kernel.params(node)), cost.code_parts(kernel, machine.cpu))
+        for time, kernel in timed
+    ]
+
+
+def _flash_bytes(chosen: Iterable[_Option]) -> int:
+    """Flash bytes: the constants of every op, and the code of each instance once."""
+    constants, code = 0, dict[str, int]()
+    for option in chosen:
+        constants += option.constant_bytes
+        code |= option.code
+    return constants + sum(code.values())
+
+
+def within_flash(nodes: Sequence[Node], machine: Machine) -> Machine:
+    """The machine without the kernels that are not worth their flash, or do not fit into `flash_left` bytes.
+
+    Starts with the fastest instance for every node, or the tuned one. Makes the change that costs the least time per
+    byte of flash saved, while that is less than WORTH, or while the kernels do not fit: another instance for one node,
+    or an instance, or all that share a function, excluded for all nodes. Where none saves flash and they do not fit,
+    one instance for all nodes that it computes. If that saves none either, the result exceeds the limit; the caller
+    decides whether the firmware fits.
+    """
+    if machine.flash_left is None:
+        return machine
+    by_node = [_options(node, machine) for node in nodes]
+    chosen = [options[0] for options in by_node]
+    free = [options[:1] if options[0].key in machine.tuning else options for options in by_node]
+    worth = WORTH * sum(option.time for option in chosen)
+    while better := _least_loss(chosen, _changes(chosen, free), worth):
+        chosen = better
+    while _flash_bytes(chosen) > machine.flash_left:
+        better = _least_loss(chosen, _changes(chosen, by_node))
+        better = better or _least_loss(chosen, _sweeps(chosen, by_node))
+        if better is None:
+            break
+        chosen = better
+    given_up = {
+        (option.key, option.name)
+        for option, options in zip(chosen, by_node, strict=True)
+        for option in options[: options.index(option)]
+    }
+    return replace(machine, without=frozenset(given_up))
+
+
+_Change = dict[int, _Option]  # other options, by the index of their nodes
+
+
+def _changes(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]]) -> Iterator[_Change]:
+    """Every choice that differs in one op's key, or in all uses of one instance or of a function that some share."""
+    places: dict[str, list[int]] = {}
+    uses: dict[str, list[int]] = {}
+    for i, option in enumerate(chosen):
+        places.setdefault(option.key, []).append(i)
+        for part in option.code:
+            uses.setdefault(part, []).append(i)
+    for same in places.values():
+        for name in dict.fromkeys(option.name for option in by_node[same[0]]):
+            yield _change(chosen, by_node, dict.fromkeys(same, name))
+    for part, used in uses.items():
+        others = {i: next((o.name for o in by_node[i] if part not in o.code), chosen[i].name) for i in used}
+        yield _change(chosen, by_node, others)
+
+
+def _sweeps(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]]) -> Iterator[_Change]:
+    """Every choice that gives one instance to all nodes that it computes, so that several others may become unused."""
+    for name in dict.fromkeys(option.name for options in by_node for option in options):
+        yield _change(chosen, by_node, dict.fromkeys(range(len(chosen)), name))
+
+
+def _change(chosen: Sequence[_Option], by_node: Sequence[Sequence[_Option]], names: Mapping[int, str]) -> _Change:
+    """Other instances at some nodes; a node that the new instance does not compute keeps its own."""
+    found = {i: next((o for o in by_node[i] if o.name == name), chosen[i]) for i, name in names.items()}
+    return {i: option for i, option in found.items() if option is not chosen[i]}
+
+
+def _least_loss(
+    chosen: Sequence[_Option], changes: Iterable[_Change], least: float = float("inf")
+) -> list[_Option] | None:
+    """The choice with the change that costs the least time per byte saved, less than `least`; None where none saves."""
+    uses = Counter(part for option in chosen for part in option.code)
+    best = None
+    for change in changes:
+        saved = _saved(chosen, uses, change)
+        if saved > 0:
+            lost = sum(option.time - chosen[i].time for i, option in change.items()) / saved
+            if lost < least:
+                best, least = change, lost
+    return None if best is None else [best.get(i, option) for i, option in enumerate(chosen)]
+
+
+def _saved(chosen: Sequence[_Option], uses: Mapping[str, int], change: _Change) -> int:
+    """The flash bytes that the change saves; `uses` counts the options whose code has a part."""
+    old = [chosen[i] for i in change]
+    gone = Counter(part for option in old for part in option.code)
+    come = Counter(part for option in change.values() for part in option.code)
+    saved = sum(option.constant_bytes for option in old) - sum(option.constant_bytes for option in change.values())
+    sizes = {part: size for option in (*old, *change.values()) for part, size in option.code.items()}
+    for part, size in sizes.items():
+        before = uses.get(part, 0)
+        after = before - gone[part] + come[part]
+        saved += size * ((before > 0) - (after > 0))
+    return saved

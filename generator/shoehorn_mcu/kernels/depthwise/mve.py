@@ -1,0 +1,149 @@
+"""The depthwise convolutions for Helium (`depthwise_conv2d_s8_mve.inc` and, for 3x3 windows,
+`depthwise_conv2d_s8_mve_3x3.inc`): their packed weights.
+
+Products of bytes are 16 bits wide, and two of them still fit as weights are -127 to 127; so taps are added in pairs
+before they are widened. CMSIS-NN's `arm_depthwise_conv_s8_opt` widens every product.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights
+from shoehorn_mcu.kernels.base.rounding import Int32s, right_shifts
+from shoehorn_mcu.kernels.base.work import Work
+from shoehorn_mcu.kernels.depthwise.simd32 import Depthwise, adjacent, even, layer_of, packable_by_pairs, tables_of
+from shoehorn_mcu.kernels.linear.conv import DEPTHWISE
+from shoehorn_mcu.machine.targets import Isa
+from shoehorn_mcu.ops import DepthwiseConv2d
+
+VECTOR = 16  # channels that are computed at once
+ORDER = np.array([0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15])
+"""Of a vector's channels: where their sums are."""
+
+
+def pack(of: Depthwise) -> Int32s:
+    """The words that the kernel for any window reads, 16 channels after the others, and x_zero for each channel."""
+    full = _filled(of)
+    scales = _in_order(np.stack([full.multipliers, -right_shifts(full.multipliers, full.shifts)]))
+    return _packed(of, _in_order(full.bias[None]), _taps(even(full.weights)), scales)
+
+
+def pack_3x3(of: Depthwise) -> Int32s:
+    """The words that the kernel for 3x3 windows reads, 16 channels after the others, and x_zero for each channel."""
+    full = _filled(of)
+    scales = np.stack([full.bias, full.multipliers, -right_shifts(full.multipliers, full.shifts)])
+    return _packed(of, _taps(full.weights), _in_order(scales))
+
+
+def _packed(of: Depthwise, *parts: Int32s) -> Int32s:
+    """The parts of each 16 channels side by side, [block][words], and the padding."""
+    padding = np.full(-(-of.weights.shape[1] // 4) * 4, of.x_zero, np.int8).view("<i4")
+    return np.concatenate([np.concatenate(parts, axis=1).ravel(), padding]).astype(np.int32)
+
+
+def _filled(of: Depthwise) -> Depthwise:
+    """The layer with channels up to a multiple of 16: zeros, or 1, 2, 4 or 8 repeated."""
+    channels = of.weights.shape[1]
+    if VECTOR % channels == 0:
+        return _repeated(of, VECTOR // channels)
+    missing = -channels % VECTOR
+    return of._replace(
+        weights=np.pad(of.weights, ((0, 0), (0, missing))),
+        bias=np.pad(of.bias, (0, missing)),
+        multipliers=np.pad(of.multipliers, (0, missing)),
+        shifts=np.pad(of.shifts, (0, missing)),
+    )
+
+
+def _by_block(rows: NDArray[Any]) -> NDArray[Any]:
+    """[row][channel] as [block][row][16]."""
+    return rows.reshape(len(rows), -1, VECTOR).transpose(1, 0, 2)
+
+
+def _taps(weights: NDArray[np.int8]) -> Int32s:
+    """[tap][channel] as [block][word]."""
+    by_block = np.ascontiguousarray(_by_block(weights))
+    return by_block.view("<i4").reshape(len(by_block), -1).astype(np.int32)
+
+
+def _in_order(rows: NDArray[Any]) -> Int32s:
+    """[row][channel] as [block][word]: for each four of ORDER their words of each row."""
+    by_block = _by_block(rows)[..., ORDER].reshape(-1, len(rows), 4, 4).transpose(0, 2, 1, 3)
+    return by_block.reshape(len(by_block), -1).astype(np.int32)
+
+
+def _repeated(of: Depthwise, times: int) -> Depthwise:
+    """The layer of so many pixels side by side."""
+    return of._replace(
+        weights=np.tile(of.weights, times),
+        bias=np.tile(of.bias, times),
+        multipliers=np.tile(of.multipliers, times),
+        shifts=np.tile(of.shifts, times),
+    )
+
+
+def _accepts(node: Node) -> bool:
+    """An output channel per input channel, and exact."""
+    return node.inputs[1].type.shape[3] == node.inputs[0].type.nhwc[3] and packable_by_pairs(layer_of(node))
+
+
+def _pack(node: Node, tile: Tile) -> dict[str, Value]:
+    return all_in_weights(pack(layer_of(node)))
+
+
+def _work(node: Node, tile: Tile) -> Work:
+    """Counts of pixels, vectors of channels, whole ones or not, and pairs of taps; and of the tables of taps."""
+    op = cast(DepthwiseConv2d, node.op)
+    _, height, width, channels = node.inputs[1].type.shape
+    pixels, pairs = float(node.output.type.nhwc[2]), -(-height * width // 2)
+    rows, inner = adjacent(op, node)
+    joined = rows if inner > 1 and op.stride[1] == 1 and VECTOR % channels == 0 else 0.0
+    pixels -= joined * inner
+    whole = pixels * (channels // VECTOR) + joined * (inner * channels // VECTOR)
+    partly = pixels * (channels % VECTOR > 0) + joined * (inner * channels % VECTOR > 0)
+    return tables_of(op, node) + Work(
+        pixels=pixels + joined,
+        blocks=whole,
+        pairs=whole * pairs,
+        part_blocks=partly,
+        part_pairs=partly * pairs,
+    )
+
+
+def _accepts_3x3(node: Node) -> bool:
+    return node.inputs[1].type.shape[1:3] == (3, 3) and _accepts(node)
+
+
+def _pack_3x3(node: Node, tile: Tile) -> dict[str, Value]:
+    return all_in_weights(pack_3x3(layer_of(node)))
+
+
+def _work_3x3(node: Node, tile: Tile) -> Work:
+    """Counts of tables of taps, of pixels, those behind which taps are moved, and of vectors of channels."""
+    op = cast(DepthwiseConv2d, node.op)
+    pixels, channels = node.output.type.nhwc[2:]
+    rows, inner = adjacent(op, node)
+    repeats = op.stride[1] == 1 and VECTOR % channels == 0
+    total = Work()
+    # Runs of pixels: those that touch padding alone, and in a part of the rows the others together.
+    for times, together in ((pixels - rows * inner, 1), (rows, inner)):
+        whole, rest = divmod(together * channels, VECTOR) if repeats else (0, 0)
+        if repeats:
+            made, moved, vectors = whole + (rest > 0), int(rest > 0), whole + (rest > 0)
+            tables = (whole > 0) + (rest > 0)
+        else:
+            made, tables, vectors = together, int(together > 0), together * -(-channels // VECTOR)
+            moved = together * (op.stride[1] > 1 or channels % VECTOR > 0)
+        total += Work(tables=times * tables, pixels=times * made, moved=times * moved, blocks=times * vectors)
+    return total
+
+
+VARIANTS = (
+    Variant(DEPTHWISE, _work, suffix="mve", shared="taps", isa=Isa.MVE, accepts=_accepts, pack=_pack),
+    Variant(DEPTHWISE, _work_3x3, suffix="mve_3x3", isa=Isa.MVE, accepts=_accepts_3x3, pack=_pack_3x3),
+)

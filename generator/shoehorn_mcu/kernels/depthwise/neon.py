@@ -1,0 +1,72 @@
+"""The depthwise convolution for NEON (`depthwise_conv2d_s8_neon.inc`): its packed weights.
+
+Products of two taps are added in 16 bits before they are widened, as for Helium (`depthwise/mve.py`).
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels.base.contract import Packed, Tile, Value, Variant, all_in_weights
+from shoehorn_mcu.kernels.base.rounding import Int32s, right_shifts
+from shoehorn_mcu.kernels.base.work import Work
+from shoehorn_mcu.kernels.depthwise.simd32 import Depthwise, blocks_of, layer_of, packable_by_pairs, tables_of
+from shoehorn_mcu.kernels.linear.conv import DEPTHWISE
+from shoehorn_mcu.machine.targets import Isa
+from shoehorn_mcu.ops import DepthwiseConv2d
+
+VECTOR, HALF = 16, 8  # channels that are computed at once; HALF is the fewest there may be
+NINE = 9  # taps of a window that has loops of its own
+
+
+def _size(channels: int) -> int:
+    """Channels of each block."""
+    return VECTOR if channels >= VECTOR else HALF
+
+
+def pack(of: Depthwise) -> Int32s:
+    """The words that the kernel reads, block after block, and x_zero for each channel."""
+    channels = of.weights.shape[1]
+    at = blocks_of(channels, _size(channels))
+
+    def by_block(rows: NDArray[np.generic]) -> NDArray[np.generic]:
+        """[rows][channel] as [block][rows * 16], zeros behind the channels of a half."""
+        blocks = rows[:, at].transpose(1, 0, 2)
+        return np.pad(blocks, ((0, 0), (0, 0), (0, VECTOR - at.shape[1]))).reshape(len(at), -1)
+
+    shifts = -right_shifts(of.multipliers, of.shifts)
+    bias, multipliers, rights = (by_block(row[None].astype(np.int32)) for row in (of.bias, of.multipliers, shifts))
+    words = np.concatenate([bias, by_block(of.weights).view("<i4"), multipliers, rights], axis=1)
+    padding = np.full(-(-channels // 4) * 4, of.x_zero, np.int8).view("<i4")
+    return np.concatenate([words.ravel(), padding]).astype(np.int32)
+
+
+def _accepts(node: Node) -> bool:
+    """An output channel per input channel, of these at least HALF, and exact."""
+    channels = node.inputs[0].type.nhwc[3]
+    return node.inputs[1].type.shape[3] == channels >= HALF and packable_by_pairs(layer_of(node))
+
+
+def _pack(node: Node, tile: Tile) -> dict[str, Value]:
+    return all_in_weights(Packed(pack(layer_of(node)), VECTOR))
+
+
+def _work(node: Node, tile: Tile) -> Work:
+    """Counts of the tables of taps, and of blocks of channels with a table, of pixels in them and of pairs of taps."""
+    op = cast(DepthwiseConv2d, node.op)
+    _, height, width, channels = node.inputs[1].type.shape
+    taps, pixels = height * width, node.output.type.nhwc[2]
+    made = tables_of(op, node)
+    blocks = -(-channels // _size(channels))
+    name = ("nine" if taps == NINE else "any") + ("s" if _size(channels) == VECTOR else "_halves")
+    counts = {f"{name}_set": made["tables"] * blocks, name: float(pixels * blocks)}
+    if taps != NINE:
+        counts |= {f"{name}_pairs": pixels * blocks * (taps // 2), f"{name}_odd": pixels * blocks * (taps % 2)}
+    return made + Work(**counts)
+
+
+VARIANTS = (Variant(DEPTHWISE, _work, suffix="neon", shared="taps", isa=Isa.NEON, accepts=_accepts, pack=_pack),)

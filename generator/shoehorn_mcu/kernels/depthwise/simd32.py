@@ -1,0 +1,288 @@
+"""The depthwise convolutions for Armv6 SIMD (`depthwise_conv2d_s8_simd32.inc` and, for 3x3 windows,
+`depthwise_conv2d_s8_simd32_strip.inc`): their packed weights, and the proof that sums and rounding are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights, array_of
+from shoehorn_mcu.kernels.base.known import known
+from shoehorn_mcu.kernels.base.operands import HELD, behind_channels, behind_held, behind_whole_rows, holds
+from shoehorn_mcu.kernels.base.packed import clamps, totals_of
+from shoehorn_mcu.kernels.base.rounding import (
+    UP_POINT,
+    Clamp,
+    Int32s,
+    Int64s,
+    Up,
+    addends,
+    clamp_of,
+    right_shifts,
+    rounds_exactly,
+    up,
+)
+from shoehorn_mcu.kernels.base.work import Work, copied, whole_windows
+from shoehorn_mcu.kernels.linear.conv import DEPTHWISE
+from shoehorn_mcu.machine.targets import Isa
+from shoehorn_mcu.ops import DepthwiseConv2d
+
+CHANNELS = 4  # channels that are computed at once, and the fewest there may be
+LEAST_TAPS, MOST_TAPS = 2, 49
+PAIRS = 29  # of columns that a strip holds: 48 bytes of the stack each
+
+
+class Depthwise(NamedTuple):
+    """A depthwise layer: `sum(taps * weights) + bias`, scaled by `multipliers * 2^(shifts - 31)`, plus `y_zero`."""
+
+    weights: NDArray[np.int8]  # [tap][channel]
+    bias: Int32s  # per channel, the input's zero point folded in
+    multipliers: Int32s
+    shifts: NDArray[np.int8]  # to the left
+    x_zero: int
+    y_zero: int
+
+
+def packable(of: Depthwise) -> bool:
+    """Whether the kernel computes exactly this layer, for all int8 inputs."""
+    taps, channels = of.weights.shape
+    return channels >= CHANNELS and LEAST_TAPS <= taps <= MOST_TAPS and scaled_exactly(of)
+
+
+def scaled_exactly(of: Depthwise) -> bool:
+    """Whether the kernels scale every sum exactly."""
+    return rounds_exactly(*totals_of(of.weights.T, of.bias), of.multipliers, of.shifts)
+
+
+def packable_by_pairs(of: Depthwise) -> bool:
+    """Whether kernels that add two taps in 16 bits compute exactly this layer, for all int8 inputs."""
+    if not 1 <= len(of.weights) <= MOST_TAPS:
+        return False
+    pairs = np.abs(even(of.weights).astype(np.int64)).reshape(-1, 2, of.weights.shape[1]).sum(axis=1)
+    return bool((128 * pairs < 1 << 15).all() and scaled_exactly(of))
+
+
+def even(weights: NDArray[np.int8]) -> NDArray[np.int8]:
+    """The weights of an even number of taps, the last one zeros if there is one more."""
+    return np.concatenate([weights, np.zeros((len(weights) % 2, weights.shape[1]), np.int8)])
+
+
+def _rounded(taps: int) -> int:
+    """The number of taps that the kernel computes: 4 * n + 1."""
+    return -(-(taps - 1) // 4) * 4 + 1
+
+
+def blocks_of(channels: int, size: int) -> Int64s:
+    """The channels of each block of so many; the last block overlaps the one before it if it has to."""
+    starts = np.minimum(np.arange(0, channels, size), channels - size)
+    return starts[:, None] + np.arange(size)
+
+
+def pack(of: Depthwise, up: Up | None = None) -> Int32s:
+    """The words that the kernel reads, block after block, and x_zero for each channel. With `up` it rounds that way."""
+    taps, channels = of.weights.shape
+    left = np.ones(channels, np.int64) if up is None else up.left
+    shifted = np.zeros((_rounded(taps), channels), np.int16)
+    shifted[:taps] = of.weights.astype(np.int64) << left
+    at = blocks_of(channels, CHANNELS)
+    by_tap = shifted[:, at].transpose(1, 0, 2)  # [block][tap][4]
+    count = len(at)
+    first = by_tap[:, 0].reshape(count, 2, 2).transpose(0, 2, 1)  # (a, c), (b, d)
+    others = by_tap[:, 1:].reshape(count, -1, 2, CHANNELS).transpose(0, 1, 3, 2)  # [block][pair of taps][channel][2]
+    if up is None:
+        shifts = right_shifts(of.multipliers, of.shifts)
+        scales = np.stack([of.multipliers, addends(shifts, of.y_zero), shifts], axis=1)
+    else:
+        scales = np.stack([up.multiplier, up.addend], axis=1)
+    bias = (of if up is None else up).bias.astype(np.int64) << left
+    words = np.concatenate([bias[at], _words(first), _words(others), scales[at].reshape(count, -1)], axis=1)
+    return np.concatenate([words.ravel(), _padding(of, count)]).astype(np.int32)
+
+
+def pack_strip(of: Depthwise, up: Up) -> Int32s:
+    """The words that the kernel for 3x3 windows reads, eight per channel, and x_zero for each channel."""
+    at = blocks_of(of.weights.shape[1], CHANNELS)
+    shifted = (of.weights.astype(np.int64) << up.left).astype(np.int16)
+    by_line = shifted.T.reshape(-1, 3, 3)  # [channel][line][column]
+    columns = by_line[:, :2].transpose(0, 2, 1)  # lines 0 and 1 of each column
+    last = by_line[:, 2, [[0, 1], [1, 2]]]
+    words = np.concatenate([_words(columns), _words(last)], axis=1)
+    scales = np.stack([up.multiplier, up.bias.astype(np.int64) << up.left, up.addend], axis=1)
+    constants = np.concatenate([words, scales], axis=1)[at]
+    return np.concatenate([constants.ravel(), _padding(of, len(at))]).astype(np.int32)
+
+
+def _padding(of: Depthwise, blocks: int) -> Int32s:
+    """x_zero for each channel of so many blocks of four."""
+    return np.full(blocks * CHANNELS, of.x_zero, np.int8).view("<i4").astype(np.int32)
+
+
+def _words(halfwords: NDArray[np.int16]) -> Int32s:
+    """Pairs of halfwords, the last axis, as words: [block][word]."""
+    return np.ascontiguousarray(halfwords).astype("<i2").view("<i4").reshape(len(halfwords), -1)
+
+
+@known
+def layer_of(node: Node) -> Depthwise:
+    """The layer of a DepthwiseConv2d with a channel multiplier of 1."""
+    constants = {name: array_of(value) for name, value in DEPTHWISE.plain(node).items()}
+    weights = cast(NDArray[np.int8], constants["weights"])
+    return Depthwise(
+        weights.reshape(-1, weights.shape[-1]),
+        cast(Int32s, constants["bias"]),
+        cast(Int32s, constants["multipliers"]),
+        cast(NDArray[np.int8], constants["shifts"]),
+        node.inputs[0].type.quantised.zero_point,
+        node.output.type.quantised.zero_point,
+    )
+
+
+@known
+def _accepts(node: Node) -> bool:
+    """An output channel per input channel, and exact."""
+    return node.inputs[1].type.shape[3] == node.inputs[0].type.nhwc[3] and packable(layer_of(node))
+
+
+def rounded_up(of: Depthwise, clamp: Clamp) -> Up | None:
+    """The constants that round the outputs in one step; None where they would not be exact."""
+    return up(*totals_of(of.weights.T, of.bias), of.bias, of.multipliers, of.shifts, clamp)
+
+
+@known
+def _up(node: Node) -> Up | None:
+    return rounded_up(layer_of(node), clamp_of(node))
+
+
+def _accepts_up(node: Node) -> bool:
+    return _accepts(node) and _up(node) is not None
+
+
+def _pack(node: Node, tile: Tile) -> dict[str, Value]:
+    return all_in_weights(pack(layer_of(node), _up(node) if "up" in tile.sizes else None))
+
+
+def _accepts_strip(node: Node) -> bool:
+    op = cast(DepthwiseConv2d, node.op)
+    near = op.dilation[1] == 1 and op.stride[1] in (1, 2)
+    return near and node.inputs[1].type.shape[1:3] == (3, 3) and _accepts_up(node)
+
+
+def _pack_strip(node: Node, tile: Tile) -> dict[str, Value]:
+    up = _up(node)
+    assert up is not None  # _accepts_strip
+    return all_in_weights(pack_strip(layer_of(node), up))
+
+
+def _most(node: Node, tile: Tile) -> int:
+    """How many outputs a strip is enough for."""
+    inner = tile.sizes["pairs"] - 1
+    return 2 * inner // cast(DepthwiseConv2d, node.op).stride[1]
+
+
+def _strip_work(node: Node, tile: Tile) -> Work:
+    """Counts of segments, and of blocks of four channels in these, with their runs of columns; of pairs of columns and
+    with them two outputs (`twos`), or one where the stride is 2 (`ones`). A block has a pair more than that.
+    """
+    op = cast(DepthwiseConv2d, node.op)
+    pixels, channels = node.output.type.nhwc[2:]
+    width, stride = node.inputs[0].type.nhwc[2], op.stride[1]
+    blocks, most = -(-channels // CHANNELS), _most(node, tile)
+    segments = runs = turns = 0
+    for first in range(0, pixels, most):
+        count = min(most, pixels - first)
+        before = count % 2 if stride == 1 else 0
+        needed = (count * stride + 3) // 2
+        columns = first * stride - op.padding.left - before + 2 * np.arange(needed)
+        kinds = np.stack([(columns + i >= 0) + 0 + (columns + i >= width) for i in range(2)])
+        runs += 1 + int((np.diff(kinds, axis=1) != 0).any(axis=0).sum())
+        segments, turns = segments + 1, turns + needed - 1
+    return Work(
+        segments=segments,
+        blocks=blocks * segments,
+        runs=blocks * runs,
+        twos=blocks * turns * (stride == 1),
+        ones=blocks * turns * (stride == 2),
+        clamped=pixels * channels * clamps(op.clamp.low, op.clamp.high),
+    )
+
+
+def _work(node: Node, tile: Tile) -> Work:
+    """Counts of pixels, blocks of four channels, and taps; and of the tables of taps."""
+    op = cast(DepthwiseConv2d, node.op)
+    _, height, width, _ = node.inputs[1].type.shape
+    pixels, channels = node.output.type.nhwc[2:]
+    blocks = pixels * -(-channels // CHANNELS)
+    held = copied(pixels, channels, channels % CHANNELS == 0) if "held" in tile.sizes else Work()
+    return (
+        tables_of(op, node)
+        + held
+        + Work(
+            pixels=pixels,
+            blocks=blocks,
+            fours=blocks * (_rounded(height * width) // 4),
+            overlaps=pixels * (channels % CHANNELS > 0),
+            clamped=pixels * channels * clamps(op.clamp.low, op.clamp.high),
+        )
+    )
+
+
+def tables_of(op: DepthwiseConv2d, node: Node) -> Work:
+    """Counts of the tables of taps: one for adjacent pixels whose windows touch no padding, one per other pixel."""
+    _, height, width, _ = node.inputs[1].type.shape
+    rows, inner = adjacent(op, node)
+    tables = node.output.type.nhwc[2] - rows * max(0, inner - 1)
+    return Work(tables=tables, table_rows=tables * height, table_taps=tables * height * width)
+
+
+def adjacent(op: DepthwiseConv2d, node: Node) -> tuple[float, int]:
+    """The part of the rows whose windows have no line in the padding, and how many pixels of these touch none."""
+    _, height, width, _ = node.inputs[1].type.shape
+    _, in_height, in_width, _ = node.inputs[0].type.nhwc
+    _, out_height, pixels, _ = node.output.type.nhwc
+    rows = whole_windows(out_height, height, in_height, op.stride[0], op.padding.top, op.dilation[0])
+    return rows / out_height, whole_windows(pixels, width, in_width, op.stride[1], op.padding.left, op.dilation[1])
+
+
+def _variant(suffix: str, accepts: Callable[[Node], bool], **sizes: int) -> Variant:
+    return Variant(
+        DEPTHWISE,
+        _work,
+        suffix=suffix,
+        body="simd32",
+        shared="taps",
+        isa=Isa.SIMD32,
+        accepts=accepts,
+        tiles=(Tile(**sizes),),
+        pack=_pack,
+        behind=lambda node, _: behind_channels(node, CHANNELS),
+    )
+
+
+VARIANTS = (
+    _variant("simd32", _accepts),
+    _variant("simd32_up", _accepts_up, up=UP_POINT),
+    replace(
+        _variant("simd32_held", _accepts_up),
+        tiles=tuple(Tile(held=ring.sizes["held"], up=UP_POINT) for ring in HELD),
+        fits=holds,
+        same_time=True,
+        behind=behind_held,
+    ),
+    Variant(
+        DEPTHWISE,
+        _strip_work,
+        suffix="simd32_strip",
+        isa=Isa.SIMD32,
+        accepts=_accepts_strip,
+        tiles=(Tile(up=UP_POINT, pairs=PAIRS),),
+        pixels_at_once=_most,
+        pack=_pack_strip,
+        behind=lambda node, tile: behind_whole_rows(node, _most(node, tile), CHANNELS),
+    ),
+)

@@ -1,0 +1,266 @@
+"""Kernels of the ops of two operands."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Values, Variant, portable
+from shoehorn_mcu.kernels.base.operands import all_s8, broadcast, element_by_element, runs
+from shoehorn_mcu.kernels.base.packed import clamps
+from shoehorn_mcu.kernels.base.rounding import rounds_exactly
+from shoehorn_mcu.kernels.base.work import Work
+from shoehorn_mcu.machine.targets import Isa
+from shoehorn_mcu.ops import Add, Binary, Maximum, Minimum, Mul, Prelu, Sub
+from shoehorn_mcu.ops.elementwise import AddParams, add_params, mul_scale, prelu_scales, sub_params
+from shoehorn_mcu.ops.fixed_point import rescale
+
+
+def binary(node: Node) -> dict[str, Value]:
+    """Struct members common to all binary ops."""
+    clamp = cast(Binary, node.op).clamp
+    return {**broadcast(node, ("a", "b")), "y_min": clamp.low, "y_max": clamp.high}
+
+
+def binary_apart(node: Node, step: int) -> Values:
+    """`Contract.spaced` of the binary ops."""
+    return broadcast(node, ("a", "b"), step)
+
+
+def _zeros(node: Node) -> dict[str, Value]:
+    named = zip(("a_zero", "b_zero", "y_zero"), (*node.inputs, node.output), strict=True)
+    return {member: tensor.type.quantised.zero_point for member, tensor in named}
+
+
+def _add_params(node: Node) -> AddParams:
+    return sub_params(node.sig) if isinstance(node.op, Sub) else add_params(node.sig)
+
+
+def _sign(node: Node) -> int:
+    """1 where b is added, -1 where it is subtracted."""
+    return -1 if isinstance(node.op, Sub) else 1
+
+
+def _add(node: Node) -> dict[str, Value]:
+    left_shift, a, b, y = _add_params(node)
+    return {
+        **binary(node),
+        **_zeros(node),
+        "b_sign": _sign(node),
+        "left_shift": left_shift,
+        "a_multiplier": a.multiplier,
+        "a_shift": a.shift,
+        "b_multiplier": b.multiplier,
+        "b_shift": b.shift,
+        "y_multiplier": y.multiplier,
+        "y_shift": y.shift,
+    }
+
+
+def _terms(node: Node) -> NDArray[np.int64]:
+    """Twice the term of each byte: [operand][byte + 128], b's with its sign."""
+    left_shift, *scales, _ = _add_params(node)
+    bytes_ = np.arange(-128, 128, dtype=np.int64)
+    zeros = [tensor.type.quantised.zero_point for tensor in node.inputs]
+    signs = (1, _sign(node))
+    rows = zip(zeros, scales, signs, strict=True)
+    return np.stack([2 * sign * rescale((bytes_ - zero) << left_shift, *scale) for zero, scale, sign in rows])
+
+
+def _summed_exactly(node: Node) -> bool:
+    """Whether the sum by tables and its rounding stay within 32 bits for all operands, and it is shifted right."""
+    multiplier, shift = _add_params(node).y
+    if shift >= 0:
+        return False
+    largest = int(np.abs(_terms(node)).max(axis=1).sum())
+    scaled = (largest * multiplier >> 32) + 1
+    return largest < 1 << 31 and scaled + (129 << -shift) < 1 << 31
+
+
+def _tables(node: Node, tile: Tile) -> dict[str, Value]:
+    return {"tables": _terms(node).astype(np.int32).ravel()}
+
+
+def _side_by_side(node: Node) -> bool:
+    """Whether neither operand repeats within a run."""
+    return all(per_channel == 1 for _, per_channel in runs(node).steps)
+
+
+def _summed_by_vectors(node: Node) -> bool:
+    return _side_by_side(node) and _summed_exactly(node)
+
+
+def _scaled_by_vectors(node: Node) -> bool:
+    """Whether neither operand repeats within a run, and no scale is shifted to the left.
+
+    A term has at most 29 bits then: 9 of the byte, and left_shift.
+    """
+    left_shift, *scales = _add_params(node)
+    return left_shift <= 20 and all(scale.shift <= 0 for scale in scales) and _side_by_side(node)
+
+
+def _unsigned_tables(node: Node, tile: Tile) -> dict[str, Value]:
+    return {"tables": np.roll(_terms(node), 128, axis=1).astype(np.int32).ravel()}
+
+
+def _unrolled(node: Node, tile: Tile) -> Work:
+    """Runs, those with groups of four elements, these groups, elements that are left; rows that are clamped, and their
+    elements.
+    """
+    of, elements = runs(node), node.output.type.row_elements
+    clamp = cast(Binary, node.op).clamp
+    clamped = clamps(clamp.low, clamp.high)
+    fours, left = divmod(of.channels, 4)
+    return Work(
+        pixels=of.width,
+        loops4=of.width * (fours > 0),
+        fours=of.width * fours,
+        rests=of.width * (left > 0),
+        outputs=of.width * left,
+        clampings=clamped,
+        clamped=elements * clamped,
+    )
+
+
+def _vectors(node: Node, tile: Tile) -> Work:
+    """Runs, and vectors of four elements in them."""
+    of = runs(node)
+    return Work(pixels=of.width, vectors=of.width * -(-of.channels // 4))
+
+
+def _sixteens(node: Node, tile: Tile) -> Work:
+    """Runs, vectors of sixteen elements in them, and elements that are left."""
+    of = runs(node)
+    vectors, left = divmod(of.channels, 16)
+    return Work(pixels=of.width, vectors=of.width * vectors, rests=of.width * (left > 0), outputs=of.width * left)
+
+
+def _no_tables(node: Node) -> dict[str, Value]:
+    return {"tables": None}
+
+
+def _mul(node: Node) -> dict[str, Value]:
+    scale = mul_scale(node.sig)
+    return {**binary(node), **_zeros(node), "multiplier": scale.multiplier, "shift": scale.shift}
+
+
+def _multiplied_by_vectors(node: Node) -> bool:
+    """Whether neither operand repeats within a run, and the kernel for Armv6 SIMD rounds every product exactly."""
+    factors = [np.array([-128, 127]) - tensor.type.quantised.zero_point for tensor in node.inputs]
+    products = np.multiply.outer(*factors)
+    multiplier, shift = mul_scale(node.sig)
+    least, most = (np.array([each]) for each in (products.min(), products.max()))
+    return _side_by_side(node) and rounds_exactly(least, most, np.array([multiplier]), np.array([shift]))
+
+
+def _prelu_runs(node: Node, step: int | None = None) -> dict[str, Value]:
+    # x has the shape of y, so only alpha's steps matter.
+    placed = broadcast(node, ("x", "alpha"), step)
+    return {member: value for member, value in placed.items() if not member.startswith("x_")}
+
+
+def _prelu(node: Node) -> dict[str, Value]:
+    x, alpha = node.inputs
+    positive, negative = prelu_scales(node.sig)
+    return {
+        **_prelu_runs(node),
+        "x_zero": x.type.quantised.zero_point,
+        "alpha_zero": alpha.type.quantised.zero_point,
+        "y_zero": node.output.type.quantised.zero_point,
+        "positive_multiplier": positive.multiplier,
+        "positive_shift": positive.shift,
+        "negative_multiplier": negative.multiplier,
+        "negative_shift": negative.shift,
+    }
+
+
+def binary_work(node: Node) -> Work:
+    """Elements, and the inner loops that they are in."""
+    return Work(pixels=runs(node).width, outputs=node.output.type.row_elements)
+
+
+def _add_work(node: Node) -> Work:
+    _, *scales = _add_params(node)
+    shifted = sum(scale.shift < 0 for scale in scales)
+    return binary_work(node) + Work(right_shifts=shifted * node.output.type.row_elements)
+
+
+def _mul_work(node: Node) -> Work:
+    return binary_work(node) + Work(right_shifts=(mul_scale(node.sig).shift < 0) * node.output.type.row_elements)
+
+
+def _prelu_work(node: Node) -> Work:
+    # The sign of each element decides which of the two scales is used; half of each is assumed.
+    shifted = sum(scale.shift < 0 for scale in prelu_scales(node.sig)) / 2
+    return binary_work(node) + Work(right_shifts=shifted * node.output.type.row_elements)
+
+
+ADD = Contract("add_s8", (Add, Sub), _add, _no_tables, accepts=all_s8, spaced=binary_apart, in_runs=True)
+MUL = Contract("mul_s8", (Mul,), _mul, accepts=all_s8, spaced=binary_apart, in_runs=True)
+MAXIMUM = Contract("maximum_s8", (Maximum,), binary, accepts=all_s8, spaced=binary_apart, in_runs=True)
+MINIMUM = Contract("minimum_s8", (Minimum,), binary, accepts=all_s8, spaced=binary_apart, in_runs=True)
+PRELU = Contract("prelu_s8", (Prelu,), _prelu, accepts=all_s8, spaced=_prelu_runs, in_runs=True)
+
+VARIANTS = (
+    portable(ADD, _add_work, element_by_element),
+    Variant(
+        ADD,
+        lambda node, _: binary_work(node),
+        suffix="tables",
+        accepts=_summed_exactly,
+        pack=_tables,
+        in_place=element_by_element,
+    ),
+    Variant(
+        ADD,
+        _unrolled,
+        suffix="simd32",
+        isa=Isa.SIMD32,
+        accepts=_summed_by_vectors,
+        pack=_tables,
+        in_place=element_by_element,
+    ),
+    Variant(
+        ADD,
+        _vectors,
+        suffix="mve",
+        isa=Isa.MVE,
+        accepts=_summed_by_vectors,
+        pack=_unsigned_tables,
+        in_place=element_by_element,
+    ),
+    Variant(
+        ADD,
+        _sixteens,
+        suffix="neon",
+        isa=Isa.NEON,
+        accepts=_scaled_by_vectors,
+        in_place=element_by_element,
+    ),
+    portable(MUL, _mul_work, element_by_element),
+    Variant(
+        MUL,
+        _unrolled,
+        suffix="simd32",
+        isa=Isa.SIMD32,
+        accepts=_multiplied_by_vectors,
+        in_place=element_by_element,
+    ),
+    portable(MAXIMUM, binary_work, element_by_element),
+    portable(MINIMUM, binary_work, element_by_element),
+    *(
+        Variant(
+            contract,
+            _unrolled,
+            suffix="simd32",
+            isa=Isa.SIMD32,
+            accepts=_side_by_side,
+            in_place=element_by_element,
+        )
+        for contract in (MAXIMUM, MINIMUM)
+    ),
+    portable(PRELU, _prelu_work, element_by_element),
+)

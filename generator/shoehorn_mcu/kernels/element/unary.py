@@ -1,0 +1,103 @@
+"""Kernels of the ops of one operand, element by element: tables, and float32 at the model's ends."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from shoehorn_mcu.ir import DType, Node
+from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Variant, portable
+from shoehorn_mcu.kernels.base.operands import are, element_by_element, in_runs
+from shoehorn_mcu.kernels.base.work import Work, elements
+from shoehorn_mcu.machine.targets import Isa
+from shoehorn_mcu.ops import Dequantize, Quantize, Unary
+from shoehorn_mcu.ops.unary import dtype_bounds
+
+_EIGHT_BITS = (DType.INT8, DType.UINT8)
+
+
+def _maps_8(node: Node) -> bool:
+    return all(t.type.dtype in _EIGHT_BITS for t in (*node.inputs, node.output))
+
+
+def _lut_8(node: Node) -> dict[str, Value]:
+    table = cast(Unary, node.op).table(node.sig)
+    low, _ = dtype_bounds(node.inputs[0].type.dtype)
+    # The table starts at the lowest stored value; the kernel's index is the stored byte, read as unsigned.
+    by_byte = np.roll(table.view(np.uint8), low)
+    return {**in_runs(node), "table": by_byte}
+
+
+def _quantizes(node: Node) -> bool:
+    return are(DType.FLOAT32, *node.inputs) and node.output.type.dtype in _EIGHT_BITS
+
+
+def _quantize(node: Node) -> dict[str, Value]:
+    quant = node.output.type.quantised
+    low, high = dtype_bounds(node.output.type.dtype)
+    return {
+        **in_runs(node),
+        "scale": quant.scale,
+        "zero": quant.zero_point,
+        "y_min": low,
+        "y_max": high,
+    }
+
+
+def _dequantizes(node: Node) -> bool:
+    return node.inputs[0].type.dtype in _EIGHT_BITS and are(DType.FLOAT32, node.output)
+
+
+def _dequantize(node: Node) -> dict[str, Value]:
+    x = node.inputs[0].type
+    low, _ = dtype_bounds(x.dtype)
+    return {
+        **in_runs(node),
+        "scale": x.quantised.scale,
+        "zero": x.quantised.zero_point - low,
+        "flip": -low,
+    }
+
+
+def _narrows(node: Node) -> bool:
+    return are(DType.FLOAT32, *node.inputs) and are(DType.FLOAT16, node.output)
+
+
+def _widens(node: Node) -> bool:
+    return are(DType.FLOAT16, *node.inputs) and are(DType.FLOAT32, node.output)
+
+
+def _work(node: Node) -> Work:
+    return elements(1, node.output.type.row_elements)
+
+
+def _sixteens(node: Node, tile: Tile) -> Work:
+    """Vectors of sixteen elements, and elements that are left."""
+    vectors, left = divmod(node.output.type.row_elements, 16)
+    return Work(vectors=vectors, outputs=left)
+
+
+def _fours(node: Node, tile: Tile) -> Work:
+    """The run, groups of four elements in it, and elements that are left."""
+    fours, left = divmod(node.output.type.row_elements, 4)
+    return Work(pixels=1, fours=fours, rests=left > 0, outputs=left)
+
+
+LUT = Contract("lut_8", (Unary,), _lut_8, accepts=_maps_8, spaced=in_runs, in_runs=True)
+QUANTIZE = Contract("quantize_f32_8", (Quantize,), _quantize, accepts=_quantizes, spaced=in_runs, in_runs=True)
+DEQUANTIZE = Contract(
+    "dequantize_8_f32", (Dequantize,), _dequantize, accepts=_dequantizes, spaced=in_runs, in_runs=True
+)
+NARROW = Contract("quantize_f32_f16", (Quantize,), in_runs, accepts=_narrows, spaced=in_runs, in_runs=True)
+WIDEN = Contract("dequantize_f16_f32", (Dequantize,), in_runs, accepts=_widens, spaced=in_runs, in_runs=True)
+
+VARIANTS = (
+    portable(LUT, _work, element_by_element),
+    Variant(LUT, _fours, suffix="unrolled", in_place=element_by_element),
+    Variant(LUT, _sixteens, suffix="neon", isa=Isa.NEON, in_place=element_by_element),
+    portable(QUANTIZE, _work, element_by_element),
+    portable(DEQUANTIZE, _work),
+    portable(NARROW, _work, element_by_element),
+    portable(WIDEN, _work),
+)

@@ -1,0 +1,206 @@
+"""Convolutions of one group and dense layers for NEON (`sh_neon_sums.h`): packed weights, and what they compute.
+
+Two products of bytes fit 16 bits as weights are -127 to 127, so SMULL, SMLAL2 and SADALP add 16 of them to a sum.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels.base.contract import Packed, Tile, Value, Variant, all_in_weights
+from shoehorn_mcu.kernels.base.packed import Linear, filled, linear, scaled_exactly
+from shoehorn_mcu.kernels.base.rounding import Int32s, right_shifts
+from shoehorn_mcu.kernels.base.work import Work
+from shoehorn_mcu.kernels.linear.conv import CONV2D, DENSE
+from shoehorn_mcu.kernels.linear.packed_conv import (
+    copies,
+    groups,
+    has_one_group,
+    is_pointwise,
+    padding_tap,
+    unpadded_rows,
+)
+from shoehorn_mcu.machine.targets import Isa
+from shoehorn_mcu.ops import Conv2d
+
+OUTPUTS = 4  # output channels that are computed at once
+PIXELS = 4  # and most pixels
+VECTOR, HALF = 16, 8  # inputs that are loaded at once; HALF is the shortest run
+TAPS = 50  # most taps of a window that is not copied; 4 * TAPS elements of one that is, a multiple of HALF
+_PASSES = ("single", "pair", "triple", "quad")  # passes over so many pixels
+
+
+def packable(of: Linear) -> bool:
+    """Whether the kernels compute exactly this layer, for all int8 inputs: two products fit 16 bits, sums 32."""
+    return bool((of.weights > -128).all()) and scaled_exactly(of)
+
+
+def steps_of(run: int) -> list[tuple[int, int, int]]:
+    """How a run is read, as (first, size, fresh): `fresh` of the `size` elements, the last ones, were not read before.
+
+    By 16 elements, then by 8, the last of which may overlap those before.
+    """
+    whole, rest = run - run % VECTOR, run % VECTOR
+    steps = [(first, VECTOR, VECTOR) for first in range(0, whole, VECTOR)]
+    if rest > HALF:
+        steps.append((whole, HALF, HALF))
+    if rest:
+        steps.append((run - HALF, HALF, (rest - 1) % HALF + 1))
+    return steps
+
+
+def pack(of: Linear, run: int) -> Int32s:
+    """The words that the kernel reads, for every four outputs: biases, weights by steps, multipliers and shifts.
+
+    The inputs are read in runs of this length.
+    """
+    blocks = -(-len(of.weights) // OUTPUTS)
+    runs = filled(of.weights, blocks * OUTPUTS).astype(np.int8).reshape(blocks, OUTPUTS, -1, run)
+    made = []
+    for first, size, fresh in steps_of(run):
+        step = runs[..., first : first + size].copy()
+        step[..., : size - fresh] = 0
+        made.append(step.transpose(0, 2, 1, 3).reshape(blocks, -1, OUTPUTS * size))
+    weights = np.concatenate(made, axis=2).reshape(blocks, -1)
+    scales = (of.bias, of.multipliers, -right_shifts(of.multipliers, of.shifts))
+    bias, *others = (filled(each, blocks * OUTPUTS).reshape(blocks, OUTPUTS) for each in scales)
+    return np.concatenate([bias, weights.view("<i4"), *others], axis=1).astype(np.int32).ravel()
+
+
+def _is_copied(node: Node) -> bool:
+    """Whether the kernel copies each window: a single run."""
+    _, height, width, inputs = node.inputs[1].type.shape
+    return height * width * inputs <= 4 * TAPS and inputs % VECTOR > 0
+
+
+def _is_in_place(node: Node) -> bool:
+    """Whether the kernel for 1x1 windows computes it: each pixel is a run."""
+    return is_pointwise(node) and node.inputs[1].type.shape[3] >= HALF
+
+
+def _accepts_pointwise(node: Node) -> bool:
+    return _is_in_place(node) and has_one_group(node) and packable(linear(node, CONV2D))
+
+
+def _accepts_windows(node: Node) -> bool:
+    """One group, a window that is small or has no more than TAPS taps, each a run, and exact."""
+    _, height, width, inputs = node.inputs[1].type.shape
+    fits = _is_copied(node) or (height * width <= TAPS and inputs >= HALF)
+    return fits and not _is_in_place(node) and has_one_group(node) and packable(linear(node, CONV2D))
+
+
+def _rounded(inputs: int) -> int:
+    """The length of a copied window with the elements beyond it."""
+    return -(-inputs // HALF) * HALF
+
+
+def _pack(node: Node, tile: Tile) -> dict[str, Value]:
+    layer, inputs = linear(node, CONV2D), node.inputs[1].type.shape[3]
+    if "taps" not in tile.sizes:
+        return _aligned(pack(layer, inputs))
+    if not _is_copied(node):
+        return _aligned(np.concatenate([padding_tap(node, VECTOR), pack(layer, inputs)]))
+    count = layer.weights.shape[1]
+    weights: NDArray[np.int8] = np.pad(layer.weights, ((0, 0), (0, _rounded(count) - count)))
+    return _aligned(pack(layer._replace(weights=weights), weights.shape[1]))
+
+
+def _aligned(words: Int32s) -> dict[str, Value]:
+    return all_in_weights(Packed(words, VECTOR))
+
+
+def _passes(counts: Counter[int], blocks: int, runs: float, steps: float, halves: float) -> Work:
+    """Counts of passes, by their number of pixels, of blocks of four outputs in them, and of steps by 16 and by 8."""
+    total = Work()
+    for pixels, times in counts.items():
+        name = _PASSES[pixels - 1]
+        total += Work(
+            **{
+                f"{name}s": times,
+                f"{name}_blocks": times * blocks,
+                f"{name}_steps": times * blocks * steps,
+                f"{name}_halves": times * blocks * halves,
+            },
+            runs=times * blocks * runs,
+        )
+    return total
+
+
+def _counted(run: int) -> tuple[int, int]:
+    """Steps of a run by 16 elements and by 8."""
+    sizes = [size for _, size, _ in steps_of(run)]
+    return sizes.count(VECTOR), sizes.count(HALF)
+
+
+def _sizes(pixels: int) -> list[int]:
+    """Pixels of each pass over a row."""
+    return [min(PIXELS, pixels - first) for first in range(0, pixels, PIXELS)]
+
+
+def _work(node: Node, tile: Tile) -> Work:
+    """Counts of passes, of what they loop over, and of how runs are found, or windows copied."""
+    op = cast(Conv2d, node.op)
+    pixels, outputs = node.output.type.nhwc[2:]
+    _, height, width, inputs = node.inputs[1].type.shape
+    blocks, windows = -(-outputs // OUTPUTS), "taps" in tile.sizes
+    if not windows or _is_copied(node):
+        run = _rounded(height * width * inputs) if windows else inputs
+        made = _passes(Counter(_sizes(pixels)), blocks, 1, *_counted(run))
+        return made + copies(op, node, (VECTOR, HALF)) if windows else made
+    joined = unpadded_rows(op, node) if op.dilation[1] == 1 and inputs % VECTOR == 0 else 0.0
+    total = Work()
+    for (size, inside), times in groups(node, PIXELS):
+        by_line = joined * inside * (size == PIXELS)
+        runs = by_line * height + (1 - by_line) * height * width
+        steps, halves = (height * width * count for count in _counted(inputs))
+        total += _passes(Counter({size: times}), blocks, runs, steps, halves)
+        total += Work(found=times * size * (1 - by_line) * height * width, line_runs=times * by_line * height)
+    return total
+
+
+def _accepts_dense(node: Node) -> bool:
+    return node.inputs[1].type.shape[1] >= HALF and packable(linear(node, DENSE))
+
+
+def _pack_dense(node: Node, tile: Tile) -> dict[str, Value]:
+    return _aligned(pack(linear(node, DENSE), node.inputs[1].type.shape[1]))
+
+
+def _dense_work(node: Node, tile: Tile) -> Work:
+    """Counts of passes, and of what they loop over."""
+    outputs, inputs = node.inputs[1].type.shape
+    return _passes(Counter(_sizes(node.output.type.nhwc[2])), -(-outputs // OUTPUTS), 1, *_counted(inputs))
+
+
+def _tile(**sizes: int) -> tuple[Tile, ...]:
+    return (Tile(outputs=OUTPUTS, pixels=PIXELS, **sizes),)
+
+
+VARIANTS = (
+    Variant(
+        CONV2D,
+        _work,
+        suffix="neon_1x1",
+        body="neon",
+        isa=Isa.NEON,
+        accepts=_accepts_pointwise,
+        tiles=_tile(),
+        pack=_pack,
+    ),
+    Variant(
+        CONV2D,
+        _work,
+        suffix="neon",
+        shared="windows",
+        isa=Isa.NEON,
+        accepts=_accepts_windows,
+        tiles=_tile(taps=TAPS),
+        pack=_pack,
+    ),
+    Variant(DENSE, _dense_work, suffix="neon", isa=Isa.NEON, accepts=_accepts_dense, pack=_pack_dense),
+)

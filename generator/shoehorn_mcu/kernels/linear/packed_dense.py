@@ -1,0 +1,39 @@
+"""Dense layers for Armv6 SIMD: `dense_s8_simd32.inc`."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights
+from shoehorn_mcu.kernels.base.packed import INPUTS, OUTPUTS, clamps, is_packable, linear, pack, turns_of
+from shoehorn_mcu.kernels.base.work import Work
+from shoehorn_mcu.kernels.linear.conv import DENSE
+from shoehorn_mcu.machine.targets import Isa
+from shoehorn_mcu.ops import Dense
+
+
+def _accepts(node: Node) -> bool:
+    return is_packable(node, DENSE)
+
+
+def _pack(node: Node, tile: Tile) -> dict[str, Value]:
+    return all_in_weights(pack(linear(node, DENSE), node.inputs[1].type.shape[1]))
+
+
+def _work(node: Node, tile: Tile) -> Work:
+    """Counts of the loops over vectors, blocks of four outputs and groups of four inputs."""
+    op, positions = cast(Dense, node.op), node.output.type.nhwc[2]
+    outputs, inputs = node.inputs[1].type.shape
+    blocks = positions * -(-outputs // OUTPUTS)
+    return Work(
+        singles=positions,
+        single_blocks=blocks,
+        single_fours=blocks * -(-inputs // INPUTS),
+        turns=blocks * turns_of(inputs),
+        overlaps=blocks * (inputs % INPUTS > 0),
+        clamped=positions * outputs * clamps(op.clamp.low, op.clamp.high),
+    )
+
+
+VARIANTS = (Variant(DENSE, _work, suffix="simd32", isa=Isa.SIMD32, accepts=_accepts, pack=_pack),)

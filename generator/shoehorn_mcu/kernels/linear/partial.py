@@ -1,0 +1,110 @@
+"""Kernels of convolutions in parts: sums in int32, and their requantisation to int8."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from shoehorn_mcu.ir import DType, Node, Tensor
+from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Variant, portable
+from shoehorn_mcu.kernels.base.operands import are, data
+from shoehorn_mcu.kernels.base.work import Work, by_fours
+from shoehorn_mcu.kernels.linear.conv import window_work
+from shoehorn_mcu.machine.targets import Isa
+from shoehorn_mcu.ops import FirstPartial, NextPartial, Rescale
+
+
+def _operands(node: Node) -> tuple[Tensor, Tensor]:
+    """(weights, start or the sums so far)."""
+    _, second, third = node.inputs
+    return (third, second) if isinstance(node.op, NextPartial) else (second, third)
+
+
+def _adds_up(node: Node) -> bool:
+    weights, before = _operands(node)
+    constant = weights.data is not None and (before.data is not None or isinstance(node.op, NextPartial))
+    return constant and are(DType.INT8, node.inputs[0], weights) and are(DType.INT32, before, node.output)
+
+
+def _partial(node: Node) -> dict[str, Value]:
+    op = cast(FirstPartial | NextPartial, node.op)
+    x, (weights, _) = node.inputs[0], _operands(node)
+    out_channels, kernel_height, kernel_width, in_channels = weights.type.shape
+    return {
+        "in_width": x.type.nhwc[2],
+        "in_channels": in_channels,
+        "out_width": node.output.type.nhwc[2],
+        "out_channels": out_channels,
+        "kernel_height": kernel_height,
+        "kernel_width": kernel_width,
+        "stride": op.stride[1],
+        "dilation": op.dilation[1],
+        "pad_left": op.padding.left,
+        "x_zero": x.type.quantised.zero_point,
+    }
+
+
+def _constants(node: Node) -> dict[str, Value]:
+    weights, before = _operands(node)
+    return {"weights": data(weights), "start": None if isinstance(node.op, NextPartial) else data(before)}
+
+
+def _partial_work(node: Node) -> Work:
+    return window_work(cast(FirstPartial | NextPartial, node.op), node)
+
+
+def _partial_by_fours(node: Node, tile: Tile) -> Work:
+    return window_work(cast(FirstPartial | NextPartial, node.op), node, sums=by_fours)
+
+
+def _in_sums(node: Node) -> int | None:
+    """The operand with the sums so far, which the next sums may overwrite."""
+    return 1 if isinstance(node.op, NextPartial) else None
+
+
+def _rescales(node: Node) -> bool:
+    total, multipliers, shifts = node.inputs
+    summed = are(DType.INT32, total) or are(DType.INT16, total)
+    typed = summed and are(DType.INT32, multipliers) and are(DType.INT8, shifts, node.output)
+    return typed and multipliers.data is not None and shifts.data is not None
+
+
+def _rescale(node: Node) -> dict[str, Value]:
+    op = cast(Rescale, node.op)
+    _, _, positions, channels = node.output.type.nhwc
+    return {
+        "positions": positions,
+        "channels": channels,
+        "y_zero": node.output.type.quantised.zero_point,
+        "y_min": op.clamp.low,
+        "y_max": op.clamp.high,
+        "scale_step": int(node.inputs[1].type.elements > 1),
+        "narrow": int(are(DType.INT16, node.inputs[0])),
+    }
+
+
+def _scales(node: Node) -> dict[str, Value]:
+    return {"multipliers": data(node.inputs[1]), "shifts": data(node.inputs[2])}
+
+
+def _total(node: Node) -> int | None:
+    """The sums, of which a row is read element by element, before the shorter output is written."""
+    total = node.inputs[0]
+    return 0 if total.data is None and total.type.row_elements == node.output.type.row_elements else None
+
+
+def _rescale_work(node: Node) -> Work:
+    outputs = node.output.type.row_elements
+    shifted = float((data(node.inputs[2]).astype(np.int64) < 0).mean())
+    return Work(pixels=node.output.type.nhwc[2], outputs=outputs, right_shifts=outputs * shifted)
+
+
+SUMS = Contract("partial_conv2d_s8_s32", (FirstPartial, NextPartial), _partial, _constants, _adds_up)
+RESCALE = Contract("rescale_sums_s8", (Rescale,), _rescale, _scales, _rescales)
+
+VARIANTS = (
+    portable(SUMS, _partial_work, _in_sums),
+    Variant(SUMS, _partial_by_fours, suffix="simd32", shared="c", isa=Isa.SIMD32, in_place=_in_sums),
+    portable(RESCALE, _rescale_work, _total),
+)

@@ -1,0 +1,141 @@
+"""Convolutions of one group for Armv6-M: `conv2d_s8_thumb.inc` and `conv2d_s8_thumb_wide.inc`."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels.base import steps32
+from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Variant, all_in_weights
+from shoehorn_mcu.kernels.base.operands import behind_pixels
+from shoehorn_mcu.kernels.base.packed import linear
+from shoehorn_mcu.kernels.base.rounding import Int32s, clamp_of
+from shoehorn_mcu.kernels.base.work import Work
+from shoehorn_mcu.kernels.linear.conv import CONV2D, lines_of
+from shoehorn_mcu.kernels.linear.packed_conv import has_one_group
+from shoehorn_mcu.machine.targets import Isa
+from shoehorn_mcu.ops import Conv2d
+
+TAPS = 64  # most elements of a window; 12 to 20 bytes of stack each
+CHUNK = 72  # elements of a window of more that are computed at once: half of 3x3x16
+_TOGETHER = 8  # taps that the inner loop computes at once, or the last half of them at first
+ABOVE = 128  # added to each weight, which makes it a byte without a sign
+
+
+def scales(node: Node, contract: Contract) -> Int32s | None:
+    """[output][8]: the words of `sh_steps32.h` for a linear op; None where some output has none."""
+    of = linear(node, contract)
+    return steps32.words_of(of.weights, of.bias, of.multipliers, of.shifts, clamp_of(node))
+
+
+def _elements(node: Node) -> int:
+    """Elements of a window."""
+    return int(np.prod(node.inputs[1].type.shape[1:]))
+
+
+def _accepts(node: Node) -> bool:
+    return has_one_group(node) and _elements(node) <= TAPS and scales(node, CONV2D) is not None
+
+
+def _accepts_wide(node: Node) -> bool:
+    return has_one_group(node) and _elements(node) > TAPS and scales(node, CONV2D) is not None
+
+
+def _chunks(elements: int, most: int) -> list[int]:
+    """Elements of each chunk of a window."""
+    return [min(most, elements - start) for start in range(0, elements, most)]
+
+
+def _filled(elements: int) -> int:
+    """Elements, up to a multiple of four."""
+    return -(-elements // 4) * 4
+
+
+def _turns(elements: int) -> int:
+    """Turns of the inner loop; the first may be half of one."""
+    return -(-elements // _TOGETHER)
+
+
+def _words(weights: NDArray[np.int8]) -> Int32s:
+    """[output][word]: the weights of a chunk, [output][element], behind four bytes for a half that is left out."""
+    outputs, elements = weights.shape
+    end = _TOGETHER * _turns(elements)
+    found = np.full((outputs, end), ABOVE, np.uint8)
+    start = end - _filled(elements)
+    found[:, start : start + elements] = weights.astype(np.int16) + ABOVE
+    return found.view("<i4")
+
+
+def _pack(node: Node, tile: Tile) -> dict[str, Value]:
+    weights, rounding, most = linear(node, CONV2D).weights, scales(node, CONV2D), tile.sizes["taps"]
+    assert rounding is not None  # the node was accepted
+    *chunks, last = map(_words, np.split(weights, range(most, weights.shape[1], most), axis=1))
+    words = [*(chunk.ravel() for chunk in chunks), np.concatenate([last, rounding], axis=1).ravel()]
+    return all_in_weights(np.concatenate(words).astype(np.int32))
+
+
+def _work(node: Node, tile: Tile) -> Work:
+    """Counts of the loops over groups of pixels, chunks of their windows, outputs and taps, and of how windows are laid
+    side by side: in lines that are inside the input, by taps in others.
+    """
+    op, pixels = cast(Conv2d, node.op), node.output.type.nhwc[2]
+    outputs, height, width, inputs = node.inputs[1].type.shape
+    lines = lines_of(op, node)
+    groups = -(-pixels // tile.sizes["pixels"])
+    chunks = _chunks(height * width * inputs, tile.sizes["taps"])
+    joined = sum(taps == width for taps in lines.taps) if op.dilation[1] == 1 else 0
+    inside = lines.inside * sum(lines.taps) * inputs
+    return Work(
+        groups=groups,
+        chunks=groups * len(chunks),
+        blocks=groups * outputs,
+        kept=groups * outputs * (len(chunks) - 1),
+        fours=groups * outputs * sum(_filled(chunk) for chunk in chunks) // 4,
+        turns=groups * outputs * sum(map(_turns, chunks)),
+        outputs=pixels * outputs,
+        pixels=pixels * len(chunks),
+        lines=pixels * height,
+        taps=(pixels - joined) * lines.inside * width,
+        laid=inside,
+        outside=pixels * height * width * inputs - inside,
+    )
+
+
+def _scratch_bytes(node: Node, tile: Tile) -> int:
+    """The sums of all outputs of a group of pixels."""
+    return 4 * node.inputs[1].type.shape[0] * tile.sizes["pixels"]
+
+
+def _behind(node: Node, tile: Tile) -> int | None:
+    """The windows are copied."""
+    return behind_pixels(node)
+
+
+VARIANTS = (
+    Variant(
+        CONV2D,
+        _work,
+        suffix="thumb",
+        shared="side_by_side",
+        isa=Isa.THUMB,
+        accepts=_accepts,
+        tiles=tuple(Tile(pixels=pixels, taps=TAPS) for pixels in (4, 5, 3)),
+        pack=_pack,
+        behind=_behind,
+    ),
+    Variant(
+        CONV2D,
+        _work,
+        suffix="thumb_wide",
+        shared="side_by_side",
+        isa=Isa.THUMB,
+        accepts=_accepts_wide,
+        tiles=tuple(Tile(pixels=pixels, taps=CHUNK) for pixels in (4, 3)),
+        pack=_pack,
+        behind=_behind,
+        scratch_bytes=_scratch_bytes,
+    ),
+)

@@ -1,0 +1,51 @@
+"""Dense layers for Armv6-M: `dense_s8_thumb.inc`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shoehorn_mcu.ir import Node
+from shoehorn_mcu.kernels.base.contract import Tile, Value, Variant, all_in_weights
+from shoehorn_mcu.kernels.base.packed import linear
+from shoehorn_mcu.kernels.base.work import Work
+from shoehorn_mcu.kernels.linear.conv import DENSE
+from shoehorn_mcu.kernels.linear.thumb_conv import ABOVE, scales
+from shoehorn_mcu.machine.targets import Isa
+
+OUTPUTS = 4  # outputs that are computed at once
+TOGETHER = 8  # inputs in a turn of the inner loop; the rest is computed one by one
+
+
+def _accepts(node: Node) -> bool:
+    return scales(node, DENSE) is not None
+
+
+def _pack(node: Node, tile: Tile) -> dict[str, Value]:
+    weights, rounding = linear(node, DENSE).weights, scales(node, DENSE)
+    assert rounding is not None  # the node was accepted
+    outputs, inputs = weights.shape
+    blocks = -(-outputs // OUTPUTS)
+    above = np.full((blocks * OUTPUTS, inputs), ABOVE, np.uint8)
+    above[:outputs] = weights.astype(np.int16) + ABOVE
+    products = above.reshape(blocks, OUTPUTS, inputs).transpose(0, 2, 1).reshape(blocks, -1).copy().view("<i4")
+    ends = range(OUTPUTS, outputs, OUTPUTS)
+    words = [part for block in zip(products, np.split(rounding, ends), strict=True) for part in block]
+    return all_in_weights(np.concatenate([part.ravel() for part in words]).astype(np.int32))
+
+
+def _work(node: Node, tile: Tile) -> Work:
+    """Counts of the loops over vectors, blocks of four outputs and inputs by eights, and of what remains of each."""
+    positions = node.output.type.nhwc[2]
+    outputs, inputs = node.inputs[1].type.shape
+    blocks = positions * -(-outputs // OUTPUTS)
+    return Work(
+        vectors=positions,
+        inputs=positions * inputs,
+        blocks=blocks,
+        eights=blocks * (inputs // TOGETHER),
+        ones=blocks * (inputs % TOGETHER),
+        outputs=positions * outputs,
+    )
+
+
+VARIANTS = (Variant(DENSE, _work, suffix="thumb", isa=Isa.THUMB, accepts=_accepts, pack=_pack),)

@@ -1,0 +1,1 @@
+"""Kernels of layers with a state, and of audio front ends."""

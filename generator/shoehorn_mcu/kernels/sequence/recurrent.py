@@ -1,0 +1,151 @@
+"""Kernels of recurrent layers: one time step, one row of states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+
+from shoehorn_mcu.ir import DType, Node
+from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Variant, portable
+from shoehorn_mcu.kernels.base.formula_c import macros
+from shoehorn_mcu.kernels.base.operands import are, data
+from shoehorn_mcu.kernels.base.work import LANES, Work, by_fours, by_lanes
+from shoehorn_mcu.kernels.element.formulas import per_evaluation, table, times
+from shoehorn_mcu.kernels.linear.wide import short_sums
+from shoehorn_mcu.machine.targets import Isa
+from shoehorn_mcu.ops import Lstm, Recurrence
+from shoehorn_mcu.ops.fixed_point import quantize_multipliers
+from shoehorn_mcu.ops.sigmoid16 import SIGMOID
+
+_NO_CLIP = 1 << 15  # beyond every int16
+
+
+def _lstm(node: Node) -> dict[str, Value]:
+    op, (_, batch, inputs) = cast(Lstm, node.op), node.inputs[0].type.shape
+    factor, shift = op.tanh_scale
+    return {
+        "batch": batch,
+        "inputs": inputs,
+        "units": node.inputs[4].type.shape[1],
+        "cell_clip": op.cell_clip if op.cell_clip > 0 else _NO_CLIP,
+        "tanh_factor": factor,
+        "tanh_shift": shift,
+    }
+
+
+def _lstm_s8(node: Node) -> dict[str, Value]:
+    return {**_lstm(node), "h_zero": node.output.type.quantised.zero_point}
+
+
+def _tables(node: Node) -> dict[str, Value]:
+    op = cast(Lstm, node.op)
+    factors = np.concatenate([op.gate_factors(node.sig).ravel(), op.product_factors(node.sig)])
+    multipliers, shifts = quantize_multipliers(factors)
+    return {"multipliers": multipliers, "shifts": shifts, "sigmoid": SIGMOID}
+
+
+def _constants(node: Node) -> dict[str, Value]:
+    x, h = node.inputs[0].type.quantised, node.output.type.quantised
+    weights, recurrent, bias = (data(tensor) for tensor in node.inputs[2:])
+    offsets = (-h.zero_point * recurrent.astype(np.int64).sum(axis=2)).astype(np.int32)
+    return {
+        "weights": weights,
+        "recurrent": recurrent,
+        "bias": (bias.astype(np.int64) - x.zero_point * weights.astype(np.int64).sum(axis=2)).astype(np.int32),
+        "offsets": offsets if offsets.any() else None,
+        **_tables(node),
+    }
+
+
+def _constants_16(node: Node) -> dict[str, Value]:
+    """The weights with those of the four gates side by side."""
+    weights, recurrent = (np.ascontiguousarray(np.moveaxis(data(tensor), 0, -1)) for tensor in node.inputs[2:4])
+    return {"weights": weights, "recurrent": recurrent, "bias": data(node.inputs[4]), **_tables(node)}
+
+
+def _is_s8(node: Node) -> bool:
+    return are(DType.INT8, node.inputs[0])
+
+
+def _is_s16(node: Node) -> bool:
+    return are(DType.INT16, node.inputs[0])
+
+
+def _has_short_sums(node: Node) -> bool:
+    return all(short_sums(data(tensor).reshape(-1, tensor.type.shape[2])) for tensor in node.inputs[2:4])
+
+
+def _lstm_work(node: Node, sums: Callable[[float, int, int], Work] = by_lanes) -> Work:
+    _, batch, inputs = node.inputs[0].type.shape
+    units = node.inputs[4].type.shape[1]
+    cells = batch * units
+    return sums(cells, inputs, LANES) + sums(cells, units, LANES) + Work(pixels=batch, outputs=cells)
+
+
+def _lstm_work_of_16(node: Node, tile: Tile) -> Work:
+    return _lstm_work(node)
+
+
+def _lstm_by_fours(node: Node, tile: Tile) -> Work:
+    return _lstm_work(node, by_fours)
+
+
+def _recurrence(node: Node) -> dict[str, Value]:
+    op, (gates, units) = cast(Recurrence, node.op), node.inputs[3].type.shape
+    return {
+        "batch": node.output.type.shape[1],
+        "units": units,
+        "gates": gates,
+        "late": op.late,
+        "parts": op.parts,
+        "factors": node.inputs[4].type.shape[0],
+    }
+
+
+def _matrices(node: Node) -> dict[str, Value]:
+    names = ("weights", "bias", "unit_factors")
+    return {name: data(tensor) for name, tensor in zip(names, node.inputs[2:], strict=True)}
+
+
+def _with_table(node: Node) -> dict[str, Value]:
+    return {**_matrices(node), "formula": table(cast(Recurrence, node.op).parsed)}
+
+
+def _compiled(node: Node, tile: Tile) -> dict[str, Value]:
+    return {**_matrices(node), "formula": None}
+
+
+def _written(node: Node) -> tuple[str, ...]:
+    """The formula, and the sizes that the kernel is compiled for."""
+    facts = _recurrence(node)
+    sizes = (f"SH_{name.upper()} {facts[name]}" for name in ("gates", "late", "parts", "factors"))
+    return (*macros(cast(Recurrence, node.op).formula), *sizes)
+
+
+def _recurrence_work(node: Node, tile: Tile) -> Work:
+    op, (gates, units) = cast(Recurrence, node.op), node.inputs[3].type.shape
+    cells = node.output.type.shape[1] * units
+    products = Work(float_sums=gates * units, float_products=gates * units, loops=1)
+    return Work(outputs=cells) + times(cells, products) + times(cells * op.parts, per_evaluation(op.parsed))
+
+
+RECURRENCE = Contract("recurrence", (Recurrence,), _recurrence, _with_table)
+LSTM = Contract("lstm_s8", (Lstm,), _lstm_s8, _constants, _is_s8)
+LSTM_S16 = Contract("lstm_s16", (Lstm,), _lstm, _constants_16, _is_s16)
+
+VARIANTS = (
+    portable(LSTM, _lstm_work),
+    Variant(RECURRENCE, _recurrence_work, written=_written, pack=_compiled),
+    Variant(LSTM, _lstm_by_fours, suffix="simd32", shared="c", isa=Isa.SIMD32),
+    Variant(LSTM_S16, _lstm_work_of_16, defines=("SH_ROWS_16",)),
+    Variant(
+        LSTM_S16,
+        _lstm_work_of_16,
+        suffix="short",
+        body="c",
+        accepts=_has_short_sums,
+        defines=("SH_ROWS_16", "SH_SHORT"),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Kernels of windows without weights: pools, sums over rows, and resizes."""

@@ -1,0 +1,92 @@
+"""Kernels of the resizes."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from shoehorn_mcu.ir import Array, Node
+from shoehorn_mcu.kernels.base.contract import Contract, Tile, Value, Variant, array_of, portable, y_step
+from shoehorn_mcu.kernels.base.operands import all_s8, byte_step, element_bytes, same_dtype
+from shoehorn_mcu.kernels.base.work import Work, moved
+from shoehorn_mcu.machine.targets import Isa
+from shoehorn_mcu.ops import ResizeBilinear, ResizeNearest
+from shoehorn_mcu.ops.resize import BilinearTaps, bilinear_taps, nearest_taps
+
+CHANNELS = 4
+"""Channels of a word: the fewest that the kernel for Armv6 SIMD computes."""
+
+COARSE = 8
+"""The product of two weights that are multiples of this many 1024ths fits 16 bits, as a multiple of 2^-14."""
+
+
+def _nearest(node: Node) -> dict[str, Value]:
+    _, _, in_width, channels = node.inputs[0].type.nhwc
+    out_width, size = node.output.type.nhwc[2], channels * element_bytes(node)
+    return {
+        "out_width": out_width,
+        "pixel_bytes": size,
+        "y_step": size,
+        "columns": nearest_taps(cast(ResizeNearest, node.op), in_width, out_width).astype(np.int16),
+    }
+
+
+def _weights(taps: BilinearTaps) -> Array:
+    """The weight of the upper neighbour; 0 if both are one element, where it has no effect and may not fit 16 bits."""
+    return np.where(taps.lower == taps.upper, 0, taps.weight).astype(np.int16)
+
+
+def _bilinear(node: Node) -> dict[str, Value]:
+    op = cast(ResizeBilinear, node.op)
+    _, in_height, in_width, channels = node.inputs[0].type.nhwc
+    _, out_height, out_width, _ = node.output.type.nhwc
+    down = bilinear_taps(op, in_height, out_height)
+    across = bilinear_taps(op, in_width, out_width)
+    return {
+        "channels": channels,
+        "out_height": out_height,
+        "out_width": out_width,
+        "y_step": channels,
+        "row_weights": _weights(down),
+        "column_weights": _weights(across),
+        "left": across.lower.astype(np.int16),
+        "right": across.upper.astype(np.int16),
+    }
+
+
+def _nearest_work(node: Node) -> Work:
+    op, x, y = cast(ResizeNearest, node.op), node.inputs[0].type, node.output.type
+    width, size = y.nhwc[2], y.nhwc[3] * element_bytes(node)
+    rows = np.array([op.rows(row, node.sig)[0][0] for row in range(y.rows)], np.int64)
+    source = nearest_taps(op, x.nhwc[2], width).astype(np.int64) * size + rows[:, None] * x.row_bytes
+    to = np.arange(width) * size + np.arange(y.rows)[:, None] * y.row_bytes
+    return Work(pixels=width) + moved(to, source, size, y.rows)
+
+
+def _bilinear_work(node: Node) -> Work:
+    return Work(pixels=node.output.type.nhwc[2], outputs=node.output.type.row_elements)
+
+
+def _bilinear_by_words(node: Node) -> bool:
+    """Whether a pixel has CHANNELS or more, and all weights are multiples of COARSE."""
+    found = _bilinear(node)
+    weights = [array_of(found[f"{name}_weights"]) for name in ("row", "column")]
+    coarse = all(each is not None and not (each.astype(np.int64) % COARSE).any() for each in weights)
+    return coarse and node.output.type.nhwc[3] >= CHANNELS
+
+
+def _bilinear_words_work(node: Node, tile: Tile) -> Work:
+    """Pixels, and words of channels."""
+    pixels, channels = node.output.type.nhwc[2:]
+    return Work(pixels=pixels, fours=pixels * -(-channels // CHANNELS))
+
+
+NEAREST = Contract("resize_nearest", (ResizeNearest,), _nearest, accepts=same_dtype, spaced=byte_step)
+BILINEAR = Contract("resize_bilinear_s8", (ResizeBilinear,), _bilinear, accepts=all_s8, takes_row=True, spaced=y_step)
+
+VARIANTS = (
+    portable(NEAREST, _nearest_work),
+    portable(BILINEAR, _bilinear_work),
+    Variant(BILINEAR, _bilinear_words_work, suffix="simd32", isa=Isa.SIMD32, accepts=_bilinear_by_words),
+)

@@ -1,0 +1,207 @@
+"""The chip families: their files, and what a board's manifest must say so that a family's start-up code can run it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import pydantic
+
+from shoehorn_mcu.base.paths import FIRMWARE_TEMPLATES
+from shoehorn_mcu_host.base.files import read_json
+from shoehorn_mcu_host.base.manifest import Count, Define, Manifest, Register, Shoehorn
+
+FOLDER = FIRMWARE_TEMPLATES / "families"
+
+_CURE = "docs/boards.md lists what the family needs"
+_Range = tuple[Register, Register]
+
+
+class _Row(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+
+class Chip(_Row):
+    """A line of chips. Its clock is what start-up makes of it, or else the defines decide, within limits."""
+
+    core_hz: Count | None = None  # made by start-up, whatever the manifest says
+    most_hz: Count | None = None  # the data sheet's limit, without over-drive
+    reset_hz: Count | None = None  # the limit of the voltage scale after a reset
+    apb1_hz: Count | None = None  # the limits of its buses
+    apb2_hz: Count | None = None
+    uarts: tuple[str, ...] | None = None  # those that it has; None: all of the family's
+    defines: Mapping[Define, _Range] = {}  # narrower than the family's
+
+
+class Family(_Row):
+    """A row of families.json."""
+
+    files: tuple[str, ...]  # folders, or single files, of which a later one replaces files of an earlier one
+    files_of_several_cores: tuple[str, ...] = ()
+    cpus: tuple[str, ...]
+    chips: Mapping[str, Chip]  # by the beginning of build.mcu
+    tick_hz: Count | None = None  # of the timer; None: it counts the core's clock
+    defines: Mapping[Define, _Range]  # what the drivers need, and the least and the largest value
+    uarts: Mapping[str, Mapping[Define, Register]] = {}  # the defines that belong together, by the name of the UART
+
+    def chip(self, mcu: str) -> Chip | None:
+        """The chips that this one belongs to."""
+        return next((chip for beginning, chip in self.chips.items() if mcu.startswith(beginning)), None)
+
+
+@cache
+def families() -> Mapping[str, Family]:
+    """All families by name."""
+    table: Mapping[str, object] = read_json(FOLDER / "families.json")
+    return {name: Family.model_validate(row) for name, row in table.items()}
+
+
+def family_files(name: str, several_cores: bool = False) -> Mapping[str, Path]:
+    """The files of a family by name: all of its folders' files, a later folder's in place of an earlier one's.
+
+    KeyError: there is no such family.
+    """
+    family = families()[name]
+    entries = [FOLDER / each for each in (*family.files, *(family.files_of_several_cores if several_cores else ()))]
+    return {path.name: path for entry in entries for path in (sorted(entry.glob("*.*")) if entry.is_dir() else [entry])}
+
+
+def faults(manifest: Manifest) -> Iterator[str]:
+    """Why the family's start-up code cannot run the board, each with the key and the cure."""
+    spec, mcu = manifest.shoehorn, manifest.build.mcu
+    if (family := families().get(spec.family)) is None:
+        yield f"shoehorn.family: unknown family '{spec.family}'; known: {', '.join(families())}"
+        return
+    if spec.cpu not in family.cpus:
+        yield f"shoehorn.cpu: family {spec.family} is for {' or '.join(family.cpus)}, not {spec.cpu}"
+    if (chip := family.chip(mcu)) is None:
+        yield f"build.mcu: family {spec.family} has no start-up code for {mcu}; it is for {', '.join(family.chips)}"
+        return
+    yield from _memories(spec)
+    wrong = [*_defines(spec, family, chip), *_uart(spec, family, chip, mcu)]
+    yield from wrong
+    if not wrong:
+        yield from _clock(manifest, family, chip)
+
+
+def _memories(spec: Shoehorn) -> Iterator[str]:
+    """Faults of the memories, by the linker script that they are written into."""
+    scripts = [path for path in family_files(spec.family).values() if path.name == "link.ld.in"]
+    text = "".join(path.read_text() for path in scripts)
+    needed = sorted({name.lower() for name in re.findall(r"@([A-Z0-9_]+)_ORIGIN@", text)})
+    regions = re.findall(r"^ +([A-Z0-9_]+) \(|ALIAS\(\"(\w+)", text, re.MULTILINE)
+    taken = {"include", *(name.lower() for found in regions for name in found)}
+    known, main = {memory.name: memory for memory in spec.memory}, spec.main_memory
+    if missing := [name for name in needed if name not in known]:
+        yield f"shoehorn.memory: family {spec.family} needs a memory called {' and one called '.join(missing)}"
+        return
+    for name in needed:
+        if (name == "ram") != known[name].is_data:
+            yield f"shoehorn.memory: '{name}' must be of kind {'ram or tcm' if name == 'ram' else 'flash'}"
+    if needed and main and main.name != "ram":
+        yield f"shoehorn.memory: '{main.name}' is before 'ram', which has the stack; put ram first"
+    for memory in spec.other_memories:
+        if memory.name in taken:
+            yield f"shoehorn.memory: '{memory.name}' means another part of the linker script; give it another name"
+    if needed and main and spec.sram_bytes > main.bytes:
+        yield f"shoehorn.sram_bytes: {spec.sram_bytes} is more than the {main.bytes} bytes of '{main.name}'"
+
+
+def _defines(spec: Shoehorn, family: Family, chip: Chip) -> Iterator[str]:
+    """Faults of the defines one by one."""
+    place = "shoehorn.defines"
+    if missing := sorted(family.defines.keys() - spec.defines.keys()):
+        yield f"{place}: family {spec.family} needs {', '.join(missing)} too; {_CURE}"
+    if unknown := sorted(spec.defines.keys() - family.defines.keys()):
+        yield f"{place}: family {spec.family} does not know {', '.join(unknown)}; leave them out"
+    for name, (least, most) in {**family.defines, **chip.defines}.items():
+        value = spec.defines.get(name, least)
+        if not least <= value <= most:
+            limits = _shown(name, least) if least == most else f"from {_shown(name, least)} to {_shown(name, most)}"
+            yield f"{place}.{name}: {_shown(name, value)} must be {limits}; {_CURE}"
+    fpu = spec.cpu not in ("cortex-m0", "cortex-m3")
+    if "SH_BOARD_FPU" in family.defines and spec.defines.get("SH_BOARD_FPU", fpu) != fpu:
+        yield f"{place}.SH_BOARD_FPU: a {spec.cpu} has {'an' if fpu else 'no'} FPU; write {int(fpu)}"
+
+
+def _shown(name: str, value: int) -> str:
+    """Addresses as manuals have them."""
+    return f"0x{value:08X}" if value >= 2**20 and not name.endswith("_HZ") else str(value)
+
+
+def _uart(spec: Shoehorn, family: Family, chip: Chip, mcu: str) -> Iterator[str]:
+    """Faults of the defines that belong to one UART."""
+    chosen = spec.defines.get("SH_BOARD_UART")
+    rows = {name: row for name, row in family.uarts.items() if chip.uarts is None or name in chip.uarts}
+    if chosen is None or not family.uarts:
+        return
+    name = next((name for name, row in rows.items() if row["SH_BOARD_UART"] == chosen), None)
+    if name is None:
+        known = ", ".join(f"0x{row['SH_BOARD_UART']:08X} ({name})" for name, row in rows.items())
+        yield f"shoehorn.defines.SH_BOARD_UART: 0x{chosen:08X} is no UART that {mcu} has; known: {known}"
+        return
+    for define, value in rows[name].items():
+        if spec.defines.get(define, value) != value:
+            yield f"shoehorn.defines.{define}: {spec.defines[define]} does not belong to {name}; write {value}"
+
+
+def _clock(manifest: Manifest, family: Family, chip: Chip) -> Iterator[str]:
+    """Faults of the clock: what start-up makes, what the chip can bear, and what the manifest says about it."""
+    spec, mcu = manifest.shoehorn, manifest.build.mcu
+    made, how = chip.core_hz, "start-up makes"
+    by_pll = "SH_BOARD_PLL_N" in family.defines
+    if by_pll and spec.defines["SH_BOARD_PLL_P"] % 2:
+        yield "shoehorn.defines.SH_BOARD_PLL_P: the PLL divides by 2, 4, 6 or 8"
+        return
+    if by_pll:
+        made, how = _pll_hz(spec.defines), "the PLL of SH_BOARD_PLL_N and SH_BOARD_PLL_P makes"
+    hz = made or spec.core_hz
+    if hz and chip.most_hz and hz > chip.most_hz:
+        yield f"shoehorn.core_hz: {mcu} runs at {chip.most_hz} Hz at most, not {hz}"
+        return
+    follows = family.tick_hz or made
+    for key, said, right, source in (
+        ("shoehorn.core_hz", spec.core_hz, made, how),
+        ("build.f_cpu", manifest.build.hz, hz, how if made else "shoehorn.core_hz says"),
+        ("shoehorn.tick_hz", spec.tick_hz, follows, "the timer counts" if family.tick_hz else how),
+    ):
+        if said is not None and right is not None and said != right:
+            yield f"{key}: {said} is not the {right} Hz that {source}; correct one of them"
+    if by_pll:
+        yield from _stm32f4(spec, chip, hz or 0)
+
+
+def _pll_hz(defines: Mapping[str, int]) -> int:
+    """The core's clock: a reference of 1 MHz, times N, divided by P."""
+    return defines["SH_BOARD_PLL_N"] * 1_000_000 // defines["SH_BOARD_PLL_P"]
+
+
+def _stm32f4(spec: Shoehorn, chip: Chip, core_hz: int) -> Iterator[str]:
+    """Faults of the defines of an STM32F4 by its core's clock (RM0090, RM0368, RM0383, RM0390)."""
+    defines, place = spec.defines, "shoehorn.defines"
+    prescalers = defines["SH_BOARD_RCC_CFGR"]
+    if prescalers & ~0xFC00:
+        yield f"{place}.SH_BOARD_RCC_CFGR: only the dividers of APB1 and APB2 (bits 10 to 15) belong there"
+    buses = {}
+    for bus, shift, most in (("APB1", 10, chip.apb1_hz), ("APB2", 13, chip.apb2_hz)):
+        code = prescalers >> shift & 7
+        buses[bus] = core_hz >> max(0, code - 3)
+        if most and buses[bus] > most:
+            yield f"{place}.SH_BOARD_RCC_CFGR: {bus} runs at {most} Hz at most, not {buses[bus]}; divide it"
+    bus = "APB1" if defines["SH_BOARD_UART_ENR"] == 0x40 else "APB2"
+    if defines["SH_BOARD_UART_HZ"] != buses[bus]:
+        yield f"{place}.SH_BOARD_UART_HZ: the UART is on {bus}, which runs at {buses[bus]} Hz"
+    waits = -(-core_hz // 30_000_000) - 1
+    if defines["SH_BOARD_FLASH_WAITS"] < waits:
+        yield f"{place}.SH_BOARD_FLASH_WAITS: at {core_hz} Hz the flash needs {waits} (at 2.7 to 3.6 V)"
+    if spec.cycles and spec.cycles.wait_states != defines["SH_BOARD_FLASH_WAITS"]:
+        yield f"shoehorn.cycles.wait_states: {spec.cycles.wait_states} is not SH_BOARD_FLASH_WAITS; correct one of them"
+    scale = 3 if chip.reset_hz and core_hz > chip.reset_hz else 0
+    if defines["SH_BOARD_VOLTAGE_SCALE"] != scale:
+        yield f"{place}.SH_BOARD_VOLTAGE_SCALE: at {core_hz} Hz write {scale} (0 leaves it as after a reset)"
+    port, index = defines["SH_BOARD_UART_GPIO"], defines["SH_BOARD_UART_GPIO_INDEX"]
+    if port != 0x40020000 + 0x400 * index:
+        right = _shown("", 0x40020000 + 0x400 * index)
+        yield f"{place}.SH_BOARD_UART_GPIO_INDEX: port {index} is at {right}, not {_shown('', port)}"

@@ -1,0 +1,36 @@
+"""Steps and addresses for a problem; knows bytes, rows and steps, not ops or C."""
+
+from __future__ import annotations
+
+from shoehorn_mcu.planner.check import check
+from shoehorn_mcu.planner.cores import divided
+from shoehorn_mcu.planner.make_plan import DoesNotFit, Goal, PlanFault, Weighing, checked, make_plan
+from shoehorn_mcu.planner.memory_plan import DELIVERY, HANDOUT
+from shoehorn_mcu.planner.order.flow import rigid
+from shoehorn_mcu.planner.partition.search import lowest_peak
+from shoehorn_mcu.planner.problem import ALIGNMENT, Block, Cut, Operand, OpSpec, Problem, Read, TensorSpec
+from shoehorn_mcu.planner.spread.spread import spread
+
+__all__ = [
+    "ALIGNMENT",
+    "DELIVERY",
+    "HANDOUT",
+    "Block",
+    "Cut",
+    "DoesNotFit",
+    "Goal",
+    "OpSpec",
+    "Operand",
+    "PlanFault",
+    "Problem",
+    "Read",
+    "TensorSpec",
+    "Weighing",
+    "check",
+    "checked",
+    "divided",
+    "lowest_peak",
+    "make_plan",
+    "rigid",
+    "spread",
+]

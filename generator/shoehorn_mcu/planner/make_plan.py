@@ -1,0 +1,207 @@
+"""The one entry: the best candidate for a goal, checked, or a refusal that says what is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from shoehorn_mcu.base.errors import MemoryTooSmall, ShoehornError
+from shoehorn_mcu.planner.candidates import Candidates
+from shoehorn_mcu.planner.check import check
+from shoehorn_mcu.planner.memory_plan import DELIVERY, HANDOUT, Plan, Smaller, Status
+from shoehorn_mcu.planner.placement.layout import alive_at, fullest_step
+from shoehorn_mcu.planner.problem import NEVER, Problem
+
+_NAME = 60  # characters of a name in a message
+_ENDS = {DELIVERY: "the input", HANDOUT: "the output"}
+_FASTEST = "the fastest plan tried that fits"
+_WORTH_PERCENT = 1.5  # extra predicted time up to which a smaller plan is preferred by default
+_OF_GROUPS = " (lower bound of the searched plans; recomputing single rows may go below it)"
+
+
+class Goal(Enum):
+    """The quantity to minimise among plans that fit: run time or SRAM."""
+
+    TIME = "time"
+    SRAM = "sram"
+
+
+class DoesNotFit(MemoryTooSmall):
+    """No plan within the capacity was found; the message names the peak step and the tensors alive there."""
+
+
+class PlanFault(ShoehornError):
+    """The independent check found a fault in a plan: a defect of the planner, never of the model."""
+
+    kind = "defect"
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """How the fastest plan is compared with a smaller one: `price` returns a plan's predicted time.
+
+    With `prefer_smaller` the smaller plan is returned if it needs less than 1.5 % more time.
+    """
+
+    price: Callable[[Plan], float]
+    prefer_smaller: bool = False
+
+
+def make_plan(
+    problem: Problem,
+    goal: Goal = Goal.TIME,
+    most_macs: int | None = 0,
+    say: Callable[[str], None] = _silent,
+    weighing: Weighing | None = None,
+    brief: bool = False,
+    unchecked: bool = False,
+    keep_rows: bool = True,
+    below: int | None = None,
+) -> Plan:
+    """A checked plan within the capacity: whole tensors if they fit and time is the goal, else rows.
+
+    If rows alone do not fit, blocks run in bands and rows may be recomputed; `most_macs` limits the recomputed
+    multiply-accumulates (None: no limit). A streamed input or output is always planned by rows; the other tensors stay
+    whole if that fits. `say` is called with the kind of plan that is being searched. Ctrl-C ends the search: the best
+    plan so far is returned. With `brief`, the smallest arena with recomputed rows is searched only for problems that
+    read tensors late. With `keep_rows`, a plan with blocks in bands keeps rows between bands where bytes are free; one
+    that leaves them free is easier to divide among memories. `below` is an arena in bytes that is known to be possible:
+    for the smallest one only less is searched for, and where nothing is found the plan is of any size.
+
+    The independent check replays the plan on the given problem with the cuts of the plan in place of their blocks. The
+    plan is `unchecked` where the caller has it `checked` on the problem of the ops that are emitted for it.
+
+    Raises DoesNotFit if no plan within the capacity was found, PlanFault if the independent check rejects the plan.
+    """
+    candidates = Candidates(problem, most_macs, say, brief, NEVER if below is None else below)
+    plan = _search(problem, goal, candidates, weighing, keep_rows and not (brief and goal is Goal.SRAM))
+    capacity = problem.capacity_bytes
+    if capacity is not None and plan.arena_bytes > capacity:
+        raise DoesNotFit(_refusal(candidates, plan, capacity), plan.arena_bytes, capacity)
+    return plan if unchecked else checked(candidates.applied(plan), plan)
+
+
+def checked(problem: Problem, plan: Plan) -> Plan:
+    """The plan, if the independent check accepts it for the problem; else raises PlanFault."""
+    if faults := check(problem, plan):
+        raise PlanFault(f"the plan is wrong, please report this: {'; '.join(faults[:3])}")
+    return plan
+
+
+def _search(problem: Problem, goal: Goal, candidates: Candidates, weighing: Weighing | None, keep_rows: bool) -> Plan:
+    """The best candidate; its outcome's reason says why the search ended with it."""
+    capacity = problem.capacity_bytes
+    best: Plan | None = None
+    fitting: Plan | None = None  # of those that fit that with the least work
+    try:
+        if goal is Goal.TIME:
+            limit = candidates.whole.arena_bytes if capacity is None else capacity
+            for plan in candidates.within(limit):
+                best = _lower(best, plan)
+                if plan.arena_bytes <= limit:
+                    fitting = _because(plan, plan.outcome.reason or _FASTEST)
+                    for kept in candidates.keeping(plan, limit) if keep_rows else ():
+                        fitting = kept
+                    if not candidates.costly(plan, fitting, limit):
+                        return _weighed(fitting, candidates, weighing)
+                    break
+            for plan in candidates.recomputing(limit):
+                best = _lower(best, plan)
+                if plan.arena_bytes <= limit and (
+                    fitting is None or candidates.extra(plan) < candidates.extra(fitting)
+                ):
+                    fitting = _because(plan, plan.outcome.reason or _FASTEST)
+            for plan in candidates.spared(limit) if fitting is None and keep_rows else ():
+                fitting = plan
+            if fitting is not None:
+                return fitting
+        for plan in candidates.smallest(capacity or 0 if goal is Goal.TIME else 0):
+            best = _lower(best, plan)
+            if goal is Goal.TIME and capacity is not None and best.arena_bytes <= capacity:
+                return _because(best, best.outcome.reason or _FASTEST)
+        assert best is not None
+        for search in (candidates.keeping_as_small, candidates.spared_as_small) if keep_rows else ():
+            for kept in search(best):
+                best = kept
+        if goal is Goal.TIME and capacity is not None and best.arena_bytes <= capacity:
+            return _because(best, best.outcome.reason or _FASTEST)
+    except KeyboardInterrupt:
+        if best is None:
+            raise
+        return _because(fitting or best, "interrupted: the best plan so far")
+    if best.outcome.status is Status.OPTIMAL:
+        return _because(best, f"proven minimal among {best.outcome.bound_of}")
+    tried = "search finished"
+    return _because(best, f"{tried}; {best.outcome.reason}" if best.outcome.reason else tried)
+
+
+def _weighed(plan: Plan, candidates: Candidates, weighing: Weighing | None) -> Plan:
+    """The fastest plan, with the lower bound of plans by rows and a smaller plan named; or that one, if preferred."""
+    if plan.cascades:
+        return plan
+    plan = candidates.bounded_by_rows(plan)
+    if weighing is None or plan.arena_bytes == plan.outcome.bound_bytes:
+        return plan
+    low = candidates.low()
+    if low.arena_bytes >= plan.arena_bytes:
+        return plan
+    fast = weighing.price(plan)
+    percent = 100 * (weighing.price(low) - fast) / max(1.0, fast)
+    if weighing.prefer_smaller and percent < _WORTH_PERCENT:
+        saved = plan.arena_bytes - low.arena_bytes
+        return _because(low, f"{saved:,} bytes less than the fastest plan, for {max(0.0, percent):.2f} % more time")
+    named = replace(plan, outcome=replace(plan.outcome, smaller=Smaller(low.arena_bytes, percent)))
+    other = f"a plan of {low.arena_bytes:,} bytes costs {max(0.0, percent):.2f} % more time"
+    return _because(named, f"{plan.outcome.reason}; {other}")
+
+
+def _lower(best: Plan | None, plan: Plan) -> Plan:
+    """The plan with the smaller arena; if equal the one with the higher bound, else the earlier one."""
+    if best is None:
+        return plan
+    return min(best, plan, key=lambda candidate: (candidate.arena_bytes, -candidate.outcome.bound_bytes))
+
+
+def _because(plan: Plan, reason: str) -> Plan:
+    return replace(plan, outcome=replace(plan.outcome, reason=reason))
+
+
+def _short(name: str) -> str:
+    """The first characters of a name: converters join names into hundreds, and the first ones identify the tensor."""
+    return name if len(name) <= _NAME else f"{name[: _NAME - 3]}..."
+
+
+def _refusal(candidates: Candidates, plan: Plan, capacity: int) -> str:
+    """The message of a refusal: the bytes needed, and the tensors alive at the peak, largest first."""
+    problem = candidates.applied(plan)
+    peak = fullest_step(problem, plan.steps)
+    named = ", ".join(f"'{_short(name)}' {size:,}" for name, size in alive_at(problem, plan.steps, peak))
+    at = plan.steps[peak].op if plan.steps else DELIVERY
+    step = _named(at) if at in _ENDS else f"step {peak} ({_named(at)})"
+    bound, op = candidates.at_least()
+    kind = ""
+    if plan.outcome.status is Status.OPTIMAL:
+        needed, kind = f"at least {plan.arena_bytes:,} bytes", _OF_GROUPS if bound < plan.arena_bytes else ""
+    elif bound > capacity:
+        needed = f"at least {bound:,} bytes"
+        cause = [f"set by {_named(op)}"] if op is not None else []
+        needed += f" ({'; '.join([*cause, f'{plan.arena_bytes:,} in the best plan found'])})" * (
+            bound < plan.arena_bytes
+        )
+    elif capacity < candidates.bound <= plan.arena_bytes:
+        needed, kind = f"at least {candidates.bound:,} bytes ({plan.arena_bytes:,} in the best plan found)", _OF_GROUPS
+    else:
+        needed = f"{plan.arena_bytes:,} bytes in the best plan found (lower bound {bound:,})"
+    return (
+        f"needs an arena of {needed}, {max(0, capacity):,} are available{kind}; "
+        f"the peak is {step}, where these are alive: {named}"
+    )
+
+
+def _named(op: str) -> str:
+    return _ENDS.get(op, f"'{_short(op)}'")

@@ -1,0 +1,126 @@
+"""Plans that recompute rows: which memory budgets are tried, for a capacity and for the smallest arena."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from shoehorn_mcu.planner.memory_plan import Plan
+from shoehorn_mcu.planner.order.flow import Event, Flow
+from shoehorn_mcu.planner.recompute.search import Order, between, extra_macs, least, nearer
+from shoehorn_mcu.planner.remat.outcome import MOST_NODES, Effort
+
+_LEAST_SECONDS, _MOST_SECONDS, _ROWS_PER_SECOND = 1.2, 20.0, 120  # effort for one order of rows
+_PATIENCE = 20  # wall-clock limit as a multiple of the effort: so the effort decides on any machine
+_SPARE = (0.0, 0.03, 0.06, 0.1, 0.15)  # of the capacity: left free for packing losses, tried in turn
+_FINER, _FINER_SHARE = 2, 0.6  # budgets tried after the first order that packs, and the effort for each
+_DESCENTS = 8  # budgets tried for the smallest arena
+_DESCENT_SHARE, _FEW_SHARE = 0.6, 0.4  # the effort for each; for few rows less, because CP-SAT adds to it
+_FAILURES, _MISSES = 3, 5  # consecutive failed budgets that end the search: for a capacity, for the smallest arena
+_FIRST_CUT, _GROWTH = 0.1, 1.5  # first reduction as part of the peak, and its growth until a budget is too low
+
+
+class Budgets:
+    """The budgets of one problem.
+
+    `start` computes each row once; `most_macs` limits the recomputed multiply-accumulates (None: no limit).
+    `place(order, bytes, reason)` makes a plan of an order; it stops packing at an arena of so many bytes.
+    """
+
+    def __init__(
+        self,
+        flow: Flow,
+        start: Sequence[Event],
+        most_macs: int | None,
+        say: Callable[[str], None],
+        place: Callable[[Sequence[Event], int | None, str], Plan],
+    ) -> None:
+        self._flow, self._start, self._most_macs = flow, start, most_macs
+        self._say, self._place = say, place
+
+    def effort(self, share: float = 1) -> Effort:
+        """The search effort for one order of rows; it grows with the number of rows."""
+        rows = sum(self._flow.rows.values())
+        seconds = share * min(_MOST_SECONDS, max(_LEAST_SECONDS, rows / _ROWS_PER_SECOND))
+        return Effort(seconds, seconds * _PATIENCE)
+
+    def for_capacity(self, capacity: int) -> Iterator[Plan]:
+        """Plans for falling budgets until one fits, then plans that fit with less work each.
+
+        A search may miss what one for a lower budget finds, so a few failures do not end it.
+        """
+        now, loose, failed = self._start, None, 0
+        for part in _SPARE:
+            budget = int(capacity * (1 - part))
+            order = self._nearer(now, budget, self.effort())
+            if order is None:
+                failed += 1
+                if failed == _FAILURES:
+                    return
+                continue
+            plan = self._place(order.events, capacity, order.reason)
+            yield plan
+            if plan.arena_bytes <= capacity:
+                yield from self._further(order, capacity) if loose is None else self._between(loose, order, capacity)
+            if plan.arena_bytes <= capacity or order.peak > budget:
+                return
+            now, loose = order.events, order
+
+    def _further(self, packed: Order, capacity: int) -> Iterator[Plan]:
+        """Plans with less work than an order that packs, from searches below its budget, which may be cheaper."""
+        now, least_work = packed.events, packed.work
+        for part in _SPARE[1 : 1 + _FINER]:
+            order = self._nearer(now, int(capacity * (1 - part)), self.effort(_FINER_SHARE))
+            if order is None:
+                return
+            if order.work < least_work:
+                plan = self._place(order.events, capacity, order.reason)
+                least_work = order.work if plan.arena_bytes <= capacity else least_work
+                yield plan
+            now = order.events
+
+    def _between(self, loose: Order, packed: Order, capacity: int) -> Iterator[Plan]:
+        """Plans with less work than `packed`, from budgets halfway between it and `loose`, which does not pack."""
+        for _ in range(_FINER):
+            budget = (loose.peak + packed.peak) // 2
+            self._say(f"recomputing rows within {budget:,} bytes")
+            order = between(self._flow, loose, packed, budget, self.effort(_FINER_SHARE))
+            if order is packed or not self._allowed(order):
+                return
+            plan = self._place(order.events, capacity, order.reason)
+            yield plan
+            if plan.arena_bytes <= capacity:
+                packed = order
+            else:
+                loose = order
+
+    def descending(self, start: Sequence[Event], peak: int, wanted: int = 0) -> Iterator[Plan]:
+        """Plans for the smallest arena with recomputed rows within the allowance, from an order with this peak.
+
+        The budget falls by growing steps until one fails, then halves the distance to the highest failed budget, as
+        long as an order of `wanted` bytes may be found.
+        """
+        now, cut, low = start, _FIRST_CUT, least(self._flow) - 1
+        failed, halving = 0, False
+        few = sum(self._flow.rows.values()) <= MOST_NODES
+        for _ in range(_DESCENTS):
+            budget = (low + peak) // 2 if halving else max(int(peak * (1 - cut)), (low + peak) // 2)
+            if budget <= low or 0 < wanted <= low:
+                return
+            order = self._nearer(now, budget, self.effort(_FEW_SHARE if few else _DESCENT_SHARE))
+            failed = 0 if order is not None else failed + 1
+            if failed == _MISSES:
+                return
+            if order is None or order.peak > budget:
+                low, halving = budget, True
+            if order is not None:
+                yield self._place(order.events, order.peak, order.reason)
+                now, peak, cut = order.events, order.peak, cut * _GROWTH
+
+    def _nearer(self, start: Sequence[Event], budget: int, effort: Effort) -> Order | None:
+        """An order with recomputed rows within the allowance whose peak is within the budget or nearer to it."""
+        self._say(f"recomputing rows within {budget:,} bytes")
+        order = nearer(self._flow, start, budget, effort)
+        return order if order is not None and self._allowed(order) else None
+
+    def _allowed(self, order: Order) -> bool:
+        return self._most_macs is None or extra_macs(self._flow.problem, order.events) <= self._most_macs

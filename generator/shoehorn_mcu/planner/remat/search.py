@@ -1,0 +1,164 @@
+"""The local search in C (search.c) from Python: two parallel walkers, each with a budget of array elements touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from shoehorn_mcu.base.errors import ShoehornError
+from shoehorn_mcu.planner.remat.graph import Graph
+from shoehorn_mcu.planner.remat.memory import PLAIN, Terms, duration
+from shoehorn_mcu.planner.remat.units import scaled
+from shoehorn_mcu_host.base import cbuild
+
+# Array elements that a walker touches per second on the slowest machine that should give the same answers.
+WORK_PER_SECOND = 200_000_000
+COPIES = 8  # of one node at most
+WALKERS = 2
+_CHUNKS = 40  # parts of a phase; the search may stop between two
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One anneal: temperatures as a fraction of the whole duration, and its share of the work."""
+
+    hot: float
+    cold: float
+    share: float
+    copy: bool = True  # False: the order alone changes
+
+
+ORDER = Phase(hot=2e-2, cold=2e-5, share=0.1, copy=False)
+QUICK = Phase(4e-3, 8e-7, 0.1)
+ANNEAL = (Phase(4e-3, 8e-7, 0.45), Phase(5e-4, 5e-7, 0.2), Phase(5e-4, 5e-7, 0.15))
+
+
+@cache
+def library() -> cbuild.Library:
+    """The compiled C. HostError: no compiler here can compile it."""
+    sources = [_HERE / name for name in ("search.c", "moves.c", "state.c")]
+    return cbuild.load("shoehorn_remat", _HERE / "search.h", sources)
+
+
+def _csr(ffi: Any, lists: Sequence[Sequence[int]]) -> tuple[Any, Any]:
+    at = [0]
+    for each in lists:
+        at.append(at[-1] + len(each))
+    return ffi.new("int32_t[]", at), ffi.new("int32_t[]", [v for each in lists for v in each] or [0])
+
+
+class _Walker:
+    """One search in C and its current sequence."""
+
+    def __init__(self, graph: Graph, budget: int, seed: int, terms: Terms) -> None:
+        compiled = library()
+        self._lib, ffi = compiled.lib, compiled.ffi
+        n = len(graph.names)
+        steps = 4 * n * COPIES + 256
+        none = (0,) * n
+        scale, unit = scaled((*graph.sizes, *(terms.extra or none), *(terms.behind or none)), steps, upwards=True)
+        pred_at, preds = _csr(ffi, graph.inputs)
+        succ_at, succs = _csr(ffi, graph.readers)
+        arrays = {
+            "most": ffi.new("int32_t[]", [min(m, COPIES) for m in terms.most] or [COPIES] * n),
+            "sizes": ffi.new("int64_t[]", scale[:n]),
+            "extra": ffi.new("int64_t[]", scale[n : 2 * n]),
+            "reuse": ffi.new("int32_t[]", terms.reuse or [-1] * n),
+            "behind": ffi.new("int64_t[]", scale[2 * n :]),
+            "durations": ffi.new("int64_t[]", scaled(graph.durations, steps)[0]),
+            "pred_at": pred_at,
+            "preds": preds,
+            "succ_at": succ_at,
+            "succs": succs,
+        }
+        made = self._lib.remat_new(
+            ffi.new("remat_graph *", {"nodes": n, "copies": COPIES, **arrays}), budget // unit, seed
+        )
+        if made == ffi.NULL:
+            raise ShoehornError(f"a graph of {n} nodes is too large to search in this machine's memory")
+        self._state = ffi.gc(made, self._lib.remat_free)
+        self._ffi = ffi
+        self._buffer = ffi.new("int32_t[]", n * (COPIES + 4) + 256)
+
+    def load(self, sequence: Sequence[int]) -> bool:
+        return bool(self._lib.remat_load(self._state, self._ffi.new("int32_t[]", list(sequence)), len(sequence)) == 0)
+
+    def run(self, phase: Phase, work: int, chunk: int) -> None:
+        schedule = self._ffi.new(
+            "remat_schedule *",
+            {"hot": phase.hot, "cold": phase.cold, "work": work, "copy": phase.copy},
+        )
+        self._lib.remat_run(self._state, schedule, chunk / _CHUNKS, (chunk + 1) / _CHUNKS)
+
+    def now(self) -> tuple[int, ...]:
+        """The current sequence."""
+        return tuple(self._buffer[0 : self._lib.remat_now(self._state, self._buffer)])
+
+    @property
+    def over(self) -> int:
+        """Memory of the current sequence above the budget, summed over steps, in the unit of its sizes."""
+        return int(self._lib.remat_over(self._state))
+
+    def best(self) -> tuple[int, ...] | None:
+        length = self._lib.remat_best(self._state, self._buffer)
+        return tuple(self._buffer[0:length]) if length > 0 else None
+
+
+class Search:
+    """Walkers that start from one sequence, and the best sequence that any of them found.
+
+    `more()` is called at fixed points and says whether to continue; equal answers give equal sequences.
+    """
+
+    def __init__(self, graph: Graph, budget: int, work: int, more: Callable[[], bool], terms: Terms = PLAIN) -> None:
+        self.best: tuple[int, ...] | None = None
+        self._graph, self._work, self._more = graph, work, more
+        self._walkers = [_Walker(graph, budget, seed, terms) for seed in range(1, WALKERS + 1)]
+        self.restart(graph.order)
+
+    def restart(self, sequence: Sequence[int]) -> bool:
+        """Restarts every walker from this sequence. False if it is too long or has too many copies of a node."""
+        loaded = [walker.load(sequence) for walker in self._walkers]  # load every walker, even if one fails
+        return all(loaded)
+
+    def run(self, phase: Phase, good: int) -> None:
+        """Anneals until the work is done, `more()` says no, or a sequence of duration `good` is found."""
+        work = max(1, int(self._work * phase.share))
+        with ThreadPoolExecutor(WALKERS) as pool:
+            for chunk in range(_CHUNKS):
+                if not self._more() or (self.best is not None and self.duration <= good):
+                    return
+                for done in [pool.submit(w.run, phase, work, chunk) for w in self._walkers]:
+                    done.result()
+                self._collect()
+
+    @property
+    def over(self) -> int:
+        """Memory of the best walker above the budget, summed over steps, in the unit of its sizes."""
+        return min(walker.over for walker in self._walkers)
+
+    @property
+    def last(self) -> list[tuple[int, ...]]:
+        """The current sequence of each walker, which may be above the budget."""
+        return [walker.now() for walker in self._walkers]
+
+    @property
+    def duration(self) -> int:
+        """The duration of the best sequence; there must be one."""
+        return duration(self._graph, self.best or ())
+
+    def offer(self, sequence: Sequence[int]) -> None:
+        """Adds a sequence within the budget that was found elsewhere."""
+        if self.best is None or duration(self._graph, sequence) < self.duration:
+            self.best = tuple(sequence)
+
+    def _collect(self) -> None:
+        for walker in self._walkers:
+            found = walker.best()
+            if found is not None:
+                self.offer(found)

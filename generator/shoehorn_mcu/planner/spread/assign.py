@@ -1,0 +1,96 @@
+"""Which memory each group is in: the bytes alive in a memory fit it at every moment, and the core waits least."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from time import monotonic
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoehorn_mcu.planner.memory_plan import Memory
+from shoehorn_mcu.planner.spread.places import Group
+
+_EFFORT = 4.0  # of CP-SAT for one assignment, in its own count of time
+_LIMIT_SECONDS = 60.0  # the last stop of one
+_PARTS = 100  # of a cycle, in which CP-SAT counts
+_COMPARED = 600  # moments up to which those are left out at which nothing is alive that is not at another one
+
+
+def _alive(groups: Sequence[Group]) -> NDArray[np.int64]:
+    """Bytes alive by moment and group, at the moments that matter: those with less alive than another are left out."""
+    starts = sorted({p.first for g in groups for pieces in g.pieces.values() for p in pieces})
+    place = {moment: i for i, moment in enumerate(starts)}
+    found = np.zeros((len(starts) + 1, len(groups)), np.int64)
+    for number, group in enumerate(groups):
+        for piece in chain.from_iterable(group.pieces.values()):
+            found[place[piece.first], number] += piece.bytes
+            found[int(np.searchsorted(starts, piece.last, "right")), number] -= piece.bytes
+    lines = np.unique(found.cumsum(axis=0)[:-1], axis=0)
+    if len(lines) > _COMPARED:
+        return lines
+    below = (lines[:, None, :] <= lines[None, :, :]).all(axis=2)
+    kept: NDArray[np.int64] = lines[below.sum(axis=1) == 1]  # each is below itself
+    return kept
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """The place in `memories` of each group, and a lower bound on the cycles of waiting of all assignments."""
+
+    memory: tuple[int, ...]
+    least_waits: int
+
+
+def _greedy(
+    groups: Sequence[Group], alive: NDArray[np.int64], room: Sequence[int], costs: Sequence[Sequence[int]]
+) -> list[int] | None:
+    """Those that save most cycles per byte first, each in the cheapest memory that has room left at every moment."""
+    spread = [max(own) - min(own) for own in costs]
+    largest = alive.max(axis=0, initial=0)
+    order = sorted(range(len(groups)), key=lambda g: (-spread[g] / max(1, int(largest[g])), -int(largest[g]), g))
+    used = np.zeros((len(room), len(alive)), np.int64)
+    found = [0] * len(groups)
+    for g in order:
+        fits = (m for m in range(len(room)) if (used[m] + alive[:, g] <= room[m]).all())
+        best = min(fits, key=lambda m: (costs[g][m], m), default=None)
+        if best is None:
+            return None
+        found[g] = best
+        used[best] += alive[:, g]
+    return found
+
+
+def assigned(groups: Sequence[Group], memories: Sequence[Memory], room: Sequence[int]) -> Assignment | None:
+    """The assignment with the least waiting, and of those one in earlier memories; None where the live bytes exceed
+    the memories whatever the assignment, or none was found.
+    """
+    from ortools.sat.python import cp_model
+
+    from shoehorn_mcu.planner.remat.outcome import Limit
+    from shoehorn_mcu.planner.remat.solver import solve
+
+    alive = _alive(groups)
+    scale = len(groups) * len(memories) + 1  # any waiting outweighs every preference of earlier memories
+    costs = [[int(g.waits(memory) * _PARTS) * scale + m for m, memory in enumerate(memories)] for g in groups]
+    model = cp_model.CpModel()
+    where = [[model.new_bool_var("") for _ in memories] for _ in groups]
+    for own in where:
+        model.add_exactly_one(own)
+    for m, most in enumerate(room):
+        for line in alive:
+            if line.sum() > most:
+                model.add(sum(int(line[g]) * where[g][m] for g in np.flatnonzero(line)) <= most)
+    pairs = ((g, m) for g in range(len(groups)) for m in range(len(memories)))
+    model.minimize(sum(costs[g][m] * where[g][m] for g, m in pairs))
+    hint = _greedy(groups, alive, room, costs)
+    for g, m in enumerate(hint or ()):
+        for other, var in enumerate(where[g]):
+            model.add_hint(var, int(other == m))
+    answer = solve(model, Limit(_EFFORT, monotonic() + _LIMIT_SECONDS))
+    least = (answer.bound or 0) // scale // _PARTS
+    if answer.has_answer:
+        return Assignment(tuple(next(m for m, var in enumerate(own) if answer.value(var)) for own in where), least)
+    return None if hint is None or answer.infeasible else Assignment(tuple(hint), least)

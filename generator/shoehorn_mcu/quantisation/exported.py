@@ -1,0 +1,281 @@
+"""A float32 graph as an ONNX model, so that a .tflite is quantised on the same road as an .onnx.
+
+Dimensions of inputs and outputs stay as they are, N, H, W, C. Between ops on images values are N, C, H, W, as ONNX's
+ops take them; where an op needs the other order there is a Transpose, which the importer takes away afterwards.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shoehorn_mcu.importers.lowering import maps
+from shoehorn_mcu.importers.onnx.file import OPSET
+from shoehorn_mcu.ir import Array, DType, Graph, Node, Op, Tensor
+from shoehorn_mcu.ops import (
+    Add,
+    AveragePool2d,
+    Concat,
+    Conv2d,
+    Dense,
+    DepthwiseConv2d,
+    Map,
+    MaxPool2d,
+    Mean,
+    Pad,
+    Reshape,
+    Slice,
+    Softmax,
+    Sub,
+)
+from shoehorn_mcu.ops.clamp import LARGEST_FLOAT32, Bounds
+from shoehorn_mcu.ops.conv import Padding
+from shoehorn_mcu.ops.formula import formula
+from shoehorn_mcu.quantisation.fault import QuantizeError
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, NodeProto
+
+_TO_IMAGE, _FROM_IMAGE = (0, 3, 1, 2), (0, 2, 3, 1)
+_BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div"}
+_FORMULA = re.compile(r"float32 float32 : (\w+) float32 0 1")  # of two operands, one function
+_CURE = (
+    "let TensorFlow's converter quantise the model (docs/first-model.md), or export it as .onnx, which gen quantize "
+    "takes with any op"
+)
+
+
+@cache
+def _functions() -> Mapping[str, str]:
+    """ONNX's functions of one float32 operand, by their formulas: what a .tflite has of them becomes them again."""
+    made = ((formula(write, DType.FLOAT32), code) for code, write in maps.UNARY.items() if code not in _OF_BITS)
+    return {each.text: code for each, code in made if each.result is DType.FLOAT32}
+
+
+_OF_BITS = ("BitwiseNot", "Not")
+
+
+def as_onnx(graph: Graph) -> ModelProto:
+    """The model; its tensors and ops keep their names. Raises QuantizeError where it has an op without such a form."""
+    from onnx import TensorProto, helper
+
+    if graph.states:
+        raise QuantizeError(f"{graph.name}: keeps states between inferences; only models without them are quantised")
+    made = _Export(graph)
+    for node in graph.nodes():
+        made.add(node)
+    inputs, outputs = (
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, graph.tensors[name].type.shape) for name in names]
+        for names in (graph.inputs, graph.outputs)
+    )
+    for name in graph.outputs:
+        made.plain(name)
+    body = helper.make_graph(made.nodes, graph.name, inputs, outputs, made.constants)
+    return helper.make_model(body, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
+
+
+class _Export:
+    """The nodes and constants so far."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.nodes: list[NodeProto] = []
+        self.constants: list[Any] = []
+        self._graph = graph
+        self._there = set(graph.inputs)  # names of values that are computed, in the graph's order of dimensions
+        self._images: dict[str, str] = {}  # those whose channels come first
+
+    def add(self, node: Node) -> None:
+        """The nodes of an op."""
+        types = {t.type.dtype for t in (*node.row_inputs, node.output)}
+        write = next((w for kind, w in _WRITERS.items() if isinstance(node.op, kind)), None)
+        if write is None or types != {DType.FLOAT32}:
+            kind = type(node.op).__name__
+            raise QuantizeError(
+                f"{self._graph.name}: op '{node.op.name}' ({kind}) has no quantised form from .tflite; {_CURE}"
+            )
+        write(self, node)
+
+    def node(self, code: str, inputs: Sequence[str], output: str, name: str, **attributes: Any) -> str:
+        from onnx import helper
+
+        self.nodes.append(helper.make_node(code, list(inputs), [output], name=name, **attributes))
+        return output
+
+    def constant(self, name: str, data: Array) -> str:
+        from onnx import numpy_helper
+
+        self.constants.append(numpy_helper.from_array(np.asarray(data, order="C"), name))
+        return name
+
+    def plain(self, name: str) -> str:
+        """A value in the graph's order of dimensions."""
+        tensor = self._graph.tensors[name]
+        if name not in self._there:
+            if tensor.data is not None:
+                self.constant(name, tensor.data)
+            else:
+                self.node("Transpose", [self._images[name]], name, f"{name}/last", perm=_FROM_IMAGE)
+            self._there.add(name)
+        return name
+
+    def image(self, name: str) -> str:
+        """A value of four dimensions with channels first."""
+        if name not in self._images:
+            place, tensor = f"{name}/first", self._graph.tensors[name]
+            if tensor.data is not None:
+                self.constant(place, tensor.data.transpose(_TO_IMAGE))
+            else:
+                self.node("Transpose", [self.plain(name)], place, place, perm=_TO_IMAGE)
+            self._images[name] = place
+        return self._images[name]
+
+    def result(self, node: Node, code: str, inputs: Sequence[str], image: bool, **attributes: Any) -> None:
+        """The op's own node, and one for its bounds."""
+        output = node.output.name
+        name = f"{output}/first" if image else output
+        if image:
+            self._images[output] = name
+        else:
+            self._there.add(output)
+        bounds: Bounds | None = getattr(node.op, "clamp", None)
+        if bounds is None or (bounds.low, bounds.high) == (-LARGEST_FLOAT32, LARGEST_FLOAT32):
+            self.node(code, inputs, name, node.op.name, **attributes)
+            return
+        inner = self.node(code, inputs, f"{name}/free", node.op.name, **attributes)
+        if (bounds.low, bounds.high) == (0, LARGEST_FLOAT32):
+            self.node("Relu", [inner], name, f"{node.op.name}/relu")
+            return
+        limits = zip(("low", "high"), (bounds.low, bounds.high), strict=True)
+        held = [self.constant(f"{name}/{side}", np.array(value, np.float32)) for side, value in limits]
+        self.node("Clip", [inner, *held], name, f"{node.op.name}/clip")
+
+
+def _pads(padding: Padding) -> list[int]:
+    return [padding.top, padding.left, padding.bottom, padding.right]
+
+
+def _data(tensor: Tensor) -> Array:
+    if tensor.data is None:
+        raise QuantizeError(f"'{tensor.name}' is no constant; only constant weights are quantised")
+    return tensor.data
+
+
+def _convolution(to: _Export, node: Node) -> None:
+    op = node.op
+    assert isinstance(op, Conv2d | DepthwiseConv2d)
+    x, weights, bias = node.inputs
+    stored, channels = _data(weights), x.type.shape[3]
+    if isinstance(op, DepthwiseConv2d):
+        order, groups = (3, 0, 1, 2), channels
+    else:
+        order, groups = (0, 3, 1, 2), channels // stored.shape[3]
+    held = to.constant(f"{op.name}/weights", stored.transpose(order))
+    inputs = [to.image(x.name), held, to.constant(f"{op.name}/bias", _data(bias))]
+    shared = {"strides": list(op.stride), "dilations": list(op.dilation), "pads": _pads(op.padding), "group": groups}
+    to.result(node, "Conv", inputs, image=True, kernel_shape=list(stored.shape[1:3]), **shared)
+
+
+def _dense(to: _Export, node: Node) -> None:
+    x, weights, bias = node.inputs
+    held = to.constant(f"{node.op.name}/bias", _data(bias))
+    if len(x.type.shape) == 2:
+        stored = to.constant(f"{node.op.name}/weights", _data(weights))
+        to.result(node, "Gemm", [to.plain(x.name), stored, held], image=False, transB=1)
+        return
+    stored = to.constant(f"{node.op.name}/weights", _data(weights).T)
+    product = to.node("MatMul", [to.plain(x.name), stored], f"{node.output.name}/product", f"{node.op.name}/product")
+    to.result(node, "Add", [product, held], image=False)
+
+
+def _pool(to: _Export, node: Node) -> None:
+    op = node.op
+    assert isinstance(op, AveragePool2d | MaxPool2d)
+    code = "AveragePool" if isinstance(op, AveragePool2d) else "MaxPool"
+    shared = {"kernel_shape": list(op.kernel), "strides": list(op.stride), "pads": _pads(op.padding)}
+    to.result(node, code, [to.image(node.inputs[0].name)], image=True, **shared)
+
+
+def _mean(to: _Export, node: Node) -> None:
+    op, (x,) = node.op, node.inputs
+    assert isinstance(op, Mean)
+    image = op.keep_dims and len(x.type.shape) == len(_TO_IMAGE)
+    axes = [_TO_IMAGE.index(axis) for axis in op.axes] if image else op.axes
+    held = to.constant(f"{op.name}/axes", np.array(axes, np.int64))
+    value = to.image(x.name) if image else to.plain(x.name)
+    to.result(node, "ReduceMean", [value, held], image=image, keepdims=int(op.keep_dims))
+
+
+def _by_elements(to: _Export, node: Node) -> None:
+    op = node.op
+    known: str | None = type(op).__name__  # Add or Sub
+    if isinstance(op, Map):
+        match = _FORMULA.fullmatch(op.formula)
+        known = _BINARY.get(match[1]) if match else _functions().get(op.formula)
+    if known is None:
+        raise QuantizeError(f"op '{op.name}' ({type(op).__name__}) has no quantised form from .tflite; {_CURE}")
+    image = all(len(tensor.type.shape) == len(_TO_IMAGE) for tensor in node.inputs)
+    to.result(node, known, [(to.image if image else to.plain)(tensor.name) for tensor in node.inputs], image=image)
+
+
+def _softmax(to: _Export, node: Node) -> None:
+    op, (x,) = node.op, node.inputs
+    assert isinstance(op, Softmax)
+    name = to.plain(x.name)
+    if op.beta != 1.0:
+        held = to.constant(f"{op.name}/beta", np.array(op.beta, np.float32))
+        name = to.node("Mul", [name, held], f"{op.name}/scaled", f"{op.name}/scaled")
+    to.result(node, "Softmax", [name], image=False, axis=-1)
+
+
+def _reshape(to: _Export, node: Node) -> None:
+    held = to.constant(f"{node.op.name}/shape", np.array(node.output.type.shape, np.int64))
+    to.result(node, "Reshape", [to.plain(node.inputs[0].name), held], image=False)
+
+
+def _concat(to: _Export, node: Node) -> None:
+    op = node.op
+    assert isinstance(op, Concat)
+    image = len(node.output.type.shape) == len(_TO_IMAGE)
+    names = [(to.image if image else to.plain)(tensor.name) for tensor in node.inputs]
+    to.result(node, "Concat", names, image=image, axis=_TO_IMAGE.index(op.axis) if image else op.axis)
+
+
+def _pad(to: _Export, node: Node) -> None:
+    op = node.op
+    assert isinstance(op, Pad)
+    held = to.constant(f"{op.name}/pads", np.array((*op.before, *op.after), np.int64))
+    value = to.constant(f"{op.name}/value", np.array(op.value, np.float32))
+    to.result(node, "Pad", [to.plain(node.inputs[0].name), held, value], image=False)
+
+
+def _slice(to: _Export, node: Node) -> None:
+    op = node.op
+    assert isinstance(op, Slice)
+    begin, step = np.array(op.begin, np.int64), np.array(op.step, np.int64)
+    end = begin + (np.array(op.size, np.int64) - 1) * step + np.sign(step)
+    end[end < 0] = np.iinfo(np.int64).min
+    sides = (("begin", begin), ("end", end), ("axes", np.arange(begin.size)), ("step", step))
+    held = [to.constant(f"{op.name}/{side}", data) for side, data in sides]
+    to.result(node, "Slice", [to.plain(node.inputs[0].name), *held], image=False)
+
+
+_WRITERS: dict[type[Op], Callable[[_Export, Node], None]] = {
+    Conv2d: _convolution,
+    DepthwiseConv2d: _convolution,
+    Dense: _dense,
+    AveragePool2d: _pool,
+    MaxPool2d: _pool,
+    Mean: _mean,
+    Add: _by_elements,
+    Sub: _by_elements,
+    Map: _by_elements,
+    Softmax: _softmax,
+    Reshape: _reshape,
+    Concat: _concat,
+    Pad: _pad,
+    Slice: _slice,
+}

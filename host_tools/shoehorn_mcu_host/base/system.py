@@ -1,0 +1,118 @@
+"""All calls that some operating systems lack; no other module of Shoehorn asks which system it runs on.
+
+Linux has all of it. On macOS only the board `native` is missing, whose image is an ELF file. On Windows emulation is
+missing too, because QEMU cannot be handed a socket there; Linux programs run in WSL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from shoehorn_mcu_host.base.children import environment
+from shoehorn_mcu_host.base.errors import HostError
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+SHARED_FLAGS = ("-shared",) if sys.platform == "win32" else ("-fPIC", "-shared")
+"""Flags for a C compiler that builds a shared library on this system."""
+MATH_LIBRARY = () if sys.platform == "win32" else ("-lm",)
+UNDEFINED_ALLOWED = ("-undefined", "dynamic_lookup") if sys.platform == "darwin" else ()
+"""Flags for a library whose references to Python's functions are resolved when it is loaded."""
+
+
+def require_native() -> None:
+    """HostError unless this system can run the board `native`."""
+    if sys.platform != "linux":
+        raise HostError(
+            "the board native runs on Linux only (on Windows: in WSL); choose an emulated board, or one with --port"
+        )
+
+
+def require_emulation() -> None:
+    """HostError unless QEMU can be started with a socket that was opened here."""
+    if sys.platform == "win32":
+        raise HostError("emulation needs Linux or macOS; on Windows use WSL, or a real board with --port")
+
+
+def start(command: Sequence[str], handed_over: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
+    """A child process with pipes for its output; it inherits these file descriptors, and Ctrl-C does not reach it.
+
+    Linux ends the child when this process is killed without a chance to clean up.
+    """
+    pipe = subprocess.PIPE
+    if sys.platform == "win32":
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
+            env=environment(),
+            creationflags=subprocess.CREATE_NEW_PROCESS_GROUP,
+        )
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=pipe,
+        stderr=pipe,
+        env=environment(),
+        pass_fds=handed_over,
+        start_new_session=True,
+        preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+    )
+
+
+def _end_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def why_foreign(path: Path) -> str | None:
+    """Why code in a file, or in a folder, may be another user's; None: only this user, or root, can have written it.
+
+    Raises OSError where there is nothing. Windows has permissions of another kind, and homes are private there.
+    """
+    found = path.lstat()
+    if stat.S_ISLNK(found.st_mode):
+        return "it is a symbolic link"
+    if sys.platform == "win32":
+        return None
+    if found.st_uid not in (os.getuid(), 0):
+        return f"user {found.st_uid} owns it"
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "other users may write there"
+    return None
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Holds the lock of the file `path`, which is made and stays; waits while another process holds it.
+
+    The system releases a lock when its process ends, however it ends. Raises OSError where the file cannot be written.
+    """
+    with path.open("ab") as file:
+        while not _try_lock(file.fileno()):
+            time.sleep(0.1)
+        yield
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True

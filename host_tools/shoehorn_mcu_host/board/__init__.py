@@ -1,0 +1,1 @@
+"""The link to a board or an emulator, and what it measures: time, cycles, cores."""

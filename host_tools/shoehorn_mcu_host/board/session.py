@@ -1,0 +1,66 @@
+"""A connection to the board of a project: over a serial port, or to the emulator, which is started and ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from shoehorn_mcu_host.base.errors import HostError
+from shoehorn_mcu_host.board.bench import INSTRUCTIONS, MICROSECONDS, Unit
+from shoehorn_mcu_host.board.emulate import emulate
+from shoehorn_mcu_host.board.link import Link, Timing
+from shoehorn_mcu_host.board.ports import Port, find
+from shoehorn_mcu_host.folder.plan import Plan
+from shoehorn_mcu_host.folder.project import Project
+
+
+def is_emulated(project: Project, port: str | None, emulated: bool) -> bool:
+    """Whether to use the emulator: on request, or without a port for a board that exists as an emulator only."""
+    return emulated or (port is None and project.spec["flash_tool"] == "emulator")
+
+
+def clock_unit(project: Project, emulated: bool) -> Unit:
+    """What the clock counts: in QEMU instructions; `native` and real boards measure time."""
+    counted = emulated and (project.spec["emulator"] or {}).get("program") != "native"
+    return INSTRUCTIONS if counted else MICROSECONDS
+
+
+@contextmanager
+def connected(
+    project: Project,
+    plan: Plan,
+    port: str | None,
+    emulated: bool,
+    counted: bool,
+    arguments: Sequence[str] = (),
+) -> Iterator[Link]:
+    """The board in frame mode; with `emulated`, its built image in the emulator.
+
+    `counted`: the emulator's clock counts instructions. `arguments` are further ones for QEMU, such as those of a
+    meter. The project's model is selected; the time limit follows from its plan's predicted work. Raises HostError.
+    """
+    timing = _limits(project, plan)
+    if not emulated:
+        with Link(Port(find(port)), timing) as link:
+            link.select(project.number)
+            yield link
+        return
+    with emulate(project, counted, arguments) as machine:
+        try:
+            with Link(Port(machine.url), timing) as link:
+                link.select(project.number)
+                yield link
+        except HostError as error:
+            fault = machine.fault()
+            raise HostError(f"{fault}; {error}" if fault else str(error)) from error
+
+
+def turn(link: Link, project: Project, plan: Plan) -> Link:
+    """The link, over which another model of the same firmware is selected. Raises HostError."""
+    link.select(project.number, _limits(project, plan))
+    return link
+
+
+def _limits(project: Project, plan: Plan) -> Timing:
+    figures = project.report.plan
+    return Timing.for_work(max(figures.predicted_instructions, 20 * figures.macs), plan.traced_bytes)

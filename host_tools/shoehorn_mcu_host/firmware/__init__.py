@@ -1,0 +1,1 @@
+"""Builds and flashes a folder, and measures the firmware's bytes of RAM, flash and stack."""

@@ -1,0 +1,210 @@
+"""Compares a board with the reference, byte for byte, and finds the first op that differs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from shoehorn_mcu_host.base.errors import FolderDamaged
+from shoehorn_mcu_host.board.link import Inference, Link, Mode, Progress
+from shoehorn_mcu_host.folder.documents import CURE
+from shoehorn_mcu_host.folder.plan import Array, End, Plan, alike
+from shoehorn_mcu_host.folder.project import Project
+from shoehorn_mcu_host.folder.vectors import Vector
+from shoehorn_mcu_host.validate.accuracy import Accuracy, Labels, accuracy
+from shoehorn_mcu_host.validate.reference import Reference
+
+SEQUENCE = 4
+"""Vectors that a model with states gets before it is reset for the first time; each later sequence is twice as long."""
+
+Run = Callable[[Vector], Mapping[str, Array]]  # the reference: all tensors by name
+
+
+def reference_of(project: Project, plan: Plan) -> Reference:
+    """The folder's reference, ready to run; FolderDamaged where it was changed or does not match the plan."""
+    project.check_intact("reference/graph.json", "reference/constants.bin")
+    reference = _load(project)
+    try:
+        plan.agree({name: (info.shape, info.dtype) for name, info in reference.tensors.items()})
+    except ValueError as error:
+        raise FolderDamaged(f"{project.folder}: plan.json is damaged: {error}; {CURE}") from error
+    return reference
+
+
+def precise_of(project: Project) -> Reference | None:
+    """The folder's reference in precise float32, ready to run; None where the firmware itself is precise."""
+    if not (project.described / "reference" / "precise").is_dir():
+        return None
+    project.check_intact("reference/precise/graph.json", "reference/precise/constants.bin")
+    return _load(project, "precise")
+
+
+def _load(project: Project, part: str = "") -> Reference:
+    """The models of a firmware have the C in common."""
+    return Reference.load(project.described, part, project.folder / "reference" / "runtime")
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """How far a board's outputs are from those in precise float32."""
+
+    max_abs_diff: float
+    max_ulp: int  # in units of the last place: float32 numbers between the two
+    same_top1: int  # vectors whose first output has its largest element at the same place
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The result of a validation. A vector is mismatched when any byte of an output or an op differs, but for NaN."""
+
+    vectors: int
+    mismatched_vectors: int
+    max_abs_diff: int | float  # over the outputs; in stored units for integer outputs
+    first_bad_op: str | None  # in the first mismatched vector
+    seconds: float
+    retries: int  # of frames
+    outputs: Mapping[str, Array]  # the board's outputs as the model's file has them, first axis = vectors
+    precise: Deviation | None = None  # None: the firmware itself is precise
+    accuracy: Accuracy | None = None  # None: there were no labels
+    exact: Mapping[str, Array] | None = None  # the outputs in precise float32, where the firmware is not precise
+
+    def json(self, transport: str) -> dict[str, Any]:
+        """The object that `gen validate --json` prints."""
+        return {
+            "vectors": self.vectors,
+            "mismatched_vectors": self.mismatched_vectors,
+            "max_abs_diff": self.max_abs_diff,
+            "first_bad_op": self.first_bad_op,
+            "transport": transport,
+            "seconds": round(self.seconds, 3),
+            **({"precise": asdict(self.precise)} if self.precise else {}),
+            **({"accuracy": self.accuracy.json()} if self.accuracy else {}),
+        }
+
+
+def begins(plan: Plan, count: int, starts: Sequence[int] = ()) -> Sequence[int]:
+    """The vectors with which sequences begin: `starts` where they are given, else 0, 4, 12, 28, 60, ...
+
+    A model without states has none but the first.
+    """
+    if not plan.states:
+        return (0,)
+    return starts or [number for number in range(count) if _begins(number)]
+
+
+def _begins(number: int) -> bool:
+    before, rest = divmod(number, SEQUENCE)
+    return rest == 0 and before & (before + 1) == 0
+
+
+def validate(
+    link: Link,
+    plan: Plan,
+    reference: Run,
+    vectors: Iterable[Vector],
+    progress: Progress,
+    precise: Reference | None = None,
+    reset: Callable[[], None] = lambda: None,
+    labels: Labels | None = None,
+    starts: Sequence[int] = (),
+) -> Validation:
+    """Runs every vector on the board and in the reference, and in `precise` to say how far the board is from it.
+
+    A model with states computes sequences (see SEQUENCE); before each of them they are reset, on the board and, by
+    `reset`, in the reference; with `starts` sequences begin with these vectors instead. With labels, one for each
+    vector, or with `starts` for the last one of each sequence, it counts how often each of them is right.
+    The link's board must run this plan (HostError).
+    """
+    link.expect(plan)
+    begun, before = time.monotonic(), link.retries
+    is_first = frozenset(starts).__contains__ if starts else _begins
+    sizes = [end.bytes for end in plan.outputs]
+    outputs: dict[str, list[Array]] = {end.name: [] for end in plan.outputs}
+    exact: dict[str, list[Array]] = {end.name: [] for end in plan.outputs}
+    first = plan.outputs[0]
+    said: list[Array] = []  # the reference's first output
+    mismatched, first_bad = 0, None
+    largest: int | float = 0
+    for number, vector in enumerate(vectors):
+        if plan.states and is_first(number):
+            link.reset()
+            reset()
+            if precise:
+                precise.reset()
+        data = [array.tobytes() for array in vector]
+        found = link.infer(data, sizes, Mode.CRC, progress, plan.streamed_row_bytes, plan.handed_out)
+        wanted = reference(vector)
+        arrays = _arrays(plan, found)
+        bad = _first_bad_op(plan, found, arrays, wanted)
+        first_bad = first_bad if mismatched else bad
+        mismatched += bad is not None
+        said.append(wanted[first.name])
+        for name, array in arrays.items():
+            largest = max(largest, _distance(array, wanted[name]))
+            outputs[name].append(array)
+        for name, array in (precise.run(vector) if precise else {}).items():
+            if name in exact:
+                exact[name].append(array)
+    stacked = {end.outside.name: _stack(end, outputs[end.name]) for end in plan.outputs}
+    apart = {end.outside.name: _stack(end, exact[end.name]) for end in plan.outputs} if precise else None
+    count = len(next(iter(outputs.values())))
+    deviation = _deviation(outputs, exact) if precise else None
+    seconds, repeated = time.monotonic() - begun, link.retries - before
+    last = [place - 1 for place in (*starts[1:], count)] if starts else range(count)
+    decided = ([each[i] for i in last] if each else each for each in (outputs[first.name], said, exact[first.name]))
+    counted = accuracy(labels, first, *decided) if labels else None
+    return Validation(count, mismatched, largest, first_bad, seconds, repeated, stacked, deviation, counted, apart)
+
+
+def _deviation(found: Mapping[str, list[Array]], wanted: Mapping[str, list[Array]]) -> Deviation:
+    """Over all outputs and vectors."""
+    pairs = [pair for name in found for pair in zip(found[name], wanted[name], strict=True)]
+    first = next(iter(found))
+    same = sum(int(a.argmax() == b.argmax()) for a, b in zip(found[first], wanted[first], strict=True))
+    return Deviation(max(float(_distance(a, b)) for a, b in pairs), max(_ulps(a, b) for a, b in pairs), same)
+
+
+def _ulps(a: Array, b: Array) -> int:
+    """The most float32 numbers from an element of `a` to that of `b`; 0 for outputs of another type."""
+    if a.dtype != np.float32:
+        return 0
+    a, b = alike(a), alike(b)
+    places = [np.where((i := x.view(np.int32).astype(np.int64)) < 0, -(i & 0x7FFFFFFF), i) for x in (a, b)]
+    return int(np.abs(places[0] - places[1]).max(initial=0))
+
+
+def _arrays(plan: Plan, found: Inference) -> dict[str, Array]:
+    ends = zip(plan.outputs, found.outputs, strict=True)
+    return {end.name: np.frombuffer(data, end.dtype).reshape(end.shape) for end, data in ends}
+
+
+def _first_bad_op(plan: Plan, found: Inference, arrays: Mapping[str, Array], wanted: Mapping[str, Array]) -> str | None:
+    """The first op whose CRC differs; if none does, the op that writes the differing output."""
+    for op, board, host in zip(plan.ops, found.trace, plan.op_crcs(wanted), strict=True):
+        if board != host:
+            return op.name
+    writers = {op.output: op.name for op in plan.ops}
+    for name, array in arrays.items():
+        if alike(array).tobytes() != alike(wanted[name]).tobytes():
+            return writers.get(name, name)
+    return None
+
+
+def _distance(a: Array, b: Array) -> int | float:
+    """The largest difference; NaN in both (or equal infinity) counts as equal."""
+    if a.dtype.kind != "f":
+        return int(np.abs(a.astype(np.int64) - b.astype(np.int64)).max(initial=0))
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(a.astype(np.float64) - b.astype(np.float64))
+    return float(difference[np.isfinite(difference)].max(initial=0.0))
+
+
+def _stack(end: End, arrays: list[Array]) -> Array:
+    """Vectors as the model's file has them, along the first axis, which replaces the model's batch axis of one."""
+    shape = end.outside.shape
+    tail = shape[1:] if len(shape) > 1 and shape[0] == 1 else shape
+    return end.given(np.stack(arrays)).reshape(len(arrays), *tail)
