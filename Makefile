@@ -49,7 +49,7 @@ test-all: lint test-packages
 bench: setup-dev
 	$(qemu)
 	$(call distribution,command -v llvm-mca && command -v llvm-objdump,llvm,no document is written)
-	$(BIN)/python -m tests.bench.figures
+	$(BIN)/python -m bench.figures
 
 # AddressSanitizer comes with gcc, Python.h with python3-dev; tests that want them or Chromium skip, in words, where they are absent.
 .PHONY: test-packages

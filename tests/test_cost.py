@@ -14,6 +14,8 @@ import pytest
 from conftest import Gen
 from samples import sample
 
+from bench import costs
+from bench.fit import Row, fitted, fitted_calls, not_negative
 from shoehorn_mcu import ops
 from shoehorn_mcu.base.paths import MODELS, RUNTIME_C
 from shoehorn_mcu.firmware import build
@@ -38,8 +40,6 @@ from shoehorn_mcu.planner import Goal
 from shoehorn_mcu.planner.memory_plan import Placement, Plan, Step
 from shoehorn_mcu.schedule import predict
 from shoehorn_mcu.schedule.stage import Stage
-from tests.bench import costs
-from tests.bench.fit import Row, fitted, fitted_calls, not_negative
 
 COMPUTING = [op for op in ops.OPS if not op.view]
 

@@ -8,8 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from bench.misra import category, findings
 
+from bench.misra import category, findings
 from shoehorn_mcu.base.paths import MODELS
 from shoehorn_mcu.emit.bundle import write
 from shoehorn_mcu.firmware.build import Options, alone

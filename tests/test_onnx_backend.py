@@ -1,6 +1,6 @@
 """ONNX's own suite of tests over the importer and the reference runtime: all pass that the list of skips leaves.
 
-The fast part has the tests from PyTorch, the simple ones and those of some ops; `python -m tests.bench.onnx_suite` runs
+The fast part has the tests from PyTorch, the simple ones and those of some ops; `python -m bench.onnx_suite` runs
 and counts all, and writes docs/onnx.md.
 """
 
@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from bench import onnx_suite
 from tests import onnx_cases
-from tests.bench import onnx_suite
 from tests.onnx_backend import Shoehorn
 from tests.onnx_cases import Case
 

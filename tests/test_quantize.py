@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 from shared import MODELS, needs_shared
 
 import shoehorn_mcu
+from bench import ptq
 from shoehorn_mcu.base.paths import MODELS as SHIPPED
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.importers.onnx.importer import import_model
@@ -30,7 +31,6 @@ from shoehorn_mcu.quantisation.ranges import Range, least_squares, of_joins
 from shoehorn_mcu.quantisation.rewrite import bias_corrections, equalised, prepared
 from shoehorn_mcu.quantisation.runtime import Runner
 from shoehorn_mcu.quantisation.samples import Samples
-from tests.bench import ptq
 
 RNG = np.random.default_rng(1)
 IMAGE = (1, 3, 12, 12)

@@ -15,12 +15,12 @@ from samples import REAL_OPS, graph_of, random_inputs, real_sample
 from shared import MODELS, needs_shared
 from tflite_writer import ModelSpec, OpSpec, TensorSpec
 
+from bench import ptq
 from shoehorn_mcu import ops
 from shoehorn_mcu.importers import load
 from shoehorn_mcu.ir import Array, DType, Graph, Op, TensorType
 from shoehorn_mcu.quantisation import QuantizeError, quantize_model
 from shoehorn_mcu.quantisation.exported import as_onnx
-from tests.bench import ptq
 
 CLOSE = 1e-5
 SEEDS = 12
@@ -132,7 +132,7 @@ def test_a_real_model_has_two_transposes_at_most(name: str) -> None:
 
 @needs_shared
 def test_a_real_model_stays_as_accurate(tmp_path: Path) -> None:
-    """400 images, 100 of which calibrate: at most half a point less; the whole set is in tests/bench/ptq.py."""
+    """400 images, 100 of which calibrate: at most half a point less; the whole set is in bench/ptq.py."""
     images, labels = ptq.task("fmnist").samples()
     np.savez(tmp_path / "some.npz", x=images[:100])
     np.save(tmp_path / "labels.npy", labels[:100])

@@ -1,6 +1,6 @@
 """Random float and quantised ONNX networks beside ONNX Runtime, and some of them as generated C.
 
-`python -m tests.bench.random_nets` prints what the whole sweep finds; a failure names the network's seed.
+`python -m bench.random_nets` prints what the whole sweep finds; a failure names the network's seed.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import pytest
 from emitted import compile_library, run, unit_of
 from evaluate import evaluate, random_arrays
 
+from bench.random_nets import results
 from shoehorn_mcu import passes
 from shoehorn_mcu.importers.onnx.importer import import_model
-from tests.bench.random_nets import results
 from tests.random_nets import Result
 from tests.random_onnx import GROWERS, random_model
 from tests.random_qdq import random_options, random_quantised

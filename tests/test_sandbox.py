@@ -102,7 +102,7 @@ def test_a_process_that_reads_foreign_files_can_do_nothing_else(folder: Path, po
 
 
 def _stand() -> Sequence[str]:
-    code = "from shoehorn_mcu_host import walls; print(*walls.confine(None, None, walls.landlock_rules()))"
+    code = "from shoehorn_mcu_host.base import walls; print(*walls.confine(None, None, walls.landlock_rules()))"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
 

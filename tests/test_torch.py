@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 import shoehorn_mcu
+from bench.mutants import PYTORCH, damaged, outcome
 from shoehorn_mcu import passes
 from shoehorn_mcu.importers import Imported, ImportFault, imported
 from shoehorn_mcu.importers.torch import script as torch_script
 from shoehorn_mcu.ir import Array, DType
 from shoehorn_mcu.ops import Conv2d, Dequantize, Quantize, Recurrence, Transpose
-from tests.bench.mutants import PYTORCH, damaged, outcome
 
 ROOT = Path(__file__).parent.parent
 

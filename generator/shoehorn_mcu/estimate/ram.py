@@ -1,7 +1,7 @@
 """Predicted RAM of a firmware before it is built: what each part of it takes.
 
 `ram.json` has the statics of the application and the drivers of each chip family beside the parts that are counted
-here, measured on real builds by `python -m tests.bench.ram --write`.
+here, measured on real builds by `python -m bench.ram --write`.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def row_cost(kernel: Instance, node: Node, cpu: str, unit: cost.Unit) -> float:
     """The predicted cost of one output row.
 
     A kernel that was not measured on the core gets the predicted time of the portable kernel of its contract, so it is
-    not chosen for its speed before `python -m tests.bench.costs` has measured it.
+    not chosen for its speed before `python -m bench.costs` has measured it.
     """
     return _row_cost(node, kernel, cpu, unit)
 

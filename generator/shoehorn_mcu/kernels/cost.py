@@ -1,6 +1,6 @@
 """Predicts instructions and cycles from work: the cost of each feature on each core.
 
-`costs/` holds the costs that `python -m tests.bench.costs --write` fitted to measurements in the emulator, one file per
+`costs/` holds the costs that `python -m bench.costs --write` fitted to measurements in the emulator, one file per
 core (named as in targets.CPUS): the instructions per unit of each feature of each kernel (by Instance.cost_key), and
 per unit of each field of Calls. `cycles` has the same in estimated cycles, where there is a model of the core's timing.
 `code_bytes` is the code size of each kernel on each core, in bytes (by Instance.code_key), and `shared_bytes` the sizes

@@ -1,0 +1,114 @@
+"""Graphs that hold many small ops: the measurements that costs are fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from bench.micro_formulas import FAMILIES as FORMULAS
+from bench.micro_linear import (
+    COPIED_WINDOWS,
+    DEPTHWISE_BY_TWO,
+    LARGE_WINDOWS,
+    LATER_WINDOWS,
+    WIDE_DEPTHWISE,
+    packed_dense,
+    packed_depthwise,
+    pointwise,
+    windows,
+)
+from bench.micro_ops import FAMILIES
+from bench.micro_random import singles
+from bench.micro_recurrent import FAMILIES as RECURRENT
+from bench.micro_sums import FAMILIES as SUMS
+from bench.micro_wide import FAMILIES as WIDE
+from shoehorn_mcu.ir import Graph, verify
+from shoehorn_mcu.ops import Softmax, SumDense, SumPool
+from shoehorn_mcu.ops.linear import LinearOp
+from shoehorn_mcu.passes.float_mode import FloatMode, in_float16, with_float_mode
+from tests.samples import REAL_OPS, REAL_SUMS, as_float32
+
+
+def merged(name: str, graphs: Sequence[Graph]) -> Graph:
+    """One graph of all the others side by side; no op of it reads another's output."""
+    tensors, found = {}, []
+    inputs, outputs = [], []
+    for i, graph in enumerate(graphs):
+        at = {old: f"{old}_{i}" for old in graph.tensors}
+        tensors |= {at[t.name]: replace(t, name=at[t.name]) for t in graph.tensors.values()}
+        for op in graph.ops:
+            found.append(
+                replace(op, name=f"{op.name}_{i}", inputs=tuple(at[n] for n in op.inputs), output=at[op.output])
+            )
+        inputs += [at[n] for n in graph.inputs]
+        outputs += [at[n] for n in graph.outputs]
+    return verify(Graph(name, tensors, tuple(found), tuple(inputs), tuple(outputs)))
+
+
+def graphs(rows: int) -> Iterator[Graph]:
+    """All the graphs that costs are fitted to; `rows`: the height of the inputs of those for packed kernels."""
+    rng = np.random.default_rng(0)
+    for family in FAMILIES:
+        yield from family(rng)
+    yield from pointwise(rng, rows)
+    yield from packed_depthwise(rng, rows)
+    yield from windows(rng, rows)
+    yield from packed_dense(rng, rows)
+    yield from reals(rng)
+    # Added later: in their own order, so that the measurements of the others still hold.
+    yield from packed_depthwise(rng, rows, WIDE_DEPTHWISE)
+    yield from windows(rng, rows, LATER_WINDOWS)
+    for family in (*FORMULAS, *RECURRENT, *SUMS, *WIDE):
+        yield from family(rng)
+    yield from real_sums(rng)
+    yield from windows(rng, rows, LARGE_WINDOWS)
+    yield from packed_depthwise(rng, rows, DEPTHWISE_BY_TWO)
+    yield from windows(rng, rows, COPIED_WINDOWS)
+    yield from singles()
+
+
+def real_sums(rng: np.random.Generator) -> Iterator[Graph]:
+    """The graphs of sums over rows in float32, and of rows in float16."""
+    for family in SUMS:
+        for graph in family(rng):
+            if type(graph.ops[0]) in REAL_SUMS:
+                yield (real := as_float32(graph, rng))
+                if isinstance(real.ops[0], SumDense):
+                    yield with_float_mode(real, FloatMode.RELAXED)
+                if isinstance(real.ops[0], SumDense | SumPool):
+                    yield in_float16(real)
+
+
+def reals(rng: np.random.Generator) -> Iterator[Graph]:
+    """The graphs of ops that compute in float32 too, in float32, and then in each of its modes."""
+    linear = []
+    for family in FAMILIES:
+        for graph in family(rng):
+            if type(graph.ops[0]) in REAL_OPS:
+                yield (real := as_float32(graph, rng))
+                if isinstance(real.ops[0], LinearOp):
+                    linear.append(real)
+                elif not isinstance(real.ops[0], Softmax):
+                    yield in_float16(real)
+    # All in one of the two: with fewer shapes, features of the portable bodies would have no cost.
+    for mode, every in ((FloatMode.RELAXED, 2), (FloatMode.HALF, 1)):
+        yield from (with_float_mode(graph, mode) for graph in linear[::every])
+
+
+def packed(limit_bytes: int, graphs: Iterable[Graph], most_inputs: int = 60) -> Iterator[Graph]:
+    """Merges graphs into few, each with at most `limit_bytes` of inputs and outputs; larger ones are left out."""
+    batch: list[Graph] = []
+    held = number = 0
+    for graph in graphs:
+        # A graph's own bytes, each tensor aligned.
+        size = sum(-(-t.type.bytes // 4) * 4 for t in graph.tensors.values() if t.data is None)
+        inputs = sum(len(g.inputs) for g in batch)
+        if batch and (held + size > limit_bytes or inputs + len(graph.inputs) > most_inputs):
+            yield merged(f"micro_{number}", batch)
+            batch, held, number = [], 0, number + 1
+        if size <= limit_bytes:
+            batch.append(graph)
+            held += size
+    yield merged(f"micro_{number}", batch)
