@@ -12,9 +12,12 @@ import pytest
 from board_project import write_hello
 from onnx import TensorProto, helper
 
+import shoehorn_mcu.importers.onnx.apart as onnx_apart
+import shoehorn_mcu.importers.torch.importer as torch_importer
 from shoehorn_mcu_host.base import sandbox
 from shoehorn_mcu_host.firmware.build import build
 from shoehorn_mcu_host.folder.project import Project
+from shoehorn_mcu_host.validate import decoders
 
 ROOT = Path(__file__).resolve().parents[1]
 SHADOWS = ("__future__", "click", "dis", "inspect", "onnx", "onnxscript", "shoehorn_mcu", "signal", "torch", "typing")
@@ -45,11 +48,14 @@ def test_the_shadows_are_taken_by_a_process_that_does_not_care(shadowed: Path):
     assert _taken(shadowed) == "dis"
 
 
-@pytest.mark.parametrize("module", ["importers.onnx_apart", "importers.torch", "host_tools.decoders"])
+READERS = (onnx_apart, torch_importer, decoders)
+
+
+@pytest.mark.parametrize("module", [each.__name__ for each in READERS])
 def test_the_processes_that_read_foreign_files_take_none(module: str, shadowed: Path):
     sandbox.end()
     with pytest.raises((sandbox.Failed, sandbox.Ended)):  # it has no such function, or lacks what it imports
-        sandbox.answer(f"shoehorn_mcu.{module}:none", None)
+        sandbox.answer(f"{module}:none", None)
 
     assert _taken(shadowed) == ""
 
