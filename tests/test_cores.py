@@ -40,7 +40,8 @@ from shoehorn_mcu.planner.cores import LEAST_COST
 from shoehorn_mcu.planner.memory_plan import Plan, Scratch, Step
 from shoehorn_mcu.schedule import predict
 from shoehorn_mcu.schedule.cuts import Cuts
-from shoehorn_mcu.schedule.search import PlanRequest, schedule
+from shoehorn_mcu.schedule.request import PlanRequest
+from shoehorn_mcu.schedule.search import schedule
 from shoehorn_mcu.schedule.stage import stages
 from shoehorn_mcu_host.base import cbuild
 from shoehorn_mcu_host.board import cores, cycles

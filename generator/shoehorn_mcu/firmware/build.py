@@ -43,7 +43,8 @@ from shoehorn_mcu.planner import DoesNotFit, Goal
 from shoehorn_mcu.planner.memory_plan import Memory
 from shoehorn_mcu.schedule import pareto, predict
 from shoehorn_mcu.schedule.cuts import Cuts
-from shoehorn_mcu.schedule.search import PlanRequest, Scheduled, schedule
+from shoehorn_mcu.schedule.request import PlanRequest, Scheduled
+from shoehorn_mcu.schedule.search import schedule
 from shoehorn_mcu.schedule.stage import Stage, kernel_bytes, stages
 
 Model = Path | Imported
