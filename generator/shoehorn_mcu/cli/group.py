@@ -28,6 +28,7 @@ COMMANDS = {
     "flash": "shoehorn_mcu.cli.device",
     "emulate": "shoehorn_mcu.cli.device",
     "monitor": "shoehorn_mcu.cli.monitor",
+    "doctor": "shoehorn_mcu.cli.doctor",
     "boards": "shoehorn_mcu.cli.lists",
     "ops": "shoehorn_mcu.cli.lists",
     "remat": "shoehorn_mcu.cli.graph",
