@@ -51,7 +51,7 @@ EXTRAS = {
     "images": "Reads images as samples (`gen validate`, `gen quantize`).",
     "flash": "Flashes boards that have a debug probe (`gen flash`).",
 }
-"""What each extra of the distribution is for; those for development, or that are a part of another one, are left out."""
+"""What each extra of the distribution is for, but for those for development and those within another one."""
 
 
 @dataclass(frozen=True)
