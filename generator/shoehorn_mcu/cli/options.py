@@ -47,7 +47,7 @@ def _by_name(_context: click.Context, _option: click.Parameter, pairs: tuple[tup
 def table_option(name: str, **more: Any) -> Options:
     """The option of a field of PlanOptions."""
     row, default = TABLE[name]
-    kind: dict[str, Any] = {"type": str, "default": default or None}
+    kind: dict[str, Any] = {"type": str} | ({"default": default} if default else {})  # click takes None for a default
     if row.read is not None:
         kind["type"] = Read(row.read)
     elif row.choices:
