@@ -33,7 +33,8 @@ Every command takes `--help`. A size is a number of bytes, or has a unit: `64k`,
 
 With `--json` a command prints one JSON object on stdout and nothing else there. An error is an object too:
 `{"error": {"kind", "message", ...}}`, with exit code 1, or 2 for wrong usage. Progress, notes and the words of an
-error go to stderr. An error of kind `does-not-fit` has `needed_bytes` and `available_bytes`; one of kind
+error go to stderr: one line, or on a terminal a line each for the need, the peak and the cures. An error of kind
+`does-not-fit` has `needed_bytes`, `available_bytes`, and in words `need`, `peak` and `cures`. One of kind
 `unsupported-model` has `diagnosis` and `causes`.
 """
 _TAIL = """

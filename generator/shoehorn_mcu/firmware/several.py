@@ -46,6 +46,27 @@ class SameName(ShoehornError):
     kind = "same-name"
 
 
+class SomeDoNotFit(DoesNotFit):
+    """Some of several models have no plan; the figures are those of the one that needs the most."""
+
+    def __init__(self, models: Sequence[DoesNotFit]) -> None:
+        most = max(models, key=lambda each: each.needed_bytes)
+        super().__init__("; and ".join(map(str, models)), most.needed_bytes, most.available_bytes)
+        self.models = tuple(models)
+
+    @property
+    def lines(self) -> Sequence[str]:
+        return tuple(line for each in self.models for line in each.lines)
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        return {
+            "needed_bytes": self.needed_bytes,
+            "available_bytes": self.available_bytes,
+            "models": [each.facts for each in self.models],
+        }
+
+
 @dataclass(frozen=True, eq=False)
 class Together:
     """The models of a firmware with their plans, and figures of the whole."""
@@ -231,8 +252,7 @@ class _Plans:
             except DoesNotFit as refusal:
                 refusals.append(refusal)
         if refusals:
-            most = max(refusals, key=lambda each: each.needed_bytes)
-            raise DoesNotFit("; and ".join(map(str, refusals)), most.needed_bytes, most.available_bytes)
+            raise SomeDoNotFit(refusals)
         return found
 
     def _one(self, i: int, change: Mapping[str, object]) -> Planned:
