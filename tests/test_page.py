@@ -13,6 +13,7 @@ import subprocess
 import sys
 import zlib
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import accumulate, pairwise
@@ -31,6 +32,7 @@ from shoehorn_mcu.emit.page import START, page, parts
 from shoehorn_mcu.emit.page.curve import Dot
 from shoehorn_mcu.emit.page.graph import drawing, items_of, lines
 from shoehorn_mcu.emit.page.picture import Picture, picture
+from shoehorn_mcu.emit.page.sentence import sentence
 from shoehorn_mcu.emit.unit import Unit
 from shoehorn_mcu.firmware import build
 from shoehorn_mcu.importers import load
@@ -220,6 +222,56 @@ def test_the_page_begins_with_arena_sram_left_and_time():
     assert (time > 1e6, figures[2][1]) == (True, f"{time / 1e6:.2f} million")
     assert text.index("SRAM left") < text.index("Lower bound") < text.index('<canvas id="arena"')
     assert re.search(r"<dt>Flash</dt><dd>about [\d,]+ of 262,144 bytes: [\d,]+ of constants", text)
+
+
+def test_the_first_sentence_says_what_the_plan_does():
+    whole = build.plan_model(DIGITS, None, build.Options(sram_bytes=20_000))
+    rows = build.plan_model(DIGITS, None, build.Options(sram_bytes=1_200))
+    cut, streamed = tight(), build.plan_model(DIGITS, None, build.Options(stream_input=True, goal=Goal.SRAM))
+    said = [sentence(each.unit, picture(each.unit)) for each in (whole, rows, cut, streamed)]
+    op, place = _peak_of(rows)
+
+    assert said[0].startswith("all 16 layers run whole, one after the other; the peak is layer ")
+    assert (
+        said[1] == f"{_by_rows(rows)} of 16 layers run row by row, the others whole; the peak is layer {place} ({op})"
+    )
+    assert re.search(r"; (1 block runs|\d blocks run) by chunks of channels; ", said[2])
+    assert "rows of " in said[2] and "computed again" in said[2]
+    assert f"<p class=lead>{said[1]}.</p>" in page(rows.unit, rows.report)
+    assert page(whole.unit, whole.report).index("<p class=lead>All 16 layers") < page(whole.unit, whole.report).index(
+        "Arena"
+    )
+
+
+def _by_rows(found: build.Planned) -> int:
+    """The ops that are computed in several steps."""
+    return sum(count > 1 for count in Counter(step.op for step in found.unit.plan.steps).values())
+
+
+def _peak_of(found: build.Planned) -> tuple[str, int]:
+    """The op that computes during the peak, and its place among the ops."""
+    rows = [step.op for step in found.unit.plan.steps for _ in range(*step.rows)]
+    op = rows[picture(found.unit).peak_event]
+    return op, 1 + [stage.name for stage in found.unit.stages].index(op)
+
+
+def test_passes_that_changed_nothing_are_folded():
+    def record(name: str, *counts: int) -> dict[str, Any]:
+        return {
+            "name": name,
+            **dict(zip(("ops_before", "ops_after", "macs_before", "macs_after"), counts, strict=True)),
+        }
+
+    ops, macs = record("fewer-ops", 1300, 12, 50, 50), record("fewer-macs", 12, 12, 50, 40)
+    same, again = record("same", 12, 12, 40, 40), record("again", 12, 12, 40, 40)
+    shown, _, folded = parts.passes({"passes": [same, ops, macs, again]}).partition("<details>")
+
+    assert re.findall(r"<td class=word>(.*?)</td><td>(.*?)</td>", shown) == [
+        ("fewer-ops", "1,300"),
+        ("fewer-macs", "12"),
+    ]
+    assert "<summary>2 passes left the numbers of operators and MACs as they were</summary>same, again" in folded
+    assert "<details>" not in parts.passes({"passes": [ops]}) and "<table>" not in parts.passes({"passes": [same]})
 
 
 def test_a_time_below_a_million_is_a_plain_number():
