@@ -52,7 +52,8 @@ def _peak(unit: Unit, seen: Picture, lines: Sequence[OpLine]) -> str:
     if at is None:
         return ""
     place = next((n for n, line in enumerate(lines, 1) if any(stage.name == at.op for stage in line.stages)), 0)
-    return f"the peak is {f'layer {place} ({at.op})' if place else 'a row of the streamed input or output'}"
+    where = f"layer {place} ({lines[place - 1].name})" if place else "a row of the streamed input or output"
+    return f"the peak is {where}"
 
 
 def _step(steps: Sequence[Step], event: int) -> Step | None:
